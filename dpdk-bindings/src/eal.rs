@@ -1,0 +1,227 @@
+//! The environment abstraction layer: DPDK's start and end.
+
+use std::collections::BTreeSet;
+use std::ffi::{CString, c_int};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::error::{DpdkLog, Errno, logged};
+use crate::lcore::allowed_cpus;
+
+/// EAL initialises once per process, and not again after its cleanup (`rte_eal.h`).
+static STARTED: AtomicBool = AtomicBool::new(false);
+
+/// CPU numbers that EAL knows end here (`RTE_MAX_LCORE` of the distributions' builds).
+const EAL_CPUS: usize = 128;
+
+/// How EAL is started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EalOptions {
+    /// Take memory from hugepages, which physical NICs need; otherwise ordinary memory, for which no
+    /// privilege is needed.
+    pub hugepages: bool,
+    /// Memory for mempools and queues, MiB.
+    pub memory_mib: u32,
+    /// Look for PCI devices and take those that are bound to a driver for userspace.
+    pub pci: bool,
+    /// Further EAL arguments, passed on last as they are. `-l`, `-c` or `--lcores` replaces the
+    /// choice of CPUs made here, `--log-level` the level (warning).
+    pub extra: Vec<String>,
+}
+
+impl Default for EalOptions {
+    /// No hugepages, no PCI, 512 MiB.
+    fn default() -> Self {
+        Self {
+            hugepages: false,
+            memory_mib: 512,
+            pci: false,
+            extra: Vec::new(),
+        }
+    }
+}
+
+/// Why EAL did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum EalError {
+    /// The second start in one process.
+    #[error(
+        "DPDK was started in this process before; it starts once per process, and not again after \
+         it has ended"
+    )]
+    AlreadyInitialised,
+    /// An argument that C cannot be told.
+    #[error("EAL argument {argument:?} contains a NUL byte; remove it")]
+    Argument {
+        /// The argument.
+        argument: String,
+    },
+    /// No hugepages to be had.
+    #[error(
+        "DPDK got no memory from hugepages: {errno}{log}; reserve some as root (echo 1024 > \
+         /proc/sys/vm/nr_hugepages) and run as root, or do without: \"hugepages\": false, which is \
+         EAL's --no-huge"
+    )]
+    Hugepages {
+        /// DPDK's error.
+        errno: Errno,
+        /// DPDK's words.
+        log: DpdkLog,
+    },
+    /// Anything else.
+    #[error(
+        "DPDK did not start: {errno}{log}; check the memory asked for ({memory_mib} MiB) and the \
+         further EAL arguments {extra:?}"
+    )]
+    Init {
+        /// DPDK's error.
+        errno: Errno,
+        /// DPDK's words.
+        log: DpdkLog,
+        /// [`EalOptions::memory_mib`].
+        memory_mib: u32,
+        /// [`EalOptions::extra`].
+        extra: Vec<String>,
+    },
+}
+
+/// DPDK, running. Everything else borrows from it; dropping it cleans up (`rte_eal_cleanup`).
+#[derive(Debug)]
+pub struct Eal {
+    /// Ports that are attached by an `AttachedPort`; the lock also serialises hot-plugging.
+    attached: Mutex<BTreeSet<u16>>,
+}
+
+impl Eal {
+    /// Starts DPDK. The calling thread becomes its main lcore and floats over all CPUs that it was
+    /// allowed before; nothing is left in the file system, and there is no telemetry socket.
+    ///
+    /// # Errors
+    /// See [`EalError`].
+    pub fn init(program: &str, options: &EalOptions) -> Result<Self, EalError> {
+        let arguments: Vec<CString> = arguments(program, options, &allowed_cpus())
+            .into_iter()
+            .map(|argument| {
+                CString::new(argument.as_str()).map_err(|_| EalError::Argument { argument })
+            })
+            .collect::<Result<_, _>>()?;
+        if STARTED.swap(true, Ordering::AcqRel) {
+            return Err(EalError::AlreadyInitialised);
+        }
+        let count = c_int::try_from(arguments.len()).unwrap_or(c_int::MAX);
+        // EAL keeps pointers into its arguments: they are given away for good, once per process.
+        let pointers: Vec<_> = arguments
+            .into_iter()
+            .map(CString::into_raw)
+            .chain([ptr::null_mut()])
+            .collect();
+        let argv = pointers.leak().as_mut_ptr();
+        // SAFETY: argv is a NULL-terminated array of count NUL-terminated writable strings that live
+        // for ever, and STARTED lets this happen once.
+        let started = logged(|| Errno::check(unsafe { dpdk_sys::vernier_eal_init(count, argv) }));
+        match started {
+            Ok(_) => Ok(Self {
+                attached: Mutex::default(),
+            }),
+            Err((errno, log))
+                if options.hugepages && [Errno::EACCES, Errno::ENOMEM].contains(&errno) =>
+            {
+                Err(EalError::Hugepages { errno, log })
+            }
+            Err((errno, log)) => Err(EalError::Init {
+                errno,
+                log,
+                memory_mib: options.memory_mib,
+                extra: options.extra.clone(),
+            }),
+        }
+    }
+
+    /// Frequency of [`tsc::now`](crate::tsc::now) in Hz, as EAL measured it at start.
+    pub fn tsc_hz(&self) -> u64 {
+        dpdk_sys::vernier_tsc_hz()
+    }
+
+    /// Names of the devices of all ports there are.
+    pub fn port_names(&self) -> Vec<String> {
+        crate::attach::port_names(&self.hotplug())
+    }
+
+    /// The ports that are attached; while it is held no port comes or goes.
+    pub(crate) fn hotplug(&self) -> MutexGuard<'_, BTreeSet<u16>> {
+        // The set is right at any moment at which a holder could unwind.
+        self.attached.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Eal {
+    fn drop(&mut self) {
+        // SAFETY: pools, ports, mbufs and registrations borrow from self, so none is left.
+        unsafe { dpdk_sys::vernier_eal_cleanup() }
+    }
+}
+
+fn arguments(program: &str, options: &EalOptions, cpus: &[usize]) -> Vec<String> {
+    let mut arguments = vec![
+        program.to_owned(),
+        format!("--file-prefix=vernier-{}", std::process::id()),
+        "--no-telemetry".to_owned(),
+        "--log-level=warning".to_owned(),
+        "-m".to_owned(),
+        options.memory_mib.to_string(),
+    ];
+    let flags: &[&str] = if options.hugepages {
+        &["--in-memory"]
+    } else {
+        // 22.11 refuses --in-memory together with --no-huge; --no-shconf leaves as little behind.
+        &["--no-huge", "--no-shconf", "--iova-mode=va"]
+    };
+    arguments.extend(flags.iter().map(ToString::to_string));
+    if !options.pci {
+        arguments.push("--no-pci".to_owned());
+    }
+    let cpus: Vec<String> = cpus
+        .iter()
+        .filter(|cpu| **cpu < EAL_CPUS)
+        .map(ToString::to_string)
+        .collect();
+    let chosen = |argument: &String| {
+        argument.starts_with("-l") || argument.starts_with("-c") || argument.starts_with("--lcores")
+    };
+    if !cpus.is_empty() && !options.extra.iter().any(chosen) {
+        // One lcore that floats: EAL would pin the caller and, with it, every thread it starts.
+        arguments.push(format!("--lcores=0@({})", cpus.join(",")));
+    }
+    arguments.extend(options.extra.iter().cloned());
+    arguments
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_follow_options() {
+        let plain = arguments("v", &EalOptions::default(), &[0, 3, 500]).join(" ");
+        assert!(plain.starts_with("v --file-prefix=vernier-"), "{plain}");
+        assert!(
+            plain.contains("-m 512 --no-huge --no-shconf --iova-mode=va --no-pci"),
+            "{plain}"
+        );
+        assert!(plain.ends_with("--lcores=0@(0,3)"), "{plain}");
+
+        let extra = ["-l", "1", "--log-level=debug"].map(str::to_owned).to_vec();
+        let options = EalOptions {
+            hugepages: true,
+            memory_mib: 64,
+            pci: true,
+            extra,
+        };
+        let huge = arguments("v", &options, &[0]).join(" ");
+        assert!(
+            huge.ends_with("-m 64 --in-memory -l 1 --log-level=debug"),
+            "{huge}"
+        );
+    }
+}

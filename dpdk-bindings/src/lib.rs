@@ -1,0 +1,61 @@
+//! Safe, small bindings to what Vernier uses of [DPDK](https://www.dpdk.org) 22.11 and later.
+//!
+//! ```text
+//!   switch              #![forbid(unsafe_code)]
+//!     |
+//!   dpdk-bindings       ownership, lifetimes, typed errors      Eal -> Mempool -> Mbuf
+//!     |                                                          |        |
+//!     |                                                          '-> AttachedPort -> Port -> RxQueue
+//!   dpdk-sys            declarations, mbuf view, shim.c                                 '--> TxQueue
+//!     |
+//!   librte_*.so         EAL, mempool, mbuf, ethdev; drivers come from EAL's plugin folder
+//! ```
+//!
+//! - Shutdown order is lifetimes: [`Eal`] outlives [`Mempool`]s, a pool outlives its [`Mbuf`]s and
+//!   the started [`Port`]s that hold some, a port outlives its [`RxQueue`]s and [`TxQueue`]s.
+//! - A packet has one owner. [`TxQueue::transmit`] hands mbufs to the driver, dropping one frees it,
+//!   and nothing shares a buffer: [`Mbuf::copy`] copies.
+//! - The fast path ([`RxQueue::receive`], [`TxQueue::transmit`], [`StampField`], [`tsc::now`],
+//!   [`Mbuf::head`]) allocates nothing, takes no lock, and calls into C once per burst at most.
+//! - Errors carry DPDK's own words ([`Errno`], [`DpdkLog`]) and a hint.
+//!
+//! What it is not: a binding of all of DPDK (no offloads, no flow rules, no multi-process), nor a
+//! framework; there is no poll loop in here.
+//!
+//! ```no_run
+//! use dpdk_bindings::{ArrayVec, Eal, EalOptions, Mbuf, PortConfig};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let eal = Eal::init("example", &EalOptions::default())?;
+//! let pool = eal.mempool("packets", 8191, 256, 2048)?;
+//! let port = eal.attach("net_null0")?.start(&PortConfig::default(), &pool)?;
+//! let (Some(mut rx), Some(mut tx)) = (port.rx_queue(0), port.tx_queue(0)) else { return Ok(()) };
+//! let mut burst: ArrayVec<Mbuf, 32> = ArrayVec::new();
+//! rx.receive(&mut burst);
+//! tx.transmit(&mut burst);
+//! # Ok(())
+//! # }
+//! ```
+
+pub use arrayvec::ArrayVec;
+
+pub use attach::{AttachError, AttachedPort, PortInfo};
+pub use eal::{Eal, EalError, EalOptions};
+pub use error::{DpdkLog, Errno};
+pub use lcore::{LcoreError, LcoreRegistration, allowed_cpus};
+pub use mbuf::{Mbuf, free_bulk};
+pub use mempool::{Mempool, MempoolError};
+pub use port::{Link, MtuError, Port, PortConfig, PortStats, StartError};
+pub use queue::{RxQueue, TxQueue};
+pub use stamp::{StampError, StampField};
+
+mod attach;
+mod eal;
+mod error;
+mod lcore;
+mod mbuf;
+mod mempool;
+mod port;
+mod queue;
+mod stamp;
+pub mod tsc;

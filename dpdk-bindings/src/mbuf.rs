@@ -1,0 +1,169 @@
+//! A packet in memory.
+
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::slice;
+
+use arrayvec::ArrayVec;
+use dpdk_sys::rte_mbuf;
+
+use crate::mempool::Mempool;
+
+/// Longest frame whose segments are sure to add up to its length. `net_pcap` (22.11) counts what it
+/// copies in 16 bits, so that a frame of 70,000 bytes has 4,464, and DPDK's own copy or a driver
+/// that believes the length would run off the end of the chain.
+pub(crate) const FRAME_BYTES_MAX: u32 = 65_535;
+
+/// A packet, owned: dropping it frees it. One mbuf, or a chain of them when the frame outgrows a
+/// data room.
+///
+/// It is a pointer, so that an array of them is what DPDK calls a burst.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct Mbuf<'pool> {
+    raw: NonNull<rte_mbuf>,
+    _pool: PhantomData<&'pool Mempool<'pool>>,
+}
+
+// SAFETY: an mbuf has one owner and belongs to no thread; pools take it back from any.
+unsafe impl Send for Mbuf<'_> {}
+
+impl Mbuf<'_> {
+    /// Takes over a packet; `None` for NULL.
+    ///
+    /// # Safety
+    /// `raw` is NULL or a packet that nobody else owns, from a pool that outlives `'pool`.
+    pub(crate) unsafe fn from_raw(raw: *mut rte_mbuf) -> Option<Self> {
+        NonNull::new(raw).map(|raw| Self {
+            raw,
+            _pool: PhantomData,
+        })
+    }
+
+    #[inline]
+    pub(crate) fn as_ptr(&self) -> *mut rte_mbuf {
+        self.raw.as_ptr()
+    }
+
+    #[inline]
+    fn view(&self) -> &rte_mbuf {
+        // SAFETY: the mbuf is owned, hence allocated and written by nobody else.
+        unsafe { self.raw.as_ref() }
+    }
+
+    #[inline]
+    pub(crate) fn view_mut(&mut self) -> &mut rte_mbuf {
+        // SAFETY: as in view, and borrowed mutably.
+        unsafe { self.raw.as_mut() }
+    }
+
+    /// The bytes of the first segment: the whole frame, unless [`segments`](Self::segments) says
+    /// otherwise.
+    #[inline]
+    pub fn head(&self) -> &[u8] {
+        let view = self.view();
+        // SAFETY: data_len bytes from data_off lie in the segment's buffer (rte_mbuf_core.h), which
+        // only the owner touches.
+        unsafe {
+            slice::from_raw_parts(
+                view.buf_addr.add(usize::from(view.data_off)),
+                usize::from(view.data_len),
+            )
+        }
+    }
+
+    /// The bytes of the first segment, to be changed.
+    #[inline]
+    pub fn head_mut(&mut self) -> &mut [u8] {
+        let view = self.view();
+        // SAFETY: as in head, and borrowed mutably; no operation of this crate shares a buffer.
+        unsafe {
+            slice::from_raw_parts_mut(
+                view.buf_addr.add(usize::from(view.data_off)),
+                usize::from(view.data_len),
+            )
+        }
+    }
+
+    /// Length of the frame in bytes, over all segments, without frame check sequence; as the driver
+    /// reports it, even where (over 65,535 bytes) it did not store as much.
+    #[inline]
+    pub fn len_bytes(&self) -> u32 {
+        self.view().pkt_len
+    }
+
+    /// Segments in the chain, 1 or more.
+    #[inline]
+    pub fn segments(&self) -> u16 {
+        self.view().nb_segs
+    }
+
+    /// The port that it came in by; 65,535 (`RTE_MBUF_PORT_INVALID`) if by none.
+    #[inline]
+    pub fn port(&self) -> u16 {
+        self.view().port
+    }
+
+    /// Notes the port that it came in by.
+    #[inline]
+    pub fn set_port(&mut self, port: u16) {
+        self.view_mut().port = port;
+    }
+
+    /// A copy with memory of its own, ingress port and stamp included (`rte_pktmbuf_copy`); `None`
+    /// when the pool is empty, and of a frame with no bytes or with over 65,535.
+    #[inline]
+    pub fn copy<'p>(&self, pool: &'p Mempool<'_>) -> Option<Mbuf<'p>> {
+        if self.len_bytes() > FRAME_BYTES_MAX {
+            return None;
+        }
+        // SAFETY: mbuf and pool live; the copy comes from that pool and is nobody else's.
+        unsafe { Mbuf::from_raw(dpdk_sys::vernier_mbuf_copy(self.as_ptr(), pool.as_ptr())) }
+    }
+
+    /// Hints that the mbuf itself, stamp included, is wanted soon.
+    #[inline]
+    pub fn prefetch_header(&self) {
+        prefetch(self.as_ptr().cast());
+        // The second cache line holds the dynamic fields.
+        prefetch(self.as_ptr().wrapping_byte_add(64).cast());
+    }
+
+    /// Hints that the frame's first 64 bytes are wanted soon. Reads the mbuf to know where they are.
+    #[inline]
+    pub fn prefetch_data(&self) {
+        prefetch(self.head().as_ptr());
+    }
+}
+
+impl Drop for Mbuf<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: owned, and not used again.
+        unsafe { dpdk_sys::vernier_mbuf_free(self.as_ptr()) }
+    }
+}
+
+/// Frees a burst with one call, which is cheaper than dropping its packets one by one.
+#[inline]
+pub fn free_bulk<const N: usize>(burst: &mut ArrayVec<Mbuf<'_>, N>) {
+    let count = u32::try_from(burst.len()).unwrap_or(u32::MAX);
+    // SAFETY: Mbuf is a transparent pointer, so the burst is an array of count packets, all owned;
+    // with its length set to 0 they are not dropped again. ArrayVec's length fits 32 bits.
+    unsafe {
+        dpdk_sys::vernier_mbuf_free_bulk(burst.as_mut_ptr().cast(), count);
+        burst.set_len(0);
+    }
+}
+
+#[inline]
+fn prefetch(address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch is a hint; it does not fault whatever the address.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(address.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}

@@ -1,0 +1,196 @@
+//! Pools of packet buffers.
+
+use std::ffi::CString;
+use std::marker::PhantomData;
+use std::ptr::{self, NonNull};
+
+use dpdk_sys::rte_mempool;
+
+use crate::eal::Eal;
+use crate::error::{DpdkLog, Errno, logged};
+use crate::mbuf::Mbuf;
+
+/// Bytes DPDK leaves free before the data of each mbuf (`RTE_PKTMBUF_HEADROOM`), for headers that
+/// are put in front.
+const HEADROOM_BYTES: u16 = 128;
+
+/// Why there is no pool.
+#[derive(Debug, thiserror::Error)]
+pub enum MempoolError {
+    /// A pool of that name exists.
+    #[error("mempool name {name:?} is taken; give each pool its own")]
+    Taken {
+        /// The name.
+        name: String,
+    },
+    /// Not enough memory.
+    #[error(
+        "no memory for mempool {name:?}: {mbufs} mbufs of {data_room_bytes} bytes need about \
+         {needed_mib} MiB; raise memory_mib or use fewer mbufs"
+    )]
+    Memory {
+        /// The pool.
+        name: String,
+        /// Mbufs asked for.
+        mbufs: u32,
+        /// Data room asked for.
+        data_room_bytes: u16,
+        /// What that comes to.
+        needed_mib: u64,
+    },
+    /// Sizes or a name that DPDK does not take.
+    #[error(
+        "cannot create mempool {name:?} of {mbufs} mbufs with caches of {cache} and \
+         {data_room_bytes} bytes each: {errno}{log}; the name may have 1 to 20 characters and no \
+         NUL, cache must be at most 512 and two thirds of mbufs, the data room 64 to 65,407 bytes"
+    )]
+    Invalid {
+        /// The pool.
+        name: String,
+        /// Mbufs asked for.
+        mbufs: u32,
+        /// Cache asked for.
+        cache: u32,
+        /// Data room asked for.
+        data_room_bytes: u16,
+        /// DPDK's error.
+        errno: Errno,
+        /// DPDK's words.
+        log: DpdkLog,
+    },
+}
+
+/// A pool of mbufs (`rte_pktmbuf_pool_create`). Any thread may allocate and free; threads that are
+/// lcores do so through a cache of their own.
+///
+/// Dropping it gives its memory back, unless an mbuf is missing (a forgotten port may still own
+/// it): then the memory stays until EAL ends.
+///
+/// It cannot go before its packets:
+///
+/// ```compile_fail,E0505
+/// # fn run(eal: &dpdk_bindings::Eal) -> Result<(), dpdk_bindings::MempoolError> {
+/// let pool = eal.mempool("packets", 8191, 256, 2048)?;
+/// let mbuf = pool.alloc_frame(&[], 60);
+/// drop(pool);
+/// drop(mbuf);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Mempool<'eal> {
+    raw: NonNull<rte_mempool>,
+    _eal: PhantomData<&'eal Eal>,
+}
+
+// SAFETY: a pool belongs to no thread; its default handlers are multi-producer, multi-consumer, and
+// caches are per lcore (rte_mempool.h).
+unsafe impl Send for Mempool<'_> {}
+// SAFETY: as above: all that can be done by shared reference is alloc, free and count.
+unsafe impl Sync for Mempool<'_> {}
+
+impl Eal {
+    /// Creates a pool of `mbufs` buffers (2^n - 1 uses memory best), each with room for
+    /// `data_room_bytes` of packet data (64 to 65,407) and 128 bytes of headroom before it. Each
+    /// lcore keeps up to `cache` of them (0 to 512) at hand.
+    ///
+    /// # Errors
+    /// See [`MempoolError`].
+    pub fn mempool(
+        &self,
+        name: &str,
+        mbufs: u32,
+        cache: u32,
+        data_room_bytes: u16,
+    ) -> Result<Mempool<'_>, MempoolError> {
+        let invalid = |(errno, log)| MempoolError::Invalid {
+            name: name.to_owned(),
+            mbufs,
+            cache,
+            data_room_bytes,
+            errno,
+            log,
+        };
+        let c_name = match CString::new(name) {
+            Ok(c_name)
+                if !name.is_empty()
+                    && (64..=u16::MAX - HEADROOM_BYTES).contains(&data_room_bytes) =>
+            {
+                c_name
+            }
+            _ => return Err(invalid((Errno::EINVAL, DpdkLog::default()))),
+        };
+        let mut pool = ptr::null_mut();
+        // SAFETY: EAL is initialised while self lives; the name is NUL-terminated and copied; the
+        // room with its headroom fits 16 bits.
+        let created = logged(|| unsafe {
+            Errno::check(dpdk_sys::vernier_mempool_create(
+                c_name.as_ptr(),
+                mbufs,
+                cache,
+                data_room_bytes,
+                &raw mut pool,
+            ))
+        });
+        match (created, NonNull::new(pool)) {
+            (Ok(_), Some(raw)) => Ok(Mempool {
+                raw,
+                _eal: PhantomData,
+            }),
+            (Err((Errno::EEXIST, _)), _) => Err(MempoolError::Taken {
+                name: name.to_owned(),
+            }),
+            (Err((Errno::ENOMEM, _)), _) | (Ok(_), None) => Err(MempoolError::Memory {
+                name: name.to_owned(),
+                mbufs,
+                data_room_bytes,
+                // 128 bytes of mbuf, 128 of headroom, 64 of mempool header and alignment.
+                needed_mib: (u64::from(mbufs) * (u64::from(data_room_bytes) + 320)) >> 20,
+            }),
+            (Err(error), _) => Err(invalid(error)),
+        }
+    }
+}
+
+impl Mempool<'_> {
+    /// Mbufs that are free, caches included. Exact while nobody allocates or frees.
+    pub fn available(&self) -> u32 {
+        // SAFETY: the pool lives.
+        unsafe { dpdk_sys::vernier_mempool_available(self.raw.as_ptr()) }
+    }
+
+    /// Mbufs in all.
+    pub fn capacity(&self) -> u32 {
+        // SAFETY: the pool lives.
+        unsafe { dpdk_sys::vernier_mempool_capacity(self.raw.as_ptr()) }
+    }
+
+    /// A frame of `len_bytes` (or of `head`'s length, if that is more) that begins with `head` and
+    /// goes on with zeros; a chain of segments when it outgrows one data room. It carries no stamp.
+    /// `None` when there are not mbufs enough.
+    #[inline]
+    pub fn alloc_frame(&self, head: &[u8], len_bytes: u32) -> Option<Mbuf<'_>> {
+        let head_len = u32::try_from(head.len()).ok()?;
+        // SAFETY: the pool lives and head has head_len bytes, which are copied.
+        unsafe {
+            Mbuf::from_raw(dpdk_sys::vernier_frame_alloc(
+                self.raw.as_ptr(),
+                head.as_ptr(),
+                head_len,
+                len_bytes.max(head_len),
+            ))
+        }
+    }
+
+    pub(crate) fn as_ptr(&self) -> *mut rte_mempool {
+        self.raw.as_ptr()
+    }
+}
+
+impl Drop for Mempool<'_> {
+    fn drop(&mut self) {
+        // SAFETY: all mbufs and ports that borrow the pool are gone; what could still hold an mbuf
+        // (a port that was forgotten) makes the shim keep the memory.
+        unsafe { dpdk_sys::vernier_mempool_free(self.raw.as_ptr()) }
+    }
+}

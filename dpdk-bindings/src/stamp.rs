@@ -1,0 +1,102 @@
+//! Room in every mbuf for the switch's own 24 bytes, and the flag that says that they are valid.
+
+use std::ffi::CStr;
+
+use crate::eal::Eal;
+use crate::error::{DpdkLog, Errno, logged};
+use crate::mbuf::Mbuf;
+
+const FIELD: &CStr = c"vernier_stamp";
+const FLAG: &CStr = c"vernier_stamp_valid";
+
+/// Why the field or its flag could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum StampError {
+    /// No room left in the mbuf.
+    #[error(
+        "no 24 free bytes in the mbuf for {FIELD:?}: {errno}{log}; register it before ports are \
+         attached, and leave out drivers that take room of their own"
+    )]
+    Field {
+        /// DPDK's error.
+        errno: Errno,
+        /// DPDK's words.
+        log: DpdkLog,
+    },
+    /// No flag left.
+    #[error("no free mbuf flag for {FLAG:?}: {errno}{log}")]
+    Flag {
+        /// DPDK's error.
+        errno: Errno,
+        /// DPDK's words.
+        log: DpdkLog,
+    },
+}
+
+/// The stamp: a dynamic field of 24 bytes and a dynamic flag (`rte_mbuf_dyn.h`).
+///
+/// The flag alone is proof. Copies carry both; a fresh mbuf, received or allocated, has the flag
+/// cleared, whatever an earlier packet left in the field.
+#[derive(Debug, Clone, Copy)]
+pub struct StampField {
+    offset: usize,
+    flag: u64,
+}
+
+impl StampField {
+    /// Reserves field and flag; again in the same process, the same ones. To be done before ports
+    /// are attached: drivers reserve fields too (`net_pcap` one for its timestamps), and 24 bytes is
+    /// the most that finds room beside them in 22.11.
+    ///
+    /// # Errors
+    /// See [`StampError`].
+    pub fn register(_eal: &Eal) -> Result<Self, StampError> {
+        let (size, align) = (size_of::<[u64; 3]>(), align_of::<[u64; 3]>());
+        // SAFETY: EAL is initialised; the name is NUL-terminated and copied.
+        let offset = logged(|| unsafe {
+            Errno::check(dpdk_sys::vernier_dynfield_register(
+                FIELD.as_ptr(),
+                size,
+                align,
+            ))
+        })
+        .map_err(|(errno, log)| StampError::Field { errno, log })?;
+        // SAFETY: as above.
+        let bit =
+            logged(|| unsafe { Errno::check(dpdk_sys::vernier_dynflag_register(FLAG.as_ptr())) })
+                .map_err(|(errno, log)| StampError::Flag { errno, log })?;
+        // A flag's bit is under 64, an offset under 128 (rte_mbuf_dyn.h).
+        Ok(Self {
+            offset: offset as usize,
+            flag: 1 << bit,
+        })
+    }
+
+    /// The stamp, if the packet has one.
+    #[inline]
+    pub fn get(&self, mbuf: &Mbuf<'_>) -> Option<[u64; 3]> {
+        let mbuf = mbuf.as_ptr();
+        // SAFETY: the mbuf is owned, and DPDK reserved 24 aligned bytes at this offset in every one.
+        unsafe {
+            ((*mbuf).ol_flags & self.flag != 0)
+                .then(|| mbuf.byte_add(self.offset).cast::<[u64; 3]>().read())
+        }
+    }
+
+    /// Stamps the packet.
+    #[inline]
+    pub fn set(&self, mbuf: &mut Mbuf<'_>, stamp: [u64; 3]) {
+        let mbuf = mbuf.as_ptr();
+        // SAFETY: as in get, and borrowed mutably.
+        unsafe {
+            mbuf.byte_add(self.offset).cast::<[u64; 3]>().write(stamp);
+            (*mbuf).ol_flags |= self.flag;
+        }
+    }
+
+    /// Takes the stamp off.
+    #[inline]
+    pub fn clear(&self, mbuf: &mut Mbuf<'_>) {
+        mbuf.view_mut().ol_flags &= !self.flag;
+    }
+}

@@ -1,0 +1,70 @@
+//! Compiles the shim against the system's DPDK and links the shared libraries it calls.
+
+use std::process::{Command, ExitCode};
+
+/// The oldest release whose API and mbuf layout the shim is written for.
+const OLDEST_DPDK: &str = "22.11";
+
+fn main() -> ExitCode {
+    match build() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("dpdk-sys: {problem}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn build() -> Result<(), String> {
+    println!("cargo::rerun-if-changed=shim");
+    // Finds and links the shared libraries. Drivers are not among what the shim calls, so the
+    // linker's --as-needed drops them: EAL loads them from its plugin folder.
+    println!("cargo::rustc-link-arg=-Wl,--as-needed");
+    pkg_config::Config::new()
+        .atleast_version(OLDEST_DPDK)
+        .probe("libdpdk")
+        .map_err(|error| {
+            format!(
+                "DPDK {OLDEST_DPDK} or later with its headers is needed (on Debian and Ubuntu: \
+             apt-get install libdpdk-dev dpdk pkg-config gcc); pkg-config says:\n{error}"
+            )
+        })?;
+    let mut shim = cc::Build::new();
+    shim.file("shim/shim.c")
+        .std("gnu11")
+        .opt_level(3)
+        .extra_warnings(true);
+    for flag in cflags()? {
+        // DPDK's headers are not ours to warn about.
+        shim.flag(
+            flag.strip_prefix("-I")
+                .map_or(flag.clone(), |path| format!("-isystem{path}")),
+        );
+    }
+    shim.try_compile("vernier_shim").map_err(|error| {
+        format!(
+            "the shim does not compile against this DPDK (the compiler's words are above): {error}"
+        )
+    })
+}
+
+/// All of `pkg-config --cflags libdpdk`. The pkg-config crate keeps include paths and defines only,
+/// but `-include rte_config.h` and `-march` decide layouts and inline functions too.
+fn cflags() -> Result<Vec<String>, String> {
+    println!("cargo::rerun-if-env-changed=PKG_CONFIG");
+    let program = std::env::var("PKG_CONFIG").unwrap_or_else(|_| "pkg-config".to_owned());
+    let output = Command::new(&program)
+        .args(["--cflags", "libdpdk"])
+        .output()
+        .map_err(|error| format!("cannot run {program}: {error}"))?;
+    if !output.status.success() {
+        return Err(format!(
+            "{program} --cflags libdpdk failed: {}",
+            String::from_utf8_lossy(&output.stderr)
+        ));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout)
+        .split_whitespace()
+        .map(str::to_owned)
+        .collect())
+}

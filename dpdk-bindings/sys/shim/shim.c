@@ -1,0 +1,504 @@
+#define _GNU_SOURCE
+#include "shim.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <rte_cycles.h>
+#include <rte_dev.h>
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_ethdev.h>
+#include <rte_lcore.h>
+#include <rte_log.h>
+#include <rte_mbuf.h>
+#include <rte_mbuf_dyn.h>
+#include <rte_mempool.h>
+
+/* The fields that Rust reads in place (struct rte_mbuf in src/lib.rs), asserted on both sides: a
+ * release that moves one of them must fail here, not misread there. */
+_Static_assert(sizeof(struct rte_mbuf) == 128, "rte_mbuf has two cache lines");
+_Static_assert(_Alignof(struct rte_mbuf) == 64, "rte_mbuf is aligned to a cache line");
+_Static_assert(offsetof(struct rte_mbuf, buf_addr) == 0, "rte_mbuf.buf_addr has moved");
+_Static_assert(offsetof(struct rte_mbuf, data_off) == 16, "rte_mbuf.data_off has moved");
+_Static_assert(offsetof(struct rte_mbuf, refcnt) == 18, "rte_mbuf.refcnt has moved");
+_Static_assert(offsetof(struct rte_mbuf, nb_segs) == 20, "rte_mbuf.nb_segs has moved");
+_Static_assert(offsetof(struct rte_mbuf, port) == 22, "rte_mbuf.port has moved");
+_Static_assert(offsetof(struct rte_mbuf, ol_flags) == 24, "rte_mbuf.ol_flags has moved");
+_Static_assert(offsetof(struct rte_mbuf, pkt_len) == 36, "rte_mbuf.pkt_len has moved");
+_Static_assert(offsetof(struct rte_mbuf, data_len) == 40, "rte_mbuf.data_len has moved");
+_Static_assert(offsetof(struct rte_mbuf, pool) == 56, "rte_mbuf.pool has moved");
+_Static_assert(sizeof(((struct rte_mbuf *)0)->pkt_len) == 4 &&
+		       sizeof(((struct rte_mbuf *)0)->data_len) == 2 &&
+		       sizeof(((struct rte_mbuf *)0)->ol_flags) == 8,
+	       "a field of rte_mbuf has another width");
+_Static_assert(RTE_ETH_NAME_MAX_LEN <= VERNIER_NAME_BYTES &&
+		       RTE_ETH_XSTATS_NAME_SIZE <= VERNIER_NAME_BYTES,
+	       "DPDK's names outgrew VERNIER_NAME_BYTES");
+
+/* DPDK's "-1 and rte_errno" as a negative errno. */
+static int from_rte_errno(void)
+{
+	return rte_errno > 0 ? -rte_errno : -EINVAL;
+}
+
+/* Drivers say a bare -1 for "failed", which would read as EPERM; the reason is in the log. */
+static int from_driver(int rc)
+{
+	return rc == -1 ? -EIO : rc;
+}
+
+/* ---- log ---- */
+
+static __thread struct {
+	int active;
+	size_t len;
+	char text[2048];
+} captured;
+
+static ssize_t log_write(void *cookie, const char *text, size_t len)
+{
+	(void)cookie;
+	if (captured.active) {
+		size_t room = sizeof(captured.text) - captured.len;
+		size_t kept = len < room ? len : room;
+
+		memcpy(captured.text + captured.len, text, kept);
+		captured.len += kept;
+		/* A critical message may be the last thing before abort(). */
+		if (rte_log_cur_msg_loglevel() > (int)RTE_LOG_CRIT)
+			return (ssize_t)len;
+	}
+	/* A log that cannot be written is nobody's error. */
+	if (write(STDERR_FILENO, text, len) < 0)
+		errno = 0;
+	return (ssize_t)len;
+}
+
+static int log_install(void)
+{
+	cookie_io_functions_t functions = {.write = log_write};
+	FILE *stream = fopencookie(NULL, "w", functions);
+
+	if (stream == NULL)
+		return -ENOMEM;
+	return rte_openlog_stream(stream);
+}
+
+void vernier_log_begin(void)
+{
+	captured.active = 1;
+	captured.len = 0;
+}
+
+size_t vernier_log_end(const char **text)
+{
+	captured.active = 0;
+	*text = captured.text;
+	return captured.len;
+}
+
+/* ---- environment abstraction layer ---- */
+
+/* EAL makes a folder for files that it was told not to have, and leaves it. */
+static void remove_runtime_dir(void)
+{
+	(void)rmdir(rte_eal_get_runtime_dir());
+}
+
+int vernier_eal_init(int argc, char **argv)
+{
+	int rc = log_install();
+
+	if (rc == 0 && rte_eal_init(argc, argv) < 0) {
+		rc = from_rte_errno();
+		remove_runtime_dir();
+	}
+	return rc;
+}
+
+void vernier_eal_cleanup(void)
+{
+	rte_eal_cleanup();
+	remove_runtime_dir();
+}
+
+const char *vernier_strerror(int errnum)
+{
+	return rte_strerror(errnum);
+}
+
+uint64_t vernier_tsc(void)
+{
+	return rte_rdtsc();
+}
+
+uint64_t vernier_tsc_hz(void)
+{
+	return rte_get_tsc_hz();
+}
+
+/* ---- threads ---- */
+
+size_t vernier_allowed_cpus(uint16_t *cpus, size_t capacity)
+{
+	cpu_set_t set;
+	size_t count = 0;
+
+	if (sched_getaffinity(0, sizeof(set), &set) != 0)
+		return 0;
+	for (unsigned int cpu = 0; cpu < CPU_SETSIZE && count < capacity; cpu++)
+		if (CPU_ISSET(cpu, &set))
+			cpus[count++] = (uint16_t)cpu;
+	return count;
+}
+
+int vernier_thread_register(unsigned int cpu)
+{
+	cpu_set_t before, set;
+	int rc;
+
+	/* A second registration would take a second lcore and lose the first. */
+	if (rte_lcore_id() != LCORE_ID_ANY)
+		return -EALREADY;
+	if (cpu >= CPU_SETSIZE)
+		return -EINVAL;
+	if (sched_getaffinity(0, sizeof(before), &before) != 0)
+		return -errno;
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	if (sched_setaffinity(0, sizeof(set), &set) != 0)
+		return -errno;
+	/* Pinned first: DPDK notes the affinity that it finds. */
+	if (rte_thread_register() == 0)
+		return 0;
+	rc = from_rte_errno();
+	sched_setaffinity(0, sizeof(before), &before);
+	return rc;
+}
+
+void vernier_thread_unregister(void)
+{
+	rte_thread_unregister();
+}
+
+/* ---- mempools ---- */
+
+int vernier_mempool_create(const char *name, uint32_t mbufs, uint32_t cache, uint16_t room,
+			   struct rte_mempool **pool)
+{
+	*pool = rte_pktmbuf_pool_create(name, mbufs, cache, 0,
+					(uint16_t)(room + RTE_PKTMBUF_HEADROOM), SOCKET_ID_ANY);
+	return *pool == NULL ? from_rte_errno() : 0;
+}
+
+void vernier_mempool_free(struct rte_mempool *pool)
+{
+	/* A mbuf that is not back may still belong to a device: rather lose memory than lend it to two
+	 * owners. EAL's cleanup stops the device before it unmaps. */
+	if (rte_mempool_full(pool))
+		rte_mempool_free(pool);
+}
+
+uint32_t vernier_mempool_available(const struct rte_mempool *pool)
+{
+	return rte_mempool_avail_count(pool);
+}
+
+uint32_t vernier_mempool_capacity(const struct rte_mempool *pool)
+{
+	return pool->size;
+}
+
+/* ---- mbufs ---- */
+
+struct rte_mbuf *vernier_frame_alloc(struct rte_mempool *pool, const uint8_t *head,
+				     uint32_t head_len, uint32_t len)
+{
+	const uint32_t room = rte_pktmbuf_data_room_size(pool) - RTE_PKTMBUF_HEADROOM;
+	const uint32_t segments = len == 0 ? 1 : (len - 1) / room + 1;
+	struct rte_mbuf *first = NULL, **link = &first;
+
+	/* Do not empty the pool for a frame that cannot be had. */
+	if (segments > pool->size || segments > RTE_MBUF_MAX_NB_SEGS)
+		return NULL;
+	for (uint32_t done = 0, segment = 0; segment < segments; segment++) {
+		const uint32_t size = RTE_MIN(len - done, room);
+		const uint32_t start = RTE_MIN(done, head_len);
+		const uint32_t copied = RTE_MIN(head_len - start, size);
+		struct rte_mbuf *mbuf = rte_pktmbuf_alloc(pool);
+		uint8_t *data;
+
+		if (mbuf == NULL) {
+			rte_pktmbuf_free(first);
+			return NULL;
+		}
+		data = rte_pktmbuf_mtod(mbuf, uint8_t *);
+		memcpy(data, head + start, copied);
+		memset(data + copied, 0, size - copied);
+		mbuf->data_len = (uint16_t)size;
+		done += size;
+		*link = mbuf;
+		link = &mbuf->next;
+	}
+	first->pkt_len = len;
+	first->nb_segs = (uint16_t)segments;
+	return first;
+}
+
+struct rte_mbuf *vernier_mbuf_copy(const struct rte_mbuf *mbuf, struct rte_mempool *pool)
+{
+	return rte_pktmbuf_copy(mbuf, pool, 0, UINT32_MAX);
+}
+
+void vernier_mbuf_free(struct rte_mbuf *mbuf)
+{
+	rte_pktmbuf_free(mbuf);
+}
+
+void vernier_mbuf_free_bulk(struct rte_mbuf **mbufs, uint32_t count)
+{
+	rte_pktmbuf_free_bulk(mbufs, count);
+}
+
+int vernier_dynfield_register(const char *name, size_t size, size_t align)
+{
+	struct rte_mbuf_dynfield field = {.size = size, .align = align};
+	int offset;
+
+	snprintf(field.name, sizeof(field.name), "%s", name);
+	offset = rte_mbuf_dynfield_register(&field);
+	return offset < 0 ? from_rte_errno() : offset;
+}
+
+int vernier_dynflag_register(const char *name)
+{
+	struct rte_mbuf_dynflag flag = {0};
+	int bit;
+
+	snprintf(flag.name, sizeof(flag.name), "%s", name);
+	bit = rte_mbuf_dynflag_lookup(name, NULL);
+	if (bit < 0)
+		bit = rte_mbuf_dynflag_register(&flag);
+	return bit < 0 ? from_rte_errno() : bit;
+}
+
+/* ---- ports ---- */
+
+int vernier_port_find(const char *device)
+{
+	struct rte_dev_iterator iterator;
+	uint16_t port;
+
+	RTE_ETH_FOREACH_MATCHING_DEV(port, device, &iterator) {
+		rte_eth_iterator_cleanup(&iterator);
+		return port;
+	}
+	return -ENODEV;
+}
+
+int vernier_port_next(uint16_t from)
+{
+	uint64_t port = rte_eth_find_next_owned_by(from, RTE_ETH_DEV_NO_OWNER);
+
+	return port < RTE_MAX_ETHPORTS ? (int)port : -ENODEV;
+}
+
+int vernier_port_probe(const char *device)
+{
+	return from_driver(rte_dev_probe(device));
+}
+
+void vernier_port_detach(uint16_t port)
+{
+	struct rte_eth_dev_info info = {0};
+	uint16_t sibling;
+
+	if (rte_eth_dev_info_get(port, &info) != 0)
+		info.device = NULL;
+	/* Nothing to be done about a device that refuses: it is let go of all the same. */
+	(void)rte_eth_dev_stop(port);
+	(void)rte_eth_dev_close(port);
+	if (info.device == NULL)
+		return;
+	/* A device with several ports stays until the last of them is closed. */
+	RTE_ETH_FOREACH_DEV_OF(sibling, info.device)
+		return;
+	(void)rte_dev_remove(info.device);
+}
+
+/* What a frame has over its MTU, as rte_eth_dev_configure reckons it. */
+static uint32_t frame_overhead(const struct rte_eth_dev_info *info)
+{
+	if (info->max_mtu != UINT16_MAX && info->max_rx_pktlen > info->max_mtu)
+		return info->max_rx_pktlen - info->max_mtu;
+	return RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN;
+}
+
+int vernier_port_info(uint16_t port, struct vernier_port_info *out)
+{
+	struct rte_eth_dev_info info;
+	struct rte_ether_addr mac = {{0}};
+	int rc = rte_eth_dev_info_get(port, &info);
+
+	if (rc != 0)
+		return rc;
+	/* A device without an address of its own keeps the zeros. */
+	(void)rte_eth_macaddr_get(port, &mac);
+	memset(out, 0, sizeof(*out));
+	snprintf(out->device, sizeof(out->device), "%s", rte_dev_name(info.device));
+	snprintf(out->driver, sizeof(out->driver), "%s", info.driver_name);
+	memcpy(out->mac, mac.addr_bytes, sizeof(out->mac));
+	out->mtu_min = info.min_mtu;
+	out->mtu_max = (uint16_t)RTE_MIN(info.max_mtu, info.max_rx_pktlen - frame_overhead(&info));
+	out->rx_queues_max = info.max_rx_queues;
+	out->tx_queues_max = info.max_tx_queues;
+	out->numa_socket = (int16_t)rte_eth_dev_socket_id(port);
+	return 0;
+}
+
+/* Whether a driver sends chains of segments. Two do without saying so: net_pcap gathers them
+ * (rte_pktmbuf_read), net_null only frees them. */
+static int sends_chains(const struct rte_eth_dev_info *info)
+{
+	return (info->tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0 ||
+	       strcmp(info->driver_name, "net_pcap") == 0 ||
+	       strcmp(info->driver_name, "net_null") == 0;
+}
+
+int vernier_port_start(uint16_t port, const struct vernier_port_config *config,
+		       struct rte_mempool *pool)
+{
+	const unsigned int room = rte_pktmbuf_data_room_size(pool) - RTE_PKTMBUF_HEADROOM;
+	uint16_t rx_descriptors = config->rx_descriptors, tx_descriptors = config->tx_descriptors;
+	const int socket = rte_eth_dev_socket_id(port);
+	struct rte_eth_conf conf = {.rxmode = {.mtu = config->mtu}};
+	struct rte_eth_dev_info info;
+	struct rte_eth_rxconf rx;
+	struct rte_eth_txconf tx;
+	int rc = rte_eth_dev_info_get(port, &info);
+	int chains;
+
+	if (rc != 0)
+		return rc;
+	/* No offload changes what a frame is. These two only let a frame that outgrows one mbuf
+	 * travel as a chain, and are left off otherwise for the drivers' faster paths. */
+	chains = config->mtu + frame_overhead(&info) > room;
+	if (chains) {
+		conf.rxmode.offloads = info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_SCATTER;
+		conf.txmode.offloads = info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+	}
+	if (config->rss && config->rx_queues > 1) {
+		conf.rx_adv_conf.rss_conf.rss_hf =
+			(RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP | RTE_ETH_RSS_SCTP) &
+			info.flow_type_rss_offloads;
+		if (conf.rx_adv_conf.rss_conf.rss_hf != 0)
+			conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+	}
+	rc = rte_eth_dev_configure(port, config->rx_queues, config->tx_queues, &conf);
+	if (rc == 0)
+		rc = rte_eth_dev_adjust_nb_rx_tx_desc(port, &rx_descriptors, &tx_descriptors);
+	rx = info.default_rxconf;
+	rx.offloads = conf.rxmode.offloads;
+	for (uint16_t queue = 0; rc == 0 && queue < config->rx_queues; queue++)
+		rc = rte_eth_rx_queue_setup(port, queue, rx_descriptors, (unsigned int)socket, &rx, pool);
+	tx = info.default_txconf;
+	tx.offloads = conf.txmode.offloads;
+	for (uint16_t queue = 0; rc == 0 && queue < config->tx_queues; queue++)
+		rc = rte_eth_tx_queue_setup(port, queue, tx_descriptors, (unsigned int)socket, &tx);
+	if (rc == 0)
+		rc = rte_eth_dev_start(port);
+	if (rc != 0)
+		return from_driver(rc);
+	rc = config->promiscuous ? rte_eth_promiscuous_enable(port) :
+				   rte_eth_promiscuous_disable(port);
+	/* A device that cannot has no address filter and receives everything. */
+	if (rc != 0 && rc != -ENOTSUP)
+		return from_driver(rc);
+	return chains && sends_chains(&info);
+}
+
+int vernier_port_stats(uint16_t port, struct vernier_port_stats *out)
+{
+	struct rte_eth_stats stats;
+	int rc = rte_eth_stats_get(port, &stats);
+
+	if (rc != 0)
+		return rc;
+	*out = (struct vernier_port_stats){
+		.rx_packets = stats.ipackets,
+		.tx_packets = stats.opackets,
+		.rx_bytes = stats.ibytes,
+		.tx_bytes = stats.obytes,
+		.rx_missed = stats.imissed,
+		.rx_errors = stats.ierrors,
+		.tx_errors = stats.oerrors,
+		.rx_no_mbuf = stats.rx_nombuf,
+	};
+	return 0;
+}
+
+int vernier_port_xstats(uint16_t port, struct vernier_xstat *out, uint32_t capacity)
+{
+	struct rte_eth_xstat_name *names = calloc(capacity, sizeof(*names));
+	struct rte_eth_xstat *values = calloc(capacity, sizeof(*values));
+	int count = -ENOMEM;
+
+	if (capacity == 0) {
+		count = rte_eth_xstats_get_names(port, NULL, 0);
+	} else if (names != NULL && values != NULL) {
+		count = rte_eth_xstats_get_names(port, names, capacity);
+		if (count >= 0 && (uint32_t)count <= capacity)
+			count = rte_eth_xstats_get(port, values, capacity);
+		for (int i = 0; i < count && (uint32_t)count <= capacity; i++) {
+			if (values[i].id < capacity)
+				memcpy(out[i].name, names[values[i].id].name,
+				       RTE_ETH_XSTATS_NAME_SIZE);
+			out[i].value = values[i].value;
+		}
+	}
+	free(names);
+	free(values);
+	return count;
+}
+
+int vernier_port_link(uint16_t port, struct vernier_link *out)
+{
+	struct rte_eth_link link;
+	int rc = rte_eth_link_get_nowait(port, &link);
+
+	if (rc != 0)
+		return rc;
+	out->speed_mbps = link.link_speed;
+	out->up = link.link_status == RTE_ETH_LINK_UP;
+	out->full_duplex = link.link_duplex == RTE_ETH_LINK_FULL_DUPLEX;
+	out->autoneg = link.link_autoneg == RTE_ETH_LINK_AUTONEG;
+	return 0;
+}
+
+int vernier_port_mtu(uint16_t port, uint16_t *mtu)
+{
+	return rte_eth_dev_get_mtu(port, mtu);
+}
+
+int vernier_port_set_mtu(uint16_t port, uint16_t mtu)
+{
+	return from_driver(rte_eth_dev_set_mtu(port, mtu));
+}
+
+/* ---- bursts ---- */
+
+uint16_t vernier_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count)
+{
+	return rte_eth_rx_burst(port, queue, mbufs, count);
+}
+
+uint16_t vernier_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count)
+{
+	return rte_eth_tx_burst(port, queue, mbufs, count);
+}

@@ -1,0 +1,110 @@
+/* The whole of DPDK that Vernier calls, under a prefix of its own.
+ *
+ * What crosses the border is scalars, opaque pointers and the small structs below, which src/lib.rs
+ * declares once more. DPDK has two ways to report an error (a negative errno, or -1 or NULL and
+ * rte_errno); here there is one: functions that return int return a negative errno and never -1 for
+ * "see elsewhere".
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct rte_mbuf;
+struct rte_mempool;
+
+#define VERNIER_NAME_BYTES 64 /* RTE_ETH_NAME_MAX_LEN, RTE_ETH_XSTATS_NAME_SIZE */
+
+struct vernier_port_info {
+	char device[VERNIER_NAME_BYTES]; /* net_pcap0, 0000:03:00.0 */
+	char driver[VERNIER_NAME_BYTES]; /* net_pcap, net_ixgbe */
+	uint8_t mac[6];
+	uint16_t mtu_min;
+	uint16_t mtu_max;
+	uint16_t rx_queues_max;
+	uint16_t tx_queues_max;
+	int16_t numa_socket; /* -1: none */
+};
+
+struct vernier_port_config {
+	uint16_t rx_queues;
+	uint16_t tx_queues;
+	uint16_t rx_descriptors;
+	uint16_t tx_descriptors;
+	uint16_t mtu;
+	uint8_t promiscuous;
+	uint8_t rss;
+};
+
+struct vernier_port_stats {
+	uint64_t rx_packets;
+	uint64_t tx_packets;
+	uint64_t rx_bytes;
+	uint64_t tx_bytes;
+	uint64_t rx_missed;
+	uint64_t rx_errors;
+	uint64_t tx_errors;
+	uint64_t rx_no_mbuf;
+};
+
+struct vernier_xstat {
+	char name[VERNIER_NAME_BYTES];
+	uint64_t value;
+};
+
+struct vernier_link {
+	uint32_t speed_mbps; /* UINT32_MAX: unknown */
+	uint8_t up;
+	uint8_t full_duplex;
+	uint8_t autoneg;
+};
+
+/* Log: from begin to end, what DPDK logs in the calling thread is kept instead of printed. */
+void vernier_log_begin(void);
+size_t vernier_log_end(const char **text);
+
+/* Environment abstraction layer. */
+int vernier_eal_init(int argc, char **argv);
+void vernier_eal_cleanup(void);
+const char *vernier_strerror(int errnum);
+uint64_t vernier_tsc(void);
+uint64_t vernier_tsc_hz(void);
+
+/* Threads. */
+size_t vernier_allowed_cpus(uint16_t *cpus, size_t capacity);
+int vernier_thread_register(unsigned int cpu);
+void vernier_thread_unregister(void);
+
+/* Mempools. */
+int vernier_mempool_create(const char *name, uint32_t mbufs, uint32_t cache, uint16_t room,
+			   struct rte_mempool **pool);
+void vernier_mempool_free(struct rte_mempool *pool);
+uint32_t vernier_mempool_available(const struct rte_mempool *pool);
+uint32_t vernier_mempool_capacity(const struct rte_mempool *pool);
+
+/* Mbufs. */
+struct rte_mbuf *vernier_frame_alloc(struct rte_mempool *pool, const uint8_t *head,
+				     uint32_t head_len, uint32_t len);
+struct rte_mbuf *vernier_mbuf_copy(const struct rte_mbuf *mbuf, struct rte_mempool *pool);
+void vernier_mbuf_free(struct rte_mbuf *mbuf);
+void vernier_mbuf_free_bulk(struct rte_mbuf **mbufs, uint32_t count);
+int vernier_dynfield_register(const char *name, size_t size, size_t align);
+int vernier_dynflag_register(const char *name);
+
+/* Ports. */
+int vernier_port_find(const char *device);
+int vernier_port_next(uint16_t from);
+int vernier_port_probe(const char *device);
+void vernier_port_detach(uint16_t port);
+int vernier_port_info(uint16_t port, struct vernier_port_info *info);
+int vernier_port_start(uint16_t port, const struct vernier_port_config *config,
+		       struct rte_mempool *pool);
+int vernier_port_stats(uint16_t port, struct vernier_port_stats *stats);
+int vernier_port_xstats(uint16_t port, struct vernier_xstat *xstats, uint32_t capacity);
+int vernier_port_link(uint16_t port, struct vernier_link *link);
+int vernier_port_mtu(uint16_t port, uint16_t *mtu);
+int vernier_port_set_mtu(uint16_t port, uint16_t mtu);
+
+/* Bursts. */
+uint16_t vernier_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count);
+uint16_t vernier_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count);

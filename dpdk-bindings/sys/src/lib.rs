@@ -1,0 +1,257 @@
+//! Raw declarations of Vernier's C shim over the system's DPDK (22.11 or later).
+//!
+//! ```text
+//! dpdk-bindings (safe)  ->  this crate  ->  shim/shim.c  ->  librte_*.so
+//!                           declarations    static inlines, bursts, one error convention
+//! ```
+//!
+//! DPDK's fast path is static inline functions, so something must be compiled in C; the shim is
+//! that, and no more. Its border shows scalars, opaque pointers and a few small structs, declared in
+//! `shim/shim.h` and once more here by hand.
+//!
+//! Functions that return [`c_int`] return a negative errno on error, whichever of DPDK's two
+//! conventions is beneath. All functions want EAL initialised, except where they say otherwise.
+//!
+//! What it is not: a binding of DPDK's headers, and nothing to call from anywhere but
+//! `dpdk-bindings`, which documents each operation.
+
+use std::ffi::{c_char, c_int, c_uint};
+use std::marker::{PhantomData, PhantomPinned};
+use std::mem::offset_of;
+
+/// Bytes of a name, with its terminating NUL (`RTE_ETH_NAME_MAX_LEN`, `RTE_ETH_XSTATS_NAME_SIZE`).
+pub const NAME_BYTES: usize = 64;
+
+/// The part of `struct rte_mbuf` (`rte_mbuf_core.h`) that is read in place; dynamic fields lie in
+/// what is not named.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct rte_mbuf {
+    /// Start of the segment's buffer.
+    pub buf_addr: *mut u8,
+    _buf_iova: u64,
+    /// Where the data starts in the buffer, bytes.
+    pub data_off: u16,
+    _refcnt: u16,
+    /// Segments in the chain, counted in the first.
+    pub nb_segs: u16,
+    /// Ingress port.
+    pub port: u16,
+    /// Offload flags and dynamic flags.
+    pub ol_flags: u64,
+    _packet_type: u32,
+    /// Bytes in all segments.
+    pub pkt_len: u32,
+    /// Bytes in this segment.
+    pub data_len: u16,
+    _vlan_to_buf_len: [u8; 14],
+    _pool: *mut rte_mempool,
+    _second_cache_line: [u8; 64],
+}
+
+// The same offsets as in shim.c, where the C compiler asserts them of DPDK's own definition.
+const _: () = assert!(
+    size_of::<rte_mbuf>() == 128
+        && align_of::<rte_mbuf>() == 64
+        && offset_of!(rte_mbuf, buf_addr) == 0
+        && offset_of!(rte_mbuf, data_off) == 16
+        && offset_of!(rte_mbuf, _refcnt) == 18
+        && offset_of!(rte_mbuf, nb_segs) == 20
+        && offset_of!(rte_mbuf, port) == 22
+        && offset_of!(rte_mbuf, ol_flags) == 24
+        && offset_of!(rte_mbuf, pkt_len) == 36
+        && offset_of!(rte_mbuf, data_len) == 40
+        && offset_of!(rte_mbuf, _pool) == 56,
+    "rte_mbuf is not laid out as shim.c asserts"
+);
+
+/// A packet memory pool: opaque.
+#[derive(Debug)]
+#[repr(C)]
+pub struct rte_mempool {
+    _opaque: [u8; 0],
+    // Neither Send, Sync nor Unpin by itself.
+    _marker: PhantomData<(*mut u8, PhantomPinned)>,
+}
+
+/// What a port is and can do.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct PortInfo {
+    /// Name of the device, NUL-terminated.
+    pub device: [u8; NAME_BYTES],
+    /// Name of its driver, NUL-terminated.
+    pub driver: [u8; NAME_BYTES],
+    /// Ethernet address.
+    pub mac: [u8; 6],
+    /// Least MTU, bytes.
+    pub mtu_min: u16,
+    /// Largest MTU, bytes.
+    pub mtu_max: u16,
+    /// Most receive queues.
+    pub rx_queues_max: u16,
+    /// Most transmit queues.
+    pub tx_queues_max: u16,
+    /// NUMA socket, -1 for none.
+    pub numa_socket: i16,
+}
+
+/// How a port is to be started.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct PortConfig {
+    /// Receive queues.
+    pub rx_queues: u16,
+    /// Transmit queues.
+    pub tx_queues: u16,
+    /// Descriptors of each receive queue, adjusted to what the device allows.
+    pub rx_descriptors: u16,
+    /// Descriptors of each transmit queue, adjusted to what the device allows.
+    pub tx_descriptors: u16,
+    /// Largest layer-3 packet, bytes.
+    pub mtu: u16,
+    /// Whether frames to other addresses are received, 0 or 1.
+    pub promiscuous: u8,
+    /// Whether flows are spread over several receive queues, 0 or 1.
+    pub rss: u8,
+}
+
+/// A port's counters since it was started.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub struct PortStats {
+    /// Packets received.
+    pub rx_packets: u64,
+    /// Packets transmitted.
+    pub tx_packets: u64,
+    /// Bytes received.
+    pub rx_bytes: u64,
+    /// Bytes transmitted.
+    pub tx_bytes: u64,
+    /// Packets the device dropped for want of a free descriptor.
+    pub rx_missed: u64,
+    /// Packets received with an error.
+    pub rx_errors: u64,
+    /// Packets not transmitted because of an error.
+    pub tx_errors: u64,
+    /// Packets not received for want of an mbuf.
+    pub rx_no_mbuf: u64,
+}
+
+/// One of a driver's own counters.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct Xstat {
+    /// Its name, NUL-terminated.
+    pub name: [u8; NAME_BYTES],
+    /// Its value.
+    pub value: u64,
+}
+
+/// A link's state.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub struct Link {
+    /// Mbit/s; `u32::MAX` for unknown.
+    pub speed_mbps: u32,
+    /// 0 or 1.
+    pub up: u8,
+    /// 0 or 1.
+    pub full_duplex: u8,
+    /// 0 or 1.
+    pub autoneg: u8,
+}
+
+unsafe extern "C" {
+    /// Begins to keep what DPDK logs in the calling thread instead of printing it. Needs no EAL.
+    pub safe fn vernier_log_begin();
+    /// Ends it; `text` points to the kept bytes (not NUL-terminated, at most 2048), valid in this
+    /// thread until the next [`vernier_log_begin`]; returns how many. Needs no EAL.
+    pub fn vernier_log_end(text: *mut *const c_char) -> usize;
+
+    /// `rte_eal_init`. The arguments must live as long as the process.
+    pub fn vernier_eal_init(argc: c_int, argv: *mut *mut c_char) -> c_int;
+    /// `rte_eal_cleanup`. Nothing of DPDK may be used afterwards.
+    pub fn vernier_eal_cleanup();
+    /// `rte_strerror`: text of an errno, valid in this thread until its next call. Needs no EAL.
+    pub safe fn vernier_strerror(errnum: c_int) -> *const c_char;
+    /// `rte_rdtsc`. Needs no EAL.
+    pub safe fn vernier_tsc() -> u64;
+    /// `rte_get_tsc_hz`; 0 before EAL is initialised.
+    pub safe fn vernier_tsc_hz() -> u64;
+
+    /// Writes the CPUs that the calling thread may use; returns how many. Needs no EAL.
+    pub fn vernier_allowed_cpus(cpus: *mut u16, capacity: usize) -> usize;
+    /// Pins the calling thread to a CPU and makes it an lcore (`rte_thread_register`); `EALREADY`
+    /// if it is one.
+    pub fn vernier_thread_register(cpu: c_uint) -> c_int;
+    /// `rte_thread_unregister`.
+    pub fn vernier_thread_unregister();
+
+    /// `rte_pktmbuf_pool_create` with `room` bytes of data per mbuf, headroom not counted.
+    pub fn vernier_mempool_create(
+        name: *const c_char,
+        mbufs: u32,
+        cache: u32,
+        room: u16,
+        pool: *mut *mut rte_mempool,
+    ) -> c_int;
+    /// `rte_mempool_free` if all mbufs are back; otherwise the pool stays until EAL's cleanup.
+    pub fn vernier_mempool_free(pool: *mut rte_mempool);
+    /// `rte_mempool_avail_count`.
+    pub fn vernier_mempool_available(pool: *const rte_mempool) -> u32;
+    /// Mbufs that were created.
+    pub fn vernier_mempool_capacity(pool: *const rte_mempool) -> u32;
+
+    /// A frame of `len` bytes that starts with `head` and goes on with zeros, in as many segments as
+    /// it takes; NULL if there is no memory.
+    pub fn vernier_frame_alloc(
+        pool: *mut rte_mempool,
+        head: *const u8,
+        head_len: u32,
+        len: u32,
+    ) -> *mut rte_mbuf;
+    /// `rte_pktmbuf_copy` of the whole packet; NULL if there is no memory.
+    pub fn vernier_mbuf_copy(mbuf: *const rte_mbuf, pool: *mut rte_mempool) -> *mut rte_mbuf;
+    /// `rte_pktmbuf_free`.
+    pub fn vernier_mbuf_free(mbuf: *mut rte_mbuf);
+    /// `rte_pktmbuf_free_bulk`.
+    pub fn vernier_mbuf_free_bulk(mbufs: *mut *mut rte_mbuf, count: u32);
+    /// `rte_mbuf_dynfield_register`; returns the field's offset.
+    pub fn vernier_dynfield_register(name: *const c_char, size: usize, align: usize) -> c_int;
+    /// `rte_mbuf_dynflag_register`; returns the flag's bit.
+    pub fn vernier_dynflag_register(name: *const c_char) -> c_int;
+
+    /// The first port of a device; `ENODEV` if it has none.
+    pub fn vernier_port_find(device: *const c_char) -> c_int;
+    /// The next port in use, from `from` on; `ENODEV` if there is none.
+    pub fn vernier_port_next(from: u16) -> c_int;
+    /// `rte_dev_probe`.
+    pub fn vernier_port_probe(device: *const c_char) -> c_int;
+    /// Stops and closes a port, and removes its device when no other port is on it.
+    pub fn vernier_port_detach(port: u16);
+    /// `rte_eth_dev_info_get` and `rte_eth_macaddr_get`.
+    pub fn vernier_port_info(port: u16, info: *mut PortInfo) -> c_int;
+    /// Configures a port and its queues, starts it, sets promiscuous mode; returns 1 if it transmits
+    /// chains of segments.
+    pub fn vernier_port_start(
+        port: u16,
+        config: *const PortConfig,
+        pool: *mut rte_mempool,
+    ) -> c_int;
+    /// `rte_eth_stats_get`.
+    pub fn vernier_port_stats(port: u16, stats: *mut PortStats) -> c_int;
+    /// `rte_eth_xstats_get` with names; returns how many there are and writes them if all fit.
+    pub fn vernier_port_xstats(port: u16, xstats: *mut Xstat, capacity: u32) -> c_int;
+    /// `rte_eth_link_get_nowait`.
+    pub fn vernier_port_link(port: u16, link: *mut Link) -> c_int;
+    /// `rte_eth_dev_get_mtu`.
+    pub fn vernier_port_mtu(port: u16, mtu: *mut u16) -> c_int;
+    /// `rte_eth_dev_set_mtu`.
+    pub fn vernier_port_set_mtu(port: u16, mtu: u16) -> c_int;
+
+    /// `rte_eth_rx_burst`: returns how many it wrote.
+    pub fn vernier_rx_burst(port: u16, queue: u16, mbufs: *mut *mut rte_mbuf, count: u16) -> u16;
+    /// `rte_eth_tx_burst`: returns how many, from the front, now belong to the driver.
+    pub fn vernier_tx_burst(port: u16, queue: u16, mbufs: *mut *mut rte_mbuf, count: u16) -> u16;
+}

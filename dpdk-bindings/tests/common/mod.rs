@@ -1,0 +1,81 @@
+//! What the tests share: EAL without privileges, frames that can be told apart, captures.
+//!
+//! EAL starts once per process, so each file is one test.
+
+#![allow(dead_code, reason = "each test uses a part of it")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot set up fails")]
+
+use std::path::Path;
+
+use dpdk_bindings::{ArrayVec, Eal, EalOptions, Mbuf, Mempool, RxQueue};
+
+/// As many packets as the switch moves at a time.
+pub type Burst<'pool> = ArrayVec<Mbuf<'pool>, 32>;
+
+/// EAL as a user without privileges can have it.
+pub fn eal() -> Eal {
+    Eal::init(
+        "test",
+        &EalOptions {
+            memory_mib: 64,
+            ..EalOptions::default()
+        },
+    )
+    .unwrap()
+}
+
+/// A pool of 2047 mbufs of 2 KiB.
+pub fn pool(eal: &Eal) -> Mempool<'_> {
+    eal.mempool("test", 2047, 128, 2048).unwrap()
+}
+
+/// A frame of 60 bytes whose first four tell which.
+pub fn frame<'p>(pool: &'p Mempool<'_>, number: u32) -> Mbuf<'p> {
+    pool.alloc_frame(&number.to_be_bytes(), 60).unwrap()
+}
+
+/// Which frame it is.
+pub fn number(mbuf: &Mbuf<'_>) -> u32 {
+    u32::from_be_bytes(mbuf.head()[..4].try_into().unwrap())
+}
+
+/// Receives until nothing waits.
+pub fn receive_all<'pool>(rx: &mut RxQueue<'_, 'pool>) -> Vec<Mbuf<'pool>> {
+    let mut all = Vec::new();
+    let mut burst = Burst::new();
+    while rx.receive(&mut burst) > 0 {
+        all.extend(burst.drain(..));
+    }
+    all
+}
+
+/// Writes an Ethernet capture (libpcap format 2.4, microseconds) with these frames.
+pub fn write_capture(path: &Path, frames: &[Vec<u8>]) {
+    let mut bytes = Vec::new();
+    for field in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 262_144, 1] {
+        bytes.extend(field.to_le_bytes());
+    }
+    for (second, frame) in frames.iter().enumerate() {
+        let (second, len) = (
+            u32::try_from(second).unwrap(),
+            u32::try_from(frame.len()).unwrap(),
+        );
+        for field in [second, 0, len, len] {
+            bytes.extend(field.to_le_bytes());
+        }
+        bytes.extend(frame);
+    }
+    std::fs::write(path, bytes).unwrap();
+}
+
+/// The frames of a capture of that format.
+pub fn read_capture(path: &Path) -> Vec<Vec<u8>> {
+    let bytes = std::fs::read(path).unwrap();
+    let (mut frames, mut rest) = (Vec::new(), &bytes[24..]);
+    while !rest.is_empty() {
+        let len = u32::from_le_bytes(rest[8..12].try_into().unwrap()) as usize;
+        frames.push(rest[16..16 + len].to_vec());
+        rest = &rest[16 + len..];
+    }
+    frames
+}

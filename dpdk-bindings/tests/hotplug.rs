@@ -1,0 +1,42 @@
+//! Hundreds of devices, one after another, in one process.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{eal, pool, receive_all, write_capture};
+use dpdk_bindings::{PortConfig, StampField};
+
+#[test]
+fn devices_come_and_go() {
+    let eal = eal();
+    StampField::register(&eal).unwrap();
+    let pool = pool(&eal);
+    let folder = tempfile::tempdir().unwrap();
+    let start = Instant::now();
+    for round in 0..200 {
+        let input = folder.path().join(format!("{round}.pcap"));
+        write_capture(&input, &vec![vec![0; 60]; round]);
+        let device = format!("net_pcap0,rx_pcap={}", input.display());
+        let attached = eal.attach(&device).unwrap();
+        assert_eq!(attached.id(), 0, "port numbers are given back");
+        let port = attached.start(&PortConfig::default(), &pool).unwrap();
+        assert_eq!(receive_all(&mut port.rx_queue(0).unwrap()).len(), round);
+    }
+    let elapsed = start.elapsed();
+    println!("200 devices in {elapsed:?}");
+    assert!(elapsed < Duration::from_secs(20), "{elapsed:?}");
+    assert_eq!(pool.available(), pool.capacity());
+
+    // All the ports there can be, at once; one more is refused, and then there is room again.
+    let attach = |n: usize| eal.attach(&format!("net_null{n}"));
+    let all: Vec<_> = (0..32).map(|n| attach(n).unwrap()).collect();
+    let error = attach(32).unwrap_err().to_string();
+    assert!(
+        error.contains("net_null32") && error.contains("did not start"),
+        "{error}"
+    );
+    drop(all);
+    let port = attach(32).unwrap();
+    assert_eq!(eal.port_names(), [port.name()]);
+}

@@ -1,0 +1,79 @@
+//! The stamp: from receive to transmit, in copies, in fresh mbufs, beside `net_pcap`'s own field.
+
+mod common;
+
+use common::{Burst, eal, frame, pool, receive_all, write_capture};
+use dpdk_bindings::{Mbuf, PortConfig, StampField};
+
+#[test]
+fn stamp_travels_with_its_packet_and_no_further() {
+    let eal = eal();
+    let stamp = StampField::register(&eal).unwrap();
+    let pool = pool(&eal);
+
+    let mut mbuf = frame(&pool, 0);
+    assert_eq!(stamp.get(&mbuf), None);
+    stamp.set(&mut mbuf, [1, u64::MAX, 3]);
+    assert_eq!(stamp.get(&mbuf), Some([1, u64::MAX, 3]));
+    assert_eq!(
+        (mbuf.len_bytes(), mbuf.segments(), mbuf.head().len()),
+        (60, 1, 60)
+    );
+
+    // A copy carries it; clearing one leaves the other.
+    let mut copy = mbuf.copy(&pool).unwrap();
+    assert_eq!(stamp.get(&copy), Some([1, u64::MAX, 3]));
+    stamp.clear(&mut copy);
+    assert_eq!(
+        (stamp.get(&copy), stamp.get(&mbuf)),
+        (None, Some([1, u64::MAX, 3]))
+    );
+    drop((copy, mbuf));
+
+    // Whatever field earlier packets left behind, a fresh mbuf is unstamped.
+    let stamp_all = |mut all: Vec<Mbuf>| {
+        for mbuf in &mut all {
+            stamp.set(mbuf, [9; 3]);
+        }
+        all.len()
+    };
+    let all = || std::iter::from_fn(|| pool.alloc_frame(&[0; 60], 60)).collect::<Vec<_>>();
+    assert_eq!(stamp_all(all()), 2047);
+    assert!(all().iter().all(|mbuf| stamp.get(mbuf).is_none()));
+
+    // Registering again finds the same field.
+    let again = StampField::register(&eal).unwrap();
+    let mut mbuf = frame(&pool, 0);
+    again.set(&mut mbuf, [4, 5, 6]);
+    assert_eq!(stamp.get(&mbuf), Some([4, 5, 6]));
+
+    // net_pcap registers a field of its own; received mbufs are unstamped, and what is set stays
+    // through transmit and receive of a ring.
+    let folder = tempfile::tempdir().unwrap();
+    let input = folder.path().join("in.pcap");
+    write_capture(&input, &vec![vec![7; 60]; 20]);
+    let device = format!("net_pcap0,rx_pcap={}", input.display());
+    let config = PortConfig::default();
+    let capture = eal.attach(&device).unwrap().start(&config, &pool).unwrap();
+    let ring = eal
+        .attach("net_ring0")
+        .unwrap()
+        .start(&config, &pool)
+        .unwrap();
+    let mut burst: Burst = receive_all(&mut capture.rx_queue(0).unwrap())
+        .into_iter()
+        .collect();
+    assert_eq!(burst.len(), 20);
+    for (mbuf, n) in burst.iter_mut().zip(0..) {
+        assert_eq!(stamp.get(mbuf), None);
+        stamp.set(mbuf, [n, n << 32, !n]);
+    }
+    assert_eq!(ring.tx_queue(0).unwrap().transmit(&mut burst), 20);
+    let returned = receive_all(&mut ring.rx_queue(0).unwrap());
+    assert!(
+        returned
+            .iter()
+            .map(|mbuf| stamp.get(mbuf))
+            .eq((0..20).map(|n| Some([n, n << 32, !n])))
+    );
+}

@@ -1,0 +1,70 @@
+//! EAL's start, and threads that become lcores.
+
+mod common;
+
+use common::{eal, frame, pool};
+use dpdk_bindings::{Eal, EalError, EalOptions, LcoreError, Mbuf, allowed_cpus, tsc};
+
+#[test]
+fn main_thread_floats_and_workers_are_pinned() {
+    let nul = Eal::init(
+        "test",
+        &EalOptions {
+            extra: vec!["a\0b".into()],
+            ..EalOptions::default()
+        },
+    );
+    assert!(matches!(nul, Err(EalError::Argument { argument }) if argument == "a\0b"));
+
+    let before = allowed_cpus();
+    let eal = eal();
+    assert_eq!(allowed_cpus(), before, "EAL does not pin its caller");
+    let again = Eal::init("test", &EalOptions::default());
+    assert!(matches!(again, Err(EalError::AlreadyInitialised)));
+
+    let (start, hz) = (tsc::now(), eal.tsc_hz());
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    let seconds = (tsc::now() - start) as f64 / hz as f64;
+    assert!((0.09..1.0).contains(&seconds), "{seconds} s at {hz} Hz");
+
+    assert!(matches!(
+        eal.register_thread(before[0]),
+        Err(LcoreError::AlreadyRegistered)
+    ));
+    assert_eq!(
+        allowed_cpus(),
+        before,
+        "a refused thread stays where it was"
+    );
+
+    let pool = pool(&eal);
+    let cpu = before[before.len() - 1];
+    let mbuf = frame(&pool, 42);
+    let returned: Mbuf = std::thread::scope(|scope| {
+        let worker = scope.spawn(|| {
+            let error = eal.register_thread(100_000).unwrap_err();
+            assert!(
+                error.to_string().contains(&format!("{before:?}")),
+                "{error}"
+            );
+            for _ in 0..300 {
+                // More often than there are lcores: each registration gives its own back.
+                drop(eal.register_thread(cpu).unwrap());
+            }
+            let registration = eal.register_thread(cpu).unwrap();
+            assert_eq!(allowed_cpus(), [cpu]);
+            let copy = mbuf.copy(&pool).unwrap();
+            drop(mbuf);
+            drop(registration);
+            copy
+        });
+        worker.join().unwrap()
+    });
+    assert_eq!(common::number(&returned), 42);
+    drop(returned);
+    assert_eq!(
+        pool.available(),
+        pool.capacity(),
+        "caches of lcores that ended are counted"
+    );
+}

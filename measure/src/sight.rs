@@ -1,0 +1,40 @@
+//! A sight: one packet seen at one point.
+
+use crate::packet::{FlowHash, PacketHash};
+use crate::time::EpochTag;
+
+/// Which segment of the shard a sight belongs to: an index into its list of segments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SegmentIndex(pub u16);
+
+/// Which end of a segment a point stands at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum End {
+    /// Where packets enter the segment (inside a switch: the ingress port).
+    Sender,
+    /// Where packets leave the segment (inside a switch: the egress port).
+    Receiver,
+}
+
+/// One packet seen at one point: 40 bytes, plain, with no mbuf in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub struct Sight {
+    /// Keyed hash of the packet's flow, the same at both ends.
+    pub flow: FlowHash,
+    /// Keyed hash of what no hop changes in the packet, the same at both ends.
+    pub packet: PacketHash,
+    /// When the point saw it, in ticks since the start of the packet's epoch. May wrap: synopses
+    /// add modulo 2^64.
+    pub time: u64,
+    /// Ticks since the packet's stamp was set; 0 at the sender's end.
+    pub delay: u64,
+    /// Length of the frame in bytes, without the frame check sequence.
+    pub bytes: u32,
+    /// The segment it counts for.
+    pub segment: SegmentIndex,
+    /// The epoch it counts in.
+    pub epoch: EpochTag,
+}
+
+const _: () = assert!(size_of::<Sight>() == 40, "a sight is five words");

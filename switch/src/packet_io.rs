@@ -1,0 +1,66 @@
+//! Where packets come from and go to: a small trait, two implementations, statically dispatched.
+//!
+//! [`dpdk`] drives real ports; [`memory`] is a switch in a test tube, with a clock that the test
+//! turns by hand.
+
+use measure::packet::{FlowHash, PacketHash};
+use measure::time::EpochTag;
+
+pub mod dpdk;
+pub mod memory;
+
+/// Most packets that travel together.
+pub const BURST: usize = 32;
+
+/// Packets that travel together.
+pub type Burst<P> = arrayvec::ArrayVec<P, BURST>;
+
+/// A port by its place in the configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PortIndex(pub u8);
+
+/// What a packet carries through the switch: who it is, and when it was first seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp {
+    /// Hash of its flow.
+    pub flow: FlowHash,
+    /// Hash of the packet.
+    pub packet: PacketHash,
+    /// When it was first seen, in ticks; the low 48 bits travel.
+    pub ticks: u64,
+    /// The epoch it counts in.
+    pub epoch: EpochTag,
+    /// The worker that stamped it.
+    pub worker: u8,
+}
+
+/// Packet input and output for one worker.
+pub trait PacketIo {
+    /// A packet, owned: dropping it gives its memory back.
+    type Packet;
+
+    /// The present time in ticks.
+    fn now(&self) -> u64;
+
+    /// Fills what room `burst` has with packets that wait at `port`.
+    fn receive(&mut self, port: PortIndex, burst: &mut Burst<Self::Packet>);
+
+    /// Hands packets to `port` from the front of `burst` and removes those that it accepted;
+    /// returns how many.
+    fn transmit(&mut self, port: PortIndex, burst: &mut Burst<Self::Packet>) -> usize;
+
+    /// A copy with memory of its own, unstamped; `None` when there is no memory.
+    fn copy(&mut self, packet: &Self::Packet) -> Option<Self::Packet>;
+
+    /// The packet's bytes, as far as its first segment goes.
+    fn head<'p>(&self, packet: &'p Self::Packet) -> &'p [u8];
+
+    /// Length of the whole frame in bytes, without frame check sequence.
+    fn len_bytes(&self, packet: &Self::Packet) -> u32;
+
+    /// The stamp, if the packet carries one.
+    fn stamp(&self, packet: &Self::Packet) -> Option<Stamp>;
+
+    /// Stamps the packet.
+    fn set_stamp(&self, packet: &mut Self::Packet, stamp: &Stamp);
+}
