@@ -27,8 +27,58 @@ pub struct Tally {
     pub late: u64,
 }
 
+impl Synopsis for Tally {
+    #[inline]
+    fn record(&mut self, end: End, sights: &[Sight]) {
+        let packets = sights.len() as u64;
+        let bytes = sights
+            .iter()
+            .map(|sight| u64::from(sight.bytes))
+            .sum::<u64>();
+        match end {
+            End::Sender => {
+                self.sent += packets;
+                self.sent_bytes += bytes;
+            }
+            End::Receiver => {
+                self.received += packets;
+                self.received_bytes += bytes;
+            }
+        }
+    }
+
+    fn merge(&mut self, other: &Self) -> Result<(), ShapeMismatch> {
+        self.sent += other.sent;
+        self.sent_bytes += other.sent_bytes;
+        self.received += other.received;
+        self.received_bytes += other.received_bytes;
+        self.dropped += other.dropped;
+        self.late += other.late;
+        Ok(())
+    }
+
+    fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// The six counts (u64) in their order.
+    fn encode(&self, out: &mut Vec<u8>) {
+        let Self {
+            sent,
+            sent_bytes,
+            received,
+            received_bytes,
+            dropped,
+            late,
+        } = self;
+        for count in [sent, sent_bytes, received, received_bytes, dropped, late] {
+            out.extend_from_slice(&count.to_le_bytes());
+        }
+    }
+}
+
 /// All that is kept of one segment.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct SegmentSynopsis {
     /// Plain counts.
     pub tally: Tally,
@@ -40,8 +90,133 @@ pub struct SegmentSynopsis {
     pub lda: LdaPair,
 }
 
+impl SegmentSynopsis {
+    /// An empty synopsis: 4 KiB, and 32 bytes for each of the LDA's rows.
+    pub fn new(layout: &LdaLayout, rate: TickRate) -> Self {
+        Self {
+            tally: Tally::default(),
+            moments: Moments::default(),
+            histogram: Histogram::new(rate),
+            lda: LdaPair::new(layout),
+        }
+    }
+
+    fn same_shape(&self, other: &Self) -> Result<(), ShapeMismatch> {
+        self.histogram.same_shape(&other.histogram)?;
+        self.lda.same_shape(&other.lda)
+    }
+}
+
+impl Synopsis for SegmentSynopsis {
+    #[inline]
+    fn record(&mut self, end: End, sights: &[Sight]) {
+        self.tally.record(end, sights);
+        self.moments.record(end, sights);
+        self.histogram.record(end, sights);
+        self.lda.record(end, sights);
+    }
+
+    fn merge(&mut self, other: &Self) -> Result<(), ShapeMismatch> {
+        self.same_shape(other)?;
+        self.tally.merge(&other.tally)?;
+        self.moments.merge(&other.moments)?;
+        self.histogram.merge(&other.histogram)?;
+        self.lda.merge(&other.lda)
+    }
+
+    fn clear(&mut self) {
+        self.tally.clear();
+        self.moments.clear();
+        self.histogram.clear();
+        self.lda.clear();
+    }
+
+    /// Tally, moments, histogram, LDA.
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.tally.encode(out);
+        self.moments.encode(out);
+        self.histogram.encode(out);
+        self.lda.encode(out);
+    }
+}
+
 /// One worker's share of one epoch.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Shard {
     segments: Vec<SegmentSynopsis>,
 }
+
+impl Shard {
+    /// An empty shard for `segments` segments (at most 65,536 can be recorded into), all of one
+    /// layout.
+    pub fn new(segments: usize, layout: &LdaLayout, rate: TickRate) -> Self {
+        Self {
+            segments: vec![SegmentSynopsis::new(layout, rate); segments],
+        }
+    }
+
+    /// Every segment, in the order of [`SegmentIndex`].
+    pub fn segments(&self) -> &[SegmentSynopsis] {
+        &self.segments
+    }
+
+    /// One segment; `None` when there is none of that index.
+    pub fn segment(&self, index: SegmentIndex) -> Option<&SegmentSynopsis> {
+        self.segments.get(usize::from(index.0))
+    }
+
+    /// A segment's plain counts, for what is not a sight: drops and late packets.
+    #[inline]
+    pub fn tally_mut(&mut self, index: SegmentIndex) -> Option<&mut Tally> {
+        self.segments
+            .get_mut(usize::from(index.0))
+            .map(|segment| &mut segment.tally)
+    }
+}
+
+impl Synopsis for Shard {
+    /// Adds each sight to its segment; those of an index that is not there are ignored.
+    #[inline]
+    fn record(&mut self, end: End, sights: &[Sight]) {
+        for run in sights.chunk_by(|a, b| a.segment == b.segment) {
+            let index = run.first().map(|sight| usize::from(sight.segment.0));
+            if let Some(segment) = index.and_then(|index| self.segments.get_mut(index)) {
+                segment.record(end, run);
+            }
+        }
+    }
+
+    fn merge(&mut self, other: &Self) -> Result<(), ShapeMismatch> {
+        let (left, right) = (self.segments.len() as u64, other.segments.len() as u64);
+        if left != right {
+            return Err(ShapeMismatch {
+                what: "number of segments",
+                left,
+                right,
+            });
+        }
+        // All are compared before any is added: nothing is added to a shard that does not fit.
+        let pairs = || self.segments.iter().zip(&other.segments);
+        pairs().try_for_each(|(mine, theirs)| mine.same_shape(theirs))?;
+        self.segments
+            .iter_mut()
+            .zip(&other.segments)
+            .try_for_each(|(mine, theirs)| mine.merge(theirs))
+    }
+
+    fn clear(&mut self) {
+        self.segments.iter_mut().for_each(Synopsis::clear);
+    }
+
+    /// Segments (u32), then each one.
+    fn encode(&self, out: &mut Vec<u8>) {
+        let segments = u32::try_from(self.segments.len()).unwrap_or(u32::MAX);
+        out.extend_from_slice(&segments.to_le_bytes());
+        for segment in &self.segments {
+            segment.encode(out);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

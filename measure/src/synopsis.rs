@@ -7,7 +7,9 @@ use crate::time::Epoch;
 
 /// Two synopses of different shape (sizes, probabilities, seeds) cannot be added.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("synopses differ in {what}: {left} here, {right} there; both must come from one generation")]
+#[error(
+    "synopses differ in {what}: {left} here, {right} there; both must come from one generation"
+)]
 pub struct ShapeMismatch {
     /// What differs, in words.
     pub what: &'static str,
@@ -33,7 +35,10 @@ pub trait Synopsis {
     where
         Self: Sized,
     {
-        Sealed { epoch, synopsis: self }
+        Sealed {
+            epoch,
+            synopsis: self,
+        }
     }
 
     /// Adds what another shard accumulated.

@@ -17,7 +17,10 @@ pub struct EpochTag(pub u8);
 
 impl Epoch {
     /// The low eight bits, as a stamp carries them.
-    #[expect(clippy::cast_possible_truncation, reason = "the tag is the low byte by definition")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the tag is the low byte by definition"
+    )]
     pub const fn tag(self) -> EpochTag {
         EpochTag(self.0 as u8)
     }
@@ -48,7 +51,11 @@ impl EpochSchedule {
     /// they are not: two epochs at most may be open at any time.
     pub fn new(origin: u64, interval: u64, grace: u64) -> Self {
         let interval = interval.max(2);
-        Self { origin, interval, grace: grace.min((interval - 1) / 2) }
+        Self {
+            origin,
+            interval,
+            grace: grace.min((interval - 1) / 2),
+        }
     }
 
     /// The epoch in which `now` lies; epoch 0 for any time before the origin.
@@ -58,7 +65,8 @@ impl EpochSchedule {
 
     /// First tick of `epoch`.
     pub fn start_of(&self, epoch: Epoch) -> u64 {
-        self.origin.wrapping_add(epoch.0.wrapping_mul(self.interval))
+        self.origin
+            .wrapping_add(epoch.0.wrapping_mul(self.interval))
     }
 
     /// First tick at which `epoch` takes no more packets.
@@ -76,7 +84,8 @@ impl EpochSchedule {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TickRate {
     hz: u64,
-    /// Nanoseconds per tick as a 32.32 fixed-point number.
+    /// Nanoseconds per tick as a 32.32 fixed-point number, rounded up: a delay that is a whole
+    /// number of nanoseconds must not come out one less (3 ticks at 3 GHz are 1 ns).
     ns_per_tick_q32: u64,
 }
 
@@ -84,7 +93,10 @@ impl TickRate {
     /// A counter of `hz` ticks a second. Rates under 1 MHz (never those of a TSC) are raised to it.
     pub fn from_hz(hz: u64) -> Self {
         let hz = hz.max(1_000_000);
-        Self { hz, ns_per_tick_q32: (1_000_000_000u64 << 32) / hz }
+        Self {
+            hz,
+            ns_per_tick_q32: (1_000_000_000u64 << 32).div_ceil(hz),
+        }
     }
 
     /// Ticks a second.
@@ -97,10 +109,13 @@ impl TickRate {
         1e9 / self.hz as f64
     }
 
-    /// Ticks to whole nanoseconds, for the fast path: one multiplication, error under 1 ns per
-    /// second of delay.
+    /// Ticks to whole nanoseconds, rounded down, for the fast path: one multiplication. Too large
+    /// by under 1 ns per second of delay where the counter runs at 4 GHz or less.
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "580 years of nanoseconds fit u64")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "580 years of nanoseconds fit u64"
+    )]
     pub fn ticks_to_ns(&self, ticks: u64) -> u64 {
         ((u128::from(ticks) * u128::from(self.ns_per_tick_q32)) >> 32) as u64
     }
@@ -111,8 +126,58 @@ impl TickRate {
     }
 
     /// A span of time in ticks, rounded down.
-    #[expect(clippy::cast_possible_truncation, reason = "spans of configuration, not of ages")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "spans of configuration, not of ages"
+    )]
     pub fn ticks_in(&self, span: Duration) -> u64 {
         (span.as_nanos() * u128::from(self.hz) / 1_000_000_000) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn epochs_turn_and_seal_by_arithmetic() {
+        let schedule = EpochSchedule::new(1_000, 100, 40);
+        assert_eq!(schedule.epoch_at(0), Epoch(0));
+        assert_eq!(schedule.epoch_at(1_099), Epoch(0));
+        assert_eq!(schedule.epoch_at(1_100), Epoch(1));
+        assert_eq!(schedule.start_of(Epoch(3)), 1_300);
+        assert_eq!(schedule.sealed_from(Epoch(0)), 1_140);
+        assert_eq!(Epoch(258).tag(), EpochTag(2));
+    }
+
+    #[test]
+    fn two_epochs_at_most_are_open() {
+        let schedule = EpochSchedule::new(0, 100, 1_000);
+        assert!(schedule.sealed_from(Epoch(0)) < schedule.start_of(Epoch(1)) + 50);
+        assert_eq!(EpochSchedule::new(0, 0, 0).interval_ticks(), 2);
+    }
+
+    #[test]
+    fn whole_nanoseconds_stay_whole() {
+        let rate = TickRate::from_hz(3_000_000_000);
+        for ns in [1, 7, 1_000, 123_456_789] {
+            assert_eq!(rate.ticks_to_ns(3 * ns), ns);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn fast_conversion_is_exact_to_a_nanosecond_a_second(
+            hz in 1_000_000_u64..4_000_000_000,
+            seconds in 0.0..100.0_f64,
+        ) {
+            let rate = TickRate::from_hz(hz);
+            let ticks = (seconds * hz as f64) as u64;
+            let exact_ns = u128::from(ticks) * 1_000_000_000 / u128::from(hz);
+            let fast_ns = u128::from(rate.ticks_to_ns(ticks));
+            prop_assert!(fast_ns >= exact_ns);
+            prop_assert!(fast_ns as f64 <= exact_ns as f64 + 1.0 + seconds);
+        }
     }
 }

@@ -1,0 +1,152 @@
+//! Distribution of a delay in log-linear buckets of whole nanoseconds.
+
+use std::ops::RangeInclusive;
+
+use crate::sight::{End, Sight};
+use crate::synopsis::{ShapeMismatch, Synopsis};
+use crate::time::TickRate;
+
+/// Buckets an octave; their logarithm.
+const SUB_BITS: u32 = 3;
+/// Buckets an octave: a bucket is at most an eighth of its lower bound wide.
+const SUB_BUCKETS: usize = 1 << SUB_BITS;
+/// Buckets over all 64-bit nanoseconds: one for each of the first two times eight values, eight
+/// for each further octave.
+const BUCKETS: usize = (64 - SUB_BITS as usize + 1) * SUB_BUCKETS;
+
+/// Counts of stamped delays, from the receiver's end, over the whole range of 64 bits.
+///
+/// A delay of `d` ns, rounded down, falls in the octave `(2^k, 2^(k+1)]`, cut into eight equal
+/// buckets; delays up to 16 ns have a bucket each. Bounds are powers of two in nanoseconds on
+/// every host, however fast its counter runs: Prometheus's `le` bounds are exact, and histograms
+/// of different hosts add up. 4 KiB.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Histogram {
+    rate: TickRate,
+    counts: [u64; BUCKETS],
+}
+
+/// The bucket of a delay, under [`BUCKETS`].
+///
+/// Counted from 1, so that powers of two close an octave: `le` bounds include themselves.
+#[inline]
+fn bucket_of(delay_ns: u64) -> usize {
+    let from_one = delay_ns.saturating_sub(1);
+    let octave = (from_one | SUB_BUCKETS as u64).ilog2() - SUB_BITS;
+    #[expect(clippy::cast_possible_truncation, reason = "under 16")]
+    let place = (from_one >> octave) as usize;
+    // From the second octave on, `place` itself counts eight of the buckets below.
+    octave as usize * SUB_BUCKETS + place
+}
+
+/// Least and greatest delay of a bucket.
+fn bounds_ns(bucket: usize) -> RangeInclusive<u64> {
+    let octave = (bucket / SUB_BUCKETS).saturating_sub(1);
+    let place = (bucket - octave * SUB_BUCKETS) as u64;
+    let least = place << octave;
+    let greatest = least + ((1 << octave) - 1);
+    let shift = u64::from(bucket > 0);
+    least + shift..=greatest.saturating_add(1)
+}
+
+impl Histogram {
+    /// An empty histogram of delays in ticks of `rate`.
+    pub fn new(rate: TickRate) -> Self {
+        Self {
+            rate,
+            counts: [0; BUCKETS],
+        }
+    }
+
+    /// Packets.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// The delay that the share `q` of packets (0 to 1) did not exceed, in ns: the middle of its
+    /// bucket, at most an eighth off. `None` without packets.
+    pub fn quantile_ns(&self, q: f64) -> Option<u64> {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a share of a count of packets; casts saturate"
+        )]
+        let rank = ((q.clamp(0.0, 1.0) * self.count() as f64).ceil() as u64).max(1);
+        let mut below = 0;
+        let bucket = self.counts.iter().position(|&count| {
+            below += count;
+            below >= rank
+        })?;
+        let bounds = bounds_ns(bucket);
+        Some(bounds.start().midpoint(*bounds.end()))
+    }
+
+    /// Packets with a delay of at most `2^k` ns; all of them from `k` = 64 on.
+    pub fn count_at_most_pow2(&self, k: u32) -> u64 {
+        let buckets = 1_u64
+            .checked_shl(k)
+            .map_or(BUCKETS, |bound_ns| bucket_of(bound_ns) + 1);
+        self.counts.iter().take(buckets).sum()
+    }
+
+    /// For each k from 0 to 63: the bound `2^k` ns and the packets at most that late.
+    pub fn octaves(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let (mut buckets, mut cumulative) = (0, 0);
+        (0..u64::BITS).map(move |k| {
+            let bound_ns = 1 << k;
+            let end = bucket_of(bound_ns) + 1;
+            cumulative += self.counts[buckets..end].iter().sum::<u64>();
+            buckets = end;
+            (bound_ns, cumulative)
+        })
+    }
+
+    pub(crate) fn same_shape(&self, other: &Self) -> Result<(), ShapeMismatch> {
+        if self.rate == other.rate {
+            return Ok(());
+        }
+        Err(ShapeMismatch {
+            what: "tick rate",
+            left: self.rate.hz(),
+            right: other.rate.hz(),
+        })
+    }
+}
+
+impl Synopsis for Histogram {
+    #[inline]
+    fn record(&mut self, end: End, sights: &[Sight]) {
+        if end == End::Sender {
+            return;
+        }
+        for sight in sights {
+            if let Some(count) = self
+                .counts
+                .get_mut(bucket_of(self.rate.ticks_to_ns(sight.delay)))
+            {
+                *count += 1;
+            }
+        }
+    }
+
+    fn merge(&mut self, other: &Self) -> Result<(), ShapeMismatch> {
+        self.same_shape(other)?;
+        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
+            *mine += theirs;
+        }
+        Ok(())
+    }
+
+    fn clear(&mut self) {
+        self.counts.fill(0);
+    }
+
+    /// Buckets (u32), then each one's count (u64).
+    fn encode(&self, out: &mut Vec<u8>) {
+        #[expect(clippy::cast_possible_truncation, reason = "496")]
+        out.extend_from_slice(&(BUCKETS as u32).to_le_bytes());
+        for count in &self.counts {
+            out.extend_from_slice(&count.to_le_bytes());
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Lossy Difference Aggregator: mean, deviation and loss from two sets of sums.
+//!
+//! Kompella, Levchenko, Snoeren, Varghese: "Every microsecond counts" (SIGCOMM 2009) and
+//! "Router support for fine-grained latency measurements" (2012), section III.
+//!
+//! ```text
+//!             bank 0: p smallest        bank n-1
+//!            +--------------------+    +--------------------+
+//! packet --> | row 0   sum n xor  |    | row 0   sum n xor  |   sender's half
+//!  hash      |         sum n xor  | .. |         sum n xor  |   receiver's half
+//!            | row m-1            |    | row m-1            |
+//!            +--------------------+    +--------------------+
+//! ```
+//!
+//! Both ends add a packet's time to the cell that its hash names. A cell in which both ends
+//! counted the same packets is *usable*: its difference of sums is the sum of these packets'
+//! delays. A lost packet spoils one cell and nothing else; banks that sample less survive more
+//! loss. Times are in ticks, relative to the epoch's start at both ends; sums wrap modulo 2^64
+//! and their differences are signed.
+//!
+//! Inside a switch one worker owns both ends, so that the two halves of a cell lie side by side
+//! ([`CellPair`]). A worker that sees one end only leaves the other half empty, and merging
+//! completes it. [`LdaLayout::estimate`] takes halves from anywhere.
+
+mod estimate;
+mod layout;
+
+pub use estimate::{LdaEstimate, eq1_half_width_ticks};
+pub use layout::{Bank, LayoutError, LdaLayout};
+
+use crate::packet::PacketHash;
+use crate::sight::{End, Sight};
+use crate::synopsis::{ShapeMismatch, Synopsis};
+
+/// One end's half of a cell: 16 bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Cell {
+    /// Times of its packets in ticks since the epoch's start, added modulo 2^64.
+    pub sum: u64,
+    /// Its packets, modulo 2^32.
+    pub count: u32,
+    /// Exclusive or of the upper halves of its packets' hashes.
+    pub digest: u32,
+}
+
+impl Cell {
+    #[inline]
+    fn add(&mut self, sight: &Sight) {
+        let PacketHash(hash) = sight.packet;
+        self.sum = self.sum.wrapping_add(sight.time);
+        self.count = self.count.wrapping_add(1);
+        self.digest ^= (hash >> 32) as u32;
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.sum = self.sum.wrapping_add(other.sum);
+        self.count = self.count.wrapping_add(other.count);
+        self.digest ^= other.digest;
+    }
+}
+
+/// Both ends' halves of a cell, side by side in 32 bytes: never across two cache lines.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C, align(32))]
+pub struct CellPair {
+    /// The sender's half.
+    pub sender: Cell,
+    /// The receiver's half.
+    pub receiver: Cell,
+}
+
+const _: () = assert!(
+    size_of::<Cell>() == 16 && size_of::<CellPair>() == 32,
+    "as documented"
+);
+
+/// An LDA with both ends in one place.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LdaPair {
+    layout: LdaLayout,
+    cells: Vec<CellPair>,
+}
+
+impl LdaPair {
+    /// An empty LDA of 32 bytes a row.
+    pub fn new(layout: &LdaLayout) -> Self {
+        Self {
+            layout: layout.clone(),
+            cells: vec![CellPair::default(); layout.cells()],
+        }
+    }
+
+    /// How packets are spread over its cells.
+    pub fn layout(&self) -> &LdaLayout {
+        &self.layout
+    }
+
+    /// Its cells, bank by bank in the order of [`LdaLayout::banks`].
+    pub fn cells(&self) -> &[CellPair] {
+        &self.cells
+    }
+
+    /// What the cells say, given the number of packets that reached the receiver's end.
+    pub fn estimate(&self, received: u64) -> LdaEstimate {
+        self.layout.estimate(
+            self.cells.iter().map(|pair| (pair.sender, pair.receiver)),
+            received,
+        )
+    }
+
+    #[inline]
+    fn record_at(&mut self, sights: &[Sight], half: impl Fn(&mut CellPair) -> &mut Cell) {
+        for sight in sights {
+            if let Some(pair) = self
+                .layout
+                .cell_of(sight.packet)
+                .and_then(|cell| self.cells.get_mut(cell))
+            {
+                half(pair).add(sight);
+            }
+        }
+    }
+
+    pub(crate) fn same_shape(&self, other: &Self) -> Result<(), ShapeMismatch> {
+        self.layout.same_shape(&other.layout)
+    }
+}
+
+impl Synopsis for LdaPair {
+    #[inline]
+    fn record(&mut self, end: End, sights: &[Sight]) {
+        match end {
+            End::Sender => self.record_at(sights, |pair| &mut pair.sender),
+            End::Receiver => self.record_at(sights, |pair| &mut pair.receiver),
+        }
+    }
+
+    fn merge(&mut self, other: &Self) -> Result<(), ShapeMismatch> {
+        self.same_shape(other)?;
+        for (mine, theirs) in self.cells.iter_mut().zip(&other.cells) {
+            mine.sender.merge(&theirs.sender);
+            mine.receiver.merge(&theirs.receiver);
+        }
+        Ok(())
+    }
+
+    fn clear(&mut self) {
+        self.cells.fill(CellPair::default());
+    }
+
+    /// Banks (u32); for each, in the layout's order, rows (u32) and sampled share in units of
+    /// 2^-32 (u64); then for each cell the sender's and the receiver's sum (u64), count (u32) and
+    /// digest (u32).
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.layout.encode(out);
+        for half in self
+            .cells
+            .iter()
+            .flat_map(|pair| [pair.sender, pair.receiver])
+        {
+            out.extend_from_slice(&half.sum.to_le_bytes());
+            out.extend_from_slice(&half.count.to_le_bytes());
+            out.extend_from_slice(&half.digest.to_le_bytes());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

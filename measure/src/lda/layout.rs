@@ -1,0 +1,207 @@
+//! How packets are spread over banks and rows.
+
+use crate::packet::{PacketHash, ROW_MULTIPLIERS, row_of};
+use crate::synopsis::ShapeMismatch;
+
+/// The scale of probabilities: a bank is chosen by 32 bits of the hash.
+const SCALE: f64 = 4_294_967_296.0;
+
+/// A bank as it is asked for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bank {
+    /// Rows, 1 to 65,536.
+    pub rows: u32,
+    /// Share of packets sampled into it, 2^-32 to 1.
+    pub probability: f64,
+}
+
+impl Bank {
+    /// A bank of `rows` rows prepared for `losses` lost packets an epoch: p = alpha m / (L + 1),
+    /// at most 1 (Kompella et al. 2012, section III-D).
+    ///
+    /// `alpha` (over 0 to 1) is the number of sampled losses for each row. 1 gives the most
+    /// samples for the mean, 0.5 serves the deviation, 0.75 is a fair choice.
+    pub fn for_losses(rows: u32, losses: u64, alpha: f64) -> Self {
+        let probability = alpha * f64::from(rows) / (losses as f64 + 1.0);
+        Self {
+            rows,
+            probability: probability.min(1.0),
+        }
+    }
+}
+
+/// Banks that cannot be laid out.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum LayoutError {
+    /// None, or more than [`LdaLayout::BANKS_MAX`].
+    #[error("an LDA has 1 to {} banks, not {banks}", LdaLayout::BANKS_MAX)]
+    Banks {
+        /// How many were given.
+        banks: usize,
+    },
+    /// Rows out of range.
+    #[error("bank {bank} has {rows} rows; give it 1 to {}", LdaLayout::ROWS_MAX)]
+    Rows {
+        /// Which bank, counted from 0.
+        bank: usize,
+        /// Its rows.
+        rows: u32,
+    },
+    /// A probability out of range, or not a number.
+    #[error("bank {bank} samples with probability {probability}; give it 2^-32 to 1")]
+    Probability {
+        /// Which bank, counted from 0.
+        bank: usize,
+        /// Its probability.
+        probability: f64,
+    },
+    /// Banks before it take every packet.
+    #[error(
+        "bank {bank} would get no packets: probabilities of the banks that sample less or come \
+         before it add up to 1 or more; lower them"
+    )]
+    Starved {
+        /// Which bank, counted from 0.
+        bank: usize,
+    },
+}
+
+/// Banks in the order of their probabilities, the smallest first, with disjoint samples.
+///
+/// Probabilities are assigned in this order; the last is capped at one minus the rest, so that a
+/// bank that asks for every packet gets those that no other bank samples.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LdaLayout {
+    spans: Vec<Span>,
+}
+
+/// A bank as it is laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Span {
+    /// Packets belong to the first bank whose bound is over the lower 32 bits of their hash.
+    bound: u64,
+    rows: u32,
+    first_cell: u32,
+}
+
+impl LdaLayout {
+    /// Most banks.
+    pub const BANKS_MAX: usize = 16;
+    /// Most rows of a bank.
+    pub const ROWS_MAX: u32 = 65_536;
+
+    /// Lays out `banks`, in whatever order they come.
+    ///
+    /// # Errors
+    /// [`LayoutError`] when a number is out of range or a bank other than the last would be cut
+    /// short or get nothing.
+    pub fn new(banks: &[Bank]) -> Result<Self, LayoutError> {
+        if banks.is_empty() || banks.len() > Self::BANKS_MAX {
+            return Err(LayoutError::Banks { banks: banks.len() });
+        }
+        for (bank, &Bank { rows, probability }) in banks.iter().enumerate() {
+            if rows == 0 || rows > Self::ROWS_MAX {
+                return Err(LayoutError::Rows { bank, rows });
+            }
+            if !(1.0 / SCALE..=1.0).contains(&probability) {
+                return Err(LayoutError::Probability { bank, probability });
+            }
+        }
+
+        let mut order: Vec<_> = banks.iter().enumerate().collect();
+        order.sort_by(|(_, a), (_, b)| a.probability.total_cmp(&b.probability));
+        let mut spans = Vec::with_capacity(banks.len());
+        let (mut bound, mut first_cell) = (0, 0);
+        for (bank, &Bank { rows, probability }) in order {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "between 1 and 2^32"
+            )]
+            let share = (probability * SCALE).round() as u64;
+            if bound >= 1 << 32 {
+                return Err(LayoutError::Starved { bank });
+            }
+            bound = (bound + share).min(1 << 32);
+            spans.push(Span {
+                bound,
+                rows,
+                first_cell,
+            });
+            first_cell += rows;
+        }
+        Ok(Self { spans })
+    }
+
+    /// The banks as laid out: from the least probability up, the last capped.
+    pub fn banks(&self) -> impl Iterator<Item = Bank> + '_ {
+        self.shares().zip(&self.spans).map(|(share, span)| Bank {
+            rows: span.rows,
+            probability: share as f64 / SCALE,
+        })
+    }
+
+    /// Rows of all banks.
+    pub fn cells(&self) -> usize {
+        self.rows().sum()
+    }
+
+    /// Share of packets that any bank samples, over 0 to 1.
+    pub fn sampled_share(&self) -> f64 {
+        self.spans
+            .last()
+            .map_or(0.0, |span| span.bound as f64 / SCALE)
+    }
+
+    /// The cell of a packet, under [`cells`](Self::cells); `None` when no bank samples it.
+    #[inline]
+    pub fn cell_of(&self, PacketHash(hash): PacketHash) -> Option<usize> {
+        let choice = hash & 0xffff_ffff;
+        let span = self.spans.iter().find(|span| choice < span.bound)?;
+        Some((span.first_cell + row_of(hash, ROW_MULTIPLIERS[0], span.rows)) as usize)
+    }
+
+    /// Rows of each bank.
+    pub(super) fn rows(&self) -> impl Iterator<Item = usize> + '_ {
+        self.spans.iter().map(|span| span.rows as usize)
+    }
+
+    /// Share of each bank in units of 2^-32.
+    fn shares(&self) -> impl Iterator<Item = u64> + '_ {
+        let before = std::iter::once(0).chain(self.spans.iter().map(|span| span.bound));
+        self.spans
+            .iter()
+            .zip(before)
+            .map(|(span, before)| span.bound - before)
+    }
+
+    pub(super) fn same_shape(&self, other: &Self) -> Result<(), ShapeMismatch> {
+        let differ = |what, left: u64, right: u64| ShapeMismatch { what, left, right };
+        let (mine, theirs) = (self.spans.len() as u64, other.spans.len() as u64);
+        if mine != theirs {
+            return Err(differ("number of banks", mine, theirs));
+        }
+        for (mine, theirs) in self.spans.iter().zip(&other.spans) {
+            if mine.rows != theirs.rows {
+                return Err(differ(
+                    "rows of a bank",
+                    mine.rows.into(),
+                    theirs.rows.into(),
+                ));
+            }
+            if mine.bound != theirs.bound {
+                return Err(differ("sampled share in 2^-32", mine.bound, theirs.bound));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        #[expect(clippy::cast_possible_truncation, reason = "16 banks at most")]
+        out.extend_from_slice(&(self.spans.len() as u32).to_le_bytes());
+        for (span, share) in self.spans.iter().zip(self.shares()) {
+            out.extend_from_slice(&span.rows.to_le_bytes());
+            out.extend_from_slice(&share.to_le_bytes());
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! One pass over a frame: what kind it is, which flow it belongs to, which packet it is.
+//!
+//! ```text
+//! frame --> dissect --> flow key ------------------> flow hash
+//!              |                                  (independent keys)
+//!              +------> what no hop changes -------> packet hash --> bank, row, sign, digest
+//! ```
+//!
+//! [`Hasher::parse`] reads the first segment of a frame once and never fails: every sequence of
+//! bytes has a [`Kind`], a flow and a packet hash. Two measurement points that share a seed
+//! compute the same hashes on different machines, whatever routers did to the packet in between.
+//!
+//! # What is read
+//!
+//! Ethernet, up to four VLAN tags (0x8100, 0x88a8, 0x9100), up to eight MPLS labels (passed over;
+//! IPv4 or IPv6 below them is told by its first nibble), IPv4 with options and fragments, IPv6
+//! with up to eight extension headers, TCP, UDP, SCTP, ICMP and `ICMPv6`. A tunnel counts by its
+//! outer headers. Everything else, and IP that is malformed or cut inside its own header, counts
+//! by its Ethernet pair.
+//!
+//! | | flow hash | packet hash |
+//! |---|---|---|
+//! | IP | addresses, protocol, ports; ports are 0 in every fragment, so that a datagram stays one flow | the same; IPv4: header length, total length, id, fragment field; IPv6: flow label, payload length, next header, fragment header; TCP: sequence and acknowledgement numbers; SCTP: verification tag; ICMP: type, code, rest of header; the first 32 bytes of payload |
+//! | other | MAC pair, outermost VLAN id, ethertype | MAC pair, ethertype, length and first 28 bytes of payload |
+//!
+//! Never in the packet hash of IP: TTL and hop limit, DSCP and ECN, checksums, MAC addresses,
+//! VLAN tags, MPLS labels, and anything behind the IP length (Ethernet padding).
+//!
+//! # The hash, version 1
+//!
+//! The fields above become a short sequence of pairs of 64-bit words, read little-endian on every
+//! machine, with a form tag (IPv4, IPv6, Ethernet) in the second word of the first pair.
+//!
+//! 1. Keys: `SipHash-2-4(seed, i)` for i = 0, 1, 2, ... as eight little-endian bytes (Aumasson and
+//!    Bernstein 2012). First those of the flow hash: two for each of 3 pairs, two for the fold;
+//!    then those of the packet hash: two for each of 6 pairs, two for the fold.
+//! 2. NH: the sum over pairs of `(a + k) * (b + k')`, additions modulo 2^64, products and sum
+//!    modulo 2^128 (Black et al. 1999, UMAC). Inputs that differ in any field have equal sums with
+//!    probability 2^-63 at most over the keys: 2^-64 by the theorem for inputs of one length; those
+//!    of different lengths differ in their first pair, or in having a payload.
+//! 3. Fold and finaliser: `(low + k) * (high + k')` of the sum's halves, and the upper half of this
+//!    product onto the lower by exclusive or. This mixes; that it adds no more collisions than
+//!    chance does (2^-64) is tested here, not proven.
+//!
+//! The claim is: without the seed nobody can aim at a cell. It is not a cryptographic claim: do
+//! not show hashes to those who must not find the seed.
+//!
+//! | bits of the packet hash | serve |
+//! |---|---|
+//! | 0..32 | the bank of an LDA, compared with the cumulated probabilities |
+//! | 32..64 | the digest of a cell |
+//! | upper 32 of `hash * ROW_MULTIPLIERS[0]` modulo 2^64 | the row of an LDA, reduced to its range; the row's lowest bit is the sign where rows are collapsed in pairs |
+//! | upper 32 of `hash * ROW_MULTIPLIERS[r]` | row r of what has several; r = 3 is kept for the offset in a virtual LDA |
+//!
+//! For a uniform hash, row and bank are independent: multipliers are odd, so whatever the lower
+//! half of the hash, the upper half alone makes the upper half of the product uniform.
+//!
+//! A vector, for the seed `00 01 .. 0f`; more are in this module's tests.
+//!
+//! ```
+//! use measure::packet::{FlowKey, Hasher, Kind};
+//!
+//! let mut frame = vec![0u8; 60];
+//! frame[12..14].copy_from_slice(&[0x08, 0x00]); // IPv4
+//! frame[14..34].copy_from_slice(&[
+//!     0x45, 0, 0, 40, 0x12, 0x34, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2,
+//! ]);
+//! frame[34..54].copy_from_slice(&[
+//!     0x01, 0xbb, 0xd6, 0xd8, 0, 0, 0, 1, 0, 0, 0, 2, 0x50, 0x10, 0xff, 0xff, 0, 0, 0, 0,
+//! ]);
+//!
+//! let hasher = Hasher::new(std::array::from_fn(|i| i as u8));
+//! let parsed = hasher.parse(&frame, 60);
+//! assert_eq!(parsed.kind, Kind::Tcp);
+//! assert_eq!(parsed.flow.0, VECTOR_FLOW);
+//! assert_eq!(parsed.packet.0, VECTOR_PACKET);
+//!
+//! let key = FlowKey::parse(&frame);
+//! assert_eq!(key.to_string(), "10.0.0.1:443>10.0.0.2:55000/tcp");
+//! assert_eq!(hasher.flow_hash(&key), parsed.flow);
+//! ```
+
+mod dissect;
+mod hash;
+mod key;
+mod plain;
+mod rows;
+mod words;
+
+pub use hash::{HASH_VERSION, Hasher};
+pub use key::FlowKey;
+pub use rows::{ROW_MULTIPLIERS, row_of};
+
+/// Keyed hash of a flow. Uniform over 64 bits; the same at all points that share the seed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct FlowHash(pub u64);
+
+/// Keyed hash of what no hop changes in a packet. Uniform over 64 bits; the same at all points
+/// that share the seed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct PacketHash(pub u64);
+
+/// All that one pass over a frame yields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parsed {
+    /// Which flow it belongs to.
+    pub flow: FlowHash,
+    /// Which packet it is.
+    pub packet: PacketHash,
+    /// What kind of frame it is.
+    pub kind: Kind,
+}
+
+/// What the parser found: the innermost header that it knows, or what kept it from going on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// TCP over IPv4 or IPv6.
+    Tcp,
+    /// UDP over IPv4 or IPv6.
+    Udp,
+    /// SCTP over IPv4 or IPv6.
+    Sctp,
+    /// ICMP over IPv4, `ICMPv6` over IPv6.
+    Icmp,
+    /// IP with any other protocol in it, tunnels among them, or with more extension headers than
+    /// are passed over.
+    OtherIp,
+    /// A fragment of an IP datagram, the first one included.
+    Fragment,
+    /// Any other ethertype, LLC frames, and MPLS with something else than IP in it.
+    NonIp,
+    /// The frame, or its first segment, ends inside a header that it announces.
+    Truncated,
+    /// A header contradicts itself or the one before it: wrong IP version, header length under the
+    /// least, IP length under the headers in it.
+    Malformed,
+}
+
+impl Kind {
+    /// Number of kinds.
+    pub const COUNT: usize = Self::ALL.len();
+
+    /// Every kind, in the order of `kind as usize`.
+    pub const ALL: [Self; 9] = [
+        Self::Tcp,
+        Self::Udp,
+        Self::Sctp,
+        Self::Icmp,
+        Self::OtherIp,
+        Self::Fragment,
+        Self::NonIp,
+        Self::Truncated,
+        Self::Malformed,
+    ];
+
+    /// The value of the `kind` label.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+            Self::Sctp => "sctp",
+            Self::Icmp => "icmp",
+            Self::OtherIp => "other_ip",
+            Self::Fragment => "fragment",
+            Self::NonIp => "non_ip",
+            Self::Truncated => "truncated",
+            Self::Malformed => "malformed",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,239 @@
+//! Flow keys: the fields that make packets one flow, for people and for hashing.
+
+use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use super::dissect::{Dissected, protocol};
+use super::words::{Pair, le_pair};
+
+/// A flow: a 5-tuple of IPv4 or IPv6, or the Ethernet and VLAN pair of what is not IP.
+///
+/// A key has a direction: the answers to a flow are another flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FlowKey {
+    /// IPv4.
+    V4 {
+        /// Source address.
+        source: Ipv4Addr,
+        /// Destination address.
+        destination: Ipv4Addr,
+        /// Source port; 0 in fragments and where the protocol has none.
+        source_port: u16,
+        /// Destination port; likewise.
+        destination_port: u16,
+        /// Protocol number (IANA).
+        protocol: u8,
+    },
+    /// IPv6.
+    V6 {
+        /// Source address.
+        source: Ipv6Addr,
+        /// Destination address.
+        destination: Ipv6Addr,
+        /// Source port; 0 in fragments and where the protocol has none.
+        source_port: u16,
+        /// Destination port; likewise.
+        destination_port: u16,
+        /// Protocol number (IANA) behind the extension headers.
+        protocol: u8,
+    },
+    /// Anything but whole IP headers.
+    Ethernet {
+        /// Source MAC address.
+        source: [u8; 6],
+        /// Destination MAC address.
+        destination: [u8; 6],
+        /// Outermost VLAN id, 0 to 4095; 0 without a tag, as IEEE 802.1Q means it.
+        vlan: u16,
+        /// Ethertype behind the tags (0x8847 or 0x8848 for MPLS), or the length of an LLC frame.
+        ethertype: u16,
+    },
+}
+
+impl FlowKey {
+    /// The flow of a frame, from its first segment. Any bytes have one: what is missing of an
+    /// Ethernet header counts as 0.
+    pub fn parse(head: &[u8]) -> Self {
+        Dissected::of(head, 0).key
+    }
+}
+
+/// The form of an input to the hashes; different forms never look alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    V4 = 4,
+    V6 = 6,
+    Ethernet = 1,
+}
+
+/// The word that every hashed input has in second place: its form, and what a 5-tuple has beside
+/// its addresses. `ports` are four bytes as on the wire, read little-endian.
+#[inline]
+pub(super) fn tuple_word(form: Form, protocol: u8, ports: u32) -> u64 {
+    (form as u64) << 56 | u64::from(protocol) << 48 | u64::from(ports)
+}
+
+/// Two ports as [`tuple_word`] takes them.
+fn ports_word(source: u16, destination: u16) -> u32 {
+    let ([a, b], [c, d]) = (source.to_be_bytes(), destination.to_be_bytes());
+    u32::from_le_bytes([a, b, c, d])
+}
+
+impl FlowKey {
+    /// The key as the flow hash takes it: three pairs, of which the first `.1` are in use.
+    pub(super) fn pairs(&self) -> ([Pair; 3], usize) {
+        match *self {
+            Self::V4 {
+                source,
+                destination,
+                source_port,
+                destination_port,
+                protocol,
+            } => {
+                // As on the wire, read little-endian: the source comes first, in the lower half.
+                let source = u32::from_le_bytes(source.octets());
+                let destination = u32::from_le_bytes(destination.octets());
+                let addresses = u64::from(destination) << 32 | u64::from(source);
+                let ports = ports_word(source_port, destination_port);
+                (
+                    [
+                        (addresses, tuple_word(Form::V4, protocol, ports)),
+                        (0, 0),
+                        (0, 0),
+                    ],
+                    1,
+                )
+            }
+            Self::V6 {
+                source,
+                destination,
+                source_port,
+                destination_port,
+                protocol,
+            } => {
+                let source = le_pair(&source.octets(), 0);
+                let destination = le_pair(&destination.octets(), 0);
+                let ports = ports_word(source_port, destination_port);
+                let tuple = tuple_word(Form::V6, protocol, ports);
+                (
+                    [
+                        (source.0, tuple),
+                        (source.1, destination.0),
+                        (destination.1, 0),
+                    ],
+                    3,
+                )
+            }
+            Self::Ethernet {
+                source,
+                destination,
+                vlan,
+                ethertype,
+            } => {
+                let tuple = tuple_word(Form::Ethernet, 0, u32::from(vlan));
+                let source = mac_word(source) | u64::from(ethertype) << 48;
+                ([(source, tuple), (mac_word(destination), 0), (0, 0)], 2)
+            }
+        }
+    }
+}
+
+/// A MAC address in the lower 48 bits.
+fn mac_word(mac: [u8; 6]) -> u64 {
+    mac.iter()
+        .rev()
+        .fold(0, |word, byte| word << 8 | u64::from(*byte))
+}
+
+impl fmt::Display for FlowKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::V4 {
+                source,
+                destination,
+                source_port: 0,
+                destination_port: 0,
+                protocol,
+            } => {
+                write!(f, "{source}>{destination}/{}", ProtocolName(protocol))
+            }
+            Self::V4 {
+                source,
+                destination,
+                source_port,
+                destination_port,
+                protocol,
+            } => write!(
+                f,
+                "{source}:{source_port}>{destination}:{destination_port}/{}",
+                ProtocolName(protocol)
+            ),
+            Self::V6 {
+                source,
+                destination,
+                source_port: 0,
+                destination_port: 0,
+                protocol,
+            } => {
+                write!(f, "[{source}]>[{destination}]/{}", ProtocolName(protocol))
+            }
+            Self::V6 {
+                source,
+                destination,
+                source_port,
+                destination_port,
+                protocol,
+            } => write!(
+                f,
+                "[{source}]:{source_port}>[{destination}]:{destination_port}/{}",
+                ProtocolName(protocol)
+            ),
+            Self::Ethernet {
+                source,
+                destination,
+                vlan,
+                ethertype,
+            } => {
+                write!(
+                    f,
+                    "{}>{}/{ethertype:#06x}",
+                    MacName(source),
+                    MacName(destination)
+                )?;
+                if vlan == 0 {
+                    Ok(())
+                } else {
+                    write!(f, "/vlan{vlan}")
+                }
+            }
+        }
+    }
+}
+
+/// A protocol by its usual name, else by its number.
+struct ProtocolName(u8);
+
+impl fmt::Display for ProtocolName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            protocol::TCP => f.write_str("tcp"),
+            protocol::UDP => f.write_str("udp"),
+            protocol::SCTP => f.write_str("sctp"),
+            protocol::ICMP => f.write_str("icmp"),
+            protocol::ICMPV6 => f.write_str("icmpv6"),
+            number => write!(f, "{number}"),
+        }
+    }
+}
+
+struct MacName([u8; 6]);
+
+impl fmt::Display for MacName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, byte) in self.0.iter().enumerate() {
+            let separator = if place == 0 { "" } else { ":" };
+            write!(f, "{separator}{byte:02x}")?;
+        }
+        Ok(())
+    }
+}
