@@ -1,26 +1,39 @@
 //! The configuration, as `vernier.json` spells it.
+//!
+//! [`Config::parse`] is the only way in from text: what it returns has passed every range check
+//! that the fields' documentation states.
+
+use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 pub mod device;
+mod parse;
+mod validate;
 
 pub use device::Device;
+pub use parse::ConfigError;
+
+/// Most ports of one switch.
+pub const PORTS_MAX: usize = 64;
 
 /// A whole configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// The switch's name in measurement points (`edge-1/p0/rx`) and labels.
+    /// The switch's name in measurement points (`edge-1/p0/rx`) and labels: 1 to 64 letters,
+    /// digits, `.`, `_` or `-`.
     #[serde(default = "defaults::name")]
     pub name: String,
-    /// The ports, in order.
+    /// The ports, in order; 1 to [`PORTS_MAX`].
     pub ports: Vec<Port>,
     /// What happens between them.
     pub forwarding: Forwarding,
     /// What is measured.
     #[serde(default)]
     pub measurement: Measurement,
-    /// Who does the work.
+    /// Who does the work; this release runs exactly one worker.
     #[serde(default = "defaults::workers")]
     pub workers: Vec<Worker>,
     /// Where the answers are served.
@@ -35,7 +48,7 @@ pub struct Config {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Port {
-    /// Its name in labels; unique.
+    /// Its name in labels: unique, 1 to 64 letters, digits, `.`, `_` or `-`.
     pub name: String,
     /// Where its packets come from and go to.
     pub device: Device,
@@ -52,7 +65,7 @@ pub struct Port {
 #[serde(deny_unknown_fields)]
 pub struct Egress {
     /// Bit rate at which the port sends, counting preamble, frame check sequence and gap
-    /// (24 bytes a frame); none: as fast as the device takes packets.
+    /// (24 bytes a frame), 1,000 to 1,000,000,000,000; none: as fast as the device takes packets.
     #[serde(default)]
     pub capacity_bps: Option<u64>,
     /// Most packets that wait, 1 to 65536.
@@ -60,23 +73,22 @@ pub struct Egress {
     pub queue_packets: u32,
 }
 
-/// How packets find their way.
+/// How packets find their way; in JSON told apart by `mode`, `patch` or `bridge`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "mode", rename_all = "snake_case", deny_unknown_fields)]
+#[serde(tag = "mode", rename_all = "snake_case")]
+#[serde(try_from = "parse::ForwardingKeys")]
 pub enum Forwarding {
     /// A transparent patch panel: all that enters one port of a pair leaves by the other.
     Patch {
         /// Pairs of port names; a port is in one pair at most.
         pairs: Vec<(String, String)>,
     },
-    /// One learning bridge over all ports.
+    /// One learning bridge over all ports, of which there are 2 at least.
     Bridge {
-        /// Seconds after which an address that was not seen is forgotten, 1 to 1,000,000
-        /// (IEEE 802.1D: 300).
-        #[serde(default = "defaults::ageing_s")]
+        /// Seconds after which an address that was not seen is forgotten, 1 to 1,000,000; default
+        /// 300 (IEEE 802.1D).
         ageing_s: u32,
-        /// Most addresses that are remembered, 1 to 1,048,576.
-        #[serde(default = "defaults::fdb_entries")]
+        /// Most addresses that are remembered, 1 to 1,048,576; default 65,536.
         fdb_entries: u32,
     },
 }
@@ -103,7 +115,7 @@ pub struct Measurement {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Lda {
-    /// One bank for each loss rate to be prepared for.
+    /// One bank for each loss rate to be prepared for, 1 to 16.
     pub banks: Vec<LdaBank>,
 }
 
@@ -157,12 +169,83 @@ pub struct Http {
 pub struct Dpdk {
     /// Use hugepages (needed for physical NICs); off: ordinary memory, no privileges needed.
     pub hugepages: bool,
-    /// Memory for packets in MiB.
+    /// Memory for packets in MiB, 16 to 1,048,576.
     pub memory_mib: u32,
     /// Packet buffers in the pool, 1,024 to 4,194,304.
     pub mbufs: u32,
     /// Further arguments for EAL, passed on as they are.
     pub eal_args: Vec<String>,
+}
+
+impl Config {
+    /// Two ports of seeded traffic patched together (`control/src/config/demo.json`): needs
+    /// neither a NIC, nor root, nor hugepages.
+    ///
+    /// # Errors
+    /// Those of [`Config::parse`].
+    pub fn demo() -> Result<Self, ConfigError> {
+        Self::parse(include_str!("config/demo.json"), "demo.json")
+    }
+
+    /// The capture `pcap` for ever, patched to a port that swallows it and answers with a little
+    /// seeded traffic (`control/src/config/demo-replay.json`): needs neither a NIC, nor root, nor
+    /// hugepages.
+    ///
+    /// # Errors
+    /// Those of [`Config::parse`].
+    pub fn demo_replay(pcap: impl Into<PathBuf>) -> Result<Self, ConfigError> {
+        let pcap = pcap.into();
+        let mut config = Self::parse(include_str!("config/demo-replay.json"), "demo-replay.json")?;
+        for port in &mut config.ports {
+            if let Device::Replay(replay) = &mut port.device {
+                replay.file.clone_from(&pcap);
+            }
+        }
+        Ok(config)
+    }
+
+    /// The measured segments as (ingress, egress) indices into [`Config::ports`]: both directions
+    /// of every patched pair, or every ordered pair of the bridge's ports (at most 4,032).
+    ///
+    /// The order is that of the shards' segments. Empty when measurement is off.
+    pub fn segments(&self) -> Vec<(usize, usize)> {
+        if !self.measurement.enabled {
+            return Vec::new();
+        }
+        match &self.forwarding {
+            Forwarding::Patch { pairs } => {
+                let index = |name: &str| self.ports.iter().position(|port| port.name == name);
+                let ends = pairs
+                    .iter()
+                    .filter_map(|(a, b)| Some((index(a)?, index(b)?)));
+                ends.flat_map(|(a, b)| [(a, b), (b, a)]).collect()
+            }
+            Forwarding::Bridge { .. } => {
+                let ports = 0..self.ports.len();
+                let from = |a| ports.clone().filter(move |&b| b != a).map(move |b| (a, b));
+                ports.clone().flat_map(from).collect()
+            }
+        }
+    }
+}
+
+impl Measurement {
+    /// Length of an epoch.
+    pub fn interval(&self) -> Duration {
+        Duration::from_millis(self.interval_ms.into())
+    }
+
+    /// How long an epoch waits for packets still queued after its end.
+    pub fn grace(&self) -> Duration {
+        let usual_ms = 100.min(self.interval_ms * 2 / 5);
+        Duration::from_millis(self.grace_ms.unwrap_or(usual_ms).into())
+    }
+
+    /// The configured seed of the hashes; `None` when one is to be drawn at start.
+    pub fn hash_key(&self) -> Option<[u8; 16]> {
+        let digits = self.hash_seed.as_deref()?;
+        u128::from_str_radix(digits, 16).ok().map(u128::to_be_bytes)
+    }
 }
 
 mod defaults {
@@ -182,13 +265,19 @@ mod defaults {
         65_536
     }
     pub fn workers() -> Vec<super::Worker> {
-        vec![super::Worker { core: None, idle: super::Idle::default() }]
+        vec![super::Worker {
+            core: None,
+            idle: super::Idle::default(),
+        }]
     }
 }
 
 impl Default for Egress {
     fn default() -> Self {
-        Self { capacity_bps: None, queue_packets: defaults::queue_packets() }
+        Self {
+            capacity_bps: None,
+            queue_packets: defaults::queue_packets(),
+        }
     }
 }
 
@@ -206,18 +295,30 @@ impl Default for Measurement {
 
 impl Default for Lda {
     fn default() -> Self {
-        Self { banks: vec![LdaBank { rows: 1024, probability: 1.0 }] }
+        Self {
+            banks: vec![LdaBank {
+                rows: 1024,
+                probability: 1.0,
+            }],
+        }
     }
 }
 
 impl Default for Http {
     fn default() -> Self {
-        Self { listen: Some(std::net::SocketAddr::from(([127, 0, 0, 1], 9464))) }
+        Self {
+            listen: Some(std::net::SocketAddr::from(([127, 0, 0, 1], 9464))),
+        }
     }
 }
 
 impl Default for Dpdk {
     fn default() -> Self {
-        Self { hugepages: false, memory_mib: 512, mbufs: 65_535, eal_args: Vec::new() }
+        Self {
+            hugepages: false,
+            memory_mib: 512,
+            mbufs: 65_535,
+            eal_args: Vec::new(),
+        }
     }
 }

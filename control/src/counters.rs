@@ -16,6 +16,8 @@ pub enum DropReason {
     Oversize,
     /// Addressed to 01:80:C2:00:00:0X, which a bridge does not forward (IEEE 802.1D 7.12.6).
     LinkLocal,
+    /// From a multicast or all-zero address, which no station has: not forwarded by the bridge.
+    BadSource,
     /// MAC PAUSE (ethertype 0x8808): ends at the link.
     Pause,
     /// The bridge knows the destination on the port the frame came from (no hairpin).
@@ -26,8 +28,6 @@ pub enum DropReason {
     QueueFull,
     /// No mbuf for a copy to flood.
     NoMbuf,
-    /// The egress link is down.
-    LinkDown,
     /// Still queued when the switch stopped.
     Shutdown,
 }
@@ -38,12 +38,12 @@ impl DropReason {
         Self::Runt,
         Self::Oversize,
         Self::LinkLocal,
+        Self::BadSource,
         Self::Pause,
         Self::Hairpin,
         Self::NoDestination,
         Self::QueueFull,
         Self::NoMbuf,
-        Self::LinkDown,
         Self::Shutdown,
     ];
 
@@ -53,12 +53,12 @@ impl DropReason {
             Self::Runt => "runt",
             Self::Oversize => "oversize",
             Self::LinkLocal => "link_local",
+            Self::BadSource => "bad_source",
             Self::Pause => "pause",
             Self::Hairpin => "hairpin",
             Self::NoDestination => "no_destination",
             Self::QueueFull => "queue_full",
             Self::NoMbuf => "no_mbuf",
-            Self::LinkDown => "link_down",
             Self::Shutdown => "shutdown",
         }
     }
@@ -72,7 +72,10 @@ impl Counter {
     /// Adds; only the owner may call it.
     #[inline]
     pub fn add(&self, n: u64) {
-        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+        self.0.store(
+            self.0.load(Ordering::Relaxed).wrapping_add(n),
+            Ordering::Relaxed,
+        );
     }
 
     /// Sets a gauge; only the owner may call it.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam::queue::ArrayQueue;
 use measure::shard::Shard;
-use measure::synopsis::{Sealed, Synopsis};
+use measure::synopsis::Sealed;
 
 /// Shards in circulation for each worker: two open (the present epoch and the one in its grace),
 /// one under way.

@@ -1,0 +1,361 @@
+//! From text to a [`Config`], with errors that say where.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::io;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_path_to_error::{Path, Segment};
+
+use super::validate::{Invalid, Step, validate};
+use super::{Config, Forwarding, defaults};
+
+/// Why a configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("{origin}: cannot read the configuration: {error}")]
+    Read {
+        /// The file.
+        origin: String,
+        /// Why not.
+        error: io::Error,
+    },
+    /// It is not JSON, or not of the right shape.
+    #[error("{origin}:{line}:{column}: {path}{message}")]
+    Shape {
+        /// The file.
+        origin: String,
+        /// Line, from 1.
+        line: usize,
+        /// Column, from 1.
+        column: usize,
+        /// The JSON path and `: `, or nothing at the root.
+        path: String,
+        /// What was expected and what was found.
+        message: String,
+    },
+    /// A value means nothing or is out of range.
+    #[error("{origin}:{line}:{column}: {path}: expected {expected}, got {got}")]
+    Value {
+        /// The file.
+        origin: String,
+        /// Line, from 1.
+        line: usize,
+        /// Column, from 1.
+        column: usize,
+        /// The JSON path, such as `ports[1].egress.queue_packets`.
+        path: String,
+        /// What it may be.
+        expected: String,
+        /// What it is.
+        got: String,
+    },
+}
+
+impl Config {
+    /// Reads and checks a configuration file.
+    ///
+    /// # Errors
+    /// [`ConfigError`]: not readable, not JSON, an unknown key, a value out of range.
+    pub fn load(path: impl AsRef<std::path::Path>) -> Result<Self, ConfigError> {
+        let path = path.as_ref();
+        let origin = path.display().to_string();
+        match std::fs::read_to_string(path) {
+            Ok(text) => Self::parse(&text, &origin),
+            Err(error) => Err(ConfigError::Read { origin, error }),
+        }
+    }
+
+    /// Reads and checks a configuration; `origin` names it in errors.
+    ///
+    /// # Errors
+    /// [`ConfigError`]: not JSON, an unknown key, a value out of range.
+    pub fn parse(text: &str, origin: &str) -> Result<Self, ConfigError> {
+        let mut json = serde_json::Deserializer::from_str(text);
+        let config: Self = serde_path_to_error::deserialize(&mut json)
+            .map_err(|error| shape_error(origin, text, error.path(), error.inner()))?;
+        json.end()
+            .map_err(|error| syntax_error(origin, "", &error))?;
+        validate(&config).map_err(|invalid| value_error(origin, text, invalid))?;
+        Ok(config)
+    }
+}
+
+/// JSON that is no configuration: points at the value that is wrong.
+fn shape_error(origin: &str, text: &str, path: &Path, error: &serde_json::Error) -> ConfigError {
+    // The path ends in a question mark where not even the key could be read.
+    let path_text = path.to_string();
+    let error = syntax_error(origin, path_text.trim_end_matches(['?', '.']), error);
+    let steps = path.iter().filter_map(|segment| match segment {
+        Segment::Map { key } => Some(Step::Key(key)),
+        Segment::Seq { index } => Some(Step::Index(*index)),
+        _ => None,
+    });
+    match (error, position(text, steps)) {
+        (
+            ConfigError::Shape {
+                origin,
+                path,
+                message,
+                ..
+            },
+            Some((line, column)),
+        ) => ConfigError::Shape {
+            origin,
+            line,
+            column,
+            path,
+            message,
+        },
+        (error, _) => error,
+    }
+}
+
+/// What is not even JSON: points at where reading stopped.
+fn syntax_error(origin: &str, path: &str, error: &serde_json::Error) -> ConfigError {
+    let (line, column) = (error.line(), error.column());
+    let text = error.to_string();
+    let message = text
+        .strip_suffix(&format!(" at line {line} column {column}"))
+        .unwrap_or(&text);
+    let separator = if path.is_empty() { "" } else { ": " };
+    ConfigError::Shape {
+        origin: origin.to_owned(),
+        line,
+        column,
+        path: format!("{path}{separator}"),
+        message: message.to_owned(),
+    }
+}
+
+fn value_error(origin: &str, text: &str, invalid: Invalid) -> ConfigError {
+    let (line, column) = position(text, invalid.path.0.iter().copied()).unwrap_or((1, 1));
+    ConfigError::Value {
+        origin: origin.to_owned(),
+        line,
+        column,
+        path: invalid.path.to_string(),
+        expected: invalid.expected,
+        got: invalid.got,
+    }
+}
+
+/// Line and column at which a value begins, or, where a default stands in for it, the nearest
+/// value around it. `None` when the text is not JSON.
+fn position<'s>(text: &str, steps: impl Iterator<Item = Step<'s>>) -> Option<(usize, usize)> {
+    let mut value: &RawValue = serde_json::from_str(text).ok()?;
+    for step in steps {
+        match member(value.get(), step) {
+            Some(inner) => value = inner,
+            None => break,
+        }
+    }
+    // Every value is a slice of `text`, so the distance between their starts is an offset in it.
+    let before = text.get(..value.get().as_ptr().addr() - text.as_ptr().addr())?;
+    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    let line = before.matches('\n').count() + 1;
+    Some((line, before[line_start..].chars().count() + 1))
+}
+
+fn member<'t>(value: &'t str, step: Step) -> Option<&'t RawValue> {
+    match step {
+        Step::Key(key) => {
+            let object: BTreeMap<String, &RawValue> = serde_json::from_str(value).ok()?;
+            object.get(key).copied()
+        }
+        Step::Index(index) => {
+            let array: Vec<&RawValue> = serde_json::from_str(value).ok()?;
+            array.get(index).copied()
+        }
+    }
+}
+
+/// [`Forwarding`] as JSON spells it: flat, so that an error points at the key itself.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ForwardingKeys {
+    mode: Mode,
+    pairs: Option<Vec<(String, String)>>,
+    ageing_s: Option<u32>,
+    fdb_entries: Option<u32>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Mode {
+    Patch,
+    Bridge,
+}
+
+impl TryFrom<ForwardingKeys> for Forwarding {
+    type Error = String;
+
+    fn try_from(keys: ForwardingKeys) -> Result<Self, String> {
+        fn misplaced(key: &str, mode: &str, keys: impl Display) -> String {
+            format!("`{key}` has no meaning in mode {mode}, which takes {keys}")
+        }
+        match keys.mode {
+            Mode::Patch if keys.ageing_s.is_some() => {
+                Err(misplaced("ageing_s", "patch", "`pairs`"))
+            }
+            Mode::Patch if keys.fdb_entries.is_some() => {
+                Err(misplaced("fdb_entries", "patch", "`pairs`"))
+            }
+            Mode::Patch => Ok(Self::Patch {
+                pairs: keys
+                    .pairs
+                    .ok_or("mode patch needs `pairs`, such as [[\"east\", \"west\"]]")?,
+            }),
+            Mode::Bridge if keys.pairs.is_some() => {
+                Err(misplaced("pairs", "bridge", "`ageing_s` and `fdb_entries`"))
+            }
+            Mode::Bridge => Ok(Self::Bridge {
+                ageing_s: keys.ageing_s.unwrap_or_else(defaults::ageing_s),
+                fdb_entries: keys.fdb_entries.unwrap_or_else(defaults::fdb_entries),
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::device::Generate;
+    use super::super::{Device, Measurement, Port};
+    use super::*;
+
+    const PATCH: &str = r#"{
+  "ports": [
+    { "name": "east", "device": "sink" },
+    { "name": "west", "device": "generate:flows=9" }
+  ],
+  "forwarding": { "mode": "patch", "pairs": [["east", "west"]] }
+}"#;
+
+    fn error(text: &str) -> String {
+        Config::parse(text, "v.json").unwrap_err().to_string()
+    }
+
+    fn patched(from: &str, to: &str) -> String {
+        assert!(PATCH.contains(from));
+        PATCH.replacen(from, to, 1)
+    }
+
+    #[test]
+    fn what_is_left_out_has_its_default() {
+        let config = Config::parse(PATCH, "v.json").unwrap();
+        assert_eq!(config.measurement, Measurement::default());
+        assert_eq!(
+            config.ports[1],
+            Port {
+                name: "west".to_owned(),
+                device: Device::Generate(Generate {
+                    flows: 9,
+                    ..Generate::default()
+                }),
+                mtu: 1500,
+                egress: super::super::Egress::default(),
+            }
+        );
+        assert_eq!(config.segments(), [(0, 1), (1, 0)]);
+    }
+
+    #[test]
+    fn serialization_gives_the_same_configuration_back() {
+        let bridge = patched(
+            r#""mode": "patch", "pairs": [["east", "west"]]"#,
+            r#""mode": "bridge", "ageing_s": 9"#,
+        );
+        let replay = Config::demo_replay("a.pcap").unwrap();
+        let configs = [
+            Config::parse(PATCH, "").unwrap(),
+            Config::parse(&bridge, "").unwrap(),
+            Config::demo().unwrap(),
+            replay,
+        ];
+        for config in configs {
+            let text = serde_json::to_string_pretty(&config).unwrap();
+            assert_eq!(Config::parse(&text, "").unwrap(), config);
+        }
+    }
+
+    #[test]
+    fn shape_errors_say_where_what_was_expected_and_what_was_found() {
+        assert_eq!(error("{"), "v.json:1:1: EOF while parsing an object");
+        assert_eq!(
+            error(&patched(
+                "\"device\": \"sink\"",
+                "\"device\": \"sink\", \"mtuu\": 9"
+            )),
+            "v.json:3:49: ports[0].mtuu: unknown field `mtuu`, expected one of `name`, `device`, \
+             `mtu`, `egress`"
+        );
+        assert_eq!(
+            error(&patched("\"sink\"", "\"generate:rate=0\"")),
+            "v.json:3:33: ports[0].device: generate: `rate=0`: expected packets a second over 0, \
+             up to 100000000"
+        );
+        assert_eq!(
+            error(&patched("[\"east\", \"west\"]", "[\"east\"]")),
+            "v.json:6:46: forwarding.pairs[0]: invalid length 1, expected a tuple of size 2"
+        );
+        assert_eq!(
+            error(&patched("\"mode\": \"patch\",", "\"mode\": \"bridge\",")),
+            "v.json:6:17: forwarding: `pairs` has no meaning in mode bridge, which takes \
+             `ageing_s` and `fdb_entries`"
+        );
+        assert_eq!(
+            error(&format!("{PATCH} {{}}")),
+            "v.json:7:3: trailing characters"
+        );
+    }
+
+    #[test]
+    fn value_errors_point_at_the_value() {
+        assert_eq!(
+            error(&patched(
+                "\"sink\"",
+                "\"sink\",\n\"egress\": {\n  \"queue_packets\": 0}"
+            )),
+            "v.json:5:20: ports[0].egress.queue_packets: expected 1 to 65536, got 0"
+        );
+        assert_eq!(
+            error(&patched("\"west\"]", "\"wset\"]")),
+            "v.json:6:55: forwarding.pairs[0][1]: expected the name of a port (east, west), got \
+             \"wset\""
+        );
+        // A default has no place of its own: the object around it does.
+        let grace = patched("}\n}", "},\n  \"measurement\": { \"grace_ms\": 500 }\n}");
+        assert_eq!(
+            error(&grace),
+            "v.json:7:32: measurement.grace_ms: expected less than half of interval_ms (1000), \
+             got 500"
+        );
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_is_named() {
+        let error = Config::load("/nowhere/v.json").unwrap_err().to_string();
+        assert!(error.starts_with("/nowhere/v.json: cannot read the configuration: No such"));
+    }
+
+    #[test]
+    fn the_demos_need_no_privileges() {
+        let replay = Config::demo_replay("/tmp/x.pcap").unwrap();
+        assert_eq!(
+            replay.ports[0].device.to_string(),
+            "replay:/tmp/x.pcap?loop=0"
+        );
+        for config in [Config::demo().unwrap(), replay] {
+            assert!(!config.dpdk.hugepages);
+            assert_eq!(config.segments(), [(0, 1), (1, 0)]);
+            assert!(
+                config
+                    .ports
+                    .iter()
+                    .all(|p| !matches!(p.device, Device::Dpdk(_)))
+            );
+        }
+    }
+}

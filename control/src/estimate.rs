@@ -1,0 +1,224 @@
+//! From a whole epoch's synopsis of one segment to the figures that are published.
+
+use measure::lda::LdaEstimate;
+use measure::shard::{SegmentSynopsis, Tally};
+use measure::time::{Epoch, TickRate};
+
+use crate::snapshot::{Counts, EpochFigures, Estimate, Octave, Stamped};
+
+/// The figures of one segment and epoch; `None` when no packet passed.
+pub(crate) fn figures(
+    epoch: Epoch,
+    synopsis: &SegmentSynopsis,
+    rate: TickRate,
+) -> Option<EpochFigures> {
+    let counts = counts(&synopsis.tally);
+    let is_empty = counts.sent_packets == 0 && counts.received_packets == 0;
+    let stamped = stamped(synopsis, rate);
+    let lda = synopsis.lda.estimate(counts.received_packets);
+    let mean_ns = stamped.map(|stamped| stamped.mean_ns);
+    let lda = estimate(&lda, mean_ns, rate);
+    (!is_empty).then_some(EpochFigures {
+        epoch: epoch.0,
+        counts,
+        stamped,
+        lda,
+    })
+}
+
+/// Plain counts.
+pub(crate) fn counts(tally: &Tally) -> Counts {
+    Counts {
+        sent_packets: tally.sent,
+        sent_bytes: tally.sent_bytes,
+        received_packets: tally.received,
+        received_bytes: tally.received_bytes,
+        dropped_packets: tally.dropped,
+        late_packets: tally.late,
+    }
+}
+
+/// The octaves that hold packets.
+pub(crate) fn octaves(cumulative: impl Iterator<Item = (u64, u64)>) -> Vec<Octave> {
+    let single = cumulative.scan(0, |below, (le_ns, at_most)| {
+        let packets = at_most - *below;
+        *below = at_most;
+        Some(Octave { le_ns, packets })
+    });
+    single.filter(|octave| octave.packets > 0).collect()
+}
+
+fn stamped(synopsis: &SegmentSynopsis, rate: TickRate) -> Option<Stamped> {
+    let (moments, histogram) = (&synopsis.moments, &synopsis.histogram);
+    let (min_ns, max_ns) = (
+        rate.to_ns(moments.min_ticks()? as f64),
+        rate.to_ns(moments.max_ticks()? as f64),
+    );
+    // The middle of a bucket may lie beyond every delay in it.
+    let quantile = |q| Some((histogram.quantile_ns(q)? as f64).clamp(min_ns, max_ns));
+    Some(Stamped {
+        mean_ns: rate.to_ns(moments.mean_ticks()?),
+        stddev_ns: rate.to_ns(moments.stddev_ticks()?),
+        min_ns,
+        max_ns,
+        p50_ns: quantile(0.5)?,
+        p90_ns: quantile(0.9)?,
+        p99_ns: quantile(0.99)?,
+    })
+}
+
+/// The LDA's estimate with its bound; `None` where it has no mean, or a mean and no idea how good
+/// it is (fewer than two usable cells of a sample).
+///
+/// The bound has the clock's resolution as its floor. A stamp is cut to a whole tick at either end,
+/// so a delay is off by less than one tick, and so is any mean of delays, sampled or not: where
+/// every packet was a sample the estimate is exact but for that. The stamped mean comes from the
+/// same stamps and shares the error.
+fn estimate(lda: &LdaEstimate, stamped_mean_ns: Option<f64>, rate: TickRate) -> Option<Estimate> {
+    let mean_ns = rate.to_ns(lda.mean_ticks?);
+    let bound_ns = rate
+        .to_ns(lda.ci98_half_width_ticks?)
+        .max(rate.resolution_ns());
+    let error_ns = mean_ns - stamped_mean_ns?;
+    Some(Estimate {
+        mean_ns,
+        bound_ns,
+        stddev_ns: lda.stddev_ticks.map(|ticks| rate.to_ns(ticks)),
+        stddev_paper_ns: lda.stddev_paper_ticks.map(|ticks| rate.to_ns(ticks)),
+        effective_samples: lda.effective_samples,
+        usable_cells: lda.usable_cells as u64,
+        cells: lda.cells as u64,
+        lost_packets: lda.lost_estimate,
+        error_ratio: stamped_mean_ns
+            .filter(|&mean| mean > 0.0)
+            .map(|mean| error_ns / mean),
+        is_within_bound: error_ns.abs() <= bound_ns,
+    })
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use measure::lda::{Bank, LdaLayout};
+    use measure::packet::{FlowHash, PacketHash};
+    use measure::sight::{End, SegmentIndex, Sight};
+    use measure::synopsis::Synopsis;
+    use measure::time::EpochTag;
+
+    /// A counter of 2 GHz: a tick is half a nanosecond.
+    pub(crate) fn rate() -> TickRate {
+        TickRate::from_hz(2_000_000_000)
+    }
+
+    pub(crate) fn layout(probability: f64) -> LdaLayout {
+        LdaLayout::new(&[Bank {
+            rows: 64,
+            probability,
+        }])
+        .unwrap()
+    }
+
+    /// Packet `n` of a segment, seen at its sender's end and `delay` ticks later.
+    pub(crate) fn sights(segment: u16, n: u64, delay: u64) -> (Sight, Sight) {
+        // Weyl's sequence, mixed: any hash that spreads will do.
+        let hash = (n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let hash = (hash ^ (hash >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let sent = Sight {
+            flow: FlowHash(n % 7),
+            packet: PacketHash(hash ^ (hash >> 32)),
+            time: 1_000 * n,
+            delay: 0,
+            bytes: 100,
+            segment: SegmentIndex(segment),
+            epoch: EpochTag(0),
+        };
+        (
+            sent,
+            Sight {
+                time: sent.time + delay,
+                delay,
+                ..sent
+            },
+        )
+    }
+
+    fn synopsis(probability: f64, packets: u64, is_lost: impl Fn(u64) -> bool) -> SegmentSynopsis {
+        let mut synopsis = SegmentSynopsis::new(&layout(probability), rate());
+        for n in 0..packets {
+            let (sent, received) = sights(0, n, 200 + n % 100);
+            synopsis.record(End::Sender, &[sent]);
+            if is_lost(n) {
+                synopsis.tally.dropped += 1;
+            } else {
+                synopsis.record(End::Receiver, &[received]);
+            }
+        }
+        synopsis
+    }
+
+    #[test]
+    fn without_loss_or_sampling_the_estimate_is_exact_and_its_bound_one_tick() {
+        let figures = figures(Epoch(3), &synopsis(1.0, 1_000, |_| false), rate()).unwrap();
+        let (stamped, lda) = (figures.stamped.unwrap(), figures.lda.unwrap());
+        assert_eq!(figures.epoch, 3);
+        assert!((stamped.mean_ns - 124.75).abs() < 1e-9);
+        assert!((stamped.min_ns, stamped.max_ns) == (100.0, 149.5));
+        assert!((lda.mean_ns - stamped.mean_ns).abs() < 1e-9);
+        assert!((lda.bound_ns - 0.5).abs() < 1e-12 && lda.is_within_bound);
+        assert_eq!(
+            (lda.effective_samples, lda.usable_cells, lda.cells),
+            (1_000, 64, 64)
+        );
+        assert!(lda.error_ratio.unwrap().abs() < 1e-12);
+    }
+
+    #[test]
+    fn losses_cost_cells_and_widen_the_bound() {
+        let figures = figures(Epoch(0), &synopsis(0.5, 2_000, |n| n % 100 == 0), rate()).unwrap();
+        let lda = figures.lda.unwrap();
+        assert!(lda.usable_cells < 64 && lda.effective_samples < 1_000);
+        assert!(lda.bound_ns > 0.5);
+        let (low, high) = lda.interval_ns();
+        let mean_ns = figures.stamped.unwrap().mean_ns;
+        assert_eq!(lda.is_within_bound, (low..=high).contains(&mean_ns));
+        assert_eq!(figures.counts.dropped_packets, 20);
+        assert_eq!(figures.counts.received_packets, 1_980);
+    }
+
+    #[test]
+    fn quantiles_stay_between_the_extremes() {
+        let stamped = figures(Epoch(0), &synopsis(1.0, 1, |_| false), rate())
+            .unwrap()
+            .stamped;
+        let stamped = stamped.unwrap();
+        for quantile in [stamped.p50_ns, stamped.p90_ns, stamped.p99_ns] {
+            assert!((quantile - 100.0).abs() < 1e-9, "{quantile}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_made_of_nothing() {
+        assert_eq!(
+            figures(Epoch(0), &synopsis(1.0, 0, |_| false), rate()),
+            None
+        );
+        let all_lost = figures(Epoch(0), &synopsis(1.0, 9, |_| true), rate()).unwrap();
+        assert_eq!((all_lost.stamped, all_lost.lda), (None, None));
+    }
+
+    #[test]
+    fn octaves_are_what_each_bound_adds() {
+        let cumulative = [(1, 0), (2, 3), (4, 3), (8, 5)];
+        let expected = [
+            Octave {
+                le_ns: 2,
+                packets: 3,
+            },
+            Octave {
+                le_ns: 8,
+                packets: 2,
+            },
+        ];
+        assert_eq!(octaves(cumulative.into_iter()), expected);
+    }
+}

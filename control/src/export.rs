@@ -1,0 +1,4 @@
+//! The published snapshot in the forms that others read.
+
+pub mod process;
+pub mod prometheus;

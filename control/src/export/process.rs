@@ -1,0 +1,51 @@
+//! Metrics of the process itself (requests served, snapshots published), kept by the recorder of
+//! `metrics-exporter-prometheus` and appended to `/metrics`.
+
+use std::sync::OnceLock;
+
+use metrics::{Unit, describe_counter, describe_histogram};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+
+/// Requests answered, by `path` (one of ours, or `other`) and `status`.
+pub(crate) const HTTP_REQUESTS: &str = "vernier_http_requests_total";
+/// Time to answer a request.
+pub(crate) const HTTP_REQUEST_SECONDS: &str = "vernier_http_request_seconds";
+/// Time to estimate and publish a snapshot.
+pub(crate) const PUBLISH_SECONDS: &str = "vernier_snapshot_publish_seconds";
+
+/// Upper bounds in seconds: from a cached answer to a scrape of thousands of segments.
+const BUCKETS_S: [f64; 8] = [1e-5, 1e-4, 5e-4, 1e-3, 5e-3, 1e-2, 0.1, 1.0];
+
+/// Makes the process's recorder, once; from then on metrics are kept.
+///
+/// Whoever holds the handle has to call its `run_upkeep` every few seconds: samples of histograms
+/// pile up until then.
+pub(crate) fn recorder() -> PrometheusHandle {
+    static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
+    HANDLE.get_or_init(install).clone()
+}
+
+fn install() -> PrometheusHandle {
+    let builder = match PrometheusBuilder::new().set_buckets(&BUCKETS_S) {
+        Ok(builder) => builder,
+        // Refused only if there were no buckets; summaries then.
+        Err(_) => PrometheusBuilder::new(),
+    };
+    let recorder = builder.build_recorder();
+    let handle = recorder.handle();
+    if metrics::set_global_recorder(recorder).is_err() {
+        tracing::warn!("another metrics recorder is installed: /metrics lacks the process's own");
+    }
+    describe_counter!(HTTP_REQUESTS, "HTTP requests answered.");
+    describe_histogram!(
+        HTTP_REQUEST_SECONDS,
+        Unit::Seconds,
+        "Time to answer an HTTP request."
+    );
+    describe_histogram!(
+        PUBLISH_SECONDS,
+        Unit::Seconds,
+        "Time to estimate an epoch's figures and publish the snapshot."
+    );
+    handle
+}

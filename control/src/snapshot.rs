@@ -1,0 +1,396 @@
+//! The one published answer: an immutable snapshot that every view reads, so that all agree.
+
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use serde::{Deserialize, Serialize};
+
+#[cfg(test)]
+mod example;
+
+/// The latest snapshot, to be read from any thread.
+///
+/// Reading costs one uncontended lock and one reference count; nobody holds the lock longer.
+#[derive(Debug)]
+pub struct Published(RwLock<Arc<Snapshot>>);
+
+impl Published {
+    /// Publishes a first snapshot.
+    pub fn new(snapshot: Snapshot) -> Self {
+        Self(RwLock::new(Arc::new(snapshot)))
+    }
+
+    /// The present snapshot.
+    pub fn read(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.0.read())
+    }
+
+    /// Replaces the snapshot; readers keep what they have.
+    pub fn publish(&self, snapshot: Snapshot) {
+        *self.0.write() = Arc::new(snapshot);
+    }
+}
+
+/// What a switch knows at the end of an epoch.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// The switch's name.
+    pub switch: String,
+    /// Version of the program.
+    pub version: String,
+    /// Version of the packet hash: estimates of different versions cannot be compared.
+    pub hash_version: u32,
+    /// What the switch is doing.
+    pub state: State,
+    /// Whether anything is measured; if not there are no segments and no epochs.
+    pub measuring: bool,
+    /// Number of the last epoch that closed, usable or not; `None` before the first.
+    pub epoch: Option<u64>,
+    /// Its end in seconds since 1970 (UTC), to within a few milliseconds.
+    pub epoch_end_unix_s: Option<f64>,
+    /// Length of an epoch in milliseconds.
+    pub interval_ms: u32,
+    /// Seconds since the switch started.
+    pub uptime_s: f64,
+    /// Measured segments, in the order of the configuration.
+    pub segments: Vec<Segment>,
+    /// Ports, in the order of the configuration.
+    pub ports: Vec<Port>,
+    /// Workers.
+    pub workers: Vec<Worker>,
+    /// The pool of packet buffers, where there is one.
+    pub pool: Option<Pool>,
+}
+
+/// What a switch is doing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// Getting ready.
+    #[default]
+    Starting,
+    /// Switching.
+    Running,
+    /// Stopping: what is queued still leaves.
+    Draining,
+}
+
+impl State {
+    /// Every state.
+    pub const ALL: [Self; 3] = [Self::Starting, Self::Running, Self::Draining];
+
+    /// Its name in labels and JSON.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Running => "running",
+            Self::Draining => "draining",
+        }
+    }
+}
+
+/// One measured segment.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Segment {
+    /// Name of the ingress port.
+    pub ingress: String,
+    /// Name of the egress port.
+    pub egress: String,
+    /// The class of packets; `all` unless classes are configured.
+    pub class: String,
+    /// Figures of the last usable epoch in which packets passed.
+    pub last: Option<EpochFigures>,
+    /// Since the switch started.
+    pub total: Totals,
+}
+
+impl Segment {
+    /// `east>west`.
+    pub fn name(&self) -> String {
+        format!("{}>{}", self.ingress, self.egress)
+    }
+}
+
+/// One segment over one epoch.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct EpochFigures {
+    /// The epoch's number.
+    pub epoch: u64,
+    /// Plain counts.
+    pub counts: Counts,
+    /// Delays as stamps in the packets tell them: exact.
+    pub stamped: Option<Stamped>,
+    /// Delays as the LDA estimates them; `None` when too few cells were usable.
+    pub lda: Option<Estimate>,
+}
+
+/// Plain counts of a segment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Packets that entered the segment.
+    pub sent_packets: u64,
+    /// Bytes of these, without frame check sequences.
+    pub sent_bytes: u64,
+    /// Packets that left it in time.
+    pub received_packets: u64,
+    /// Bytes of these.
+    pub received_bytes: u64,
+    /// Packets lost between its ends.
+    pub dropped_packets: u64,
+    /// Packets that left it after their epoch was sealed: neither measured nor lost.
+    pub late_packets: u64,
+}
+
+/// Exact figures of the stamped delay, in nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Stamped {
+    /// Mean.
+    pub mean_ns: f64,
+    /// Standard deviation.
+    pub stddev_ns: f64,
+    /// Least.
+    pub min_ns: f64,
+    /// Greatest.
+    pub max_ns: f64,
+    /// Median, to the histogram's resolution.
+    pub p50_ns: f64,
+    /// 90th percentile, to the histogram's resolution.
+    pub p90_ns: f64,
+    /// 99th percentile, to the histogram's resolution.
+    pub p99_ns: f64,
+}
+
+/// What an estimator says of one segment over one epoch, in nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// Mean delay.
+    pub mean_ns: f64,
+    /// Half-width of the nominal 98 % interval around the mean, the clock's resolution at least.
+    pub bound_ns: f64,
+    /// Standard deviation (METHODS' unbiased form); `None` with fewer than two usable cells.
+    pub stddev_ns: Option<f64>,
+    /// Standard deviation by the LDA paper's equation 5.
+    pub stddev_paper_ns: Option<f64>,
+    /// Packets that the estimate rests on.
+    pub effective_samples: u64,
+    /// Cells whose two halves agree and are not empty.
+    pub usable_cells: u64,
+    /// All cells.
+    pub cells: u64,
+    /// Estimate of the packets lost.
+    pub lost_packets: f64,
+    /// (estimate - stamped mean) / stamped mean; `None` where that mean is 0.
+    pub error_ratio: Option<f64>,
+    /// Whether the stamped mean lies within the bound.
+    pub is_within_bound: bool,
+}
+
+impl Estimate {
+    /// The nominal 98 % interval of the mean.
+    pub fn interval_ns(&self) -> (f64, f64) {
+        (self.mean_ns - self.bound_ns, self.mean_ns + self.bound_ns)
+    }
+}
+
+/// A segment since the switch started. Everything in it only rises.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Plain counts.
+    pub counts: Counts,
+    /// Sum of the stamped delays in seconds.
+    pub delay_sum_s: f64,
+    /// Sum of their squares in seconds squared.
+    pub delay_squared_sum_s2: f64,
+    /// Distribution of the stamped delay: packets in each octave, least first.
+    pub octaves: Vec<Octave>,
+    /// Epochs that gave no numbers.
+    pub unusable_epochs: UnusableEpochs,
+    /// Epochs with an LDA estimate.
+    pub estimated_epochs: u64,
+    /// Of these, epochs in which the stamped mean lay within the estimate's bound.
+    pub within_bound_epochs: u64,
+}
+
+/// One bucket of a histogram: packets that took longer than the previous bucket's bound, and no
+/// longer than this one's.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Octave {
+    /// Upper bound in nanoseconds, a power of two.
+    pub le_ns: u64,
+    /// Packets in the bucket.
+    pub packets: u64,
+}
+
+/// Epochs of one segment that gave no numbers, by reason.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnusableEpochs {
+    /// A worker had no empty shard, or stalled: part of the epoch went unmeasured.
+    pub missed_shard: u64,
+    /// Packets passed, but too few of the LDA's cells were usable for an estimate with a bound; the
+    /// stamped figures stand.
+    pub too_few_cells: u64,
+}
+
+impl UnusableEpochs {
+    /// Every reason's label and count.
+    pub fn by_reason(&self) -> [(&'static str, u64); 2] {
+        [
+            ("missed_shard", self.missed_shard),
+            ("too_few_cells", self.too_few_cells),
+        ]
+    }
+}
+
+/// One port.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Port {
+    /// Its name.
+    pub name: String,
+    /// What the device behind it says.
+    pub facts: PortFact,
+    /// Packets received.
+    pub rx_packets: u64,
+    /// Bytes received, without frame check sequences.
+    pub rx_bytes: u64,
+    /// Packets that the driver accepted for transmission.
+    pub tx_packets: u64,
+    /// Bytes of these.
+    pub tx_bytes: u64,
+    /// Copies made to flood.
+    pub copies: u64,
+    /// Packets that wait to be sent.
+    pub queued_packets: u64,
+    /// Packets a second received, over the last second or so.
+    pub rx_pps: f64,
+    /// Packets a second sent, over the last second or so.
+    pub tx_pps: f64,
+    /// Drops, each reason in the order of [`crate::counters::DropReason::ALL`].
+    pub drops: Vec<Labelled>,
+    /// Frames by what the parser found, in the order of `measure::packet::Kind::ALL`.
+    pub kinds: Vec<Labelled>,
+}
+
+impl Port {
+    /// All drops.
+    pub fn dropped_packets(&self) -> u64 {
+        self.drops.iter().map(|drop| drop.packets).sum()
+    }
+}
+
+/// A count with the value of its label.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Labelled {
+    /// The value of the label.
+    pub label: String,
+    /// Packets.
+    pub packets: u64,
+}
+
+/// What the device behind a port says of itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortFact {
+    /// The driver's name.
+    pub driver: String,
+    /// Whether the link is up.
+    pub is_up: bool,
+    /// Packets that the device dropped for want of a free descriptor.
+    pub missed_packets: u64,
+    /// Packets that it received broken.
+    pub rx_error_packets: u64,
+    /// Packets that it could not send.
+    pub tx_error_packets: u64,
+    /// Packets it dropped for want of a buffer.
+    pub no_buffer_packets: u64,
+}
+
+/// One worker.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Worker {
+    /// Passes of its loop.
+    pub passes: u64,
+    /// Passes that received nothing.
+    pub idle_passes: u64,
+    /// Share of the last second or so spent on packets, 0 to 1.
+    pub busy_ratio: f64,
+    /// Seconds spent on packets since start.
+    pub busy_s: f64,
+    /// Longest time between two polls of a port of late, in nanoseconds: what stamps cannot see.
+    pub poll_gap_max_ns: f64,
+    /// Epochs that it could not measure for want of an empty shard.
+    pub missed_epochs: u64,
+}
+
+/// A pool of packet buffers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pool {
+    /// Buffers in use.
+    pub used: u64,
+    /// Buffers in all.
+    pub size: u64,
+}
+
+impl Snapshot {
+    /// Why the switch is not ready to be relied on; empty when it is.
+    pub fn unready(&self) -> Vec<String> {
+        let mut reasons = Vec::new();
+        if self.state != State::Running {
+            reasons.push(format!("the switch is {}", self.state.label()));
+        }
+        for port in self.ports.iter().filter(|port| !port.facts.is_up) {
+            reasons.push(format!("port {}: link is down", port.name));
+        }
+        if self.measuring && self.epoch.is_none() {
+            reasons.push("the first epoch has not closed yet".to_owned());
+        }
+        reasons
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readiness_names_everything_that_is_missing() {
+        let mut snapshot = Snapshot {
+            measuring: true,
+            ports: vec![Port {
+                name: "east".to_owned(),
+                ..Port::default()
+            }],
+            ..Snapshot::default()
+        };
+        assert_eq!(
+            snapshot.unready(),
+            [
+                "the switch is starting",
+                "port east: link is down",
+                "the first epoch has not closed yet"
+            ]
+        );
+        snapshot.state = State::Running;
+        snapshot.ports[0].facts.is_up = true;
+        snapshot.epoch = Some(0);
+        assert!(snapshot.unready().is_empty());
+    }
+
+    #[test]
+    fn json_gives_the_same_snapshot_back() {
+        let json = serde_json::to_string(&Snapshot::example()).unwrap();
+        assert_eq!(
+            serde_json::from_str::<Snapshot>(&json).unwrap(),
+            Snapshot::example()
+        );
+    }
+
+    #[test]
+    fn a_reader_keeps_what_it_has() {
+        let published = Published::new(Snapshot::default());
+        let before = published.read();
+        published.publish(Snapshot {
+            epoch: Some(7),
+            ..Snapshot::default()
+        });
+        assert_eq!((before.epoch, published.read().epoch), (None, Some(7)));
+    }
+}

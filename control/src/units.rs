@@ -1,0 +1,108 @@
+//! Numbers as people read them: three significant digits and a unit.
+
+/// `12.3 us`; negative values keep their sign.
+pub fn duration_ns(ns: f64) -> String {
+    const UNITS: [(f64, &str); 4] = [(1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns")];
+    // What rounds up to a thousand belongs to the next unit.
+    let unit = UNITS.iter().find(|(size, _)| ns.abs() >= 0.9995 * size);
+    let (size, name) = unit.copied().unwrap_or((1.0, "ns"));
+    format!("{} {name}", three_digits(ns / size))
+}
+
+/// `4.12 M`, to be followed by what is counted; whole numbers under a thousand.
+pub fn count(n: u64) -> String {
+    if n < 1_000 {
+        n.to_string()
+    } else {
+        rate(n as f64)
+    }
+}
+
+/// `4.12 M`, to be followed by what is counted.
+pub fn rate(n: f64) -> String {
+    const UNITS: [(f64, &str); 4] = [(1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")];
+    let unit = UNITS.iter().find(|(size, _)| n.abs() >= 0.9995 * size);
+    let (size, name) = unit.copied().unwrap_or((1.0, ""));
+    format!("{}{name}", three_digits(n / size))
+}
+
+/// `36.5 KiB`.
+pub fn bytes(n: usize) -> String {
+    const UNITS: [(f64, &str); 3] = [
+        (1_073_741_824.0, "GiB"),
+        (1_048_576.0, "MiB"),
+        (1024.0, "KiB"),
+    ];
+    let n = n as f64;
+    let unit = UNITS.iter().find(|(size, _)| n >= *size);
+    let (size, name) = unit.copied().unwrap_or((1.0, "B"));
+    format!("{} {name}", three_digits(n / size))
+}
+
+/// `1h02m03s`, without what is zero in front.
+pub fn uptime(seconds: f64) -> String {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "casts saturate"
+    )]
+    let whole = seconds as u64;
+    let (hours, minutes, seconds) = (whole / 3600, whole / 60 % 60, whole % 60);
+    match (hours, minutes) {
+        (0, 0) => format!("{seconds}s"),
+        (0, _) => format!("{minutes}m{seconds:02}s"),
+        _ => format!("{hours}h{minutes:02}m{seconds:02}s"),
+    }
+}
+
+fn three_digits(x: f64) -> String {
+    let decimals = match x.abs() {
+        x if x < 9.995 => 2,
+        x if x < 99.95 => 1,
+        _ => 0,
+    };
+    let text = format!("{x:.decimals$}");
+    if x == 0.0 { "0".to_owned() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_three_digits_and_the_unit_that_fits() {
+        let cases = [
+            (0.0, "0 ns"),
+            (0.37, "0.37 ns"),
+            (12.0, "12.0 ns"),
+            (999.4, "999 ns"),
+            (999.6, "1.00 us"),
+            (12_345.0, "12.3 us"),
+            (-99_960.0, "-100 us"),
+            (4.2e6, "4.20 ms"),
+            (2.0e9, "2.00 s"),
+        ];
+        for (ns, text) in cases {
+            assert_eq!(duration_ns(ns), text);
+        }
+    }
+
+    #[test]
+    fn counts_are_whole_where_they_can_be() {
+        assert_eq!(count(0), "0");
+        assert_eq!(count(999), "999");
+        assert_eq!(count(1_000), "1.00 k");
+        assert_eq!(rate(80_123.0), "80.1 k");
+        assert_eq!(rate(4_120_000.0), "4.12 M");
+        assert_eq!(rate(999_600.0), "1.00 M");
+        assert_eq!(bytes(37_376), "36.5 KiB");
+        assert_eq!(bytes(12), "12.0 B");
+    }
+
+    #[test]
+    fn uptimes_start_with_what_is_not_zero() {
+        assert_eq!(uptime(9.9), "9s");
+        assert_eq!(uptime(61.0), "1m01s");
+        assert_eq!(uptime(3_723.0), "1h02m03s");
+    }
+}
