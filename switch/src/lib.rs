@@ -1,1 +1,28 @@
-//! placeholder
+//! Vernier's data plane: the engine and what it is made of.
+//!
+//! ```text
+//!  receive ── stamp, parse, hash ── decide ── ingress point ── egress queue
+//!  packet_io        meter           decide        meter           egress
+//!
+//!  shaper ── stamp ── transmit ── egress point ── tick: sealed shards to the control core
+//!  egress      meter    packet_io      meter             meter
+//! ```
+//!
+//! [`worker`] is the loop; the rooms it calls are named above. [`packet_io`] is the boundary to
+//! DPDK, with a second implementation in memory on which everything is tested exactly. [`wiring`]
+//! builds a running switch from a configuration.
+//!
+//! It is not a router, a firewall or a protocol stack: a frame leaves as it came, or is a counted
+//! drop with a named reason.
+#![forbid(unsafe_code)]
+
+pub mod decide;
+pub mod egress;
+pub mod idle;
+pub mod live;
+pub mod meter;
+pub mod packet_io;
+pub mod preflight;
+pub mod source;
+pub mod wiring;
+pub mod worker;

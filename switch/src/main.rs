@@ -1,1 +1,137 @@
-fn main(){}
+//! `vernierd`: the switch.
+#![forbid(unsafe_code)]
+
+use std::io::{IsTerminal, stderr};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Parser;
+use control::config::Config;
+use switch::wiring::{self, RunOptions};
+use tracing_subscriber::EnvFilter;
+
+/// A software switch that measures latency inline.
+///
+/// Without --config it switches generated traffic between two ports, which needs neither a NIC nor
+/// privileges nor hugepages.
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    after_help = "Exit codes: 0 ended cleanly, 1 failed while running, 2 bad usage or configuration."
+)]
+struct Arguments {
+    /// Configuration (JSON)
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Replay a capture through the built-in configuration, with its own timing
+    #[arg(long, value_name = "FILE", conflicts_with = "config")]
+    pcap: Option<PathBuf>,
+
+    /// Validate the configuration, say what it would use, and end
+    #[arg(long)]
+    check: bool,
+
+    /// End after this many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    duration: Option<Duration>,
+
+    /// Show a live table, and a summary at the end
+    #[arg(long)]
+    live: bool,
+
+    /// Write the last snapshot and the time it covers to this file at the end (JSON)
+    #[arg(long, value_name = "FILE")]
+    summary_json: Option<PathBuf>,
+
+    /// Form of the log on standard error
+    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
+    log_format: LogFormat,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum LogFormat {
+    Text,
+    Json,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    text.parse()
+        .ok()
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .filter(|duration| !duration.is_zero())
+        .ok_or_else(|| "expected a number of seconds over 0, such as 10 or 0.5".to_owned())
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    start_log(arguments.log_format);
+    let config = match load(&arguments) {
+        Ok(config) => config,
+        Err(error) => return fail(&error, 2),
+    };
+    if arguments.check {
+        print!("{}", control::check::report(&config));
+        return ExitCode::SUCCESS;
+    }
+    match run(&config, &arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&error, 1),
+    }
+}
+
+fn load(arguments: &Arguments) -> anyhow::Result<Config> {
+    let config = match (&arguments.config, &arguments.pcap) {
+        (Some(file), _) => Config::load(file),
+        (None, Some(capture)) => Config::demo_replay(capture),
+        (None, None) => Config::demo(),
+    };
+    Ok(config?)
+}
+
+fn run(config: &Config, arguments: &Arguments) -> anyhow::Result<()> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))
+            .context("cannot handle SIGINT and SIGTERM")?;
+    }
+    let options = RunOptions {
+        duration: arguments.duration,
+        live: arguments.live,
+    };
+    let outcome = wiring::run(config, &options, &stop)?;
+    if let Some(file) = &arguments.summary_json {
+        let json = serde_json::to_string_pretty(&outcome).context("cannot write the summary")?;
+        std::fs::write(file, json)
+            .with_context(|| format!("cannot write the summary to {}", file.display()))?;
+    }
+    Ok(())
+}
+
+fn start_log(format: LogFormat) {
+    let filter = EnvFilter::try_from_env("VERNIER_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(stderr)
+        .with_target(false);
+    match format {
+        LogFormat::Text => log.with_ansi(stderr().is_terminal()).init(),
+        LogFormat::Json => log.json().init(),
+    }
+}
+
+/// One message: each cause that the words before it have not said already.
+fn fail(error: &anyhow::Error, code: u8) -> ExitCode {
+    let mut words = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !words.contains(&cause) {
+            words = format!("{words}: {cause}");
+        }
+    }
+    eprintln!("vernierd: {words}");
+    ExitCode::from(code)
+}

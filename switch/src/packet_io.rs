@@ -58,6 +58,9 @@ pub trait PacketIo {
     /// Length of the whole frame in bytes, without frame check sequence.
     fn len_bytes(&self, packet: &Self::Packet) -> u32;
 
+    /// The port the packet came in by.
+    fn ingress(&self, packet: &Self::Packet) -> PortIndex;
+
     /// The stamp, if the packet carries one.
     fn stamp(&self, packet: &Self::Packet) -> Option<Stamp>;
 

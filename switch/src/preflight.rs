@@ -1,0 +1,193 @@
+//! What on this machine spoils latency: found before the start, said once, with what to do.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use control::config::{Config, Device};
+
+/// Offloads that make frames other than they were on the wire, as `ethtool -k` spells them.
+const SPOILING_OFFLOADS: [&str; 4] = [
+    "generic-receive-offload",
+    "large-receive-offload",
+    "tcp-segmentation-offload",
+    "tx-checksumming",
+];
+
+/// Looks at the machine; one sentence for each finding, none when all is well.
+pub fn warnings(config: &Config, worker_cpus: &[usize]) -> Vec<String> {
+    let system = Path::new("/");
+    let mut found = Vec::from_iter(tsc_warning(system));
+    for &cpu in worker_cpus {
+        found.extend(cpu_warnings(system, cpu));
+    }
+    found.extend(config.ports.iter().filter_map(|port| match &port.device {
+        Device::Dpdk(device) => offload_warning(&port.name, device),
+        _ => None,
+    }));
+    found
+}
+
+fn read(root: &Path, path: &str) -> Option<String> {
+    Some(fs::read_to_string(root.join(path)).ok()?.trim().to_owned())
+}
+
+/// CPUs of a kernel list such as `0-3,8`.
+fn parse_cpu_list(list: &str) -> Vec<usize> {
+    list.split(',')
+        .filter_map(|range| {
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            Some(first.trim().parse().ok()?..=last.trim().parse().ok()?)
+        })
+        .flatten()
+        .collect()
+}
+
+fn cpu_warnings(root: &Path, cpu: usize) -> Vec<String> {
+    let mut found = Vec::new();
+    let isolated = read(root, "sys/devices/system/cpu/isolated").unwrap_or_default();
+    if !parse_cpu_list(&isolated).contains(&cpu) {
+        found.push(format!(
+            "CPU {cpu} is not isolated: the kernel may run other work on the worker's core and stall \
+             packets for milliseconds; boot with isolcpus={cpu} nohz_full={cpu} rcu_nocbs={cpu}"
+        ));
+    }
+    let topology = format!("sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+    let siblings = parse_cpu_list(&read(root, &topology).unwrap_or_default());
+    if let Some(sibling) = siblings.iter().find(|&&sibling| sibling != cpu) {
+        found.push(format!(
+            "CPU {cpu} shares its core with CPU {sibling}: what runs there slows the worker; leave \
+             CPU {sibling} idle, or switch SMT off"
+        ));
+    }
+    found
+}
+
+fn tsc_warning(root: &Path) -> Option<String> {
+    if !cfg!(target_arch = "x86_64") {
+        return None;
+    }
+    let cpuinfo = read(root, "proc/cpuinfo")?;
+    let flags = cpuinfo.lines().find(|line| line.starts_with("flags"))?;
+    let lacks = |flag: &&str| !flags.split_whitespace().any(|present| present == *flag);
+    let missing: Vec<_> = ["constant_tsc", "nonstop_tsc"]
+        .into_iter()
+        .filter(lacks)
+        .collect();
+    (!missing.is_empty()).then(|| {
+        format!(
+            "the time stamp counter is not stable (the CPU lacks {}): delays are off whenever the \
+             clock rate changes; fix the frequency (cpupower frequency-set -g performance)",
+            missing.join(", ")
+        )
+    })
+}
+
+/// The kernel interface behind a net_af_packet or net_af_xdp device string.
+fn kernel_interface(device: &str) -> Option<&str> {
+    device.starts_with("net_af_").then_some(())?;
+    device
+        .split(',')
+        .find_map(|argument| argument.trim().strip_prefix("iface="))
+}
+
+fn offload_warning(port: &str, device: &str) -> Option<String> {
+    let interface = kernel_interface(device)?;
+    let output = Command::new("ethtool")
+        .args(["-k", interface])
+        .output()
+        .ok()?;
+    let features = String::from_utf8_lossy(&output.stdout);
+    let on = offloads_on(&features);
+    (!on.is_empty()).then(|| {
+        format!(
+            "port {port}: interface {interface} has {} on: its peer's packets may come merged or \
+             with unfinished checksums; on both ends: ethtool -K IFACE gro off lro off tso off tx off",
+            on.join(", ")
+        )
+    })
+}
+
+fn offloads_on(features: &str) -> Vec<&str> {
+    features
+        .lines()
+        .filter_map(|line| line.trim().split_once(": "))
+        .filter(|(name, state)| SPOILING_OFFLOADS.contains(name) && state.starts_with("on"))
+        .map(|(name, _)| name)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(root: &Path, path: &str, text: &str) {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn kernel_lists_are_read() {
+        assert_eq!(parse_cpu_list("0-2,5,7-8\n"), [0, 1, 2, 5, 7, 8]);
+        assert_eq!(parse_cpu_list(""), [] as [usize; 0]);
+        assert_eq!(parse_cpu_list("x,3-y"), [] as [usize; 0]);
+    }
+
+    #[test]
+    fn a_shared_core_is_named_and_an_isolated_one_is_not() {
+        let root = tempfile::tempdir().unwrap();
+        write(root.path(), "sys/devices/system/cpu/isolated", "2-3\n");
+        let siblings = "sys/devices/system/cpu/cpu2/topology/thread_siblings_list";
+        write(root.path(), siblings, "2\n");
+        assert_eq!(cpu_warnings(root.path(), 2), [] as [&str; 0]);
+        write(root.path(), siblings, "2,6\n");
+        let found = cpu_warnings(root.path(), 2);
+        assert!(found.len() == 1 && found[0].contains("CPU 6"), "{found:?}");
+        let found = cpu_warnings(root.path(), 1);
+        assert!(
+            found.len() == 1 && found[0].contains("isolcpus=1"),
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn an_unstable_counter_is_named() {
+        let root = tempfile::tempdir().unwrap();
+        write(
+            root.path(),
+            "proc/cpuinfo",
+            "processor: 0\nflags\t\t: fpu tsc constant_tsc\n",
+        );
+        let found = tsc_warning(root.path());
+        assert_eq!(found.is_some(), cfg!(target_arch = "x86_64"));
+        if let Some(found) = found {
+            assert!(
+                found.contains("nonstop_tsc") && !found.contains("constant_tsc"),
+                "{found}"
+            );
+        }
+        write(
+            root.path(),
+            "proc/cpuinfo",
+            "flags : constant_tsc nonstop_tsc\n",
+        );
+        assert_eq!(tsc_warning(root.path()), None);
+    }
+
+    #[test]
+    fn offloads_are_read_from_ethtool() {
+        let features = "Features for veth0:\nrx-checksumming: on\ntx-checksumming: on\n\
+                        tcp-segmentation-offload: off\ngeneric-receive-offload: on [fixed]\n\
+                        large-receive-offload: off [fixed]\n";
+        assert_eq!(
+            offloads_on(features),
+            ["tx-checksumming", "generic-receive-offload"]
+        );
+        assert_eq!(
+            kernel_interface("net_af_packet0,iface=veth0,qpairs=1"),
+            Some("veth0")
+        );
+        assert_eq!(kernel_interface("net_pcap0,iface=veth0"), None);
+    }
+}

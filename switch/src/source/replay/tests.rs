@@ -1,0 +1,467 @@
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn spec() -> device::Replay {
+    device::Replay {
+        file: PathBuf::from("test.pcap"),
+        speed: 1.0,
+        loops: 1,
+    }
+}
+
+fn open(bytes: &[u8]) -> Result<Replay, SourceError> {
+    Replay::from_bytes(bytes.to_vec(), &spec(), 1500)
+}
+
+/// Due time, head and wire length of each frame up to `until_ns`, by stepping from one due time
+/// to the next.
+fn played(replay: &mut Replay, until_ns: u64) -> Vec<(u64, Vec<u8>, u32)> {
+    let mut frames = Vec::new();
+    while let Some(record) = replay.records.get(replay.next) {
+        let now_ns = replay.loop_start_ns + record.due_ns;
+        if now_ns > until_ns {
+            break;
+        }
+        if now_ns > 0 {
+            assert_eq!(replay.poll(now_ns - 1, 1, |_| true), 0, "early");
+        }
+        let emitted = replay.poll(now_ns, 1, |frame| {
+            frames.push((now_ns, frame.head.to_vec(), frame.len_bytes));
+            true
+        });
+        assert_eq!(emitted, 1);
+    }
+    frames
+}
+
+/// Writes integers in the byte order of the file.
+struct Writer {
+    big_endian: bool,
+    bytes: Vec<u8>,
+}
+
+impl Writer {
+    fn u16(&mut self, value: u16) -> &mut Self {
+        let bytes = if self.big_endian {
+            value.to_be_bytes()
+        } else {
+            value.to_le_bytes()
+        };
+        self.bytes.extend(bytes);
+        self
+    }
+
+    fn u32(&mut self, value: u32) -> &mut Self {
+        let bytes = if self.big_endian {
+            value.to_be_bytes()
+        } else {
+            value.to_le_bytes()
+        };
+        self.bytes.extend(bytes);
+        self
+    }
+
+    fn u64(&mut self, value: u64) -> &mut Self {
+        let bytes = if self.big_endian {
+            value.to_be_bytes()
+        } else {
+            value.to_le_bytes()
+        };
+        self.bytes.extend(bytes);
+        self
+    }
+
+    /// A pcapng block: type, length, body, length.
+    fn block(&mut self, kind: u32, body: impl FnOnce(&mut Self)) -> &mut Self {
+        let mut inner = Self {
+            big_endian: self.big_endian,
+            bytes: Vec::new(),
+        };
+        body(&mut inner);
+        inner.bytes.resize(inner.bytes.len().next_multiple_of(4), 0);
+        let len_bytes = u32::try_from(inner.bytes.len()).unwrap() + 12;
+        self.u32(kind).u32(len_bytes);
+        self.bytes.extend(inner.bytes);
+        self.u32(len_bytes)
+    }
+}
+
+/// A pcap file; packets are seconds, fraction, captured bytes, length on the wire.
+fn pcap(magic: u32, big_endian: bool, link: u32, packets: &[(u32, u32, &[u8], u32)]) -> Vec<u8> {
+    let mut file = Writer {
+        big_endian,
+        bytes: Vec::new(),
+    };
+    file.u32(magic)
+        .u16(2)
+        .u16(4)
+        .u32(0)
+        .u32(0)
+        .u32(65_535)
+        .u32(link);
+    for &(seconds, fraction, captured, wire) in packets {
+        file.u32(seconds)
+            .u32(fraction)
+            .u32(u32::try_from(captured.len()).unwrap())
+            .u32(wire);
+        file.bytes.extend(captured);
+    }
+    file.bytes
+}
+
+const MICROSECONDS: u32 = 0xa1b2_c3d4;
+const NANOSECONDS: u32 = 0xa1b2_3c4d;
+const FRAME: [u8; 20] = [7; 20];
+
+/// Three packets at 0, 10 and 40 us.
+fn three() -> Vec<u8> {
+    let packet = |microseconds| (5, microseconds, &FRAME[..], 60);
+    pcap(
+        MICROSECONDS,
+        false,
+        1,
+        &[packet(100), packet(110), packet(140)],
+    )
+}
+
+/// A pcapng file of one section and one interface with options `resolution` and `offset_s`.
+fn pcapng(big_endian: bool, resolution: u8, offset_s: u64, ticks: &[u64]) -> Vec<u8> {
+    let mut file = Writer {
+        big_endian,
+        bytes: Vec::new(),
+    };
+    file.block(0x0a0d_0d0a, |b| {
+        _ = b.u32(0x1a2b_3c4d).u16(1).u16(0).u64(u64::MAX);
+    });
+    file.block(1, |b| {
+        b.u16(1).u16(0).u32(0);
+        b.u16(9).u16(1).bytes.extend([resolution, 0, 0, 0]);
+        b.u16(14).u16(8).u64(offset_s).u16(0).u16(0);
+    });
+    for &ticks in ticks {
+        file.block(6, |b| {
+            b.u32(0)
+                .u32((ticks >> 32) as u32)
+                .u32((ticks & 0xffff_ffff) as u32)
+                .u32(19)
+                .u32(60);
+            b.bytes.extend(&FRAME[..19]);
+        });
+    }
+    file.bytes
+}
+
+#[test]
+fn pcap_of_every_kind_keeps_its_timing() {
+    for big_endian in [false, true] {
+        for (magic, unit_ns) in [(MICROSECONDS, 1_000), (NANOSECONDS, 1)] {
+            let packets = [(1, 999_999, &[1; 60][..], 60), (2, 0, &[2; 70][..], 70)];
+            let mut replay = open(&pcap(magic, big_endian, 1, &packets)).unwrap();
+            let gap_ns = 1_000_000_000 - 999_999 * unit_ns;
+            let expected = [(0, vec![1; 60], 60), (gap_ns, vec![2; 70], 70)];
+            assert_eq!(played(&mut replay, u64::MAX), expected);
+            assert!(replay.exhausted());
+            assert_eq!(replay.warnings(), []);
+        }
+    }
+}
+
+#[test]
+fn pcapng_resolutions_are_understood() {
+    for big_endian in [false, true] {
+        for (resolution, ticks, gap_ns) in [
+            (6, 1_000, 1_000_000),
+            (9, 1_000, 1_000),
+            (0, 2, 2_000_000_000),
+            (0x8a, 1_024, 1_000_000_000),
+            (12, 5_000, 5),
+        ] {
+            let file = pcapng(big_endian, resolution, 3, &[1 << 40, (1 << 40) + ticks]);
+            let mut replay = open(&file).unwrap();
+            let frame = FRAME[..19].to_vec();
+            let expected = [(0, frame.clone(), 60), (gap_ns, frame, 60)];
+            assert_eq!(
+                played(&mut replay, u64::MAX),
+                expected,
+                "resolution {resolution}"
+            );
+            assert_eq!(replay.warnings(), []);
+        }
+    }
+}
+
+#[test]
+fn pcapng_offsets_are_added_between_interfaces() {
+    let mut file = pcapng(true, 6, 10, &[0]);
+    // A second interface whose clock reads 10 s less, and a packet at the same time and 1 ms.
+    let mut more = Writer {
+        big_endian: true,
+        bytes: Vec::new(),
+    };
+    more.block(1, |b| _ = b.u16(1).u16(0).u32(0));
+    more.block(6, |b| {
+        b.u32(1)
+            .u32(0)
+            .u32(10_001_000)
+            .u32(4)
+            .u32(4)
+            .bytes
+            .extend([1; 4]);
+    });
+    file.extend(more.bytes);
+    let mut replay = open(&file).unwrap();
+    assert_eq!(played(&mut replay, u64::MAX)[1].0, 1_000_000);
+}
+
+#[test]
+fn simple_packets_follow_at_once() {
+    let simple = |file: &mut Vec<u8>| {
+        let mut block = Writer {
+            big_endian: false,
+            bytes: Vec::new(),
+        };
+        block.block(3, |b| b.u32(5).bytes.extend([9; 5]));
+        file.extend(block.bytes);
+    };
+    let mut after = pcapng(false, 6, 0, &[1 << 40, (1 << 40) + 7]);
+    simple(&mut after);
+    let mut replay = open(&after).unwrap();
+    assert_eq!(played(&mut replay, u64::MAX)[2], (7_000, vec![9; 5], 5));
+
+    // Before any packet with a time: that time is still the capture's beginning.
+    let mut before = pcapng(false, 6, 0, &[]);
+    simple(&mut before);
+    before.extend(&after[pcapng(false, 6, 0, &[]).len()..]);
+    let due: Vec<u64> = played(&mut open(&before).unwrap(), u64::MAX)
+        .iter()
+        .map(|packet| packet.0)
+        .collect();
+    assert_eq!(due, [0, 0, 7_000, 7_000]);
+}
+
+#[test]
+fn order_is_kept_where_the_clock_was_set_back() {
+    let packet = |microseconds| (5, microseconds, &FRAME[..], 60);
+    let file = pcap(
+        MICROSECONDS,
+        false,
+        1,
+        &[packet(100), packet(140), packet(90), packet(150)],
+    );
+    let due: Vec<u64> = played(&mut open(&file).unwrap(), u64::MAX)
+        .iter()
+        .map(|p| p.0)
+        .collect();
+    assert_eq!(due, [0, 40_000, 40_000, 50_000]);
+}
+
+#[test]
+fn speed_and_loops() {
+    let spec = device::Replay {
+        speed: 2.0,
+        loops: 2,
+        ..spec()
+    };
+    let mut replay = Replay::from_bytes(three(), &spec, 1500).unwrap();
+    let due: Vec<u64> = played(&mut replay, u64::MAX).iter().map(|p| p.0).collect();
+    // A span of 40 us and a mean gap of 20, at twice the pace.
+    assert_eq!(due, [0, 5_000, 20_000, 30_000, 35_000, 50_000]);
+    assert!(replay.exhausted());
+
+    let spec = device::Replay { loops: 0, ..spec };
+    let mut replay = Replay::from_bytes(three(), &spec, 1500).unwrap();
+    assert_eq!(replay.poll(30_000_000, usize::MAX, |_| true), 3_001);
+    assert!(!replay.exhausted());
+}
+
+#[test]
+fn a_single_packet_loops_at_a_bounded_pace() {
+    let spec = device::Replay { loops: 0, ..spec() };
+    let file = pcap(MICROSECONDS, false, 1, &[(0, 0, &FRAME, 20)]);
+    let mut replay = Replay::from_bytes(file, &spec, 1500).unwrap();
+    assert_eq!(replay.poll(10 * SPANLESS_LOOP_NS, usize::MAX, |_| true), 11);
+}
+
+#[test]
+fn room_and_memory_bound_what_is_taken() {
+    let mut replay = open(&three()).unwrap();
+    assert_eq!(replay.poll(u64::MAX, 2, |_| true), 2);
+    assert_eq!(replay.poll(u64::MAX, 2, |_| false), 0);
+    assert!(!replay.exhausted());
+    assert_eq!(replay.poll(u64::MAX, 2, |_| true), 1);
+    assert!(replay.exhausted());
+}
+
+#[test]
+fn long_frames_are_cut_and_counted() {
+    let long = [0; 3_000];
+    let file = pcap(
+        MICROSECONDS,
+        false,
+        1,
+        &[
+            (0, 0, &long, 3_000),
+            (0, 1, &FRAME, 1_522),
+            (0, 2, &FRAME, 1_523),
+        ],
+    );
+    let mut replay = open(&file).unwrap();
+    let lengths: Vec<_> = played(&mut replay, u64::MAX)
+        .iter()
+        .map(|p| (p.1.len(), p.2))
+        .collect();
+    assert_eq!(lengths, [(1_522, 1_522), (20, 1_522), (20, 1_522)]);
+    let cut = Warning::Cut {
+        file: spec().file,
+        packets: 2,
+        limit_bytes: 1_522,
+    };
+    assert_eq!(replay.warnings(), [cut]);
+}
+
+#[test]
+fn a_capture_cut_short_is_replayed_as_far_as_it_goes() {
+    for (whole, packet_bytes) in [(three(), 36), (pcapng(false, 6, 0, &[0, 1, 2]), 52)] {
+        let cut = &whole[..whole.len() - 1];
+        let replay = open(cut).unwrap();
+        assert_eq!(replay.packets(), 2);
+        let from_byte = whole.len() - packet_bytes;
+        let damaged = Warning::Damaged {
+            file: spec().file,
+            from_byte,
+            packets: 2,
+        };
+        assert_eq!(replay.warnings(), [damaged]);
+    }
+}
+
+#[test]
+fn what_cannot_be_replayed_is_refused_with_a_reason() {
+    let missing = device::Replay {
+        file: "no/such.pcap".into(),
+        ..spec()
+    };
+    let message = |refused: Result<Replay, SourceError>| refused.unwrap_err().to_string();
+    assert!(message(Replay::open(&missing, 1500)).contains("no/such.pcap: No such file"));
+    assert!(
+        message(open(b"GIF89a and so on, for a while")).contains("neither a pcap nor a pcapng")
+    );
+    assert!(message(open(b"")).contains("neither a pcap nor a pcapng"));
+    assert!(message(open(&pcap(MICROSECONDS, false, 1, &[]))).contains("holds no whole packet"));
+    let raw = message(open(&pcap(MICROSECONDS, false, 101, &[])));
+    assert!(
+        raw.contains("link type RAW") && raw.contains("only Ethernet"),
+        "{raw}"
+    );
+    let unnamed = message(open(&pcap(MICROSECONDS, false, 147, &[])));
+    assert!(unnamed.contains("147"), "{unnamed}");
+}
+
+proptest! {
+    #[test]
+    fn damage_never_panics(
+        ng: bool,
+        big_endian: bool,
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..20),
+        keep in any::<prop::sample::Index>(),
+    ) {
+        let mut file = if ng {
+            pcapng(big_endian, 6, 0, &[0, 10, 20])
+        } else {
+            pcap(MICROSECONDS, big_endian, 1, &[(1, 2, &FRAME, 60), (1, 3, &FRAME, 60)])
+        };
+        for (at, value) in damage {
+            let at = at.index(file.len());
+            file[at] = value;
+        }
+        file.truncate(keep.index(file.len()) + 1);
+        if let Ok(mut replay) = open(&file) {
+            replay.poll(u64::MAX, 1_000, |frame| {
+                assert!(frame.len_bytes as usize >= frame.head.len() && frame.len_bytes <= 1_522);
+                true
+            });
+        }
+    }
+}
+
+/// Captures that others made; they are not part of the project.
+#[test]
+fn captures_from_the_wild_open_or_are_refused_with_a_reason() {
+    let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared");
+    let mut files = Vec::new();
+    for folder in ["odd-frames", "traces"] {
+        collect(&shared.join(folder), &mut files);
+    }
+    if files.is_empty() {
+        eprintln!("SKIPPED: there are no captures at {}", shared.display());
+        return;
+    }
+    let mut outcomes = BTreeMap::<String, Vec<String>>::new();
+    for file in &files {
+        let spec = device::Replay {
+            file: file.clone(),
+            speed: 1.0,
+            loops: 1,
+        };
+        let name = file.strip_prefix(&shared).unwrap().display().to_string();
+        let outcome = match Replay::open(&spec, 1500) {
+            Ok(mut replay) => {
+                let packets = replay.packets();
+                assert_eq!(
+                    replay.poll(u64::MAX, usize::MAX, |_| true),
+                    packets,
+                    "{name}"
+                );
+                assert!(replay.exhausted());
+                let damaged = |w: &Warning| matches!(w, Warning::Damaged { .. });
+                if replay.warnings().iter().any(damaged) {
+                    "opens, damaged"
+                } else {
+                    "opens"
+                }
+                .to_owned()
+            }
+            Err(SourceError::LinkType { link_type, .. }) => {
+                format!("refused: link type {link_type}")
+            }
+            Err(SourceError::Empty { .. }) => "refused: empty".to_owned(),
+            Err(other) => format!("refused: {other}"),
+        };
+        outcomes.entry(outcome).or_default().push(name);
+    }
+    for (outcome, names) in &outcomes {
+        eprintln!("{} {outcome}", names.len());
+        if names.len() < 20 {
+            eprintln!("    {}", names.join("\n    "));
+        }
+    }
+    let opened = outcomes
+        .iter()
+        .filter(|(o, _)| o.starts_with("opens"))
+        .map(|(_, n)| n.len())
+        .sum::<usize>();
+    // All but the few that libpcap refuses as well.
+    assert!(
+        opened + 25 >= files.len(),
+        "{opened} of {} open",
+        files.len()
+    );
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+    let Ok(entries) = folder.read_dir() else {
+        return;
+    };
+    for entry in entries {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            collect(&path, files);
+        } else {
+            files.push(path);
+        }
+    }
+}

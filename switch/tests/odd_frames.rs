@@ -1,0 +1,243 @@
+//! Unusual, malformed and deeply encapsulated frames, through the real net_pcap device: every
+//! capture is hot-plugged, switched, and accounted for to the last packet.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use control::counters::{DropReason, PortCounters, WorkerCounters};
+use control::handover::handover;
+use dpdk_bindings::{Eal, EalOptions, Mempool, Port, PortConfig, StampField};
+use measure::lda::{Bank, LdaLayout};
+use measure::packet::Hasher;
+use measure::shard::Shard;
+use measure::time::{EpochSchedule, TickRate};
+use switch::decide::fdb::Fdb;
+use switch::decide::{Bridge, Decide, PatchPanel};
+use switch::egress::Egress;
+use switch::meter::{Meter, SegmentMap};
+use switch::packet_io::PortIndex;
+use switch::packet_io::dpdk::{DpdkIo, Inlet, PortIo};
+use switch::worker::{Lane, Worker};
+
+const MTU: u16 = 9000;
+const MBUFS: u32 = 8191;
+
+/// Passes without a packet after which a capture is played out.
+const IDLE_PASSES: u32 = 3;
+
+/// What became of a capture's frames.
+#[derive(Default)]
+struct Account {
+    received: u64,
+    transmitted: u64,
+    dropped: [u64; DropReason::ALL.len()],
+}
+
+impl Account {
+    fn dropped(&self) -> u64 {
+        self.dropped.iter().sum()
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.received += other.received;
+        self.transmitted += other.transmitted;
+        for (sum, drops) in self.dropped.iter_mut().zip(other.dropped) {
+            *sum += drops;
+        }
+    }
+}
+
+struct Laboratory<'p> {
+    pool: &'p Mempool<'p>,
+    field: StampField,
+    rate: TickRate,
+}
+
+impl<'p> Laboratory<'p> {
+    fn start(&self, eal: &'p Eal, device: &str) -> Result<Port<'p>, String> {
+        let config = PortConfig {
+            mtu: MTU,
+            ..PortConfig::default()
+        };
+        let attached = eal.attach(device).map_err(|error| error.to_string())?;
+        attached
+            .start(&config, self.pool)
+            .map_err(|error| error.to_string())
+    }
+
+    /// Plays what `from` receives to `to`, with everything measured.
+    fn switch(&self, from: &Port<'p>, to: &Port<'p>, decide: Decide) -> Account {
+        let layout = LdaLayout::new(&[Bank {
+            rows: 64,
+            probability: 1.0,
+        }])
+        .unwrap();
+        let (worker_end, control) = handover(&Shard::new(2, &layout, self.rate));
+        let second = self.rate.hz();
+        let meter = Meter::new(
+            0,
+            Hasher::new([1; 16]),
+            SegmentMap::new(
+                2,
+                [(PortIndex(0), PortIndex(1)), (PortIndex(1), PortIndex(0))],
+            ),
+            EpochSchedule::new(dpdk_bindings::tsc::now(), 3600 * second, second),
+            worker_end,
+            dpdk_bindings::tsc::now(),
+        );
+        let ports = [from, to]
+            .map(|port| PortIo {
+                inlet: Inlet::Queue(port.rx_queue(0).unwrap()),
+                outlet: port.tx_queue(0).unwrap(),
+                dpdk_port: port.id(),
+            })
+            .into_iter()
+            .collect();
+        let io = DpdkIo::new(ports, self.pool, self.field, self.rate);
+        let lanes = (0..2)
+            .map(|_| Lane::new(Egress::new(64, None), MTU))
+            .collect();
+        let counters = Arc::new(WorkerCounters::new(2));
+        let mut worker = Worker::new(
+            io,
+            lanes,
+            decide,
+            Some(meter),
+            Arc::clone(&counters),
+            second,
+        );
+        let mut idle = 0;
+        while idle < IDLE_PASSES {
+            idle = if worker.pass() == 0 { idle + 1 } else { 0 };
+        }
+        drop(worker.finish(0));
+        let sum = |f: fn(&PortCounters) -> u64| counters.ports.iter().map(f).sum();
+        let account = Account {
+            received: sum(|port| port.rx_packets.get() + port.copies.get()),
+            transmitted: sum(|port| port.tx_packets.get()),
+            dropped: DropReason::ALL.map(|reason| {
+                counters
+                    .ports
+                    .iter()
+                    .map(|p| p.drops[reason as usize].get())
+                    .sum()
+            }),
+        };
+        let shard = control
+            .take_sealed()
+            .expect("the epoch is sealed at the end");
+        let tally = shard.segments()[0].tally;
+        assert_eq!(tally.sent, tally.received + tally.dropped);
+        assert_eq!(
+            tally.received, account.transmitted,
+            "each packet sent was measured"
+        );
+        assert_eq!(shard.segments()[0].moments.count(), account.transmitted);
+        account
+    }
+}
+
+fn captures(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(captures(&path));
+        } else {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn every_odd_frame_is_switched_or_dropped_for_a_reason() {
+    let Some(folder) = support::shared("odd-frames") else {
+        return;
+    };
+    let captures = captures(&folder);
+    assert!(captures.len() >= 1000, "{} captures", captures.len());
+    let eal = Eal::init(
+        "odd_frames",
+        &EalOptions {
+            memory_mib: 256,
+            ..EalOptions::default()
+        },
+    );
+    let eal = eal.unwrap();
+    let field = StampField::register(&eal).unwrap();
+    let rate = TickRate::from_hz(eal.tsc_hz());
+    let pool = eal.mempool("odd_frames", MBUFS, 256, 2048).unwrap();
+    let laboratory = Laboratory {
+        pool: &pool,
+        field,
+        rate,
+    };
+    let sink = laboratory.start(&eal, "net_null0,no-rx=1").unwrap();
+
+    let (mut refused, mut silent, mut totals) = (Vec::new(), Vec::new(), Account::default());
+    for (n, capture) in captures.iter().enumerate() {
+        let device = format!("net_pcap{n},rx_pcap={}", capture.display());
+        for is_bridge in [false, true] {
+            let port = match laboratory.start(&eal, &device) {
+                Ok(port) => port,
+                Err(why) => {
+                    refused.push(format!("{}: {why}", capture.display()));
+                    break;
+                }
+            };
+            let decide = if is_bridge {
+                let fdb = Fdb::new(1024, Duration::from_secs(300), rate, 3);
+                Decide::Bridge(Bridge::new(2, fdb))
+            } else {
+                Decide::Patch(PatchPanel::new(2, &[(PortIndex(0), PortIndex(1))]))
+            };
+            let account = laboratory.switch(&port, &sink, decide);
+            let name = capture.display();
+            assert_eq!(
+                account.received,
+                port.stats().rx_packets,
+                "{name}: as the device counts"
+            );
+            assert_eq!(
+                account.received,
+                account.transmitted + account.dropped(),
+                "{name}"
+            );
+            if account.received == 0 && !is_bridge {
+                silent.push(name.to_string());
+            }
+            totals.add(&account);
+        }
+    }
+    println!(
+        "refused by libpcap when opened:\n  {}",
+        refused.join("\n  ")
+    );
+    println!(
+        "without a frame that libpcap could read:\n  {}",
+        silent.join("\n  ")
+    );
+    println!(
+        "{} captures switched by patch panel and by bridge: {} frames = {} transmitted + {} dropped",
+        captures.len() - refused.len(),
+        totals.received,
+        totals.transmitted,
+        totals.dropped()
+    );
+    for (reason, drops) in DropReason::ALL.iter().zip(totals.dropped) {
+        println!("  {drops:6} {}", reason.label());
+    }
+    let unread = refused.len() + silent.len();
+    assert!(
+        unread <= 40,
+        "libpcap refuses about 17 captures or all of their frames, not {unread}"
+    );
+    assert!(totals.transmitted > 10_000);
+    drop(sink);
+    assert_eq!(pool.available(), pool.capacity(), "every buffer came back");
+}

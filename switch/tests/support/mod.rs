@@ -1,0 +1,171 @@
+//! A running `vernierd` for tests: started with a configuration, asked over HTTP, stopped by signal.
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+use std::io::Read;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// The most that anything here may take; a guard against hanging, not a measure of speed.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+pub struct Daemon {
+    child: Option<Child>,
+    pub address: SocketAddr,
+    pub folder: tempfile::TempDir,
+}
+
+/// An address that was free a moment ago.
+pub fn free_address() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+}
+
+pub fn vernierd() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vernierd"));
+    command.stdin(Stdio::null());
+    command
+}
+
+/// `../shared`, where third-party captures are; `None`, said aloud, where it is not. CI has it.
+pub fn shared(path: &str) -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../shared")
+        .join(path);
+    if path.exists() {
+        return Some(path);
+    }
+    skip(&format!("{} is not there", path.display()));
+    None
+}
+
+/// Says that a test was skipped, which CI does not accept.
+pub fn skip(why: &str) {
+    assert!(
+        std::env::var_os("CI").is_none(),
+        "not to be skipped in CI: {why}"
+    );
+    eprintln!("SKIPPED: {why}");
+}
+
+impl Daemon {
+    /// Starts `vernierd` with `config`, whose HTTP address is filled in, and waits until it answers.
+    pub fn start(mut config: Value) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let address = free_address();
+        config["http"] = serde_json::json!({ "listen": address.to_string() });
+        let file = folder.path().join("vernier.json");
+        std::fs::write(&file, config.to_string()).unwrap();
+        let child = vernierd()
+            .arg("--config")
+            .arg(&file)
+            .arg("--summary-json")
+            .arg(folder.path().join("summary.json"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut daemon = Self {
+            child: Some(child),
+            address,
+            folder,
+        };
+        daemon.wait_for(|daemon| daemon.get("/healthz").is_some());
+        daemon
+    }
+
+    /// Waits until `condition` holds; fails if the daemon ends or patience does.
+    pub fn wait_for(&mut self, condition: impl Fn(&Self) -> bool) {
+        let began = Instant::now();
+        while !condition(self) {
+            let child = self.child.as_mut().unwrap();
+            if let Some(status) = child.try_wait().unwrap() {
+                let mut words = String::new();
+                child
+                    .stderr
+                    .take()
+                    .unwrap()
+                    .read_to_string(&mut words)
+                    .unwrap();
+                panic!("vernierd ended ({status}): {words}");
+            }
+            assert!(began.elapsed() < PATIENCE, "waited {PATIENCE:?} in vain");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// The body at `path`, if the daemon answers 200.
+    pub fn get(&self, path: &str) -> Option<String> {
+        let mut answer = ureq::get(format!("http://{}{path}", self.address))
+            .call()
+            .ok()?;
+        answer.body_mut().read_to_string().ok()
+    }
+
+    /// The JSON at `path`.
+    pub fn json(&self, path: &str) -> Option<Value> {
+        serde_json::from_str(&self.get(path)?).ok()
+    }
+
+    /// Stops the daemon as Ctrl-C does and returns its summary.
+    pub fn stop(mut self) -> Value {
+        let child = self.child.take().unwrap();
+        let output = interrupt(child);
+        assert!(
+            output.status.success(),
+            "{}: {}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        );
+        let summary = std::fs::read_to_string(self.folder.path().join("summary.json")).unwrap();
+        serde_json::from_str(&summary).unwrap()
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Sends SIGINT and waits for the end.
+pub fn interrupt(child: Child) -> Output {
+    let sent = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status()
+        .unwrap();
+    assert!(sent.success());
+    child.wait_with_output().unwrap()
+}
+
+/// received + copies = transmitted + dropped + queued over all ports of a snapshot, exactly.
+pub fn assert_conserved(snapshot: &Value) {
+    let sum = |field: &str| -> u64 {
+        snapshot["ports"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|port| port[field].as_u64().unwrap())
+            .sum()
+    };
+    let dropped: u64 = snapshot["ports"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|port| port["drops"].as_array().unwrap())
+        .map(|drop| drop["packets"].as_u64().unwrap())
+        .sum();
+    assert_eq!(
+        sum("rx_packets") + sum("copies"),
+        sum("tx_packets") + dropped + sum("queued_packets"),
+        "{snapshot:#}"
+    );
+}
