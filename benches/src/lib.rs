@@ -1,1 +1,22 @@
-//! placeholder
+//! Benchmarks of Vernier beside its peers.
+//!
+//! ```text
+//! vernier-bench throughput
+//!   capture     two files of 64-byte frames, which net_pcap replays without end
+//!   hugepages   memory for every contender alike, given back at the end
+//!   contender   testpmd and vernierd: one run of each, in a process of its own
+//!   throughput  rounds in turn, medians of the rounds' ratios, limits
+//!   report      the table, benches/results/throughput.{md,json}
+//! ```
+//!
+//! Machines are noisy and shared, so nothing here compares a figure with one of another day: what
+//! is held against a limit is the ratio of two runs of the same round.
+//!
+//! Microbenchmarks are in `benches/` (`cargo bench -p benches`).
+#![forbid(unsafe_code)]
+
+pub mod capture;
+pub mod contender;
+pub mod hugepages;
+pub mod report;
+pub mod throughput;
