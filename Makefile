@@ -1,0 +1,75 @@
+# Vernier's entry points, for people and for CI alike. `make help` lists them.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+CARGO ?= cargo
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
+# Prometheus is unpacked beside the sources, not installed: its package would start a service.
+TOOLS := $(CURDIR)/.tools
+export PATH := $(TOOLS)/usr/bin:$(HOME)/.cargo/bin:$(PATH)
+
+# What a Debian 12 machine needs to build and run, and further to test.
+RUN_PACKAGES := libdpdk-dev dpdk libpcap-dev pkg-config gcc libc6-dev
+TEST_PACKAGES := $(RUN_PACKAGES) dpdk-dev iproute2 iputils-ping iperf3 ethtool tcpdump
+
+.PHONY: help
+help: ## What can be made
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+.PHONY: run
+run: setup-run ## Build and run the switch with a live table; PCAP=file, CONFIG=file, DURATION=seconds
+	@$(CARGO) build --quiet --release --locked -p switch -p control
+	@target/release/vernierd --live \
+	  $(if $(CONFIG),--config '$(CONFIG)') $(if $(PCAP),--pcap '$(PCAP)') \
+	  $(if $(DURATION),--duration '$(DURATION)')
+
+.PHONY: test
+test: setup-test ## Install what is missing and run the whole test suite
+	$(CARGO) nextest run --workspace --locked
+
+.PHONY: lint
+lint: setup-test ## Formatting, clippy, documentation, licences: all must be silent
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --locked --quiet
+	$(CARGO) deny --locked --log-level error check bans licenses sources
+
+.PHONY: bench
+bench: setup-test ## Throughput on one core beside testpmd, alternating; ratios
+	$(CARGO) build --release --locked -p switch -p benches
+	target/release/vernier-bench throughput
+
+.PHONY: install
+install: ## Install vernierd and vernier into PREFIX (default /usr/local)
+	$(CARGO) build --release --locked -p switch -p control
+	$(SUDO) install -D -t $(or $(PREFIX),/usr/local)/bin target/release/vernierd target/release/vernier
+
+# Installs the packages in $(1) that are missing, and says so first.
+define install_packages
+	@missing=$$(for package in $(1); do \
+	  dpkg-query -W -f '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || echo $$package; \
+	done | tr '\n' ' '); \
+	if [ -n "$$missing" ]; then \
+	  echo "Installing Debian packages: $$missing"; \
+	  $(SUDO) apt-get update -qq; \
+	  $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
+	fi
+	@command -v $(CARGO) >/dev/null || { echo "No Rust toolchain: install it with rustup (https://rustup.rs), then try again." >&2; exit 1; }
+endef
+
+.PHONY: setup-run
+setup-run:
+	$(call install_packages,$(RUN_PACKAGES))
+
+.PHONY: setup-test
+setup-test: $(TOOLS)/usr/bin/promtool
+	$(call install_packages,$(TEST_PACKAGES))
+	@command -v cargo-nextest >/dev/null || $(CARGO) install --quiet --locked cargo-nextest
+	@command -v cargo-deny >/dev/null || $(CARGO) install --quiet --locked cargo-deny
+
+$(TOOLS)/usr/bin/promtool:
+	@mkdir -p $(TOOLS)
+	@cd $(TOOLS) && { apt-get download -qq prometheus 2>/dev/null || { $(SUDO) apt-get update -qq && apt-get download -qq prometheus; }; }
+	@dpkg -x $(TOOLS)/prometheus_*.deb $(TOOLS) && rm $(TOOLS)/prometheus_*.deb
