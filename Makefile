@@ -20,7 +20,7 @@ help: ## What can be made
 
 .PHONY: run
 run: setup-run ## Build and run the switch with a live table; PCAP=file, CONFIG=file, DURATION=seconds
-	@$(CARGO) build --quiet --release --locked -p switch -p control
+	@$(CARGO) build --release --locked -p switch -p control
 	@target/release/vernierd --live \
 	  $(if $(CONFIG),--config '$(CONFIG)') $(if $(PCAP),--pcap '$(PCAP)') \
 	  $(if $(DURATION),--duration '$(DURATION)')
