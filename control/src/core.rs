@@ -378,8 +378,8 @@ impl Rates {
             }
             let seconds = elapsed.as_secs_f64();
             for (port, before) in draft.ports.iter_mut().zip(ports) {
-                port.rx_pps = (port.rx_packets - before.rx_packets) as f64 / seconds;
-                port.tx_pps = (port.tx_packets - before.tx_packets) as f64 / seconds;
+                port.rx_pps = port.rx_packets.saturating_sub(before.rx_packets) as f64 / seconds;
+                port.tx_pps = port.tx_packets.saturating_sub(before.tx_packets) as f64 / seconds;
             }
             for (worker, before) in draft.workers.iter_mut().zip(workers) {
                 worker.busy_ratio = ((worker.busy_s - before.busy_s) / seconds).clamp(0.0, 1.0);

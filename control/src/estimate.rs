@@ -41,7 +41,7 @@ pub(crate) fn counts(tally: &Tally) -> Counts {
 /// The octaves that hold packets.
 pub(crate) fn octaves(cumulative: impl Iterator<Item = (u64, u64)>) -> Vec<Octave> {
     let single = cumulative.scan(0, |below, (le_ns, at_most)| {
-        let packets = at_most - *below;
+        let packets = at_most.saturating_sub(*below);
         *below = at_most;
         Some(Octave { le_ns, packets })
     });

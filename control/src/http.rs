@@ -133,7 +133,11 @@ impl Server {
                 io::ErrorKind::PermissionDenied => "set http.listen to a port over 1023",
                 _ => "set http.listen to another address, or to null for no server",
             };
-            BindError { address, error, hint }
+            BindError {
+                address,
+                error,
+                hint,
+            }
         })
     }
 
@@ -300,8 +304,12 @@ async fn count(request: Request, next: Next) -> Response {
 }
 
 fn paths() -> String {
-    let lines = PATHS.map(|(path, what)| format!("  {path:18} {what}
-"));
+    let lines = PATHS.map(|(path, what)| {
+        format!(
+            "  {path:18} {what}
+"
+        )
+    });
     lines.concat()
 }
 

@@ -1,4 +1,25 @@
-//! Vernier's control core: turns sealed synopses into published answers.
+//! Vernier's control core: turns what the workers measured into published answers.
+//!
+//! ```text
+//!                         data plane (package switch)
+//!       counters |         | sealed shards       ^ empty shards
+//!      (atomics) |         v                     |
+//!  +-------------v---------------------------------------------+
+//!  | core:  handover --> merge over workers --> estimate       |   one thread, never waited for
+//!  +------------------------------+----------------------------+
+//!                                 v
+//!                     one published snapshot per epoch
+//!          +----------------+-----+----------+----------------+
+//!          v                v                v                v
+//!  export::prometheus   http (JSON)   view (plain text)   top (terminal)
+//! ```
+//!
+//! Every view reads the same immutable [`snapshot::Snapshot`], so all of them agree. [`config`] is
+//! the one description of a switch that data plane and control core are built from, and [`check`]
+//! says what it would use.
+//!
+//! What it is not: it touches no packet, knows nothing of DPDK (it builds and tests without), and
+//! no worker ever waits for it: when it is late, epochs go unmeasured and are counted.
 #![forbid(unsafe_code)]
 
 pub mod check;

@@ -329,7 +329,19 @@ pub struct Pool {
     pub size: u64,
 }
 
+/// Figures are shown for so long; then an old number is a wrong one.
+const FRESH_S: f64 = 10.0;
+
 impl Snapshot {
+    /// A segment's last figures, unless they are of an epoch more than ten seconds ago: no packet
+    /// has passed since, or no epoch was usable.
+    pub fn fresh<'s>(&self, segment: &'s Segment) -> Option<&'s EpochFigures> {
+        let last = segment.last.as_ref()?;
+        let epochs = self.epoch.unwrap_or(0).saturating_sub(last.epoch);
+        let age_s = epochs as f64 * f64::from(self.interval_ms) / 1e3;
+        (age_s <= FRESH_S).then_some(last)
+    }
+
     /// Why the switch is not ready to be relied on; empty when it is.
     pub fn unready(&self) -> Vec<String> {
         let mut reasons = Vec::new();

@@ -43,10 +43,7 @@ pub enum TopError {
 ///
 /// # Errors
 /// [`TopError`]. A source that stops answering later is shown, not returned.
-pub fn run(
-    mut source: impl SnapshotSource,
-    is_over: impl Fn() -> bool,
-) -> Result<(), TopError> {
+pub fn run(mut source: impl SnapshotSource, is_over: impl Fn() -> bool) -> Result<(), TopError> {
     if !io::stdout().is_terminal() {
         return Err(TopError::NoTerminal);
     }
@@ -126,7 +123,7 @@ impl Sort {
     }
 
     fn key(self, snapshot: &Snapshot, segment: &Segment) -> f64 {
-        let stamped = segment.last.as_ref().and_then(|last| last.stamped);
+        let stamped = snapshot.fresh(segment).and_then(|last| last.stamped);
         match self {
             Self::Configuration => 0.0,
             Self::Packets => packets_per_s(snapshot, segment),

@@ -95,7 +95,7 @@ pub(crate) fn headline(snapshot: &Snapshot) -> String {
 /// The cells of a segment's row.
 pub(crate) fn row(snapshot: &Snapshot, segment: &Segment) -> [String; 9] {
     let none = || NONE.to_owned();
-    let last = segment.last.as_ref();
+    let last = snapshot.fresh(segment);
     let stamped = last.and_then(|last| last.stamped);
     let lda = last.and_then(|last| last.lda);
     [
@@ -111,11 +111,10 @@ pub(crate) fn row(snapshot: &Snapshot, segment: &Segment) -> [String; 9] {
     ]
 }
 
-/// Packets a second that entered the segment in its last usable epoch.
+/// Packets a second that entered the segment in its last usable epoch; 0 if that is long ago.
 pub(crate) fn packets_per_s(snapshot: &Snapshot, segment: &Segment) -> f64 {
-    let packets = segment
-        .last
-        .as_ref()
+    let packets = snapshot
+        .fresh(segment)
         .map_or(0, |last| last.counts.sent_packets);
     packets as f64 * 1e3 / f64::from(snapshot.interval_ms.max(1))
 }
@@ -245,6 +244,19 @@ west  80.1 k  80.0 k    1.64 M  1.64 M      37  12 queue_full
         assert!(text.contains(verdict), "{text}");
         assert!(text.contains("1 missed_shard, 2 too_few_cells"), "{text}");
         assert!(text.lines().all(|line| !line.ends_with(' ')));
+    }
+
+    #[test]
+    fn what_is_long_ago_is_not_shown_as_if_it_were_now() {
+        let mut snapshot = Snapshot::example();
+        snapshot.epoch = Some(81 + 40);
+        assert!(live(&snapshot).contains("80.0 k    12     412 us"));
+        snapshot.epoch = Some(81 + 41);
+        assert!(
+            live(&snapshot).contains("-    12          -"),
+            "{}",
+            live(&snapshot)
+        );
     }
 
     #[test]

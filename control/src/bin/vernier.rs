@@ -51,9 +51,7 @@ struct Where {
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
-        Command::Top(at) => {
-            top::run(Remote::new(&at.url), || false).map_err(Into::into)
-        }
+        Command::Top(at) => top::run(Remote::new(&at.url), || false).map_err(Into::into),
         Command::Segments { at, json } => segments(&at, json),
         Command::Check { file } => match Config::load(&file) {
             Ok(config) => print(&check::report(&config)),

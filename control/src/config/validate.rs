@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn every_range_is_checked() {
+    fn names_ports_and_forwarding_are_checked() {
         let cases = [
             (
                 error(|c| c.name = "a b".to_owned()),
@@ -317,6 +317,15 @@ mod tests {
                 }),
                 "forwarding.ageing_s: expected 1 to 1000000, got 0",
             ),
+        ];
+        for (got, expected) in cases {
+            assert_eq!(got, expected);
+        }
+    }
+
+    #[test]
+    fn measurement_and_memory_are_checked() {
+        let cases = [
             (
                 error(|c| c.measurement.interval_ms = 9),
                 "measurement.interval_ms: expected 10 to 60000, got 9",
@@ -349,7 +358,7 @@ mod tests {
                             probability: 0.75
                         };
                         2
-                    ]
+                    ];
                 }),
                 "measurement.lda.banks: expected probabilities that add up to 1 at most (samples \
                  are disjoint), got 1.5",
@@ -359,7 +368,7 @@ mod tests {
                     c.workers.push(Worker {
                         core: None,
                         idle: crate::config::Idle::Spin,
-                    })
+                    });
                 }),
                 "workers: expected exactly one worker (this release runs one), got 2",
             ),

@@ -5,6 +5,7 @@
 //! 4,032 segments, and most stay silent.
 
 use std::fmt::Display;
+use std::ops::RangeInclusive;
 
 use metrics::{Key, Label};
 use metrics_exporter_prometheus::LabelSet;
@@ -12,17 +13,17 @@ use metrics_exporter_prometheus::formatting::{
     write_help_line, write_metric_line, write_type_line,
 };
 
-use crate::snapshot::{Estimate, Octave, Port, Segment, Snapshot, State, Worker};
+use crate::snapshot::{Octave, Segment, Snapshot, State};
+use families::{ESTIMATES, PORTS, SEGMENTS, WORKERS};
+
+mod families;
 
 /// Content type of the text.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Bounds of the delay histogram: 2^7 ns (128 ns) to 2^33 ns (8.6 s), an octave each. Fixed, so
 /// that histograms of all hosts and releases can be added.
-const OCTAVES: std::ops::RangeInclusive<u32> = 7..=33;
-
-/// Gauges of a segment vanish when no epoch was usable for so long: an old number is a wrong one.
-const FRESH_S: f64 = 60.0;
+const OCTAVES: RangeInclusive<u32> = 7..=33;
 
 /// Writes the snapshot as Prometheus text.
 pub fn render(snapshot: &Snapshot) -> String {
@@ -30,9 +31,38 @@ pub fn render(snapshot: &Snapshot) -> String {
     process(&mut page, snapshot);
     segments(&mut page, &snapshot.segments);
     estimates(&mut page, snapshot);
-    ports(&mut page, &snapshot.ports);
-    workers(&mut page, &snapshot.workers);
+    ports(&mut page, snapshot);
+    for family in WORKERS {
+        let samples = snapshot.workers.iter().enumerate();
+        page.each(
+            &family,
+            samples.map(|(index, worker)| {
+                (
+                    labels(&[("worker", &index.to_string())]),
+                    (family.value)(worker),
+                )
+            }),
+        );
+    }
     page.0
+}
+
+/// A metric family, and how to read its value from a `T`, if it has one.
+struct Family<T, V> {
+    name: &'static str,
+    kind: &'static str,
+    help: &'static str,
+    value: fn(&T) -> V,
+}
+
+/// A family whose values do not come from one place.
+const fn family(name: &'static str, kind: &'static str, help: &'static str) -> Family<(), ()> {
+    Family {
+        name,
+        kind,
+        help,
+        value: |()| (),
+    }
 }
 
 /// The text under construction.
@@ -40,26 +70,21 @@ pub fn render(snapshot: &Snapshot) -> String {
 struct Page(String);
 
 impl Page {
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
-        write_help_line(&mut self.0, name, None, None, help);
-        write_type_line(&mut self.0, name, None, None, kind);
+    fn begin<T, V>(&mut self, family: &Family<T, V>) {
+        write_help_line(&mut self.0, family.name, None, None, family.help);
+        write_type_line(&mut self.0, family.name, None, None, family.kind);
     }
 
-    fn sample(&mut self, name: &str, labels: &LabelSet, value: impl Display) {
-        write_metric_line::<&str, _>(&mut self.0, name, None, labels, None, value, None);
-    }
-
-    /// A family with one sample for each item.
-    fn each<I: IntoIterator<Item = (LabelSet, V)>, V: Display>(
+    /// A family with its samples.
+    fn each<T, V, D: Display>(
         &mut self,
-        name: &str,
-        kind: &str,
-        help: &str,
-        samples: I,
+        family: &Family<T, V>,
+        samples: impl IntoIterator<Item = (LabelSet, D)>,
     ) {
-        self.family(name, kind, help);
+        self.begin(family);
         for (labels, value) in samples {
-            self.sample(name, &labels, value);
+            let none = None::<(&str, &str)>;
+            write_metric_line(&mut self.0, family.name, None, &labels, none, value, None);
         }
     }
 
@@ -72,14 +97,10 @@ impl Page {
             let within = octaves.iter().filter(|octave| octave.le_ns <= bound_ns);
             within.map(|octave| octave.packets).sum()
         };
-        for exponent in OCTAVES {
-            let bound_ns = 1u64 << exponent;
-            let bound_s = bound_ns as f64 / 1e9;
-            line(
-                "bucket",
-                Some(("le", bound_s.to_string())),
-                &at_most(bound_ns),
-            );
+        for bound_ns in OCTAVES.map(|exponent| 1u64 << exponent) {
+            // A power of two of nanoseconds has few enough digits to be exact in seconds.
+            let le = (bound_ns as f64 / 1e9).to_string();
+            line("bucket", Some(("le", le)), &at_most(bound_ns));
         }
         let count = at_most(u64::MAX);
         line("bucket", Some(("le", "+Inf".to_owned())), &count);
@@ -88,6 +109,10 @@ impl Page {
     }
 }
 
+#[expect(
+    clippy::default_trait_access,
+    reason = "the map's type is not among our dependencies"
+)]
 fn labels(pairs: &[(&'static str, &str)]) -> LabelSet {
     let labels = pairs
         .iter()
@@ -115,9 +140,7 @@ fn process(page: &mut Page, snapshot: &Snapshot) {
         ("switch", &snapshot.switch),
     ]);
     page.each(
-        "vernier_build_info",
-        "gauge",
-        "What runs here; always 1.",
+        &family("vernier_build_info", "gauge", "What runs here; always 1."),
         [(build, 1)],
     );
     let states = State::ALL.map(|state| {
@@ -127,96 +150,83 @@ fn process(page: &mut Page, snapshot: &Snapshot) {
         )
     });
     page.each(
-        "vernier_state",
-        "gauge",
-        "1 for the state the switch is in, else 0.",
+        &family(
+            "vernier_state",
+            "gauge",
+            "1 for the state the switch is in, else 0.",
+        ),
         states,
     );
     let whole = || labels(&[]);
-    let uptime = [(whole(), snapshot.uptime_s)];
     page.each(
-        "vernier_uptime_seconds",
-        "gauge",
-        "Time since the switch started.",
-        uptime,
+        &family(
+            "vernier_uptime_seconds",
+            "gauge",
+            "Time since the switch started.",
+        ),
+        [(whole(), snapshot.uptime_s)],
     );
-    let end = snapshot.epoch_end_unix_s.map(|end| (whole(), end));
-    let help = "End of the last epoch that closed, since 1970 (UTC).";
-    page.each("vernier_epoch_end_timestamp_seconds", "gauge", help, end);
-    let interval = [(whole(), f64::from(snapshot.interval_ms) / 1e3)];
     page.each(
-        "vernier_epoch_interval_seconds",
-        "gauge",
-        "Length of an epoch.",
-        interval,
+        &family(
+            "vernier_epoch_end_timestamp_seconds",
+            "gauge",
+            "End of the last epoch that closed, since 1970 (UTC).",
+        ),
+        snapshot.epoch_end_unix_s.map(|end| (whole(), end)),
     );
-    if let Some(pool) = snapshot.pool {
-        let buffers = [
-            (labels(&[("state", "used")]), pool.used),
-            (
-                labels(&[("state", "free")]),
-                pool.size.saturating_sub(pool.used),
-            ),
-        ];
-        let help = "Packet buffers in the pool.";
-        page.each("vernier_mempool_buffers", "gauge", help, buffers);
-    }
+    page.each(
+        &family(
+            "vernier_epoch_interval_seconds",
+            "gauge",
+            "Length of an epoch.",
+        ),
+        [(whole(), f64::from(snapshot.interval_ms) / 1e3)],
+    );
+    let buffers = snapshot.pool.iter().flat_map(|pool| {
+        let free = pool.size.saturating_sub(pool.used);
+        [("used", pool.used), ("free", free)].map(|(state, n)| (labels(&[("state", state)]), n))
+    });
+    page.each(
+        &family(
+            "vernier_mempool_buffers",
+            "gauge",
+            "Packet buffers in the pool.",
+        ),
+        buffers,
+    );
 }
 
 fn segments(page: &mut Page, segments: &[Segment]) {
-    let name = "vernier_segment_delay_seconds";
-    page.family(
-        name,
+    let delay = family(
+        "vernier_segment_delay_seconds",
         "histogram",
         "One-way delay inside the switch by stamps, every packet.",
     );
+    page.begin(&delay);
     for segment in segments
         .iter()
         .filter(|s| s.total.counts.received_packets > 0)
     {
-        let total = &segment.total;
-        let labels = segment_labels(segment, &[]);
-        page.histogram(name, &labels, &total.octaves, total.delay_sum_s);
+        let (total, labels) = (&segment.total, segment_labels(segment, &[]));
+        page.histogram(delay.name, &labels, &total.octaves, total.delay_sum_s);
     }
-    let mut counter = |name, help, value: fn(&Segment) -> f64| {
-        let samples = segments.iter().map(|s| (segment_labels(s, &[]), value(s)));
-        page.each(name, "counter", help, samples);
-    };
-    counter(
-        "vernier_segment_delay_squared_seconds_total",
-        "Sum of squared delays (seconds squared): with sum and count of the delay it gives the \
-         standard deviation over any window.",
-        |s| s.total.delay_squared_sum_s2,
-    );
-    counter(
-        "vernier_segment_packets_total",
-        "Packets that entered the segment.",
-        |s| s.total.counts.sent_packets as f64,
-    );
-    counter(
-        "vernier_segment_bytes_total",
-        "Bytes that entered the segment.",
-        |s| s.total.counts.sent_bytes as f64,
-    );
-    counter(
-        "vernier_segment_lost_packets_total",
-        "Packets lost on the segment.",
-        |s| s.total.counts.dropped_packets as f64,
-    );
-    counter(
-        "vernier_segment_late_packets_total",
-        "Packets that left the segment after their epoch was sealed: neither measured nor lost.",
-        |s| s.total.counts.late_packets as f64,
-    );
+    for family in SEGMENTS {
+        let samples = segments.iter();
+        page.each(
+            &family,
+            samples.map(|s| (segment_labels(s, &[]), (family.value)(s))),
+        );
+    }
     let unusable = segments.iter().flat_map(|segment| {
         let by_reason = segment.total.unusable_epochs.by_reason();
         by_reason.map(|(reason, epochs)| (segment_labels(segment, &[("reason", reason)]), epochs))
     });
-    let help = "Epochs that gave no numbers, by reason.";
     page.each(
-        "vernier_segment_unusable_epochs_total",
-        "counter",
-        help,
+        &family(
+            "vernier_segment_unusable_epochs_total",
+            "counter",
+            "Epochs that gave no numbers, by reason.",
+        ),
         unusable,
     );
     let checked = segments.iter().flat_map(|segment| {
@@ -224,137 +234,41 @@ fn segments(page: &mut Page, segments: &[Segment]) {
             segment.total.estimated_epochs,
             segment.total.within_bound_epochs,
         );
-        [("true", within), ("false", all - within)].map(|(is_within, epochs)| {
+        [("true", within), ("false", all.saturating_sub(within))].map(|(is_within, epochs)| {
             let more = [("method", "lda"), ("within_bound", is_within)];
             (segment_labels(segment, &more), epochs)
         })
     });
-    let help = "Epochs with an estimate, by whether the stamped mean lay within its bound.";
-    page.each("vernier_estimator_epochs_total", "counter", help, checked);
+    page.each(
+        &family(
+            "vernier_estimator_epochs_total",
+            "counter",
+            "Epochs with an estimate, by whether the stamped mean lay within its bound.",
+        ),
+        checked,
+    );
 }
 
 fn estimates(page: &mut Page, snapshot: &Snapshot) {
-    let interval_s = f64::from(snapshot.interval_ms) / 1e3;
-    let newest = snapshot.epoch.unwrap_or(0);
-    let fresh = |segment: &Segment| {
-        let last = segment.last.as_ref()?;
-        let age_s = newest.saturating_sub(last.epoch) as f64 * interval_s;
-        last.lda.filter(|_| age_s <= FRESH_S)
-    };
-    let mut gauge = |name, help, value: fn(&Estimate) -> Option<f64>| {
+    for family in ESTIMATES {
         let samples = snapshot.segments.iter().filter_map(|segment| {
-            let value = value(&fresh(segment)?)?;
+            let lda = snapshot.fresh(segment)?.lda?;
+            let value = (family.value)(&lda)?;
             Some((segment_labels(segment, &[("method", "lda")]), value))
         });
-        page.each(name, "gauge", help, samples);
-    };
-    gauge(
-        "vernier_segment_estimated_delay_mean_seconds",
-        "Estimated mean delay of the last usable epoch.",
-        |e| Some(e.mean_ns / 1e9),
-    );
-    gauge(
-        "vernier_segment_estimated_delay_stddev_seconds",
-        "Estimated standard deviation of the delay in the last usable epoch.",
-        |e| e.stddev_ns.map(|ns| ns / 1e9),
-    );
-    gauge(
-        "vernier_segment_estimated_delay_bound_seconds",
-        "Half-width of the nominal 98 % interval around the estimated mean.",
-        |e| Some(e.bound_ns / 1e9),
-    );
-    gauge(
-        "vernier_segment_estimated_delay_effective_samples",
-        "Packets that the estimated mean rests on.",
-        |e| Some(e.effective_samples as f64),
-    );
-    gauge(
-        "vernier_segment_estimated_lost_packets",
-        "Estimated packets lost in the last usable epoch.",
-        |e| Some(e.lost_packets),
-    );
-    gauge(
-        "vernier_estimator_error_ratio",
-        "Live error of the estimated mean against the stamped mean.",
-        |e| e.error_ratio,
-    );
-    gauge(
-        "vernier_estimator_usable_cells_ratio",
-        "Share of the estimator's cells that were usable in the last usable epoch.",
-        |e| Some(e.usable_cells as f64 / e.cells.max(1) as f64),
-    );
+        page.each(&family, samples);
+    }
 }
 
-fn ports(page: &mut Page, ports: &[Port]) {
-    let of = |port: &Port| labels(&[("port", &port.name)]);
-    let mut family = |name, kind, help, value: fn(&Port) -> u64| {
+fn ports(page: &mut Page, snapshot: &Snapshot) {
+    let ports = &snapshot.ports;
+    for family in PORTS {
+        let samples = ports.iter();
         page.each(
-            name,
-            kind,
-            help,
-            ports.iter().map(|port| (of(port), value(port))),
+            &family,
+            samples.map(|p| (labels(&[("port", &p.name)]), (family.value)(p))),
         );
-    };
-    let counter = "counter";
-    let help = "Packets received.";
-    family("vernier_port_received_packets_total", counter, help, |p| {
-        p.rx_packets
-    });
-    let help = "Bytes received, without frame check sequences.";
-    family("vernier_port_received_bytes_total", counter, help, |p| {
-        p.rx_bytes
-    });
-    let help = "Packets that the driver accepted for transmission.";
-    family(
-        "vernier_port_transmitted_packets_total",
-        counter,
-        help,
-        |p| p.tx_packets,
-    );
-    let help = "Bytes of the packets transmitted.";
-    family("vernier_port_transmitted_bytes_total", counter, help, |p| {
-        p.tx_bytes
-    });
-    let help = "Copies made to flood packets that came in by the port.";
-    family("vernier_port_copied_packets_total", counter, help, |p| {
-        p.copies
-    });
-    let help = "Packets that wait to be sent.";
-    family("vernier_port_queued_packets", "gauge", help, |p| {
-        p.queued_packets
-    });
-    let help = "1 if the link is up.";
-    family("vernier_port_link_up", "gauge", help, |p| {
-        p.facts.is_up.into()
-    });
-    let help = "Packets that the device dropped for want of a free descriptor.";
-    family(
-        "vernier_port_device_missed_packets_total",
-        counter,
-        help,
-        |p| p.facts.missed_packets,
-    );
-    let help = "Packets that the device dropped for want of a buffer.";
-    family(
-        "vernier_port_device_no_buffer_packets_total",
-        counter,
-        help,
-        |p| p.facts.no_buffer_packets,
-    );
-    let help = "Packets that the device received broken.";
-    family(
-        "vernier_port_device_receive_errors_total",
-        counter,
-        help,
-        |p| p.facts.rx_error_packets,
-    );
-    let help = "Packets that the device could not send.";
-    family(
-        "vernier_port_device_transmit_errors_total",
-        counter,
-        help,
-        |p| p.facts.tx_error_packets,
-    );
+    }
     let drivers = ports.iter().map(|port| {
         (
             labels(&[("port", &port.name), ("driver", &port.facts.driver)]),
@@ -362,65 +276,47 @@ fn ports(page: &mut Page, ports: &[Port]) {
         )
     });
     page.each(
-        "vernier_port_info",
-        "gauge",
-        "What is behind the port; always 1.",
+        &family(
+            "vernier_port_info",
+            "gauge",
+            "What is behind the port; always 1.",
+        ),
         drivers,
     );
     let drops = ports.iter().flat_map(|port| {
-        port.drops.iter().map(|drop| {
+        let reasons = port.drops.iter();
+        reasons.map(|drop| {
             (
                 labels(&[("port", &port.name), ("reason", &drop.label)]),
                 drop.packets,
             )
         })
     });
-    let help = "Packets dropped, by reason; those of the egress queue count at its port.";
-    page.each("vernier_port_dropped_packets_total", counter, help, drops);
+    page.each(
+        &family(
+            "vernier_port_dropped_packets_total",
+            "counter",
+            "Packets dropped, by reason; those of the egress queue count at its port.",
+        ),
+        drops,
+    );
     let kinds = ports.iter().flat_map(|port| {
-        port.kinds.iter().map(|kind| {
+        let kinds = port.kinds.iter();
+        kinds.map(|kind| {
             (
                 labels(&[("port", &port.name), ("kind", &kind.label)]),
                 kind.packets,
             )
         })
     });
-    let help = "Packets received and measured, by what the parser found.";
-    page.each("vernier_port_parsed_packets_total", counter, help, kinds);
-}
-
-fn workers(page: &mut Page, workers: &[Worker]) {
-    let mut family = |name, kind, help, value: fn(&Worker) -> f64| {
-        let samples = workers.iter().enumerate();
-        let samples =
-            samples.map(|(n, worker)| (labels(&[("worker", &n.to_string())]), value(worker)));
-        page.each(name, kind, help, samples);
-    };
-    let help = "Share of the last second or so that the worker spent on packets.";
-    family("vernier_worker_busy_ratio", "gauge", help, |w| w.busy_ratio);
-    let help = "Time that the worker spent on packets.";
-    family("vernier_worker_busy_seconds_total", "counter", help, |w| {
-        w.busy_s
-    });
-    let help = "Passes of the worker's loop.";
-    family("vernier_worker_passes_total", "counter", help, |w| {
-        w.passes as f64
-    });
-    let help = "Passes that received nothing.";
-    family("vernier_worker_idle_passes_total", "counter", help, |w| {
-        w.idle_passes as f64
-    });
-    let help = "Longest time between two polls of a port of late: what stamps cannot see.";
-    family(
-        "vernier_worker_stamp_uncertainty_seconds",
-        "gauge",
-        help,
-        |w| w.poll_gap_max_ns / 1e9,
+    page.each(
+        &family(
+            "vernier_port_parsed_packets_total",
+            "counter",
+            "Packets received and measured, by what the parser found.",
+        ),
+        kinds,
     );
-    let help = "Epochs that the worker could not measure for want of an empty shard.";
-    family("vernier_worker_missed_epochs_total", "counter", help, |w| {
-        w.missed_epochs as f64
-    });
 }
 
 #[cfg(test)]
@@ -546,7 +442,7 @@ pub(crate) mod tests {
     fn an_old_estimate_is_not_exported() {
         let mut snapshot = Snapshot::example();
         assert!(render(&snapshot).contains("delay_mean_seconds{"));
-        snapshot.epoch = Some(81 + 241);
+        snapshot.epoch = Some(81 + 41);
         assert!(!render(&snapshot).contains("delay_mean_seconds{"));
     }
 }
