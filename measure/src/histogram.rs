@@ -150,3 +150,115 @@ impl Synopsis for Histogram {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sight::tests::sight_with_delay;
+    use proptest::prelude::*;
+
+    /// A tick is a nanosecond.
+    fn rate() -> TickRate {
+        TickRate::from_hz(1_000_000_000)
+    }
+
+    fn histogram_of(delays_ns: &[u64]) -> Histogram {
+        let mut histogram = Histogram::new(rate());
+        for &delay in delays_ns {
+            histogram.record(End::Sender, &[sight_with_delay(delay)]);
+            histogram.record(End::Receiver, &[sight_with_delay(delay)]);
+        }
+        histogram
+    }
+
+    /// Delays of every order of magnitude.
+    fn delays() -> impl Strategy<Value = Vec<u64>> {
+        let delay = (0_u32..64, any::<u64>()).prop_map(|(shift, bits)| bits >> shift);
+        proptest::collection::vec(delay, 1..100)
+    }
+
+    #[test]
+    fn buckets_tile_all_of_64_bits() {
+        let mut next = 0;
+        for bucket in 0..BUCKETS {
+            let bounds = bounds_ns(bucket);
+            assert_eq!(*bounds.start(), next, "bucket {bucket}");
+            assert_eq!(bucket_of(*bounds.start()), bucket);
+            assert_eq!(bucket_of(*bounds.end()), bucket);
+            next = bounds.end().wrapping_add(1);
+        }
+        assert_eq!(next, 0, "the last ends with u64::MAX");
+    }
+
+    #[test]
+    fn ticks_become_nanoseconds() {
+        let mut histogram = Histogram::new(TickRate::from_hz(2_500_000_000));
+        histogram.record(End::Receiver, &[sight_with_delay(2_500)]);
+        assert_eq!(histogram.count_at_most_pow2(9), 0);
+        assert_eq!(histogram.count_at_most_pow2(10), 1);
+    }
+
+    #[test]
+    fn nothing_seen_is_nothing_said() {
+        let empty = histogram_of(&[]);
+        assert_eq!(empty.quantile_ns(0.5), None);
+        assert_eq!(empty.octaves().last(), Some((1 << 63, 0)));
+    }
+
+    #[test]
+    fn other_rates_are_refused() {
+        let mut histogram = histogram_of(&[5]);
+        let before = histogram.clone();
+        let other = Histogram::new(TickRate::from_hz(3_000_000_000));
+        assert_eq!(histogram.merge(&other).unwrap_err().what, "tick rate");
+        assert_eq!(histogram, before);
+    }
+
+    #[test]
+    fn the_binary_form_is_as_documented() {
+        let mut out = Vec::new();
+        histogram_of(&[0, 1, 2]).encode(&mut out);
+        assert_eq!(out.len(), 4 + 496 * 8);
+        assert_eq!(
+            out[..20],
+            [240, 1, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn quantiles_are_an_eighth_off_at_most(mut delays in delays(), q in 0.0..=1.0_f64) {
+            let quantile = histogram_of(&delays).quantile_ns(q).unwrap();
+            delays.sort_unstable();
+            #[expect(clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "a rank")]
+            let rank = (q * delays.len() as f64).ceil().max(1.0) as usize;
+            let exact = delays[rank - 1];
+            prop_assert!(quantile.abs_diff(exact) <= (exact / 8).max(1));
+        }
+
+        #[test]
+        fn octave_counts_are_exact(delays in delays()) {
+            let histogram = histogram_of(&delays);
+            for (k, (bound_ns, cumulative)) in (0..).zip(histogram.octaves()) {
+                let exact = delays.iter().filter(|&&delay| delay <= bound_ns).count() as u64;
+                prop_assert_eq!(bound_ns, 1 << k);
+                prop_assert_eq!(cumulative, exact);
+                prop_assert_eq!(histogram.count_at_most_pow2(k), exact);
+            }
+            prop_assert_eq!(histogram.count(), delays.len() as u64);
+            prop_assert_eq!(histogram.count_at_most_pow2(64), delays.len() as u64);
+        }
+
+        #[test]
+        fn merging_is_the_synopsis_of_the_union(delays in delays(), cut in 0_usize..100) {
+            let (a, b) = delays.split_at(cut.min(delays.len()));
+            let (mut ab, mut ba) = (histogram_of(a), histogram_of(b));
+            ab.merge(&histogram_of(b)).unwrap();
+            ba.merge(&histogram_of(a)).unwrap();
+            prop_assert_eq!(&ab, &histogram_of(&delays));
+            prop_assert_eq!(&ba, &ab);
+            ab.clear();
+            prop_assert_eq!(ab, histogram_of(&[]));
+        }
+    }
+}

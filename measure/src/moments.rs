@@ -65,15 +65,17 @@ impl Moments {
     /// n times the sum of squares minus the squared sum is taken in integers, so that nothing
     /// cancels; in floating point only where 128 bits do not hold it.
     pub fn stddev_ticks(&self) -> Option<f64> {
-        let count = u128::from(self.count);
+        if self.count == 0 {
+            return None;
+        }
         let n = self.count as f64;
-        let squares = count.checked_mul(self.sum_of_squares);
+        let squares = u128::from(self.count).checked_mul(self.sum_of_squares);
         let square = self.sum.checked_mul(self.sum);
         let variance = match squares.zip(square) {
             Some((squares, square)) => squares.saturating_sub(square) as f64 / n / n,
             None => (self.sum_of_squares as f64 / n - (self.sum as f64 / n).powi(2)).max(0.0),
         };
-        (self.count > 0).then(|| variance.sqrt())
+        Some(variance.sqrt())
     }
 
     fn add(&mut self, other: &Self) {
@@ -123,5 +125,104 @@ impl Synopsis for Moments {
         out.extend_from_slice(&self.sum_of_squares.to_le_bytes());
         out.extend_from_slice(&self.min.to_le_bytes());
         out.extend_from_slice(&self.max.to_le_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sight::tests::sight_with_delay;
+    use proptest::prelude::*;
+
+    fn moments_of(delays: &[u64]) -> Moments {
+        let mut moments = Moments::default();
+        let sights: Vec<_> = delays
+            .iter()
+            .map(|&delay| sight_with_delay(delay))
+            .collect();
+        for burst in sights.chunks(32) {
+            moments.record(End::Sender, burst);
+            moments.record(End::Receiver, burst);
+        }
+        moments
+    }
+
+    #[test]
+    fn nothing_seen_is_nothing_said() {
+        let empty = moments_of(&[]);
+        assert_eq!(empty, Moments::default());
+        assert_eq!((empty.min_ticks(), empty.max_ticks()), (None, None));
+        assert_eq!((empty.mean_ticks(), empty.stddev_ticks()), (None, None));
+    }
+
+    #[test]
+    fn small_deviations_of_large_delays_do_not_cancel() {
+        // An hour at 3 GHz, give or take a tick: in floating point the squares would agree.
+        let hour = 3_600 * 3_000_000_000;
+        let moments = moments_of(&[hour - 1, hour + 1, hour - 1, hour + 1]);
+        assert_eq!(moments.stddev_ticks(), Some(1.0));
+        assert_eq!(moments.mean_ticks(), Some(hour as f64));
+    }
+
+    #[test]
+    fn products_over_128_bits_do_not_fail() {
+        let mut moments = moments_of(&[(1 << 48) - 1, 0]);
+        for _ in 0..20 {
+            let twin = moments;
+            moments.merge(&twin).unwrap();
+        }
+        let half_width = 2_f64.powi(47);
+        let stddev = moments.stddev_ticks().unwrap();
+        assert!((stddev / half_width - 1.0).abs() < 1e-9, "{stddev}");
+    }
+
+    #[test]
+    fn the_binary_form_is_as_documented() {
+        let mut out = Vec::new();
+        moments_of(&[3, 4]).encode(&mut out);
+        let mut expected = Vec::new();
+        expected.extend(2_u64.to_le_bytes());
+        expected.extend(7_u128.to_le_bytes());
+        expected.extend(25_u128.to_le_bytes());
+        expected.extend(3_u64.to_le_bytes());
+        expected.extend(4_u64.to_le_bytes());
+        assert_eq!(out, expected);
+    }
+
+    proptest! {
+        #[test]
+        fn moments_are_exact(delays in proptest::collection::vec(0_u64..1 << 40, 1..100)) {
+            let moments = moments_of(&delays);
+            let n = delays.len() as f64;
+            let mean = delays.iter().sum::<u64>() as f64 / n;
+            let variance =
+                delays.iter().map(|&delay| (delay as f64 - mean).powi(2)).sum::<f64>() / n;
+            prop_assert_eq!(moments.count(), delays.len() as u64);
+            prop_assert_eq!(moments.sum_ticks(), delays.iter().map(|&d| u128::from(d)).sum());
+            prop_assert_eq!(
+                moments.sum_of_squares_ticks2(),
+                delays.iter().map(|&d| u128::from(d).pow(2)).sum()
+            );
+            prop_assert_eq!(moments.min_ticks(), delays.iter().copied().min());
+            prop_assert_eq!(moments.max_ticks(), delays.iter().copied().max());
+            prop_assert_eq!(moments.mean_ticks(), Some(mean));
+            let stddev = moments.stddev_ticks().unwrap();
+            prop_assert!((stddev - variance.sqrt()).abs() <= 1e-9 * (1.0 + variance.sqrt()));
+        }
+
+        #[test]
+        fn merging_is_the_synopsis_of_the_union(
+            delays in proptest::collection::vec(any::<u64>(), 0..100),
+            cut in 0_usize..100,
+        ) {
+            let (a, b) = delays.split_at(cut.min(delays.len()));
+            let (mut ab, mut ba) = (moments_of(a), moments_of(b));
+            ab.merge(&moments_of(b)).unwrap();
+            ba.merge(&moments_of(a)).unwrap();
+            prop_assert_eq!(ab, moments_of(&delays));
+            prop_assert_eq!(ba, ab);
+            ab.clear();
+            prop_assert_eq!(ab, Moments::default());
+        }
     }
 }

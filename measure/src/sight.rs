@@ -38,3 +38,21 @@ pub struct Sight {
 }
 
 const _: () = assert!(size_of::<Sight>() == 40, "a sight is five words");
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A sight of which only the delay matters.
+    pub(crate) fn sight_with_delay(delay: u64) -> Sight {
+        Sight {
+            flow: FlowHash(0),
+            packet: PacketHash(0),
+            time: 0,
+            delay,
+            bytes: 64,
+            segment: SegmentIndex(0),
+            epoch: EpochTag(0),
+        }
+    }
+}

@@ -1,1 +1,378 @@
+mod accuracy;
+mod layout;
 
+use proptest::prelude::*;
+
+use super::*;
+use crate::packet::FlowHash;
+use crate::sight::SegmentIndex;
+use crate::time::EpochTag;
+
+fn sight(hash: u64, time: u64) -> Sight {
+    Sight {
+        flow: FlowHash(0),
+        packet: PacketHash(hash),
+        time,
+        delay: 0,
+        bytes: 64,
+        segment: SegmentIndex(0),
+        epoch: EpochTag(0),
+    }
+}
+
+/// One bank that takes every packet.
+fn full(rows: u32) -> LdaLayout {
+    LdaLayout::new(&[Bank {
+        rows,
+        probability: 1.0,
+    }])
+    .unwrap()
+}
+
+/// A packet as a test knows it: hash, send time, delay, and whether it arrives.
+#[derive(Debug, Clone, Copy)]
+struct Packet {
+    hash: u64,
+    sent: u64,
+    delay: u64,
+    lost: bool,
+}
+
+impl Packet {
+    fn sender_sight(&self) -> Sight {
+        sight(self.hash, self.sent)
+    }
+
+    fn receiver_sight(&self) -> Option<Sight> {
+        (!self.lost).then(|| sight(self.hash, self.sent.wrapping_add(self.delay)))
+    }
+}
+
+fn record(lda: &mut LdaPair, packets: &[Packet]) {
+    let sent: Vec<_> = packets.iter().map(Packet::sender_sight).collect();
+    let received: Vec<_> = packets.iter().filter_map(Packet::receiver_sight).collect();
+    lda.record(End::Sender, &sent);
+    lda.record(End::Receiver, &received);
+}
+
+fn lda_of(layout: &LdaLayout, packets: &[Packet]) -> LdaPair {
+    let mut lda = LdaPair::new(layout);
+    record(&mut lda, packets);
+    lda
+}
+
+fn arrived(packets: &[Packet]) -> u64 {
+    packets.iter().filter(|packet| !packet.lost).count() as u64
+}
+
+fn packets(count: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Packet>> {
+    let packet = (
+        any::<u64>(),
+        any::<u64>(),
+        0_u64..1 << 40,
+        proptest::bool::weighted(0.05),
+    );
+    let packet = packet.prop_map(|(hash, sent, delay, lost)| Packet {
+        hash,
+        sent,
+        delay,
+        lost,
+    });
+    proptest::collection::vec(packet, count)
+}
+
+fn layouts() -> impl Strategy<Value = LdaLayout> {
+    let bank = (1_u32..40, 0.01..0.3_f64);
+    let bank = bank.prop_map(|(rows, probability)| Bank { rows, probability });
+    let sampling =
+        proptest::collection::vec(bank, 1..4).prop_map(|banks| LdaLayout::new(&banks).unwrap());
+    prop_oneof![sampling, (1_u32..40).prop_map(full)]
+}
+
+/// What the estimate has to be, from the packets themselves.
+fn naive_estimate(layout: &LdaLayout, packets: &[Packet]) -> LdaEstimate {
+    let mut by_cell = vec![Vec::new(); layout.cells()];
+    for packet in packets {
+        if let Some(cell) = layout.cell_of(PacketHash(packet.hash)) {
+            by_cell[cell].push(*packet);
+        }
+    }
+    let usable: Vec<_> = by_cell
+        .iter()
+        .map(|cell| cell.iter().all(|packet| !packet.lost).then_some(cell))
+        .collect();
+    let seen: Vec<_> = usable.iter().flatten().copied().flatten().collect();
+    let samples = seen.len() as f64;
+    let mean = seen.iter().map(|packet| packet.delay as f64).sum::<f64>() / samples;
+
+    let delay_sum = |cell: &Vec<Packet>| cell.iter().map(|packet| packet.delay as f64).sum::<f64>();
+    let filled: Vec<_> = usable
+        .iter()
+        .flatten()
+        .filter(|cell| !cell.is_empty())
+        .collect();
+    let scatter = filled
+        .iter()
+        .map(|cell| {
+            let count = cell.len() as f64;
+            (delay_sum(cell) - count * mean).powi(2) / count
+        })
+        .sum::<f64>();
+
+    let (mut squares, mut pair_samples) = (0.0, 0.0);
+    let mut first = 0;
+    for bank in layout.banks() {
+        let rows = bank.rows as usize;
+        for pair in usable[first..first + rows].chunks_exact(2) {
+            if let [Some(plus), Some(minus)] = pair {
+                squares += (delay_sum(plus) - delay_sum(minus)).powi(2);
+                pair_samples += (plus.len() + minus.len()) as f64;
+            }
+        }
+        first += rows;
+    }
+    let lost = by_cell
+        .iter()
+        .flatten()
+        .filter(|packet| packet.lost)
+        .count() as f64;
+    LdaEstimate {
+        mean_ticks: (samples > 0.0).then_some(mean),
+        stddev_ticks: (filled.len() > 1).then(|| (scatter / (filled.len() - 1) as f64).sqrt()),
+        stddev_paper_ticks: (pair_samples > 0.0)
+            .then(|| (squares / pair_samples - mean * mean).max(0.0).sqrt()),
+        ci98_half_width_ticks: None,
+        effective_samples: seen.len() as u64,
+        lost_estimate: lost / layout.sampled_share(),
+        usable_cells: usable.iter().flatten().count(),
+        cells: layout.cells(),
+    }
+}
+
+fn near(left: Option<f64>, right: Option<f64>) -> bool {
+    match (left, right) {
+        (Some(left), Some(right)) => {
+            // Ticks up to 2^40, summed in floating point on the naive side.
+            (left - right).abs() <= 1e-6 * left.abs().max(right.abs()).max(1.0)
+        }
+        (left, right) => left == right,
+    }
+}
+
+proptest! {
+    #[test]
+    fn estimates_are_those_of_the_packets_in_usable_cells(
+        layout in layouts(),
+        packets in packets(0..300),
+    ) {
+        let estimate = lda_of(&layout, &packets).estimate(arrived(&packets));
+        let naive = naive_estimate(&layout, &packets);
+        prop_assert!(near(estimate.mean_ticks, naive.mean_ticks));
+        prop_assert!(near(estimate.stddev_ticks, naive.stddev_ticks));
+        // Squares lose half of the digits.
+        let paper = estimate.stddev_paper_ticks.zip(naive.stddev_paper_ticks);
+        let scale = naive.mean_ticks.unwrap_or(0.0).abs().max(1.0);
+        prop_assert!(paper.is_none_or(|(ours, theirs)| (ours - theirs).abs() <= 1e-3 * scale));
+        prop_assert_eq!(
+            LdaEstimate { mean_ticks: None, stddev_ticks: None, stddev_paper_ticks: None, ci98_half_width_ticks: None, ..estimate },
+            LdaEstimate { mean_ticks: None, stddev_ticks: None, stddev_paper_ticks: None, ..naive }
+        );
+    }
+
+    #[test]
+    fn without_loss_and_with_every_packet_sampled_it_is_exact(
+        rows in 2_u32..200,
+        packets in packets(1..300),
+    ) {
+        let packets: Vec<_> =
+            packets.into_iter().map(|packet| Packet { lost: false, ..packet }).collect();
+        let estimate = lda_of(&full(rows), &packets).estimate(arrived(&packets));
+        let sum: u128 = packets.iter().map(|packet| u128::from(packet.delay)).sum();
+        prop_assert_eq!(estimate.mean_ticks, Some(sum as f64 / packets.len() as f64));
+        prop_assert_eq!(estimate.ci98_half_width_ticks, Some(0.0));
+        prop_assert_eq!(estimate.effective_samples, packets.len() as u64);
+        prop_assert!(estimate.lost_estimate.abs() < 1e-9);
+        prop_assert_eq!(estimate.usable_cells, estimate.cells);
+    }
+
+    #[test]
+    fn merging_is_the_synopsis_of_the_union(
+        layout in layouts(),
+        packets in packets(0..100),
+        cuts in (0_usize..100, 0_usize..100),
+    ) {
+        let (low, high) = (cuts.0.min(cuts.1).min(packets.len()), cuts.0.max(cuts.1).min(packets.len()));
+        let a = lda_of(&layout, &packets[..low]);
+        let b = lda_of(&layout, &packets[low..high]);
+        // One that saw the sender's end only, one that saw the other.
+        let mut c = LdaPair::new(&layout);
+        let mut d = LdaPair::new(&layout);
+        for packet in &packets[high..] {
+            c.record(End::Sender, &[packet.sender_sight()]);
+            d.record(End::Receiver, packet.receiver_sight().as_slice());
+        }
+        let sum = |parts: [&LdaPair; 4]| {
+            let mut sum = LdaPair::new(&layout);
+            for part in parts {
+                sum.merge(part).unwrap();
+            }
+            sum
+        };
+        let union = lda_of(&layout, &packets);
+        prop_assert_eq!(&sum([&a, &b, &c, &d]), &union);
+        prop_assert_eq!(&sum([&d, &b, &c, &a]), &union);
+        let mut right = c.clone();
+        right.merge(&d).unwrap();
+        let mut left = a.clone();
+        left.merge(&b).unwrap();
+        left.merge(&right).unwrap();
+        prop_assert_eq!(&left, &union);
+    }
+}
+
+#[test]
+fn means_are_signed() {
+    // The receiver's clock is 500 ticks behind.
+    let mut lda = LdaPair::new(&full(16));
+    for hash in 0..100_u64 {
+        let hash = hash << 57;
+        lda.record(End::Sender, &[sight(hash, 1_000)]);
+        lda.record(End::Receiver, &[sight(hash, 500)]);
+    }
+    assert_eq!(lda.estimate(100).mean_ticks, Some(-500.0));
+}
+
+#[test]
+fn sums_may_wrap() {
+    let packets: Vec<_> = (0..1_000_u64)
+        .map(|n| Packet {
+            hash: n.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+            sent: u64::MAX - 3 * n,
+            delay: 100 + n % 2,
+            lost: false,
+        })
+        .collect();
+    let estimate = lda_of(&full(8), &packets).estimate(1_000);
+    assert_eq!(estimate.mean_ticks, Some(100.5));
+}
+
+#[test]
+fn equal_counts_of_different_packets_are_found_by_the_digest() {
+    let mut lda = LdaPair::new(&full(1));
+    lda.record(End::Sender, &[sight(1 << 40, 0)]);
+    lda.record(End::Receiver, &[sight(2 << 40, 10)]);
+    let estimate = lda.estimate(1);
+    assert_eq!((estimate.usable_cells, estimate.effective_samples), (0, 0));
+    assert_eq!(estimate.mean_ticks, None);
+}
+
+#[test]
+fn nothing_seen_is_nothing_said() {
+    let estimate = LdaPair::new(&full(4)).estimate(0);
+    let expected = LdaEstimate {
+        usable_cells: 4,
+        cells: 4,
+        ..LdaEstimate::default()
+    };
+    assert_eq!(estimate, expected);
+}
+
+#[test]
+fn one_usable_cell_has_no_deviation() {
+    // Two packets of which one is lost, in different cells.
+    let packets = [
+        Packet {
+            hash: 0,
+            sent: 0,
+            delay: 10,
+            lost: false,
+        },
+        Packet {
+            hash: 1 << 63,
+            sent: 0,
+            delay: 10,
+            lost: true,
+        },
+        Packet {
+            hash: 1 << 63,
+            sent: 0,
+            delay: 10,
+            lost: false,
+        },
+    ];
+    let estimate = lda_of(&full(2), &packets).estimate(2);
+    assert_eq!(estimate.mean_ticks, Some(10.0));
+    assert_eq!(estimate.effective_samples, 1);
+    assert_eq!(estimate.stddev_ticks, None);
+    assert_eq!(
+        estimate.ci98_half_width_ticks, None,
+        "one of two packets was seen"
+    );
+}
+
+#[test]
+fn other_layouts_are_refused() {
+    let mut lda = LdaPair::new(&full(16));
+    let before = lda.clone();
+    for (other, what) in [
+        (full(17), "rows of a bank"),
+        (
+            LdaLayout::new(&[Bank {
+                rows: 16,
+                probability: 0.5,
+            }])
+            .unwrap(),
+            "sampled share in 2^-32",
+        ),
+        (
+            LdaLayout::new(
+                &[Bank {
+                    rows: 8,
+                    probability: 0.5,
+                }; 2],
+            )
+            .unwrap(),
+            "number of banks",
+        ),
+    ] {
+        let error = lda.merge(&LdaPair::new(&other)).unwrap_err();
+        assert_eq!(error.what, what);
+        assert_eq!(lda, before);
+    }
+}
+
+#[test]
+fn clearing_keeps_the_shape() {
+    let layout = full(16);
+    let mut lda = LdaPair::new(&layout);
+    lda.record(End::Sender, &[sight(1, 1)]);
+    lda.clear();
+    assert_eq!(lda, LdaPair::new(&layout));
+}
+
+#[test]
+fn the_binary_form_is_as_documented() {
+    let mut lda = LdaPair::new(&full(2));
+    lda.record(End::Sender, &[sight(0, 7)]);
+    lda.record(End::Receiver, &[sight(0, 9), sight(0xaabb_ccdd << 32, 1)]);
+    let mut out = Vec::new();
+    lda.encode(&mut out);
+    assert_eq!(out.len(), 4 + 12 + 2 * 32);
+    assert_eq!(out[..16], [1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0]);
+    assert_eq!(
+        out[16..32],
+        [7, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]
+    );
+    let digests = [
+        u32::from_le_bytes(out[44..48].try_into().unwrap()),
+        u32::from_le_bytes(out[76..80].try_into().unwrap()),
+    ];
+    assert!(digests.contains(&0xaabb_ccdd));
+}
+
+#[test]
+fn equation_1_is_wider_than_the_interval() {
+    // 98 %: sigma sqrt(2 ln 100 / S).
+    let half_width = eq1_half_width_ticks(100.0, 10_000, 0.02);
+    assert!((half_width - 3.034_854).abs() < 1e-6);
+}

@@ -4,6 +4,7 @@
     reason = "the lengths of the slices are known only where it is all one function: 7 ns, not 13"
 )]
 
+use std::fmt;
 use std::ops::Range;
 
 use super::dissect::Dissected;
@@ -16,14 +17,21 @@ use super::{FlowHash, PacketHash, Parsed};
 pub const HASH_VERSION: u32 = 1;
 
 /// Computes flow and packet hashes under one seed.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Hasher {
     flow: Keys<3>,
     packet: Keys<6>,
 }
 
+/// Shows no keys: they must not get into logs.
+impl fmt::Debug for Hasher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hasher").finish_non_exhaustive()
+    }
+}
+
 /// Keys of one hash over up to `PAIRS` pairs of words.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 struct Keys<const PAIRS: usize> {
     nh: [Pair; PAIRS],
     fold: Pair,

@@ -12,7 +12,6 @@ pub const ROW_MULTIPLIERS: [u64; 4] = [
 /// The row of a hash, 0 to `rows - 1` (0 where `rows` is 0): multiply-shift, then the range
 /// reduced by a second multiplication. `multiplier` is one of [`ROW_MULTIPLIERS`].
 #[inline]
-#[expect(clippy::cast_possible_truncation, reason = "under rows")]
 pub const fn row_of(hash: u64, multiplier: u64, rows: u32) -> u32 {
     let uniform = hash.wrapping_mul(multiplier) >> 32;
     ((uniform * rows as u64) >> 32) as u32
