@@ -101,6 +101,14 @@ impl Histogram {
         })
     }
 
+    /// Records `packets` packets of equal delay: those of one burst usually are.
+    #[inline]
+    pub(crate) fn add_delays(&mut self, delay: u64, packets: u64) {
+        if let Some(count) = self.counts.get_mut(bucket_of(self.rate.ticks_to_ns(delay))) {
+            *count += packets;
+        }
+    }
+
     pub(crate) fn same_shape(&self, other: &Self) -> Result<(), ShapeMismatch> {
         if self.rate == other.rate {
             return Ok(());
@@ -119,13 +127,8 @@ impl Synopsis for Histogram {
         if end == End::Sender {
             return;
         }
-        for sight in sights {
-            if let Some(count) = self
-                .counts
-                .get_mut(bucket_of(self.rate.ticks_to_ns(sight.delay)))
-            {
-                *count += 1;
-            }
+        for run in sights.chunk_by(|a, b| a.delay == b.delay) {
+            self.add_delays(run[0].delay, run.len() as u64);
         }
     }
 

@@ -26,6 +26,7 @@ mod estimate;
 mod layout;
 
 pub use estimate::{LdaEstimate, eq1_half_width_ticks};
+use layout::row;
 pub use layout::{Bank, LayoutError, LdaLayout};
 
 use crate::packet::PacketHash;
@@ -111,13 +112,21 @@ impl LdaPair {
 
     #[inline]
     fn record_at(&mut self, sights: &[Sight], half: impl Fn(&mut CellPair) -> &mut Cell) {
-        for sight in sights {
-            if let Some(pair) = self
-                .layout
-                .cell_of(sight.packet)
-                .and_then(|cell| self.cells.get_mut(cell))
-            {
+        let cells = self.cells.as_mut_slice();
+        let mut add = |cell: usize, sight| {
+            if let Some(pair) = cells.get_mut(cell) {
                 half(pair).add(sight);
+            }
+        };
+        if let Some(rows) = self.layout.only_bank_rows() {
+            for sight in sights {
+                add(row(sight.packet, rows), sight);
+            }
+            return;
+        }
+        for sight in sights {
+            if let Some(cell) = self.layout.cell_of(sight.packet) {
+                add(cell, sight);
             }
         }
     }

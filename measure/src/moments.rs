@@ -78,6 +78,19 @@ impl Moments {
         Some(variance.sqrt())
     }
 
+    /// Records `packets` packets of equal delay: those of one burst usually are.
+    #[inline]
+    pub(crate) fn add_delays(&mut self, delay: u64, packets: u64) {
+        let (wide, n) = (u128::from(delay), u128::from(packets));
+        self.count = self.count.wrapping_add(packets);
+        self.sum = self.sum.wrapping_add(n * wide);
+        self.sum_of_squares = self
+            .sum_of_squares
+            .wrapping_add((wide * wide).wrapping_mul(n));
+        self.min = self.min.min(delay);
+        self.max = self.max.max(delay);
+    }
+
     fn add(&mut self, other: &Self) {
         self.count = self.count.wrapping_add(other.count);
         self.sum = self.sum.wrapping_add(other.sum);
@@ -93,19 +106,9 @@ impl Synopsis for Moments {
         if end == End::Sender {
             return;
         }
-        // Summed aside, in registers.
-        let mut burst = Self {
-            count: sights.len() as u64,
-            ..Self::default()
-        };
-        for &Sight { delay, .. } in sights {
-            let wide = u128::from(delay);
-            burst.sum += wide;
-            burst.sum_of_squares = burst.sum_of_squares.wrapping_add(wide * wide);
-            burst.min = burst.min.min(delay);
-            burst.max = burst.max.max(delay);
+        for run in sights.chunk_by(|a, b| a.delay == b.delay) {
+            self.add_delays(run[0].delay, run.len() as u64);
         }
-        self.add(&burst);
     }
 
     fn merge(&mut self, other: &Self) -> Result<(), ShapeMismatch> {

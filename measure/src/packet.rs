@@ -20,8 +20,8 @@
 //!
 //! | | flow hash | packet hash |
 //! |---|---|---|
-//! | IP | addresses, protocol, ports; ports are 0 in every fragment, so that a datagram stays one flow | the same; IPv4: header length, total length, id, fragment field; IPv6: flow label, payload length, next header, fragment header; TCP: sequence and acknowledgement numbers; SCTP: verification tag; ICMP: type, code, rest of header; the first 32 bytes of payload |
-//! | other | MAC pair, outermost VLAN id, ethertype | MAC pair, ethertype, length and first 28 bytes of payload |
+//! | IP | addresses, protocol, ports; ports are 0 in every fragment, so that a datagram stays one flow | the same; IPv4: header length, total length, id, fragment field; IPv6: flow label, payload length, next header, fragment header; TCP: sequence and acknowledgement numbers; SCTP: verification tag; ICMP: type, code, rest of header; the first 16 bytes of payload |
+//! | other | MAC pair, outermost VLAN id, ethertype | MAC pair, ethertype, length and first 16 bytes of payload |
 //!
 //! Never in the packet hash of IP: TTL and hop limit, DSCP and ECN, checksums, MAC addresses,
 //! VLAN tags, MPLS labels, and anything behind the IP length (Ethernet padding).
@@ -44,13 +44,13 @@
 //! - Fragment: the fragment header's offset and flag, reserved bits 0, times 2^32, plus its
 //!   identification, both as numbers; else 0.
 //! - Payload length: at least 46, that padding may come and go.
-//! - Two more pairs hold the first 32 bytes of payload (28 in the last form, and no more than an
-//!   LLC length says), zeros where there are less; they are left out where there is no payload.
+//! - One more pair holds the first 16 bytes of payload (in the last form no more than an LLC length
+//!   says), zeros where there are less; it is left out where there is no payload.
 //!   The payload of a fragment begins 20 bytes into it, behind any checksum.
 //!
 //! 1. Keys: `SipHash-2-4(seed, i)` for i = 0, 1, 2, ... as eight little-endian bytes (Aumasson and
 //!    Bernstein 2012). First those of the flow hash: two for each of 3 pairs, two for the fold;
-//!    then those of the packet hash: two for each of 6 pairs, two for the fold.
+//!    then those of the packet hash: two for each of 5 pairs, two for the fold.
 //! 2. NH: the sum over pairs of `(a + k) * (b + k')`, additions modulo 2^64, products and sum
 //!    modulo 2^128 (Black et al. 1999, UMAC). Inputs that differ in any field have equal sums with
 //!    probability 2^-63 at most over the keys: 2^-64 by the theorem for inputs of one length; those
@@ -90,7 +90,7 @@
 //! let parsed = hasher.parse(&frame, 60);
 //! assert_eq!(parsed.kind, Kind::Tcp);
 //! assert_eq!(parsed.flow.0, 0x9090_6499_5277_dbb0);
-//! assert_eq!(parsed.packet.0, 0xae62_2fbf_2c30_58d3);
+//! assert_eq!(parsed.packet.0, 0x0a20_3477_88b8_ae92);
 //!
 //! let key = FlowKey::parse(&frame);
 //! assert_eq!(key.to_string(), "10.0.0.1:443>10.0.0.2:55000/tcp");

@@ -111,8 +111,12 @@ impl Synopsis for SegmentSynopsis {
     #[inline]
     fn record(&mut self, end: End, sights: &[Sight]) {
         self.tally.record(end, sights);
-        self.moments.record(end, sights);
-        self.histogram.record(end, sights);
+        if end == End::Receiver {
+            for run in sights.chunk_by(|a, b| a.delay == b.delay) {
+                self.moments.add_delays(run[0].delay, run.len() as u64);
+                self.histogram.add_delays(run[0].delay, run.len() as u64);
+            }
+        }
         self.lda.record(end, sights);
     }
 
@@ -165,12 +169,16 @@ impl Shard {
         self.segments.get(usize::from(index.0))
     }
 
+    /// One segment, to be recorded into; `None` when there is none of that index.
+    #[inline]
+    pub fn segment_mut(&mut self, index: SegmentIndex) -> Option<&mut SegmentSynopsis> {
+        self.segments.get_mut(usize::from(index.0))
+    }
+
     /// A segment's plain counts, for what is not a sight: drops and late packets.
     #[inline]
     pub fn tally_mut(&mut self, index: SegmentIndex) -> Option<&mut Tally> {
-        self.segments
-            .get_mut(usize::from(index.0))
-            .map(|segment| &mut segment.tally)
+        self.segment_mut(index).map(|segment| &mut segment.tally)
     }
 }
 
@@ -179,8 +187,7 @@ impl Synopsis for Shard {
     #[inline]
     fn record(&mut self, end: End, sights: &[Sight]) {
         for run in sights.chunk_by(|a, b| a.segment == b.segment) {
-            let index = run.first().map(|sight| usize::from(sight.segment.0));
-            if let Some(segment) = index.and_then(|index| self.segments.get_mut(index)) {
+            if let Some(segment) = self.segment_mut(run[0].segment) {
                 segment.record(end, run);
             }
         }

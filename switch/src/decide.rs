@@ -47,6 +47,27 @@ impl Decide {
     }
 }
 
+impl Decide {
+    /// The one port by which all frames of a burst leave, where that is known without looking at
+    /// each: `heads` begin frames that came in by `from`.
+    #[inline]
+    pub fn destination_of_all<'h>(
+        &self,
+        from: PortIndex,
+        mut heads: impl Iterator<Item = &'h [u8]>,
+    ) -> Option<PortIndex> {
+        let Self::Patch(panel) = self else {
+            return None;
+        };
+        let to = (*panel.partner.get(usize::from(from.0))?)?;
+        let passes = |head: &[u8]| {
+            head.first_chunk::<ETHERNET_HEADER_BYTES>()
+                .is_some_and(|header| header[12..14] != ETHERTYPE_MAC_CONTROL)
+        };
+        heads.all(passes).then_some(to)
+    }
+}
+
 /// A patch panel is transparent: LACP, LLDP, STP and 802.1X pass, only MAC control does not.
 #[derive(Debug)]
 pub struct PatchPanel {
@@ -151,7 +172,7 @@ mod tests {
     fn bridge() -> Decide {
         let fdb = Fdb::new(
             1024,
-            Duration::from_secs(300),
+            Duration::from_mins(5),
             TickRate::from_hz(1_000_000_000),
             7,
         );

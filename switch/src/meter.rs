@@ -127,9 +127,10 @@ impl Meter {
         bytes: u32,
         now: u64,
     ) -> Sight {
-        let start = match &self.previous {
-            Some(previous) if previous.tag == stamp.epoch => previous.start,
-            _ => self.current.start,
+        let start = if stamp.epoch == self.current.tag {
+            self.current.start
+        } else {
+            self.previous_start()
         };
         Sight {
             flow: stamp.flow,
@@ -142,18 +143,26 @@ impl Meter {
         }
     }
 
+    #[cold]
+    fn previous_start(&self) -> u64 {
+        self.previous
+            .as_ref()
+            .map_or(self.current.start, |previous| previous.start)
+    }
+
     /// Records the sights of one burst at one end of their segments, each in its own epoch. What
     /// belongs to a sealed epoch is counted as late.
     #[inline]
     pub fn record(&mut self, end: End, sights: &[Sight]) {
-        for run in sights.chunk_by(|a, b| a.epoch == b.epoch) {
-            let tag = run[0].epoch;
-            match self.open_with(tag) {
-                Some(Open {
-                    shard: Some(shard), ..
-                }) => shard.record(end, run),
-                Some(_) => {}
-                None => self.record_late(run),
+        let is_alike = |a: &Sight, b: &Sight| (a.segment, a.epoch) == (b.segment, b.epoch);
+        for run in sights.chunk_by(is_alike) {
+            let Some(open) = self.open_with(run[0].epoch) else {
+                self.record_late(run);
+                continue;
+            };
+            let shard = open.shard.as_mut();
+            if let Some(segment) = shard.and_then(|shard| shard.segment_mut(run[0].segment)) {
+                segment.record(end, run);
             }
         }
     }

@@ -9,8 +9,9 @@ use measure::time::EpochTag;
 pub mod dpdk;
 pub mod memory;
 
-/// Most packets that travel together.
-pub const BURST: usize = 32;
+/// Most packets that travel together: what a burst costs once is spread over so many, and no packet
+/// ever waits for a burst to fill.
+pub const BURST: usize = 64;
 
 /// Packets that travel together.
 pub type Burst<P> = arrayvec::ArrayVec<P, BURST>;

@@ -36,8 +36,8 @@ fn read(root: &Path, path: &str) -> Option<String> {
 fn parse_cpu_list(list: &str) -> Vec<usize> {
     list.split(',')
         .filter_map(|range| {
-            let (first, last) = range.split_once('-').unwrap_or((range, range));
-            Some(first.trim().parse().ok()?..=last.trim().parse().ok()?)
+            let (low, high) = range.split_once('-').unwrap_or((range, range));
+            Some(low.trim().parse().ok()?..=high.trim().parse().ok()?)
         })
         .flatten()
         .collect()
@@ -83,7 +83,7 @@ fn tsc_warning(root: &Path) -> Option<String> {
     })
 }
 
-/// The kernel interface behind a net_af_packet or net_af_xdp device string.
+/// The kernel interface behind a `net_af_packet` or `net_af_xdp` device string.
 fn kernel_interface(device: &str) -> Option<&str> {
     device.starts_with("net_af_").then_some(())?;
     device

@@ -209,7 +209,7 @@ fn eal_options(config: &Config) -> EalOptions {
     }
 }
 
-/// Attaches and starts all ports. A port with a source of ours, and a sink, is a net_null that
+/// Attaches and starts all ports. A port with a source of ours, and a sink, is a `net_null` that
 /// receives nothing.
 fn start_ports<'pool>(
     config: &Config,

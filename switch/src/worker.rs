@@ -111,9 +111,11 @@ impl<I: PacketIo> Worker<I> {
         let (packets, bytes) = (arrivals.len(), self.bytes_of(&arrivals));
         let mut stamps = Stamps::new_const();
         self.stamp(&mut arrivals, &mut stamps, from, now);
-        let mut stamps = stamps.iter();
-        for packet in arrivals.drain(..) {
-            self.admit(packet, stamps.next(), from, now);
+        if !self.forward_all(&mut arrivals, &stamps, from, now) {
+            let mut stamps = stamps.iter();
+            for packet in arrivals.drain(..) {
+                self.admit(packet, stamps.next(), from, now);
+            }
         }
         self.record_entries();
         let counters = self.port(from);
@@ -122,8 +124,9 @@ impl<I: PacketIo> Worker<I> {
         packets
     }
 
-    /// Parses, hashes and stamps a burst in one tight loop, if anything is measured.
-    #[inline]
+    /// Parses, hashes and stamps a burst in one tight loop, if anything is measured. Not inlined, so
+    /// that the loop has all registers to itself.
+    #[inline(never)]
     fn stamp(
         &self,
         arrivals: &mut Burst<I::Packet>,
@@ -142,6 +145,42 @@ impl<I: PacketIo> Worker<I> {
         for (counter, n) in self.port(from).kinds.iter().zip(kinds) {
             counter.add(n);
         }
+    }
+
+    /// The common case at once: all of a burst leaves by one port that is free. False, and nothing
+    /// done, in any other case.
+    #[inline(never)]
+    fn forward_all(
+        &mut self,
+        arrivals: &mut Burst<I::Packet>,
+        stamps: &Stamps,
+        from: PortIndex,
+        now: u64,
+    ) -> bool {
+        let heads = arrivals.iter().map(|packet| self.io.head(packet));
+        let Some(to) = self.decide.destination_of_all(from, heads) else {
+            return false;
+        };
+        let lane = &mut self.lanes[usize::from(to.0)];
+        let fits = |packet| self.io.len_bytes(packet) <= lane.frame_bytes_max;
+        if !arrivals.iter().all(fits) {
+            return false;
+        }
+        let mut sights = Sights::new_const();
+        if let Some(meter) = &self.meter {
+            let lens = arrivals.iter().map(|packet| self.io.len_bytes(packet));
+            sights.extend(
+                stamps
+                    .iter()
+                    .zip(lens)
+                    .map(|(stamp, len)| meter.sight(stamp, from, to, len, now)),
+            );
+        }
+        let is_taken = lane.egress.offer_all(arrivals);
+        if let (true, Some(meter)) = (is_taken, &mut self.meter) {
+            meter.record(End::Sender, &sights);
+        }
+        is_taken
     }
 
     /// One frame: decide, and on to where it goes.
@@ -215,17 +254,10 @@ impl<I: PacketIo> Worker<I> {
             let now = self.io.now();
             let egress = &mut self.lanes[usize::from(to.0)].egress;
             egress.advance(now, |packet| self.io.len_bytes(packet));
+            let bytes = self.bytes_of(&self.lanes[usize::from(to.0)].egress.head);
             let mut sights = Sights::new_const();
-            let mut bytes = 0;
-            for packet in &egress.head {
-                let len_bytes = self.io.len_bytes(packet);
-                bytes += u64::from(len_bytes);
-                if let Some(meter) = &self.meter
-                    && let Some(stamp) = self.io.stamp(packet)
-                {
-                    sights.push(meter.sight(&stamp, self.io.ingress(packet), to, len_bytes, now));
-                }
-            }
+            self.sight_departures(to, now, &mut sights);
+            let egress = &mut self.lanes[usize::from(to.0)].egress;
             let accepted = self.io.transmit(to, &mut egress.head);
             let is_refused = !egress.head.is_empty();
             let held = self.bytes_of(&self.lanes[usize::from(to.0)].egress.head);
@@ -244,6 +276,18 @@ impl<I: PacketIo> Worker<I> {
             .queued_packets
             .set(self.lanes[usize::from(to.0)].egress.len() as u64);
         sent
+    }
+
+    /// The sights of what is about to be offered to the driver.
+    #[inline(never)]
+    fn sight_departures(&self, to: PortIndex, now: u64, sights: &mut Sights) {
+        let Some(meter) = &self.meter else { return };
+        for packet in &self.lanes[usize::from(to.0)].egress.head {
+            if let Some(stamp) = self.io.stamp(packet) {
+                let (from, len_bytes) = (self.io.ingress(packet), self.io.len_bytes(packet));
+                sights.push(meter.sight(&stamp, from, to, len_bytes, now));
+            }
+        }
     }
 
     /// Turns epochs before the first stamp of a pass, and accounts for the pass before.

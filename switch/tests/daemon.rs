@@ -1,4 +1,10 @@
 //! `vernierd` as its users meet it: started with one command, told nonsense, stopped.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test says what must hold in the plainest way"
+)]
 
 mod support;
 

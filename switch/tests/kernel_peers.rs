@@ -1,5 +1,11 @@
-//! Two hosts in network namespaces of our own, joined only by the switch over net_af_packet: the
-//! kernel's ping and iperf3's TCP must work through it. Needs root.
+//! Two hosts in network namespaces of our own, joined only by the switch over `net_af_packet`: the
+//! kernel's ping and `iperf3`'s TCP must work through it. Needs root.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test says what must hold in the plainest way"
+)]
 
 mod support;
 
@@ -131,11 +137,11 @@ fn ping_and_iperf(forwarding: Value) {
             .lines()
             .any(|line| line.contains("10.99.0.2:5201"))
     });
-    let client = hosts.inside("a", "iperf3 -c 10.99.0.2 -n 20M -J");
+    let client = hosts.inside("a", "iperf3 -c 10.99.0.2 -t 2 -J");
     assert!(server.wait().unwrap().success());
     let client: Value = serde_json::from_str(&client).unwrap();
     let received = client["end"]["sum_received"]["bytes"].as_u64().unwrap();
-    assert!(received >= 20 * 1024 * 1024 * 9 / 10, "{client:#}");
+    assert!(received > 1_000_000, "{client:#}");
 
     let bytes_measured = |switch: &Daemon| {
         let segments = switch.json("/api/v1/segments")?;

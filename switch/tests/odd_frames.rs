@@ -1,5 +1,11 @@
-//! Unusual, malformed and deeply encapsulated frames, through the real net_pcap device: every
+//! Unusual, malformed and deeply encapsulated frames, through the real `net_pcap` device: every
 //! capture is hot-plugged, switched, and accounted for to the last packet.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test says what must hold in the plainest way"
+)]
 
 mod support;
 
@@ -191,7 +197,7 @@ fn every_odd_frame_is_switched_or_dropped_for_a_reason() {
                 }
             };
             let decide = if is_bridge {
-                let fdb = Fdb::new(1024, Duration::from_secs(300), rate, 3);
+                let fdb = Fdb::new(1024, Duration::from_mins(5), rate, 3);
                 Decide::Bridge(Bridge::new(2, fdb))
             } else {
                 Decide::Patch(PatchPanel::new(2, &[(PortIndex(0), PortIndex(1))]))

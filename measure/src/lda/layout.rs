@@ -84,6 +84,12 @@ struct Span {
     first_cell: u32,
 }
 
+/// The row of a packet in a bank of `rows`.
+#[inline]
+pub(super) fn row(PacketHash(hash): PacketHash, rows: u32) -> usize {
+    row_of(hash, ROW_MULTIPLIERS[0], rows) as usize
+}
+
 impl LdaLayout {
     /// Most banks.
     pub const BANKS_MAX: usize = 16;
@@ -158,7 +164,16 @@ impl LdaLayout {
     pub fn cell_of(&self, PacketHash(hash): PacketHash) -> Option<usize> {
         let choice = hash & 0xffff_ffff;
         let span = self.spans.iter().find(|span| choice < span.bound)?;
-        Some((span.first_cell + row_of(hash, ROW_MULTIPLIERS[0], span.rows)) as usize)
+        Some(span.first_cell as usize + row(PacketHash(hash), span.rows))
+    }
+
+    /// Rows of the one bank that takes every packet, if that is how it is laid out.
+    #[inline]
+    pub(super) fn only_bank_rows(&self) -> Option<u32> {
+        match self.spans[..] {
+            [Span { bound, rows, .. }] if bound == 1 << 32 => Some(rows),
+            _ => None,
+        }
     }
 
     /// Rows of each bank.

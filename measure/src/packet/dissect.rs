@@ -45,8 +45,8 @@ const ETHERNET_BYTES: usize = 14;
 const ETHERNET_PAYLOAD_BYTES_MIN: usize = 46;
 const VLAN_TAGS_MAX: usize = 4;
 const MPLS_LABELS_MAX: usize = 8;
-/// Bytes hashed of what is not IP: an ARP packet, and none of the padding behind it.
-const OTHER_WINDOW_BYTES: usize = 28;
+/// Bytes hashed of what is not IP: as much as of an IP payload.
+const OTHER_WINDOW_BYTES: usize = 16;
 
 /// What is known of a frame after all of its headers.
 #[derive(Debug, Clone)]

@@ -5,11 +5,12 @@
 )]
 
 use std::fmt;
+use std::hint::select_unpredictable;
 use std::ops::Range;
 
 use super::dissect::Dissected;
 use super::key::FlowKey;
-use super::words::{Pair, first_32};
+use super::words::{Pair, first_16};
 use super::{FlowHash, PacketHash, Parsed};
 
 /// Version of the hashes: what is hashed, how, and with which keys. Points of different versions
@@ -20,7 +21,7 @@ pub const HASH_VERSION: u32 = 1;
 #[derive(Clone)]
 pub struct Hasher {
     flow: Keys<3>,
-    packet: Keys<6>,
+    packet: Keys<5>,
 }
 
 /// Shows no keys: they must not get into logs.
@@ -166,14 +167,14 @@ impl Hasher {
         FlowHash(self.flow.finish(self.flow.sum(0, pairs)))
     }
 
-    /// Hash of a packet's fixed fields and the first 32 bytes of its payload.
+    /// Hash of a packet's fixed fields and the first 16 bytes of its payload.
     #[inline(always)]
     pub(super) fn packet(&self, fixed: &[Pair], head: &[u8], payload: Range<usize>) -> PacketHash {
         let Range { start, end } = payload;
-        let mut sum = self.packet.sum(0, fixed);
-        if start < end {
-            sum = sum.wrapping_add(self.packet.sum(fixed.len(), &first_32(head, start, end)));
-        }
+        // Chosen, not branched over: whether there is any payload is hard to guess.
+        let payload = self.packet.sum(fixed.len(), &[first_16(head, start, end)]);
+        let payload = select_unpredictable(start < end, payload, 0);
+        let sum = self.packet.sum(0, fixed).wrapping_add(payload);
         PacketHash(self.packet.finish(sum))
     }
 }

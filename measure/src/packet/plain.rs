@@ -4,6 +4,7 @@
     reason = "bounds are checked once only where it is all one function"
 )]
 
+use std::hint::select_unpredictable;
 use std::ops::Range;
 
 use super::dissect::{IPV4_UNCHANGED, IPV6_UNCHANGED, ethertype, protocol};
@@ -11,6 +12,11 @@ use super::hash::Hasher;
 use super::key::{Form, tuple_word};
 use super::words::{be16, chunk, le_pair, le32, le64};
 use super::{Kind, Parsed};
+
+/// Least length of a TCP header (RFC 9293).
+const TCP_HEADER_BYTES: usize = 20;
+/// Length of a UDP header (RFC 768).
+const UDP_HEADER_BYTES: usize = 8;
 
 /// A whole TCP or UDP header.
 struct Plain {
@@ -22,27 +28,39 @@ struct Plain {
     payload: Range<usize>,
 }
 
+/// TCP or UDP, without a branch for each.
+#[inline(always)]
+fn is_plain(protocol: u8) -> bool {
+    const PLAIN: u64 = 1 << protocol::TCP | 1 << protocol::UDP;
+    protocol < 64 && PLAIN >> protocol & 1 == 1
+}
+
+/// All ones for TCP, zero for UDP: bit 1 of the protocol number, spread, since compilers make
+/// branches of comparisons.
+#[inline(always)]
+const fn tcp_mask(protocol: u8) -> u64 {
+    ((protocol as u64 >> 1) & 1).wrapping_neg()
+}
+
 impl Plain {
-    /// The header at `at`, in a packet that ends at `end`.
+    /// The header of which `header` is the beginning, at `at`, in a packet that ends at `end`.
     #[inline(always)]
-    fn read(head: &[u8], at: usize, end: usize, protocol: u8) -> Option<Self> {
-        let header = chunk::<20>(head, at)?;
-        let is_tcp = protocol == protocol::TCP;
-        if !is_tcp && protocol != protocol::UDP {
+    fn read(header: &[u8; 20], at: usize, end: usize, protocol: u8) -> Option<Self> {
+        if !is_plain(protocol) {
             return None;
         }
-        // Masked and chosen, not branched over: TCP and UDP come mixed.
-        let (least_bytes, header_bytes, mask) = if is_tcp {
-            (20, usize::from(header[12] >> 4) * 4, u64::MAX)
-        } else {
-            (8, 8, 0)
-        };
-        let payload = at + header_bytes..end.min(head.len());
-        if header_bytes < least_bytes || payload.start > payload.end {
+        // Masked, not branched over: TCP and UDP come mixed, and which comes next is hard to guess.
+        let mask = tcp_mask(protocol);
+        #[expect(clippy::cast_possible_truncation, reason = "all bits are alike")]
+        let choose = |tcp: usize, udp: usize| (tcp & mask as usize) | (udp & !mask as usize);
+        let header_bytes = choose(usize::from(header[12] >> 4) * 4, UDP_HEADER_BYTES);
+        let payload = at + header_bytes..end;
+        if header_bytes < choose(TCP_HEADER_BYTES, UDP_HEADER_BYTES) || payload.start > payload.end
+        {
             return None;
         }
         Some(Self {
-            kind: if is_tcp { Kind::Tcp } else { Kind::Udp },
+            kind: select_unpredictable(mask != 0, Kind::Tcp, Kind::Udp),
             ports: le32(header, 0)?,
             transport: le64(header, 4)? & mask,
             payload,
@@ -55,31 +73,40 @@ impl Hasher {
     /// tag or none. Yields what [`parse_any`](Self::parse_any) would, or nothing.
     #[inline(always)]
     pub(super) fn parse_plain(&self, head: &[u8]) -> Option<Parsed> {
-        let (ethertype, at) = match be16(head, 12)? {
-            ethertype::VLAN => (be16(head, 16)?, 18),
-            untagged => (untagged, 14),
-        };
-        match ethertype {
-            ethertype::IPV4 => self.parse_plain_ipv4(head, at),
-            ethertype::IPV6 => self.parse_plain_ipv6(head, at),
+        // Offsets are constants where they can be: most packets are untagged IPv4.
+        if be16(head, 12)? == ethertype::IPV4 {
+            return self.parse_plain_ipv4(head, 14);
+        }
+        self.parse_plain_other(head)
+    }
+
+    #[inline(never)]
+    fn parse_plain_other(&self, head: &[u8]) -> Option<Parsed> {
+        match (be16(head, 12)?, be16(head, 16)?) {
+            (ethertype::IPV6, _) => self.parse_plain_ipv6(head, 14),
+            (ethertype::VLAN, ethertype::IPV4) => self.parse_plain_ipv4(head, 18),
+            (ethertype::VLAN, ethertype::IPV6) => self.parse_plain_ipv6(head, 18),
             _ => None,
         }
     }
 
     #[inline(always)]
     fn parse_plain_ipv4(&self, head: &[u8], at: usize) -> Option<Parsed> {
-        let ip = chunk::<20>(head, at)?;
+        // Both headers in one check: 40 bytes come with every whole TCP packet, and with every UDP
+        // packet in a frame of the least length.
+        let headers = chunk::<40>(head, at)?;
+        let (ip, transport) = headers.split_first_chunk::<20>()?;
         let is_fragment = be16(ip, 6)? & 0x3fff != 0;
         if ip[0] != 0x45 || is_fragment {
             return None;
         }
-        let end = at + usize::from(be16(ip, 2)?);
+        let end = head.len().min(at + usize::from(be16(ip, 2)?));
         let Plain {
             kind,
             ports,
             transport,
             payload,
-        } = Plain::read(head, at + 20, end, ip[9])?;
+        } = Plain::read(transport.first_chunk()?, at + 20, end, ip[9])?;
 
         let first = (le64(ip, 12)?, tuple_word(Form::V4, ip[9], ports));
         let second = (le64(ip, 0)? & IPV4_UNCHANGED, transport);
@@ -90,17 +117,18 @@ impl Hasher {
 
     #[inline(always)]
     fn parse_plain_ipv6(&self, head: &[u8], at: usize) -> Option<Parsed> {
-        let ip = chunk::<40>(head, at)?;
+        let headers = chunk::<60>(head, at)?;
+        let (ip, transport) = headers.split_first_chunk::<40>()?;
         if ip[0] >> 4 != 6 {
             return None;
         }
-        let end = at + 40 + usize::from(be16(ip, 4)?);
+        let end = head.len().min(at + 40 + usize::from(be16(ip, 4)?));
         let Plain {
             kind,
             ports,
             transport,
             payload,
-        } = Plain::read(head, at + 40, end, ip[6])?;
+        } = Plain::read(transport.first_chunk()?, at + 40, end, ip[6])?;
 
         let source = le_pair(ip, 8);
         let destination = le_pair(ip, 24);

@@ -36,26 +36,26 @@ fn kinds_are_counted_in_their_order() {
 #[test]
 fn hashes_agree_with_the_vectors() {
     let vectors = [
-        ("TCP", 0x9090_6499_5277_dbb0, 0xf319_137b_de41_ab38),
-        ("UDP", 0xf8a5_adaf_caf6_99bb, 0xce96_a468_f70a_c656),
-        ("SCTP", 0xe68a_4f01_70d4_a442, 0x821e_71bd_3600_1390),
-        ("ICMP", 0x9548_e515_de12_b234, 0x77b3_87b6_4828_1502),
+        ("TCP", 0x9090_6499_5277_dbb0, 0x8d67_6138_89a8_6ab8),
+        ("UDP", 0xf8a5_adaf_caf6_99bb, 0xb347_22c2_2e1f_d629),
+        ("SCTP", 0xe68a_4f01_70d4_a442, 0xe374_d73a_8e23_24c1),
+        ("ICMP", 0x9548_e515_de12_b234, 0x7bb9_f418_17b9_7b13),
         (
             "later fragment",
             0x6ed8_6bac_d095_0883,
-            0x881f_75d8_48e1_3a76,
+            0x4c62_b31e_18bc_84fc,
         ),
         (
             "TCP over IPv6",
             0x93c4_4a02_232a_dc8a,
-            0x04fa_1648_52a3_cfcc,
+            0x258c_df9d_2bf7_56c6,
         ),
         (
             "IPv6 fragment behind other extensions",
             0x2b81_5fe5_5d67_bab1,
-            0x2f73_381e_37e4_3e28,
+            0x3eaa_0ff5_392a_8317,
         ),
-        ("ARP", 0x859e_1bc4_efd6_ed21, 0xa2b1_d61a_58b2_d1ef),
+        ("ARP", 0x859e_1bc4_efd6_ed21, 0xbbff_59f2_858c_5697),
     ];
     let hasher = hasher();
     let specimens = specimens();

@@ -233,7 +233,7 @@ mod tests {
                 now += pause;
                 let address = MacAddress(address << 1);
                 let age = |seen: u64| (now >> AGE_SHIFT) - (seen >> AGE_SHIFT);
-                let limit = 10 * SECOND >> AGE_SHIFT;
+                let limit = (10 * SECOND) >> AGE_SHIFT;
                 let expected = model
                     .get(&address)
                     .filter(|&&(_, seen)| age(seen) <= limit)
