@@ -74,7 +74,7 @@ impl Hosts {
         run(&format!("ip netns exec {} {command}", self.space(host)))
     }
 
-    fn switch(&self, forwarding: Value) -> Daemon {
+    fn switch(&self, forwarding: &Value) -> Daemon {
         let port = |host: &str, n| {
             let interface = self.interface(host);
             json!({ "name": host, "device": format!("net_af_packet{n},iface={interface}") })
@@ -113,7 +113,7 @@ fn ping_and_iperf(forwarding: Value) {
         return;
     }
     let hosts = Hosts::new();
-    let mut switch = hosts.switch(forwarding);
+    let mut switch = hosts.switch(&forwarding);
     let ping = hosts.inside("a", "ping -c 5 -i 0.2 -W 5 10.99.0.2");
     assert!(ping.contains(" 0% packet loss"), "{ping}");
 
