@@ -108,12 +108,12 @@ fn is_root() -> bool {
     false
 }
 
-fn ping_and_iperf(forwarding: Value) {
+fn ping_and_iperf(forwarding: &Value) {
     if !is_root() {
         return;
     }
     let hosts = Hosts::new();
-    let mut switch = hosts.switch(&forwarding);
+    let mut switch = hosts.switch(forwarding);
     let ping = hosts.inside("a", "ping -c 5 -i 0.2 -W 5 10.99.0.2");
     assert!(ping.contains(" 0% packet loss"), "{ping}");
 
@@ -179,10 +179,10 @@ fn ping_and_iperf(forwarding: Value) {
 
 #[test]
 fn ping_and_tcp_cross_the_patch_panel() {
-    ping_and_iperf(json!({ "mode": "patch", "pairs": [["a", "b"]] }));
+    ping_and_iperf(&json!({ "mode": "patch", "pairs": [["a", "b"]] }));
 }
 
 #[test]
 fn ping_and_tcp_cross_the_bridge() {
-    ping_and_iperf(json!({ "mode": "bridge" }));
+    ping_and_iperf(&json!({ "mode": "bridge" }));
 }
