@@ -167,7 +167,7 @@ pub struct Estimate {
     pub mean_ns: f64,
     /// Half-width of the nominal 98 % interval around the mean, the clock's resolution at least.
     pub bound_ns: f64,
-    /// Standard deviation (METHODS' unbiased form); `None` with fewer than two usable cells.
+    /// Standard deviation, unbiased; `None` with fewer than two usable cells.
     pub stddev_ns: Option<f64>,
     /// Standard deviation by the LDA paper's equation 5.
     pub stddev_paper_ns: Option<f64>,
