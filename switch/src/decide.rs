@@ -48,24 +48,22 @@ impl Decide {
 }
 
 impl Decide {
-    /// The one port by which all frames of a burst leave, where that is known without looking at
-    /// each: `heads` begin frames that came in by `from`.
+    /// The one port by which everything that comes in by `from` leaves, if there is one, so long as
+    /// it [`is_patched`].
     #[inline]
-    pub fn destination_of_all<'h>(
-        &self,
-        from: PortIndex,
-        mut heads: impl Iterator<Item = &'h [u8]>,
-    ) -> Option<PortIndex> {
-        let Self::Patch(panel) = self else {
-            return None;
-        };
-        let to = (*panel.partner.get(usize::from(from.0))?)?;
-        let passes = |head: &[u8]| {
-            head.first_chunk::<ETHERNET_HEADER_BYTES>()
-                .is_some_and(|header| header[12..14] != ETHERTYPE_MAC_CONTROL)
-        };
-        heads.all(passes).then_some(to)
+    pub fn partner(&self, from: PortIndex) -> Option<PortIndex> {
+        match self {
+            Self::Patch(panel) => *panel.partner.get(usize::from(from.0))?,
+            Self::Bridge(_) => None,
+        }
     }
+}
+
+/// Whether a patch panel passes the frame that begins with `head`.
+#[inline]
+pub fn is_patched(head: &[u8]) -> bool {
+    head.first_chunk::<ETHERNET_HEADER_BYTES>()
+        .is_some_and(|header| header[12..14] != ETHERTYPE_MAC_CONTROL)
 }
 
 /// A patch panel is transparent: LACP, LLDP, STP and 802.1X pass, only MAC control does not.

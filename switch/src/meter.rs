@@ -156,14 +156,22 @@ impl Meter {
     pub fn record(&mut self, end: End, sights: &[Sight]) {
         let is_alike = |a: &Sight, b: &Sight| (a.segment, a.epoch) == (b.segment, b.epoch);
         for run in sights.chunk_by(is_alike) {
-            let Some(open) = self.open_with(run[0].epoch) else {
-                self.record_late(run);
-                continue;
-            };
-            let shard = open.shard.as_mut();
-            if let Some(segment) = shard.and_then(|shard| shard.segment_mut(run[0].segment)) {
-                segment.record(end, run);
-            }
+            self.record_alike(end, run);
+        }
+    }
+
+    /// The same for sights that are all of one segment and one epoch.
+    #[inline]
+    pub fn record_alike(&mut self, end: End, sights: &[Sight]) {
+        let Some(&Sight { segment, epoch, .. }) = sights.first() else {
+            return;
+        };
+        let Some(open) = self.open_with(epoch) else {
+            return self.record_late(sights);
+        };
+        let shard = open.shard.as_mut();
+        if let Some(segment) = shard.and_then(|shard| shard.segment_mut(segment)) {
+            segment.record(end, sights);
         }
     }
 

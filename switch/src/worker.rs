@@ -12,7 +12,7 @@ use control::counters::{DropReason, PortCounters, WorkerCounters};
 use measure::packet::Kind;
 use measure::sight::End;
 
-use crate::decide::{Decide, Verdict};
+use crate::decide::{Decide, Verdict, is_patched};
 use crate::egress::Egress;
 use crate::idle::IdlePolicy;
 use crate::meter::{Meter, Sights};
@@ -157,28 +157,25 @@ impl<I: PacketIo> Worker<I> {
         from: PortIndex,
         now: u64,
     ) -> bool {
-        let heads = arrivals.iter().map(|packet| self.io.head(packet));
-        let Some(to) = self.decide.destination_of_all(from, heads) else {
+        let Some(to) = self.decide.partner(from) else {
             return false;
         };
         let lane = &mut self.lanes[usize::from(to.0)];
-        let fits = |packet| self.io.len_bytes(packet) <= lane.frame_bytes_max;
-        if !arrivals.iter().all(fits) {
+        let passes = |packet| {
+            self.io.len_bytes(packet) <= lane.frame_bytes_max && is_patched(self.io.head(packet))
+        };
+        if !arrivals.iter().all(passes) {
             return false;
         }
         let mut sights = Sights::new_const();
         if let Some(meter) = &self.meter {
-            let lens = arrivals.iter().map(|packet| self.io.len_bytes(packet));
-            sights.extend(
-                stamps
-                    .iter()
-                    .zip(lens)
-                    .map(|(stamp, len)| meter.sight(stamp, from, to, len, now)),
-            );
+            for (stamp, packet) in stamps.iter().zip(arrivals.iter()) {
+                sights.push(meter.sight(stamp, from, to, self.io.len_bytes(packet), now));
+            }
         }
         let is_taken = lane.egress.offer_all(arrivals);
         if let (true, Some(meter)) = (is_taken, &mut self.meter) {
-            meter.record(End::Sender, &sights);
+            meter.record_alike(End::Sender, &sights);
         }
         is_taken
     }
