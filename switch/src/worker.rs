@@ -108,9 +108,9 @@ impl<I: PacketIo> Worker<I> {
         if arrivals.is_empty() {
             return 0;
         }
-        let (packets, bytes) = (arrivals.len(), self.bytes_of(&arrivals));
+        let packets = arrivals.len();
         let mut stamps = Stamps::new_const();
-        self.stamp(&mut arrivals, &mut stamps, from, now);
+        let bytes = self.stamp(&mut arrivals, &mut stamps, from, now);
         if !self.forward_all(&mut arrivals, &stamps, from, now) {
             let mut stamps = stamps.iter();
             for packet in arrivals.drain(..) {
@@ -124,8 +124,8 @@ impl<I: PacketIo> Worker<I> {
         packets
     }
 
-    /// Parses, hashes and stamps a burst in one tight loop, if anything is measured. Not inlined, so
-    /// that the loop has all registers to itself.
+    /// Parses, hashes and stamps a burst in one tight loop, if anything is measured; the bytes of
+    /// the burst. Not inlined, so that the loop has all registers to itself.
     #[inline(never)]
     fn stamp(
         &self,
@@ -133,18 +133,23 @@ impl<I: PacketIo> Worker<I> {
         stamps: &mut Stamps,
         from: PortIndex,
         now: u64,
-    ) {
-        let Some(meter) = &self.meter else { return };
-        let mut kinds = [0u64; Kind::COUNT];
+    ) -> u64 {
+        let Some(meter) = &self.meter else {
+            return self.bytes_of(arrivals);
+        };
+        let (mut bytes, mut kinds) = (0, [0u64; Kind::COUNT]);
         for packet in arrivals {
-            let (stamp, kind) = meter.stamp(self.io.head(packet), self.io.len_bytes(packet), now);
+            let len_bytes = self.io.len_bytes(packet);
+            let (stamp, kind) = meter.stamp(self.io.head(packet), len_bytes, now);
             self.io.set_stamp(packet, &stamp);
             stamps.push(stamp);
             kinds[kind as usize] += 1;
+            bytes += u64::from(len_bytes);
         }
         for (counter, n) in self.port(from).kinds.iter().zip(kinds) {
             counter.add(n);
         }
+        bytes
     }
 
     /// The common case at once: all of a burst leaves by one port that is free. False, and nothing
@@ -251,9 +256,8 @@ impl<I: PacketIo> Worker<I> {
             let now = self.io.now();
             let egress = &mut self.lanes[usize::from(to.0)].egress;
             egress.advance(now, |packet| self.io.len_bytes(packet));
-            let bytes = self.bytes_of(&self.lanes[usize::from(to.0)].egress.head);
             let mut sights = Sights::new_const();
-            self.sight_departures(to, now, &mut sights);
+            let bytes = self.sight_departures(to, now, &mut sights);
             let egress = &mut self.lanes[usize::from(to.0)].egress;
             let accepted = self.io.transmit(to, &mut egress.head);
             let is_refused = !egress.head.is_empty();
@@ -275,16 +279,22 @@ impl<I: PacketIo> Worker<I> {
         sent
     }
 
-    /// The sights of what is about to be offered to the driver.
+    /// The sights of what is about to be offered to the driver, and its bytes.
     #[inline(never)]
-    fn sight_departures(&self, to: PortIndex, now: u64, sights: &mut Sights) {
-        let Some(meter) = &self.meter else { return };
-        for packet in &self.lanes[usize::from(to.0)].egress.head {
+    fn sight_departures(&self, to: PortIndex, now: u64, sights: &mut Sights) -> u64 {
+        let head = &self.lanes[usize::from(to.0)].egress.head;
+        let Some(meter) = &self.meter else {
+            return self.bytes_of(head);
+        };
+        let mut bytes = 0;
+        for packet in head {
+            let len_bytes = self.io.len_bytes(packet);
+            bytes += u64::from(len_bytes);
             if let Some(stamp) = self.io.stamp(packet) {
-                let (from, len_bytes) = (self.io.ingress(packet), self.io.len_bytes(packet));
-                sights.push(meter.sight(&stamp, from, to, len_bytes, now));
+                sights.push(meter.sight(&stamp, self.io.ingress(packet), to, len_bytes, now));
             }
         }
+        bytes
     }
 
     /// Turns epochs before the first stamp of a pass, and accounts for the pass before.
