@@ -101,6 +101,20 @@ impl SegmentSynopsis {
         }
     }
 
+    /// Adds sights that are all of one delay, as those of one burst usually are.
+    #[inline]
+    pub fn record_alike(&mut self, end: End, sights: &[Sight]) {
+        let Some(&Sight { delay, .. }) = sights.first() else {
+            return;
+        };
+        self.tally.record(end, sights);
+        if end == End::Receiver {
+            self.moments.add_delays(delay, sights.len() as u64);
+            self.histogram.add_delays(delay, sights.len() as u64);
+        }
+        self.lda.record(end, sights);
+    }
+
     fn same_shape(&self, other: &Self) -> Result<(), ShapeMismatch> {
         self.histogram.same_shape(&other.histogram)?;
         self.lda.same_shape(&other.lda)
@@ -110,14 +124,9 @@ impl SegmentSynopsis {
 impl Synopsis for SegmentSynopsis {
     #[inline]
     fn record(&mut self, end: End, sights: &[Sight]) {
-        self.tally.record(end, sights);
-        if end == End::Receiver {
-            for run in sights.chunk_by(|a, b| a.delay == b.delay) {
-                self.moments.add_delays(run[0].delay, run.len() as u64);
-                self.histogram.add_delays(run[0].delay, run.len() as u64);
-            }
+        for run in sights.chunk_by(|a, b| a.delay == b.delay) {
+            self.record_alike(end, run);
         }
-        self.lda.record(end, sights);
     }
 
     fn merge(&mut self, other: &Self) -> Result<(), ShapeMismatch> {

@@ -154,13 +154,14 @@ impl Meter {
     /// belongs to a sealed epoch is counted as late.
     #[inline]
     pub fn record(&mut self, end: End, sights: &[Sight]) {
-        let is_alike = |a: &Sight, b: &Sight| (a.segment, a.epoch) == (b.segment, b.epoch);
+        let is_alike =
+            |a: &Sight, b: &Sight| (a.delay, a.segment, a.epoch) == (b.delay, b.segment, b.epoch);
         for run in sights.chunk_by(is_alike) {
             self.record_alike(end, run);
         }
     }
 
-    /// The same for sights that are all of one segment and one epoch.
+    /// The same for sights that are all of one segment, one epoch and one delay.
     #[inline]
     pub fn record_alike(&mut self, end: End, sights: &[Sight]) {
         let Some(&Sight { segment, epoch, .. }) = sights.first() else {
@@ -171,7 +172,7 @@ impl Meter {
         };
         let shard = open.shard.as_mut();
         if let Some(segment) = shard.and_then(|shard| shard.segment_mut(segment)) {
-            segment.record(end, sights);
+            segment.record_alike(end, sights);
         }
     }
 
