@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use measure::lda::CellPair;
+use measure::cell::CellPair;
 use measure::shard::SegmentSynopsis;
 
 use crate::config::{Config, Device, Forwarding, Idle, Port, Worker};

@@ -29,52 +29,9 @@ pub use estimate::{LdaEstimate, eq1_half_width_ticks};
 use layout::row;
 pub use layout::{Bank, LayoutError, LdaLayout};
 
-use crate::packet::PacketHash;
+use crate::cell::{Cell, CellPair};
 use crate::sight::{End, Sight};
 use crate::synopsis::{ShapeMismatch, Synopsis};
-
-/// One end's half of a cell: 16 bytes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[repr(C)]
-pub struct Cell {
-    /// Times of its packets in ticks since the epoch's start, added modulo 2^64.
-    pub sum: u64,
-    /// Its packets, modulo 2^32.
-    pub count: u32,
-    /// Exclusive or of the upper halves of its packets' hashes.
-    pub digest: u32,
-}
-
-impl Cell {
-    #[inline]
-    fn add(&mut self, sight: &Sight) {
-        let PacketHash(hash) = sight.packet;
-        self.sum = self.sum.wrapping_add(sight.time);
-        self.count = self.count.wrapping_add(1);
-        self.digest ^= (hash >> 32) as u32;
-    }
-
-    fn merge(&mut self, other: &Self) {
-        self.sum = self.sum.wrapping_add(other.sum);
-        self.count = self.count.wrapping_add(other.count);
-        self.digest ^= other.digest;
-    }
-}
-
-/// Both ends' halves of a cell, side by side in 32 bytes: never across two cache lines.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[repr(C, align(32))]
-pub struct CellPair {
-    /// The sender's half.
-    pub sender: Cell,
-    /// The receiver's half.
-    pub receiver: Cell,
-}
-
-const _: () = assert!(
-    size_of::<Cell>() == 16 && size_of::<CellPair>() == 32,
-    "as documented"
-);
 
 /// An LDA with both ends in one place.
 #[derive(Debug, Clone, PartialEq)]
@@ -113,9 +70,9 @@ impl LdaPair {
     #[inline]
     fn record_at(&mut self, sights: &[Sight], half: impl Fn(&mut CellPair) -> &mut Cell) {
         let cells = self.cells.as_mut_slice();
-        let mut add = |cell: usize, sight| {
+        let mut add = |cell: usize, sight: &Sight| {
             if let Some(pair) = cells.get_mut(cell) {
-                half(pair).add(sight);
+                half(pair).add(sight.packet, sight.time);
             }
         };
         if let Some(rows) = self.layout.only_bank_rows() {
@@ -148,8 +105,7 @@ impl Synopsis for LdaPair {
     fn merge(&mut self, other: &Self) -> Result<(), ShapeMismatch> {
         self.same_shape(other)?;
         for (mine, theirs) in self.cells.iter_mut().zip(&other.cells) {
-            mine.sender.merge(&theirs.sender);
-            mine.receiver.merge(&theirs.receiver);
+            mine.merge(theirs);
         }
         Ok(())
     }

@@ -26,6 +26,7 @@
 //! takes the sights and the crate `control` publishes the answers.
 #![deny(unsafe_code)]
 
+pub mod cell;
 pub mod histogram;
 pub mod lda;
 pub mod moments;

@@ -2,7 +2,8 @@
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-use super::{Cell, LdaLayout};
+use super::LdaLayout;
+use crate::cell::{Cell, CellPair};
 
 /// Where the 98 % interval ends on each side.
 const QUANTILE_98: f64 = 0.99;
@@ -54,11 +55,12 @@ struct Usable {
 
 impl Usable {
     fn of((sender, receiver): (Cell, Cell)) -> Option<Self> {
-        let alike = sender.count == receiver.count && sender.digest == receiver.digest;
-        alike.then(|| Self {
-            count: receiver.count,
-            delay_sum: receiver.sum.wrapping_sub(sender.sum).cast_signed(),
-        })
+        CellPair { sender, receiver }
+            .delay_sum()
+            .map(|delay_sum| Self {
+                count: receiver.count,
+                delay_sum,
+            })
     }
 }
 

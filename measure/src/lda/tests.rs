@@ -4,7 +4,7 @@ mod layout;
 use proptest::prelude::*;
 
 use super::*;
-use crate::packet::FlowHash;
+use crate::packet::{FlowHash, PacketHash};
 use crate::sight::SegmentIndex;
 use crate::time::EpochTag;
 
