@@ -22,6 +22,7 @@
 //! ([`CellPair`]). A worker that sees one end only leaves the other half empty, and merging
 //! completes it. [`LdaLayout::estimate`] takes halves from anywhere.
 
+pub mod adaptive;
 mod estimate;
 mod layout;
 

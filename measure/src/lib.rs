@@ -27,11 +27,18 @@
 #![deny(unsafe_code)]
 
 pub mod cell;
+pub mod chooser;
+pub mod codec;
+pub mod flows;
 pub mod histogram;
 pub mod lda;
+pub mod lds;
 pub mod moments;
 pub mod packet;
+mod prefetch;
+pub mod rli;
 pub mod shard;
 pub mod sight;
+pub mod sizing;
 pub mod synopsis;
 pub mod time;

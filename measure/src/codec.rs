@@ -1,0 +1,1 @@
+//! The binary form of synopses and control frames.

@@ -1,0 +1,1 @@
+//! Flow slots: exact counters of the flows that were selected.

@@ -1,0 +1,1 @@
+//! Sampling probabilities that follow the losses.

@@ -1,0 +1,13 @@
+//! Lossy Difference Sketch: the delay of every flow from sums at both ends.
+
+mod decode;
+mod delays;
+mod layout;
+mod sketch;
+
+pub use decode::{
+    Component, Decoded, DecodeError, DecodeOptions, Fallback, FlowDelay, FlowTable, Source, decode,
+};
+pub use delays::{DelayCell, DelayCells, FlowEstimate};
+pub use layout::{LayoutError, LdsLayout, ROWS_MAX};
+pub use sketch::{BytesPair, LdsPair, Sds};

@@ -1,0 +1,20 @@
+//! The one fenced use of unsafe code in this crate: telling the cache what comes next.
+
+/// Asks the cache for the element at `index` before it is written to; nothing happens where there
+/// is no such element, or on a machine without the instruction.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "one instruction")]
+pub(crate) fn prefetch<T>(slice: &[T], index: usize) {
+    let Some(element) = slice.get(index) else {
+        return;
+    };
+    #[cfg(target_arch = "x86_64")]
+    #[expect(unsafe_code, reason = "the intrinsic has no safe form")]
+    // SAFETY: a prefetch is a hint that reads and writes nothing; SSE is part of x86_64.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(element).cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = element;
+}
