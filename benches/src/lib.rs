@@ -15,6 +15,7 @@
 //! Microbenchmarks are in `benches/` (`cargo bench -p benches`).
 #![forbid(unsafe_code)]
 
+pub mod accuracy;
 pub mod capture;
 pub mod contender;
 pub mod hugepages;

@@ -6,7 +6,7 @@ mod layout;
 mod sketch;
 
 pub use decode::{
-    Component, Decoded, DecodeError, DecodeOptions, Fallback, FlowDelay, FlowTable, Source, decode,
+    Component, DecodeError, DecodeOptions, Decoded, Fallback, FlowDelay, FlowTable, Source, decode,
 };
 pub use delays::{DelayCell, DelayCells, FlowEstimate};
 pub use layout::{LayoutError, LdsLayout, ROWS_MAX};
