@@ -143,6 +143,8 @@ mod tests {
     struct Sum(u64);
 
     impl Synopsis for Sum {
+        type Item = Sight;
+
         fn record(&mut self, _: End, sights: &[Sight]) {
             self.0 += sights.len() as u64;
         }

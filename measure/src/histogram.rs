@@ -122,6 +122,8 @@ impl Histogram {
 }
 
 impl Synopsis for Histogram {
+    type Item = Sight;
+
     #[inline]
     fn record(&mut self, end: End, sights: &[Sight]) {
         if end == End::Sender {

@@ -95,6 +95,8 @@ impl LdaPair {
 }
 
 impl Synopsis for LdaPair {
+    type Item = Sight;
+
     #[inline]
     fn record(&mut self, end: End, sights: &[Sight]) {
         match end {

@@ -101,6 +101,8 @@ impl Moments {
 }
 
 impl Synopsis for Moments {
+    type Item = Sight;
+
     #[inline]
     fn record(&mut self, end: End, sights: &[Sight]) {
         if end == End::Sender {

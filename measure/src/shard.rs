@@ -28,6 +28,8 @@ pub struct Tally {
 }
 
 impl Synopsis for Tally {
+    type Item = Sight;
+
     #[inline]
     fn record(&mut self, end: End, sights: &[Sight]) {
         let packets = sights.len() as u64;
@@ -122,6 +124,8 @@ impl SegmentSynopsis {
 }
 
 impl Synopsis for SegmentSynopsis {
+    type Item = Sight;
+
     #[inline]
     fn record(&mut self, end: End, sights: &[Sight]) {
         for run in sights.chunk_by(|a, b| a.delay == b.delay) {
@@ -192,6 +196,8 @@ impl Shard {
 }
 
 impl Synopsis for Shard {
+    type Item = Sight;
+
     /// Adds each sight to its segment; those of an index that is not there are ignored.
     #[inline]
     fn record(&mut self, end: End, sights: &[Sight]) {

@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use crate::sight::{End, Sight};
+use crate::sight::End;
 use crate::time::Epoch;
 
 /// Two synopses of different shape (sizes, probabilities, seeds) cannot be added.
@@ -24,10 +24,13 @@ pub struct ShapeMismatch {
 /// Synopses are linear: `a.merge(b)` equals the synopsis of both streams of sights, whatever the
 /// order and however the stream was split (over workers, queues or time).
 pub trait Synopsis {
-    /// Adds a burst of sights taken at one end of the segment.
+    /// What is recorded: a [`Sight`](crate::sight::Sight), or what was made of one.
+    type Item;
+
+    /// Adds a burst of items seen at one end of the segment.
     ///
     /// Never allocates, never fails.
-    fn record(&mut self, end: End, sights: &[Sight]);
+    fn record(&mut self, end: End, items: &[Self::Item]);
 
     /// Closes the synopsis of `epoch`: from here on it can be read, merged and encoded, not
     /// recorded into.
