@@ -67,3 +67,6 @@ pub struct Experiment {
     /// Runs it; the second argument is called once for each finished step, from any thread.
     pub run: fn(&Setting, &(dyn Fn() + Sync)) -> anyhow::Result<Findings>,
 }
+
+/// Every experiment, in the order of the report.
+pub const EXPERIMENTS: &[Experiment] = &[];
