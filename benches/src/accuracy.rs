@@ -8,7 +8,9 @@
 //!          +--> tables (paper / limit / ours / pass) and figures --> report (md, json, svg)
 //! ```
 
+pub mod stats;
 pub mod table;
+pub mod trace;
 
 use std::path::PathBuf;
 

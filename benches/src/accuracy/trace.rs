@@ -1,0 +1,192 @@
+//! A trace with exact truth: packets flow by flow, each with its delay.
+//!
+//! ```text
+//!  Scenario + seed --> generate ---+                            +--> LDS, LDA, hybrid
+//!                                  +--> Trace --- Losses -------+
+//!  passages of a capture ----------+    flows, packets,         +--> Truth (exact means, counts)
+//!                                       references
+//! ```
+//!
+//! Sums commute, so packets need no order in time, and all configurations of a sketch share one
+//! trace of a seed: 16 bytes a packet.
+
+mod draw;
+mod losses;
+mod scenario;
+#[cfg(test)]
+mod tests;
+mod truth;
+
+use std::collections::HashMap;
+
+use measure::packet::{FlowHash, PacketHash};
+
+use super::Passage;
+pub use losses::{LossMask, Losses};
+pub use scenario::Scenario;
+pub use truth::Truth;
+
+/// Epoch of the acceptance trace in nanoseconds: 287 s (LDS paper, section 5: 7.76 million packets
+/// at 27,000 a second).
+const DURATION_NS: u64 = 287_000_000_000;
+
+/// A packet with its delay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Packet {
+    /// When the sender's end saw it, in nanoseconds since the epoch's start.
+    pub sent_ns: u64,
+    /// Its delay in nanoseconds, under [`DROPPED`]; that mark where the queue dropped it.
+    delay_ns: u32,
+    /// Bytes on the wire.
+    pub bytes: u32,
+}
+
+/// The mark of a packet that has no delay.
+const DROPPED: u32 = u32::MAX;
+
+impl Packet {
+    /// Its delay in nanoseconds; `None`: the queue dropped it.
+    #[inline]
+    pub fn delay_ns(self) -> Option<u32> {
+        (self.delay_ns != DROPPED).then_some(self.delay_ns)
+    }
+}
+
+/// A reference packet of RLI.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Reference {
+    /// When the receiver's end saw it, in nanoseconds since the epoch's start.
+    pub received_ns: f64,
+    /// Its delay in nanoseconds.
+    pub delay_ns: f64,
+}
+
+/// Packets of one epoch, flow by flow.
+#[derive(Debug, Clone)]
+pub struct Trace {
+    packets: Vec<Packet>,
+    /// Where each flow's packets start, and the end of the last: flows + 1 entries.
+    starts: Vec<usize>,
+    /// References on path 0 at 1 kHz, in the order of their arrival.
+    references: Vec<Reference>,
+    duration_ns: u64,
+    seed: u64,
+}
+
+impl Trace {
+    /// Draws the acceptance trace with the delays of `scenario`. `scale` is 1 for 146,000 flows
+    /// over 287 s; less gives fewer flows over less time at the same packet rate.
+    pub fn generate(scenario: &Scenario, seed: u64, scale: f64) -> Self {
+        draw::trace(scenario, seed, scale)
+    }
+
+    /// Takes packets that a queue let through, for what needs no references. Flows without packets
+    /// get no place; times before the epoch's start are taken as its start.
+    pub fn from_passages(passages: &[Passage], seed: u64) -> Self {
+        let mut places = HashMap::new();
+        let mut counts: Vec<usize> = Vec::new();
+        for passage in passages {
+            let place = *places.entry(passage.flow).or_insert(counts.len());
+            if place == counts.len() {
+                counts.push(0);
+            }
+            if let Some(count) = counts.get_mut(place) {
+                *count += 1;
+            }
+        }
+        let starts = ends_of(&counts);
+        let mut next = starts.clone();
+        let mut packets = vec![
+            Packet {
+                sent_ns: 0,
+                delay_ns: DROPPED,
+                bytes: 0
+            };
+            passages.len()
+        ];
+        for passage in passages {
+            let slot = places.get(&passage.flow).and_then(|&p| next.get_mut(p));
+            if let Some(slot) = slot
+                && let Some(packet) = packets.get_mut(*slot)
+            {
+                *packet = Packet::from(passage);
+                *slot += 1;
+            }
+        }
+        let duration_ns = packets.iter().map(|packet| packet.sent_ns + 1).max();
+        Self {
+            packets,
+            starts,
+            references: Vec::new(),
+            duration_ns: duration_ns.unwrap_or(1),
+            seed,
+        }
+    }
+
+    /// How many flows.
+    pub fn flows(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// How many packets.
+    pub fn packets(&self) -> usize {
+        self.packets.len()
+    }
+
+    /// The epoch's length in nanoseconds.
+    pub fn duration_ns(&self) -> u64 {
+        self.duration_ns
+    }
+
+    /// References in the order of their arrival.
+    pub fn references(&self) -> &[Reference] {
+        &self.references
+    }
+
+    /// A flow's packets, each with its hash.
+    pub fn of_flow(&self, flow: usize) -> impl Iterator<Item = (PacketHash, Packet)> + '_ {
+        let bounds = self.starts.get(flow).zip(self.starts.get(flow + 1));
+        let range = bounds.map_or(0..0, |(&start, &end)| start..end);
+        let seed = self.seed;
+        range
+            .clone()
+            .zip(&self.packets[range])
+            .map(move |(n, &packet)| (PacketHash(mix(seed.rotate_left(32) ^ n as u64)), packet))
+    }
+
+    /// A flow's hash.
+    pub fn flow_hash(&self, flow: usize) -> FlowHash {
+        FlowHash(mix(!self.seed.rotate_left(32) ^ flow as u64))
+    }
+}
+
+impl From<&Passage> for Packet {
+    fn from(passage: &Passage) -> Self {
+        let delay_ns = passage.received_ns.map_or(DROPPED, |received_ns| {
+            let delay_ns = (received_ns - passage.sent_ns).max(0);
+            u32::try_from(delay_ns).unwrap_or(DROPPED).min(DROPPED - 1)
+        });
+        Self {
+            sent_ns: u64::try_from(passage.sent_ns).unwrap_or(0),
+            delay_ns,
+            bytes: passage.bytes,
+        }
+    }
+}
+
+/// Running sums of `counts` from 0: one entry more.
+fn ends_of(counts: &[usize]) -> Vec<usize> {
+    let sums = counts.iter().scan(0, |sum, &count| {
+        *sum += count;
+        Some(*sum)
+    });
+    std::iter::once(0).chain(sums).collect()
+}
+
+/// A hash of a number: the finaliser of SplitMix64 (Steele, Lea and Flood 2014).
+pub fn mix(number: u64) -> u64 {
+    let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

@@ -1,0 +1,82 @@
+//! What is true of every flow, from its packets one by one.
+
+use super::{LossMask, Packet, Trace};
+use measure::packet::PacketHash;
+
+/// Exact figures of all flows, one entry a flow.
+#[derive(Debug, Clone, Default)]
+pub struct Truth {
+    /// Mean delay in nanoseconds of the packets that arrived; not a number where none did.
+    pub mean_ns: Vec<f64>,
+    /// Standard deviation of these packets' delays in nanoseconds; not a number where none did.
+    pub stddev_ns: Vec<f64>,
+    /// Packets that arrived.
+    pub received: Vec<f64>,
+    /// Packets that were sent.
+    pub sent: Vec<f64>,
+    /// Bytes that arrived.
+    pub bytes: Vec<f64>,
+}
+
+impl Truth {
+    /// Looks at every packet of `trace` that `losses` spare.
+    pub fn of(trace: &Trace, losses: &LossMask) -> Self {
+        let mut truth = Self::default();
+        for flow in 0..trace.flows() {
+            let mut sums = Sums::default();
+            for (hash, packet) in trace.of_flow(flow) {
+                sums.add(hash, packet, losses);
+            }
+            let received = sums.received as f64;
+            let mean_ns = sums.delay_ns as f64 / received;
+            // Whole numbers all the way, so that nothing cancels.
+            let scatter =
+                u128::from(sums.received) * sums.delay_ns2 - u128::from(sums.delay_ns).pow(2);
+            truth.mean_ns.push(mean_ns);
+            truth.stddev_ns.push((scatter as f64).sqrt() / received);
+            truth.received.push(received);
+            truth.sent.push(sums.sent as f64);
+            truth.bytes.push(sums.bytes as f64);
+        }
+        truth
+    }
+
+    /// Flows of which a packet arrived, of at least `packets` sent.
+    pub fn flows_of(&self, packets: f64) -> impl Iterator<Item = usize> + '_ {
+        self.flows_between(packets, f64::INFINITY)
+    }
+
+    /// Flows of which a packet arrived, of `least` to under `most` sent.
+    pub fn flows_between(&self, least: f64, most: f64) -> impl Iterator<Item = usize> + '_ {
+        self.sent
+            .iter()
+            .zip(&self.received)
+            .enumerate()
+            .filter(move |&(_, (&sent, &received))| received > 0.0 && (least..most).contains(&sent))
+            .map(|(flow, _)| flow)
+    }
+}
+
+#[derive(Default)]
+struct Sums {
+    sent: u64,
+    received: u64,
+    bytes: u64,
+    delay_ns: u64,
+    delay_ns2: u128,
+}
+
+impl Sums {
+    fn add(&mut self, hash: PacketHash, packet: Packet, losses: &LossMask) {
+        self.sent += 1;
+        let arrived = packet
+            .delay_ns()
+            .filter(|_| !losses.takes(hash, packet.sent_ns));
+        if let Some(delay_ns) = arrived.map(u64::from) {
+            self.received += 1;
+            self.bytes += u64::from(packet.bytes);
+            self.delay_ns += delay_ns;
+            self.delay_ns2 += u128::from(delay_ns).pow(2);
+        }
+    }
+}
