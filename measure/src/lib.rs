@@ -1,29 +1,16 @@
-//! Latency synopses and estimators: pure algorithms, no DPDK, no I/O.
+#![doc = include_str!("../docs/methods.md")]
 //!
-//! ```text
-//! frame --> packet::Hasher --> Sight --> point --> Synopsis      (per segment and worker)
-//!            flow, packet      one packet           record
-//!            hash, kind        at one end             |  epoch turns
-//!                                                     v
-//!                                                    seal --> merge (over workers) --> estimate
-//!                                                     ^                                   |
-//!                                                     +-- clear <--- reopen <-------------+
-//! ```
+#![doc = include_str!("../docs/lda.svg")]
 //!
-//! - [`packet`]: one pass over a frame yields its kind, its flow and packet hash, its flow key.
-//! - [`sight`]: one packet seen at one end of a segment, 40 bytes.
-//! - [`synopsis`]: what accumulates sights; five verbs: record, seal, merge, clear, encode.
-//!   Synopses are linear: the sum of two is the synopsis of the union.
-//! - [`lda`]: mean, deviation, interval and loss from sums at both ends, without per-packet state.
-//! - [`moments`], [`histogram`]: exact figures where each packet's delay is known.
-//! - [`shard`]: all of these for each segment of one worker.
-//! - [`time`]: epochs and ticks.
+#![doc = include_str!("../docs/methods-lda.md")]
 //!
-//! Recording allocates nothing, blocks on nothing and cannot fail.
+#![doc = include_str!("../docs/lds.svg")]
 //!
-//! What it is not: it reads no clock, moves no packet, opens no file; it does not know which port
-//! or class a segment stands for; it draws no conclusion from an estimate. The crate `switch`
-//! takes the sights and the crate `control` publishes the answers.
+#![doc = include_str!("../docs/methods-lds.md")]
+//!
+#![doc = include_str!("../docs/rli.svg")]
+//!
+#![doc = include_str!("../docs/methods-rli.md")]
 #![deny(unsafe_code)]
 
 pub mod cell;
