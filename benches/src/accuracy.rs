@@ -14,7 +14,7 @@ pub mod trace;
 
 use std::path::PathBuf;
 
-use table::{Figure, Table};
+use table::{Figure, Limit, Table};
 
 /// A packet on its way over a segment, with exact truth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +47,13 @@ pub struct Setting {
     pub seeds: Option<u32>,
     /// 1 for the size that limits hold for; less for a quick look, which no limit judges.
     pub scale: f64,
+}
+
+impl Setting {
+    /// The limit, where this setting is one that limits hold for: generated packets at scale 1.
+    pub fn judged(&self, limit: Limit) -> Option<Limit> {
+        (self.source == Source::Generated && self.scale >= 1.0).then_some(limit)
+    }
 }
 
 /// What an experiment found.

@@ -43,6 +43,39 @@ pub struct Row {
 }
 
 impl Row {
+    /// A figure of ours, with nothing to hold it against yet.
+    pub fn new(check: impl Into<String>, unit: &'static str, ours: f64) -> Self {
+        Self {
+            check: check.into(),
+            unit,
+            paper: None,
+            limit: None,
+            ours,
+            others: Vec::new(),
+        }
+    }
+
+    /// With what the paper gives.
+    #[must_use]
+    pub fn paper(mut self, paper: impl Into<Option<f64>>) -> Self {
+        self.paper = paper.into();
+        self
+    }
+
+    /// With what ours must keep, if anything.
+    #[must_use]
+    pub fn limit(mut self, limit: impl Into<Option<Limit>>) -> Self {
+        self.limit = limit.into();
+        self
+    }
+
+    /// With another method's figure on the same packets.
+    #[must_use]
+    pub fn other(mut self, name: impl Into<String>, figure: f64) -> Self {
+        self.others.push((name.into(), figure));
+        self
+    }
+
     /// Whether the limit is kept; `None` without one.
     pub fn pass(&self) -> Option<bool> {
         self.limit.map(|limit| limit.holds(self.ours))

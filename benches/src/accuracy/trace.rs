@@ -183,7 +183,7 @@ fn ends_of(counts: &[usize]) -> Vec<usize> {
     std::iter::once(0).chain(sums).collect()
 }
 
-/// A hash of a number: the finaliser of SplitMix64 (Steele, Lea and Flood 2014).
+/// A hash of a number: the finaliser of `SplitMix64` (Steele, Lea and Flood 2014).
 pub fn mix(number: u64) -> u64 {
     let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
