@@ -29,6 +29,23 @@ impl Default for Moments {
     }
 }
 
+/// Standard deviation over n, not n - 1; `None` without packets. Only the size of `sum` matters.
+///
+/// n times the sum of squares minus the squared sum is taken in integers, so that nothing cancels;
+/// in floating point only where 128 bits do not hold it.
+pub(crate) fn stddev(count: u64, sum: u128, sum_of_squares: u128) -> Option<f64> {
+    if count == 0 {
+        return None;
+    }
+    let n = count as f64;
+    let squares = u128::from(count).checked_mul(sum_of_squares);
+    let variance = match squares.zip(sum.checked_mul(sum)) {
+        Some((squares, square)) => squares.saturating_sub(square) as f64 / n / n,
+        None => (sum_of_squares as f64 / n - (sum as f64 / n).powi(2)).max(0.0),
+    };
+    Some(variance.sqrt())
+}
+
 impl Moments {
     /// Packets.
     pub fn count(&self) -> u64 {
@@ -61,21 +78,8 @@ impl Moments {
     }
 
     /// Standard deviation of the delays seen (over n, not n - 1); `None` without packets.
-    ///
-    /// n times the sum of squares minus the squared sum is taken in integers, so that nothing
-    /// cancels; in floating point only where 128 bits do not hold it.
     pub fn stddev_ticks(&self) -> Option<f64> {
-        if self.count == 0 {
-            return None;
-        }
-        let n = self.count as f64;
-        let squares = u128::from(self.count).checked_mul(self.sum_of_squares);
-        let square = self.sum.checked_mul(self.sum);
-        let variance = match squares.zip(square) {
-            Some((squares, square)) => squares.saturating_sub(square) as f64 / n / n,
-            None => (self.sum_of_squares as f64 / n - (self.sum as f64 / n).powi(2)).max(0.0),
-        };
-        Some(variance.sqrt())
+        stddev(self.count, self.sum, self.sum_of_squares)
     }
 
     /// Records `packets` packets of equal delay: those of one burst usually are.

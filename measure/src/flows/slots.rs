@@ -1,0 +1,313 @@
+//! What travels at the turn: counters by slot.
+
+use super::{FlowSight, Slot};
+use crate::moments;
+use crate::prefetch::prefetch;
+use crate::sight::End;
+use crate::synopsis::{ShapeMismatch, Synopsis};
+
+/// Counters a burst asks the cache for at once: more would push each other out.
+const BURST: usize = 32;
+
+/// Exact figures of one flow's stamped delays: one cache line.
+///
+/// Exact while the sum of delays stays under 2^64 ticks (195 years at 3 GHz) and that of squares
+/// under 2^128; sums wrap beyond.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C, align(64))]
+pub struct FlowCounters {
+    sum_of_squares: u128,
+    sum: u64,
+    packets: u64,
+    bytes: u64,
+    /// `u64::MAX` when empty, so that merging is a plain minimum.
+    min: u64,
+    max: u64,
+}
+
+const _: () = assert!(size_of::<FlowCounters>() == 64, "one cache line");
+
+impl FlowCounters {
+    /// Nothing seen.
+    pub const EMPTY: Self = Self {
+        sum_of_squares: 0,
+        sum: 0,
+        packets: 0,
+        bytes: 0,
+        min: u64::MAX,
+        max: 0,
+    };
+
+    /// Packets.
+    pub fn packets(&self) -> u64 {
+        self.packets
+    }
+
+    /// Bytes of these.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Sum of delays in ticks.
+    pub fn sum_ticks(&self) -> u64 {
+        self.sum
+    }
+
+    /// Sum of squared delays in ticks squared.
+    pub fn sum_of_squares_ticks2(&self) -> u128 {
+        self.sum_of_squares
+    }
+
+    /// Least delay; `None` without packets.
+    pub fn min_ticks(&self) -> Option<u64> {
+        (self.packets > 0).then_some(self.min)
+    }
+
+    /// Greatest delay; `None` without packets.
+    pub fn max_ticks(&self) -> Option<u64> {
+        (self.packets > 0).then_some(self.max)
+    }
+
+    /// Mean delay; `None` without packets.
+    pub fn mean_ticks(&self) -> Option<f64> {
+        (self.packets > 0).then(|| self.sum as f64 / self.packets as f64)
+    }
+
+    /// Standard deviation of the delays seen (over n, not n - 1); `None` without packets.
+    pub fn stddev_ticks(&self) -> Option<f64> {
+        moments::stddev(self.packets, self.sum.into(), self.sum_of_squares)
+    }
+
+    #[inline]
+    fn add(&mut self, sight: &FlowSight) {
+        let delay = u128::from(sight.delay);
+        self.sum_of_squares = self.sum_of_squares.wrapping_add(delay * delay);
+        self.sum = self.sum.wrapping_add(sight.delay);
+        self.packets = self.packets.wrapping_add(1);
+        self.bytes = self.bytes.wrapping_add(sight.bytes.into());
+        self.min = self.min.min(sight.delay);
+        self.max = self.max.max(sight.delay);
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.sum_of_squares = self.sum_of_squares.wrapping_add(other.sum_of_squares);
+        self.sum = self.sum.wrapping_add(other.sum);
+        self.packets = self.packets.wrapping_add(other.packets);
+        self.bytes = self.bytes.wrapping_add(other.bytes);
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+    }
+}
+
+/// One estimate of a packet's delay, by its flow's slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SlotEstimate {
+    /// The flow's slot.
+    pub slot: Slot,
+    /// Estimated delay in ticks; signed, since the ends' clocks may differ.
+    pub delay_ticks: i64,
+}
+
+/// Figures of one flow's estimated delays: c, m and v of Lee, Duffield and Kompella (SIGCOMM
+/// 2010, equations 2 to 6). 32 bytes.
+///
+/// Exact while the sum stays within 2^63 ticks either way, and that of squares under 2^128.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C, align(32))]
+pub struct FlowEstimates {
+    sum_of_squares: u128,
+    sum: i64,
+    packets: u64,
+}
+
+impl FlowEstimates {
+    /// Packets whose delay was estimated: c.
+    pub fn packets(&self) -> u64 {
+        self.packets
+    }
+
+    /// Sum of estimates in ticks: m.
+    pub fn sum_ticks(&self) -> i64 {
+        self.sum
+    }
+
+    /// Sum of squared estimates in ticks squared: v.
+    pub fn sum_of_squares_ticks2(&self) -> u128 {
+        self.sum_of_squares
+    }
+
+    /// Mean of the estimates, m / c; `None` without packets.
+    pub fn mean_ticks(&self) -> Option<f64> {
+        (self.packets > 0).then(|| self.sum as f64 / self.packets as f64)
+    }
+
+    /// Standard deviation of the estimates, the root of v / c - (m / c)^2 (equation 6 as printed
+    /// divides by c^2); `None` without packets.
+    pub fn stddev_ticks(&self) -> Option<f64> {
+        moments::stddev(
+            self.packets,
+            self.sum.unsigned_abs().into(),
+            self.sum_of_squares,
+        )
+    }
+
+    #[inline]
+    fn add(&mut self, delay_ticks: i64) {
+        let magnitude = u128::from(delay_ticks.unsigned_abs());
+        self.sum_of_squares = self.sum_of_squares.wrapping_add(magnitude * magnitude);
+        self.sum = self.sum.wrapping_add(delay_ticks);
+        self.packets = self.packets.wrapping_add(1);
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.sum_of_squares = self.sum_of_squares.wrapping_add(other.sum_of_squares);
+        self.sum = self.sum.wrapping_add(other.sum);
+        self.packets = self.packets.wrapping_add(other.packets);
+    }
+}
+
+/// Counters of all slots over one epoch, and of what has no slot.
+///
+/// Two add up where a slot stands for the same flow in both: those of one worker, or of workers
+/// whose tables are kept alike.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FlowSlots {
+    /// The last is [`Slot::OTHER`]'s.
+    counters: Box<[FlowCounters]>,
+    /// As many, or none where nothing is estimated.
+    estimates: Box<[FlowEstimates]>,
+}
+
+/// The entry of a slot: the last for [`Slot::OTHER`] and for slots beyond the others.
+#[inline]
+fn place<T>(entries: &[T], Slot(slot): Slot) -> usize {
+    (slot as usize).min(entries.len().saturating_sub(1))
+}
+
+impl FlowSlots {
+    /// Empty counters for `slots` slots: 64 bytes a slot.
+    pub fn new(slots: usize) -> Self {
+        Self {
+            counters: vec![FlowCounters::EMPTY; slots.saturating_add(1)].into_boxed_slice(),
+            estimates: Box::default(),
+        }
+    }
+
+    /// Keeps sums of estimates as well: 32 bytes a slot more.
+    #[must_use]
+    pub fn with_estimates(mut self) -> Self {
+        self.estimates = vec![FlowEstimates::default(); self.counters.len()].into_boxed_slice();
+        self
+    }
+
+    /// Slots, without [`Slot::OTHER`].
+    pub fn slots(&self) -> usize {
+        self.counters.len() - 1
+    }
+
+    /// What was counted for a slot, or for [`Slot::OTHER`].
+    pub fn counters(&self, slot: Slot) -> &FlowCounters {
+        &self.counters[place(&self.counters, slot)]
+    }
+
+    /// What was estimated for a slot, or for [`Slot::OTHER`]; `None` where nothing is estimated.
+    pub fn estimates(&self, slot: Slot) -> Option<&FlowEstimates> {
+        self.estimates.get(place(&self.estimates, slot))
+    }
+
+    /// The slots in which packets were counted, without [`Slot::OTHER`].
+    pub fn filled(&self) -> impl Iterator<Item = (Slot, &FlowCounters)> + '_ {
+        (0..)
+            .map(Slot)
+            .zip(&self.counters[..self.slots()])
+            .filter(|(_, counters)| counters.packets > 0)
+    }
+
+    /// Adds estimated delays; ignored where estimates are not kept. Never allocates, never fails.
+    pub fn record_estimates(&mut self, estimates: &[SlotEstimate]) {
+        for burst in estimates.chunks(BURST) {
+            for estimate in burst {
+                prefetch(&self.estimates, place(&self.estimates, estimate.slot));
+            }
+            for estimate in burst {
+                let place = place(&self.estimates, estimate.slot);
+                if let Some(sums) = self.estimates.get_mut(place) {
+                    sums.add(estimate.delay_ticks);
+                }
+            }
+        }
+    }
+}
+
+impl Synopsis for FlowSlots {
+    type Item = FlowSight;
+
+    /// Adds stamped delays, from the receiver's end.
+    #[inline]
+    fn record(&mut self, end: End, sights: &[FlowSight]) {
+        if end == End::Sender {
+            return;
+        }
+        for burst in sights.chunks(BURST) {
+            for sight in burst {
+                prefetch(&self.counters, place(&self.counters, sight.slot));
+            }
+            for sight in burst {
+                let place = place(&self.counters, sight.slot);
+                if let Some(counters) = self.counters.get_mut(place) {
+                    counters.add(sight);
+                }
+            }
+        }
+    }
+
+    fn merge(&mut self, other: &Self) -> Result<(), ShapeMismatch> {
+        let same = |what, left: usize, right: usize| {
+            let (left, right) = (left as u64, right as u64);
+            (left == right)
+                .then_some(())
+                .ok_or(ShapeMismatch { what, left, right })
+        };
+        same("number of flow slots", self.slots(), other.slots())?;
+        same(
+            "number of slots with estimates",
+            self.estimates.len(),
+            other.estimates.len(),
+        )?;
+        for (mine, theirs) in self.counters.iter_mut().zip(&other.counters) {
+            mine.merge(theirs);
+        }
+        for (mine, theirs) in self.estimates.iter_mut().zip(&other.estimates) {
+            mine.merge(theirs);
+        }
+        Ok(())
+    }
+
+    fn clear(&mut self) {
+        self.counters.fill(FlowCounters::EMPTY);
+        self.estimates.fill(FlowEstimates::default());
+    }
+
+    /// Slots (u32) and whether there are estimates (u32, 0 or 1); then for each slot and for
+    /// [`Slot::OTHER`] packets (u64), bytes (u64), sum (u64), sum of squares (u128), least (u64;
+    /// all ones when empty), greatest (u64); then, where there are estimates, for each packets
+    /// (u64), sum (i64), sum of squares (u128).
+    fn encode(&self, out: &mut Vec<u8>) {
+        let slots = u32::try_from(self.slots()).unwrap_or(u32::MAX);
+        out.extend_from_slice(&slots.to_le_bytes());
+        out.extend_from_slice(&u32::from(!self.estimates.is_empty()).to_le_bytes());
+        for counters in &self.counters {
+            out.extend_from_slice(&counters.packets.to_le_bytes());
+            out.extend_from_slice(&counters.bytes.to_le_bytes());
+            out.extend_from_slice(&counters.sum.to_le_bytes());
+            out.extend_from_slice(&counters.sum_of_squares.to_le_bytes());
+            out.extend_from_slice(&counters.min.to_le_bytes());
+            out.extend_from_slice(&counters.max.to_le_bytes());
+        }
+        for estimates in &self.estimates {
+            out.extend_from_slice(&estimates.packets.to_le_bytes());
+            out.extend_from_slice(&estimates.sum.to_le_bytes());
+            out.extend_from_slice(&estimates.sum_of_squares.to_le_bytes());
+        }
+    }
+}
