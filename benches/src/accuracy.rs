@@ -8,9 +8,11 @@
 //!          +--> tables (paper / limit / ours / pass) and figures --> report (md, json, svg)
 //! ```
 
+pub mod queue;
 pub mod stats;
 pub mod table;
 pub mod trace;
+pub mod traffic;
 
 use std::path::PathBuf;
 
