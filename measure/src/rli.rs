@@ -1,1 +1,64 @@
 //! Reference Latency Interpolation: the delay of every flow from a few stamped packets.
+//!
+//! Lee, Duffield, Kompella: "Not all microseconds are equal: fine-grained per-flow measurements
+//! with reference latency interpolation" (SIGCOMM 2010).
+//!
+//! ```text
+//! sender                                          receiver
+//! regular packets ------------------------------> interpolation buffer
+//!   | bytes, time                                   |   ^ delays between two references
+//!   v                                               |   |
+//! Injector: now? --> ReferenceSender: Reference --> Receiver --> Estimate --> FlowDelays
+//!                    (send time, sums so far)           |
+//!                                                       +------> SegmentDelay
+//! ```
+//!
+//! The sender injects small frames that carry their send time. The delay of a regular packet lies
+//! close to that of the references around it, since all of them waited in the same queue. Four
+//! methods ([`Method`]) say how close; two of them are the paper's:
+//!
+//! | method | a packet's delay | needs at the receiver |
+//! |---|---|---|
+//! | RLI-L | that of the reference before it | nothing |
+//! | RLI | on the line between the references around it (eq. 1) | a buffer for two intervals |
+//! | RLI-S | on a curve between them, bent so that the interval's mean is exact | the same |
+//! | RLI-AS | on a curve that also touches the ends of idle times, where nothing waits | to see every packet of the link |
+//!
+//! # Assumptions
+//!
+//! - FIFO: packets of one stream leave in the order in which they came, so that the packets between
+//!   two references are the same at both ends. A stream ([`StreamId`]) is one class queue of one
+//!   worker and segment; references of another queue or path say nothing about this one.
+//! - Times are nanoseconds of clocks that agree (inside a switch the TSC, on the wire TAI), modulo
+//!   2^64. Their differences are signed: a clock behind the other gives negative delays.
+//! - A receive time is when the last bit has left the queue: a delay is wait, serialisation
+//!   ([`Link`]) and a constant.
+
+mod busy;
+mod config;
+mod curve;
+mod flows;
+mod inject;
+mod interval;
+mod link;
+mod receiver;
+mod reference;
+mod segment;
+mod select;
+
+pub use config::{Method, ReceiverConfig, ReceiverError};
+pub use flows::{FlowDelay, FlowDelays};
+pub use inject::{Adaptive, Injector, Policy, PolicyError};
+pub use link::{Link, LinkError};
+pub use receiver::{Estimate, Receiver, ReceiverCounters};
+pub use reference::{Reference, ReferenceSender, StreamId, StreamSums};
+pub use segment::SegmentDelay;
+pub use select::{FlowList, FlowRule, FlowSample, FlowSelection, Prefix, SelectionError};
+
+/// What the 98 % bounds of flows are multiplied by (calibrated on simulated queues).
+pub const BOUND_CALIBRATION: f64 = 1.2;
+
+/// Nanoseconds from `earlier` to `later`, negative where it is the other way round.
+pub(crate) fn since_ns(later: u64, earlier: u64) -> f64 {
+    later.wrapping_sub(earlier).cast_signed() as f64
+}

@@ -1,0 +1,104 @@
+//! What a receiver is made for.
+
+use super::link::Link;
+use super::reference::StreamId;
+
+/// How a packet's delay follows from the references around it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Method {
+    /// RLI-L (Lee et al. 2010, section 3.3): the delay of the reference before it. Nothing is
+    /// buffered.
+    Left,
+    /// RLI (eq. 1): on the line between the references before and behind it.
+    Linear,
+    /// RLI-S: on a curve between them, bent so that the interval's mean is exact where no packet
+    /// was lost.
+    Sums,
+    /// RLI-AS: on a curve that also goes through the ends of idle times. Needs every packet of the
+    /// link, those of other streams too ([`Receiver::cross`]), with stamps of their own: where
+    /// stamps are per burst, or jitter exceeds the serialisation of a minimum frame, take
+    /// [`Method::Sums`].
+    AnchoredSums,
+}
+
+impl Method {
+    /// All of them, the simplest first.
+    pub const ALL: [Self; 4] = [Self::Left, Self::Linear, Self::Sums, Self::AnchoredSums];
+
+    /// Its name in the literature and in METHODS: the value of a `method` label.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Left => "rli_l",
+            Self::Linear => "rli",
+            Self::Sums => "rli_s",
+            Self::AnchoredSums => "rli_as",
+        }
+    }
+}
+
+/// What a receiver is made for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ReceiverConfig {
+    /// The stream that it listens to.
+    pub stream: StreamId,
+    /// How it estimates.
+    pub method: Method,
+    /// The link that drains the queue.
+    pub link: Link,
+    /// Packets that the interpolation buffer holds for each of two intervals, 1 to
+    /// [`Self::BUFFER_PACKETS_MAX`]. The paper's rule: n for 1-in-n, else as many packets of
+    /// minimum size as the link carries between two references. Packets beyond it are estimated by
+    /// RLI-L and counted.
+    pub buffer_packets: usize,
+    /// RLI-AS: a service that starts this much later than the previous departure follows an idle
+    /// time. More than the stamps' resolution and jitter; 0 to
+    /// [`Self::IDLE_TOLERANCE_NS_MAX`].
+    pub idle_tolerance_ns: u32,
+    /// RLI-AS: the delay beyond wait and serialisation (propagation, and what clocks differ by);
+    /// `None`: learnt from references that found the link idle, and until then RLI-S is at work.
+    pub base_delay_ns: Option<i64>,
+}
+
+impl ReceiverConfig {
+    /// Most packets that a buffer can hold for an interval.
+    pub const BUFFER_PACKETS_MAX: usize = 1 << 20;
+
+    /// Greatest tolerance: a millisecond.
+    pub const IDLE_TOLERANCE_NS_MAX: u32 = 1_000_000;
+
+    /// A receiver of `stream` behind `link`, with room for 4,096 packets between two references, a
+    /// tolerance of 2 ns, and the base delay to be learnt.
+    pub fn new(stream: StreamId, method: Method, link: Link) -> Self {
+        Self {
+            stream,
+            method,
+            link,
+            buffer_packets: 4_096,
+            idle_tolerance_ns: 2,
+            base_delay_ns: None,
+        }
+    }
+}
+
+/// A receiver that cannot be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ReceiverError {
+    /// No room, or too much.
+    #[error(
+        "an interpolation buffer of {packets} packets; give it 1 to {}",
+        ReceiverConfig::BUFFER_PACKETS_MAX
+    )]
+    Buffer {
+        /// What was given.
+        packets: usize,
+    },
+    /// So great that no idle time would ever be seen.
+    #[error(
+        "idle times are told with a tolerance of {tolerance_ns} ns; give 0 to {}",
+        ReceiverConfig::IDLE_TOLERANCE_NS_MAX
+    )]
+    IdleTolerance {
+        /// What was given.
+        tolerance_ns: u32,
+    },
+}

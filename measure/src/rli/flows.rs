@@ -1,0 +1,145 @@
+//! What is kept for each flow (Lee et al. 2010, section 3.3).
+
+use super::receiver::Estimate;
+use crate::synopsis::ShapeMismatch;
+
+/// The estimated delays of one flow's packets: 40 bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct FlowDelay {
+    /// c(f), eq. 2.
+    packets: u64,
+    /// m(f), eq. 3, in nanoseconds.
+    sum_ns: f64,
+    /// v(f), eq. 4, in nanoseconds squared.
+    sum_of_squares_ns2: f64,
+    /// Sum over intervals of (the flow's packets in it)^2 times the interval's squared error.
+    weighted_error_ns2: f64,
+    /// The interval of the latest packet, and the flow's packets in it.
+    interval: u32,
+    interval_packets: u32,
+}
+
+impl FlowDelay {
+    /// Adds the estimate for one of its packets.
+    #[inline]
+    pub fn add<F>(&mut self, estimate: &Estimate<F>) {
+        self.packets = self.packets.wrapping_add(1);
+        self.sum_ns += estimate.delay_ns;
+        self.sum_of_squares_ns2 += estimate.delay_ns * estimate.delay_ns;
+        if self.interval != estimate.interval {
+            self.interval = estimate.interval;
+            self.interval_packets = 0;
+        }
+        // n^2 grows by 2 n + 1 with every packet.
+        self.weighted_error_ns2 +=
+            (2.0 * f64::from(self.interval_packets) + 1.0) * estimate.squared_error_ns2;
+        self.interval_packets = self.interval_packets.saturating_add(1);
+    }
+
+    /// Packets that have an estimate.
+    pub fn packets(&self) -> u64 {
+        self.packets
+    }
+
+    /// Sum of their delays in nanoseconds.
+    pub fn sum_ns(&self) -> f64 {
+        self.sum_ns
+    }
+
+    /// Sum of their squared delays in nanoseconds squared.
+    pub fn sum_of_squares_ns2(&self) -> f64 {
+        self.sum_of_squares_ns2
+    }
+
+    /// Mean delay in nanoseconds (eq. 5); `None` without packets.
+    pub fn mean_ns(&self) -> Option<f64> {
+        (self.packets > 0).then(|| self.sum_ns / self.packets as f64)
+    }
+
+    /// Variance of delays in nanoseconds squared, over n; `None` without packets. Eq. 6 as printed
+    /// divides v by the squared count.
+    pub fn variance_ns2(&self) -> Option<f64> {
+        let mean = self.mean_ns()?;
+        Some((self.sum_of_squares_ns2 / self.packets as f64 - mean * mean).max(0.0))
+    }
+
+    /// Standard deviation of delays in nanoseconds; `None` without packets.
+    pub fn stddev_ns(&self) -> Option<f64> {
+        self.variance_ns2().map(f64::sqrt)
+    }
+
+    /// Twice the standard error of the mean in nanoseconds, before calibration:
+    /// `2 sqrt(sum_I (n_I / n)^2 max(e_left^2, e_right^2))` over the intervals I between references
+    /// that hold `n_I` of the flow's packets; e is how far a reference lies from the line between its
+    /// neighbours. Valid only for packets that shared the references' queue; `None` without packets.
+    pub fn raw_bound_ns(&self) -> Option<f64> {
+        (self.packets > 0).then(|| 2.0 * self.weighted_error_ns2.sqrt() / self.packets as f64)
+    }
+
+    /// Half width of the nominal 98 % interval about the mean in nanoseconds: the raw bound times
+    /// [`BOUND_CALIBRATION`](super::BOUND_CALIBRATION). The clocks' resolution and error are not in
+    /// it: whoever exports it takes them as its floor.
+    pub fn bound_ns(&self) -> Option<f64> {
+        self.raw_bound_ns()
+            .map(|bound| bound * super::BOUND_CALIBRATION)
+    }
+
+    /// Adds what was accumulated over other intervals.
+    pub fn merge(&mut self, other: &Self) {
+        self.packets = self.packets.wrapping_add(other.packets);
+        self.sum_ns += other.sum_ns;
+        self.sum_of_squares_ns2 += other.sum_of_squares_ns2;
+        self.weighted_error_ns2 += other.weighted_error_ns2;
+    }
+}
+
+/// Delays of many flows, in a dense array by slot.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FlowDelays {
+    slots: Vec<FlowDelay>,
+}
+
+impl FlowDelays {
+    /// Empty accumulators for slots 0 to `slots - 1`.
+    pub fn new(slots: usize) -> Self {
+        Self {
+            slots: vec![FlowDelay::default(); slots],
+        }
+    }
+
+    /// Adds the estimate for a packet of the flow whose slot it names; one out of range is ignored.
+    #[inline]
+    pub fn add(&mut self, estimate: &Estimate<u32>) {
+        if let Some(slot) = self.slots.get_mut(estimate.flow as usize) {
+            slot.add(estimate);
+        }
+    }
+
+    /// The accumulators, by slot.
+    pub fn slots(&self) -> &[FlowDelay] {
+        &self.slots
+    }
+
+    /// Adds what another worker, or another epoch, accumulated.
+    ///
+    /// # Errors
+    /// [`ShapeMismatch`] where they have not as many slots; nothing is added then.
+    pub fn merge(&mut self, other: &Self) -> Result<(), ShapeMismatch> {
+        if self.slots.len() != other.slots.len() {
+            return Err(ShapeMismatch {
+                what: "flow slots",
+                left: self.slots.len() as u64,
+                right: other.slots.len() as u64,
+            });
+        }
+        for (mine, theirs) in self.slots.iter_mut().zip(&other.slots) {
+            mine.merge(theirs);
+        }
+        Ok(())
+    }
+
+    /// Forgets everything; the slots stay.
+    pub fn clear(&mut self) {
+        self.slots.fill(FlowDelay::default());
+    }
+}

@@ -1,0 +1,254 @@
+//! When to inject a reference packet (Lee et al. 2010, section 3.2.1).
+
+use std::num::{NonZeroU32, NonZeroU64};
+
+use super::link::Link;
+
+/// When references are injected.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Policy {
+    /// 1-in-n: after every `packets` regular packets.
+    Count {
+        /// n.
+        packets: NonZeroU32,
+    },
+    /// 1-in-tau: with the first packet or poll that is `interval_ns` after the last reference.
+    Time {
+        /// tau.
+        interval_ns: NonZeroU64,
+    },
+    /// Whichever of both comes first.
+    Either {
+        /// n.
+        packets: NonZeroU32,
+        /// tau.
+        interval_ns: NonZeroU64,
+    },
+    /// 1-in-n, n following the link's utilisation (Algorithm 1).
+    Adaptive(Adaptive),
+}
+
+/// The constants of Algorithm 1.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Adaptive {
+    /// Utilisation up to which the rate is the greatest; 0 to 1, under `utilisation_max`.
+    pub utilisation_min: f64,
+    /// Utilisation from which on the rate is the least; 0 to 1.
+    pub utilisation_max: f64,
+    /// Least rate in references for each regular packet; over 0, at most `rate_max`.
+    pub rate_min: f64,
+    /// Greatest rate; at most 1.
+    pub rate_max: f64,
+    /// Weight of the newest utilisation in the moving average; over 0 to 1.
+    pub smoothing: f64,
+}
+
+impl Default for Adaptive {
+    /// The paper's: utilisation .6 to .85, rate 1/300 to 1/10; smoothing .5.
+    fn default() -> Self {
+        Self {
+            utilisation_min: 0.6,
+            utilisation_max: 0.85,
+            rate_min: 1.0 / 300.0,
+            rate_max: 0.1,
+            smoothing: 0.5,
+        }
+    }
+}
+
+/// Constants of Algorithm 1 out of range.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+pub enum PolicyError {
+    /// Not two increasing shares.
+    #[error("utilisations {min} to {max}: give two increasing numbers from 0 to 1")]
+    Utilisation {
+        /// The lower one.
+        min: f64,
+        /// The upper one.
+        max: f64,
+    },
+    /// Not two rates.
+    #[error(
+        "rates {min} to {max} references for each packet: give two non-decreasing numbers from \
+         {} to 1",
+        Adaptive::RATE_LEAST
+    )]
+    Rate {
+        /// The lower one.
+        min: f64,
+        /// The upper one.
+        max: f64,
+    },
+    /// Not a weight.
+    #[error("smoothing {smoothing}: give a number over 0, at most 1")]
+    Smoothing {
+        /// What was given.
+        smoothing: f64,
+    },
+}
+
+impl Adaptive {
+    /// Least rate that can be asked for.
+    pub const RATE_LEAST: f64 = 1e-9;
+
+    fn validated(self) -> Result<Self, PolicyError> {
+        let (min, max) = (self.utilisation_min, self.utilisation_max);
+        if !(0.0 <= min && min < max && max <= 1.0) {
+            return Err(PolicyError::Utilisation { min, max });
+        }
+        let (min, max) = (self.rate_min, self.rate_max);
+        if !(Self::RATE_LEAST <= min && min <= max && max <= 1.0) {
+            return Err(PolicyError::Rate { min, max });
+        }
+        let smoothing = self.smoothing;
+        if !(0.0 < smoothing && smoothing <= 1.0) {
+            return Err(PolicyError::Smoothing { smoothing });
+        }
+        Ok(self)
+    }
+
+    /// References for each regular packet at a utilisation (Algorithm 1, lines 12 and 13): a
+    /// quarter of an ellipse from `rate_max` down to `rate_min`.
+    pub fn rate(&self, utilisation: f64) -> f64 {
+        let clamped = utilisation.clamp(self.utilisation_min, self.utilisation_max);
+        let place =
+            (clamped - self.utilisation_min) / (self.utilisation_max - self.utilisation_min);
+        (1.0 - place * place).max(0.0).sqrt() * (self.rate_max - self.rate_min) + self.rate_min
+    }
+}
+
+/// Bytes and times of regular packets in, "inject now" out.
+///
+/// ```
+/// # use std::num::NonZeroU32;
+/// # use measure::rli::{Injector, Link, Policy};
+/// let link = Link::new(10_000_000_000, 20)?;
+/// let packets = NonZeroU32::new(3).unwrap();
+/// let mut injector = Injector::new(Policy::Count { packets }, link)?;
+/// let mut due = (0..7).map(|at_ns| {
+///     let due = injector.packet(64, at_ns);
+///     if due {
+///         injector.injected(at_ns);
+///     }
+///     due
+/// });
+/// assert!(due.eq([false, false, true, false, false, true, false]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Injector {
+    policy: Policy,
+    link: Link,
+    /// Regular packets since the last reference.
+    packets: u64,
+    /// The bytes that they occupied on the link.
+    bytes: u64,
+    /// When the last reference was injected, or the first packet was seen.
+    last_ns: Option<u64>,
+    utilisation: f64,
+    /// Packets before the next reference, where the policy counts them.
+    packets_due: Option<u64>,
+}
+
+impl Injector {
+    /// An injector before `link` that has seen nothing.
+    ///
+    /// # Errors
+    /// Where the constants of an adaptive policy are out of range.
+    pub fn new(policy: Policy, link: Link) -> Result<Self, PolicyError> {
+        let policy = match policy {
+            Policy::Adaptive(constants) => Policy::Adaptive(constants.validated()?),
+            other => other,
+        };
+        let mut injector = Self {
+            policy,
+            link,
+            packets: 0,
+            bytes: 0,
+            last_ns: None,
+            utilisation: 0.0,
+            packets_due: None,
+        };
+        injector.packets_due = injector.next_due();
+        Ok(injector)
+    }
+
+    /// Counts a regular packet that was sent at `now_ns`; whether to inject a reference behind it.
+    #[inline]
+    pub fn packet(&mut self, bytes: u32, now_ns: u64) -> bool {
+        self.packets = self.packets.saturating_add(1);
+        self.bytes = self.bytes.saturating_add(self.link.occupied_bytes(bytes));
+        self.due(now_ns)
+    }
+
+    /// Whether to inject a reference at `now_ns` without a regular packet: where the policy has an
+    /// interval, call it from time to time so that a quiet link keeps its references.
+    #[inline]
+    pub fn due(&mut self, now_ns: u64) -> bool {
+        let last_ns = *self.last_ns.get_or_insert(now_ns);
+        let counted = self.packets_due.is_some_and(|due| self.packets >= due);
+        let interval_ns = match self.policy {
+            Policy::Time { interval_ns } | Policy::Either { interval_ns, .. } => interval_ns.get(),
+            Policy::Count { .. } | Policy::Adaptive(_) => return counted,
+        };
+        // Where the clock stepped back, the interval begins anew.
+        let elapsed_ns = now_ns.wrapping_sub(last_ns).cast_signed();
+        if elapsed_ns < 0 {
+            self.last_ns = Some(now_ns);
+        }
+        counted || u64::try_from(elapsed_ns).is_ok_and(|elapsed_ns| elapsed_ns >= interval_ns)
+    }
+
+    /// Says that a reference was injected at `now_ns`. Until then it stays due: one that could not
+    /// be sent is made up for with the next packet.
+    pub fn injected(&mut self, now_ns: u64) {
+        if let (Policy::Adaptive(constants), Some(last_ns)) = (self.policy, self.last_ns) {
+            let interval_ns = now_ns.wrapping_sub(last_ns).cast_signed();
+            if interval_ns > 0 {
+                // Algorithm 1, lines 9 and 10.
+                let busy_ns = self.bytes as f64 * 8e9 / self.link.capacity_bps() as f64;
+                let instant = busy_ns / interval_ns as f64;
+                self.utilisation += constants.smoothing * (instant - self.utilisation);
+            }
+        }
+        self.packets = 0;
+        self.bytes = 0;
+        self.last_ns = Some(now_ns);
+        self.packets_due = self.next_due();
+    }
+
+    /// The moving average of the link's utilisation by regular packets (Algorithm 1, line 10); 0
+    /// unless the policy is adaptive. Not clamped, over 1 while a burst is queued.
+    pub fn utilisation(&self) -> f64 {
+        self.utilisation
+    }
+
+    /// The present rate in references for each regular packet; `None` where time alone decides.
+    pub fn rate(&self) -> Option<f64> {
+        match self.policy {
+            Policy::Count { packets } | Policy::Either { packets, .. } => {
+                Some(1.0 / f64::from(packets.get()))
+            }
+            Policy::Adaptive(constants) => Some(constants.rate(self.utilisation)),
+            Policy::Time { .. } => None,
+        }
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "rates are validated: from 1 to 10^9 packets"
+    )]
+    fn next_due(&self) -> Option<u64> {
+        match self.policy {
+            Policy::Count { packets } | Policy::Either { packets, .. } => {
+                Some(u64::from(packets.get()))
+            }
+            // Rounded so that 1/300 is 300, not 301.
+            Policy::Adaptive(constants) => {
+                Some((1.0 / constants.rate(self.utilisation) - 1e-6).ceil() as u64)
+            }
+            Policy::Time { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! What lies between two references: the buffered packets, and their delays once it is closed.
+
+use super::busy::Idle;
+use super::curve::{Anchor, CurvePoint, position, solve};
+use super::link::Link;
+use super::reference::StreamSums;
+use super::since_ns;
+
+/// A reference that arrived.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Mark {
+    pub(super) sent_ns: u64,
+    pub(super) received_ns: u64,
+    /// Receive time minus send time.
+    pub(super) delay_ns: f64,
+    /// Of the reference itself.
+    pub(super) serialisation_ns: f64,
+    /// What the sender had sent before it, and what the receiver had received.
+    pub(super) sent: StreamSums,
+    pub(super) received: StreamSums,
+    /// Idle time since the packet or reference before it.
+    pub(super) idle: Option<Idle>,
+    /// When the busy period that it was sent in began, as far as is known.
+    pub(super) busy_since_ns: Option<u64>,
+    /// How far it lies from the line between its neighbours, squared; unknown at the ends.
+    pub(super) squared_error_ns2: Option<f64>,
+}
+
+impl Mark {
+    /// It as an anchor, relative to `origin_ns`.
+    pub(super) fn anchor(&self, origin_ns: u64) -> Anchor {
+        Anchor {
+            start_ns: since_ns(self.received_ns, origin_ns) - self.serialisation_ns,
+            wait_ns: self.delay_ns - self.serialisation_ns,
+        }
+    }
+}
+
+/// A packet in the interpolation buffer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Buffered<F> {
+    pub(super) flow: F,
+    pub(super) received_ns: u64,
+    pub(super) bytes: u32,
+    /// Idle time since the packet or reference before it.
+    pub(super) idle: Option<Idle>,
+}
+
+/// Packets between two references, the second of which may not have come.
+#[derive(Debug)]
+pub(super) struct Interval<F> {
+    pub(super) left: Mark,
+    pub(super) right: Mark,
+    /// Its number, for the flows' bounds.
+    pub(super) number: u32,
+    /// Sum of the delays of `packets`, where both ends agree and all of them were buffered.
+    pub(super) delay_sum_ns: Option<f64>,
+    pub(super) packets: Vec<Buffered<F>>,
+}
+
+impl<F: Copy> Interval<F> {
+    /// The larger squared error of its two references; where neither is known, the square of how
+    /// far they lie apart.
+    pub(super) fn squared_error_ns2(&self) -> f64 {
+        let errors = [self.left.squared_error_ns2, self.right.squared_error_ns2];
+        let apart_ns = self.right.delay_ns - self.left.delay_ns;
+        errors
+            .into_iter()
+            .flatten()
+            .reduce(f64::max)
+            .unwrap_or(apart_ns * apart_ns)
+    }
+
+    /// The estimator of Lee et al. 2010, eq. 1, for one packet.
+    pub(super) fn linear_delay_ns(&self, packet: &Buffered<F>, link: &Link) -> f64 {
+        let (left, right) = (&self.left, &self.right);
+        let x = position(
+            since_ns(packet.received_ns, left.received_ns),
+            since_ns(right.received_ns, left.received_ns),
+        );
+        let reference_ns =
+            left.serialisation_ns + x * (right.serialisation_ns - left.serialisation_ns);
+        left.delay_ns
+            + x * (right.delay_ns - left.delay_ns)
+            + (link.serialisation_ns(packet.bytes) - reference_ns)
+    }
+
+    /// Puts a point of the wait curve for each packet into `points`. `base_ns`, where known, is the
+    /// delay beyond wait and serialisation: then the ends of idle times are anchors too, and
+    /// no wait (which counts it in) is under it.
+    pub(super) fn curve(&self, link: &Link, base_ns: Option<f64>, points: &mut Vec<CurvePoint>) {
+        let origin_ns = self.left.received_ns;
+        let empty = |at_ns: u64, wait_ns: f64| Anchor {
+            start_ns: since_ns(at_ns, origin_ns),
+            wait_ns,
+        };
+        let ends_of = |idle: Option<Idle>| {
+            idle.zip(base_ns)
+                .map(|(idle, base_ns)| (empty(idle.from_ns, base_ns), empty(idle.to_ns, base_ns)))
+        };
+        let floor_ns = base_ns.unwrap_or(f64::NEG_INFINITY);
+        let mut left = self.left.anchor(origin_ns);
+        let mut rest = self.packets.as_slice();
+        points.clear();
+        while let Some((first, others)) = rest.split_first() {
+            if let Some((_, begin)) = ends_of(first.idle) {
+                left = begin;
+            }
+            // Up to the next idle time, or to the right reference.
+            let more = others
+                .iter()
+                .position(|packet| packet.idle.is_some() && base_ns.is_some());
+            let (stretch, after) = rest.split_at(more.map_or(rest.len(), |more| more + 1));
+            let next_idle = after.first().map_or(self.right.idle, |packet| packet.idle);
+            let right = ends_of(next_idle).map_or(self.right.anchor(origin_ns), |(end, _)| end);
+            points.extend(stretch.iter().map(|packet| {
+                let start_ns =
+                    since_ns(packet.received_ns, origin_ns) - link.serialisation_ns(packet.bytes);
+                CurvePoint::between(left, right, start_ns, floor_ns)
+            }));
+            rest = after;
+        }
+    }
+
+    /// The bend of the curve through `points`, and what to add to each wait: so that their sum is
+    /// exact where it is known, else the `usual` bend.
+    pub(super) fn bend(&self, points: &[CurvePoint], link: &Link, usual: f64) -> (f64, f64) {
+        let Some(delay_sum_ns) = self.delay_sum_ns else {
+            return (usual, 0.0);
+        };
+        let serialisation_ns: f64 = self
+            .packets
+            .iter()
+            .map(|packet| link.serialisation_ns(packet.bytes))
+            .sum();
+        solve(points, delay_sum_ns - serialisation_ns)
+    }
+}

@@ -1,0 +1,83 @@
+//! How long a frame occupies a link.
+
+/// The link that drains a queue.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Link {
+    capacity_bps: u64,
+    overhead_bytes: u32,
+    ns_per_byte: f64,
+}
+
+/// A link that cannot be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum LinkError {
+    /// It carries nothing.
+    #[error(
+        "a link of {capacity_bps} bit/s; give it {} or more",
+        Link::CAPACITY_BPS_MIN
+    )]
+    Capacity {
+        /// What was given.
+        capacity_bps: u64,
+    },
+    /// More than any framing adds.
+    #[error(
+        "{overhead_bytes} bytes around each frame; give {} or less",
+        Link::OVERHEAD_BYTES_MAX
+    )]
+    Overhead {
+        /// What was given.
+        overhead_bytes: u32,
+    },
+}
+
+impl Link {
+    /// Least capacity: a kilobit a second.
+    pub const CAPACITY_BPS_MIN: u64 = 1_000;
+
+    /// Most that framing may add to a frame.
+    pub const OVERHEAD_BYTES_MAX: u32 = 1_024;
+
+    /// Preamble, start delimiter and least gap of Ethernet (IEEE 802.3, 4.4.2). The frame check
+    /// sequence is another 4 where frames are counted without it.
+    pub const ETHERNET_OVERHEAD_BYTES: u32 = 20;
+
+    /// A link of `capacity_bps` bits a second that adds `overhead_bytes` to each frame: 20 on
+    /// Ethernet ([`Self::ETHERNET_OVERHEAD_BYTES`]), 0 where the bytes given say it all.
+    ///
+    /// # Errors
+    /// Where one of them is out of range.
+    pub fn new(capacity_bps: u64, overhead_bytes: u32) -> Result<Self, LinkError> {
+        if capacity_bps < Self::CAPACITY_BPS_MIN {
+            return Err(LinkError::Capacity { capacity_bps });
+        }
+        if overhead_bytes > Self::OVERHEAD_BYTES_MAX {
+            return Err(LinkError::Overhead { overhead_bytes });
+        }
+        Ok(Self {
+            capacity_bps,
+            overhead_bytes,
+            ns_per_byte: 8e9 / capacity_bps as f64,
+        })
+    }
+
+    /// Bits a second.
+    pub fn capacity_bps(&self) -> u64 {
+        self.capacity_bps
+    }
+
+    /// Bytes that each frame occupies beyond its own.
+    pub fn overhead_bytes(&self) -> u32 {
+        self.overhead_bytes
+    }
+
+    /// Bytes that a frame occupies.
+    pub(super) fn occupied_bytes(&self, bytes: u32) -> u64 {
+        u64::from(bytes) + u64::from(self.overhead_bytes)
+    }
+
+    /// How long a frame of `bytes` occupies the link.
+    pub fn serialisation_ns(&self, bytes: u32) -> f64 {
+        self.occupied_bytes(bytes) as f64 * self.ns_per_byte
+    }
+}

@@ -1,0 +1,102 @@
+//! Reference packets, as sent.
+
+use crate::packet::PacketHash;
+use crate::sight::SegmentIndex;
+
+/// Which stream a reference speaks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamId {
+    /// The worker at the sender's end.
+    pub worker: u8,
+    /// The segment.
+    pub segment: SegmentIndex,
+    /// The class queue.
+    pub queue: u8,
+}
+
+/// What one end has seen of a stream's regular packets since the stream began. All of it wraps.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StreamSums {
+    /// Packets.
+    pub count: u64,
+    /// Sum of their times in nanoseconds.
+    pub time_ns: u64,
+    /// Exclusive or of their hashes.
+    pub digest: u64,
+}
+
+impl StreamSums {
+    /// Adds one packet.
+    #[inline]
+    pub fn add(&mut self, PacketHash(hash): PacketHash, time_ns: u64) {
+        self.count = self.count.wrapping_add(1);
+        self.time_ns = self.time_ns.wrapping_add(time_ns);
+        self.digest ^= hash;
+    }
+
+    /// What was added after `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            count: self.count.wrapping_sub(earlier.count),
+            time_ns: self.time_ns.wrapping_sub(earlier.time_ns),
+            digest: self.digest ^ earlier.digest,
+        }
+    }
+
+    /// Whether both ends added the same packets.
+    pub fn agrees_with(&self, other: &Self) -> bool {
+        self.count == other.count && self.digest == other.digest
+    }
+}
+
+/// What a reference packet says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reference {
+    /// The stream that it belongs to.
+    pub stream: StreamId,
+    /// Its place among the stream's references; wraps (RFC 1982 arithmetic).
+    pub sequence: u32,
+    /// When it was sent, in nanoseconds.
+    pub sent_ns: u64,
+    /// What the stream had sent before it. The paper's references do not carry it: RLI-S and
+    /// RLI-AS rest on it, RLI-L and RLI do without.
+    pub sums: StreamSums,
+}
+
+/// The sender's end of a stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReferenceSender {
+    stream: StreamId,
+    sequence: u32,
+    sums: StreamSums,
+}
+
+impl ReferenceSender {
+    /// A stream that has sent nothing.
+    pub fn new(stream: StreamId) -> Self {
+        Self {
+            stream,
+            sequence: 0,
+            sums: StreamSums::default(),
+        }
+    }
+
+    /// Counts a regular packet, sent at `sent_ns`.
+    #[inline]
+    pub fn record(&mut self, packet: PacketHash, sent_ns: u64) {
+        self.sums.add(packet, sent_ns);
+    }
+
+    /// The reference to send at `sent_ns`, behind all packets recorded so far.
+    pub fn reference(&mut self, sent_ns: u64) -> Reference {
+        let sequence = self.sequence;
+        self.sequence = sequence.wrapping_add(1);
+        Reference {
+            stream: self.stream,
+            sequence,
+            sent_ns,
+            sums: self.sums,
+        }
+    }
+}

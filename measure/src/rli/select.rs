@@ -1,0 +1,223 @@
+//! Which flows are measured (Lee et al. 2010, section 3.2.2: "any flow sampling scheme").
+
+use std::net::IpAddr;
+
+use crate::packet::{FlowHash, FlowKey};
+
+/// A policy: which flows get accumulators.
+#[derive(Debug, Clone, PartialEq)]
+pub enum FlowSelection {
+    /// Every flow.
+    All,
+    /// A share of flows, by hash: the same flows at every point.
+    Sampled(FlowSample),
+    /// Flows that one of these rules names.
+    Rules(Vec<FlowRule>),
+    /// Flows of a list: the greatest ones, as the control core finds them.
+    Listed(FlowList),
+}
+
+impl FlowSelection {
+    /// Whether the flow is measured. `hash` is the hash of `key`.
+    pub fn selects(&self, hash: FlowHash, key: &FlowKey) -> bool {
+        match self {
+            Self::All => true,
+            Self::Sampled(sample) => sample.selects(hash),
+            Self::Rules(rules) => rules.iter().any(|rule| rule.selects(key)),
+            Self::Listed(list) => list.selects(hash),
+        }
+    }
+}
+
+/// A selection that cannot be.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+pub enum SelectionError {
+    /// Not a share.
+    #[error("a share of {share} of all flows; give a number from 0 to 1")]
+    Share {
+        /// What was given.
+        share: f64,
+    },
+    /// Longer than an address.
+    #[error("{address}/{bits}: an address of this family has {most} bits")]
+    Prefix {
+        /// The address.
+        address: IpAddr,
+        /// Length of the prefix.
+        bits: u8,
+        /// The most there are.
+        most: u8,
+    },
+}
+
+/// A share of flows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlowSample {
+    /// Flows whose upper half of the hash lies under it.
+    threshold: u64,
+}
+
+impl FlowSample {
+    /// `share` of all flows, 0 to 1.
+    ///
+    /// # Errors
+    /// Where it is not a share.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "0 to 2^32"
+    )]
+    pub fn new(share: f64) -> Result<Self, SelectionError> {
+        if !(0.0..=1.0).contains(&share) {
+            return Err(SelectionError::Share { share });
+        }
+        Ok(Self {
+            threshold: (share * 2_f64.powi(32)).round() as u64,
+        })
+    }
+
+    /// Whether the flow is one of them.
+    pub fn selects(&self, FlowHash(hash): FlowHash) -> bool {
+        hash >> 32 < self.threshold
+    }
+}
+
+/// A list of flows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FlowList {
+    sorted: Vec<FlowHash>,
+}
+
+impl FlowList {
+    /// The flows given, in any order.
+    pub fn new(mut flows: Vec<FlowHash>) -> Self {
+        flows.sort_unstable();
+        flows.dedup();
+        Self { sorted: flows }
+    }
+
+    /// The `most` flows with the greatest weight (packets, bytes, delay: as one likes). Of equals
+    /// the smaller hash goes first, so that the order of `weights` does not matter.
+    pub fn top(weights: impl IntoIterator<Item = (FlowHash, u64)>, most: usize) -> Self {
+        let mut flows: Vec<_> = weights.into_iter().collect();
+        let by_weight = |&(flow, weight): &(FlowHash, u64)| (std::cmp::Reverse(weight), flow);
+        if most < flows.len() {
+            flows.select_nth_unstable_by_key(most, by_weight);
+            flows.truncate(most);
+        }
+        Self::new(flows.into_iter().map(|(flow, _)| flow).collect())
+    }
+
+    /// Whether the flow is on it.
+    pub fn selects(&self, flow: FlowHash) -> bool {
+        self.sorted.binary_search(&flow).is_ok()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.sorted.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.sorted.is_empty()
+    }
+}
+
+/// Names flows by what is in their keys; what is left out matches anything. A flow of another kind
+/// (Ethernet) matches only a rule that says nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FlowRule {
+    /// Where they come from.
+    pub source: Option<Prefix>,
+    /// Where they go.
+    pub destination: Option<Prefix>,
+    /// Protocol number (IANA).
+    pub protocol: Option<u8>,
+    /// First and last source port.
+    pub source_ports: Option<(u16, u16)>,
+    /// First and last destination port.
+    pub destination_ports: Option<(u16, u16)>,
+}
+
+impl FlowRule {
+    /// Whether the rule names the flow.
+    pub fn selects(&self, key: &FlowKey) -> bool {
+        let (source, destination, source_port, destination_port, protocol) = match *key {
+            FlowKey::V4 {
+                source,
+                destination,
+                source_port,
+                destination_port,
+                protocol,
+            } => (
+                IpAddr::V4(source),
+                IpAddr::V4(destination),
+                source_port,
+                destination_port,
+                protocol,
+            ),
+            FlowKey::V6 {
+                source,
+                destination,
+                source_port,
+                destination_port,
+                protocol,
+            } => (
+                IpAddr::V6(source),
+                IpAddr::V6(destination),
+                source_port,
+                destination_port,
+                protocol,
+            ),
+            FlowKey::Ethernet { .. } => return *self == Self::default(),
+        };
+        let within = |ports: Option<(u16, u16)>, port: u16| {
+            ports.is_none_or(|(first, last)| (first..=last).contains(&port))
+        };
+        self.source.is_none_or(|prefix| prefix.contains(source))
+            && self
+                .destination
+                .is_none_or(|prefix| prefix.contains(destination))
+            && self.protocol.is_none_or(|wanted| wanted == protocol)
+            && within(self.source_ports, source_port)
+            && within(self.destination_ports, destination_port)
+    }
+}
+
+/// Addresses that begin alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Prefix {
+    address: IpAddr,
+    bits: u8,
+}
+
+impl Prefix {
+    /// The addresses that agree with `address` in their first `bits` bits.
+    ///
+    /// # Errors
+    /// Where an address has fewer bits.
+    pub fn new(address: IpAddr, bits: u8) -> Result<Self, SelectionError> {
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        if bits > most {
+            return Err(SelectionError::Prefix {
+                address,
+                bits,
+                most,
+            });
+        }
+        Ok(Self { address, bits })
+    }
+
+    /// Whether `address` is of the same family and begins alike.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        let differ = match (self.address, address) {
+            (IpAddr::V4(mine), IpAddr::V4(theirs)) => {
+                u128::from(mine.to_bits() ^ theirs.to_bits()) << 96
+            }
+            (IpAddr::V6(mine), IpAddr::V6(theirs)) => mine.to_bits() ^ theirs.to_bits(),
+            _ => return false,
+        };
+        differ.leading_zeros() >= u32::from(self.bits)
+    }
+}
