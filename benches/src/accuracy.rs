@@ -10,6 +10,7 @@
 
 pub mod queue;
 pub mod stats;
+pub mod interchange;
 pub mod table;
 pub mod trace;
 pub mod traffic;

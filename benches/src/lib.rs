@@ -19,5 +19,6 @@ pub mod accuracy;
 pub mod capture;
 pub mod contender;
 pub mod hugepages;
+pub mod machine;
 pub mod report;
 pub mod throughput;

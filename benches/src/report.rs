@@ -9,69 +9,34 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 
 use crate::contender::Contender;
+use crate::machine::{Machine, output_of};
 use crate::throughput::{CLAIMS, Finding, Round, median};
 
 /// Where and of what the figures are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Setting {
-    /// Model of the CPU.
-    pub cpu: String,
-    /// CPUs that may be used.
-    pub cpus: usize,
-    /// The kernel's release.
-    pub kernel: String,
+    /// The machine and the commit.
+    #[serde(flatten)]
+    pub machine: Machine,
     /// Version of DPDK.
     pub dpdk: String,
     /// Where memory came from.
     pub memory: &'static str,
-    /// The commit, as `git describe --always --dirty` names it.
-    pub commit: String,
 }
 
 impl Setting {
     /// Looks around; what cannot be told is `unknown`.
     pub fn of_this_machine(hugepages: bool) -> Self {
-        let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        let cpu = cpuinfo
-            .lines()
-            .find_map(|line| {
-                line.strip_prefix("model name")?
-                    .split_once(": ")
-                    .map(|(_, name)| name)
-            })
-            .unwrap_or("unknown");
-        let folder = ["-C", env!("CARGO_MANIFEST_DIR")];
         Self {
-            cpu: cpu.to_owned(),
-            cpus: std::thread::available_parallelism().map_or(0, usize::from),
-            kernel: fs::read_to_string("/proc/sys/kernel/osrelease").map_or_else(
-                |_| "unknown".to_owned(),
-                |release| release.trim().to_owned(),
-            ),
+            machine: Machine::of_this_run(),
             dpdk: output_of(Command::new("pkg-config").args(["--modversion", "libdpdk"])),
             memory: if hugepages {
                 "hugepages"
             } else {
                 "ordinary pages"
             },
-            commit: output_of(
-                Command::new("git")
-                    .args(folder)
-                    .args(["describe", "--always", "--dirty"]),
-            ),
         }
     }
-}
-
-fn output_of(command: &mut Command) -> String {
-    command
-        .output()
-        .ok()
-        .filter(|output| output.status.success())
-        .map_or_else(
-            || "unknown".to_owned(),
-            |o| String::from_utf8_lossy(&o.stdout).trim().to_owned(),
-        )
 }
 
 /// Everything about one benchmark.
@@ -107,13 +72,17 @@ impl Report {
     /// The table, in Markdown.
     pub fn markdown(&self) -> String {
         let Setting {
+            machine,
+            dpdk,
+            memory,
+        } = &self.setting;
+        let Machine {
             cpu,
             cpus,
             kernel,
-            dpdk,
-            memory,
             commit,
-        } = &self.setting;
+            ..
+        } = machine;
         let rounds = self.rounds.len();
         let mut text = format!(
             "# Throughput on one core\n\n\
