@@ -8,9 +8,9 @@
 //!          +--> tables (paper / limit / ours / pass) and figures --> report (md, json, svg)
 //! ```
 
+pub mod interchange;
 pub mod queue;
 pub mod stats;
-pub mod interchange;
 pub mod table;
 pub mod trace;
 pub mod traffic;
