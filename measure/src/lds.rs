@@ -6,7 +6,8 @@ mod layout;
 mod sketch;
 
 pub use decode::{
-    Component, DecodeError, DecodeOptions, Decoded, Fallback, FlowDelay, FlowTable, Source, decode,
+    COMPONENTS_MAX, Component, DecodeError, DecodeOptions, Decoded, FEATURES_MAX, Fallback,
+    FlowDelay, FlowTable, Source, Warning, decode,
 };
 pub use delays::{DelayCell, DelayCells, FlowEstimate};
 pub use layout::{LayoutError, LdsLayout, ROWS_MAX};

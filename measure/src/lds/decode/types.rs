@@ -1,0 +1,202 @@
+//! What goes into decoding and what comes out.
+
+use super::{COMPONENTS_MAX, FEATURES_MAX};
+
+/// The flows to decode, one entry of each list a flow.
+#[derive(Debug, Clone, Copy)]
+pub struct FlowTable<'a> {
+    /// Base columns, R entries a flow ([`LdsLayout::base_columns`](crate::lds::LdsLayout::base_columns),
+    /// cut to R).
+    pub columns: &'a [u32],
+    /// Packets of each flow that the receiver's end saw, finite and not negative; NaN where a
+    /// flow's are not known, `None` where nobody's are: decoded from the cells first.
+    pub packets: Option<&'a [f64]>,
+    /// Weight of each flow's packets in the sketch, finite and positive; `None`: all 1.
+    pub weights: Option<&'a [f64]>,
+    /// Features without the constant, `features_per_flow` entries a flow (an RLI mean in ticks,
+    /// class columns of 0 and 1); NaN (or infinite) where a flow has none.
+    pub features: &'a [f64],
+    /// How many features each flow has; 0 for LDS alone, at most [`FEATURES_MAX`].
+    pub features_per_flow: usize,
+}
+
+/// How to decode.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DecodeOptions {
+    /// K, 1 to [`COMPONENTS_MAX`].
+    pub components: usize,
+    /// Sweeps at most. About ten serve K = 1, twenty K = 2 and 3.
+    pub sweeps: usize,
+    /// Stop where no estimate changes by more than this, relative to the largest.
+    pub tolerance: f64,
+}
+
+impl Default for DecodeOptions {
+    fn default() -> Self {
+        Self {
+            components: 1,
+            sweeps: 10,
+            tolerance: 1e-9,
+        }
+    }
+}
+
+/// Flow lists that do not fit the sketch.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    /// A list has another length than the flows ask for.
+    #[error("{list}: {found} entries, but {flows} flows need {needed}")]
+    Length {
+        /// Which list of [`FlowTable`].
+        list: &'static str,
+        /// Its entries.
+        found: usize,
+        /// Flows, as the columns tell.
+        flows: usize,
+        /// Entries that it must have.
+        needed: usize,
+    },
+    /// The columns are not a whole number of flows.
+    #[error("columns: {found} entries are no multiple of the sketch's {rows} rows")]
+    Columns {
+        /// Entries.
+        found: usize,
+        /// R.
+        rows: usize,
+    },
+    /// A base column that the sketch does not have.
+    #[error(
+        "flow {flow}, row {row}: column {column} is not below {columns}; use this layout's own"
+    )]
+    Column {
+        /// Which flow, from 0.
+        flow: usize,
+        /// Which row, from 0.
+        row: usize,
+        /// The column.
+        column: u32,
+        /// C.
+        columns: u32,
+    },
+    /// A count of packets that is infinite or negative.
+    #[error("flow {flow}: packets must be finite and not negative (NaN where not known)")]
+    Packets {
+        /// Which flow, from 0.
+        flow: usize,
+    },
+    /// A weight that is not finite or not positive.
+    #[error("flow {flow}: the weight must be finite and positive")]
+    Weight {
+        /// Which flow, from 0.
+        flow: usize,
+    },
+    /// K out of range.
+    #[error("{components} components asked for; choose 1 to {COMPONENTS_MAX}")]
+    Components {
+        /// K.
+        components: usize,
+    },
+    /// More features than decoding takes.
+    #[error("{features} features a flow; at most {FEATURES_MAX} can be used")]
+    Features {
+        /// Features a flow.
+        features: usize,
+    },
+    /// More edges than 32-bit indices hold.
+    #[error("{flows} flows of {cells} cells each are too many to decode at once")]
+    TooLarge {
+        /// Flows.
+        flows: usize,
+        /// Cells a flow, R k.
+        cells: usize,
+    },
+    /// Cancelled between two sweeps.
+    #[error("decoding was cancelled")]
+    Cancelled,
+}
+
+/// Where a flow's estimate comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// Joint decoding.
+    Joint,
+    /// The fitted prior at the flow's features: no usable cell speaks for the flow.
+    Prior,
+    /// The paper's estimator.
+    Paper,
+    /// The mean over the segment: no usable cell speaks for the flow.
+    SegmentMean,
+    /// Nothing at all is known: no cell is usable. The estimate is 0, its variance infinite.
+    Nothing,
+}
+
+/// Why joint decoding gave way to the paper's estimator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Fallback {
+    /// The sweeps did not settle: the best of them left the range that its cells allow.
+    Diverged,
+    /// No cell is usable and filled.
+    NoUsableCell,
+}
+
+/// What a reader of the estimates should know.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Warning {
+    /// Flows are missing from the list: this share of the packets in the cells is nobody's.
+    UnlistedPackets {
+        /// 0 to 1, the mean over usable cells of rows that take every packet.
+        share: f64,
+    },
+    /// In these cells the flows claim more packets than were counted there: their counts are too
+    /// large, and were scaled down to fit.
+    ExcessPackets {
+        /// Usable cells.
+        cells: usize,
+    },
+    /// The sweeps ended before the estimates settled to the tolerance asked for.
+    NotSettled,
+}
+
+/// One flow's estimate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FlowDelay {
+    /// Mean delay in ticks.
+    pub mean_ticks: f64,
+    /// Posterior variance in ticks squared; infinite where it is not known. The nominal 98 % bound
+    /// is three times its root.
+    pub variance_ticks2: f64,
+    /// Packets of the flow, as given or as decoded.
+    pub packets: f64,
+    /// Where it comes from.
+    pub source: Source,
+}
+
+/// A component of the prior: x ~ N(z'beta, tau2 + sig2 / n).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Component {
+    /// pi.
+    pub share: f64,
+    /// beta: the constant, then one entry a feature.
+    pub coefficients: Vec<f64>,
+    /// tau2, between flows, in ticks squared.
+    pub between_ticks2: f64,
+    /// sig2, between packets of a flow, in ticks squared.
+    pub within_ticks2: f64,
+}
+
+/// What decoding gave.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decoded {
+    /// One entry a flow, in their order.
+    pub flows: Vec<FlowDelay>,
+    /// The fitted prior; empty where nothing could be fitted.
+    pub components: Vec<Component>,
+    /// Sweeps done.
+    pub sweeps: usize,
+    /// The largest change of an estimate in the last sweep, relative to the largest estimate.
+    pub last_change: f64,
+    /// Why it is not joint, where it is not.
+    pub fallback: Option<Fallback>,
+    /// What else a reader should know.
+    pub warnings: Vec<Warning>,
+}
