@@ -50,6 +50,9 @@ fn bounds_ns(bucket: usize) -> RangeInclusive<u64> {
 }
 
 impl Histogram {
+    /// How many buckets there are.
+    pub const BUCKETS: u32 = BUCKETS as u32;
+
     /// An empty histogram of delays in ticks of `rate`.
     pub fn new(rate: TickRate) -> Self {
         Self {

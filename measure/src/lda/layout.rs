@@ -181,6 +181,35 @@ impl LdaLayout {
         self.spans.iter().map(|span| span.rows as usize)
     }
 
+    /// Rows and share in units of 2^-32 of each bank.
+    pub(crate) fn bank_shares(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
+        self.spans.iter().map(|span| span.rows).zip(self.shares())
+    }
+
+    /// The layout of exactly these banks, in this order, as [`bank_shares`](Self::bank_shares) gives
+    /// them; `None` where no layout would: shares rise, but for the last where it is capped.
+    pub(crate) fn from_bank_shares(banks: &[(u32, u64)]) -> Option<Self> {
+        let mut spans = Vec::with_capacity(banks.len().min(Self::BANKS_MAX));
+        let (mut bound, mut first_cell, mut share_before) = (0_u64, 0, 0);
+        for &(rows, share) in banks {
+            let full = bound >= 1 << 32;
+            bound = bound.checked_add(share)?;
+            let rises = share >= share_before || bound == 1 << 32;
+            let fits = spans.len() < Self::BANKS_MAX && (1..=Self::ROWS_MAX).contains(&rows);
+            if full || share == 0 || bound > 1 << 32 || !rises || !fits {
+                return None;
+            }
+            spans.push(Span {
+                bound,
+                rows,
+                first_cell,
+            });
+            first_cell += rows;
+            share_before = share;
+        }
+        (!spans.is_empty()).then_some(Self { spans })
+    }
+
     /// Share of each bank in units of 2^-32.
     fn shares(&self) -> impl Iterator<Item = u64> + '_ {
         let before = std::iter::once(0).chain(self.spans.iter().map(|span| span.bound));

@@ -1,0 +1,84 @@
+//! What is wrong with bytes from outside.
+
+use super::frame::{FRAME_BYTES_MAX, VERSION};
+
+/// Bytes that are no control frame of ours.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FrameError {
+    /// Some other frame of the same ethertype or port: data.
+    #[error("not a control frame: it does not begin with VRNR")]
+    Magic,
+    /// From a switch of another version.
+    #[error("control frame of version {version}, this is version {VERSION}: update the older end")]
+    Version {
+        /// The version found.
+        version: u8,
+    },
+    /// A kind that this version does not have.
+    #[error("control frame of kind {kind}, which version {VERSION} does not have")]
+    Kind {
+        /// The kind's number.
+        kind: u8,
+    },
+    /// Less than it announces.
+    #[error("control frame cut off after {bytes} bytes")]
+    Truncated {
+        /// Bytes there are.
+        bytes: usize,
+    },
+    /// More than it announces.
+    #[error("{left} bytes behind the control frame's tag")]
+    Trailing {
+        /// How many more.
+        left: usize,
+    },
+    /// Larger than any control frame.
+    #[error("control frame of {bytes} bytes; the most is {FRAME_BYTES_MAX}")]
+    Oversized {
+        /// Bytes there are.
+        bytes: usize,
+    },
+}
+
+/// A body, or a synopsis' binary form, that is not as documented.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ParseError {
+    /// The bytes end too soon.
+    #[error("{what} needs {needed} bytes and {left} are left")]
+    Truncated {
+        /// What was being read.
+        what: &'static str,
+        /// Bytes it takes.
+        needed: usize,
+        /// Bytes there are.
+        left: usize,
+    },
+    /// The bytes go on where they should end.
+    #[error("{left} bytes behind the end of {what}")]
+    Trailing {
+        /// What was read.
+        what: &'static str,
+        /// How many bytes are left.
+        left: usize,
+    },
+    /// A number that means nothing.
+    #[error("{what} is {value}; it must be {allowed}")]
+    Value {
+        /// Which number.
+        what: &'static str,
+        /// Its value.
+        value: u64,
+        /// What it may be.
+        allowed: &'static str,
+    },
+}
+
+impl ParseError {
+    pub(crate) fn value(what: &'static str, value: impl Into<u64>, allowed: &'static str) -> Self {
+        Self::Value {
+            what,
+            value: value.into(),
+            allowed,
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Hello: who is there and how it is configured.
+//!
+//! | bytes | field | |
+//! |---|---|---|
+//! | 0..4 | hash version | of flow and packet hashes |
+//! | 4..12 | seed check | SipHash-2-4 of `vernier seed check` under the deployment's seed |
+//! | 12..20 | epoch length | ns |
+//! | 20..28 | own nonce | never 0 |
+//! | 28..36 | peer's nonce | 0: not heard yet |
+//! | 36..40 | clock error | at most, ns |
+//! | 40..42 | TAI - UTC | s, signed |
+//! | 42 | clock | 0 free, 1 holding over, 2 locked |
+//! | 43 | PTP domain | |
+//! | 44..46 | stash | packets on each side of a turn |
+//! | 46 | shapes | how many follow, 0 to 8 |
+//! | 47.. | shape | synopsis (1 byte), length (2 bytes), shape; see [`Shape`] |
+
+use arrayvec::ArrayVec;
+use siphasher::sip::SipHasher24;
+
+use super::bytes::{Put, Reader};
+use super::handshake::Nonces;
+use super::key::Nonce;
+use super::shape::Shape;
+use super::{Body, Kind, ParseError};
+
+/// Most shapes in a hello.
+pub const SHAPES_MAX: usize = 8;
+
+/// How good the sender's clock is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum ClockState {
+    /// Follows nothing: its times are not TAI.
+    Free = 0,
+    /// Followed a source and keeps its rate.
+    HoldingOver = 1,
+    /// Follows PTP or NTP.
+    Locked = 2,
+}
+
+/// Who is there and how it is configured. Both ends must agree on all but nonces and clock state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hello {
+    /// Version of the hashes: [`HASH_VERSION`](crate::packet::HASH_VERSION).
+    pub hash_version: u32,
+    /// [`seed_check`] of the deployment's seed.
+    pub seed_check: u64,
+    /// Length of an epoch.
+    pub epoch_ns: u64,
+    /// Makes the session.
+    pub nonces: Nonces,
+    /// The sender's clock is off by this much at most.
+    pub clock_error_ns: u32,
+    /// Offset of TAI from UTC that the sender reckons with, in seconds.
+    pub tai_utc_s: i16,
+    /// What the sender's clock follows.
+    pub clock: ClockState,
+    /// PTP domain of the sender's clock.
+    pub ptp_domain: u8,
+    /// Packets that a stash lists on each side of a turn.
+    pub stash_packets: u16,
+    /// Synopses of the segment, without what changes from epoch to epoch.
+    pub shapes: ArrayVec<Shape, SHAPES_MAX>,
+}
+
+/// Tells whether two ends share the seed, and nothing of the seed itself.
+pub fn seed_check(seed: [u8; 16]) -> u64 {
+    SipHasher24::new_with_key(&seed).hash(b"vernier seed check")
+}
+
+/// Ends that cannot be paired.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Mismatch {
+    /// Hashes of different versions.
+    #[error("the ends hash packets by different versions: update the older one")]
+    HashVersion,
+    /// Different seeds.
+    #[error("the ends have different seeds: configure the same `seed` on both")]
+    Seed,
+    /// Epochs of different length.
+    #[error("the ends have epochs of different length: configure the same `interval_ms`")]
+    EpochLength,
+    /// Different ideas of TAI.
+    #[error("the ends reckon with different offsets of TAI from UTC: update the leap seconds")]
+    TaiOffset,
+    /// Clocks of different PTP domains.
+    #[error("the ends' clocks are in different PTP domains")]
+    PtpDomain,
+    /// A clock that follows nothing.
+    #[error("a clock is not synchronised: no one-way delay can be told")]
+    FreeClock,
+    /// Synopses of different shapes.
+    #[error("the ends have synopses of different sizes: configure the same ones")]
+    Shapes,
+    /// Stashes of different sizes.
+    #[error("the ends have stashes of different sizes: configure the same one")]
+    Stash,
+}
+
+impl Hello {
+    /// Whether an end that says this can be paired with one that says `other`.
+    ///
+    /// # Errors
+    /// [`Mismatch`], the first found: no numbers may be published then.
+    pub fn agree(&self, other: &Self) -> Result<(), Mismatch> {
+        let free = [self.clock, other.clock].contains(&ClockState::Free);
+        let same_sizes = self.shapes.len() == other.shapes.len()
+            && self
+                .shapes
+                .iter()
+                .zip(&other.shapes)
+                .all(|(a, b)| a.same_sizes(b));
+        let checks = [
+            (
+                self.hash_version != other.hash_version,
+                Mismatch::HashVersion,
+            ),
+            (self.seed_check != other.seed_check, Mismatch::Seed),
+            (self.epoch_ns != other.epoch_ns, Mismatch::EpochLength),
+            (!same_sizes, Mismatch::Shapes),
+            (self.stash_packets != other.stash_packets, Mismatch::Stash),
+            (free, Mismatch::FreeClock),
+            (self.ptp_domain != other.ptp_domain, Mismatch::PtpDomain),
+            (self.tai_utc_s != other.tai_utc_s, Mismatch::TaiOffset),
+        ];
+        match checks.into_iter().find(|(differ, _)| *differ) {
+            Some((_, mismatch)) => Err(mismatch),
+            None => Ok(()),
+        }
+    }
+
+    /// Reads a body.
+    ///
+    /// # Errors
+    /// [`ParseError`] for anything but what [`emit`](Body::emit) writes.
+    pub fn parse(body: &[u8]) -> Result<Self, ParseError> {
+        let mut reader = Reader::new(body);
+        let hash_version = reader.number("hash version")?;
+        let seed_check = reader.number("seed check")?;
+        let epoch_ns = reader.number("epoch length")?;
+        let own = Nonce::from_number(reader.number("own nonce")?).ok_or(ParseError::value(
+            "own nonce",
+            0_u64,
+            "anything but 0",
+        ))?;
+        let peer = Nonce::from_number(reader.number("peer's nonce")?);
+        let clock_error_ns = reader.number("clock error")?;
+        let tai_utc_s = reader.number("TAI - UTC")?;
+        let clock = match reader.number("clock state")? {
+            0_u8 => ClockState::Free,
+            1 => ClockState::HoldingOver,
+            2 => ClockState::Locked,
+            other => return Err(ParseError::value("clock state", other, "0 to 2")),
+        };
+        let ptp_domain = reader.number("PTP domain")?;
+        let stash_packets = reader.number("stash")?;
+        let mut shapes = ArrayVec::new();
+        for _ in 0..reader.number::<u8, 1>("number of shapes")? {
+            let shape = Shape::read(&mut reader)?;
+            shapes
+                .try_push(shape)
+                .map_err(|_| ParseError::value("number of shapes", 9_u8, "8 at most"))?;
+        }
+        reader.end("hello")?;
+        Ok(Self {
+            hash_version,
+            seed_check,
+            epoch_ns,
+            nonces: Nonces { own, peer },
+            clock_error_ns,
+            tai_utc_s,
+            clock,
+            ptp_domain,
+            stash_packets,
+            shapes,
+        })
+    }
+}
+
+impl Body for Hello {
+    const KIND: Kind = Kind::Hello;
+
+    fn emit(&self, out: &mut impl Put) {
+        out.put_number(self.hash_version);
+        out.put_number(self.seed_check);
+        out.put_number(self.epoch_ns);
+        out.put_number(Nonce::number(Some(self.nonces.own)));
+        out.put_number(Nonce::number(self.nonces.peer));
+        out.put_number(self.clock_error_ns);
+        out.put_number(self.tai_utc_s);
+        out.put_number(self.clock as u8);
+        out.put_number(self.ptp_domain);
+        out.put_number(self.stash_packets);
+        #[expect(clippy::cast_possible_truncation, reason = "8 at most")]
+        out.put_number(self.shapes.len() as u8);
+        for shape in &self.shapes {
+            shape.emit_around(&[], out);
+        }
+    }
+}

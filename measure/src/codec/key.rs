@@ -1,0 +1,177 @@
+//! Keys, tags and sessions.
+
+use std::fmt;
+use std::num::NonZeroU64;
+
+use arrayvec::ArrayVec;
+use siphasher::{sip, sip128};
+
+use super::frame::TAG_BYTES;
+
+/// Names a key, so that keys can be changed one end after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KeyId(pub u16);
+
+impl KeyId {
+    /// No key: such frames are believed on ports marked trusted only.
+    pub const NONE: Self = Self(0);
+}
+
+/// A key of 128 bits, shared by the switches of a deployment.
+#[derive(Clone)]
+pub struct Key([u8; 16]);
+
+impl Key {
+    /// The tag of frames that have none: a checksum, no more.
+    const NONE: Self = Self([0; 16]);
+
+    /// A key of these bytes, which should be random.
+    pub const fn new(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+
+    /// SipHash-2-4 with 128 bits (Aumasson and Bernstein 2012, and their reference
+    /// implementation).
+    pub(super) fn tag(&self, bytes: &[u8]) -> [u8; TAG_BYTES] {
+        sip128::SipHasher24::new_with_key(&self.0)
+            .hash(bytes)
+            .as_bytes()
+    }
+
+    /// Whether the tag is right. Takes equally long wherever the two differ: they are compared as
+    /// one number, with no branch.
+    pub(super) fn verify(&self, bytes: &[u8], tag: [u8; TAG_BYTES]) -> bool {
+        u128::from_ne_bytes(self.tag(bytes)) ^ u128::from_ne_bytes(tag) == 0
+    }
+}
+
+/// Shows nothing of the key: it must not get into logs.
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Key").finish_non_exhaustive()
+    }
+}
+
+/// Keys that cannot be held together.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum KeyRingError {
+    /// More than [`KeyRing::KEYS_MAX`].
+    #[error(
+        "more than {} keys; remove those that no switch uses any more",
+        KeyRing::KEYS_MAX
+    )]
+    Full,
+    /// 0 means that there is no key.
+    #[error("key id 0 means no key; number keys from 1")]
+    Zero,
+    /// Two keys of one id.
+    #[error("key {} is there twice; give each key an id of its own", id.0)]
+    Twice {
+        /// The id.
+        id: KeyId,
+    },
+}
+
+/// The keys that are believed.
+#[derive(Debug, Clone, Default)]
+pub struct KeyRing {
+    keys: ArrayVec<(KeyId, Key), { Self::KEYS_MAX }>,
+    trusting: bool,
+}
+
+impl KeyRing {
+    /// Most keys.
+    pub const KEYS_MAX: usize = 16;
+
+    /// No keys: nothing is believed.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Believes frames without a key as well: for a port that the operator marked trusted.
+    #[must_use]
+    pub fn trusting(mut self) -> Self {
+        self.trusting = true;
+        self
+    }
+
+    /// Adds a key.
+    ///
+    /// # Errors
+    /// [`KeyRingError`] when there is no room, or `id` is 0 or taken.
+    pub fn with(mut self, id: KeyId, key: Key) -> Result<Self, KeyRingError> {
+        if id == KeyId::NONE {
+            return Err(KeyRingError::Zero);
+        }
+        if self.keys.iter().any(|(taken, _)| *taken == id) {
+            return Err(KeyRingError::Twice { id });
+        }
+        self.keys
+            .try_push((id, key))
+            .map_err(|_| KeyRingError::Full)?;
+        Ok(self)
+    }
+
+    /// The key of an id, if it is believed.
+    pub fn get(&self, id: KeyId) -> Option<&Key> {
+        if id == KeyId::NONE {
+            return self.trusting.then_some(&Key::NONE);
+        }
+        self.keys
+            .iter()
+            .find_map(|(held, key)| (*held == id).then_some(key))
+    }
+}
+
+/// A number drawn at random, used once: not to be guessed, not to be met again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Nonce(pub NonZeroU64);
+
+impl Nonce {
+    /// A nonce of random bits.
+    pub fn from_random(bits: u64) -> Self {
+        Self(NonZeroU64::new(bits).unwrap_or(NonZeroU64::MIN))
+    }
+
+    pub(super) fn number(nonce: Option<Self>) -> u64 {
+        nonce.map_or(0, |nonce| nonce.0.get())
+    }
+
+    pub(super) fn from_number(number: u64) -> Option<Self> {
+        NonZeroU64::new(number).map(Self)
+    }
+}
+
+/// What one end sends to the other between two restarts of either. Each direction has its own, so
+/// that a frame sent back to its sender is not believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SessionId(NonZeroU64);
+
+impl SessionId {
+    /// The session of what `sender` sends to `receiver`: SipHash-2-4 under the key 0 of
+    /// `vernier session` and both nonces, big-endian; 1 in place of 0.
+    ///
+    /// No key is needed here: nonces are drawn at random, and the tag covers the session.
+    pub fn new(sender: Nonce, receiver: Nonce) -> Self {
+        const LABEL: &[u8; 15] = b"vernier session";
+        let mut message = [0; LABEL.len() + 16];
+        let parts = LABEL
+            .iter()
+            .copied()
+            .chain(sender.0.get().to_be_bytes())
+            .chain(receiver.0.get().to_be_bytes());
+        for (to, from) in message.iter_mut().zip(parts) {
+            *to = from;
+        }
+        let hash = sip::SipHasher24::new_with_keys(0, 0).hash(&message);
+        Self(NonZeroU64::new(hash).unwrap_or(NonZeroU64::MIN))
+    }
+
+    pub(super) fn number(self) -> u64 {
+        self.0.get()
+    }
+
+    pub(super) fn from_number(number: u64) -> Option<Self> {
+        NonZeroU64::new(number).map(Self)
+    }
+}

@@ -1,0 +1,65 @@
+//! Bodies of every kind.
+
+use super::bytes::Put;
+use super::{FragmentView, Frame, Hello, Kind, Marker, ParseError, Reference, Request, StashView};
+
+/// What a frame carries.
+pub trait Body {
+    /// The kind of frame it makes.
+    const KIND: Kind;
+
+    /// Appends it. Allocates nothing.
+    fn emit(&self, out: &mut impl Put);
+}
+
+/// A body that was received.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one at a time, on the stack of whoever looks at it"
+)]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Message<'a> {
+    /// Who is there.
+    Hello(Hello),
+    /// An epoch turns.
+    Marker(Marker),
+    /// Packets around a turn.
+    Stash(StashView<'a>),
+    /// A part of a synopsis.
+    Fragment(FragmentView<'a>),
+    /// A packet with its own time.
+    Reference(Reference),
+    /// What is missing.
+    Request(Request),
+}
+
+impl<'a> Message<'a> {
+    /// Reads the body of a frame, which should be one that a
+    /// [`Verifier`](super::Verifier) let pass.
+    ///
+    /// # Errors
+    /// [`ParseError`] where the body is not as its kind is documented.
+    pub fn parse(frame: &Frame<'a>) -> Result<Self, ParseError> {
+        let body = frame.body();
+        Ok(match frame.kind() {
+            Kind::Hello => Self::Hello(Hello::parse(body)?),
+            Kind::Marker => Self::Marker(Marker::parse(body)?),
+            Kind::Stash => Self::Stash(StashView::parse(body)?),
+            Kind::Fragment => Self::Fragment(FragmentView::parse(body)?),
+            Kind::Reference => Self::Reference(Reference::parse(body)?),
+            Kind::Request => Self::Request(Request::parse(body)?),
+        })
+    }
+
+    /// Appends the body as it was received.
+    pub fn emit(&self, out: &mut impl Put) {
+        match self {
+            Self::Hello(hello) => hello.emit(out),
+            Self::Marker(marker) => marker.emit(out),
+            Self::Stash(stash) => stash.emit(out),
+            Self::Fragment(fragment) => fragment.emit(out),
+            Self::Reference(reference) => reference.emit(out),
+            Self::Request(request) => request.emit(out),
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! What a synopsis is made of, so that both ends can tell whether theirs are alike.
+//!
+//! A synopsis is a row of elements of one size. Its shape says which synopsis, how many elements,
+//! and what else must agree:
+//!
+//! | synopsis | shape | element |
+//! |---|---|---|
+//! | 1 LDA | banks (1 byte, 1 to 16); for each, in the layout's order, rows (4) and sampled share in 2^-32 (8) | [`Cell`]: sum (8), count (4), digest (4) |
+//! | 2 LDS | columns (4), cells of a flow in a row (4), bytes counted (1: 0 or 1), check of the weights (8), rows (1, 1 to 4), sampled share of each in 2^-32 (8) | [`Cell`], with bytes (8) where they are counted |
+//! | 3 SDS | as LDS | as LDS |
+//! | 4 moments | nothing | count (8), sum (16), sum of squares (16), least (8), greatest (8) |
+//! | 5 histogram | tick rate in Hz (8) | count (8), 496 of them |
+//! | 6 tally | nothing | sent, bytes, received, bytes, dropped, late (8 each) |
+//! | 7 flow counters | slots (4) | packets (8), bytes (8), sum (8), sum of squares (16), least (8), greatest (8); the last for what has no slot |
+//! | 8 flow estimates | slots (4) | packets (8), sum (8, signed), sum of squares (16); the last for what has no slot |
+//!
+//! Weights may be as many as there are segments, too many for every fragment: the check is
+//! SipHash-2-4 under the key 0 of all of them, 4 bytes each; 0 where all are 1.
+
+use std::ops::RangeInclusive;
+
+use arrayvec::ArrayVec;
+use siphasher::sip::SipHasher24;
+
+use super::ParseError;
+use super::bytes::{Put, Reader, Slot};
+use super::element::{CountedCell, Element};
+use crate::cell::Cell;
+use crate::histogram::Histogram;
+use crate::lda::LdaLayout;
+use crate::lds::ROWS_MAX;
+
+/// Which synopsis, how large, and what else must agree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Shape {
+    /// One half of an LDA.
+    Lda(LdaLayout),
+    /// One half of an LDS.
+    Lds(SketchShape),
+    /// An SDS.
+    Sds(SketchShape),
+    /// Exact moments.
+    Moments,
+    /// Counts by delay.
+    Histogram {
+        /// Ticks a second.
+        tick_hz: u64,
+    },
+    /// Plain counts.
+    Tally,
+    /// Counters by flow slot.
+    FlowCounters {
+        /// Slots, without the one for what has none.
+        slots: u32,
+    },
+    /// Sums of estimates by flow slot.
+    FlowEstimates {
+        /// Slots, without the one for what has none.
+        slots: u32,
+    },
+}
+
+/// The shape of a sketch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SketchShape {
+    /// C, 1 to [`COLUMNS_MAX`](Self::COLUMNS_MAX).
+    pub columns: u32,
+    /// k, 1 to C.
+    pub virtual_cells: u32,
+    /// Bytes are counted as well.
+    pub counts_bytes: bool,
+    /// [`check`](Self::weights_check) of the weights.
+    pub weights_check: u64,
+    /// p_r of each row in 2^-32: 1 to 2^32.
+    pub shares: ArrayVec<u64, ROWS_MAX>,
+}
+
+impl SketchShape {
+    /// Most columns.
+    pub const COLUMNS_MAX: u32 = 1 << 24;
+
+    /// Tells lists of weights apart: 0 where all weights are 1.
+    pub fn weights_check(weights: &[u32]) -> u64 {
+        let Some(last) = weights.iter().rposition(|&weight| weight != 1) else {
+            return 0;
+        };
+        let bytes: Vec<u8> = weights
+            .iter()
+            .take(last + 1)
+            .flat_map(|weight| weight.to_be_bytes())
+            .collect();
+        SipHasher24::new_with_keys(0, 0).hash(&bytes).max(1)
+    }
+
+    fn elements(&self) -> u32 {
+        #[expect(clippy::cast_possible_truncation, reason = "4 at most")]
+        let rows = self.shares.len() as u32;
+        self.columns.saturating_mul(rows)
+    }
+
+    fn element_bytes(&self) -> usize {
+        if self.counts_bytes {
+            CountedCell::BYTES
+        } else {
+            Cell::BYTES
+        }
+    }
+
+    fn emit(&self, out: &mut impl Put) {
+        out.put_number(self.columns);
+        out.put_number(self.virtual_cells);
+        out.put_number(u8::from(self.counts_bytes));
+        out.put_number(self.weights_check);
+        #[expect(clippy::cast_possible_truncation, reason = "4 at most")]
+        out.put_number(self.shares.len() as u8);
+        for &share in &self.shares {
+            out.put_number(share);
+        }
+    }
+
+    fn parse(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
+        let columns = reader.number("columns of a sketch")?;
+        if !(1..=Self::COLUMNS_MAX).contains(&columns) {
+            return Err(ParseError::value(
+                "columns of a sketch",
+                columns,
+                "1 to 2^24",
+            ));
+        }
+        let virtual_cells = reader.number("cells of a flow in a row")?;
+        if !(1..=columns).contains(&virtual_cells) {
+            let what = "cells of a flow in a row";
+            return Err(ParseError::value(what, virtual_cells, "1 to the columns"));
+        }
+        let counts_bytes = match reader.number("bytes counted")? {
+            0_u8 => false,
+            1 => true,
+            other => return Err(ParseError::value("bytes counted", other, "0 or 1")),
+        };
+        let weights_check = reader.number("check of the weights")?;
+        let rows: u8 = reader.number("rows of a sketch")?;
+        if !(1..=ROWS_MAX).contains(&usize::from(rows)) {
+            return Err(ParseError::value("rows of a sketch", rows, "1 to 4"));
+        }
+        let mut shares = ArrayVec::new();
+        for _ in 0..rows {
+            // As many as there is room for.
+            let _ = shares.try_push(share(reader)?);
+        }
+        Ok(Self {
+            columns,
+            virtual_cells,
+            counts_bytes,
+            weights_check,
+            shares,
+        })
+    }
+}
+
+/// A sampled share in units of 2^-32.
+fn share(reader: &mut Reader<'_>) -> Result<u64, ParseError> {
+    let share = reader.number("sampled share")?;
+    if (1..=1 << 32).contains(&share) {
+        return Ok(share);
+    }
+    Err(ParseError::value("sampled share", share, "1 to 2^32"))
+}
+
+impl Shape {
+    /// Numbers of synopses.
+    pub(super) const SYNOPSES: RangeInclusive<u8> = 1..=8;
+
+    /// The synopsis' number.
+    pub(super) fn synopsis(&self) -> u8 {
+        match self {
+            Self::Lda(_) => 1,
+            Self::Lds(_) => 2,
+            Self::Sds(_) => 3,
+            Self::Moments => 4,
+            Self::Histogram { .. } => 5,
+            Self::Tally => 6,
+            Self::FlowCounters { .. } => 7,
+            Self::FlowEstimates { .. } => 8,
+        }
+    }
+
+    /// How many elements there are.
+    pub fn elements(&self) -> u32 {
+        match self {
+            // At most 16 banks of 65,536 rows.
+            Self::Lda(layout) => u32::try_from(layout.cells()).unwrap_or(u32::MAX),
+            Self::Lds(sketch) | Self::Sds(sketch) => sketch.elements(),
+            Self::Moments | Self::Tally => 1,
+            Self::Histogram { .. } => Histogram::BUCKETS,
+            Self::FlowCounters { slots } | Self::FlowEstimates { slots } => slots.saturating_add(1),
+        }
+    }
+
+    /// Bytes of an element.
+    pub fn element_bytes(&self) -> usize {
+        match self {
+            Self::Lda(_) => Cell::BYTES,
+            Self::Lds(sketch) | Self::Sds(sketch) => sketch.element_bytes(),
+            Self::Moments => 56,
+            Self::Histogram { .. } => 8,
+            Self::Tally => 48,
+            Self::FlowCounters { .. } => 56,
+            Self::FlowEstimates { .. } => 32,
+        }
+    }
+
+    /// Whether two are alike in all but what changes from epoch to epoch: an LDA's probabilities.
+    pub fn same_sizes(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Lda(mine), Self::Lda(theirs)) => mine
+                .bank_shares()
+                .map(|(rows, _)| rows)
+                .eq(theirs.bank_shares().map(|(rows, _)| rows)),
+            _ => self == other,
+        }
+    }
+
+    /// Writes the synopsis' number and the shape's length, in two bytes, before `between`, and the
+    /// shape behind it.
+    pub(super) fn emit_around(&self, between: &[u8], out: &mut impl Put) {
+        out.put_number(self.synopsis());
+        #[expect(clippy::cast_possible_truncation, reason = "194 at most")]
+        out.put_number(self.bytes() as u16);
+        out.put(between);
+        self.emit(out);
+    }
+
+    /// Bytes of the shape itself.
+    pub(super) fn bytes(&self) -> usize {
+        let mut count = Slot::new(&mut []);
+        self.emit(&mut count);
+        count.len()
+    }
+
+    fn emit(&self, out: &mut impl Put) {
+        match self {
+            Self::Lda(layout) => emit_lda(layout, out),
+            Self::Lds(sketch) | Self::Sds(sketch) => sketch.emit(out),
+            Self::Moments | Self::Tally => {}
+            Self::Histogram { tick_hz } => out.put_number(*tick_hz),
+            Self::FlowCounters { slots } | Self::FlowEstimates { slots } => out.put_number(*slots),
+        }
+    }
+
+    /// Reads what [`emit_around`](Self::emit_around) writes around nothing.
+    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
+        let synopsis = reader.number("synopsis")?;
+        let bytes: u16 = reader.number("shape's length")?;
+        Self::parse(synopsis, reader.bytes("shape", bytes.into())?)
+    }
+
+    /// Reads the shape of a synopsis from all of `bytes`.
+    pub(super) fn parse(synopsis: u8, bytes: &[u8]) -> Result<Self, ParseError> {
+        let mut reader = Reader::new(bytes);
+        let shape = match synopsis {
+            1 => Self::Lda(parse_lda(&mut reader)?),
+            2 => Self::Lds(SketchShape::parse(&mut reader)?),
+            3 => Self::Sds(SketchShape::parse(&mut reader)?),
+            4 => Self::Moments,
+            5 => Self::Histogram {
+                tick_hz: reader.number("tick rate")?,
+            },
+            6 => Self::Tally,
+            7 => Self::FlowCounters {
+                slots: slots(&mut reader)?,
+            },
+            8 => Self::FlowEstimates {
+                slots: slots(&mut reader)?,
+            },
+            other => return Err(ParseError::value("synopsis", other, "1 to 8")),
+        };
+        reader.end("shape")?;
+        Ok(shape)
+    }
+}
+
+/// A number of flow slots: one less than numbers there are, for the one beyond them.
+fn slots(reader: &mut Reader<'_>) -> Result<u32, ParseError> {
+    let slots = reader.number("flow slots")?;
+    if slots == u32::MAX {
+        return Err(ParseError::value("flow slots", slots, "under 2^32 - 1"));
+    }
+    Ok(slots)
+}
+
+/// Banks, then each one's rows and share.
+pub(super) fn emit_lda(layout: &LdaLayout, out: &mut impl Put) {
+    #[expect(clippy::cast_possible_truncation, reason = "16 at most")]
+    out.put_number(layout.bank_shares().count() as u8);
+    for (rows, share) in layout.bank_shares() {
+        out.put_number(rows);
+        out.put_number(share);
+    }
+}
+
+pub(super) fn parse_lda(reader: &mut Reader<'_>) -> Result<LdaLayout, ParseError> {
+    let count: u8 = reader.number("banks of an LDA")?;
+    let mut banks = ArrayVec::<_, { LdaLayout::BANKS_MAX }>::new();
+    for _ in 0..count {
+        let rows = reader.number("rows of a bank")?;
+        banks
+            .try_push((rows, share(reader)?))
+            .map_err(|_| ParseError::value("banks of an LDA", count, "1 to 16"))?;
+    }
+    LdaLayout::from_bank_shares(&banks).ok_or(ParseError::value(
+        "banks of an LDA",
+        count,
+        "as an LDA is laid out: 1 to 16 of 1 to 65,536 rows, shares rising to 1 in all at most",
+    ))
+}
