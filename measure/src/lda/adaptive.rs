@@ -1,1 +1,156 @@
 //! Sampling probabilities that follow the losses.
+//!
+//! The best share to sample is in inverse proportion to the losses to come ([`Bank::for_losses`]),
+//! and the losses of the epochs before are what is known of them. Bank 0 is prepared for these,
+//! the last for the worst case, those between for losses between, in geometric steps. After each
+//! epoch whoever pairs the ends tells what was sent and what arrived ([`AdaptiveLda::observe`])
+//! and announces the new layout for an epoch to come; both ends must take it up at one turn.
+//!
+//! Too high a share spoils nearly all cells, too low a share costs samples in proportion. So the
+//! estimate of losses rises as their moving average with weight 1/2, and falls as that of their
+//! logarithms: after a tenfold fall of losses it is near in two epochs, not in four.
+
+use super::{Bank, LayoutError, LdaLayout};
+
+/// The least that a bank can sample.
+const LEAST_SHARE: f64 = 1.0 / 4_294_967_296.0;
+
+/// What an adaptive LDA is made of.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AdaptiveOptions {
+    /// Rows of each bank: first that for the losses as they are, last that for the worst case.
+    /// Seven rows in eight for the first of two banks serve well: where losses hold still, the
+    /// error is then 7 % over that of one bank made for them.
+    pub bank_rows: Vec<u32>,
+    /// Share of packets lost in the worst case to prepare for, over 0 to 1.
+    pub worst_loss: f64,
+    /// Sampled losses for each row, over 0 to 1: see [`Bank::for_losses`].
+    pub alpha: f64,
+    /// Packets in an epoch, until some have been counted.
+    pub epoch_packets: u64,
+}
+
+/// Options out of range.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum AdaptiveError {
+    /// Not a share.
+    #[error(
+        "the worst loss to prepare for is {worst_loss}; give a share of packets over 0 and up to 1"
+    )]
+    WorstLoss {
+        /// What was given.
+        worst_loss: f64,
+    },
+    /// Not a number of losses for each row.
+    #[error(
+        "alpha is {alpha}; give sampled losses for each row, over 0 and up to 1 (0.75 is a fair choice)"
+    )]
+    Alpha {
+        /// What was given.
+        alpha: f64,
+    },
+    /// The banks make no LDA.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+}
+
+/// The layout of the epoch to come, and what it follows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AdaptiveLda {
+    options: AdaptiveOptions,
+    design_losses: f64,
+    epoch_packets: f64,
+    layout: LdaLayout,
+}
+
+impl AdaptiveLda {
+    /// Prepared for no loss, and for the worst.
+    ///
+    /// # Errors
+    /// [`AdaptiveError`] when an option is out of range.
+    pub fn new(options: AdaptiveOptions) -> Result<Self, AdaptiveError> {
+        let AdaptiveOptions {
+            worst_loss, alpha, ..
+        } = options;
+        let is_share = |value: f64| value > 0.0 && value <= 1.0;
+        if !is_share(worst_loss) {
+            return Err(AdaptiveError::WorstLoss { worst_loss });
+        }
+        if !is_share(alpha) {
+            return Err(AdaptiveError::Alpha { alpha });
+        }
+        let epoch_packets = options.epoch_packets as f64;
+        let layout = LdaLayout::new(&banks(&options, 0.0, epoch_packets))?;
+        Ok(Self {
+            options,
+            design_losses: 0.0,
+            epoch_packets,
+            layout,
+        })
+    }
+
+    /// Takes note of an epoch: packets `sent` and of these `received`, by the points' own
+    /// counters, which know every packet. Returns the layout for an epoch to come.
+    ///
+    /// Epochs that cannot be trusted are left out by not telling them.
+    pub fn observe(&mut self, sent: u64, received: u64) -> &LdaLayout {
+        let losses = sent.saturating_sub(received) as f64;
+        self.design_losses = if losses > self.design_losses {
+            f64::midpoint(losses, self.design_losses)
+        } else {
+            ((losses + 1.0) * (self.design_losses + 1.0)).sqrt() - 1.0
+        };
+        self.epoch_packets = f64::midpoint(self.epoch_packets, sent as f64);
+        let banks = banks(&self.options, self.design_losses, self.epoch_packets);
+        // Rows and number of banks are those that were accepted, and shares are in range by
+        // construction; if they were not, the layout as it is would serve on.
+        if let Ok(layout) = LdaLayout::new(&banks) {
+            self.layout = layout;
+        }
+        &self.layout
+    }
+
+    /// The layout for an epoch to come.
+    pub fn layout(&self) -> &LdaLayout {
+        &self.layout
+    }
+
+    /// Losses in an epoch that bank 0 is prepared for.
+    pub fn design_losses(&self) -> f64 {
+        self.design_losses
+    }
+}
+
+/// The banks for `losses` in an epoch and for the worst case of `packets`.
+///
+/// A bank takes no more of what the banks before it left than its share of the rows: where there
+/// are fewer packets than the worst case asks for, all are sampled, as many in each row.
+fn banks(options: &AdaptiveOptions, losses: f64, packets: f64) -> Vec<Bank> {
+    let rows = &options.bank_rows;
+    let usual = losses + 1.0;
+    let worst = options.worst_loss * packets + 1.0;
+    let steps = rows.len().saturating_sub(1).max(1) as f64;
+    let mut order: Vec<(f64, u32)> = rows
+        .iter()
+        .enumerate()
+        .map(|(bank, &rows)| (usual * (worst / usual).powf(bank as f64 / steps), rows))
+        .collect();
+    order.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+
+    let mut rows_left: f64 = rows.iter().map(|&rows| f64::from(rows)).sum();
+    let mut share_left = 1.0;
+    order
+        .into_iter()
+        .map(|(losses, rows)| {
+            let wanted = options.alpha * f64::from(rows) / losses;
+            let fair = share_left * f64::from(rows) / rows_left;
+            let probability = wanted.min(fair).max(LEAST_SHARE);
+            rows_left -= f64::from(rows);
+            share_left -= probability;
+            Bank { rows, probability }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;
