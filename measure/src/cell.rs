@@ -6,9 +6,10 @@ use crate::packet::PacketHash;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Cell {
-    /// Times of its packets in ticks since the epoch's start, added modulo 2^64.
+    /// Times of its packets in ticks since the epoch's start, with their weights where they have
+    /// any, added modulo 2^64.
     pub sum: u64,
-    /// Its packets, modulo 2^32.
+    /// Its packets, with their weights, modulo 2^32.
     pub count: u32,
     /// Exclusive or of the upper halves of its packets' hashes.
     pub digest: u32,
@@ -20,6 +21,14 @@ impl Cell {
     pub(crate) fn add(&mut self, PacketHash(hash): PacketHash, time: u64) {
         self.sum = self.sum.wrapping_add(time);
         self.count = self.count.wrapping_add(1);
+        self.digest ^= (hash >> 32) as u32;
+    }
+
+    /// Adds one packet with a weight: as many times its time and its count, once its digest.
+    #[inline]
+    pub(crate) fn add_weighted(&mut self, PacketHash(hash): PacketHash, time: u64, weight: u32) {
+        self.sum = self.sum.wrapping_add(time.wrapping_mul(weight.into()));
+        self.count = self.count.wrapping_add(weight);
         self.digest ^= (hash >> 32) as u32;
     }
 

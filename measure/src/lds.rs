@@ -2,7 +2,10 @@
 
 mod decode;
 mod delays;
+mod grid;
 mod layout;
+mod mine;
+mod sds;
 mod sketch;
 
 pub use decode::{
@@ -10,5 +13,8 @@ pub use decode::{
     FlowDelay, FlowTable, Source, Warning, decode,
 };
 pub use delays::{DelayCell, DelayCells, FlowEstimate};
-pub use layout::{LayoutError, LdsLayout, ROWS_MAX};
-pub use sketch::{BytesPair, LdsPair, Sds};
+pub use grid::BytesPair;
+pub use layout::{LayoutError, LdsLayout, ROWS_MAX, flow_key};
+pub use mine::{Heaviness, Mined};
+pub use sds::{Sds, SdsCell};
+pub use sketch::LdsPair;

@@ -1,26 +1,116 @@
 //! How flows and packets are spread over rows and columns.
 
-use crate::packet::FlowHash;
+use arrayvec::ArrayVec;
+
+use crate::packet::{FlowHash, PacketHash, ROW_MULTIPLIERS, row_of};
 use crate::sight::SegmentIndex;
+use crate::synopsis::ShapeMismatch;
 
 /// Most rows of a sketch.
 pub const ROWS_MAX: usize = 4;
 
+const _: () = assert!(ROWS_MAX <= ROW_MULTIPLIERS.len(), "each has its own");
+
+/// The scale of probabilities: a row samples by 32 bits of the packet hash.
+const SCALE: f64 = 4_294_967_296.0;
+
+/// The bound of a row that takes every packet.
+const ALL: u64 = 1 << 32;
+
+/// The multiplier that gives a packet its place in a virtual LDA. It meets packet hashes only,
+/// those of rows meet flow hashes only.
+const OFFSET_MULTIPLIER: u64 = ROW_MULTIPLIERS[3];
+
+/// Spreads the segment's number over 64 bits: odd, of good spectral quality modulo 2^64 (Steele
+/// and Vigna 2021), and none of [`ROW_MULTIPLIERS`].
+const SEGMENT_MULTIPLIER: u64 = 0xcb92_4cef_7a3d_13e5;
+
 /// Sizes that make no sketch.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum LayoutError {
-    /// To be refined.
-    #[error("bad layout")]
-    Bad,
+    /// None, or more than [`ROWS_MAX`].
+    #[error("a sketch has 1 to {ROWS_MAX} rows, not {rows}; give one probability a row")]
+    Rows {
+        /// How many were given.
+        rows: usize,
+    },
+    /// Columns out of range.
+    #[error("a row has {columns} columns; give it 1 to {}", LdsLayout::COLUMNS_MAX)]
+    Columns {
+        /// What was given.
+        columns: u32,
+    },
+    /// A virtual LDA of no cells, of too many, or wider than the row.
+    #[error(
+        "a flow has {virtual_cells} cells in each row of {columns}; give it 1 to {}, and no more \
+         than the row has",
+        LdsLayout::VIRTUAL_CELLS_MAX
+    )]
+    VirtualCells {
+        /// What was given.
+        virtual_cells: u32,
+        /// Columns of the row.
+        columns: u32,
+    },
+    /// A probability out of range, or not a number.
+    #[error("row {row} samples with probability {probability}; give it 2^-32 to 1")]
+    Probability {
+        /// Which row, counted from 0.
+        row: usize,
+        /// Its probability.
+        probability: f64,
+    },
+    /// A weight out of range.
+    #[error(
+        "segment {segment} has weight {weight}; give it 1 to {}",
+        LdsLayout::WEIGHT_MAX
+    )]
+    Weight {
+        /// Which segment: its place in the list.
+        segment: usize,
+        /// Its weight.
+        weight: u32,
+    },
+    /// More weights than segments can be told apart.
+    #[error("there are {weights} weights; give one a segment, 65,536 at most")]
+    Weights {
+        /// How many were given.
+        weights: usize,
+    },
+    /// Not as many cells as the layout has.
+    #[error("{given} cells for a sketch of {expected}; give all cells, row by row")]
+    Cells {
+        /// How many the layout has.
+        expected: usize,
+        /// How many were given.
+        given: usize,
+    },
 }
 
 /// R rows of C columns; a flow has k neighbouring cells in each row (its virtual LDA); row r
-/// samples packets with probability p_r.
-#[derive(Debug, Clone, PartialEq)]
-pub struct LdsLayout {}
+/// samples packets with probability `p_r` (Sanjuas-Cuxart et al. 2011, sections 2.3.4 and 4.2).
+///
+/// One packet hash decides for all rows: what a row samples, a row of higher probability samples
+/// too.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LdsLayout {
+    columns: u32,
+    virtual_cells: u32,
+    /// For each row: it samples the packets of which the lower 32 bits of the hash are under this.
+    bounds: ArrayVec<u64, ROWS_MAX>,
+    /// By segment; 1 beyond.
+    weights: Vec<u32>,
+    counts_bytes: bool,
+}
 
-#[expect(unused_variables, reason = "contract")]
 impl LdsLayout {
+    /// Most columns of a row.
+    pub const COLUMNS_MAX: u32 = 1 << 24;
+    /// Most cells of a flow in a row.
+    pub const VIRTUAL_CELLS_MAX: u32 = 1_024;
+    /// Highest weight: counts are kept modulo 2^32, weights included.
+    pub const WEIGHT_MAX: u32 = 65_535;
+
     /// `row_probabilities` has one entry a row, 1 to [`ROWS_MAX`], each in 2^-32..=1.
     ///
     /// # Errors
@@ -30,56 +120,231 @@ impl LdsLayout {
         virtual_cells: u32,
         row_probabilities: &[f64],
     ) -> Result<Self, LayoutError> {
-        todo!()
+        let rows = row_probabilities.len();
+        if rows == 0 || rows > ROWS_MAX {
+            return Err(LayoutError::Rows { rows });
+        }
+        if columns == 0 || columns > Self::COLUMNS_MAX {
+            return Err(LayoutError::Columns { columns });
+        }
+        if virtual_cells == 0 || virtual_cells > columns.min(Self::VIRTUAL_CELLS_MAX) {
+            return Err(LayoutError::VirtualCells {
+                virtual_cells,
+                columns,
+            });
+        }
+        let mut bounds = ArrayVec::new();
+        for (row, &probability) in row_probabilities.iter().enumerate() {
+            if !(1.0 / SCALE..=1.0).contains(&probability) {
+                return Err(LayoutError::Probability { row, probability });
+            }
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "between 1 and 2^32"
+            )]
+            bounds.push((probability * SCALE).round() as u64);
+        }
+        Ok(Self {
+            columns,
+            virtual_cells,
+            bounds,
+            weights: Vec::new(),
+            counts_bytes: false,
+        })
     }
 
-    /// Weights of packets by segment (their class); 1 for segments beyond the list.
+    /// Weights of packets by segment (their class), each 1 to [`WEIGHT_MAX`](Self::WEIGHT_MAX); 1
+    /// for segments beyond the list (section 4.1).
     ///
     /// # Errors
-    /// [`LayoutError`] when a weight is 0.
-    pub fn with_weights(self, weights: &[u32]) -> Result<Self, LayoutError> {
-        todo!()
+    /// [`LayoutError`] when a weight is out of range or there are more than segments can be.
+    pub fn with_weights(mut self, weights: &[u32]) -> Result<Self, LayoutError> {
+        if weights.len() > usize::from(u16::MAX) + 1 {
+            return Err(LayoutError::Weights {
+                weights: weights.len(),
+            });
+        }
+        let out_of_range = |weight: &u32| !(1..=Self::WEIGHT_MAX).contains(weight);
+        if let Some(segment) = weights.iter().position(out_of_range) {
+            return Err(LayoutError::Weight {
+                segment,
+                weight: weights[segment],
+            });
+        }
+        // Weights of 1 say nothing: without them the sketch takes its shorter way.
+        let said = weights.iter().rposition(|&weight| weight != 1);
+        self.weights = weights[..said.map_or(0, |last| last + 1)].to_vec();
+        Ok(self)
     }
 
     /// Counts bytes as well.
     #[must_use]
-    pub fn with_bytes(self) -> Self {
-        todo!()
+    pub fn with_bytes(mut self) -> Self {
+        self.counts_bytes = true;
+        self
     }
 
     /// R.
     pub fn rows(&self) -> usize {
-        todo!()
+        self.bounds.len()
     }
 
     /// C.
     pub fn columns(&self) -> u32 {
-        todo!()
+        self.columns
     }
 
     /// k.
     pub fn virtual_cells(&self) -> u32 {
-        todo!()
+        self.virtual_cells
     }
 
     /// R times C.
     pub fn cells(&self) -> usize {
-        todo!()
+        self.rows() * self.columns as usize
     }
 
-    /// p_r.
+    /// `p_r` as it is laid out, in steps of 2^-32; 0 for a row that is not there.
     pub fn row_probability(&self, row: usize) -> f64 {
-        todo!()
+        self.bounds
+            .get(row)
+            .map_or(0.0, |&bound| bound as f64 / SCALE)
+    }
+
+    /// Whether a row takes every packet.
+    pub fn takes_all(&self, row: usize) -> bool {
+        self.bounds.get(row) == Some(&ALL)
     }
 
     /// w.
+    #[inline]
     pub fn weight(&self, segment: SegmentIndex) -> u32 {
-        todo!()
+        self.weights
+            .get(usize::from(segment.0))
+            .copied()
+            .unwrap_or(1)
+    }
+
+    /// Weights by segment; those after the list are 1.
+    pub fn weights(&self) -> &[u32] {
+        &self.weights
+    }
+
+    /// Whether bytes are counted.
+    pub fn counts_bytes(&self) -> bool {
+        self.counts_bytes
     }
 
     /// The first of the flow's k columns in each row (entries beyond R are 0); the others follow
     /// it, modulo C.
     pub fn base_columns(&self, flow: FlowHash, segment: SegmentIndex) -> [u32; ROWS_MAX] {
-        todo!()
+        let key = flow_key(flow, segment);
+        let mut columns = [0; ROWS_MAX];
+        for (row, column) in columns.iter_mut().enumerate().take(self.rows()) {
+            *column = row_of(key, ROW_MULTIPLIERS[row], self.columns);
+        }
+        columns
     }
+
+    /// Which of the flow's k cells a packet goes to, in every row: h' of section 2.3.4.
+    #[inline]
+    pub fn offset(&self, PacketHash(hash): PacketHash) -> u32 {
+        row_of(hash, OFFSET_MULTIPLIER, self.virtual_cells)
+    }
+
+    /// Whether row `row` samples a packet.
+    #[inline]
+    pub fn samples(&self, row: usize, PacketHash(hash): PacketHash) -> bool {
+        let bound = self.bounds.get(row).copied().unwrap_or(0);
+        hash & 0xffff_ffff < bound
+    }
+
+    /// Indices (row by row) of the cells of a flow in one row, given its base column there; none
+    /// where there is no such row or column.
+    pub(super) fn flow_cells(&self, row: usize, base: u32) -> impl Iterator<Item = usize> + use<> {
+        let columns = self.columns as usize;
+        let base = base as usize;
+        let exists = row < self.rows() && base < columns;
+        let cells = if exists {
+            self.virtual_cells as usize
+        } else {
+            0
+        };
+        (0..cells).map(move |offset| {
+            let column = base + offset;
+            let wrapped = if column < columns {
+                column
+            } else {
+                column - columns
+            };
+            row * columns + wrapped
+        })
+    }
+
+    /// Neither virtual LDAs nor sampling, weights or bytes: a packet of flow f goes to one cell of
+    /// each row.
+    pub(super) fn is_plain(&self) -> bool {
+        let takes_all = self.bounds.iter().all(|&bound| bound == ALL);
+        self.virtual_cells == 1 && takes_all && self.weights.is_empty() && !self.counts_bytes
+    }
+
+    pub(super) fn same_shape(&self, other: &Self) -> Result<(), ShapeMismatch> {
+        let equal = |what, left: u64, right: u64| {
+            let mismatch = ShapeMismatch { what, left, right };
+            if left == right { Ok(()) } else { Err(mismatch) }
+        };
+        equal("rows", self.rows() as u64, other.rows() as u64)?;
+        equal("columns", self.columns.into(), other.columns.into())?;
+        equal(
+            "cells of a flow in a row",
+            self.virtual_cells.into(),
+            other.virtual_cells.into(),
+        )?;
+        for (&mine, &theirs) in self.bounds.iter().zip(&other.bounds) {
+            equal("sampled share of a row in 2^-32", mine, theirs)?;
+        }
+        equal(
+            "bytes counted",
+            self.counts_bytes.into(),
+            other.counts_bytes.into(),
+        )?;
+        for segment in 0..self.weights.len().max(other.weights.len()) {
+            // At most as many as there are segments.
+            let segment = SegmentIndex(u16::try_from(segment).unwrap_or(u16::MAX));
+            equal(
+                "weight of a segment",
+                self.weight(segment).into(),
+                other.weight(segment).into(),
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Rows (u32), columns (u32), cells of a flow in a row (u32), 1 or 0 for bytes (u32), sampled
+    /// share of each row in 2^-32 (u64 each), number of weights (u32), weights (u32 each).
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        #[expect(clippy::cast_possible_truncation, reason = "4 and 65,536 at most")]
+        let (rows, weights) = (self.rows() as u32, self.weights.len() as u32);
+        let bytes = u32::from(self.counts_bytes);
+        for number in [rows, self.columns, self.virtual_cells, bytes] {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        for bound in &self.bounds {
+            out.extend_from_slice(&bound.to_le_bytes());
+        }
+        out.extend_from_slice(&weights.to_le_bytes());
+        for weight in &self.weights {
+            out.extend_from_slice(&weight.to_le_bytes());
+        }
+    }
+}
+
+/// The hash by which a flow finds its cells. It counts the segment in, so that flows that enter by
+/// different ports, or in different classes, are different flows; segment 0 leaves it as it is.
+#[inline]
+pub fn flow_key(FlowHash(flow): FlowHash, SegmentIndex(segment): SegmentIndex) -> u64 {
+    // By exclusive or, not by addition: what tells two segments apart then depends on the flow, and
+    // no pair of segments has all of its flows collide together.
+    flow ^ u64::from(segment).wrapping_mul(SEGMENT_MULTIPLIER)
 }
