@@ -8,8 +8,10 @@
 //!          +--> tables (paper / limit / ours / pass) and figures --> report (md, json, svg)
 //! ```
 
+pub mod cli;
 pub mod interchange;
 pub mod queue;
+pub mod report;
 pub mod stats;
 pub mod table;
 pub mod trace;
