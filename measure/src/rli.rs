@@ -34,6 +34,7 @@
 //! - A receive time is when the last bit has left the queue: a delay is wait, serialisation
 //!   ([`Link`]) and a constant.
 
+mod base;
 mod busy;
 mod config;
 mod curve;

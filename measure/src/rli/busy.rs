@@ -17,8 +17,6 @@ pub(super) struct BusyPeriods {
     departed_ns: Option<u64>,
     /// When the present busy period began.
     since_ns: Option<u64>,
-    /// Whether the latest packet began it.
-    began: bool,
     /// Idle time since this was last taken; what lies between several of them is left out.
     idle: Option<Idle>,
     /// The first idle time since this was last taken.
@@ -35,13 +33,11 @@ impl BusyPeriods {
     )]
     pub(super) fn packet(&mut self, departed_ns: u64, serialisation_ns: f64, tolerance_ns: f64) {
         let previous_ns = self.departed_ns.replace(departed_ns);
-        self.began = false;
         let Some(from_ns) = previous_ns else { return };
         if since_ns(departed_ns, from_ns) - serialisation_ns <= tolerance_ns {
             return;
         }
         let to_ns = departed_ns.wrapping_sub(serialisation_ns.round() as u64);
-        self.began = true;
         self.since_ns = Some(to_ns);
         let from_ns = self.idle.map_or(from_ns, |idle| idle.from_ns);
         let idle = Idle { from_ns, to_ns };
@@ -52,11 +48,6 @@ impl BusyPeriods {
     /// When the present busy period began, as far as is known.
     pub(super) fn since_ns(&self) -> Option<u64> {
         self.since_ns
-    }
-
-    /// Whether the latest packet found the link idle.
-    pub(super) fn began(&self) -> bool {
-        self.began
     }
 
     /// From the end of the first to the beginning of the last busy period since this was last

@@ -55,7 +55,8 @@ pub struct ReceiverConfig {
     /// [`Self::IDLE_TOLERANCE_NS_MAX`].
     pub idle_tolerance_ns: u32,
     /// RLI-AS: the delay beyond wait and serialisation (propagation, and what clocks differ by);
-    /// `None`: learnt from references that found the link idle, and until then RLI-S is at work.
+    /// `None`: learnt from references that were sent as a busy period began, and until then RLI-S is
+    /// at work.
     pub base_delay_ns: Option<i64>,
 }
 

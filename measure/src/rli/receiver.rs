@@ -1,5 +1,6 @@
 //! The receiver's end of a stream: packets and references in, estimates out.
 
+use super::base::BaseDelay;
 use super::busy::{BusyPeriods, Idle};
 use super::config::{Method, ReceiverConfig, ReceiverError};
 use super::curve::{Anchor, CurvePoint, RunningBend};
@@ -60,15 +61,15 @@ pub struct Receiver<F> {
     /// What has been received of the stream.
     received: StreamSums,
     busy: BusyPeriods,
-    base_ns: Option<f64>,
+    base: BaseDelay,
     bend: RunningBend,
     /// The latest reference, its sequence number, and how far it lay from the one before, squared.
     last: Option<Latest>,
     /// Packets since then, at most `room`.
     open: Vec<Buffered<F>>,
     room: usize,
-    /// Whether there were more of them than fit.
-    overflowed: bool,
+    /// Whether some of them are not in `open`, and have their estimates already.
+    incomplete: bool,
     interval: u32,
     /// The interval before, complete but for the error of its right reference.
     closed: Option<Interval<F>>,
@@ -103,25 +104,23 @@ impl<F: Copy> Receiver<F> {
             Method::Left => 0,
             Method::Linear | Method::Sums | Method::AnchoredSums => packets,
         };
-        let mut receiver = Self {
+        Ok(Self {
             config,
             counters: ReceiverCounters::default(),
             segment: SegmentDelay::default(),
             received: StreamSums::default(),
             busy: BusyPeriods::default(),
-            base_ns: None,
+            base: BaseDelay::new(config.base_delay_ns),
             bend: RunningBend::default(),
             last: None,
             open: Vec::with_capacity(room),
             room,
-            overflowed: false,
+            incomplete: false,
             interval: 1,
             closed: None,
             spare: Vec::with_capacity(room),
             points: Vec::with_capacity(room),
-        };
-        receiver.base_ns = receiver.known_base_ns();
-        Ok(receiver)
+        })
     }
 
     /// What it was made for.
@@ -169,7 +168,7 @@ impl<F: Copy> Receiver<F> {
         }
         if self.config.method != Method::Left {
             self.counters.overflowed_packets += 1;
-            self.overflowed = true;
+            self.incomplete = true;
         }
         sink(last.estimate(&packet, &self.config.link, self.interval));
     }
@@ -217,7 +216,7 @@ impl<F: Copy> Receiver<F> {
             busy_since_ns: self.busy.since_ns(),
             squared_error_ns2: None,
         };
-        self.learn_base(&mark);
+        self.learn_base(&mark, first_idle.is_some());
         let squared_step_ns2 = match self.last {
             Some(mut last) => {
                 self.judge(&mut last.mark, &mark, first_idle);
@@ -241,7 +240,7 @@ impl<F: Copy> Receiver<F> {
         for packet in self.open.drain(..) {
             sink(last.estimate(&packet, &self.config.link, self.interval));
         }
-        self.overflowed = true;
+        self.incomplete = true;
     }
 
     /// Begins anew with another session of the sender, whose sums and sequence numbers start at 0:
@@ -250,24 +249,18 @@ impl<F: Copy> Receiver<F> {
         self.flush(sink);
         self.received = StreamSums::default();
         self.busy = BusyPeriods::default();
-        self.base_ns = self.known_base_ns();
+        self.base = BaseDelay::new(self.config.base_delay_ns);
         self.bend = RunningBend::default();
         self.last = None;
-        self.overflowed = false;
+        self.incomplete = false;
     }
 
-    fn known_base_ns(&self) -> Option<f64> {
-        self.config.base_delay_ns.map(|base_ns| base_ns as f64)
-    }
-
-    /// A reference that found the link idle did not wait: the rest of its delay is the base.
-    fn learn_base(&mut self, mark: &Mark) {
-        /// Of the newest reference: stamps are whole nanoseconds.
-        const WEIGHT: f64 = 0.125;
-        if self.busy.began() && self.config.base_delay_ns.is_none() {
-            let seen_ns = mark.delay_ns - mark.serialisation_ns;
-            let base_ns = self.base_ns.unwrap_or(seen_ns);
-            self.base_ns = Some(base_ns + WEIGHT * (seen_ns - base_ns));
+    /// A reference behind an idle time tells of the base delay.
+    fn learn_base(&mut self, mark: &Mark, idle_before: bool) {
+        if let (true, Some(began_ns)) = (idle_before, mark.busy_since_ns) {
+            let tolerance_ns = f64::from(self.config.idle_tolerance_ns);
+            self.base
+                .learn(since_ns(began_ns, mark.sent_ns), tolerance_ns);
         }
     }
 
@@ -279,7 +272,7 @@ impl<F: Copy> Receiver<F> {
         let (mut left, mut right) = (closed.left.anchor(origin_ns), right.anchor(origin_ns));
         let line = CurvePoint::between(left, right, here.start_ns, f64::NEG_INFINITY);
         mark.squared_error_ns2 = Some((here.wait_ns - line.line).powi(2));
-        if let Some(base_ns) = self.base_ns {
+        if let Some(base_ns) = self.base.known_ns() {
             if let Some(began_ns) = mark.busy_since_ns {
                 let start_ns = since_ns(began_ns, origin_ns);
                 if start_ns > left.start_ns {
@@ -320,11 +313,11 @@ impl<F: Copy> Receiver<F> {
             right,
             number: self.interval,
             delay_sum_ns: exact_sum_ns
-                .filter(|_| !self.overflowed)
+                .filter(|_| !self.incomplete)
                 .map(|sum_ns| sum_ns as f64),
             packets,
         });
-        self.overflowed = false;
+        self.incomplete = false;
         self.interval = self.interval.wrapping_add(1);
     }
 
@@ -352,7 +345,7 @@ impl<F: Copy> Receiver<F> {
                 }
             }
             Method::Sums | Method::AnchoredSums => {
-                interval.curve(link, self.base_ns, &mut self.points);
+                interval.curve(link, self.base.known_ns(), &mut self.points);
                 let (c, rest_ns) = interval.bend(&self.points, link, self.bend.value());
                 for (packet, point) in interval.packets.iter().zip(&self.points) {
                     let serialisation_ns = link.serialisation_ns(packet.bytes);
