@@ -9,38 +9,26 @@ use crate::synopsis::{ShapeMismatch, Synopsis};
 /// Counters a burst asks the cache for at once: more would push each other out.
 const BURST: usize = 32;
 
-/// Exact figures of one flow's stamped delays: one cache line.
+/// Exact figures of one flow's stamped delays: 32 bytes, so that two flows share a cache line.
 ///
-/// Exact while the sum of delays stays under 2^64 ticks (195 years at 3 GHz) and that of squares
-/// under 2^128; sums wrap beyond.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(C, align(64))]
+/// Exact while delays stay under 2^48 ticks (as stamps do), packets under 2^32, the sum of delays
+/// under 2^64 ticks (195 years at 3 GHz) and that of squares under 2^96; all wrap beyond.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C, align(32))]
 pub struct FlowCounters {
-    sum_of_squares: u128,
     sum: u64,
-    packets: u64,
     bytes: u64,
-    /// `u64::MAX` when empty, so that merging is a plain minimum.
-    min: u64,
-    max: u64,
+    squares_low: u64,
+    squares_high: u32,
+    packets: u32,
 }
 
-const _: () = assert!(size_of::<FlowCounters>() == 64, "one cache line");
+const _: () = assert!(size_of::<FlowCounters>() == 32, "two a cache line");
 
 impl FlowCounters {
-    /// Nothing seen.
-    pub const EMPTY: Self = Self {
-        sum_of_squares: 0,
-        sum: 0,
-        packets: 0,
-        bytes: 0,
-        min: u64::MAX,
-        max: 0,
-    };
-
     /// Packets.
     pub fn packets(&self) -> u64 {
-        self.packets
+        self.packets.into()
     }
 
     /// Bytes of these.
@@ -55,47 +43,45 @@ impl FlowCounters {
 
     /// Sum of squared delays in ticks squared.
     pub fn sum_of_squares_ticks2(&self) -> u128 {
-        self.sum_of_squares
-    }
-
-    /// Least delay; `None` without packets.
-    pub fn min_ticks(&self) -> Option<u64> {
-        (self.packets > 0).then_some(self.min)
-    }
-
-    /// Greatest delay; `None` without packets.
-    pub fn max_ticks(&self) -> Option<u64> {
-        (self.packets > 0).then_some(self.max)
+        u128::from(self.squares_high) << 64 | u128::from(self.squares_low)
     }
 
     /// Mean delay; `None` without packets.
     pub fn mean_ticks(&self) -> Option<f64> {
-        (self.packets > 0).then(|| self.sum as f64 / self.packets as f64)
+        (self.packets > 0).then(|| self.sum as f64 / f64::from(self.packets))
     }
 
     /// Standard deviation of the delays seen (over n, not n - 1); `None` without packets.
     pub fn stddev_ticks(&self) -> Option<f64> {
-        moments::stddev(self.packets, self.sum.into(), self.sum_of_squares)
+        moments::stddev(
+            self.packets(),
+            self.sum.into(),
+            self.sum_of_squares_ticks2(),
+        )
     }
 
     #[inline]
     fn add(&mut self, sight: &FlowSight) {
         let delay = u128::from(sight.delay);
-        self.sum_of_squares = self.sum_of_squares.wrapping_add(delay * delay);
+        self.add_squares(delay * delay);
         self.sum = self.sum.wrapping_add(sight.delay);
         self.packets = self.packets.wrapping_add(1);
         self.bytes = self.bytes.wrapping_add(sight.bytes.into());
-        self.min = self.min.min(sight.delay);
-        self.max = self.max.max(sight.delay);
+    }
+
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "modulo 2^96")]
+    fn add_squares(&mut self, squares: u128) {
+        let sum = self.sum_of_squares_ticks2().wrapping_add(squares);
+        self.squares_low = sum as u64;
+        self.squares_high = (sum >> 64) as u32;
     }
 
     fn merge(&mut self, other: &Self) {
-        self.sum_of_squares = self.sum_of_squares.wrapping_add(other.sum_of_squares);
+        self.add_squares(other.sum_of_squares_ticks2());
         self.sum = self.sum.wrapping_add(other.sum);
         self.packets = self.packets.wrapping_add(other.packets);
         self.bytes = self.bytes.wrapping_add(other.bytes);
-        self.min = self.min.min(other.min);
-        self.max = self.max.max(other.max);
     }
 }
 
@@ -185,10 +171,10 @@ fn place<T>(entries: &[T], Slot(slot): Slot) -> usize {
 }
 
 impl FlowSlots {
-    /// Empty counters for `slots` slots: 64 bytes a slot.
+    /// Empty counters for `slots` slots: 32 bytes a slot.
     pub fn new(slots: usize) -> Self {
         Self {
-            counters: vec![FlowCounters::EMPTY; slots.saturating_add(1)].into_boxed_slice(),
+            counters: vec![FlowCounters::default(); slots.saturating_add(1)].into_boxed_slice(),
             estimates: Box::default(),
         }
     }
@@ -284,25 +270,22 @@ impl Synopsis for FlowSlots {
     }
 
     fn clear(&mut self) {
-        self.counters.fill(FlowCounters::EMPTY);
+        self.counters.fill(FlowCounters::default());
         self.estimates.fill(FlowEstimates::default());
     }
 
     /// Slots (u32) and whether there are estimates (u32, 0 or 1); then for each slot and for
-    /// [`Slot::OTHER`] packets (u64), bytes (u64), sum (u64), sum of squares (u128), least (u64;
-    /// all ones when empty), greatest (u64); then, where there are estimates, for each packets
-    /// (u64), sum (i64), sum of squares (u128).
+    /// [`Slot::OTHER`] packets (u64), bytes (u64), sum (u64), sum of squares (u128); then,
+    /// where there are estimates, for each packets (u64), sum (i64), sum of squares (u128).
     fn encode(&self, out: &mut Vec<u8>) {
         let slots = u32::try_from(self.slots()).unwrap_or(u32::MAX);
         out.extend_from_slice(&slots.to_le_bytes());
         out.extend_from_slice(&u32::from(!self.estimates.is_empty()).to_le_bytes());
         for counters in &self.counters {
-            out.extend_from_slice(&counters.packets.to_le_bytes());
+            out.extend_from_slice(&counters.packets().to_le_bytes());
             out.extend_from_slice(&counters.bytes.to_le_bytes());
             out.extend_from_slice(&counters.sum.to_le_bytes());
-            out.extend_from_slice(&counters.sum_of_squares.to_le_bytes());
-            out.extend_from_slice(&counters.min.to_le_bytes());
-            out.extend_from_slice(&counters.max.to_le_bytes());
+            out.extend_from_slice(&counters.sum_of_squares_ticks2().to_le_bytes());
         }
         for estimates in &self.estimates {
             out.extend_from_slice(&estimates.packets.to_le_bytes());

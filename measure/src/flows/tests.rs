@@ -1,1 +1,432 @@
+use std::collections::HashMap;
 
+use proptest::prelude::*;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64;
+
+use super::*;
+use crate::sight::End;
+use crate::sight::tests::sight_with_delay;
+use crate::synopsis::{ShapeMismatch, Synopsis};
+
+fn id(hash: u64) -> FlowId {
+    FlowId::new(FlowHash(hash), SegmentIndex(0))
+}
+
+fn sight(flow: u64, delay: u64) -> Sight {
+    Sight {
+        flow: FlowHash(flow),
+        ..sight_with_delay(delay)
+    }
+}
+
+/// Sends a burst through a table into slots; every new flow's report is noted and accepted.
+fn pass(table: &mut FlowTable, slots: &mut FlowSlots, sights: &[Sight]) -> Vec<NewFlow> {
+    let mut news = Vec::new();
+    let mut seen = [FlowSight::EMPTY; 32];
+    for burst in sights.chunks(32) {
+        let seen = table.look_up(burst, &mut seen, |new| {
+            news.push(new);
+            true
+        });
+        slots.record(End::Receiver, seen);
+    }
+    news
+}
+
+#[test]
+fn one_flow_differs_on_any_two_segments() {
+    let mut ids: Vec<FlowId> = (0..=u16::MAX)
+        .map(|segment| FlowId::new(FlowHash(12_345), SegmentIndex(segment)))
+        .collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), 1 << 16);
+    let sight = Sight {
+        segment: SegmentIndex(3),
+        ..sight(12_345, 0)
+    };
+    let by_hand = FlowId::new(FlowHash(12_345), SegmentIndex(3));
+    assert_eq!(FlowId::of(&sight), by_hand);
+}
+
+/// Share of flows that find no place where an index is filled to what it was made for.
+#[test]
+fn nearly_all_flows_that_an_index_was_made_for_find_a_place() {
+    let flows = 100_000;
+    let mut rng = Pcg64::seed_from_u64(7);
+    let mut index = FlowIndex::for_flows(flows);
+    let (mut known, mut refused) = (Vec::new(), 0_u32);
+    for slot in 0..100_000 {
+        let id = id(rng.random());
+        match index.insert(id, Slot(slot)) {
+            Ok(()) => known.push((id, Slot(slot))),
+            Err(error) => {
+                assert_eq!(error, InsertError::Full);
+                refused += 1;
+            }
+        }
+    }
+    println!("{refused} of {flows} refused, {} bytes", index.size_bytes());
+    assert!(refused <= 100, "{refused}");
+    assert_eq!(index.len() + refused as usize, flows);
+    assert!(
+        known
+            .iter()
+            .all(|&(id, slot)| index.look_up(id) == Some(slot))
+    );
+}
+
+/// As many flows come as go: an index that grew, or kept tombstones, would refuse ever more.
+#[test]
+fn churn_leaves_no_trace() {
+    let mut rng = Pcg64::seed_from_u64(8);
+    let mut index = FlowIndex::for_flows(2_000);
+    let bytes = index.size_bytes();
+    let mut held: Vec<FlowId> = Vec::new();
+    let mut refused = 0;
+    for turn in 0..400_000_u32 {
+        if held.len() == 2_000 {
+            let gone = held.swap_remove(rng.random_range(0..held.len()));
+            assert!(index.remove(gone).is_some());
+            assert_eq!(index.look_up(gone), None);
+        }
+        let id = id(rng.random());
+        match index.insert(id, Slot(turn)) {
+            Ok(()) => held.push(id),
+            Err(_) => refused += 1,
+        }
+    }
+    assert!(refused < 1_000, "{refused} of 400,000 refused");
+    for id in held {
+        assert!(index.remove(id).is_some());
+    }
+    assert!(index.is_empty());
+    assert_eq!(index.size_bytes(), bytes);
+    // As good as new: nothing spilled is remembered, every place is free.
+    let crowd: Vec<FlowId> = (0..10).map(id).collect();
+    let placed = crowd
+        .iter()
+        .filter(|&&id| index.insert(id, Slot(1)).is_ok());
+    assert_eq!(placed.count(), 5, "small hashes all share both buckets");
+}
+
+#[test]
+fn what_spilled_is_found_when_its_first_bucket_has_room_again() {
+    let mut index = FlowIndex::for_flows(4);
+    // Two buckets: the first is told by the top bit, the second by bit 31.
+    let flow = |n: u64| id(n | 1 << 31);
+    for n in 0..6 {
+        index.insert(flow(n), Slot(10)).unwrap();
+    }
+    index.remove(flow(0)).unwrap();
+    assert_eq!(index.look_up(flow(5)), Some(Slot(10)), "it spilled");
+    let again = index.insert(flow(5), Slot(11));
+    assert_eq!(again, Err(InsertError::Present { slot: Slot(10) }));
+    assert_eq!(index.remove(flow(5)), Some(Slot(10)));
+    assert_eq!(index.remove(flow(5)), None);
+    assert_eq!(index.insert(flow(5), Slot::OTHER), Err(InsertError::NoSlot));
+    assert_eq!(index.len(), 4);
+}
+
+#[test]
+fn new_flows_take_slots_until_none_is_free() {
+    let mut table = FlowTable::new(2);
+    let mut slots = FlowSlots::new(2);
+    let news = pass(
+        &mut table,
+        &mut slots,
+        &[
+            sight(1, 10),
+            sight(2, 20),
+            sight(1, 30),
+            sight(3, 40),
+            sight(3, 50),
+        ],
+    );
+    let expected = [
+        NewFlow {
+            id: id(1),
+            slot: Slot(0),
+            position: 0,
+        },
+        NewFlow {
+            id: id(2),
+            slot: Slot(1),
+            position: 1,
+        },
+    ];
+    assert_eq!(news, expected);
+    assert_eq!((table.tracked(), table.free_slots()), (2, 0));
+    let untracked = Untracked {
+        without_free_slot: 2,
+        ..Untracked::default()
+    };
+    assert_eq!(table.untracked(), untracked);
+
+    assert_eq!(slots.counters(Slot(0)).sum_ticks(), 40);
+    assert_eq!(slots.counters(Slot(1)).packets(), 1);
+    assert_eq!(slots.counters(Slot::OTHER).sum_ticks(), 90);
+    let filled: Vec<Slot> = slots.filled().map(|(slot, _)| slot).collect();
+    assert_eq!(filled, [Slot(0), Slot(1)]);
+}
+
+#[test]
+fn a_slot_serves_again_once_it_is_given_back() {
+    let mut table = FlowTable::new(1);
+    let mut slots = FlowSlots::new(1);
+    pass(&mut table, &mut slots, &[sight(1, 1)]);
+    assert_eq!(
+        table.give(Slot(0)),
+        Err(GiveError::NotAway { slot: Slot(0) })
+    );
+    assert_eq!(table.forget(id(2)), None);
+    assert_eq!(table.forget(id(1)), Some(Slot(0)));
+    assert_eq!(table.slot_of(id(1)), None);
+
+    // Away: epochs in which it is the old flow's are still on their way.
+    assert_eq!(pass(&mut table, &mut slots, &[sight(2, 1)]), []);
+    table.give(Slot(0)).unwrap();
+    assert_eq!(
+        table.give(Slot(0)),
+        Err(GiveError::NotAway { slot: Slot(0) })
+    );
+    let beyond = GiveError::NoSuchSlot {
+        slot: Slot(1),
+        slots: 1,
+    };
+    assert_eq!(table.give(Slot(1)), Err(beyond));
+    assert_eq!(pass(&mut table, &mut slots, &[sight(2, 1)]).len(), 1);
+    assert_eq!(table.slot_of(id(2)), Some(Slot(0)));
+}
+
+#[test]
+fn a_flow_that_cannot_be_reported_is_tried_again() {
+    let mut table = FlowTable::new(4);
+    let mut seen = [FlowSight::EMPTY; 4];
+    let sights = [sight(1, 1), sight(1, 2), sight(1, 3)];
+    let mut asked = 0;
+    let seen = table.look_up(&sights, &mut seen, |_| {
+        asked += 1;
+        asked == 2
+    });
+    let slots: Vec<Slot> = seen.iter().map(|seen| seen.slot).collect();
+    assert_eq!(slots, [Slot::OTHER, Slot(0), Slot(0)]);
+    assert_eq!(table.untracked().unreported, 1);
+    assert_eq!((table.tracked(), table.free_slots()), (1, 3));
+}
+
+#[test]
+fn as_many_are_looked_up_as_there_is_room_for() {
+    let mut table = FlowTable::new(4);
+    let mut seen = [FlowSight::EMPTY; 2];
+    let sights = [sight(1, 1), sight(2, 2), sight(3, 3)];
+    assert_eq!(table.look_up(&sights, &mut seen, |_| true).len(), 2);
+    assert_eq!(table.tracked(), 2);
+}
+
+#[test]
+fn a_table_without_slots_counts_everything_as_other() {
+    let mut table = FlowTable::new(0);
+    let mut slots = FlowSlots::new(0);
+    pass(&mut table, &mut slots, &[sight(1, 7), sight(2, 8)]);
+    assert_eq!(slots.counters(Slot::OTHER).sum_ticks(), 15);
+    assert_eq!(
+        slots.counters(Slot(0)).sum_ticks(),
+        15,
+        "beyond the slots is other"
+    );
+    assert_eq!(slots.filled().count(), 0);
+}
+
+#[test]
+fn the_senders_end_counts_nothing() {
+    let mut slots = FlowSlots::new(1);
+    slots.record(
+        End::Sender,
+        &[FlowSight {
+            slot: Slot(0),
+            bytes: 64,
+            delay: 0,
+        }],
+    );
+    assert_eq!(slots, FlowSlots::new(1));
+}
+
+#[test]
+fn estimates_are_signed_and_exact() {
+    let mut slots = FlowSlots::new(1).with_estimates();
+    let estimates = [-3, 5, 1].map(|delay_ticks| SlotEstimate {
+        slot: Slot(0),
+        delay_ticks,
+    });
+    slots.record_estimates(&estimates);
+    let sums = slots.estimates(Slot(0)).unwrap();
+    assert_eq!(
+        (
+            sums.packets(),
+            sums.sum_ticks(),
+            sums.sum_of_squares_ticks2()
+        ),
+        (3, 3, 35)
+    );
+    assert_eq!(sums.mean_ticks(), Some(1.0));
+    let stddev = (35.0 / 3.0 - 1.0_f64).sqrt();
+    assert!((sums.stddev_ticks().unwrap() - stddev).abs() < 1e-12);
+    assert_eq!(slots.estimates(Slot::OTHER).unwrap().mean_ticks(), None);
+
+    let mut without = FlowSlots::new(1);
+    without.record_estimates(&estimates);
+    assert_eq!(without, FlowSlots::new(1));
+    assert_eq!(without.estimates(Slot(0)), None);
+}
+
+#[test]
+fn slots_of_different_shape_do_not_add() {
+    let mut slots = FlowSlots::new(3);
+    let fewer = ShapeMismatch {
+        what: "number of flow slots",
+        left: 3,
+        right: 2,
+    };
+    assert_eq!(slots.merge(&FlowSlots::new(2)), Err(fewer));
+    let estimated = slots.merge(&FlowSlots::new(3).with_estimates());
+    let differ = ShapeMismatch {
+        what: "number of slots with estimates",
+        left: 0,
+        right: 4,
+    };
+    assert_eq!(estimated, Err(differ));
+}
+
+#[test]
+fn the_binary_form_is_as_documented() {
+    let mut slots = FlowSlots::new(1).with_estimates();
+    let seen = [3, 4].map(|delay| FlowSight {
+        slot: Slot(0),
+        bytes: 64,
+        delay,
+    });
+    slots.record(End::Receiver, &seen);
+    slots.record_estimates(&[SlotEstimate {
+        slot: Slot::OTHER,
+        delay_ticks: -2,
+    }]);
+    let mut out = Vec::new();
+    slots.encode(&mut out);
+
+    let mut expected = Vec::new();
+    expected.extend([1_u32, 1].map(u32::to_le_bytes).as_flattened());
+    for (packets, bytes, sum, squares) in [(2_u64, 128_u64, 7_u64, 25_u128), (0, 0, 0, 0)] {
+        expected.extend([packets, bytes, sum].map(u64::to_le_bytes).as_flattened());
+        expected.extend(squares.to_le_bytes());
+    }
+    for (packets, sum, squares) in [(0_u64, 0_i64, 0_u128), (1, -2, 4)] {
+        expected.extend(packets.to_le_bytes());
+        expected.extend(sum.to_le_bytes());
+        expected.extend(squares.to_le_bytes());
+    }
+    assert_eq!(out, expected);
+}
+
+/// What happens to an index.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Insert(u64, u32),
+    Remove(u64),
+}
+
+/// Flows of an index of few buckets: many share both of theirs.
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let hash = (0_u64..4, 0_u64..2, 0_u64..6)
+        .prop_map(|(top, middle, low)| top << 62 | middle << 31 | low);
+    let step = prop_oneof![
+        3 => (hash.clone(), 0_u32..1_000).prop_map(|(hash, slot)| Step::Insert(hash, slot)),
+        2 => hash.prop_map(Step::Remove),
+    ];
+    proptest::collection::vec(step, 0..400)
+}
+
+fn sights() -> impl Strategy<Value = Vec<Sight>> {
+    let sight = (0_u64..40, 0_u64..1 << 44).prop_map(|(flow, delay)| sight(flow << 58, delay));
+    proptest::collection::vec(sight, 0..300)
+}
+
+proptest! {
+    #[test]
+    fn an_index_does_what_a_map_does(steps in steps()) {
+        let mut index = FlowIndex::for_flows(8);
+        let mut map: HashMap<u64, u32> = HashMap::new();
+        for step in steps {
+            match step {
+                Step::Insert(hash, slot) => match index.insert(id(hash), Slot(slot)) {
+                    Ok(()) => prop_assert_eq!(map.insert(hash, slot), None),
+                    Err(InsertError::Present { slot: Slot(had) }) => {
+                        prop_assert_eq!(map.get(&hash), Some(&had));
+                    }
+                    Err(error) => {
+                        prop_assert_eq!(error, InsertError::Full);
+                        prop_assert!(!map.contains_key(&hash) && map.len() >= 5);
+                    }
+                },
+                Step::Remove(hash) => {
+                    prop_assert_eq!(index.remove(id(hash)), map.remove(&hash).map(Slot));
+                }
+            }
+            prop_assert_eq!(index.len(), map.len());
+        }
+        for top in 0..4 {
+            for middle in 0..2 {
+                for low in 0..6 {
+                    let hash = top << 62 | middle << 31 | low;
+                    prop_assert_eq!(index.look_up(id(hash)), map.get(&hash).copied().map(Slot));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_packet_counts_for_its_flow_or_for_other(sights in sights(), room in 0_usize..50) {
+        let (mut table, mut slots) = (FlowTable::new(room), FlowSlots::new(room));
+        pass(&mut table, &mut slots, &sights);
+
+        let mut delays: HashMap<Slot, Vec<u64>> = HashMap::new();
+        for sight in &sights {
+            let slot = table.slot_of(FlowId::of(sight)).unwrap_or(Slot::OTHER);
+            delays.entry(slot).or_default().push(sight.delay);
+        }
+        prop_assert_eq!(delays.len(), slots.filled().count()
+            + usize::from(slots.counters(Slot::OTHER).packets() > 0));
+        for (slot, delays) in delays {
+            let counters = slots.counters(slot);
+            let n = delays.len() as f64;
+            let mean = delays.iter().sum::<u64>() as f64 / n;
+            let variance = delays.iter().map(|&d| (d as f64 - mean).powi(2)).sum::<f64>() / n;
+            prop_assert_eq!(counters.packets(), delays.len() as u64);
+            prop_assert_eq!(counters.bytes(), 64 * delays.len() as u64);
+            prop_assert_eq!(counters.mean_ticks(), Some(mean));
+            let stddev = counters.stddev_ticks().unwrap();
+            prop_assert!((stddev - variance.sqrt()).abs() <= 1e-6 * (1.0 + variance.sqrt()));
+        }
+    }
+
+    #[test]
+    fn merging_is_the_synopsis_of_the_union(sights in sights(), cut in 0_usize..300) {
+        let mut table = FlowTable::new(30);
+        let mut whole = FlowSlots::new(30).with_estimates();
+        pass(&mut table, &mut whole, &sights);
+        let (left, right) = sights.split_at(cut.min(sights.len()));
+        let halves = [left, right].map(|sights| {
+            let mut slots = FlowSlots::new(30).with_estimates();
+            pass(&mut table, &mut slots, sights);
+            slots
+        });
+        let [mut ab, mut ba] = halves.clone();
+        ab.merge(&halves[1]).unwrap();
+        ba.merge(&halves[0]).unwrap();
+        prop_assert_eq!(&ab, &whole);
+        prop_assert_eq!(&ba, &whole);
+        ab.clear();
+        prop_assert_eq!(ab, FlowSlots::new(30).with_estimates());
+    }
+}
