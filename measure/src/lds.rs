@@ -18,3 +18,6 @@ pub use layout::{LayoutError, LdsLayout, ROWS_MAX, flow_key};
 pub use mine::{Heaviness, Mined};
 pub use sds::{Sds, SdsCell};
 pub use sketch::LdsPair;
+
+#[cfg(test)]
+mod tests;

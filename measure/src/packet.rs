@@ -1,9 +1,10 @@
 //! One pass over a frame: what kind it is, which flow it belongs to, which packet it is.
 //!
 //! ```text
-//! frame --> dissect --> flow key ------------------> flow hash
+//! frame --> dissect --> flow key ------------------> flow hash ----> column in each row
 //!              |                                  (independent keys)
-//!              +------> what no hop changes -------> packet hash --> bank, row, sign, digest
+//!              +------> what no hop changes -------> packet hash --> bank, row, sign, digest,
+//!                                                             sampling, place in a virtual LDA
 //! ```
 //!
 //! [`Hasher::parse`] reads the first segment of a frame once and never fails: every sequence of
@@ -64,13 +65,18 @@
 //!
 //! | bits of the packet hash | serve |
 //! |---|---|
-//! | 0..32 | the bank of an LDA, compared with the cumulated probabilities |
+//! | 0..32 | the bank of an LDA, compared with the cumulated probabilities; whether a row of an LDS samples the packet, compared with the row's probability, so that samples nest |
 //! | 32..64 | the digest of a cell |
 //! | upper 32 of `hash * ROW_MULTIPLIERS[0]` modulo 2^64 | the row of an LDA, reduced to its range; the row's lowest bit is the sign where rows are collapsed in pairs |
-//! | upper 32 of `hash * ROW_MULTIPLIERS[r]` | row r of what has several; r = 3 is kept for the offset in a virtual LDA |
+//! | upper 32 of `hash * ROW_MULTIPLIERS[3]` | the packet's place in its flow's virtual LDA, reduced to 0..k, the same in every row of an LDS |
 //!
-//! For a uniform hash, row and bank are independent: multipliers are odd, so whatever the lower
-//! half of the hash, the upper half alone makes the upper half of the product uniform.
+//! | bits of the flow hash | serve |
+//! |---|---|
+//! | upper 32 of `key * ROW_MULTIPLIERS[r]` | the flow's first column in row r of an LDS, reduced to 0..C; `key` is the flow hash mixed with the segment ([`crate::lds::flow_key`]) |
+//!
+//! For a uniform hash, row and bank are independent, as are place and sampling: multipliers are
+//! odd, so whatever the lower half of the hash, the upper half alone makes the upper half of the
+//! product uniform.
 //!
 //! A vector, for the seed `00 01 .. 0f`; more are in this module's tests.
 //!
@@ -188,4 +194,4 @@ impl Kind {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -61,14 +61,14 @@ impl DelayCell {
     }
 
     /// Usable, with packets in it.
-    pub(super) fn is_filled(&self) -> bool {
+    fn is_filled(&self) -> bool {
         self.usable && self.count > 0
     }
 
     /// Packets that went through it, usable or not: what a flow in it has to share it with. In one
     /// epoch that is `count` wherever the cell is usable; over several, a cell that was unusable
     /// in some must not pass for one that few flows share.
-    fn packets(&self) -> u64 {
+    pub(super) fn packets(&self) -> u64 {
         self.count.max(self.received).max(self.sent)
     }
 }
@@ -273,9 +273,9 @@ impl DelayCells {
     }
 
     /// The flow's cells in one row.
-    pub(super) fn row_cells(&self, row: usize, base: u32) -> impl Iterator<Item = &DelayCell> {
-        self.layout
-            .flow_cells(row, base)
+    fn row_cells(&self, row: usize, base: u32) -> impl Iterator<Item = &DelayCell> {
+        (0..self.layout.virtual_cells())
+            .filter_map(move |place| self.layout.cell_at(row, base, place))
             .filter_map(|cell| self.cells.get(cell))
     }
 }

@@ -260,26 +260,19 @@ impl LdsLayout {
         hash & 0xffff_ffff < bound
     }
 
-    /// Indices (row by row) of the cells of a flow in one row, given its base column there; none
-    /// where there is no such row or column.
-    pub(super) fn flow_cells(&self, row: usize, base: u32) -> impl Iterator<Item = usize> + use<> {
-        let columns = self.columns as usize;
-        let base = base as usize;
-        let exists = row < self.rows() && base < columns;
-        let cells = if exists {
-            self.virtual_cells as usize
-        } else {
-            0
-        };
-        (0..cells).map(move |offset| {
-            let column = base + offset;
-            let wrapped = if column < columns {
-                column
-            } else {
-                column - columns
-            };
-            row * columns + wrapped
-        })
+    /// Whether two rows sample the same packets.
+    pub(super) fn sample_alike(&self, row: usize, other: usize) -> bool {
+        self.bounds.get(row) == self.bounds.get(other)
+    }
+
+    /// Index (row by row) of the cell in one of a flow's k places of a row, given its base column
+    /// there; `None` where there is no such row, column or place.
+    pub(super) fn cell_at(&self, row: usize, base: u32, place: u32) -> Option<usize> {
+        if row >= self.rows() || base >= self.columns || place >= self.virtual_cells {
+            return None;
+        }
+        let column = (base + place) % self.columns;
+        Some(row * self.columns as usize + column as usize)
     }
 
     /// Neither virtual LDAs nor sampling, weights or bytes: a packet of flow f goes to one cell of

@@ -1,13 +1,14 @@
 //! What else the cells say of a flow: packets, loss, bytes, variance, and who is heavy
 //! (Sanjuas-Cuxart et al. 2011, section 4.3).
+//!
+//! The paper sums a flow's k cells in each row and takes the least of these sums. Here a packet has
+//! the same place among the k cells in every row (one h' for all), so that each place has a least
+//! cell of its own: the sum of the least is never more than the least of the sums, and still an
+//! upper bound.
 
-use super::{BytesPair, DelayCell, DelayCells};
+use super::{DelayCell, DelayCells};
 use crate::packet::FlowHash;
 use crate::sight::SegmentIndex;
-
-/// Interference that is tolerated among rows of which a variance is taken, as among cells of which
-/// a mean is.
-const TOLERANCE: f64 = 0.1;
 
 /// What is mined of one flow.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -58,68 +59,49 @@ impl DelayCells {
         }
     }
 
-    /// Packets of a flow at the receiver's end, at most, with their weight: the smallest sum over
-    /// its k cells of a row, as in a count-min sketch. `None` where no row takes every packet.
+    /// Packets of a flow at the receiver's end, at most, with their weight, as in a count-min
+    /// sketch. `None` where no row takes every packet.
     pub fn packets_at(&self, base_columns: &[u32]) -> Option<u64> {
-        self.full_rows(base_columns)
-            .map(|(row, base)| {
-                let counts = self.row_cells(row, base).map(|cell| cell.received);
-                counts.fold(0, u64::saturating_add)
-            })
-            .min()
+        let mut least =
+            self.least_of_places(base_columns, |cell| Some(self.cells.get(cell)?.received));
+        least.try_fold(0, |sum: u64, least| Some(sum.saturating_add(least?)))
     }
 
     /// Packets of a flow lost between the ends, at most, with their weight. `None` where no row
     /// takes every packet.
     pub fn lost_at(&self, base_columns: &[u32]) -> Option<i64> {
-        self.full_rows(base_columns)
-            .map(|(row, base)| {
-                let losses = self.row_cells(row, base).map(lost);
-                losses.fold(0, i64::saturating_add)
-            })
-            .min()
+        let mut least = self.least_of_places(base_columns, |cell| self.cells.get(cell).map(lost));
+        least.try_fold(0, |sum: i64, least| Some(sum.saturating_add(least?)))
     }
 
     /// Bytes of a flow at the receiver's end, at most. `None` where no row takes every packet, or
     /// bytes are not counted.
     pub fn bytes_at(&self, base_columns: &[u32]) -> Option<u64> {
-        if self.bytes.is_empty() {
-            return None;
-        }
-        self.full_rows(base_columns)
-            .map(|(row, base)| {
-                let cells = self.layout.flow_cells(row, base);
-                let bytes = cells.filter_map(|cell| self.bytes.get(cell));
-                bytes.fold(0, |sum: u64, &BytesPair { receiver, .. }| {
-                    sum.saturating_add(receiver)
-                })
-            })
-            .min()
+        let mut least =
+            self.least_of_places(base_columns, |cell| Some(self.bytes.get(cell)?.receiver));
+        least.try_fold(0, |sum: u64, least| Some(sum.saturating_add(least?)))
     }
 
     /// Variance of the delays of a flow's packets in ticks squared, times their weight: LDA's
-    /// unbiased form over the cells of a row, sum of `(s_i - n_i D)^2 / n_i` over u - 1, pooled over
-    /// the rows in which the flow has least to share. `None` where no row has two usable cells
-    /// with packets in them.
+    /// unbiased form over the flow's u usable cells, sum of `(s_i - n_i D)^2 / n_i` over u - 1.
+    /// `None` where there are not two with packets in them.
     ///
-    /// A row counts as a whole, by the mean of its cells' `n / p_r`: single cells hold more or fewer
-    /// packets by chance, and chance must not choose among them.
+    /// Rows that sample alike hold the same packets of the flow, so that there is one cell for
+    /// each of the k places: that with the fewest packets. Of different probabilities the one
+    /// counts that leaves most such cells, the highest among equals.
     pub fn variance_at(&self, base_columns: &[u32]) -> Option<f64> {
-        let rows = || {
-            base_columns
-                .iter()
-                .enumerate()
-                .filter_map(|(row, &base)| self.row_scatter(row, base))
-        };
-        let least = rows()
-            .map(|scatter| scatter.packets_per_cell)
-            .min_by(f64::total_cmp)?;
-        let (squares, freedom) = rows()
-            .filter(|scatter| scatter.packets_per_cell <= least * (1.0 + TOLERANCE))
-            .fold((0.0, 0.0), |(squares, freedom), scatter| {
-                (squares + scatter.squares, freedom + scatter.freedom)
-            });
-        Some(squares / freedom)
+        let rows = 0..self.layout.rows();
+        let (_, _, variance) = rows
+            .filter_map(|row| {
+                let scatter = Scatter::of(&|| self.least_cells(base_columns, row))?;
+                let probability = self.layout.row_probability(row);
+                Some((scatter.cells, probability, scatter.variance()))
+            })
+            .max_by(|left, right| {
+                let (left, right) = ((left.0, left.1), (right.0, right.1));
+                left.0.total_cmp(&right.0).then(left.1.total_cmp(&right.1))
+            })?;
+        Some(variance)
     }
 
     /// The heaviest of the flows in question: those of at least `least` packets or bytes, in
@@ -149,57 +131,72 @@ impl DelayCells {
         heavy
     }
 
-    /// Rows that saw every packet of the flow, with its base column there.
-    fn full_rows<'a>(&'a self, base_columns: &'a [u32]) -> impl Iterator<Item = (usize, u32)> + 'a {
-        base_columns
-            .iter()
-            .copied()
-            .enumerate()
-            .take(self.layout.rows())
-            .filter(|&(row, base)| {
-                let in_range = base < self.layout.columns();
-                in_range
-                    && self.layout.takes_all(row)
-                    && !self.row_cells(row, base).any(|cell| cell.missing)
-            })
+    /// For each of the flow's k places the least of what its cells there say, in rows that take
+    /// every packet and of which the cell is not missing; `None` where there is no such cell.
+    fn least_of_places<T: Ord>(
+        &self,
+        base_columns: &[u32],
+        read: impl Fn(usize) -> Option<T>,
+    ) -> impl Iterator<Item = Option<T>> {
+        (0..self.layout.virtual_cells()).map(move |place| {
+            let rows = base_columns.iter().enumerate();
+            rows.filter(|(row, _)| self.layout.takes_all(*row))
+                .filter_map(|(row, &base)| self.layout.cell_at(row, base, place))
+                .filter(|&cell| self.cells.get(cell).is_some_and(|cell| !cell.missing))
+                .filter_map(&read)
+                .min()
+        })
     }
 
-    fn row_scatter(&self, row: usize, base: u32) -> Option<RowScatter> {
-        let filled = || self.row_cells(row, base).filter(|cell| cell.is_filled());
-        let (cells, packets, sum) =
-            filled().fold((0.0, 0.0, 0.0), |(cells, packets, sum), cell| {
-                (
-                    cells + 1.0,
-                    packets + cell.count as f64,
-                    sum + cell.delay_sum as f64,
-                )
-            });
-        if cells < 2.0 {
-            return None;
-        }
-        let mean = sum / packets;
-        let squares = filled()
-            .map(|cell| {
-                let count = cell.count as f64;
-                (cell.delay_sum as f64 - count * mean).powi(2) / count
-            })
-            .sum();
-        Some(RowScatter {
-            packets_per_cell: packets / cells / self.layout.row_probability(row),
-            squares,
-            freedom: cells - 1.0,
+    /// For each of the flow's k places the usable cell with the fewest packets, among rows that
+    /// sample like `row`; places without packets are left out.
+    fn least_cells(&self, base_columns: &[u32], row: usize) -> impl Iterator<Item = &DelayCell> {
+        (0..self.layout.virtual_cells()).filter_map(move |place| {
+            base_columns
+                .iter()
+                .enumerate()
+                .filter(move |(other, _)| self.layout.sample_alike(row, *other))
+                .filter_map(|(row, &base)| {
+                    let cell = self.layout.cell_at(row, base, place)?;
+                    self.cells.get(cell)
+                })
+                .filter(|cell| cell.usable)
+                .min_by_key(|cell| cell.packets())
+                .filter(|cell| cell.count > 0)
         })
     }
 }
 
-/// How the cells of a flow in one row scatter around their mean.
-struct RowScatter {
-    /// Mean of `n / p_r`.
-    packets_per_cell: f64,
-    /// Sum of (s_i - n_i D)^2 / n_i.
+/// How cells scatter around their common mean.
+struct Scatter {
+    /// Sum of `(s_i - n_i D)^2 / n_i`.
     squares: f64,
-    /// Cells less one.
-    freedom: f64,
+    /// How many cells.
+    cells: f64,
+}
+
+impl Scatter {
+    /// Of two cells at least.
+    fn of<'a, I: Iterator<Item = &'a DelayCell>>(cells: &impl Fn() -> I) -> Option<Self> {
+        let (number, packets, sum) =
+            cells().fold((0.0, 0.0, 0.0), |(number, packets, sum), cell| {
+                let (count, delay_sum) = (cell.count as f64, cell.delay_sum as f64);
+                (number + 1.0, packets + count, sum + delay_sum)
+            });
+        let mean = sum / packets;
+        let squares = cells().map(|cell| {
+            let count = cell.count as f64;
+            (cell.delay_sum as f64 - count * mean).powi(2) / count
+        });
+        (number >= 2.0).then(|| Self {
+            squares: squares.sum(),
+            cells: number,
+        })
+    }
+
+    fn variance(&self) -> f64 {
+        self.squares / (self.cells - 1.0)
+    }
 }
 
 /// Packets that did not arrive.

@@ -1,4 +1,4 @@
-mod agreement;
+pub(crate) mod agreement;
 mod corpus;
 mod frames;
 mod specimens;
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::*;
 use specimens::specimens;
 
-fn hasher() -> Hasher {
+pub(crate) fn hasher() -> Hasher {
     Hasher::new(std::array::from_fn(|i| u8::try_from(i).unwrap()))
 }
 

@@ -1,0 +1,239 @@
+//! Sizes, and which flows and packets go where.
+
+use super::*;
+use crate::packet::{ROW_MULTIPLIERS, row_of};
+
+#[test]
+fn sizes_out_of_range_are_refused() {
+    let cases: [(u32, u32, &[f64], LayoutError); 10] = [
+        (10, 1, &[], LayoutError::Rows { rows: 0 }),
+        (10, 1, &[1.0; 5], LayoutError::Rows { rows: 5 }),
+        (0, 1, &[1.0], LayoutError::Columns { columns: 0 }),
+        (
+            (1 << 24) + 1,
+            1,
+            &[1.0],
+            LayoutError::Columns {
+                columns: (1 << 24) + 1,
+            },
+        ),
+        (
+            10,
+            0,
+            &[1.0],
+            LayoutError::VirtualCells {
+                virtual_cells: 0,
+                columns: 10,
+            },
+        ),
+        (
+            10,
+            11,
+            &[1.0],
+            LayoutError::VirtualCells {
+                virtual_cells: 11,
+                columns: 10,
+            },
+        ),
+        (
+            5_000,
+            1_025,
+            &[1.0],
+            LayoutError::VirtualCells {
+                virtual_cells: 1_025,
+                columns: 5_000,
+            },
+        ),
+        (
+            10,
+            1,
+            &[1.0, 0.0],
+            LayoutError::Probability {
+                row: 1,
+                probability: 0.0,
+            },
+        ),
+        (
+            10,
+            1,
+            &[1e-10],
+            LayoutError::Probability {
+                row: 0,
+                probability: 1e-10,
+            },
+        ),
+        (
+            10,
+            1,
+            &[1.0, 1.0, 1.5],
+            LayoutError::Probability {
+                row: 2,
+                probability: 1.5,
+            },
+        ),
+    ];
+    for (columns, virtual_cells, probabilities, error) in cases {
+        let layout = LdsLayout::new(columns, virtual_cells, probabilities);
+        assert_eq!(layout.unwrap_err(), error);
+    }
+    assert!(LdsLayout::new(10, 1, &[f64::NAN]).is_err());
+
+    let weights = |weights: &[u32]| plain(10, 1).with_weights(weights);
+    let weight = |segment, weight| LayoutError::Weight { segment, weight };
+    assert_eq!(weights(&[1, 0]).unwrap_err(), weight(1, 0));
+    assert_eq!(weights(&[65_536]).unwrap_err(), weight(0, 65_536));
+    assert_eq!(
+        weights(&vec![1; 65_537]).unwrap_err(),
+        LayoutError::Weights { weights: 65_537 }
+    );
+    assert_eq!(
+        DelayCells::new(plain(10, 2), vec![DelayCell::default(); 10]).unwrap_err(),
+        LayoutError::Cells {
+            expected: 20,
+            given: 10
+        }
+    );
+}
+
+#[test]
+fn a_layout_is_what_was_asked_for() {
+    let layout = LdsLayout::new(100, 5, &[0.01, 0.5, 1.0])
+        .unwrap()
+        .with_weights(&[1, 25, 100])
+        .unwrap();
+    assert_eq!(
+        (
+            layout.rows(),
+            layout.columns(),
+            layout.virtual_cells(),
+            layout.cells()
+        ),
+        (3, 100, 5, 300)
+    );
+    assert!((layout.row_probability(0) - 0.01).abs() < 1e-9);
+    assert_eq!(
+        [1, 2, 3].map(|row| layout.row_probability(row)),
+        [0.5, 1.0, 0.0]
+    );
+    assert_eq!(
+        [0, 1, 2, 3].map(|row| layout.takes_all(row)),
+        [false, false, true, false]
+    );
+    assert_eq!(
+        [0, 1, 2, 3].map(|s| layout.weight(SegmentIndex(s))),
+        [1, 25, 100, 1]
+    );
+    assert!(!layout.counts_bytes());
+    assert!(layout.with_bytes().counts_bytes());
+}
+
+#[test]
+fn weights_of_1_are_no_weights() {
+    assert_eq!(plain(10, 2).with_weights(&[1, 1]).unwrap(), plain(10, 2));
+}
+
+#[test]
+fn layouts_that_differ_say_in_what() {
+    let one = LdsLayout::new(10, 2, &[0.5, 1.0]).unwrap();
+    for (other, what) in [
+        (LdsLayout::new(10, 2, &[0.5]).unwrap(), "rows"),
+        (LdsLayout::new(11, 2, &[0.5, 1.0]).unwrap(), "columns"),
+        (
+            LdsLayout::new(10, 1, &[0.5, 1.0]).unwrap(),
+            "cells of a flow in a row",
+        ),
+        (
+            LdsLayout::new(10, 2, &[0.25, 1.0]).unwrap(),
+            "sampled share of a row in 2^-32",
+        ),
+        (one.clone().with_bytes(), "bytes counted"),
+        (
+            one.clone().with_weights(&[1, 3]).unwrap(),
+            "weight of a segment",
+        ),
+    ] {
+        let mut lds = LdsPair::new(&one);
+        lds.record(End::Sender, &[Packet::of(1, 2, 3).sender_sight()]);
+        let before = lds.clone();
+        assert_eq!(lds.merge(&LdsPair::new(&other)).unwrap_err().what, what);
+        assert_eq!(lds, before);
+        assert_eq!(
+            Sds::new(&one).merge(&Sds::new(&other)).unwrap_err().what,
+            what
+        );
+        let mut delays = lds.delays();
+        let epoch = LdsPair::new(&other).delays();
+        assert_eq!(delays.add_epoch(&epoch).unwrap_err().what, what);
+        assert_eq!(delays, before.delays());
+    }
+}
+
+#[test]
+fn segment_0_keeps_the_flow_as_it_is() {
+    assert_eq!(flow_key(FlowHash(0xabcd), SegmentIndex(0)), 0xabcd);
+    let layout = plain(1_000, 3);
+    let columns = layout.base_columns(FlowHash(0xabcd), SegmentIndex(0));
+    let expected = [0, 1, 2].map(|row| row_of(0xabcd, ROW_MULTIPLIERS[row], 1_000));
+    assert_eq!((&columns[..3], columns[3]), (&expected[..], 0));
+}
+
+/// Pairs of one flow's cells in two segments that meet in a row, over all flows and rows: as many
+/// as chance gives, and no more often in two rows at once.
+#[test]
+fn a_flow_in_another_segment_is_another_flow() {
+    const FLOWS: u64 = 200_000;
+    const COLUMNS: u32 = 1_000;
+    let layout = plain(COLUMNS, 4);
+    for (first, second) in [(0, 1), (0, 2), (1, 2), (7, 8), (0, 65_535)] {
+        let (mut once, mut twice) = (0_u32, 0_u32);
+        for flow in 0..FLOWS {
+            let flow = FlowHash(flow.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            let left = layout.base_columns(flow, SegmentIndex(first));
+            let right = layout.base_columns(flow, SegmentIndex(second));
+            let meetings = left
+                .iter()
+                .zip(right)
+                .filter(|(left, right)| **left == *right);
+            match meetings.count() {
+                0 => {}
+                1 => once += 1,
+                _ => twice += 1,
+            }
+        }
+        // Poisson of mean 800; of mean 1.2.
+        let expected = 4.0 * FLOWS as f64 / f64::from(COLUMNS);
+        let excess = (f64::from(once) - expected) / expected.sqrt();
+        assert!(excess.abs() < 5.0, "{first}, {second}: {excess} deviations");
+        assert!(
+            twice < 10,
+            "{first}, {second}: {twice} flows meet in two rows"
+        );
+    }
+}
+
+proptest! {
+    #[test]
+    fn samples_nest(
+        hash in any::<u64>(),
+        mut probabilities in proptest::collection::vec(1e-9..=1.0_f64, 4),
+    ) {
+        probabilities.sort_by(f64::total_cmp);
+        let layout = LdsLayout::new(10, 1, &probabilities).unwrap();
+        let sampled = [0, 1, 2, 3].map(|row| layout.samples(row, PacketHash(hash)));
+        prop_assert!(sampled.is_sorted(), "{:?}", sampled);
+        prop_assert!(!layout.samples(4, PacketHash(hash)));
+    }
+
+    #[test]
+    fn columns_and_offsets_are_in_range(
+        layout in layouts(),
+        flow in any::<u64>(),
+        segment in any::<u16>(),
+        hash in any::<u64>(),
+    ) {
+        for column in layout.base_columns(FlowHash(flow), SegmentIndex(segment)) {
+            prop_assert!(column < layout.columns());
+        }
+        prop_assert!(layout.offset(PacketHash(hash)) < layout.virtual_cells());
+    }
+}

@@ -1,0 +1,200 @@
+//! Packets, loss, bytes, variance, heavy hitters.
+
+use rand::{RngExt, SeedableRng};
+use rand_distr::{Distribution, Exp1};
+use rand_pcg::Pcg64;
+
+use super::*;
+
+fn key(packet: &Packet) -> (FlowHash, SegmentIndex) {
+    (FlowHash(packet.flow), SegmentIndex(packet.segment))
+}
+
+proptest! {
+    #[test]
+    fn counts_are_upper_bounds_and_exact_for_a_flow_alone(
+        layout in layouts(),
+        packets in packets(1..200),
+    ) {
+        let layout = layout.with_bytes();
+        let delays = lds_of(&layout, &packets).delays();
+        let any_full_row = (0..layout.rows()).any(|row| layout.takes_all(row));
+        for packet in &packets {
+            let own = || packets.iter().filter(|other| key(other) == key(packet));
+            let received = || own().filter(|packet| !packet.lost);
+            let truth = Mined {
+                packets: Some(received().count() as u64),
+                lost: Some(i64::try_from(own().filter(|packet| packet.lost).count()).unwrap()),
+                bytes: Some(received().map(|packet| u64::from(packet.bytes)).sum()),
+                variance_ticks2: None,
+            };
+            let (flow, segment) = key(packet);
+            let mined = delays.mine(flow, segment);
+            prop_assert_eq!(mined.packets.is_some(), any_full_row);
+            if any_full_row {
+                prop_assert!(mined.packets >= truth.packets);
+                prop_assert!(mined.lost >= truth.lost);
+                prop_assert!(mined.bytes >= truth.bytes);
+            }
+            // The same flow alone.
+            let own: Vec<_> = own().copied().collect();
+            let alone = lds_of(&layout, &own).delays().mine(flow, segment);
+            if any_full_row {
+                prop_assert_eq!(Mined { variance_ticks2: None, ..alone }, truth);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_row_of_which_cells_are_missing_counts_nothing() {
+    let layout = plain(1, 2);
+    let lds = lds_of(&layout, &[Packet::of(1, 2, 3)]);
+    let halves = |missing: usize| {
+        let cells = lds.cells().iter().enumerate();
+        let halves: Vec<_> = cells
+            .map(|(cell, pair)| {
+                (
+                    Some(pair.sender),
+                    (cell != missing).then_some(pair.receiver),
+                )
+            })
+            .collect();
+        DelayCells::from_arrived(&layout, halves)
+    };
+    assert_eq!(halves(1).packets_at(&[0, 0]), Some(1));
+    assert_eq!(
+        halves(1).packets_at(&[1, 0]),
+        None,
+        "no such column, a missing cell"
+    );
+    assert_eq!(halves(0).lost_at(&[0]), None);
+    assert_eq!(halves(2).bytes_at(&[0, 0]), None, "not counted");
+}
+
+#[test]
+fn bytes_come_in_the_order_of_cells() {
+    let layout = plain(2, 1);
+    let cells = DelayCells::from_halves(&layout, []);
+    let error = cells
+        .clone()
+        .with_bytes(&[BytesPair::default(); 3])
+        .unwrap_err();
+    assert_eq!(
+        error,
+        LayoutError::Cells {
+            expected: 2,
+            given: 3
+        }
+    );
+    let mut counted = cells
+        .clone()
+        .with_bytes(&[BytesPair::default(); 2])
+        .unwrap();
+    assert_eq!(
+        counted.add_epoch(&cells).unwrap_err().what,
+        "cells with bytes"
+    );
+}
+
+/// Mean and relative scatter of mined variances of one flow over many hashes.
+fn variances(layout: &LdsLayout, packets: u64, others: u64) -> Vec<f64> {
+    let mut rng = Pcg64::seed_from_u64(5);
+    (0..300)
+        .map(|_| {
+            let mut stream = Vec::new();
+            for _ in 0..packets {
+                let delay: f64 = Exp1.sample(&mut rng);
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "small"
+                )]
+                stream.push(Packet::of(7, rng.random(), (delay * 1e4) as u64));
+            }
+            for _ in 0..others {
+                // Flows of 10 packets, far away.
+                let flow = rng.random();
+                stream.extend((0..10).map(|_| Packet::of(flow, rng.random(), 500_000)));
+            }
+            let delays = lds_of(layout, &stream).delays();
+            delays
+                .mine(FlowHash(7), SegmentIndex(0))
+                .variance_ticks2
+                .unwrap()
+        })
+        .collect()
+}
+
+#[test]
+fn variance_is_unbiased_for_a_flow_alone() {
+    for weights in [&[1_u32][..], &[9]] {
+        let layout = LdsLayout::new(1_000, 8, &[0.5, 1.0, 1.0]).unwrap();
+        let layout = layout.with_weights(weights).unwrap();
+        let found = variances(&layout, 2_000, 0);
+        let mean = found.iter().sum::<f64>() / found.len() as f64;
+        // Exponential delays: variance 1e8. 7 degrees of freedom at least, 300 times.
+        assert!((mean / 1e8 - 1.0).abs() < 0.1, "{mean}");
+    }
+}
+
+#[test]
+fn variance_is_taken_where_a_flow_has_least_to_share() {
+    // 20 other flows, most rows are clean of them.
+    let layout = LdsLayout::new(1_000, 8, &[1.0; 4]).unwrap();
+    let mut found = variances(&layout, 500, 20);
+    found.sort_by(f64::total_cmp);
+    let median = found[found.len() / 2];
+    assert!((median / 1e8 - 1.0).abs() < 0.15, "{median}");
+}
+
+#[test]
+fn variance_needs_two_cells_in_a_row() {
+    let packets: Vec<_> = (0..100).map(|n| Packet::of(1, n << 32, n)).collect();
+    let mined = |layout: &LdsLayout| {
+        lds_of(layout, &packets)
+            .delays()
+            .mine(FlowHash(1), SegmentIndex(0))
+    };
+    assert_eq!(mined(&plain(10, 4)).variance_ticks2, None);
+    let split = LdsLayout::new(10, 5, &[1.0]).unwrap();
+    assert!(mined(&split).variance_ticks2.is_some());
+}
+
+#[test]
+fn heavy_hitters_are_found_by_packets_and_by_bytes() {
+    let layout = plain(500, 3).with_bytes();
+    // Flow n has n packets; flow 3 has large ones, flow 4 counts double.
+    let layout = layout.with_weights(&[1, 2]).unwrap();
+    let flow_hash = |flow: u64| flow.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let segment = |flow| u16::from(flow == 4);
+    let packets: Vec<_> = (1..=9_u64)
+        .flat_map(|flow| (0..flow).map(move |n| (flow, n)))
+        .map(|(flow, n)| Packet {
+            bytes: if flow == 3 { 1_500 } else { 100 },
+            segment: segment(flow),
+            ..Packet::of(flow_hash(flow), n << 40, 0)
+        })
+        .collect();
+    let delays = lds_of(&layout, &packets).delays();
+    let flows = || (1..=9).map(|flow| (FlowHash(flow_hash(flow)), SegmentIndex(segment(flow))));
+    let expect = |flows: &[(u64, u64)]| -> Vec<_> {
+        let name = |flow| (FlowHash(flow_hash(flow)), SegmentIndex(segment(flow)));
+        flows
+            .iter()
+            .map(|&(flow, size)| (name(flow), size))
+            .collect()
+    };
+    assert_eq!(
+        delays.heavy_hitters(flows(), Heaviness::Packets, 7),
+        expect(&[(9, 9), (8, 8), (7, 7)])
+    );
+    assert_eq!(
+        delays.heavy_hitters(flows(), Heaviness::Packets, 4).last(),
+        expect(&[(4, 4)]).last()
+    );
+    assert_eq!(
+        delays.heavy_hitters(flows(), Heaviness::Bytes, 900),
+        expect(&[(3, 4_500), (9, 900)])
+    );
+}

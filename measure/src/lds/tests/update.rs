@@ -1,0 +1,188 @@
+//! What recording does, against a second way to say it; linearity.
+
+use super::*;
+use crate::cell::Cell;
+use crate::packet::{ROW_MULTIPLIERS, row_of};
+
+/// Cells of a packet, spelt out.
+fn cells_of(layout: &LdsLayout, packet: &Packet) -> Vec<usize> {
+    let columns = layout.columns();
+    let key = flow_key(FlowHash(packet.flow), SegmentIndex(packet.segment));
+    let offset = row_of(packet.hash, ROW_MULTIPLIERS[3], layout.virtual_cells());
+    let sampled = |row: &usize| {
+        let share = (packet.hash & 0xffff_ffff) as f64 / 2_f64.powi(32);
+        share < layout.row_probability(*row)
+    };
+    (0..layout.rows())
+        .filter(sampled)
+        .map(|row| {
+            let column = (row_of(key, ROW_MULTIPLIERS[row], columns) + offset) % columns;
+            row * columns as usize + column as usize
+        })
+        .collect()
+}
+
+fn add(cell: &mut Cell, packet: &Packet, time: u64, weight: u32) {
+    for _ in 0..weight {
+        cell.sum = cell.sum.wrapping_add(time);
+        cell.count = cell.count.wrapping_add(1);
+    }
+    cell.digest ^= u32::try_from(packet.hash >> 32).unwrap();
+}
+
+/// What the cells have to be, packet by packet.
+fn naive(layout: &LdsLayout, packets: &[Packet]) -> (Vec<(Cell, Cell)>, Vec<BytesPair>) {
+    let mut halves = vec![(Cell::default(), Cell::default()); layout.cells()];
+    let mut bytes = vec![BytesPair::default(); layout.cells()];
+    for packet in packets {
+        let weight = layout.weight(SegmentIndex(packet.segment));
+        for cell in cells_of(layout, packet) {
+            let (sender, receiver) = &mut halves[cell];
+            add(sender, packet, packet.sent, weight);
+            bytes[cell].sender += u64::from(packet.bytes);
+            if !packet.lost {
+                let received = packet.sent.wrapping_add(packet.delay);
+                add(receiver, packet, received, weight);
+                bytes[cell].receiver += u64::from(packet.bytes);
+            }
+        }
+    }
+    (halves, bytes)
+}
+
+/// Weights low enough to be counted one by one.
+fn light_layouts() -> impl Strategy<Value = LdsLayout> {
+    (layouts(), proptest::collection::vec(1_u32..5, 0..4))
+        .prop_map(|(layout, weights)| layout.with_weights(&weights).unwrap())
+}
+
+proptest! {
+    #[test]
+    fn cells_hold_their_packets(layout in light_layouts(), packets in packets(0..300)) {
+        let lds = lds_of(&layout, &packets);
+        let (halves, bytes) = naive(&layout, &packets);
+        let ours: Vec<_> = lds.cells().iter().map(|pair| (pair.sender, pair.receiver)).collect();
+        prop_assert_eq!(ours, halves);
+        prop_assert_eq!(lds.bytes(), layout.counts_bytes().then_some(bytes.as_slice()));
+    }
+
+    #[test]
+    fn merging_is_the_synopsis_of_the_union(
+        layout in layouts(),
+        packets in packets(0..200),
+        owners in proptest::collection::vec((0_usize..4, 0_usize..4), 200),
+    ) {
+        // Four workers; a packet's ends need not be seen by the same one.
+        let mut shards: Vec<_> = (0..4).map(|_| LdsPair::new(&layout)).collect();
+        for (packet, (sender, receiver)) in packets.iter().zip(owners) {
+            shards[sender].record(End::Sender, &[packet.sender_sight()]);
+            shards[receiver].record(End::Receiver, packet.receiver_sight().as_slice());
+        }
+        let union = lds_of(&layout, &packets);
+        let sum = |order: [usize; 4]| {
+            let mut sum = LdsPair::new(&layout);
+            for shard in order {
+                sum.merge(&shards[shard]).unwrap();
+            }
+            sum
+        };
+        prop_assert_eq!(&sum([0, 1, 2, 3]), &union);
+        prop_assert_eq!(&sum([3, 1, 0, 2]), &union);
+        let (mut left, mut right) = (shards[0].clone(), shards[2].clone());
+        left.merge(&shards[1]).unwrap();
+        right.merge(&shards[3]).unwrap();
+        left.merge(&right).unwrap();
+        prop_assert_eq!(&left, &union);
+    }
+
+    #[test]
+    fn sds_is_linear_too(
+        layout in layouts(),
+        packets in packets(0..200),
+        cut in 0_usize..200,
+    ) {
+        let (early, late) = packets.split_at(cut.min(packets.len()));
+        let (mut one, mut other) = (sds_of(&layout, early), sds_of(&layout, late));
+        let union = sds_of(&layout, &packets);
+        let before = other.clone();
+        other.merge(&one).unwrap();
+        one.merge(&before).unwrap();
+        prop_assert_eq!(&one, &union);
+        prop_assert_eq!(&other, &union);
+    }
+
+    #[test]
+    fn both_ends_at_once_is_one_after_the_other(
+        layout in layouts(),
+        packets in packets(0..200),
+    ) {
+        let packets = all_arrive(packets);
+        let mut lds = LdsPair::new(&layout);
+        lds.record_passed(&receiver_sights(&packets));
+        prop_assert_eq!(lds, lds_of(&layout, &packets));
+    }
+
+    /// Section 2.3.1: the difference of two LDS is the sketch that adds delays.
+    #[test]
+    fn without_loss_lds_says_what_sds_does(layout in layouts(), packets in packets(0..200)) {
+        // Counts of an LDS are modulo 2^32, those of an SDS are not.
+        let packets = all_arrive(packets);
+        let (lds, sds) = (lds_of(&layout, &packets).delays(), sds_of(&layout, &packets).delays());
+        prop_assert_eq!(lds, sds);
+    }
+
+    #[test]
+    fn a_lost_packet_spoils_its_cells_and_no_others(
+        layout in layouts(),
+        packets in packets(1..200),
+        lost in any::<proptest::sample::Index>(),
+    ) {
+        let mut packets = all_arrive(packets);
+        let before = lds_of(&layout, &packets).delays();
+        let lost = lost.index(packets.len());
+        packets[lost].lost = true;
+        let after = lds_of(&layout, &packets).delays();
+        let spoilt = cells_of(&layout, &packets[lost]);
+        for (cell, (before, after)) in before.cells().iter().zip(after.cells()).enumerate() {
+            if spoilt.contains(&cell) {
+                prop_assert!(!after.usable);
+                prop_assert_eq!((after.count, after.delay_sum), (0, 0));
+            } else {
+                prop_assert_eq!(before, after);
+            }
+        }
+    }
+}
+
+#[test]
+fn weighted_sums_wrap() {
+    let layout = plain(1, 1).with_weights(&[7]).unwrap();
+    let packet = Packet {
+        sent: u64::MAX - 10,
+        ..Packet::of(1, 2, 100)
+    };
+    let cell = lds_of(&layout, &[packet]).delays().cells()[0];
+    assert_eq!((cell.count, cell.delay_sum), (7, 700));
+}
+
+#[test]
+fn clearing_keeps_the_shape() {
+    let layout = plain(10, 2).with_bytes();
+    let packets = [Packet::of(1, 2, 3)];
+    let (mut lds, mut sds) = (lds_of(&layout, &packets), sds_of(&layout, &packets));
+    assert_ne!(lds, LdsPair::new(&layout));
+    assert_ne!(sds, Sds::new(&layout));
+    lds.clear();
+    sds.clear();
+    assert_eq!(lds, LdsPair::new(&layout));
+    assert_eq!(sds, Sds::new(&layout));
+    assert_eq!((lds.layout(), sds.layout()), (&layout, &layout));
+}
+
+#[test]
+fn sds_knows_nothing_at_the_senders_end() {
+    let layout = plain(10, 2);
+    let mut sds = Sds::new(&layout);
+    sds.record(End::Sender, &[Packet::of(1, 2, 3).sender_sight()]);
+    assert_eq!(sds, Sds::new(&layout));
+}
