@@ -1,5 +1,9 @@
 //! The command line of `vernier-accuracy`.
 
+mod decode;
+mod files;
+mod lda;
+mod rli;
 mod tables;
 
 use std::process::ExitCode;
@@ -17,6 +21,9 @@ use clap::Parser;
 )]
 enum Command {
     Tables(tables::Tables),
+    Decode(decode::Decode),
+    Lda(lda::Lda),
+    Rli(rli::Rli),
 }
 
 /// Whether all limits were kept.
@@ -26,6 +33,9 @@ type Kept = bool;
 pub fn main() -> ExitCode {
     let outcome = match Command::parse() {
         Command::Tables(arguments) => tables::run(&arguments),
+        Command::Decode(arguments) => decode::run(&arguments),
+        Command::Lda(arguments) => lda::run(&arguments),
+        Command::Rli(arguments) => rli::run(&arguments),
     };
     exit_code(outcome)
 }

@@ -12,6 +12,7 @@ mod sketch;
 pub use number::Time;
 pub use packets::{Kind, LinkPacket, PairRecord, read_link, read_pairs};
 pub use sheet::{COLUMNS_MAX, LINE_BYTES_MAX, LINES_MAX, ReadError};
+pub(super) use sketch::known;
 pub use sketch::{
     CellRecord, CellTable, FlowList, Half, SKETCH_COLUMNS_MAX, read_cells, read_flows,
     read_weights, write_cells, write_flows,
