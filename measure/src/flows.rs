@@ -53,6 +53,12 @@ impl FlowId {
     pub const fn of(sight: &Sight) -> Self {
         Self::new(sight.flow, sight.segment)
     }
+
+    /// Its 64 bits.
+    #[inline]
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
 }
 
 /// A slot number, or [`OTHER`](Self::OTHER).

@@ -72,7 +72,7 @@
 //!
 //! | bits of the flow hash | serve |
 //! |---|---|
-//! | upper 32 of `key * ROW_MULTIPLIERS[r]` | the flow's first column in row r of an LDS, reduced to 0..C; `key` is the flow hash mixed with the segment ([`crate::lds::flow_key`]) |
+//! | upper 32 of `key * ROW_MULTIPLIERS[r]` | the flow's first column in row r of an LDS, reduced to 0..C; `key` is the flow hash mixed with the segment ([`crate::flows::FlowId`]) |
 //!
 //! For a uniform hash, row and bank are independent, as are place and sampling: multipliers are
 //! odd, so whatever the lower half of the hash, the upper half alone makes the upper half of the

@@ -7,7 +7,7 @@
 use arrayvec::ArrayVec;
 
 use super::LdsLayout;
-use super::layout::flow_key;
+use crate::flows::FlowId;
 use crate::packet::{ROW_MULTIPLIERS, row_of};
 use crate::prefetch::prefetch;
 use crate::sight::Sight;
@@ -110,7 +110,7 @@ impl<C: Copy + Default> Grid<C> {
             let hashed: ArrayVec<Hashed, CHUNK> = chunk
                 .iter()
                 .map(|sight| Hashed {
-                    key: flow_key(sight.flow, sight.segment),
+                    key: FlowId::of(sight).bits(),
                     offset: layout.offset(sight.packet),
                     weight: layout.weight(sight.segment),
                 })
@@ -217,7 +217,7 @@ fn record_plain<const ROWS: usize, C>(
         let places: ArrayVec<[u32; ROWS], CHUNK> = chunk
             .iter()
             .map(|sight| {
-                let key = flow_key(sight.flow, sight.segment);
+                let key = FlowId::of(sight).bits();
                 let mut first_cell = 0;
                 std::array::from_fn(|row| {
                     let cell = first_cell + row_of(key, ROW_MULTIPLIERS[row], columns);

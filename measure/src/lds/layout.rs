@@ -2,6 +2,7 @@
 
 use arrayvec::ArrayVec;
 
+use crate::flows::FlowId;
 use crate::packet::{FlowHash, PacketHash, ROW_MULTIPLIERS, row_of};
 use crate::sight::SegmentIndex;
 use crate::synopsis::ShapeMismatch;
@@ -20,10 +21,6 @@ const ALL: u64 = 1 << 32;
 /// The multiplier that gives a packet its place in a virtual LDA. It meets packet hashes only,
 /// those of rows meet flow hashes only.
 const OFFSET_MULTIPLIER: u64 = ROW_MULTIPLIERS[3];
-
-/// Spreads the segment's number over 64 bits: odd, of good spectral quality modulo 2^64 (Steele
-/// and Vigna 2021), and none of [`ROW_MULTIPLIERS`].
-const SEGMENT_MULTIPLIER: u64 = 0xcb92_4cef_7a3d_13e5;
 
 /// Sizes that make no sketch.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -239,7 +236,7 @@ impl LdsLayout {
     /// The first of the flow's k columns in each row (entries beyond R are 0); the others follow
     /// it, modulo C.
     pub fn base_columns(&self, flow: FlowHash, segment: SegmentIndex) -> [u32; ROWS_MAX] {
-        let key = flow_key(flow, segment);
+        let key = FlowId::new(flow, segment).bits();
         let mut columns = [0; ROWS_MAX];
         for (row, column) in columns.iter_mut().enumerate().take(self.rows()) {
             *column = row_of(key, ROW_MULTIPLIERS[row], self.columns);
@@ -331,13 +328,4 @@ impl LdsLayout {
             out.extend_from_slice(&weight.to_le_bytes());
         }
     }
-}
-
-/// The hash by which a flow finds its cells. It counts the segment in, so that flows that enter by
-/// different ports, or in different classes, are different flows; segment 0 leaves it as it is.
-#[inline]
-pub fn flow_key(FlowHash(flow): FlowHash, SegmentIndex(segment): SegmentIndex) -> u64 {
-    // By exclusive or, not by addition: what tells two segments apart then depends on the flow, and
-    // no pair of segments has all of its flows collide together.
-    flow ^ u64::from(segment).wrapping_mul(SEGMENT_MULTIPLIER)
 }

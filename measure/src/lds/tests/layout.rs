@@ -170,7 +170,6 @@ fn layouts_that_differ_say_in_what() {
 
 #[test]
 fn segment_0_keeps_the_flow_as_it_is() {
-    assert_eq!(flow_key(FlowHash(0xabcd), SegmentIndex(0)), 0xabcd);
     let layout = plain(1_000, 3);
     let columns = layout.base_columns(FlowHash(0xabcd), SegmentIndex(0));
     let expected = [0, 1, 2].map(|row| row_of(0xabcd, ROW_MULTIPLIERS[row], 1_000));

@@ -2,12 +2,13 @@
 
 use super::*;
 use crate::cell::Cell;
+use crate::flows::FlowId;
 use crate::packet::{ROW_MULTIPLIERS, row_of};
 
 /// Cells of a packet, spelt out.
 fn cells_of(layout: &LdsLayout, packet: &Packet) -> Vec<usize> {
     let columns = layout.columns();
-    let key = flow_key(FlowHash(packet.flow), SegmentIndex(packet.segment));
+    let key = FlowId::new(FlowHash(packet.flow), SegmentIndex(packet.segment)).bits();
     let offset = row_of(packet.hash, ROW_MULTIPLIERS[3], layout.virtual_cells());
     let sampled = |row: &usize| {
         let share = (packet.hash & 0xffff_ffff) as f64 / 2_f64.powi(32);
@@ -41,8 +42,8 @@ fn naive(layout: &LdsLayout, packets: &[Packet]) -> (Vec<(Cell, Cell)>, Vec<Byte
             add(sender, packet, packet.sent, weight);
             bytes[cell].sender += u64::from(packet.bytes);
             if !packet.lost {
-                let received = packet.sent.wrapping_add(packet.delay);
-                add(receiver, packet, received, weight);
+                let time = packet.sent.wrapping_add(packet.delay);
+                add(receiver, packet, time, weight);
                 bytes[cell].receiver += u64::from(packet.bytes);
             }
         }
