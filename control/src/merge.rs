@@ -135,6 +135,7 @@ impl<S: Synopsis + Clone> Assembly<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use measure::codec::{ParseError, Put, Reader};
     use measure::sight::{End, Sight};
     use measure::synopsis::ShapeMismatch;
 
@@ -158,7 +159,13 @@ mod tests {
             self.0 = 0;
         }
 
-        fn encode(&self, _: &mut Vec<u8>) {}
+        fn encode(&self, out: &mut Vec<u8>) {
+            out.put_number(self.0);
+        }
+
+        fn decode(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
+            reader.number("count").map(Self)
+        }
     }
 
     /// Epoch and sum of what closed whole, or epoch and number of what was missed.

@@ -45,11 +45,12 @@ mod request;
 mod seal;
 mod shape;
 mod stash;
+pub(crate) mod whole;
 mod window;
 
 pub use assembler::{AssembleError, Assembler, TooLarge};
 pub use bytes::{Number, Put, Reader, Slot};
-pub use element::{CountedCell, Element};
+pub use element::{Counted, Element};
 pub use error::{FrameError, ParseError};
 pub use fragment::{Fragment, FragmentError, FragmentView, fragments};
 pub use frame::{

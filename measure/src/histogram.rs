@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 
+use crate::codec::{ParseError, Reader, Shape, whole};
 use crate::sight::{End, Sight};
 use crate::synopsis::{ShapeMismatch, Synopsis};
 use crate::time::TickRate;
@@ -49,8 +50,16 @@ fn bounds_ns(bucket: usize) -> RangeInclusive<u64> {
     least + shift..=greatest.saturating_add(1)
 }
 
+/// Sum of counts. Those of a histogram that was read from bytes may be anything.
+fn total<'c>(counts: impl IntoIterator<Item = &'c u64>) -> u64 {
+    counts
+        .into_iter()
+        .fold(0, |sum: u64, count| sum.saturating_add(*count))
+}
+
 impl Histogram {
     /// How many buckets there are.
+    #[expect(clippy::cast_possible_truncation, reason = "496")]
     pub const BUCKETS: u32 = BUCKETS as u32;
 
     /// An empty histogram of delays in ticks of `rate`.
@@ -63,7 +72,7 @@ impl Histogram {
 
     /// Packets.
     pub fn count(&self) -> u64 {
-        self.counts.iter().sum()
+        total(&self.counts)
     }
 
     /// The delay that the share `q` of packets (0 to 1) did not exceed, in ns: the middle of its
@@ -77,7 +86,7 @@ impl Histogram {
         let rank = ((q.clamp(0.0, 1.0) * self.count() as f64).ceil() as u64).max(1);
         let mut below = 0;
         let bucket = self.counts.iter().position(|&count| {
-            below += count;
+            below = count.saturating_add(below);
             below >= rank
         })?;
         let bounds = bounds_ns(bucket);
@@ -89,7 +98,7 @@ impl Histogram {
         let buckets = 1_u64
             .checked_shl(k)
             .map_or(BUCKETS, |bound_ns| bucket_of(bound_ns) + 1);
-        self.counts.iter().take(buckets).sum()
+        total(self.counts.iter().take(buckets))
     }
 
     /// For each k from 0 to 63: the bound `2^k` ns and the packets at most that late.
@@ -98,7 +107,7 @@ impl Histogram {
         (0..u64::BITS).map(move |k| {
             let bound_ns = 1 << k;
             let end = bucket_of(bound_ns) + 1;
-            cumulative += self.counts[buckets..end].iter().sum::<u64>();
+            cumulative = total(&self.counts[buckets..end]).saturating_add(cumulative);
             buckets = end;
             (bound_ns, cumulative)
         })
@@ -140,7 +149,7 @@ impl Synopsis for Histogram {
     fn merge(&mut self, other: &Self) -> Result<(), ShapeMismatch> {
         self.same_shape(other)?;
         for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
-            *mine += theirs;
+            *mine = mine.wrapping_add(*theirs);
         }
         Ok(())
     }
@@ -149,12 +158,22 @@ impl Synopsis for Histogram {
         self.counts.fill(0);
     }
 
-    /// Buckets (u32), then each one's count (u64).
     fn encode(&self, out: &mut Vec<u8>) {
-        #[expect(clippy::cast_possible_truncation, reason = "496")]
-        out.extend_from_slice(&(BUCKETS as u32).to_le_bytes());
-        for count in &self.counts {
-            out.extend_from_slice(&count.to_le_bytes());
+        let tick_hz = self.rate.hz();
+        let shape = Shape::Histogram { tick_hz };
+        whole::encode(&shape, End::Receiver, self.counts.iter().copied(), out);
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
+        match whole::decode(reader, End::Receiver)? {
+            (Shape::Histogram { tick_hz }, counts) => {
+                let mut histogram = Self::new(TickRate::from_hz(tick_hz));
+                for (count, read) in histogram.counts.iter_mut().zip(counts) {
+                    *count = read;
+                }
+                Ok(histogram)
+            }
+            (other, _) => Err(whole::unexpected(&other)),
         }
     }
 }
@@ -220,17 +239,6 @@ mod tests {
         let other = Histogram::new(TickRate::from_hz(3_000_000_000));
         assert_eq!(histogram.merge(&other).unwrap_err().what, "tick rate");
         assert_eq!(histogram, before);
-    }
-
-    #[test]
-    fn the_binary_form_is_as_documented() {
-        let mut out = Vec::new();
-        histogram_of(&[0, 1, 2]).encode(&mut out);
-        assert_eq!(out.len(), 4 + 496 * 8);
-        assert_eq!(
-            out[..20],
-            [240, 1, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]
-        );
     }
 
     proptest! {

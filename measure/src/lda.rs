@@ -31,6 +31,7 @@ use layout::row;
 pub use layout::{Bank, LayoutError, LdaLayout};
 
 use crate::cell::{Cell, CellPair};
+use crate::codec::{ParseError, Reader, Shape, whole};
 use crate::sight::{End, Sight};
 use crate::synopsis::{ShapeMismatch, Synopsis};
 
@@ -117,19 +118,23 @@ impl Synopsis for LdaPair {
         self.cells.fill(CellPair::default());
     }
 
-    /// Banks (u32); for each, in the layout's order, rows (u32) and sampled share in units of
-    /// 2^-32 (u64); then for each cell the sender's and the receiver's sum (u64), count (u32) and
-    /// digest (u32).
     fn encode(&self, out: &mut Vec<u8>) {
-        self.layout.encode(out);
-        for half in self
-            .cells
-            .iter()
-            .flat_map(|pair| [pair.sender, pair.receiver])
-        {
-            out.extend_from_slice(&half.sum.to_le_bytes());
-            out.extend_from_slice(&half.count.to_le_bytes());
-            out.extend_from_slice(&half.digest.to_le_bytes());
+        let shape = Shape::Lda(self.layout.clone());
+        let sender = self.cells.iter().map(|pair| pair.sender);
+        let receiver = self.cells.iter().map(|pair| pair.receiver);
+        whole::encode(&shape, End::Sender, sender, out);
+        whole::encode(&shape, End::Receiver, receiver, out);
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
+        match whole::decode_halves(reader)? {
+            (Shape::Lda(layout), halves) => Ok(Self {
+                layout,
+                cells: halves
+                    .map(|(sender, receiver)| CellPair { sender, receiver })
+                    .collect(),
+            }),
+            (other, _) => Err(whole::unexpected(&other)),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod decode;
 mod delays;
+mod form;
 mod grid;
 mod layout;
 mod mine;

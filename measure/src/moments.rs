@@ -1,5 +1,6 @@
 //! Exact moments of a delay that is known for each packet.
 
+use crate::codec::{Element, ParseError, Put, Reader, Shape, whole};
 use crate::sight::{End, Sight};
 use crate::synopsis::{ShapeMismatch, Synopsis};
 
@@ -126,14 +127,35 @@ impl Synopsis for Moments {
         *self = Self::default();
     }
 
-    /// Count (u64), sum (u128), sum of squares (u128), least (u64; all ones when empty), greatest
-    /// (u64).
     fn encode(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.count.to_le_bytes());
-        out.extend_from_slice(&self.sum.to_le_bytes());
-        out.extend_from_slice(&self.sum_of_squares.to_le_bytes());
-        out.extend_from_slice(&self.min.to_le_bytes());
-        out.extend_from_slice(&self.max.to_le_bytes());
+        whole::encode(&Shape::Moments, End::Receiver, [*self].into_iter(), out);
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
+        whole::decode_one(reader, &Shape::Moments)
+    }
+}
+
+/// The least delay is all ones when empty.
+impl Element for Moments {
+    const BYTES: usize = 56;
+
+    fn emit(&self, out: &mut impl Put) {
+        out.put_number(self.count);
+        out.put_number(self.sum);
+        out.put_number(self.sum_of_squares);
+        out.put_number(self.min);
+        out.put_number(self.max);
+    }
+
+    fn parse(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
+        Ok(Self {
+            count: reader.number("packets")?,
+            sum: reader.number("sum of delays")?,
+            sum_of_squares: reader.number("sum of squared delays")?,
+            min: reader.number("least delay")?,
+            max: reader.number("greatest delay")?,
+        })
     }
 }
 
@@ -183,19 +205,6 @@ mod tests {
         let half_width = 2_f64.powi(47);
         let stddev = moments.stddev_ticks().unwrap();
         assert!((stddev / half_width - 1.0).abs() < 1e-9, "{stddev}");
-    }
-
-    #[test]
-    fn the_binary_form_is_as_documented() {
-        let mut out = Vec::new();
-        moments_of(&[3, 4]).encode(&mut out);
-        let mut expected = Vec::new();
-        expected.extend(2_u64.to_le_bytes());
-        expected.extend(7_u128.to_le_bytes());
-        expected.extend(25_u128.to_le_bytes());
-        expected.extend(3_u64.to_le_bytes());
-        expected.extend(4_u64.to_le_bytes());
-        assert_eq!(out, expected);
     }
 
     proptest! {

@@ -1,5 +1,6 @@
 //! What one worker accumulates over one epoch: a synopsis for each segment.
 
+use crate::codec::{Element, ParseError, Put, Reader, Shape, whole};
 use crate::histogram::Histogram;
 use crate::lda::{LdaLayout, LdaPair};
 use crate::moments::Moments;
@@ -50,12 +51,12 @@ impl Synopsis for Tally {
     }
 
     fn merge(&mut self, other: &Self) -> Result<(), ShapeMismatch> {
-        self.sent += other.sent;
-        self.sent_bytes += other.sent_bytes;
-        self.received += other.received;
-        self.received_bytes += other.received_bytes;
-        self.dropped += other.dropped;
-        self.late += other.late;
+        self.sent = self.sent.wrapping_add(other.sent);
+        self.sent_bytes = self.sent_bytes.wrapping_add(other.sent_bytes);
+        self.received = self.received.wrapping_add(other.received);
+        self.received_bytes = self.received_bytes.wrapping_add(other.received_bytes);
+        self.dropped = self.dropped.wrapping_add(other.dropped);
+        self.late = self.late.wrapping_add(other.late);
         Ok(())
     }
 
@@ -63,19 +64,36 @@ impl Synopsis for Tally {
         *self = Self::default();
     }
 
-    /// The six counts (u64) in their order.
     fn encode(&self, out: &mut Vec<u8>) {
-        let Self {
-            sent,
-            sent_bytes,
-            received,
-            received_bytes,
-            dropped,
-            late,
-        } = self;
-        for count in [sent, sent_bytes, received, received_bytes, dropped, late] {
-            out.extend_from_slice(&count.to_le_bytes());
-        }
+        whole::encode(&Shape::Tally, End::Receiver, [*self].into_iter(), out);
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
+        whole::decode_one(reader, &Shape::Tally)
+    }
+}
+
+impl Element for Tally {
+    const BYTES: usize = 48;
+
+    fn emit(&self, out: &mut impl Put) {
+        out.put_number(self.sent);
+        out.put_number(self.sent_bytes);
+        out.put_number(self.received);
+        out.put_number(self.received_bytes);
+        out.put_number(self.dropped);
+        out.put_number(self.late);
+    }
+
+    fn parse(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
+        Ok(Self {
+            sent: reader.number("packets sent")?,
+            sent_bytes: reader.number("bytes sent")?,
+            received: reader.number("packets received")?,
+            received_bytes: reader.number("bytes received")?,
+            dropped: reader.number("packets dropped")?,
+            late: reader.number("late packets")?,
+        })
     }
 }
 
@@ -155,6 +173,15 @@ impl Synopsis for SegmentSynopsis {
         self.histogram.encode(out);
         self.lda.encode(out);
     }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
+        Ok(Self {
+            tally: Tally::decode(reader)?,
+            moments: Moments::decode(reader)?,
+            histogram: Histogram::decode(reader)?,
+            lda: LdaPair::decode(reader)?,
+        })
+    }
 }
 
 /// One worker's share of one epoch.
@@ -230,13 +257,23 @@ impl Synopsis for Shard {
         self.segments.iter_mut().for_each(Synopsis::clear);
     }
 
-    /// Segments (u32), then each one.
+    /// Segments (4 bytes), then each one.
     fn encode(&self, out: &mut Vec<u8>) {
         let segments = u32::try_from(self.segments.len()).unwrap_or(u32::MAX);
-        out.extend_from_slice(&segments.to_le_bytes());
-        for segment in &self.segments {
+        out.put_number(segments);
+        for segment in self.segments.iter().take(segments as usize) {
             segment.encode(out);
         }
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
+        let segments: u32 = reader.number("number of segments")?;
+        // Not made ready for as many as are announced: each must be there first.
+        let mut read = Vec::new();
+        for _ in 0..segments {
+            read.push(SegmentSynopsis::decode(reader)?);
+        }
+        Ok(Self { segments: read })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::ops::Deref;
 
+use crate::codec::{ParseError, Reader};
 use crate::sight::End;
 use crate::time::Epoch;
 
@@ -53,8 +54,18 @@ pub trait Synopsis {
     /// Forgets everything recorded; the shape stays.
     fn clear(&mut self);
 
-    /// Appends the binary form to `out`: little-endian, shape first.
+    /// Appends the binary form to `out`: for each half, or for each part, a
+    /// [fragment](crate::codec::FragmentView) that holds all of its elements.
     fn encode(&self, out: &mut Vec<u8>);
+
+    /// Reads what [`encode`](Self::encode) wrote from the front of what may be more. Takes no more
+    /// memory than a small multiple of what it reads.
+    ///
+    /// # Errors
+    /// [`ParseError`] for anything else.
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, ParseError>
+    where
+        Self: Sized;
 }
 
 /// A synopsis that takes no more sights. Ownership of it is what travels from worker to control

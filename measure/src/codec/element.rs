@@ -39,15 +39,15 @@ impl Element for Cell {
 
 /// A cell with the bytes of its packets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct CountedCell {
+pub struct Counted<C> {
     /// The cell.
-    pub cell: Cell,
+    pub cell: C,
     /// Bytes of its packets.
     pub bytes: u64,
 }
 
-impl Element for CountedCell {
-    const BYTES: usize = Cell::BYTES + 8;
+impl<C: Element> Element for Counted<C> {
+    const BYTES: usize = C::BYTES + 8;
 
     fn emit(&self, out: &mut impl Put) {
         self.cell.emit(out);
@@ -56,7 +56,7 @@ impl Element for CountedCell {
 
     fn parse(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
         Ok(Self {
-            cell: Cell::parse(reader)?,
+            cell: C::parse(reader)?,
             bytes: reader.number("bytes of a cell")?,
         })
     }

@@ -10,8 +10,9 @@
 //! | 12..12+s | shape | see [`Shape`] |
 //! | 12+s.. | elements | one after the other |
 //!
-//! Which epoch and segment it is of, the frame says. A fragment that holds all elements is the
-//! synopsis' binary form ([`Synopsis::encode`](crate::synopsis::Synopsis::encode)).
+//! Which epoch and segment it is of, the frame says. A fragment that holds all elements stands
+//! for the whole in a synopsis' binary form
+//! ([`Synopsis::encode`](crate::synopsis::Synopsis::encode)).
 //!
 //! Between switches, times are nanoseconds of TAI since the epoch's start: whoever sends a synopsis
 //! converts its sums on the way ([`fragments`] asks for each element as it is written).
@@ -67,20 +68,6 @@ impl<E, F> Fragment<'_, E, F> {
     }
 }
 
-impl<'s, E: Element, F: Fn(u32) -> E> Fragment<'s, E, F> {
-    /// The fragment of all elements.
-    pub(crate) fn whole(shape: &'s Shape, end: End, element: F) -> Self {
-        debug_assert_eq!(E::BYTES, shape.element_bytes(), "{shape:?}");
-        Self {
-            shape,
-            end,
-            range: 0..shape.elements(),
-            element,
-            elements: PhantomData,
-        }
-    }
-}
-
 impl<E: Element, F: Fn(u32) -> E> Body for Fragment<'_, E, F> {
     const KIND: Kind = Kind::Fragment;
 
@@ -92,7 +79,7 @@ impl<E: Element, F: Fn(u32) -> E> Body for Fragment<'_, E, F> {
     }
 }
 
-fn emit_head(shape: &Shape, end: End, range: &Range<u32>, out: &mut impl Put) {
+pub(super) fn emit_head(shape: &Shape, end: End, range: &Range<u32>, out: &mut impl Put) {
     let end = match end {
         End::Sender => 0,
         End::Receiver => 1,
@@ -170,7 +157,7 @@ impl<'a> FragmentView<'a> {
     }
 
     /// Reads a fragment from the front of what may be more.
-    pub(crate) fn read(reader: &mut Reader<'a>) -> Result<Self, ParseError> {
+    pub(super) fn read(reader: &mut Reader<'a>) -> Result<Self, ParseError> {
         let synopsis = reader.number("synopsis")?;
         let shape_bytes: u16 = reader.number("shape's length")?;
         let end = match reader.number("end of the segment")? {
@@ -203,6 +190,10 @@ impl<'a> FragmentView<'a> {
     /// Which synopsis it is a part of.
     pub fn shape(&self) -> &Shape {
         &self.shape
+    }
+
+    pub(super) fn into_shape(self) -> Shape {
+        self.shape
     }
 
     /// Whose half.

@@ -7,11 +7,11 @@
 //! |---|---|---|
 //! | 1 LDA | banks (1 byte, 1 to 16); for each, in the layout's order, rows (4) and sampled share in 2^-32 (8) | [`Cell`]: sum (8), count (4), digest (4) |
 //! | 2 LDS | columns (4), cells of a flow in a row (4), bytes counted (1: 0 or 1), check of the weights (8), rows (1, 1 to 4), sampled share of each in 2^-32 (8) | [`Cell`], with bytes (8) where they are counted |
-//! | 3 SDS | as LDS | as LDS |
+//! | 3 SDS | as LDS | sum (8), count (8), with bytes (8) where they are counted |
 //! | 4 moments | nothing | count (8), sum (16), sum of squares (16), least (8), greatest (8) |
 //! | 5 histogram | tick rate in Hz (8) | count (8), 496 of them |
 //! | 6 tally | nothing | sent, bytes, received, bytes, dropped, late (8 each) |
-//! | 7 flow counters | slots (4) | packets (8), bytes (8), sum (8), sum of squares (16), least (8), greatest (8); the last for what has no slot |
+//! | 7 flow counters | slots (4) | packets (4), bytes (8), sum (8), sum of squares (12); the last for what has no slot |
 //! | 8 flow estimates | slots (4) | packets (8), sum (8, signed), sum of squares (16); the last for what has no slot |
 //!
 //! Weights may be as many as there are segments, too many for every fragment: the check is
@@ -24,11 +24,15 @@ use siphasher::sip::SipHasher24;
 
 use super::ParseError;
 use super::bytes::{Put, Reader, Slot};
-use super::element::{CountedCell, Element};
+use super::element::{Counted, Element};
 use crate::cell::Cell;
+use crate::flows::{FlowCounters, FlowEstimates};
 use crate::histogram::Histogram;
 use crate::lda::LdaLayout;
-use crate::lds::ROWS_MAX;
+use crate::lds::{LdsLayout, ROWS_MAX};
+use crate::moments::Moments;
+use crate::shard::Tally;
+use crate::time::TickRate;
 
 /// Which synopsis, how large, and what else must agree.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,21 +67,35 @@ pub enum Shape {
 /// The shape of a sketch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SketchShape {
-    /// C, 1 to [`COLUMNS_MAX`](Self::COLUMNS_MAX).
+    /// C, 1 to [`LdsLayout::COLUMNS_MAX`].
     pub columns: u32,
-    /// k, 1 to C.
+    /// k, 1 to C and [`LdsLayout::VIRTUAL_CELLS_MAX`].
     pub virtual_cells: u32,
     /// Bytes are counted as well.
     pub counts_bytes: bool,
-    /// [`check`](Self::weights_check) of the weights.
+    /// [`weights_check`](Self::weights_check) of the weights.
     pub weights_check: u64,
-    /// p_r of each row in 2^-32: 1 to 2^32.
+    /// Sampled share of each row in 2^-32: 1 to 2^32.
     pub shares: ArrayVec<u64, ROWS_MAX>,
 }
 
 impl SketchShape {
-    /// Most columns.
-    pub const COLUMNS_MAX: u32 = 1 << 24;
+    /// The shape of sketches that are laid out like this.
+    pub fn new(layout: &LdsLayout) -> Self {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "whole, 1 to 2^32"
+        )]
+        let share = |row| (layout.row_probability(row) * 4_294_967_296.0) as u64;
+        Self {
+            columns: layout.columns(),
+            virtual_cells: layout.virtual_cells(),
+            counts_bytes: layout.counts_bytes(),
+            weights_check: Self::weights_check(layout.weights()),
+            shares: (0..layout.rows()).map(share).collect(),
+        }
+    }
 
     /// Tells lists of weights apart: 0 where all weights are 1.
     pub fn weights_check(weights: &[u32]) -> u64 {
@@ -100,7 +118,7 @@ impl SketchShape {
 
     fn element_bytes(&self) -> usize {
         if self.counts_bytes {
-            CountedCell::BYTES
+            Counted::<Cell>::BYTES
         } else {
             Cell::BYTES
         }
@@ -120,7 +138,7 @@ impl SketchShape {
 
     fn parse(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
         let columns = reader.number("columns of a sketch")?;
-        if !(1..=Self::COLUMNS_MAX).contains(&columns) {
+        if !(1..=LdsLayout::COLUMNS_MAX).contains(&columns) {
             return Err(ParseError::value(
                 "columns of a sketch",
                 columns,
@@ -128,9 +146,13 @@ impl SketchShape {
             ));
         }
         let virtual_cells = reader.number("cells of a flow in a row")?;
-        if !(1..=columns).contains(&virtual_cells) {
+        if !(1..=columns.min(LdsLayout::VIRTUAL_CELLS_MAX)).contains(&virtual_cells) {
             let what = "cells of a flow in a row";
-            return Err(ParseError::value(what, virtual_cells, "1 to the columns"));
+            return Err(ParseError::value(
+                what,
+                virtual_cells,
+                "1 to 1,024 and the columns",
+            ));
         }
         let counts_bytes = match reader.number("bytes counted")? {
             0_u8 => false,
@@ -201,11 +223,11 @@ impl Shape {
         match self {
             Self::Lda(_) => Cell::BYTES,
             Self::Lds(sketch) | Self::Sds(sketch) => sketch.element_bytes(),
-            Self::Moments => 56,
-            Self::Histogram { .. } => 8,
-            Self::Tally => 48,
-            Self::FlowCounters { .. } => 56,
-            Self::FlowEstimates { .. } => 32,
+            Self::Moments => Moments::BYTES,
+            Self::Histogram { .. } => u64::BYTES,
+            Self::Tally => Tally::BYTES,
+            Self::FlowCounters { .. } => FlowCounters::BYTES,
+            Self::FlowEstimates { .. } => FlowEstimates::BYTES,
         }
     }
 
@@ -263,7 +285,7 @@ impl Shape {
             3 => Self::Sds(SketchShape::parse(&mut reader)?),
             4 => Self::Moments,
             5 => Self::Histogram {
-                tick_hz: reader.number("tick rate")?,
+                tick_hz: tick_hz(&mut reader)?,
             },
             6 => Self::Tally,
             7 => Self::FlowCounters {
@@ -277,6 +299,19 @@ impl Shape {
         reader.end("shape")?;
         Ok(shape)
     }
+}
+
+/// A tick rate that a [`TickRate`] keeps as it is.
+fn tick_hz(reader: &mut Reader<'_>) -> Result<u64, ParseError> {
+    let tick_hz = reader.number("tick rate")?;
+    if TickRate::from_hz(tick_hz).hz() != tick_hz {
+        return Err(ParseError::value(
+            "tick rate",
+            tick_hz,
+            "1,000,000 Hz at least",
+        ));
+    }
+    Ok(tick_hz)
 }
 
 /// A number of flow slots: one less than numbers there are, for the one beyond them.

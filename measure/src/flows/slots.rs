@@ -1,6 +1,7 @@
 //! What travels at the turn: counters by slot.
 
 use super::{FlowSight, Slot};
+use crate::codec::{Element, ParseError, Put, Reader, Shape, whole};
 use crate::moments;
 use crate::prefetch::prefetch;
 use crate::sight::End;
@@ -274,23 +275,80 @@ impl Synopsis for FlowSlots {
         self.estimates.fill(FlowEstimates::default());
     }
 
-    /// Slots (u32) and whether there are estimates (u32, 0 or 1); then for each slot and for
-    /// [`Slot::OTHER`] packets (u64), bytes (u64), sum (u64), sum of squares (u128); then,
-    /// where there are estimates, for each packets (u64), sum (i64), sum of squares (u128).
+    /// Counters, whether there are estimates (1 byte: 0 or 1), and estimates.
     fn encode(&self, out: &mut Vec<u8>) {
-        let slots = u32::try_from(self.slots()).unwrap_or(u32::MAX);
-        out.extend_from_slice(&slots.to_le_bytes());
-        out.extend_from_slice(&u32::from(!self.estimates.is_empty()).to_le_bytes());
-        for counters in &self.counters {
-            out.extend_from_slice(&counters.packets().to_le_bytes());
-            out.extend_from_slice(&counters.bytes.to_le_bytes());
-            out.extend_from_slice(&counters.sum.to_le_bytes());
-            out.extend_from_slice(&counters.sum_of_squares_ticks2().to_le_bytes());
+        let slots = u32::try_from(self.slots()).unwrap_or(u32::MAX - 1);
+        let counters = Shape::FlowCounters { slots };
+        let estimates = Shape::FlowEstimates { slots };
+        let keeps_estimates = !self.estimates.is_empty();
+        whole::encode(&counters, End::Receiver, self.counters.iter().copied(), out);
+        out.put_number(u8::from(keeps_estimates));
+        if keeps_estimates {
+            whole::encode(
+                &estimates,
+                End::Receiver,
+                self.estimates.iter().copied(),
+                out,
+            );
         }
-        for estimates in &self.estimates {
-            out.extend_from_slice(&estimates.packets.to_le_bytes());
-            out.extend_from_slice(&estimates.sum.to_le_bytes());
-            out.extend_from_slice(&estimates.sum_of_squares.to_le_bytes());
-        }
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
+        let (slots, counters) = match whole::decode(reader, End::Receiver)? {
+            (Shape::FlowCounters { slots }, counters) => (slots, counters),
+            (other, _) => return Err(whole::unexpected(&other)),
+        };
+        let estimates = match reader.number("estimates kept")? {
+            0_u8 => Vec::new(),
+            1 => match whole::decode(reader, End::Receiver)? {
+                (shape, estimates) if shape == (Shape::FlowEstimates { slots }) => estimates,
+                (other, _) => return Err(whole::unexpected(&other)),
+            },
+            other => return Err(ParseError::value("estimates kept", other, "0 or 1")),
+        };
+        Ok(Self {
+            counters: counters.into(),
+            estimates: estimates.into(),
+        })
+    }
+}
+
+impl Element for FlowCounters {
+    const BYTES: usize = 32;
+
+    fn emit(&self, out: &mut impl Put) {
+        out.put_number(self.packets);
+        out.put_number(self.bytes);
+        out.put_number(self.sum);
+        out.put_number(self.squares_high);
+        out.put_number(self.squares_low);
+    }
+
+    fn parse(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
+        Ok(Self {
+            packets: reader.number("packets of a flow")?,
+            bytes: reader.number("bytes of a flow")?,
+            sum: reader.number("sum of delays")?,
+            squares_high: reader.number("sum of squared delays")?,
+            squares_low: reader.number("sum of squared delays")?,
+        })
+    }
+}
+
+impl Element for FlowEstimates {
+    const BYTES: usize = 32;
+
+    fn emit(&self, out: &mut impl Put) {
+        out.put_number(self.packets);
+        out.put_number(self.sum);
+        out.put_number(self.sum_of_squares);
+    }
+
+    fn parse(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
+        Ok(Self {
+            packets: reader.number("packets of a flow")?,
+            sum: reader.number("sum of estimates")?,
+            sum_of_squares: reader.number("sum of squared estimates")?,
+        })
     }
 }

@@ -239,13 +239,4 @@ impl LdaLayout {
         }
         Ok(())
     }
-
-    pub(super) fn encode(&self, out: &mut Vec<u8>) {
-        #[expect(clippy::cast_possible_truncation, reason = "16 banks at most")]
-        out.extend_from_slice(&(self.spans.len() as u32).to_le_bytes());
-        for (span, share) in self.spans.iter().zip(self.shares()) {
-            out.extend_from_slice(&span.rows.to_le_bytes());
-            out.extend_from_slice(&share.to_le_bytes());
-        }
-    }
 }

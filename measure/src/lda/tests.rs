@@ -351,26 +351,6 @@ fn clearing_keeps_the_shape() {
 }
 
 #[test]
-fn the_binary_form_is_as_documented() {
-    let mut lda = LdaPair::new(&full(2));
-    lda.record(End::Sender, &[sight(0, 7)]);
-    lda.record(End::Receiver, &[sight(0, 9), sight(0xaabb_ccdd << 32, 1)]);
-    let mut out = Vec::new();
-    lda.encode(&mut out);
-    assert_eq!(out.len(), 4 + 12 + 2 * 32);
-    assert_eq!(out[..16], [1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0]);
-    assert_eq!(
-        out[16..32],
-        [7, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]
-    );
-    let digests = [
-        u32::from_le_bytes(out[44..48].try_into().unwrap()),
-        u32::from_le_bytes(out[76..80].try_into().unwrap()),
-    ];
-    assert!(digests.contains(&0xaabb_ccdd));
-}
-
-#[test]
 fn equation_1_is_wider_than_the_interval() {
     // 98 %: sigma sqrt(2 ln 100 / S).
     let half_width = eq1_half_width_ticks(100.0, 10_000, 0.02);

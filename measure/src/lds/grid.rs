@@ -153,20 +153,6 @@ impl<C: Copy + Default> Grid<C> {
         self.cells.fill(C::default());
         self.bytes.fill(BytesPair::default());
     }
-
-    /// Layout, cells by `cell`, then for each cell the sender's and the receiver's bytes (u64)
-    /// where they are counted.
-    pub fn encode(&self, out: &mut Vec<u8>, cell: impl Fn(&C, &mut Vec<u8>)) {
-        self.layout.encode(out);
-        self.cells.iter().for_each(|each| cell(each, out));
-        for bytes in self
-            .bytes
-            .iter()
-            .flat_map(|pair| [pair.sender, pair.receiver])
-        {
-            out.extend_from_slice(&bytes.to_le_bytes());
-        }
-    }
 }
 
 impl LdsLayout {

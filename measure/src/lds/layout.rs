@@ -310,22 +310,4 @@ impl LdsLayout {
         }
         Ok(())
     }
-
-    /// Rows (u32), columns (u32), cells of a flow in a row (u32), 1 or 0 for bytes (u32), sampled
-    /// share of each row in 2^-32 (u64 each), number of weights (u32), weights (u32 each).
-    pub(super) fn encode(&self, out: &mut Vec<u8>) {
-        #[expect(clippy::cast_possible_truncation, reason = "4 and 65,536 at most")]
-        let (rows, weights) = (self.rows() as u32, self.weights.len() as u32);
-        let bytes = u32::from(self.counts_bytes);
-        for number in [rows, self.columns, self.virtual_cells, bytes] {
-            out.extend_from_slice(&number.to_le_bytes());
-        }
-        for bound in &self.bounds {
-            out.extend_from_slice(&bound.to_le_bytes());
-        }
-        out.extend_from_slice(&weights.to_le_bytes());
-        for weight in &self.weights {
-            out.extend_from_slice(&weight.to_le_bytes());
-        }
-    }
 }

@@ -1,8 +1,9 @@
 //! What a point accumulates.
 
 use super::grid::Grid;
-use super::{BytesPair, DelayCells, LdsLayout};
+use super::{BytesPair, DelayCells, LdsLayout, form};
 use crate::cell::CellPair;
+use crate::codec::{ParseError, Reader, Shape, SketchShape, whole};
 use crate::sight::{End, Sight};
 use crate::synopsis::{ShapeMismatch, Synopsis};
 
@@ -99,17 +100,43 @@ impl Synopsis for LdsPair {
         self.grid.clear();
     }
 
-    /// Rows, columns, cells of a flow in a row, 1 or 0 for bytes (u32 each); sampled share of each
-    /// row in 2^-32 (u64 each); number of weights and weights (u32 each); then for each cell the
-    /// sender's and the receiver's sum (u64), count (u32) and digest (u32); where bytes are
-    /// counted, for each cell the sender's and the receiver's (u64).
+    /// Weights, the sender's half, the receiver's half.
     fn encode(&self, out: &mut Vec<u8>) {
-        self.grid.encode(out, |pair, out| {
-            for half in [pair.sender, pair.receiver] {
-                out.extend_from_slice(&half.sum.to_le_bytes());
-                out.extend_from_slice(&half.count.to_le_bytes());
-                out.extend_from_slice(&half.digest.to_le_bytes());
-            }
-        });
+        let Grid {
+            layout,
+            cells,
+            bytes,
+        } = &self.grid;
+        let shape = Shape::Lds(SketchShape::new(layout));
+        form::encode_weights(layout, out);
+        let sender = cells.iter().map(|pair| pair.sender);
+        let sender_bytes = bytes.iter().map(|pair| pair.sender);
+        form::encode_half(&shape, End::Sender, sender, sender_bytes, out);
+        let receiver = cells.iter().map(|pair| pair.receiver);
+        let receiver_bytes = bytes.iter().map(|pair| pair.receiver);
+        form::encode_half(&shape, End::Receiver, receiver, receiver_bytes, out);
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
+        let weights = form::decode_weights(reader)?;
+        let sender = form::decode_half(reader, End::Sender)?;
+        let receiver = form::decode_half(reader, End::Receiver)?;
+        let layout = match &sender.shape {
+            Shape::Lds(sketch) if sender.shape == receiver.shape => form::layout(sketch, &weights)?,
+            other => return Err(whole::unexpected(other)),
+        };
+        let cells = sender.cells.into_iter().zip(receiver.cells);
+        let bytes = sender.bytes.into_iter().zip(receiver.bytes);
+        Ok(Self {
+            grid: Grid {
+                layout,
+                cells: cells
+                    .map(|(sender, receiver)| CellPair { sender, receiver })
+                    .collect(),
+                bytes: bytes
+                    .map(|(sender, receiver)| BytesPair { sender, receiver })
+                    .collect(),
+            },
+        })
     }
 }
