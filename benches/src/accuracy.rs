@@ -10,7 +10,9 @@
 
 pub mod cli;
 pub mod interchange;
+pub mod lda;
 pub mod queue;
+pub mod replay;
 pub mod report;
 pub mod stats;
 pub mod table;
@@ -83,4 +85,4 @@ pub struct Experiment {
 }
 
 /// Every experiment, in the order of the report.
-pub const EXPERIMENTS: &[Experiment] = &[];
+pub const EXPERIMENTS: &[Experiment] = &[lda::EXPERIMENT];

@@ -22,6 +22,7 @@ use std::collections::HashMap;
 use measure::packet::{FlowHash, PacketHash};
 
 use super::Passage;
+use super::traffic::mix;
 pub use losses::{LossMask, Losses};
 pub use scenario::Scenario;
 pub use truth::Truth;
@@ -67,7 +68,7 @@ pub struct Trace {
     packets: Vec<Packet>,
     /// Where each flow's packets start, and the end of the last: flows + 1 entries.
     starts: Vec<usize>,
-    /// References on path 0 at 1 kHz, in the order of their arrival.
+    /// References on path 0, in the order of their arrival.
     references: Vec<Reference>,
     duration_ns: u64,
     seed: u64,
@@ -80,9 +81,10 @@ impl Trace {
         draw::trace(scenario, seed, scale)
     }
 
-    /// Takes packets that a queue let through, for what needs no references. Flows without packets
-    /// get no place; times before the epoch's start are taken as its start.
-    pub fn from_passages(passages: &[Passage], seed: u64) -> Self {
+    /// Takes packets that a queue let through or dropped, and references in the order of their
+    /// arrival. Flows without packets get no place; times before the epoch's start are taken as
+    /// its start.
+    pub fn from_passages(passages: &[Passage], references: Vec<Reference>, seed: u64) -> Self {
         let mut places = HashMap::new();
         let mut counts: Vec<usize> = Vec::new();
         for passage in passages {
@@ -117,7 +119,7 @@ impl Trace {
         Self {
             packets,
             starts,
-            references: Vec::new(),
+            references,
             duration_ns: duration_ns.unwrap_or(1),
             seed,
         }
@@ -181,12 +183,4 @@ fn ends_of(counts: &[usize]) -> Vec<usize> {
         Some(*sum)
     });
     std::iter::once(0).chain(sums).collect()
-}
-
-/// A hash of a number: the finaliser of `SplitMix64` (Steele, Lea and Flood 2014).
-pub fn mix(number: u64) -> u64 {
-    let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }

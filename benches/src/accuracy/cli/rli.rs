@@ -14,7 +14,7 @@ use measure::sight::SegmentIndex;
 
 use super::{Kept, files};
 use crate::accuracy::interchange::{Kind, LinkPacket, Time, known, read_link};
-use crate::accuracy::trace::mix;
+use crate::accuracy::traffic::mix;
 
 /// Estimate flow delays from reference packets on a link, by the four methods of RLI
 ///

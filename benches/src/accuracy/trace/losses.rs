@@ -5,7 +5,8 @@ use rand::SeedableRng;
 use rand_distr::{Distribution, Exp1};
 use rand_pcg::Pcg64;
 
-use super::{Trace, mix};
+use super::Trace;
+use crate::accuracy::traffic::mix;
 
 /// A loss process, besides what the queue dropped.
 #[derive(Debug, Clone, Copy, PartialEq)]

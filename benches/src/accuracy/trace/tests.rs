@@ -108,7 +108,7 @@ fn truth_is_exact() {
         received_ns,
     })
     .collect();
-    let trace = Trace::from_passages(&passages, 1);
+    let trace = Trace::from_passages(&passages, Vec::new(), 1);
     let truth = Truth::of(&trace, &Losses::None.on(&trace, 0));
     assert_eq!(truth.mean_ns, [250.0, 1.0]);
     assert_eq!(truth.stddev_ns, [150.0, 0.0]);
@@ -121,7 +121,7 @@ fn truth_is_exact() {
 
 #[test]
 fn no_packets_make_an_empty_trace() {
-    let trace = Trace::from_passages(&[], 1);
+    let trace = Trace::from_passages(&[], Vec::new(), 1);
     assert_eq!((trace.flows(), trace.packets()), (0, 0));
     let mask = Losses::Episodes(0.5).on(&trace, 1);
     assert_eq!(Truth::of(&trace, &mask).flows_of(0.0).count(), 0);
