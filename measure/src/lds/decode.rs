@@ -15,29 +15,171 @@
 //! With fewer flows than about three quarters of a row triple's cells, sweeps peel the sketch and
 //! every flow comes out exact; above, each estimate carries its posterior variance.
 
+mod counts;
+mod edges;
+mod features;
+mod guard;
+mod linear;
+mod mixture;
+mod prior;
+mod run;
+mod shape;
+mod sweep;
+mod system;
 mod types;
+mod unlisted;
 
 pub use types::{
     Component, DecodeError, DecodeOptions, Decoded, Fallback, FlowDelay, FlowTable, Source, Warning,
 };
 
 use super::DelayCells;
+use edges::Delays;
+use run::{Limits, Outcome};
+use shape::Shape;
+use system::System;
 
 /// Most components of the prior.
 pub const COMPONENTS_MAX: usize = 3;
 /// Most features a flow, without the constant.
 pub const FEATURES_MAX: usize = 8;
 
-/// Decodes; `cancelled` is asked between sweeps.
+/// Unlisted packets are worth a warning from this share on.
+const UNLISTED_SHARE: f64 = 1e-3;
+
+/// Decodes; `cancelled` is asked between sweeps. The same input gives the same output, bit by bit.
 ///
 /// # Errors
 /// [`DecodeError`] when the lists fit neither each other nor the sketch, or when cancelled.
-#[expect(unused_variables, reason = "contract")]
 pub fn decode(
     cells: &DelayCells,
     flows: FlowTable<'_>,
     options: &DecodeOptions,
-    cancelled: impl FnMut() -> bool,
+    mut cancelled: impl FnMut() -> bool,
 ) -> Result<Decoded, DecodeError> {
-    todo!()
+    let shape = Shape::new(cells, flows, options)?;
+    let packets = counts::packets(&shape, &mut cancelled)?;
+    let Some(segment_mean_ticks) = cells.segment_mean_ticks() else {
+        return Ok(nothing(&packets.counts));
+    };
+    let order = shape::falling(&packets.counts);
+    let Delays {
+        system,
+        unlisted_share,
+        excess_cells,
+    } = edges::delays(&shape, &packets, &order);
+    let mut prior = mixture::spread(&prior::fit(&system), options.components);
+    let limits = Limits {
+        sweeps: options.sweeps,
+        tolerance: options.tolerance,
+    };
+    let outcome = run::run(&system, &mut prior, limits, &mut cancelled)?;
+
+    let mut warnings = Vec::new();
+    if unlisted_share > UNLISTED_SHARE {
+        warnings.push(Warning::UnlistedPackets {
+            share: unlisted_share,
+        });
+    }
+    if excess_cells > 0 {
+        warnings.push(Warning::ExcessPackets {
+            cells: excess_cells,
+        });
+    }
+    if !outcome.settled {
+        warnings.push(Warning::NotSettled);
+    }
+    let flows = if outcome.sound {
+        joint(&system, &outcome, &order, &packets.counts)
+    } else {
+        paper(&shape, segment_mean_ticks, &packets.counts)
+    };
+    Ok(Decoded {
+        flows,
+        components: components(&system, &prior),
+        sweeps: outcome.sweeps,
+        last_change: outcome.last_change,
+        fallback: (!outcome.sound).then_some(Fallback::Diverged),
+        warnings,
+    })
 }
+
+/// All that can be said without a usable cell.
+fn nothing(packets: &[f64]) -> Decoded {
+    let unknown = |&packets: &f64| FlowDelay {
+        mean_ticks: 0.0,
+        variance_ticks2: f64::INFINITY,
+        packets,
+        source: Source::Nothing,
+    };
+    Decoded {
+        flows: packets.iter().map(unknown).collect(),
+        components: Vec::new(),
+        sweeps: 0,
+        last_change: 0.0,
+        fallback: Some(Fallback::NoUsableCell),
+        warnings: Vec::new(),
+    }
+}
+
+/// Beliefs in ticks, in the flows' own order.
+fn joint(system: &System, outcome: &Outcome, order: &[u32], packets: &[f64]) -> Vec<FlowDelay> {
+    let mut flows: Vec<FlowDelay> = packets
+        .iter()
+        .map(|&packets| FlowDelay {
+            mean_ticks: 0.0,
+            variance_ticks2: f64::INFINITY,
+            packets,
+            source: Source::Nothing,
+        })
+        .collect();
+    for (place, (&flow, belief)) in order.iter().zip(&outcome.beliefs).enumerate() {
+        let flow = &mut flows[flow as usize];
+        flow.mean_ticks = system.scale.ticks(belief.mean);
+        flow.variance_ticks2 = system.scale.ticks2(belief.variance);
+        flow.source = if system.edges_of(place).is_empty() {
+            Source::Prior
+        } else {
+            Source::Joint
+        };
+    }
+    flows
+}
+
+/// The paper's estimator for every flow, and the mean over the segment where it has none. Errors
+/// are not known.
+fn paper(shape: &Shape<'_>, segment_mean_ticks: f64, packets: &[f64]) -> Vec<FlowDelay> {
+    let of_flow = |(flow, &packets): (usize, &f64)| {
+        let estimate = shape.cells.estimate_at(shape.base_columns(flow));
+        FlowDelay {
+            mean_ticks: estimate.map_or(segment_mean_ticks, |estimate| estimate.mean_ticks),
+            variance_ticks2: f64::INFINITY,
+            packets,
+            source: estimate.map_or(Source::SegmentMean, |_| Source::Paper),
+        }
+    };
+    packets.iter().enumerate().map(of_flow).collect()
+}
+
+/// The prior in ticks and features as given.
+fn components(system: &System, prior: &prior::Prior) -> Vec<Component> {
+    let in_ticks = |component: &prior::Gaussian| {
+        let mut coefficients = system.features.unstandardised(&component.beta);
+        for (index, coefficient) in coefficients.iter_mut().enumerate() {
+            *coefficient = match index {
+                0 => system.scale.ticks(*coefficient),
+                _ => *coefficient * system.scale.unit,
+            };
+        }
+        Component {
+            share: component.share,
+            coefficients,
+            between_ticks2: system.scale.ticks2(component.between),
+            within_ticks2: system.scale.ticks2(component.within),
+        }
+    };
+    prior.components.iter().map(in_ticks).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,247 @@
+//! The prior of a flow's mean, and its first fit: one component, from the cells alone.
+
+use arrayvec::ArrayVec;
+
+use super::features::{Features, Square, Terms};
+use super::linear::{TwoVariances, mirror, solve};
+use super::sweep::Belief;
+use super::system::System;
+
+/// Most components in use: counts of packets take more than delays do.
+pub(super) const MIXTURE_MAX: usize = 8;
+const ROUNDS: usize = 6;
+/// Variances in the system's units, where the spread of the cells' means is about 1: below this no
+/// delay varies.
+const VARIANCE_MIN: f64 = 1e-18;
+
+/// x ~ N(z'beta, tau2 + sig2 / n), for a share pi of the flows.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Gaussian {
+    /// pi.
+    pub share: f64,
+    /// beta.
+    pub beta: Terms,
+    /// tau2.
+    pub between: f64,
+    /// sig2.
+    pub within: f64,
+}
+
+impl Gaussian {
+    /// A flow before any cell has spoken.
+    #[inline]
+    pub fn of_flow(&self, system: &System, flow: usize) -> Belief {
+        let variance = self.between + self.within * system.inverse_packets[flow];
+        Belief {
+            mean: system.features.predict(flow, &self.beta),
+            variance: variance + system.features.blur(flow, &self.beta),
+        }
+    }
+
+    /// Lifts both variances to their floors, so that neither is ever 0.
+    pub fn floored(mut self) -> Self {
+        let total = (self.between + self.within).max(VARIANCE_MIN);
+        self.between = self.between.max(1e-12 * total);
+        self.within = self.within.max(1e-9 * total);
+        self
+    }
+}
+
+/// A mixture.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Prior {
+    /// At least one once fitted.
+    pub components: ArrayVec<Gaussian, MIXTURE_MAX>,
+}
+
+/// What a prior says of flows and packets that have no place of their own in an equation.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Background {
+    /// Mean delay of a packet of an unlisted flow: z-bar' beta.
+    pub mean: f64,
+    /// Variance between flows: tau2, and how means differ between components and features.
+    pub between: f64,
+    /// sig2.
+    pub within: f64,
+}
+
+impl Prior {
+    /// Averages over components.
+    pub fn background(&self, features: &Features) -> Background {
+        let at_mean = |beta: &Terms| beta.iter().zip(&features.mean).map(|(b, z)| b * z).sum();
+        let average = |of: &dyn Fn(&Gaussian) -> f64| -> f64 {
+            self.components.iter().map(|c| c.share * of(c)).sum()
+        };
+        let mean = average(&|c| at_mean(&c.beta));
+        let apart = |c: &Gaussian| {
+            let distance: f64 = at_mean(&c.beta);
+            (distance - mean).powi(2) + features.spread(&c.beta)
+        };
+        Background {
+            mean,
+            between: average(&|c| c.between + apart(c)),
+            within: average(&|c| c.within),
+        }
+    }
+
+    /// A flow before any cell has spoken.
+    #[inline]
+    pub fn of_flow(&self, system: &System, flow: usize) -> Belief {
+        if let [only] = self.components.as_slice() {
+            return only.of_flow(system, flow);
+        }
+        let average = |of: &dyn Fn(Belief) -> f64| -> f64 {
+            let of_one = |c: &Gaussian| c.share * of(c.of_flow(system, flow));
+            self.components.iter().map(of_one).sum()
+        };
+        let mean = average(&|belief| belief.mean);
+        let variance = average(&|belief| belief.variance + (belief.mean - mean).powi(2));
+        Belief { mean, variance }
+    }
+}
+
+/// Per cell: c1, c2 and sum of a z, all of what the fit needs.
+struct Moments {
+    terms: usize,
+    between: Vec<f64>,
+    within: Vec<f64>,
+    /// Sum of a z, `terms` entries a cell.
+    weighted_terms: Vec<f64>,
+    /// Sum of a^2 over flows that lack a feature, `terms - 1` entries a cell; empty where no flow
+    /// lacks any.
+    blurs: Vec<f64>,
+}
+
+impl Moments {
+    fn new(system: &System) -> Self {
+        let cells = system.equations.len();
+        let features = &system.features;
+        let terms = features.terms();
+        let blurs = if features.any_unknown() {
+            cells * (terms - 1)
+        } else {
+            0
+        };
+        let mut moments = Self {
+            terms,
+            between: vec![0.0; cells],
+            within: vec![0.0; cells],
+            weighted_terms: vec![0.0; cells * terms],
+            blurs: vec![0.0; blurs],
+        };
+        for flow in 0..system.flows() {
+            moments.add_flow(system, flow);
+        }
+        for (cell, equation) in system.equations.iter().enumerate() {
+            moments.between[cell] += equation.between;
+            moments.within[cell] += equation.within;
+            let weighted = &mut moments.weighted_terms[cell * terms..][..terms];
+            for (sum, mean) in weighted.iter_mut().zip(&features.mean) {
+                *sum += equation.unlisted * mean;
+            }
+        }
+        moments
+    }
+
+    fn add_flow(&mut self, system: &System, flow: usize) {
+        let z = system.features.of(flow);
+        let unknown = system.features.unknown(flow);
+        for edge in &system.edges[system.edges_of(flow)] {
+            let cell = edge.cell as usize;
+            let square = edge.coefficient * edge.coefficient;
+            self.between[cell] += square;
+            self.within[cell] += square * system.inverse_packets[flow];
+            let weighted = &mut self.weighted_terms[cell * self.terms..][..self.terms];
+            for (sum, z) in weighted.iter_mut().zip(z) {
+                *sum += edge.coefficient * z;
+            }
+            if unknown != 0 {
+                let blurs = &mut self.blurs[cell * (self.terms - 1)..][..self.terms - 1];
+                for (feature, blur) in blurs.iter_mut().enumerate() {
+                    *blur += f64::from(unknown >> feature & 1) * square;
+                }
+            }
+        }
+    }
+
+    fn weighted(&self, cell: usize) -> &[f64] {
+        &self.weighted_terms[cell * self.terms..][..self.terms]
+    }
+
+    /// Variance that a cell has whatever tau2 and sig2 are.
+    fn known_variance(&self, system: &System, cell: usize, beta: &Terms, spread: f64) -> f64 {
+        let equation = &system.equations[cell];
+        let known = equation.fixed + equation.between * spread;
+        if self.blurs.is_empty() {
+            return known;
+        }
+        let blurs = &self.blurs[cell * (self.terms - 1)..][..self.terms - 1];
+        let blur = blurs.iter().zip(&beta[1..]).map(|(sum, b)| sum * b * b);
+        known + blur.sum::<f64>()
+    }
+}
+
+/// Fits one component to the cells: beta by weighted least squares, then tau2 and sig2 by weighted
+/// non-negative least squares of the squared residuals, in turn.
+pub(super) fn fit(system: &System) -> Gaussian {
+    let moments = Moments::new(system);
+    let filled: Vec<usize> = (0..system.equations.len())
+        .filter(|&cell| moments.between[cell] > 0.0)
+        .collect();
+    let mut fitted = Gaussian {
+        share: 1.0,
+        between: 1.0,
+        within: 1.0,
+        ..Gaussian::default()
+    };
+    for _ in 0..ROUNDS {
+        fitted = round(system, &moments, &filled, &fitted).floored();
+    }
+    fitted
+}
+
+fn round(system: &System, moments: &Moments, filled: &[usize], last: &Gaussian) -> Gaussian {
+    let terms = moments.terms;
+    let spread = system.features.spread(&last.beta);
+    let variance = |cell: usize, beta: &Terms, spread: f64| {
+        let known = moments.known_variance(system, cell, beta, spread);
+        let fitted = last.between * moments.between[cell] + last.within * moments.within[cell];
+        (known, known + fitted)
+    };
+    let (mut matrix, mut right) = (Square::default(), Terms::default());
+    for &cell in filled {
+        let weight = variance(cell, &last.beta, spread).1.recip();
+        let z = moments.weighted(cell);
+        for i in 0..terms {
+            right[i] += weight * z[i] * system.equations[cell].sum;
+            for j in 0..=i {
+                matrix[i][j] += weight * z[i] * z[j];
+            }
+        }
+    }
+    mirror(&mut matrix, terms);
+    let beta = solve(matrix, right, terms);
+
+    let spread = system.features.spread(&beta);
+    let mut squares = TwoVariances::default();
+    for &cell in filled {
+        let (known, total) = variance(cell, &beta, spread);
+        let z = moments.weighted(cell);
+        let predicted: f64 = z.iter().zip(&beta).map(|(z, b)| z * b).sum();
+        let residual = system.equations[cell].sum - predicted;
+        // Divided by Q before squaring: the weight is 1 / Q^2.
+        squares.add(
+            1.0,
+            moments.between[cell] / total,
+            moments.within[cell] / total,
+            (residual * residual - known) / total,
+        );
+    }
+    let (between, within) = squares.solve();
+    Gaussian {
+        share: 1.0,
+        beta,
+        between,
+        within,
+    }
+}
