@@ -21,8 +21,14 @@
 //! |---|---|---|
 //! | RLI-L | that of the reference before it | nothing |
 //! | RLI | on the line between the references around it (eq. 1) | a buffer for two intervals |
-//! | RLI-S | on a curve between them, bent so that the interval's mean is exact | the same |
+//! | RLI-S | on a curve between them, bent so that the interval's sums are exact | the same |
 //! | RLI-AS | on a curve that also touches the ends of idle times, where nothing waits | to see every packet of the link |
+//!
+//! Beyond the paper, a reference carries what the stream sent before it ([`StreamSums`], 32 bytes).
+//! The receiver takes differences to the last reference that arrived, so that a lost one only
+//! lengthens an interval. Where no packet was lost they give the sum of the delays between two
+//! references, and the sum with each delay multiplied by the packet's rank; where some were lost,
+//! the first of these within the error of how they lay.
 //!
 //! # Assumptions
 //!
@@ -38,6 +44,7 @@ mod base;
 mod busy;
 mod config;
 mod curve;
+mod delay_sum;
 mod flows;
 mod inject;
 mod interval;

@@ -4,13 +4,14 @@
 //! serialisation. Anchors are places where w is known. Between two of them
 //!
 //! ```text
-//! w(s) = line(s) + c bulge(s),   bulge = L x (1 - x)
+//! w(s) = line(s) + (c + twist skew(s)) bulge(s),   bulge = L x (1 - x),   skew = 1 - 2 X
 //! ```
 //!
-//! L is the distance of the anchors and x the position between them, 0 to 1. A queue that fills and
-//! drains between two references bends the curve: c says how much.
+//! L is the distance of the anchors and x the position between them, X the position between the two
+//! references; 0 to 1. A queue that fills and drains between two references bends the curve: c says
+//! how much, twist how much earlier.
 //!
-//! FIFO bounds w on its own, whatever c: a packet came after the left anchor and before the right
+//! FIFO bounds w on its own, whatever the bend: a packet came after the left anchor and before the right
 //! one, so that s - w, its time of arrival, lies between theirs. The line keeps both bounds.
 
 /// Where the wait is known. Both in nanoseconds, the first relative to a time of the caller's.
@@ -27,6 +28,8 @@ pub(super) struct CurvePoint {
     pub(super) line: f64,
     /// What the curve adds for c = 1.
     pub(super) bulge: f64,
+    /// What it adds for a twist of 1.
+    pub(super) twist: f64,
     /// Least wait possible.
     least: f64,
     /// Greatest wait possible; it gives way where the two contradict each other.
@@ -34,31 +37,40 @@ pub(super) struct CurvePoint {
 }
 
 impl CurvePoint {
-    /// The point at `start_ns` between `left` and `right`; no wait is under `floor_ns`.
+    /// The point at `start_ns` between `left` and `right`; no wait is under `floor_ns`, and
+    /// `skew` falls from 1 at the left reference to -1 at the right one.
     #[inline]
-    pub(super) fn between(left: Anchor, right: Anchor, start_ns: f64, floor_ns: f64) -> Self {
+    pub(super) fn between(
+        left: Anchor,
+        right: Anchor,
+        start_ns: f64,
+        floor_ns: f64,
+        skew: f64,
+    ) -> Self {
         let length_ns = right.start_ns - left.start_ns;
         let x = position(start_ns - left.start_ns, length_ns);
+        let bulge = length_ns.max(0.0) * x * (1.0 - x);
         Self {
             line: left.wait_ns + x * (right.wait_ns - left.wait_ns),
-            bulge: length_ns.max(0.0) * x * (1.0 - x),
+            bulge,
+            twist: bulge * skew,
             least: floor_ns.max(right.wait_ns - (right.start_ns - start_ns)),
             most: left.wait_ns + (start_ns - left.start_ns),
         }
     }
 
-    /// The wait for a bend of `c`, and whether a bound holds it.
+    /// The wait for a bend, and whether a bound holds it.
     #[inline]
-    fn bounded(&self, c: f64) -> (f64, bool) {
-        let free = self.line + c * self.bulge;
+    fn bounded(&self, bend: Bend) -> (f64, bool) {
+        let free = self.line + bend.c * self.bulge + bend.twist * self.twist;
         let wait = free.min(self.most).max(self.least);
         (wait, wait.total_cmp(&free).is_ne())
     }
 
-    /// The wait for a bend of `c`.
+    /// The wait for a bend.
     #[inline]
-    pub(super) fn wait_ns(&self, c: f64) -> f64 {
-        self.bounded(c).0
+    pub(super) fn wait_ns(&self, bend: Bend) -> f64 {
+        self.bounded(bend).0
     }
 }
 
@@ -72,38 +84,103 @@ pub(super) fn position(distance_ns: f64, length_ns: f64) -> f64 {
     }
 }
 
+/// How a curve bends: in the middle, and how much more at its left end.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Bend {
+    pub(super) c: f64,
+    pub(super) twist: f64,
+}
+
+/// What is known of the waits of an interval's packets together.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct WaitSums {
+    /// Their sum in nanoseconds.
+    pub(super) sum_ns: f64,
+    /// Their sum, each multiplied by the number of packets before it.
+    pub(super) ranked_ns: Option<f64>,
+}
+
 /// How often the bend is solved anew after bounds took hold.
 const ROUNDS: usize = 4;
 
-/// The bend for which the waits of `points` add up to `sum_ns`, and what each must be given in
-/// addition so that they do: 0 unless bounds or points without a bulge stand in the way.
+/// The bend for which the waits of `points` add up to `sums`, and what each must be given in
+/// addition so that the plain sum is exact: 0 unless bounds or points without a bulge stand in the
+/// way.
 ///
-/// The sum grows with c, piecewise linear: Newton's method, which is to solve anew with the points
-/// that no bound holds.
-pub(super) fn solve(points: &[CurvePoint], sum_ns: f64) -> (f64, f64) {
-    let mut c = 0.0;
+/// Sums grow piecewise linear: Newton's method, which is to solve anew with the points that no
+/// bound holds.
+pub(super) fn solve(points: &[CurvePoint], sums: WaitSums) -> (Bend, f64) {
+    let mut bend = Bend::default();
     // The line keeps all bounds, so that the first round is free of them.
     for _ in 0..=ROUNDS {
-        let (missing_ns, slope_ns) = missing(points, sum_ns, c);
-        let step = missing_ns / slope_ns;
-        if !step.is_finite() || step == 0.0 {
+        let Some(step) = Missing::of(points, sums, bend).step() else {
             break;
-        }
-        c += step;
+        };
+        bend.c += step.c;
+        bend.twist += step.twist;
     }
-    let (missing_ns, _) = missing(points, sum_ns, c);
-    (c, missing_ns / (points.len().max(1) as f64))
+    let missing_ns = Missing::of(points, sums, bend).sum_ns;
+    (bend, missing_ns / (points.len().max(1) as f64))
 }
 
-/// What is missing to `sum_ns`, and how fast the sum grows with c.
-fn missing(points: &[CurvePoint], sum_ns: f64, c: f64) -> (f64, f64) {
-    points
-        .iter()
-        .fold((sum_ns, 0.0), |(missing, slope), point| {
-            let (wait_ns, held) = point.bounded(c);
-            let bulge = if held { 0.0 } else { point.bulge };
-            (missing - wait_ns, slope + bulge)
-        })
+/// What is missing to the sums, and how fast they grow. Ranks count from the middle.
+#[derive(Debug, Clone, Copy, Default)]
+struct Missing {
+    sum_ns: f64,
+    ranked_ns: Option<f64>,
+    sum_by_c: f64,
+    sum_by_twist: f64,
+    ranked_by_c: f64,
+    ranked_by_twist: f64,
+}
+
+impl Missing {
+    fn of(points: &[CurvePoint], sums: WaitSums, bend: Bend) -> Self {
+        let middle = (points.len().max(1) - 1) as f64 / 2.0;
+        let mut missing = Self {
+            sum_ns: sums.sum_ns,
+            ranked_ns: sums
+                .ranked_ns
+                .map(|ranked_ns| ranked_ns - middle * sums.sum_ns),
+            ..Self::default()
+        };
+        let mut ranked_ns = 0.0;
+        for (index, point) in points.iter().enumerate() {
+            let rank = index as f64 - middle;
+            let (wait_ns, held) = point.bounded(bend);
+            missing.sum_ns -= wait_ns;
+            ranked_ns += rank * wait_ns;
+            if !held {
+                missing.sum_by_c += point.bulge;
+                missing.sum_by_twist += point.twist;
+                missing.ranked_by_c += rank * point.bulge;
+                missing.ranked_by_twist += rank * point.twist;
+            }
+        }
+        missing.ranked_ns = missing.ranked_ns.map(|known_ns| known_ns - ranked_ns);
+        missing
+    }
+
+    /// The change of bend that makes up for it, as far as points are free.
+    fn step(&self) -> Option<Bend> {
+        if let Some(ranked_ns) = self.ranked_ns {
+            let (one, other) = (
+                self.sum_by_c * self.ranked_by_twist,
+                self.sum_by_twist * self.ranked_by_c,
+            );
+            let determinant = one - other;
+            if determinant.abs() > 1e-9 * (one.abs() + other.abs()) {
+                let c = self.sum_ns * self.ranked_by_twist - ranked_ns * self.sum_by_twist;
+                let twist = self.sum_by_c * ranked_ns - self.ranked_by_c * self.sum_ns;
+                return Some(Bend {
+                    c: c / determinant,
+                    twist: twist / determinant,
+                });
+            }
+        }
+        let c = self.sum_ns / self.sum_by_c;
+        c.is_finite().then_some(Bend { c, twist: 0.0 })
+    }
 }
 
 /// The bend to use where sums do not tell: a regression over references, each left out in turn.
@@ -125,8 +202,11 @@ impl RunningBend {
     }
 
     /// The present bend; 0 before anything was learnt.
-    pub(super) fn value(&self) -> f64 {
+    pub(super) fn value(&self) -> Bend {
         let c = self.numerator / self.denominator;
-        if c.is_finite() { c } else { 0.0 }
+        Bend {
+            c: if c.is_finite() { c } else { 0.0 },
+            twist: 0.0,
+        }
     }
 }

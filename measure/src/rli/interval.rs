@@ -1,7 +1,8 @@
 //! What lies between two references: the buffered packets, and their delays once it is closed.
 
 use super::busy::Idle;
-use super::curve::{Anchor, CurvePoint, position, solve};
+use super::curve::{Anchor, Bend, CurvePoint, WaitSums, position, solve};
+use super::delay_sum::DelaySum;
 use super::link::Link;
 use super::reference::StreamSums;
 use super::since_ns;
@@ -53,8 +54,8 @@ pub(super) struct Interval<F> {
     pub(super) right: Mark,
     /// Its number, for the flows' bounds.
     pub(super) number: u32,
-    /// Sum of the delays of `packets`, where both ends agree and all of them were buffered.
-    pub(super) delay_sum_ns: Option<f64>,
+    /// Sum of the delays of `packets`; `None` where not all of them were buffered.
+    pub(super) delay_sum: Option<DelaySum>,
     pub(super) packets: Vec<Buffered<F>>,
 }
 
@@ -100,6 +101,8 @@ impl<F: Copy> Interval<F> {
         };
         let floor_ns = base_ns.unwrap_or(f64::NEG_INFINITY);
         let mut left = self.left.anchor(origin_ns);
+        let (begin_ns, last) = (left.start_ns, self.right.anchor(origin_ns));
+        let length_ns = last.start_ns - begin_ns;
         let mut rest = self.packets.as_slice();
         points.clear();
         while let Some((first, others)) = rest.split_first() {
@@ -112,27 +115,61 @@ impl<F: Copy> Interval<F> {
                 .position(|packet| packet.idle.is_some() && base_ns.is_some());
             let (stretch, after) = rest.split_at(more.map_or(rest.len(), |more| more + 1));
             let next_idle = after.first().map_or(self.right.idle, |packet| packet.idle);
-            let right = ends_of(next_idle).map_or(self.right.anchor(origin_ns), |(end, _)| end);
+            let right = ends_of(next_idle).map_or(last, |(end, _)| end);
             points.extend(stretch.iter().map(|packet| {
                 let start_ns =
                     since_ns(packet.received_ns, origin_ns) - link.serialisation_ns(packet.bytes);
-                CurvePoint::between(left, right, start_ns, floor_ns)
+                let skew = 1.0 - 2.0 * position(start_ns - begin_ns, length_ns);
+                CurvePoint::between(left, right, start_ns, floor_ns, skew)
             }));
             rest = after;
         }
     }
 
     /// The bend of the curve through `points`, and what to add to each wait: so that their sum is
-    /// exact where it is known, else the `usual` bend.
-    pub(super) fn bend(&self, points: &[CurvePoint], link: &Link, usual: f64) -> (f64, f64) {
-        let Some(delay_sum_ns) = self.delay_sum_ns else {
-            return (usual, 0.0);
+    /// exact where it is known; elsewhere the `usual` bend, as far as the sum does not say better.
+    pub(super) fn bend(&self, points: &[CurvePoint], link: &Link, usual: Bend) -> (Bend, f64) {
+        let serialisations = || {
+            self.packets
+                .iter()
+                .map(|packet| link.serialisation_ns(packet.bytes))
         };
-        let serialisation_ns: f64 = self
-            .packets
-            .iter()
-            .map(|packet| link.serialisation_ns(packet.bytes))
-            .sum();
-        solve(points, delay_sum_ns - serialisation_ns)
+        match self.delay_sum {
+            Some(DelaySum::Exact {
+                sum_ns, ranked_ns, ..
+            }) => {
+                let sums = WaitSums {
+                    sum_ns: sum_ns as f64 - serialisations().sum::<f64>(),
+                    ranked_ns: ranked_ns.map(|ranked_ns| {
+                        let ranked =
+                            |(rank, ns): (usize, f64)| rank as f64 * (ns - self.left.delay_ns);
+                        ranked_ns - serialisations().enumerate().map(ranked).sum::<f64>()
+                    }),
+                };
+                solve(points, sums)
+            }
+            Some(DelaySum::Scaled {
+                sum_ns,
+                variance_ns2,
+                ..
+            }) => {
+                // A reference left out lies halfway on twice the length: its squared error is that
+                // of a whole interval's mean six times, where waits walk at random.
+                let n = points.len() as f64;
+                let usual_ns: f64 = points.iter().map(|point| point.wait_ns(usual)).sum();
+                let usual_variance_ns2 = n * n * self.squared_error_ns2() / 6.0;
+                let trust = usual_variance_ns2 / (usual_variance_ns2 + variance_ns2);
+                if !trust.is_finite() {
+                    return (usual, 0.0);
+                }
+                let missing_ns = sum_ns - serialisations().sum::<f64>() - usual_ns;
+                let sums = WaitSums {
+                    sum_ns: usual_ns + trust * missing_ns,
+                    ranked_ns: None,
+                };
+                solve(points, sums)
+            }
+            Some(DelaySum::Unknown { .. }) | None => (usual, 0.0),
+        }
     }
 }

@@ -4,6 +4,7 @@ use super::base::BaseDelay;
 use super::busy::{BusyPeriods, Idle};
 use super::config::{Method, ReceiverConfig, ReceiverError};
 use super::curve::{Anchor, CurvePoint, RunningBend};
+use super::delay_sum::DelaySum;
 use super::interval::{Buffered, Interval, Mark};
 use super::link::Link;
 use super::reference::{Reference, StreamSums};
@@ -270,7 +271,7 @@ impl<F: Copy> Receiver<F> {
         let origin_ns = mark.received_ns;
         let here = mark.anchor(origin_ns);
         let (mut left, mut right) = (closed.left.anchor(origin_ns), right.anchor(origin_ns));
-        let line = CurvePoint::between(left, right, here.start_ns, f64::NEG_INFINITY);
+        let line = CurvePoint::between(left, right, here.start_ns, f64::NEG_INFINITY, 0.0);
         mark.squared_error_ns2 = Some((here.wait_ns - line.line).powi(2));
         if let Some(base_ns) = self.base.known_ns() {
             if let Some(began_ns) = mark.busy_since_ns {
@@ -289,20 +290,18 @@ impl<F: Copy> Receiver<F> {
                 };
             }
         }
-        let point = CurvePoint::between(left, right, here.start_ns, f64::NEG_INFINITY);
+        let point = CurvePoint::between(left, right, here.start_ns, f64::NEG_INFINITY, 0.0);
         self.bend.learn(here.wait_ns, &point);
     }
 
     /// The interval from `left` to `right` is complete; the one before it, now that the error of
     /// `left` is known, can be estimated.
     fn close(&mut self, left: Mark, right: Mark, sink: &mut impl FnMut(Estimate<F>)) {
-        let sent = right.sent.since(&left.sent);
-        let received = right.received.since(&left.received);
-        let exact_sum_ns =
-            self.segment
-                .add_interval(&sent, &received, left.sent_ns, left.received_ns);
+        let delay_sum = DelaySum::between(&left, &right);
+        self.segment
+            .add_interval(&right.sent.since(&left.sent), &delay_sum);
         self.counters.intervals += 1;
-        self.counters.exact_intervals += u64::from(exact_sum_ns.is_some());
+        self.counters.exact_intervals += u64::from(matches!(delay_sum, DelaySum::Exact { .. }));
         if let Some(closed) = &mut self.closed {
             closed.right.squared_error_ns2 = left.squared_error_ns2;
         }
@@ -312,9 +311,7 @@ impl<F: Copy> Receiver<F> {
             left,
             right,
             number: self.interval,
-            delay_sum_ns: exact_sum_ns
-                .filter(|_| !self.incomplete)
-                .map(|sum_ns| sum_ns as f64),
+            delay_sum: (!self.incomplete).then_some(delay_sum),
             packets,
         });
         self.incomplete = false;

@@ -14,13 +14,16 @@ pub struct StreamId {
     pub queue: u8,
 }
 
-/// What one end has seen of a stream's regular packets since the stream began. All of it wraps.
+/// What one end has seen of a stream's regular packets since the stream began. All of it wraps
+/// modulo 2^64; 32 bytes on the wire.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StreamSums {
     /// Packets.
     pub count: u64,
     /// Sum of their times in nanoseconds.
     pub time_ns: u64,
+    /// Sum of their times, each multiplied by the number of packets before it.
+    pub ranked_time_ns: u64,
     /// Exclusive or of their hashes.
     pub digest: u64,
 }
@@ -29,6 +32,9 @@ impl StreamSums {
     /// Adds one packet.
     #[inline]
     pub fn add(&mut self, PacketHash(hash): PacketHash, time_ns: u64) {
+        self.ranked_time_ns = self
+            .ranked_time_ns
+            .wrapping_add(self.count.wrapping_mul(time_ns));
         self.count = self.count.wrapping_add(1);
         self.time_ns = self.time_ns.wrapping_add(time_ns);
         self.digest ^= hash;
@@ -37,9 +43,17 @@ impl StreamSums {
     /// What was added after `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
+        let time_ns = self.time_ns.wrapping_sub(earlier.time_ns);
+        // Ranks begin at 0 again.
+        let ranked_before = earlier.count.wrapping_mul(time_ns);
+        let ranked_time_ns = self
+            .ranked_time_ns
+            .wrapping_sub(earlier.ranked_time_ns)
+            .wrapping_sub(ranked_before);
         Self {
             count: self.count.wrapping_sub(earlier.count),
-            time_ns: self.time_ns.wrapping_sub(earlier.time_ns),
+            time_ns,
+            ranked_time_ns,
             digest: self.digest ^ earlier.digest,
         }
     }

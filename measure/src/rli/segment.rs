@@ -1,5 +1,6 @@
 //! The mean delay of a whole segment, from what references carry.
 
+use super::delay_sum::DelaySum;
 use super::reference::StreamSums;
 
 /// The mean delay of all regular packets of a segment, summed over the intervals between references
@@ -20,39 +21,27 @@ pub struct SegmentDelay {
 }
 
 impl SegmentDelay {
-    /// Adds an interval: what either end saw of it, and when its left reference was sent and
-    /// received. Gives the sum of its packets' delays in nanoseconds where it is exact.
-    pub(super) fn add_interval(
-        &mut self,
-        sent: &StreamSums,
-        received: &StreamSums,
-        left_sent_ns: u64,
-        left_received_ns: u64,
-    ) -> Option<i64> {
+    /// Adds an interval: what either end saw between two references, and the delay sum that
+    /// follows.
+    pub(super) fn add_interval(&mut self, sent: &StreamSums, sum: &DelaySum) {
         self.sent = self.sent.wrapping_add(sent.count);
-        if sent.agrees_with(received) {
-            let sum_ns = received.time_ns.wrapping_sub(sent.time_ns).cast_signed();
-            self.exact_packets = self.exact_packets.wrapping_add(received.count);
-            self.exact_sum_ns += i128::from(sum_ns);
-            return Some(sum_ns);
+        match *sum {
+            DelaySum::Exact {
+                packets, sum_ns, ..
+            } => {
+                self.exact_packets = self.exact_packets.wrapping_add(packets);
+                self.exact_sum_ns = self.exact_sum_ns.wrapping_add(i128::from(sum_ns));
+            }
+            DelaySum::Scaled {
+                packets, sum_ns, ..
+            } => {
+                self.scaled_packets = self.scaled_packets.wrapping_add(packets);
+                self.scaled_sum_ns += sum_ns;
+            }
+            DelaySum::Unknown { packets } => {
+                self.unusable_packets = self.unusable_packets.wrapping_add(packets);
+            }
         }
-        if sent.count == 0 {
-            self.unusable_packets = self.unusable_packets.wrapping_add(received.count);
-            return None;
-        }
-        let relative = |sums: &StreamSums, left_ns: u64| {
-            let offset = sums.count.wrapping_mul(left_ns);
-            sums.time_ns.wrapping_sub(offset).cast_signed() as f64
-        };
-        let left_delay_ns = super::since_ns(left_received_ns, left_sent_ns);
-        let (n, share) = (
-            received.count as f64,
-            received.count as f64 / sent.count as f64,
-        );
-        self.scaled_packets = self.scaled_packets.wrapping_add(received.count);
-        self.scaled_sum_ns += n * left_delay_ns + relative(received, left_received_ns)
-            - share * relative(sent, left_sent_ns);
-        None
     }
 
     /// Packets received that the mean speaks for.

@@ -1,0 +1,74 @@
+//! What the sums of both ends say about the packets between two references.
+
+use super::interval::Mark;
+use super::since_ns;
+
+/// The sum of the delays of the packets that were received between two references.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum DelaySum {
+    /// Both ends counted the same packets.
+    Exact {
+        packets: u64,
+        sum_ns: i64,
+        /// The same sum with each delay, less that of the left reference, multiplied by the number
+        /// of packets before it; where it is sure not to have wrapped.
+        ranked_ns: Option<f64>,
+    },
+    /// Some were lost: times relative to the left reference, the sender's sum scaled down to the
+    /// packets received.
+    Scaled {
+        packets: u64,
+        sum_ns: f64,
+        /// Of the sum, were lost packets spread evenly over the interval.
+        variance_ns2: f64,
+    },
+    /// The sender counted none.
+    Unknown { packets: u64 },
+}
+
+impl DelaySum {
+    /// Most packets of which ranked sums are believed: they hold for 2^16 packets whose delays
+    /// differ by 2 s.
+    const RANKED_PACKETS_MAX: u64 = 1 << 16;
+
+    /// What the references at both ends of an interval say.
+    pub(super) fn between(left: &Mark, right: &Mark) -> Self {
+        let sent = right.sent.since(&left.sent);
+        let received = right.received.since(&left.received);
+        let packets = received.count;
+        if sent.agrees_with(&received) {
+            let ranks = packets.wrapping_mul(packets.wrapping_sub(1)) / 2;
+            let left_ns = left.received_ns.wrapping_sub(left.sent_ns);
+            let ranked_ns = received
+                .ranked_time_ns
+                .wrapping_sub(sent.ranked_time_ns)
+                .wrapping_sub(ranks.wrapping_mul(left_ns))
+                .cast_signed();
+            return Self::Exact {
+                packets,
+                sum_ns: received.time_ns.wrapping_sub(sent.time_ns).cast_signed(),
+                ranked_ns: (packets <= Self::RANKED_PACKETS_MAX).then_some(ranked_ns as f64),
+            };
+        }
+        if sent.count == 0 {
+            return Self::Unknown { packets };
+        }
+        let relative = |time_ns: u64, count: u64, left_ns: u64| {
+            let offset_ns = count.wrapping_mul(left_ns);
+            time_ns.wrapping_sub(offset_ns).cast_signed() as f64
+        };
+        let (n, of) = (packets as f64, sent.count as f64);
+        // Where as many came as were sent, yet not the same, two at least differ.
+        let lost = match sent.count.abs_diff(packets) {
+            0 => 2.0,
+            lost => lost as f64,
+        };
+        let length_ns = since_ns(right.received_ns, left.received_ns);
+        Self::Scaled {
+            packets,
+            sum_ns: n * left.delay_ns + relative(received.time_ns, packets, left.received_ns)
+                - n / of * relative(sent.time_ns, sent.count, left.sent_ns),
+            variance_ns2: n * lost / of * length_ns * length_ns / 12.0,
+        }
+    }
+}
