@@ -1,6 +1,7 @@
 //! The command line of `vernier-accuracy`.
 
 mod decode;
+mod dump;
 mod files;
 mod lda;
 mod rli;
@@ -22,6 +23,7 @@ use clap::Parser;
 enum Command {
     Tables(tables::Tables),
     Decode(decode::Decode),
+    Dump(dump::Dump),
     Lda(lda::Lda),
     Rli(rli::Rli),
 }
@@ -34,6 +36,7 @@ pub fn main() -> ExitCode {
     let outcome = match Command::parse() {
         Command::Tables(arguments) => tables::run(&arguments),
         Command::Decode(arguments) => decode::run(&arguments),
+        Command::Dump(arguments) => dump::run(&arguments),
         Command::Lda(arguments) => lda::run(&arguments),
         Command::Rli(arguments) => rli::run(&arguments),
     };
