@@ -14,8 +14,8 @@ use measure::time::EpochTag;
 
 use super::{Kept, files};
 use crate::accuracy::interchange::{CellRecord, FlowList, Half, write_cells, write_flows};
-use crate::accuracy::stats::mix;
 use crate::accuracy::trace::{LossMask, Losses, Packet, Reference, Scenario, Trace, Truth};
+use crate::accuracy::traffic::mix;
 
 /// Write the cells and flows of a generated case, for decoding here or elsewhere
 ///
