@@ -27,6 +27,7 @@ mod estimate;
 mod layout;
 
 pub use estimate::{LdaEstimate, eq1_half_width_ticks};
+pub(crate) use layout::prepare_banks;
 use layout::row;
 pub use layout::{Bank, LayoutError, LdaLayout};
 

@@ -1,1 +1,101 @@
-//! How large a synopsis must be.
+//! How large a synopsis must be for a wanted error, and what error a given memory gives.
+//!
+//! A plan holds sizes, memory and the error to expect, by formula; nothing is measured here. For
+//! LDA ([`LdaPlan`]) the formula is exact in the mean; for LDS ([`LdsPlan`]) it is a model of how
+//! flows collide. Tests hold both against simulation.
+
+mod flow_sizes;
+mod lda;
+mod lds;
+pub mod paper;
+
+pub use flow_sizes::FlowSizes;
+pub use lda::{LdaDemand, LdaForecast, LdaPlan};
+pub use lds::{LdsDemand, LdsPlan};
+
+/// A plan that cannot be made.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum SizingError {
+    /// A number out of range, or not a number.
+    #[error("{what} is {value}; give it {range}")]
+    OutOfRange {
+        /// What it is, in words.
+        what: &'static str,
+        /// What was given.
+        value: f64,
+        /// What it may be, in words.
+        range: &'static str,
+    },
+    /// No size attains the error.
+    #[error(
+        "an error of {target} is out of reach, {best} is the least; allow that much, lengthen the \
+         epoch, or ask for larger flows only"
+    )]
+    OutOfReach {
+        /// The relative error asked for.
+        target: f64,
+        /// The least that can be had.
+        best: f64,
+    },
+    /// The memory does not hold the smallest synopsis.
+    #[error("{memory_bytes} bytes hold no synopsis; give it {least_bytes} at least")]
+    MemoryTooSmall {
+        /// What was given.
+        memory_bytes: u64,
+        /// What the smallest takes.
+        least_bytes: u64,
+    },
+    /// Flows differ less than the error that is allowed.
+    #[error(
+        "flows differ by {spread}, less than the error of {target} that is allowed: the mean over \
+         the segment says as much, and needs an LDA only"
+    )]
+    MeanSuffices {
+        /// The relative error asked for.
+        target: f64,
+        /// How much flows differ.
+        spread: f64,
+    },
+}
+
+/// Bytes of a cell: both ends' halves in memory.
+const PAIR_BYTES: u64 = size_of::<crate::cell::CellPair>() as u64;
+/// Bytes of a cell: one end's half, as it is sent.
+const HALF_BYTES: u64 = size_of::<crate::cell::Cell>() as u64;
+
+/// The mean of the size of a normal value of deviation 1: sqrt(2 / pi).
+const MEAN_OF_SIZE: f64 = 0.797_884_560_802_865_4;
+
+/// `Ok` where `is_fine`, else the error that says what it may be.
+fn check(
+    is_fine: bool,
+    what: &'static str,
+    value: f64,
+    range: &'static str,
+) -> Result<(), SizingError> {
+    if is_fine {
+        return Ok(());
+    }
+    Err(SizingError::OutOfRange { what, value, range })
+}
+
+/// The least of `low..=high` for which `fits`, which never turns false again; `None` where not
+/// even `high` does.
+fn least(low: u64, high: u64, fits: impl Fn(u64) -> bool) -> Option<u64> {
+    if !fits(high) {
+        return None;
+    }
+    let (mut low, mut high) = (low, high);
+    while low < high {
+        let middle = low.midpoint(high);
+        if fits(middle) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    Some(low)
+}
+
+#[cfg(test)]
+mod tests;

@@ -10,10 +10,7 @@
 //! estimate of losses rises as their moving average with weight 1/2, and falls as that of their
 //! logarithms: after a tenfold fall of losses it is near in two epochs, not in four.
 
-use super::{Bank, LayoutError, LdaLayout};
-
-/// The least that a bank can sample.
-const LEAST_SHARE: f64 = 1.0 / 4_294_967_296.0;
+use super::{Bank, LayoutError, LdaLayout, prepare_banks};
 
 /// What an adaptive LDA is made of.
 #[derive(Debug, Clone, PartialEq)]
@@ -122,34 +119,20 @@ impl AdaptiveLda {
 }
 
 /// The banks for `losses` in an epoch and for the worst case of `packets`.
-///
-/// A bank takes no more of what the banks before it left than its share of the rows: where there
-/// are fewer packets than the worst case asks for, all are sampled, as many in each row.
 fn banks(options: &AdaptiveOptions, losses: f64, packets: f64) -> Vec<Bank> {
-    let rows = &options.bank_rows;
     let usual = losses + 1.0;
     let worst = options.worst_loss * packets + 1.0;
-    let steps = rows.len().saturating_sub(1).max(1) as f64;
-    let mut order: Vec<(f64, u32)> = rows
+    let steps = options.bank_rows.len().saturating_sub(1).max(1) as f64;
+    let demands: Vec<(u32, f64)> = options
+        .bank_rows
         .iter()
         .enumerate()
-        .map(|(bank, &rows)| (usual * (worst / usual).powf(bank as f64 / steps), rows))
-        .collect();
-    order.sort_by(|(a, _), (b, _)| b.total_cmp(a));
-
-    let mut rows_left: f64 = rows.iter().map(|&rows| f64::from(rows)).sum();
-    let mut share_left = 1.0;
-    order
-        .into_iter()
-        .map(|(losses, rows)| {
-            let wanted = options.alpha * f64::from(rows) / losses;
-            let fair = share_left * f64::from(rows) / rows_left;
-            let probability = wanted.min(fair).max(LEAST_SHARE);
-            rows_left -= f64::from(rows);
-            share_left -= probability;
-            Bank { rows, probability }
+        .map(|(bank, &rows)| {
+            let prepared_for = usual * (worst / usual).powf(bank as f64 / steps) - 1.0;
+            (rows, prepared_for)
         })
-        .collect()
+        .collect();
+    prepare_banks(options.alpha, &demands)
 }
 
 #[cfg(test)]

@@ -30,6 +30,28 @@ impl Bank {
     }
 }
 
+/// Banks prepared for several numbers of losses at once: rows and losses of each, in any order.
+///
+/// A bank takes no more of what those for heavier losses left than its share of the rows: where
+/// there are fewer packets than its losses ask for, all are sampled, as many in each row.
+pub(crate) fn prepare_banks(alpha: f64, demands: &[(u32, f64)]) -> Vec<Bank> {
+    let mut order = demands.to_vec();
+    order.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+    let mut rows_left: f64 = order.iter().map(|&(rows, _)| f64::from(rows)).sum();
+    let mut share_left = 1.0;
+    order
+        .into_iter()
+        .map(|(rows, losses)| {
+            let wanted = alpha * f64::from(rows) / (losses + 1.0);
+            let fair = share_left * f64::from(rows) / rows_left;
+            let probability = wanted.min(fair).max(1.0 / SCALE);
+            rows_left -= f64::from(rows);
+            share_left -= probability;
+            Bank { rows, probability }
+        })
+        .collect()
+}
+
 /// Banks that cannot be laid out.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum LayoutError {

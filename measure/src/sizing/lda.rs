@@ -1,0 +1,244 @@
+//! Rows, banks and expected error of an LDA.
+
+use super::{HALF_BYTES, MEAN_OF_SIZE, PAIR_BYTES, SizingError, check, least};
+use crate::lda::{Bank, LayoutError, LdaLayout, prepare_banks};
+
+/// Of four rows, those of the first bank where there is a second for the worst case: the error is
+/// then 15 % over that of one bank as long as losses are as usual, and twice it at the worst.
+const FIRST_BANK_QUARTERS: u64 = 3;
+
+/// Where the 98 % interval of a normal value of deviation 1 ends.
+const NORMAL_98: f64 = 2.326_347_874_040_841;
+
+/// The traffic of a segment, and what it does to it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LdaDemand {
+    /// Packets sent a second, over 0.
+    pub packets_per_s: f64,
+    /// Length of an epoch in seconds, over 0.
+    pub epoch_s: f64,
+    /// Share of packets lost as a rule, from 0 to under 1.
+    pub loss: f64,
+    /// Share of packets lost at the worst, from `loss` to under 1; where it equals `loss`, one
+    /// bank is planned, else two.
+    pub worst_loss: f64,
+    /// Standard deviation of a packet's delay over its mean, over 0 (about 1 in a loaded queue).
+    pub delay_cv: f64,
+    /// Sampled losses for each row, over 0 to 1: 1 serves the mean best, 0.75 the deviation too.
+    pub alpha: f64,
+}
+
+/// What to expect at some loss. Errors are relative errors of the mean delay of an epoch.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LdaForecast {
+    /// Packets lost in an epoch: L.
+    pub losses: f64,
+    /// Packets received in an epoch: R.
+    pub received: f64,
+    /// Packets in usable cells: E\[S\].
+    pub effective_samples: f64,
+    /// Standard error: cv sqrt((1 - S / R) / S).
+    pub standard_error: f64,
+    /// Mean error: sqrt(2 / pi) standard errors.
+    pub mean_error: f64,
+    /// Half the width of the 98 % interval.
+    pub bound98: f64,
+}
+
+/// An LDA for a demand.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LdaPlan {
+    /// Its banks, from that which samples least.
+    pub banks: Vec<Bank>,
+    /// What to expect as a rule.
+    pub usual: LdaForecast,
+    /// What to expect at the worst loss.
+    pub worst: LdaForecast,
+    /// Bytes of one synopsis with both ends in one place.
+    pub memory_bytes: u64,
+    /// Bytes of cells that one end sends to the other at each turn, without frames' headers.
+    pub wire_bytes: u64,
+}
+
+impl LdaDemand {
+    /// Packets sent in an epoch.
+    fn packets(&self) -> f64 {
+        self.packets_per_s * self.epoch_s
+    }
+
+    fn check(&self) -> Result<(), SizingError> {
+        let positive = |value: f64| value > 0.0 && value.is_finite();
+        let over_0 = "a number over 0";
+        let rate = self.packets_per_s;
+        check(
+            positive(rate),
+            "the number of packets a second",
+            rate,
+            over_0,
+        )?;
+        check(
+            positive(self.epoch_s),
+            "the epoch in seconds",
+            self.epoch_s,
+            over_0,
+        )?;
+        let packets = self.packets();
+        check(
+            (1.0..=1e18).contains(&packets),
+            "the number of packets in an epoch",
+            packets,
+            "1 to 10^18 by a fitting rate and epoch",
+        )?;
+        check(
+            (0.0..1.0).contains(&self.loss),
+            "the share of packets lost",
+            self.loss,
+            "0 to under 1",
+        )?;
+        check(
+            (self.loss..1.0).contains(&self.worst_loss),
+            "the share of packets lost at the worst",
+            self.worst_loss,
+            "the usual share at least, and under 1",
+        )?;
+        let cv = self.delay_cv;
+        check(
+            positive(cv),
+            "the deviation of the delay over its mean",
+            cv,
+            over_0,
+        )?;
+        let alpha = self.alpha;
+        let is_fine = alpha > 0.0 && alpha <= 1.0;
+        check(
+            is_fine,
+            "alpha, the sampled losses for each row,",
+            alpha,
+            "over 0 to 1",
+        )
+    }
+
+    /// Rows at least and at most.
+    fn rows_range(&self) -> (u64, u64) {
+        let most = u64::from(LdaLayout::ROWS_MAX);
+        if self.has_two_banks() {
+            (4, most)
+        } else {
+            (1, most)
+        }
+    }
+
+    fn has_two_banks(&self) -> bool {
+        self.worst_loss > self.loss
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "65,536 rows at most")]
+    fn banks(&self, rows: u64) -> Vec<Bank> {
+        let usual = self.loss * self.packets();
+        if !self.has_two_banks() {
+            return prepare_banks(self.alpha, &[(rows as u32, usual)]);
+        }
+        let first = rows * FIRST_BANK_QUARTERS / 4;
+        let worst = self.worst_loss * self.packets();
+        let demands = [(first as u32, usual), ((rows - first) as u32, worst)];
+        prepare_banks(self.alpha, &demands)
+    }
+
+    fn forecast(&self, banks: &[Bank], loss: f64) -> LdaForecast {
+        let packets = self.packets();
+        let losses = loss * packets;
+        let received = packets - losses;
+        let effective_samples = expected_samples(banks, received, losses);
+        let unseen = (1.0 - effective_samples / received).max(0.0);
+        let standard_error = self.delay_cv * (unseen / effective_samples).sqrt();
+        LdaForecast {
+            losses,
+            received,
+            effective_samples,
+            standard_error,
+            mean_error: MEAN_OF_SIZE * standard_error,
+            bound98: NORMAL_98 * standard_error,
+        }
+    }
+}
+
+/// Packets in usable cells, in the mean: each of a bank's p R packets received is in a cell that
+/// none of L losses hit, each of which hits it with probability p / m. For L much over m that is
+/// p R e^-alpha with p = alpha m / L (Kompella et al. 2012, section III-D).
+fn expected_samples(banks: &[Bank], received: f64, losses: f64) -> f64 {
+    banks
+        .iter()
+        .map(|&Bank { rows, probability }| {
+            let hit = probability / f64::from(rows);
+            probability * received * (losses * (-hit).ln_1p()).exp()
+        })
+        .sum()
+}
+
+impl LdaPlan {
+    /// The smallest LDA whose mean error is `mean_error` at most as long as losses are as usual.
+    ///
+    /// # Errors
+    /// [`SizingError`] when a number is out of range, or the error out of reach.
+    pub fn for_error(demand: &LdaDemand, mean_error: f64) -> Result<Self, SizingError> {
+        demand.check()?;
+        let is_fine = mean_error > 0.0 && mean_error < 1.0;
+        check(
+            is_fine,
+            "the relative error allowed",
+            mean_error,
+            "over 0 to under 1",
+        )?;
+        let (fewest, most) = demand.rows_range();
+        let error = |rows| demand.forecast(&demand.banks(rows), demand.loss).mean_error;
+        let rows = least(fewest, most, |rows| error(rows) <= mean_error).ok_or_else(|| {
+            SizingError::OutOfReach {
+                target: mean_error,
+                best: error(most),
+            }
+        })?;
+        // Even, since the paper's deviation takes rows in pairs.
+        Ok(Self::with_rows(demand, rows.next_multiple_of(2)))
+    }
+
+    /// The largest LDA that `memory_bytes` hold, at 32 bytes a row.
+    ///
+    /// # Errors
+    /// [`SizingError`] when a number is out of range, or the memory too small.
+    pub fn for_memory(demand: &LdaDemand, memory_bytes: u64) -> Result<Self, SizingError> {
+        demand.check()?;
+        let (fewest, most) = demand.rows_range();
+        let rows = memory_bytes / PAIR_BYTES;
+        if rows < fewest {
+            return Err(SizingError::MemoryTooSmall {
+                memory_bytes,
+                least_bytes: fewest * PAIR_BYTES,
+            });
+        }
+        Ok(Self::with_rows(demand, rows.min(most)))
+    }
+
+    fn with_rows(demand: &LdaDemand, rows: u64) -> Self {
+        let banks = demand.banks(rows);
+        Self {
+            usual: demand.forecast(&banks, demand.loss),
+            worst: demand.forecast(&banks, demand.worst_loss),
+            banks,
+            memory_bytes: rows * PAIR_BYTES,
+            wire_bytes: rows * HALF_BYTES,
+        }
+    }
+
+    /// Rows of all banks: m.
+    pub fn rows(&self) -> u32 {
+        self.banks.iter().map(|bank| bank.rows).sum()
+    }
+
+    /// The layout to make it with.
+    ///
+    /// # Errors
+    /// [`LayoutError`] where the banks were changed into what makes no LDA.
+    pub fn layout(&self) -> Result<LdaLayout, LayoutError> {
+        LdaLayout::new(&self.banks)
+    }
+}

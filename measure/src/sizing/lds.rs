@@ -1,0 +1,374 @@
+//! Rows, columns, virtual LDA and sampling of an LDS.
+//!
+//! Sanjuas-Cuxart et al. 2011, section 3, judges a size by large collisions: a flow is well
+//! measured where one of its cells holds no more than x / k packets of others. What is kept of
+//! that, and what is not:
+//!
+//! - Within a row (section 3.1) it holds: flows larger than x fall on a cell as balls do, n P of
+//!   them, P = P\[flow > x\]. Here as a Poisson number, of which the paper takes the first term;
+//!   and x is less the packets that smaller flows bring in the mean, which the paper leaves out.
+//! - Over rows it holds: Q(R) = 1 - (z R)^R and the best R = 1 / (e z).
+//! - Over the k cells of a virtual LDA (section 3.2) it does **not**. The paper takes collisions in
+//!   them for independent, Q(R k) = 1 - (n k R P / C)^(R k), and calls that cautious. But the k
+//!   cells are neighbours: a flow with the same first cell collides in all of them, with
+//!   probability n P R / C in each row, whatever k. So k > 1 buys no fewer collisions, only
+//!   survival of losses; and rows cannot be saved for it (R = -ln eps / k).
+//!
+//! The model ([`model`]): offsets from 1 - k to k - 1 between a flow's first cell and mine hold
+//! large flows independently, each covering what overlaps; lost packets, mine and others', spoil
+//! cells as a Poisson number; what is sampled of a flow must suffice for its mean.
+
+mod model;
+
+use model::{Row, miss_share};
+
+use crate::lds::{LayoutError, LdsLayout, ROWS_MAX};
+
+use super::{FlowSizes, HALF_BYTES, MEAN_OF_SIZE, PAIR_BYTES, SizingError, check, least};
+
+/// Most columns that are tried.
+const COLUMNS_MAX: u64 = 1 << 26;
+/// Flows up to this share of what may interfere count by their mean, larger ones each by itself:
+/// so the model came nearest to simulation.
+const CROWD_SHARE: f64 = 0.25;
+/// Sizes of a virtual LDA that are tried.
+const VIRTUAL_CELLS: [u32; 8] = [1, 2, 3, 4, 5, 6, 8, 10];
+/// Least probabilities of a row that are tried.
+const LEAST_SHARES: [f64; 7] = [1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01];
+
+/// The flows of a port, and what is wanted of them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LdsDemand {
+    /// Flows active in an epoch, 1 or more: n.
+    pub flows: u64,
+    /// Their sizes.
+    pub sizes: FlowSizes,
+    /// Packets sent a second, over 0.
+    pub packets_per_s: f64,
+    /// Length of an epoch in seconds, over 0.
+    pub epoch_s: f64,
+    /// Share of packets lost, from 0 to under 1.
+    pub loss: f64,
+    /// Packets of the smallest flow that must be well measured, 1 or more.
+    pub flow_packets: f64,
+    /// How much flows' mean delays differ: their mean distance over the mean delay, over 0.
+    pub delay_spread: f64,
+    /// Standard deviation of a packet's delay within its flow over the mean, 0 or more.
+    pub delay_cv: f64,
+    /// Share of such flows that may miss the error, over 0 to under 1: epsilon.
+    pub miss_share: f64,
+}
+
+/// An LDS for a demand. Errors are relative errors of a flow's mean delay, as the paper's estimator
+/// has them; joint decoding is better.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LdsPlan {
+    /// Columns of each row.
+    pub columns: u32,
+    /// Cells of a flow in each row: k.
+    pub virtual_cells: u32,
+    /// Share of packets that each row samples: p, one entry a row.
+    pub row_probabilities: Vec<f64>,
+    /// The error that flows of `flow_packets` packets and more stay under ..
+    pub error: f64,
+    /// .. but for this share of them.
+    pub miss_share: f64,
+    /// Bytes of one synopsis with both ends in one place.
+    pub memory_bytes: u64,
+    /// Bytes of cells that one end sends to the other at each turn, without frames' headers.
+    pub wire_bytes: u64,
+}
+
+/// What is tried: all but the number of columns.
+#[derive(Debug, Clone)]
+struct Shape {
+    virtual_cells: u32,
+    row_probabilities: Vec<f64>,
+}
+
+impl Shape {
+    /// All shapes that make sense for a demand.
+    fn all(demand: &LdsDemand) -> Vec<Self> {
+        let mut shapes = Vec::new();
+        for rows in 1..=ROWS_MAX {
+            for virtual_cells in VIRTUAL_CELLS {
+                for least_share in LEAST_SHARES {
+                    shapes.push(Self {
+                        virtual_cells,
+                        row_probabilities: geometric(least_share, rows),
+                    });
+                }
+            }
+        }
+        if demand.loss == 0.0 {
+            // Without losses there is nothing to survive.
+            shapes.retain(|shape| shape.virtual_cells == 1 && shape.row_probabilities[0] == 1.0);
+        }
+        shapes
+    }
+
+    fn rows(&self) -> u64 {
+        self.row_probabilities.len() as u64
+    }
+
+    /// Fewest columns.
+    fn columns_min(&self) -> u64 {
+        u64::from(self.virtual_cells) * 2
+    }
+
+    /// Share of flows of `packets` packets that miss `error` for want of a good cell.
+    fn miss_share(&self, demand: &LdsDemand, columns: u64, error: f64, packets: f64) -> f64 {
+        let mut rows: Vec<Row> = self
+            .row_probabilities
+            .iter()
+            .filter_map(|&share| self.row(demand, columns as f64, error, packets, share))
+            .collect();
+        miss_share(self.virtual_cells, &mut rows)
+    }
+
+    /// A row that samples `share`; `None` where it samples too little of the flow for its mean.
+    fn row(
+        &self,
+        demand: &LdsDemand,
+        columns: f64,
+        error: f64,
+        packets: f64,
+        share: f64,
+    ) -> Option<Row> {
+        let k = f64::from(self.virtual_cells);
+        // One cell's samples of the flow, and what they leave of the error to collisions.
+        let samples = packets * share / k;
+        let sampling = demand.delay_cv * ((1.0 - share / k) / samples).max(0.0).sqrt();
+        let left = error * error - (MEAN_OF_SIZE * sampling).powi(2);
+        if left <= 0.0 {
+            return None;
+        }
+        // x packets of others shift the mean by x / (x + packets) of the distance between flows.
+        let shift = (left.sqrt() / demand.delay_spread).min(1.0 - 1e-9);
+        let interfering = packets * shift / (1.0 - shift);
+        let flows_per_cell = (demand.flows as f64 - 1.0) / columns;
+        let crowd = k * flows_per_cell * demand.sizes.mean_up_to(interfering * CROWD_SHARE);
+        let clear = if interfering > crowd {
+            let large = demand.sizes.share_over(interfering - crowd);
+            (-flows_per_cell * large).exp()
+        } else {
+            0.0
+        };
+        let packets_per_cell = flows_per_cell * demand.sizes.mean_up_to(f64::INFINITY);
+        Some(Row {
+            clear,
+            intact: (-share * demand.loss * packets_per_cell).exp(),
+            own_losses: share * demand.loss * packets / k,
+        })
+    }
+}
+
+/// `rows` shares from `least` to 1 in geometric steps; a single row has the least.
+fn geometric(least: f64, rows: usize) -> Vec<f64> {
+    let steps = rows.saturating_sub(1).max(1) as f64;
+    (0..rows)
+        .map(|row| least.powf(1.0 - row as f64 / steps))
+        .collect()
+}
+
+impl LdsDemand {
+    fn check(&self) -> Result<(), SizingError> {
+        let positive = |value: f64| value > 0.0 && value.is_finite();
+        let over_0 = "a number over 0";
+        check(self.flows >= 1, "the number of flows", 0.0, "1 at least")?;
+        let rate = self.packets_per_s;
+        check(
+            positive(rate),
+            "the number of packets a second",
+            rate,
+            over_0,
+        )?;
+        check(
+            positive(self.epoch_s),
+            "the epoch in seconds",
+            self.epoch_s,
+            over_0,
+        )?;
+        let is_share = (0.0..1.0).contains(&self.loss);
+        check(
+            is_share,
+            "the share of packets lost",
+            self.loss,
+            "0 to under 1",
+        )?;
+        let packets = self.packets_per_s * self.epoch_s;
+        check(
+            (1.0..=packets).contains(&self.flow_packets),
+            "the number of packets of the smallest flow to measure well",
+            self.flow_packets,
+            "1 at least, and no more than an epoch has",
+        )?;
+        let spread = self.delay_spread;
+        check(
+            positive(spread),
+            "the difference between flows' delays",
+            spread,
+            over_0,
+        )?;
+        let cv = self.delay_cv;
+        let is_fine = cv >= 0.0 && cv.is_finite();
+        check(
+            is_fine,
+            "the deviation of delays within a flow",
+            cv,
+            "0 or more",
+        )?;
+        let miss = self.miss_share;
+        let is_fine = miss > 0.0 && miss < 1.0;
+        check(
+            is_fine,
+            "the share of flows that may miss the error",
+            miss,
+            "over 0 to under 1",
+        )
+    }
+
+    /// Packets of the flows that a plan is held against: the smallest to measure well, and the
+    /// largest that there is.
+    fn measures(&self) -> [f64; 2] {
+        let epoch = self.packets_per_s * self.epoch_s;
+        let largest = self.sizes.attained_by(1.0 / self.flows as f64).min(epoch);
+        [self.flow_packets, largest.max(self.flow_packets)]
+    }
+
+    fn miss_share(&self, shape: &Shape, columns: u64, error: f64) -> f64 {
+        self.measures()
+            .into_iter()
+            .map(|packets| shape.miss_share(self, columns, error, packets))
+            .fold(0.0, f64::max)
+    }
+}
+
+impl LdsPlan {
+    /// The smallest LDS in which all but `miss_share` of the flows that must be well measured
+    /// have an error of `error` at most.
+    ///
+    /// # Errors
+    /// [`SizingError`] when a number is out of range, or the error out of reach or needs no LDS.
+    pub fn for_error(demand: &LdsDemand, error: f64) -> Result<Self, SizingError> {
+        demand.check()?;
+        check(
+            error > 0.0,
+            "the relative error allowed",
+            error,
+            "a number over 0",
+        )?;
+        if error >= demand.delay_spread {
+            return Err(SizingError::MeanSuffices {
+                target: error,
+                spread: demand.delay_spread,
+            });
+        }
+        let mut best: Option<(Shape, u64)> = None;
+        let mut cells_max = COLUMNS_MAX * ROWS_MAX as u64;
+        for shape in Shape::all(demand) {
+            let most = (cells_max / shape.rows()).min(COLUMNS_MAX);
+            if most < shape.columns_min() {
+                continue;
+            }
+            let fits = |columns| demand.miss_share(&shape, columns, error) <= demand.miss_share;
+            if let Some(columns) = least(shape.columns_min(), most, fits) {
+                cells_max = columns * shape.rows() - 1;
+                best = Some((shape, columns));
+            }
+        }
+        let (shape, columns) = best.ok_or_else(|| SizingError::OutOfReach {
+            target: error,
+            best: Self::best(demand, COLUMNS_MAX * ROWS_MAX as u64)
+                .map_or(f64::INFINITY, |(.., error)| error),
+        })?;
+        Ok(Self::new(demand, shape, columns, error))
+    }
+
+    /// The LDS of `memory_bytes` at most, at 32 bytes a cell, with the least error.
+    ///
+    /// # Errors
+    /// [`SizingError`] when a number is out of range, or the memory too small for any error under
+    /// what the mean over the segment has.
+    pub fn for_memory(demand: &LdsDemand, memory_bytes: u64) -> Result<Self, SizingError> {
+        demand.check()?;
+        let least_bytes = 2 * PAIR_BYTES;
+        if memory_bytes < least_bytes {
+            return Err(SizingError::MemoryTooSmall {
+                memory_bytes,
+                least_bytes,
+            });
+        }
+        let spread = demand.delay_spread;
+        let (shape, columns, error) =
+            Self::best(demand, memory_bytes / PAIR_BYTES).ok_or(SizingError::MeanSuffices {
+                target: spread,
+                spread,
+            })?;
+        Ok(Self::new(demand, shape, columns, error))
+    }
+
+    /// Of `cells` cells, the shape with the least error that is kept; `None` where none keeps one
+    /// under the difference between flows.
+    fn best(demand: &LdsDemand, cells: u64) -> Option<(Shape, u64, f64)> {
+        let mut best = None;
+        let mut error_max = demand.delay_spread * (1.0 - 1e-6);
+        for shape in Shape::all(demand) {
+            let columns = (cells / shape.rows()).min(COLUMNS_MAX);
+            let fits = |error| demand.miss_share(&shape, columns, error) <= demand.miss_share;
+            if columns < shape.columns_min() || !fits(error_max) {
+                continue;
+            }
+            // The share missed falls with the error allowed: halve the interval.
+            let (mut low, mut high) = (0.0, error_max);
+            for _ in 0..30 {
+                let middle = f64::midpoint(low, high);
+                if fits(middle) {
+                    high = middle;
+                } else {
+                    low = middle;
+                }
+            }
+            // Shapes that are no better must not replace simpler ones that came before.
+            error_max = high * (1.0 - 1e-6);
+            best = Some((shape, columns, high));
+        }
+        best
+    }
+
+    fn new(demand: &LdsDemand, shape: Shape, columns: u64, error: f64) -> Self {
+        let cells = columns * shape.rows();
+        #[expect(clippy::cast_possible_truncation, reason = "COLUMNS_MAX at most")]
+        let columns_u32 = columns as u32;
+        Self {
+            columns: columns_u32,
+            virtual_cells: shape.virtual_cells,
+            miss_share: demand.miss_share(&shape, columns, error),
+            row_probabilities: shape.row_probabilities,
+            error,
+            memory_bytes: cells * PAIR_BYTES,
+            wire_bytes: cells * HALF_BYTES,
+        }
+    }
+
+    /// Rows: R.
+    pub fn rows(&self) -> usize {
+        self.row_probabilities.len()
+    }
+
+    /// Cells in all.
+    pub fn cells(&self) -> u64 {
+        self.memory_bytes / PAIR_BYTES
+    }
+
+    /// The layout to make it with.
+    ///
+    /// # Errors
+    /// [`LayoutError`] where fields were changed into what makes no LDS.
+    pub fn layout(&self) -> Result<LdsLayout, LayoutError> {
+        LdsLayout::new(self.columns, self.virtual_cells, &self.row_probabilities)
+    }
+}
+
+#[cfg(test)]
+mod tests;
