@@ -11,9 +11,11 @@
 pub mod cli;
 pub mod interchange;
 pub mod lda;
+pub mod lds;
 pub mod queue;
 pub mod replay;
 pub mod report;
+pub mod sketched;
 pub mod stats;
 pub mod table;
 pub mod trace;
@@ -85,4 +87,4 @@ pub struct Experiment {
 }
 
 /// Every experiment, in the order of the report.
-pub const EXPERIMENTS: &[Experiment] = &[lda::EXPERIMENT];
+pub const EXPERIMENTS: &[Experiment] = &[lda::EXPERIMENT, lds::EXPERIMENT];
