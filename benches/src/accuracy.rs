@@ -8,18 +8,23 @@
 //!          +--> tables (paper / limit / ours / pass) and figures --> report (md, json, svg)
 //! ```
 
+pub mod baselines;
 pub mod cli;
 pub mod interchange;
+pub mod interference;
 pub mod lda;
 pub mod lds;
+pub mod locality;
 pub mod queue;
 pub mod replay;
 pub mod report;
+pub mod rli;
 pub mod sketched;
 pub mod stats;
 pub mod table;
 pub mod trace;
 pub mod traffic;
+pub mod truth;
 
 use std::path::PathBuf;
 
@@ -87,4 +92,11 @@ pub struct Experiment {
 }
 
 /// Every experiment, in the order of the report.
-pub const EXPERIMENTS: &[Experiment] = &[lda::EXPERIMENT, lds::EXPERIMENT];
+pub const EXPERIMENTS: &[Experiment] = &[
+    lda::EXPERIMENT,
+    lds::EXPERIMENT,
+    rli::EXPERIMENT,
+    baselines::EXPERIMENT,
+    interference::EXPERIMENT,
+    locality::EXPERIMENT,
+];

@@ -23,7 +23,6 @@
 //! completes it. [`LdaLayout::estimate`] takes halves from anywhere.
 
 pub mod adaptive;
-pub mod delay_model;
 mod estimate;
 mod layout;
 

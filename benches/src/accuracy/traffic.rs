@@ -15,6 +15,7 @@
 pub mod capture;
 pub mod flows;
 pub mod modulation;
+pub mod supply;
 
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Exp1, Geometric};

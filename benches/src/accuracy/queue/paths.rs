@@ -10,7 +10,8 @@ use rand_pcg::Pcg64;
 
 use super::{Crossing, LinkConfig, cross};
 use crate::accuracy::Passage;
-use crate::accuracy::traffic::{Arrival, PS_PER_NS, Traffic, mix};
+use crate::accuracy::traffic::mix;
+use crate::accuracy::traffic::{Arrival, PS_PER_NS, Traffic};
 
 /// One of several equal-cost paths.
 #[derive(Debug, Clone, PartialEq)]

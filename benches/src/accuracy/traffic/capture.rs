@@ -9,7 +9,8 @@ use pcap_parser::traits::PcapReaderIterator;
 use pcap_parser::{LegacyPcapReader, Linktype, PcapBlockOwned, PcapError};
 use thiserror::Error;
 
-use super::{Arrival, Kind, PS_PER_S, Traffic, mix};
+use super::{Arrival, Kind, PS_PER_S, Traffic};
+use crate::accuracy::traffic::mix;
 
 /// Room for the longest packet that is taken for one (libpcap's `MAXIMUM_SNAPLEN`), and then some.
 const BUFFER_BYTES: usize = 1 << 20;
