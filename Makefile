@@ -12,7 +12,7 @@ export PATH := $(TOOLS)/usr/bin:$(HOME)/.cargo/bin:$(PATH)
 
 # What a Debian 12 machine needs to build and run, and further to test.
 RUN_PACKAGES := libdpdk-dev dpdk libpcap-dev pkg-config gcc libc6-dev
-TEST_PACKAGES := $(RUN_PACKAGES) dpdk-dev iproute2 iputils-ping iperf3 ethtool tcpdump
+TEST_PACKAGES := $(RUN_PACKAGES) dpdk-dev iproute2 iputils-ping iperf3 ethtool tcpdump valgrind
 
 .PHONY: help
 help: ## What can be made
@@ -40,6 +40,11 @@ lint: setup-test ## Formatting, clippy, documentation, licences: all must be sil
 bench: setup-test ## Throughput on one core beside testpmd, alternating; ratios
 	$(CARGO) build --release --locked -p switch -p benches
 	target/release/vernier-bench throughput
+
+.PHONY: bench-micro
+bench-micro: setup-test ## What measuring costs a packet: nanoseconds, and instructions by callgrind
+	$(CARGO) bench --locked -p benches --bench fastpath
+	$(CARGO) bench --locked -p benches --bench instructions
 
 .PHONY: install
 install: ## Install vernierd and vernier into PREFIX (default /usr/local)

@@ -12,12 +12,14 @@
 //! Machines are noisy and shared, so nothing here compares a figure with one of another day: what
 //! is held against a limit is the ratio of two runs of the same round.
 //!
-//! Microbenchmarks are in `benches/` (`cargo bench -p benches`).
+//! Microbenchmarks are in `benches/` (`make bench-micro`); what they time and count is in
+//! [`fastpath`].
 #![forbid(unsafe_code)]
 
 pub mod accuracy;
 pub mod capture;
 pub mod contender;
+pub mod fastpath;
 pub mod hugepages;
 pub mod machine;
 pub mod report;

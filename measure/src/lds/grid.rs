@@ -4,9 +4,8 @@
 //! all of a chunk are hashed and their cells asked for, then all are added, by which time the
 //! cells are there.
 
-use arrayvec::ArrayVec;
-
 use super::LdsLayout;
+use super::layout::RowMap;
 use crate::flows::FlowId;
 use crate::packet::{ROW_MULTIPLIERS, row_of};
 use crate::prefetch::prefetch;
@@ -44,6 +43,7 @@ pub(super) struct Grid<C> {
 }
 
 /// What is hashed of a sight once for all rows.
+#[derive(Clone, Copy, Default)]
 struct Hashed {
     key: u64,
     offset: u32,
@@ -106,18 +106,18 @@ impl<C: Copy + Default> Grid<C> {
             cells,
             bytes,
         } = self;
+        let mut hashed = [Hashed::default(); CHUNK];
+        let mut places = [Place::default(); CHUNK];
         for chunk in sights.chunks(CHUNK) {
-            let hashed: ArrayVec<Hashed, CHUNK> = chunk
-                .iter()
-                .map(|sight| Hashed {
+            for (hashed, sight) in hashed.iter_mut().zip(chunk) {
+                *hashed = Hashed {
                     key: FlowId::of(sight).bits(),
                     offset: layout.offset(sight.packet),
                     weight: layout.weight(sight.segment),
-                })
-                .collect();
-            for row in 0..layout.rows() {
-                let mut places = [Place::default(); CHUNK];
-                let places = layout.places(row, chunk, &hashed, &mut places);
+                };
+            }
+            for row in layout.row_maps() {
+                let places = row.places(chunk, &hashed, &mut places);
                 for place in places {
                     prefetch(cells, place.cell as usize);
                     prefetch(bytes, place.cell as usize);
@@ -155,39 +155,36 @@ impl<C: Copy + Default> Grid<C> {
     }
 }
 
-impl LdsLayout {
-    /// Where the sights that row `row` samples go.
+impl RowMap {
+    /// Where the sights that this row samples go.
     #[inline]
     fn places<'a>(
         &self,
-        row: usize,
         sights: &[Sight],
         hashed: &[Hashed],
         places: &'a mut [Place; CHUNK],
     ) -> &'a [Place] {
-        let columns = self.columns();
-        let Some((&multiplier, first)) = ROW_MULTIPLIERS.get(row).zip(self.first_cell(row)) else {
-            return &[];
-        };
+        let Self {
+            multiplier,
+            columns,
+            first_cell,
+            bound,
+        } = *self;
         let mut sampled = 0;
         for ((number, sight), hashed) in (0..).zip(sights).zip(hashed) {
             let column = row_of(hashed.key, multiplier, columns) + hashed.offset;
-            let wrapped = column.checked_sub(columns).unwrap_or(column);
+            // The lesser of the two is the one in range: the other is over it, or wrapped.
+            let column = column.min(column.wrapping_sub(columns));
             // Written for every sight, kept for those sampled: no branch on what is hard to guess.
             if let Some(place) = places.get_mut(sampled) {
                 *place = Place {
-                    cell: first + wrapped,
+                    cell: first_cell + column,
                     sight: number,
                 };
             }
-            sampled += usize::from(self.samples(row, sight.packet));
+            sampled += usize::from(sight.packet.0 & 0xffff_ffff < bound);
         }
         places.get(..sampled).unwrap_or(&[])
-    }
-
-    /// Index of a row's first cell.
-    fn first_cell(&self, row: usize) -> Option<u32> {
-        u32::try_from(row).ok()?.checked_mul(self.columns())
     }
 }
 
@@ -199,23 +196,21 @@ fn record_plain<const ROWS: usize, C>(
     sights: &[Sight],
     add: impl Fn(&mut C, &Sight, u32),
 ) {
+    // Plain loops over arrays: they are unrolled over rows, which iterators are not.
+    let mut places = [[0_u32; ROWS]; CHUNK];
     for chunk in sights.chunks(CHUNK) {
-        let places: ArrayVec<[u32; ROWS], CHUNK> = chunk
-            .iter()
-            .map(|sight| {
-                let key = FlowId::of(sight).bits();
-                let mut first_cell = 0;
-                std::array::from_fn(|row| {
-                    let cell = first_cell + row_of(key, ROW_MULTIPLIERS[row], columns);
-                    first_cell += columns;
-                    prefetch(cells, cell as usize);
-                    cell
-                })
-            })
-            .collect();
-        for (sight, places) in chunk.iter().zip(&places) {
-            for &cell in places {
-                if let Some(cell) = cells.get_mut(cell as usize) {
+        for (places, sight) in places.iter_mut().zip(chunk) {
+            let key = FlowId::of(sight).bits();
+            let mut first_cell = 0;
+            for (place, multiplier) in places.iter_mut().zip(ROW_MULTIPLIERS) {
+                *place = first_cell + row_of(key, multiplier, columns);
+                prefetch(cells, *place as usize);
+                first_cell += columns;
+            }
+        }
+        for (places, sight) in places.iter().zip(chunk) {
+            for &place in places {
+                if let Some(cell) = cells.get_mut(place as usize) {
                     add(cell, sight, 1);
                 }
             }

@@ -100,6 +100,18 @@ pub struct LdsLayout {
     counts_bytes: bool,
 }
 
+/// How a row takes packets to its cells.
+pub(super) struct RowMap {
+    /// Of [`row_of`], for flows.
+    pub multiplier: u64,
+    /// C.
+    pub columns: u32,
+    /// Index of its first cell, row by row.
+    pub first_cell: u32,
+    /// It samples the packets of which the lower 32 bits of the hash are under this.
+    pub bound: u64,
+}
+
 impl LdsLayout {
     /// Most columns of a row.
     pub const COLUMNS_MAX: u32 = 1 << 24;
@@ -255,6 +267,21 @@ impl LdsLayout {
     pub fn samples(&self, row: usize, PacketHash(hash): PacketHash) -> bool {
         let bound = self.bounds.get(row).copied().unwrap_or(0);
         hash & 0xffff_ffff < bound
+    }
+
+    /// How each row takes packets to its cells.
+    #[inline]
+    pub(super) fn row_maps(&self) -> impl Iterator<Item = RowMap> + '_ {
+        let columns = self.columns;
+        (0..)
+            .zip(ROW_MULTIPLIERS)
+            .zip(&self.bounds)
+            .map(move |((row, multiplier), &bound)| RowMap {
+                multiplier,
+                columns,
+                first_cell: row * columns,
+                bound,
+            })
     }
 
     /// Whether two rows sample the same packets.

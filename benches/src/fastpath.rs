@@ -1,0 +1,332 @@
+//! What is done to a packet on the fast path, one piece at a time: the work that microbenchmarks
+//! time and count.
+//!
+//! Packets come in bursts of 64, as a worker takes them. Each case knows its packets before it
+//! starts, and goes round them for ever; flows come in no order, each as often as any other. With
+//! 100,000 flows neither the sights nor the cells fit the second-level cache.
+
+use std::hint::black_box;
+
+use measure::flows::{FlowSight, FlowSlots, FlowTable};
+use measure::histogram::Histogram;
+use measure::lda::{Bank, LdaLayout, LdaPair};
+use measure::lds::{LdsLayout, LdsPair, Sds};
+use measure::moments::Moments;
+use measure::packet::{FlowHash, Hasher, PacketHash};
+use measure::shard::Shard;
+use measure::sight::{End, SegmentIndex, Sight};
+use measure::synopsis::Synopsis;
+use measure::time::{EpochTag, TickRate};
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+use crate::capture::{FRAME_BYTES, Traffic};
+
+/// Packets of a burst.
+pub const BURST: usize = 64;
+
+/// Cells of a sketch, all rows together.
+const LDS_CELLS: u32 = 70_000;
+/// Least packets of a case.
+const PACKETS_MIN: u32 = 4_096;
+const FEW: u32 = 1_000;
+const MANY: u32 = 100_000;
+
+#[expect(clippy::cast_possible_truncation, reason = "60")]
+const LEN_BYTES: u32 = FRAME_BYTES as u32;
+
+/// Work on the next burst.
+pub type Work = Box<dyn FnMut()>;
+
+/// A piece of the fast path.
+pub struct Case {
+    /// In words.
+    pub name: &'static str,
+    /// What it may cost, in nanoseconds a packet on a core of our time: a guide, not a limit.
+    pub guide_ns: Option<f64>,
+    /// Prepares the packets and whatever they are recorded into.
+    pub prepare: fn() -> Work,
+}
+
+const fn case(name: &'static str, guide_ns: Option<f64>, prepare: fn() -> Work) -> Case {
+    Case {
+        name,
+        guide_ns,
+        prepare,
+    }
+}
+
+/// All pieces, baselines first.
+pub const CASES: &[Case] = &[
+    case("baseline: copy of the frame", None, copy),
+    case("baseline: reading sights, 1,000 flows", None, || read(FEW)),
+    case("baseline: reading sights, 100,000 flows", None, || {
+        read(MANY)
+    }),
+    case("parse and hash", Some(4.0), parse),
+    case("LDA, both ends", Some(2.0), lda),
+    case("moments and histogram", None, moments),
+    case("LDS, both ends, 1 row, 1,000 flows", Some(5.0), || {
+        lds::<1>(FEW)
+    }),
+    case("LDS, both ends, 2 rows, 1,000 flows", Some(10.0), || {
+        lds::<2>(FEW)
+    }),
+    case("LDS, both ends, 3 rows, 1,000 flows", Some(15.0), || {
+        lds::<3>(FEW)
+    }),
+    case("LDS, both ends, 4 rows, 1,000 flows", Some(20.0), || {
+        lds::<4>(FEW)
+    }),
+    case("LDS, both ends, 1 row, 100,000 flows", Some(5.0), || {
+        lds::<1>(MANY)
+    }),
+    case("LDS, both ends, 2 rows, 100,000 flows", Some(10.0), || {
+        lds::<2>(MANY)
+    }),
+    case("LDS, both ends, 3 rows, 100,000 flows", Some(15.0), || {
+        lds::<3>(MANY)
+    }),
+    case("LDS, both ends, 4 rows, 100,000 flows", Some(20.0), || {
+        lds::<4>(MANY)
+    }),
+    case(
+        "LDS, both ends at once, 3 rows, 1,000 flows",
+        Some(15.0),
+        || passed::<3>(FEW),
+    ),
+    case(
+        "LDS, both ends at once, 4 rows, 1,000 flows",
+        Some(20.0),
+        || passed::<4>(FEW),
+    ),
+    case(
+        "LDS, both ends at once, 3 rows, 100,000 flows",
+        Some(15.0),
+        || passed::<3>(MANY),
+    ),
+    case(
+        "LDS, both ends at once, 4 rows, 100,000 flows",
+        Some(20.0),
+        || passed::<4>(MANY),
+    ),
+    case(
+        "LDS, one end, k = 5, rows .01/.1/.5/1, 100,000 flows",
+        None,
+        || wire(MANY),
+    ),
+    case("SDS, 4 rows, 100,000 flows", None, || sds(MANY)),
+    case("flow slots, 1,000 flows", Some(13.0), || slots(FEW)),
+    case("flow slots, 100,000 flows", Some(13.0), || slots(MANY)),
+    case("everything, 1,000 flows", None, || everything(FEW)),
+    case("everything, 100,000 flows", None, || everything(MANY)),
+];
+
+fn hasher() -> Hasher {
+    Hasher::new(*b"fastpath-of-4096")
+}
+
+/// Work on bursts of `items`, round and round.
+fn cycle<T: 'static>(items: Vec<T>, mut work: impl FnMut(&[T]) + 'static) -> Work {
+    let mut next = 0;
+    Box::new(move || {
+        if next + BURST > items.len() {
+            next = 0;
+        }
+        work(black_box(&items[next..next + BURST]));
+        next += BURST;
+    })
+}
+
+/// Two packets of each flow or more, in an order of chance.
+fn order(flows: u32) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..flows.max(PACKETS_MIN)).map(|n| n % flows).collect();
+    order.shuffle(&mut Pcg64Mcg::seed_from_u64(1));
+    order
+}
+
+fn frames(flows: u32) -> Vec<[u8; FRAME_BYTES]> {
+    let traffic = Traffic {
+        flows,
+        packets: 0,
+        side: 0,
+    };
+    let numbered = order(flows).into_iter().zip(0..);
+    numbered
+        .map(|(flow, number)| traffic.frame(flow, number))
+        .collect()
+}
+
+/// The sight of packet `number`, delayed by 2 to 8 us at 2.7 GHz.
+fn sight(flow: FlowHash, packet: PacketHash, number: u64) -> Sight {
+    Sight {
+        flow,
+        packet,
+        time: number * 100,
+        delay: 5_400 + (number.wrapping_mul(7_919) & 0x3fff),
+        bytes: LEN_BYTES,
+        segment: SegmentIndex(0),
+        epoch: EpochTag(0),
+    }
+}
+
+fn sights(flows: u32) -> Vec<Sight> {
+    let mut rng = Pcg64Mcg::seed_from_u64(2);
+    let hashes: Vec<u64> = (0..flows).map(|_| rng.random()).collect();
+    (order(flows).into_iter().zip(0..))
+        .map(|(flow, number)| {
+            let packet = PacketHash(rng.random());
+            sight(FlowHash(hashes[flow as usize]), packet, number)
+        })
+        .collect()
+}
+
+fn rate() -> TickRate {
+    TickRate::from_hz(2_700_000_000)
+}
+
+/// What vernierd measures with unless told otherwise.
+#[expect(clippy::expect_used, reason = "sizes are constants")]
+fn lda_layout() -> LdaLayout {
+    let bank = Bank {
+        rows: 1_024,
+        probability: 1.0,
+    };
+    LdaLayout::new(&[bank]).expect("one bank of 1,024 rows is a layout")
+}
+
+#[expect(clippy::expect_used, reason = "sizes are constants")]
+fn lds_layout(virtual_cells: u32, probabilities: &[f64]) -> LdsLayout {
+    #[expect(clippy::cast_possible_truncation, reason = "4 rows at most")]
+    let columns = LDS_CELLS / probabilities.len() as u32;
+    LdsLayout::new(columns, virtual_cells, probabilities).expect("a layout within its limits")
+}
+
+fn copy() -> Work {
+    let mut copy = [[0; FRAME_BYTES]; BURST];
+    cycle(frames(FEW), move |burst| {
+        copy.copy_from_slice(burst);
+        black_box(&copy);
+    })
+}
+
+fn read(flows: u32) -> Work {
+    cycle(sights(flows), |burst| {
+        for sight in burst {
+            black_box((sight.flow, sight.packet, sight.time));
+        }
+    })
+}
+
+fn parse() -> Work {
+    let hasher = hasher();
+    cycle(frames(FEW), move |burst| {
+        for frame in burst {
+            black_box(hasher.parse(frame, LEN_BYTES));
+        }
+    })
+}
+
+fn lda() -> Work {
+    let mut lda = LdaPair::new(&lda_layout());
+    cycle(sights(FEW), move |burst| {
+        lda.record(End::Sender, burst);
+        lda.record(End::Receiver, burst);
+    })
+}
+
+fn moments() -> Work {
+    let (mut moments, mut histogram) = (Moments::default(), Histogram::new(rate()));
+    cycle(sights(FEW), move |burst| {
+        moments.record(End::Receiver, burst);
+        histogram.record(End::Receiver, burst);
+    })
+}
+
+fn lds<const ROWS: usize>(flows: u32) -> Work {
+    let mut lds = LdsPair::new(&lds_layout(1, &[1.0; ROWS]));
+    cycle(sights(flows), move |burst| {
+        lds.record(End::Sender, burst);
+        lds.record(End::Receiver, burst);
+    })
+}
+
+fn passed<const ROWS: usize>(flows: u32) -> Work {
+    let mut lds = LdsPair::new(&lds_layout(1, &[1.0; ROWS]));
+    cycle(sights(flows), move |burst| lds.record_passed(burst))
+}
+
+fn wire(flows: u32) -> Work {
+    let mut lds = LdsPair::new(&lds_layout(5, &[0.01, 0.1, 0.5, 1.0]));
+    cycle(sights(flows), move |burst| lds.record(End::Sender, burst))
+}
+
+fn sds(flows: u32) -> Work {
+    let mut sds = Sds::new(&lds_layout(1, &[1.0; 4]));
+    cycle(sights(flows), move |burst| sds.record(End::Receiver, burst))
+}
+
+fn slots(flows: u32) -> Work {
+    let mut table = FlowTable::new(flows as usize);
+    let mut slots = FlowSlots::new(flows as usize);
+    cycle(sights(flows), move |burst| {
+        let mut seen = [FlowSight::EMPTY; BURST];
+        let seen = table.look_up(burst, &mut seen, |_| true);
+        slots.record(End::Receiver, seen);
+    })
+}
+
+/// From the frame to all that is kept of it, both ends owned by one worker.
+fn everything(flows: u32) -> Work {
+    let hasher = hasher();
+    let mut shard = Shard::new(1, &lda_layout(), rate());
+    let mut lds = LdsPair::new(&lds_layout(1, &[1.0; 4]));
+    let mut table = FlowTable::new(flows as usize);
+    let mut slots = FlowSlots::new(flows as usize);
+    let mut number = 0;
+    let mut sights = Vec::with_capacity(BURST);
+    cycle(frames(flows), move |burst| {
+        sights.clear();
+        for frame in burst {
+            let parsed = hasher.parse(frame, LEN_BYTES);
+            number += 1;
+            sights.push(sight(parsed.flow, parsed.packet, number));
+        }
+        shard.record(End::Sender, &sights);
+        shard.record(End::Receiver, &sights);
+        lds.record_passed(&sights);
+        let mut seen = [FlowSight::EMPTY; BURST];
+        let seen = table.look_up(&sights, &mut seen, |_| true);
+        slots.record(End::Receiver, seen);
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_case_works_on_bursts_for_ever() {
+        for case in CASES {
+            let mut work = (case.prepare)();
+            // More packets than the cases with few flows have.
+            for _ in 0..100 {
+                work();
+            }
+        }
+    }
+
+    #[test]
+    fn names_tell_cases_apart() {
+        let names: std::collections::HashSet<_> = CASES.iter().map(|case| case.name).collect();
+        assert_eq!(names.len(), CASES.len());
+    }
+
+    #[test]
+    fn every_flow_has_a_packet() {
+        let flows: std::collections::HashSet<_> =
+            sights(MANY).into_iter().map(|sight| sight.flow).collect();
+        assert_eq!(flows.len(), MANY as usize);
+    }
+}
