@@ -46,6 +46,21 @@ bench-micro: setup-test ## What measuring costs a packet: nanoseconds, and instr
 	$(CARGO) bench --locked -p benches --bench fastpath
 	$(CARGO) bench --locked -p benches --bench instructions
 
+# The capture of `make accuracy`, beside the project where there is one.
+CAPTURE ?= ../shared/traces/mix-dev-60s.pcap
+
+.PHONY: accuracy
+accuracy: ## Every method beside its paper's figures: tables and figures into benches/results; CAPTURE=file
+	$(CARGO) build --release --locked -p benches --bin vernier-accuracy
+	@status=0; \
+	target/release/vernier-accuracy tables || status=$$?; \
+	if [ -f '$(CAPTURE)' ]; then \
+	  target/release/vernier-accuracy tables --capture '$(CAPTURE)' || status=$$?; \
+	else \
+	  echo 'No capture at $(CAPTURE): generated traffic only.'; \
+	fi; \
+	exit $$status
+
 .PHONY: install
 install: ## Install vernierd and vernier into PREFIX (default /usr/local)
 	$(CARGO) build --release --locked -p switch -p control

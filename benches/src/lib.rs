@@ -7,6 +7,10 @@
 //!   contender   testpmd and vernierd: one run of each, in a process of its own
 //!   throughput  rounds in turn, medians of the rounds' ratios, limits
 //!   report      the table, benches/results/throughput.{md,json}
+//!
+//! vernier-accuracy tables | dump | decode | lda | rli
+//!   accuracy    every method against exact truth; CSV files in and out
+//!   machine     where and of what the figures are
 //! ```
 //!
 //! Machines are noisy and shared, so nothing here compares a figure with one of another day: what

@@ -13,7 +13,7 @@ use measure::rli::{
 use measure::sight::SegmentIndex;
 
 use super::{Kept, files};
-use crate::accuracy::interchange::{Kind, LinkPacket, Time, known, read_link};
+use crate::accuracy::interchange::{Kind, LinkPacket, Time, known, read_link, whole};
 use crate::accuracy::traffic::mix;
 
 /// Estimate flow delays from reference packets on a link, by the four methods of RLI
@@ -29,7 +29,7 @@ pub(super) struct Rli {
     input: PathBuf,
 
     /// Bits that the link carries in a second
-    #[arg(long, value_name = "B")]
+    #[arg(long, value_name = "B", value_parser = bits_per_second)]
     capacity_bps: u64,
 
     /// Bytes that the link adds to each packet: 20 on Ethernet, 0 where the file has them in
@@ -43,6 +43,10 @@ pub(super) struct Rli {
     /// Where to write the estimates; - is standard output
     #[arg(long, value_name = "FILE", default_value = "-")]
     out: PathBuf,
+}
+
+fn bits_per_second(text: &str) -> Result<u64, String> {
+    whole(text).ok_or_else(|| "give a whole number, such as 10000000000 or 10e9".to_owned())
 }
 
 /// The one stream of the file.

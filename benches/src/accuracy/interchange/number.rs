@@ -64,7 +64,7 @@ impl Decimal {
 }
 
 /// A whole number, also written as `7.0` or `1e6`.
-pub(super) fn whole(text: &str) -> Option<u64> {
+pub(in crate::accuracy) fn whole(text: &str) -> Option<u64> {
     let (value, exact) = Decimal::parse(text)?.scaled(0)?;
     exact.then(|| u64::try_from(value).ok()).flatten()
 }

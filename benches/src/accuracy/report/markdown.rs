@@ -28,9 +28,10 @@ pub(super) fn of(report: &Report) -> String {
     );
     let mut verdict = report.verdict().into_iter();
     // Writing to a string cannot fail.
-    let _ = writeln!(text, "**{}**\n", verdict.next().unwrap_or_default());
-    for missed in verdict {
-        let _ = writeln!(text, "- {missed}");
+    let _ = writeln!(text, "**{}**", verdict.next().unwrap_or_default());
+    let missed: Vec<_> = verdict.map(|missed| format!("- {missed}\n")).collect();
+    if !missed.is_empty() {
+        let _ = write!(text, "\n{}", missed.concat());
     }
     for section in &report.sections {
         let _ = writeln!(text, "\n## {}\n", section.title);

@@ -46,7 +46,9 @@ pub(super) fn svg(figure: &Figure) -> Result<String> {
         0.0..1.0
     } else {
         let margin = (y.end - y.start) * 0.05;
-        y.start - margin..y.end + margin
+        let near_0 = (0.0..0.5 * y.end).contains(&y.start);
+        let bottom = if near_0 { 0.0 } else { y.start - margin };
+        bottom..y.end + margin
     };
     {
         let root = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
@@ -166,7 +168,8 @@ fn decades(least: f64, greatest: f64) -> Range<f64> {
     #[expect(clippy::cast_possible_truncation, reason = "exponents of floats")]
     let (from, to) = (least.log10().floor() as i32, greatest.log10().ceil() as i32);
     let from = from.min(to - 1).max(to - DECADES_MAX);
-    10_f64.powi(from)..10_f64.powi(to)
+    // A little less, so that the first decade has its mark.
+    0.999 * 10_f64.powi(from)..10_f64.powi(to)
 }
 
 /// What stands at a mark of an axis: `0.01`, `250`, `1e-6`.
@@ -235,9 +238,9 @@ mod tests {
 
     #[test]
     fn decades_are_whole_and_bounded() {
-        assert_eq!(decades(0.02, 30.0), 0.01..100.0);
-        assert_eq!(decades(1.0, 1.0), 0.1..1.0);
-        assert_eq!(decades(1e-30, 1.0), 1e-8..1.0);
+        assert_eq!(decades(0.02, 30.0), 0.00999..100.0);
+        assert_eq!(decades(1.0, 1.0), 0.0999..1.0);
+        assert_eq!(decades(1e-30, 1.0), 0.999e-8..1.0);
         assert_eq!(decades(f64::INFINITY, 0.0), 0.1..1.0);
     }
 

@@ -19,6 +19,9 @@ const GAP: usize = 2;
 /// The column of checks is not made narrower than this to make room for other methods.
 const CHECK_WIDTH_MIN: usize = 30;
 
+/// Headings are not broken into lines shorter than this.
+const HEADING_WIDTH: usize = 6;
+
 const BOLD: &str = "1";
 const DIM: &str = "2";
 const GREEN: &str = "32";
@@ -45,7 +48,8 @@ impl Column {
     fn new(heading: &str, fields: Vec<String>) -> Self {
         let longest = |words: &mut dyn Iterator<Item = &str>| words.map(length).max().unwrap_or(0);
         let width = longest(&mut heading.split_whitespace())
-            .max(longest(&mut fields.iter().map(String::as_str)));
+            .max(longest(&mut fields.iter().map(String::as_str)))
+            .max(length(heading).min(HEADING_WIDTH));
         Self {
             heading: wrap(heading, width),
             fields,
@@ -159,7 +163,7 @@ impl Layout {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{}", line.trim_end());
         for more in checks {
-            let _ = writeln!(text, "{more}");
+            let _ = writeln!(text, "  {more}");
         }
         if self.others_in_columns {
             return;
