@@ -18,12 +18,14 @@
 //! A burst is three passes, so that all its cache misses overlap: ask for all buckets, look up
 //! all ([`FlowTable::look_up`]), ask for all counters, add all ([`FlowSlots`]).
 
+mod counters;
 mod index;
 mod slots;
 mod table;
 
+pub use counters::{FlowCounters, FlowEstimates};
 pub use index::{FlowIndex, InsertError};
-pub use slots::{FlowCounters, FlowEstimates, FlowSlots, SlotEstimate};
+pub use slots::{FlowSlots, SlotEstimate};
 pub use table::{FlowTable, GiveError, NewFlow, Untracked};
 
 use crate::packet::FlowHash;

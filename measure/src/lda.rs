@@ -23,6 +23,7 @@
 //! completes it. [`LdaLayout::estimate`] takes halves from anywhere.
 
 pub mod adaptive;
+pub mod delay_model;
 mod estimate;
 mod layout;
 

@@ -17,7 +17,7 @@ use super::{Bank, LayoutError, LdaLayout, prepare_banks};
 pub struct AdaptiveOptions {
     /// Rows of each bank: first that for the losses as they are, last that for the worst case.
     /// Seven rows in eight for the first of two banks serve well: where losses hold still, the
-    /// error is then 7 % over that of one bank made for them.
+    /// error is then a tenth over that of one bank made for them.
     pub bank_rows: Vec<u32>,
     /// Share of packets lost in the worst case to prepare for, over 0 to 1.
     pub worst_loss: f64,

@@ -132,7 +132,7 @@ fn the_smallest_lda_for_an_error_is_found() {
     ] {
         let plan = LdaPlan::for_error(&demand, 0.02).unwrap();
         assert!(plan.usual.mean_error <= 0.02);
-        assert!(plan.rows() % 2 == 0 && plan.layout().is_ok());
+        assert!(plan.rows().is_multiple_of(2) && plan.layout().is_ok());
         let less = LdaPlan::for_memory(&demand, plan.memory_bytes - 64).unwrap();
         assert!(less.usual.mean_error > 0.02);
     }

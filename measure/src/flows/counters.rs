@@ -1,0 +1,179 @@
+//! What is counted for one flow.
+
+use super::FlowSight;
+use crate::codec::{Element, ParseError, Put, Reader};
+use crate::moments;
+
+/// Exact figures of one flow's stamped delays: 32 bytes, so that two flows share a cache line.
+///
+/// Exact while delays stay under 2^48 ticks (as stamps do), packets under 2^32, the sum of delays
+/// under 2^64 ticks (195 years at 3 GHz) and that of squares under 2^96; all wrap beyond.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C, align(32))]
+pub struct FlowCounters {
+    sum: u64,
+    bytes: u64,
+    squares_low: u64,
+    squares_high: u32,
+    packets: u32,
+}
+
+const _: () = assert!(size_of::<FlowCounters>() == 32, "two a cache line");
+
+impl FlowCounters {
+    /// Packets.
+    pub fn packets(&self) -> u64 {
+        self.packets.into()
+    }
+
+    /// Bytes of these.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Sum of delays in ticks.
+    pub fn sum_ticks(&self) -> u64 {
+        self.sum
+    }
+
+    /// Sum of squared delays in ticks squared.
+    pub fn sum_of_squares_ticks2(&self) -> u128 {
+        u128::from(self.squares_high) << 64 | u128::from(self.squares_low)
+    }
+
+    /// Mean delay; `None` without packets.
+    pub fn mean_ticks(&self) -> Option<f64> {
+        (self.packets > 0).then(|| self.sum as f64 / f64::from(self.packets))
+    }
+
+    /// Standard deviation of the delays seen (over n, not n - 1); `None` without packets.
+    pub fn stddev_ticks(&self) -> Option<f64> {
+        moments::stddev(
+            self.packets(),
+            self.sum.into(),
+            self.sum_of_squares_ticks2(),
+        )
+    }
+
+    #[inline]
+    pub(super) fn add(&mut self, sight: &FlowSight) {
+        let delay = u128::from(sight.delay);
+        self.add_squares(delay * delay);
+        self.sum = self.sum.wrapping_add(sight.delay);
+        self.packets = self.packets.wrapping_add(1);
+        self.bytes = self.bytes.wrapping_add(sight.bytes.into());
+    }
+
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "modulo 2^96")]
+    fn add_squares(&mut self, squares: u128) {
+        let sum = self.sum_of_squares_ticks2().wrapping_add(squares);
+        self.squares_low = sum as u64;
+        self.squares_high = (sum >> 64) as u32;
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.add_squares(other.sum_of_squares_ticks2());
+        self.sum = self.sum.wrapping_add(other.sum);
+        self.packets = self.packets.wrapping_add(other.packets);
+        self.bytes = self.bytes.wrapping_add(other.bytes);
+    }
+}
+
+/// Figures of one flow's estimated delays: c, m and v of Lee, Duffield and Kompella (SIGCOMM
+/// 2010, equations 2 to 6). 32 bytes.
+///
+/// Exact while the sum stays within 2^63 ticks either way, and that of squares under 2^128.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C, align(32))]
+pub struct FlowEstimates {
+    sum_of_squares: u128,
+    sum: i64,
+    packets: u64,
+}
+
+impl FlowEstimates {
+    /// Packets whose delay was estimated: c.
+    pub fn packets(&self) -> u64 {
+        self.packets
+    }
+
+    /// Sum of estimates in ticks: m.
+    pub fn sum_ticks(&self) -> i64 {
+        self.sum
+    }
+
+    /// Sum of squared estimates in ticks squared: v.
+    pub fn sum_of_squares_ticks2(&self) -> u128 {
+        self.sum_of_squares
+    }
+
+    /// Mean of the estimates, m / c; `None` without packets.
+    pub fn mean_ticks(&self) -> Option<f64> {
+        (self.packets > 0).then(|| self.sum as f64 / self.packets as f64)
+    }
+
+    /// Standard deviation of the estimates, the root of v / c - (m / c)^2 (equation 6 as printed
+    /// divides by c^2); `None` without packets.
+    pub fn stddev_ticks(&self) -> Option<f64> {
+        moments::stddev(
+            self.packets,
+            self.sum.unsigned_abs().into(),
+            self.sum_of_squares,
+        )
+    }
+
+    #[inline]
+    pub(super) fn add(&mut self, delay_ticks: i64) {
+        let magnitude = u128::from(delay_ticks.unsigned_abs());
+        self.sum_of_squares = self.sum_of_squares.wrapping_add(magnitude * magnitude);
+        self.sum = self.sum.wrapping_add(delay_ticks);
+        self.packets = self.packets.wrapping_add(1);
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.sum_of_squares = self.sum_of_squares.wrapping_add(other.sum_of_squares);
+        self.sum = self.sum.wrapping_add(other.sum);
+        self.packets = self.packets.wrapping_add(other.packets);
+    }
+}
+
+impl Element for FlowCounters {
+    const BYTES: usize = 32;
+
+    fn emit(&self, out: &mut impl Put) {
+        out.put_number(self.packets);
+        out.put_number(self.bytes);
+        out.put_number(self.sum);
+        out.put_number(self.squares_high);
+        out.put_number(self.squares_low);
+    }
+
+    fn parse(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
+        Ok(Self {
+            packets: reader.number("packets of a flow")?,
+            bytes: reader.number("bytes of a flow")?,
+            sum: reader.number("sum of delays")?,
+            squares_high: reader.number("sum of squared delays")?,
+            squares_low: reader.number("sum of squared delays")?,
+        })
+    }
+}
+
+impl Element for FlowEstimates {
+    const BYTES: usize = 32;
+
+    fn emit(&self, out: &mut impl Put) {
+        out.put_number(self.packets);
+        out.put_number(self.sum);
+        out.put_number(self.sum_of_squares);
+    }
+
+    fn parse(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
+        Ok(Self {
+            packets: reader.number("packets of a flow")?,
+            sum: reader.number("sum of estimates")?,
+            sum_of_squares: reader.number("sum of squared estimates")?,
+        })
+    }
+}
