@@ -68,3 +68,6 @@ pub use seal::{OpenError, SealError, Sealer, Subject, Verifier};
 pub use shape::{Shape, SketchShape};
 pub use stash::{Side, Stash, StashView, Stashed};
 pub use window::ReplayWindow;
+
+#[cfg(test)]
+mod tests;

@@ -15,7 +15,10 @@
 
 use super::bytes::{Put, Reader};
 use super::frame::{HEADER_BYTES, TAG_BYTES};
-use super::{Body, Kind, ParseError};
+use super::{Body, Header, Kind, ParseError, Subject};
+use crate::rli::{self, StreamId, StreamSums};
+use crate::sight::SegmentIndex;
+use crate::time::Epoch;
 
 /// Length of a frame with a reference, from the destination MAC on, without frame check sequence.
 pub const FRAME_BYTES: usize = 14 + HEADER_BYTES + 30 + TAG_BYTES;
@@ -29,15 +32,47 @@ pub struct Reference {
     pub queue: u8,
     /// Its place among the stream's references; wraps.
     pub sequence: u32,
-    /// Regular packets of the stream so far; wraps.
-    pub count: u64,
-    /// Sum of their send times in nanoseconds; wraps.
-    pub time_sum_ns: u64,
-    /// Exclusive or of their packet hashes.
-    pub digest: u64,
+    /// Regular packets of the stream so far.
+    pub sums: StreamSums,
 }
 
 impl Reference {
+    /// The body of a reference, and what its frame must say.
+    pub fn new(reference: &rli::Reference, epoch: Epoch) -> (Subject, Self) {
+        let rli::Reference {
+            stream,
+            sequence,
+            sent_ns,
+            sums,
+        } = *reference;
+        let subject = Subject {
+            segment: stream.segment.0,
+            epoch,
+            tai_ns: sent_ns.cast_signed(),
+        };
+        let body = Self {
+            worker: stream.worker,
+            queue: stream.queue,
+            sequence,
+            sums,
+        };
+        (subject, body)
+    }
+
+    /// The reference that came with this header.
+    pub fn with(&self, header: &Header) -> rli::Reference {
+        rli::Reference {
+            stream: StreamId {
+                worker: self.worker,
+                segment: SegmentIndex(header.segment),
+                queue: self.queue,
+            },
+            sequence: self.sequence,
+            sent_ns: header.tai_ns.cast_unsigned(),
+            sums: self.sums,
+        }
+    }
+
     /// Reads a body.
     ///
     /// # Errors
@@ -48,9 +83,11 @@ impl Reference {
             worker: reader.number("worker")?,
             queue: reader.number("queue")?,
             sequence: reader.number("sequence of a reference")?,
-            count: reader.number("count of a stream")?,
-            time_sum_ns: reader.number("sum of a stream")?,
-            digest: reader.number("digest of a stream")?,
+            sums: StreamSums {
+                count: reader.number("count of a stream")?,
+                time_ns: reader.number("sum of a stream")?,
+                digest: reader.number("digest of a stream")?,
+            },
         };
         reader.end("reference")?;
         Ok(reference)
@@ -64,8 +101,8 @@ impl Body for Reference {
         out.put_number(self.worker);
         out.put_number(self.queue);
         out.put_number(self.sequence);
-        out.put_number(self.count);
-        out.put_number(self.time_sum_ns);
-        out.put_number(self.digest);
+        out.put_number(self.sums.count);
+        out.put_number(self.sums.time_ns);
+        out.put_number(self.sums.digest);
     }
 }

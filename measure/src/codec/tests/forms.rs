@@ -1,0 +1,98 @@
+//! Whole synopses, round and round.
+
+use super::*;
+use crate::histogram::Histogram;
+use crate::lda::LdaPair;
+use crate::lds::{LdsLayout, LdsPair, Sds};
+use crate::packet::{FlowHash, PacketHash};
+use crate::shard::Shard;
+use crate::sight::{End, SegmentIndex, Sight};
+use crate::synopsis::Synopsis;
+use crate::time::{EpochTag, TickRate};
+
+fn sights() -> impl Strategy<Value = Vec<Sight>> {
+    let one =
+        any::<(u64, u64, u64, u64, u32)>().prop_map(|(flow, packet, time, delay, bytes)| Sight {
+            flow: FlowHash(flow),
+            packet: PacketHash(packet),
+            time,
+            delay,
+            bytes,
+            segment: SegmentIndex(u16::try_from(flow % 3).unwrap()),
+            epoch: EpochTag(0),
+        });
+    proptest::collection::vec(one, 0..40)
+}
+
+/// Records into a synopsis, writes it and reads it back; then reads it cut short.
+fn check<S>(mut synopsis: S, sights: &[Sight]) -> Result<(), TestCaseError>
+where
+    S: Synopsis<Item = Sight> + PartialEq + std::fmt::Debug,
+{
+    synopsis.record(End::Sender, sights);
+    synopsis.record(End::Receiver, sights);
+    let mut out = Vec::new();
+    synopsis.encode(&mut out);
+    out.push(7);
+    let mut reader = Reader::new(&out);
+    prop_assert_eq!(S::decode(&mut reader), Ok(synopsis));
+    prop_assert_eq!(reader.rest(), [7]);
+    for length in (0..out.len() - 1).step_by(61) {
+        prop_assert!(S::decode(&mut Reader::new(&out[..length])).is_err());
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn synopses_round(sights in sights(), counts_bytes: bool) {
+        let rate = TickRate::from_hz(2_500_000_000);
+        check(LdaPair::new(&two_banks()), &sights)?;
+        check(Histogram::new(rate), &sights)?;
+        check(Shard::new(3, &two_banks(), rate), &sights)?;
+        let plain = LdsLayout::new(13, 1, &[1.0, 1.0, 1.0]).unwrap();
+        let rich = LdsLayout::new(13, 5, &[0.01, 0.1, 0.5, 1.0]).unwrap();
+        let rich = rich.with_weights(&[1, 25, 100, 1]).unwrap();
+        let rich = if counts_bytes { rich.with_bytes() } else { rich };
+        for layout in [plain, rich] {
+            check(LdsPair::new(&layout), &sights)?;
+            check(Sds::new(&layout), &sights)?;
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_read(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let _ = LdaPair::decode(&mut Reader::new(&bytes));
+        let _ = LdsPair::decode(&mut Reader::new(&bytes));
+        let _ = Shard::decode(&mut Reader::new(&bytes));
+    }
+}
+
+#[test]
+fn other_weights_than_those_counted_with_are_refused() {
+    let mut out = golden::bytes_of(include_str!("../golden/lds.hex"));
+    assert!(LdsPair::decode(&mut Reader::new(&out)).is_ok());
+    out[11] = 26;
+    let error = LdsPair::decode(&mut Reader::new(&out)).unwrap_err();
+    assert!(
+        error.to_string().starts_with("check of the weights"),
+        "{error}"
+    );
+}
+
+#[test]
+fn histograms_of_absurd_counts_do_not_overflow() {
+    let rate = TickRate::from_hz(1_000_000_000);
+    let mut out = Vec::new();
+    Histogram::new(rate).encode(&mut out);
+    let counts = out.len() - 496 * 8;
+    out[counts..].fill(0xff);
+    let mut histogram = Histogram::decode(&mut Reader::new(&out)).unwrap();
+    assert_eq!(histogram.count(), u64::MAX);
+    assert_eq!(histogram.octaves().last(), Some((1 << 63, u64::MAX)));
+    assert!(histogram.quantile_ns(0.5).is_some());
+    let twin = histogram.clone();
+    histogram.merge(&twin).unwrap();
+}

@@ -1,0 +1,187 @@
+//! Frames that must not be believed.
+
+use super::golden::frames;
+use super::*;
+
+#[test]
+fn every_truncation_is_refused() {
+    for frame in frames() {
+        for length in 0..frame.len() {
+            let (_, mut verifier) = pair();
+            let error = verifier.open(&frame[..length]).unwrap_err();
+            let expected = match length {
+                0..4 => FrameError::Magic,
+                _ => FrameError::Truncated { bytes: length },
+            };
+            assert_eq!(error, OpenError::Frame(expected));
+        }
+    }
+}
+
+#[test]
+fn every_flipped_bit_is_refused() {
+    for frame in frames() {
+        for bit in 0..8 * frame.len() {
+            let (_, mut verifier) = pair();
+            let mut damaged = frame.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(verifier.open(&damaged).is_err(), "bit {bit}");
+            assert!(verifier.open(&frame).is_ok(), "and changes nothing");
+        }
+    }
+}
+
+#[test]
+fn frames_of_the_wrong_form_are_named() {
+    let frame = frames()[1].clone();
+    let with = |at: usize, byte: u8| {
+        let mut damaged = frame.clone();
+        damaged[at] = byte;
+        Frame::parse(&damaged).map(drop).unwrap_err()
+    };
+    assert_eq!(with(0, b'v'), FrameError::Magic);
+    assert_eq!(with(4, 2), FrameError::Version { version: 2 });
+    assert_eq!(with(5, 0), FrameError::Kind { kind: 0 });
+    assert_eq!(with(5, 7), FrameError::Kind { kind: 7 });
+    assert_eq!(with(8, 1), FrameError::Truncated { bytes: frame.len() });
+    let longer = [&frame[..], &[0]].concat();
+    assert_eq!(Frame::parse(&longer), Err(FrameError::Trailing { left: 1 }));
+    let mut oversized = frame;
+    oversized.resize(FRAME_BYTES_MAX + 1, 0);
+    let bytes = oversized.len();
+    assert_eq!(
+        Frame::parse(&oversized),
+        Err(FrameError::Oversized { bytes })
+    );
+}
+
+#[test]
+fn strangers_are_refused() {
+    let (mut sealer, mut verifier) = pair();
+    let marker = Marker {
+        copy: 0,
+        packets_since: 0,
+        coming: two_banks(),
+    };
+    let frame = seal(&mut sealer, &marker);
+
+    let id = KeyId(7);
+    let other_id = KeyRing::new().with(KeyId(8), key()).unwrap();
+    let error = Verifier::new(other_id).open(&frame).unwrap_err();
+    assert_eq!(error, OpenError::UnknownKey { id });
+    let other_key = KeyRing::new().with(id, Key::new([1; 16])).unwrap();
+    let error = Verifier::new(other_key).open(&frame).unwrap_err();
+    assert_eq!(error, OpenError::Tag { id });
+    let error = Verifier::new(keys()).open(&frame).unwrap_err();
+    assert_eq!(error, OpenError::Session, "none yet");
+    let mut reversed = Verifier::new(keys());
+    reversed.begin(SessionId::new(
+        Nonce::from_random(NONCES.1),
+        Nonce::from_random(NONCES.0),
+    ));
+    assert_eq!(reversed.open(&frame), Err(OpenError::Session), "reflected");
+
+    assert!(verifier.open(&frame).is_ok());
+    let error = verifier.open(&frame).unwrap_err();
+    assert_eq!(error, OpenError::Replayed { sequence: 1 });
+}
+
+#[test]
+fn frames_without_a_key_are_believed_on_trusted_ports_only() {
+    let trusted = KeyRing::new().trusting();
+    let mut sealer = Sealer::new(1, 2, &trusted, KeyId::NONE).unwrap();
+    let frame = seal(&mut sealer, &hello());
+    let id = KeyId::NONE;
+    assert_eq!(
+        Verifier::new(keys()).open(&frame),
+        Err(OpenError::UnknownKey { id })
+    );
+    assert!(Verifier::new(trusted).open(&frame).is_ok());
+    let refused = Sealer::new(1, 2, &keys(), KeyId::NONE).map(drop);
+    assert_eq!(refused, Err(SealError::UnknownKey { id }));
+}
+
+#[test]
+fn frames_that_cannot_be_sealed_use_up_no_number() {
+    let (mut sealer, mut verifier) = pair();
+    let request = Request::new(&Shape::Tally, [0..1]).unwrap();
+    let needed = HEADER_BYTES + 10 + TAG_BYTES;
+    for room in 0..needed {
+        let refused = sealer.seal(subject(), &request, &mut vec![0; room]);
+        assert_eq!(refused, Err(SealError::NoRoom { needed, room }));
+    }
+    let frame = seal(&mut sealer, &request);
+    assert_eq!(frame.len(), needed);
+    assert_eq!(verifier.open(&frame).unwrap().header().sequence, 1);
+
+    let mut early = Sealer::new(1, 2, &keys(), KeyId(7)).unwrap();
+    let refused = early.seal(subject(), &request, &mut [0; 100]);
+    assert_eq!(refused, Err(SealError::NoSession));
+}
+
+#[test]
+fn rings_hold_what_they_can_tell_apart() {
+    assert_eq!(
+        keys().with(KeyId(7), key()).unwrap_err(),
+        KeyRingError::Twice { id: KeyId(7) }
+    );
+    assert_eq!(
+        keys().with(KeyId(0), key()).unwrap_err(),
+        KeyRingError::Zero
+    );
+    let full = (1..=16).try_fold(KeyRing::new(), |ring, id| ring.with(KeyId(id), key()));
+    assert_eq!(
+        full.unwrap().with(KeyId(17), key()).unwrap_err(),
+        KeyRingError::Full
+    );
+    assert!(
+        !format!("{:?}", keys()).contains("0f"),
+        "keys stay out of logs"
+    );
+}
+
+#[test]
+fn bodies_that_mean_nothing_are_named() {
+    let hello_with = |at: usize, byte: u8| {
+        let mut body = Vec::new();
+        hello().emit(&mut body);
+        body[at] = byte;
+        Hello::parse(&body).unwrap_err().to_string()
+    };
+    assert_eq!(hello_with(42, 3), "clock state is 3; it must be 0 to 2");
+    assert_eq!(hello_with(46, 1), "37 bytes behind the end of hello");
+    assert_eq!(hello_with(47, 9), "synopsis is 9; it must be 1 to 8");
+    for (body, error) in [
+        (
+            &[3, 0, 0, 0, 0, 0][..],
+            "copy of a marker is 3; it must be 0 to 2",
+        ),
+        (
+            &[0, 0, 0, 0],
+            "packets since the turn needs 4 bytes and 3 are left",
+        ),
+    ] {
+        assert_eq!(Marker::parse(body).unwrap_err().to_string(), error);
+    }
+    for body in [
+        &[9, 1, 0, 0, 0, 0, 0, 0, 0, 1][..],
+        &[1, 0],
+        &[1, 129],
+        &[1, 1, 0, 0, 0, 0, 0, 0, 0, 0],
+        &[1, 1, 255, 255, 255, 255, 0, 0, 0, 1],
+        &[1, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1],
+        &[1, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0],
+    ] {
+        assert!(Request::parse(body).is_err(), "{body:?}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn random_bytes_are_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        let (_, mut verifier) = pair();
+        let frame = [&MAGIC[..], &[VERSION], &bytes].concat();
+        prop_assert!(verifier.open(&frame).is_err());
+        prop_assert!(verifier.open(&bytes).is_err());
+    }
+}
