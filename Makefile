@@ -10,9 +10,18 @@ SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 TOOLS := $(CURDIR)/.tools
 export PATH := $(TOOLS)/usr/bin:$(HOME)/.cargo/bin:$(PATH)
 
+# How long `make fuzz` stays with each target.
+SECONDS_PER_TARGET ?= 60
+HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+# Coverage as libFuzzer reads it, from stable Rust: LLVM's own pass, asked for by name. With an
+# explicit target it is not put into build scripts.
+COVERAGE := -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+  -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+  -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1
+
 # What a Debian 12 machine needs to build and run, and further to test.
 RUN_PACKAGES := libdpdk-dev dpdk libpcap-dev pkg-config gcc libc6-dev
-TEST_PACKAGES := $(RUN_PACKAGES) dpdk-dev iproute2 iputils-ping iperf3 ethtool tcpdump valgrind
+TEST_PACKAGES := $(RUN_PACKAGES) g++ dpdk-dev iproute2 iputils-ping iperf3 ethtool tcpdump valgrind
 
 .PHONY: help
 help: ## What can be made
@@ -60,6 +69,21 @@ accuracy: ## Every method beside its paper's figures: tables and figures into be
 	  echo 'No capture at $(CAPTURE): generated traffic only.'; \
 	fi; \
 	exit $$status
+
+.PHONY: fuzz
+fuzz: setup-test ## Fuzz every parser of bytes from outside, SECONDS_PER_TARGET (60) each
+	RUSTFLAGS='$(COVERAGE)' $(CARGO) build --profile fuzz --locked -p fuzz --features libfuzzer --target '$(HOST)'
+	@new=$$(mktemp -d); trap 'rm -rf "$$new"' EXIT; failed=; \
+	for target in frame codec csv; do \
+	  mkdir -p "$$new/$$target" target/fuzz-crashes; \
+	  if target/$(HOST)/fuzz/fuzz-$$target "$$new/$$target" benches/fuzz/corpus/$$target \
+	    -max_total_time=$(SECONDS_PER_TARGET) -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+	    -artifact_prefix="target/fuzz-crashes/$$target-" >"$$new/$$target.log" 2>&1; \
+	  then echo "fuzz $$target: held; $$(grep -E 'number_of_executed' "$$new/$$target.log" | grep -oE '[0-9]+') inputs," \
+	    "$$(grep -oE 'cov: [0-9]+' "$$new/$$target.log" | tail -1 | grep -oE '[0-9]+') places reached"; \
+	  else failed=1; echo "fuzz $$target: FAILED; its input is in target/fuzz-crashes" >&2; \
+	    tail -n 40 "$$new/$$target.log" >&2; fi; \
+	done; [ -z "$$failed" ]
 
 .PHONY: install
 install: ## Install vernierd and vernier into PREFIX (default /usr/local)

@@ -118,7 +118,8 @@ pub struct Header {
 }
 
 impl Header {
-    pub(super) fn emit(&self, kind: Kind, body_bytes: u16, out: &mut impl Put) {
+    /// Appends it, as that of a frame with a body of `body_bytes`.
+    pub fn emit(&self, kind: Kind, body_bytes: u16, out: &mut impl Put) {
         out.put(&MAGIC);
         out.put_number(VERSION);
         out.put_number(kind as u8);

@@ -40,8 +40,15 @@ impl<'a> Message<'a> {
     /// # Errors
     /// [`ParseError`] where the body is not as its kind is documented.
     pub fn parse(frame: &Frame<'a>) -> Result<Self, ParseError> {
-        let body = frame.body();
-        Ok(match frame.kind() {
+        Self::parse_body(frame.kind(), frame.body())
+    }
+
+    /// Reads a body of which the kind is known.
+    ///
+    /// # Errors
+    /// [`ParseError`] where the body is not as its kind is documented.
+    pub fn parse_body(kind: Kind, body: &'a [u8]) -> Result<Self, ParseError> {
+        Ok(match kind {
             Kind::Hello => Self::Hello(Hello::parse(body)?),
             Kind::Marker => Self::Marker(Marker::parse(body)?),
             Kind::Stash => Self::Stash(StashView::parse(body)?),

@@ -8,7 +8,8 @@
 //! | 2..6 | sequence | among the stream's references, wraps |
 //! | 6..14 | count | regular packets of the stream, wraps |
 //! | 14..22 | sum | of their times in ns, wraps |
-//! | 22..30 | digest | exclusive or of their packet hashes |
+//! | 22..30 | ranked sum | of their times in ns, each multiplied by the number of packets before it, wraps |
+//! | 30..38 | digest | exclusive or of their packet hashes |
 //!
 //! When it was sent, and on which segment, the frame says. Behind an Ethernet header it is
 //! [`FRAME_BYTES`] long.
@@ -21,7 +22,7 @@ use crate::sight::SegmentIndex;
 use crate::time::Epoch;
 
 /// Length of a frame with a reference, from the destination MAC on, without frame check sequence.
-pub const FRAME_BYTES: usize = 14 + HEADER_BYTES + 30 + TAG_BYTES;
+pub const FRAME_BYTES: usize = 14 + HEADER_BYTES + 38 + TAG_BYTES;
 
 /// What a reference says beside its frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +77,7 @@ impl Reference {
     /// Reads a body.
     ///
     /// # Errors
-    /// [`ParseError`] when it is not 30 bytes long.
+    /// [`ParseError`] when it is not 38 bytes long.
     pub fn parse(body: &[u8]) -> Result<Self, ParseError> {
         let mut reader = Reader::new(body);
         let reference = Self {
@@ -86,6 +87,7 @@ impl Reference {
             sums: StreamSums {
                 count: reader.number("count of a stream")?,
                 time_ns: reader.number("sum of a stream")?,
+                ranked_time_ns: reader.number("ranked sum of a stream")?,
                 digest: reader.number("digest of a stream")?,
             },
         };
@@ -103,6 +105,7 @@ impl Body for Reference {
         out.put_number(self.sequence);
         out.put_number(self.sums.count);
         out.put_number(self.sums.time_ns);
+        out.put_number(self.sums.ranked_time_ns);
         out.put_number(self.sums.digest);
     }
 }

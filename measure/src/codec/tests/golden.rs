@@ -107,6 +107,7 @@ fn frames_are_as_documented() {
         sums: rli::StreamSums {
             count: 100,
             time_ns: 5_000_000_000,
+            ranked_time_ns: 250_000_000_000,
             digest: 0x1122_3344_5566_7788,
         },
     };

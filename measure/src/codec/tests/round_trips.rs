@@ -66,13 +66,13 @@ proptest! {
     #[test]
     fn references_round(
         (worker, queue, sequence) in any::<(u8, u8, u32)>(),
-        (count, time_ns, digest) in any::<(u64, u64, u64)>(),
+        (count, time_ns, ranked_time_ns, digest) in any::<(u64, u64, u64, u64)>(),
     ) {
         let reference = Reference {
             worker,
             queue,
             sequence,
-            sums: StreamSums { count, time_ns, digest },
+            sums: StreamSums { count, time_ns, ranked_time_ns, digest },
         };
         check(&reference, |message| message == Message::Reference(reference))?;
     }

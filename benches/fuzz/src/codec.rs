@@ -1,0 +1,116 @@
+//! Control frames and binary forms.
+
+use std::fmt::Debug;
+
+use measure::cell::Cell;
+use measure::codec::{
+    Assembler, FragmentView, Frame, Key, KeyId, KeyRing, Kind, Message, Put, Reader, Request,
+    Shape, SketchShape, Verifier,
+};
+use measure::flows::FlowSlots;
+use measure::histogram::Histogram;
+use measure::lda::LdaPair;
+use measure::lds::{LdsLayout, LdsPair, Sds};
+use measure::moments::Moments;
+use measure::shard::{Shard, Tally};
+use measure::sight::End;
+use measure::synopsis::Synopsis;
+
+/// The first byte chooses what the others are.
+pub fn codec(bytes: &[u8]) {
+    let Some((&choice, rest)) = bytes.split_first() else {
+        return;
+    };
+    match choice {
+        b'F' => whole_frame(rest),
+        b'A' => assembly(rest),
+        b'0'..=b'5' => body(Kind::ALL[usize::from(choice - b'0')], rest),
+        b'a' => form::<LdaPair>(rest),
+        b'b' => form::<LdsPair>(rest),
+        b'c' => form::<Sds>(rest),
+        b'd' => form::<Moments>(rest),
+        b'e' => form::<Histogram>(rest),
+        b'f' => form::<Tally>(rest),
+        b'g' => form::<FlowSlots>(rest),
+        b'h' => form::<Shard>(rest),
+        _ => {}
+    }
+}
+
+/// What parses is written again byte for byte; what was made without the key is not believed.
+fn whole_frame(bytes: &[u8]) {
+    let Ok(frame) = Frame::parse(bytes) else {
+        return;
+    };
+    let mut again = Vec::new();
+    let body_bytes = u16::try_from(frame.body().len()).unwrap_or(u16::MAX);
+    frame.header().emit(frame.kind(), body_bytes, &mut again);
+    again.put(frame.body());
+    again.put(&frame.tag());
+    assert_eq!(again, bytes);
+    body(frame.kind(), frame.body());
+
+    let keys = (0..=3).fold(KeyRing::new().trusting(), |ring, id| {
+        let fuller = ring.clone().with(KeyId(id), Key::new([0xa5; 16]));
+        fuller.unwrap_or(ring)
+    });
+    // Under no key the tag is a checksum, which the corpus may well have right.
+    let believed = Verifier::new(keys).open(bytes).is_ok();
+    assert!(!believed || frame.header().key == KeyId::NONE);
+}
+
+/// What parses is written again byte for byte.
+fn body(kind: Kind, bytes: &[u8]) {
+    let Ok(message) = Message::parse_body(kind, bytes) else {
+        return;
+    };
+    let mut again = Vec::new();
+    message.emit(&mut again);
+    assert_eq!(again, bytes);
+}
+
+/// What is read is written again byte for byte, adds up with itself, and can be looked at.
+fn form<S: Synopsis + Clone + PartialEq + Debug>(bytes: &[u8]) {
+    let mut reader = Reader::new(bytes);
+    let Ok(mut synopsis) = S::decode(&mut reader) else {
+        return;
+    };
+    let mut again = Vec::new();
+    synopsis.encode(&mut again);
+    assert_eq!(again, bytes[..bytes.len() - reader.rest().len()]);
+    let twin = synopsis.clone();
+    assert!(synopsis.merge(&twin).is_ok(), "{synopsis:?}");
+    synopsis.clear();
+}
+
+/// Fragments of one synopsis, good and bad ones: each two bytes of length and a body. The assembler
+/// never says that it has what it has not.
+fn assembly(mut bytes: &[u8]) {
+    let Ok(layout) = LdsLayout::new(8, 1, &[1.0, 1.0]) else {
+        panic!("a good layout")
+    };
+    let shape = Shape::Lds(SketchShape::new(&layout));
+    let Ok(mut assembler) = Assembler::<Cell>::new(shape.clone(), End::Sender, 16) else {
+        panic!("16 cells")
+    };
+    while let Some((length, rest)) = bytes.split_first_chunk() {
+        let length = usize::from(u16::from_be_bytes(*length)).min(rest.len());
+        let (body, rest) = rest.split_at(length);
+        bytes = rest;
+        let before = assembler.missing_elements();
+        let added = FragmentView::parse(body)
+            .ok()
+            .and_then(|fragment| assembler.add(&fragment).ok());
+        assert_eq!(before - assembler.missing_elements(), added.unwrap_or(0));
+
+        let elements = assembler.elements();
+        let missing = elements.iter().filter(|element| element.is_none()).count();
+        assert_eq!(missing, assembler.missing_elements() as usize);
+        let asked = Request::new(&shape, assembler.missing());
+        let asked = asked.map_or(0, |request| {
+            let ranges = request.ranges().iter();
+            ranges.map(|range| range.end - range.start).sum()
+        });
+        assert_eq!(asked, assembler.missing_elements());
+    }
+}
