@@ -86,6 +86,9 @@ pub fn decode(
             cells: excess_cells,
         });
     }
+    if packets.bounds_only {
+        warnings.push(Warning::PacketsBounded);
+    }
     if !outcome.settled {
         warnings.push(Warning::NotSettled);
     }

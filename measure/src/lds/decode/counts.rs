@@ -1,7 +1,29 @@
 //! Packets of each flow: as given, or decoded from the cells' counts.
+//!
+//! Cells count packets as they sum delays: n_c = sum over flows of w_f n_f p / k, and lost packets do
+//! no harm, for the receiver's own counts are true in unusable cells as well. The same sweeps solve
+//! for n_f. What differs is the prior. Sizes spread over orders of magnitude, most of them small;
+//! one Gaussian would smear each large flow over its neighbours. So the prior is a ladder of fixed
+//! components, each a few times larger than the one below, of which only the shares are learnt.
 
 use super::DecodeError;
-use super::shape::Shape;
+use super::edges::edge_index;
+use super::features::Features;
+use super::prior::{Gaussian, MIXTURE_MAX, Prior};
+use super::run::{Limits, run};
+use super::shape::{Shape, bounded, falling};
+use super::sweep::Belief;
+use super::system::{Edge, Equation, Scale, System};
+
+/// Sweeps suffice where each flow's size class has settled.
+const LIMITS: Limits = Limits {
+    sweeps: 30,
+    tolerance: 1e-9,
+};
+/// A rung of the ladder is at least this many times the one below.
+const RATIO: f64 = 2.5;
+/// A count of packets this certain is whole.
+const WHOLE_VARIANCE: f64 = 0.01;
 
 /// n_f of all flows.
 pub(super) struct Packets {
@@ -11,6 +33,8 @@ pub(super) struct Packets {
     variances: Vec<f64>,
     /// All were given.
     pub known: bool,
+    /// Counts did not settle: each unknown one is an upper bound.
+    pub bounds_only: bool,
 }
 
 impl Packets {
@@ -20,17 +44,171 @@ impl Packets {
     }
 }
 
-/// As given.
+/// As given, and decoded where not.
 pub(super) fn packets(
     shape: &Shape<'_>,
-    _cancelled: &mut impl FnMut() -> bool,
+    cancelled: &mut impl FnMut() -> bool,
 ) -> Result<Packets, DecodeError> {
-    let counts = (0..shape.flows)
-        .map(|flow| shape.packets(flow).unwrap_or(1.0))
-        .collect();
-    Ok(Packets {
-        counts,
+    let given: Vec<Option<f64>> = (0..shape.flows).map(|flow| shape.packets(flow)).collect();
+    let unknown: Vec<usize> = (0..shape.flows).filter(|&f| given[f].is_none()).collect();
+    let mut packets = Packets {
+        counts: given.iter().map(|count| count.unwrap_or(0.0)).collect(),
         variances: Vec::new(),
-        known: true,
-    })
+        known: unknown.is_empty(),
+        bounds_only: false,
+    };
+    if packets.known {
+        return Ok(packets);
+    }
+    packets.variances = vec![0.0; shape.flows];
+    let rest = Rest::new(shape, &packets.counts);
+    let bounds: Vec<f64> = unknown
+        .iter()
+        .map(|&flow| rest.bound(shape, flow))
+        .collect();
+    let order = falling(&bounds);
+    let system = rest.system(shape, &unknown, &order);
+    let mut prior = ladder(bounds.iter().copied().fold(1.0, f64::max));
+    let outcome = run(&system, &mut prior, LIMITS, cancelled)?;
+    packets.bounds_only = !outcome.sound;
+    for (&place, belief) in order.iter().zip(&outcome.beliefs) {
+        let (flow, bound) = (unknown[place as usize], bounds[place as usize]);
+        let belief = if outcome.sound {
+            refined(*belief, bound)
+        } else {
+            Belief {
+                mean: bound,
+                variance: bound * bound,
+            }
+        };
+        packets.counts[flow] = bounded(belief.mean);
+        packets.variances[flow] = belief.variance;
+    }
+    Ok(packets)
+}
+
+/// What else is known of a count: it is whole, at most its bound, and at least one where that may be,
+/// since the flow is listed.
+fn refined(belief: Belief, bound: f64) -> Belief {
+    let mean = belief.mean.min(bound).max(bound.min(1.0));
+    if belief.variance < WHOLE_VARIANCE {
+        Belief {
+            mean: mean.round(),
+            variance: 0.0,
+        }
+    } else {
+        Belief { mean, ..belief }
+    }
+}
+
+/// The receiver's counts without the flows whose counts are known.
+struct Rest {
+    /// Packets, weighted; `None` where the receiver's half did not arrive.
+    cells: Vec<Option<f64>>,
+}
+
+impl Rest {
+    fn new(shape: &Shape<'_>, known: &[f64]) -> Self {
+        let cells = shape.cells.cells().iter();
+        let mut cells: Vec<Option<f64>> = cells
+            .map(|cell| (!cell.missing).then_some(cell.received as f64))
+            .collect();
+        for (flow, &count) in known.iter().enumerate().filter(|&(_, &count)| count > 0.0) {
+            for (row, cell) in shape.cells_of(flow) {
+                if let Some(rest) = &mut cells[cell] {
+                    *rest = (*rest - shape.weight(flow) * count * shape.share(row)).max(0.0);
+                }
+            }
+        }
+        Self { cells }
+    }
+
+    /// The most packets a flow can have: the least, over rows, of what is in its cells (section
+    /// 4.3). In sampled rows that is an expectation.
+    fn bound(&self, shape: &Shape<'_>, flow: usize) -> f64 {
+        let rows = shape.layout().rows();
+        let mut sums = [(0.0, true); crate::lds::ROWS_MAX];
+        for (row, cell) in shape.cells_of(flow) {
+            let (sum, complete) = &mut sums[row];
+            *sum += self.cells[cell].unwrap_or(0.0);
+            *complete &= self.cells[cell].is_some();
+        }
+        let of_row = |row: usize| {
+            let (sum, complete) = sums[row];
+            let packets = sum / (shape.weight(flow) * shape.layout().row_probability(row));
+            (complete, packets)
+        };
+        let (whole, sampled): (Vec<_>, Vec<_>) =
+            (0..rows).partition(|&row| shape.layout().takes_all(row));
+        let least = |rows: &[usize]| {
+            let bounds = rows.iter().map(|&row| of_row(row));
+            let complete = bounds.filter(|&(complete, _)| complete);
+            complete.map(|(_, packets)| packets).reduce(f64::min)
+        };
+        least(&whole).or_else(|| least(&sampled)).unwrap_or(1.0)
+    }
+
+    /// The system of the unknown flows' counts.
+    fn system(&self, shape: &Shape<'_>, unknown: &[usize], order: &[u32]) -> System {
+        let equation = |rest: &Option<f64>| Equation {
+            sum: rest.unwrap_or(0.0),
+            ..Equation::default()
+        };
+        let mut system = System {
+            equations: self.cells.iter().map(equation).collect(),
+            starts: Vec::with_capacity(order.len() + 1),
+            edges: Vec::with_capacity(order.len() * shape.degree()),
+            // A count has no packets of its own to average over.
+            inverse_packets: vec![0.0; order.len()],
+            features: Features::constant(),
+            scale: Scale::new(0.0, 1.0),
+        };
+        for &place in order {
+            system.starts.push(edge_index(&system));
+            let flow = unknown[place as usize];
+            let weight = shape.weight(flow);
+            for (row, cell) in shape.cells_of(flow) {
+                let Some(rest) = self.cells[cell] else {
+                    continue;
+                };
+                let share = shape.share(row);
+                system.edges.push(Edge {
+                    cell: u32::try_from(cell).unwrap_or(u32::MAX),
+                    coefficient: weight * share,
+                });
+                // Which packets fall into the cell is chance: binomial, each with its weight.
+                let fixed = &mut system.equations[cell].fixed;
+                *fixed = f64::max(*fixed, weight * rest * (1.0 - share));
+            }
+        }
+        system.starts.push(edge_index(&system));
+        system
+    }
+}
+
+/// Size classes from one packet to `largest`, smaller ones more frequent.
+fn ladder(largest: f64) -> Prior {
+    let rungs = MIXTURE_MAX as f64 - 1.0;
+    let ratio = largest.powf(rungs.recip()).max(RATIO);
+    let mut prior = Prior {
+        shapes_fixed: true,
+        ..Prior::default()
+    };
+    let mut mean = 1.0;
+    while mean <= largest * ratio && prior.components.len() < MIXTURE_MAX {
+        let deviation = mean * (ratio - 1.0) / (ratio + 1.0);
+        let mut component = Gaussian {
+            share: 1.0 / mean,
+            between: deviation * deviation,
+            ..Gaussian::default()
+        };
+        component.beta[0] = mean;
+        prior.components.push(component);
+        mean *= ratio;
+    }
+    let total: f64 = prior.components.iter().map(|c| c.share).sum();
+    for component in &mut prior.components {
+        component.share /= total;
+    }
+    prior
 }

@@ -102,7 +102,8 @@ fn claims(shape: &Shape<'_>, packets: &Packets) -> Vec<Claim> {
     clippy::cast_possible_truncation,
     reason = "edges are bounded: EDGES_MAX"
 )]
-fn edge_index(system: &System) -> u32 {
+/// Where the next edge goes.
+pub(super) fn edge_index(system: &System) -> u32 {
     system.edges.len() as u32
 }
 

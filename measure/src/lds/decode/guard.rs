@@ -1,13 +1,14 @@
 //! When sweeps do not settle.
 //!
 //! On small sketches at a load near one flow a cell, sequential updates can diverge: changes grow
-//! without end.
+//! without end. Growth is judged by all steps together: where a flow wavers between two components,
+//! the largest step alone grows and falls by chance.
 
 use super::prior::Prior;
 use super::sweep::Belief;
 use super::system::System;
 
-/// Stop after so many sweeps in a row whose largest change was larger than the one before.
+/// Stop after so many sweeps in a row that each moved the means further than the one before.
 const GROWTHS_MAX: usize = 3;
 /// How far beyond what its cells say a flow may be, in standard deviations of its prior.
 const DEVIATIONS: f64 = 100.0;
@@ -22,7 +23,7 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    /// After a sweep whose largest change was `change`; whether to stop.
+    /// After a sweep that moved the means by `change`; whether to stop.
     pub fn watch(&mut self, change: f64, beliefs: &[Belief]) -> bool {
         if self.last.is_some_and(|last| change > last) || change.is_nan() {
             self.growths += 1;
@@ -38,7 +39,7 @@ impl Guard {
         self.growths >= GROWTHS_MAX
     }
 
-    /// The best sweep's beliefs, if it went on from `beliefs`.
+    /// Beliefs after the sweep that moved them least.
     pub fn best(self) -> Option<Vec<Belief>> {
         (!self.best.is_empty()).then_some(self.best)
     }

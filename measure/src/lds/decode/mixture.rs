@@ -130,6 +130,7 @@ pub(super) struct Learner {
     between_max: f64,
     within_max: f64,
     lessons: ArrayVec<Lesson, MIXTURE_MAX>,
+    shapes_fixed: bool,
 }
 
 impl Learner {
@@ -140,6 +141,7 @@ impl Learner {
         Self {
             between_max: largest(|c| c.between),
             within_max: largest(|c| c.within),
+            shapes_fixed: prior.shapes_fixed,
             lessons: prior.components.iter().map(|_| Lesson::default()).collect(),
         }
     }
@@ -153,6 +155,9 @@ impl Learner {
         let z = system.features.of(flow);
         for (lesson, member) in self.lessons.iter_mut().zip(members) {
             lesson.total += member.weight;
+            if self.shapes_fixed {
+                continue;
+            }
             let weight = member.weight / member.variance;
             for i in 0..terms {
                 lesson.right[i] += weight * z[i] * value;
@@ -175,7 +180,7 @@ impl Learner {
         let terms = system.features.terms();
         for (component, lesson) in prior.components.iter_mut().zip(self.lessons) {
             component.share = (lesson.total / total).max(1e-6);
-            if lesson.total >= FLOWS_MIN {
+            if lesson.total >= FLOWS_MIN && !prior.shapes_fixed {
                 lesson.teach(component, terms);
             }
         }

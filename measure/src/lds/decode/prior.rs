@@ -8,7 +8,7 @@ use super::sweep::Belief;
 use super::system::System;
 
 /// Most components in use: counts of packets take more than delays do.
-pub(super) const MIXTURE_MAX: usize = 8;
+pub(super) const MIXTURE_MAX: usize = 16;
 const ROUNDS: usize = 6;
 /// Variances in the system's units, where the spread of the cells' means is about 1: below this no
 /// delay varies.
@@ -52,6 +52,8 @@ impl Gaussian {
 pub(super) struct Prior {
     /// At least one once fitted.
     pub components: ArrayVec<Gaussian, MIXTURE_MAX>,
+    /// Only shares are learnt.
+    pub shapes_fixed: bool,
 }
 
 /// What a prior says of flows and packets that have no place of their own in an equation.

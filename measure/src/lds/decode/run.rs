@@ -55,9 +55,9 @@ pub(super) fn run(
         let scale = system.scale;
         let largest = |largest: f64, b: &Belief| largest.max(scale.ticks(b.mean).abs());
         let largest = sweeper.beliefs.iter().fold(f64::MIN_POSITIVE, largest);
-        last_change = change * scale.unit / largest;
+        last_change = change.largest * scale.unit / largest;
         settled = last_change <= limits.tolerance;
-        if guard.watch(change, &sweeper.beliefs) || settled {
+        if guard.watch(change.squares, &sweeper.beliefs) || settled {
             break;
         }
     }

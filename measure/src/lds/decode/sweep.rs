@@ -41,6 +41,15 @@ pub(super) struct Belief {
     pub variance: f64,
 }
 
+/// How far means moved in a sweep, in the system's units.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Change {
+    /// The largest step.
+    pub largest: f64,
+    /// Sum of all steps' squares.
+    pub squares: f64,
+}
+
 /// How a flow combines its prior with what its cells say.
 pub(super) trait Combine {
     /// The posterior of a flow, given the sum of its readings.
@@ -84,9 +93,8 @@ impl<'a> Sweeper<'a> {
         }
     }
 
-    /// One sweep over all flows; what it shows of the prior goes to `learner`. Returns the largest
-    /// change of a mean.
-    pub fn sweep(&mut self, prior: &Prior, learner: &mut Option<Learner>) -> f64 {
+    /// One sweep over all flows; what it shows of the prior goes to `learner`.
+    pub fn sweep(&mut self, prior: &Prior, learner: &mut Option<Learner>) -> Change {
         self.sum_anew(prior);
         match prior.components.as_slice() {
             [only] => self.pass(&mut Single::new(self.system, only)),
@@ -110,9 +118,9 @@ impl<'a> Sweeper<'a> {
         }
     }
 
-    fn pass(&mut self, combine: &mut impl Combine) -> f64 {
+    fn pass(&mut self, combine: &mut impl Combine) -> Change {
         let tick2 = self.system.scale.unit.powi(-2);
-        let mut largest = 0.0_f64;
+        let mut change = Change::default();
         for (flow, last) in self.beliefs.iter_mut().enumerate() {
             let own = self.system.edges_of(flow);
             let edges = &self.system.edges[own.clone()];
@@ -134,10 +142,12 @@ impl<'a> Sweeper<'a> {
                 self.tallies[edge.cell as usize].tell(edge.coefficient, *cavity, new);
                 *cavity = new;
             }
-            largest = largest.max((belief.mean - last.mean).abs());
+            let step = belief.mean - last.mean;
+            change.largest = change.largest.max(step.abs());
+            change.squares += step * step;
             *last = belief;
         }
-        largest
+        change
     }
 }
 

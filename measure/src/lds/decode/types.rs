@@ -153,6 +153,8 @@ pub enum Warning {
         /// Usable cells.
         cells: usize,
     },
+    /// The flows' packets were not known and could not be decoded either: they are upper bounds.
+    PacketsBounded,
     /// The sweeps ended before the estimates settled to the tolerance asked for.
     NotSettled,
 }
