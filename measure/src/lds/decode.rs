@@ -89,9 +89,6 @@ pub fn decode(
     if packets.bounds_only {
         warnings.push(Warning::PacketsBounded);
     }
-    if !outcome.settled {
-        warnings.push(Warning::NotSettled);
-    }
     let flows = if outcome.sound {
         joint(&system, &outcome, &order, &packets.counts)
     } else {

@@ -17,7 +17,7 @@ use super::system::{Edge, Equation, Scale, System};
 
 /// Sweeps suffice where each flow's size class has settled.
 const LIMITS: Limits = Limits {
-    sweeps: 30,
+    sweeps: 20,
     tolerance: 1e-9,
 };
 /// A rung of the ladder is at least this many times the one below.
@@ -68,7 +68,8 @@ pub(super) fn packets(
         .collect();
     let order = falling(&bounds);
     let system = rest.system(shape, &unknown, &order);
-    let mut prior = ladder(bounds.iter().copied().fold(1.0, f64::max));
+    let largest = bounds.iter().copied().fold(1.0, f64::max);
+    let mut prior = ladder(largest, mean_size(&system));
     let outcome = run(&system, &mut prior, LIMITS, cancelled)?;
     packets.bounds_only = !outcome.sound;
     for (&place, belief) in order.iter().zip(&outcome.beliefs) {
@@ -186,29 +187,56 @@ impl Rest {
     }
 }
 
-/// Size classes from one packet to `largest`, smaller ones more frequent.
-fn ladder(largest: f64) -> Prior {
+/// Mean packets of a flow: all that cells hold over all that flows would hold with one packet each.
+fn mean_size(system: &System) -> f64 {
+    let held: f64 = system.equations.iter().map(|equation| equation.sum).sum();
+    let single: f64 = system.edges.iter().map(|edge| edge.coefficient).sum();
+    if single > 0.0 { held / single } else { 1.0 }
+}
+
+/// Size classes from one packet to `largest`. Their shares fall as a power of the size: the power
+/// that gives the flows their `mean`.
+fn ladder(largest: f64, mean: f64) -> Prior {
     let rungs = MIXTURE_MAX as f64 - 1.0;
     let ratio = largest.powf(rungs.recip()).max(RATIO);
     let mut prior = Prior {
         shapes_fixed: true,
         ..Prior::default()
     };
-    let mut mean = 1.0;
-    while mean <= largest * ratio && prior.components.len() < MIXTURE_MAX {
-        let deviation = mean * (ratio - 1.0) / (ratio + 1.0);
+    let mut size = 1.0;
+    while size <= largest * ratio && prior.components.len() < MIXTURE_MAX {
+        let deviation = size * (ratio - 1.0) / (ratio + 1.0);
         let mut component = Gaussian {
-            share: 1.0 / mean,
             between: deviation * deviation,
             ..Gaussian::default()
         };
-        component.beta[0] = mean;
+        component.beta[0] = size;
         prior.components.push(component);
-        mean *= ratio;
+        size *= ratio;
     }
-    let total: f64 = prior.components.iter().map(|c| c.share).sum();
-    for component in &mut prior.components {
-        component.share /= total;
+    let (mut least, mut most) = (-8.0, 8.0);
+    for _ in 0..50 {
+        let power = 0.5 * (least + most);
+        if share_by_power(&mut prior, power) > mean {
+            least = power;
+        } else {
+            most = power;
+        }
     }
     prior
+}
+
+/// Sets shares to size^-power; returns the mean size.
+fn share_by_power(prior: &mut Prior, power: f64) -> f64 {
+    let mut total = 0.0;
+    for component in &mut prior.components {
+        component.share = component.beta[0].powf(-power);
+        total += component.share;
+    }
+    let mut mean = 0.0;
+    for component in &mut prior.components {
+        component.share /= total;
+        mean += component.share * component.beta[0];
+    }
+    mean
 }

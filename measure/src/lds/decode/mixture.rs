@@ -24,11 +24,13 @@ pub(super) struct Mixed<'a> {
 #[derive(Debug, Clone, Copy, Default)]
 struct Member {
     weight: f64,
+    /// Half of d^2 / t: what the weight lacks while the others' are not known.
+    exponent: f64,
     belief: Belief,
-    /// rr - z'beta.
+    /// d = rr - z'beta.
     distance: f64,
-    /// Prior variance and qq.
-    variance: f64,
+    /// 1 / t, where t is the prior's variance and qq.
+    inverse: f64,
     /// What unknown features add to the prior variance.
     blur: f64,
 }
@@ -48,20 +50,24 @@ impl<'a> Mixed<'a> {
     }
 
     fn member(&self, component: &Gaussian, flow: usize, value: f64, noise: f64) -> Member {
-        let prior = component.of_flow(self.system, flow);
-        let distance = value - prior.mean;
-        let variance = prior.variance + noise;
-        let pull = prior.variance / variance;
+        let features = &self.system.features;
+        let blur = features.blur(flow, &component.beta);
+        let own = component.between + component.within * self.system.inverse_packets[flow] + blur;
+        let mean = features.predict(flow, &component.beta);
+        let distance = value - mean;
+        let variance = own + noise;
+        let inverse = variance.recip();
+        let pull = own * inverse;
         Member {
-            // A logarithm, until all are known.
-            weight: component.share.ln() - 0.5 * (variance.ln() + distance * distance / variance),
+            weight: component.share * inverse.sqrt(),
+            exponent: 0.5 * distance * distance * inverse,
             belief: Belief {
-                mean: prior.mean + pull * distance,
+                mean: mean + pull * distance,
                 variance: pull * noise,
             },
             distance,
-            variance,
-            blur: self.system.features.blur(flow, &component.beta),
+            inverse,
+            blur,
         }
     }
 }
@@ -71,25 +77,32 @@ impl Combine for Mixed<'_> {
         let noise = all.precision.recip();
         let value = all.pull * noise;
         let mut members: ArrayVec<Member, MIXTURE_MAX> = ArrayVec::new();
+        let mut least = f64::INFINITY;
         for component in self.components {
-            members.push(self.member(component, flow, value, noise));
+            let member = self.member(component, flow, value, noise);
+            least = least.min(member.exponent);
+            members.push(member);
         }
-        let best = members
-            .iter()
-            .map(|m| m.weight)
-            .fold(f64::NEG_INFINITY, f64::max);
-        let mut total = 0.0;
+        let (mut total, mut mean) = (0.0, 0.0);
         for member in &mut members {
-            member.weight = (member.weight - best).exp();
+            let exponent = member.exponent - least;
+            // Under e^-40 no weight shows in any sum.
+            member.weight *= if exponent < 40.0 {
+                (-exponent).exp()
+            } else {
+                0.0
+            };
             total += member.weight;
-        }
-        let mut mean = 0.0;
-        for member in &mut members {
-            member.weight /= total;
             mean += member.weight * member.belief.mean;
         }
-        let spread = |m: &Member| m.belief.variance + (m.belief.mean - mean).powi(2);
-        let variance = members.iter().map(|m| m.weight * spread(m)).sum();
+        let share = total.recip();
+        let mean = mean * share;
+        let mut variance = 0.0;
+        for member in &mut members {
+            member.weight *= share;
+            let apart = member.belief.mean - mean;
+            variance += member.weight * (member.belief.variance + apart * apart);
+        }
         if let Some(learner) = self.learner {
             learner.add(self.system, flow, noise, value, &members);
         }
@@ -158,7 +171,7 @@ impl Learner {
             if self.shapes_fixed {
                 continue;
             }
-            let weight = member.weight / member.variance;
+            let weight = member.weight * member.inverse;
             for i in 0..terms {
                 lesson.right[i] += weight * z[i] * value;
                 for j in 0..=i {
@@ -166,7 +179,7 @@ impl Learner {
                 }
             }
             let square = member.distance * member.distance - noise - member.blur;
-            let weight = weight / member.variance;
+            let weight = weight * member.inverse;
             lesson.squares.add(weight, 1.0, inverse_packets, square);
         }
     }

@@ -24,8 +24,6 @@ pub(super) struct Outcome {
     pub sweeps: usize,
     /// The largest change in the last sweep, relative to the largest estimate.
     pub last_change: f64,
-    /// Whether that is within the tolerance.
-    pub settled: bool,
     /// Whether all beliefs are within the range of what their cells say.
     pub sound: bool,
 }
@@ -40,7 +38,7 @@ pub(super) fn run(
 ) -> Result<Outcome, DecodeError> {
     let mut sweeper = Sweeper::new(system, prior);
     let mut guard = Guard::default();
-    let (mut sweeps, mut last_change, mut settled) = (0, 0.0, limits.sweeps == 0);
+    let (mut sweeps, mut last_change) = (0, 0.0);
     while sweeps < limits.sweeps {
         if cancelled() {
             return Err(DecodeError::Cancelled);
@@ -56,8 +54,7 @@ pub(super) fn run(
         let largest = |largest: f64, b: &Belief| largest.max(scale.ticks(b.mean).abs());
         let largest = sweeper.beliefs.iter().fold(f64::MIN_POSITIVE, largest);
         last_change = change.largest * scale.unit / largest;
-        settled = last_change <= limits.tolerance;
-        if guard.watch(change.squares, &sweeper.beliefs) || settled {
+        if guard.watch(change.squares, &sweeper.beliefs) || last_change <= limits.tolerance {
             break;
         }
     }
@@ -68,7 +65,6 @@ pub(super) fn run(
         beliefs,
         sweeps,
         last_change,
-        settled,
         sound,
     })
 }

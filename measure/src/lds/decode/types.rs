@@ -155,8 +155,6 @@ pub enum Warning {
     },
     /// The flows' packets were not known and could not be decoded either: they are upper bounds.
     PacketsBounded,
-    /// The sweeps ended before the estimates settled to the tolerance asked for.
-    NotSettled,
 }
 
 /// One flow's estimate.
