@@ -11,7 +11,7 @@ mod sketch;
 
 pub use decode::{
     COMPONENTS_MAX, Component, DecodeError, DecodeOptions, Decoded, FEATURES_MAX, Fallback,
-    FlowDelay, FlowTable, Source, Warning, decode,
+    FlowDelay, FlowTable, PacketsSource, Source, Warning, decode,
 };
 pub use delays::{DelayCell, DelayCells, FlowEstimate};
 pub use grid::BytesPair;

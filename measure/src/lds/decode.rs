@@ -30,10 +30,12 @@ mod types;
 mod unlisted;
 
 pub use types::{
-    Component, DecodeError, DecodeOptions, Decoded, Fallback, FlowDelay, FlowTable, Source, Warning,
+    Component, DecodeError, DecodeOptions, Decoded, Fallback, FlowDelay, FlowTable, PacketsSource,
+    Source, Warning,
 };
 
 use super::DelayCells;
+use counts::Packets;
 use edges::Delays;
 use run::{Limits, Outcome};
 use shape::Shape;
@@ -60,7 +62,7 @@ pub fn decode(
     let shape = Shape::new(cells, flows, options)?;
     let packets = counts::packets(&shape, &mut cancelled)?;
     let Some(segment_mean_ticks) = cells.segment_mean_ticks() else {
-        return Ok(nothing(&packets.counts));
+        return Ok(nothing(&packets));
     };
     let order = shape::falling(&packets.counts);
     let Delays {
@@ -86,8 +88,8 @@ pub fn decode(
             cells: excess_cells,
         });
     }
-    if packets.bounds_only {
-        warnings.push(Warning::PacketsBounded);
+    if !outcome.settled {
+        warnings.push(Warning::NotSettled);
     }
     let flows = if outcome.sound {
         joint(&system, &outcome, &order, &packets.counts)
@@ -96,6 +98,7 @@ pub fn decode(
     };
     Ok(Decoded {
         flows,
+        packets: packets.source,
         components: components(&system, &prior),
         sweeps: outcome.sweeps,
         last_change: outcome.last_change,
@@ -105,7 +108,7 @@ pub fn decode(
 }
 
 /// All that can be said without a usable cell.
-fn nothing(packets: &[f64]) -> Decoded {
+fn nothing(packets: &Packets) -> Decoded {
     let unknown = |&packets: &f64| FlowDelay {
         mean_ticks: 0.0,
         variance_ticks2: f64::INFINITY,
@@ -113,7 +116,8 @@ fn nothing(packets: &[f64]) -> Decoded {
         source: Source::Nothing,
     };
     Decoded {
-        flows: packets.iter().map(unknown).collect(),
+        flows: packets.counts.iter().map(unknown).collect(),
+        packets: packets.source,
         components: Vec::new(),
         sweeps: 0,
         last_change: 0.0,

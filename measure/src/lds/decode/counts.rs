@@ -6,7 +6,6 @@
 //! one Gaussian would smear each large flow over its neighbours. So the prior is a ladder of fixed
 //! components, each a few times larger than the one below, of which only the shares are learnt.
 
-use super::DecodeError;
 use super::edges::edge_index;
 use super::features::Features;
 use super::prior::{Gaussian, MIXTURE_MAX, Prior};
@@ -14,6 +13,7 @@ use super::run::{Limits, run};
 use super::shape::{Shape, bounded, falling};
 use super::sweep::Belief;
 use super::system::{Edge, Equation, Scale, System};
+use super::{DecodeError, PacketsSource};
 
 /// Sweeps suffice where each flow's size class has settled.
 const LIMITS: Limits = Limits {
@@ -31,13 +31,16 @@ pub(super) struct Packets {
     pub counts: Vec<f64>,
     /// Posterior variances, likewise; empty where all counts are known.
     variances: Vec<f64>,
-    /// All were given.
-    pub known: bool,
-    /// Counts did not settle: each unknown one is an upper bound.
-    pub bounds_only: bool,
+    /// Where they come from.
+    pub source: PacketsSource,
 }
 
 impl Packets {
+    /// Whether all were given.
+    pub fn known(&self) -> bool {
+        self.source == PacketsSource::Given
+    }
+
     /// Posterior variance of a flow's count.
     pub fn variance(&self, flow: usize) -> f64 {
         self.variances.get(flow).copied().unwrap_or(0.0)
@@ -54,10 +57,9 @@ pub(super) fn packets(
     let mut packets = Packets {
         counts: given.iter().map(|count| count.unwrap_or(0.0)).collect(),
         variances: Vec::new(),
-        known: unknown.is_empty(),
-        bounds_only: false,
+        source: PacketsSource::Given,
     };
-    if packets.known {
+    if unknown.is_empty() {
         return Ok(packets);
     }
     packets.variances = vec![0.0; shape.flows];
@@ -71,7 +73,11 @@ pub(super) fn packets(
     let largest = bounds.iter().copied().fold(1.0, f64::max);
     let mut prior = ladder(largest, mean_size(&system));
     let outcome = run(&system, &mut prior, LIMITS, cancelled)?;
-    packets.bounds_only = !outcome.sound;
+    packets.source = if outcome.sound {
+        PacketsSource::Decoded
+    } else {
+        PacketsSource::Bounds
+    };
     for (&place, belief) in order.iter().zip(&outcome.beliefs) {
         let (flow, bound) = (unknown[place as usize], bounds[place as usize]);
         let belief = if outcome.sound {

@@ -7,6 +7,9 @@ use super::prior::Prior;
 use super::sweep::{Belief, Sweeper};
 use super::system::System;
 
+/// Estimates have settled where a sweep moves them by no more than this share of their deviation.
+const SETTLED: f64 = 0.1;
+
 /// When to stop.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
@@ -24,6 +27,8 @@ pub(super) struct Outcome {
     pub sweeps: usize,
     /// The largest change in the last sweep, relative to the largest estimate.
     pub last_change: f64,
+    /// Whether that is little beside what the estimates leave open.
+    pub settled: bool,
     /// Whether all beliefs are within the range of what their cells say.
     pub sound: bool,
 }
@@ -38,7 +43,7 @@ pub(super) fn run(
 ) -> Result<Outcome, DecodeError> {
     let mut sweeper = Sweeper::new(system, prior);
     let mut guard = Guard::default();
-    let (mut sweeps, mut last_change) = (0, 0.0);
+    let (mut sweeps, mut last_change, mut settled) = (0, 0.0, true);
     while sweeps < limits.sweeps {
         if cancelled() {
             return Err(DecodeError::Cancelled);
@@ -54,7 +59,10 @@ pub(super) fn run(
         let largest = |largest: f64, b: &Belief| largest.max(scale.ticks(b.mean).abs());
         let largest = sweeper.beliefs.iter().fold(f64::MIN_POSITIVE, largest);
         last_change = change.largest * scale.unit / largest;
-        if guard.watch(change.squares, &sweeper.beliefs) || last_change <= limits.tolerance {
+        let open: f64 = sweeper.beliefs.iter().map(|b| b.variance).sum();
+        let converged = last_change <= limits.tolerance;
+        settled = converged || change.squares <= SETTLED * SETTLED * open;
+        if guard.watch(change.squares, &sweeper.beliefs) || converged {
             break;
         }
     }
@@ -65,6 +73,7 @@ pub(super) fn run(
         beliefs,
         sweeps,
         last_change,
+        settled,
         sound,
     })
 }

@@ -153,8 +153,19 @@ pub enum Warning {
         /// Usable cells.
         cells: usize,
     },
-    /// The flows' packets were not known and could not be decoded either: they are upper bounds.
-    PacketsBounded,
+    /// The sweeps ended while estimates still moved by a tenth of their own uncertainty.
+    NotSettled,
+}
+
+/// Where the flows' packets come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PacketsSource {
+    /// All were given.
+    Given,
+    /// Those not given were decoded from the cells.
+    Decoded,
+    /// Those not given could not be decoded: they are upper bounds.
+    Bounds,
 }
 
 /// One flow's estimate.
@@ -189,6 +200,8 @@ pub struct Component {
 pub struct Decoded {
     /// One entry a flow, in their order.
     pub flows: Vec<FlowDelay>,
+    /// Where their packets come from.
+    pub packets: PacketsSource,
     /// The fitted prior; empty where nothing could be fitted.
     pub components: Vec<Component>,
     /// Sweeps done.
