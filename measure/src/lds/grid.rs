@@ -120,17 +120,22 @@ impl<C: Copy + Default> Grid<C> {
                 let places = row.places(chunk, &hashed, &mut places);
                 for place in places {
                     prefetch(cells, place.cell as usize);
-                    prefetch(bytes, place.cell as usize);
                 }
                 for &Place { cell, sight } in places {
-                    let (cell, sight) = (cell as usize, sight as usize);
-                    let (Some(sight), Some(hashed)) = (chunk.get(sight), hashed.get(sight)) else {
-                        continue;
-                    };
-                    if let Some(cell) = cells.get_mut(cell) {
+                    let sight = sight as usize;
+                    if let Some(cell) = cells.get_mut(cell as usize)
+                        && let Some((sight, hashed)) = chunk.get(sight).zip(hashed.get(sight))
+                    {
                         add(cell, sight, hashed.weight);
                     }
-                    if let Some(bytes) = bytes.get_mut(cell) {
+                }
+                if bytes.is_empty() {
+                    continue;
+                }
+                for &Place { cell, sight } in places {
+                    if let Some(bytes) = bytes.get_mut(cell as usize)
+                        && let Some(sight) = chunk.get(sight as usize)
+                    {
                         add_bytes(bytes, sight.bytes.into());
                     }
                 }

@@ -251,6 +251,30 @@ fn the_bits_that_serve_bank_digest_and_row_are_independent() {
 }
 
 #[test]
+fn the_bits_that_serve_sampling_and_place_in_a_virtual_lda_are_independent() {
+    const COUNT: u32 = 50_000;
+    for (name, hashes) in structured(COUNT) {
+        for places in [5_u32, 64] {
+            let both = hashes.iter().map(|&hash| {
+                let place = row_of(hash, ROW_MULTIPLIERS[3], places);
+                (hash & 0xffff_ffff) >> 22 << 32 | u64::from(place)
+            });
+            let excess = pair_excess(both, COUNT, 1024.0 * f64::from(places));
+            assert!(excess.abs() < 5.0, "{name}, {places} places: {excess}");
+            // What a row of probability 1/64 samples is spread evenly.
+            let sampled: Vec<_> = hashes
+                .iter()
+                .filter(|&&hash| (hash & 0xffff_ffff) < 1 << 26)
+                .map(|&hash| u64::from(row_of(hash, ROW_MULTIPLIERS[3], places)))
+                .collect();
+            let count = u32::try_from(sampled.len()).unwrap();
+            let excess = pair_excess(sampled.into_iter(), count, f64::from(places));
+            assert!(excess.abs() < 5.0, "{name}, {places} places: {excess}");
+        }
+    }
+}
+
+#[test]
 fn no_seed_is_bad() {
     let tcp = Frame::v4(L4::tcp(443, 1, b"")).bytes();
     let mut rng = Pcg64::seed_from_u64(2);
