@@ -70,3 +70,6 @@ pub const BOUND_CALIBRATION: f64 = 1.2;
 pub(crate) fn since_ns(later: u64, earlier: u64) -> f64 {
     later.wrapping_sub(earlier).cast_signed() as f64
 }
+
+#[cfg(test)]
+mod tests;

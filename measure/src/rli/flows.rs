@@ -70,8 +70,9 @@ impl FlowDelay {
 
     /// Twice the standard error of the mean in nanoseconds, before calibration:
     /// `2 sqrt(sum_I (n_I / n)^2 max(e_left^2, e_right^2))` over the intervals I between references
-    /// that hold `n_I` of the flow's packets; e is how far a reference lies from the line between its
-    /// neighbours. Valid only for packets that shared the references' queue; `None` without packets.
+    /// that hold `n_I` of the flow's packets. e is how far a reference lies from the line between
+    /// its neighbours; its square is taken as a tenth of what is usual at least. Valid only for
+    /// packets that shared the references' queue; `None` without packets.
     pub fn raw_bound_ns(&self) -> Option<f64> {
         (self.packets > 0).then(|| 2.0 * self.weighted_error_ns2.sqrt() / self.packets as f64)
     }

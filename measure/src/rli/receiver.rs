@@ -64,6 +64,8 @@ pub struct Receiver<F> {
     busy: BusyPeriods,
     base: BaseDelay,
     bend: RunningBend,
+    /// Running mean of the squared errors of references.
+    squared_error_ns2: f64,
     /// The latest reference, its sequence number, and how far it lay from the one before, squared.
     last: Option<Latest>,
     /// Packets since then, at most `room`.
@@ -113,6 +115,7 @@ impl<F: Copy> Receiver<F> {
             busy: BusyPeriods::default(),
             base: BaseDelay::new(config.base_delay_ns),
             bend: RunningBend::default(),
+            squared_error_ns2: 0.0,
             last: None,
             open: Vec::with_capacity(room),
             room,
@@ -267,12 +270,19 @@ impl<F: Copy> Receiver<F> {
 
     /// Leaves `mark` out: how far it lies from what its neighbours say.
     fn judge(&mut self, mark: &mut Mark, right: &Mark, idle_behind: Option<Idle>) {
+        /// Of the newest error in the running mean.
+        const WEIGHT: f64 = 0.125;
+        /// Share of the mean that an error counts at least: some references lie on the line by
+        /// chance. Chosen so that the nominal 98 % bound of RLI covers 98 %.
+        const LEAST: f64 = 0.1;
         let Some(closed) = &self.closed else { return };
         let origin_ns = mark.received_ns;
         let here = mark.anchor(origin_ns);
         let (mut left, mut right) = (closed.left.anchor(origin_ns), right.anchor(origin_ns));
         let line = CurvePoint::between(left, right, here.start_ns, f64::NEG_INFINITY, 0.0);
-        mark.squared_error_ns2 = Some((here.wait_ns - line.line).powi(2));
+        let squared_error_ns2 = (here.wait_ns - line.line).powi(2);
+        self.squared_error_ns2 += WEIGHT * (squared_error_ns2 - self.squared_error_ns2);
+        mark.squared_error_ns2 = Some(squared_error_ns2.max(LEAST * self.squared_error_ns2));
         if let Some(base_ns) = self.base.known_ns() {
             if let Some(began_ns) = mark.busy_since_ns {
                 let start_ns = since_ns(began_ns, origin_ns);
