@@ -10,6 +10,7 @@
 
 pub mod baselines;
 pub mod cli;
+pub mod hybrid;
 pub mod interchange;
 pub mod interference;
 pub mod lda;
@@ -95,6 +96,7 @@ pub struct Experiment {
 pub const EXPERIMENTS: &[Experiment] = &[
     lda::EXPERIMENT,
     lds::EXPERIMENT,
+    hybrid::EXPERIMENT,
     rli::EXPERIMENT,
     baselines::EXPERIMENT,
     interference::EXPERIMENT,

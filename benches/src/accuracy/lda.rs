@@ -3,6 +3,7 @@
 //! Kompella, Levchenko, Snoeren, Varghese: "Router support for fine-grained latency measurements"
 //! (2012), section IV.
 
+mod adaptive;
 mod banks;
 mod one_bank;
 mod stream;
@@ -41,7 +42,7 @@ struct Bench<'a> {
 }
 
 fn steps(_: &Setting) -> u64 {
-    one_bank::STEPS + banks::STEPS
+    one_bank::STEPS + banks::STEPS + adaptive::STEPS
 }
 
 fn run(setting: &Setting, step: &(dyn Fn() + Sync)) -> Result<Findings> {
@@ -54,6 +55,7 @@ fn run(setting: &Setting, step: &(dyn Fn() + Sync)) -> Result<Findings> {
     let mut findings = Findings::default();
     one_bank::run(&bench, &mut findings)?;
     banks::run(&bench, &mut findings)?;
+    findings.tables.push(adaptive::run(&bench)?);
     Ok(findings)
 }
 

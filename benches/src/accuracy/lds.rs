@@ -93,3 +93,6 @@ fn run(setting: &Setting, step: &(dyn Fn() + Sync)) -> Result<Findings> {
     }
     Ok(assemble(setting, seeds(setting), by_seed))
 }
+
+#[cfg(test)]
+mod tests;

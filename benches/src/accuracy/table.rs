@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::stats::mean;
+
 /// What a figure of ours is held against.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -80,6 +82,29 @@ impl Row {
     pub fn pass(&self) -> Option<bool> {
         self.limit.map(|limit| limit.holds(self.ours))
     }
+}
+
+/// The mean, figure by figure, of rows that are alike.
+pub fn mean_rows(by_seed: &[Vec<Row>]) -> Vec<Row> {
+    let Some(first) = by_seed.first() else {
+        return Vec::new();
+    };
+    let place = |place: usize| by_seed.iter().filter_map(move |rows| rows.get(place));
+    first
+        .iter()
+        .enumerate()
+        .map(|(n, row)| {
+            let others = row.others.iter().enumerate().map(|(other, (name, _))| {
+                let figures = place(n).filter_map(|row| row.others.get(other));
+                (name.clone(), mean(figures.map(|&(_, figure)| figure)))
+            });
+            Row {
+                ours: mean(place(n).map(|row| row.ours)),
+                others: others.collect(),
+                ..row.clone()
+            }
+        })
+        .collect()
 }
 
 /// A table of one experiment.

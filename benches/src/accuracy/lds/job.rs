@@ -3,8 +3,8 @@
 use anyhow::Result;
 
 use super::Seed;
-use crate::accuracy::stats::{mean, median};
-use crate::accuracy::table::{Curve, Figure, Limit, Row, Table};
+use crate::accuracy::stats::median;
+use crate::accuracy::table::{Curve, Figure, Limit, Row, Table, mean_rows};
 use crate::accuracy::{Findings, Setting, Source};
 
 /// A piece of work on one trace.
@@ -143,29 +143,6 @@ pub(super) fn assemble(setting: &Setting, seeds: u32, by_seed: Vec<Vec<Part>>) -
         }
     }
     findings
-}
-
-/// The mean, figure by figure, of rows that are alike.
-pub(in crate::accuracy) fn mean_rows(by_seed: &[Vec<Row>]) -> Vec<Row> {
-    let Some(first) = by_seed.first() else {
-        return Vec::new();
-    };
-    let place = |place: usize| by_seed.iter().filter_map(move |rows| rows.get(place));
-    first
-        .iter()
-        .enumerate()
-        .map(|(n, row)| {
-            let others = row.others.iter().enumerate().map(|(other, (name, _))| {
-                let figures = place(n).filter_map(|row| row.others.get(other));
-                (name.clone(), mean(figures.map(|&(_, figure)| figure)))
-            });
-            Row {
-                ours: mean(place(n).map(|row| row.ours)),
-                others: others.collect(),
-                ..row.clone()
-            }
-        })
-        .collect()
 }
 
 fn add_curve(figures: &mut Vec<Figure>, of: FigureOf, curve: Curve) {

@@ -15,13 +15,16 @@ const MEAN_PACKETS: f64 = 53.15;
 const UNIT_NS: f64 = 100_000.0;
 /// Correlation time of a queue.
 const QUEUE_NS: f64 = 20e6;
-/// One point of a queue's process, and one reference, each millisecond.
-const STEP_NS: f64 = 1e6;
+/// Points of a queue's process: fine beside the references' spacing, so that what happens between
+/// two of them is as hard to guess as it should be.
+const STEP_NS: f64 = 1e5;
+/// One reference each millisecond.
+const REFERENCE_NS: f64 = 1e6;
 
 pub(super) fn trace(scenario: &Scenario, seed: u64, scale: f64) -> Trace {
     let mut rng = Pcg64::seed_from_u64(seed);
     let flows = whole(FLOWS * scale).max(1);
-    let duration_ns = (DURATION_NS as f64 * scale.min(1.0)).max(STEP_NS);
+    let duration_ns = (DURATION_NS as f64 * scale.min(1.0)).max(REFERENCE_NS);
     let sizes = sizes(flows, &mut rng);
     let queues: Vec<Queue> = scenario
         .modes
@@ -114,9 +117,9 @@ fn packet(sent_ns: f64, delay_ns: f64, rng: &mut Pcg64) -> Packet {
 
 /// References on path 0, one each millisecond.
 fn references(delays: &Delays<'_>, duration_ns: f64, rng: &mut Pcg64) -> Vec<Reference> {
-    (0..=whole(duration_ns / STEP_NS))
+    (0..=whole(duration_ns / REFERENCE_NS))
         .map(|step| {
-            let sent_ns = step as f64 * STEP_NS;
+            let sent_ns = step as f64 * REFERENCE_NS;
             let delay_ns = delays.on_mode(0, 1.0, sent_ns, rng);
             Reference {
                 received_ns: sent_ns + delay_ns,
