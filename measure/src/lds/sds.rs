@@ -107,7 +107,7 @@ impl Synopsis for Sds {
 
     fn merge(&mut self, other: &Self) -> Result<(), ShapeMismatch> {
         self.grid.merge(&other.grid, |mine, theirs| {
-            mine.add(theirs.sum, theirs.count)
+            mine.add(theirs.sum, theirs.count);
         })
     }
 
