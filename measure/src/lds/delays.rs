@@ -10,6 +10,11 @@ use crate::synopsis::ShapeMismatch;
 /// Interference that the paper's estimator tolerates: alpha of section 2.3.4.
 const TOLERANCE: f64 = 0.1;
 
+/// Shares of rows are kept to 2^-32: a cell that is on the limit by the share that was asked for
+/// is not to fall over it by that. Counts of a million and more lie closer together; there it does
+/// not matter.
+const ROUNDING: f64 = 1e-6;
+
 /// What both ends of a cell say together. Counts and sums carry the packets' weights.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DelayCell {
@@ -223,7 +228,7 @@ impl DelayCells {
     /// where no cell is usable and filled.
     pub fn estimate_at(&self, base_columns: &[u32]) -> Option<FlowEstimate> {
         let least = self.least_packets(base_columns)?;
-        let limit = least * (1.0 + TOLERANCE);
+        let limit = least * (1.0 + TOLERANCE + ROUNDING);
         FlowEstimate::of(
             self.filled_cells(base_columns)
                 .filter(|(_, packets)| *packets <= limit)

@@ -62,6 +62,17 @@ fn counts_of_sampled_rows_are_inverted() {
 }
 
 #[test]
+fn shares_that_are_no_power_of_two_move_no_cell_over_the_limit() {
+    // 1 of 10 packets, and 11: on the limit, though 0.1 is kept as a little more.
+    for (sampled, whole, read) in [(1, 11, 12), (1, 12, 1), (10, 110, 120), (10, 111, 10)] {
+        let layout = LdsLayout::new(1, 1, &[0.1, 1.0]).unwrap();
+        let cells = delays(layout, &[&[Some((sampled, 0))], &[Some((whole, 0))]]);
+        let estimate = cells.estimate_at(&[0, 0]).unwrap();
+        assert_eq!(estimate.packets, read, "{sampled} {whole}");
+    }
+}
+
+#[test]
 fn the_cells_of_a_flow_go_round_the_row() {
     let layout = LdsLayout::new(4, 3, &[1.0]).unwrap();
     let cells = delays(
