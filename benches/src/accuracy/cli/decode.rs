@@ -211,8 +211,12 @@ impl Estimates {
             if let Some(fallback) = decoded.fallback {
                 eprintln!("{name}: the paper's estimator instead of joint decoding: {fallback:?}");
             }
-            for warning in &decoded.warnings {
-                eprintln!("{name}: {}", in_words(warning));
+            for warning in decoded
+                .warnings
+                .iter()
+                .filter_map(|each| in_words(each, decoded))
+            {
+                eprintln!("{name}: {warning}");
             }
         }
     }
@@ -255,8 +259,11 @@ impl Estimates {
     }
 }
 
-fn in_words(warning: &Warning) -> String {
-    match warning {
+/// Changes under this, relative to the largest estimate, are no reason to warn.
+const SETTLED: f64 = 1e-3;
+
+fn in_words(warning: &Warning, decoded: &Decoded) -> Option<String> {
+    Some(match warning {
         Warning::UnlistedPackets { share } => format!(
             "{:.1} % of the packets in the cells are of flows that are not listed",
             100.0 * share
@@ -265,8 +272,12 @@ fn in_words(warning: &Warning) -> String {
             "in {cells} cells the flows claim more packets than were counted; their counts were \
              scaled down to fit"
         ),
-        Warning::NotSettled => {
-            "the sweeps ended before the estimates settled; more --sweeps may help".to_owned()
-        }
-    }
+        Warning::NotSettled if decoded.last_change < SETTLED => return None,
+        Warning::NotSettled => format!(
+            "after {} sweeps an estimate still moved by {:.1} % of the largest; more --sweeps may \
+             help",
+            decoded.sweeps,
+            100.0 * decoded.last_change
+        ),
+    })
 }
