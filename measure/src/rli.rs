@@ -48,6 +48,7 @@ mod delay_sum;
 mod flows;
 mod inject;
 mod interval;
+mod learnt;
 mod link;
 mod receiver;
 mod reference;

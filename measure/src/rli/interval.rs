@@ -4,6 +4,7 @@ use super::busy::Idle;
 use super::curve::{Anchor, Bend, CurvePoint, WaitSums, position, solve};
 use super::delay_sum::DelaySum;
 use super::link::Link;
+use super::receiver::Estimate;
 use super::reference::StreamSums;
 use super::since_ns;
 
@@ -34,6 +35,40 @@ impl Mark {
             start_ns: since_ns(self.received_ns, origin_ns) - self.serialisation_ns,
             wait_ns: self.delay_ns - self.serialisation_ns,
         }
+    }
+}
+
+/// The latest reference.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Latest {
+    pub(super) mark: Mark,
+    pub(super) sequence: u32,
+    /// Mean square of how far a reference lies from the one before it.
+    pub(super) squared_step_ns2: f64,
+}
+
+impl Latest {
+    /// RLI-L (Lee et al. 2010, section 3.3) for a packet behind it.
+    pub(super) fn estimate<F: Copy>(
+        &self,
+        packet: &Buffered<F>,
+        link: &Link,
+        interval: u32,
+    ) -> Estimate<F> {
+        let correction_ns = link.serialisation_ns(packet.bytes) - self.mark.serialisation_ns;
+        Estimate {
+            flow: packet.flow,
+            received_ns: packet.received_ns,
+            delay_ns: self.mark.delay_ns + correction_ns,
+            squared_error_ns2: self.squared_step_ns2,
+            interval,
+        }
+    }
+
+    /// The mean square of steps, with another step in it.
+    pub(super) fn with_step(&self, step_ns: f64) -> f64 {
+        const WEIGHT: f64 = 0.125;
+        self.squared_step_ns2 + WEIGHT * (step_ns * step_ns - self.squared_step_ns2)
     }
 }
 

@@ -1,12 +1,11 @@
 //! The receiver's end of a stream: packets and references in, estimates out.
 
-use super::base::BaseDelay;
-use super::busy::{BusyPeriods, Idle};
+use super::busy::BusyPeriods;
 use super::config::{Method, ReceiverConfig, ReceiverError};
-use super::curve::{Anchor, CurvePoint, RunningBend};
+use super::curve::CurvePoint;
 use super::delay_sum::DelaySum;
-use super::interval::{Buffered, Interval, Mark};
-use super::link::Link;
+use super::interval::{Buffered, Interval, Latest, Mark};
+use super::learnt::Learnt;
 use super::reference::{Reference, StreamSums};
 use super::segment::SegmentDelay;
 use super::since_ns;
@@ -62,11 +61,8 @@ pub struct Receiver<F> {
     /// What has been received of the stream.
     received: StreamSums,
     busy: BusyPeriods,
-    base: BaseDelay,
-    bend: RunningBend,
-    /// Running mean of the squared errors of references.
-    squared_error_ns2: f64,
-    /// The latest reference, its sequence number, and how far it lay from the one before, squared.
+    learnt: Learnt,
+    /// The latest reference taken.
     last: Option<Latest>,
     /// Packets since then, at most `room`.
     open: Vec<Buffered<F>>,
@@ -79,14 +75,6 @@ pub struct Receiver<F> {
     /// A buffer not in use.
     spare: Vec<Buffered<F>>,
     points: Vec<CurvePoint>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Latest {
-    mark: Mark,
-    sequence: u32,
-    /// Mean square of how far a reference lies from the one before it.
-    squared_step_ns2: f64,
 }
 
 impl<F: Copy> Receiver<F> {
@@ -113,9 +101,7 @@ impl<F: Copy> Receiver<F> {
             segment: SegmentDelay::default(),
             received: StreamSums::default(),
             busy: BusyPeriods::default(),
-            base: BaseDelay::new(config.base_delay_ns),
-            bend: RunningBend::default(),
-            squared_error_ns2: 0.0,
+            learnt: Learnt::new(config.base_delay_ns),
             last: None,
             open: Vec::with_capacity(room),
             room,
@@ -220,10 +206,16 @@ impl<F: Copy> Receiver<F> {
             busy_since_ns: self.busy.since_ns(),
             squared_error_ns2: None,
         };
-        self.learn_base(&mark, first_idle.is_some());
+        if first_idle.is_some() {
+            let tolerance_ns = f64::from(self.config.idle_tolerance_ns);
+            self.learnt.base_delay(&mark, tolerance_ns);
+        }
         let squared_step_ns2 = match self.last {
             Some(mut last) => {
-                self.judge(&mut last.mark, &mark, first_idle);
+                if let Some(closed) = &self.closed {
+                    self.learnt
+                        .leave_out(&closed.left, &mut last.mark, &mark, first_idle);
+                }
                 let step_ns = mark.delay_ns - last.mark.delay_ns;
                 self.close(last.mark, mark, sink);
                 last.with_step(step_ns)
@@ -253,55 +245,9 @@ impl<F: Copy> Receiver<F> {
         self.flush(sink);
         self.received = StreamSums::default();
         self.busy = BusyPeriods::default();
-        self.base = BaseDelay::new(self.config.base_delay_ns);
-        self.bend = RunningBend::default();
+        self.learnt = Learnt::new(self.config.base_delay_ns);
         self.last = None;
         self.incomplete = false;
-    }
-
-    /// A reference behind an idle time tells of the base delay.
-    fn learn_base(&mut self, mark: &Mark, idle_before: bool) {
-        if let (true, Some(began_ns)) = (idle_before, mark.busy_since_ns) {
-            let tolerance_ns = f64::from(self.config.idle_tolerance_ns);
-            self.base
-                .learn(since_ns(began_ns, mark.sent_ns), tolerance_ns);
-        }
-    }
-
-    /// Leaves `mark` out: how far it lies from what its neighbours say.
-    fn judge(&mut self, mark: &mut Mark, right: &Mark, idle_behind: Option<Idle>) {
-        /// Of the newest error in the running mean.
-        const WEIGHT: f64 = 0.125;
-        /// Share of the mean that an error counts at least: some references lie on the line by
-        /// chance. Chosen so that the nominal 98 % bound of RLI covers 98 %.
-        const LEAST: f64 = 0.1;
-        let Some(closed) = &self.closed else { return };
-        let origin_ns = mark.received_ns;
-        let here = mark.anchor(origin_ns);
-        let (mut left, mut right) = (closed.left.anchor(origin_ns), right.anchor(origin_ns));
-        let line = CurvePoint::between(left, right, here.start_ns, f64::NEG_INFINITY, 0.0);
-        let squared_error_ns2 = (here.wait_ns - line.line).powi(2);
-        self.squared_error_ns2 += WEIGHT * (squared_error_ns2 - self.squared_error_ns2);
-        mark.squared_error_ns2 = Some(squared_error_ns2.max(LEAST * self.squared_error_ns2));
-        if let Some(base_ns) = self.base.known_ns() {
-            if let Some(began_ns) = mark.busy_since_ns {
-                let start_ns = since_ns(began_ns, origin_ns);
-                if start_ns > left.start_ns {
-                    left = Anchor {
-                        start_ns,
-                        wait_ns: base_ns,
-                    };
-                }
-            }
-            if let Some(idle) = idle_behind {
-                right = Anchor {
-                    start_ns: since_ns(idle.from_ns, origin_ns),
-                    wait_ns: base_ns,
-                };
-            }
-        }
-        let point = CurvePoint::between(left, right, here.start_ns, f64::NEG_INFINITY, 0.0);
-        self.bend.learn(here.wait_ns, &point);
     }
 
     /// The interval from `left` to `right` is complete; the one before it, now that the error of
@@ -352,8 +298,8 @@ impl<F: Copy> Receiver<F> {
                 }
             }
             Method::Sums | Method::AnchoredSums => {
-                interval.curve(link, self.base.known_ns(), &mut self.points);
-                let (c, rest_ns) = interval.bend(&self.points, link, self.bend.value());
+                interval.curve(link, self.learnt.base_ns(), &mut self.points);
+                let (c, rest_ns) = interval.bend(&self.points, link, self.learnt.bend());
                 for (packet, point) in interval.packets.iter().zip(&self.points) {
                     let serialisation_ns = link.serialisation_ns(packet.bytes);
                     emit(packet, point.wait_ns(c) + rest_ns + serialisation_ns);
@@ -362,25 +308,5 @@ impl<F: Copy> Receiver<F> {
         }
         interval.packets.clear();
         self.spare = interval.packets;
-    }
-}
-
-impl Latest {
-    /// RLI-L (Lee et al. 2010, section 3.3) for a packet behind it.
-    fn estimate<F: Copy>(&self, packet: &Buffered<F>, link: &Link, interval: u32) -> Estimate<F> {
-        let correction_ns = link.serialisation_ns(packet.bytes) - self.mark.serialisation_ns;
-        Estimate {
-            flow: packet.flow,
-            received_ns: packet.received_ns,
-            delay_ns: self.mark.delay_ns + correction_ns,
-            squared_error_ns2: self.squared_step_ns2,
-            interval,
-        }
-    }
-
-    /// The mean square of steps, with another step in it.
-    fn with_step(&self, step_ns: f64) -> f64 {
-        const WEIGHT: f64 = 0.125;
-        self.squared_step_ns2 + WEIGHT * (step_ns * step_ns - self.squared_step_ns2)
     }
 }
