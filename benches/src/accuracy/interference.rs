@@ -153,7 +153,7 @@ fn changes(traffic: &Traffic, seed: u64) -> Result<Vec<Change>> {
     Ok(changes)
 }
 
-/// Lost packets, references apart.
+/// Lost packets in per cent, references apart.
 fn lost_percent(crossings: &[Crossing]) -> f64 {
     let data = crossings.iter().filter(|c| c.kind != Kind::Reference);
     let (lost, all) = data.fold((0_u64, 0_u64), |(lost, all), c| {
@@ -164,4 +164,36 @@ fn lost_percent(crossings: &[Crossing]) -> f64 {
 
 fn mean_us(crossings: &[Crossing], flows: u32) -> f64 {
     Truth::of(crossings, flows).segment.mean_ns() / 1_000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::accuracy::Source;
+
+    #[test]
+    fn references_cost_the_bandwidth_that_they_take() {
+        let setting = Setting {
+            source: Source::Generated,
+            seeds: Some(2),
+            scale: 0.05,
+        };
+        let findings = run(&setting, &|| ()).unwrap();
+        let rows = &findings.tables[0].rows;
+        let figure = |check: &str| {
+            let row = rows.iter().find(|row| row.check == check).unwrap();
+            (row.ours, row.others.clone())
+        };
+        let (delay, _) = figure("delay added: 1-in-10, heavy, tail drop");
+        let (less, _) = figure("delay added: 1-in-100, heavy, tail drop");
+        assert!(delay > less && less > 0.0, "{delay} {less}");
+        // A third of the packets, a tenth of them, 100 bytes of 740.8: 0.36 % of the link.
+        let (_, others) = figure("loss added: 1-in-10, heavy, tail drop");
+        assert!((others[1].1 / 0.357 - 1.0).abs() < 0.05, "{others:?}");
+        assert!(
+            rows.iter().all(|row| row.limit.is_none()),
+            "not at this scale"
+        );
+        assert_eq!(findings.tables, run(&setting, &|| ()).unwrap().tables);
+    }
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::accuracy::Source;
 use crate::accuracy::queue::{Crossing, cross};
 use crate::accuracy::traffic::{Kind, PS_PER_S, Profile};
 
@@ -94,4 +95,22 @@ fn the_multi_point_line_is_averaged_over_a_flows_life() {
     let got = sampling::multi_point_ns(&crossings, &truth, 1.0, 1);
     assert!((got[0] - 70.0 / 40.0).abs() < 1e-12, "{got:?}");
     assert!((got[1] - 1.5).abs() < 1e-12, "{got:?}");
+}
+
+#[test]
+fn every_method_is_in_the_table_and_rli_leads() {
+    let setting = Setting {
+        source: Source::Generated,
+        seeds: Some(1),
+        scale: 0.1,
+    };
+    let findings = run(&setting, &|| ()).unwrap();
+    let rows = &findings.tables[0].rows;
+    assert_eq!(rows.len(), 4 * 11);
+    for row in rows {
+        assert!(row.ours.is_finite(), "{row:?}");
+        let worse = !row.check.starts_with("RLI") && row.check.ends_with("93 %, heavy");
+        assert!(!worse || row.ours > 5.0, "{row:?}");
+    }
+    assert_eq!(findings.figures.len(), 4);
 }

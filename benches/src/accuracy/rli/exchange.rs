@@ -98,6 +98,17 @@ impl Exchange {
         self.references.len()
     }
 
+    /// The packets from the first reference that arrived to the last.
+    pub fn between_references(&self) -> &[Crossing] {
+        let arrived = |c: &Crossing| c.kind == Kind::Reference && c.received_ps.is_some();
+        let first = self.crossings.iter().position(arrived);
+        let last = self.crossings.iter().rposition(arrived);
+        let range = first
+            .zip(last)
+            .and_then(|(first, last)| self.crossings.get(first..last));
+        range.unwrap_or_default()
+    }
+
     /// What a receiver makes of the packets that arrived.
     ///
     /// # Errors

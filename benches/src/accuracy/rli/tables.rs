@@ -75,8 +75,9 @@ pub(super) fn of_runs(
             title: "RLI: policies".to_owned(),
             about: format!(
                 "Median error of flows' mean delays, when references are injected by other rules; \
-                 means of {seeds} seeds. The adaptive policy sees measured packets only, a third of \
-                 the load, and so stays at its greatest rate.",
+                 means of {seeds} seeds: RLI-AS, and the paper's RLI. The adaptive policy sees measured \
+                 packets only, a third of the load; over the few packets between two references its \
+                 utilisation is that of single bursts, so that its rate is not steady.",
             ),
             rows: each(&policies),
         },
