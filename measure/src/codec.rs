@@ -10,8 +10,9 @@
 //! ```
 //!
 //! Two switches that share a wire segment speak in *control frames*: a header, a body by [`Kind`],
-//! a tag. The modules' documentation has a table of bytes for the header (module of [`Frame`]) and
-//! for every body; golden vectors made by another implementation are in `codec/golden`.
+//! a tag. Tables of bytes are beside what they describe: [`frame`] (header and tag), [`hello`],
+//! [`marker`], [`stash`], [`fragment`] with [`shape`], [`mod@reference`], [`request`]. Vectors made by
+//! another implementation are in `codec/golden`.
 //!
 //! - Everything is big-endian, as in all protocols around it: a capture reads as numbers. Tags are
 //!   the bytes that SipHash's authors put out.
@@ -33,18 +34,18 @@ mod assembler;
 mod bytes;
 mod element;
 mod error;
-mod fragment;
-mod frame;
-mod handshake;
-mod hello;
+pub mod fragment;
+pub mod frame;
+pub mod handshake;
+pub mod hello;
 mod key;
-mod marker;
+pub mod marker;
 mod message;
-mod reference;
-mod request;
+pub mod reference;
+pub mod request;
 mod seal;
-mod shape;
-mod stash;
+pub mod shape;
+pub mod stash;
 pub(crate) mod whole;
 mod window;
 

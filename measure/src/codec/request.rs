@@ -2,7 +2,7 @@
 //!
 //! | bytes | field | |
 //! |---|---|---|
-//! | 0 | synopsis | see [`Shape`](super::Shape) |
+//! | 0 | synopsis | see [`Shape`] |
 //! | 1 | ranges | how many, 1 to 128 |
 //! | 2.. | range | first element (4), count (4, at least 1); rising, with gaps between |
 //!

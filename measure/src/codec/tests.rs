@@ -1,4 +1,8 @@
 //! Frames and forms against vectors of another implementation, against damage, and round and round.
+#![expect(
+    clippy::single_range_in_vec_init,
+    reason = "a list of one range is meant"
+)]
 
 mod assembly;
 mod forms;

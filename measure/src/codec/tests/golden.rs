@@ -140,9 +140,9 @@ fn stashes_are_as_documented() {
         of(0xb1b2_b3b4_b5b6_b7b8, 5_u64.wrapping_neg(), 0xe1e2_e3e4),
     ];
     let room = HEADER_BYTES + 5 + 3 * 20 + TAG_BYTES;
-    let last = Stash::parts(Side::Before, &list, room).last().unwrap();
+    let part = Stash::parts(Side::Before, &list, room).last().unwrap();
     let vector = vector!("stash");
-    check(12, &last, &vector);
+    check(12, &part, &vector);
     let view = StashView::parse(Frame::parse(&vector).unwrap().body()).unwrap();
     assert_eq!(
         (view.side(), view.total(), view.first()),
@@ -161,13 +161,13 @@ fn fragments_are_as_documented() {
     check(13, &all.next().unwrap(), &vector!("fragment_lda"));
     assert!(all.next().is_none());
 
-    let lds = Shape::Lds(sketch());
+    let with_bytes = Shape::Lds(sketch());
     let counted = |_| Counted {
         cell: cell(77, 25, 0xcafe_f00d),
         bytes: 1_500,
     };
     let least = HEADER_BYTES + 12 + 34 + 24 + TAG_BYTES;
-    let mut all = fragments(&lds, End::Receiver, [4..5], least, counted).unwrap();
+    let mut all = fragments(&with_bytes, End::Receiver, [4..5], least, counted).unwrap();
     check(14, &all.next().unwrap(), &vector!("fragment_lds"));
 }
 
