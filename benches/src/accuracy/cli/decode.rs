@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use measure::lds::{
-    DecodeOptions, Decoded, DelayCell, DelayCells, FlowTable, LdsLayout, Warning, decode,
+    DecodeOptions, Decoded, DelayCell, DelayCells, FlowDelay, FlowTable, LdsLayout, Source,
+    Warning, decode,
 };
 
 use super::{Kept, files};
@@ -230,28 +231,25 @@ impl Estimates {
             "joint_sd_ns",
             "hybrid_ns",
         ];
+        // Where nothing is known, the mean is a placeholder.
+        let mean = |flow: &FlowDelay| match flow.source {
+            Source::Nothing => f64::NAN,
+            _ => flow.mean_ticks,
+        };
         let hybrid = self.hybrid.iter().flat_map(|decoded| &decoded.flows);
-        let hybrid = hybrid
-            .map(|flow| flow.mean_ticks)
-            .chain(std::iter::repeat(f64::NAN));
+        let hybrid = hybrid.map(mean).chain(std::iter::repeat(f64::NAN));
         let estimates = self.paper_ns.iter().zip(&self.joint.flows).zip(hybrid);
         let lines = flows
             .names
             .iter()
             .zip(estimates)
             .map(|(name, ((&paper, joint), hybrid))| {
-                let variance = joint.variance_ticks2;
                 vec![
                     name.clone(),
                     known(joint.packets),
                     known(paper),
-                    // Where nothing is known, the mean is a placeholder.
-                    known(if variance.is_finite() || !paper.is_nan() {
-                        joint.mean_ticks
-                    } else {
-                        f64::NAN
-                    }),
-                    known(variance.sqrt()),
+                    known(mean(joint)),
+                    known(joint.variance_ticks2.sqrt()),
                     known(hybrid),
                 ]
             });
