@@ -15,7 +15,7 @@ pub enum Method {
     /// was lost.
     Sums,
     /// RLI-AS: on a curve that also goes through the ends of idle times. Needs every packet of the
-    /// link, those of other streams too ([`Receiver::cross`]), with stamps of their own: where
+    /// link, those of other streams too ([`Receiver::cross`](super::Receiver::cross)), with stamps of their own: where
     /// stamps are per burst, or jitter exceeds the serialisation of a minimum frame, take
     /// [`Method::Sums`].
     AnchoredSums,
