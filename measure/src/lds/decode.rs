@@ -16,6 +16,7 @@
 //! every flow comes out exact; above, each estimate carries its posterior variance.
 
 mod counts;
+mod direct;
 mod edges;
 mod features;
 mod guard;

@@ -1,6 +1,7 @@
 //! From a system to beliefs: sweep, learn, and know when to stop.
 
 use super::DecodeError;
+use super::direct;
 use super::guard::{Guard, within_range};
 use super::mixture::Learner;
 use super::prior::Prior;
@@ -33,7 +34,7 @@ pub(super) struct Outcome {
     pub sound: bool,
 }
 
-/// Sweeps until nothing changes, changes grow, or sweeps run out. A prior of several components
+/// Solves directly what can be; else sweeps until nothing changes, changes grow, or sweeps run out. A prior of several components
 /// learns from the second sweep on.
 pub(super) fn run(
     system: &System,
@@ -41,6 +42,20 @@ pub(super) fn run(
     limits: Limits,
     cancelled: &mut impl FnMut() -> bool,
 ) -> Result<Outcome, DecodeError> {
+    if let [only] = prior.components.as_slice()
+        && limits.sweeps > 0
+        && !cancelled()
+        && let Some(beliefs) = direct::solve(system, only)
+        && within_range(system, prior, &beliefs)
+    {
+        return Ok(Outcome {
+            beliefs,
+            sweeps: 0,
+            last_change: 0.0,
+            settled: true,
+            sound: true,
+        });
+    }
     let mut sweeper = Sweeper::new(system, prior);
     let mut guard = Guard::default();
     let (mut sweeps, mut last_change, mut settled) = (0, 0.0, true);

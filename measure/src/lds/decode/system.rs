@@ -30,6 +30,13 @@ pub(super) struct Equation {
     pub unlisted: f64,
 }
 
+impl Equation {
+    /// Whether it holds without noise.
+    pub fn is_exact(&self) -> bool {
+        self.between <= 0.0 && self.within <= 0.0 && self.fixed <= 0.0 && self.unlisted <= 0.0
+    }
+}
+
 /// x in ticks = centre + unit times x in the system.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scale {

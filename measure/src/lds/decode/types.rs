@@ -204,7 +204,7 @@ pub struct Decoded {
     pub packets: PacketsSource,
     /// The fitted prior; empty where nothing could be fitted.
     pub components: Vec<Component>,
-    /// Sweeps done.
+    /// Sweeps done; 0 where flows could be peeled one by one from their cells instead.
     pub sweeps: usize,
     /// The largest change of an estimate in the last sweep, relative to the largest estimate.
     pub last_change: f64,

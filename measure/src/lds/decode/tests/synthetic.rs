@@ -5,7 +5,9 @@ use rand::{RngExt, SeedableRng};
 use rand_distr::{Normal, Pareto};
 use rand_pcg::Pcg64;
 
-use crate::lds::{DecodeOptions, Decoded, DelayCell, DelayCells, FlowTable, LdsLayout, decode};
+use crate::lds::{
+    DecodeOptions, Decoded, DelayCell, DelayCells, FlowDelay, FlowTable, LdsLayout, Source, decode,
+};
 
 /// What to generate.
 #[derive(Debug, Clone)]
@@ -21,6 +23,8 @@ pub(super) struct Case {
     /// Deviation between packets of a flow.
     pub within: f64,
     pub weights: Vec<f64>,
+    /// Packets of a flow at most.
+    pub largest: f64,
 }
 
 impl Default for Case {
@@ -34,6 +38,7 @@ impl Default for Case {
             between: 5_000.0,
             within: 15_000.0,
             weights: vec![1.0],
+            largest: 100_000.0,
         }
     }
 }
@@ -45,7 +50,6 @@ pub(super) struct Truth {
     pub columns: Vec<u32>,
     pub packets: Vec<f64>,
     pub weights: Vec<f64>,
-    pub modes: Vec<f64>,
     pub means: Vec<f64>,
 }
 
@@ -59,10 +63,10 @@ impl Truth {
         let mut cells = vec![DelayCell::default(); layout.cells()];
         cells.iter_mut().for_each(|cell| cell.usable = true);
         let (mut columns, mut packets, mut weights) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut modes, mut means) = (Vec::new(), Vec::new());
+        let mut means = Vec::new();
         for flow in 0..case.flows {
             let size: f64 = sizes.sample(&mut rng);
-            let size = size.min(100_000.0).ceil();
+            let size = size.min(case.largest).ceil();
             let weight = case.weights[flow % case.weights.len()];
             let mode = case.modes[rng.random_range(0..case.modes.len())];
             let deviation = (case.between.powi(2) + case.within.powi(2) / size).sqrt();
@@ -78,7 +82,6 @@ impl Truth {
             }
             packets.push(size);
             weights.push(weight);
-            modes.push(mode);
             means.push(sum / size);
         }
         Self {
@@ -86,7 +89,6 @@ impl Truth {
             columns,
             packets,
             weights,
-            modes,
             means,
         }
     }
@@ -102,17 +104,85 @@ impl Truth {
     }
 
     pub fn decode(&self, options: &DecodeOptions) -> Decoded {
-        decode(&self.cells, self.table(), options, || false).unwrap()
+        self.decode_table(self.table(), options)
     }
 
-    pub fn errors(&self, decoded: &Decoded) -> Vec<f64> {
-        let pairs = decoded.flows.iter().zip(&self.means);
+    pub fn decode_table(&self, table: FlowTable<'_>, options: &DecodeOptions) -> Decoded {
+        decode(&self.cells, table, options, || false).unwrap()
+    }
+
+    /// The paper's estimator.
+    pub fn paper(&self) -> Vec<FlowDelay> {
+        let rows = self.cells.layout().rows();
+        let flows = self.columns.chunks(rows).zip(&self.packets);
+        let flow = |(columns, &packets)| FlowDelay {
+            mean_ticks: self.cells.estimate_at(columns).unwrap().mean_ticks,
+            variance_ticks2: f64::INFINITY,
+            packets,
+            source: Source::Paper,
+        };
+        flows.map(flow).collect()
+    }
+
+    /// Exact means and Gaussian noise.
+    pub fn noisy_means(&self, deviation: f64) -> Vec<f64> {
+        let mut rng = Pcg64::seed_from_u64(77);
+        let noise = Normal::new(0.0, deviation).unwrap();
+        let noisy = |mean: &f64| mean + noise.sample(&mut rng);
+        self.means.iter().map(noisy).collect()
+    }
+
+    /// The same sketch, with a list that lacks each tenth flow.
+    pub fn without_each_tenth(&self) -> Self {
+        let rows = self.cells.layout().rows();
+        let listed = |place: usize| place % 10 != 3;
+        let keep = |list: &[f64]| -> Vec<f64> {
+            let kept = list.iter().enumerate().filter(|&(flow, _)| listed(flow));
+            kept.map(|(_, &value)| value).collect()
+        };
+        let columns = self.columns.chunks(rows).enumerate();
+        Self {
+            cells: self.cells.clone(),
+            columns: columns
+                .filter(|&(flow, _)| listed(flow))
+                .flat_map(|(_, columns)| columns.to_vec())
+                .collect(),
+            packets: keep(&self.packets),
+            weights: keep(&self.weights),
+            means: keep(&self.means),
+        }
+    }
+
+    pub fn errors(&self, flows: &[FlowDelay]) -> Vec<f64> {
+        let pairs = flows.iter().zip(&self.means);
         pairs
             .map(|(flow, mean)| (flow.mean_ticks / mean - 1.0).abs())
             .collect()
     }
 
     pub fn worst_error(&self, decoded: &Decoded) -> f64 {
-        self.errors(decoded).into_iter().fold(0.0, f64::max)
+        self.errors(&decoded.flows).into_iter().fold(0.0, f64::max)
     }
+
+    /// Over flows of at least so many packets.
+    pub fn median_error(&self, flows: &[FlowDelay], least: f64) -> f64 {
+        let errors = self.errors(flows).into_iter().zip(&self.packets);
+        let large = errors.filter(|&(_, &packets)| packets >= least);
+        median(large.map(|(error, _)| error).collect())
+    }
+
+    /// Share of flows whose truth lies within so many deviations, and half a tick.
+    pub fn coverage(&self, decoded: &Decoded, deviations: f64) -> f64 {
+        let within = |(flow, mean): &(&FlowDelay, &f64)| {
+            let bound = deviations * flow.variance_ticks2.sqrt() + 0.5;
+            (flow.mean_ticks - *mean).abs() <= bound
+        };
+        let pairs = decoded.flows.iter().zip(&self.means);
+        pairs.filter(within).count() as f64 / self.means.len() as f64
+    }
+}
+
+pub(super) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
 }
