@@ -1,6 +1,6 @@
 //! Joint decoding: the delays of all flows at once.
 //!
-//! The usable cells are one sparse linear system in the flow means x: s_c = sum a_cf x_f + e_c. The
+//! The usable cells are one sparse linear system in the flow means x: `s_c` = sum `a_cf` `x_f` + `e_c`. The
 //! paper reads each flow from its emptiest cells as if the others in there did not exist; here every
 //! flow is an unknown, all are solved together, and what the cells leave open is filled by a prior
 //! that the cells themselves teach:

@@ -1,8 +1,8 @@
 //! Packets of each flow: as given, or decoded from the cells' counts.
 //!
-//! Cells count packets as they sum delays: n_c = sum over flows of w_f n_f p / k, and lost packets do
+//! Cells count packets as they sum delays: `n_c` = sum over flows of `w_f` `n_f` p / k, and lost packets do
 //! no harm, for the receiver's own counts are true in unusable cells as well. The same sweeps solve
-//! for n_f. What differs is the prior. Sizes spread over orders of magnitude, most of them small;
+//! for `n_f`. What differs is the prior. Sizes spread over orders of magnitude, most of them small;
 //! one Gaussian would smear each large flow over its neighbours. So the prior is a ladder of fixed
 //! components, each a few times larger than the one below, of which only the shares are learnt.
 
@@ -25,7 +25,7 @@ const RATIO: f64 = 2.5;
 /// A count of packets this certain is whole.
 const WHOLE_VARIANCE: f64 = 0.01;
 
-/// n_f of all flows.
+/// `n_f` of all flows.
 pub(super) struct Packets {
     /// One entry a flow, in the flows' own order.
     pub counts: Vec<f64>,
@@ -178,14 +178,14 @@ impl Rest {
                 let Some(rest) = self.cells[cell] else {
                     continue;
                 };
-                let share = shape.share(row);
+                let part = shape.share(row);
                 system.edges.push(Edge {
                     cell: u32::try_from(cell).unwrap_or(u32::MAX),
-                    coefficient: weight * share,
+                    coefficient: weight * part,
                 });
                 // Which packets fall into the cell is chance: binomial, each with its weight.
                 let fixed = &mut system.equations[cell].fixed;
-                *fixed = f64::max(*fixed, weight * rest * (1.0 - share));
+                *fixed = f64::max(*fixed, weight * rest * (1.0 - part));
             }
         }
         system.starts.push(edge_index(&system));

@@ -208,7 +208,9 @@ fn square(coefficients: &[f64]) -> f64 {
 fn scale(row: &mut Row, unknowns: usize) {
     let length = square(&row[..unknowns]).sqrt();
     if length > 0.0 {
-        row.iter_mut().for_each(|value| *value /= length);
+        for value in row {
+            *value /= length;
+        }
     }
 }
 

@@ -162,7 +162,7 @@ fn scale(cells: &[DelayCell]) -> Scale {
     Scale::new(centre, (squares / filled().count().max(1) as f64).sqrt())
 }
 
-/// s_c in the system's units: centred in whole numbers, for sums are larger than what sets them
+/// `s_c` in the system's units: centred in whole numbers, for sums are larger than what sets them
 /// apart.
 fn centred(cell: &DelayCell, scale: Scale) -> f64 {
     #[expect(clippy::cast_possible_truncation, reason = "between two delays in i64")]

@@ -1,4 +1,4 @@
-//! z_f: the constant and what else is known of each flow.
+//! `z_f`: the constant and what else is known of each flow.
 
 use super::FEATURES_MAX;
 

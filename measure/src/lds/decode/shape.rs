@@ -152,17 +152,17 @@ impl<'a> Shape<'a> {
         })
     }
 
-    /// Share of a flow's packets that one of its cells in the row takes: p_r / k.
+    /// Share of a flow's packets that one of its cells in the row takes: `p_r` / k.
     pub fn share(&self, row: usize) -> f64 {
         self.layout().row_probability(row) / f64::from(self.layout().virtual_cells())
     }
 
-    /// w_f.
+    /// `w_f`.
     pub fn weight(&self, flow: usize) -> f64 {
         self.table.weights.map_or(1.0, |weights| weights[flow])
     }
 
-    /// n_f as given; `None` where not known.
+    /// `n_f` as given; `None` where not known.
     pub fn packets(&self, flow: usize) -> Option<f64> {
         let packets = self.table.packets?[flow];
         (!packets.is_nan()).then(|| bounded(packets))

@@ -13,9 +13,9 @@ const CERTAINTY_OF_CELL: f64 = 1e-10;
 /// A cell between two flows.
 #[derive(Debug, Clone, Copy, Default)]
 struct Tally {
-    /// s_c - M_c.
+    /// `s_c` - `M_c`.
     residual: f64,
-    /// V_c.
+    /// `V_c`.
     variance: f64,
     /// Sum of a m over the edges that this sweep has set.
     next_mean: f64,
@@ -102,7 +102,7 @@ impl<'a> Sweeper<'a> {
         }
     }
 
-    /// M_c and V_c from the edges, as the last sweep summed them, and from the prior of today.
+    /// `M_c` and `V_c` from the edges, as the last sweep summed them, and from the prior of today.
     fn sum_anew(&mut self, prior: &Prior) {
         let background = prior.background(&self.system.features);
         for (tally, equation) in self.tallies.iter_mut().zip(&self.system.equations) {

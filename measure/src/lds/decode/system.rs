@@ -1,4 +1,4 @@
-//! The linear system: s_c = sum over flows of a_cf x_f + e_c, one equation a usable cell.
+//! The linear system: `s_c` = sum over flows of `a_cf` `x_f` + `e_c`, one equation a usable cell.
 //!
 //! Values are centred on the mean over all cells and divided by their spread, so that thresholds
 //! mean the same whatever the delays are. Flows stand in decoding order, the largest first; a
@@ -11,14 +11,14 @@ use super::features::Features;
 pub(super) struct Edge {
     /// Index of the equation.
     pub cell: u32,
-    /// a_cf, positive.
+    /// `a_cf`, positive.
     pub coefficient: f64,
 }
 
 /// What is known of a cell, without the flows' own terms.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Equation {
-    /// s_c.
+    /// `s_c`.
     pub sum: f64,
     /// Noise: this many times tau2.
     pub between: f64,
@@ -26,7 +26,7 @@ pub(super) struct Equation {
     pub within: f64,
     /// Noise whatever the prior is.
     pub fixed: f64,
-    /// n_u: packets of flows that are not on the list.
+    /// `n_u`: packets of flows that are not on the list.
     pub unlisted: f64,
 }
 
@@ -74,9 +74,9 @@ pub(super) struct System {
     pub starts: Vec<u32>,
     /// Edges, flow by flow.
     pub edges: Vec<Edge>,
-    /// 1 / n_f.
+    /// 1 / `n_f`.
     pub inverse_packets: Vec<f64>,
-    /// z_f.
+    /// `z_f`.
     pub features: Features,
     /// Units.
     pub scale: Scale,

@@ -34,7 +34,7 @@ impl Unlisted {
     }
 
     /// Gives an equation the noise of its unlisted packets: they come in flows of the size g that the
-    /// scatter of n_u tells, one at least, all of them at most.
+    /// scatter of `n_u` tells, one at least, all of them at most.
     pub fn spread(&self, equation: &mut Equation) {
         let unlisted = equation.unlisted;
         if unlisted <= 0.0 {

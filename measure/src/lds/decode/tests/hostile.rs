@@ -9,14 +9,15 @@ use crate::lds::{
 fn cell() -> impl Strategy<Value = DelayCell> {
     let count = prop_oneof![Just(0_u64), 1..20_u64, Just(1_u64 << 40), Just(u64::MAX)];
     let sum = prop_oneof![-50_i64..2_000, Just(i64::MAX), Just(i64::MIN), any::<i64>()];
-    (count, sum, proptest::bits::u8::ANY).prop_map(|(count, delay_sum, bits)| DelayCell {
+    let cell = (count, sum, 0..4_u8, 0..8_u8, 0..8_u8);
+    cell.prop_map(|(count, delay_sum, usable, partial, missing)| DelayCell {
         sent: count,
         received: count,
-        count: if bits & 3 == 0 { 0 } else { count },
+        count: if usable == 0 { 0 } else { count },
         delay_sum,
-        usable: bits & 3 != 0,
-        partial: bits & 28 == 0,
-        missing: bits & 224 == 0,
+        usable: usable != 0,
+        partial: partial == 0,
+        missing: missing == 0,
     })
 }
 

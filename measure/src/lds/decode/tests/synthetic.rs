@@ -61,7 +61,9 @@ impl Truth {
         let column = Uniform::new(0, case.columns).unwrap();
         let normal = Normal::new(0.0, 1.0).unwrap();
         let mut cells = vec![DelayCell::default(); layout.cells()];
-        cells.iter_mut().for_each(|cell| cell.usable = true);
+        for cell in &mut cells {
+            cell.usable = true;
+        }
         let (mut columns, mut packets, mut weights) = (Vec::new(), Vec::new(), Vec::new());
         let mut means = Vec::new();
         for flow in 0..case.flows {
@@ -75,10 +77,10 @@ impl Truth {
                 let base: u32 = column.sample(&mut rng);
                 columns.push(base);
                 let cell = &mut cells[row * case.columns as usize + base as usize];
-                cell.sent += (size * weight) as u64;
+                cell.sent += whole(size * weight).unsigned_abs();
                 cell.received = cell.sent;
                 cell.count = cell.sent;
-                cell.delay_sum += (sum * weight) as i64;
+                cell.delay_sum += whole(sum * weight);
             }
             packets.push(size);
             weights.push(weight);
@@ -128,8 +130,8 @@ impl Truth {
     pub fn noisy_means(&self, deviation: f64) -> Vec<f64> {
         let mut rng = Pcg64::seed_from_u64(77);
         let noise = Normal::new(0.0, deviation).unwrap();
-        let noisy = |mean: &f64| mean + noise.sample(&mut rng);
-        self.means.iter().map(noisy).collect()
+        let means = self.means.iter();
+        means.map(|mean| mean + noise.sample(&mut rng)).collect()
     }
 
     /// The same sketch, with a list that lacks each tenth flow.
@@ -140,10 +142,10 @@ impl Truth {
             let kept = list.iter().enumerate().filter(|&(flow, _)| listed(flow));
             kept.map(|(_, &value)| value).collect()
         };
-        let columns = self.columns.chunks(rows).enumerate();
+        let flows = self.columns.chunks(rows).enumerate();
         Self {
             cells: self.cells.clone(),
-            columns: columns
+            columns: flows
                 .filter(|&(flow, _)| listed(flow))
                 .flat_map(|(_, columns)| columns.to_vec())
                 .collect(),
@@ -180,6 +182,11 @@ impl Truth {
         let pairs = decoded.flows.iter().zip(&self.means);
         pairs.filter(within).count() as f64 / self.means.len() as f64
     }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "far under 2^63")]
+fn whole(figure: f64) -> i64 {
+    figure as i64
 }
 
 pub(super) fn median(mut values: Vec<f64>) -> f64 {
