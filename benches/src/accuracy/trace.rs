@@ -70,6 +70,8 @@ pub struct Trace {
     starts: Vec<usize>,
     /// References on path 0, in the order of their arrival.
     references: Vec<Reference>,
+    /// Flows of which every packet waits in the references' queue; empty: none is known to.
+    with_references: Vec<bool>,
     duration_ns: u64,
     seed: u64,
 }
@@ -120,6 +122,7 @@ impl Trace {
             packets,
             starts,
             references,
+            with_references: Vec::new(),
             duration_ns: duration_ns.unwrap_or(1),
             seed,
         }
@@ -143,6 +146,12 @@ impl Trace {
     /// References in the order of their arrival.
     pub fn references(&self) -> &[Reference] {
         &self.references
+    }
+
+    /// Whether all packets of a flow wait in the references' queue, as whoever spreads flows over
+    /// queues would know.
+    pub fn shares_reference_queue(&self, flow: usize) -> bool {
+        self.with_references.get(flow).copied().unwrap_or(false)
     }
 
     /// A flow's packets, each with its hash.

@@ -170,10 +170,9 @@ fn episodes(bench: &Bench<'_>) -> Result<Table> {
         about: format!(
             "{}; 2 x 512 rows tuned to 0.5 and 10 % loss; episodes of about 100 packets; {seeds} \
              runs (fig. 6). The paper tells of a largest error of 0.17 % at 0.16 % loss, of 87 % \
-             at 7 Hz, 13 % at 144 Hz and 0.15 % at 10 kHz. That 0.15 % and 0.17 % are beyond what \
-             so many samples of delays 1.75 times as spread as their mean can tell: 10,000 of \
-             them err by 1.75 % / root mean square, and a p for 0.5 % loss leaves 50,000. \
-             Probes do not disturb the packets.",
+             at 7 Hz, 13 % at 144 Hz and 0.15 % at 10 kHz. No sample of this size can tell so \
+             much of delays that spread 1.75 times as far as their mean: 10,000 probes give it to \
+             1.75 % (standard error), and banks tuned to 0.5 % loss keep 50,000 packets. Probes do not disturb the packets.",
             bench.packets_are()
         ),
         rows,

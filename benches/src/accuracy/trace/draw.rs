@@ -38,9 +38,11 @@ pub(super) fn trace(scenario: &Scenario, seed: u64, scale: f64) -> Trace {
 
     let starts = ends_of(&sizes);
     let mut packets = Vec::with_capacity(sizes.iter().sum());
+    let mut with_references = Vec::with_capacity(sizes.len());
     for &size in &sizes {
         let (begin_ns, length_ns) = life(size, duration_ns, &mut rng);
         let mode = delays.flow_mode(&mut rng);
+        with_references.push(mode == 0 && scenario.random_mode_share <= 0.0);
         let factor = (scenario.spread * normal(&mut rng)).exp();
         for _ in 0..size {
             let sent_ns = begin_ns + length_ns * rng.random::<f64>();
@@ -52,6 +54,7 @@ pub(super) fn trace(scenario: &Scenario, seed: u64, scale: f64) -> Trace {
         packets,
         starts,
         references: references(&delays, duration_ns, &mut rng),
+        with_references,
         duration_ns: whole(duration_ns) as u64,
         seed,
     }
