@@ -23,7 +23,7 @@ use super::rli::exchange::Exchange;
 use super::rli::{UTILISATIONS, lda_mean_ns, one_in};
 use super::stats::{mean, quantile};
 use super::table::{Curve, Figure, Limit, Row, Table};
-use super::traffic::supply::{CAPACITY_BPS, Supply, Wander, seeds};
+use super::traffic::supply::{CAPACITY_BPS, Supply, Wander, in_words, seeds};
 use super::truth::Truth;
 use super::{Experiment, Findings, Setting};
 use probes::Probes;
@@ -92,11 +92,12 @@ fn run(setting: &Setting, step: &(dyn Fn() + Sync)) -> Result<Findings> {
             findings.figures.extend(figure(&case));
         }
     }
+    let seeds = in_words(seeds);
     findings.tables.push(Table {
         title: "RLI beside other methods".to_owned(),
         about: format!(
             "Median error of flows' mean delays over all flows (and the 95th percentile), on the \
-             same packets through a FIFO queue with tail drop; means of {seeds} seeds. RLI as in \
+             same packets through a FIFO queue with tail drop; means of {seeds}. RLI as in \
              its paper, with one reference for 100 packets. The ratio to RLI's median is what the \
              limit is about: under heavy modulation at 93 % RLI is at least ten times better than \
              probes of 7 and 144 Hz (what LDA's bandwidth would pay for) and 0.1 % sampling.",

@@ -13,7 +13,7 @@ use super::queue::{BUFFER_BYTES, Crossing, LinkConfig, cross};
 use super::rli::exchange::{Exchange, REFERENCE_BYTES};
 use super::stats::mean;
 use super::table::{Limit, Row, Table};
-use super::traffic::supply::{CAPACITY_BPS, Supply, seeds};
+use super::traffic::supply::{CAPACITY_BPS, Supply, in_words, seeds};
 use super::traffic::{Kind, PS_PER_S, Traffic};
 use super::truth::Truth;
 use super::{Experiment, Findings, Setting};
@@ -111,10 +111,11 @@ fn run(setting: &Setting, step: &(dyn Fn() + Sync)) -> Result<Findings> {
             }
         }
     }
+    let seeds = in_words(seeds);
     let about = format!(
         "The same packets through the same queue, with and without references of {REFERENCE_BYTES} \
          bytes, at {:.0} % load: points of loss over all packets but references, and the mean delay \
-         of measured packets; means of {seeds} seeds. Paper: slide 27, at most 0.001 % at about \
+         of measured packets; means of {seeds}. Paper: slide 27, at most 0.001 % at about \
          80 %; slide 25, less than 0.2 % of the link.",
         100.0 * UTILISATION,
     );

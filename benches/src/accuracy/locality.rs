@@ -13,7 +13,7 @@ use super::queue::{BUFFER_BYTES, Crossing, LinkConfig, cross};
 use super::stats::mean;
 use super::table::{Row, Table};
 use super::traffic::mix;
-use super::traffic::supply::{CAPACITY_BPS, Supply, Wander, seeds};
+use super::traffic::supply::{CAPACITY_BPS, Supply, Wander, in_words, seeds};
 use super::traffic::{Kind, Traffic};
 use super::truth::Truth;
 use super::{Experiment, Findings, Setting};
@@ -164,11 +164,12 @@ fn run(setting: &Setting, step: &(dyn Fn() + Sync)) -> Result<Findings> {
                 .other("1 s", long),
         );
     }
+    let seeds = in_words(seeds);
     let about = format!(
         "Root mean square, over flows of at least {PACKETS_MIN} packets, of the relative error that \
          a flow's mean delay has when each packet's delay is replaced by the mean over all measured \
-         packets sent within a window of 0.1 ms about it (and of 10 ms and of 1 s); means of {seeds} \
-         seeds. RLI is at home where 0.1 ms is far better than 1 s, and has nothing to say where it \
+         packets sent within a window of 0.1 ms about it (and of 10 ms and of 1 s); means of \
+         {seeds}. RLI is at home where 0.1 ms is far better than 1 s, and has nothing to say where it \
          is not. Paper: slide 11, 0.054, 0.16 and 1.72, a real router and a synthetic queue of other \
          loads.",
     );

@@ -15,7 +15,7 @@ use crate::accuracy::queue::paths::Loss;
 use crate::accuracy::stats::{error_percent, mean};
 use crate::accuracy::table::{Limit, Row, Table};
 use crate::accuracy::traffic::Kind;
-use crate::accuracy::traffic::supply::{Supply, Wander};
+use crate::accuracy::traffic::supply::{Supply, Wander, in_words};
 use crate::accuracy::truth::Truth;
 use crate::accuracy::{Setting, Source};
 
@@ -76,13 +76,14 @@ pub(super) fn run(
             );
         }
     }
+    let seeds = in_words(seeds);
     Ok(Table {
         title: "RLI: mean delay of the segment".to_owned(),
         about: format!(
             "Mean relative error of the mean delay of all measured packets, from the sums that \
              1-in-100 references carry; packets and references are lost alike behind the queue, \
              on top of what a full queue drops (none to speak of under light modulation, which is \
-             what the limits are for); {seeds} seeds of traffic and {DRAWS} draws of losses for \
+             what the limits are for); {seeds} of traffic and {DRAWS} draws of losses for \
              each. Packets before the first and behind the last reference are left out, since a \
              running stream has no ends. Beside it, and as the paper's figure, LDA with one bank of \
              {LDA_ROWS} rows tuned to the loss.",

@@ -94,3 +94,12 @@ pub fn seeds(setting: &Setting, usual: u32) -> u32 {
     };
     setting.seeds.unwrap_or(usual).max(1)
 }
+
+/// So many seeds, for the text above a table.
+pub fn in_words(seeds: u32) -> String {
+    if seeds == 1 {
+        "one seed".to_owned()
+    } else {
+        format!("{seeds} seeds")
+    }
+}
