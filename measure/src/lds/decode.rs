@@ -6,14 +6,15 @@
 //! that the cells themselves teach:
 //!
 //! ```text
-//! DelayCells --+                                                       +-- until it settles --+
-//!              +--> counts ----> system -----> prior fit --> sweep --> sweep (learn) --> guard --> Decoded
-//! FlowTable ---+    where not    a, s, e_c     K = 1, from   belief propagation,        within
-//!                   known        unlisted      the cells     large flows first          range?
+//! DelayCells --+                                                  +---- learn (K > 1) <---+
+//!              +--> counts ----> system -----> prior fit --+--> sweep, large flows first -+--> guard --> Decoded
+//! FlowTable ---+    where not    a, s, e_c     K = 1, from  |                                    ^
+//!                   known        unlisted      the cells    +--> peel, small core directly ------+
 //! ```
 //!
-//! With fewer flows than about three quarters of a row triple's cells, sweeps peel the sketch and
-//! every flow comes out exact; above, each estimate carries its posterior variance.
+//! With R = 3 and up to about three flows for every four cells of the whole sketch, flows peel off one
+//! by one and every one of them comes out exact; above, sweeps of belief propagation take over, and
+//! each estimate carries its posterior variance.
 
 mod counts;
 mod direct;
