@@ -64,9 +64,6 @@ pub use reference::{Reference, ReferenceSender, StreamId, StreamSums};
 pub use segment::SegmentDelay;
 pub use select::{FlowList, FlowRule, FlowSample, FlowSelection, Prefix, SelectionError};
 
-/// What the 98 % bounds of flows are multiplied by (calibrated on simulated queues).
-pub const BOUND_CALIBRATION: f64 = 1.2;
-
 /// Nanoseconds from `earlier` to `later`, negative where it is the other way round.
 pub(crate) fn since_ns(later: u64, earlier: u64) -> f64 {
     later.wrapping_sub(earlier).cast_signed() as f64

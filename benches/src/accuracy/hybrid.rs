@@ -33,7 +33,7 @@ const GROUPS: [(f64, &str); 3] = [
     (1000.0, ">= 1000 packets"),
 ];
 
-/// What METHODS prints for a scenario, in per cent: (all flows, >= 1000 packets).
+/// What the prototype gave for a scenario, in per cent: (all flows, >= 1000 packets).
 struct Printed {
     hybrid: (f64, f64),
     rli: (f64, f64),
@@ -201,8 +201,8 @@ fn with_printed(row: Row, group: usize, printed: &Printed) -> Row {
         _ => None,
     };
     let others = [
-        ("RLI (METHODS)", printed.rli),
-        ("paper's LDS (METHODS)", printed.paper_lds),
+        ("RLI (prototype)", printed.rli),
+        ("paper's LDS (prototype)", printed.paper_lds),
     ];
     others
         .into_iter()

@@ -1,6 +1,6 @@
 //! Packets on their way to a link, in order of time.
 //!
-//! Generated traffic is that of the RLI acceptance runs (`METHODS`, "Simulator for acceptance"):
+//! Generated traffic is that of the RLI acceptance runs:
 //! bursts arrive as a Poisson process whose rate wanders ([`modulation`]); a burst is a geometric
 //! number of packets, [`BURST_PACKETS_MEAN`] on average, that follow one another at twice the
 //! link's rate; sizes are 64, 576 and 1500 bytes. Each packet belongs to the measured traffic

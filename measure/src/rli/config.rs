@@ -15,9 +15,9 @@ pub enum Method {
     /// was lost.
     Sums,
     /// RLI-AS: on a curve that also goes through the ends of idle times. Needs every packet of the
-    /// link, those of other streams too ([`Receiver::cross`](super::Receiver::cross)), with stamps of their own: where
-    /// stamps are per burst, or jitter exceeds the serialisation of a minimum frame, take
-    /// [`Method::Sums`].
+    /// link, those of other streams too ([`Receiver::cross`](super::Receiver::cross)), with stamps
+    /// of their own: where stamps are per burst, or jitter exceeds the serialisation of a minimum
+    /// frame, take [`Method::Sums`].
     AnchoredSums,
 }
 
@@ -25,13 +25,24 @@ impl Method {
     /// All of them, the simplest first.
     pub const ALL: [Self; 4] = [Self::Left, Self::Linear, Self::Sums, Self::AnchoredSums];
 
-    /// Its name in the literature and in METHODS: the value of a `method` label.
+    /// Its name in the literature: the value of a `method` label.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Left => "rli_l",
             Self::Linear => "rli",
             Self::Sums => "rli_s",
             Self::AnchoredSums => "rli_as",
+        }
+    }
+
+    /// What the raw bound of a flow is multiplied by to be a nominal 98 % bound: the factor that the
+    /// worst of eight simulated queues asks for, rounded up (`make accuracy`, table "RLI: bounds").
+    pub const fn bound_calibration(self) -> f64 {
+        match self {
+            Self::Left => 3.0,
+            Self::Linear => 1.6,
+            Self::Sums => 1.2,
+            Self::AnchoredSums => 0.8,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What is kept for each flow (Lee et al. 2010, section 3.3).
 
+use super::config::Method;
 use super::receiver::Estimate;
 use crate::synopsis::ShapeMismatch;
 
@@ -77,12 +78,12 @@ impl FlowDelay {
         (self.packets > 0).then(|| 2.0 * self.weighted_error_ns2.sqrt() / self.packets as f64)
     }
 
-    /// Half width of the nominal 98 % interval about the mean in nanoseconds: the raw bound times
-    /// [`BOUND_CALIBRATION`](super::BOUND_CALIBRATION). The clocks' resolution and error are not in
-    /// it: whoever exports it takes them as its floor.
-    pub fn bound_ns(&self) -> Option<f64> {
+    /// Half width of the nominal 98 % interval about the mean in nanoseconds, of an estimate by
+    /// `method`: the raw bound, [calibrated](Method::bound_calibration). The clocks' resolution and
+    /// error are not in it: whoever exports it takes them as its floor.
+    pub fn bound_ns(&self, method: Method) -> Option<f64> {
         self.raw_bound_ns()
-            .map(|bound| bound * super::BOUND_CALIBRATION)
+            .map(|bound| bound * method.bound_calibration())
     }
 
     /// Adds what was accumulated over other intervals.

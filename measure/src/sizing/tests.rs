@@ -97,7 +97,7 @@ fn an_lda_does_what_its_plan_says() {
     }
 }
 
-/// What METHODS accepts of an LDA, by formula.
+/// What is accepted of an LDA, by formula.
 #[test]
 fn the_reference_lda_is_forecast() {
     let demand = LdaDemand {

@@ -256,7 +256,7 @@ fn write(arguments: &Rli, packets: &Packets, estimates: &[(Method, FlowDelays)])
             mean(Method::Linear),
             mean(Method::Sums),
             mean(Method::AnchoredSums),
-            text(of(Method::Linear).and_then(FlowDelay::bound_ns)),
+            text(of(Method::Linear).and_then(|flow| flow.bound_ns(Method::Linear))),
             text(truth),
         ]
     });

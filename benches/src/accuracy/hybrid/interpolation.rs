@@ -4,6 +4,8 @@
 //! `measure::rli` does this on line, packet by packet in the order of time; a trace lies flow by
 //! flow.
 
+use measure::rli::Method;
+
 use crate::accuracy::trace::{Reference, Trace};
 
 /// What RLI says of every flow, one entry a flow.
@@ -11,7 +13,7 @@ use crate::accuracy::trace::{Reference, Trace};
 pub struct Interpolated {
     /// Means in nanoseconds; not a number where a flow has no packet, or there is no reference.
     pub mean_ns: Vec<f64>,
-    /// 98 % bounds in nanoseconds (METHODS, "RLI": bound, calibrated); likewise.
+    /// 98 % bounds in nanoseconds ([`measure::rli::FlowDelay::bound_ns`]); likewise.
     pub bound_ns: Vec<f64>,
 }
 
@@ -73,7 +75,7 @@ fn squared_errors(references: &[Reference]) -> Vec<f64> {
     }
 }
 
-/// `1.2 x 2 sqrt(sum over intervals of (n_I / n)^2 max(e_left^2, e_right^2))`.
+/// `calibration x 2 sqrt(sum over intervals of (n_I / n)^2 max(e_left^2, e_right^2))`.
 fn bound(intervals: &mut [usize], squares: &[f64]) -> f64 {
     intervals.sort_unstable();
     let packets = intervals.len() as f64;
@@ -90,7 +92,7 @@ fn bound(intervals: &mut [usize], squares: &[f64]) -> f64 {
         })
         .sum();
     if packets > 0.0 && !squares.is_empty() {
-        measure::rli::BOUND_CALIBRATION * 2.0 * sum.sqrt()
+        Method::Linear.bound_calibration() * 2.0 * sum.sqrt()
     } else {
         f64::NAN
     }
@@ -135,9 +137,9 @@ mod tests {
         let rli = Interpolated::of(&trace);
         assert_eq!(rli.mean_ns, [22.5, 10.0, 10.0]);
         // The middle one is predicted 10 instead of 30: e = 20 everywhere.
-        let half = 1.2 * 2.0 * (0.5_f64 * 400.0).sqrt();
+        let half = Method::Linear.bound_calibration() * 2.0 * (0.5_f64 * 400.0).sqrt();
         assert!((rli.bound_ns[0] - half).abs() < 1e-9, "{:?}", rli.bound_ns);
-        assert!((rli.bound_ns[1] - 48.0).abs() < 1e-9);
+        assert!((rli.bound_ns[1] - half * 2.0_f64.sqrt()).abs() < 1e-9);
     }
 
     #[test]

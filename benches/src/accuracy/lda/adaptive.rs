@@ -1,4 +1,4 @@
-//! Banks that follow the losses (METHODS, "Better, adaptive").
+//! Banks that follow the losses.
 
 use anyhow::Result;
 use measure::lda::LdaLayout;

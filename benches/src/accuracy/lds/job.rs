@@ -62,7 +62,7 @@ pub(super) fn row_of_medians(
         .fold(row, |row, (name, errors)| row.other(name, median(errors)))
 }
 
-/// The acceptance check of a row: what METHODS prints for the paper's decoder, and the limit.
+/// The acceptance check of a row: what the prototype gave for the paper's decoder, and the limit.
 pub(super) fn checked(seed: &Seed<'_>, row: Row, paper: impl Into<Option<f64>>, most: f64) -> Part {
     let limit = seed.setting.judged(Limit::AtMost(most));
     Part::Row(TableOf::Checks, row.paper(paper).limit(limit))
@@ -73,7 +73,7 @@ const TABLES: [(TableOf, &str, &str); 6] = [
         TableOf::Checks,
         "LDS: checks",
         "Median relative errors of per-flow means unless said otherwise. Paper: the paper's \
-         decoder, from its text (section 5.1) or from the reference implementation of METHODS.",
+         decoder, from its text (section 5.1) or from the prototype that the limits come from.",
     ),
     (
         TableOf::Memory,

@@ -29,7 +29,7 @@ pub(super) const JOBS: [Job; 12] = [
 /// The rows of the paper's multi-bank sketch.
 const MULTIBANK: [f64; 4] = [0.01, 0.1, 0.5, 1.0];
 
-/// A loss process, what METHODS prints for the paper's decoder, and the limit.
+/// A loss process, what the prototype gave for the paper's decoder, and the limit.
 struct AtLoss {
     losses: Losses,
     name: &'static str,

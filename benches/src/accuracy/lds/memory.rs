@@ -139,7 +139,7 @@ fn reference(seed: &Seed<'_>) -> Result<Vec<Part>> {
             errors,
             vec![],
         )
-        .other("METHODS", methods);
+        .other("prototype", methods);
         parts.push(checked(seed, row, paper, limit));
     }
     for (least, name, paper, one_most, two_most) in [

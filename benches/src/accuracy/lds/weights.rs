@@ -31,7 +31,7 @@ struct Case {
     name: &'static str,
     figure: &'static str,
     title: &'static str,
-    /// For gold, silver and bronze: what METHODS prints for the paper's decoder, and the limit.
+    /// For gold, silver and bronze: what the prototype gave for the paper's decoder, and the limit.
     checks: Option<[(f64, f64); 3]>,
 }
 

@@ -48,7 +48,7 @@ impl Outcome {
                 0.5,
             ),
             covered_raw: covered(1.0),
-            covered_98: covered(measure::rli::BOUND_CALIBRATION),
+            covered_98: covered(method.bound_calibration()),
             factor_98: quantile(factors, 0.98),
             errors,
         }

@@ -19,7 +19,7 @@ use crate::accuracy::traffic::supply::{Supply, Wander, in_words};
 use crate::accuracy::truth::Truth;
 use crate::accuracy::{Setting, Source};
 
-/// Shares lost on the way, with what METHODS gives for the sums (the limit) and for LDA.
+/// Shares lost on the way, with what the prototype gave for the sums (the limit) and for LDA.
 const LOSSES: [(f64, Option<(f64, f64)>); 4] = [
     (0.001, Some((0.02, 0.24))),
     (0.01, None),

@@ -1,4 +1,4 @@
-//! Draws the acceptance trace (METHODS, "Acceptance trace").
+//! Draws the acceptance trace.
 
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Exp1, StandardNormal};

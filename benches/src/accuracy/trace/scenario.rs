@@ -1,6 +1,6 @@
 //! Which delays flows meet.
 
-/// Parameters of a delay model, in units of 100 us (METHODS, "Acceptance trace" and "Hybrid").
+/// Parameters of a delay model, in units of 100 us.
 ///
 /// A flow takes one mode (a queue or path). Its packets meet the mode's delay, scaled by a factor
 /// of the flow, plus what the mode's queue holds at the moment, plus noise.
@@ -73,6 +73,6 @@ impl Scenario {
         random_mode_share: 0.05,
     };
 
-    /// The four scenarios of the hybrid, in the order of METHODS.
+    /// The four scenarios of the hybrid, in the order of the report.
     pub const ALL: [Self; 4] = [Self::FIFO, Self::ACCEPTANCE, Self::ECMP, Self::MIXED];
 }

@@ -54,7 +54,7 @@ fn epoch(layout: &LdaLayout, loss: f64, seed: u64) -> (f64, u64) {
     ((estimate - truth).abs() / truth, received)
 }
 
-/// METHODS, "Better, adaptive": ten epochs each of five losses; mean errors from the third epoch
+/// Ten epochs each of five losses; mean errors from the third epoch
 /// after each step on, of the adaptive LDA and of single banks made for what comes, by step.
 fn schedule(epochs_late: usize) -> [(f64, f64); 5] {
     let losses = [0.0, 0.001, 0.01, 0.1, 0.001];

@@ -1,12 +1,10 @@
-//! What METHODS promises, on small runs; the accuracy tables of `benches` have the large ones.
+//! What the methods promise, on small runs; the accuracy tables of `benches` have the large ones.
 
 use std::num::NonZeroU32;
 
 use super::STREAM;
 use super::fifo::{self, Arrival, Event, Traffic};
-use crate::rli::{
-    BOUND_CALIBRATION, FlowDelays, Method, Policy, Receiver, ReceiverConfig, SegmentDelay,
-};
+use crate::rli::{FlowDelays, Method, Policy, Receiver, ReceiverConfig, SegmentDelay};
 
 /// Relative errors of one method, over flows.
 #[derive(Debug)]
@@ -105,7 +103,7 @@ fn evaluate(events: &[Event], method: Method) -> Outcome {
         let raw_ns = flow.raw_bound_ns().unwrap();
         errors.push(error_ns / truth.mean_ns());
         covered += usize::from(error_ns <= raw_ns);
-        covered_98 += usize::from(error_ns <= raw_ns * BOUND_CALIBRATION);
+        covered_98 += usize::from(error_ns <= raw_ns * method.bound_calibration());
         if truth.packets >= 2 && truth.stddev_ns() > 1.0 {
             stddevs.push((flow.stddev_ns().unwrap() / truth.stddev_ns() - 1.0).abs());
         }

@@ -1,4 +1,4 @@
-//! A FIFO queue of 10 Gb/s behind bursty traffic: METHODS' simulator, without its extras.
+//! A FIFO queue of 10 Gb/s behind bursty traffic: the simulator of `benches`, without its extras.
 
 use rand::{Rng, RngExt, SeedableRng};
 use rand_distr::{Distribution, Exp, Pareto, StandardNormal};

@@ -256,7 +256,8 @@ fn bounds_are_how_far_references_lie_from_their_neighbours_line() {
     // Intervals of one, two and one packet.
     let expected = 2.0 * (100.0_f64 + 4.0 * 225.0 + 225.0).sqrt() / 4.0;
     assert_close(flow.raw_bound_ns().unwrap(), expected, 1e-9);
-    assert_close(flow.bound_ns().unwrap(), 1.2 * expected, 1e-9);
+    let calibrated = Method::Linear.bound_calibration() * expected;
+    assert_close(flow.bound_ns(Method::Linear).unwrap(), calibrated, 1e-9);
 }
 
 #[test]
@@ -329,7 +330,10 @@ fn slots_merge_like_their_union() {
     assert_eq!(merged.raw_bound_ns(), whole.raw_bound_ns());
     assert_eq!(merged.raw_bound_ns(), Some(3.0));
     assert_eq!(
-        (one.slots()[0].mean_ns(), one.slots()[0].bound_ns()),
+        (
+            one.slots()[0].mean_ns(),
+            one.slots()[0].bound_ns(Method::Linear)
+        ),
         (None, None)
     );
     assert_eq!(all.merge(&FlowDelays::new(3)).unwrap_err().right, 3);
