@@ -36,13 +36,14 @@ impl Method {
     }
 
     /// What the raw bound of a flow is multiplied by to be a nominal 98 % bound: the factor that the
-    /// worst of eight simulated queues asks for, rounded up (`make accuracy`, table "RLI: bounds").
+    /// worst of eight simulated queues asks for, rounded up, and never under 1 (`make accuracy`,
+    /// table "RLI: bounds").
     pub const fn bound_calibration(self) -> f64 {
         match self {
-            Self::Left => 3.0,
+            Self::Left => 1.3,
             Self::Linear => 1.6,
-            Self::Sums => 1.2,
-            Self::AnchoredSums => 0.8,
+            Self::Sums => 1.1,
+            Self::AnchoredSums => 1.0,
         }
     }
 }
