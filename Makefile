@@ -52,8 +52,7 @@ bench: setup-test ## Throughput on one core beside testpmd, alternating; ratios
 
 .PHONY: bench-micro
 bench-micro: setup-test ## What measuring costs a packet: nanoseconds, and instructions by callgrind
-	$(CARGO) bench --locked -p benches --bench fastpath
-	$(CARGO) bench --locked -p benches --bench instructions
+	$(CARGO) bench --locked -p benches
 
 # The capture of `make accuracy`, beside the project where there is one.
 CAPTURE ?= ../shared/traces/mix-dev-60s.pcap
