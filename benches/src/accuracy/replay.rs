@@ -3,6 +3,7 @@
 use super::Passage;
 use super::queue::paths::path_of;
 use super::queue::{Crossing, LinkConfig, cross};
+use super::rli::exchange::REFERENCE_BYTES;
 use super::trace::Reference;
 use super::traffic::capture::Capture;
 use super::traffic::{Arrival, Kind, Traffic};
@@ -13,9 +14,8 @@ const CAPACITY_BPS: u64 = 10_000_000_000;
 const UTILISATION: f64 = 0.67;
 /// Nothing is dropped: the experiments lose packets as they need.
 const BUFFER_BYTES: u64 = u64::MAX / 2;
-/// One reference for so many packets of its path, of so many bytes.
+/// One reference for so many packets of its path.
 const PACKETS_PER_REFERENCE: u64 = 100;
-const REFERENCE_BYTES: u32 = 100;
 /// How much longer the second path is.
 const DETOUR_NS: i64 = 50_000;
 /// Seed of the paths.

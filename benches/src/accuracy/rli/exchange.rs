@@ -12,8 +12,9 @@ use crate::accuracy::queue::{Crossing, LinkConfig, cross};
 use crate::accuracy::traffic::mix;
 use crate::accuracy::traffic::{Kind, PS_PER_NS, Traffic};
 
-/// A reference frame on the wire: header, RLI-S's 24 bytes of sums, and tag.
-pub const REFERENCE_BYTES: u32 = 100;
+/// A reference frame as the wire form has it: Ethernet, header, RLI-S's sums and tag.
+#[expect(clippy::cast_possible_truncation, reason = "of a hundred bytes or so")]
+pub const REFERENCE_BYTES: u32 = measure::codec::REFERENCE_FRAME_BYTES as u32;
 
 const STREAM: StreamId = StreamId {
     worker: 0,
