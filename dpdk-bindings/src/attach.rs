@@ -80,6 +80,9 @@ pub struct PortInfo {
     pub tx_queues_max: u16,
     /// The NUMA socket that the device is connected to, if it says so.
     pub numa_socket: Option<u16>,
+    /// Whether the device itself can spread flows over several receive queues (RSS). Without it
+    /// queues are independent (`net_ring`), or somebody else spreads (`net_af_packet`: the kernel).
+    pub rss: bool,
 }
 
 /// A port whose device is found and whose queues are not set up yet: see
@@ -222,6 +225,7 @@ fn info(port_id: u16) -> Result<(String, PortInfo), Errno> {
         rx_queues_max: info.rx_queues_max,
         tx_queues_max: info.tx_queues_max,
         numa_socket: u16::try_from(info.numa_socket).ok(),
+        rss: info.rss != 0,
     };
     Ok((text(&info.device), ported))
 }

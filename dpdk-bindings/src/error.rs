@@ -19,6 +19,7 @@ impl Errno {
     pub(crate) const EFAULT: Self = Self(14);
     pub(crate) const EEXIST: Self = Self(17);
     pub(crate) const EINVAL: Self = Self(22);
+    pub(crate) const ENOTSUP: Self = Self(95);
     pub(crate) const EALREADY: Self = Self(114);
 
     /// The error number, positive.

@@ -87,3 +87,11 @@ pub fn allowed_cpus() -> Vec<usize> {
         .map(|cpu| usize::from(*cpu))
         .collect()
 }
+
+/// The NUMA socket that a CPU belongs to, as the kernel numbers its nodes; `None` where it says
+/// nothing. Needs no EAL.
+pub fn numa_socket_of(cpu: usize) -> Option<u16> {
+    let folder = std::fs::read_dir(format!("/sys/devices/system/cpu/cpu{cpu}")).ok()?;
+    let mut names = folder.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names.find_map(|name| name.strip_prefix("node")?.parse().ok())
+}

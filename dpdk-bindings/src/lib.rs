@@ -5,14 +5,17 @@
 //!     |
 //!   dpdk-bindings       ownership, lifetimes, typed errors      Eal -> Mempool -> Mbuf
 //!     |                                                          |        |
-//!     |                                                          '-> AttachedPort -> Port -> RxQueue
-//!   dpdk-sys            declarations, mbuf view, shim.c                                 '--> TxQueue
+//!     |                                                          '-> AttachedPort -> Port <-> RxQueue
+//!   dpdk-sys            declarations, mbuf view, shim.c                                 <-> TxQueue
 //!     |
 //!   librte_*.so         EAL, mempool, mbuf, ethdev; drivers come from EAL's plugin folder
 //! ```
 //!
 //! - Shutdown order is lifetimes: [`Eal`] outlives [`Mempool`]s, a pool outlives its [`Mbuf`]s and
-//!   the started [`Port`]s that hold some, a port outlives its [`RxQueue`]s and [`TxQueue`]s.
+//!   the started [`Port`]s that hold some.
+//! - A port goes with the last of its handles: [`Port`]s, [`RxQueue`]s and [`TxQueue`]s, which are
+//!   counted when they are made and dropped, not when they are used. So queues go to workers and
+//!   come back, and ports come and go, while others run.
 //! - A packet has one owner. [`TxQueue::transmit`] hands mbufs to the driver, dropping one frees it,
 //!   and nothing shares a buffer: [`Mbuf::copy`] copies.
 //! - The fast path ([`RxQueue::receive`], [`TxQueue::transmit`], [`StampField`], [`tsc::now`],
@@ -42,20 +45,24 @@ pub use arrayvec::ArrayVec;
 pub use attach::{AttachError, AttachedPort, PortInfo};
 pub use eal::{Eal, EalError, EalOptions};
 pub use error::{DpdkLog, Errno};
-pub use lcore::{LcoreError, LcoreRegistration, allowed_cpus};
-pub use mbuf::{Mbuf, free_bulk};
+pub use huge::HugePages;
+pub use lcore::{LcoreError, LcoreRegistration, allowed_cpus, numa_socket_of};
+pub use mbuf::{Mbuf, NoRoom, free_bulk, prefetch_heads};
 pub use mempool::{Mempool, MempoolError};
-pub use port::{Link, MtuError, Port, PortConfig, PortStats, StartError};
+pub use port::{Link, LinkError, MtuError, Port, PortStats};
 pub use queue::{RxQueue, TxQueue};
 pub use stamp::{StampError, StampField};
+pub use start::{PortConfig, StartError};
 
 mod attach;
 mod eal;
 mod error;
+mod huge;
 mod lcore;
 mod mbuf;
 mod mempool;
 mod port;
 mod queue;
 mod stamp;
+mod start;
 pub mod tsc;

@@ -14,6 +14,19 @@ use crate::mempool::Mempool;
 /// that believes the length would run off the end of the chain.
 pub(crate) const FRAME_BYTES_MAX: u32 = 65_535;
 
+/// Two Ethernet addresses.
+const ADDRESSES_BYTES: usize = 12;
+const VLAN_TAG_BYTES: u16 = 4;
+
+/// The buffer is another mbuf's, or not an mbuf's at all (`RTE_MBUF_F_INDIRECT`,
+/// `RTE_MBUF_F_EXTERNAL`): its headroom need not be ours.
+const NOT_DIRECT: u64 = 1 << 62 | 1 << 61;
+
+/// A frame has no room in front for a tag, or is too short to have one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("no room for a VLAN tag in front of the frame")]
+pub struct NoRoom;
+
 /// A packet, owned: dropping it frees it. One mbuf, or a chain of them when the frame outgrows a
 /// data room.
 ///
@@ -121,6 +134,52 @@ impl Mbuf<'_> {
         unsafe { Mbuf::from_raw(dpdk_sys::vernier_mbuf_copy(self.as_ptr(), pool.as_ptr())) }
     }
 
+    /// Puts a VLAN tag behind the addresses (IEEE 802.1Q clause 9): tag protocol `tpid`, tag control
+    /// information `tci`. Twelve bytes move into the headroom; nothing is copied or allocated.
+    ///
+    /// # Errors
+    /// [`NoRoom`] without headroom, and of a frame shorter than its addresses; it is as it was.
+    #[inline]
+    pub fn push_vlan(&mut self, tpid: u16, tci: u16) -> Result<(), NoRoom> {
+        let view = self.view_mut();
+        let is_direct = view.ol_flags & NOT_DIRECT == 0;
+        if !is_direct
+            || view.data_off < VLAN_TAG_BYTES
+            || usize::from(view.data_len) < ADDRESSES_BYTES
+            || view.data_len > u16::MAX - VLAN_TAG_BYTES
+        {
+            return Err(NoRoom);
+        }
+        view.data_off -= VLAN_TAG_BYTES;
+        view.data_len += VLAN_TAG_BYTES;
+        view.pkt_len += u32::from(VLAN_TAG_BYTES);
+        let head = self.head_mut();
+        head.copy_within(4..4 + ADDRESSES_BYTES, 0);
+        head[12..14].copy_from_slice(&tpid.to_be_bytes());
+        head[14..16].copy_from_slice(&tci.to_be_bytes());
+        Ok(())
+    }
+
+    /// Takes the outer VLAN tag off (tag protocol 0x8100 or 0x88A8) and returns its tag control
+    /// information; `None`, and nothing done, where there is none. A frame may so become shorter than
+    /// Ethernet's 60 bytes: NICs pad.
+    #[inline]
+    pub fn pop_vlan(&mut self) -> Option<u16> {
+        let head = self.head_mut();
+        let &[tpid_high, tpid_low, tci_high, tci_low, _, _] = head.get(12..18)? else {
+            return None;
+        };
+        if !matches!([tpid_high, tpid_low], [0x81, 0x00] | [0x88, 0xa8]) {
+            return None;
+        }
+        head.copy_within(..ADDRESSES_BYTES, 4);
+        let view = self.view_mut();
+        view.data_off += VLAN_TAG_BYTES;
+        view.data_len -= VLAN_TAG_BYTES;
+        view.pkt_len -= u32::from(VLAN_TAG_BYTES);
+        Some(u16::from_be_bytes([tci_high, tci_low]))
+    }
+
     /// Hints that the mbuf itself, stamp included, is wanted soon.
     #[inline]
     pub fn prefetch_header(&self) {
@@ -153,6 +212,14 @@ pub fn free_bulk<const N: usize>(burst: &mut ArrayVec<Mbuf<'_>, N>) {
     unsafe {
         dpdk_sys::vernier_mbuf_free_bulk(burst.as_mut_ptr().cast(), count);
         burst.set_len(0);
+    }
+}
+
+/// Hints that the first 64 bytes of all these frames are wanted soon.
+#[inline]
+pub fn prefetch_heads(burst: &[Mbuf<'_>]) {
+    for mbuf in burst {
+        mbuf.prefetch_data();
     }
 }
 

@@ -1,6 +1,6 @@
 //! Pools of packet buffers.
 
-use std::ffi::CString;
+use std::ffi::{CString, c_int};
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 
@@ -103,6 +103,22 @@ impl Eal {
         cache: u32,
         data_room_bytes: u16,
     ) -> Result<Mempool<'_>, MempoolError> {
+        self.mempool_near(None, name, mbufs, cache, data_room_bytes)
+    }
+
+    /// The same in memory of NUMA socket `numa_socket`, as far as EAL has enough of it there:
+    /// elsewhere otherwise.
+    ///
+    /// # Errors
+    /// See [`MempoolError`].
+    pub fn mempool_near(
+        &self,
+        numa_socket: Option<u16>,
+        name: &str,
+        mbufs: u32,
+        cache: u32,
+        data_room_bytes: u16,
+    ) -> Result<Mempool<'_>, MempoolError> {
         let invalid = |(errno, log)| MempoolError::Invalid {
             name: name.to_owned(),
             mbufs,
@@ -129,6 +145,7 @@ impl Eal {
                 mbufs,
                 cache,
                 data_room_bytes,
+                numa_socket.map_or(-1, c_int::from),
                 &raw mut pool,
             ))
         });

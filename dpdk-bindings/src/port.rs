@@ -2,96 +2,20 @@
 
 use std::cell::Cell;
 use std::marker::PhantomData;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arrayvec::ArrayVec;
 
-use crate::attach::{AttachedPort, PortInfo, hint, text};
+use crate::attach::{AttachedPort, PortInfo, text};
 use crate::error::{DpdkLog, Errno, logged};
 use crate::mbuf::{Mbuf, free_bulk};
 use crate::mempool::Mempool;
-use crate::queue::{self, RxQueue, TxQueue};
+use crate::queue::{self, Direction, RxQueue, TxQueue};
+use crate::start::PortConfig;
 
 /// Most packets that are fetched from each queue of a port that ends.
 const DRAIN_PACKETS_MAX: usize = 4096;
-
-/// How a port is started. No offload that merges, strips or rewrites is ever asked for; that a frame
-/// may be a chain of segments only where `mtu` exceeds the pool's data room.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PortConfig {
-    /// Receive queues, 1 or more.
-    pub rx_queues: u16,
-    /// Transmit queues, 1 or more.
-    pub tx_queues: u16,
-    /// Packets that each receive queue can hold; rounded to what the device allows.
-    pub rx_descriptors: u16,
-    /// Packets that each transmit queue can hold; rounded to what the device allows.
-    pub tx_descriptors: u16,
-    /// Largest layer-3 packet in bytes.
-    pub mtu: u16,
-    /// Receive frames to any address, as a switch must.
-    pub promiscuous: bool,
-    /// Spread flows over several receive queues by addresses and layer-4 ports, as far as the device
-    /// can.
-    pub rss: bool,
-}
-
-impl Default for PortConfig {
-    /// One queue each way, 1,024 descriptors, MTU 1500, promiscuous, RSS.
-    fn default() -> Self {
-        Self {
-            rx_queues: 1,
-            tx_queues: 1,
-            rx_descriptors: 1024,
-            tx_descriptors: 1024,
-            mtu: 1500,
-            promiscuous: true,
-            rss: true,
-        }
-    }
-}
-
-/// Why a port did not start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// More queues than there are, or none.
-    #[error(
-        "port {port}: {queues} {direction} queues asked for, {driver} offers 1 to {queues_max} here; \
-         change the number of workers or the device's arguments"
-    )]
-    Queues {
-        /// The port's device.
-        port: String,
-        /// Its driver.
-        driver: String,
-        /// `receive` or `transmit`.
-        direction: &'static str,
-        /// Queues asked for.
-        queues: u16,
-        /// Most that there are.
-        queues_max: u16,
-    },
-    /// An MTU that the device does not do.
-    #[error("port {port}: {0}", source)]
-    Mtu {
-        /// The port's device.
-        port: String,
-        /// What is wrong with it.
-        source: MtuError,
-    },
-    /// DPDK or the driver refused.
-    #[error("port {port} ({driver}) did not start: {errno}{log}; {}", hint(port))]
-    Driver {
-        /// The port's device.
-        port: String,
-        /// Its driver.
-        driver: String,
-        /// DPDK's error.
-        errno: Errno,
-        /// DPDK's words.
-        log: DpdkLog,
-    },
-}
 
 /// Why an MTU was not taken.
 #[derive(Debug, thiserror::Error)]
@@ -106,6 +30,9 @@ pub enum MtuError {
         /// Largest.
         mtu_max: u16,
     },
+    /// Queues are in use.
+    #[error("the MTU changes only while no queue of the port is taken; take them back first")]
+    InUse,
     /// The driver refused.
     #[error(
         "the driver does not take MTU {mtu} while the port runs: {errno}{log}; set it at start"
@@ -113,6 +40,27 @@ pub enum MtuError {
     Driver {
         /// The MTU asked for.
         mtu: u16,
+        /// DPDK's error.
+        errno: Errno,
+        /// DPDK's words.
+        log: DpdkLog,
+    },
+}
+
+/// Why a link was not set up or down.
+#[derive(Debug, thiserror::Error)]
+pub enum LinkError {
+    /// The driver cannot.
+    #[error("the driver {driver} cannot set its link up or down")]
+    Unsupported {
+        /// The driver.
+        driver: String,
+    },
+    /// The driver tried and failed.
+    #[error("the driver {driver} did not set its link: {errno}{log}")]
+    Driver {
+        /// The driver.
+        driver: String,
         /// DPDK's error.
         errno: Errno,
         /// DPDK's words.
@@ -154,8 +102,25 @@ pub struct Link {
     pub autoneg: bool,
 }
 
-/// A started port. Dropping it stops it and detaches the device; the packets that its driver holds
-/// go back to their pools.
+/// A started port, as one of any number of handles: clones, and the queues that were taken from it.
+/// The last one gone, the packets that its driver holds go back to their pools, it stops, and its
+/// device is detached. That takes a driver's time (milliseconds and more), so let the last handle go
+/// where it may be taken: a worker hands its queues back rather than dropping them.
+///
+/// Queues may move to other threads and come back while the port runs, and ports may come and go
+/// while others run:
+///
+/// ```no_run
+/// # use dpdk_bindings::{Eal, Mempool, PortConfig};
+/// # fn run(eal: &Eal, pool: &Mempool<'_>) -> Option<()> {
+/// # let port = eal.attach("net_null0").ok()?.start(&PortConfig::default(), pool).ok()?;
+/// let mut rx = port.rx_queue(0)?;
+/// std::thread::scope(|scope| {
+///     scope.spawn(move || rx.receive::<32>(&mut Default::default()));
+/// });
+/// # Some(())
+/// # }
+/// ```
 ///
 /// It is invariant in `'pool`: what is transmitted here may stay with the driver until the port ends,
 /// so it must come from a pool that outlives the port:
@@ -168,8 +133,14 @@ pub struct Link {
 ///     tx.transmit(&mut burst);
 /// }
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Port<'pool> {
+    started: Arc<Started<'pool>>,
+}
+
+/// What the handles of a port share.
+#[derive(Debug)]
+struct Started<'pool> {
     attached: AttachedPort<'pool>,
     rx_taken: Box<[AtomicBool]>,
     tx_taken: Box<[AtomicBool]>,
@@ -182,105 +153,72 @@ pub struct Port<'pool> {
 /// Neither grows nor shrinks, and is Send and Sync.
 type Invariant<'a> = fn(Cell<&'a ()>) -> Cell<&'a ()>;
 
-impl<'eal> AttachedPort<'eal> {
-    /// Sets up the queues, which take their mbufs from `pool`, and starts the port.
-    ///
-    /// # Errors
-    /// See [`StartError`]; the device is then detached.
-    pub fn start<'pool>(
-        self,
-        config: &PortConfig,
-        pool: &'pool Mempool<'eal>,
-    ) -> Result<Port<'pool>, StartError> {
-        let info = self.info();
-        let directions = [
-            ("receive", config.rx_queues, info.rx_queues_max),
-            ("transmit", config.tx_queues, info.tx_queues_max),
-        ];
-        for (direction, queues, queues_max) in directions {
-            if !(1..=queues_max).contains(&queues) {
-                return Err(StartError::Queues {
-                    port: self.name().to_owned(),
-                    driver: info.driver.clone(),
-                    direction,
-                    queues,
-                    queues_max,
-                });
-            }
-        }
-        check_mtu(info, config.mtu).map_err(|source| StartError::Mtu {
-            port: self.name().to_owned(),
-            source,
-        })?;
-        let raw = dpdk_sys::PortConfig {
-            rx_queues: config.rx_queues,
-            tx_queues: config.tx_queues,
-            rx_descriptors: config.rx_descriptors,
-            tx_descriptors: config.tx_descriptors,
-            mtu: config.mtu,
-            promiscuous: config.promiscuous.into(),
-            rss: config.rss.into(),
-        };
-        // SAFETY: the port is attached and not started; the pool outlives it.
-        let chains = logged(|| unsafe {
-            Errno::check(dpdk_sys::vernier_port_start(
-                self.id(),
-                &raw const raw,
-                pool.as_ptr(),
-            ))
-        })
-        .map_err(|(errno, log)| StartError::Driver {
-            port: self.name().to_owned(),
-            driver: info.driver.clone(),
-            errno,
-            log,
-        })?;
-        let marks = |queues: u16| (0..queues).map(|_| AtomicBool::new(false)).collect();
-        Ok(Port {
-            rx_taken: marks(config.rx_queues),
-            tx_taken: marks(config.tx_queues),
-            chains: chains != 0,
-            tx_chains: AtomicU64::new(0),
-            attached: self,
-            _pool: PhantomData,
-        })
-    }
-}
-
 impl<'pool> Port<'pool> {
+    pub(crate) fn new(attached: AttachedPort<'pool>, config: &PortConfig, chains: bool) -> Self {
+        let marks = |queues: u16| (0..queues).map(|_| AtomicBool::new(false)).collect();
+        Self {
+            started: Arc::new(Started {
+                attached,
+                rx_taken: marks(config.rx_queues),
+                tx_taken: marks(config.tx_queues),
+                chains,
+                tx_chains: AtomicU64::new(0),
+                _pool: PhantomData,
+            }),
+        }
+    }
+
     /// DPDK's number for the port; what [`Mbuf::port`] says of packets received here.
     pub fn id(&self) -> u16 {
-        self.attached.id()
+        self.started.attached.id()
     }
 
     /// The device's name (`net_pcap0`, `0000:03:00.0`).
     pub fn name(&self) -> &str {
-        self.attached.name()
+        self.started.attached.name()
     }
 
     /// What the device is and can do.
     pub fn info(&self) -> &PortInfo {
-        self.attached.info()
+        self.started.attached.info()
     }
 
     /// Whether frames longer than a data room can be transmitted, as chains of segments: where the
     /// MTU calls for them and the device can.
     pub fn transmits_chains(&self) -> bool {
-        self.chains
+        self.started.chains
     }
 
     pub(crate) fn count_chain(&self) {
-        self.tx_chains.fetch_add(1, Ordering::Relaxed);
+        self.started.tx_chains.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Takes receive queue `number`, from 0; `None` if there is none or it is taken.
-    pub fn rx_queue(&self, number: u16) -> Option<RxQueue<'_, 'pool>> {
-        RxQueue::take(self, &self.rx_taken, number)
+    pub fn rx_queue(&self, number: u16) -> Option<RxQueue<'pool>> {
+        RxQueue::take(self, number)
     }
 
     /// Takes transmit queue `number`, from 0; `None` if there is none or it is taken.
-    pub fn tx_queue(&self, number: u16) -> Option<TxQueue<'_, 'pool>> {
-        TxQueue::take(self, &self.tx_taken, number)
+    pub fn tx_queue(&self, number: u16) -> Option<TxQueue<'pool>> {
+        TxQueue::take(self, number)
+    }
+
+    /// Receive queues.
+    pub fn rx_queues(&self) -> u16 {
+        count(&self.started.rx_taken)
+    }
+
+    /// Transmit queues.
+    pub fn tx_queues(&self) -> u16 {
+        count(&self.started.tx_taken)
+    }
+
+    /// Says who owns each queue of a direction.
+    pub(crate) fn marks(&self, direction: Direction) -> &[AtomicBool] {
+        match direction {
+            Direction::Receive => &self.started.rx_taken,
+            Direction::Transmit => &self.started.tx_taken,
+        }
     }
 
     /// The port's counters.
@@ -295,7 +233,7 @@ impl<'pool> Port<'pool> {
             tx_bytes: stats.tx_bytes,
             rx_missed: stats.rx_missed,
             rx_errors: stats.rx_errors,
-            tx_errors: stats.tx_errors + self.tx_chains.load(Ordering::Relaxed),
+            tx_errors: stats.tx_errors + self.started.tx_chains.load(Ordering::Relaxed),
             rx_no_mbuf: stats.rx_no_mbuf,
         }
     }
@@ -339,6 +277,27 @@ impl<'pool> Port<'pool> {
         }
     }
 
+    /// Sets the link up or down, as an administrator does: the far end sees it too, where there is
+    /// one. Of the virtual devices `net_ring` and `net_tap` can; of a `net_af_packet` only the
+    /// kernel can, by its interface.
+    ///
+    /// # Errors
+    /// See [`LinkError`].
+    pub fn set_link(&self, up: bool) -> Result<(), LinkError> {
+        let driver = || self.info().driver.clone();
+        // SAFETY: the port is started; rte_ethdev.h lets this be done while queues are in use.
+        let set = || Errno::check(unsafe { dpdk_sys::vernier_port_set_link(self.id(), up.into()) });
+        match logged(set) {
+            Ok(_) => Ok(()),
+            Err((Errno::ENOTSUP, _)) => Err(LinkError::Unsupported { driver: driver() }),
+            Err((errno, log)) => Err(LinkError::Driver {
+                driver: driver(),
+                errno,
+                log,
+            }),
+        }
+    }
+
     /// The MTU in bytes.
     pub fn mtu(&self) -> u16 {
         let mut mtu = 0;
@@ -347,28 +306,32 @@ impl<'pool> Port<'pool> {
         mtu
     }
 
-    /// Changes the MTU while no queue is taken. An MTU above the pool's data room must be set at
-    /// start.
+    /// Changes the MTU while this is the only handle and no queue is taken. An MTU above the pool's
+    /// data room must be set at start.
     ///
     /// # Errors
     /// See [`MtuError`].
     pub fn set_mtu(&mut self, mtu: u16) -> Result<(), MtuError> {
         check_mtu(self.info(), mtu)?;
-        // SAFETY: the port is attached, and borrowed mutably, so no queue is in use.
+        if Arc::get_mut(&mut self.started).is_none() {
+            return Err(MtuError::InUse);
+        }
+        // SAFETY: the port is attached, and no other handle is left, so no queue is in use.
         logged(|| Errno::check(unsafe { dpdk_sys::vernier_port_set_mtu(self.id(), mtu) }))
             .map(drop)
             .map_err(|(errno, log)| MtuError::Driver { mtu, errno, log })
     }
 }
 
-impl Drop for Port<'_> {
+impl Drop for Started<'_> {
     fn drop(&mut self) {
         // A software ring (net_ring) that closes forgets what waits in it; fetch that first.
         let mut burst: ArrayVec<Mbuf<'_>, 64> = ArrayVec::new();
-        for number in (0_u16..).take(self.rx_taken.len()) {
+        for number in 0..count(&self.rx_taken) {
             for _ in 0..DRAIN_PACKETS_MAX / burst.capacity() {
-                // SAFETY: the port is started, has the queue, and no RxQueue that borrows it is left.
-                if unsafe { queue::receive(self.id(), number, &mut burst) } == 0 {
+                // SAFETY: the port is started, has the queue, and no RxQueue, which would be a handle,
+                // is left.
+                if unsafe { queue::receive(self.attached.id(), number, &mut burst) } == 0 {
                     break;
                 }
                 free_bulk(&mut burst);
@@ -377,7 +340,12 @@ impl Drop for Port<'_> {
     }
 }
 
-fn check_mtu(info: &PortInfo, mtu: u16) -> Result<(), MtuError> {
+/// How many queues there are; a number of queues was 16 bits wide before.
+fn count(marks: &[AtomicBool]) -> u16 {
+    u16::try_from(marks.len()).unwrap_or(u16::MAX)
+}
+
+pub(crate) fn check_mtu(info: &PortInfo, mtu: u16) -> Result<(), MtuError> {
     let PortInfo {
         mtu_min, mtu_max, ..
     } = *info;

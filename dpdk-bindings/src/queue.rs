@@ -1,66 +1,73 @@
 //! Receive and transmit queues: the fast path's ends.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use arrayvec::ArrayVec;
 
 use crate::mbuf::{FRAME_BYTES_MAX, Mbuf};
 use crate::port::Port;
 
-/// One receive queue, for one thread at a time. Dropping it lets another take it.
+/// One receive queue, for one thread at a time; also a handle that keeps its [`Port`] going.
+/// Dropping it lets another take it.
 #[derive(Debug)]
-pub struct RxQueue<'port, 'pool> {
-    place: Place<'port, 'pool>,
+pub struct RxQueue<'pool> {
+    place: Place<'pool>,
 }
 
-/// One transmit queue, for one thread at a time. Dropping it lets another take it.
+/// One transmit queue, for one thread at a time; also a handle that keeps its [`Port`] going.
+/// Dropping it lets another take it.
 #[derive(Debug)]
-pub struct TxQueue<'port, 'pool> {
-    place: Place<'port, 'pool>,
+pub struct TxQueue<'pool> {
+    place: Place<'pool>,
     /// Longest chain of segments that may be sent, bytes; 0 for none.
     chain_bytes_max: u32,
 }
 
-/// A queue that is taken: which, and the mark that says so.
-#[derive(Debug)]
-struct Place<'port, 'pool> {
-    port: &'port Port<'pool>,
-    port_id: u16,
-    queue: u16,
-    taken: &'port AtomicBool,
+/// Which way packets go.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Direction {
+    Receive,
+    Transmit,
 }
 
-impl<'port, 'pool> Place<'port, 'pool> {
-    fn take(port: &'port Port<'pool>, marks: &'port [AtomicBool], queue: u16) -> Option<Self> {
-        let taken = marks.get(usize::from(queue))?;
+/// A queue that is taken.
+#[derive(Debug)]
+struct Place<'pool> {
+    port_id: u16,
+    queue: u16,
+    direction: Direction,
+    port: Port<'pool>,
+}
+
+impl<'pool> Place<'pool> {
+    fn take(port: &Port<'pool>, direction: Direction, queue: u16) -> Option<Self> {
+        let taken = port.marks(direction).get(usize::from(queue))?;
         let free = !taken.swap(true, Ordering::Acquire);
         free.then(|| Self {
-            port,
             port_id: port.id(),
             queue,
-            taken,
+            direction,
+            port: port.clone(),
         })
     }
 }
 
-impl Drop for Place<'_, '_> {
+impl Drop for Place<'_> {
     fn drop(&mut self) {
-        self.taken.store(false, Ordering::Release);
+        if let Some(taken) = self.port.marks(self.direction).get(usize::from(self.queue)) {
+            taken.store(false, Ordering::Release);
+        }
     }
 }
 
-impl<'port, 'pool> RxQueue<'port, 'pool> {
-    pub(crate) fn take(
-        port: &'port Port<'pool>,
-        marks: &'port [AtomicBool],
-        queue: u16,
-    ) -> Option<Self> {
-        Place::take(port, marks, queue).map(|place| Self { place })
+impl<'pool> RxQueue<'pool> {
+    pub(crate) fn take(port: &Port<'pool>, number: u16) -> Option<Self> {
+        Place::take(port, Direction::Receive, number).map(|place| Self { place })
     }
 
     /// Its port.
-    pub fn port(&self) -> &'port Port<'pool> {
-        self.place.port
+    pub fn port(&self) -> &Port<'pool> {
+        &self.place.port
     }
 
     /// Its number on its port.
@@ -72,7 +79,7 @@ impl<'port, 'pool> RxQueue<'port, 'pool> {
     /// give nothing unless there is room for 4 or more.
     #[inline]
     pub fn receive<const N: usize>(&mut self, burst: &mut ArrayVec<Mbuf<'pool>, N>) -> usize {
-        // SAFETY: the port is started while it is borrowed, and this queue is ours alone.
+        // SAFETY: the port is started while it has handles, and this queue is ours alone.
         unsafe { receive(self.place.port_id, self.place.queue, burst) }
     }
 }
@@ -101,13 +108,9 @@ pub(crate) unsafe fn receive<const N: usize>(
     }
 }
 
-impl<'port, 'pool> TxQueue<'port, 'pool> {
-    pub(crate) fn take(
-        port: &'port Port<'pool>,
-        marks: &'port [AtomicBool],
-        queue: u16,
-    ) -> Option<Self> {
-        Place::take(port, marks, queue).map(|place| Self {
+impl<'pool> TxQueue<'pool> {
+    pub(crate) fn take(port: &Port<'pool>, number: u16) -> Option<Self> {
+        Place::take(port, Direction::Transmit, number).map(|place| Self {
             place,
             chain_bytes_max: if port.transmits_chains() {
                 FRAME_BYTES_MAX
@@ -118,8 +121,8 @@ impl<'port, 'pool> TxQueue<'port, 'pool> {
     }
 
     /// Its port.
-    pub fn port(&self) -> &'port Port<'pool> {
-        self.place.port
+    pub fn port(&self) -> &Port<'pool> {
+        &self.place.port
     }
 
     /// Its number on its port.
@@ -143,7 +146,7 @@ impl<'port, 'pool> TxQueue<'port, 'pool> {
         }
         let offered = u16::try_from(fit).unwrap_or(u16::MAX);
         let Place { port_id, queue, .. } = self.place;
-        // SAFETY: the port is started while it is borrowed, and this queue is ours alone. Mbuf is a
+        // SAFETY: the port is started while it has handles, and this queue is ours alone. Mbuf is a
         // transparent pointer, so the burst is an array of owned packets whose pools outlive the
         // port; the first sent of them pass to the driver (rte_ethdev.h, rte_eth_tx_burst), so they
         // are overwritten by the rest without being dropped.

@@ -237,12 +237,12 @@ fn start_ports<'pool>(
     config.ports.iter().enumerate().map(start).collect()
 }
 
-fn port_ios<'port, 'pool>(
+fn port_ios<'pool>(
     config: &Config,
-    ports: &'port [Port<'pool>],
+    ports: &[Port<'pool>],
     sources: Vec<Option<Source>>,
-) -> Result<Vec<PortIo<'port, 'pool>>> {
-    let take = |((port, source), settings): ((&'port Port<'pool>, _), &control::config::Port)| {
+) -> Result<Vec<PortIo<'pool>>> {
+    let take = |((port, source), settings): ((&Port<'pool>, _), &control::config::Port)| {
         let queues = port.rx_queue(0).zip(port.tx_queue(0));
         let (rx, tx) = queues.with_context(|| format!("port {}: no queue", settings.name))?;
         let inlet = match source {

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <rte_cycles.h>
@@ -33,6 +34,8 @@ _Static_assert(offsetof(struct rte_mbuf, ol_flags) == 24, "rte_mbuf.ol_flags has
 _Static_assert(offsetof(struct rte_mbuf, pkt_len) == 36, "rte_mbuf.pkt_len has moved");
 _Static_assert(offsetof(struct rte_mbuf, data_len) == 40, "rte_mbuf.data_len has moved");
 _Static_assert(offsetof(struct rte_mbuf, pool) == 56, "rte_mbuf.pool has moved");
+_Static_assert(RTE_MBUF_F_INDIRECT == 1ull << 62 && RTE_MBUF_F_EXTERNAL == 1ull << 61,
+	       "flags of rte_mbuf have moved (src/mbuf.rs)");
 _Static_assert(sizeof(((struct rte_mbuf *)0)->pkt_len) == 4 &&
 		       sizeof(((struct rte_mbuf *)0)->data_len) == 2 &&
 		       sizeof(((struct rte_mbuf *)0)->ol_flags) == 8,
@@ -187,13 +190,24 @@ void vernier_thread_unregister(void)
 	rte_thread_unregister();
 }
 
+/* ---- memory ---- */
+
+void vernier_advise_huge(void *start, size_t len)
+{
+	/* A kernel without huge pages says no, and all is as it was. */
+	(void)madvise(start, len, MADV_HUGEPAGE);
+}
+
 /* ---- mempools ---- */
 
 int vernier_mempool_create(const char *name, uint32_t mbufs, uint32_t cache, uint16_t room,
-			   struct rte_mempool **pool)
+			   int socket, struct rte_mempool **pool)
 {
-	*pool = rte_pktmbuf_pool_create(name, mbufs, cache, 0,
-					(uint16_t)(room + RTE_PKTMBUF_HEADROOM), SOCKET_ID_ANY);
+	const uint16_t size = (uint16_t)(room + RTE_PKTMBUF_HEADROOM);
+
+	*pool = rte_pktmbuf_pool_create(name, mbufs, cache, 0, size, socket);
+	if (*pool == NULL && rte_errno == ENOMEM && socket != SOCKET_ID_ANY)
+		*pool = rte_pktmbuf_pool_create(name, mbufs, cache, 0, size, SOCKET_ID_ANY);
 	return *pool == NULL ? from_rte_errno() : 0;
 }
 
@@ -359,6 +373,7 @@ int vernier_port_info(uint16_t port, struct vernier_port_info *out)
 	out->rx_queues_max = info.max_rx_queues;
 	out->tx_queues_max = info.max_tx_queues;
 	out->numa_socket = (int16_t)rte_eth_dev_socket_id(port);
+	out->rss = info.flow_type_rss_offloads != 0;
 	return 0;
 }
 
@@ -372,9 +387,9 @@ static int sends_chains(const struct rte_eth_dev_info *info)
 }
 
 int vernier_port_start(uint16_t port, const struct vernier_port_config *config,
-		       struct rte_mempool *pool)
+		       struct rte_mempool *const *pools)
 {
-	const unsigned int room = rte_pktmbuf_data_room_size(pool) - RTE_PKTMBUF_HEADROOM;
+	unsigned int room = UINT16_MAX;
 	uint16_t rx_descriptors = config->rx_descriptors, tx_descriptors = config->tx_descriptors;
 	const int socket = rte_eth_dev_socket_id(port);
 	struct rte_eth_conf conf = {.rxmode = {.mtu = config->mtu}};
@@ -386,6 +401,9 @@ int vernier_port_start(uint16_t port, const struct vernier_port_config *config,
 
 	if (rc != 0)
 		return rc;
+	for (uint16_t queue = 0; queue < config->rx_queues; queue++)
+		room = RTE_MIN(room, rte_pktmbuf_data_room_size(pools[queue]) -
+					     (unsigned int)RTE_PKTMBUF_HEADROOM);
 	/* No offload changes what a frame is. These two only let a frame that outgrows one mbuf
 	 * travel as a chain, and are left off otherwise for the drivers' faster paths. */
 	chains = config->mtu + frame_overhead(&info) > room;
@@ -406,7 +424,8 @@ int vernier_port_start(uint16_t port, const struct vernier_port_config *config,
 	rx = info.default_rxconf;
 	rx.offloads = conf.rxmode.offloads;
 	for (uint16_t queue = 0; rc == 0 && queue < config->rx_queues; queue++)
-		rc = rte_eth_rx_queue_setup(port, queue, rx_descriptors, (unsigned int)socket, &rx, pool);
+		rc = rte_eth_rx_queue_setup(port, queue, rx_descriptors, (unsigned int)socket, &rx,
+					    pools[queue]);
 	tx = info.default_txconf;
 	tx.offloads = conf.txmode.offloads;
 	for (uint16_t queue = 0; rc == 0 && queue < config->tx_queues; queue++)
@@ -479,6 +498,11 @@ int vernier_port_link(uint16_t port, struct vernier_link *out)
 	out->full_duplex = link.link_duplex == RTE_ETH_LINK_FULL_DUPLEX;
 	out->autoneg = link.link_autoneg == RTE_ETH_LINK_AUTONEG;
 	return 0;
+}
+
+int vernier_port_set_link(uint16_t port, int up)
+{
+	return from_driver(up ? rte_eth_dev_set_link_up(port) : rte_eth_dev_set_link_down(port));
 }
 
 int vernier_port_mtu(uint16_t port, uint16_t *mtu)

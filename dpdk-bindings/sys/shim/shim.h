@@ -24,6 +24,7 @@ struct vernier_port_info {
 	uint16_t rx_queues_max;
 	uint16_t tx_queues_max;
 	int16_t numa_socket; /* -1: none */
+	uint8_t rss;	     /* 0 or 1 */
 };
 
 struct vernier_port_config {
@@ -75,9 +76,12 @@ size_t vernier_allowed_cpus(uint16_t *cpus, size_t capacity);
 int vernier_thread_register(unsigned int cpu);
 void vernier_thread_unregister(void);
 
+/* Memory. */
+void vernier_advise_huge(void *start, size_t len);
+
 /* Mempools. */
 int vernier_mempool_create(const char *name, uint32_t mbufs, uint32_t cache, uint16_t room,
-			   struct rte_mempool **pool);
+			   int socket, struct rte_mempool **pool);
 void vernier_mempool_free(struct rte_mempool *pool);
 uint32_t vernier_mempool_available(const struct rte_mempool *pool);
 uint32_t vernier_mempool_capacity(const struct rte_mempool *pool);
@@ -98,10 +102,11 @@ int vernier_port_probe(const char *device);
 void vernier_port_detach(uint16_t port);
 int vernier_port_info(uint16_t port, struct vernier_port_info *info);
 int vernier_port_start(uint16_t port, const struct vernier_port_config *config,
-		       struct rte_mempool *pool);
+		       struct rte_mempool *const *pools);
 int vernier_port_stats(uint16_t port, struct vernier_port_stats *stats);
 int vernier_port_xstats(uint16_t port, struct vernier_xstat *xstats, uint32_t capacity);
 int vernier_port_link(uint16_t port, struct vernier_link *link);
+int vernier_port_set_link(uint16_t port, int up);
 int vernier_port_mtu(uint16_t port, uint16_t *mtu);
 int vernier_port_set_mtu(uint16_t port, uint16_t mtu);
 

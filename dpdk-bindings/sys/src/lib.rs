@@ -15,7 +15,7 @@
 //! What it is not: a binding of DPDK's headers, and nothing to call from anywhere but
 //! `dpdk-bindings`, which documents each operation.
 
-use std::ffi::{c_char, c_int, c_uint};
+use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::marker::{PhantomData, PhantomPinned};
 use std::mem::offset_of;
 
@@ -94,6 +94,8 @@ pub struct PortInfo {
     pub tx_queues_max: u16,
     /// NUMA socket, -1 for none.
     pub numa_socket: i16,
+    /// Whether flows can be spread over receive queues, 0 or 1.
+    pub rss: u8,
 }
 
 /// How a port is to be started.
@@ -188,12 +190,18 @@ unsafe extern "C" {
     /// `rte_thread_unregister`.
     pub fn vernier_thread_unregister();
 
-    /// `rte_pktmbuf_pool_create` with `room` bytes of data per mbuf, headroom not counted.
+    /// Advises the kernel to back whole pages from `start` on with huge ones (`MADV_HUGEPAGE`).
+    /// Needs no EAL.
+    pub fn vernier_advise_huge(start: *mut c_void, len: usize);
+
+    /// `rte_pktmbuf_pool_create` with `room` bytes of data per mbuf, headroom not counted, in memory
+    /// of NUMA socket `socket` (-1: any) if there is enough of it.
     pub fn vernier_mempool_create(
         name: *const c_char,
         mbufs: u32,
         cache: u32,
         room: u16,
+        socket: c_int,
         pool: *mut *mut rte_mempool,
     ) -> c_int;
     /// `rte_mempool_free` if all mbufs are back; otherwise the pool stays until EAL's cleanup.
@@ -232,12 +240,12 @@ unsafe extern "C" {
     pub fn vernier_port_detach(port: u16);
     /// `rte_eth_dev_info_get` and `rte_eth_macaddr_get`.
     pub fn vernier_port_info(port: u16, info: *mut PortInfo) -> c_int;
-    /// Configures a port and its queues, starts it, sets promiscuous mode; returns 1 if it transmits
-    /// chains of segments.
+    /// Configures a port and its queues, of which each receives into the pool of its number, starts
+    /// it, sets promiscuous mode; returns 1 if it transmits chains of segments.
     pub fn vernier_port_start(
         port: u16,
         config: *const PortConfig,
-        pool: *mut rte_mempool,
+        pools: *const *mut rte_mempool,
     ) -> c_int;
     /// `rte_eth_stats_get`.
     pub fn vernier_port_stats(port: u16, stats: *mut PortStats) -> c_int;
@@ -245,6 +253,8 @@ unsafe extern "C" {
     pub fn vernier_port_xstats(port: u16, xstats: *mut Xstat, capacity: u32) -> c_int;
     /// `rte_eth_link_get_nowait`.
     pub fn vernier_port_link(port: u16, link: *mut Link) -> c_int;
+    /// `rte_eth_dev_set_link_up`, or `..._down` for 0.
+    pub fn vernier_port_set_link(port: u16, up: c_int) -> c_int;
     /// `rte_eth_dev_get_mtu`.
     pub fn vernier_port_mtu(port: u16, mtu: *mut u16) -> c_int;
     /// `rte_eth_dev_set_mtu`.

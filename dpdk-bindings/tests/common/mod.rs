@@ -40,7 +40,7 @@ pub fn number(mbuf: &Mbuf<'_>) -> u32 {
 }
 
 /// Receives until nothing waits.
-pub fn receive_all<'pool>(rx: &mut RxQueue<'_, 'pool>) -> Vec<Mbuf<'pool>> {
+pub fn receive_all<'pool>(rx: &mut RxQueue<'pool>) -> Vec<Mbuf<'pool>> {
     let mut all = Vec::new();
     let mut burst = Burst::new();
     while rx.receive(&mut burst) > 0 {

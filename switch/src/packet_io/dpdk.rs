@@ -11,9 +11,9 @@ use crate::source::Source;
 const TICKS_BITS: u32 = 48;
 
 /// Where a port's packets come from.
-pub enum Inlet<'port, 'pool> {
+pub enum Inlet<'pool> {
     /// The device.
-    Queue(RxQueue<'port, 'pool>),
+    Queue(RxQueue<'pool>),
     /// A replayed capture or generated traffic, counted from the first poll.
     Source {
         /// The frames and their times.
@@ -24,18 +24,18 @@ pub enum Inlet<'port, 'pool> {
 }
 
 /// One port as one worker drives it.
-pub struct PortIo<'port, 'pool> {
+pub struct PortIo<'pool> {
     /// Where its packets come from.
-    pub inlet: Inlet<'port, 'pool>,
+    pub inlet: Inlet<'pool>,
     /// Where its packets go to.
-    pub outlet: TxQueue<'port, 'pool>,
+    pub outlet: TxQueue<'pool>,
     /// DPDK's number for the port.
     pub dpdk_port: u16,
 }
 
 /// The ports of one worker.
-pub struct DpdkIo<'port, 'pool> {
-    ports: Vec<PortIo<'port, 'pool>>,
+pub struct DpdkIo<'pool> {
+    ports: Vec<PortIo<'pool>>,
     pool: &'pool Mempool<'pool>,
     field: StampField,
     rate: TickRate,
@@ -43,11 +43,11 @@ pub struct DpdkIo<'port, 'pool> {
     index_of: Vec<PortIndex>,
 }
 
-impl<'port, 'pool> DpdkIo<'port, 'pool> {
+impl<'pool> DpdkIo<'pool> {
     /// Ports in the order of the configuration; `pool` gives memory for copies and for frames of
     /// sources.
     pub fn new(
-        ports: Vec<PortIo<'port, 'pool>>,
+        ports: Vec<PortIo<'pool>>,
         pool: &'pool Mempool<'pool>,
         field: StampField,
         rate: TickRate,
@@ -79,7 +79,7 @@ impl<'port, 'pool> DpdkIo<'port, 'pool> {
     }
 }
 
-impl<'pool> PacketIo for DpdkIo<'_, 'pool> {
+impl<'pool> PacketIo for DpdkIo<'pool> {
     type Packet = Mbuf<'pool>;
 
     #[inline]
