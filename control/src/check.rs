@@ -74,13 +74,14 @@ fn describe_port(port: &Port) -> String {
 
 fn describe_forwarding(forwarding: &Forwarding) -> String {
     match forwarding {
-        Forwarding::Patch { pairs } => {
+        Forwarding::Patch { pairs, .. } => {
             let pairs: Vec<String> = pairs.iter().map(|(a, b)| format!("{a} <> {b}")).collect();
             format!("patch {}", pairs.join(", "))
         }
         Forwarding::Bridge {
             ageing_s,
             fdb_entries,
+            ..
         } => {
             format!("bridge, {fdb_entries} addresses, forgotten after {ageing_s} s")
         }
@@ -110,7 +111,7 @@ fn describe_measurement(text: &mut String, config: &Config) {
     let some: Vec<String> = segments
         .iter()
         .take(NAMED_MAX + 1)
-        .map(|&(ingress, egress)| format!("{}>{}", name(ingress), name(egress)))
+        .map(|segment| format!("{}>{}", name(segment.ingress), name(segment.egress)))
         .collect();
     let named = if some.len() > NAMED_MAX {
         String::new()
@@ -130,8 +131,8 @@ fn describe_measurement(text: &mut String, config: &Config) {
     );
     let banks: Vec<String> = measurement
         .lda
-        .banks
         .iter()
+        .flat_map(|lda| &lda.banks)
         .map(|bank| format!("{} rows sampling {}", bank.rows, bank.probability))
         .collect();
     line(text, "LDA", &banks.join(", "));
@@ -154,8 +155,8 @@ fn segment_bytes(config: &Config) -> usize {
     let rows: usize = config
         .measurement
         .lda
-        .banks
         .iter()
+        .flat_map(|lda| &lda.banks)
         .map(|bank| bank.rows as usize)
         .sum();
     size_of::<SegmentSynopsis>() + rows * size_of::<CellPair>()

@@ -4,19 +4,32 @@
 //! that the fields' documentation states.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub mod address;
+mod class;
 pub mod device;
+mod measurement;
 mod parse;
+mod port;
 mod validate;
 
+pub use address::{MacAddress, Prefix};
+pub use class::{CLASSES_MAX, Class, Protocol, Rule};
 pub use device::Device;
+pub use measurement::{
+    FlowRule, FlowSelection, Flows, Lda, LdaBank, Lds, Measurement, Rli, RliMethod, RliPolicy,
+    SegmentPorts, Stamps,
+};
 pub use parse::ConfigError;
+pub use port::{Egress, Port, Queue, QueueService, Red, Vlan, VlanIds};
 
 /// Most ports of one switch.
 pub const PORTS_MAX: usize = 64;
+
+/// Most workers of one switch.
+pub const WORKERS_MAX: usize = 64;
 
 /// A whole configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -30,47 +43,30 @@ pub struct Config {
     pub ports: Vec<Port>,
     /// What happens between them.
     pub forwarding: Forwarding,
+    /// Traffic classes, at most [`CLASSES_MAX`]; what no rule names belongs to the last. None: all
+    /// packets are of one class, `all`.
+    #[serde(default)]
+    pub classes: Vec<Class>,
+    /// Which packets belong to which class: the first rule that matches decides. At most 256.
+    #[serde(default)]
+    pub rules: Vec<Rule>,
     /// What is measured.
     #[serde(default)]
     pub measurement: Measurement,
-    /// Who does the work; this release runs exactly one worker.
+    /// Who does the work, 1 to [`WORKERS_MAX`].
     #[serde(default = "defaults::workers")]
     pub workers: Vec<Worker>,
+    /// Most memory in MiB for all that is not packets (synopses, flow tables, FDB, queues); a
+    /// configuration, or a change, that needs more is refused. None: half of what the machine has
+    /// free at start.
+    #[serde(default)]
+    pub memory_budget_mib: Option<u32>,
     /// Where the answers are served.
     #[serde(default)]
     pub http: Http,
     /// How DPDK is started.
     #[serde(default)]
     pub dpdk: Dpdk,
-}
-
-/// One port.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Port {
-    /// Its name in labels: unique, 1 to 64 letters, digits, `.`, `_` or `-`.
-    pub name: String,
-    /// Where its packets come from and go to.
-    pub device: Device,
-    /// Largest layer-3 packet in bytes, 68 to 9000.
-    #[serde(default = "defaults::mtu")]
-    pub mtu: u16,
-    /// Its egress queue.
-    #[serde(default)]
-    pub egress: Egress,
-}
-
-/// The egress side of a port.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Egress {
-    /// Bit rate at which the port sends, counting preamble, frame check sequence and gap
-    /// (24 bytes a frame), 1,000 to 1,000,000,000,000; none: as fast as the device takes packets.
-    #[serde(default)]
-    pub capacity_bps: Option<u64>,
-    /// Most packets that wait, 1 to 65536.
-    #[serde(default = "defaults::queue_packets")]
-    pub queue_packets: u32,
 }
 
 /// How packets find their way; in JSON told apart by `mode`, `patch` or `bridge`.
@@ -82,52 +78,37 @@ pub enum Forwarding {
     Patch {
         /// Pairs of port names; a port is in one pair at most.
         pairs: Vec<(String, String)>,
+        /// When one port of a pair loses its link, the other's is taken down too, where the device
+        /// can; default false.
+        link_loss_forwarding: bool,
     },
-    /// One learning bridge over all ports, of which there are 2 at least.
+    /// One VLAN-aware learning bridge over all ports, of which there are 2 at least.
     Bridge {
         /// Seconds after which an address that was not seen is forgotten, 1 to 1,000,000; default
         /// 300 (IEEE 802.1D).
         ageing_s: u32,
         /// Most addresses that are remembered, 1 to 1,048,576; default 65,536.
         fdb_entries: u32,
+        /// Addresses that are known from the start, never age and never move. At most
+        /// `fdb_entries`.
+        stations: Vec<Station>,
+        /// Most frames a second that are flooded from each ingress port, 1 to 1,000,000,000;
+        /// default 100,000. More are dropped as `storm`.
+        flood_limit_pps: u32,
     },
 }
 
-/// What is measured.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Measurement {
-    /// Off: packets are forwarded, nothing is parsed, stamped or recorded.
-    pub enabled: bool,
-    /// Length of an epoch, 10 to 60,000 ms.
-    pub interval_ms: u32,
-    /// How long an epoch waits for packets still queued after its end, under half of
-    /// `interval_ms`; by default 100 ms or two fifths of the interval, whichever is less.
-    pub grace_ms: Option<u32>,
-    /// Seed of the packet and flow hashes, as 32 hexadecimal digits; random at every start when
-    /// absent.
-    pub hash_seed: Option<String>,
-    /// The estimator at both ends of every segment.
-    pub lda: Lda,
-}
-
-/// A Lossy Difference Aggregator.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Lda {
-    /// One bank for each loss rate to be prepared for, 1 to 16.
-    pub banks: Vec<LdaBank>,
-}
-
-/// A bank of an LDA.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// A static entry of the bridge's filtering database.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct LdaBank {
-    /// Rows, 1 to 65,536.
-    pub rows: u32,
-    /// Share of packets sampled into this bank, over 0 to 1. Samples are disjoint: probabilities
-    /// of all banks add up to 1 at most.
-    pub probability: f64,
+pub struct Station {
+    /// Its address, `02:00:00:00:00:01`; no group's.
+    pub address: MacAddress,
+    /// The VLAN it is in, 1 to 4094; 0 where no port has VLANs.
+    #[serde(default)]
+    pub vlan: u16,
+    /// The port it is behind.
+    pub port: String,
 }
 
 /// A worker: one core, one loop.
@@ -140,6 +121,11 @@ pub struct Worker {
     /// What it does when there is nothing to do.
     #[serde(default)]
     pub idle: Idle,
+    /// The receive queues it serves, as (port name, queue number from 0). None, for all workers or
+    /// for no one: queue n of every port goes to worker n, and ports with one queue are dealt out in
+    /// turn.
+    #[serde(default)]
+    pub queues: Option<Vec<(String, u16)>>,
 }
 
 /// What a worker does when a pass brought no packet.
@@ -204,20 +190,38 @@ impl Config {
         Ok(config)
     }
 
-    /// The measured segments as (ingress, egress) indices into [`Config::ports`]: both directions
-    /// of every patched pair, or every ordered pair of the bridge's ports (at most 4,032).
+    /// The number of traffic classes: 1 where none is configured.
+    pub fn class_count(&self) -> usize {
+        self.classes.len().max(1)
+    }
+
+    /// The name of a class; `all` where none is configured.
+    pub fn class_name(&self, class: usize) -> &str {
+        self.classes
+            .get(class)
+            .map_or("all", |class| class.name.as_str())
+    }
+
+    /// Index of the port of that name.
+    pub fn port_index(&self, name: &str) -> Option<usize> {
+        self.ports.iter().position(|port| port.name == name)
+    }
+
+    /// The measured segments, for each class one: both directions of every patched pair, or every
+    /// ordered pair of the bridge's ports (at most 4,032), or those of them that
+    /// `measurement.segments` names.
     ///
-    /// The order is that of the shards' segments. Empty when measurement is off.
-    pub fn segments(&self) -> Vec<(usize, usize)> {
+    /// The order is that of the shards' segments: classes of one pair side by side. Empty when
+    /// measurement is off.
+    pub fn segments(&self) -> Vec<Segment> {
         if !self.measurement.enabled {
             return Vec::new();
         }
-        match &self.forwarding {
-            Forwarding::Patch { pairs } => {
-                let index = |name: &str| self.ports.iter().position(|port| port.name == name);
+        let pairs: Vec<(usize, usize)> = match &self.forwarding {
+            Forwarding::Patch { pairs, .. } => {
                 let ends = pairs
                     .iter()
-                    .filter_map(|(a, b)| Some((index(a)?, index(b)?)));
+                    .filter_map(|(a, b)| Some((self.port_index(a)?, self.port_index(b)?)));
                 ends.flat_map(|(a, b)| [(a, b), (b, a)]).collect()
             }
             Forwarding::Bridge { .. } => {
@@ -225,38 +229,47 @@ impl Config {
                 let from = |a| ports.clone().filter(move |&b| b != a).map(move |b| (a, b));
                 ports.clone().flat_map(from).collect()
             }
-        }
+        };
+        let names = |index: usize| self.ports.get(index).map_or("", |port| port.name.as_str());
+        let is_wanted = |&(ingress, egress): &(usize, usize)| {
+            let wanted = self.measurement.segments.as_ref();
+            wanted.is_none_or(|wanted| {
+                wanted
+                    .iter()
+                    .any(|pair| pair.from == names(ingress) && pair.to == names(egress))
+            })
+        };
+        let classes = 0..self.class_count();
+        let pairs = pairs.into_iter().filter(is_wanted);
+        pairs
+            .flat_map(|(ingress, egress)| {
+                classes.clone().map(move |class| Segment {
+                    ingress,
+                    egress,
+                    class,
+                })
+            })
+            .collect()
     }
 }
 
-impl Measurement {
-    /// Length of an epoch.
-    pub fn interval(&self) -> Duration {
-        Duration::from_millis(self.interval_ms.into())
-    }
-
-    /// How long an epoch waits for packets still queued after its end.
-    pub fn grace(&self) -> Duration {
-        let usual_ms = 100.min(self.interval_ms * 2 / 5);
-        Duration::from_millis(self.grace_ms.unwrap_or(usual_ms).into())
-    }
-
-    /// The configured seed of the hashes; `None` when one is to be drawn at start.
-    pub fn hash_key(&self) -> Option<[u8; 16]> {
-        let digits = self.hash_seed.as_deref()?;
-        u128::from_str_radix(digits, 16).ok().map(u128::to_be_bytes)
-    }
+/// A measured segment, by indices into [`Config::ports`] and [`Config::classes`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Segment {
+    /// Where its packets come in.
+    pub ingress: usize,
+    /// Where they leave.
+    pub egress: usize,
+    /// Their class.
+    pub class: usize,
 }
 
 mod defaults {
     pub fn name() -> String {
         "vernier".to_owned()
     }
-    pub fn mtu() -> u16 {
-        1500
-    }
-    pub fn queue_packets() -> u32 {
-        1024
+    pub fn flood_limit_pps() -> u32 {
+        100_000
     }
     pub fn ageing_s() -> u32 {
         300
@@ -268,39 +281,8 @@ mod defaults {
         vec![super::Worker {
             core: None,
             idle: super::Idle::default(),
+            queues: None,
         }]
-    }
-}
-
-impl Default for Egress {
-    fn default() -> Self {
-        Self {
-            capacity_bps: None,
-            queue_packets: defaults::queue_packets(),
-        }
-    }
-}
-
-impl Default for Measurement {
-    fn default() -> Self {
-        Self {
-            enabled: true,
-            interval_ms: 1000,
-            grace_ms: None,
-            hash_seed: None,
-            lda: Lda::default(),
-        }
-    }
-}
-
-impl Default for Lda {
-    fn default() -> Self {
-        Self {
-            banks: vec![LdaBank {
-                rows: 1024,
-                probability: 1.0,
-            }],
-        }
     }
 }
 

@@ -88,7 +88,10 @@ impl<'f> ControlCore<'f> {
         };
         let segments = config.segments().into_iter();
         let segments = segments
-            .map(|(a, b)| SegmentState::new(name(a), name(b), rate))
+            .map(|segment| {
+                let class = config.class_name(segment.class).to_owned();
+                SegmentState::new(name(segment.ingress), name(segment.egress), class, rate)
+            })
             .collect();
         let ports = config.ports.iter().map(|port| Port {
             name: port.name.clone(),
@@ -249,6 +252,7 @@ fn close(segments: &mut [SegmentState], closed: &Closed<'_, Shard>, rate: TickRa
 struct SegmentState {
     ingress: String,
     egress: String,
+    class: String,
     last: Option<EpochFigures>,
     tally: Tally,
     moments: Moments,
@@ -259,10 +263,11 @@ struct SegmentState {
 }
 
 impl SegmentState {
-    fn new(ingress: String, egress: String, rate: TickRate) -> Self {
+    fn new(ingress: String, egress: String, class: String, rate: TickRate) -> Self {
         Self {
             ingress,
             egress,
+            class,
             last: None,
             tally: Tally::default(),
             moments: Moments::default(),
@@ -301,7 +306,7 @@ impl SegmentState {
         Segment {
             ingress: self.ingress.clone(),
             egress: self.egress.clone(),
-            class: "all".to_owned(),
+            class: self.class.clone(),
             last: self.last.clone(),
             total: Totals {
                 counts: estimate::counts(&self.tally),

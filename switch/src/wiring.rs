@@ -10,7 +10,7 @@ use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
-use control::config::{Config, Device, Forwarding, Worker as WorkerConfig};
+use control::config::{Config, Device, Forwarding, Segment, Worker as WorkerConfig};
 use control::core::{ControlCore, PortFacts, WorkerLink};
 use control::counters::WorkerCounters;
 use control::handover::{WorkerEnd, handover};
@@ -267,7 +267,7 @@ fn port_ios<'pool>(
 }
 
 fn lda_layout(config: &Config) -> Result<LdaLayout> {
-    let banks = config.measurement.lda.banks.iter();
+    let banks = config.measurement.lda.iter().flat_map(|lda| &lda.banks);
     let banks: Vec<_> = banks
         .map(|bank| Bank {
             rows: bank.rows,
@@ -279,7 +279,7 @@ fn lda_layout(config: &Config) -> Result<LdaLayout> {
 
 fn meter(
     config: &Config,
-    segments: &[(usize, usize)],
+    segments: &[Segment],
     schedule: EpochSchedule,
     handover: WorkerEnd,
 ) -> Result<Option<Meter>> {
@@ -289,7 +289,7 @@ fn meter(
     let seed = config.measurement.hash_key().map_or_else(random_seed, Ok)?;
     let segments = segments
         .iter()
-        .map(|&(from, to)| (port_index(from), port_index(to)));
+        .map(|segment| (port_index(segment.ingress), port_index(segment.egress)));
     let map = SegmentMap::new(config.ports.len(), segments);
     Ok(Some(Meter::new(
         0,
@@ -317,7 +317,7 @@ fn decide(config: &Config, rate: TickRate) -> Result<Decide> {
             .map(port_index)
     };
     Ok(match &config.forwarding {
-        Forwarding::Patch { pairs } => {
+        Forwarding::Patch { pairs, .. } => {
             let pairs: Vec<_> = pairs
                 .iter()
                 .filter_map(|(a, b)| index(a).zip(index(b)))
@@ -327,6 +327,7 @@ fn decide(config: &Config, rate: TickRate) -> Result<Decide> {
         Forwarding::Bridge {
             ageing_s,
             fdb_entries,
+            ..
         } => {
             let seed = random_seed()?;
             let (_, seed) = seed.split_last_chunk().context("a seed has 16 bytes")?;

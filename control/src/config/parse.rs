@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use serde_path_to_error::{Path, Segment};
 
 use super::validate::{Invalid, Step, validate};
-use super::{Config, Forwarding, defaults};
+use super::{Config, Forwarding, Station, defaults};
 
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -178,8 +178,11 @@ fn member<'t>(value: &'t str, step: Step) -> Option<&'t RawValue> {
 pub(super) struct ForwardingKeys {
     mode: Mode,
     pairs: Option<Vec<(String, String)>>,
+    link_loss_forwarding: Option<bool>,
     ageing_s: Option<u32>,
     fdb_entries: Option<u32>,
+    stations: Option<Vec<Station>>,
+    flood_limit_pps: Option<u32>,
 }
 
 #[derive(Deserialize)]
@@ -196,25 +199,51 @@ impl TryFrom<ForwardingKeys> for Forwarding {
         fn misplaced(key: &str, mode: &str, keys: impl Display) -> String {
             format!("`{key}` has no meaning in mode {mode}, which takes {keys}")
         }
+        let of_bridge = [
+            ("ageing_s", keys.ageing_s.is_some()),
+            ("fdb_entries", keys.fdb_entries.is_some()),
+            ("stations", keys.stations.is_some()),
+            ("flood_limit_pps", keys.flood_limit_pps.is_some()),
+        ];
+        let of_patch = [
+            ("pairs", keys.pairs.is_some()),
+            ("link_loss_forwarding", keys.link_loss_forwarding.is_some()),
+        ];
+        let given = |keys: &[(&'static str, bool)]| {
+            keys.iter()
+                .find(|(_, is_given)| *is_given)
+                .map(|(key, _)| *key)
+        };
         match keys.mode {
-            Mode::Patch if keys.ageing_s.is_some() => {
-                Err(misplaced("ageing_s", "patch", "`pairs`"))
+            Mode::Patch => {
+                if let Some(key) = given(&of_bridge) {
+                    return Err(misplaced(
+                        key,
+                        "patch",
+                        "`pairs` and `link_loss_forwarding`",
+                    ));
+                }
+                Ok(Self::Patch {
+                    pairs: keys
+                        .pairs
+                        .ok_or("mode patch needs `pairs`, such as [[\"east\", \"west\"]]")?,
+                    link_loss_forwarding: keys.link_loss_forwarding.unwrap_or_default(),
+                })
             }
-            Mode::Patch if keys.fdb_entries.is_some() => {
-                Err(misplaced("fdb_entries", "patch", "`pairs`"))
+            Mode::Bridge => {
+                if let Some(key) = given(&of_patch) {
+                    let taken = "`ageing_s`, `fdb_entries`, `stations` and `flood_limit_pps`";
+                    return Err(misplaced(key, "bridge", taken));
+                }
+                Ok(Self::Bridge {
+                    ageing_s: keys.ageing_s.unwrap_or_else(defaults::ageing_s),
+                    fdb_entries: keys.fdb_entries.unwrap_or_else(defaults::fdb_entries),
+                    stations: keys.stations.unwrap_or_default(),
+                    flood_limit_pps: keys
+                        .flood_limit_pps
+                        .unwrap_or_else(defaults::flood_limit_pps),
+                })
             }
-            Mode::Patch => Ok(Self::Patch {
-                pairs: keys
-                    .pairs
-                    .ok_or("mode patch needs `pairs`, such as [[\"east\", \"west\"]]")?,
-            }),
-            Mode::Bridge if keys.pairs.is_some() => {
-                Err(misplaced("pairs", "bridge", "`ageing_s` and `fdb_entries`"))
-            }
-            Mode::Bridge => Ok(Self::Bridge {
-                ageing_s: keys.ageing_s.unwrap_or_else(defaults::ageing_s),
-                fdb_entries: keys.fdb_entries.unwrap_or_else(defaults::fdb_entries),
-            }),
         }
     }
 }

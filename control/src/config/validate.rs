@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use super::{Config, Device, Dpdk, Forwarding, Lda, Measurement, PORTS_MAX, Port};
+use super::{Config, Device, Dpdk, Forwarding, Lda, Measurement, PORTS_MAX, Port, WORKERS_MAX};
 
 /// One step into a JSON document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,11 +99,11 @@ pub(super) fn validate(config: &Config) -> Check {
     ports(&root.key("ports"), &config.ports)?;
     forwarding(&root.key("forwarding"), &config.forwarding, &config.ports)?;
     measurement(&root.key("measurement"), &config.measurement)?;
-    ensure(
-        config.workers.len() == 1,
+    count_within(
         root.key("workers"),
-        "exactly one worker (this release runs one)",
         config.workers.len(),
+        1..=WORKERS_MAX,
+        "workers",
     )?;
     dpdk(&root.key("dpdk"), &config.dpdk)
 }
@@ -150,10 +150,11 @@ fn ports(path: &KeyPath, ports: &[Port]) -> Check {
 
 fn forwarding(path: &KeyPath, forwarding: &Forwarding, ports: &[Port]) -> Check {
     match forwarding {
-        Forwarding::Patch { pairs } => self::pairs(&path.key("pairs"), pairs, ports),
+        Forwarding::Patch { pairs, .. } => self::pairs(&path.key("pairs"), pairs, ports),
         Forwarding::Bridge {
             ageing_s,
             fdb_entries,
+            ..
         } => {
             let two = ports.len() >= 2;
             ensure(
@@ -200,7 +201,10 @@ fn measurement(path: &KeyPath, measurement: &Measurement) -> Check {
         let got = format!("{seed:?}");
         ensure(holds, path.key("hash_seed"), "32 hexadecimal digits", got)?;
     }
-    lda(&path.key("lda"), &measurement.lda)
+    match &measurement.lda {
+        Some(banks) => lda(&path.key("lda"), banks),
+        None => Ok(()),
+    }
 }
 
 fn lda(path: &KeyPath, lda: &Lda) -> Check {
@@ -248,6 +252,16 @@ mod tests {
     fn pair(a: &str, b: &str) -> Forwarding {
         Forwarding::Patch {
             pairs: vec![(a.to_owned(), b.to_owned())],
+            link_loss_forwarding: false,
+        }
+    }
+
+    fn bridge(ageing_s: u32) -> Forwarding {
+        Forwarding::Bridge {
+            ageing_s,
+            fdb_entries: 1,
+            stations: Vec::new(),
+            flood_limit_pps: 1,
         }
     }
 
@@ -301,20 +315,12 @@ mod tests {
             (
                 error(|c| {
                     c.ports.truncate(1);
-                    c.forwarding = Forwarding::Bridge {
-                        ageing_s: 300,
-                        fdb_entries: 1,
-                    };
+                    c.forwarding = bridge(300);
                 }),
                 "forwarding.mode: expected at least 2 ports to bridge, got 1",
             ),
             (
-                error(|c| {
-                    c.forwarding = Forwarding::Bridge {
-                        ageing_s: 0,
-                        fdb_entries: 1,
-                    }
-                }),
+                error(|c| c.forwarding = bridge(0)),
                 "forwarding.ageing_s: expected 1 to 1000000, got 0",
             ),
         ];

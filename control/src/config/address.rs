@@ -1,0 +1,112 @@
+//! Addresses as people write them.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// An Ethernet address, written `02:00:00:00:00:01`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct MacAddress(pub [u8; 6]);
+
+/// An IP prefix, written `10.0.0.0/8`, or one address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Prefix {
+    /// Its first address.
+    pub address: IpAddr,
+    /// Its length: 0 to 32, or to 128 for IPv6.
+    pub bits: u8,
+}
+
+/// Not an address.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not {expected}")]
+pub struct AddressError {
+    text: String,
+    expected: &'static str,
+}
+
+impl FromStr for MacAddress {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Self, AddressError> {
+        let error = || AddressError {
+            text: text.to_owned(),
+            expected: "an Ethernet address such as 02:00:00:00:00:01",
+        };
+        let mut octets = [0; 6];
+        let mut parts = text.split(':');
+        for octet in &mut octets {
+            let part = parts
+                .next()
+                .filter(|part| part.len() == 2)
+                .ok_or_else(error)?;
+            *octet = u8::from_str_radix(part, 16).map_err(|_| error())?;
+        }
+        if parts.next().is_some() {
+            return Err(error());
+        }
+        Ok(Self(octets))
+    }
+}
+
+impl fmt::Display for MacAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+impl FromStr for Prefix {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Self, AddressError> {
+        let error = || AddressError {
+            text: text.to_owned(),
+            expected: "a prefix such as 10.0.0.0/8 or 2001:db8::/32, or an address",
+        };
+        let (address, bits) = match text.split_once('/') {
+            Some((address, bits)) => (address, Some(bits)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().map_err(|_| error())?;
+        let bits_max = if address.is_ipv4() { 32 } else { 128 };
+        let bits = match bits {
+            Some(bits) => bits.parse().map_err(|_| error())?,
+            None => bits_max,
+        };
+        if bits > bits_max {
+            return Err(error());
+        }
+        Ok(Self { address, bits })
+    }
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.bits)
+    }
+}
+
+macro_rules! as_text {
+    ($($name:ty),*) => {$(
+        impl TryFrom<String> for $name {
+            type Error = AddressError;
+
+            fn try_from(text: String) -> Result<Self, AddressError> {
+                text.parse()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(value: $name) -> Self {
+                value.to_string()
+            }
+        }
+    )*};
+}
+
+as_text!(MacAddress, Prefix);

@@ -1,0 +1,88 @@
+//! Traffic classes, and which packets belong to them.
+
+use serde::{Deserialize, Serialize};
+
+use super::Prefix;
+
+/// Most classes.
+pub const CLASSES_MAX: usize = 8;
+
+/// A traffic class: a measurement equivalence class, and what class queues are made of.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Class {
+    /// Its name in labels: unique, 1 to 64 letters, digits, `.`, `_` or `-`.
+    pub name: String,
+    /// Weight of its packets in the LDS, 1 to 65,535, default 1: heavier classes are estimated more
+    /// exactly at the expense of the others.
+    #[serde(default = "weight")]
+    pub lds_weight: u32,
+}
+
+fn weight() -> u32 {
+    1
+}
+
+/// Names packets; every key that is given must match, and a list matches if one of it does.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Rule {
+    /// The class of packets that match.
+    pub class: String,
+    /// Ports by which they come in, by name.
+    pub ingress: Option<Vec<String>>,
+    /// Priority code points of the outer VLAN tag, 0 to 7; frames without a tag do not match.
+    pub pcp: Option<Vec<u8>>,
+    /// Differentiated services code points, 0 to 63 (RFC 2474).
+    pub dscp: Option<Vec<u8>>,
+    /// Source prefix.
+    pub source: Option<Prefix>,
+    /// Destination prefix.
+    pub destination: Option<Prefix>,
+    /// Protocol above IP.
+    pub protocol: Option<Protocol>,
+    /// First and last source port (TCP, UDP, SCTP; not of later fragments).
+    pub source_ports: Option<(u16, u16)>,
+    /// First and last destination port.
+    pub destination_ports: Option<(u16, u16)>,
+}
+
+/// A protocol above IP: a name, or a number (IANA).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Protocol {
+    /// By name.
+    Named(ProtocolName),
+    /// By number.
+    Number(u8),
+}
+
+/// Protocols with names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProtocolName {
+    /// 1.
+    Icmp,
+    /// 6.
+    Tcp,
+    /// 17.
+    Udp,
+    /// 58.
+    Icmpv6,
+    /// 132.
+    Sctp,
+}
+
+impl Protocol {
+    /// The number (IANA).
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::Named(ProtocolName::Icmp) => 1,
+            Self::Named(ProtocolName::Tcp) => 6,
+            Self::Named(ProtocolName::Udp) => 17,
+            Self::Named(ProtocolName::Icmpv6) => 58,
+            Self::Named(ProtocolName::Sctp) => 132,
+            Self::Number(number) => number,
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! What is measured, and how.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Prefix, class::Protocol};
+
+/// What is measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Measurement {
+    /// Off: packets are forwarded, nothing is hashed, stamped or recorded.
+    pub enabled: bool,
+    /// Length of an epoch, 10 to 60,000 ms.
+    pub interval_ms: u32,
+    /// How long an epoch waits for packets still queued after its end, under half of
+    /// `interval_ms`; by default 100 ms or two fifths of the interval, whichever is less.
+    pub grace_ms: Option<u32>,
+    /// Seed of the packet and flow hashes, as 32 hexadecimal digits; random at every start when
+    /// absent.
+    pub hash_seed: Option<String>,
+    /// How often the clock is read.
+    pub stamps: Stamps,
+    /// The segments that are measured, each in every class; none: all that packets can take.
+    pub segments: Option<Vec<SegmentPorts>>,
+    /// The estimator at both ends of every segment; `null`: none.
+    pub lda: Option<Lda>,
+    /// The sketch of per-flow delays at every egress port; none by default.
+    pub lds: Option<Lds>,
+    /// Reference packets inside the switch; none by default.
+    pub rli: Option<Rli>,
+    /// Flows with counters of their own; none by default.
+    pub flows: Option<Flows>,
+}
+
+/// How often the clock is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stamps {
+    /// Once for every burst received and every burst sent: packets of a burst share their times.
+    #[default]
+    Burst,
+    /// Once for every packet at both ends.
+    Packet,
+}
+
+/// The ports of a segment, by name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SegmentPorts {
+    /// Where its packets come in.
+    pub from: String,
+    /// Where they leave.
+    pub to: String,
+}
+
+/// A Lossy Difference Aggregator.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Lda {
+    /// One bank for each loss rate to be prepared for, 1 to 16.
+    pub banks: Vec<LdaBank>,
+}
+
+/// A bank of an LDA.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LdaBank {
+    /// Rows, 1 to 65,536.
+    pub rows: u32,
+    /// Share of packets sampled into this bank, over 0 to 1. Samples are disjoint: probabilities
+    /// of all banks add up to 1 at most.
+    pub probability: f64,
+}
+
+/// A Lossy Difference Sketch.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Lds {
+    /// Cells of all rows together, 16 to 16,777,216, default 70,000: about one for every two flows
+    /// that are active in an epoch.
+    pub cells: u32,
+    /// Share of packets that each row samples, 1 to 4 rows; over 0 to 1 each. Default 3 rows that
+    /// take all.
+    pub rows: Vec<f64>,
+    /// Cells of a flow in each row (k), 1 to 1,024, default 1: more survive losses.
+    pub virtual_cells: u32,
+    /// Count bytes, too.
+    pub bytes: bool,
+    /// Keep a second-moment sketch (SDS) of stamped delays beside it.
+    pub sds: bool,
+}
+
+/// Reference Latency Interpolation inside the switch.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rli {
+    /// When references are injected into each stream (source worker, segment, class queue).
+    pub policy: RliPolicy,
+    /// How delays between references are estimated.
+    #[serde(default)]
+    pub method: RliMethod,
+}
+
+/// When references are injected.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum RliPolicy {
+    /// After every `packets` regular packets, 1 to 1,000,000.
+    Count {
+        /// n of 1-in-n.
+        packets: u32,
+    },
+    /// `interval_us` after the last reference, 1 to 10,000,000.
+    Time {
+        /// tau of 1-in-tau.
+        interval_us: u32,
+    },
+    /// Whichever of both comes first.
+    Either {
+        /// n.
+        packets: u32,
+        /// tau.
+        interval_us: u32,
+    },
+    /// By the link's utilisation (Lee et al. 2010, Algorithm 1), 1-in-10 to 1-in-300; needs the
+    /// egress port's `capacity_bps`.
+    Adaptive,
+}
+
+/// How delays between references are estimated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RliMethod {
+    /// RLI-AS where the egress point sees the whole port and stamps are per packet, else RLI-S.
+    #[default]
+    Auto,
+    /// RLI-L: the left reference's delay.
+    Left,
+    /// RLI: linear between references.
+    Linear,
+    /// RLI-S: linear, and true to the sums that references carry.
+    Sums,
+    /// RLI-AS: the wait curve, anchored at busy periods.
+    AnchoredSums,
+}
+
+/// Flows with counters of their own.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Flows {
+    /// Flows that each worker can track at a time, 16 to 16,777,216, default 65,536; packets of
+    /// more are counted together.
+    pub slots: u32,
+    /// Which flows.
+    pub select: FlowSelection,
+    /// Seconds without a packet after which a flow gives its slot back, 1 to 86,400, default 30.
+    pub idle_s: u32,
+}
+
+/// Which flows get counters.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FlowSelection {
+    /// Every flow, as long as there are slots.
+    #[default]
+    All,
+    /// A share of flows by hash, 0 to 1: the same ones at every point.
+    Sampled(f64),
+    /// Those that one of at most 256 rules names.
+    Rules(Vec<FlowRule>),
+    /// The flows with most packets, as far as there are slots: small ones make room.
+    Top,
+}
+
+/// Names flows; every key that is given must match.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct FlowRule {
+    /// Source prefix.
+    pub source: Option<Prefix>,
+    /// Destination prefix.
+    pub destination: Option<Prefix>,
+    /// Protocol above IP.
+    pub protocol: Option<Protocol>,
+    /// First and last source port.
+    pub source_ports: Option<(u16, u16)>,
+    /// First and last destination port.
+    pub destination_ports: Option<(u16, u16)>,
+}
+
+impl Measurement {
+    /// Length of an epoch.
+    pub fn interval(&self) -> Duration {
+        Duration::from_millis(self.interval_ms.into())
+    }
+
+    /// How long an epoch waits for packets still queued after its end.
+    pub fn grace(&self) -> Duration {
+        let usual_ms = 100.min(self.interval_ms * 2 / 5);
+        Duration::from_millis(self.grace_ms.unwrap_or(usual_ms).into())
+    }
+
+    /// The configured seed of the hashes; `None` when one is to be drawn at start.
+    pub fn hash_key(&self) -> Option<[u8; 16]> {
+        let digits = self.hash_seed.as_deref()?;
+        u128::from_str_radix(digits, 16).ok().map(u128::to_be_bytes)
+    }
+}
+
+impl Default for Measurement {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            interval_ms: 1000,
+            grace_ms: None,
+            hash_seed: None,
+            stamps: Stamps::default(),
+            segments: None,
+            lda: Some(Lda::default()),
+            lds: None,
+            rli: None,
+            flows: None,
+        }
+    }
+}
+
+impl Default for Lda {
+    fn default() -> Self {
+        Self {
+            banks: vec![LdaBank {
+                rows: 1024,
+                probability: 1.0,
+            }],
+        }
+    }
+}
+
+impl Default for Lds {
+    fn default() -> Self {
+        Self {
+            cells: 70_000,
+            rows: vec![1.0; 3],
+            virtual_cells: 1,
+            bytes: false,
+            sds: false,
+        }
+    }
+}
+
+impl Default for Flows {
+    fn default() -> Self {
+        Self {
+            slots: 65_536,
+            select: FlowSelection::default(),
+            idle_s: 30,
+        }
+    }
+}
