@@ -193,6 +193,8 @@ mod tests {
         config.forwarding = Forwarding::Bridge {
             ageing_s: 300,
             fdb_entries: 1024,
+            stations: Vec::new(),
+            flood_limit_pps: 1,
         };
         config.ports = vec![config.ports[0].clone(); PORTS_MAX];
         let report = report(&config);

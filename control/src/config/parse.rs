@@ -262,6 +262,11 @@ mod tests {
   "forwarding": { "mode": "patch", "pairs": [["east", "west"]] }
 }"#;
 
+    fn ends(config: &Config) -> Vec<(usize, usize)> {
+        let segments = config.segments();
+        segments.iter().map(|s| (s.ingress, s.egress)).collect()
+    }
+
     fn error(text: &str) -> String {
         Config::parse(text, "v.json").unwrap_err().to_string()
     }
@@ -284,10 +289,12 @@ mod tests {
                     ..Generate::default()
                 }),
                 mtu: 1500,
+                rx_queues: None,
+                vlan: None,
                 egress: super::super::Egress::default(),
             }
         );
-        assert_eq!(config.segments(), [(0, 1), (1, 0)]);
+        assert_eq!(ends(&config), [(0, 1), (1, 0)]);
     }
 
     #[test]
@@ -318,7 +325,7 @@ mod tests {
                 "\"device\": \"sink\", \"mtuu\": 9"
             )),
             "v.json:3:49: ports[0].mtuu: unknown field `mtuu`, expected one of `name`, `device`, \
-             `mtu`, `egress`"
+             `mtu`, `rx_queues`, `vlan`, `egress`"
         );
         assert_eq!(
             error(&patched("\"sink\"", "\"generate:rate=0\"")),
@@ -332,7 +339,7 @@ mod tests {
         assert_eq!(
             error(&patched("\"mode\": \"patch\",", "\"mode\": \"bridge\",")),
             "v.json:6:17: forwarding: `pairs` has no meaning in mode bridge, which takes \
-             `ageing_s` and `fdb_entries`"
+             `ageing_s`, `fdb_entries`, `stations` and `flood_limit_pps`"
         );
         assert_eq!(
             error(&format!("{PATCH} {{}}")),
@@ -378,7 +385,7 @@ mod tests {
         );
         for config in [Config::demo().unwrap(), replay] {
             assert!(!config.dpdk.hugepages);
-            assert_eq!(config.segments(), [(0, 1), (1, 0)]);
+            assert_eq!(ends(&config), [(0, 1), (1, 0)]);
             assert!(
                 config
                     .ports

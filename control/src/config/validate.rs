@@ -235,7 +235,7 @@ fn dpdk(path: &KeyPath, dpdk: &Dpdk) -> Check {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{LdaBank, Worker};
+    use crate::config::{LdaBank, Segment};
 
     fn error(change: impl FnOnce(&mut Config)) -> String {
         let mut config = Config::demo().unwrap();
@@ -247,6 +247,18 @@ mod tests {
             got,
         } = validate(&config).unwrap_err();
         format!("{path}: expected {expected}, got {got}")
+    }
+
+    fn lda(config: &mut Config) -> &mut Lda {
+        config.measurement.lda.as_mut().unwrap()
+    }
+
+    fn segment(ingress: usize, egress: usize) -> Segment {
+        Segment {
+            ingress,
+            egress,
+            class: 0,
+        }
     }
 
     fn pair(a: &str, b: &str) -> Forwarding {
@@ -345,20 +357,20 @@ mod tests {
                 "measurement.hash_seed: expected 32 hexadecimal digits, got \"12\"",
             ),
             (
-                error(|c| c.measurement.lda.banks.clear()),
+                error(|c| lda(c).banks.clear()),
                 "measurement.lda.banks: expected 1 to 16 banks, got 0",
             ),
             (
-                error(|c| c.measurement.lda.banks[1].rows = 0),
+                error(|c| lda(c).banks[1].rows = 0),
                 "measurement.lda.banks[1].rows: expected 1 to 65536, got 0",
             ),
             (
-                error(|c| c.measurement.lda.banks[0].probability = f64::NAN),
+                error(|c| lda(c).banks[0].probability = f64::NAN),
                 "measurement.lda.banks[0].probability: expected over 0, up to 1, got NaN",
             ),
             (
                 error(|c| {
-                    c.measurement.lda.banks = vec![
+                    lda(c).banks = vec![
                         LdaBank {
                             rows: 1,
                             probability: 0.75
@@ -370,13 +382,8 @@ mod tests {
                  are disjoint), got 1.5",
             ),
             (
-                error(|c| {
-                    c.workers.push(Worker {
-                        core: None,
-                        idle: crate::config::Idle::Spin,
-                    });
-                }),
-                "workers: expected exactly one worker (this release runs one), got 2",
+                error(|c| c.workers.clear()),
+                "workers: expected 1 to 64 workers, got 0",
             ),
             (
                 error(|c| c.dpdk.mbufs = 0),
@@ -394,6 +401,8 @@ mod tests {
         config.forwarding = Forwarding::Bridge {
             ageing_s: 300,
             fdb_entries: 1024,
+            stations: Vec::new(),
+            flood_limit_pps: 1,
         };
         config.ports = (0..PORTS_MAX)
             .map(|n| Port {
@@ -404,9 +413,9 @@ mod tests {
         validate(&config).unwrap();
         let segments = config.segments();
         assert_eq!(segments.len(), 4_032);
-        assert_eq!(segments[..2], [(0, 1), (0, 2)]);
-        assert_eq!(segments[4_031], (63, 62));
+        assert_eq!(segments[..2], [segment(0, 1), segment(0, 2)]);
+        assert_eq!(segments[4_031], segment(63, 62));
         config.measurement.enabled = false;
-        assert_eq!(config.segments(), []);
+        assert_eq!(config.segments(), Vec::new());
     }
 }

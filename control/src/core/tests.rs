@@ -35,7 +35,8 @@ impl Bench {
         config.workers = vec![
             WorkerConfig {
                 core: None,
-                idle: crate::config::Idle::Spin
+                idle: crate::config::Idle::Spin,
+                queues: None,
             };
             workers
         ];
@@ -249,6 +250,8 @@ fn without_measurement_counters_are_published_and_nothing_else() {
     config.forwarding = Forwarding::Bridge {
         ageing_s: 300,
         fdb_entries: 16,
+        stations: Vec::new(),
+        flood_limit_pps: 1,
     };
     let blank = Shard::new(0, &layout(1.0), rate());
     let (_end, end) = handover(&blank);
