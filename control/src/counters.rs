@@ -24,17 +24,31 @@ pub enum DropReason {
     Hairpin,
     /// The port has no partner to forward to.
     NoDestination,
-    /// The egress queue was full (tail drop).
-    QueueFull,
+    /// Flooded frames of the ingress port are over the limit.
+    Storm,
+    /// A tag, or none, where the port takes no such frame, or a VLAN that it is no member of.
+    Vlan,
+    /// No room in front of the frame for the VLAN tag that it needs.
+    NoHeadroom,
     /// No mbuf for a copy to flood.
     NoMbuf,
+    /// The egress port has no link.
+    LinkDown,
+    /// The ring to the egress port's owner was full.
+    RingFull,
+    /// The egress queue was full, in packets or bytes (tail drop).
+    QueueFull,
+    /// Dropped early at the egress queue (RED).
+    Red,
+    /// Waited longer than the egress port's maximum residency.
+    Expired,
     /// Still queued when the switch stopped.
     Shutdown,
 }
 
 impl DropReason {
     /// Every reason, in the order of its counters.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 17] = [
         Self::Runt,
         Self::Oversize,
         Self::LinkLocal,
@@ -42,8 +56,15 @@ impl DropReason {
         Self::Pause,
         Self::Hairpin,
         Self::NoDestination,
-        Self::QueueFull,
+        Self::Storm,
+        Self::Vlan,
+        Self::NoHeadroom,
         Self::NoMbuf,
+        Self::LinkDown,
+        Self::RingFull,
+        Self::QueueFull,
+        Self::Red,
+        Self::Expired,
         Self::Shutdown,
     ];
 
@@ -57,8 +78,15 @@ impl DropReason {
             Self::Pause => "pause",
             Self::Hairpin => "hairpin",
             Self::NoDestination => "no_destination",
-            Self::QueueFull => "queue_full",
+            Self::Storm => "storm",
+            Self::Vlan => "vlan",
+            Self::NoHeadroom => "no_headroom",
             Self::NoMbuf => "no_mbuf",
+            Self::LinkDown => "link_down",
+            Self::RingFull => "ring_full",
+            Self::QueueFull => "queue_full",
+            Self::Red => "red",
+            Self::Expired => "expired",
             Self::Shutdown => "shutdown",
         }
     }
@@ -92,8 +120,8 @@ impl Counter {
 }
 
 /// Counters of one port as one worker sees it. Drops are counted at the port the packet came in
-/// by, except those of the egress queue ([`DropReason::QueueFull`] and later), which are counted
-/// at the port it was to leave by.
+/// by, except those behind the decision ([`DropReason::LinkDown`] and later), which are counted at
+/// the port it was to leave by.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct PortCounters {

@@ -4,6 +4,7 @@
 //! turns by hand.
 
 use measure::packet::{FlowHash, PacketHash};
+use measure::sight::SegmentIndex;
 use measure::time::EpochTag;
 
 pub mod dpdk;
@@ -19,6 +20,38 @@ pub type Burst<P> = arrayvec::ArrayVec<P, BURST>;
 /// A port by its place in the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PortIndex(pub u8);
+
+/// A traffic class by its place in the configuration, 0 to 7.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClassIndex(pub u8);
+
+/// Where no measured segment leads.
+pub const NO_SEGMENT: SegmentIndex = SegmentIndex(u16::MAX);
+
+/// What the switch knows of a packet, kept beside it from arrival to departure: 32 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub struct Tag {
+    /// Hash of its flow.
+    pub flow: FlowHash,
+    /// Hash of the packet.
+    pub packet: PacketHash,
+    /// When it was first seen, in ticks.
+    pub arrived: u64,
+    /// Length of the frame in bytes as it will leave; 0 for a reference, which has no frame.
+    pub len_bytes: u32,
+    /// The segment it is on, or [`NO_SEGMENT`].
+    pub segment: SegmentIndex,
+    /// The epoch it counts in.
+    pub epoch: EpochTag,
+    /// Its class.
+    pub class: ClassIndex,
+}
+
+const _: () = assert!(size_of::<Tag>() == 32, "two tags to a cache line");
+
+/// Tags of packets that travel together, in their order.
+pub type Tags = arrayvec::ArrayVec<Tag, BURST>;
 
 /// What a packet carries through the switch: who it is, and when it was first seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
