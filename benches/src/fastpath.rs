@@ -13,7 +13,7 @@ use measure::lda::{Bank, LdaLayout, LdaPair};
 use measure::lds::{LdsLayout, LdsPair, Sds};
 use measure::moments::Moments;
 use measure::packet::{FlowHash, Hasher, PacketHash};
-use measure::shard::Shard;
+use measure::shard::{Shard, ShardLayout};
 use measure::sight::{End, SegmentIndex, Sight};
 use measure::synopsis::Synopsis;
 use measure::time::{EpochTag, TickRate};
@@ -280,10 +280,14 @@ fn slots(flows: u32) -> Work {
 /// From the frame to all that is kept of it, both ends owned by one worker.
 fn everything(flows: u32) -> Work {
     let hasher = hasher();
-    let mut shard = Shard::new(1, &lda_layout(), rate());
-    let mut lds = LdsPair::new(&lds_layout(1, &[1.0; 4]));
+    let mut shard = Shard::new(&ShardLayout {
+        sketches: 1,
+        lda: Some(lda_layout()),
+        lds: Some(lds_layout(1, &[1.0; 4])),
+        flow_slots: flows as usize,
+        ..ShardLayout::new(rate(), 1)
+    });
     let mut table = FlowTable::new(flows as usize);
-    let mut slots = FlowSlots::new(flows as usize);
     let mut number = 0;
     let mut sights = Vec::with_capacity(BURST);
     cycle(frames(flows), move |burst| {
@@ -293,12 +297,9 @@ fn everything(flows: u32) -> Work {
             number += 1;
             sights.push(sight(parsed.flow, parsed.packet, number));
         }
-        shard.record(End::Sender, &sights);
-        shard.record(End::Receiver, &sights);
-        lds.record_passed(&sights);
         let mut seen = [FlowSight::EMPTY; BURST];
         let seen = table.look_up(&sights, &mut seen, |_| true);
-        slots.record(End::Receiver, seen);
+        shard.passed(&sights, seen);
     })
 }
 

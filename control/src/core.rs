@@ -295,7 +295,7 @@ impl SegmentState {
                 self.estimated_epochs += 1;
                 self.within_bound_epochs += u64::from(lda.is_within_bound);
             }
-            None => self.unusable.too_few_cells += 1,
+            None => self.unusable.too_few_cells += u64::from(synopsis.lda.is_some()),
         }
         self.last = Some(figures);
         Ok(())

@@ -15,9 +15,11 @@ pub(crate) fn figures(
     let counts = counts(&synopsis.tally);
     let is_empty = counts.sent_packets == 0 && counts.received_packets == 0;
     let stamped = stamped(synopsis, rate);
-    let lda = synopsis.lda.estimate(counts.received_packets);
     let mean_ns = stamped.map(|stamped| stamped.mean_ns);
-    let lda = estimate(&lda, mean_ns, rate);
+    let lda = synopsis.lda.as_ref().and_then(|lda| {
+        let lda = lda.estimate(counts.received_packets);
+        estimate(&lda, mean_ns, rate)
+    });
     (!is_empty).then_some(EpochFigures {
         epoch: epoch.0,
         counts,
@@ -143,7 +145,7 @@ pub(crate) mod tests {
     }
 
     fn synopsis(probability: f64, packets: u64, is_lost: impl Fn(u64) -> bool) -> SegmentSynopsis {
-        let mut synopsis = SegmentSynopsis::new(&layout(probability), rate());
+        let mut synopsis = SegmentSynopsis::new(Some(&layout(probability)), rate());
         for n in 0..packets {
             let (sent, received) = sights(0, n, 200 + n % 100);
             synopsis.record(End::Sender, &[sent]);

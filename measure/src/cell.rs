@@ -1,6 +1,7 @@
 //! A cell: what LDA and LDS accumulate, and what both ends compare.
 
 use crate::packet::PacketHash;
+use crate::sight::Sight;
 
 /// One end's half of a cell: 16 bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -63,6 +64,14 @@ impl CellPair {
                 .wrapping_sub(self.sender.sum)
                 .cast_signed()
         })
+    }
+
+    /// Adds one packet that passed both ends, as it was seen at the receiver's.
+    #[inline]
+    pub(crate) fn pass(&mut self, sight: &Sight) {
+        self.sender
+            .add(sight.packet, sight.time.wrapping_sub(sight.delay));
+        self.receiver.add(sight.packet, sight.time);
     }
 
     /// Adds what another shard accumulated.

@@ -32,7 +32,7 @@ pub(crate) use layout::prepare_banks;
 use layout::row;
 pub use layout::{Bank, LayoutError, LdaLayout};
 
-use crate::cell::{Cell, CellPair};
+use crate::cell::CellPair;
 use crate::codec::{ParseError, Reader, Shape, whole};
 use crate::sight::{End, Sight};
 use crate::synopsis::{ShapeMismatch, Synopsis};
@@ -72,11 +72,11 @@ impl LdaPair {
     }
 
     #[inline]
-    fn record_at(&mut self, sights: &[Sight], half: impl Fn(&mut CellPair) -> &mut Cell) {
+    fn record_at(&mut self, sights: &[Sight], record: impl Fn(&mut CellPair, &Sight)) {
         let cells = self.cells.as_mut_slice();
         let mut add = |cell: usize, sight: &Sight| {
             if let Some(pair) = cells.get_mut(cell) {
-                half(pair).add(sight.packet, sight.time);
+                record(pair, sight);
             }
         };
         if let Some(rows) = self.layout.only_bank_rows() {
@@ -92,6 +92,13 @@ impl LdaPair {
         }
     }
 
+    /// Adds packets that passed both ends, as they were seen at the receiver's: what recording
+    /// them there, and at the sender's end at `time - delay`, comes to.
+    #[inline]
+    pub fn record_passed(&mut self, sights: &[Sight]) {
+        self.record_at(sights, CellPair::pass);
+    }
+
     pub(crate) fn same_shape(&self, other: &Self) -> Result<(), ShapeMismatch> {
         self.layout.same_shape(&other.layout)
     }
@@ -103,8 +110,12 @@ impl Synopsis for LdaPair {
     #[inline]
     fn record(&mut self, end: End, sights: &[Sight]) {
         match end {
-            End::Sender => self.record_at(sights, |pair| &mut pair.sender),
-            End::Receiver => self.record_at(sights, |pair| &mut pair.receiver),
+            End::Sender => self.record_at(sights, |pair, sight| {
+                pair.sender.add(sight.packet, sight.time);
+            }),
+            End::Receiver => self.record_at(sights, |pair, sight| {
+                pair.receiver.add(sight.packet, sight.time);
+            }),
         }
     }
 

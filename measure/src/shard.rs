@@ -1,201 +1,60 @@
-//! What one worker accumulates over one epoch: a synopsis for each segment.
+//! All that one worker accumulates over one epoch.
+//!
+//! ```text
+//!  sight --+--> segment   tally, moments, histogram, LDA      one for each segment
+//!          +--> sketch    LDS, SDS                            one for each egress port
+//!          +--> slot      counters of its flow                one for each flow that is tracked
+//! ```
+//!
+//! A packet is recorded once, when its fate is known: [`Shard::passed`] once the driver took it,
+//! [`Shard::lost`] when it is dropped between the points, [`Shard::late`] when its epoch is sealed
+//! by then. A packet that passed is added to both ends' halves at once, which are neighbours:
+//! half the work of recording it at each end.
 
-use crate::codec::{Element, ParseError, Put, Reader, Shape, whole};
-use crate::histogram::Histogram;
-use crate::lda::{LdaLayout, LdaPair};
-use crate::moments::Moments;
+mod layout;
+mod segment;
+mod tally;
+
+pub use layout::{ShardBytes, ShardLayout};
+pub use segment::SegmentSynopsis;
+pub use tally::Tally;
+
+use crate::codec::{ParseError, Put, Reader};
+use crate::flows::{FlowSight, FlowSlots};
+use crate::lds::{LdsPair, Sds};
 use crate::sight::{End, SegmentIndex, Sight};
 use crate::synopsis::{ShapeMismatch, Synopsis};
-use crate::time::TickRate;
-
-/// Plain counts of a segment, which the estimators are held against.
-///
-/// Over an engine's life, and with nothing queued, `sent = received + dropped + late`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Packets seen at the sender's end.
-    pub sent: u64,
-    /// Bytes of these.
-    pub sent_bytes: u64,
-    /// Packets seen at the receiver's end in time.
-    pub received: u64,
-    /// Bytes of these.
-    pub received_bytes: u64,
-    /// Packets dropped between the ends: lost.
-    pub dropped: u64,
-    /// Packets that came to the receiver's end after their epoch was sealed: counted in the epoch
-    /// that saw them, never inserted, never lost.
-    pub late: u64,
-}
-
-impl Synopsis for Tally {
-    type Item = Sight;
-
-    #[inline]
-    fn record(&mut self, end: End, sights: &[Sight]) {
-        let packets = sights.len() as u64;
-        let bytes = sights
-            .iter()
-            .map(|sight| u64::from(sight.bytes))
-            .sum::<u64>();
-        match end {
-            End::Sender => {
-                self.sent += packets;
-                self.sent_bytes += bytes;
-            }
-            End::Receiver => {
-                self.received += packets;
-                self.received_bytes += bytes;
-            }
-        }
-    }
-
-    fn merge(&mut self, other: &Self) -> Result<(), ShapeMismatch> {
-        self.sent = self.sent.wrapping_add(other.sent);
-        self.sent_bytes = self.sent_bytes.wrapping_add(other.sent_bytes);
-        self.received = self.received.wrapping_add(other.received);
-        self.received_bytes = self.received_bytes.wrapping_add(other.received_bytes);
-        self.dropped = self.dropped.wrapping_add(other.dropped);
-        self.late = self.late.wrapping_add(other.late);
-        Ok(())
-    }
-
-    fn clear(&mut self) {
-        *self = Self::default();
-    }
-
-    fn encode(&self, out: &mut Vec<u8>) {
-        whole::encode(&Shape::Tally, End::Receiver, [*self].into_iter(), out);
-    }
-
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
-        whole::decode_one(reader, &Shape::Tally)
-    }
-}
-
-impl Element for Tally {
-    const BYTES: usize = 48;
-
-    fn emit(&self, out: &mut impl Put) {
-        out.put_number(self.sent);
-        out.put_number(self.sent_bytes);
-        out.put_number(self.received);
-        out.put_number(self.received_bytes);
-        out.put_number(self.dropped);
-        out.put_number(self.late);
-    }
-
-    fn parse(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
-        Ok(Self {
-            sent: reader.number("packets sent")?,
-            sent_bytes: reader.number("bytes sent")?,
-            received: reader.number("packets received")?,
-            received_bytes: reader.number("bytes received")?,
-            dropped: reader.number("packets dropped")?,
-            late: reader.number("late packets")?,
-        })
-    }
-}
-
-/// All that is kept of one segment.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SegmentSynopsis {
-    /// Plain counts.
-    pub tally: Tally,
-    /// Exact moments of the stamped delay.
-    pub moments: Moments,
-    /// Distribution of the stamped delay.
-    pub histogram: Histogram,
-    /// The estimator: both ends' halves.
-    pub lda: LdaPair,
-}
-
-impl SegmentSynopsis {
-    /// An empty synopsis: 4 KiB, and 32 bytes for each of the LDA's rows.
-    pub fn new(layout: &LdaLayout, rate: TickRate) -> Self {
-        Self {
-            tally: Tally::default(),
-            moments: Moments::default(),
-            histogram: Histogram::new(rate),
-            lda: LdaPair::new(layout),
-        }
-    }
-
-    /// Adds sights that are all of one delay, as those of one burst usually are.
-    #[inline]
-    pub fn record_alike(&mut self, end: End, sights: &[Sight]) {
-        let Some(&Sight { delay, .. }) = sights.first() else {
-            return;
-        };
-        self.tally.record(end, sights);
-        if end == End::Receiver {
-            self.moments.add_delays(delay, sights.len() as u64);
-            self.histogram.add_delays(delay, sights.len() as u64);
-        }
-        self.lda.record(end, sights);
-    }
-
-    fn same_shape(&self, other: &Self) -> Result<(), ShapeMismatch> {
-        self.histogram.same_shape(&other.histogram)?;
-        self.lda.same_shape(&other.lda)
-    }
-}
-
-impl Synopsis for SegmentSynopsis {
-    type Item = Sight;
-
-    #[inline]
-    fn record(&mut self, end: End, sights: &[Sight]) {
-        for run in sights.chunk_by(|a, b| a.delay == b.delay) {
-            self.record_alike(end, run);
-        }
-    }
-
-    fn merge(&mut self, other: &Self) -> Result<(), ShapeMismatch> {
-        self.same_shape(other)?;
-        self.tally.merge(&other.tally)?;
-        self.moments.merge(&other.moments)?;
-        self.histogram.merge(&other.histogram)?;
-        self.lda.merge(&other.lda)
-    }
-
-    fn clear(&mut self) {
-        self.tally.clear();
-        self.moments.clear();
-        self.histogram.clear();
-        self.lda.clear();
-    }
-
-    /// Tally, moments, histogram, LDA.
-    fn encode(&self, out: &mut Vec<u8>) {
-        self.tally.encode(out);
-        self.moments.encode(out);
-        self.histogram.encode(out);
-        self.lda.encode(out);
-    }
-
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
-        Ok(Self {
-            tally: Tally::decode(reader)?,
-            moments: Moments::decode(reader)?,
-            histogram: Histogram::decode(reader)?,
-            lda: LdaPair::decode(reader)?,
-        })
-    }
-}
 
 /// One worker's share of one epoch.
+///
+/// Sights of a segment that is not there are ignored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shard {
     segments: Vec<SegmentSynopsis>,
+    /// By segment.
+    sketch_of: Vec<u16>,
+    sketches: Vec<LdsPair>,
+    sds: Vec<Sds>,
+    flows: Option<FlowSlots>,
 }
 
 impl Shard {
-    /// An empty shard for `segments` segments (at most 65,536 can be recorded into), all of one
-    /// layout.
-    pub fn new(segments: usize, layout: &LdaLayout, rate: TickRate) -> Self {
+    /// An empty shard.
+    pub fn new(layout: &ShardLayout) -> Self {
+        let segment = SegmentSynopsis::new(layout.lda.as_ref(), layout.rate);
+        let sketch = layout.lds.as_ref().map(LdsPair::new);
+        let sds = layout.sds.as_ref().map(Sds::new);
+        let flows = (layout.flow_slots > 0).then(|| FlowSlots::new(layout.flow_slots));
         Self {
-            segments: vec![SegmentSynopsis::new(layout, rate); segments],
+            segments: vec![segment; layout.segments()],
+            sketch_of: layout.sketch_of.clone(),
+            sketches: sketch.map_or_else(Vec::new, |one| vec![one; layout.sketches]),
+            sds: sds.map_or_else(Vec::new, |one| vec![one; layout.sketches]),
+            flows: if layout.flow_estimates {
+                flows.map(FlowSlots::with_estimates)
+            } else {
+                flows
+            },
         }
     }
 
@@ -209,23 +68,154 @@ impl Shard {
         self.segments.get(usize::from(index.0))
     }
 
+    /// The sketch that a segment's packets go to: an index into [`sketches`](Self::sketches) and
+    /// [`sds`](Self::sds).
+    pub fn sketch_of(&self, index: SegmentIndex) -> Option<usize> {
+        self.sketch_of
+            .get(usize::from(index.0))
+            .copied()
+            .map(usize::from)
+    }
+
+    /// Sketches with both ends, one for each egress port; none where they are not kept.
+    pub fn sketches(&self) -> &[LdsPair] {
+        &self.sketches
+    }
+
+    /// Sketches of stamped delays, one for each egress port; none where they are not kept.
+    pub fn sds(&self) -> &[Sds] {
+        &self.sds
+    }
+
+    /// Counters of the flows that are tracked.
+    pub fn flows(&self) -> Option<&FlowSlots> {
+        self.flows.as_ref()
+    }
+
+    /// Counters of the flows that are tracked, to add estimates to.
+    pub fn flows_mut(&mut self) -> Option<&mut FlowSlots> {
+        self.flows.as_mut()
+    }
+
+    /// Adds packets that the driver took, as they were seen at the receiver's end: to both ends.
+    ///
+    /// `flows` are the same packets with their flows' slots; empty where no flows are tracked. For
+    /// segments and sketches this comes to what recording at both ends does, the sender's at
+    /// `time - delay`. Never allocates, never fails.
+    #[inline]
+    pub fn passed(&mut self, sights: &[Sight], flows: &[FlowSight]) {
+        for run in sights.chunk_by(|a, b| a.segment == b.segment) {
+            if let Some(segment) = self.segments.get_mut(usize::from(run[0].segment.0)) {
+                segment.pass(run);
+            }
+        }
+        self.sketch(sights, LdsPair::record_passed, |sds, run| {
+            sds.record(End::Receiver, run);
+        });
+        if let Some(slots) = &mut self.flows {
+            slots.record(End::Receiver, flows);
+        }
+    }
+
+    /// Adds a packet that was dropped between the ends: to the sender's half only, at
+    /// `time - delay`.
+    pub fn lost(&mut self, sight: &Sight) {
+        let sent = Sight {
+            time: sight.time.wrapping_sub(sight.delay),
+            delay: 0,
+            ..*sight
+        };
+        self.record(End::Sender, &[sent]);
+        if let Some(segment) = self.segment_mut(sight.segment) {
+            segment.tally.dropped += 1;
+        }
+    }
+
+    /// Adds a packet that was dropped between the ends after its epoch was sealed: a loss, but no
+    /// estimator's.
+    pub fn lost_late(&mut self, sight: &Sight) {
+        if let Some(segment) = self.segment_mut(sight.segment) {
+            segment.tally.record(End::Sender, &[*sight]);
+            segment.tally.dropped += 1;
+        }
+    }
+
+    /// Adds a packet that came to the receiver's end after its epoch was sealed: it is counted, and
+    /// goes nowhere else.
+    pub fn late(&mut self, sight: &Sight) {
+        if let Some(segment) = self.segment_mut(sight.segment) {
+            segment.tally.record(End::Sender, &[*sight]);
+            segment.tally.late += 1;
+        }
+    }
+
     /// One segment, to be recorded into; `None` when there is none of that index.
     #[inline]
     pub fn segment_mut(&mut self, index: SegmentIndex) -> Option<&mut SegmentSynopsis> {
         self.segments.get_mut(usize::from(index.0))
     }
 
-    /// A segment's plain counts, for what is not a sight: drops and late packets.
+    /// Takes runs of sights to their sketches.
     #[inline]
-    pub fn tally_mut(&mut self, index: SegmentIndex) -> Option<&mut Tally> {
-        self.segment_mut(index).map(|segment| &mut segment.tally)
+    fn sketch(
+        &mut self,
+        sights: &[Sight],
+        lds: impl Fn(&mut LdsPair, &[Sight]),
+        sds: impl Fn(&mut Sds, &[Sight]),
+    ) {
+        if self.sketches.is_empty() && self.sds.is_empty() {
+            return;
+        }
+        let sketch_of = |sight: &Sight| self.sketch_of.get(usize::from(sight.segment.0)).copied();
+        let is_alike =
+            |a: &Sight, b: &Sight| a.segment == b.segment || sketch_of(a) == sketch_of(b);
+        for run in sights.chunk_by(is_alike) {
+            let Some(sketch) = sketch_of(&run[0]).map(usize::from) else {
+                continue;
+            };
+            if let Some(sketch) = self.sketches.get_mut(sketch) {
+                lds(sketch, run);
+            }
+            if let Some(sketch) = self.sds.get_mut(sketch) {
+                sds(sketch, run);
+            }
+        }
+    }
+
+    fn same_shape(&self, other: &Self) -> Result<(), ShapeMismatch> {
+        let same = |what, left: usize, right: usize| {
+            let (left, right) = (left as u64, right as u64);
+            (left == right)
+                .then_some(())
+                .ok_or(ShapeMismatch { what, left, right })
+        };
+        let pairs = || self.segments.iter().zip(&other.segments);
+        same(
+            "number of segments",
+            self.segments.len(),
+            other.segments.len(),
+        )?;
+        pairs().try_for_each(|(mine, theirs)| mine.same_shape(theirs))?;
+        for (&mine, &theirs) in self.sketch_of.iter().zip(&other.sketch_of) {
+            same("sketch of a segment", mine.into(), theirs.into())?;
+        }
+        same("number of LDS", self.sketches.len(), other.sketches.len())?;
+        for (mine, theirs) in self.sketches.iter().zip(&other.sketches) {
+            mine.layout().same_shape(theirs.layout())?;
+        }
+        same("number of SDS", self.sds.len(), other.sds.len())?;
+        for (mine, theirs) in self.sds.iter().zip(&other.sds) {
+            mine.layout().same_shape(theirs.layout())?;
+        }
+        Ok(())
     }
 }
 
 impl Synopsis for Shard {
     type Item = Sight;
 
-    /// Adds each sight to its segment; those of an index that is not there are ignored.
+    /// Adds each sight to its segment and its sketch. Flow slots take packets that
+    /// [passed](Self::passed) only.
     #[inline]
     fn record(&mut self, end: End, sights: &[Sight]) {
         for run in sights.chunk_by(|a, b| a.segment == b.segment) {
@@ -233,47 +223,103 @@ impl Synopsis for Shard {
                 segment.record(end, run);
             }
         }
+        self.sketch(
+            sights,
+            |sketch, run| sketch.record(end, run),
+            |sketch, run| sketch.record(end, run),
+        );
     }
 
+    /// Adds segments and sketches. Flow slots stay as they are: each worker numbers them for
+    /// itself, so that they are read worker by worker.
     fn merge(&mut self, other: &Self) -> Result<(), ShapeMismatch> {
-        let (left, right) = (self.segments.len() as u64, other.segments.len() as u64);
-        if left != right {
-            return Err(ShapeMismatch {
-                what: "number of segments",
-                left,
-                right,
-            });
-        }
         // All are compared before any is added: nothing is added to a shard that does not fit.
-        let pairs = || self.segments.iter().zip(&other.segments);
-        pairs().try_for_each(|(mine, theirs)| mine.same_shape(theirs))?;
-        self.segments
-            .iter_mut()
-            .zip(&other.segments)
-            .try_for_each(|(mine, theirs)| mine.merge(theirs))
+        self.same_shape(other)?;
+        for (mine, theirs) in self.segments.iter_mut().zip(&other.segments) {
+            mine.merge(theirs)?;
+        }
+        for (mine, theirs) in self.sketches.iter_mut().zip(&other.sketches) {
+            mine.merge(theirs)?;
+        }
+        for (mine, theirs) in self.sds.iter_mut().zip(&other.sds) {
+            mine.merge(theirs)?;
+        }
+        Ok(())
     }
 
     fn clear(&mut self) {
         self.segments.iter_mut().for_each(Synopsis::clear);
+        self.sketches.iter_mut().for_each(Synopsis::clear);
+        self.sds.iter_mut().for_each(Synopsis::clear);
+        self.flows.iter_mut().for_each(Synopsis::clear);
     }
 
-    /// Segments (4 bytes), then each one.
+    /// Segments (4 bytes), then each one and its sketch (2 bytes); LDS (4 bytes), then each one; SDS
+    /// likewise; whether flows are tracked (1 byte: 0 or 1), flow slots.
     fn encode(&self, out: &mut Vec<u8>) {
-        let segments = u32::try_from(self.segments.len()).unwrap_or(u32::MAX);
-        out.put_number(segments);
-        for segment in self.segments.iter().take(segments as usize) {
+        let segments = encode_count(self.segments.len(), out);
+        let numbered = self.segments.iter().zip(&self.sketch_of);
+        for (segment, &sketch) in numbered.take(segments) {
             segment.encode(out);
+            out.put_number(sketch);
         }
+        let sketches = encode_count(self.sketches.len(), out);
+        self.sketches
+            .iter()
+            .take(sketches)
+            .for_each(|one| one.encode(out));
+        let sds = encode_count(self.sds.len(), out);
+        self.sds.iter().take(sds).for_each(|one| one.encode(out));
+        out.put_number(u8::from(self.flows.is_some()));
+        self.flows.iter().for_each(|flows| flows.encode(out));
     }
 
     fn decode(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
         let segments: u32 = reader.number("number of segments")?;
         // Not made ready for as many as are announced: each must be there first.
-        let mut read = Vec::new();
+        let (mut read, mut sketch_of) = (Vec::new(), Vec::new());
         for _ in 0..segments {
             read.push(SegmentSynopsis::decode(reader)?);
+            sketch_of.push(reader.number("sketch of a segment")?);
         }
-        Ok(Self { segments: read })
+        Ok(Self {
+            segments: read,
+            sketch_of,
+            sketches: decode_all(reader, "number of LDS")?,
+            sds: decode_all(reader, "number of SDS")?,
+            flows: decode_optional(reader, "flows tracked")?,
+        })
+    }
+}
+
+/// Writes how many there are; returns how many of them that says.
+fn encode_count(count: usize, out: &mut Vec<u8>) -> usize {
+    let count = u32::try_from(count).unwrap_or(u32::MAX);
+    out.put_number(count);
+    count as usize
+}
+
+fn decode_all<S: Synopsis>(
+    reader: &mut Reader<'_>,
+    what: &'static str,
+) -> Result<Vec<S>, ParseError> {
+    let count: u32 = reader.number(what)?;
+    let mut read = Vec::new();
+    for _ in 0..count {
+        read.push(S::decode(reader)?);
+    }
+    Ok(read)
+}
+
+/// What is there only if a byte before it says so.
+fn decode_optional<S: Synopsis>(
+    reader: &mut Reader<'_>,
+    what: &'static str,
+) -> Result<Option<S>, ParseError> {
+    match reader.number(what)? {
+        0_u8 => Ok(None),
+        1 => Ok(Some(S::decode(reader)?)),
+        other => Err(ParseError::value(what, other, "0 or 1")),
     }
 }
 

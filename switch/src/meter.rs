@@ -208,7 +208,8 @@ impl Meter {
     }
 
     fn tally(&mut self, tag: EpochTag, segment: SegmentIndex) -> Option<&mut Tally> {
-        self.open_with(tag)?.shard.as_mut()?.tally_mut(segment)
+        let shard = self.open_with(tag)?.shard.as_mut()?;
+        shard.segment_mut(segment).map(|segment| &mut segment.tally)
     }
 
     /// Seals and turns epochs whose time has come at `now`. To be called once a pass.

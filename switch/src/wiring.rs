@@ -19,7 +19,7 @@ use control::snapshot::{Pool, PortFact, Snapshot};
 use dpdk_bindings::{Eal, EalOptions, Mempool, Port, PortConfig, StampField, allowed_cpus, tsc};
 use measure::lda::{Bank, LdaLayout};
 use measure::packet::Hasher;
-use measure::shard::Shard;
+use measure::shard::{Shard, ShardLayout};
 use measure::time::{EpochSchedule, TickRate};
 use serde::Serialize;
 
@@ -88,7 +88,10 @@ pub fn run(config: &Config, options: &RunOptions, stop: &AtomicBool) -> Result<O
 
     let layout = lda_layout(config)?;
     let segments = config.segments();
-    let blank = Shard::new(segments.len(), &layout, rate);
+    let blank = Shard::new(&ShardLayout {
+        lda: Some(layout),
+        ..ShardLayout::new(rate, segments.len())
+    });
     let (worker_end, control_end) = handover(&blank);
     let schedule = EpochSchedule::new(
         tsc::now(),

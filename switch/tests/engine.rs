@@ -14,7 +14,7 @@ use control::counters::{DropReason, WorkerCounters};
 use control::handover::{ControlEnd, handover};
 use measure::lda::{Bank, LdaLayout};
 use measure::packet::Hasher;
-use measure::shard::{Shard, Tally};
+use measure::shard::{Shard, ShardLayout, Tally};
 use measure::time::{EpochSchedule, TickRate};
 use proptest::prelude::*;
 use switch::decide::fdb::Fdb;
@@ -69,7 +69,10 @@ impl TestTube {
             probability: 1.0,
         }])
         .unwrap();
-        let (worker_end, control) = handover(&Shard::new(pairs.len(), &layout, rate()));
+        let (worker_end, control) = handover(&Shard::new(&ShardLayout {
+            lda: Some(layout),
+            ..ShardLayout::new(rate(), pairs.len())
+        }));
         let meter = Meter::new(
             0,
             Hasher::new([7; 16]),
@@ -204,7 +207,7 @@ fn packets_cross_in_order_and_their_delay_is_exact() {
         .sum();
     let mean = total as f64 / 80.0;
     assert!((east_west.moments.mean_ticks().unwrap() - mean).abs() < 1e-9);
-    let estimate = east_west.lda.estimate(80);
+    let estimate = east_west.lda.as_ref().unwrap().estimate(80);
     assert!(
         (estimate.mean_ticks.unwrap() - mean).abs() < 1e-9,
         "all cells usable: exact"

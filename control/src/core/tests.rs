@@ -2,7 +2,7 @@ use super::*;
 use crate::config::{Forwarding, Worker as WorkerConfig};
 use crate::estimate::tests::{layout, rate, sights};
 use crate::handover::{SHARDS_PER_WORKER, WorkerEnd, handover};
-use measure::sight::{End, SegmentIndex};
+use measure::shard::ShardLayout;
 
 struct NoFacts;
 
@@ -29,6 +29,14 @@ struct Bench {
     counters: Vec<Arc<WorkerCounters>>,
 }
 
+/// An empty shard of so many segments.
+fn blank(segments: usize) -> Shard {
+    Shard::new(&ShardLayout {
+        lda: Some(layout(1.0)),
+        ..ShardLayout::new(rate(), segments)
+    })
+}
+
 impl Bench {
     fn new(workers: usize) -> Self {
         let mut config = Config::demo().unwrap();
@@ -40,7 +48,7 @@ impl Bench {
             };
             workers
         ];
-        let blank = Shard::new(config.segments().len(), &layout(1.0), rate());
+        let blank = blank(config.segments().len());
         let (mut ends, mut counters, mut links) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..workers {
             let (worker_end, end) = handover(&blank);
@@ -63,11 +71,10 @@ impl Bench {
         let mut shard = self.ends[worker].take_empty().unwrap();
         for n in 0..packets {
             let (sent, received) = sights(0, n + 1_000 * worker as u64, n + 1);
-            shard.record(End::Sender, &[sent]);
             if n < packets - dropped {
-                shard.record(End::Receiver, &[received]);
+                shard.passed(&[received], &[]);
             } else {
-                shard.tally_mut(SegmentIndex(0)).unwrap().dropped += 1;
+                shard.lost(&sent);
             }
         }
         self.ends[worker].give_sealed(shard.seal(Epoch(epoch)));
@@ -253,7 +260,7 @@ fn without_measurement_counters_are_published_and_nothing_else() {
         stations: Vec::new(),
         flood_limit_pps: 1,
     };
-    let blank = Shard::new(0, &layout(1.0), rate());
+    let blank = blank(0);
     let (_end, end) = handover(&blank);
     let counters = Arc::new(WorkerCounters::new(2));
     let links = vec![WorkerLink {

@@ -306,7 +306,7 @@ impl LdsLayout {
         self.virtual_cells == 1 && takes_all && self.weights.is_empty() && !self.counts_bytes
     }
 
-    pub(super) fn same_shape(&self, other: &Self) -> Result<(), ShapeMismatch> {
+    pub(crate) fn same_shape(&self, other: &Self) -> Result<(), ShapeMismatch> {
         let equal = |what, left: u64, right: u64| {
             let mismatch = ShapeMismatch { what, left, right };
             if left == right { Ok(()) } else { Err(mismatch) }

@@ -1,27 +1,48 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::lda::Bank;
+use crate::flows::Slot;
+use crate::lda::{Bank, LdaLayout};
+use crate::lds::LdsLayout;
 use crate::packet::{FlowHash, PacketHash};
-use crate::time::{Epoch, EpochTag};
+use crate::time::{Epoch, EpochTag, TickRate};
 
 const SEGMENTS: usize = 3;
+const SLOTS: u32 = 5;
 
-fn layout() -> LdaLayout {
-    LdaLayout::new(&[Bank {
-        rows: 16,
-        probability: 1.0,
-    }])
-    .unwrap()
+fn rate() -> TickRate {
+    TickRate::from_hz(1_000_000_000)
+}
+
+fn lda(rows: u32) -> LdaLayout {
+    let one = |rows, probability| Bank { rows, probability };
+    LdaLayout::new(&[one(rows, 1.0), one(3, 0.1)]).unwrap()
+}
+
+fn lds(columns: u32) -> LdsLayout {
+    LdsLayout::new(columns, 1, &[1.0; 3]).unwrap()
+}
+
+/// Everything, with two segments at one egress port.
+fn layout() -> ShardLayout {
+    ShardLayout {
+        sketch_of: vec![1, 0, 1],
+        sketches: 2,
+        lda: Some(lda(16)),
+        lds: Some(lds(13)),
+        sds: Some(lds(7).with_bytes()),
+        flow_slots: SLOTS as usize,
+        ..ShardLayout::new(rate(), SEGMENTS)
+    }
 }
 
 fn shard() -> Shard {
-    Shard::new(SEGMENTS, &layout(), TickRate::from_hz(1_000_000_000))
+    Shard::new(&layout())
 }
 
 fn sight(segment: u16, hash: u64, time: u64, delay: u64) -> Sight {
     Sight {
-        flow: FlowHash(0),
+        flow: FlowHash(hash % 7),
         packet: PacketHash(hash),
         time,
         delay,
@@ -31,33 +52,78 @@ fn sight(segment: u16, hash: u64, time: u64, delay: u64) -> Sight {
     }
 }
 
-/// Bursts of sights, some of a segment that is not there.
-fn bursts() -> impl Strategy<Value = Vec<(End, Vec<Sight>)>> {
-    let end = prop_oneof![Just(End::Sender), Just(End::Receiver)];
-    let one = (0_u16..4, any::<u64>(), any::<u64>(), 0_u64..1 << 40)
-        .prop_map(|(segment, hash, time, delay)| sight(segment, hash, time, delay));
-    proptest::collection::vec((end, proptest::collection::vec(one, 0..32)), 0..6)
+/// The same packet at the sender's end.
+fn at_sender(sight: &Sight) -> Sight {
+    Sight {
+        time: sight.time.wrapping_sub(sight.delay),
+        delay: 0,
+        ..*sight
+    }
 }
 
-fn shard_of<'s>(bursts: impl IntoIterator<Item = &'s (End, Vec<Sight>)>) -> Shard {
+/// What becomes of a burst.
+#[derive(Debug, Clone, Copy)]
+enum Fate {
+    Passed,
+    Lost,
+    LostLate,
+    Late,
+}
+
+type Bursts = Vec<(Fate, Vec<(Sight, FlowSight)>)>;
+
+/// Bursts of packets, often of one delay, some of a segment that is not there.
+fn bursts() -> impl Strategy<Value = Bursts> {
+    let fate = prop_oneof![
+        5 => Just(Fate::Passed),
+        1 => Just(Fate::Lost),
+        1 => Just(Fate::LostLate),
+        1 => Just(Fate::Late),
+    ];
+    let delay = prop_oneof![Just(77_u64), 0_u64..1 << 40];
+    let one = (0_u16..4, any::<u64>(), any::<u64>(), delay, 0..SLOTS + 1);
+    let one = one.prop_map(|(segment, hash, time, delay, slot)| {
+        let sight = sight(segment, hash, time, delay);
+        let flow = FlowSight {
+            slot: Slot(slot),
+            bytes: sight.bytes,
+            delay,
+        };
+        (sight, flow)
+    });
+    proptest::collection::vec((fate, proptest::collection::vec(one, 0..32)), 0..6)
+}
+
+fn add(shard: &mut Shard, fate: Fate, burst: &[(Sight, FlowSight)]) {
+    let (sights, flows): (Vec<_>, Vec<_>) = burst.iter().copied().unzip();
+    match fate {
+        Fate::Passed => shard.passed(&sights, &flows),
+        Fate::Lost => sights.iter().for_each(|sight| shard.lost(sight)),
+        Fate::LostLate => sights.iter().for_each(|sight| shard.lost_late(sight)),
+        Fate::Late => sights.iter().for_each(|sight| shard.late(sight)),
+    }
+}
+
+fn shard_of(bursts: &[(Fate, Vec<(Sight, FlowSight)>)]) -> Shard {
     let mut shard = shard();
-    for (end, sights) in bursts {
-        shard.record(*end, sights);
+    for (fate, burst) in bursts {
+        add(&mut shard, *fate, burst);
     }
     shard
 }
 
+/// All but the flow slots, which do not add up.
+fn without_flows(mut shard: Shard) -> Shard {
+    shard.flows = None;
+    shard
+}
+
 #[test]
-fn each_segment_gets_its_sights() {
+fn each_segment_gets_its_packets() {
     let mut shard = shard();
-    let sights = [
-        sight(0, 1, 10, 0),
-        sight(0, 2, 20, 0),
-        sight(2, 3, 30, 0),
-        sight(0, 4, 40, 0),
-    ];
-    shard.record(End::Sender, &sights);
-    shard.record(End::Receiver, &[sight(0, 1, 15, 5), sight(2, 3, 37, 7)]);
+    shard.passed(&[sight(0, 1, 15, 5), sight(2, 3, 37, 7)], &[]);
+    shard.lost(&sight(0, 2, 20, 0));
+    shard.late(&sight(0, 4, 40, 0));
 
     let first = shard.segment(SegmentIndex(0)).unwrap();
     let expected = Tally {
@@ -65,66 +131,125 @@ fn each_segment_gets_its_sights() {
         sent_bytes: 300,
         received: 1,
         received_bytes: 100,
-        ..Tally::default()
+        dropped: 1,
+        late: 1,
     };
     assert_eq!(first.tally, expected);
     assert_eq!(first.moments.sum_ticks(), 5);
     assert_eq!(first.histogram.count(), 1);
-    assert!((first.lda.estimate(1).lost_estimate - 2.0).abs() < 1e-9);
+    let lda = |shard: &Shard, segment: usize| shard.segments()[segment].lda.clone().unwrap();
+    assert!((lda(&shard, 0).estimate(1).lost_estimate - 1.0).abs() < 1e-9);
+    assert_eq!(lda(&shard, 2).estimate(1).mean_ticks, Some(7.0));
     assert_eq!(
         shard.segments()[1],
-        SegmentSynopsis::new(&layout(), TickRate::from_hz(1_000_000_000))
+        SegmentSynopsis::new(layout().lda.as_ref(), rate())
     );
-    assert_eq!(shard.segments()[2].lda.estimate(1).mean_ticks, Some(7.0));
 }
 
 #[test]
-fn segments_that_are_not_there_are_ignored() {
-    let mut recorded = shard();
-    recorded.record(End::Sender, &[sight(3, 1, 1, 0), sight(u16::MAX, 1, 1, 0)]);
-    assert_eq!(recorded, shard());
-    assert_eq!(recorded.tally_mut(SegmentIndex(3)), None);
-}
-
-#[test]
-fn drops_and_late_packets_are_tallied() {
+fn each_sketch_gets_the_packets_of_its_egress_port() {
     let mut shard = shard();
-    let tally = shard.tally_mut(SegmentIndex(1)).unwrap();
-    tally.dropped += 2;
-    tally.late += 1;
-    let mut sum = shard.clone();
-    sum.merge(&shard).unwrap();
-    let expected = Tally {
-        dropped: 4,
-        late: 2,
-        ..Tally::default()
+    let sights = [
+        sight(0, 1, 10, 2),
+        sight(2, 2, 20, 3),
+        sight(1, 3, 30, 4),
+        sight(0, 4, 40, 5),
+    ];
+    shard.passed(&sights, &[]);
+    let counted = |sketch: &LdsPair| {
+        let cells = sketch.cells().iter();
+        cells.map(|cell| cell.receiver.count).sum::<u32>()
     };
-    assert_eq!(sum.segments()[1].tally, expected);
+    let delays = |sds: &Sds| sds.cells().iter().map(|cell| cell.sum).sum::<u64>();
+    assert_eq!(
+        shard.sketches().iter().map(counted).collect::<Vec<_>>(),
+        [3, 9]
+    );
+    assert_eq!(
+        shard.sds().iter().map(delays).collect::<Vec<_>>(),
+        [3 * 4, 3 * 10]
+    );
+    assert_eq!(shard.sketch_of(SegmentIndex(2)), Some(1));
+    assert_eq!(shard.sketch_of(SegmentIndex(3)), None);
+}
+
+#[test]
+fn segments_and_sketches_that_are_not_there_are_ignored() {
+    let layout = ShardLayout {
+        sketch_of: vec![0, 9],
+        ..layout()
+    };
+    let mut shard = Shard::new(&layout);
+    shard.passed(&[sight(2, 1, 1, 0), sight(u16::MAX, 1, 1, 0)], &[]);
+    shard.lost(&sight(2, 1, 1, 0));
+    assert_eq!(shard, Shard::new(&layout));
+    shard.passed(&[sight(1, 1, 1, 0)], &[]);
+    assert_eq!(shard.sketches(), Shard::new(&layout).sketches());
+    assert_eq!(shard.segments()[1].tally.received, 1);
+}
+
+#[test]
+fn without_anything_but_segments_exact_figures_are_kept() {
+    let mut shard = Shard::new(&ShardLayout::new(rate(), 1));
+    shard.passed(&[sight(0, 1, 9, 4)], &[]);
+    shard.lost(&sight(0, 1, 9, 4));
+    let segment = &shard.segments()[0];
+    assert_eq!((segment.tally.sent, segment.moments.sum_ticks()), (2, 4));
+    assert_eq!((segment.lda.as_ref(), shard.flows()), (None, None));
+    assert!(shard.sketches().is_empty() && shard.sds().is_empty());
 }
 
 #[test]
 fn shards_of_other_shapes_are_refused_whole() {
-    let rate = TickRate::from_hz(1_000_000_000);
+    let changed = |change: &dyn Fn(&mut ShardLayout)| {
+        let mut other = layout();
+        change(&mut other);
+        Shard::new(&other)
+    };
     let mut odd_last = shard();
-    odd_last.record(End::Sender, &[sight(0, 1, 1, 0)]);
-    let other = LdaLayout::new(&[Bank {
-        rows: 17,
-        probability: 1.0,
-    }])
-    .unwrap();
-    odd_last.segments[2] = SegmentSynopsis::new(&other, rate);
-    for (wrong, what) in [
-        (Shard::new(2, &layout(), rate), "number of segments"),
-        (
-            Shard::new(SEGMENTS, &layout(), TickRate::from_hz(2_000_000_000)),
-            "tick rate",
-        ),
+    odd_last.segments[2] = SegmentSynopsis::new(Some(&lda(17)), rate());
+    let mut odd_sketch = shard();
+    odd_sketch.sketches[1] = LdsPair::new(&lds(14));
+    let mut odd_sds = shard();
+    odd_sds.sds[1] = Sds::new(&lds(7));
+    let two_ghz = TickRate::from_hz(2_000_000_000);
+    for (mut wrong, what) in [
+        (changed(&|l| l.sketch_of.truncate(2)), "number of segments"),
+        (changed(&|l| l.sketch_of[2] = 0), "sketch of a segment"),
+        (changed(&|l| l.rate = two_ghz), "tick rate"),
+        (changed(&|l| l.lda = None), "LDA of a segment"),
+        (changed(&|l| l.lds = None), "number of LDS"),
+        (changed(&|l| l.sds = None), "number of SDS"),
         (odd_last, "rows of a bank"),
+        (odd_sketch, "columns"),
+        (odd_sds, "bytes counted"),
     ] {
+        wrong.passed(&[sight(0, 1, 1, 0)], &[]);
         let mut target = shard();
         assert_eq!(target.merge(&wrong).unwrap_err().what, what);
         assert_eq!(target, shard(), "nothing was added");
     }
+}
+
+#[test]
+fn flow_slots_are_left_alone_by_merging() {
+    let flow = |slot| FlowSight {
+        slot: Slot(slot),
+        bytes: 100,
+        delay: 1,
+    };
+    let (mut a, mut b) = (shard(), shard());
+    a.passed(&[sight(0, 1, 1, 1)], &[flow(0)]);
+    b.passed(&[sight(0, 2, 1, 1)], &[flow(1)]);
+    let before = a.flows().cloned();
+    a.merge(&b).unwrap();
+    assert_eq!(a.flows().cloned(), before);
+    assert_eq!(a.segments()[0].tally.received, 2);
+    let mut sum = Shard::new(&layout().without_flows());
+    sum.merge(&a).unwrap();
+    assert_eq!(sum.flows(), None);
+    a.clear();
+    assert_eq!(a, shard());
 }
 
 #[test]
@@ -139,47 +264,111 @@ fn a_sealed_shard_reopens_empty() {
 
 #[test]
 fn the_binary_form_is_its_parts() {
-    let shard = shard_of(&[(End::Sender, vec![sight(1, 5, 6, 0)])]);
+    let mut shard = shard();
+    shard.passed(&[sight(1, 5, 6, 0)], &[]);
     let mut out = Vec::new();
     shard.encode(&mut out);
     let mut expected = vec![0, 0, 0, 3];
-    for SegmentSynopsis {
-        tally,
-        moments,
-        histogram,
-        lda,
-    } in shard.segments()
-    {
-        tally.encode(&mut expected);
-        moments.encode(&mut expected);
-        histogram.encode(&mut expected);
-        lda.encode(&mut expected);
+    for (segment, sketch) in shard.segments().iter().zip([1, 0, 1]) {
+        segment.tally.encode(&mut expected);
+        segment.moments.encode(&mut expected);
+        segment.histogram.encode(&mut expected);
+        expected.push(1);
+        segment.lda.as_ref().unwrap().encode(&mut expected);
+        expected.extend([0, sketch]);
     }
+    expected.extend([0, 0, 0, 2]);
+    shard
+        .sketches()
+        .iter()
+        .for_each(|one| one.encode(&mut expected));
+    expected.extend([0, 0, 0, 2]);
+    shard.sds().iter().for_each(|one| one.encode(&mut expected));
+    expected.push(1);
+    shard.flows().unwrap().encode(&mut expected);
     assert_eq!(out, expected);
+}
+
+#[test]
+fn memory_is_said_by_purpose() {
+    let bytes = layout().size_bytes();
+    let expected = ShardBytes {
+        segments: 3 * size_of::<SegmentSynopsis>(),
+        lda: 3 * 19 * 32,
+        lds: 2 * 39 * 32,
+        sds: 2 * 21 * (16 + 16),
+        flows: 6 * 32,
+    };
+    assert_eq!(bytes, expected);
+    let with_estimates = ShardLayout {
+        flow_estimates: true,
+        ..layout()
+    };
+    assert_eq!(with_estimates.size_bytes().flows, 6 * 64);
+    let none = layout().without_flows().size_bytes();
+    assert_eq!(none.total(), bytes.total() - bytes.flows);
+    assert_eq!(ShardLayout::new(rate(), 0).size_bytes().total(), 0);
 }
 
 proptest! {
     #[test]
+    fn a_packet_that_passed_is_one_at_both_ends(bursts in bursts()) {
+        let (mut once, mut twice) = (shard(), shard());
+        for (_, burst) in &bursts {
+            let (sights, flows): (Vec<_>, Vec<_>) = burst.iter().copied().unzip();
+            once.passed(&sights, &flows);
+            twice.record(End::Sender, &sights.iter().map(at_sender).collect::<Vec<_>>());
+            twice.record(End::Receiver, &sights);
+            if let Some(slots) = twice.flows_mut() {
+                slots.record(End::Receiver, &flows);
+            }
+        }
+        prop_assert_eq!(once, twice);
+    }
+
+    #[test]
+    fn a_lost_packet_is_one_at_the_senders_end(bursts in bursts()) {
+        let (mut lost, mut sent) = (shard(), shard());
+        for sight in bursts.iter().flat_map(|(_, burst)| burst).map(|(sight, _)| sight) {
+            lost.lost(sight);
+            sent.record(End::Sender, &[at_sender(sight)]);
+            if let Some(segment) = sent.segment_mut(sight.segment) {
+                segment.tally.dropped += 1;
+            }
+        }
+        prop_assert_eq!(lost, sent);
+    }
+
+    #[test]
+    fn the_ledger_is_kept(bursts in bursts()) {
+        for segment in shard_of(&bursts).segments() {
+            let Tally { sent, received, dropped, late, .. } = segment.tally;
+            prop_assert_eq!(sent, received + dropped + late);
+            prop_assert_eq!(segment.moments.count(), received);
+            prop_assert_eq!(segment.histogram.count(), received);
+        }
+    }
+
+    #[test]
     fn merging_is_the_synopsis_of_the_union(bursts in bursts(), cuts in (0_usize..6, 0_usize..6)) {
         let (low, high) = (cuts.0.min(cuts.1).min(bursts.len()), cuts.0.max(cuts.1).min(bursts.len()));
         let (a, b, c) = (&bursts[..low], &bursts[low..high], &bursts[high..]);
-        let union = shard_of(&bursts);
+        let union = without_flows(shard_of(&bursts));
         let mut left = shard_of(a);
         left.merge(&shard_of(b)).unwrap();
         left.merge(&shard_of(c)).unwrap();
-        prop_assert_eq!(&left, &union);
+        prop_assert_eq!(&without_flows(left), &union);
         let mut right = shard_of(c);
         right.merge(&shard_of(b)).unwrap();
-        let mut swapped = right.clone();
-        swapped.merge(&shard_of(a)).unwrap();
-        prop_assert_eq!(&swapped, &union);
+        right.merge(&shard_of(a)).unwrap();
+        prop_assert_eq!(&without_flows(right), &union);
     }
 
     #[test]
     fn how_bursts_are_cut_does_not_matter(bursts in bursts()) {
-        let singles: Vec<_> = bursts
+        let singles: Bursts = bursts
             .iter()
-            .flat_map(|(end, sights)| sights.iter().map(|sight| (*end, vec![*sight])))
+            .flat_map(|(fate, burst)| burst.iter().map(|one| (*fate, vec![*one])))
             .collect();
         prop_assert_eq!(shard_of(&singles), shard_of(&bursts));
     }

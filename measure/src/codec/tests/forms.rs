@@ -5,7 +5,7 @@ use crate::histogram::Histogram;
 use crate::lda::LdaPair;
 use crate::lds::{LdsLayout, LdsPair, Sds};
 use crate::packet::{FlowHash, PacketHash};
-use crate::shard::Shard;
+use crate::shard::{Shard, ShardLayout};
 use crate::sight::{End, SegmentIndex, Sight};
 use crate::synopsis::Synopsis;
 use crate::time::{EpochTag, TickRate};
@@ -51,14 +51,23 @@ proptest! {
         let rate = TickRate::from_hz(2_500_000_000);
         check(LdaPair::new(&two_banks()), &sights)?;
         check(Histogram::new(rate), &sights)?;
-        check(Shard::new(3, &two_banks(), rate), &sights)?;
-        let plain = LdsLayout::new(13, 1, &[1.0, 1.0, 1.0]).unwrap();
+                let plain = LdsLayout::new(13, 1, &[1.0, 1.0, 1.0]).unwrap();
         let rich = LdsLayout::new(13, 5, &[0.01, 0.1, 0.5, 1.0]).unwrap();
         let rich = rich.with_weights(&[1, 25, 100, 1]).unwrap();
         let rich = if counts_bytes { rich.with_bytes() } else { rich };
         for layout in [plain, rich] {
             check(LdsPair::new(&layout), &sights)?;
             check(Sds::new(&layout), &sights)?;
+            let shard = Shard::new(&ShardLayout {
+                sketch_of: vec![0, 1, 0],
+                sketches: 2,
+                lda: counts_bytes.then(two_banks),
+                lds: Some(layout.clone()),
+                sds: counts_bytes.then_some(layout),
+                flow_slots: usize::from(counts_bytes),
+                ..ShardLayout::new(rate, 3)
+            });
+            check(shard, &sights)?;
         }
     }
 

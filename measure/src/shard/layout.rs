@@ -1,0 +1,114 @@
+//! What a shard holds, and what that takes.
+
+use crate::cell::CellPair;
+use crate::flows::{FlowCounters, FlowEstimates};
+use crate::lda::LdaLayout;
+use crate::lds::{BytesPair, LdsLayout, SdsCell};
+use crate::time::TickRate;
+
+use super::SegmentSynopsis;
+
+/// What a [`Shard`](super::Shard) holds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ShardLayout {
+    /// Of the counter that times and delays are read from.
+    pub rate: TickRate,
+    /// For each segment, in the order of [`SegmentIndex`](crate::sight::SegmentIndex) and 65,536 at
+    /// most: the sketch that its packets go to, those of its egress port. One that is not there
+    /// means none.
+    pub sketch_of: Vec<u16>,
+    /// Sketches of each kind that is kept: as many as egress ports.
+    pub sketches: usize,
+    /// The LDA of each segment.
+    pub lda: Option<LdaLayout>,
+    /// Each sketch that has both ends.
+    pub lds: Option<LdsLayout>,
+    /// Each sketch of stamped delays.
+    pub sds: Option<LdsLayout>,
+    /// Slots of the flows that are tracked; 0 where none are.
+    pub flow_slots: usize,
+    /// Whether the slots keep sums of estimated delays (RLI's) as well.
+    pub flow_estimates: bool,
+}
+
+/// Memory of one shard by purpose, in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ShardBytes {
+    /// Plain counts, moments and histograms.
+    pub segments: usize,
+    /// LDAs.
+    pub lda: usize,
+    /// Sketches with both ends.
+    pub lds: usize,
+    /// Sketches of stamped delays.
+    pub sds: usize,
+    /// Flow slots.
+    pub flows: usize,
+}
+
+impl ShardBytes {
+    /// All of it.
+    pub fn total(&self) -> usize {
+        self.segments + self.lda + self.lds + self.sds + self.flows
+    }
+}
+
+impl ShardLayout {
+    /// The exact figures of `segments` segments and nothing else.
+    pub fn new(rate: TickRate, segments: usize) -> Self {
+        Self {
+            rate,
+            sketch_of: vec![0; segments],
+            sketches: 0,
+            lda: None,
+            lds: None,
+            sds: None,
+            flow_slots: 0,
+            flow_estimates: false,
+        }
+    }
+
+    /// Segments.
+    pub fn segments(&self) -> usize {
+        self.sketch_of.len()
+    }
+
+    /// The same without flow slots: for whoever adds up shards of several workers, each of which
+    /// numbers its slots for itself.
+    #[must_use]
+    pub fn without_flows(mut self) -> Self {
+        self.flow_slots = 0;
+        self
+    }
+
+    /// What one shard takes.
+    pub fn size_bytes(&self) -> ShardBytes {
+        let rows = self.lda.as_ref().map_or(0, LdaLayout::cells);
+        let sketch = |layout: &Option<LdsLayout>, cell_bytes| {
+            layout.as_ref().map_or(0, |layout| {
+                let bytes_pair = if layout.counts_bytes() {
+                    size_of::<BytesPair>()
+                } else {
+                    0
+                };
+                self.sketches * layout.cells() * (cell_bytes + bytes_pair)
+            })
+        };
+        let slot_bytes = size_of::<FlowCounters>()
+            + if self.flow_estimates {
+                size_of::<FlowEstimates>()
+            } else {
+                0
+            };
+        ShardBytes {
+            segments: self.segments() * size_of::<SegmentSynopsis>(),
+            lda: self.segments() * rows * size_of::<CellPair>(),
+            lds: sketch(&self.lds, size_of::<CellPair>()),
+            sds: sketch(&self.sds, size_of::<SdsCell>()),
+            flows: match self.flow_slots {
+                0 => 0,
+                slots => (slots + 1) * slot_bytes,
+            },
+        }
+    }
+}

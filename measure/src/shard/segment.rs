@@ -1,0 +1,129 @@
+//! What is kept of one segment, however many others there are.
+
+use super::Tally;
+use crate::codec::{ParseError, Put, Reader};
+use crate::histogram::Histogram;
+use crate::lda::{LdaLayout, LdaPair};
+use crate::moments::Moments;
+use crate::sight::{End, Sight};
+use crate::synopsis::{ShapeMismatch, Synopsis};
+use crate::time::TickRate;
+
+/// All that is kept of one segment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SegmentSynopsis {
+    /// Plain counts.
+    pub tally: Tally,
+    /// Exact moments of the stamped delay.
+    pub moments: Moments,
+    /// Distribution of the stamped delay.
+    pub histogram: Histogram,
+    /// The estimator, both ends' halves, where there is one.
+    pub lda: Option<LdaPair>,
+}
+
+impl SegmentSynopsis {
+    /// An empty synopsis: 4 KiB, and 32 bytes for each row of the LDA.
+    pub fn new(layout: Option<&LdaLayout>, rate: TickRate) -> Self {
+        Self {
+            tally: Tally::default(),
+            moments: Moments::default(),
+            histogram: Histogram::new(rate),
+            lda: layout.map(LdaPair::new),
+        }
+    }
+
+    /// Adds sights that are all of one delay, as those of one burst usually are.
+    #[inline]
+    pub fn record_alike(&mut self, end: End, sights: &[Sight]) {
+        let Some(&Sight { delay, .. }) = sights.first() else {
+            return;
+        };
+        self.tally.record(end, sights);
+        if end == End::Receiver {
+            self.moments.add_delays(delay, sights.len() as u64);
+            self.histogram.add_delays(delay, sights.len() as u64);
+        }
+        if let Some(lda) = &mut self.lda {
+            lda.record(end, sights);
+        }
+    }
+
+    /// Adds packets that passed both ends, as they were seen at the receiver's.
+    #[inline]
+    pub(super) fn pass(&mut self, sights: &[Sight]) {
+        self.tally.pass(sights);
+        for run in sights.chunk_by(|a, b| a.delay == b.delay) {
+            let (delay, packets) = (run[0].delay, run.len() as u64);
+            self.moments.add_delays(delay, packets);
+            self.histogram.add_delays(delay, packets);
+        }
+        if let Some(lda) = &mut self.lda {
+            lda.record_passed(sights);
+        }
+    }
+
+    pub(super) fn same_shape(&self, other: &Self) -> Result<(), ShapeMismatch> {
+        self.histogram.same_shape(&other.histogram)?;
+        match (&self.lda, &other.lda) {
+            (Some(mine), Some(theirs)) => mine.same_shape(theirs),
+            (None, None) => Ok(()),
+            (mine, theirs) => Err(ShapeMismatch {
+                what: "LDA of a segment",
+                left: mine.is_some().into(),
+                right: theirs.is_some().into(),
+            }),
+        }
+    }
+}
+
+impl Synopsis for SegmentSynopsis {
+    type Item = Sight;
+
+    #[inline]
+    fn record(&mut self, end: End, sights: &[Sight]) {
+        for run in sights.chunk_by(|a, b| a.delay == b.delay) {
+            self.record_alike(end, run);
+        }
+    }
+
+    fn merge(&mut self, other: &Self) -> Result<(), ShapeMismatch> {
+        self.same_shape(other)?;
+        self.tally.merge(&other.tally)?;
+        self.moments.merge(&other.moments)?;
+        self.histogram.merge(&other.histogram)?;
+        match (&mut self.lda, &other.lda) {
+            (Some(mine), Some(theirs)) => mine.merge(theirs),
+            _ => Ok(()),
+        }
+    }
+
+    fn clear(&mut self) {
+        self.tally.clear();
+        self.moments.clear();
+        self.histogram.clear();
+        if let Some(lda) = &mut self.lda {
+            lda.clear();
+        }
+    }
+
+    /// Tally, moments, histogram, whether there is an LDA (1 byte: 0 or 1), LDA.
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.tally.encode(out);
+        self.moments.encode(out);
+        self.histogram.encode(out);
+        out.put_number(u8::from(self.lda.is_some()));
+        if let Some(lda) = &self.lda {
+            lda.encode(out);
+        }
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
+        Ok(Self {
+            tally: Tally::decode(reader)?,
+            moments: Moments::decode(reader)?,
+            histogram: Histogram::decode(reader)?,
+            lda: super::decode_optional(reader, "LDA kept")?,
+        })
+    }
+}

@@ -1,0 +1,107 @@
+//! Plain counts.
+
+use crate::codec::{Element, ParseError, Put, Reader, Shape, whole};
+use crate::sight::{End, Sight};
+use crate::synopsis::{ShapeMismatch, Synopsis};
+
+/// Plain counts of a segment, which the estimators are held against.
+///
+/// Over an engine's life, and with nothing queued, `sent = received + dropped + late`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Packets seen at the sender's end.
+    pub sent: u64,
+    /// Bytes of these.
+    pub sent_bytes: u64,
+    /// Packets seen at the receiver's end in time.
+    pub received: u64,
+    /// Bytes of these.
+    pub received_bytes: u64,
+    /// Packets dropped between the ends: lost.
+    pub dropped: u64,
+    /// Packets that came to the receiver's end after their epoch was sealed: counted in the epoch
+    /// that saw them, never inserted, never lost.
+    pub late: u64,
+}
+
+impl Tally {
+    /// Counts packets that were seen at both ends.
+    #[inline]
+    pub(super) fn pass(&mut self, sights: &[Sight]) {
+        let (packets, bytes) = (sights.len() as u64, bytes_of(sights));
+        self.sent += packets;
+        self.sent_bytes += bytes;
+        self.received += packets;
+        self.received_bytes += bytes;
+    }
+}
+
+#[inline]
+fn bytes_of(sights: &[Sight]) -> u64 {
+    sights.iter().map(|sight| u64::from(sight.bytes)).sum()
+}
+
+impl Synopsis for Tally {
+    type Item = Sight;
+
+    #[inline]
+    fn record(&mut self, end: End, sights: &[Sight]) {
+        let (packets, bytes) = (sights.len() as u64, bytes_of(sights));
+        match end {
+            End::Sender => {
+                self.sent += packets;
+                self.sent_bytes += bytes;
+            }
+            End::Receiver => {
+                self.received += packets;
+                self.received_bytes += bytes;
+            }
+        }
+    }
+
+    fn merge(&mut self, other: &Self) -> Result<(), ShapeMismatch> {
+        self.sent = self.sent.wrapping_add(other.sent);
+        self.sent_bytes = self.sent_bytes.wrapping_add(other.sent_bytes);
+        self.received = self.received.wrapping_add(other.received);
+        self.received_bytes = self.received_bytes.wrapping_add(other.received_bytes);
+        self.dropped = self.dropped.wrapping_add(other.dropped);
+        self.late = self.late.wrapping_add(other.late);
+        Ok(())
+    }
+
+    fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        whole::encode(&Shape::Tally, End::Receiver, [*self].into_iter(), out);
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
+        whole::decode_one(reader, &Shape::Tally)
+    }
+}
+
+impl Element for Tally {
+    const BYTES: usize = 48;
+
+    fn emit(&self, out: &mut impl Put) {
+        out.put_number(self.sent);
+        out.put_number(self.sent_bytes);
+        out.put_number(self.received);
+        out.put_number(self.received_bytes);
+        out.put_number(self.dropped);
+        out.put_number(self.late);
+    }
+
+    fn parse(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
+        Ok(Self {
+            sent: reader.number("packets sent")?,
+            sent_bytes: reader.number("bytes sent")?,
+            received: reader.number("packets received")?,
+            received_bytes: reader.number("bytes received")?,
+            dropped: reader.number("packets dropped")?,
+            late: reader.number("late packets")?,
+        })
+    }
+}
