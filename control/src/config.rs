@@ -13,6 +13,7 @@ pub mod device;
 mod measurement;
 mod parse;
 mod port;
+mod resolve;
 mod validate;
 
 pub use address::{MacAddress, Prefix};
@@ -53,8 +54,9 @@ pub struct Config {
     /// What is measured.
     #[serde(default)]
     pub measurement: Measurement,
-    /// Who does the work, 1 to [`WORKERS_MAX`].
-    #[serde(default = "defaults::workers")]
+    /// Who does the work, 1 to [`WORKERS_MAX`]. None: one for each port, as far as there are CPUs
+    /// when one is left to the control core.
+    #[serde(default)]
     pub workers: Vec<Worker>,
     /// Most memory in MiB for all that is not packets (synopses, flow tables, FDB, queues); a
     /// configuration, or a change, that needs more is refused. None: half of what the machine has
@@ -115,15 +117,15 @@ pub struct Station {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Worker {
-    /// The CPU it is pinned to; by default the last one this process may use.
+    /// The CPU it is pinned to; by default the last one this process may use that is not another
+    /// worker's.
     #[serde(default)]
     pub core: Option<usize>,
     /// What it does when there is nothing to do.
     #[serde(default)]
     pub idle: Idle,
-    /// The receive queues it serves, as (port name, queue number from 0). None, for all workers or
-    /// for no one: queue n of every port goes to worker n, and ports with one queue are dealt out in
-    /// turn.
+    /// The receive queues it serves, as (port name, queue number from 0); given for all workers or
+    /// for none. None: [`Config::assignment`] says who serves what.
     #[serde(default)]
     pub queues: Option<Vec<(String, u16)>>,
 }
@@ -276,13 +278,6 @@ mod defaults {
     }
     pub fn fdb_entries() -> u32 {
         65_536
-    }
-    pub fn workers() -> Vec<super::Worker> {
-        vec![super::Worker {
-            core: None,
-            idle: super::Idle::default(),
-            queues: None,
-        }]
     }
 }
 

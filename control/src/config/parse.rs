@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_path_to_error::{Path, Segment};
 
+use super::resolve::workers_for;
 use super::validate::{Invalid, Step, validate};
 use super::{Config, Forwarding, Station, defaults};
 
@@ -74,10 +75,14 @@ impl Config {
     /// [`ConfigError`]: not JSON, an unknown key, a value out of range.
     pub fn parse(text: &str, origin: &str) -> Result<Self, ConfigError> {
         let mut json = serde_json::Deserializer::from_str(text);
-        let config: Self = serde_path_to_error::deserialize(&mut json)
+        let mut config: Self = serde_path_to_error::deserialize(&mut json)
             .map_err(|error| shape_error(origin, text, error.path(), error.inner()))?;
         json.end()
             .map_err(|error| syntax_error(origin, "", &error))?;
+        if config.workers.is_empty() {
+            let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+            config.workers = workers_for(config.ports.len(), cpus);
+        }
         validate(&config).map_err(|invalid| value_error(origin, text, invalid))?;
         Ok(config)
     }

@@ -16,7 +16,8 @@ pub struct Port {
     #[serde(default = "mtu")]
     pub mtu: u16,
     /// Receive queues over which the device spreads flows (RSS), 1 to 64. None: as many as there
-    /// are workers without queues of their own choice, as far as the device has them.
+    /// are workers, or as the workers name, as far as the device has them. Sources of ours and
+    /// `sink` have one.
     #[serde(default)]
     pub rx_queues: Option<u16>,
     /// Its VLANs, where the switch bridges; none: every frame passes as it is, and all such ports

@@ -1,0 +1,127 @@
+//! What a configuration leaves open, decided: queues, workers, owners.
+//!
+//! All of it follows from the configuration alone, so that daemon, check and tests agree. Where a
+//! device turns out to have fewer receive queues than asked for, the daemon writes the number into
+//! [`Port::rx_queues`](super::Port::rx_queues) and asks again.
+
+use super::{CLASSES_MAX, Config, Device, Idle, Port, Worker};
+
+impl Config {
+    /// Receive queues of a port: those configured; else as many as there are workers, or as the
+    /// workers' own lists of queues name; always one where we make its packets ourselves.
+    pub fn rx_queues(&self, port: usize) -> u16 {
+        let Some(Port {
+            name,
+            device,
+            rx_queues,
+            ..
+        }) = self.ports.get(port)
+        else {
+            return 0;
+        };
+        if !matches!(device, Device::Dpdk(_)) {
+            return 1;
+        }
+        let named = self.workers.iter().filter_map(|w| w.queues.as_ref());
+        let named = named.flatten().filter(|(of, _)| of == name);
+        let last = named.map(|(_, queue)| *queue).max();
+        let workers = u16::try_from(self.workers.len()).unwrap_or(u16::MAX);
+        rx_queues
+            .or(last.map(|last| last.saturating_add(1)))
+            .unwrap_or(workers)
+            .max(1)
+    }
+
+    /// Which receive queues each worker serves, as (port, queue): those that it names; where
+    /// nobody names any, queue n of every port goes to worker n modulo their number. Ports with
+    /// fewer queues than there are workers are dealt out in turn.
+    pub fn assignment(&self) -> Vec<Vec<(usize, u16)>> {
+        let mut served = vec![Vec::new(); self.workers.len()];
+        if served.is_empty() {
+            return served;
+        }
+        if self.workers.iter().any(|worker| worker.queues.is_some()) {
+            for (worker, served) in self.workers.iter().zip(&mut served) {
+                let named = worker.queues.iter().flatten();
+                served.extend(
+                    named.filter_map(|(name, queue)| Some((self.port_index(name)?, *queue))),
+                );
+            }
+            return served;
+        }
+        let workers = served.len();
+        let mut turn = 0;
+        for port in 0..self.ports.len() {
+            let queues = self.rx_queues(port);
+            let is_dealt = usize::from(queues) < workers;
+            let first = if is_dealt { turn } else { 0 };
+            for queue in 0..queues {
+                served[(first + usize::from(queue)) % workers].push((port, queue));
+            }
+            turn += usize::from(queues) * usize::from(is_dealt);
+        }
+        served
+    }
+
+    /// The worker that transmits for all on this port; `None` where each worker transmits by
+    /// itself (a *plain* port).
+    ///
+    /// A port is owned where there is more than one worker and order matters: with a capacity,
+    /// class queues, a maximum residency, references to be injected, or an owner by name. Unless
+    /// named it is the worker that serves its first receive queue.
+    pub fn owner(&self, port: usize) -> Option<usize> {
+        if self.workers.len() < 2 {
+            return None;
+        }
+        let egress = &self.ports.get(port)?.egress;
+        let needs_order = egress.capacity_bps.is_some()
+            || !egress.queues.is_empty()
+            || egress.max_residency_us.is_some()
+            || self.has_references(port);
+        let first = || {
+            let assignment = self.assignment();
+            let serves = |queues: &Vec<(usize, u16)>| queues.contains(&(port, 0));
+            assignment.iter().position(serves).unwrap_or(0)
+        };
+        egress.owner.or_else(|| needs_order.then(first))
+    }
+
+    /// Whether references are injected into packets that leave by this port.
+    fn has_references(&self, port: usize) -> bool {
+        self.measurement.rli.is_some() && self.segments().iter().any(|s| s.egress == port)
+    }
+
+    /// The queue (index into [`Egress::queues`](super::Egress::queues)) of each class at a port;
+    /// 0 for all where it has no class queues.
+    pub fn queue_of_class(&self, port: usize) -> [u8; CLASSES_MAX] {
+        let queues = self
+            .ports
+            .get(port)
+            .map(|port| port.egress.queues.as_slice());
+        let queues = queues.unwrap_or_default();
+        let mut queue_of_class = [0; CLASSES_MAX];
+        for (class, queue_of_class) in self.classes.iter().zip(&mut queue_of_class) {
+            let holds = |queue: &super::Queue| queue.classes.contains(&class.name);
+            let queue = queues.iter().position(holds).unwrap_or(0);
+            *queue_of_class = u8::try_from(queue).unwrap_or(0);
+        }
+        queue_of_class
+    }
+}
+
+/// Workers where the configuration names none: one for each port as far as there are CPUs, less
+/// one for the control core; one at least.
+pub(super) fn workers_for(ports: usize, cpus: usize) -> Vec<Worker> {
+    let number = ports
+        .min(cpus.saturating_sub(1))
+        .clamp(1, super::WORKERS_MAX);
+    let worker = Worker {
+        core: None,
+        idle: Idle::default(),
+        queues: None,
+    };
+    vec![worker; number]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,160 @@
+use std::collections::HashSet;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::config::{Class, Forwarding, Queue, QueueService, Rli, RliMethod, RliPolicy};
+
+/// A bridge over NICs with these receive queues.
+fn switch(rx_queues: &[Option<u16>], workers: usize) -> Config {
+    let mut config = Config::demo().unwrap();
+    let port = config.ports[0].clone();
+    let ports = rx_queues.iter().enumerate().map(|(n, rx_queues)| Port {
+        name: format!("p{n}"),
+        device: Device::Dpdk(format!("0000:{n:02x}:00.0")),
+        rx_queues: *rx_queues,
+        egress: super::super::Egress::default(),
+        ..port.clone()
+    });
+    config.ports = ports.collect();
+    config.workers = workers_for(workers, workers + 1);
+    config.forwarding = Forwarding::Bridge {
+        ageing_s: 300,
+        fdb_entries: 16,
+        stations: Vec::new(),
+        flood_limit_pps: 1,
+    };
+    config
+}
+
+fn queue(classes: &[&str]) -> Queue {
+    Queue {
+        classes: classes.iter().map(ToString::to_string).collect(),
+        service: QueueService::default(),
+        packets: 16,
+        bytes: None,
+        red: None,
+    }
+}
+
+#[test]
+fn a_port_has_a_queue_for_every_worker_unless_it_says_otherwise() {
+    let mut config = switch(&[None, Some(5), None], 3);
+    config.ports[2].device = Device::Sink;
+    let rx_queues: Vec<_> = (0..4).map(|port| config.rx_queues(port)).collect();
+    assert_eq!(rx_queues, [3, 5, 1, 0]);
+    let assignment = [
+        vec![(0, 0), (1, 0), (1, 3), (2, 0)],
+        vec![(0, 1), (1, 1), (1, 4)],
+        vec![(0, 2), (1, 2)],
+    ];
+    assert_eq!(config.assignment(), assignment);
+}
+
+#[test]
+fn ports_with_few_queues_are_dealt_out_in_turn() {
+    let config = switch(&[Some(1); 5], 2);
+    let assignment = [vec![(0, 0), (2, 0), (4, 0)], vec![(1, 0), (3, 0)]];
+    assert_eq!(config.assignment(), assignment);
+    let config = switch(&[Some(2), Some(4), Some(2)], 4);
+    let assignment = [
+        vec![(0, 0), (1, 0)],
+        vec![(0, 1), (1, 1)],
+        vec![(1, 2), (2, 0)],
+        vec![(1, 3), (2, 1)],
+    ];
+    assert_eq!(config.assignment(), assignment);
+}
+
+#[test]
+fn workers_serve_what_they_name() {
+    let mut config = switch(&[None, None], 2);
+    config.workers[0].queues = Some(vec![("p1".to_owned(), 1)]);
+    config.workers[1].queues = Some(vec![("p0".to_owned(), 0), ("p1".to_owned(), 0)]);
+    assert_eq!((config.rx_queues(0), config.rx_queues(1)), (1, 2));
+    assert_eq!(config.assignment(), [vec![(1, 1)], vec![(0, 0), (1, 0)]]);
+    config.ports[0].egress.capacity_bps = Some(1_000_000);
+    assert_eq!((config.owner(0), config.owner(1)), (Some(1), None));
+}
+
+#[test]
+fn ports_are_owned_where_order_matters() {
+    let plain = switch(&[Some(1); 3], 2);
+    let changes: [fn(&mut Config); 5] = [
+        |c| c.ports[1].egress.capacity_bps = Some(1_000_000),
+        |c| c.ports[1].egress.queues = vec![queue(&["all"])],
+        |c| c.ports[1].egress.max_residency_us = Some(1_000),
+        |c| c.ports[1].egress.owner = Some(1),
+        |c| {
+            c.measurement.rli = Some(Rli {
+                policy: RliPolicy::Count { packets: 100 },
+                method: RliMethod::Auto,
+            });
+            let pair = |from: &str, to: &str| super::super::SegmentPorts {
+                from: from.to_owned(),
+                to: to.to_owned(),
+            };
+            c.measurement.segments = Some(vec![pair("p0", "p1")]);
+        },
+    ];
+    assert_eq!(plain.owner(1), None);
+    for change in changes {
+        let mut config = plain.clone();
+        change(&mut config);
+        assert_eq!((config.owner(0), config.owner(1)), (None, Some(1)));
+        config.workers.truncate(1);
+        assert_eq!(config.owner(1), None);
+    }
+    let mut named = plain;
+    named.ports[2].egress.owner = Some(1);
+    assert_eq!(named.owner(2), Some(1), "not the worker that serves it");
+}
+
+#[test]
+fn classes_find_their_queue() {
+    let mut config = switch(&[None, None], 1);
+    assert_eq!(config.queue_of_class(0), [0; 8]);
+    config.classes = ["voice", "bulk", "rest"]
+        .map(|name| Class {
+            name: name.to_owned(),
+            lds_weight: 1,
+        })
+        .to_vec();
+    config.ports[0].egress.queues = vec![queue(&["bulk"]), queue(&["rest", "voice"])];
+    assert_eq!(config.queue_of_class(0), [1, 0, 1, 0, 0, 0, 0, 0]);
+    assert_eq!(config.queue_of_class(1), [0; 8]);
+}
+
+#[test]
+fn workers_are_as_many_as_ports_and_cpus_allow() {
+    let number = |ports, cpus| workers_for(ports, cpus).len();
+    assert_eq!(number(2, 1), 1);
+    assert_eq!(number(2, 2), 1);
+    assert_eq!(number(2, 8), 2);
+    assert_eq!(number(64, 256), 64);
+    assert_eq!(number(0, 0), 1);
+}
+
+proptest! {
+    #[test]
+    fn every_queue_is_served_by_one_worker(
+        rx_queues in prop::collection::vec(prop::option::of(1_u16..20), 1..20),
+        workers in 1_usize..12,
+    ) {
+        let config = switch(&rx_queues, workers);
+        let assignment = config.assignment();
+        prop_assert_eq!(assignment.len(), workers);
+        let served: Vec<_> = assignment.iter().flatten().copied().collect();
+        let distinct: HashSet<_> = served.iter().copied().collect();
+        prop_assert_eq!(served.len(), distinct.len());
+        let all = (0..rx_queues.len())
+            .flat_map(|port| (0..config.rx_queues(port)).map(move |queue| (port, queue)));
+        prop_assert_eq!(distinct, all.collect());
+        // Nobody has more than one queue of a port more than anyone else.
+        for port in 0..rx_queues.len() {
+            let number = |queues: &Vec<(usize, u16)>| queues.iter().filter(|q| q.0 == port).count();
+            let numbers: Vec<_> = assignment.iter().map(number).collect();
+            prop_assert!(numbers.iter().max() <= numbers.iter().min().map(|n| n + 1).as_ref());
+        }
+    }
+}
