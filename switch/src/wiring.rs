@@ -35,6 +35,10 @@ use crate::preflight;
 use crate::source::Source;
 use crate::worker::{Lane, Worker};
 
+pub mod links;
+pub mod service;
+pub mod watchdog;
+
 /// Room for data in a packet buffer, besides DPDK's headroom of 128 bytes; longer frames are
 /// chained.
 const DATA_ROOM_BYTES: u16 = 2048;
