@@ -7,6 +7,13 @@ use measure::time::TickRate;
 
 use crate::packet_io::Burst;
 
+pub mod layout;
+pub mod port;
+pub mod queue;
+pub mod red;
+pub mod scheduler;
+pub mod shaper;
+
 /// What a frame takes on the wire besides its bytes: preamble and start delimiter 8, frame check
 /// sequence 4, gap 12 (IEEE 802.3 clauses 3.1.1 and 4.4.2).
 pub const WIRE_OVERHEAD_BYTES: u32 = 24;

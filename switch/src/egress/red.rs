@@ -1,0 +1,111 @@
+//! Random early detection: Floyd and Jacobson, "Random Early Detection Gateways for Congestion
+//! Avoidance", IEEE/ACM Transactions on Networking 1(4), 1993, figure 2.
+
+use control::config;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg32;
+
+/// An average so small that it is none.
+const AVERAGE_MIN: f64 = 1e-6;
+
+/// Decides which packets are dropped early, by the average length of a queue over time.
+///
+/// The average is that of the paper: renewed by each arrival, and after an idle time by as many
+/// as might have left meanwhile. Drops are spaced by count (section 8, method 2): between two of
+/// them lie 0 to 1/p packets, each number as likely, where p rises with the average; so the share
+/// that is dropped is 2p/(1 + p).
+#[derive(Debug, Clone)]
+pub struct Red {
+    min_packets: f64,
+    max_packets: f64,
+    /// p at `max_packets`: the paper's `max_p`.
+    probability: f64,
+    /// The paper's `w_q`, and ln(1 - `w_q`).
+    weight: f64,
+    ln_keep: f64,
+    /// How long a typical packet takes on the link: the paper's `s`.
+    packet_ticks: f64,
+    average_packets: f64,
+    /// Packets since the last drop; none: the average was under `min_packets`.
+    since_drop: Option<u32>,
+    idle_since: u64,
+    rng: Pcg32,
+}
+
+impl Red {
+    /// RED by `settings`, with randomness from `seed`, on a link where a typical packet takes
+    /// `packet_ticks`.
+    pub fn new(settings: &config::Red, packet_ticks: u64, seed: u64) -> Self {
+        let weight = 0.5f64.powi(i32::from(settings.weight_log2));
+        Self {
+            min_packets: f64::from(settings.min_packets),
+            max_packets: f64::from(settings.max_packets),
+            probability: settings.probability,
+            weight,
+            ln_keep: (-weight).ln_1p(),
+            packet_ticks: packet_ticks.max(1) as f64,
+            average_packets: 0.0,
+            since_drop: None,
+            idle_since: 0,
+            rng: Pcg32::seed_from_u64(seed),
+        }
+    }
+
+    /// A packet comes at `now` to a queue of `queue_packets`. True: it is to be dropped.
+    pub fn drops(&mut self, queue_packets: usize, now: u64) -> bool {
+        self.renew_average(queue_packets, now);
+        if self.average_packets < self.min_packets {
+            self.since_drop = None;
+            return false;
+        }
+        if self.average_packets >= self.max_packets {
+            self.since_drop = Some(0);
+            return true;
+        }
+        let count = self.since_drop.map_or(0, |count| count.saturating_add(1));
+        let span = self.max_packets - self.min_packets;
+        let p = self.probability * (self.average_packets - self.min_packets) / span;
+        let left = 1.0 - f64::from(count) * p;
+        let drops = left <= p || self.rng.random::<f64>() * left < p;
+        self.since_drop = Some(if drops { 0 } else { count });
+        drops
+    }
+
+    /// A packet was dropped for another reason, which spaces the next drop, too.
+    pub fn dropped_otherwise(&mut self) {
+        self.since_drop = self.since_drop.map(|_| 0);
+    }
+
+    /// The last packet left at `now`.
+    pub fn emptied(&mut self, now: u64) {
+        self.idle_since = now;
+    }
+
+    /// The average length, in packets.
+    pub fn average_packets(&self) -> f64 {
+        self.average_packets
+    }
+
+    /// Goes on with what `old` knows of the queue.
+    pub fn succeed(&mut self, old: &Self) {
+        self.average_packets = old.average_packets;
+        self.since_drop = old.since_drop;
+        self.idle_since = old.idle_since;
+    }
+
+    fn renew_average(&mut self, queue_packets: usize, now: u64) {
+        if queue_packets > 0 {
+            self.average_packets += self.weight * (queue_packets as f64 - self.average_packets);
+            return;
+        }
+        // A bound on the exponent: 0 * infinity, at a weight of 1, is not a number.
+        let idle_packets = now.saturating_sub(self.idle_since) as f64 / self.packet_ticks;
+        if self.average_packets > 0.0 && idle_packets > 0.0 {
+            self.average_packets *= (idle_packets * self.ln_keep).exp();
+            if self.average_packets < AVERAGE_MIN {
+                self.average_packets = 0.0;
+            }
+        }
+        self.idle_since = now;
+    }
+}

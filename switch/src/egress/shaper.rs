@@ -1,0 +1,158 @@
+//! Paces departures to a capacity.
+
+use std::time::Duration;
+
+use measure::time::TickRate;
+
+/// Lateness that is made good. A worker that polls late sends what was due meanwhile, so that the
+/// capacity is kept exactly; but a stall is no licence to flood the link.
+const CATCH_UP: Duration = Duration::from_millis(1);
+
+/// Paces departures to a capacity in bit/s: a frame may start when the frame before it has ended,
+/// or earlier by the time that `burst_bytes` take, if the link was idle that long.
+///
+/// In any window of time no more leaves than capacity times (window + time since the poll before
+/// it, 1 ms at most), the burst and one frame.
+#[derive(Debug, Clone)]
+pub struct Shaper {
+    /// Ticks that a byte takes, as a fixed-point number with 32 fractional bits.
+    ticks_per_byte_q32: u64,
+    burst_ticks: u64,
+    catch_up_ticks: u64,
+    /// When the link falls free: whole ticks, and 2^-32 of them.
+    free_at: u64,
+    free_at_fraction: u32,
+}
+
+impl Shaper {
+    /// A link of `capacity_bps` bit/s (raised to 1,000) that saves up `burst_bytes` on the wire
+    /// while it is idle.
+    pub fn new(capacity_bps: u64, burst_bytes: u32, rate: TickRate) -> Self {
+        let ticks_per_byte_q32 =
+            ((8 * u128::from(rate.hz())) << 32) / u128::from(capacity_bps.max(1_000));
+        let mut shaper = Self {
+            ticks_per_byte_q32: u64::try_from(ticks_per_byte_q32).unwrap_or(u64::MAX),
+            burst_ticks: 0,
+            catch_up_ticks: rate.ticks_in(CATCH_UP),
+            free_at: 0,
+            free_at_fraction: 0,
+        };
+        shaper.burst_ticks = shaper.span(burst_bytes).0;
+        shaper
+    }
+
+    /// A packet came to an empty port at `now`: what an idle link saves up is the burst.
+    #[inline]
+    pub fn wake(&mut self, now: u64) {
+        self.forfeit(now, self.burst_ticks);
+    }
+
+    /// Packets wait at `now`: what a late poll makes good is bounded, too.
+    #[inline]
+    pub fn polled(&mut self, now: u64) {
+        self.forfeit(now, self.burst_ticks.saturating_add(self.catch_up_ticks));
+    }
+
+    #[inline]
+    fn forfeit(&mut self, now: u64, credit_ticks: u64) {
+        let earliest = now.saturating_sub(credit_ticks);
+        if self.free_at < earliest {
+            (self.free_at, self.free_at_fraction) = (earliest, 0);
+        }
+    }
+
+    /// A frame may start at `now`.
+    #[inline]
+    pub fn is_free(&self, now: u64) -> bool {
+        self.free_at <= now
+    }
+
+    /// A frame of `wire_bytes` on the wire starts.
+    #[inline]
+    pub fn occupy(&mut self, wire_bytes: u32) {
+        let (ticks, fraction) = self.span(wire_bytes);
+        let (fraction, carry) = self.free_at_fraction.overflowing_add(fraction);
+        self.free_at = self
+            .free_at
+            .saturating_add(ticks)
+            .saturating_add(u64::from(carry));
+        self.free_at_fraction = fraction;
+    }
+
+    /// Goes on where `old` is, so that a change gives no credit.
+    pub fn succeed(&mut self, old: &Self) {
+        (self.free_at, self.free_at_fraction) = (old.free_at, old.free_at_fraction);
+    }
+
+    /// How long `wire_bytes` take: whole ticks, and 2^-32 of them.
+    #[inline]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a product of 64 and 32 bits, split into whole ticks and fraction"
+    )]
+    fn span(&self, wire_bytes: u32) -> (u64, u32) {
+        let span = u128::from(self.ticks_per_byte_q32) * u128::from(wire_bytes);
+        ((span >> 32) as u64, span as u32)
+    }
+
+    /// How long a frame of `wire_bytes` takes, in ticks.
+    pub fn ticks_of(&self, wire_bytes: u32) -> u64 {
+        self.span(wire_bytes).0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn odd_capacities_do_not_drift() {
+        // 3 bit/s short of 1 Gb/s: fractions of a tick must add up over a million frames.
+        let mut shaper = Shaper::new(999_999_997, 0, TickRate::from_hz(2_700_000_000));
+        for _ in 0..1_000_000 {
+            shaper.occupy(125);
+        }
+        let exact = 1e6 * 125.0 * 8.0 * 2.7e9 / 999_999_997.0;
+        assert!(
+            (shaper.free_at as f64 - exact).abs() < 2.0,
+            "{} for {exact}",
+            shaper.free_at
+        );
+    }
+
+    #[test]
+    fn an_idle_link_saves_up_the_burst_and_no_more() {
+        // 1 Gb/s at 1 GHz: 8 ticks a byte.
+        let mut shaper = Shaper::new(1_000_000_000, 1_000, TickRate::from_hz(1_000_000_000));
+        for now in [50_000_000, 90_000_000] {
+            shaper.wake(now);
+            let frames = (0..100)
+                .take_while(|_| {
+                    let is_free = shaper.is_free(now);
+                    shaper.occupy(100);
+                    is_free
+                })
+                .count();
+            assert_eq!(frames, 11, "the burst, and the frame on the link");
+        }
+    }
+
+    #[test]
+    fn what_a_late_poll_makes_good_is_bounded() {
+        let mut shaper = Shaper::new(1_000_000_000, 0, TickRate::from_hz(1_000_000_000));
+        shaper.wake(5_000);
+        shaper.polled(900_000);
+        assert_eq!(shaper.free_at, 5_000, "within a millisecond: all of it");
+        shaper.polled(60_000_000);
+        assert_eq!(shaper.free_at, 59_000_000);
+    }
+
+    #[test]
+    fn the_slowest_link_does_not_overflow() {
+        let mut shaper = Shaper::new(1, u32::MAX, TickRate::from_hz(5_000_000_000));
+        for _ in 0..1_000 {
+            shaper.occupy(u32::MAX);
+        }
+        assert!(!shaper.is_free(u64::MAX / 2));
+    }
+}
