@@ -88,6 +88,19 @@ pub fn allowed_cpus() -> Vec<usize> {
         .collect()
 }
 
+/// Keeps the calling thread, and threads that it starts from now on, to these CPUs. Needs no EAL.
+///
+/// # Errors
+/// The kernel's: none of them is one that this process may use.
+pub fn keep_to_cpus(cpus: &[usize]) -> Result<(), Errno> {
+    let cpus: Vec<u16> = cpus
+        .iter()
+        .filter_map(|&cpu| u16::try_from(cpu).ok())
+        .collect();
+    // SAFETY: the array has so many entries, which are only read.
+    Errno::check(unsafe { dpdk_sys::vernier_thread_keep_to(cpus.as_ptr(), cpus.len()) }).map(drop)
+}
+
 /// The NUMA socket that a CPU belongs to, as the kernel numbers its nodes; `None` where it says
 /// nothing. Needs no EAL.
 pub fn numa_socket_of(cpu: usize) -> Option<u16> {

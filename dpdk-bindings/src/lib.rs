@@ -46,7 +46,7 @@ pub use attach::{AttachError, AttachedPort, PortInfo};
 pub use eal::{Eal, EalError, EalOptions};
 pub use error::{DpdkLog, Errno};
 pub use huge::HugePages;
-pub use lcore::{LcoreError, LcoreRegistration, allowed_cpus, numa_socket_of};
+pub use lcore::{LcoreError, LcoreRegistration, allowed_cpus, keep_to_cpus, numa_socket_of};
 pub use mbuf::{Mbuf, NoRoom, free_bulk, prefetch_heads};
 pub use mempool::{Mempool, MempoolError};
 pub use port::{Link, LinkError, MtuError, Port, PortStats};

@@ -37,6 +37,18 @@ fn main_thread_floats_and_workers_are_pinned() {
         "a refused thread stays where it was"
     );
 
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            dpdk_bindings::keep_to_cpus(&before[..1]).unwrap();
+            assert_eq!(allowed_cpus(), before[..1]);
+            assert_eq!(
+                dpdk_bindings::keep_to_cpus(&[70_000]).unwrap_err().code(),
+                22
+            );
+        });
+    });
+    assert_eq!(allowed_cpus(), before, "one thread's affinity is its own");
+
     let pool = pool(&eal);
     let cpu = before[before.len() - 1];
     let mbuf = frame(&pool, 42);

@@ -52,8 +52,7 @@ fn cpu_warnings(root: &Path, cpu: usize) -> Vec<String> {
              packets for milliseconds; boot with isolcpus={cpu} nohz_full={cpu} rcu_nocbs={cpu}"
         ));
     }
-    let topology = format!("sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
-    let siblings = parse_cpu_list(&read(root, &topology).unwrap_or_default());
+    let siblings = siblings(root, cpu);
     if let Some(sibling) = siblings.iter().find(|&&sibling| sibling != cpu) {
         found.push(format!(
             "CPU {cpu} shares its core with CPU {sibling}: what runs there slows the worker; leave \
@@ -61,6 +60,12 @@ fn cpu_warnings(root: &Path, cpu: usize) -> Vec<String> {
         ));
     }
     found
+}
+
+/// The CPUs that share a core with `cpu`, itself included, as far as the kernel says.
+pub(crate) fn siblings(root: &Path, cpu: usize) -> Vec<usize> {
+    let path = format!("sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+    parse_cpu_list(&read(root, &path).unwrap_or_default())
 }
 
 fn tsc_warning(root: &Path) -> Option<String> {
@@ -84,7 +89,7 @@ fn tsc_warning(root: &Path) -> Option<String> {
 }
 
 /// The kernel interface behind a `net_af_packet` or `net_af_xdp` device string.
-fn kernel_interface(device: &str) -> Option<&str> {
+pub(crate) fn kernel_interface(device: &str) -> Option<&str> {
     device.starts_with("net_af_").then_some(())?;
     device
         .split(',')

@@ -35,6 +35,7 @@ use crate::preflight;
 use crate::source::Source;
 use crate::worker::{Lane, Worker};
 
+pub mod cpus;
 pub mod links;
 pub mod service;
 pub mod watchdog;

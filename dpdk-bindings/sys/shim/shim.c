@@ -161,6 +161,17 @@ size_t vernier_allowed_cpus(uint16_t *cpus, size_t capacity)
 	return count;
 }
 
+int vernier_thread_keep_to(const uint16_t *cpus, size_t count)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	for (size_t i = 0; i < count; i++)
+		if (cpus[i] < CPU_SETSIZE)
+			CPU_SET(cpus[i], &set);
+	return sched_setaffinity(0, sizeof(set), &set) == 0 ? 0 : -errno;
+}
+
 int vernier_thread_register(unsigned int cpu)
 {
 	cpu_set_t before, set;
