@@ -167,7 +167,7 @@ impl<'f> ControlCore<'f> {
             ..
         } = self;
         let mut newest = None;
-        for (index, worker) in workers.iter().enumerate() {
+        for (index, worker) in workers.iter_mut().enumerate() {
             while let Some(shard) = worker.end.take_sealed() {
                 assembly.add(index, &shard, |closed| {
                     newest = Some(close(segments, &closed, *rate));

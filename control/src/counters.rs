@@ -6,6 +6,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use measure::flows::{FlowTable, Untracked};
+
 /// Why a packet was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(usize)]
@@ -119,6 +121,12 @@ impl Counter {
     }
 }
 
+/// Class queues of a port, at most; as many as [classes](crate::config::CLASSES_MAX).
+pub const QUEUES_MAX: usize = crate::config::CLASSES_MAX;
+
+/// Buckets of the histogram of bursts.
+pub const BURST_BUCKETS: usize = 8;
+
 /// Counters of one port as one worker sees it. Drops are counted at the port the packet came in
 /// by, except those behind the decision ([`DropReason::LinkDown`] and later), which are counted at
 /// the port it was to leave by.
@@ -135,12 +143,43 @@ pub struct PortCounters {
     pub tx_bytes: Counter,
     /// Copies made to flood a frame to more than one port; each is a packet more in flight.
     pub copies: Counter,
-    /// Gauge: packets in the egress queue, and held for a driver that refused them.
+    /// Gauge: packets that this worker holds for the port: in the egress queues, held for a driver
+    /// that refused them, and in rings to the port's owner, where this worker reads them.
     pub queued_packets: Counter,
     /// Frames by what the parser found, in the order of `measure::packet::Kind::ALL`.
     pub kinds: [Counter; measure::packet::Kind::COUNT],
     /// Drops, in the order of [`DropReason::ALL`].
     pub drops: [Counter; DropReason::ALL.len()],
+    /// What left, and what did not, by class.
+    pub classes: [ClassCounters; crate::config::CLASSES_MAX],
+    /// The egress queues, in the order of the configuration.
+    pub queues: [QueueCounters; QUEUES_MAX],
+}
+
+/// Counters of one class at its egress port.
+#[derive(Debug, Default)]
+pub struct ClassCounters {
+    /// Packets that the driver accepted.
+    pub tx_packets: Counter,
+    /// Bytes of these.
+    pub tx_bytes: Counter,
+    /// Packets dropped behind the decision, whatever the reason.
+    pub dropped: Counter,
+}
+
+/// Counters of one egress queue.
+#[derive(Debug, Default)]
+pub struct QueueCounters {
+    /// Gauge: packets in it.
+    pub packets: Counter,
+    /// Gauge: bytes of these.
+    pub bytes: Counter,
+    /// Packets refused since it was full, in packets or bytes ([`DropReason::QueueFull`]).
+    pub full: Counter,
+    /// Packets dropped early ([`DropReason::Red`]).
+    pub red: Counter,
+    /// Packets that waited too long ([`DropReason::Expired`]).
+    pub expired: Counter,
 }
 
 impl PortCounters {
@@ -160,17 +199,82 @@ impl PortCounters {
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct WorkerCounters {
-    /// Passes of the loop.
+    /// Passes of the loop; also its heartbeat: a worker whose passes stand still has stalled.
     pub passes: Counter,
     /// Passes that received nothing.
     pub idle_passes: Counter,
     /// Ticks spent in passes that did some work.
     pub busy_ticks: Counter,
+    /// Packets received in these passes, from ports and from rings: with `busy_ticks`, what a
+    /// packet costs.
+    pub busy_packets: Counter,
     /// Gauge: longest time between two polls of one port since the previous tick, in ticks: what
     /// a stamp cannot see.
     pub poll_gap_ticks_max: Counter,
+    /// Bursts received, by size: one packet, 2, 3 to 4, 5 to 8, .. 33 to 64, more.
+    pub bursts: [Counter; BURST_BUCKETS],
+    /// Gauge: packets that wait in the rings that other workers hand this one packets by.
+    pub ring_packets: Counter,
+    /// Reports of addresses learnt that did not fit into the ring to the control core.
+    pub fdb_reports_lost: Counter,
+    /// The table of its flows.
+    pub flows: FlowTableCounters,
+    /// Reference packets.
+    pub references: ReferenceCounters,
     /// The ports, in the order of the configuration.
     pub ports: Vec<PortCounters>,
+}
+
+/// What a worker's flow table says of itself.
+#[derive(Debug, Default)]
+pub struct FlowTableCounters {
+    /// Gauge: flows that have a slot.
+    pub tracked: Counter,
+    /// Gauge: slots that no flow has.
+    pub free_slots: Counter,
+    /// Packets of flows that found no free slot.
+    pub without_free_slot: Counter,
+    /// Packets of flows that found both of their buckets full.
+    pub without_place: Counter,
+    /// Packets of flows that could not be reported.
+    pub unreported: Counter,
+}
+
+impl FlowTableCounters {
+    /// Takes over what the table says. Its totals are those since it was made, to which `base` is
+    /// added: what earlier tables of the worker counted.
+    pub fn set(&self, table: &FlowTable, base: Untracked) {
+        let untracked = table.untracked();
+        self.tracked.set(table.tracked() as u64);
+        self.free_slots.set(table.free_slots() as u64);
+        let total = |counter: &Counter, base: u64, own: u64| counter.set(base.wrapping_add(own));
+        total(
+            &self.without_free_slot,
+            base.without_free_slot,
+            untracked.without_free_slot,
+        );
+        total(
+            &self.without_place,
+            base.without_place,
+            untracked.without_place,
+        );
+        total(&self.unreported, base.unreported, untracked.unreported);
+    }
+}
+
+/// Reference packets (RLI) that a worker injected and consumed.
+#[derive(Debug, Default)]
+pub struct ReferenceCounters {
+    /// References injected.
+    pub injected: Counter,
+    /// References that came to the egress point.
+    pub received: Counter,
+    /// References that did not.
+    pub lost: Counter,
+    /// Packets that did not fit into an interpolation buffer: estimated from the left reference.
+    pub overflowed_packets: Counter,
+    /// Packets whose epoch was sealed before their delay was estimated.
+    pub late_packets: Counter,
 }
 
 impl WorkerCounters {
@@ -180,5 +284,56 @@ impl WorkerCounters {
             ports: (0..ports).map(|_| PortCounters::default()).collect(),
             ..Self::default()
         }
+    }
+
+    /// Counts a burst of `packets` packets received; none is no burst.
+    #[inline]
+    pub fn burst(&self, packets: usize) {
+        if packets > 0 {
+            let bucket = (usize::BITS - (packets - 1).leading_zeros()) as usize;
+            self.bursts[bucket.min(BURST_BUCKETS - 1)].add(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bursts_are_counted_by_powers_of_two() {
+        let counters = WorkerCounters::new(0);
+        let by_bucket: [&[usize]; BURST_BUCKETS] = [
+            &[1],
+            &[2],
+            &[3, 4],
+            &[5, 8],
+            &[9, 16],
+            &[17, 32],
+            &[33, 64],
+            &[65, 10_000],
+        ];
+        counters.burst(0);
+        for sizes in by_bucket {
+            for &packets in sizes {
+                counters.burst(packets);
+            }
+        }
+        let counted = counters.bursts.each_ref().map(Counter::get);
+        assert_eq!(counted, by_bucket.map(|sizes| sizes.len() as u64));
+    }
+
+    #[test]
+    fn a_reason_counts_at_its_own_place() {
+        let port = PortCounters::default();
+        for (n, reason) in DropReason::ALL.into_iter().enumerate() {
+            assert_eq!(
+                reason as usize, n,
+                "the order of ALL is that of the counters"
+            );
+            port.dropped(reason, n as u64 + 1);
+        }
+        assert_eq!(port.drops[DropReason::Red as usize].get(), 15);
+        assert_eq!(port.dropped_total(), 17 * 18 / 2);
     }
 }

@@ -77,10 +77,10 @@ impl Meter {
         hasher: Hasher,
         segments: SegmentMap,
         schedule: EpochSchedule,
-        handover: WorkerEnd,
+        mut handover: WorkerEnd,
         now: u64,
     ) -> Self {
-        let current = Self::open(&schedule, &handover, schedule.epoch_at(now));
+        let current = Self::open(&schedule, &mut handover, schedule.epoch_at(now));
         let next_event = schedule.start_of(current.epoch.next());
         Self {
             worker,
@@ -94,7 +94,7 @@ impl Meter {
         }
     }
 
-    fn open(schedule: &EpochSchedule, handover: &WorkerEnd, epoch: Epoch) -> Open {
+    fn open(schedule: &EpochSchedule, handover: &mut WorkerEnd, epoch: Epoch) -> Open {
         Open {
             epoch,
             tag: epoch.tag(),
@@ -234,7 +234,7 @@ impl Meter {
         if epoch > self.current.epoch {
             // Only after a stall of most of an epoch is the previous one still there.
             self.seal_previous();
-            let next = Self::open(&self.schedule, &self.handover, epoch);
+            let next = Self::open(&self.schedule, &mut self.handover, epoch);
             self.previous = Some(std::mem::replace(&mut self.current, next));
             if self
                 .previous

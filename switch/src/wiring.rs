@@ -93,11 +93,11 @@ pub fn run(config: &Config, options: &RunOptions, stop: &AtomicBool) -> Result<O
 
     let layout = lda_layout(config)?;
     let segments = config.segments();
-    let blank = Shard::new(&ShardLayout {
+    let layout = ShardLayout {
         lda: Some(layout),
         ..ShardLayout::new(rate, segments.len())
-    });
-    let (worker_end, control_end) = handover(&blank);
+    };
+    let (worker_end, control_end) = handover(0, &layout);
     let schedule = EpochSchedule::new(
         tsc::now(),
         rate.ticks_in(config.measurement.interval()),
@@ -112,7 +112,7 @@ pub fn run(config: &Config, options: &RunOptions, stop: &AtomicBool) -> Result<O
         ports: &ports,
         pool: &pool,
     };
-    let mut core = ControlCore::new(config, rate, blank, vec![link], facts);
+    let mut core = ControlCore::new(config, rate, Shard::new(&layout), vec![link], facts);
     let published = core.published();
     let serving = server
         .map(|server| server.serve(Arc::clone(&published)))

@@ -14,7 +14,7 @@ use control::counters::{DropReason, WorkerCounters};
 use control::handover::{ControlEnd, handover};
 use measure::lda::{Bank, LdaLayout};
 use measure::packet::Hasher;
-use measure::shard::{Shard, ShardLayout, Tally};
+use measure::shard::{ShardLayout, Tally};
 use measure::time::{EpochSchedule, TickRate};
 use proptest::prelude::*;
 use switch::decide::fdb::Fdb;
@@ -69,10 +69,13 @@ impl TestTube {
             probability: 1.0,
         }])
         .unwrap();
-        let (worker_end, control) = handover(&Shard::new(&ShardLayout {
-            lda: Some(layout),
-            ..ShardLayout::new(rate(), pairs.len())
-        }));
+        let (worker_end, control) = handover(
+            0,
+            &ShardLayout {
+                lda: Some(layout),
+                ..ShardLayout::new(rate(), pairs.len())
+            },
+        );
         let meter = Meter::new(
             0,
             Hasher::new([7; 16]),
@@ -144,7 +147,7 @@ impl TestTube {
         );
     }
 
-    fn sealed_tally(&self, segment: usize) -> Option<(u64, Tally)> {
+    fn sealed_tally(&mut self, segment: usize) -> Option<(u64, Tally)> {
         let shard = self.control.take_sealed()?;
         let result = (shard.epoch().0, shard.segments()[segment].tally);
         self.control.give_back(shard);
@@ -393,7 +396,7 @@ fn the_end_sends_what_waits_or_drops_it_counted() {
     let TestTube {
         worker,
         counters,
-        control,
+        mut control,
     } = tube;
     let mut io = worker.finish(0);
     assert_eq!(io.departed(WEST).len(), 3);
@@ -426,7 +429,7 @@ proptest! {
         let setup = Setup { ports: 3, queue_packets: 8, capacity_bps: capacity, bridge };
         let mut tube = TestTube::new(&setup);
         let (mut now, mut totals) = (0, Tally::default());
-        let mut collect = |tube: &TestTube| {
+        let mut collect = |tube: &mut TestTube| {
             while let Some(shard) = tube.control.take_sealed() {
                 for segment in shard.segments() {
                     totals.sent += segment.tally.sent;
@@ -442,10 +445,10 @@ proptest! {
             tube.arrive(PortIndex(port), bytes);
             tube.worker.io_mut().set_room(PortIndex((port + 1) % 3), Some(room));
             tube.pass_at(now);
-            collect(&tube);
+            collect(&mut tube);
             tube.assert_conserved();
         }
-        let TestTube { worker, counters, control } = tube;
+        let TestTube { worker, counters, mut control } = tube;
         let mut io = worker.finish(0);
         let sent: u64 = (0..3).map(|port| io.departed(PortIndex(port)).len() as u64).sum();
         while let Some(shard) = control.take_sealed() {

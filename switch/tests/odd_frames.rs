@@ -18,7 +18,7 @@ use control::handover::handover;
 use dpdk_bindings::{Eal, EalOptions, Mempool, Port, PortConfig, StampField};
 use measure::lda::{Bank, LdaLayout};
 use measure::packet::Hasher;
-use measure::shard::{Shard, ShardLayout};
+use measure::shard::ShardLayout;
 use measure::time::{EpochSchedule, TickRate};
 use switch::decide::fdb::Fdb;
 use switch::decide::{Bridge, Decide, PatchPanel};
@@ -81,10 +81,13 @@ impl<'p> Laboratory<'p> {
             probability: 1.0,
         }])
         .unwrap();
-        let (worker_end, control) = handover(&Shard::new(&ShardLayout {
-            lda: Some(layout),
-            ..ShardLayout::new(self.rate, 2)
-        }));
+        let (worker_end, mut control) = handover(
+            0,
+            &ShardLayout {
+                lda: Some(layout),
+                ..ShardLayout::new(self.rate, 2)
+            },
+        );
         let second = self.rate.hz();
         let meter = Meter::new(
             0,

@@ -29,12 +29,12 @@ struct Bench {
     counters: Vec<Arc<WorkerCounters>>,
 }
 
-/// An empty shard of so many segments.
-fn blank(segments: usize) -> Shard {
-    Shard::new(&ShardLayout {
+/// Shards of so many segments.
+fn shards(segments: usize) -> ShardLayout {
+    ShardLayout {
         lda: Some(layout(1.0)),
         ..ShardLayout::new(rate(), segments)
-    })
+    }
 }
 
 impl Bench {
@@ -48,16 +48,16 @@ impl Bench {
             };
             workers
         ];
-        let blank = blank(config.segments().len());
+        let layout = shards(config.segments().len());
         let (mut ends, mut counters, mut links) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..workers {
-            let (worker_end, end) = handover(&blank);
+            let (worker_end, end) = handover(0, &layout);
             let own = Arc::new(WorkerCounters::new(config.ports.len()));
             ends.push(worker_end);
             counters.push(Arc::clone(&own));
             links.push(WorkerLink { end, counters: own });
         }
-        let core = ControlCore::new(&config, rate(), blank, links, NoFacts);
+        let core = ControlCore::new(&config, rate(), Shard::new(&layout), links, NoFacts);
         Self {
             core,
             ends,
@@ -67,7 +67,7 @@ impl Bench {
 
     /// A worker's shard of `epoch` with `packets` packets on segment 0, each with its number as
     /// its delay in ticks; the last `dropped` are dropped.
-    fn shard(&self, worker: usize, epoch: u64, packets: u64, dropped: u64) {
+    fn shard(&mut self, worker: usize, epoch: u64, packets: u64, dropped: u64) {
         let mut shard = self.ends[worker].take_empty().unwrap();
         for n in 0..packets {
             let (sent, received) = sights(0, n + 1_000 * worker as u64, n + 1);
@@ -128,7 +128,9 @@ fn shards_come_back_empty_at_once() {
         for shard in shards {
             let shard = shard.unwrap();
             assert_eq!(shard.segments()[0].tally, Tally::default());
-            bench.core.workers[0].end.give_back(shard.seal(Epoch(0)));
+            bench.ends[0].give_sealed(shard.seal(Epoch(0)));
+            let parcel = bench.core.workers[0].end.take_sealed().unwrap();
+            bench.core.workers[0].end.give_back(parcel);
         }
     }
 }
@@ -260,14 +262,14 @@ fn without_measurement_counters_are_published_and_nothing_else() {
         stations: Vec::new(),
         flood_limit_pps: 1,
     };
-    let blank = blank(0);
-    let (_end, end) = handover(&blank);
+    let layout = shards(0);
+    let (_end, end) = handover(0, &layout);
     let counters = Arc::new(WorkerCounters::new(2));
     let links = vec![WorkerLink {
         end,
         counters: Arc::clone(&counters),
     }];
-    let mut core = ControlCore::new(&config, rate(), blank, links, NoFacts);
+    let mut core = ControlCore::new(&config, rate(), Shard::new(&layout), links, NoFacts);
     counters.ports[0].tx_packets.add(5);
     core.poll();
     let snapshot = core.published().read();
