@@ -28,6 +28,7 @@ pub mod core;
 pub mod counters;
 mod estimate;
 pub mod export;
+pub mod fdb;
 pub mod handover;
 pub mod http;
 mod merge;

@@ -1,0 +1,188 @@
+//! The filtering database: which station is behind which port (IEEE 802.1Q clause 8.8).
+//!
+//! ```text
+//!  worker: replica --- Learned ---> control core: master --- FdbDelta ---> every worker's replica
+//!          learns at once           orders what it hears                   agrees with the master
+//! ```
+//!
+//! Each worker forwards by a replica of its own, which learns what it sees at once and reports it.
+//! The [`FdbMaster`] hears all workers, and tells each of them what the others saw. It puts changes
+//! in one order: a station that moved is told to all, to the worker that reported it too, so that
+//! replicas which heard of two moves in different orders end up alike. Reports and deltas travel
+//! through bounded lock-free rings; a replica whose report found no room says it again at the
+//! station's next frame.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rtrb::{Consumer, Producer, RingBuffer};
+
+use crate::config::MacAddress;
+
+mod master;
+
+pub use master::{FdbEntry, FdbMaster, FdbStats};
+
+/// Reports that may be under way from one worker.
+pub const REPORTS: usize = 4_096;
+
+/// Deltas that may be under way to one worker.
+pub const DELTAS: usize = 4_096;
+
+/// A replica reports a station anew once so many parts of the ageing time went by since it did
+/// last, so long as the station is seen: the other replicas then never age what one of them sees.
+pub const REFRESHES_PER_AGE: u32 = 4;
+
+/// A station in its VLAN, in 60 bits: VLAN id above 48 bits of address, whose first octet on the
+/// wire is the most significant. Learning is independent for each VLAN (802.1Q clause 8.8.8).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StationKey(pub u64);
+
+impl StationKey {
+    /// The station `address` (48 bits) in `vlan` (12 bits; 0: the LAN of ports without VLANs).
+    #[inline]
+    pub const fn new(vlan: u16, address: u64) -> Self {
+        Self((vlan as u64) << 48 | address)
+    }
+
+    /// The same with an address as the configuration has it.
+    pub fn of(vlan: u16, address: MacAddress) -> Self {
+        let octets = address.0.iter();
+        Self::new(
+            vlan,
+            octets.fold(0, |sum, &octet| sum << 8 | u64::from(octet)),
+        )
+    }
+
+    /// Its VLAN.
+    pub const fn vlan(self) -> u16 {
+        (self.0 >> 48) as u16 & 0x0fff
+    }
+
+    /// Its address.
+    pub fn address(self) -> MacAddress {
+        let [_, _, octets @ ..] = self.0.to_be_bytes();
+        MacAddress(octets)
+    }
+}
+
+impl fmt::Display for StationKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} in VLAN {}", self.address(), self.vlan())
+    }
+}
+
+/// What a replica reports: it saw a frame from a station that was new to it, had moved, or had not
+/// been reported for a while.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Learned {
+    /// The station.
+    pub station: StationKey,
+    /// The port it is behind, by its place in the configuration.
+    pub port: u8,
+}
+
+/// What the control core tells a replica.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FdbDelta {
+    /// A station is behind `port`, and was seen now.
+    Learn {
+        /// The station.
+        station: StationKey,
+        /// The port it is behind.
+        port: u8,
+    },
+    /// A station is known no more.
+    Forget(StationKey),
+    /// No station is behind this port any more, static ones excepted.
+    Flush(u8),
+    /// Nothing is known any more, static entries excepted: all that is comes anew.
+    Restart,
+    /// The port has a link, or has none: then it is neither flooded nor forwarded to.
+    Link {
+        /// The port.
+        port: u8,
+        /// Whether it has one.
+        is_up: bool,
+    },
+}
+
+/// A worker's end of its two rings.
+#[derive(Debug)]
+pub struct ReplicaEnd {
+    reports: Producer<Learned>,
+    deltas: Consumer<FdbDelta>,
+    lost: Arc<AtomicU64>,
+}
+
+/// The control core's end of the same.
+#[derive(Debug)]
+pub struct MasterEnd {
+    reports: Consumer<Learned>,
+    deltas: Producer<FdbDelta>,
+    lost: Arc<AtomicU64>,
+}
+
+/// Both ends, for one worker, with room for so many of each under way.
+pub fn fdb_rings(reports: usize, deltas: usize) -> (ReplicaEnd, MasterEnd) {
+    let upwards = RingBuffer::new(reports);
+    let downwards = RingBuffer::new(deltas);
+    let lost = Arc::new(AtomicU64::new(0));
+    let replica = ReplicaEnd {
+        reports: upwards.0,
+        deltas: downwards.1,
+        lost: Arc::clone(&lost),
+    };
+    let master = MasterEnd {
+        reports: upwards.1,
+        deltas: downwards.0,
+        lost,
+    };
+    (replica, master)
+}
+
+impl ReplicaEnd {
+    /// Reports, if there is room; else it is counted, and to be said again later.
+    #[inline]
+    pub fn report(&mut self, learned: Learned) -> bool {
+        let is_sent = self.reports.push(learned).is_ok();
+        if !is_sent {
+            let lost = self.lost.load(Ordering::Relaxed);
+            self.lost.store(lost + 1, Ordering::Relaxed);
+        }
+        is_sent
+    }
+
+    /// Whether a delta waits: one load where none does.
+    #[inline]
+    pub fn has_news(&self) -> bool {
+        !self.deltas.is_empty()
+    }
+
+    /// The next delta.
+    #[inline]
+    pub fn next_delta(&mut self) -> Option<FdbDelta> {
+        self.deltas.pop().ok()
+    }
+}
+
+impl MasterEnd {
+    fn next_report(&mut self) -> Option<Learned> {
+        self.reports.pop().ok()
+    }
+
+    /// Sends, if there is room.
+    fn send(&mut self, delta: FdbDelta) -> bool {
+        self.deltas.push(delta).is_ok()
+    }
+
+    fn has_room(&self) -> bool {
+        !self.deltas.is_full()
+    }
+
+    /// Reports that found no room.
+    fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,364 @@
+//! The one filtering database that all replicas follow.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use super::{FdbDelta, Learned, MasterEnd, REFRESHES_PER_AGE, REPORTS, StationKey};
+
+/// How often entries that are too old are looked for.
+const SWEEP: Duration = Duration::from_secs(1);
+
+/// What the control core knows of all stations. It waits for nobody and never grows beyond what it
+/// was made for: at most so many stations, and for each worker a queue of stations still to be told.
+#[derive(Debug)]
+pub struct FdbMaster {
+    stations: HashMap<StationKey, Known>,
+    stations_max: usize,
+    ageing: Duration,
+    workers: Vec<Line>,
+    /// Ports with a link, one bit each.
+    up: u64,
+    swept: Duration,
+    stats: FdbStats,
+}
+
+/// One station.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    port: u8,
+    worker: u8,
+    is_static: bool,
+    seen: Duration,
+    /// When the workers were last told.
+    told: Duration,
+    /// The workers in whose queue it waits, one bit each.
+    queued: u64,
+}
+
+/// One worker: the rings to it, and what it has not been told yet. Of a station only the key waits:
+/// it is told what holds when there is room.
+#[derive(Debug)]
+struct Line {
+    end: MasterEnd,
+    queue: VecDeque<StationKey>,
+    /// Ports of whose link it is to be told, one bit each; these go first.
+    links: u64,
+    /// Ports that it is to flush.
+    flushes: u64,
+    is_restarting: bool,
+}
+
+/// One entry, as it is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FdbEntry {
+    /// The station.
+    pub station: StationKey,
+    /// The port it is behind, by its place in the configuration.
+    pub port: u8,
+    /// Whether it is from the configuration: then it never ages and never moves.
+    pub is_static: bool,
+    /// The worker that reported it last; of no meaning for a static entry.
+    pub worker: u8,
+    /// How long ago that was. A station in steady use is reported a few times an ageing time.
+    pub unreported: Duration,
+}
+
+/// What the master counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FdbStats {
+    /// Times that a station was reported behind another port than before.
+    pub moves: u64,
+    /// Reports of new stations for which there was no room.
+    pub overflows: u64,
+    /// Reports that found no room in their ring; they are said again.
+    pub reports_lost: u64,
+    /// Times that a worker fell so far behind that it was told everything anew.
+    pub restarts: u64,
+}
+
+impl FdbMaster {
+    /// A database of `stations_max` stations at most, each forgotten after `ageing` without a
+    /// sight, told to the worker at each of `ends`. `statics`, as (station, port), never age and
+    /// never move. All ports are taken to have a link.
+    pub fn new(
+        stations_max: usize,
+        ageing: Duration,
+        statics: impl IntoIterator<Item = (StationKey, u8)>,
+        ends: Vec<MasterEnd>,
+    ) -> Self {
+        let mut stations = HashMap::with_capacity(stations_max);
+        for (station, port) in statics.into_iter().take(stations_max) {
+            let known = Known {
+                port,
+                worker: 0,
+                is_static: true,
+                seen: Duration::ZERO,
+                told: Duration::ZERO,
+                queued: 0,
+            };
+            stations.insert(station, known);
+        }
+        let line = |end| Line {
+            end,
+            queue: VecDeque::new(),
+            links: 0,
+            flushes: 0,
+            is_restarting: false,
+        };
+        let mut master = Self {
+            stations,
+            stations_max,
+            ageing,
+            workers: ends.into_iter().map(line).collect(),
+            up: u64::MAX,
+            swept: Duration::ZERO,
+            stats: FdbStats::default(),
+        };
+        // Replicas may be older than this master.
+        for worker in 0..master.workers.len() {
+            master.restart(worker);
+        }
+        master.stats.restarts = 0;
+        master
+    }
+
+    /// Bytes that a database of so many stations takes, queues for `workers` workers included.
+    pub const fn size_bytes(stations_max: usize, workers: usize) -> usize {
+        // A hash table is at most 7/8 full and has a power of two of places.
+        let places = (stations_max * 8).div_ceil(7).next_power_of_two();
+        let queue = 2 * stations_max * size_of::<StationKey>();
+        places * (size_of::<(StationKey, Known)>() + 1) + workers * queue
+    }
+
+    /// Hears all workers, forgets who was not seen for too long, and tells what is new: as much as
+    /// the rings have room for. `now` is any clock that only rises.
+    pub fn poll(&mut self, now: Duration) {
+        for worker in 0..self.workers.len() {
+            for _ in 0..REPORTS {
+                let Some(learned) = self.workers[worker].end.next_report() else {
+                    break;
+                };
+                self.hear(worker, learned, now);
+            }
+        }
+        if now.saturating_sub(self.swept) >= SWEEP {
+            self.swept = now;
+            self.forget_the_old(now);
+        }
+        for line in 0..self.workers.len() {
+            self.tell(line);
+        }
+        self.stats.reports_lost = self.workers.iter().map(|line| line.end.lost()).sum();
+    }
+
+    fn hear(&mut self, worker: usize, learned: Learned, now: Duration) {
+        let Learned { station, port } = learned;
+        // Said before the replica knew that the link is gone.
+        if self.up & port_bit(port) == 0 {
+            return;
+        }
+        let everyone = u64::MAX;
+        let others = !worker_bit(worker);
+        #[expect(clippy::cast_possible_truncation, reason = "64 workers at most")]
+        let worker = worker as u8;
+        if let Some(known) = self.stations.get_mut(&station) {
+            if known.is_static {
+                return;
+            }
+            (known.seen, known.worker) = (now, worker);
+            if known.port != port {
+                known.port = port;
+                self.stats.moves += 1;
+                self.queue(station, everyone, now);
+            } else if now.saturating_sub(known.told) >= self.ageing / REFRESHES_PER_AGE / 2 {
+                self.queue(station, others, now);
+            }
+            return;
+        }
+        if self.stations.len() >= self.stations_max {
+            self.stats.overflows += 1;
+            return;
+        }
+        let known = Known {
+            port,
+            worker,
+            is_static: false,
+            seen: now,
+            told: now,
+            queued: 0,
+        };
+        self.stations.insert(station, known);
+        self.queue(station, others, now);
+    }
+
+    /// Lets `station` be told to those `workers` in whose queues it does not wait already.
+    fn queue(&mut self, station: StationKey, workers: u64, now: Duration) {
+        for worker in 0..self.workers.len() {
+            let bit = worker_bit(worker);
+            let Some(known) = self.stations.get_mut(&station) else {
+                return;
+            };
+            known.told = now;
+            if workers & bit == 0 || known.queued & bit != 0 {
+                continue;
+            }
+            // Stations in the table wait once at most; others, that are to be forgotten, may pile up
+            // where a worker does not listen.
+            if self.workers[worker].queue.len() >= 2 * self.stations_max {
+                self.restart(worker);
+            } else {
+                known.queued |= bit;
+                self.workers[worker].queue.push_back(station);
+            }
+        }
+    }
+
+    /// Lets a worker be told everything anew.
+    pub fn restart(&mut self, worker: usize) {
+        let Some(line) = self.workers.get_mut(worker) else {
+            return;
+        };
+        self.stats.restarts += 1;
+        line.is_restarting = true;
+        line.flushes = 0;
+        line.links = !self.up;
+        line.queue.clear();
+        for (&station, known) in &mut self.stations {
+            if !known.is_static {
+                known.queued |= worker_bit(worker);
+                line.queue.push_back(station);
+            }
+        }
+    }
+
+    fn tell(&mut self, worker: usize) {
+        let Self {
+            workers,
+            stations,
+            up,
+            ..
+        } = self;
+        let line = &mut workers[worker];
+        if line.is_restarting && !line.end.send(FdbDelta::Restart) {
+            return;
+        }
+        line.is_restarting = false;
+        for port in ports_in(line.links) {
+            let is_up = *up & port_bit(port) != 0;
+            if !line.end.send(FdbDelta::Link { port, is_up }) {
+                return;
+            }
+            line.links &= !port_bit(port);
+        }
+        for port in ports_in(line.flushes) {
+            if !line.end.send(FdbDelta::Flush(port)) {
+                return;
+            }
+            line.flushes &= !port_bit(port);
+        }
+        while line.end.has_room() {
+            let Some(station) = line.queue.pop_front() else {
+                return;
+            };
+            let delta = match stations.get_mut(&station) {
+                Some(known) => {
+                    known.queued &= !worker_bit(worker);
+                    let port = known.port;
+                    FdbDelta::Learn { station, port }
+                }
+                None => FdbDelta::Forget(station),
+            };
+            line.end.send(delta);
+        }
+    }
+
+    /// A station that a replica sees is reported every quarter of the ageing time; so one that was
+    /// not for one and a quarter is too old everywhere, and nobody need be told.
+    fn forget_the_old(&mut self, now: Duration) {
+        let limit = self.ageing + self.ageing / REFRESHES_PER_AGE;
+        self.stations
+            .retain(|_, known| known.is_static || now.saturating_sub(known.seen) <= limit);
+    }
+
+    /// Forgets a station everywhere; false if it was not known, or is static.
+    pub fn forget(&mut self, station: StationKey, now: Duration) -> bool {
+        let is_known = self.stations.get(&station);
+        if is_known.is_none_or(|known| known.is_static) {
+            return false;
+        }
+        self.queue(station, u64::MAX, now);
+        self.stations.remove(&station).is_some()
+    }
+
+    /// Forgets all stations behind a port, static ones excepted, everywhere.
+    pub fn flush(&mut self, port: u8) {
+        self.stations
+            .retain(|_, known| known.is_static || known.port != port);
+        for line in &mut self.workers {
+            line.flushes |= port_bit(port);
+        }
+    }
+
+    /// The port got its link, or lost it; then the stations behind it are forgotten everywhere, and
+    /// frames go there no more.
+    pub fn set_link(&mut self, port: u8, is_up: bool) {
+        let bit = port_bit(port);
+        if (self.up & bit != 0) == is_up {
+            return;
+        }
+        self.up ^= bit;
+        if !is_up {
+            self.flush(port);
+        }
+        for line in &mut self.workers {
+            line.links |= bit;
+        }
+    }
+
+    /// All entries, in no order.
+    pub fn entries(&self, now: Duration) -> impl Iterator<Item = FdbEntry> {
+        self.stations.iter().map(move |(&station, known)| FdbEntry {
+            station,
+            port: known.port,
+            is_static: known.is_static,
+            worker: known.worker,
+            unreported: now.saturating_sub(known.seen),
+        })
+    }
+
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.stations.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.stations.is_empty()
+    }
+
+    /// What it has counted.
+    pub fn stats(&self) -> FdbStats {
+        self.stats
+    }
+
+    /// The ends to all workers, for a master made anew.
+    pub fn into_ends(self) -> Vec<MasterEnd> {
+        self.workers.into_iter().map(|line| line.end).collect()
+    }
+}
+
+/// No bit for a port out of range, which no configuration has.
+fn port_bit(port: u8) -> u64 {
+    1u64.checked_shl(u32::from(port)).unwrap_or(0)
+}
+
+fn worker_bit(worker: usize) -> u64 {
+    1 << (worker % 64)
+}
+
+fn ports_in(set: u64) -> impl Iterator<Item = u8> {
+    (0..64).filter(move |&port| set & port_bit(port) != 0)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,272 @@
+use std::collections::{HashMap, HashSet};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::fdb::{ReplicaEnd, fdb_rings};
+
+const AGEING: Duration = Duration::from_mins(5);
+
+fn at(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn key(n: u64) -> StationKey {
+    StationKey::new(1, 0x0200_0000_0000 + n)
+}
+
+fn master(stations_max: usize, workers: usize, ring: usize) -> (FdbMaster, Vec<ReplicaEnd>) {
+    let (replicas, ends) = (0..workers).map(|_| fdb_rings(ring, ring)).unzip();
+    let master = FdbMaster::new(stations_max, AGEING, [(key(99), 3)], ends);
+    let mut replicas: Vec<ReplicaEnd> = replicas;
+    let mut master = master;
+    master.poll(at(0));
+    for replica in &mut replicas {
+        assert_eq!(deltas(replica), [FdbDelta::Restart]);
+    }
+    (master, replicas)
+}
+
+fn deltas(replica: &mut ReplicaEnd) -> Vec<FdbDelta> {
+    std::iter::from_fn(|| replica.next_delta()).collect()
+}
+
+fn learn(n: u64, port: u8) -> FdbDelta {
+    FdbDelta::Learn {
+        station: key(n),
+        port,
+    }
+}
+
+fn report(replica: &mut ReplicaEnd, n: u64, port: u8) -> bool {
+    replica.report(Learned {
+        station: key(n),
+        port,
+    })
+}
+
+#[test]
+fn others_are_told_of_the_new_and_all_of_moves() {
+    let (mut master, mut replicas) = master(10, 3, 8);
+    report(&mut replicas[0], 1, 0);
+    master.poll(at(1));
+    assert_eq!(deltas(&mut replicas[0]), []);
+    assert_eq!(deltas(&mut replicas[1]), [learn(1, 0)]);
+    assert_eq!(deltas(&mut replicas[2]), [learn(1, 0)]);
+    report(&mut replicas[2], 1, 2);
+    master.poll(at(2));
+    for replica in &mut replicas {
+        assert_eq!(deltas(replica), [learn(1, 2)]);
+    }
+    assert_eq!(master.stats().moves, 1);
+    // Said again at once: no news.
+    report(&mut replicas[1], 1, 2);
+    master.poll(at(3));
+    assert_eq!(deltas(&mut replicas[0]), []);
+    // After a while others need a refresh, lest it ages there.
+    report(&mut replicas[1], 1, 2);
+    master.poll(at(60));
+    assert_eq!(deltas(&mut replicas[0]), [learn(1, 2)]);
+    assert_eq!(deltas(&mut replicas[1]), []);
+    // What is static neither moves nor is told.
+    report(&mut replicas[1], 99, 0);
+    master.poll(at(61));
+    assert_eq!(deltas(&mut replicas[0]), []);
+    let entry = master.entries(at(100)).find(|e| e.station == key(1));
+    assert_eq!(
+        entry,
+        Some(FdbEntry {
+            station: key(1),
+            port: 2,
+            is_static: false,
+            worker: 1,
+            unreported: at(40),
+        })
+    );
+}
+
+#[test]
+fn a_lost_link_forgets_its_stations_and_late_reports_of_them() {
+    let (mut master, mut replicas) = master(10, 2, 8);
+    report(&mut replicas[0], 1, 0);
+    report(&mut replicas[0], 2, 1);
+    master.set_link(1, false);
+    master.poll(at(1));
+    let down = FdbDelta::Link {
+        port: 1,
+        is_up: false,
+    };
+    assert_eq!(
+        deltas(&mut replicas[1]),
+        [down, FdbDelta::Flush(1), learn(1, 0)]
+    );
+    assert_eq!(master.len(), 2, "the static one and station 1");
+    master.set_link(1, true);
+    report(&mut replicas[0], 2, 1);
+    master.poll(at(2));
+    let up = FdbDelta::Link {
+        port: 1,
+        is_up: true,
+    };
+    assert_eq!(deltas(&mut replicas[1]), [up, learn(2, 1)]);
+    assert!(master.forget(key(2), at(3)));
+    assert!(!master.forget(key(99), at(3)), "static");
+    master.poll(at(3));
+    assert_eq!(deltas(&mut replicas[1]), [FdbDelta::Forget(key(2))]);
+}
+
+#[test]
+fn stations_age_and_are_bounded() {
+    let (mut master, mut replicas) = master(3, 1, 8);
+    for n in 1..=5 {
+        report(&mut replicas[0], n, 0);
+    }
+    master.poll(at(1));
+    assert_eq!((master.len(), master.stats().overflows), (3, 3));
+    master.poll(at(376));
+    assert_eq!(master.len(), 3);
+    master.poll(at(377));
+    assert_eq!(master.len(), 1, "what is static stays");
+}
+
+#[test]
+fn a_worker_that_does_not_listen_is_told_everything_anew() {
+    let (mut master, mut replicas) = master(4, 2, 4);
+    // Stations come and go while worker 1 is away: what waits for it stays bounded.
+    for round in 0..100 {
+        for n in 0..3 {
+            report(&mut replicas[0], 1000 + 3 * round + n, 0);
+        }
+        master.poll(at(round));
+        deltas(&mut replicas[0]);
+        for n in 0..3 {
+            assert!(master.forget(key(1000 + 3 * round + n), at(round)));
+        }
+        assert!(master.workers[1].queue.len() <= 8);
+    }
+    assert!(master.stats().restarts > 0);
+    report(&mut replicas[0], 50, 2);
+    let mut heard = Vec::new();
+    for _ in 0..10 {
+        master.poll(at(100));
+        heard.extend(deltas(&mut replicas[1]));
+    }
+    assert!(heard.contains(&learn(50, 2)));
+}
+
+/// A replica as simple as can be: it learns what it sees, reports changes and what found no room
+/// before, and does as it is told.
+struct Naive {
+    end: ReplicaEnd,
+    stations: HashMap<StationKey, u8>,
+    unsaid: HashSet<StationKey>,
+}
+
+impl Naive {
+    fn see(&mut self, station: StationKey, port: u8, is_refresh: bool) {
+        let is_new = self.stations.insert(station, port) != Some(port);
+        if is_new || is_refresh || self.unsaid.contains(&station) {
+            if self.end.report(Learned { station, port }) {
+                self.unsaid.remove(&station);
+            } else {
+                self.unsaid.insert(station);
+            }
+        }
+    }
+
+    fn obey(&mut self) {
+        while let Some(delta) = self.end.next_delta() {
+            match delta {
+                FdbDelta::Learn { station, port } => {
+                    self.unsaid.remove(&station);
+                    self.stations.insert(station, port);
+                }
+                FdbDelta::Forget(station) => {
+                    self.stations.remove(&station);
+                }
+                FdbDelta::Flush(port) => self.stations.retain(|_, p| *p != port),
+                FdbDelta::Restart => self.stations.clear(),
+                FdbDelta::Link { .. } => {}
+            }
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Event {
+    Frame {
+        worker: usize,
+        station: u64,
+        port: u8,
+    },
+    Obey(usize),
+    Poll,
+    Flush(u8),
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let event = prop_oneof![
+        8 => (0..3usize, 0..6u64, 0..4u8).prop_map(|(worker, station, port)| Event::Frame {
+            worker,
+            station,
+            port
+        }),
+        3 => (0..3usize).prop_map(Event::Obey),
+        2 => Just(Event::Poll),
+        1 => (0..4u8).prop_map(Event::Flush),
+    ];
+    prop::collection::vec(event, 1..200)
+}
+
+proptest! {
+    /// Whatever the order of frames, polls and deltas, and however few find room in the rings: once
+    /// stations stay where they are, all replicas agree with the master and with the truth.
+    #[test]
+    fn replicas_agree_once_it_is_quiet(events in events(), ring in 1usize..6) {
+        let (mut master, ends) = master(8, 3, ring);
+        let naive = |end| Naive {
+            end,
+            stations: HashMap::new(),
+            unsaid: HashSet::new(),
+        };
+        let mut replicas: Vec<Naive> = ends.into_iter().map(naive).collect();
+        let mut last = HashMap::new();
+        for event in events {
+            match event {
+                Event::Frame { worker, station, port } => {
+                    replicas[worker].see(key(station), port, false);
+                    last.insert(key(station), (worker, port));
+                }
+                Event::Obey(worker) => replicas[worker].obey(),
+                Event::Poll => master.poll(at(1)),
+                Event::Flush(port) => master.flush(port),
+            }
+            let queued = master.workers.iter().map(|line| line.queue.len()).max();
+            prop_assert!(queued <= Some(16));
+        }
+        // Stations speak on, each where it was last; replicas say so a few times an ageing time.
+        for round in 1..20 {
+            for (&station, &(worker, port)) in &last {
+                replicas[worker].see(station, port, true);
+                master.poll(at(40 * round));
+                replicas.iter_mut().for_each(Naive::obey);
+            }
+        }
+        for _ in 0..50 {
+            master.poll(at(800));
+            replicas.iter_mut().for_each(Naive::obey);
+        }
+        let known: HashMap<_, _> = master
+            .entries(at(800))
+            .filter(|entry| !entry.is_static)
+            .map(|entry| (entry.station, entry.port))
+            .collect();
+        prop_assert_eq!(known.len(), last.len().min(7), "as many as there is room for");
+        for (station, port) in &known {
+            prop_assert_eq!(*port, last[station].1, "where it was seen last");
+            for replica in &replicas {
+                prop_assert_eq!(replica.stations.get(station), Some(port));
+            }
+        }
+    }
+}
