@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 pub mod address;
 mod class;
 pub mod device;
+mod layout;
 mod measurement;
 mod parse;
 mod port;
@@ -19,6 +20,7 @@ mod validate;
 pub use address::{MacAddress, Prefix};
 pub use class::{CLASSES_MAX, Class, Protocol, Rule};
 pub use device::Device;
+pub use layout::LayoutError;
 pub use measurement::{
     FlowRule, FlowSelection, Flows, Lda, LdaBank, Lds, Measurement, Rli, RliMethod, RliPolicy,
     SegmentPorts, Stamps,

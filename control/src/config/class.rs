@@ -49,7 +49,10 @@ pub struct Rule {
 
 /// A protocol above IP: a name, or a number (IANA).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "expected icmp, tcp, udp, icmpv6, sctp or a number from 0 to 255"
+)]
 pub enum Protocol {
     /// By name.
     Named(ProtocolName),

@@ -54,7 +54,7 @@ pub enum Vlan {
 
 /// VLANs of a trunk.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected a list of VLANs, or null for all")]
 pub enum VlanIds {
     /// All, 1 to 4094.
     #[default]
@@ -70,17 +70,18 @@ pub struct Egress {
     /// Bit rate at which the port sends, counting preamble, frame check sequence and gap
     /// (24 bytes a frame), 1,000 to 1,000,000,000,000; none: as fast as the device takes packets.
     pub capacity_bps: Option<u64>,
-    /// What may leave at once after an idle time, in bytes on the wire, 0 to 16,777,216; by default
-    /// 0: a link saves nothing up.
+    /// What may leave at once after an idle time, in bytes on the wire, 0 to 16,777,216, where there
+    /// is a capacity; by default 0: a link saves nothing up.
     pub burst_bytes: u32,
     /// Most packets that wait in the one queue of a port without `queues`, 1 to 65536.
     pub queue_packets: u32,
-    /// Most bytes that wait there, 64 to 1,073,741,824; none: as many as `queue_packets` frames of
-    /// the MTU have.
+    /// Most bytes that wait there: a frame of the MTU (`mtu` and 18) to 1,073,741,824; none: as many
+    /// as `queue_packets` frames of the MTU have.
     pub queue_bytes: Option<u32>,
     /// Longest stay in microseconds, 1 to 60,000,000; what waits longer is dropped. None: no limit.
     pub max_residency_us: Option<u32>,
-    /// Class queues, at most 8, together holding every class once. Empty: one queue for all.
+    /// Class queues, at most 8, together holding every class once, in place of the one of
+    /// `queue_packets` and `queue_bytes`. Empty: that one for all.
     pub queues: Vec<Queue>,
     /// The worker (index) that transmits for all: needed where more than one worker sends and the
     /// port has a capacity or queues; by default the worker that serves its first receive queue.
@@ -99,7 +100,8 @@ pub struct Queue {
     /// Most packets that wait, 1 to 65536.
     #[serde(default = "queue_packets")]
     pub packets: u32,
-    /// Most bytes that wait, 64 to 1,073,741,824; none: `packets` frames of the MTU.
+    /// Most bytes that wait: a frame of the MTU (`mtu` and 18) to 1,073,741,824; none: `packets`
+    /// frames of the MTU.
     #[serde(default)]
     pub bytes: Option<u32>,
     /// Random early detection; none: tail drop alone.

@@ -1,0 +1,119 @@
+//! Traffic classes and the rules that name their packets.
+
+use std::collections::HashSet;
+
+use super::{Check, KeyPath, class_names, count_within, each_within, ensure, known, name};
+use super::{port_names, port_range, unique, within};
+use crate::config::{CLASSES_MAX, Config, FlowRule, Rule};
+
+/// Most rules.
+const RULES_MAX: usize = 256;
+
+/// Protocols that have ports: TCP, UDP, SCTP.
+const WITH_PORTS: [u8; 3] = [6, 17, 132];
+
+pub(super) fn classes(path: &KeyPath, config: &Config) -> Check {
+    count_within(
+        path.clone(),
+        config.classes.len(),
+        0..=CLASSES_MAX,
+        "classes",
+    )?;
+    let mut names = HashSet::new();
+    for (index, class) in config.classes.iter().enumerate() {
+        let path = path.index(index);
+        name(path.key("name"), &class.name)?;
+        unique(
+            &mut names,
+            &class.name,
+            path.key("name"),
+            "a name of its own",
+        )?;
+        within(path.key("lds_weight"), class.lds_weight, 1..=65_535)?;
+    }
+    Ok(())
+}
+
+pub(super) fn rules(path: &KeyPath, config: &Config) -> Check {
+    count_within(path.clone(), config.rules.len(), 0..=RULES_MAX, "rules")?;
+    let mut rules = config.rules.iter().enumerate();
+    rules.try_for_each(|(index, rule)| self::rule(&path.index(index), rule, config))
+}
+
+fn rule(path: &KeyPath, rule: &Rule, config: &Config) -> Check {
+    known(
+        path.key("class"),
+        &rule.class,
+        "class",
+        &class_names(config),
+    )?;
+    if let Some(ingress) = &rule.ingress {
+        let path = path.key("ingress");
+        listed(path.clone(), ingress.len())?;
+        let names = port_names(config);
+        let mut each = ingress.iter().enumerate();
+        each.try_for_each(|(index, name)| known(path.index(index), name, "port", &names))?;
+    }
+    for (key, values, last) in [("pcp", &rule.pcp, 7), ("dscp", &rule.dscp, 63)] {
+        if let Some(values) = values {
+            let path = path.key(key);
+            listed(path.clone(), values.len())?;
+            let values: Vec<u16> = values.iter().copied().map(u16::from).collect();
+            each_within(&path, &values, &(0..=last))?;
+        }
+    }
+    let flow = FlowRule {
+        source: rule.source,
+        destination: rule.destination,
+        protocol: rule.protocol,
+        source_ports: rule.source_ports,
+        destination_ports: rule.destination_ports,
+    };
+    five_tuple(path, &flow)
+}
+
+/// A list that holds nothing would match nothing.
+fn listed(path: KeyPath, count: usize) -> Check {
+    ensure(
+        count > 0,
+        path,
+        "one value at least, or no such key",
+        "none",
+    )
+}
+
+/// What classes and flows are named by alike: parts that can be true of one packet.
+pub(super) fn five_tuple(path: &KeyPath, rule: &FlowRule) -> Check {
+    let &FlowRule {
+        source,
+        destination,
+        protocol,
+        source_ports,
+        destination_ports,
+    } = rule;
+    if let (Some(source), Some(destination)) = (source, destination) {
+        let family = if source.address.is_ipv4() {
+            "an IPv4"
+        } else {
+            "an IPv6"
+        };
+        ensure(
+            source.address.is_ipv4() == destination.address.is_ipv4(),
+            path.key("destination"),
+            format!("{family} prefix, as `source` is"),
+            destination,
+        )?;
+    }
+    port_range(path.key("source_ports"), source_ports)?;
+    port_range(path.key("destination_ports"), destination_ports)?;
+    if let Some(protocol) = protocol {
+        let names_ports = source_ports.is_some() || destination_ports.is_some();
+        ensure(
+            !names_ports || WITH_PORTS.contains(&protocol.number()),
+            path.key("protocol"),
+            "a protocol with ports (tcp, udp or sctp), since the rule names some",
+            protocol.number(),
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,94 @@
+//! Forwarding: pairs of the patch panel, stations of the bridge.
+
+use std::collections::HashSet;
+
+use super::{Check, KeyPath, count_within, ensure, known, port_names, unique, within};
+use crate::config::{Config, Forwarding, PORTS_MAX, Port, Station, Vlan, VlanIds};
+
+pub(super) fn forwarding(path: &KeyPath, config: &Config) -> Check {
+    match &config.forwarding {
+        Forwarding::Patch { pairs, .. } => self::pairs(&path.key("pairs"), pairs, config),
+        Forwarding::Bridge {
+            ageing_s,
+            fdb_entries,
+            stations,
+            flood_limit_pps,
+        } => {
+            let ports = config.ports.len();
+            let expected = "at least 2 ports to bridge";
+            ensure(ports >= 2, path.key("mode"), expected, ports)?;
+            within(path.key("ageing_s"), *ageing_s, 1..=1_000_000)?;
+            within(path.key("fdb_entries"), *fdb_entries, 1..=1_048_576)?;
+            let limit = path.key("flood_limit_pps");
+            within(limit, *flood_limit_pps, 1..=1_000_000_000)?;
+            let path = path.key("stations");
+            let room = *fdb_entries as usize;
+            let what = "stations (`fdb_entries`)";
+            count_within(path.clone(), stations.len(), 0..=room, what)?;
+            self::stations(&path, stations, config)
+        }
+    }
+}
+
+fn pairs(path: &KeyPath, pairs: &[(String, String)], config: &Config) -> Check {
+    count_within(path.clone(), pairs.len(), 1..=PORTS_MAX / 2, "pairs")?;
+    let names = port_names(config);
+    let mut taken = HashSet::new();
+    for (index, (a, b)) in pairs.iter().enumerate() {
+        for (end, name) in [a, b].into_iter().enumerate() {
+            let path = path.index(index).index(end);
+            known(path.clone(), name, "port", &names)?;
+            let expected = "a port that is in no pair yet";
+            ensure(taken.insert(name), path, expected, format!("{name:?}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn stations(path: &KeyPath, stations: &[Station], config: &Config) -> Check {
+    let names = port_names(config);
+    let mut seen = HashSet::new();
+    for (index, station) in stations.iter().enumerate() {
+        let path = path.index(index);
+        let address = station.address;
+        // The lowest bit of the first octet: individual or group (IEEE 802, clause 8.2).
+        let is_individual = address.0[0] & 1 == 0 && address.0 != [0; 6];
+        let expected = "the address of one station, not of a group and not all zeros";
+        ensure(is_individual, path.key("address"), expected, address)?;
+        known(path.key("port"), &station.port, "port", &names)?;
+        let port = config.ports.iter().find(|port| port.name == station.port);
+        if let Some(port) = port {
+            vlan_of(path.key("vlan"), station.vlan, port)?;
+        }
+        unique(
+            &mut seen,
+            (address.to_string(), station.vlan),
+            path.key("address"),
+            "an address once in a VLAN",
+        )?;
+    }
+    Ok(())
+}
+
+/// A VLAN that the port has; 0 on a port without VLANs.
+fn vlan_of(path: KeyPath, vlan: u16, port: &Port) -> Check {
+    let Port { name, .. } = port;
+    let (holds, has) = match &port.vlan {
+        None => (vlan == 0, "0, since it has no VLANs".to_owned()),
+        Some(Vlan::Access { vlan: own }) => (vlan == *own, own.to_string()),
+        Some(Vlan::Trunk {
+            vlans: VlanIds::All,
+            ..
+        }) => ((1..=4094).contains(&vlan), "1 to 4094".to_owned()),
+        Some(Vlan::Trunk {
+            vlans: VlanIds::Listed(listed),
+            native,
+        }) => {
+            let all: Vec<u16> = listed.iter().chain(native).copied().collect();
+            let words: Vec<_> = all.iter().map(ToString::to_string).collect();
+            (all.contains(&vlan), words.join(", "))
+        }
+    };
+    let expected = format!("a VLAN of port {name} ({has})");
+    ensure(holds, path, expected, vlan)
+}

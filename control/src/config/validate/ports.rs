@@ -1,0 +1,176 @@
+//! Ports: devices, VLANs, egress queues.
+
+use std::collections::HashSet;
+
+use super::{Check, KeyPath, class_names, count_within, each_within, ensure, known, name};
+use super::{share, unique, within};
+use crate::config::{Config, Device, Egress, Forwarding, PORTS_MAX, Port, Queue, QueueService};
+use crate::config::{Red, Vlan, VlanIds};
+
+/// Most receive queues of a port.
+const RX_QUEUES_MAX: u16 = 64;
+
+/// Most packets that wait in a queue.
+const PACKETS_MAX: u32 = 65_536;
+
+/// Most bytes that wait in a queue: 1 GiB.
+const BYTES_MAX: u32 = 1 << 30;
+
+/// What a frame has beside its layer-3 packet: addresses, one VLAN tag, type.
+const HEADER_BYTES: u32 = 18;
+
+pub(super) fn ports(path: &KeyPath, config: &Config) -> Check {
+    let ports = &config.ports;
+    count_within(path.clone(), ports.len(), 1..=PORTS_MAX, "ports")?;
+    let (mut names, mut devices) = (HashSet::new(), HashSet::new());
+    for (index, port) in ports.iter().enumerate() {
+        let path = path.index(index);
+        name(path.key("name"), &port.name)?;
+        unique(
+            &mut names,
+            &port.name,
+            path.key("name"),
+            "a name of its own",
+        )?;
+        if let Device::Dpdk(device) = &port.device {
+            unique(
+                &mut devices,
+                device,
+                path.key("device"),
+                "a device of its own",
+            )?;
+        }
+        within(path.key("mtu"), port.mtu, 68..=9_000)?;
+        rx_queues(path.key("rx_queues"), port)?;
+        if let Some(vlan) = &port.vlan {
+            let path = path.key("vlan");
+            let bridges = matches!(config.forwarding, Forwarding::Bridge { .. });
+            let expected = "no VLANs in mode patch, which passes every frame as it is";
+            ensure(bridges, path.clone(), expected, "some")?;
+            self::vlan(&path, vlan)?;
+        }
+        egress(&path.key("egress"), port, config)?;
+    }
+    Ok(())
+}
+
+fn rx_queues(path: KeyPath, port: &Port) -> Check {
+    let Some(rx_queues) = port.rx_queues else {
+        return Ok(());
+    };
+    within(path.clone(), rx_queues, 1..=RX_QUEUES_MAX)?;
+    let is_real = matches!(port.device, Device::Dpdk(_));
+    let expected = "1, since only DPDK devices have more";
+    ensure(is_real || rx_queues == 1, path, expected, rx_queues)
+}
+
+fn vlan(path: &KeyPath, vlan: &Vlan) -> Check {
+    const IDS: std::ops::RangeInclusive<u16> = 1..=4094;
+    match vlan {
+        Vlan::Access { vlan } => within(path.key("vlan"), *vlan, IDS),
+        Vlan::Trunk { vlans, native } => {
+            if let Some(native) = native {
+                within(path.key("native"), *native, IDS)?;
+            }
+            let VlanIds::Listed(vlans) = vlans else {
+                return Ok(());
+            };
+            let path = path.key("vlans");
+            each_within(&path, vlans, &IDS)?;
+            let mut seen = HashSet::new();
+            let mut each = vlans.iter().enumerate();
+            each.try_for_each(|(n, id)| unique(&mut seen, id, path.index(n), "a VLAN once"))?;
+            let passes = !vlans.is_empty() || native.is_some();
+            ensure(passes, path, "one VLAN at least, or a `native` one", "none")
+        }
+    }
+}
+
+fn egress(path: &KeyPath, port: &Port, config: &Config) -> Check {
+    let egress = &port.egress;
+    let Egress {
+        capacity_bps,
+        burst_bytes,
+        ..
+    } = egress;
+    if let Some(bps) = capacity_bps {
+        within(path.key("capacity_bps"), *bps, 1_000..=1_000_000_000_000)?;
+    }
+    within(path.key("burst_bytes"), *burst_bytes, 0..=1 << 24)?;
+    let is_shaped = capacity_bps.is_some() || *burst_bytes == 0;
+    let expected = "`capacity_bps` beside it";
+    ensure(is_shaped, path.key("burst_bytes"), expected, "none")?;
+    within(
+        path.key("queue_packets"),
+        egress.queue_packets,
+        1..=PACKETS_MAX,
+    )?;
+    bytes(path.key("queue_bytes"), egress.queue_bytes, port.mtu)?;
+    if let Some(us) = egress.max_residency_us {
+        within(path.key("max_residency_us"), us, 1..=60_000_000)?;
+    }
+    if let Some(owner) = egress.owner {
+        let last = config.workers.len().saturating_sub(1);
+        within(path.key("owner"), owner, 0..=last)?;
+    }
+    if egress.queues.is_empty() {
+        return Ok(());
+    }
+    let lone = Egress::default();
+    let expected = "no such key beside `queues`, each of which has its own `packets` and `bytes`";
+    let packets = egress.queue_packets;
+    let is_default = packets == lone.queue_packets;
+    ensure(is_default, path.key("queue_packets"), expected, packets)?;
+    let bytes = egress.queue_bytes;
+    let got = bytes.unwrap_or_default();
+    ensure(bytes.is_none(), path.key("queue_bytes"), expected, got)?;
+    queues(&path.key("queues"), port, config)
+}
+
+/// A bound that no frame fits under would drop them all.
+fn bytes(path: KeyPath, bytes: Option<u32>, mtu: u16) -> Check {
+    let frame = u32::from(mtu) + HEADER_BYTES;
+    let Some(bytes) = bytes else {
+        return Ok(());
+    };
+    let expected = format!("{frame} (a frame of the MTU) to {BYTES_MAX}");
+    ensure((frame..=BYTES_MAX).contains(&bytes), path, expected, bytes)
+}
+
+fn queues(path: &KeyPath, port: &Port, config: &Config) -> Check {
+    let queues = &port.egress.queues;
+    count_within(path.clone(), queues.len(), 1..=8, "queues")?;
+    let names = class_names(config);
+    let mut taken = HashSet::new();
+    for (index, queue) in queues.iter().enumerate() {
+        let path = path.index(index);
+        let classes = path.key("classes");
+        let expected = "one class at least";
+        ensure(!queue.classes.is_empty(), classes.clone(), expected, "none")?;
+        for (index, name) in queue.classes.iter().enumerate() {
+            known(classes.index(index), name, "class", &names)?;
+            let expected = "a class that is in no queue yet";
+            let is_new = taken.insert(name.as_str());
+            ensure(is_new, classes.index(index), expected, format!("{name:?}"))?;
+        }
+        within(path.key("packets"), queue.packets, 1..=PACKETS_MAX)?;
+        bytes(path.key("bytes"), queue.bytes, port.mtu)?;
+        if let QueueService::Weight(weight) = queue.service {
+            within(path.key("service").key("weight"), weight, 1..=1_000)?;
+        }
+        if let Some(red) = &queue.red {
+            self::red(&path.key("red"), red, queue)?;
+        }
+    }
+    let missing = names.into_iter().find(|name| !taken.contains(name));
+    let expected = format!("a queue for class {}", missing.unwrap_or_default());
+    ensure(missing.is_none(), path.clone(), expected, "none")
+}
+
+fn red(path: &KeyPath, red: &Red, queue: &Queue) -> Check {
+    within(path.key("max_packets"), red.max_packets, 1..=queue.packets)?;
+    let last = red.max_packets - 1;
+    within(path.key("min_packets"), red.min_packets, 0..=last)?;
+    share(path.key("probability"), red.probability)?;
+    within(path.key("weight_log2"), red.weight_log2, 0..=16)
+}
