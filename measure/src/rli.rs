@@ -41,6 +41,7 @@
 //!   ([`Link`]) and a constant.
 
 mod base;
+mod buffer;
 mod busy;
 mod config;
 mod curve;
@@ -59,7 +60,7 @@ pub use config::{Method, ReceiverConfig, ReceiverError};
 pub use flows::{FlowDelay, FlowDelays};
 pub use inject::{Adaptive, Injector, Policy, PolicyError};
 pub use link::{Link, LinkError};
-pub use receiver::{Estimate, Receiver, ReceiverCounters};
+pub use receiver::{Estimate, Estimates, Receiver, ReceiverCounters, Run};
 pub use reference::{Reference, ReferenceSender, StreamId, StreamSums};
 pub use segment::SegmentDelay;
 pub use select::{FlowList, FlowRule, FlowSample, FlowSelection, Prefix, SelectionError};

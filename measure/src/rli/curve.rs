@@ -21,7 +21,8 @@ pub(super) struct Anchor {
     pub(super) wait_ns: f64,
 }
 
-/// What two anchors say about a packet between them. All in nanoseconds.
+/// What two anchors say about a packet between them, or about several that left at one time. Times
+/// in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct CurvePoint {
     /// The line's wait.
@@ -34,6 +35,10 @@ pub(super) struct CurvePoint {
     least: f64,
     /// Greatest wait possible; it gives way where the two contradict each other.
     most: f64,
+    /// How many packets share it.
+    pub(super) packets: f64,
+    /// How many of the interval's packets came before the one in their middle.
+    pub(super) rank: f64,
 }
 
 impl CurvePoint {
@@ -56,6 +61,18 @@ impl CurvePoint {
             twist: bulge * skew,
             least: floor_ns.max(right.wait_ns - (right.start_ns - start_ns)),
             most: left.wait_ns + (start_ns - left.start_ns),
+            packets: 1.0,
+            rank: 0.0,
+        }
+    }
+
+    /// It speaks for `packets` packets, `before` others of the interval ahead of them.
+    #[inline]
+    pub(super) fn of_run(self, packets: f64, before: f64) -> Self {
+        Self {
+            packets,
+            rank: middle_rank(packets, before),
+            ..self
         }
     }
 
@@ -72,6 +89,12 @@ impl CurvePoint {
     pub(super) fn wait_ns(&self, bend: Bend) -> f64 {
         self.bounded(bend).0
     }
+}
+
+/// The mean rank of `packets` packets behind `before` others.
+#[inline]
+fn middle_rank(packets: f64, before: f64) -> f64 {
+    before + (packets - 1.0) / 2.0
 }
 
 /// How far along a stretch something lies, 0 to 1; 0 on a stretch that has no length.
@@ -111,21 +134,26 @@ const ROUNDS: usize = 4;
 /// bound holds.
 pub(super) fn solve(points: &[CurvePoint], sums: WaitSums) -> (Bend, f64) {
     let mut bend = Bend::default();
+    let mut missing = Missing::of(points, sums, bend);
     // The line keeps all bounds, so that the first round is free of them.
     for _ in 0..=ROUNDS {
-        let Some(step) = Missing::of(points, sums, bend).step() else {
+        let Some(step) = missing.step() else {
             break;
         };
         bend.c += step.c;
         bend.twist += step.twist;
+        missing = Missing::of(points, sums, bend);
+        if missing.is_negligible() {
+            break;
+        }
     }
-    let missing_ns = Missing::of(points, sums, bend).sum_ns;
-    (bend, missing_ns / (points.len().max(1) as f64))
+    (bend, missing.sum_ns / missing.packets.max(1.0))
 }
 
 /// What is missing to the sums, and how fast they grow. Ranks count from the middle.
 #[derive(Debug, Clone, Copy, Default)]
 struct Missing {
+    packets: f64,
     sum_ns: f64,
     ranked_ns: Option<f64>,
     sum_by_c: f64,
@@ -136,8 +164,10 @@ struct Missing {
 
 impl Missing {
     fn of(points: &[CurvePoint], sums: WaitSums, bend: Bend) -> Self {
-        let middle = (points.len().max(1) - 1) as f64 / 2.0;
+        let packets = points.iter().map(|point| point.packets).sum::<f64>();
+        let middle = middle_rank(packets.max(1.0), 0.0);
         let mut missing = Self {
+            packets,
             sum_ns: sums.sum_ns,
             ranked_ns: sums
                 .ranked_ns
@@ -145,20 +175,28 @@ impl Missing {
             ..Self::default()
         };
         let mut ranked_ns = 0.0;
-        for (index, point) in points.iter().enumerate() {
-            let rank = index as f64 - middle;
+        for point in points {
+            let rank = point.rank - middle;
             let (wait_ns, held) = point.bounded(bend);
-            missing.sum_ns -= wait_ns;
-            ranked_ns += rank * wait_ns;
+            missing.sum_ns -= point.packets * wait_ns;
+            ranked_ns += point.packets * rank * wait_ns;
             if !held {
-                missing.sum_by_c += point.bulge;
-                missing.sum_by_twist += point.twist;
-                missing.ranked_by_c += rank * point.bulge;
-                missing.ranked_by_twist += rank * point.twist;
+                let (bulge, twist) = (point.packets * point.bulge, point.packets * point.twist);
+                missing.sum_by_c += bulge;
+                missing.sum_by_twist += twist;
+                missing.ranked_by_c += rank * bulge;
+                missing.ranked_by_twist += rank * twist;
             }
         }
         missing.ranked_ns = missing.ranked_ns.map(|known_ns| known_ns - ranked_ns);
         missing
+    }
+
+    /// Less than a picosecond for each packet.
+    fn is_negligible(&self) -> bool {
+        let least_ns = 1e-3 * self.packets;
+        self.sum_ns.abs() <= least_ns
+            && (self.ranked_ns).is_none_or(|ranked_ns| ranked_ns.abs() <= least_ns * self.packets)
     }
 
     /// The change of bend that makes up for it, as far as points are free.

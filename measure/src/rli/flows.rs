@@ -1,7 +1,7 @@
 //! What is kept for each flow (Lee et al. 2010, section 3.3).
 
 use super::config::Method;
-use super::receiver::Estimate;
+use super::receiver::{Estimate, Estimates};
 use crate::synopsis::ShapeMismatch;
 
 /// The estimated delays of one flow's packets: 40 bytes.
@@ -23,7 +23,7 @@ pub struct FlowDelay {
 impl FlowDelay {
     /// Adds the estimate for one of its packets.
     #[inline]
-    pub fn add<F>(&mut self, estimate: &Estimate<F>) {
+    pub fn add(&mut self, estimate: &Estimate) {
         self.packets = self.packets.wrapping_add(1);
         self.sum_ns += estimate.delay_ns;
         self.sum_of_squares_ns2 += estimate.delay_ns * estimate.delay_ns;
@@ -109,11 +109,14 @@ impl FlowDelays {
         }
     }
 
-    /// Adds the estimate for a packet of the flow whose slot it names; one out of range is ignored.
+    /// Adds the estimate for packets of the flows whose slots it names; those out of range are
+    /// ignored.
     #[inline]
-    pub fn add(&mut self, estimate: &Estimate<u32>) {
-        if let Some(slot) = self.slots.get_mut(estimate.flow as usize) {
-            slot.add(estimate);
+    pub fn add(&mut self, estimates: &Estimates<'_, u32>) {
+        for &flow in estimates.flows {
+            if let Some(slot) = self.slots.get_mut(flow as usize) {
+                slot.add(&estimates.estimate);
+            }
         }
     }
 

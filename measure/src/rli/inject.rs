@@ -176,9 +176,36 @@ impl Injector {
     /// Counts a regular packet that was sent at `now_ns`; whether to inject a reference behind it.
     #[inline]
     pub fn packet(&mut self, bytes: u32, now_ns: u64) -> bool {
-        self.packets = self.packets.saturating_add(1);
-        self.bytes = self.bytes.saturating_add(self.link.occupied_bytes(bytes));
+        self.run(1, bytes.into(), now_ns)
+    }
+
+    /// Counts regular packets of `bytes` bytes together, all sent at `now_ns`; whether to inject a
+    /// reference behind them. So that none comes late, they are at most as many as are
+    /// [to go](Self::packets_to_go).
+    #[inline]
+    pub fn run(&mut self, packets: u32, bytes: u64, now_ns: u64) -> bool {
+        self.packets = self.packets.saturating_add(packets.into());
+        let occupied = self.link.occupied_bytes_of(packets, bytes);
+        self.bytes = self.bytes.saturating_add(occupied);
         self.due(now_ns)
+    }
+
+    /// How many regular packets may be sent at `now_ns` until a reference is due behind the last of
+    /// them: 1 or more.
+    #[inline]
+    pub fn packets_to_go(&mut self, now_ns: u64) -> u64 {
+        if self.due(now_ns) {
+            return 1;
+        }
+        self.packets_due
+            .map_or(u64::MAX, |due| due.saturating_sub(self.packets))
+            .max(1)
+    }
+
+    /// Regular packets since the last reference.
+    #[inline]
+    pub fn packets_since(&self) -> u64 {
+        self.packets
     }
 
     /// Whether to inject a reference at `now_ns` without a regular packet: where the policy has an

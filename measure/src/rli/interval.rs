@@ -1,5 +1,6 @@
 //! What lies between two references: the buffered packets, and their delays once it is closed.
 
+use super::buffer::{Buffer, BufferedRun};
 use super::busy::Idle;
 use super::curve::{Anchor, Bend, CurvePoint, WaitSums, position, solve};
 use super::delay_sum::DelaySum;
@@ -48,17 +49,13 @@ pub(super) struct Latest {
 }
 
 impl Latest {
-    /// RLI-L (Lee et al. 2010, section 3.3) for a packet behind it.
-    pub(super) fn estimate<F: Copy>(
-        &self,
-        packet: &Buffered<F>,
-        link: &Link,
-        interval: u32,
-    ) -> Estimate<F> {
-        let correction_ns = link.serialisation_ns(packet.bytes) - self.mark.serialisation_ns;
+    /// RLI-L (Lee et al. 2010, section 3.3) for packets behind it.
+    #[inline]
+    pub(super) fn estimate(&self, run: &BufferedRun, link: &Link, interval: u32) -> Estimate {
+        let correction_ns = link.serialisation_ns(run.bytes) - self.mark.serialisation_ns;
         Estimate {
-            flow: packet.flow,
-            received_ns: packet.received_ns,
+            epoch: run.epoch,
+            received_ns: run.received_ns,
             delay_ns: self.mark.delay_ns + correction_ns,
             squared_error_ns2: self.squared_step_ns2,
             interval,
@@ -72,16 +69,6 @@ impl Latest {
     }
 }
 
-/// A packet in the interpolation buffer.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Buffered<F> {
-    pub(super) flow: F,
-    pub(super) received_ns: u64,
-    pub(super) bytes: u32,
-    /// Idle time since the packet or reference before it.
-    pub(super) idle: Option<Idle>,
-}
-
 /// Packets between two references, the second of which may not have come.
 #[derive(Debug)]
 pub(super) struct Interval<F> {
@@ -89,9 +76,9 @@ pub(super) struct Interval<F> {
     pub(super) right: Mark,
     /// Its number, for the flows' bounds.
     pub(super) number: u32,
-    /// Sum of the delays of `packets`; `None` where not all of them were buffered.
+    /// Sum of the delays of the packets; `None` where not all of them were buffered.
     pub(super) delay_sum: Option<DelaySum>,
-    pub(super) packets: Vec<Buffered<F>>,
+    pub(super) buffer: Buffer<F>,
 }
 
 impl<F: Copy> Interval<F> {
@@ -107,21 +94,21 @@ impl<F: Copy> Interval<F> {
             .unwrap_or(apart_ns * apart_ns)
     }
 
-    /// The estimator of Lee et al. 2010, eq. 1, for one packet.
-    pub(super) fn linear_delay_ns(&self, packet: &Buffered<F>, link: &Link) -> f64 {
+    /// The estimator of Lee et al. 2010, eq. 1, for packets of one time.
+    pub(super) fn linear_delay_ns(&self, run: &BufferedRun, link: &Link) -> f64 {
         let (left, right) = (&self.left, &self.right);
         let x = position(
-            since_ns(packet.received_ns, left.received_ns),
+            since_ns(run.received_ns, left.received_ns),
             since_ns(right.received_ns, left.received_ns),
         );
         let reference_ns =
             left.serialisation_ns + x * (right.serialisation_ns - left.serialisation_ns);
         left.delay_ns
             + x * (right.delay_ns - left.delay_ns)
-            + (link.serialisation_ns(packet.bytes) - reference_ns)
+            + (link.serialisation_ns(run.bytes) - reference_ns)
     }
 
-    /// Puts a point of the wait curve for each packet into `points`. `base_ns`, where known, is the
+    /// Puts a point of the wait curve for each run of packets into `points`. `base_ns`, where known, is the
     /// delay beyond wait and serialisation: then the ends of idle times are anchors too, and
     /// no wait (which counts it in) is under it.
     pub(super) fn curve(&self, link: &Link, base_ns: Option<f64>, points: &mut Vec<CurvePoint>) {
@@ -138,7 +125,8 @@ impl<F: Copy> Interval<F> {
         let mut left = self.left.anchor(origin_ns);
         let (begin_ns, last) = (left.start_ns, self.right.anchor(origin_ns));
         let length_ns = last.start_ns - begin_ns;
-        let mut rest = self.packets.as_slice();
+        let mut rest = self.buffer.runs();
+        let mut before = 0.0;
         points.clear();
         while let Some((first, others)) = rest.split_first() {
             if let Some((_, begin)) = ends_of(first.idle) {
@@ -147,15 +135,18 @@ impl<F: Copy> Interval<F> {
             // Up to the next idle time, or to the right reference.
             let more = others
                 .iter()
-                .position(|packet| packet.idle.is_some() && base_ns.is_some());
+                .position(|run| run.idle.is_some() && base_ns.is_some());
             let (stretch, after) = rest.split_at(more.map_or(rest.len(), |more| more + 1));
-            let next_idle = after.first().map_or(self.right.idle, |packet| packet.idle);
+            let next_idle = after.first().map_or(self.right.idle, |run| run.idle);
             let right = ends_of(next_idle).map_or(last, |(end, _)| end);
-            points.extend(stretch.iter().map(|packet| {
+            points.extend(stretch.iter().map(|run| {
                 let start_ns =
-                    since_ns(packet.received_ns, origin_ns) - link.serialisation_ns(packet.bytes);
+                    since_ns(run.received_ns, origin_ns) - link.serialisation_ns(run.bytes);
                 let skew = 1.0 - 2.0 * position(start_ns - begin_ns, length_ns);
+                let ahead = before;
+                before += f64::from(run.packets);
                 CurvePoint::between(left, right, start_ns, floor_ns, skew)
+                    .of_run(run.packets.into(), ahead)
             }));
             rest = after;
         }
@@ -164,21 +155,22 @@ impl<F: Copy> Interval<F> {
     /// The bend of the curve through `points`, and what to add to each wait: so that their sum is
     /// exact where it is known; elsewhere the `usual` bend, as far as the sum does not say better.
     pub(super) fn bend(&self, points: &[CurvePoint], link: &Link, usual: Bend) -> (Bend, f64) {
+        // How many packets, their mean rank, and how long each took.
         let serialisations = || {
-            self.packets
-                .iter()
-                .map(|packet| link.serialisation_ns(packet.bytes))
+            let runs = self.buffer.runs().iter().zip(points);
+            runs.map(|(run, point)| (point.packets, point.rank, link.serialisation_ns(run.bytes)))
         };
+        let serialisation_ns = || serialisations().map(|(n, _, ns)| n * ns).sum::<f64>();
         match self.delay_sum {
             Some(DelaySum::Exact {
                 sum_ns, ranked_ns, ..
             }) => {
                 let sums = WaitSums {
-                    sum_ns: sum_ns as f64 - serialisations().sum::<f64>(),
+                    sum_ns: sum_ns as f64 - serialisation_ns(),
                     ranked_ns: ranked_ns.map(|ranked_ns| {
                         let ranked =
-                            |(rank, ns): (usize, f64)| rank as f64 * (ns - self.left.delay_ns);
-                        ranked_ns - serialisations().enumerate().map(ranked).sum::<f64>()
+                            |(n, rank, ns): (f64, f64, f64)| n * rank * (ns - self.left.delay_ns);
+                        ranked_ns - serialisations().map(ranked).sum::<f64>()
                     }),
                 };
                 solve(points, sums)
@@ -190,14 +182,16 @@ impl<F: Copy> Interval<F> {
             }) => {
                 // A reference left out lies halfway on twice the length: its squared error is that
                 // of a whole interval's mean six times, where waits walk at random.
-                let n = points.len() as f64;
-                let usual_ns: f64 = points.iter().map(|point| point.wait_ns(usual)).sum();
+                let n = self.buffer.packets() as f64;
+                let usual_ns: f64 = (points.iter())
+                    .map(|point| point.packets * point.wait_ns(usual))
+                    .sum();
                 let usual_variance_ns2 = n * n * self.squared_error_ns2() / 6.0;
                 let trust = usual_variance_ns2 / (usual_variance_ns2 + variance_ns2);
                 if !trust.is_finite() {
                     return (usual, 0.0);
                 }
-                let missing_ns = sum_ns - serialisations().sum::<f64>() - usual_ns;
+                let missing_ns = sum_ns - serialisation_ns() - usual_ns;
                 let sums = WaitSums {
                     sum_ns: usual_ns + trust * missing_ns,
                     ranked_ns: None,

@@ -76,6 +76,11 @@ impl Link {
         u64::from(bytes) + u64::from(self.overhead_bytes)
     }
 
+    /// Bytes that several frames occupy, of `bytes` bytes together.
+    pub(super) fn occupied_bytes_of(&self, frames: u32, bytes: u64) -> u64 {
+        bytes.saturating_add(u64::from(frames) * u64::from(self.overhead_bytes))
+    }
+
     /// How long a frame of `bytes` occupies the link.
     pub fn serialisation_ns(&self, bytes: u32) -> f64 {
         self.occupied_bytes(bytes) as f64 * self.ns_per_byte

@@ -1,21 +1,39 @@
 //! The receiver's end of a stream: packets and references in, estimates out.
 
+use super::buffer::{Buffer, BufferedRun};
 use super::busy::BusyPeriods;
 use super::config::{Method, ReceiverConfig, ReceiverError};
 use super::curve::CurvePoint;
 use super::delay_sum::DelaySum;
-use super::interval::{Buffered, Interval, Latest, Mark};
+use super::interval::{Interval, Latest, Mark};
 use super::learnt::Learnt;
 use super::reference::{Reference, StreamSums};
 use super::segment::SegmentDelay;
 use super::since_ns;
 use crate::packet::PacketHash;
+use crate::time::EpochTag;
 
-/// The estimated delay of one packet.
+/// Regular packets of a stream that were received together: as a burst leaves a switch, all at one
+/// time, or a single one.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Estimate<F> {
-    /// Its flow, as it was given with the packet.
-    pub flow: F,
+pub struct Run<'a, F> {
+    /// The flow of each, in order.
+    pub flows: &'a [F],
+    /// Exclusive or of the packets' hashes.
+    pub digest: u64,
+    /// Length of each; packets of other lengths are of another run.
+    pub bytes: u32,
+    /// When they were received.
+    pub received_ns: u64,
+    /// The epoch that they count in: what the caller knows it by.
+    pub epoch: EpochTag,
+}
+
+/// The estimated delay of a packet.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Estimate {
+    /// The epoch that it counts in, as it was given with the packet.
+    pub epoch: EpochTag,
     /// When it was received.
     pub received_ns: u64,
     /// Its delay, serialisation and propagation included; negative where clocks disagree.
@@ -25,6 +43,15 @@ pub struct Estimate<F> {
     /// Number of the interval between two references, from 1 on, modulo 2^32: errors within one
     /// interval go together.
     pub interval: u32,
+}
+
+/// The estimated delay of packets that were received together: of each the same.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Estimates<'a, F> {
+    /// The flow of each, in order.
+    pub flows: &'a [F],
+    /// What is estimated for each.
+    pub estimate: Estimate,
 }
 
 /// What happened to packets and references.
@@ -64,16 +91,15 @@ pub struct Receiver<F> {
     learnt: Learnt,
     /// The latest reference taken.
     last: Option<Latest>,
-    /// Packets since then, at most `room`.
-    open: Vec<Buffered<F>>,
-    room: usize,
+    /// Packets since then.
+    open: Buffer<F>,
     /// Whether some of them are not in `open`, and have their estimates already.
     incomplete: bool,
     interval: u32,
     /// The interval before, complete but for the error of its right reference.
     closed: Option<Interval<F>>,
     /// A buffer not in use.
-    spare: Vec<Buffered<F>>,
+    spare: Buffer<F>,
     points: Vec<CurvePoint>,
 }
 
@@ -103,12 +129,11 @@ impl<F: Copy> Receiver<F> {
             busy: BusyPeriods::default(),
             learnt: Learnt::new(config.base_delay_ns),
             last: None,
-            open: Vec::with_capacity(room),
-            room,
+            open: Buffer::with_room(room),
             incomplete: false,
             interval: 1,
             closed: None,
-            spare: Vec::with_capacity(room),
+            spare: Buffer::with_room(room),
             points: Vec::with_capacity(room),
         })
     }
@@ -136,31 +161,62 @@ impl<F: Copy> Receiver<F> {
         packet: PacketHash,
         bytes: u32,
         received_ns: u64,
-        sink: &mut impl FnMut(Estimate<F>),
+        sink: &mut impl FnMut(Estimates<'_, F>),
     ) {
-        self.counters.packets += 1;
-        self.received.add(packet, received_ns);
-        self.cross(bytes, received_ns);
-        let Some(last) = self.last else {
-            self.counters.early_packets += 1;
+        let run = Run {
+            flows: &[flow],
+            digest: packet.0,
+            bytes,
+            received_ns,
+            epoch: EpochTag::default(),
+        };
+        self.regular_run(&run, sink);
+    }
+
+    /// Regular packets of the stream that were received together. The cost is that of one, and a
+    /// copy of their flows.
+    #[inline]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "as many packets as the buffer has room for, or as come together"
+    )]
+    pub fn regular_run(&mut self, run: &Run<'_, F>, sink: &mut impl FnMut(Estimates<'_, F>)) {
+        let (bytes, received_ns) = (run.bytes, run.received_ns);
+        self.counters.packets += run.flows.len() as u64;
+        self.received
+            .add_run(run.flows.len() as u32, run.digest, received_ns);
+        if self.config.method == Method::AnchoredSums {
+            run.flows
+                .iter()
+                .for_each(|_| self.cross(bytes, received_ns));
+        }
+        let Some(last) = &self.last else {
+            self.counters.early_packets += run.flows.len() as u64;
             return;
         };
-        let mut packet = Buffered {
-            flow,
+        let (buffered, rest) = run.flows.split_at(run.flows.len().min(self.open.room()));
+        let mut buffer = BufferedRun {
             received_ns,
-            bytes,
             idle: None,
+            packets: buffered.len() as u32,
+            bytes,
+            epoch: run.epoch,
         };
-        if self.open.len() < self.room {
-            packet.idle = self.busy.take_idle();
-            self.open.push(packet);
+        if !buffered.is_empty() {
+            buffer.idle = self.busy.take_idle();
+            self.open.push(buffer, buffered);
+        }
+        if rest.is_empty() {
             return;
         }
         if self.config.method != Method::Left {
-            self.counters.overflowed_packets += 1;
+            self.counters.overflowed_packets += rest.len() as u64;
             self.incomplete = true;
         }
-        sink(last.estimate(&packet, &self.config.link, self.interval));
+        sink(Estimates {
+            flows: rest,
+            estimate: last.estimate(&buffer, &self.config.link, self.interval),
+        });
     }
 
     /// A packet on the link that is not of the stream. Only RLI-AS must know.
@@ -180,7 +236,7 @@ impl<F: Copy> Receiver<F> {
         reference: &Reference,
         bytes: u32,
         received_ns: u64,
-        sink: &mut impl FnMut(Estimate<F>),
+        sink: &mut impl FnMut(Estimates<'_, F>),
     ) {
         self.cross(bytes, received_ns);
         let ahead = self
@@ -230,18 +286,34 @@ impl<F: Copy> Receiver<F> {
     }
 
     /// Lets go of all packets that still wait for a reference: those behind the last one by RLI-L.
-    pub fn flush(&mut self, sink: &mut impl FnMut(Estimate<F>)) {
+    pub fn flush(&mut self, sink: &mut impl FnMut(Estimates<'_, F>)) {
         self.emit_closed(sink);
-        let Some(last) = self.last else { return };
-        for packet in self.open.drain(..) {
-            sink(last.estimate(&packet, &self.config.link, self.interval));
+        let Some(last) = &self.last else { return };
+        for (run, flows) in self.open.iter() {
+            sink(Estimates {
+                flows,
+                estimate: last.estimate(run, &self.config.link, self.interval),
+            });
         }
+        self.open.clear();
         self.incomplete = true;
+    }
+
+    /// Lets go of the packets of `epoch`, which takes no more estimates soon, and of those behind
+    /// them that wait for the same reference.
+    pub fn flush_epoch(&mut self, epoch: EpochTag, sink: &mut impl FnMut(Estimates<'_, F>)) {
+        if self.open.first_epoch() == Some(epoch) {
+            self.flush(sink);
+        } else if let Some(closed) = &self.closed
+            && closed.buffer.first_epoch() == Some(epoch)
+        {
+            self.emit_closed(sink);
+        }
     }
 
     /// Begins anew with another session of the sender, whose sums and sequence numbers start at 0:
     /// [`flush`](Self::flush)es, and forgets everything but counters and the segment's mean.
-    pub fn restart(&mut self, sink: &mut impl FnMut(Estimate<F>)) {
+    pub fn restart(&mut self, sink: &mut impl FnMut(Estimates<'_, F>)) {
         self.flush(sink);
         self.received = StreamSums::default();
         self.busy = BusyPeriods::default();
@@ -252,7 +324,7 @@ impl<F: Copy> Receiver<F> {
 
     /// The interval from `left` to `right` is complete; the one before it, now that the error of
     /// `left` is known, can be estimated.
-    fn close(&mut self, left: Mark, right: Mark, sink: &mut impl FnMut(Estimate<F>)) {
+    fn close(&mut self, left: Mark, right: Mark, sink: &mut impl FnMut(Estimates<'_, F>)) {
         let delay_sum = DelaySum::between(&left, &right);
         self.segment
             .add_interval(&right.sent.since(&left.sent), &delay_sum);
@@ -262,51 +334,53 @@ impl<F: Copy> Receiver<F> {
             closed.right.squared_error_ns2 = left.squared_error_ns2;
         }
         self.emit_closed(sink);
-        let packets = std::mem::replace(&mut self.open, std::mem::take(&mut self.spare));
+        let buffer = std::mem::replace(&mut self.open, std::mem::take(&mut self.spare));
         self.closed = Some(Interval {
             left,
             right,
             number: self.interval,
             delay_sum: (!self.incomplete).then_some(delay_sum),
-            packets,
+            buffer,
         });
         self.incomplete = false;
         self.interval = self.interval.wrapping_add(1);
     }
 
     /// Estimates the packets of the closed interval.
-    fn emit_closed(&mut self, sink: &mut impl FnMut(Estimate<F>)) {
+    fn emit_closed(&mut self, sink: &mut impl FnMut(Estimates<'_, F>)) {
         let Some(mut interval) = self.closed.take() else {
             return;
         };
         let link = &self.config.link;
         let squared_error_ns2 = interval.squared_error_ns2();
-        let mut emit = |packet: &Buffered<F>, delay_ns: f64| {
-            sink(Estimate {
-                flow: packet.flow,
-                received_ns: packet.received_ns,
+        let number = interval.number;
+        let mut emit = |run: &BufferedRun, flows: &[F], delay_ns: f64| {
+            let estimate = Estimate {
+                epoch: run.epoch,
+                received_ns: run.received_ns,
                 delay_ns,
                 squared_error_ns2,
-                interval: interval.number,
-            });
+                interval: number,
+            };
+            sink(Estimates { flows, estimate });
         };
         match self.config.method {
             // Nothing is buffered by RLI-L.
             Method::Left | Method::Linear => {
-                for packet in &interval.packets {
-                    emit(packet, interval.linear_delay_ns(packet, link));
+                for (run, flows) in interval.buffer.iter() {
+                    emit(run, flows, interval.linear_delay_ns(run, link));
                 }
             }
             Method::Sums | Method::AnchoredSums => {
                 interval.curve(link, self.learnt.base_ns(), &mut self.points);
                 let (c, rest_ns) = interval.bend(&self.points, link, self.learnt.bend());
-                for (packet, point) in interval.packets.iter().zip(&self.points) {
-                    let serialisation_ns = link.serialisation_ns(packet.bytes);
-                    emit(packet, point.wait_ns(c) + rest_ns + serialisation_ns);
+                for ((run, flows), point) in interval.buffer.iter().zip(&self.points) {
+                    let serialisation_ns = link.serialisation_ns(run.bytes);
+                    emit(run, flows, point.wait_ns(c) + rest_ns + serialisation_ns);
                 }
             }
         }
-        interval.packets.clear();
-        self.spare = interval.packets;
+        interval.buffer.clear();
+        self.spare = interval.buffer;
     }
 }

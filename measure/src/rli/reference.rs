@@ -32,12 +32,23 @@ impl StreamSums {
     /// Adds one packet.
     #[inline]
     pub fn add(&mut self, PacketHash(hash): PacketHash, time_ns: u64) {
+        self.add_run(1, hash, time_ns);
+    }
+
+    /// Adds packets that share one time; `digest` is the exclusive or of their hashes.
+    #[inline]
+    pub fn add_run(&mut self, packets: u32, digest: u64, time_ns: u64) {
+        let packets = u64::from(packets);
+        // Of as many packets in a row, each has another rank.
+        let ranks = packets
+            .wrapping_mul(self.count)
+            .wrapping_add(packets.wrapping_mul(packets.wrapping_sub(1)) / 2);
         self.ranked_time_ns = self
             .ranked_time_ns
-            .wrapping_add(self.count.wrapping_mul(time_ns));
-        self.count = self.count.wrapping_add(1);
-        self.time_ns = self.time_ns.wrapping_add(time_ns);
-        self.digest ^= hash;
+            .wrapping_add(ranks.wrapping_mul(time_ns));
+        self.count = self.count.wrapping_add(packets);
+        self.time_ns = self.time_ns.wrapping_add(packets.wrapping_mul(time_ns));
+        self.digest ^= digest;
     }
 
     /// What was added after `earlier`.
@@ -100,6 +111,12 @@ impl ReferenceSender {
     #[inline]
     pub fn record(&mut self, packet: PacketHash, sent_ns: u64) {
         self.sums.add(packet, sent_ns);
+    }
+
+    /// Counts regular packets, all sent at `sent_ns`; `digest` is the exclusive or of their hashes.
+    #[inline]
+    pub fn record_run(&mut self, packets: u32, digest: u64, sent_ns: u64) {
+        self.sums.add_run(packets, digest, sent_ns);
     }
 
     /// The reference to send at `sent_ns`, behind all packets recorded so far.

@@ -9,6 +9,7 @@ mod accuracy;
 mod fifo;
 mod inject;
 mod receiver;
+mod runs;
 mod select;
 mod sums;
 

@@ -7,8 +7,8 @@ use anyhow::{Context, Result};
 use clap::Args;
 use measure::packet::PacketHash;
 use measure::rli::{
-    FlowDelay, FlowDelays, Link, Method, Receiver, ReceiverConfig, ReceiverCounters, Reference,
-    ReferenceSender, StreamId,
+    Estimates, FlowDelay, FlowDelays, Link, Method, Receiver, ReceiverConfig, ReceiverCounters,
+    Reference, ReferenceSender, StreamId,
 };
 use measure::sight::SegmentIndex;
 
@@ -177,7 +177,7 @@ pub(super) fn run(arguments: &Rli) -> Result<Kept> {
 fn estimate(config: ReceiverConfig, packets: &Packets) -> Result<(FlowDelays, ReceiverCounters)> {
     let mut receiver = Receiver::new(config)?;
     let mut delays = FlowDelays::new(packets.names.len());
-    let mut sink = |estimate| delays.add(&estimate);
+    let mut sink = |estimates: Estimates<'_, u32>| delays.add(&estimates);
     for &(receive_ns, bytes, arrival) in &packets.arrivals {
         match arrival {
             Arrival::Regular { flow, hash } => {

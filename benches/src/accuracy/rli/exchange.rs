@@ -3,7 +3,7 @@
 use anyhow::Result;
 use measure::packet::PacketHash;
 use measure::rli::{
-    FlowDelay, FlowDelays, Injector, Link, Method, Policy, Receiver, ReceiverConfig,
+    Estimates, FlowDelay, FlowDelays, Injector, Link, Method, Policy, Receiver, ReceiverConfig,
     ReceiverCounters, Reference, ReferenceSender, SegmentDelay, StreamId,
 };
 use measure::sight::SegmentIndex;
@@ -117,7 +117,7 @@ impl Exchange {
     pub fn receive(&self, method: Method) -> Result<Received> {
         let mut receiver = Receiver::new(ReceiverConfig::new(STREAM, method, self.link))?;
         let mut flows = FlowDelays::new(self.flows as usize);
-        let mut sink = |estimate| flows.add(&estimate);
+        let mut sink = |estimates: Estimates<'_, u32>| flows.add(&estimates);
         let mut references = self.references.iter();
         let mut sent = 0;
         for crossing in &self.crossings {

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use super::STREAM;
 use super::fifo::{self, Arrival, Event, Traffic};
-use crate::rli::{FlowDelays, Method, Policy, Receiver, ReceiverConfig, SegmentDelay};
+use crate::rli::{Estimates, FlowDelays, Method, Policy, Receiver, ReceiverConfig, SegmentDelay};
 
 /// Relative errors of one method, over flows.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ fn receive(events: &[Event], method: Method) -> (FlowDelays, Vec<Truth>, Segment
     let mut truth = vec![Truth::default(); flows];
     let mut delays = FlowDelays::new(flows);
     let mut receiver = Receiver::new(ReceiverConfig::new(STREAM, method, fifo::link())).unwrap();
-    let mut sink = |estimate| delays.add(&estimate);
+    let mut sink = |estimates: Estimates<'_, u32>| delays.add(&estimates);
     let (mut segment, mut referenced) = (Truth::default(), Truth::default());
     for &Event {
         received_ns,

@@ -5,15 +5,38 @@ use proptest::prelude::*;
 use super::{STREAM, byte_a_ns};
 use crate::packet::PacketHash;
 use crate::rli::{
-    Estimate, FlowDelay, FlowDelays, Method, Receiver, ReceiverConfig, ReceiverError, Reference,
-    ReferenceSender, StreamId, StreamSums,
+    Estimate, Estimates, FlowDelay, FlowDelays, Method, Receiver, ReceiverConfig, ReceiverError,
+    Reference, ReferenceSender, StreamId, StreamSums,
 };
+use crate::time::EpochTag;
+
+/// What was estimated for a packet.
+#[derive(Debug, Clone, Copy)]
+struct Estimated {
+    flow: u32,
+    estimate: Estimate,
+}
+
+impl std::ops::Deref for Estimated {
+    type Target = Estimate;
+
+    fn deref(&self) -> &Estimate {
+        &self.estimate
+    }
+}
+
+/// Puts the packets of a run into `estimated`, one by one.
+fn into(estimated: &mut Vec<Estimated>) -> impl FnMut(Estimates<'_, u32>) {
+    |Estimates { flows, estimate }| {
+        estimated.extend(flows.iter().map(|&flow| Estimated { flow, estimate }));
+    }
+}
 
 /// Both ends of a stream. Sizes are in bytes and nanoseconds alike: a byte takes one.
 struct Wire {
     sender: ReferenceSender,
     receiver: Receiver<u32>,
-    estimates: Vec<Estimate<u32>>,
+    estimates: Vec<Estimated>,
     hash: u64,
 }
 
@@ -46,9 +69,7 @@ impl Wire {
             estimates,
             ..
         } = self;
-        receiver.regular(flow, hash, bytes, received_ns, &mut |estimate| {
-            estimates.push(estimate);
-        });
+        receiver.regular(flow, hash, bytes, received_ns, &mut into(estimates));
     }
 
     fn reference(&mut self, received_ns: u64, delay_ns: i64) {
@@ -64,15 +85,11 @@ impl Wire {
             estimates,
             ..
         } = self;
-        receiver.reference(reference, 100, received_ns, &mut |estimate| {
-            estimates.push(estimate);
-        });
+        receiver.reference(reference, 100, received_ns, &mut into(estimates));
     }
 
-    fn finish(mut self) -> Vec<Estimate<u32>> {
-        let estimates = &mut self.estimates;
-        self.receiver
-            .flush(&mut |estimate| estimates.push(estimate));
+    fn finish(mut self) -> Vec<Estimated> {
+        self.receiver.flush(&mut into(&mut self.estimates));
         self.estimates
     }
 }
@@ -268,9 +285,7 @@ fn a_new_session_begins_anew() {
         wire.regular(0, 100, 10_000 * i + 500, 300);
     }
     wire.sender = ReferenceSender::new(STREAM);
-    let estimates = &mut wire.estimates;
-    wire.receiver
-        .restart(&mut |estimate| estimates.push(estimate));
+    wire.receiver.restart(&mut into(&mut wire.estimates));
     assert_eq!(wire.estimates.len(), 4);
     wire.reference(50_000, 200);
     wire.regular(0, 100, 50_500, 200);
@@ -307,21 +322,24 @@ fn sizes_out_of_range_are_refused() {
 
 #[test]
 fn slots_merge_like_their_union() {
-    let estimate = |flow, delay_ns, interval| Estimate {
-        flow,
-        received_ns: 0,
-        delay_ns,
-        squared_error_ns2: 9.0,
-        interval,
+    let estimate = |flows, delay_ns, interval| Estimates {
+        flows,
+        estimate: Estimate {
+            epoch: EpochTag(0),
+            received_ns: 0,
+            delay_ns,
+            squared_error_ns2: 9.0,
+            interval,
+        },
     };
     let (mut all, mut one, mut other) =
         (FlowDelays::new(2), FlowDelays::new(2), FlowDelays::new(2));
     for (i, delay_ns) in [3.0, 5.0, -2.0, 8.0].into_iter().enumerate() {
-        let estimate = estimate(1, delay_ns, i as u32 + 1);
+        let estimate = estimate(&[1], delay_ns, i as u32 + 1);
         all.add(&estimate);
         if i % 2 == 0 { &mut one } else { &mut other }.add(&estimate);
     }
-    all.add(&estimate(2, 1.0, 1));
+    all.add(&estimate(&[2], 1.0, 1));
     one.merge(&other).unwrap();
     let (merged, whole) = (one.slots()[1], all.slots()[1]);
     assert_eq!(merged.mean_ns(), Some(3.5));
@@ -491,7 +509,9 @@ proptest! {
             let config = ReceiverConfig::new(STREAM, method, byte_a_ns());
             let mut receiver = Receiver::new(config).unwrap();
             let mut delays = Vec::new();
-            let mut sink = |estimate: Estimate<u32>| delays.push((estimate.flow, estimate.delay_ns));
+            let mut sink = |Estimates { flows, estimate }: Estimates<'_, u32>| {
+                delays.extend(flows.iter().map(|&flow| (flow, estimate.delay_ns)));
+            };
             let (mut now_ns, mut sequence) = (offset_ns, sequence);
             for (i, &(gap_ns, step)) in (0..).zip(&steps) {
                 now_ns = now_ns.wrapping_add(gap_ns);
@@ -536,8 +556,8 @@ proptest! {
         config.base_delay_ns = base_delay_ns;
         let mut receiver = Receiver::new(config).unwrap();
         let mut estimates = 0;
-        let mut sink = |estimate: Estimate<()>| {
-            estimates += 1;
+        let mut sink = |Estimates { flows, estimate }: Estimates<'_, ()>| {
+            estimates += flows.len() as u64;
             assert!(estimate.delay_ns.is_finite(), "{estimate:?}");
             assert!(estimate.squared_error_ns2.is_finite(), "{estimate:?}");
         };
