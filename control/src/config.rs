@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 pub mod address;
+mod change;
 mod class;
 pub mod device;
 mod layout;
@@ -18,6 +19,7 @@ mod resolve;
 mod validate;
 
 pub use address::{MacAddress, Prefix};
+pub use change::Change;
 pub use class::{CLASSES_MAX, Class, Protocol, Rule};
 pub use device::Device;
 pub use layout::LayoutError;
@@ -206,7 +208,7 @@ impl Config {
             .map_or("all", |class| class.name.as_str())
     }
 
-    /// Index of the port of that name.
+    /// Index of the port of that name, also of one that is absent.
     pub fn port_index(&self, name: &str) -> Option<usize> {
         self.ports.iter().position(|port| port.name == name)
     }
@@ -229,7 +231,8 @@ impl Config {
                 ends.flat_map(|(a, b)| [(a, b), (b, a)]).collect()
             }
             Forwarding::Bridge { .. } => {
-                let ports = 0..self.ports.len();
+                let ports = self.ports.iter().enumerate();
+                let ports = ports.filter(|(_, port)| port.is_present()).map(|(n, _)| n);
                 let from = |a| ports.clone().filter(move |&b| b != a).map(move |b| (a, b));
                 ports.clone().flat_map(from).collect()
             }

@@ -141,7 +141,7 @@ impl Source {
     /// [`SourceError`], ready to be shown.
     pub fn open(device: &Device, mtu_bytes: u16) -> Result<Option<Self>, SourceError> {
         Ok(match device {
-            Device::Sink | Device::Dpdk(_) => None,
+            Device::Sink | Device::Dpdk(_) | Device::Absent => None,
             Device::Replay(spec) => Some(Self::replay(spec, mtu_bytes)?),
             Device::Generate(spec) => Some(Self::generate(spec, mtu_bytes)?),
         })

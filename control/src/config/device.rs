@@ -18,6 +18,9 @@ pub enum Device {
     Generate(Generate),
     /// Anything else: a DPDK device string (`0000:03:00.0`, `net_af_packet0,iface=veth0`, ...).
     Dpdk(String),
+    /// No device any more: the place of a port that was taken away while the switch runs
+    /// ([`Config::in_place_of`](super::Config::in_place_of)). No text means this.
+    Absent,
 }
 
 /// A capture to be received.
@@ -117,6 +120,17 @@ pub enum DeviceError {
 
 const REPLAY_KEYS: &str = "speed, loop";
 const GENERATE_KEYS: &str = "flows, size, rate, burst, pareto, seed, macs, side";
+
+impl Device {
+    /// Whether it is on the PCI bus, as NICs are; all others come and go as the switch likes.
+    pub fn is_pci(&self) -> bool {
+        let Self::Dpdk(device) = self else {
+            return false;
+        };
+        // Domain, bus, device and function in hexadecimal; the domain may be left out.
+        device.starts_with(|first: char| first.is_ascii_hexdigit()) && device.contains(':')
+    }
+}
 
 impl Replay {
     /// `file` once, at its own pace.
@@ -288,6 +302,7 @@ impl fmt::Display for Device {
             Self::Replay(replay) => replay.fmt(f),
             Self::Generate(generate) => generate.fmt(f),
             Self::Dpdk(device) => f.write_str(device),
+            Self::Absent => f.write_str("absent"),
         }
     }
 }

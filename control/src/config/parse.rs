@@ -8,9 +8,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_path_to_error::{Path, Segment};
 
-use super::resolve::workers_for;
 use super::validate::{Invalid, Step, validate};
-use super::{Config, Forwarding, Station, defaults};
+use super::{Config, Forwarding, PORTS_MAX, Station, defaults};
 
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +52,12 @@ pub enum ConfigError {
         /// What it is.
         got: String,
     },
+    /// A running switch has no place for another port.
+    #[error(
+        "ports: the switch has had {PORTS_MAX} ports since its start, those that are gone counted; \
+         restart it to name more"
+    )]
+    Places,
 }
 
 impl Config {
@@ -69,20 +74,51 @@ impl Config {
         }
     }
 
+    /// Reads and checks a configuration file anew for a switch that runs `running`, and puts it in
+    /// order ([`Config::in_place_of`]). Where the file names no workers they stay as they are.
+    ///
+    /// # Errors
+    /// [`ConfigError`]: as [`Config::load`], or more ports than there are places.
+    pub fn load_again(
+        path: impl AsRef<std::path::Path>,
+        running: &Self,
+    ) -> Result<Self, ConfigError> {
+        let path = path.as_ref();
+        let origin = path.display().to_string();
+        let text = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) => return Err(ConfigError::Read { origin, error }),
+        };
+        let keep_workers = |config: &mut Self| {
+            if config.workers.is_empty() {
+                config.workers.clone_from(&running.workers);
+            }
+        };
+        Self::parse_and_settle(&text, &origin, keep_workers)?.in_place_of(running)
+    }
+
     /// Reads and checks a configuration; `origin` names it in errors.
     ///
     /// # Errors
     /// [`ConfigError`]: not JSON, an unknown key, a value out of range.
     pub fn parse(text: &str, origin: &str) -> Result<Self, ConfigError> {
+        Self::parse_and_settle(text, origin, |config| {
+            let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+            config.settle_workers(cpus);
+        })
+    }
+
+    fn parse_and_settle(
+        text: &str,
+        origin: &str,
+        settle: impl FnOnce(&mut Self),
+    ) -> Result<Self, ConfigError> {
         let mut json = serde_json::Deserializer::from_str(text);
         let mut config: Self = serde_path_to_error::deserialize(&mut json)
             .map_err(|error| shape_error(origin, text, error.path(), error.inner()))?;
         json.end()
             .map_err(|error| syntax_error(origin, "", &error))?;
-        if config.workers.is_empty() {
-            let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-            config.workers = workers_for(config.ports.len(), cpus);
-        }
+        settle(&mut config);
         validate(&config).map_err(|invalid| value_error(origin, text, invalid))?;
         Ok(config)
     }

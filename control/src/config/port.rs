@@ -29,6 +29,13 @@ pub struct Port {
     pub egress: Egress,
 }
 
+impl Port {
+    /// Whether the port is there: not the place of one that was taken away.
+    pub fn is_present(&self) -> bool {
+        self.device != Device::Absent
+    }
+}
+
 /// VLANs of a bridged port (IEEE 802.1Q). Frames with an outer tag of type 0x88A8 are passed as
 /// untagged ones: QinQ belongs to those who use it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -128,7 +135,8 @@ pub struct Red {
     pub min_packets: u32,
     /// Average length from which on all are, at most the queue's packets.
     pub max_packets: u32,
-    /// Share dropped just below `max_packets`, over 0 to 1.
+    /// The paper's `max_p`, over 0 to 1. By its spacing of drops 2p / (1 + p) of all packets are
+    /// dropped just below `max_packets`.
     pub probability: f64,
     /// Weight of the newest length in the average, as a power of a half: 0 to 16, default 9.
     #[serde(default = "red_weight")]

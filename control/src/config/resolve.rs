@@ -4,11 +4,30 @@
 //! device turns out to have fewer receive queues than asked for, the daemon writes the number into
 //! [`Port::rx_queues`](super::Port::rx_queues) and asks again.
 
-use super::{CLASSES_MAX, Config, Device, Idle, Port, Worker};
+use super::{CLASSES_MAX, Config, Device, Idle, Port, WORKERS_MAX, Worker};
 
 impl Config {
+    /// Names workers where none are: one for each port that receives (is not a sink), as far as
+    /// there are `cpus` for them when one is left to the control core; one at least.
+    ///
+    /// [`Config::load`] and [`Config::parse`] do so by the CPUs that this process may use.
+    pub fn settle_workers(&mut self, cpus: usize) {
+        if self.workers.is_empty() {
+            let receives = |port: &&Port| !matches!(port.device, Device::Sink | Device::Absent);
+            let ports = self.ports.iter().filter(receives).count();
+            let number = ports.min(cpus.saturating_sub(1)).clamp(1, WORKERS_MAX);
+            let worker = Worker {
+                core: None,
+                idle: Idle::default(),
+                queues: None,
+            };
+            self.workers = vec![worker; number];
+        }
+    }
+
     /// Receive queues of a port: those configured; else as many as there are workers, or as the
-    /// workers' own lists of queues name; always one where we make its packets ourselves.
+    /// workers' own lists of queues name; always one where we make its packets ourselves; none
+    /// where the port is absent.
     pub fn rx_queues(&self, port: usize) -> u16 {
         let Some(Port {
             name,
@@ -19,8 +38,10 @@ impl Config {
         else {
             return 0;
         };
-        if !matches!(device, Device::Dpdk(_)) {
-            return 1;
+        match device {
+            Device::Dpdk(_) => {}
+            Device::Absent => return 0,
+            _ => return 1,
         }
         let named = self.workers.iter().filter_map(|w| w.queues.as_ref());
         let named = named.flatten().filter(|(of, _)| of == name);
@@ -34,7 +55,8 @@ impl Config {
 
     /// Which receive queues each worker serves, as (port, queue): those that it names; where
     /// nobody names any, queue n of every port goes to worker n modulo their number. Ports with
-    /// fewer queues than there are workers are dealt out in turn.
+    /// fewer queues than there are workers are dealt out in turn; what was a port's turn stays its
+    /// turn when it is absent, so that other ports stay where they are.
     pub fn assignment(&self) -> Vec<Vec<(usize, u16)>> {
         let mut served = vec![Vec::new(); self.workers.len()];
         if served.is_empty() {
@@ -51,14 +73,18 @@ impl Config {
         }
         let workers = served.len();
         let mut turn = 0;
-        for port in 0..self.ports.len() {
-            let queues = self.rx_queues(port);
-            let is_dealt = usize::from(queues) < workers;
+        for (index, port) in self.ports.iter().enumerate() {
+            let present = self.rx_queues(index);
+            let queues = match port.device {
+                Device::Absent => usize::from(port.rx_queues.unwrap_or(1)),
+                _ => usize::from(present),
+            };
+            let is_dealt = queues < workers;
             let first = if is_dealt { turn } else { 0 };
-            for queue in 0..queues {
-                served[(first + usize::from(queue)) % workers].push((port, queue));
+            for queue in 0..present {
+                served[(first + usize::from(queue)) % workers].push((index, queue));
             }
-            turn += usize::from(queues) * usize::from(is_dealt);
+            turn += queues * usize::from(is_dealt);
         }
         served
     }
@@ -73,7 +99,8 @@ impl Config {
         if self.workers.len() < 2 {
             return None;
         }
-        let egress = &self.ports.get(port)?.egress;
+        let port_config = self.ports.get(port).filter(|port| port.is_present())?;
+        let egress = &port_config.egress;
         let needs_order = egress.capacity_bps.is_some()
             || !egress.queues.is_empty()
             || egress.max_residency_us.is_some()
@@ -107,20 +134,6 @@ impl Config {
         }
         queue_of_class
     }
-}
-
-/// Workers where the configuration names none: one for each port as far as there are CPUs, less
-/// one for the control core; one at least.
-pub(super) fn workers_for(ports: usize, cpus: usize) -> Vec<Worker> {
-    let number = ports
-        .min(cpus.saturating_sub(1))
-        .clamp(1, super::WORKERS_MAX);
-    let worker = Worker {
-        core: None,
-        idle: Idle::default(),
-        queues: None,
-    };
-    vec![worker; number]
 }
 
 #[cfg(test)]

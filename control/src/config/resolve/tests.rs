@@ -17,7 +17,12 @@ fn switch(rx_queues: &[Option<u16>], workers: usize) -> Config {
         ..port.clone()
     });
     config.ports = ports.collect();
-    config.workers = workers_for(workers, workers + 1);
+    let worker = Worker {
+        core: None,
+        idle: Idle::default(),
+        queues: None,
+    };
+    config.workers = vec![worker; workers];
     config.forwarding = Forwarding::Bridge {
         ageing_s: 300,
         fdb_entries: 16,
@@ -127,12 +132,42 @@ fn classes_find_their_queue() {
 
 #[test]
 fn workers_are_as_many_as_ports_and_cpus_allow() {
-    let number = |ports, cpus| workers_for(ports, cpus).len();
-    assert_eq!(number(2, 1), 1);
-    assert_eq!(number(2, 2), 1);
-    assert_eq!(number(2, 8), 2);
-    assert_eq!(number(64, 256), 64);
-    assert_eq!(number(0, 0), 1);
+    let number = |ports, cpus| {
+        let mut config = switch(&vec![None; ports], 0);
+        config.ports[0].device = Device::Sink;
+        config.settle_workers(cpus);
+        config.workers.len()
+    };
+    assert_eq!(number(3, 1), 1);
+    assert_eq!(number(3, 2), 1);
+    assert_eq!(number(3, 8), 2);
+    assert_eq!(number(1, 8), 1);
+    let mut named = switch(&[None; 3], 2);
+    named.settle_workers(64);
+    assert_eq!(named.workers.len(), 2);
+}
+
+#[test]
+fn others_stay_where_they_are_when_a_port_goes() {
+    let running = switch(&[Some(1), Some(3), Some(2), Some(1)], 3);
+    let whole = running.assignment();
+    for gone in 0..4 {
+        let mut config = running.clone();
+        config.ports.remove(gone);
+        let config = config.in_place_of(&running).unwrap();
+        let mut left = whole.clone();
+        for queues in &mut left {
+            queues.retain(|(port, _)| *port != gone);
+        }
+        assert_eq!(config.assignment(), left);
+        assert_eq!((config.rx_queues(gone), config.owner(gone)), (0, None));
+        assert!(
+            config
+                .segments()
+                .iter()
+                .all(|s| s.ingress != gone && s.egress != gone)
+        );
+    }
 }
 
 proptest! {

@@ -1,0 +1,243 @@
+//! From one configuration to the next, while the switch runs.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use super::{Config, ConfigError, Device, Egress, PORTS_MAX, Port};
+
+/// One way in which a configuration differs from the one that runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// The key, such as `measurement.lds.cells`. Ports, classes and workers go by their names:
+    /// `ports[wan].mtu`.
+    pub path: String,
+    /// Why it cannot be made while the switch runs; `None` where it can, at an epoch's turn.
+    pub fixed: Option<&'static str>,
+}
+
+impl Change {
+    /// Whether it can be made while the switch runs.
+    pub fn is_live(&self) -> bool {
+        self.fixed.is_none()
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.fixed {
+            Some(why) => write!(f, "{}: {why}; restart the switch to change it", self.path),
+            None => write!(f, "{}: taken up at an epoch's turn", self.path),
+        }
+    }
+}
+
+/// Keys that a running switch cannot change, with all below them, and why.
+const FIXED: [(&str, &str); 10] = [
+    ("name", "measurement points are named by it"),
+    ("http", "the server has its address"),
+    ("dpdk", "EAL has started"),
+    ("workers", "they run on their cores"),
+    ("measurement.interval_ms", EPOCHS),
+    ("measurement.grace_ms", EPOCHS),
+    (
+        "measurement.hash_seed",
+        "packets under way have their hashes",
+    ),
+    ("ports[].device", "the port has its device"),
+    ("ports[].mtu", "the device was set up for it"),
+    ("ports[].rx_queues", "the device was set up for them"),
+];
+
+const EPOCHS: &str = "all epochs are cut from one schedule";
+const OWNERSHIP: &str = "another worker would have to transmit on this port";
+const SERVED: &str = "another worker would have to serve the port";
+const PCI: &str = "a port on the PCI bus stays as long as the switch runs";
+const DEVICE_TAKEN: &str = "its device still belongs to a port of another name";
+
+impl Config {
+    /// This configuration with its ports in the places that `running` has them in: a port keeps
+    /// its index for life. A port that is not there any more leaves its place, absent
+    /// ([`Device::Absent`]), and has it again when it comes back; new ports go to the end. Receive
+    /// queues that this configuration leaves open are as many as they are.
+    ///
+    /// # Errors
+    /// [`ConfigError::Places`] where more than [`PORTS_MAX`] places would be needed.
+    pub fn in_place_of(mut self, running: &Self) -> Result<Self, ConfigError> {
+        let mut named = std::mem::take(&mut self.ports);
+        for old in &running.ports {
+            let place = named.iter().position(|port| port.name == old.name);
+            let queues_now = old.rx_queues;
+            self.ports.push(match place {
+                Some(place) => {
+                    let mut port = named.remove(place);
+                    port.rx_queues = port.rx_queues.or(queues_now);
+                    port
+                }
+                None => absent(old, running),
+            });
+        }
+        self.ports.append(&mut named);
+        if self.ports.len() > PORTS_MAX {
+            return Err(ConfigError::Places);
+        }
+        Ok(self)
+    }
+
+    /// All that is different in `new`, which is in order ([`Config::in_place_of`] this one).
+    pub fn diff(&self, new: &Self) -> Vec<Change> {
+        let mut paths = Vec::new();
+        compare(String::new(), &plain(self), &plain(new), &mut paths);
+        let mut changes: Vec<Change> = paths.into_iter().map(classified).collect();
+        for (index, port) in new.ports.iter().enumerate() {
+            let old = self.ports.get(index);
+            changes.extend(self.port_change(new, index, old, port));
+        }
+        changes
+    }
+
+    /// The queues of a port that each worker serves.
+    fn servers(&self, port: usize) -> Vec<Vec<u16>> {
+        let assignment = self.assignment().into_iter();
+        let of_port = |queues: Vec<(usize, u16)>| {
+            let queues = queues.into_iter().filter(|(of, _)| *of == port);
+            queues.map(|(_, queue)| queue).collect()
+        };
+        assignment.map(of_port).collect()
+    }
+
+    /// What befalls a port as a whole: it comes, goes, or changes hands.
+    fn port_change(
+        &self,
+        new: &Self,
+        index: usize,
+        old: Option<&Port>,
+        port: &Port,
+    ) -> Option<Change> {
+        let path = format!("ports[{}]", port.name);
+        let was_present = old.is_some_and(Port::is_present);
+        match (was_present, port.is_present()) {
+            (false, false) => None,
+            (false, true) => {
+                let takes = |other: &Port| {
+                    matches!(port.device, Device::Dpdk(_))
+                        && other.device == port.device
+                        && other.name != port.name
+                };
+                let fixed = if port.device.is_pci() {
+                    Some(PCI)
+                } else {
+                    self.ports.iter().any(takes).then_some(DEVICE_TAKEN)
+                };
+                Some(Change { path, fixed })
+            }
+            (true, false) => {
+                let fixed = old.is_some_and(|old| old.device.is_pci()).then_some(PCI);
+                Some(Change { path, fixed })
+            }
+            (true, true) => {
+                let fixed = if self.owner(index) != new.owner(index) {
+                    Some((format!("{path}.egress"), OWNERSHIP))
+                } else if self.servers(index) != new.servers(index) {
+                    Some((path, SERVED))
+                } else {
+                    None
+                };
+                fixed.map(|(path, why)| Change {
+                    path,
+                    fixed: Some(why),
+                })
+            }
+        }
+    }
+}
+
+/// The place of a port that went.
+fn absent(old: &Port, running: &Config) -> Port {
+    let index = running.port_index(&old.name).unwrap_or_default();
+    let rx_queues = match running.rx_queues(index) {
+        0 => old.rx_queues,
+        present => Some(present),
+    };
+    Port {
+        name: old.name.clone(),
+        device: Device::Absent,
+        mtu: old.mtu,
+        rx_queues,
+        vlan: None,
+        egress: Egress::default(),
+    }
+}
+
+/// As JSON, but for ports that are absent and for the workers' lists of queues, which are judged
+/// by what they come to.
+fn plain(config: &Config) -> Value {
+    let mut config = config.clone();
+    config.ports.retain(Port::is_present);
+    for worker in &mut config.workers {
+        worker.queues = None;
+    }
+    serde_json::to_value(&config).unwrap_or_default()
+}
+
+/// Collects the paths of what differs, down to single values. Lists of named things are compared
+/// by name; things of one list only are left to the caller.
+fn compare(path: String, old: &Value, new: &Value, differing: &mut Vec<String>) {
+    match (old, new) {
+        (Value::Object(old), Value::Object(new)) if same_kind(old, new) => {
+            let keys = old
+                .keys()
+                .chain(new.keys().filter(|key| !old.contains_key(*key)));
+            for key in keys {
+                let dot = if path.is_empty() { "" } else { "." };
+                let (old, new) = (old.get(key), new.get(key));
+                let null = Value::Null;
+                let (old, new) = (old.unwrap_or(&null), new.unwrap_or(&null));
+                compare(format!("{path}{dot}{key}"), old, new, differing);
+            }
+        }
+        (Value::Array(old), Value::Array(new)) if path == "ports" => {
+            for old in old {
+                let same = |new: &&Value| new.get("name") == old.get("name");
+                if let Some(new) = new.iter().find(same) {
+                    let name = old.get("name").and_then(Value::as_str).unwrap_or_default();
+                    compare(format!("{path}[{name}]"), old, new, differing);
+                }
+            }
+        }
+        (Value::Array(old), Value::Array(new)) if old.len() == new.len() => {
+            for (index, (old, new)) in old.iter().zip(new).enumerate() {
+                compare(format!("{path}[{index}]"), old, new, differing);
+            }
+        }
+        _ if old != new => differing.push(path),
+        _ => {}
+    }
+}
+
+/// Whether two objects are of one `mode`: else all of them is different.
+fn same_kind(old: &serde_json::Map<String, Value>, new: &serde_json::Map<String, Value>) -> bool {
+    old.get("mode") == new.get("mode")
+}
+
+fn classified(path: String) -> Change {
+    // What stands in brackets is a name or an index.
+    let mut key = String::new();
+    let mut depth = 0_u32;
+    for c in path.chars() {
+        depth -= u32::from(c == ']' && depth > 0);
+        if depth == 0 {
+            key.push(c);
+        }
+        depth += u32::from(c == '[');
+    }
+    let is_under = |(fixed, _): &&(&str, &str)| {
+        let below = key.strip_prefix(*fixed);
+        below.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+    };
+    let fixed = FIXED.iter().find(is_under).map(|(_, why)| *why);
+    Change { path, fixed }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,259 @@
+use serde_json::json;
+
+use super::*;
+
+/// A bridge of ports of these names over virtual devices.
+fn bridge(names: &[&str]) -> Value {
+    let ports = names
+        .iter()
+        .map(|name| json!({ "name": name, "device": format!("net_null_{name}"), "rx_queues": 1 }));
+    json!({
+        "ports": ports.collect::<Value>(),
+        "forwarding": { "mode": "bridge" },
+        "workers": [{ "core": 1 }, { "core": 2 }],
+    })
+}
+
+fn config(value: &Value) -> Config {
+    Config::parse(&value.to_string(), "v.json").unwrap()
+}
+
+/// What changes from one to the other: `+path` can be made at run time, `-path` cannot.
+fn changes(old: &Value, new: &Value) -> Vec<String> {
+    let old = config(old);
+    let new = config(new).in_place_of(&old).unwrap();
+    let signed = |change: Change| {
+        let sign = if change.is_live() { '+' } else { '-' };
+        format!("{sign}{}", change.path)
+    };
+    old.diff(&new).into_iter().map(signed).collect()
+}
+
+/// The same, with one change made to a bridge of three ports.
+fn change(make: impl FnOnce(&mut Value)) -> Vec<String> {
+    let old = bridge(&["a", "b", "c"]);
+    let mut new = old.clone();
+    make(&mut new);
+    changes(&old, &new)
+}
+
+#[test]
+fn nothing_has_changed() {
+    assert_eq!(change(|_| {}), [] as [&str; 0]);
+    // The same in other words: what is a default, and the order of ports.
+    let unchanged = change(|v| {
+        v["measurement"] = json!({ "interval_ms": 1000 });
+        v["ports"].as_array_mut().unwrap().rotate_left(1);
+    });
+    assert_eq!(unchanged, [] as [&str; 0]);
+}
+
+#[test]
+fn what_workers_can_take_up_is_live() {
+    assert_eq!(
+        change(|v| v["measurement"] = json!({ "enabled": false })),
+        ["+measurement.enabled"]
+    );
+    assert_eq!(
+        change(|v| v["measurement"] = json!({ "lds": {} })),
+        ["+measurement.lds"]
+    );
+    let lda = json!({ "lda": { "banks": [{ "rows": 9, "probability": 1 }] } });
+    assert_eq!(
+        change(|v| v["measurement"] = lda),
+        ["+measurement.lda.banks[0].rows"]
+    );
+    assert_eq!(
+        change(|v| v["forwarding"]["ageing_s"] = json!(9)),
+        ["+forwarding.ageing_s"]
+    );
+    let station = json!([{ "address": "02:00:00:00:00:01", "port": "a" }]);
+    assert_eq!(
+        change(|v| v["forwarding"]["stations"] = station),
+        ["+forwarding.stations"]
+    );
+    let patch = json!({ "mode": "patch", "pairs": [["a", "b"]] });
+    assert_eq!(change(|v| v["forwarding"] = patch), ["+forwarding"]);
+    assert_eq!(
+        change(|v| v["classes"] = json!([{ "name": "all" }])),
+        ["+classes"]
+    );
+    let queue = json!({ "queue_packets": 9 });
+    assert_eq!(
+        change(|v| v["ports"][1]["egress"] = queue),
+        ["+ports[b].egress.queue_packets"]
+    );
+    let vlan = json!({ "mode": "access", "vlan": 7 });
+    assert_eq!(change(|v| v["ports"][2]["vlan"] = vlan), ["+ports[c].vlan"]);
+    assert_eq!(
+        change(|v| v["memory_budget_mib"] = json!(999)),
+        ["+memory_budget_mib"]
+    );
+}
+
+#[test]
+fn what_the_start_decided_is_fixed() {
+    assert_eq!(change(|v| v["name"] = json!("x")), ["-name"]);
+    assert_eq!(
+        change(|v| v["http"] = json!({ "listen": null })),
+        ["-http.listen"]
+    );
+    assert_eq!(
+        change(|v| v["dpdk"] = json!({ "mbufs": 4096 })),
+        ["-dpdk.mbufs"]
+    );
+    assert_eq!(
+        change(|v| v["workers"][1]["core"] = json!(3)),
+        ["-workers[1].core"]
+    );
+    assert_eq!(
+        change(|v| v["workers"][0]["idle"] = json!("sleep")),
+        ["-workers[0].idle"]
+    );
+    for key in ["interval_ms", "grace_ms"] {
+        let made = change(|v| v["measurement"] = json!({ key: 50, "lds": {} }));
+        let expected = [&format!("-measurement.{key}"), "+measurement.lds"];
+        let mut made: Vec<_> = made.iter().map(String::as_str).collect();
+        made.sort_by_key(|path| path.contains("lds"));
+        assert_eq!(made, expected);
+    }
+    let seed = "00112233445566778899aabbccddeeff";
+    let seeded = change(|v| v["measurement"] = json!({ "hash_seed": seed }));
+    assert_eq!(seeded, ["-measurement.hash_seed"]);
+    assert_eq!(
+        change(|v| v["ports"][0]["mtu"] = json!(9000)),
+        ["-ports[a].mtu"]
+    );
+    assert_eq!(
+        change(|v| v["ports"][0]["device"] = json!("sink")),
+        ["-ports[a].device"]
+    );
+    let queues = change(|v| v["ports"][0]["rx_queues"] = json!(2));
+    assert!(
+        queues.contains(&"-ports[a].rx_queues".to_owned()),
+        "{queues:?}"
+    );
+}
+
+#[test]
+fn a_port_that_would_change_hands_is_fixed() {
+    // Port a is served by worker 0, which would come to own it.
+    let capacity = json!({ "capacity_bps": 1_000_000 });
+    let first = change(|v| v["ports"][0]["egress"] = capacity.clone());
+    assert_eq!(first, ["+ports[a].egress.capacity_bps", "-ports[a].egress"]);
+    let mut owned = bridge(&["a", "b"]);
+    owned["ports"][0]["egress"] = capacity;
+    let mut faster = owned.clone();
+    faster["ports"][0]["egress"]["capacity_bps"] = json!(2_000_000);
+    assert_eq!(changes(&owned, &faster), ["+ports[a].egress.capacity_bps"]);
+    // With one worker nobody else is there to hand it to.
+    owned["workers"] = json!([{}]);
+    let mut plain = owned.clone();
+    plain["ports"][0]["egress"] = json!({});
+    assert_eq!(changes(&owned, &plain), ["+ports[a].egress.capacity_bps"]);
+
+    let mut served = bridge(&["a", "b"]);
+    served["workers"][0]["queues"] = json!([["a", 0]]);
+    served["workers"][1]["queues"] = json!([["b", 0]]);
+    let mut swapped = served.clone();
+    swapped["workers"][0]["queues"] = json!([["b", 0]]);
+    swapped["workers"][1]["queues"] = json!([["a", 0]]);
+    assert_eq!(changes(&served, &swapped), ["-ports[a]", "-ports[b]"]);
+    // A port that comes is served by whoever is named.
+    let mut more = bridge(&["a", "b", "c"]);
+    more["workers"][0]["queues"] = json!([["a", 0]]);
+    more["workers"][1]["queues"] = json!([["c", 0], ["b", 0]]);
+    assert_eq!(changes(&served, &more), ["+ports[c]"]);
+}
+
+#[test]
+fn ports_come_and_go_but_for_those_on_the_pci_bus() {
+    let two = bridge(&["a", "b"]);
+    let three = bridge(&["a", "c", "b"]);
+    assert_eq!(changes(&two, &three), ["+ports[c]"]);
+    assert_eq!(changes(&three, &two), ["+ports[c]"]);
+    let mut pci = three.clone();
+    pci["ports"][1]["device"] = json!("0000:03:00.0");
+    assert_eq!(changes(&two, &pci), ["-ports[c]"]);
+    assert_eq!(changes(&pci, &two), ["-ports[c]"]);
+    let mut renamed = bridge(&["a", "z"]);
+    renamed["ports"][1]["device"] = json!("net_null_b");
+    assert_eq!(changes(&two, &renamed), ["+ports[b]", "-ports[z]"]);
+}
+
+#[test]
+fn ports_keep_their_places() {
+    let running = config(&bridge(&["a", "b", "c"]));
+    let places = |config: &Config| {
+        let place = |port: &Port| {
+            if port.is_present() {
+                port.name.clone()
+            } else {
+                format!("({})", port.name)
+            }
+        };
+        config.ports.iter().map(place).collect::<Vec<_>>()
+    };
+    let without = config(&bridge(&["d", "c", "a"]))
+        .in_place_of(&running)
+        .unwrap();
+    assert_eq!(places(&without), ["a", "(b)", "c", "d"]);
+    let back = config(&bridge(&["e", "b", "c"]))
+        .in_place_of(&without)
+        .unwrap();
+    assert_eq!(places(&back), ["(a)", "b", "c", "(d)", "e"]);
+    let segments = back.segments();
+    assert_eq!(segments.len(), 6);
+    assert_eq!(back.sketch_ports(), [1, 2, 4]);
+
+    let names: Vec<_> = (0..63).map(|n| format!("p{n}")).collect();
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    let full = config(&bridge(&names)).in_place_of(&running).unwrap_err();
+    assert!(full.to_string().contains("has had 64 ports"), "{full}");
+}
+
+#[test]
+fn queues_that_are_left_open_stay_as_many() {
+    let mut left_open = bridge(&["a", "b"]);
+    left_open["ports"][0]
+        .as_object_mut()
+        .unwrap()
+        .remove("rx_queues");
+    let mut running = config(&left_open);
+    assert_eq!(running.rx_queues(0), 2);
+    // The device had only one.
+    running.ports[0].rx_queues = Some(1);
+    let again = config(&left_open).in_place_of(&running).unwrap();
+    assert_eq!(again.rx_queues(0), 1);
+    assert_eq!(running.diff(&again), []);
+}
+
+#[test]
+fn a_file_is_read_again_without_counting_cpus_anew() {
+    let mut value = bridge(&["a", "b"]);
+    value.as_object_mut().unwrap().remove("workers");
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), value.to_string()).unwrap();
+    let mut running = Config::load(file.path()).unwrap();
+    running.workers = config(&bridge(&["a", "b"])).workers;
+    let again = Config::load_again(file.path(), &running).unwrap();
+    assert_eq!(running.diff(&again), []);
+    std::fs::write(file.path(), "{").unwrap();
+    assert!(Config::load_again(file.path(), &running).is_err());
+}
+
+#[test]
+fn changes_say_what_to_do() {
+    let old = config(&bridge(&["a", "b"]));
+    let mut new = old.clone();
+    new.ports[0].mtu = 9_000;
+    new.measurement.enabled = false;
+    let words: Vec<_> = old.diff(&new).iter().map(ToString::to_string).collect();
+    let expected = [
+        "ports[a].mtu: the device was set up for it; restart the switch to change it",
+        "measurement.enabled: taken up at an epoch's turn",
+    ];
+    let mut words: Vec<_> = words.iter().map(String::as_str).collect();
+    words.sort_by_key(|words| words.starts_with("measurement"));
+    assert_eq!(words, expected);
+}
