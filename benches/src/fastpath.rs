@@ -272,7 +272,7 @@ fn slots(flows: u32) -> Work {
     let mut slots = FlowSlots::new(flows as usize);
     cycle(sights(flows), move |burst| {
         let mut seen = [FlowSight::EMPTY; BURST];
-        let seen = table.look_up(burst, &mut seen, |_| true);
+        let seen = table.look_up(burst, &mut seen, |_, _| true, |_| true);
         slots.record(End::Receiver, seen);
     })
 }
@@ -298,7 +298,7 @@ fn everything(flows: u32) -> Work {
             sights.push(sight(parsed.flow, parsed.packet, number));
         }
         let mut seen = [FlowSight::EMPTY; BURST];
-        let seen = table.look_up(&sights, &mut seen, |_| true);
+        let seen = table.look_up(&sights, &mut seen, |_, _| true, |_| true);
         shard.passed(&sights, seen);
     })
 }

@@ -215,6 +215,8 @@ pub struct WorkerCounters {
     pub bursts: [Counter; BURST_BUCKETS],
     /// Gauge: packets that wait in the rings that other workers hand this one packets by.
     pub ring_packets: Counter,
+    /// Gauge: number of the generation at work; that of the start is 0.
+    pub generation: Counter,
     /// Reports of addresses learnt that did not fit into the ring to the control core.
     pub fdb_reports_lost: Counter,
     /// The table of its flows.

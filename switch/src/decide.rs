@@ -2,7 +2,7 @@
 
 use control::counters::DropReason;
 
-use crate::packet_io::PortIndex;
+use crate::packet_io::{BURST, PortIndex, Tag};
 use fdb::{Fdb, MacAddress};
 
 pub mod fdb;
@@ -13,15 +13,42 @@ pub const ETHERNET_HEADER_BYTES: usize = 14;
 /// MAC control frames (IEEE 802.3 annex 31A), PAUSE among them: they end at the link.
 const ETHERTYPE_MAC_CONTROL: [u8; 2] = [0x88, 0x08];
 
+/// Verdicts on a burst, in its order.
+pub type Decisions = arrayvec::ArrayVec<Verdict, BURST>;
+
 /// What is to become of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// It leaves by this port.
     Forward(PortIndex),
-    /// It leaves by every port but the one it came in by.
-    Flood,
+    /// It leaves by all of these ports.
+    Flood(PortSet),
     /// It goes no further.
     Drop(DropReason),
+}
+
+/// A set of ports, a bit each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PortSet(pub u64);
+
+impl PortSet {
+    /// The ports, ascending.
+    pub fn ports(self) -> impl Iterator<Item = PortIndex> {
+        (0..64)
+            .filter(move |bit| self.0 >> bit & 1 != 0)
+            .map(PortIndex)
+    }
+}
+
+/// What becomes of a frame's VLAN tag as it leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rewrite {
+    /// Nothing.
+    None,
+    /// It gets a tag with this control information.
+    Push(u16),
+    /// It loses its outer tag.
+    Pop,
 }
 
 /// The forwarding of one worker.
@@ -45,25 +72,47 @@ impl Decide {
             Self::Bridge(bridge) => bridge.decide(from, header, now),
         }
     }
-}
 
-impl Decide {
-    /// The one port by which everything that comes in by `from` leaves, if there is one, so long as
-    /// it [`is_patched`].
+    /// Verdicts on a burst that came in by `from`; if all of it leaves by one port, as it is: that
+    /// port.
     #[inline]
-    pub fn partner(&self, from: PortIndex) -> Option<PortIndex> {
-        match self {
-            Self::Patch(panel) => *panel.partner.get(usize::from(from.0))?,
-            Self::Bridge(_) => None,
+    pub fn decide_burst<'h>(
+        &mut self,
+        from: PortIndex,
+        heads: impl Iterator<Item = &'h [u8]>,
+        _tags: &mut [Tag],
+        now: u64,
+        decisions: &mut Decisions,
+    ) -> Option<PortIndex> {
+        decisions.extend(heads.map(|head| self.decide(from, head, now)));
+        let first = *decisions.first()?;
+        match first {
+            Verdict::Forward(to) if decisions.iter().all(|&other| other == first) => Some(to),
+            _ => None,
         }
     }
-}
 
-/// Whether a patch panel passes the frame that begins with `head`.
-#[inline]
-pub fn is_patched(head: &[u8]) -> bool {
-    head.first_chunk::<ETHERNET_HEADER_BYTES>()
-        .is_some_and(|header| header[12..14] != ETHERTYPE_MAC_CONTROL)
+    /// Whether frames gain or lose VLAN tags on their way.
+    #[inline]
+    pub fn retags(&self) -> bool {
+        false
+    }
+
+    /// What becomes of the VLAN tag of a frame between two ports.
+    pub fn rewrite(&self, _from: PortIndex, _to: PortIndex, _head: &[u8]) -> Rewrite {
+        Rewrite::None
+    }
+
+    /// Takes over what the forwarding that it replaces has learnt.
+    pub fn adopt(&mut self, old: &mut Self) {
+        if let (Self::Bridge(new), Self::Bridge(old)) = (self, old) {
+            std::mem::swap(&mut new.fdb, &mut old.fdb);
+        }
+    }
+
+    /// What is to be done once a pass.
+    #[inline]
+    pub fn tick(&mut self, _now: u64) {}
 }
 
 /// A patch panel is transparent: LACP, LLDP, STP and 802.1X pass, only MAC control does not.
@@ -137,7 +186,9 @@ impl Bridge {
             Some(to) if to == from => Verdict::Drop(DropReason::Hairpin),
             Some(to) => Verdict::Forward(to),
             None if self.ports < 2 => Verdict::Drop(DropReason::NoDestination),
-            None => Verdict::Flood,
+            None => Verdict::Flood(PortSet(
+                (u64::MAX >> (64 - self.ports.min(64))) & !(1 << from.0),
+            )),
         }
     }
 
@@ -202,7 +253,10 @@ mod tests {
     fn a_bridge_floods_learns_forwards_and_never_hairpins() {
         let (a, b, c) = ([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 3]);
         let mut bridge = bridge();
-        assert_eq!(bridge.decide(EAST, &frame(b, a, 0x0800), 0), Verdict::Flood);
+        assert_eq!(
+            bridge.decide(EAST, &frame(b, a, 0x0800), 0),
+            Verdict::Flood(PortSet(0b110))
+        );
         assert_eq!(
             bridge.decide(WEST, &frame(a, b, 0x0800), 1),
             Verdict::Forward(EAST)
@@ -218,7 +272,7 @@ mod tests {
         // The station moved: the newest sight counts.
         assert_eq!(
             bridge.decide(NORTH, &frame([0xff; 6], a, 0x0806), 4),
-            Verdict::Flood
+            Verdict::Flood(PortSet(0b011))
         );
         assert_eq!(
             bridge.decide(WEST, &frame(a, b, 0x0800), 5),
@@ -237,7 +291,10 @@ mod tests {
             );
         }
         let beyond = frame([0x01, 0x80, 0xc2, 0, 0, 0x10], station, 0x0800);
-        assert_eq!(bridge().decide(EAST, &beyond, 0), Verdict::Flood);
+        assert_eq!(
+            bridge().decide(EAST, &beyond, 0),
+            Verdict::Flood(PortSet(0b110))
+        );
         for source in [[0xff; 6], [0; 6], [1, 0, 0, 0, 0, 0]] {
             let frame = frame(station, source, 0x0800);
             assert_eq!(

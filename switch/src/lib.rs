@@ -18,6 +18,8 @@
 
 pub mod decide;
 pub mod egress;
+pub mod flows;
+pub mod generation;
 pub mod idle;
 pub mod live;
 pub mod meter;

@@ -1,53 +1,91 @@
-//! The measurement points of one worker: they turn packets into sights, sights into open shards,
-//! and hand each shard over when its epoch is sealed.
+//! The measurement points of one worker: they tag packets as they arrive, record them when their
+//! fate is known, and hand each shard over when its epoch is sealed.
+//!
+//! A packet is recorded once: as it leaves, at both ends of its segment, with the time of its
+//! arrival at one and of its departure at the other; or, if it is dropped in between, at the
+//! sender's end alone. That is what recording it at each point as it passes comes to, for half of
+//! the memory traffic.
 //!
 //! Epochs turn by the clock, not by traffic. Two are open at any time: the present one, and the
 //! one before it until its grace ends. If the control core has not given a shard back in time, the
 //! coming epoch goes unmeasured (and is counted as missed): a worker never waits.
 
 use control::handover::WorkerEnd;
-use measure::packet::{Hasher, Kind};
-use measure::shard::{Shard, Tally};
-use measure::sight::{End, SegmentIndex, Sight};
+use measure::flows::FlowSight;
+use measure::packet::{FlowHash, Hasher, Kind, PacketHash};
+use measure::shard::Shard;
+use measure::sight::{SegmentIndex, Sight};
 use measure::synopsis::Synopsis;
 use measure::time::{Epoch, EpochSchedule, EpochTag};
 
-use crate::packet_io::{BURST, PortIndex, Stamp};
+use crate::flows::{FlowSights, Flows};
+use crate::packet_io::{BURST, ClassIndex, NO_SEGMENT, PortIndex, Tag};
 
 /// Sights of one burst.
 pub type Sights = arrayvec::ArrayVec<Sight, BURST>;
 
-/// A stamp carries the low 48 bits of the counter.
-const STAMP_TICKS_MASK: u64 = (1 << 48) - 1;
+/// Most classes of a configuration.
+const CLASSES: usize = 8;
 
-/// Where no segment leads; shards ignore sights of it.
-const NO_SEGMENT: SegmentIndex = SegmentIndex(u16::MAX);
-
-/// Which segment leads from one port to another.
+/// Which segment leads from one port to another, for each class.
 #[derive(Debug, Clone)]
 pub struct SegmentMap {
     ports: usize,
-    segments: Vec<SegmentIndex>,
+    segments: Box<[[SegmentIndex; CLASSES]]>,
 }
 
 impl SegmentMap {
-    /// A map over `ports` ports in which the n-th pair (ingress, egress) is segment n.
-    pub fn new(ports: usize, pairs: impl IntoIterator<Item = (PortIndex, PortIndex)>) -> Self {
-        let mut segments = vec![NO_SEGMENT; ports * ports];
-        for (n, (ingress, egress)) in (0u16..).zip(pairs) {
-            segments[usize::from(ingress.0) * ports + usize::from(egress.0)] = SegmentIndex(n);
+    /// A map over `ports` ports in which the n-th (ingress, egress, class) is segment n.
+    pub fn new(
+        ports: usize,
+        places: impl IntoIterator<Item = (PortIndex, PortIndex, ClassIndex)>,
+    ) -> Self {
+        let mut segments = vec![[NO_SEGMENT; CLASSES]; ports * ports].into_boxed_slice();
+        for (n, (ingress, egress, class)) in (0..NO_SEGMENT.0).zip(places) {
+            let pair = usize::from(ingress.0) * ports + usize::from(egress.0);
+            if let Some(place) =
+                (segments.get_mut(pair)).and_then(|pair| pair.get_mut(usize::from(class.0)))
+            {
+                *place = SegmentIndex(n);
+            }
         }
         Self { ports, segments }
     }
 
+    /// The segments from one port to another, by class.
     #[inline]
-    fn get(&self, ingress: PortIndex, egress: PortIndex) -> SegmentIndex {
-        let index = usize::from(ingress.0) * self.ports + usize::from(egress.0);
-        self.segments.get(index).copied().unwrap_or(NO_SEGMENT)
+    pub fn between(&self, ingress: PortIndex, egress: PortIndex) -> [SegmentIndex; CLASSES] {
+        let pair = usize::from(ingress.0) * self.ports + usize::from(egress.0);
+        self.segments
+            .get(pair)
+            .copied()
+            .unwrap_or([NO_SEGMENT; CLASSES])
     }
 }
 
-/// An epoch that still takes sights; without a shard it is unmeasured.
+/// How a generation measures.
+#[derive(Debug)]
+pub struct Plan {
+    /// Where its shards come from and go to.
+    pub handover: WorkerEnd,
+    /// What its segments are called.
+    pub segments: SegmentMap,
+    /// Flows with counters of their own.
+    pub flows: Option<Flows>,
+    /// Whether the clock is read for every packet, not for every burst.
+    pub stamps_packets: bool,
+}
+
+impl Plan {
+    /// Does what the control core asks for between epochs.
+    fn obey(&mut self) {
+        if let Some(flows) = &mut self.flows {
+            flows.obey(&mut self.handover);
+        }
+    }
+}
+
+/// An epoch that still takes packets; without a shard it is unmeasured.
 #[derive(Debug)]
 struct Open {
     epoch: Epoch,
@@ -61,85 +99,123 @@ struct Open {
 pub struct Meter {
     worker: u8,
     hasher: Hasher,
-    segments: SegmentMap,
     schedule: EpochSchedule,
-    handover: WorkerEnd,
+    /// None: nothing is measured.
+    plan: Option<Box<Plan>>,
     current: Open,
     previous: Option<Open>,
+    /// The plan of the previous epoch, where that was another.
+    retiring: Option<Box<Plan>>,
+    /// A plan of which no epoch is open any more.
+    retired: Option<Box<Plan>>,
     /// When something is to be done next: a seal or a turn.
     next_event: u64,
 }
 
 impl Meter {
-    /// Points of worker `worker`, beginning in the epoch that `schedule` has at `now`.
+    /// Points of worker `worker`, beginning in the epoch that `schedule` has at `now`; without a
+    /// plan nothing is measured.
     pub fn new(
         worker: u8,
         hasher: Hasher,
-        segments: SegmentMap,
         schedule: EpochSchedule,
-        mut handover: WorkerEnd,
+        mut plan: Option<Box<Plan>>,
         now: u64,
     ) -> Self {
-        let current = Self::open(&schedule, &mut handover, schedule.epoch_at(now));
+        let current = Open::new(&schedule, plan.as_deref_mut(), schedule.epoch_at(now));
         let next_event = schedule.start_of(current.epoch.next());
         Self {
             worker,
             hasher,
-            segments,
             schedule,
-            handover,
+            plan,
             current,
             previous: None,
+            retiring: None,
+            retired: None,
             next_event,
         }
     }
 
-    fn open(schedule: &EpochSchedule, handover: &mut WorkerEnd, epoch: Epoch) -> Open {
-        Open {
-            epoch,
-            tag: epoch.tag(),
-            start: schedule.start_of(epoch),
-            shard: handover.take_empty(),
+    /// Whether anything is measured, or still to be recorded.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.plan.is_some() || self.retiring.is_some()
+    }
+
+    /// Whether a plan before the present one is still in use.
+    pub fn is_retiring(&self) -> bool {
+        self.retiring.is_some()
+    }
+
+    /// Whether packets are hashed as they arrive.
+    #[inline]
+    pub fn tags(&self) -> bool {
+        self.plan.is_some()
+    }
+
+    /// Whether the clock is read for every packet.
+    #[inline]
+    pub fn stamps_packets(&self) -> bool {
+        self.plan.as_ref().is_some_and(|plan| plan.stamps_packets)
+    }
+
+    /// The present epoch.
+    pub fn epoch(&self) -> Epoch {
+        self.current.epoch
+    }
+
+    /// The tag of a packet of which nothing is measured.
+    #[inline]
+    pub fn blank_tag(&self, len_bytes: u32, now: u64) -> Tag {
+        Tag {
+            flow: FlowHash(0),
+            packet: PacketHash(0),
+            arrived: now,
+            len_bytes,
+            segment: NO_SEGMENT,
+            epoch: self.current.tag,
+            class: ClassIndex(0),
         }
     }
 
-    /// Parses and hashes the frame that begins with `head` and stamps it as first seen at `now`.
+    /// Parses and hashes the frame that begins with `head`, first seen at `now`.
     #[inline]
-    pub fn stamp(&self, head: &[u8], len_bytes: u32, now: u64) -> (Stamp, Kind) {
+    pub fn tag(&self, head: &[u8], len_bytes: u32, now: u64) -> (Tag, Kind) {
         let parsed = self.hasher.parse(head, len_bytes);
-        let stamp = Stamp {
+        let tag = Tag {
             flow: parsed.flow,
             packet: parsed.packet,
-            ticks: now,
-            epoch: self.current.tag,
-            worker: self.worker,
+            ..self.blank_tag(len_bytes, now)
         };
-        (stamp, parsed.kind)
+        (tag, parsed.kind)
     }
 
-    /// The sight, at `now`, of a stamped packet on its way from `ingress` to `egress`.
+    /// The segments that lead from one port to another, by class.
     #[inline]
-    pub fn sight(
-        &self,
-        stamp: &Stamp,
-        ingress: PortIndex,
-        egress: PortIndex,
-        bytes: u32,
-        now: u64,
-    ) -> Sight {
-        let start = if stamp.epoch == self.current.tag {
+    pub fn segments(&self, ingress: PortIndex, egress: PortIndex) -> [SegmentIndex; CLASSES] {
+        match &self.plan {
+            Some(plan) => plan.segments.between(ingress, egress),
+            None => [NO_SEGMENT; CLASSES],
+        }
+    }
+
+    /// The sight, at `now`, of a packet that leaves.
+    #[inline]
+    pub fn departure(&self, tag: &Tag, now: u64) -> Sight {
+        let start = if tag.epoch == self.current.tag {
             self.current.start
         } else {
             self.previous_start()
         };
         Sight {
-            flow: stamp.flow,
-            packet: stamp.packet,
+            flow: tag.flow,
+            packet: tag.packet,
             time: now.wrapping_sub(start),
-            delay: now.wrapping_sub(stamp.ticks) & STAMP_TICKS_MASK,
-            bytes,
-            segment: self.segments.get(ingress, egress),
-            epoch: stamp.epoch,
+            delay: now.wrapping_sub(tag.arrived),
+            bytes: tag.len_bytes,
+            segment: tag.segment,
+            epoch: tag.epoch,
         }
     }
 
@@ -150,29 +226,69 @@ impl Meter {
             .map_or(self.current.start, |previous| previous.start)
     }
 
-    /// Records the sights of one burst at one end of their segments, each in its own epoch. What
-    /// belongs to a sealed epoch is counted as late.
+    /// Looks up the flows of packets about to leave, as long as their headers are there (`head`
+    /// gives those of each), and returns them; none where no flows are kept.
     #[inline]
-    pub fn record(&mut self, end: End, sights: &[Sight]) {
-        let is_alike =
-            |a: &Sight, b: &Sight| (a.delay, a.segment, a.epoch) == (b.delay, b.segment, b.epoch);
-        for run in sights.chunk_by(is_alike) {
-            self.record_alike(end, run);
+    pub fn look_up<'s, 'h>(
+        &mut self,
+        sights: &[Sight],
+        seen: &'s mut FlowSights,
+        head: impl Fn(usize) -> &'h [u8],
+    ) -> &'s [FlowSight] {
+        if !self.keeps_flows() {
+            return &[];
+        }
+        let mut rest = &mut seen[..];
+        let mut first = 0;
+        for run in sights.chunk_by(|a, b| a.epoch == b.epoch) {
+            let epoch = run.first().map_or(self.current.tag, |sight| sight.epoch);
+            let (these, others) = rest.split_at_mut(run.len().min(rest.len()));
+            match self.plan_of(epoch) {
+                Some(Plan {
+                    flows: Some(flows),
+                    handover,
+                    ..
+                }) => flows.look_up(run, these, handover, |n| head(first + n)),
+                _ => Flows::look_up_none(run, these),
+            }
+            first += run.len();
+            rest = others;
+        }
+        &seen[..first.min(BURST)]
+    }
+
+    fn keeps_flows(&self) -> bool {
+        let mut plans = self.plan.iter().chain(&self.retiring);
+        plans.any(|plan| plan.flows.is_some())
+    }
+
+    fn plan_of(&mut self, epoch: EpochTag) -> Option<&mut Plan> {
+        if epoch != self.current.tag && self.retiring.is_some() {
+            self.retiring.as_deref_mut()
+        } else {
+            self.plan.as_deref_mut()
         }
     }
 
-    /// The same for sights that are all of one segment, one epoch and one delay.
+    /// Records packets that have left, each in its own epoch; `seen` are their flows, if any were
+    /// looked up. What belongs to a sealed epoch is counted as late.
     #[inline]
-    pub fn record_alike(&mut self, end: End, sights: &[Sight]) {
-        let Some(&Sight { segment, epoch, .. }) = sights.first() else {
-            return;
-        };
-        let Some(open) = self.open_with(epoch) else {
-            return self.record_late(sights);
-        };
-        let shard = open.shard.as_mut();
-        if let Some(segment) = shard.and_then(|shard| shard.segment_mut(segment)) {
-            segment.record_alike(end, sights);
+    pub fn passed(&mut self, sights: &[Sight], seen: &[FlowSight]) {
+        let mut flows = seen;
+        for run in sights.chunk_by(|a, b| a.epoch == b.epoch) {
+            let (these, rest) = flows.split_at(run.len().min(flows.len()));
+            flows = rest;
+            let Some(epoch) = run.first().map(|sight| sight.epoch) else {
+                return;
+            };
+            match self.open_with(epoch) {
+                Some(open) => {
+                    if let Some(shard) = &mut open.shard {
+                        shard.passed(run, these);
+                    }
+                }
+                None => self.late(run),
+            }
         }
     }
 
@@ -187,29 +303,32 @@ impl Meter {
     }
 
     #[cold]
-    fn record_late(&mut self, sights: &[Sight]) {
-        for sight in sights {
-            if let Some(tally) = self.tally(self.current.tag, sight.segment) {
-                tally.late += 1;
+    fn late(&mut self, sights: &[Sight]) {
+        if let Some(shard) = &mut self.current.shard {
+            for sight in sights {
+                shard.late(sight);
             }
         }
     }
 
-    /// Counts a stamped packet that was dropped on its way from `ingress` to `egress`.
+    /// Records a packet that was dropped between the points of its segment.
     #[cold]
-    pub fn dropped(&mut self, stamp: &Stamp, ingress: PortIndex, egress: PortIndex) {
-        let segment = self.segments.get(ingress, egress);
-        // A drop after the seal is still a loss: the present epoch's.
-        let present = self.current.tag;
-        let tag = self.open_with(stamp.epoch).map_or(present, |open| open.tag);
-        if let Some(tally) = self.tally(tag, segment) {
-            tally.dropped += 1;
+    pub fn lost(&mut self, tag: &Tag) {
+        let mut sight = self.departure(tag, tag.arrived);
+        match self.open_with(tag.epoch) {
+            Some(open) => {
+                if let Some(shard) = &mut open.shard {
+                    shard.lost(&sight);
+                }
+            }
+            // A drop after the seal is still a loss: the present epoch's.
+            None => {
+                sight.epoch = self.current.tag;
+                if let Some(shard) = &mut self.current.shard {
+                    shard.lost_late(&sight);
+                }
+            }
         }
-    }
-
-    fn tally(&mut self, tag: EpochTag, segment: SegmentIndex) -> Option<&mut Tally> {
-        let shard = self.open_with(tag)?.shard.as_mut()?;
-        shard.segment_mut(segment).map(|segment| &mut segment.tally)
     }
 
     /// Seals and turns epochs whose time has come at `now`. To be called once a pass.
@@ -218,32 +337,64 @@ impl Meter {
         if now >= self.next_event {
             self.turn(now);
         }
+        if let Some(plan) = &mut self.plan {
+            plan.obey();
+        }
     }
 
     #[cold]
     fn turn(&mut self, now: u64) {
-        let due = |open: &Open, schedule: &EpochSchedule| now >= schedule.sealed_from(open.epoch);
-        if self
-            .previous
-            .as_ref()
-            .is_some_and(|previous| due(previous, &self.schedule))
-        {
+        if self.is_due(now) {
             self.seal_previous();
         }
         let epoch = self.schedule.epoch_at(now);
         if epoch > self.current.epoch {
+            self.begin(epoch, now);
+        }
+        self.await_next();
+    }
+
+    /// The epoch that begins at `now`, if the present one is over.
+    pub fn turns_to(&self, now: u64) -> Option<Epoch> {
+        let epoch = self.schedule.epoch_at(now);
+        (epoch > self.current.epoch).then_some(epoch)
+    }
+
+    /// Turns to the epoch at `now`, which [must be another](Self::turns_to), and measures by another
+    /// plan from there on, or nothing.
+    #[cold]
+    pub fn replan(&mut self, plan: Option<Box<Plan>>, now: u64) {
+        self.seal_previous();
+        self.retiring = std::mem::replace(&mut self.plan, plan);
+        self.begin(self.schedule.epoch_at(now), now);
+        self.await_next();
+    }
+
+    /// The plan before the present one, once its last epoch is sealed.
+    #[inline]
+    pub fn take_retired(&mut self) -> Option<Box<Plan>> {
+        self.retired.take()
+    }
+
+    fn begin(&mut self, epoch: Epoch, now: u64) {
+        if self.previous.is_some() {
             // Only after a stall of most of an epoch is the previous one still there.
             self.seal_previous();
-            let next = Self::open(&self.schedule, &mut self.handover, epoch);
-            self.previous = Some(std::mem::replace(&mut self.current, next));
-            if self
-                .previous
-                .as_ref()
-                .is_some_and(|previous| due(previous, &self.schedule))
-            {
-                self.seal_previous();
-            }
         }
+        let next = Open::new(&self.schedule, self.plan.as_deref_mut(), epoch);
+        self.previous = Some(std::mem::replace(&mut self.current, next));
+        if self.is_due(now) {
+            self.seal_previous();
+        }
+    }
+
+    fn is_due(&self, now: u64) -> bool {
+        self.previous
+            .as_ref()
+            .is_some_and(|previous| now >= self.schedule.sealed_from(previous.epoch))
+    }
+
+    fn await_next(&mut self) {
         self.next_event = match &self.previous {
             Some(previous) => self.schedule.sealed_from(previous.epoch),
             None => self.schedule.start_of(self.current.epoch.next()),
@@ -251,21 +402,38 @@ impl Meter {
     }
 
     fn seal_previous(&mut self) {
-        if let Some(Open {
-            epoch,
-            shard: Some(shard),
-            ..
-        }) = self.previous.take()
+        if let Some(Open { epoch, shard, .. }) = self.previous.take()
+            && let Some(plan) = self.retiring.as_mut().or(self.plan.as_mut())
+            && let Some(shard) = shard
         {
-            self.handover.give_sealed(shard.seal(epoch));
+            plan.handover.give_sealed(shard.seal(epoch));
+        }
+        if let Some(plan) = self.retiring.take() {
+            self.retired = Some(plan);
         }
     }
 
     /// Seals everything: the switch stops. The last epoch is handed over as far as it got.
-    pub fn finish(mut self) {
+    pub fn finish(&mut self) {
         self.seal_previous();
-        if let Some(shard) = self.current.shard.take() {
-            self.handover.give_sealed(shard.seal(self.current.epoch));
+        if let (Some(shard), Some(plan)) = (self.current.shard.take(), &mut self.plan) {
+            plan.handover.give_sealed(shard.seal(self.current.epoch));
+        }
+    }
+
+    /// The worker's number.
+    pub fn worker(&self) -> u8 {
+        self.worker
+    }
+}
+
+impl Open {
+    fn new(schedule: &EpochSchedule, plan: Option<&mut Plan>, epoch: Epoch) -> Self {
+        Self {
+            epoch,
+            tag: epoch.tag(),
+            start: schedule.start_of(epoch),
+            shard: plan.and_then(|plan| plan.handover.take_empty()),
         }
     }
 }

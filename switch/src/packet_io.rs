@@ -53,37 +53,29 @@ const _: () = assert!(size_of::<Tag>() == 32, "two tags to a cache line");
 /// Tags of packets that travel together, in their order.
 pub type Tags = arrayvec::ArrayVec<Tag, BURST>;
 
-/// What a packet carries through the switch: who it is, and when it was first seen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stamp {
-    /// Hash of its flow.
-    pub flow: FlowHash,
-    /// Hash of the packet.
-    pub packet: PacketHash,
-    /// When it was first seen, in ticks; the low 48 bits travel.
-    pub ticks: u64,
-    /// The epoch it counts in.
-    pub epoch: EpochTag,
-    /// The worker that stamped it.
-    pub worker: u8,
-}
-
-/// Packet input and output for one worker.
+/// Packet input and output for one worker: the receive queues that it serves, and a way out by
+/// every port.
 pub trait PacketIo {
     /// A packet, owned: dropping it gives its memory back.
     type Packet;
 
+    /// Ports that come and ports that go.
+    type Change;
+
     /// The present time in ticks.
     fn now(&self) -> u64;
 
-    /// Fills what room `burst` has with packets that wait at `port`.
-    fn receive(&mut self, port: PortIndex, burst: &mut Burst<Self::Packet>);
+    /// The port of each receive queue that is served.
+    fn inlets(&self) -> &[PortIndex];
+
+    /// Fills what room `burst` has with packets that wait at receive queue `inlet`.
+    fn receive(&mut self, inlet: usize, burst: &mut Burst<Self::Packet>);
 
     /// Hands packets to `port` from the front of `burst` and removes those that it accepted;
     /// returns how many.
     fn transmit(&mut self, port: PortIndex, burst: &mut Burst<Self::Packet>) -> usize;
 
-    /// A copy with memory of its own, unstamped; `None` when there is no memory.
+    /// A copy with memory of its own; `None` when there is no memory.
     fn copy(&mut self, packet: &Self::Packet) -> Option<Self::Packet>;
 
     /// The packet's bytes, as far as its first segment goes.
@@ -92,12 +84,14 @@ pub trait PacketIo {
     /// Length of the whole frame in bytes, without frame check sequence.
     fn len_bytes(&self, packet: &Self::Packet) -> u32;
 
-    /// The port the packet came in by.
-    fn ingress(&self, packet: &Self::Packet) -> PortIndex;
+    /// Puts an 802.1Q tag (TPID 0x8100) behind the addresses; false, and nothing done, where there
+    /// is no room for it.
+    fn push_vlan(&mut self, packet: &mut Self::Packet, tci: u16) -> bool;
 
-    /// The stamp, if the packet carries one.
-    fn stamp(&self, packet: &Self::Packet) -> Option<Stamp>;
+    /// Takes the outer 802.1Q tag off; false, and nothing done, where there is none.
+    fn pop_vlan(&mut self, packet: &mut Self::Packet) -> bool;
 
-    /// Stamps the packet.
-    fn set_stamp(&self, packet: &mut Self::Packet, stamp: &Stamp);
+    /// Takes new ports in and gives old ones out through the same `change`, for somebody else to
+    /// close.
+    fn change(&mut self, change: &mut Self::Change);
 }

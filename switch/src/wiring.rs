@@ -5,18 +5,18 @@
 //! queues, ports stop and close, the pool is freed, EAL is cleaned up.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
-use control::config::{Config, Device, Forwarding, Segment, Worker as WorkerConfig};
+use control::config::{Config, Device, Forwarding, Segment, Stamps, Worker as WorkerConfig};
 use control::core::{ControlCore, PortFacts, WorkerLink};
 use control::counters::WorkerCounters;
 use control::handover::{WorkerEnd, handover};
 use control::http;
 use control::snapshot::{Pool, PortFact, Snapshot};
-use dpdk_bindings::{Eal, EalOptions, Mempool, Port, PortConfig, StampField, allowed_cpus, tsc};
+use dpdk_bindings::{Eal, EalOptions, Mempool, Port, PortConfig, allowed_cpus, tsc};
 use measure::lda::{Bank, LdaLayout};
 use measure::packet::Hasher;
 use measure::shard::{Shard, ShardLayout};
@@ -25,12 +25,13 @@ use serde::Serialize;
 
 use crate::decide::fdb::Fdb;
 use crate::decide::{Bridge, Decide, PatchPanel};
-use crate::egress::{Egress, Shaper};
+use crate::egress::EgressLayout;
+use crate::generation::generations;
 use crate::idle::IdlePolicy;
 use crate::live;
-use crate::meter::{Meter, SegmentMap};
-use crate::packet_io::PortIndex;
-use crate::packet_io::dpdk::{DpdkIo, Inlet, PortIo};
+use crate::meter::{Meter, Plan, SegmentMap};
+use crate::packet_io::dpdk::{DpdkIo, Handles, Inlet};
+use crate::packet_io::{ClassIndex, PortIndex};
 use crate::preflight;
 use crate::source::Source;
 use crate::worker::{Lane, Worker};
@@ -86,7 +87,6 @@ pub fn run(config: &Config, options: &RunOptions, stop: &AtomicBool) -> Result<O
 
     let eal = Eal::init("vernierd", &eal_options(config))?;
     let rate = TickRate::from_hz(eal.tsc_hz());
-    let field = StampField::register(&eal)?;
     let pool = eal.mempool("vernier", config.dpdk.mbufs, POOL_CACHE, DATA_ROOM_BYTES)?;
     let ports = start_ports(config, &eal, &pool)?;
     let port_ios = port_ios(config, &ports, sources)?;
@@ -98,6 +98,7 @@ pub fn run(config: &Config, options: &RunOptions, stop: &AtomicBool) -> Result<O
         ..ShardLayout::new(rate, segments.len())
     };
     let (worker_end, control_end) = handover(0, &layout);
+    let blank = Shard::new(&layout);
     let schedule = EpochSchedule::new(
         tsc::now(),
         rate.ticks_in(config.measurement.interval()),
@@ -112,7 +113,7 @@ pub fn run(config: &Config, options: &RunOptions, stop: &AtomicBool) -> Result<O
         ports: &ports,
         pool: &pool,
     };
-    let mut core = ControlCore::new(config, rate, Shard::new(&layout), vec![link], facts);
+    let mut core = ControlCore::new(config, rate, blank, vec![link], facts);
     let published = core.published();
     let serving = server
         .map(|server| server.serve(Arc::clone(&published)))
@@ -122,13 +123,23 @@ pub fn run(config: &Config, options: &RunOptions, stop: &AtomicBool) -> Result<O
     }
 
     let stopping = AtomicBool::new(false);
+    let (_generations, worker_generations) = generations();
     let (elapsed, snapshot) = thread::scope(|scope| -> Result<_> {
         let worker = spawn(scope, "vernier-worker", || -> Result<Duration> {
             let _lcore = eal.register_thread(cpu)?;
-            let io = DpdkIo::new(port_ios, &pool, field, rate);
+            let io = DpdkIo::new(port_ios, &pool, rate);
             let meter = meter(config, &segments, schedule, worker_end)?;
-            let decide = decide(config, rate)?;
-            let worker = Worker::new(io, lanes(config, rate), decide, meter, counters, rate.hz());
+            let decide = Box::new(decide(config, rate)?);
+            let worker = Worker::new(
+                io,
+                lanes(config, rate),
+                decide,
+                meter,
+                counters,
+                worker_generations,
+                Arc::new(AtomicUsize::new(1)),
+                rate.hz(),
+            );
             let began = Instant::now();
             drop(worker.run(
                 &stopping,
@@ -249,7 +260,7 @@ fn port_ios<'pool>(
     config: &Config,
     ports: &[Port<'pool>],
     sources: Vec<Option<Source>>,
-) -> Result<Vec<PortIo<'pool>>> {
+) -> Result<Vec<Handles<'pool>>> {
     let take = |((port, source), settings): ((&Port<'pool>, _), &control::config::Port)| {
         let queues = port.rx_queue(0).zip(port.tx_queue(0));
         let (rx, tx) = queues.with_context(|| format!("port {}: no queue", settings.name))?;
@@ -260,10 +271,9 @@ fn port_ios<'pool>(
             },
             None => Inlet::Queue(rx),
         };
-        Ok(PortIo {
-            inlet,
-            outlet: tx,
-            dpdk_port: port.id(),
+        Ok(Handles {
+            inlets: vec![inlet],
+            outlet: Some(tx),
         })
     };
     ports
@@ -290,23 +300,27 @@ fn meter(
     segments: &[Segment],
     schedule: EpochSchedule,
     handover: WorkerEnd,
-) -> Result<Option<Meter>> {
-    if !config.measurement.enabled {
-        return Ok(None);
-    }
+) -> Result<Meter> {
     let seed = config.measurement.hash_key().map_or_else(random_seed, Ok)?;
-    let segments = segments
-        .iter()
-        .map(|segment| (port_index(segment.ingress), port_index(segment.egress)));
-    let map = SegmentMap::new(config.ports.len(), segments);
-    Ok(Some(Meter::new(
-        0,
-        Hasher::new(seed),
-        map,
-        schedule,
-        handover,
-        tsc::now(),
-    )))
+    let places = segments.iter().map(|segment| {
+        #[expect(clippy::cast_possible_truncation, reason = "8 classes at most")]
+        let class = ClassIndex(segment.class as u8);
+        (
+            port_index(segment.ingress),
+            port_index(segment.egress),
+            class,
+        )
+    });
+    let plan = config.measurement.enabled.then(|| {
+        Box::new(Plan {
+            handover,
+            segments: SegmentMap::new(config.ports.len(), places),
+            flows: None,
+            stamps_packets: config.measurement.stamps == Stamps::Packet,
+        })
+    });
+    let now = tsc::now();
+    Ok(Meter::new(0, Hasher::new(seed), schedule, plan, now))
 }
 
 fn random_seed() -> Result<[u8; 16]> {
@@ -351,17 +365,11 @@ fn decide(config: &Config, rate: TickRate) -> Result<Decide> {
 }
 
 fn lanes<P>(config: &Config, rate: TickRate) -> Vec<Lane<P>> {
-    let lane = |port: &control::config::Port| {
-        let shaper = port
-            .egress
-            .capacity_bps
-            .map(|capacity| Shaper::new(capacity, rate));
-        Lane::new(
-            Egress::new(port.egress.queue_packets as usize, shaper),
-            port.mtu,
-        )
+    let lane = |(seed, port): (u64, &control::config::Port)| {
+        let layout = EgressLayout::from_config(&port.egress, port.mtu, &config.classes);
+        Lane::own(&layout, port.mtu, rate, seed, Vec::new())
     };
-    config.ports.iter().map(lane).collect()
+    (0..).zip(&config.ports).map(lane).collect()
 }
 
 #[expect(

@@ -1,80 +1,79 @@
 //! The engine: one core, one loop, in the order in which a packet lives.
 //!
-//! [`Worker::pass`] is the whole of it: tick; receive, stamp, parse, decide, record at the ingress
-//! point, queue; then schedule, stamp, transmit, record at the egress point what the driver took.
-//! After start there is no allocation, no lock, no system call and no `Result` per packet: a frame
-//! that cannot be handled is a counted drop with a named reason.
+//! [`Worker::pass`] is the whole of it: tick; receive, tag, decide, queue; then schedule, transmit,
+//! and record what the driver took. After start there is no allocation, no lock, no system call and
+//! no `Result` per packet: a frame that cannot be handled is a counted drop with a named reason.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use control::counters::{DropReason, PortCounters, WorkerCounters};
+use measure::flows::FlowSight;
 use measure::packet::Kind;
-use measure::sight::End;
 
-use crate::decide::{Decide, Verdict, is_patched};
-use crate::egress::Egress;
+use crate::decide::{Decide, Decisions, PortSet, Rewrite, Verdict};
+use crate::flows::FlowSights;
+use crate::generation::{Generation, Measuring, WorkerGenerations};
 use crate::idle::IdlePolicy;
 use crate::meter::{Meter, Sights};
-use crate::packet_io::{BURST, Burst, PacketIo, PortIndex, Stamp};
+use crate::packet_io::{BURST, Burst, PacketIo, PortIndex, Tag, Tags};
 
-/// What a frame may have on top of a port's MTU: Ethernet header 14 bytes, two VLAN tags 8.
-pub const FRAME_OVERHEAD_BYTES: u32 = 22;
+mod lane;
+mod pace;
 
-/// Stamps of one burst.
-type Stamps = arrayvec::ArrayVec<Stamp, BURST>;
+pub use lane::{FRAME_OVERHEAD_BYTES, Handed, Lane};
 
-/// One port as the worker serves it.
-#[derive(Debug)]
-pub struct Lane<P> {
-    egress: Egress<P>,
-    frame_bytes_max: u32,
-    polled_at: u64,
-}
+use lane::Exit;
+use pace::Pace;
 
-impl<P> Lane<P> {
-    /// A port with an MTU of `mtu` bytes.
-    pub fn new(egress: Egress<P>, mtu: u16) -> Self {
-        Self {
-            egress,
-            frame_bytes_max: u32::from(mtu) + FRAME_OVERHEAD_BYTES,
-            polled_at: 0,
-        }
-    }
-}
+/// Bursts that one port sends in one pass at most: what bounds a pass.
+const BURSTS_PER_PASS: usize = 4;
 
 /// A worker and all that it owns.
 #[derive(Debug)]
 pub struct Worker<I: PacketIo> {
     io: I,
     lanes: Vec<Lane<I::Packet>>,
-    decide: Decide,
-    meter: Option<Meter>,
+    decide: Box<Decide>,
+    meter: Meter,
     counters: Arc<WorkerCounters>,
-    /// Sights at the ingress points, not yet recorded.
-    entries: Sights,
+    generations: WorkerGenerations<I>,
+    /// Workers that still receive, and may hand packets over.
+    receiving: Arc<AtomicUsize>,
+    /// A generation that was taken up, of which an old part is still in use.
+    retiring: Option<Box<Generation<I>>>,
+    flows: Box<FlowSights>,
     pace: Pace,
 }
 
 impl<I: PacketIo> Worker<I> {
-    /// A worker over the ports of `io`, one lane each; without a `meter` nothing is parsed,
-    /// stamped or recorded. Gauges are renewed every `gauge_ticks`.
+    /// A worker over the ports of `io`, one lane each. `receiving` counts the workers of the switch
+    /// that still receive, this one included. Gauges are renewed every `gauge_ticks`.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "it owns all of them, and is made in one place"
+    )]
     pub fn new(
         io: I,
         lanes: Vec<Lane<I::Packet>>,
-        decide: Decide,
-        meter: Option<Meter>,
+        decide: Box<Decide>,
+        meter: Meter,
         counters: Arc<WorkerCounters>,
+        generations: WorkerGenerations<I>,
+        receiving: Arc<AtomicUsize>,
         gauge_ticks: u64,
     ) -> Self {
-        let pace = Pace::new(io.now(), gauge_ticks);
+        let pace = Pace::new(io.now(), io.inlets().len(), gauge_ticks);
         Self {
             io,
             lanes,
             decide,
             meter,
             counters,
-            entries: Sights::new_const(),
+            generations,
+            receiving,
+            retiring: None,
+            flows: Box::new([FlowSight::EMPTY; BURST]),
             pace,
         }
     }
@@ -89,62 +88,62 @@ impl<I: PacketIo> Worker<I> {
         self.finish(drain_ticks)
     }
 
-    /// Serves every port once; returns how many packets moved.
+    /// Serves every queue and every port once; returns how many packets moved.
     pub fn pass(&mut self) -> usize {
         self.tick(self.io.now());
-        let received: usize = self.ports().map(|port| self.receive(port)).sum();
-        let sent: usize = self.ports().map(|port| self.send(port)).sum();
-        self.pace.moved = received + sent;
-        received + sent
+        let inlets = 0..self.io.inlets().len();
+        let received: usize = inlets.map(|inlet| self.receive(inlet)).sum();
+        received + self.send_all()
     }
 
-    /// Receive, stamp, parse, decide, record at the ingress point, queue.
-    fn receive(&mut self, from: PortIndex) -> usize {
+    /// Receive, tag, decide, queue.
+    fn receive(&mut self, inlet: usize) -> usize {
         let mut arrivals = Burst::new_const();
-        self.io.receive(from, &mut arrivals);
+        self.io.receive(inlet, &mut arrivals);
         let now = self.io.now();
-        self.pace
-            .polled(&mut self.lanes[usize::from(from.0)].polled_at, now);
-        if arrivals.is_empty() {
+        self.pace.polled(inlet, now);
+        let packets = arrivals.len();
+        if packets == 0 {
             return 0;
         }
-        let packets = arrivals.len();
-        let mut stamps = Stamps::new_const();
-        let bytes = self.stamp(&mut arrivals, &mut stamps, from, now);
-        if !self.forward_all(&mut arrivals, &stamps, from, now) {
-            let mut stamps = stamps.iter();
-            for packet in arrivals.drain(..) {
-                self.admit(packet, stamps.next(), from, now);
-            }
-        }
-        self.record_entries();
+        self.pace.moved(packets);
+        self.counters.burst(packets);
+        self.counters.busy_packets.add(packets as u64);
+        let from = self.io.inlets()[inlet];
+        let mut tags = Tags::new_const();
+        let bytes = self.tag(&arrivals, &mut tags, from, now);
         let counters = self.port(from);
         counters.rx_packets.add(packets as u64);
         counters.rx_bytes.add(bytes);
+        self.dispatch(&mut arrivals, &mut tags, from, now);
         packets
     }
 
-    /// Parses, hashes and stamps a burst in one tight loop, if anything is measured; the bytes of
-    /// the burst. Not inlined, so that the loop has all registers to itself.
+    /// Parses, hashes and tags a burst in one tight loop; the bytes of the burst. Not inlined, so
+    /// that the loop has all registers to itself.
     #[inline(never)]
-    fn stamp(
-        &self,
-        arrivals: &mut Burst<I::Packet>,
-        stamps: &mut Stamps,
-        from: PortIndex,
-        now: u64,
-    ) -> u64 {
-        let Some(meter) = &self.meter else {
-            return self.bytes_of(arrivals);
-        };
-        let (mut bytes, mut kinds) = (0, [0u64; Kind::COUNT]);
+    fn tag(&self, arrivals: &Burst<I::Packet>, tags: &mut Tags, from: PortIndex, now: u64) -> u64 {
+        let mut bytes = 0;
+        if !self.meter.tags() {
+            for packet in arrivals {
+                let len_bytes = self.io.len_bytes(packet);
+                tags.push(self.meter.blank_tag(len_bytes, now));
+                bytes += u64::from(len_bytes);
+            }
+            return bytes;
+        }
+        let mut kinds = [0u64; Kind::COUNT];
         for packet in arrivals {
             let len_bytes = self.io.len_bytes(packet);
-            let (stamp, kind) = meter.stamp(self.io.head(packet), len_bytes, now);
-            self.io.set_stamp(packet, &stamp);
-            stamps.push(stamp);
+            let (tag, kind) = self.meter.tag(self.io.head(packet), len_bytes, now);
+            tags.push(tag);
             kinds[kind as usize] += 1;
             bytes += u64::from(len_bytes);
+        }
+        if self.meter.stamps_packets() {
+            for tag in tags {
+                tag.arrived = self.io.now();
+            }
         }
         for (counter, n) in self.port(from).kinds.iter().zip(kinds) {
             counter.add(n);
@@ -152,163 +151,313 @@ impl<I: PacketIo> Worker<I> {
         bytes
     }
 
-    /// The common case at once: all of a burst leaves by one port that is free. False, and nothing
-    /// done, in any other case.
-    #[inline(never)]
-    fn forward_all(
+    /// Decides about a burst, and sends each packet on to where it goes. Most bursts leave whole by
+    /// one port.
+    fn dispatch(
         &mut self,
         arrivals: &mut Burst<I::Packet>,
-        stamps: &Stamps,
+        tags: &mut Tags,
         from: PortIndex,
         now: u64,
-    ) -> bool {
-        let Some(to) = self.decide.partner(from) else {
-            return false;
-        };
-        let lane = &mut self.lanes[usize::from(to.0)];
-        let passes = |packet| {
-            self.io.len_bytes(packet) <= lane.frame_bytes_max && is_patched(self.io.head(packet))
-        };
-        if !arrivals.iter().all(passes) {
-            return false;
+    ) {
+        let mut decisions = Decisions::new_const();
+        let heads = arrivals.iter().map(|packet| self.io.head(packet));
+        let all_to = self
+            .decide
+            .decide_burst(from, heads, tags, now, &mut decisions);
+        if let Some(to) = all_to
+            && self.queue_all(arrivals, tags, from, to)
+        {
+            return;
         }
-        let mut sights = Sights::new_const();
-        if let Some(meter) = &self.meter {
-            for (stamp, packet) in stamps.iter().zip(arrivals.iter()) {
-                sights.push(meter.sight(stamp, from, to, self.io.len_bytes(packet), now));
+        let decided = arrivals.drain(..).zip(tags.drain(..)).zip(decisions);
+        for ((packet, tag), verdict) in decided {
+            match verdict {
+                Verdict::Forward(to) => self.queue(packet, tag, from, to, now),
+                Verdict::Flood(to) => self.flood(packet, tag, from, to, now),
+                Verdict::Drop(reason) => self.port(from).dropped(reason, 1),
             }
         }
-        let is_taken = lane.egress.offer_all(arrivals);
-        if let (true, Some(meter)) = (is_taken, &mut self.meter) {
-            meter.record_alike(End::Sender, &sights);
-        }
-        is_taken
     }
 
-    /// One frame: decide, and on to where it goes.
-    #[inline]
-    fn admit(&mut self, packet: I::Packet, stamp: Option<&Stamp>, from: PortIndex, now: u64) {
-        match self.decide.decide(from, self.io.head(&packet), now) {
-            Verdict::Forward(to) => self.queue(packet, stamp, from, to, now),
-            Verdict::Flood => self.flood(packet, stamp, from, now),
-            Verdict::Drop(reason) => self.port(from).dropped(reason, 1),
+    /// Queues a whole burst at a port where nothing is ahead of it and nothing paces it. False, and
+    /// nothing done, in any other case.
+    fn queue_all(
+        &mut self,
+        arrivals: &mut Burst<I::Packet>,
+        tags: &mut Tags,
+        from: PortIndex,
+        to: PortIndex,
+    ) -> bool {
+        let Some(lane) = self.lanes.get_mut(usize::from(to.0)) else {
+            return false;
+        };
+        let Exit::Queues(egress) = &mut lane.exit else {
+            return false;
+        };
+        if tags.iter().any(|tag| tag.len_bytes > lane.frame_bytes_max) {
+            return false;
         }
+        if self.meter.tags() {
+            let segments = self.meter.segments(from, to);
+            for tag in tags.iter_mut() {
+                tag.segment = segments[usize::from(tag.class.0 & 7)];
+            }
+        }
+        egress.offer_all(arrivals, tags)
+    }
+
+    /// Queues a packet at the port by which it leaves.
+    fn queue(&mut self, packet: I::Packet, tag: Tag, from: PortIndex, to: PortIndex, now: u64) {
+        let Some((packet, mut tag)) = self.retag(packet, tag, from, to) else {
+            return;
+        };
+        tag.segment = self.meter.segments(from, to)[usize::from(tag.class.0 & 7)];
+        let Some(lane) = self.lanes.get_mut(usize::from(to.0)) else {
+            return self.port(from).dropped(DropReason::NoDestination, 1);
+        };
+        if tag.len_bytes > lane.frame_bytes_max {
+            return self.port(from).dropped(DropReason::Oversize, 1);
+        }
+        match &mut lane.exit {
+            Exit::Queues(egress) => {
+                if let Err(refused) = egress.offer(packet, tag, now) {
+                    self.drop_at_egress(refused.reason, &refused.tag, to);
+                }
+            }
+            Exit::Owner(relay) => {
+                relay.packets.push(packet);
+                relay.tags.push(tag);
+                if relay.packets.is_full() {
+                    self.hand_over(to);
+                }
+            }
+            Exit::Closed => self.drop_at_egress(DropReason::LinkDown, &tag, to),
+        }
+    }
+
+    /// Gives the frame the VLAN tag that it needs on its way out, or takes one away; none, and the
+    /// drop counted, if there is no room.
+    #[inline]
+    fn retag(
+        &mut self,
+        mut packet: I::Packet,
+        mut tag: Tag,
+        from: PortIndex,
+        to: PortIndex,
+    ) -> Option<(I::Packet, Tag)> {
+        if !self.decide.retags() {
+            return Some((packet, tag));
+        }
+        let head = self.io.head(&packet);
+        let done = match self.decide.rewrite(from, to, head) {
+            Rewrite::None => true,
+            Rewrite::Push(tci) => self.io.push_vlan(&mut packet, tci),
+            Rewrite::Pop => self.io.pop_vlan(&mut packet),
+        };
+        tag.len_bytes = self.io.len_bytes(&packet);
+        if !done {
+            self.port(from).dropped(DropReason::NoHeadroom, 1);
+        }
+        done.then_some((packet, tag))
     }
 
     /// Copies for every egress port but the last, which gets the frame itself.
     #[cold]
-    fn flood(&mut self, packet: I::Packet, stamp: Option<&Stamp>, from: PortIndex, now: u64) {
-        let mut others = self.ports().filter(|&to| to != from).peekable();
+    fn flood(&mut self, packet: I::Packet, tag: Tag, from: PortIndex, to: PortSet, now: u64) {
+        let mut others = to.ports().peekable();
         while let Some(to) = others.next() {
             if others.peek().is_none() {
-                return self.queue(packet, stamp, from, to, now);
+                return self.queue(packet, tag, from, to, now);
             }
             self.port(from).copies.add(1);
-            let Some(mut copy) = self.io.copy(&packet) else {
-                self.port(from).dropped(DropReason::NoMbuf, 1);
-                continue;
-            };
-            if let Some(stamp) = stamp {
-                self.io.set_stamp(&mut copy, stamp);
+            match self.io.copy(&packet) {
+                Some(copy) => self.queue(copy, tag, from, to, now),
+                None => self.port(from).dropped(DropReason::NoMbuf, 1),
             }
-            self.queue(copy, stamp, from, to, now);
         }
+        self.port(from).dropped(DropReason::NoDestination, 1);
     }
 
-    /// Records the packet at the ingress point of its segment and queues it at the egress port.
-    #[inline(always)]
-    #[expect(
-        clippy::inline_always,
-        reason = "once a packet; the other callers are cold"
-    )]
-    fn queue(
-        &mut self,
-        packet: I::Packet,
-        stamp: Option<&Stamp>,
-        from: PortIndex,
-        to: PortIndex,
-        now: u64,
-    ) {
-        let len_bytes = self.io.len_bytes(&packet);
-        let lane = &mut self.lanes[usize::from(to.0)];
-        if len_bytes > lane.frame_bytes_max {
-            self.port(from).dropped(DropReason::Oversize, 1);
-            return;
-        }
-        let refused = lane.egress.offer(packet, now).is_err();
-        if let (Some(meter), Some(stamp)) = (&self.meter, stamp) {
-            self.entries
-                .push(meter.sight(stamp, from, to, len_bytes, now));
-            if self.entries.is_full() {
-                self.record_entries();
-            }
-        }
-        if refused {
-            self.drop_at_egress(DropReason::QueueFull, stamp, from, to);
-        }
-    }
-
-    /// Schedule, stamp, transmit, record at the egress point what the driver took. What it refused
-    /// stays at the head, in order, and is stamped anew when it is offered again.
-    fn send(&mut self, to: PortIndex) -> usize {
-        let mut sent = 0;
-        while !self.lanes[usize::from(to.0)].egress.is_empty() {
-            let now = self.io.now();
-            let egress = &mut self.lanes[usize::from(to.0)].egress;
-            egress.advance(now, |packet| self.io.len_bytes(packet));
-            let mut sights = Sights::new_const();
-            let bytes = self.sight_departures(to, now, &mut sights);
-            let egress = &mut self.lanes[usize::from(to.0)].egress;
-            let accepted = self.io.transmit(to, &mut egress.head);
-            let is_refused = !egress.head.is_empty();
-            let held = self.bytes_of(&self.lanes[usize::from(to.0)].egress.head);
-            if let Some(meter) = &mut self.meter {
-                meter.record(End::Receiver, &sights[..accepted.min(sights.len())]);
-            }
-            let counters = self.port(to);
-            counters.tx_packets.add(accepted as u64);
-            counters.tx_bytes.add(bytes - held);
-            sent += accepted;
-            if accepted == 0 || is_refused {
-                break;
-            }
-        }
-        self.port(to)
-            .queued_packets
-            .set(self.lanes[usize::from(to.0)].egress.len() as u64);
+    /// Sends by every port; returns how many packets left.
+    fn send_all(&mut self) -> usize {
+        let sent = self.ports().map(|port| self.send(port)).sum();
+        self.pace.moved(sent);
         sent
     }
 
-    /// The sights of what is about to be offered to the driver, and its bytes.
-    #[inline(never)]
-    fn sight_departures(&self, to: PortIndex, now: u64, sights: &mut Sights) -> u64 {
-        let head = &self.lanes[usize::from(to.0)].egress.head;
-        let Some(meter) = &self.meter else {
-            return self.bytes_of(head);
-        };
-        let mut bytes = 0;
-        for packet in head {
-            let len_bytes = self.io.len_bytes(packet);
-            bytes += u64::from(len_bytes);
-            if let Some(stamp) = self.io.stamp(packet) {
-                sights.push(meter.sight(&stamp, self.io.ingress(packet), to, len_bytes, now));
+    /// Schedule, transmit, record what the driver took. What it refused stays at the head, in
+    /// order, and is offered again.
+    fn send(&mut self, to: PortIndex) -> usize {
+        if self.lanes[usize::from(to.0)].is_empty() {
+            return 0;
+        }
+        self.hand_over(to);
+        self.welcome(to);
+        let mut sent = 0;
+        for _ in 0..BURSTS_PER_PASS {
+            let (left, is_refused) = self.depart(to);
+            sent += left;
+            if left == 0 || is_refused {
+                break;
             }
         }
-        bytes
+        let waiting = self.lanes[usize::from(to.0)].waiting();
+        self.port(to).queued_packets.set(waiting as u64);
+        sent
     }
 
-    /// Turns epochs before the first stamp of a pass, and accounts for the pass before.
+    /// One burst on its way out: how many packets left, and whether the driver refused some.
+    fn depart(&mut self, to: PortIndex) -> (usize, bool) {
+        let Exit::Queues(egress) = &mut self.lanes[usize::from(to.0)].exit else {
+            return (0, false);
+        };
+        let now = self.io.now();
+        let Self {
+            io,
+            meter,
+            counters,
+            flows,
+            ..
+        } = self;
+        let counters = &counters.ports[usize::from(to.0)];
+        egress.advance(now, &mut |_, tag: Tag| {
+            counters.dropped(DropReason::Expired, 1);
+            meter.lost(&tag);
+        });
+        if egress.head.is_empty() {
+            return (0, false);
+        }
+        let mut sights = Sights::new_const();
+        if meter.is_on() {
+            let every_packet = meter.stamps_packets();
+            for tag in &egress.tags {
+                let now = if every_packet { io.now() } else { now };
+                sights.push(meter.departure(tag, now));
+            }
+        }
+        let head = &egress.head;
+        let seen = meter.look_up(&sights, flows, |n| {
+            head.get(n).map_or(&[][..], |packet| io.head(packet))
+        });
+        let left = io.transmit(to, &mut egress.head);
+        meter.passed(
+            &sights[..left.min(sights.len())],
+            &seen[..left.min(seen.len())],
+        );
+        let bytes = egress
+            .tags
+            .drain(..left)
+            .map(|tag| u64::from(tag.len_bytes));
+        counters.tx_bytes.add(bytes.sum());
+        counters.tx_packets.add(left as u64);
+        (left, !egress.head.is_empty())
+    }
+
+    /// Hands what has been gathered for another worker's port over to it.
+    fn hand_over(&mut self, to: PortIndex) {
+        let Some(Exit::Owner(relay)) = self
+            .lanes
+            .get_mut(usize::from(to.0))
+            .map(|lane| &mut lane.exit)
+        else {
+            return;
+        };
+        relay.hand_over();
+        // The ring is full: its owner is behind.
+        let left: arrayvec::ArrayVec<Tag, BURST> = relay.tags.drain(..).collect();
+        relay.packets.clear();
+        for tag in left {
+            self.drop_at_egress(DropReason::RingFull, &tag, to);
+        }
+    }
+
+    /// Takes in what other workers handed over, a burst from each at most.
+    fn welcome(&mut self, to: PortIndex) {
+        for entrance in 0..self.lanes[usize::from(to.0)].entrances.len() {
+            let now = self.io.now();
+            // What others tagged may be of an epoch that begins here only now.
+            self.meter.tick(now);
+            for _ in 0..BURST {
+                let lane = &mut self.lanes[usize::from(to.0)];
+                let Ok((packet, tag)) = lane.entrances[entrance].pop() else {
+                    break;
+                };
+                let Exit::Queues(egress) = &mut lane.exit else {
+                    self.drop_at_egress(DropReason::LinkDown, &tag, to);
+                    continue;
+                };
+                if let Err(refused) = egress.offer(packet, tag, now) {
+                    self.drop_at_egress(refused.reason, &refused.tag, to);
+                }
+            }
+        }
+    }
+
+    /// Applies what the control core says, turns epochs before the first stamp of a pass, and accounts for the pass before.
     fn tick(&mut self, now: u64) {
-        if let Some(meter) = &mut self.meter {
-            meter.tick(now);
+        if let Some(epoch) = self.meter.turns_to(now)
+            && self.retiring.is_none()
+            && let Some(generation) = self.generations.due(epoch)
+        {
+            self.take_up(generation, now);
         }
-        self.counters.passes.add(1);
-        match self.pace.pass_ended(now) {
-            Some(busy_ticks) => self.counters.busy_ticks.add(busy_ticks),
-            None => self.counters.idle_passes.add(1),
+        self.meter.tick(now);
+        self.decide.tick(now);
+        if self.retiring.is_some() {
+            self.retire();
         }
-        if let Some(gap) = self.pace.gauge_due(now) {
-            self.counters.poll_gap_ticks_max.set(gap);
+        self.pace.pass_ended(&self.counters, now);
+    }
+
+    /// Does as another generation says from the epoch at `now` on.
+    #[cold]
+    fn take_up(&mut self, mut generation: Box<Generation<I>>, now: u64) {
+        if let Some(change) = &mut generation.ports {
+            self.io.change(change);
+            self.pace.rewire(self.io.inlets().len());
+        }
+        if let Some(decide) = &mut generation.decide {
+            decide.adopt(&mut self.decide);
+            std::mem::swap(decide, &mut self.decide);
+        }
+        for (port, lane) in &mut generation.lanes {
+            match self.lanes.get_mut(*port) {
+                Some(old) => {
+                    lane.adopt(old);
+                    std::mem::swap(old, lane);
+                    let counters = &self.counters.ports[*port];
+                    let meter = &mut self.meter;
+                    lane.drain(|tag| {
+                        counters.dropped(DropReason::LinkDown, 1);
+                        meter.lost(tag);
+                    });
+                }
+                None => self.lanes.push(std::mem::replace(lane, Lane::closed())),
+            }
+        }
+        if let Measuring::Changed(plan) = &mut generation.measuring {
+            self.meter.replan(plan.take(), now);
+        }
+        self.counters.generation.set(generation.number);
+        self.retiring = Some(generation);
+    }
+
+    /// Gives the old parts of a generation back, once none is in use.
+    #[cold]
+    fn retire(&mut self) {
+        let Some(generation) = &mut self.retiring else {
+            return;
+        };
+        if let Measuring::Changed(old) = &mut generation.measuring {
+            match self.meter.take_retired() {
+                Some(plan) => *old = Some(plan),
+                None if self.meter.is_retiring() => return,
+                None => {}
+            }
+        }
+        if let Some(generation) = self.retiring.take() {
+            self.generations.give_back(generation);
         }
     }
 
@@ -316,57 +465,38 @@ impl<I: PacketIo> Worker<I> {
     /// ports back.
     pub fn finish(mut self, drain_ticks: u64) -> I {
         let began = self.io.now();
-        while self.is_waiting() && self.io.now().wrapping_sub(began) < drain_ticks {
+        self.ports().for_each(|port| self.hand_over(port));
+        // Releases what was handed over to whoever sees the count go down.
+        self.receiving.fetch_sub(1, Ordering::AcqRel);
+        let is_over =
+            |worker: &Self| worker.receiving.load(Ordering::Acquire) == 0 && !worker.is_waiting();
+        while !is_over(&self) && self.io.now().wrapping_sub(began) < drain_ticks {
             self.tick(self.io.now());
-            self.pace.moved = self.ports().map(|port| self.send(port)).sum();
+            self.send_all();
         }
         for to in self.ports() {
             self.abandon(to);
         }
-        if let Some(meter) = self.meter.take() {
-            meter.finish();
-        }
+        self.meter.finish();
         self.io
     }
 
     /// Drops what still waits at a port.
     fn abandon(&mut self, to: PortIndex) {
-        let left: Vec<_> = self.lanes[usize::from(to.0)].egress.drain().collect();
-        for packet in left {
-            let (stamp, from) = (self.io.stamp(&packet), self.io.ingress(&packet));
-            self.drop_at_egress(DropReason::Shutdown, stamp.as_ref(), from, to);
-        }
+        let counters = &self.counters.ports[usize::from(to.0)];
+        let meter = &mut self.meter;
+        self.lanes[usize::from(to.0)].drain(|tag| {
+            counters.dropped(DropReason::Shutdown, 1);
+            meter.lost(tag);
+        });
         self.port(to).queued_packets.set(0);
     }
 
     /// Counts a packet that was to leave by `to` and does not.
     #[cold]
-    fn drop_at_egress(
-        &mut self,
-        reason: DropReason,
-        stamp: Option<&Stamp>,
-        from: PortIndex,
-        to: PortIndex,
-    ) {
+    fn drop_at_egress(&mut self, reason: DropReason, tag: &Tag, to: PortIndex) {
         self.port(to).dropped(reason, 1);
-        if let (Some(meter), Some(stamp)) = (&mut self.meter, stamp) {
-            meter.dropped(stamp, from, to);
-        }
-    }
-
-    #[inline]
-    fn record_entries(&mut self) {
-        if let Some(meter) = &mut self.meter {
-            meter.record(End::Sender, &self.entries);
-            self.entries.clear();
-        }
-    }
-
-    fn bytes_of(&self, packets: &[I::Packet]) -> u64 {
-        packets
-            .iter()
-            .map(|packet| u64::from(self.io.len_bytes(packet)))
-            .sum()
+        self.meter.lost(tag);
     }
 
     #[inline]
@@ -383,61 +513,11 @@ impl<I: PacketIo> Worker<I> {
     }
 
     fn is_waiting(&self) -> bool {
-        self.lanes.iter().any(|lane| !lane.egress.is_empty())
+        self.lanes.iter().any(|lane| !lane.is_empty())
     }
 
     /// Packet input and output, for whoever looks from outside between passes.
     pub fn io_mut(&mut self) -> &mut I {
         &mut self.io
-    }
-}
-
-/// What passes cost, and how long ports go unpolled: what a stamp cannot see, since a packet that
-/// arrives between two polls is first seen at the second.
-#[derive(Debug)]
-struct Pace {
-    pass_began: u64,
-    /// Packets that moved in the pass.
-    moved: usize,
-    gap_max: u64,
-    gauge_at: u64,
-    gauge_ticks: u64,
-}
-
-impl Pace {
-    fn new(now: u64, gauge_ticks: u64) -> Self {
-        let gauge_at = now.wrapping_add(gauge_ticks);
-        Self {
-            pass_began: now,
-            moved: 0,
-            gap_max: 0,
-            gauge_at,
-            gauge_ticks,
-        }
-    }
-
-    /// The ticks of the pass that ends at `now`, if packets moved in it.
-    #[inline]
-    fn pass_ended(&mut self, now: u64) -> Option<u64> {
-        let ticks = now.wrapping_sub(std::mem::replace(&mut self.pass_began, now));
-        (self.moved > 0).then_some(ticks)
-    }
-
-    #[inline]
-    fn polled(&mut self, last: &mut u64, now: u64) {
-        if *last != 0 {
-            self.gap_max = self.gap_max.max(now.wrapping_sub(*last));
-        }
-        *last = now;
-    }
-
-    /// The longest gap of the period that just ended, once a period.
-    #[inline]
-    fn gauge_due(&mut self, now: u64) -> Option<u64> {
-        if now < self.gauge_at {
-            return None;
-        }
-        self.gauge_at = now.wrapping_add(self.gauge_ticks);
-        Some(std::mem::take(&mut self.gap_max))
     }
 }

@@ -11,21 +11,24 @@ mod support;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
+use control::config;
 use control::counters::{DropReason, PortCounters, WorkerCounters};
 use control::handover::handover;
-use dpdk_bindings::{Eal, EalOptions, Mempool, Port, PortConfig, StampField};
+use dpdk_bindings::{Eal, EalOptions, Mempool, Port, PortConfig};
 use measure::lda::{Bank, LdaLayout};
 use measure::packet::Hasher;
 use measure::shard::ShardLayout;
 use measure::time::{EpochSchedule, TickRate};
 use switch::decide::fdb::Fdb;
 use switch::decide::{Bridge, Decide, PatchPanel};
-use switch::egress::Egress;
-use switch::meter::{Meter, SegmentMap};
-use switch::packet_io::PortIndex;
-use switch::packet_io::dpdk::{DpdkIo, Inlet, PortIo};
+use switch::egress::EgressLayout;
+use switch::generation::generations;
+use switch::meter::{Meter, Plan, SegmentMap};
+use switch::packet_io::dpdk::{DpdkIo, Handles, Inlet};
+use switch::packet_io::{ClassIndex, PortIndex};
 use switch::worker::{Lane, Worker};
 
 const MTU: u16 = 9000;
@@ -58,7 +61,6 @@ impl Account {
 
 struct Laboratory<'p> {
     pool: &'p Mempool<'p>,
-    field: StampField,
     rate: TickRate,
 }
 
@@ -89,36 +91,47 @@ impl<'p> Laboratory<'p> {
             },
         );
         let second = self.rate.hz();
+        let (east, west, all) = (PortIndex(0), PortIndex(1), ClassIndex(0));
+        let plan = Plan {
+            handover: worker_end,
+            segments: SegmentMap::new(2, [(east, west, all), (west, east, all)]),
+            flows: None,
+            stamps_packets: false,
+        };
+        let now = dpdk_bindings::tsc::now();
         let meter = Meter::new(
             0,
             Hasher::new([1; 16]),
-            SegmentMap::new(
-                2,
-                [(PortIndex(0), PortIndex(1)), (PortIndex(1), PortIndex(0))],
-            ),
-            EpochSchedule::new(dpdk_bindings::tsc::now(), 3600 * second, second),
-            worker_end,
-            dpdk_bindings::tsc::now(),
+            EpochSchedule::new(now, 3600 * second, second),
+            Some(Box::new(plan)),
+            now,
         );
         let ports = [from, to]
-            .map(|port| PortIo {
-                inlet: Inlet::Queue(port.rx_queue(0).unwrap()),
-                outlet: port.tx_queue(0).unwrap(),
-                dpdk_port: port.id(),
+            .map(|port| Handles {
+                inlets: vec![Inlet::Queue(port.rx_queue(0).unwrap())],
+                outlet: port.tx_queue(0),
             })
             .into_iter()
             .collect();
-        let io = DpdkIo::new(ports, self.pool, self.field, self.rate);
+        let io = DpdkIo::new(ports, self.pool, self.rate);
+        let egress = config::Egress {
+            queue_packets: 64,
+            ..config::Egress::default()
+        };
+        let layout = EgressLayout::from_config(&egress, MTU, &[]);
         let lanes = (0..2)
-            .map(|_| Lane::new(Egress::new(64, None), MTU))
+            .map(|port| Lane::own(&layout, MTU, self.rate, port, Vec::new()))
             .collect();
         let counters = Arc::new(WorkerCounters::new(2));
+        let (_generations, worker_generations) = generations();
         let mut worker = Worker::new(
             io,
             lanes,
-            decide,
-            Some(meter),
+            Box::new(decide),
+            meter,
             Arc::clone(&counters),
+            worker_generations,
+            Arc::new(AtomicUsize::new(1)),
             second,
         );
         let mut idle = 0;
@@ -181,14 +194,9 @@ fn every_odd_frame_is_switched_or_dropped_for_a_reason() {
         },
     );
     let eal = eal.unwrap();
-    let field = StampField::register(&eal).unwrap();
     let rate = TickRate::from_hz(eal.tsc_hz());
     let pool = eal.mempool("odd_frames", MBUFS, 256, 2048).unwrap();
-    let laboratory = Laboratory {
-        pool: &pool,
-        field,
-        rate,
-    };
+    let laboratory = Laboratory { pool: &pool, rate };
     let sink = laboratory.start(&eal, "net_null0,no-rx=1").unwrap();
 
     let (mut refused, mut silent, mut totals) = (Vec::new(), Vec::new(), Account::default());

@@ -80,6 +80,7 @@ impl FlowTable {
         &mut self,
         sights: &[Sight],
         seen: &'a mut [FlowSight],
+        is_selected: impl Fn(usize, &Sight) -> bool,
         mut report: impl FnMut(NewFlow) -> bool,
     ) -> &'a [FlowSight] {
         for sight in sights {
@@ -89,6 +90,7 @@ impl FlowTable {
             let id = FlowId::of(sight);
             let slot = match self.index.look_up(id) {
                 Some(slot) => slot,
+                None if !is_selected(position, sight) => Slot::OTHER,
                 None => self.admit(id, position, &mut report),
             };
             *seen = FlowSight {

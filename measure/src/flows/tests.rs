@@ -26,10 +26,15 @@ fn pass(table: &mut FlowTable, slots: &mut FlowSlots, sights: &[Sight]) -> Vec<N
     let mut news = Vec::new();
     let mut seen = [FlowSight::EMPTY; 32];
     for burst in sights.chunks(32) {
-        let seen = table.look_up(burst, &mut seen, |new| {
-            news.push(new);
-            true
-        });
+        let seen = table.look_up(
+            burst,
+            &mut seen,
+            |_, _| true,
+            |new| {
+                news.push(new);
+                true
+            },
+        );
         slots.record(End::Receiver, seen);
     }
     news
@@ -207,10 +212,15 @@ fn a_flow_that_cannot_be_reported_is_tried_again() {
     let mut seen = [FlowSight::EMPTY; 4];
     let sights = [sight(1, 1), sight(1, 2), sight(1, 3)];
     let mut asked = 0;
-    let seen = table.look_up(&sights, &mut seen, |_| {
-        asked += 1;
-        asked == 2
-    });
+    let seen = table.look_up(
+        &sights,
+        &mut seen,
+        |_, _| true,
+        |_| {
+            asked += 1;
+            asked == 2
+        },
+    );
     let slots: Vec<Slot> = seen.iter().map(|seen| seen.slot).collect();
     assert_eq!(slots, [Slot::OTHER, Slot(0), Slot(0)]);
     assert_eq!(table.untracked().unreported, 1);
@@ -222,7 +232,12 @@ fn as_many_are_looked_up_as_there_is_room_for() {
     let mut table = FlowTable::new(4);
     let mut seen = [FlowSight::EMPTY; 2];
     let sights = [sight(1, 1), sight(2, 2), sight(3, 3)];
-    assert_eq!(table.look_up(&sights, &mut seen, |_| true).len(), 2);
+    assert_eq!(
+        table
+            .look_up(&sights, &mut seen, |_, _| true, |_| true)
+            .len(),
+        2
+    );
     assert_eq!(table.tracked(), 2);
 }
 

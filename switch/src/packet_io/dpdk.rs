@@ -1,18 +1,18 @@
 //! Packet input and output over real DPDK ports, whose packets come from the device or from a
 //! [`Source`] of our own.
 
-use dpdk_bindings::{Mbuf, Mempool, RxQueue, StampField, TxQueue, tsc};
-use measure::packet::{FlowHash, PacketHash};
-use measure::time::{EpochTag, TickRate};
+use dpdk_bindings::{Mbuf, Mempool, RxQueue, TxQueue, tsc};
+use measure::time::TickRate;
 
-use super::{Burst, PacketIo, PortIndex, Stamp};
+use super::{Burst, PacketIo, PortIndex};
 use crate::source::Source;
 
-const TICKS_BITS: u32 = 48;
+/// Type of an 802.1Q tag.
+const TPID_VLAN: u16 = 0x8100;
 
-/// Where a port's packets come from.
+/// Where packets come from.
 pub enum Inlet<'pool> {
-    /// The device.
+    /// A receive queue of the device.
     Queue(RxQueue<'pool>),
     /// A replayed capture or generated traffic, counted from the first poll.
     Source {
@@ -23,56 +23,75 @@ pub enum Inlet<'pool> {
     },
 }
 
-/// One port as one worker drives it.
-pub struct PortIo<'pool> {
-    /// Where its packets come from.
-    pub inlet: Inlet<'pool>,
-    /// Where its packets go to.
-    pub outlet: TxQueue<'pool>,
-    /// DPDK's number for the port.
-    pub dpdk_port: u16,
+/// What one worker has of one port.
+#[derive(Default)]
+pub struct Handles<'pool> {
+    /// Receive queues that it serves.
+    pub inlets: Vec<Inlet<'pool>>,
+    /// Its transmit queue; none where another worker owns the port.
+    pub outlet: Option<TxQueue<'pool>>,
+}
+
+/// Ports that come and go.
+pub struct PortChange<'pool> {
+    /// What the worker is to have of each of these ports, or nothing. Taken up, it is what the
+    /// worker had of them before.
+    pub ports: Vec<(PortIndex, Handles<'pool>)>,
 }
 
 /// The ports of one worker.
 pub struct DpdkIo<'pool> {
-    ports: Vec<PortIo<'pool>>,
+    /// The port of each inlet.
+    inlet_ports: Vec<PortIndex>,
+    inlets: Vec<Inlet<'pool>>,
+    outlets: Vec<Option<TxQueue<'pool>>>,
     pool: &'pool Mempool<'pool>,
-    field: StampField,
     rate: TickRate,
-    /// Our index of each DPDK port.
-    index_of: Vec<PortIndex>,
 }
 
 impl<'pool> DpdkIo<'pool> {
     /// Ports in the order of the configuration; `pool` gives memory for copies and for frames of
     /// sources.
-    pub fn new(
-        ports: Vec<PortIo<'pool>>,
-        pool: &'pool Mempool<'pool>,
-        field: StampField,
-        rate: TickRate,
-    ) -> Self {
-        let numbers = ports
-            .iter()
-            .map(|port| usize::from(port.dpdk_port) + 1)
-            .max()
-            .unwrap_or(0);
-        let mut index_of = vec![PortIndex(0); numbers];
-        for (n, port) in (0u8..).zip(&ports) {
-            index_of[usize::from(port.dpdk_port)] = PortIndex(n);
-        }
-        Self {
-            ports,
+    pub fn new(ports: Vec<Handles<'pool>>, pool: &'pool Mempool<'pool>, rate: TickRate) -> Self {
+        let mut io = Self {
+            inlet_ports: Vec::new(),
+            inlets: Vec::new(),
+            outlets: Vec::new(),
             pool,
-            field,
             rate,
-            index_of,
+        };
+        for (n, handles) in (0u8..).zip(ports) {
+            io.connect(PortIndex(n), handles);
         }
+        io
+    }
+
+    fn connect(&mut self, port: PortIndex, handles: Handles<'pool>) {
+        let Handles { inlets, outlet } = handles;
+        self.inlet_ports.extend(inlets.iter().map(|_| port));
+        self.inlets.extend(inlets);
+        let place = usize::from(port.0);
+        if self.outlets.len() <= place {
+            self.outlets.resize_with(place + 1, || None);
+        }
+        self.outlets[place] = outlet;
+    }
+
+    fn disconnect(&mut self, port: PortIndex) -> Handles<'pool> {
+        let mut handles = Handles {
+            inlets: Vec::new(),
+            outlet: (self.outlets.get_mut(usize::from(port.0))).and_then(Option::take),
+        };
+        while let Some(at) = self.inlet_ports.iter().position(|&of| of == port) {
+            self.inlet_ports.remove(at);
+            handles.inlets.push(self.inlets.remove(at));
+        }
+        handles
     }
 
     /// Every source has played its last frame. Ports without a source never end.
     pub fn sources_exhausted(&self) -> bool {
-        self.ports.iter().all(|port| match &port.inlet {
+        self.inlets.iter().all(|inlet| match inlet {
             Inlet::Queue(_) => false,
             Inlet::Source { source, .. } => source.exhausted(),
         })
@@ -81,6 +100,7 @@ impl<'pool> DpdkIo<'pool> {
 
 impl<'pool> PacketIo for DpdkIo<'pool> {
     type Packet = Mbuf<'pool>;
+    type Change = PortChange<'pool>;
 
     #[inline]
     fn now(&self) -> u64 {
@@ -88,9 +108,13 @@ impl<'pool> PacketIo for DpdkIo<'pool> {
     }
 
     #[inline]
-    fn receive(&mut self, port: PortIndex, burst: &mut Burst<Mbuf<'pool>>) {
-        let port = &mut self.ports[usize::from(port.0)];
-        match &mut port.inlet {
+    fn inlets(&self) -> &[PortIndex] {
+        &self.inlet_ports
+    }
+
+    #[inline]
+    fn receive(&mut self, inlet: usize, burst: &mut Burst<Mbuf<'pool>>) {
+        match &mut self.inlets[inlet] {
             Inlet::Queue(queue) => {
                 queue.receive(burst);
             }
@@ -99,12 +123,13 @@ impl<'pool> PacketIo for DpdkIo<'pool> {
                 let elapsed = now.wrapping_sub(*started.get_or_insert(now));
                 let room = burst.remaining_capacity();
                 source.poll(self.rate.ticks_to_ns(elapsed), room, |frame| {
-                    let Some(mut mbuf) = self.pool.alloc_frame(frame.head, frame.len_bytes) else {
-                        return false;
-                    };
-                    mbuf.set_port(port.dpdk_port);
-                    burst.push(mbuf);
-                    true
+                    match self.pool.alloc_frame(frame.head, frame.len_bytes) {
+                        Some(mbuf) => {
+                            burst.push(mbuf);
+                            true
+                        }
+                        None => false,
+                    }
                 });
             }
         }
@@ -112,13 +137,14 @@ impl<'pool> PacketIo for DpdkIo<'pool> {
 
     #[inline]
     fn transmit(&mut self, port: PortIndex, burst: &mut Burst<Mbuf<'pool>>) -> usize {
-        self.ports[usize::from(port.0)].outlet.transmit(burst)
+        match &mut self.outlets[usize::from(port.0)] {
+            Some(outlet) => outlet.transmit(burst),
+            None => 0,
+        }
     }
 
     fn copy(&mut self, packet: &Mbuf<'pool>) -> Option<Mbuf<'pool>> {
-        let mut copy = packet.copy(self.pool)?;
-        self.field.clear(&mut copy);
-        Some(copy)
+        packet.copy(self.pool)
     }
 
     #[inline]
@@ -131,32 +157,19 @@ impl<'pool> PacketIo for DpdkIo<'pool> {
         packet.len_bytes()
     }
 
-    #[inline]
-    fn ingress(&self, packet: &Mbuf<'pool>) -> PortIndex {
-        self.index_of
-            .get(usize::from(packet.port()))
-            .copied()
-            .unwrap_or(PortIndex(u8::MAX))
+    fn push_vlan(&mut self, packet: &mut Mbuf<'pool>, tci: u16) -> bool {
+        packet.push_vlan(TPID_VLAN, tci).is_ok()
     }
 
-    #[inline]
-    fn stamp(&self, packet: &Mbuf<'pool>) -> Option<Stamp> {
-        let [flow, hash, time] = self.field.get(packet)?;
-        let [worker, epoch, ..] = time.to_be_bytes();
-        Some(Stamp {
-            flow: FlowHash(flow),
-            packet: PacketHash(hash),
-            ticks: time & ((1 << TICKS_BITS) - 1),
-            epoch: EpochTag(epoch),
-            worker,
-        })
+    fn pop_vlan(&mut self, packet: &mut Mbuf<'pool>) -> bool {
+        packet.pop_vlan().is_some()
     }
 
-    #[inline]
-    fn set_stamp(&self, packet: &mut Mbuf<'pool>, stamp: &Stamp) {
-        let time = stamp.ticks & ((1 << TICKS_BITS) - 1)
-            | u64::from(stamp.epoch.0) << TICKS_BITS
-            | u64::from(stamp.worker) << (TICKS_BITS + 8);
-        self.field.set(packet, [stamp.flow.0, stamp.packet.0, time]);
+    fn change(&mut self, change: &mut PortChange<'pool>) {
+        for (port, handles) in &mut change.ports {
+            let old = self.disconnect(*port);
+            let new = std::mem::replace(handles, old);
+            self.connect(*port, new);
+        }
     }
 }

@@ -4,7 +4,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{Burst, PacketIo, PortIndex, Stamp};
+use super::{Burst, PacketIo, PortIndex};
+
+/// Length of two Ethernet addresses, behind which a VLAN tag stands.
+const ADDRESSES_BYTES: usize = 12;
+
+/// An 802.1Q tag's type.
+const TPID: [u8; 2] = [0x81, 0x00];
 
 /// Counts the packets that exist, so that none is lost or made up.
 #[derive(Debug, Default)]
@@ -22,7 +28,6 @@ impl Live {
 pub struct MemoryPacket {
     bytes: Vec<u8>,
     ingress: PortIndex,
-    stamp: Option<Stamp>,
     live: Live,
 }
 
@@ -44,34 +49,53 @@ impl Drop for MemoryPacket {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct MemoryPort {
-    arrivals: VecDeque<MemoryPacket>,
     departures: Vec<(u64, MemoryPacket)>,
     /// Packets that the port still takes before it refuses; none: all.
     room: Option<usize>,
 }
 
-/// Ports in memory and a clock.
+/// What one worker sees of ports in memory, and its clock.
 #[derive(Debug)]
 pub struct MemoryIo {
     now: u64,
+    inlets: Vec<PortIndex>,
+    /// What waits at each inlet.
+    arrivals: Vec<VecDeque<MemoryPacket>>,
     ports: Vec<MemoryPort>,
     live: Live,
     copies_left: usize,
 }
 
+/// Ports that come (past the last one) and receive queues that come and go.
+#[derive(Debug, Default)]
+pub struct MemoryChange {
+    /// New ports.
+    pub ports: usize,
+    /// The port of each receive queue, from now on; what waits at those that stay in place stays.
+    pub inlets: Vec<PortIndex>,
+}
+
 impl MemoryIo {
-    /// `ports` ports at time 0.
+    /// `ports` ports at time 0, with one receive queue each.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a configuration has 64 ports at most"
+    )]
     pub fn new(ports: usize) -> Self {
-        let port = || MemoryPort {
-            arrivals: VecDeque::new(),
-            departures: Vec::new(),
-            room: None,
-        };
+        Self::with_inlets(ports, (0..ports as u8).map(PortIndex).collect())
+    }
+
+    /// `ports` ports at time 0, of which a receive queue is served for each of `inlets`.
+    pub fn with_inlets(ports: usize, inlets: Vec<PortIndex>) -> Self {
         Self {
             now: 0,
-            ports: std::iter::repeat_with(port).take(ports).collect(),
+            arrivals: inlets.iter().map(|_| VecDeque::new()).collect(),
+            inlets,
+            ports: std::iter::repeat_with(MemoryPort::default)
+                .take(ports)
+                .collect(),
             live: Live::default(),
             copies_left: usize::MAX,
         }
@@ -82,16 +106,16 @@ impl MemoryIo {
         self.now = now;
     }
 
-    /// Lets a frame wait at `port`.
+    /// Lets a frame wait at the first receive queue of `port`; lost if none is served here.
     pub fn arrive(&mut self, port: PortIndex, bytes: Vec<u8>) {
-        let live = self.live.another();
-        let packet = MemoryPacket {
-            bytes,
-            ingress: port,
-            stamp: None,
-            live,
-        };
-        self.ports[usize::from(port.0)].arrivals.push_back(packet);
+        let inlet = self.inlets.iter().position(|&inlet| inlet == port);
+        if let Some(waiting) = inlet.and_then(|inlet| self.arrivals.get_mut(inlet)) {
+            waiting.push_back(MemoryPacket {
+                bytes,
+                ingress: port,
+                live: self.live.another(),
+            });
+        }
     }
 
     /// Takes what `port` has sent so far, each with its time.
@@ -109,7 +133,7 @@ impl MemoryIo {
         self.copies_left = copies;
     }
 
-    /// Packets that exist anywhere.
+    /// Packets made here that exist anywhere.
     pub fn live_packets(&self) -> usize {
         self.live.0.load(Ordering::Relaxed)
     }
@@ -117,13 +141,18 @@ impl MemoryIo {
 
 impl PacketIo for MemoryIo {
     type Packet = MemoryPacket;
+    type Change = MemoryChange;
 
     fn now(&self) -> u64 {
         self.now
     }
 
-    fn receive(&mut self, port: PortIndex, burst: &mut Burst<MemoryPacket>) {
-        let arrivals = &mut self.ports[usize::from(port.0)].arrivals;
+    fn inlets(&self) -> &[PortIndex] {
+        &self.inlets
+    }
+
+    fn receive(&mut self, inlet: usize, burst: &mut Burst<MemoryPacket>) {
+        let arrivals = &mut self.arrivals[inlet];
         let n = arrivals.len().min(burst.remaining_capacity());
         burst.extend(arrivals.drain(..n));
     }
@@ -141,13 +170,9 @@ impl PacketIo for MemoryIo {
 
     fn copy(&mut self, packet: &MemoryPacket) -> Option<MemoryPacket> {
         self.copies_left = self.copies_left.checked_sub(1)?;
-        let MemoryPacket {
-            ref bytes, ingress, ..
-        } = *packet;
         Some(MemoryPacket {
-            bytes: bytes.clone(),
-            ingress,
-            stamp: None,
+            bytes: packet.bytes.clone(),
+            ingress: packet.ingress,
             live: self.live.another(),
         })
     }
@@ -160,15 +185,32 @@ impl PacketIo for MemoryIo {
         u32::try_from(packet.bytes.len()).unwrap_or(u32::MAX)
     }
 
-    fn ingress(&self, packet: &MemoryPacket) -> PortIndex {
-        packet.ingress
+    fn push_vlan(&mut self, packet: &mut MemoryPacket, tci: u16) -> bool {
+        if packet.bytes.len() < ADDRESSES_BYTES {
+            return false;
+        }
+        let [high, low] = tci.to_be_bytes();
+        let tag = [TPID[0], TPID[1], high, low];
+        packet.bytes.splice(ADDRESSES_BYTES..ADDRESSES_BYTES, tag);
+        true
     }
 
-    fn stamp(&self, packet: &MemoryPacket) -> Option<Stamp> {
-        packet.stamp
+    fn pop_vlan(&mut self, packet: &mut MemoryPacket) -> bool {
+        let tag = ADDRESSES_BYTES..ADDRESSES_BYTES + 4;
+        let is_tagged = packet
+            .bytes
+            .get(tag.clone())
+            .is_some_and(|tag| tag.starts_with(&TPID));
+        if is_tagged {
+            packet.bytes.drain(tag);
+        }
+        is_tagged
     }
 
-    fn set_stamp(&self, packet: &mut MemoryPacket, stamp: &Stamp) {
-        packet.stamp = Some(*stamp);
+    fn change(&mut self, change: &mut MemoryChange) {
+        self.ports
+            .extend(std::iter::repeat_with(MemoryPort::default).take(change.ports));
+        std::mem::swap(&mut self.inlets, &mut change.inlets);
+        self.arrivals.resize_with(self.inlets.len(), VecDeque::new);
     }
 }

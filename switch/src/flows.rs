@@ -1,0 +1,91 @@
+//! Flows with counters of their own: which ones, and in which slots.
+
+use control::handover::{FlowCommand, NewFlow, WorkerEnd};
+use measure::flows::{FlowSight, FlowTable, Slot};
+use measure::packet::FlowKey;
+use measure::rli::FlowSelection;
+use measure::sight::Sight;
+
+use crate::packet_io::{BURST, NO_SEGMENT};
+
+/// Flows of the sights of one burst.
+pub type FlowSights = [FlowSight; BURST];
+
+/// Commands of the control core that are obeyed at a time: what bounds the work.
+const COMMANDS_MAX: usize = 16;
+
+/// The flows that one worker tracks.
+#[derive(Debug)]
+pub struct Flows {
+    table: FlowTable,
+    selection: FlowSelection,
+}
+
+impl Flows {
+    /// Room for `slots` flows of those that `selection` names.
+    pub fn new(slots: usize, selection: FlowSelection) -> Self {
+        Self {
+            table: FlowTable::new(slots),
+            selection,
+        }
+    }
+
+    /// Looks up the flows of packets, of which `head` gives the headers. A new one is told to the
+    /// control core.
+    #[inline]
+    pub fn look_up<'h>(
+        &mut self,
+        sights: &[Sight],
+        seen: &mut [FlowSight],
+        control: &mut WorkerEnd,
+        head: impl Fn(usize) -> &'h [u8],
+    ) {
+        let Self { table, selection } = self;
+        let is_selected = |n: usize, sight: &Sight| {
+            sight.segment != NO_SEGMENT
+                && match &*selection {
+                    FlowSelection::All => true,
+                    FlowSelection::Sampled(sample) => sample.selects(sight.flow),
+                    selection => selection.selects(sight.flow, &FlowKey::parse(head(n))),
+                }
+        };
+        let report = |new: measure::flows::NewFlow| {
+            sights.get(new.position).is_some_and(|sight| {
+                control.report_flow(NewFlow {
+                    id: new.id,
+                    slot: new.slot,
+                    key: FlowKey::parse(head(new.position)),
+                    segment: sight.segment,
+                })
+            })
+        };
+        table.look_up(sights, seen, is_selected, report);
+    }
+
+    /// Of packets whose flows are not kept.
+    pub fn look_up_none(sights: &[Sight], seen: &mut [FlowSight]) {
+        for (seen, sight) in seen.iter_mut().zip(sights) {
+            *seen = FlowSight {
+                slot: Slot::OTHER,
+                bytes: sight.bytes,
+                delay: sight.delay,
+            };
+        }
+    }
+
+    /// Forgets flows and takes slots back as the control core commands, a bounded number of them.
+    pub fn obey(&mut self, control: &mut WorkerEnd) {
+        for _ in 0..COMMANDS_MAX {
+            match control.next_command() {
+                None => return,
+                Some(FlowCommand::Forget(id)) => {
+                    self.table.forget(id);
+                }
+                Some(FlowCommand::Give(slot)) => {
+                    // Refused only where the command is out of place: the slot stays as it is.
+                    let _ = self.table.give(slot);
+                }
+            }
+        }
+    }
+}

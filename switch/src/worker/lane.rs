@@ -1,0 +1,144 @@
+//! The way out by one port, as one worker has it.
+
+use measure::time::TickRate;
+use rtrb::{Consumer, Producer, RingBuffer};
+
+use crate::egress::{EgressLayout, PortEgress};
+use crate::packet_io::{Burst, Tag, Tags};
+
+/// What a frame may have on top of a port's MTU: Ethernet header 14 bytes, two VLAN tags 8.
+pub const FRAME_OVERHEAD_BYTES: u32 = 22;
+
+/// A packet under way from the worker that received it to the one that owns its egress port.
+pub type Handed<P> = (P, Tag);
+
+/// The way out by one port.
+#[derive(Debug)]
+pub struct Lane<P> {
+    pub(super) exit: Exit<P>,
+    /// Rings from other workers, where this one owns the port.
+    pub(super) entrances: Vec<Consumer<Handed<P>>>,
+    pub(super) frame_bytes_max: u32,
+}
+
+/// Where packets for a port go.
+#[derive(Debug)]
+pub(super) enum Exit<P> {
+    /// To queues of this worker's, and on to the driver.
+    Queues(Box<PortEgress<P>>),
+    /// To the worker that owns the port.
+    Owner(Relay<P>),
+    /// There is no such port any more.
+    Closed,
+}
+
+/// A ring to the port's owner, filled a burst at a time.
+#[derive(Debug)]
+pub(super) struct Relay<P> {
+    ring: Producer<Handed<P>>,
+    pub packets: Burst<P>,
+    pub tags: Tags,
+}
+
+impl<P> Lane<P> {
+    /// A port with an MTU of `mtu` bytes that this worker sends by itself, and to which others hand
+    /// packets through `entrances`.
+    pub fn own(
+        layout: &EgressLayout,
+        mtu: u16,
+        rate: TickRate,
+        seed: u64,
+        entrances: Vec<Consumer<Handed<P>>>,
+    ) -> Self {
+        Self {
+            exit: Exit::Queues(Box::new(PortEgress::new(layout, rate, seed))),
+            entrances,
+            frame_bytes_max: u32::from(mtu) + FRAME_OVERHEAD_BYTES,
+        }
+    }
+
+    /// A port with an MTU of `mtu` bytes that another worker owns, at the other end of `ring`.
+    pub fn hand_over(ring: Producer<Handed<P>>, mtu: u16) -> Self {
+        Self {
+            exit: Exit::Owner(Relay {
+                ring,
+                packets: Burst::new_const(),
+                tags: Tags::new_const(),
+            }),
+            entrances: Vec::new(),
+            frame_bytes_max: u32::from(mtu) + FRAME_OVERHEAD_BYTES,
+        }
+    }
+
+    /// No port.
+    pub fn closed() -> Self {
+        Self {
+            exit: Exit::Closed,
+            entrances: Vec::new(),
+            frame_bytes_max: 0,
+        }
+    }
+
+    /// A ring for `packets` packets from one worker to another.
+    pub fn ring(packets: usize) -> (Producer<Handed<P>>, Consumer<Handed<P>>) {
+        RingBuffer::new(packets)
+    }
+
+    /// Takes over what waits in the lane that this one replaces, as far as it has queues, too.
+    pub(super) fn adopt(&mut self, old: &mut Self) {
+        if let (Exit::Queues(new), Exit::Queues(waiting)) = (&mut self.exit, &mut old.exit) {
+            new.adopt(waiting);
+            // The rings that were there go on.
+            old.entrances.append(&mut self.entrances);
+            std::mem::swap(&mut self.entrances, &mut old.entrances);
+        }
+    }
+
+    /// Drops all that waits, each packet by its tag.
+    pub(super) fn drain(&mut self, mut dropped: impl FnMut(&Tag)) {
+        match &mut self.exit {
+            Exit::Queues(egress) => egress.drain(|_, tag| dropped(&tag)),
+            Exit::Owner(relay) => {
+                relay.packets.clear();
+                relay.tags.drain(..).for_each(|tag| dropped(&tag));
+            }
+            Exit::Closed => {}
+        }
+        for ring in &mut self.entrances {
+            while let Ok((_, tag)) = ring.pop() {
+                dropped(&tag);
+            }
+        }
+    }
+
+    /// Packets that wait on this worker's side: in queues, and in rings that end here.
+    pub(super) fn waiting(&self) -> usize {
+        let queued = match &self.exit {
+            Exit::Queues(egress) => egress.len(),
+            Exit::Owner(relay) => relay.packets.len(),
+            Exit::Closed => 0,
+        };
+        queued + self.entrances.iter().map(Consumer::slots).sum::<usize>()
+    }
+
+    /// Nothing waits.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        let is_empty = match &self.exit {
+            Exit::Queues(egress) => egress.is_empty(),
+            Exit::Owner(relay) => relay.packets.is_empty(),
+            Exit::Closed => true,
+        };
+        is_empty && self.entrances.iter().all(Consumer::is_empty)
+    }
+}
+
+impl<P> Relay<P> {
+    /// Hands over what has been gathered; what the ring has no room for stays.
+    pub fn hand_over(&mut self) {
+        let room = self.ring.slots().min(self.packets.len());
+        if let Ok(chunk) = self.ring.write_chunk_uninit(room) {
+            chunk.fill_from_iter(self.packets.drain(..room).zip(self.tags.drain(..room)));
+        }
+    }
+}

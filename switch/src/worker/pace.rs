@@ -1,0 +1,70 @@
+//! What passes cost, and how long queues go unpolled.
+
+use control::counters::WorkerCounters;
+
+/// What a stamp cannot see: a packet that arrives between two polls is first seen at the second.
+#[derive(Debug)]
+pub(super) struct Pace {
+    pass_began: u64,
+    /// Packets that moved in the pass.
+    moved: usize,
+    /// When each receive queue was polled last; 0 before the first time.
+    polled_at: Vec<u64>,
+    gap_max: u64,
+    gauge_at: u64,
+    gauge_ticks: u64,
+}
+
+impl Pace {
+    pub fn new(now: u64, inlets: usize, gauge_ticks: u64) -> Self {
+        Self {
+            pass_began: now,
+            moved: 0,
+            polled_at: vec![0; inlets],
+            gap_max: 0,
+            gauge_at: now.wrapping_add(gauge_ticks),
+            gauge_ticks,
+        }
+    }
+
+    /// The receive queues are others now: `inlets` of them.
+    pub fn rewire(&mut self, inlets: usize) {
+        self.polled_at.clear();
+        self.polled_at.resize(inlets, 0);
+    }
+
+    /// Packets that moved in this pass, so far.
+    #[inline]
+    pub fn moved(&mut self, packets: usize) {
+        self.moved += packets;
+    }
+
+    #[inline]
+    pub fn polled(&mut self, inlet: usize, now: u64) {
+        let Some(last) = self.polled_at.get_mut(inlet) else {
+            return;
+        };
+        if *last != 0 {
+            self.gap_max = self.gap_max.max(now.wrapping_sub(*last));
+        }
+        *last = now;
+    }
+
+    /// Accounts for the pass that ends at `now`, and for the period once it is over.
+    #[inline]
+    pub fn pass_ended(&mut self, counters: &WorkerCounters, now: u64) {
+        let ticks = now.wrapping_sub(std::mem::replace(&mut self.pass_began, now));
+        counters.passes.add(1);
+        if std::mem::take(&mut self.moved) > 0 {
+            counters.busy_ticks.add(ticks);
+        } else {
+            counters.idle_passes.add(1);
+        }
+        if now.wrapping_sub(self.gauge_at) <= u64::MAX / 2 {
+            self.gauge_at = now.wrapping_add(self.gauge_ticks);
+            counters
+                .poll_gap_ticks_max
+                .set(std::mem::take(&mut self.gap_max));
+        }
+    }
+}
