@@ -5,6 +5,7 @@ use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use crate::eal::Eal;
@@ -83,6 +84,9 @@ pub struct PortInfo {
     /// Whether the device itself can spread flows over several receive queues (RSS). Without it
     /// queues are independent (`net_ring`), or somebody else spreads (`net_af_packet`: the kernel).
     pub rss: bool,
+    /// The kernel's index of the network interface behind the device, if there is one
+    /// (`net_af_packet`, `net_af_xdp`, `net_tap`).
+    pub interface: Option<NonZeroU32>,
 }
 
 /// A port whose device is found and whose queues are not set up yet: see
@@ -226,6 +230,7 @@ fn info(port_id: u16) -> Result<(String, PortInfo), Errno> {
         tx_queues_max: info.tx_queues_max,
         numa_socket: u16::try_from(info.numa_socket).ok(),
         rss: info.rss != 0,
+        interface: NonZeroU32::new(info.interface),
     };
     Ok((text(&info.device), ported))
 }

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::marker::PhantomData;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -264,13 +265,17 @@ impl<'pool> Port<'pool> {
         }
     }
 
-    /// The link's state, without waiting for one that is being negotiated; down where unknown.
+    /// The link's state, without waiting for one that is being negotiated; down where unknown. Where an
+    /// interface of the kernel's is behind the device, it must be running too, since not every driver
+    /// asks the kernel. Not for the fast path: this may make system calls.
     pub fn link(&self) -> Link {
         let mut link = dpdk_sys::Link::default();
         // SAFETY: the port is attached. On error the default stays.
         unsafe { dpdk_sys::vernier_port_link(self.id(), &raw mut link) };
+        let interface = self.info().interface;
+        let runs = |index: NonZeroU32| dpdk_sys::vernier_interface_link(index.get()) == 1;
         Link {
-            up: link.up != 0,
+            up: link.up != 0 && interface.is_none_or(runs),
             speed_mbps: (link.speed_mbps != u32::MAX).then_some(link.speed_mbps),
             full_duplex: link.full_duplex != 0,
             autoneg: link.autoneg != 0,
@@ -278,15 +283,23 @@ impl<'pool> Port<'pool> {
     }
 
     /// Sets the link up or down, as an administrator does: the far end sees it too, where there is
-    /// one. Of the virtual devices `net_ring` and `net_tap` can; of a `net_af_packet` only the
-    /// kernel can, by its interface.
+    /// one. Of the virtual devices `net_ring` and `net_tap` can; for others the interface behind the
+    /// device is set, if there is one (`net_af_packet`), which takes root.
     ///
     /// # Errors
     /// See [`LinkError`].
     pub fn set_link(&self, up: bool) -> Result<(), LinkError> {
         let driver = || self.info().driver.clone();
-        // SAFETY: the port is started; rte_ethdev.h lets this be done while queues are in use.
-        let set = || Errno::check(unsafe { dpdk_sys::vernier_port_set_link(self.id(), up.into()) });
+        let set = || {
+            // SAFETY: the port is started; rte_ethdev.h lets this be done while queues are in use.
+            let set = unsafe { dpdk_sys::vernier_port_set_link(self.id(), up.into()) };
+            match (Errno::check(set), self.info().interface) {
+                (Err(Errno::ENOTSUP), Some(index)) => {
+                    Errno::check(dpdk_sys::vernier_interface_set_link(index.get(), up.into()))
+                }
+                (set, _) => set,
+            }
+        };
         match logged(set) {
             Ok(_) => Ok(()),
             Err((Errno::ENOTSUP, _)) => Err(LinkError::Unsupported { driver: driver() }),

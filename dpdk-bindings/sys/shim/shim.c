@@ -2,12 +2,15 @@
 #include "shim.h"
 
 #include <errno.h>
+#include <net/if.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <rte_cycles.h>
@@ -385,6 +388,8 @@ int vernier_port_info(uint16_t port, struct vernier_port_info *out)
 	out->tx_queues_max = info.max_tx_queues;
 	out->numa_socket = (int16_t)rte_eth_dev_socket_id(port);
 	out->rss = info.flow_type_rss_offloads != 0;
+	/* net_pcap without an interface says UINT_MAX. */
+	out->interface = info.if_index == UINT32_MAX ? 0 : info.if_index;
 	return 0;
 }
 
@@ -514,6 +519,39 @@ int vernier_port_link(uint16_t port, struct vernier_link *out)
 int vernier_port_set_link(uint16_t port, int up)
 {
 	return from_driver(up ? rte_eth_dev_set_link_up(port) : rte_eth_dev_set_link_down(port));
+}
+
+/* Asks the kernel for an interface's flags (netdevice(7)), and sets them where it is told to. */
+static int interface_flags(uint32_t index, int set, int up)
+{
+	struct ifreq request = {0};
+	int rc, fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return -errno;
+	rc = if_indextoname(index, request.ifr_name) != NULL &&
+			     ioctl(fd, SIOCGIFFLAGS, &request) == 0 ?
+		     0 :
+		     -errno;
+	if (rc == 0 && set) {
+		request.ifr_flags = (short)(up ? request.ifr_flags | IFF_UP :
+						 request.ifr_flags & ~IFF_UP);
+		rc = ioctl(fd, SIOCSIFFLAGS, &request) == 0 ? 0 : -errno;
+	}
+	close(fd);
+	return rc != 0 ? rc : (request.ifr_flags & IFF_RUNNING) != 0;
+}
+
+int vernier_interface_link(uint32_t index)
+{
+	return interface_flags(index, 0, 0);
+}
+
+int vernier_interface_set_link(uint32_t index, int up)
+{
+	int rc = interface_flags(index, 1, up);
+
+	return rc < 0 ? rc : 0;
 }
 
 int vernier_port_mtu(uint16_t port, uint16_t *mtu)

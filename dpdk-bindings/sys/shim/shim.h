@@ -25,6 +25,7 @@ struct vernier_port_info {
 	uint16_t tx_queues_max;
 	int16_t numa_socket; /* -1: none */
 	uint8_t rss;	     /* 0 or 1 */
+	uint32_t interface;  /* the kernel's index of the interface behind it; 0: none */
 };
 
 struct vernier_port_config {
@@ -108,6 +109,8 @@ int vernier_port_stats(uint16_t port, struct vernier_port_stats *stats);
 int vernier_port_xstats(uint16_t port, struct vernier_xstat *xstats, uint32_t capacity);
 int vernier_port_link(uint16_t port, struct vernier_link *link);
 int vernier_port_set_link(uint16_t port, int up);
+int vernier_interface_link(uint32_t index);
+int vernier_interface_set_link(uint32_t index, int up);
 int vernier_port_mtu(uint16_t port, uint16_t *mtu);
 int vernier_port_set_mtu(uint16_t port, uint16_t mtu);
 

@@ -96,6 +96,8 @@ pub struct PortInfo {
     pub numa_socket: i16,
     /// Whether flows can be spread over receive queues, 0 or 1.
     pub rss: u8,
+    /// The kernel's index of the interface behind it, 0 for none.
+    pub interface: u32,
 }
 
 /// How a port is to be started.
@@ -257,6 +259,10 @@ unsafe extern "C" {
     pub fn vernier_port_link(port: u16, link: *mut Link) -> c_int;
     /// `rte_eth_dev_set_link_up`, or `..._down` for 0.
     pub fn vernier_port_set_link(port: u16, up: c_int) -> c_int;
+    /// Whether an interface of the kernel's is running (`SIOCGIFFLAGS`), 0 or 1. Needs no EAL.
+    pub safe fn vernier_interface_link(index: u32) -> c_int;
+    /// Sets an interface of the kernel's up or down (`SIOCSIFFLAGS`). Needs no EAL.
+    pub safe fn vernier_interface_set_link(index: u32, up: c_int) -> c_int;
     /// `rte_eth_dev_get_mtu`.
     pub fn vernier_port_mtu(port: u16, mtu: *mut u16) -> c_int;
     /// `rte_eth_dev_set_mtu`.

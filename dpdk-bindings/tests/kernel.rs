@@ -1,0 +1,130 @@
+//! `net_af_packet` over a veth of the kernel's: links, several queues. Needs root.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "what does not work as it should fails the test"
+)]
+
+mod common;
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use common::{Burst, eal, frame, pool};
+use dpdk_bindings::{Port, PortConfig};
+
+/// A pair of interfaces, gone with this value.
+struct Veth {
+    ours: String,
+    theirs: String,
+}
+
+fn ip(arguments: &str) -> bool {
+    let status = Command::new("ip")
+        .args(arguments.split_whitespace())
+        .status();
+    status.is_ok_and(|status| status.success())
+}
+
+impl Veth {
+    fn new() -> Option<Self> {
+        let id = std::process::id();
+        let veth = Self {
+            ours: format!("vb{id}a"),
+            theirs: format!("vb{id}b"),
+        };
+        let Self { ours, theirs } = &veth;
+        let is_made = ip(&format!("link add {ours} type veth peer name {theirs}"));
+        (is_made && ip(&format!("link set {ours} up")) && ip(&format!("link set {theirs} up")))
+            .then_some(veth)
+    }
+}
+
+impl Drop for Veth {
+    fn drop(&mut self) {
+        ip(&format!("link del {}", self.ours));
+    }
+}
+
+fn wait_for_link(port: &Port<'_>, up: bool) {
+    let began = Instant::now();
+    while port.link().up != up {
+        assert!(
+            began.elapsed() < Duration::from_secs(10),
+            "link stays {:?}",
+            port.link()
+        );
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn links_of_interfaces_are_seen_and_queues_share_them() {
+    let Some(veth) = Veth::new() else {
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "not to be skipped in CI: no veth"
+        );
+        eprintln!("SKIPPED: interfaces of one's own need root");
+        return;
+    };
+    let eal = eal();
+    let pool = pool(&eal);
+    let config = PortConfig {
+        rx_queues: 2,
+        tx_queues: 2,
+        ..PortConfig::default()
+    };
+    let start = |n: usize, interface: &str| {
+        let device = format!("net_af_packet{n},iface={interface},qpairs=2");
+        eal.attach(&device).unwrap().start(&config, &pool).unwrap()
+    };
+    let (near, far) = (start(0, &veth.ours), start(1, &veth.theirs));
+    assert_eq!(
+        (near.info().rx_queues_max, near.info().tx_queues_max),
+        (2, 2)
+    );
+    assert!(!near.info().rss, "it is the kernel that spreads");
+
+    // A loss at either end is seen at both, and so is the return.
+    for interface in [&veth.ours, &veth.theirs] {
+        for up in [true, false, true] {
+            let state = if up { "up" } else { "down" };
+            assert!(ip(&format!("link set {interface} {state}")));
+            wait_for_link(&near, up);
+            wait_for_link(&far, up);
+        }
+    }
+    // What this end takes down is down at the other.
+    for up in [false, true] {
+        near.set_link(up).unwrap();
+        wait_for_link(&near, up);
+        wait_for_link(&far, up);
+    }
+
+    // What is sent by any queue comes out of some queue of the other end. The first burst after a loss
+    // meets the error of the loss: the kernel sends it along with the next.
+    let mut txs = [near.tx_queue(0).unwrap(), near.tx_queue(1).unwrap()];
+    let mut rxs = [far.rx_queue(0).unwrap(), far.rx_queue(1).unwrap()];
+    for (n, tx) in [(0, 0), (1, 1), (0, 0), (1, 1)] {
+        // A group address and a type of its own: nobody answers.
+        let numbers = 0x0300_0000 + 16 * n..0x0300_0010 + 16 * n;
+        let mut burst: Burst = numbers.map(|number| frame(&pool, number)).collect();
+        for mbuf in &mut burst {
+            mbuf.head_mut()[12..14].copy_from_slice(&[0x88, 0xb5]);
+        }
+        assert_eq!(txs[tx].transmit(&mut burst), 16);
+    }
+    let (began, mut seen) = (Instant::now(), [false; 32]);
+    while seen.contains(&false) {
+        assert!(began.elapsed() < Duration::from_secs(10), "{seen:?}");
+        for rx in &mut rxs {
+            let mut burst = Burst::new();
+            rx.receive(&mut burst);
+            let ours = burst
+                .iter()
+                .filter(|mbuf| mbuf.head()[12..14] == [0x88, 0xb5]);
+            ours.for_each(|mbuf| seen[common::number(mbuf) as usize & 31] = true);
+        }
+    }
+}
