@@ -11,7 +11,7 @@ const AVERAGE_MIN: f64 = 1e-6;
 /// Decides which packets are dropped early, by the average length of a queue over time.
 ///
 /// The average is that of the paper: renewed by each arrival, and after an idle time by as many
-/// as might have left meanwhile. Drops are spaced by count (section 8, method 2): between two of
+/// as might have left meanwhile. Drops are spaced by count (section 7, method 2): between two of
 /// them lie 0 to 1/p packets, each number as likely, where p rises with the average; so the share
 /// that is dropped is 2p/(1 + p). (Figure 2 counts the first packet after a drop as the second;
 /// this follows the analysis.)
