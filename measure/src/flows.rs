@@ -25,7 +25,7 @@ mod table;
 
 pub use counters::{FlowCounters, FlowEstimates};
 pub use index::{FlowIndex, InsertError};
-pub use slots::{FlowSlots, SlotEstimate};
+pub use slots::FlowSlots;
 pub use table::{FlowTable, GiveError, NewFlow, Untracked};
 
 use crate::packet::FlowHash;

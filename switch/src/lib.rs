@@ -25,6 +25,7 @@ pub mod live;
 pub mod meter;
 pub mod packet_io;
 pub mod preflight;
+pub mod references;
 pub mod source;
 pub mod wiring;
 pub mod worker;

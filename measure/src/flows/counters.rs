@@ -123,10 +123,10 @@ impl FlowEstimates {
         )
     }
 
+    /// Adds an estimate; `square` is its square.
     #[inline]
-    pub(super) fn add(&mut self, delay_ticks: i64) {
-        let magnitude = u128::from(delay_ticks.unsigned_abs());
-        self.sum_of_squares = self.sum_of_squares.wrapping_add(magnitude * magnitude);
+    pub(super) fn add(&mut self, delay_ticks: i64, square: u128) {
+        self.sum_of_squares = self.sum_of_squares.wrapping_add(square);
         self.sum = self.sum.wrapping_add(delay_ticks);
         self.packets = self.packets.wrapping_add(1);
     }

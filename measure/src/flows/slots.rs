@@ -9,15 +9,6 @@ use crate::synopsis::{ShapeMismatch, Synopsis};
 /// Counters a burst asks the cache for at once: more would push each other out.
 const BURST: usize = 32;
 
-/// One estimate of a packet's delay, by its flow's slot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SlotEstimate {
-    /// The flow's slot.
-    pub slot: Slot,
-    /// Estimated delay in ticks; signed, since the ends' clocks may differ.
-    pub delay_ticks: i64,
-}
-
 /// Counters of all slots over one epoch, and of what has no slot.
 ///
 /// Two add up where a slot stands for the same flow in both: those of one worker, or of workers
@@ -75,16 +66,20 @@ impl FlowSlots {
             .filter(|(_, counters)| counters.packets() > 0)
     }
 
-    /// Adds estimated delays; ignored where estimates are not kept. Never allocates, never fails.
-    pub fn record_estimates(&mut self, estimates: &[SlotEstimate]) {
-        for burst in estimates.chunks(BURST) {
-            for estimate in burst {
-                prefetch(&self.estimates, place(&self.estimates, estimate.slot));
+    /// Adds an estimated delay in ticks, signed since the ends' clocks may differ, that is the same
+    /// for a packet of each of `slots`; ignored where estimates are not kept. Never allocates, never
+    /// fails.
+    pub fn record_estimates(&mut self, slots: &[Slot], delay_ticks: i64) {
+        let magnitude = u128::from(delay_ticks.unsigned_abs());
+        let square = magnitude * magnitude;
+        for burst in slots.chunks(BURST) {
+            for &slot in burst {
+                prefetch(&self.estimates, place(&self.estimates, slot));
             }
-            for estimate in burst {
-                let place = place(&self.estimates, estimate.slot);
+            for &slot in burst {
+                let place = place(&self.estimates, slot);
                 if let Some(sums) = self.estimates.get_mut(place) {
-                    sums.add(estimate.delay_ticks);
+                    sums.add(delay_ticks, square);
                 }
             }
         }

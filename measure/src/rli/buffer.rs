@@ -46,6 +46,9 @@ impl<F> Default for Buffer<F> {
 }
 
 impl<F: Copy> Buffer<F> {
+    /// Memory for each packet that there is room for.
+    pub(super) const PACKET_BYTES: usize = size_of::<BufferedRun>() + size_of::<F>();
+
     /// Room for `packets` packets, whatever their times.
     pub(super) fn with_room(packets: usize) -> Self {
         Self {

@@ -38,10 +38,15 @@ impl BusyPeriods {
             return;
         }
         let to_ns = departed_ns.wrapping_sub(serialisation_ns.round() as u64);
-        self.since_ns = Some(to_ns);
-        let from_ns = self.idle.map_or(from_ns, |idle| idle.from_ns);
-        let idle = Idle { from_ns, to_ns };
-        self.idle = Some(idle);
+        self.idle(Idle { from_ns, to_ns });
+    }
+
+    /// The link had nothing to send.
+    #[inline]
+    pub(super) fn idle(&mut self, idle: Idle) {
+        self.since_ns = Some(idle.to_ns);
+        let from_ns = self.idle.map_or(idle.from_ns, |earlier| earlier.from_ns);
+        self.idle = Some(Idle { from_ns, ..idle });
         self.first.get_or_insert(idle);
     }
 

@@ -66,6 +66,8 @@ pub struct ReceiverConfig {
     /// time. More than the stamps' resolution and jitter; 0 to
     /// [`Self::IDLE_TOLERANCE_NS_MAX`].
     pub idle_tolerance_ns: u32,
+    /// RLI-AS: idle times are [told](super::Receiver::idle), not seen from packets.
+    pub idle_is_told: bool,
     /// RLI-AS: the delay beyond wait and serialisation (propagation, and what clocks differ by);
     /// `None`: learnt from references that were sent as a busy period began, and until then RLI-S is
     /// at work.
@@ -79,6 +81,14 @@ impl ReceiverConfig {
     /// Greatest tolerance: a millisecond.
     pub const IDLE_TOLERANCE_NS_MAX: u32 = 1_000_000;
 
+    /// Packets that are buffered in fact.
+    pub(super) fn room(&self) -> usize {
+        match self.method {
+            Method::Left => 0,
+            Method::Linear | Method::Sums | Method::AnchoredSums => self.buffer_packets,
+        }
+    }
+
     /// A receiver of `stream` behind `link`, with room for 4,096 packets between two references, a
     /// tolerance of 2 ns, and the base delay to be learnt.
     pub fn new(stream: StreamId, method: Method, link: Link) -> Self {
@@ -88,6 +98,7 @@ impl ReceiverConfig {
             link,
             buffer_packets: 4_096,
             idle_tolerance_ns: 2,
+            idle_is_told: false,
             base_delay_ns: None,
         }
     }

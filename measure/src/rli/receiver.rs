@@ -1,7 +1,7 @@
 //! The receiver's end of a stream: packets and references in, estimates out.
 
 use super::buffer::{Buffer, BufferedRun};
-use super::busy::BusyPeriods;
+use super::busy::{BusyPeriods, Idle};
 use super::config::{Method, ReceiverConfig, ReceiverError};
 use super::curve::CurvePoint;
 use super::delay_sum::DelaySum;
@@ -117,10 +117,7 @@ impl<F: Copy> Receiver<F> {
         if tolerance_ns > ReceiverConfig::IDLE_TOLERANCE_NS_MAX {
             return Err(ReceiverError::IdleTolerance { tolerance_ns });
         }
-        let room = match config.method {
-            Method::Left => 0,
-            Method::Linear | Method::Sums | Method::AnchoredSums => packets,
-        };
+        let room = config.room();
         Ok(Self {
             config,
             counters: ReceiverCounters::default(),
@@ -136,6 +133,12 @@ impl<F: Copy> Receiver<F> {
             spare: Buffer::with_room(room),
             points: Vec::with_capacity(room),
         })
+    }
+
+    /// What the buffers of one made for `config` take, in bytes.
+    pub fn buffer_bytes(config: &ReceiverConfig) -> usize {
+        let packet = 2 * Buffer::<F>::PACKET_BYTES + size_of::<CurvePoint>();
+        config.room() * packet
     }
 
     /// What it was made for.
@@ -222,12 +225,20 @@ impl<F: Copy> Receiver<F> {
     /// A packet on the link that is not of the stream. Only RLI-AS must know.
     #[inline]
     pub fn cross(&mut self, bytes: u32, received_ns: u64) {
-        if self.config.method == Method::AnchoredSums {
+        if self.config.method == Method::AnchoredSums && !self.config.idle_is_told {
             let serialisation_ns = self.config.link.serialisation_ns(bytes);
             let tolerance_ns = f64::from(self.config.idle_tolerance_ns);
             self.busy
                 .packet(received_ns, serialisation_ns, tolerance_ns);
         }
+    }
+
+    /// The link had nothing to send from `from_ns` to `to_ns`, when the packet or reference that comes
+    /// next began to be served. For whoever knows the queue: others leave it to
+    /// [`cross`](Self::cross).
+    #[inline]
+    pub fn idle(&mut self, from_ns: u64, to_ns: u64) {
+        self.busy.idle(Idle { from_ns, to_ns });
     }
 
     /// A reference of the stream, a frame of `bytes`, with what estimates it brings.

@@ -5,6 +5,7 @@ use crate::codec::{ParseError, Put, Reader};
 use crate::histogram::Histogram;
 use crate::lda::{LdaLayout, LdaPair};
 use crate::moments::Moments;
+use crate::rli::SegmentDelay;
 use crate::sight::{End, Sight};
 use crate::synopsis::{ShapeMismatch, Synopsis};
 use crate::time::TickRate;
@@ -20,6 +21,8 @@ pub struct SegmentSynopsis {
     pub histogram: Histogram,
     /// The estimator, both ends' halves, where there is one.
     pub lda: Option<LdaPair>,
+    /// The mean by RLI, from what references carry; empty where none are sent.
+    pub rli: SegmentDelay,
 }
 
 impl SegmentSynopsis {
@@ -30,6 +33,7 @@ impl SegmentSynopsis {
             moments: Moments::default(),
             histogram: Histogram::new(rate),
             lda: layout.map(LdaPair::new),
+            rli: SegmentDelay::default(),
         }
     }
 
@@ -92,6 +96,7 @@ impl Synopsis for SegmentSynopsis {
         self.tally.merge(&other.tally)?;
         self.moments.merge(&other.moments)?;
         self.histogram.merge(&other.histogram)?;
+        self.rli.merge(&other.rli);
         match (&mut self.lda, &other.lda) {
             (Some(mine), Some(theirs)) => mine.merge(theirs),
             _ => Ok(()),
@@ -105,9 +110,11 @@ impl Synopsis for SegmentSynopsis {
         if let Some(lda) = &mut self.lda {
             lda.clear();
         }
+        self.rli = SegmentDelay::default();
     }
 
-    /// Tally, moments, histogram, whether there is an LDA (1 byte: 0 or 1), LDA.
+    /// Tally, moments, histogram, whether there is an LDA (1 byte: 0 or 1), LDA, mean by RLI (56
+    /// bytes).
     fn encode(&self, out: &mut Vec<u8>) {
         self.tally.encode(out);
         self.moments.encode(out);
@@ -116,6 +123,7 @@ impl Synopsis for SegmentSynopsis {
         if let Some(lda) = &self.lda {
             lda.encode(out);
         }
+        self.rli.emit(out);
     }
 
     fn decode(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
@@ -124,6 +132,7 @@ impl Synopsis for SegmentSynopsis {
             moments: Moments::decode(reader)?,
             histogram: Histogram::decode(reader)?,
             lda: super::decode_optional(reader, "LDA kept")?,
+            rli: SegmentDelay::parse(reader)?,
         })
     }
 }

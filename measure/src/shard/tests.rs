@@ -275,6 +275,8 @@ fn the_binary_form_is_its_parts() {
         segment.histogram.encode(&mut expected);
         expected.push(1);
         segment.lda.as_ref().unwrap().encode(&mut expected);
+        // Nothing by RLI.
+        expected.extend([0; 56]);
         expected.extend([0, sketch]);
     }
     expected.extend([0, 0, 0, 2]);

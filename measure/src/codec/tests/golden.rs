@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::cell::{Cell, CellPair};
-use crate::flows::{FlowSight, FlowSlots, Slot, SlotEstimate};
+use crate::flows::{FlowSight, FlowSlots, Slot};
 use crate::histogram::Histogram;
 use crate::lda::LdaPair;
 use crate::lds::{LdsPair, Sds};
@@ -208,10 +208,7 @@ fn forms_of_exact_figures_are_as_documented() {
         let (slot, bytes) = (Slot(0), 64);
         slots.record(End::Receiver, &[FlowSight { slot, bytes, delay }]);
     }
-    slots.record_estimates(&[SlotEstimate {
-        slot: Slot(0),
-        delay_ticks: -3,
-    }]);
+    slots.record_estimates(&[Slot(0)], -3);
     check_form(&slots, &vector!("flow_slots"));
 }
 

@@ -171,6 +171,42 @@ proptest! {
     }
 
     #[test]
+    fn idle_times_may_be_told(trains in trains()) {
+        let config = ReceiverConfig::new(STREAM, Method::AnchoredSums, byte_a_ns());
+        let mut sender = ReferenceSender::new(STREAM);
+        let delays = [false, true].map(|idle_is_told| {
+            let config = ReceiverConfig { idle_is_told, ..config };
+            let mut receiver = Receiver::new(config).unwrap();
+            let mut delays = Vec::new();
+            let mut sink = |Estimates { estimate, .. }: Estimates<'_, u32>| {
+                delays.push(estimate.delay_ns.to_bits());
+            };
+            let (mut now_ns, mut departed_ns) = (0, None);
+            let mut sent_ns = 0;
+            for (flow, train) in (0..).zip(&trains) {
+                now_ns += u64::from(train.bytes) + train.gap_ns / 100 % 1_000;
+                sent_ns = sent_ns.max(now_ns.saturating_sub(train.delay_ns.unsigned_abs()));
+                let served_ns = now_ns - u64::from(train.bytes);
+                let idle_from_ns = departed_ns.replace(now_ns).filter(|from_ns| from_ns + 2 < served_ns);
+                if let (true, Some(from_ns)) = (idle_is_told, idle_from_ns) {
+                    receiver.idle(from_ns, served_ns);
+                }
+                if train.referenced {
+                    receiver.reference(&sender.reference(sent_ns), train.bytes, now_ns, &mut sink);
+                } else {
+                    let hash = PacketHash(hash(flow));
+                    sender.record(hash, sent_ns);
+                    receiver.regular(flow, hash, train.bytes, now_ns, &mut sink);
+                }
+            }
+            receiver.flush(&mut sink);
+            sender = ReferenceSender::new(STREAM);
+            delays
+        });
+        prop_assert_eq!(&delays[0], &delays[1]);
+    }
+
+    #[test]
     fn sums_are_those_of_packets_one_by_one(
         start in any::<[u64; 4]>(),
         runs in proptest::collection::vec((0_u32..100, any::<u64>()), 0..20),

@@ -1,0 +1,445 @@
+//! Reference latency interpolation inside the switch: both ends of every stream.
+//!
+//! ```text
+//!  queued ── sums, policy ── reference? ──> egress queue ──> driver ──> departed: estimates, means
+//!                 │                                                        │
+//!                 └── what the reference says waits in the switch ─────────┘
+//! ```
+//!
+//! A stream is a segment at one egress side, and both of its ends stand there: its sender's end in
+//! front of the queue, counting by when packets were first seen, its receiver's end behind the
+//! driver. So what packets of a stream have in common is a queue, whichever worker received them;
+//! nothing of RLI travels between workers, and what a queue refused is on neither side of a sum.
+//!
+//! A reference is a place in the queue, of no bytes: a [`Tag`] without a packet that names what
+//! waits for it here. One that goes astray only lengthens an interval.
+//!
+//! The first packet of an epoch has a reference before it, so that intervals do not go from one
+//! epoch into another and the mean of a segment speaks for the packets of its epoch. A stream that
+//! falls silent gets its reference from [`References::overdue`]; what has none by the time its
+//! epoch is sealed is estimated by the reference before it.
+
+mod flight;
+mod layout;
+mod stream;
+
+use arrayvec::ArrayVec;
+use measure::flows::{FlowSight, Slot};
+use measure::rli::{Estimates, Link, LinkError, PolicyError, ReceiverError};
+use measure::shard::Shard;
+use measure::sight::{SegmentIndex, Sight};
+use measure::time::{EpochTag, TickRate};
+
+use crate::packet_io::{BURST, PortIndex, Tag};
+
+pub use layout::{ANCHORED_STREAMS_MAX, ReferencesLayout, StreamLayout};
+use stream::Stream;
+
+/// Most references that one burst brings.
+pub const DUE_MAX: usize = 16;
+
+/// References to put into an egress queue, in order: each with the number of packets before it.
+pub type Due = ArrayVec<(usize, Tag), DUE_MAX>;
+
+/// Streams that [`References::overdue`] looks at in a call.
+const OVERDUE_STREAMS: usize = 32;
+
+/// Where estimates are recorded: the epochs that a worker has open.
+pub trait OpenShards {
+    /// The shard of an epoch; `None` where it is sealed, or goes unmeasured.
+    fn shard(&mut self, epoch: EpochTag) -> Option<&mut Shard>;
+}
+
+/// What happened to references and estimates.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ReferenceCounters {
+    /// References put into queues.
+    pub sent: u64,
+    /// References that came out.
+    pub received: u64,
+    /// References left out, since too many of their stream were under way.
+    pub left_out: u64,
+    /// Packets estimated by the reference before them alone, since buffers had no room.
+    pub overflowed_packets: u64,
+    /// Estimates for an epoch that was sealed by then, or went unmeasured.
+    pub late_estimates: u64,
+}
+
+/// References that cannot be.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+pub enum ReferencesError {
+    /// When they are injected.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// How they are used.
+    #[error(transparent)]
+    Receiver(#[from] ReceiverError),
+    /// What drains their queue.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+}
+
+/// Ticks to nanoseconds and back.
+#[derive(Debug, Clone, Copy)]
+struct Units {
+    rate: TickRate,
+    ticks_per_ns: f64,
+}
+
+impl Units {
+    #[inline]
+    fn ns(&self, ticks: u64) -> u64 {
+        self.rate.ticks_to_ns(ticks)
+    }
+
+    #[inline]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "saturates: delays are no ages"
+    )]
+    fn ticks(&self, ns: f64) -> i64 {
+        (ns * self.ticks_per_ns).round() as i64
+    }
+}
+
+/// When a port's link has sent all that it took, for streams that are told of idle times.
+#[derive(Debug, Default)]
+struct LinkClock {
+    link: Option<Link>,
+    free_at_ns: Option<u64>,
+    streams: Vec<usize>,
+}
+
+impl LinkClock {
+    /// A packet was sent. If the link had nothing to send when it arrived: since when.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "not negative, and a float to an integer saturates"
+    )]
+    fn sent(&mut self, arrived_ns: u64, departed_ns: u64, len_bytes: u32) -> Option<u64> {
+        let busy_ns = self.link?.serialisation_ns(len_bytes) as u64;
+        let begins_ns = self
+            .free_at_ns
+            .map_or(departed_ns, |free_at_ns| free_at_ns.max(departed_ns));
+        let free_at_ns = self.free_at_ns.replace(begins_ns.saturating_add(busy_ns));
+        free_at_ns.filter(|free_at_ns| *free_at_ns <= arrived_ns)
+    }
+}
+
+/// All streams of one worker.
+#[derive(Debug)]
+pub struct References {
+    streams: Vec<Stream>,
+    /// By segment; the number of streams where there is none.
+    stream_of: Vec<u32>,
+    links: Vec<LinkClock>,
+    units: Units,
+    generation: u64,
+    sweep: Sweep,
+    late_estimates: u64,
+}
+
+/// A round over all streams in search of references that are overdue.
+#[derive(Debug)]
+struct Sweep {
+    next: usize,
+    next_at: u64,
+    epoch: EpochTag,
+    period_ticks: u64,
+}
+
+impl References {
+    /// Streams as `layout` says. All memory is taken here.
+    ///
+    /// # Errors
+    /// Where policy or buffers are out of range.
+    pub fn new(layout: &ReferencesLayout) -> Result<Self, ReferencesError> {
+        let mut stream_of = vec![u32::MAX; layout.segments];
+        let mut links = Vec::new();
+        let mut streams = Vec::with_capacity(layout.streams.len());
+        for (index, of) in (0_u32..).zip(&layout.streams) {
+            if let Some(place) = stream_of.get_mut(usize::from(of.segment.0)) {
+                *place = index;
+            }
+            if of.is_anchored() {
+                let port = usize::from(of.port.0);
+                links.resize_with(links.len().max(port + 1), LinkClock::default);
+                links[port].streams.push(streams.len());
+                links[port].link = Some(of.link);
+            }
+            streams.push(Stream::new(of, layout)?);
+        }
+        Ok(Self {
+            streams,
+            stream_of,
+            links,
+            units: Units {
+                rate: layout.rate,
+                ticks_per_ns: layout.rate.hz() as f64 / 1e9,
+            },
+            generation: layout.generation,
+            sweep: Sweep {
+                next: usize::MAX,
+                next_at: 0,
+                epoch: EpochTag::default(),
+                period_ticks: layout.rate.ticks_in(layout.sweep_period()),
+            },
+            late_estimates: 0,
+        })
+    }
+
+    #[inline]
+    fn stream(&mut self, SegmentIndex(segment): SegmentIndex) -> Option<&mut Stream> {
+        let index = *self.stream_of.get(usize::from(segment))?;
+        self.streams.get_mut(index as usize)
+    }
+
+    /// Counts packets that an egress queue has just taken, in their order, and puts the references
+    /// that go before, between or behind them into `due`.
+    #[inline]
+    pub fn queued(&mut self, tags: &[Tag], due: &mut Due) {
+        let (units, generation) = (self.units, self.generation);
+        let is_alike =
+            |a: &Tag, b: &Tag| (a.segment, a.arrived, a.epoch) == (b.segment, b.arrived, b.epoch);
+        let mut before = 0;
+        for run in tags.chunk_by(is_alike) {
+            if let Some(stream) = self.stream(run[0].segment) {
+                stream.queued(run, before, units, generation, due);
+            }
+            before += run.len();
+        }
+    }
+
+    /// Packets that the driver has just taken by `port`, in order, with their sights and, where
+    /// flows are kept, their flows; and the references among them, each with the number of packets
+    /// before it. Packets of segments without a stream may be among them.
+    #[inline]
+    pub fn departed(
+        &mut self,
+        port: PortIndex,
+        packets: Departed<'_>,
+        references: &[(usize, Tag)],
+        now: u64,
+        open: &mut impl OpenShards,
+    ) {
+        let mut rest = packets;
+        let (mut gone, mut last) = (0, None);
+        for (before, tag) in references {
+            let (ahead, behind) = rest.split_at(before.saturating_sub(gone));
+            gone += ahead.tags.len();
+            rest = behind;
+            last = ahead.times().next_back().or(last);
+            self.packets_departed(port, &ahead, open);
+            // Neither before the packet ahead of it, nor after the one behind it.
+            let departed = last.or_else(|| rest.times().next()).unwrap_or(now);
+            self.reference_departed(tag, departed, open);
+        }
+        self.packets_departed(port, &rest, open);
+    }
+
+    #[inline]
+    fn packets_departed(
+        &mut self,
+        port: PortIndex,
+        packets: &Departed<'_>,
+        open: &mut impl OpenShards,
+    ) {
+        let link = self.links.get(usize::from(port.0));
+        if link.is_some_and(|link| !link.streams.is_empty()) {
+            return self.anchored_departed(port, packets, open);
+        }
+        let mut rest = *packets;
+        while let Some(run) = rest.take_run() {
+            self.run_departed(&run, open);
+        }
+    }
+
+    /// The same, packet by packet, for streams that are told of idle times: a packet that came when
+    /// the link had sent all others ended one.
+    #[inline(never)]
+    fn anchored_departed(
+        &mut self,
+        port: PortIndex,
+        packets: &Departed<'_>,
+        open: &mut impl OpenShards,
+    ) {
+        for n in 0..packets.tags.len() {
+            let (_, behind) = packets.split_at(n);
+            let (one, _) = behind.split_at(1);
+            let (Some(tag), Some(departed)) = (one.tags.first(), one.times().next()) else {
+                return;
+            };
+            let (arrived_ns, departed_ns) = (self.units.ns(tag.arrived), self.units.ns(departed));
+            if let Some(link) = self.links.get_mut(usize::from(port.0))
+                && let Some(free_at_ns) = link.sent(arrived_ns, departed_ns, tag.len_bytes)
+            {
+                for &index in &link.streams {
+                    if let Some(stream) = self.streams.get_mut(index) {
+                        stream.idle(free_at_ns, departed_ns);
+                    }
+                }
+            }
+            self.run_departed(&one, open);
+        }
+    }
+
+    #[inline]
+    fn run_departed(&mut self, run: &Departed<'_>, open: &mut impl OpenShards) {
+        let (Some(tag), Some(departed)) = (run.tags.first(), run.times().next()) else {
+            return;
+        };
+        let units = self.units;
+        let mut late = 0;
+        if let Some(stream) = self.stream(tag.segment) {
+            let digest = run.tags.iter().fold(0, |digest, tag| digest ^ tag.packet.0);
+            let mut slots = [Slot::OTHER; BURST];
+            for (slot, seen) in slots.iter_mut().zip(run.seen) {
+                *slot = seen.slot;
+            }
+            let slots = &slots[..run.tags.len().min(BURST)];
+            let departed_ns = units.ns(departed);
+            stream.departed(slots, digest, departed_ns, tag.epoch, &mut |estimates| {
+                late += record(open, &estimates, units);
+            });
+        }
+        self.late_estimates += late;
+    }
+
+    fn reference_departed(&mut self, tag: &Tag, departed: u64, open: &mut impl OpenShards) {
+        let (units, generation) = (self.units, self.generation);
+        let mut late = 0;
+        if tag.packet.0 == generation
+            && let Some(stream) = self.stream(tag.segment)
+        {
+            let mean = stream.reference_departed(tag, units.ns(departed), &mut |estimates| {
+                late += record(open, &estimates, units);
+            });
+            if let Some(mean) = mean
+                && let Some(segment) =
+                    (open.shard(tag.epoch)).and_then(|shard| shard.segment_mut(tag.segment))
+            {
+                segment.rli.merge(&mean);
+            }
+        }
+        self.late_estimates += late;
+    }
+
+    /// References of streams that have been silent for long, or since an epoch has ended: to be
+    /// put behind all that waits at their ports. To be called once a pass; looks at a bounded
+    /// number of streams. `epoch` is the present one.
+    #[inline]
+    pub fn overdue(&mut self, now: u64, epoch: EpochTag, put: &mut impl FnMut(PortIndex, Tag)) {
+        let is_due = now.wrapping_sub(self.sweep.next_at).cast_signed() >= 0;
+        if is_due || self.sweep.epoch != epoch {
+            self.sweep(now, epoch, put);
+        }
+    }
+
+    #[inline(never)]
+    fn sweep(&mut self, now: u64, epoch: EpochTag, put: &mut impl FnMut(PortIndex, Tag)) {
+        let (units, generation) = (self.units, self.generation);
+        if self.sweep.epoch != epoch || self.sweep.next >= self.streams.len() {
+            self.sweep.epoch = epoch;
+            self.sweep.next = 0;
+        }
+        let streams = self.streams.iter_mut().skip(self.sweep.next);
+        for stream in streams.take(OVERDUE_STREAMS) {
+            if let Some(tag) = stream.overdue(now, epoch, units, generation) {
+                put(stream.port(), tag);
+            }
+        }
+        self.sweep.next += OVERDUE_STREAMS;
+        if self.sweep.next >= self.streams.len() {
+            self.sweep.next_at = now.wrapping_add(self.sweep.period_ticks);
+        }
+    }
+
+    /// Lets go of the packets of `epoch` that still wait for a reference: to be called before its
+    /// shard is sealed.
+    #[cold]
+    pub fn sealing(&mut self, epoch: EpochTag, open: &mut impl OpenShards) {
+        let units = self.units;
+        let mut late = 0;
+        for stream in &mut self.streams {
+            stream.flush_epoch(epoch, &mut |estimates| {
+                late += record(open, &estimates, units)
+            });
+        }
+        self.late_estimates += late;
+    }
+
+    /// What happened so far, over all streams.
+    pub fn counters(&self) -> ReferenceCounters {
+        let mut sum = ReferenceCounters {
+            late_estimates: self.late_estimates,
+            ..ReferenceCounters::default()
+        };
+        for stream in &self.streams {
+            stream.count(&mut sum);
+        }
+        sum
+    }
+}
+
+/// Adds estimates to the flows of their epoch; how many came too late.
+#[inline]
+fn record(open: &mut impl OpenShards, estimates: &Estimates<'_, Slot>, units: Units) -> u64 {
+    let Some(shard) = open.shard(estimates.estimate.epoch) else {
+        return estimates.flows.len() as u64;
+    };
+    if let Some(flows) = shard.flows_mut() {
+        flows.record_estimates(estimates.flows, units.ticks(estimates.estimate.delay_ns));
+    }
+    0
+}
+
+/// Packets that leave together: three views of each, side by side.
+#[derive(Debug, Clone, Copy)]
+pub struct Departed<'a> {
+    /// What was known of them in the switch.
+    pub tags: &'a [Tag],
+    /// As they were seen to leave; as many.
+    pub sights: &'a [Sight],
+    /// Their flows: as many, or none where flows are not kept.
+    pub seen: &'a [FlowSight],
+}
+
+impl<'a> Departed<'a> {
+    /// When each left, in ticks.
+    #[inline]
+    fn times(&self) -> impl DoubleEndedIterator<Item = u64> + use<'a> {
+        let both = self.tags.iter().zip(self.sights);
+        both.map(|(tag, sight)| tag.arrived.wrapping_add(sight.delay))
+    }
+
+    #[inline]
+    fn split_at(&self, packets: usize) -> (Self, Self) {
+        let tags = self.tags.split_at(packets.min(self.tags.len()));
+        let sights = self.sights.split_at(packets.min(self.sights.len()));
+        let seen = self.seen.split_at(packets.min(self.seen.len()));
+        let part = |tags, sights, seen| Self { tags, sights, seen };
+        (
+            part(tags.0, sights.0, seen.0),
+            part(tags.1, sights.1, seen.1),
+        )
+    }
+
+    /// Takes packets of one segment, one epoch and one time off the front; `None` at the end.
+    #[inline]
+    fn take_run(&mut self) -> Option<Self> {
+        let first = self.tags.first()?;
+        let departed = self.times().next()?;
+        let mut both = self.tags.iter().zip(self.times());
+        let is_alike = |(tag, time): &(&Tag, u64)| {
+            (tag.segment, tag.epoch, *time) == (first.segment, first.epoch, departed)
+        };
+        let differs = both.position(|one| !is_alike(&one));
+        let (run, rest) = self.split_at(differs.unwrap_or(self.tags.len()));
+        *self = rest;
+        Some(run)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,206 @@
+//! What a worker's references are made for.
+
+use std::num::{NonZeroU32, NonZeroU64};
+use std::time::Duration;
+
+use control::config::{Config, RliMethod, RliPolicy, Stamps};
+use measure::flows::Slot;
+use measure::rli::{Adaptive, Link, LinkError, Method, Policy, Receiver, ReceiverConfig, StreamId};
+use measure::sight::SegmentIndex;
+use measure::time::TickRate;
+
+use crate::egress::layout::WIRE_OVERHEAD_BYTES;
+use crate::packet_io::{BURST, ClassIndex, PortIndex};
+
+/// Most streams of a port that are told of its idle times: each of them is, at each.
+pub const ANCHORED_STREAMS_MAX: usize = 8;
+
+/// The rate assumed of a port without a capacity; only adaptive injection goes by it, which needs
+/// one.
+const UNPACED_BPS: u64 = 10_000_000_000;
+
+/// Packets buffered between references where time alone says when they come.
+const TIMED_PACKETS: usize = 4_096;
+
+/// What a worker's references are made for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReferencesLayout {
+    /// Tells references of one configuration from those of another that are still queued.
+    pub generation: u64,
+    /// Of the counter that stamps are read from.
+    pub rate: TickRate,
+    /// When references are injected.
+    pub policy: Policy,
+    /// How many segments the switch has.
+    pub segments: usize,
+    /// Whether flows are kept; without them, nothing is estimated but the means of segments.
+    pub keeps_flows: bool,
+    /// Those that this worker sends.
+    pub streams: Vec<StreamLayout>,
+}
+
+/// One stream.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StreamLayout {
+    /// The segment that it is the part of that this worker sends.
+    pub segment: SegmentIndex,
+    /// The port by which it leaves.
+    pub port: PortIndex,
+    /// Its class.
+    pub class: ClassIndex,
+    /// What drains its queue.
+    pub link: Link,
+    /// How it is estimated.
+    pub method: Method,
+}
+
+impl StreamLayout {
+    pub(super) fn is_anchored(&self) -> bool {
+        self.method == Method::AnchoredSums
+    }
+
+    pub(super) fn id(&self) -> StreamId {
+        StreamId {
+            worker: 0,
+            segment: self.segment,
+            queue: self.class.0,
+        }
+    }
+}
+
+impl ReferencesLayout {
+    /// What `config` asks of `worker`; `None` where it asks for no references.
+    pub fn from_config(
+        config: &Config,
+        worker: usize,
+        rate: TickRate,
+        generation: u64,
+    ) -> Option<Self> {
+        let rli = config.measurement.rli.as_ref()?;
+        let all = config.segments();
+        let served = config.assignment().into_iter().nth(worker)?;
+        // From a plain port, a worker sends what it received.
+        let is_sent = |segment: &control::config::Segment| match config.owner(segment.egress) {
+            Some(owner) => owner == worker,
+            None => served.iter().any(|&(port, _)| port == segment.ingress),
+        };
+        let numbered = (0_u16..).zip(&all).filter(|(_, segment)| is_sent(segment));
+        let numbered: Vec<_> = numbered.collect();
+        let method = |port: usize| {
+            let streams = numbered
+                .iter()
+                .filter(|(_, segment)| segment.egress == port);
+            let is_seen_whole = config.workers.len() < 2 || config.owner(port) == Some(worker);
+            let can_anchor = is_seen_whole
+                && config.measurement.stamps == Stamps::Packet
+                && config.ports.get(port)?.egress.capacity_bps.is_some()
+                && streams.count() <= ANCHORED_STREAMS_MAX;
+            Some(match rli.method {
+                RliMethod::Left => Method::Left,
+                RliMethod::Linear => Method::Linear,
+                RliMethod::Auto | RliMethod::AnchoredSums if can_anchor => Method::AnchoredSums,
+                RliMethod::Auto | RliMethod::AnchoredSums | RliMethod::Sums => Method::Sums,
+            })
+        };
+        let stream = |(number, segment): &(u16, &control::config::Segment)| {
+            let capacity_bps = config.ports.get(segment.egress)?.egress.capacity_bps;
+            Some(StreamLayout {
+                segment: SegmentIndex(*number),
+                port: PortIndex(u8::try_from(segment.egress).ok()?),
+                class: ClassIndex(u8::try_from(segment.class).ok()?),
+                link: Link::new(capacity_bps.unwrap_or(UNPACED_BPS), WIRE_OVERHEAD_BYTES).ok()?,
+                method: method(segment.egress)?,
+            })
+        };
+        Some(Self {
+            generation,
+            rate,
+            policy: policy(rli.policy),
+            segments: all.len(),
+            keeps_flows: config.measurement.flows.is_some(),
+            streams: numbered.iter().filter_map(stream).collect(),
+        })
+    }
+
+    /// What one stream's receiver is made for.
+    pub(super) fn receiver(&self, of: &StreamLayout) -> Result<ReceiverConfig, LinkError> {
+        // A stamped delay ends as a packet begins to be sent: no serialisation is in it.
+        let link = Link::new(of.link.capacity_bps(), 0)?;
+        Ok(ReceiverConfig {
+            // All methods agree on the mean of a segment, and this one keeps nothing for flows.
+            method: if self.keeps_flows {
+                of.method
+            } else {
+                Method::Left
+            },
+            buffer_packets: self.buffer_packets(),
+            idle_is_told: true,
+            ..ReceiverConfig::new(of.id(), of.method, link)
+        })
+    }
+
+    /// Room for two intervals, should a reference go astray, and for the bursts at their ends.
+    fn buffer_packets(&self) -> usize {
+        let between = match self.policy {
+            Policy::Count { packets } => packets.get() as usize,
+            Policy::Either { packets, .. } => (packets.get() as usize).min(TIMED_PACKETS),
+            Policy::Adaptive(constants) => {
+                let packets = (1.0 / constants.rate_min).clamp(1.0, TIMED_PACKETS as f64);
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "1 to 4,096"
+                )]
+                let packets = packets as usize;
+                packets
+            }
+            Policy::Time { .. } => TIMED_PACKETS / 2,
+        };
+        (2 * between + BURST).min(ReceiverConfig::BUFFER_PACKETS_MAX)
+    }
+
+    /// How often silent streams are looked for.
+    pub(super) fn sweep_period(&self) -> Duration {
+        let usual = Duration::from_millis(1);
+        match self.policy {
+            Policy::Time { interval_ns } | Policy::Either { interval_ns, .. } => {
+                let half = Duration::from_nanos(interval_ns.get() / 2);
+                half.clamp(Duration::from_micros(10), usual)
+            }
+            Policy::Count { .. } | Policy::Adaptive(_) => usual,
+        }
+    }
+
+    /// What these references take, in bytes.
+    pub fn size_bytes(&self) -> usize {
+        let buffers = self.streams.iter().map(|of| {
+            let config = self.receiver(of);
+            config.map_or(0, |config| Receiver::<Slot>::buffer_bytes(&config))
+        });
+        self.streams.len() * size_of::<super::stream::Stream>()
+            + buffers.sum::<usize>()
+            + self.segments * size_of::<u32>()
+    }
+}
+
+fn policy(configured: RliPolicy) -> Policy {
+    // Configurations with a 0 are refused.
+    let packets = |n: u32| NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN);
+    let interval = |us: u32| NonZeroU64::new(u64::from(us) * 1_000).unwrap_or(NonZeroU64::MIN);
+    match configured {
+        RliPolicy::Count { packets: n } => Policy::Count {
+            packets: packets(n),
+        },
+        RliPolicy::Time { interval_us } => Policy::Time {
+            interval_ns: interval(interval_us),
+        },
+        RliPolicy::Either {
+            packets: n,
+            interval_us,
+        } => Policy::Either {
+            packets: packets(n),
+            interval_ns: interval(interval_us),
+        },
+        RliPolicy::Adaptive => Policy::Adaptive(Adaptive::default()),
+    }
+}

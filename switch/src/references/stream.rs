@@ -1,0 +1,208 @@
+//! One stream: its sender's end, what is under way, its receiver's end.
+
+use measure::flows::Slot;
+use measure::packet::{FlowHash, PacketHash};
+use measure::rli::{Estimates, Injector, Receiver, ReferenceSender, Run, SegmentDelay};
+use measure::sight::SegmentIndex;
+use measure::time::EpochTag;
+
+use super::flight::Flight;
+use super::{Due, ReferenceCounters, ReferencesError, ReferencesLayout, StreamLayout, Units};
+use crate::packet_io::{ClassIndex, PortIndex, Tag};
+
+/// Both ends of a stream.
+#[derive(Debug)]
+pub(super) struct Stream {
+    segment: SegmentIndex,
+    class: ClassIndex,
+    port: PortIndex,
+    injector: Injector,
+    sender: ReferenceSender,
+    /// Of the latest packet.
+    epoch: Option<EpochTag>,
+    flight: Flight,
+    sent: u64,
+    left_out: u64,
+    receiver: Receiver<Slot>,
+}
+
+impl Stream {
+    pub(super) fn new(
+        of: &StreamLayout,
+        layout: &ReferencesLayout,
+    ) -> Result<Self, ReferencesError> {
+        Ok(Self {
+            segment: of.segment,
+            class: of.class,
+            port: of.port,
+            injector: Injector::new(layout.policy, of.link)?,
+            sender: ReferenceSender::new(of.id()),
+            epoch: None,
+            flight: Flight::new(),
+            sent: 0,
+            left_out: 0,
+            receiver: Receiver::new(layout.receiver(of)?)?,
+        })
+    }
+
+    pub(super) fn port(&self) -> PortIndex {
+        self.port
+    }
+
+    /// Packets of one time and one epoch, `before` others ahead of them in their burst.
+    #[inline]
+    pub(super) fn queued(
+        &mut self,
+        run: &[Tag],
+        before: usize,
+        units: Units,
+        generation: u64,
+        due: &mut Due,
+    ) {
+        let Some(&Tag { arrived, epoch, .. }) = run.first() else {
+            return;
+        };
+        let now_ns = units.ns(arrived);
+        let mut before = before;
+        if self.epoch != Some(epoch) && !due.is_full() {
+            if let Some(tag) = self.reference(arrived, now_ns, epoch, generation) {
+                due.push((before, tag));
+            }
+            self.epoch = Some(epoch);
+        }
+        let mut rest = run;
+        while !rest.is_empty() {
+            // Without room for references, packets need not be told apart.
+            let to_go = if due.is_full() {
+                u64::MAX
+            } else {
+                self.injector.packets_to_go(now_ns)
+            };
+            let (part, behind) =
+                rest.split_at(rest.len().min(usize::try_from(to_go).unwrap_or(usize::MAX)));
+            rest = behind;
+            before += part.len();
+            let (mut digest, mut bytes) = (0, 0);
+            for tag in part {
+                digest ^= tag.packet.0;
+                bytes += u64::from(tag.len_bytes);
+            }
+            #[expect(clippy::cast_possible_truncation, reason = "a burst at most")]
+            let packets = part.len() as u32;
+            self.sender.record_run(packets, digest, now_ns);
+            if self.injector.run(packets, bytes, now_ns)
+                && !due.is_full()
+                && let Some(tag) = self.reference(arrived, now_ns, epoch, generation)
+            {
+                due.push((before, tag));
+            }
+        }
+    }
+
+    /// A reference for a stream of which no packet has come for long, or none since its epoch
+    /// ended.
+    pub(super) fn overdue(
+        &mut self,
+        now: u64,
+        present: EpochTag,
+        units: Units,
+        generation: u64,
+    ) -> Option<Tag> {
+        let epoch = self.epoch?;
+        if self.injector.packets_since() == 0 {
+            return None;
+        }
+        let now_ns = units.ns(now);
+        let is_due = epoch != present || self.injector.due(now_ns);
+        if is_due {
+            self.reference(now, now_ns, epoch, generation)
+        } else {
+            None
+        }
+    }
+
+    /// A reference behind the packets so far, which are of `epoch`; `None` where too many are under
+    /// way.
+    fn reference(
+        &mut self,
+        now: u64,
+        now_ns: u64,
+        epoch: EpochTag,
+        generation: u64,
+    ) -> Option<Tag> {
+        self.injector.injected(now_ns);
+        if !self.flight.has_room(now_ns) {
+            self.left_out += 1;
+            return None;
+        }
+        self.sent += 1;
+        let reference = self.sender.reference(now_ns);
+        self.flight.send(reference);
+        Some(Tag {
+            flow: FlowHash(reference.sequence.into()),
+            packet: PacketHash(generation),
+            arrived: now,
+            len_bytes: 0,
+            segment: self.segment,
+            // The packets before it are of the epoch before, where it opens another.
+            epoch: self.epoch.unwrap_or(epoch),
+            class: self.class,
+        })
+    }
+
+    /// The port had nothing to send from one time to the other.
+    pub(super) fn idle(&mut self, from_ns: u64, to_ns: u64) {
+        self.receiver.idle(from_ns, to_ns);
+    }
+
+    /// Packets of one epoch left together.
+    #[inline]
+    pub(super) fn departed(
+        &mut self,
+        slots: &[Slot],
+        digest: u64,
+        departed_ns: u64,
+        epoch: EpochTag,
+        sink: &mut impl FnMut(Estimates<'_, Slot>),
+    ) {
+        let run = Run {
+            flows: slots,
+            digest,
+            // It takes no time to send what has begun to be sent: layout.rs.
+            bytes: 0,
+            received_ns: departed_ns,
+            epoch,
+        };
+        self.receiver.regular_run(&run, sink);
+    }
+
+    /// A reference left: the delays of the interval behind it.
+    pub(super) fn reference_departed(
+        &mut self,
+        tag: &Tag,
+        departed_ns: u64,
+        sink: &mut impl FnMut(Estimates<'_, Slot>),
+    ) -> Option<SegmentDelay> {
+        let sequence = u32::try_from(tag.flow.0).ok()?;
+        let reference = self.flight.receive(sequence)?;
+        self.receiver.reference(&reference, 0, departed_ns, sink);
+        Some(self.receiver.take_segment())
+    }
+
+    pub(super) fn flush_epoch(
+        &mut self,
+        epoch: EpochTag,
+        sink: &mut impl FnMut(Estimates<'_, Slot>),
+    ) {
+        self.receiver.flush_epoch(epoch, sink);
+    }
+
+    /// Adds what happened here.
+    pub(super) fn count(&self, sum: &mut ReferenceCounters) {
+        let receiver = self.receiver.counters();
+        sum.sent += self.sent;
+        sum.left_out += self.left_out;
+        sum.received += receiver.references;
+        sum.overflowed_packets += receiver.overflowed_packets;
+    }
+}
