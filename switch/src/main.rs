@@ -5,14 +5,18 @@ use std::io::{IsTerminal, stderr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::Parser;
 use control::config::Config;
-use switch::wiring::{self, RunOptions};
+use dpdk_bindings::HugePages;
+use switch::wiring::{self, RunOptions, Signals};
 use tracing_subscriber::EnvFilter;
+
+/// Tables of many megabytes lie in huge pages, wherever they are made.
+#[global_allocator]
+static ALLOCATOR: HugePages = HugePages;
 
 /// A software switch that measures latency inline.
 ///
@@ -21,7 +25,7 @@ use tracing_subscriber::EnvFilter;
 #[derive(Debug, Parser)]
 #[command(
     version,
-    after_help = "Exit codes: 0 ended cleanly, 1 failed while running, 2 bad usage or configuration."
+    after_help = "SIGHUP reads the configuration again. Exit codes: 0 ended cleanly, 1 failed while running, 2 bad usage or configuration."
 )]
 struct Arguments {
     /// Configuration (JSON)
@@ -94,16 +98,22 @@ fn load(arguments: &Arguments) -> anyhow::Result<Config> {
 }
 
 fn run(config: &Config, arguments: &Arguments) -> anyhow::Result<()> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))
-            .context("cannot handle SIGINT and SIGTERM")?;
+    let signals = Signals::default();
+    let flags = [
+        (signal_hook::consts::SIGINT, &signals.stop),
+        (signal_hook::consts::SIGTERM, &signals.stop),
+        (signal_hook::consts::SIGHUP, &signals.reload),
+    ];
+    for (signal, flag) in flags {
+        signal_hook::flag::register(signal, Arc::clone(flag))
+            .context("cannot handle SIGINT, SIGTERM and SIGHUP")?;
     }
     let options = RunOptions {
         duration: arguments.duration,
         live: arguments.live,
+        file: arguments.config.clone(),
     };
-    let outcome = wiring::run(config, &options, &stop)?;
+    let outcome = wiring::run(config, &options, &signals)?;
     if let Some(file) = &arguments.summary_json {
         let json = serde_json::to_string_pretty(&outcome).context("cannot write the summary")?;
         std::fs::write(file, json)

@@ -106,8 +106,9 @@ impl<'p> Laboratory<'p> {
             Some(Box::new(plan)),
             now,
         );
-        let ports = [from, to]
-            .map(|port| Handles {
+        let ports = [(east, from), (west, to)]
+            .map(|(place, port)| Handles {
+                port: place,
                 inlets: vec![Inlet::Queue(port.rx_queue(0).unwrap())],
                 outlet: port.tx_queue(0),
             })

@@ -1,16 +1,23 @@
 //! Packet input and output over real DPDK ports, whose packets come from the device or from a
 //! [`Source`] of our own.
 
+use std::fmt;
+
+use control::config::PORTS_MAX;
 use dpdk_bindings::{Mbuf, Mempool, RxQueue, TxQueue, tsc};
 use measure::time::TickRate;
 
 use super::{Burst, PacketIo, PortIndex};
 use crate::source::Source;
 
-/// Type of an 802.1Q tag.
-const TPID_VLAN: u16 = 0x8100;
+/// Type of the tags that the switch puts in (IEEE 802.1Q clause 9.6).
+const TPID: u16 = 0x8100;
+
+/// Most receive queues that one worker serves.
+pub const INLETS_MAX: usize = 1024;
 
 /// Where packets come from.
+#[derive(Debug)]
 pub enum Inlet<'pool> {
     /// A receive queue of the device.
     Queue(RxQueue<'pool>),
@@ -23,84 +30,108 @@ pub enum Inlet<'pool> {
     },
 }
 
-/// What one worker has of one port.
-#[derive(Default)]
+impl From<Source> for Inlet<'_> {
+    fn from(source: Source) -> Self {
+        Self::Source {
+            source: Box::new(source),
+            started: None,
+        }
+    }
+}
+
+/// What one worker has of a port. The handles keep the port going.
+#[derive(Debug)]
 pub struct Handles<'pool> {
-    /// Receive queues that it serves.
+    /// The port.
+    pub port: PortIndex,
+    /// The receive queues that the worker serves.
     pub inlets: Vec<Inlet<'pool>>,
-    /// Its transmit queue; none where another worker owns the port.
+    /// Its way out; none where another worker sends for all.
     pub outlet: Option<TxQueue<'pool>>,
 }
 
+impl Handles<'_> {
+    /// Room for what a worker gives back of `port`.
+    pub fn room(port: PortIndex, inlets: usize) -> Self {
+        Self {
+            port,
+            inlets: Vec::with_capacity(inlets),
+            outlet: None,
+        }
+    }
+}
+
 /// Ports that come and go.
-pub struct PortChange<'pool> {
-    /// What the worker is to have of each of these ports, or nothing. Taken up, it is what the
-    /// worker had of them before.
-    pub ports: Vec<(PortIndex, Handles<'pool>)>,
+#[derive(Debug, Default)]
+pub struct Change<'pool> {
+    /// Ports to be given back, each with [room](Handles::room); the worker fills that.
+    pub gone: Vec<Handles<'pool>>,
+    /// Ports to be taken over after that; the worker empties them.
+    pub come: Vec<Handles<'pool>>,
 }
 
 /// The ports of one worker.
 pub struct DpdkIo<'pool> {
     /// The port of each inlet.
-    inlet_ports: Vec<PortIndex>,
+    ports: Vec<PortIndex>,
     inlets: Vec<Inlet<'pool>>,
+    /// By port.
     outlets: Vec<Option<TxQueue<'pool>>>,
     pool: &'pool Mempool<'pool>,
     rate: TickRate,
 }
 
 impl<'pool> DpdkIo<'pool> {
-    /// Ports in the order of the configuration; `pool` gives memory for copies and for frames of
-    /// sources.
-    pub fn new(ports: Vec<Handles<'pool>>, pool: &'pool Mempool<'pool>, rate: TickRate) -> Self {
+    /// These ports, and room for all that there can be; `pool` gives memory for copies and for frames
+    /// of sources.
+    pub fn new(handles: Vec<Handles<'pool>>, pool: &'pool Mempool<'pool>, rate: TickRate) -> Self {
         let mut io = Self {
-            inlet_ports: Vec::new(),
-            inlets: Vec::new(),
-            outlets: Vec::new(),
+            ports: Vec::with_capacity(INLETS_MAX),
+            inlets: Vec::with_capacity(INLETS_MAX),
+            outlets: std::iter::repeat_with(|| None).take(PORTS_MAX).collect(),
             pool,
             rate,
         };
-        for (n, handles) in (0u8..).zip(ports) {
-            io.connect(PortIndex(n), handles);
+        for mut handles in handles {
+            io.take_over(&mut handles);
         }
         io
     }
 
-    fn connect(&mut self, port: PortIndex, handles: Handles<'pool>) {
-        let Handles { inlets, outlet } = handles;
-        self.inlet_ports.extend(inlets.iter().map(|_| port));
-        self.inlets.extend(inlets);
-        let place = usize::from(port.0);
-        if self.outlets.len() <= place {
-            self.outlets.resize_with(place + 1, || None);
+    /// Moves all that `handles` holds here.
+    fn take_over(&mut self, handles: &mut Handles<'pool>) {
+        for inlet in handles.inlets.drain(..) {
+            self.ports.push(handles.port);
+            self.inlets.push(inlet);
         }
-        self.outlets[place] = outlet;
+        if let Some(place) = self.outlets.get_mut(usize::from(handles.port.0)) {
+            std::mem::swap(place, &mut handles.outlet);
+        }
     }
 
-    fn disconnect(&mut self, port: PortIndex) -> Handles<'pool> {
-        let mut handles = Handles {
-            inlets: Vec::new(),
-            outlet: (self.outlets.get_mut(usize::from(port.0))).and_then(Option::take),
-        };
-        while let Some(at) = self.inlet_ports.iter().position(|&of| of == port) {
-            self.inlet_ports.remove(at);
-            handles.inlets.push(self.inlets.remove(at));
+    /// Moves all that is here of a port to `handles`.
+    fn give_back(&mut self, handles: &mut Handles<'pool>) {
+        while let Some(index) = self.ports.iter().position(|&port| port == handles.port) {
+            self.ports.remove(index);
+            handles.inlets.push(self.inlets.remove(index));
         }
-        handles
+        if let Some(place) = self.outlets.get_mut(usize::from(handles.port.0)) {
+            std::mem::swap(place, &mut handles.outlet);
+        }
     }
+}
 
-    /// Every source has played its last frame. Ports without a source never end.
-    pub fn sources_exhausted(&self) -> bool {
-        self.inlets.iter().all(|inlet| match inlet {
-            Inlet::Queue(_) => false,
-            Inlet::Source { source, .. } => source.exhausted(),
-        })
+impl fmt::Debug for DpdkIo<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DpdkIo")
+            .field("inlets", &self.ports)
+            .finish_non_exhaustive()
     }
 }
 
 impl<'pool> PacketIo for DpdkIo<'pool> {
     type Packet = Mbuf<'pool>;
-    type Change = PortChange<'pool>;
+    type Change = Change<'pool>;
 
     #[inline]
     fn now(&self) -> u64 {
@@ -109,7 +140,7 @@ impl<'pool> PacketIo for DpdkIo<'pool> {
 
     #[inline]
     fn inlets(&self) -> &[PortIndex] {
-        &self.inlet_ports
+        &self.ports
     }
 
     #[inline]
@@ -123,13 +154,8 @@ impl<'pool> PacketIo for DpdkIo<'pool> {
                 let elapsed = now.wrapping_sub(*started.get_or_insert(now));
                 let room = burst.remaining_capacity();
                 source.poll(self.rate.ticks_to_ns(elapsed), room, |frame| {
-                    match self.pool.alloc_frame(frame.head, frame.len_bytes) {
-                        Some(mbuf) => {
-                            burst.push(mbuf);
-                            true
-                        }
-                        None => false,
-                    }
+                    let mbuf = self.pool.alloc_frame(frame.head, frame.len_bytes);
+                    mbuf.map(|mbuf| burst.push(mbuf)).is_some()
                 });
             }
         }
@@ -137,9 +163,9 @@ impl<'pool> PacketIo for DpdkIo<'pool> {
 
     #[inline]
     fn transmit(&mut self, port: PortIndex, burst: &mut Burst<Mbuf<'pool>>) -> usize {
-        match &mut self.outlets[usize::from(port.0)] {
-            Some(outlet) => outlet.transmit(burst),
-            None => 0,
+        match self.outlets.get_mut(usize::from(port.0)) {
+            Some(Some(outlet)) => outlet.transmit(burst),
+            _ => 0,
         }
     }
 
@@ -157,19 +183,22 @@ impl<'pool> PacketIo for DpdkIo<'pool> {
         packet.len_bytes()
     }
 
+    #[inline]
     fn push_vlan(&mut self, packet: &mut Mbuf<'pool>, tci: u16) -> bool {
-        packet.push_vlan(TPID_VLAN, tci).is_ok()
+        packet.push_vlan(TPID, tci).is_ok()
     }
 
+    #[inline]
     fn pop_vlan(&mut self, packet: &mut Mbuf<'pool>) -> bool {
         packet.pop_vlan().is_some()
     }
 
-    fn change(&mut self, change: &mut PortChange<'pool>) {
-        for (port, handles) in &mut change.ports {
-            let old = self.disconnect(*port);
-            let new = std::mem::replace(handles, old);
-            self.connect(*port, new);
+    fn change(&mut self, change: &mut Change<'pool>) {
+        for handles in &mut change.gone {
+            self.give_back(handles);
+        }
+        for handles in &mut change.come {
+            self.take_over(handles);
         }
     }
 }

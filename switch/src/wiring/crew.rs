@@ -1,0 +1,227 @@
+//! What each worker is made of. All of it is made on the worker's NUMA node, from the configuration
+//! alone: at the start, and again for every generation.
+
+use anyhow::{Context, Result};
+use control::config::{self, Config, Device};
+use control::handover::{ControlEnd, handover};
+use dpdk_bindings::{Eal, Port};
+use measure::rli::{FlowRule, FlowSample, FlowSelection, Prefix};
+use measure::shard::ShardLayout;
+use measure::time::TickRate;
+
+use super::cpus::{Cpu, near};
+use super::devices::Pools;
+use super::lanes::{self, Way};
+use crate::egress::EgressLayout;
+use crate::flows::Flows;
+use crate::meter::{Plan, SegmentMap};
+use crate::packet_io::dpdk::{Handles, Inlet};
+use crate::packet_io::{ClassIndex, PortIndex};
+use crate::source::Source;
+use crate::worker::Lane;
+
+/// A lane for each worker, with its port.
+pub type PortLanes<P> = Vec<Vec<(usize, Lane<P>)>>;
+
+/// Where the workers are, and what does not change while they run.
+#[derive(Debug, Clone, Copy)]
+pub struct Site<'s> {
+    /// DPDK.
+    pub eal: &'s Eal,
+    /// Packet buffers.
+    pub pools: &'s Pools<'s>,
+    /// The workers' CPUs.
+    pub cpus: &'s [usize],
+    /// The CPUs there are.
+    pub usable: &'s [Cpu],
+    /// Rate of the counter.
+    pub rate: TickRate,
+    /// For all that is random but the packet hash.
+    pub seed: u64,
+}
+
+/// What all workers measure by.
+#[derive(Debug)]
+pub struct Plans {
+    /// How their shards look.
+    pub layout: ShardLayout,
+    /// For each worker.
+    pub plans: Vec<Option<Box<Plan>>>,
+    /// The other ends; none where nothing is measured.
+    pub ends: Vec<ControlEnd>,
+}
+
+impl Site<'_> {
+    /// Plans of generation `number`.
+    ///
+    /// # Errors
+    /// Sizes that make no synopsis.
+    pub fn plans(&self, config: &Config, number: u32) -> Result<Plans> {
+        let layout = config.shard_layout(self.rate)?;
+        let mut made = Plans {
+            plans: Vec::with_capacity(self.cpus.len()),
+            ends: Vec::with_capacity(self.cpus.len()),
+            layout,
+        };
+        for &cpu in self.cpus {
+            if !config.measurement.enabled {
+                made.plans.push(None);
+                continue;
+            }
+            let (plan, end) = near(cpu, self.usable, || plan(config, number, &made.layout))??;
+            made.plans.push(Some(Box::new(plan)));
+            made.ends.push(end);
+        }
+        Ok(made)
+    }
+
+    /// Lanes of the ports at `places`, for each worker; `old` are the layouts of what they replace.
+    ///
+    /// # Errors
+    /// When no thread can be started on a worker's node.
+    pub fn lanes<P: Send>(
+        &self,
+        config: &Config,
+        places: &[usize],
+        old: &[Option<EgressLayout>],
+    ) -> Result<PortLanes<P>> {
+        let mut ways: Vec<Vec<(usize, Way<P>)>> = self.cpus.iter().map(|_| Vec::new()).collect();
+        for &place in places {
+            for (worker, way) in ways.iter_mut().zip(lanes::ways(config, place)) {
+                worker.push((place, way));
+            }
+        }
+        let make = |((worker, ways), &cpu): ((usize, Vec<_>), _)| {
+            let lane = |(place, way): (usize, Way<P>)| {
+                let old = old.get(place).and_then(Option::as_ref);
+                let seed = self.seed ^ ((worker as u64) << 32 | place as u64);
+                (place, way.lane(config, place, old, self.rate, seed))
+            };
+            near(cpu, self.usable, || ways.into_iter().map(lane).collect())
+        };
+        ways.into_iter()
+            .enumerate()
+            .zip(self.cpus)
+            .map(make)
+            .collect()
+    }
+}
+
+fn plan(config: &Config, number: u32, layout: &ShardLayout) -> Result<(Plan, ControlEnd)> {
+    let (worker_end, control_end) = handover(number, layout);
+    let flows = config.measurement.flows.as_ref();
+    let flows = flows.map(|flows| {
+        let selection = selection(&flows.select).context("measurement.flows.select")?;
+        anyhow::Ok(Flows::new(flows.slots as usize, selection))
+    });
+    let places = config.segments().into_iter().map(|segment| {
+        let class = u8::try_from(segment.class).unwrap_or(u8::MAX);
+        (
+            port_index(segment.ingress),
+            port_index(segment.egress),
+            ClassIndex(class),
+        )
+    });
+    let plan = Plan {
+        handover: worker_end,
+        segments: SegmentMap::new(config.ports.len(), places),
+        flows: flows.transpose()?,
+        stamps_packets: config.measurement.stamps == config::Stamps::Packet,
+    };
+    Ok((plan, control_end))
+}
+
+/// Flows as a worker selects them. Which of them are the top ones only the control core can tell; to
+/// a worker they are all, as long as it has slots.
+fn selection(select: &config::FlowSelection) -> Result<FlowSelection> {
+    Ok(match select {
+        config::FlowSelection::All | config::FlowSelection::Top => FlowSelection::All,
+        config::FlowSelection::Sampled(share) => FlowSelection::Sampled(FlowSample::new(*share)?),
+        config::FlowSelection::Rules(rules) => {
+            FlowSelection::Rules(rules.iter().map(rule).collect::<Result<_>>()?)
+        }
+    })
+}
+
+fn rule(rule: &config::FlowRule) -> Result<FlowRule> {
+    let prefix = |prefix: Option<config::Prefix>| {
+        prefix
+            .map(|prefix| Prefix::new(prefix.address, prefix.bits))
+            .transpose()
+    };
+    Ok(FlowRule {
+        source: prefix(rule.source)?,
+        destination: prefix(rule.destination)?,
+        protocol: rule.protocol.map(config::Protocol::number),
+        source_ports: rule.source_ports,
+        destination_ports: rule.destination_ports,
+    })
+}
+
+/// What each worker has of a started port: the queues that it is assigned, or the source, and a way
+/// out of its own where it needs one.
+///
+/// # Errors
+/// When a queue is missing or taken, which no configuration that was settled leads to.
+pub fn handles<'pool>(
+    config: &Config,
+    index: usize,
+    port: &Port<'pool>,
+    mut source: Option<Source>,
+) -> Result<Vec<Handles<'pool>>> {
+    let name = &config.ports[index].name;
+    let owner = config.owner(index);
+    let mut crew = Vec::new();
+    for (worker, queues) in config.assignment().into_iter().enumerate() {
+        let mut handles = Handles::room(port_index(index), queues.len());
+        for (_, queue) in queues.into_iter().filter(|(of, _)| *of == index) {
+            let rx = port.rx_queue(queue);
+            let rx = rx.with_context(|| format!("port {name}: no receive queue {queue}"))?;
+            handles.inlets.push(match source.take() {
+                Some(source) => Inlet::from(source),
+                None => Inlet::Queue(rx),
+            });
+        }
+        if owner.is_none_or(|owner| owner == worker) {
+            let queue = if owner.is_some() {
+                0
+            } else {
+                u16::try_from(worker)?
+            };
+            let tx = port.tx_queue(queue);
+            let tx = tx.with_context(|| format!("port {name}: no transmit queue {queue}"))?;
+            handles.outlet = Some(tx);
+        }
+        crew.push(handles);
+    }
+    Ok(crew)
+}
+
+/// Opens the source of a port, if it has one.
+///
+/// # Errors
+/// A capture that cannot be read.
+pub fn open_source(port: &config::Port) -> Result<Option<Source>> {
+    let source =
+        Source::open(&port.device, port.mtu).with_context(|| format!("port {}", port.name))?;
+    for warning in source.iter().flat_map(Source::warnings) {
+        tracing::warn!("port {}: {warning}", port.name);
+    }
+    Ok(source)
+}
+
+/// Places of ports that are there.
+pub fn present(config: &Config) -> impl Iterator<Item = usize> {
+    let is_present =
+        |(place, port): (usize, &config::Port)| (port.device != Device::Absent).then_some(place);
+    config.ports.iter().enumerate().filter_map(is_present)
+}
+
+/// A port by its place.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a configuration has 64 ports at most"
+)]
+pub fn port_index(place: usize) -> PortIndex {
+    PortIndex(place as u8)
+}

@@ -1,0 +1,160 @@
+//! The workers as they stand before they begin, and what the control side keeps of each.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use control::config::{Config, Forwarding, Idle, PORTS_MAX};
+use control::counters::WorkerCounters;
+use dpdk_bindings::{Mbuf, Port, tsc};
+use measure::packet::Hasher;
+use measure::time::EpochSchedule;
+
+use super::cpus::near;
+use super::crew::{Site, handles, port_index, present};
+use super::{DRAIN, random_seed};
+use crate::decide::fdb::Fdb;
+use crate::decide::{Bridge, Decide, PatchPanel};
+use crate::generation::{Generations, WorkerGenerations, generations};
+use crate::idle::IdlePolicy;
+use crate::meter::{Meter, Plan};
+use crate::packet_io::dpdk::{DpdkIo, Handles};
+use crate::source::Source;
+use crate::worker::{Lane, Worker};
+
+/// All workers, and the control side's ends to them.
+pub struct Crew<'pool> {
+    /// The workers.
+    pub hands: Vec<Hand<'pool>>,
+    /// What each counts.
+    pub counters: Vec<Arc<WorkerCounters>>,
+    /// Where its changes go.
+    pub generations: Vec<Generations<DpdkIo<'pool>>>,
+}
+
+/// One worker: everything but what it measures by.
+pub struct Hand<'pool> {
+    site: Site<'pool>,
+    number: u8,
+    cpu: usize,
+    idle: Idle,
+    handles: Vec<Handles<'pool>>,
+    lanes: Vec<Lane<Mbuf<'pool>>>,
+    decide: Box<Decide>,
+    hasher: Hasher,
+    schedule: EpochSchedule,
+    counters: Arc<WorkerCounters>,
+    generations: WorkerGenerations<DpdkIo<'pool>>,
+    receiving: Arc<AtomicUsize>,
+}
+
+impl<'pool> Crew<'pool> {
+    /// A worker for each of the site's CPUs, with its share of `ports` and `sources`.
+    ///
+    /// # Errors
+    /// A queue that cannot be had, no randomness, no threads.
+    pub fn muster(
+        site: Site<'pool>,
+        config: &Config,
+        ports: &[Port<'pool>],
+        sources: Vec<Option<Source>>,
+        schedule: EpochSchedule,
+    ) -> Result<Self> {
+        let hasher = Hasher::new(config.measurement.hash_key().map_or_else(random_seed, Ok)?);
+        let mut taken: Vec<Vec<Handles<'pool>>> = site.cpus.iter().map(|_| Vec::new()).collect();
+        for (place, (port, source)) in ports.iter().zip(sources).enumerate() {
+            for (taken, handles) in taken.iter_mut().zip(handles(config, place, port, source)?) {
+                taken.push(handles);
+            }
+        }
+        let places: Vec<usize> = present(config).collect();
+        let lanes = site.lanes(config, &places, &[])?;
+        let receiving = Arc::new(AtomicUsize::new(site.cpus.len()));
+        let mut crew = Self {
+            hands: Vec::with_capacity(site.cpus.len()),
+            counters: Vec::with_capacity(site.cpus.len()),
+            generations: Vec::with_capacity(site.cpus.len()),
+        };
+        let members = (0..).zip(site.cpus).zip(taken).zip(lanes);
+        for (((number, &cpu), handles), lanes) in members {
+            let decide = near(cpu, site.usable, || Box::new(decide(config, site)))?;
+            let counters = Arc::new(WorkerCounters::new(PORTS_MAX));
+            let (generations, worker_generations) = generations();
+            crew.counters.push(Arc::clone(&counters));
+            crew.generations.push(generations);
+            crew.hands.push(Hand {
+                site,
+                number,
+                cpu,
+                idle: config.workers[usize::from(number)].idle,
+                handles,
+                lanes: lanes.into_iter().map(|(_, lane)| lane).collect(),
+                decide,
+                hasher: hasher.clone(),
+                schedule,
+                counters,
+                generations: worker_generations,
+                receiving: Arc::clone(&receiving),
+            });
+        }
+        Ok(crew)
+    }
+}
+
+fn decide(config: &Config, site: Site<'_>) -> Decide {
+    let index = |name: &str| config.port_index(name).map(port_index);
+    match &config.forwarding {
+        Forwarding::Patch { pairs, .. } => {
+            let pairs = pairs.iter();
+            let pairs: Vec<_> = pairs.filter_map(|(a, b)| index(a).zip(index(b))).collect();
+            Decide::Patch(PatchPanel::new(config.ports.len(), &pairs))
+        }
+        Forwarding::Bridge {
+            ageing_s,
+            fdb_entries,
+            ..
+        } => {
+            let ageing = Duration::from_secs(u64::from(*ageing_s));
+            let fdb = Fdb::new(*fdb_entries as usize, ageing, site.rate, site.seed);
+            Decide::Bridge(Bridge::new(config.ports.len(), fdb))
+        }
+    }
+}
+
+impl<'pool> Hand<'pool> {
+    /// Works on the calling thread until `stop` is set; how long, and the ports that it had.
+    ///
+    /// # Errors
+    /// When the thread cannot run on its CPU.
+    pub fn work(
+        self,
+        plan: Option<Box<Plan>>,
+        stop: &AtomicBool,
+    ) -> Result<(Duration, DpdkIo<'pool>)> {
+        let Site {
+            eal,
+            pools,
+            usable,
+            rate,
+            ..
+        } = self.site;
+        let _lcore = eal.register_thread(self.cpu)?;
+        let pool = pools.near(self.cpu, usable)?;
+        let io = DpdkIo::new(self.handles, pool, rate);
+        let meter = Meter::new(self.number, self.hasher, self.schedule, plan, tsc::now());
+        let worker = Worker::new(
+            io,
+            self.lanes,
+            self.decide,
+            meter,
+            self.counters,
+            self.generations,
+            self.receiving,
+            rate.hz(),
+        );
+        let began = Instant::now();
+        let io = worker.run(stop, IdlePolicy::new(self.idle), rate.ticks_in(DRAIN));
+        Ok((began.elapsed(), io))
+    }
+}
