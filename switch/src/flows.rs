@@ -1,7 +1,8 @@
 //! Flows with counters of their own: which ones, and in which slots.
 
+use control::counters::FlowTableCounters;
 use control::handover::{FlowCommand, NewFlow, WorkerEnd};
-use measure::flows::{FlowSight, FlowTable, Slot};
+use measure::flows::{FlowSight, FlowTable, Slot, Untracked};
 use measure::packet::FlowKey;
 use measure::rli::FlowSelection;
 use measure::sight::Sight;
@@ -19,6 +20,8 @@ const COMMANDS_MAX: usize = 16;
 pub struct Flows {
     table: FlowTable,
     selection: FlowSelection,
+    /// What tables of earlier generations could not track.
+    untracked_before: Untracked,
 }
 
 impl Flows {
@@ -27,7 +30,18 @@ impl Flows {
         Self {
             table: FlowTable::new(slots),
             selection,
+            untracked_before: Untracked::default(),
         }
+    }
+
+    /// Goes on from the totals of the table that this one replaces.
+    pub fn succeed(&mut self, old: &Self) {
+        let (before, own) = (old.untracked_before, old.table.untracked());
+        self.untracked_before = Untracked {
+            without_free_slot: before.without_free_slot + own.without_free_slot,
+            without_place: before.without_place + own.without_place,
+            unreported: before.unreported + own.unreported,
+        };
     }
 
     /// Looks up the flows of packets, of which `head` gives the headers. A new one is told to the
@@ -40,7 +54,9 @@ impl Flows {
         control: &mut WorkerEnd,
         head: impl Fn(usize) -> &'h [u8],
     ) {
-        let Self { table, selection } = self;
+        let Self {
+            table, selection, ..
+        } = self;
         let is_selected = |n: usize, sight: &Sight| {
             sight.segment != NO_SEGMENT
                 && match &*selection {
@@ -71,6 +87,11 @@ impl Flows {
                 delay: sight.delay,
             };
         }
+    }
+
+    /// Shows how full the table is.
+    pub fn show(&self, counters: &FlowTableCounters) {
+        counters.set(&self.table, self.untracked_before);
     }
 
     /// Forgets flows and takes slots back as the control core commands, a bounded number of them.

@@ -10,6 +10,7 @@
 //! one before it until its grace ends. If the control core has not given a shard back in time, the
 //! coming epoch goes unmeasured (and is counted as missed): a worker never waits.
 
+use control::counters::FlowTableCounters;
 use control::handover::WorkerEnd;
 use measure::flows::FlowSight;
 use measure::packet::{FlowHash, Hasher, Kind, PacketHash};
@@ -366,6 +367,11 @@ impl Meter {
     pub fn replan(&mut self, plan: Option<Box<Plan>>, now: u64) {
         self.seal_previous();
         self.retiring = std::mem::replace(&mut self.plan, plan);
+        if let (Some(new), Some(old)) = (&mut self.plan, &self.retiring)
+            && let (Some(new), Some(old)) = (&mut new.flows, &old.flows)
+        {
+            new.succeed(old);
+        }
         self.begin(self.schedule.epoch_at(now), now);
         self.await_next();
     }
@@ -418,6 +424,13 @@ impl Meter {
         self.seal_previous();
         if let (Some(shard), Some(plan)) = (self.current.shard.take(), &mut self.plan) {
             plan.handover.give_sealed(shard.seal(self.current.epoch));
+        }
+    }
+
+    /// Shows how full the present flow table is.
+    pub fn show_flows(&self, counters: &FlowTableCounters) {
+        if let Some(flows) = self.plan.as_ref().and_then(|plan| plan.flows.as_ref()) {
+            flows.show(counters);
         }
     }
 

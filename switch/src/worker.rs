@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use control::config::CLASSES_MAX;
 use control::counters::{DropReason, PortCounters, WorkerCounters};
 use measure::flows::FlowSight;
 use measure::packet::Kind;
@@ -16,7 +17,7 @@ use crate::flows::FlowSights;
 use crate::generation::{Generation, Measuring, WorkerGenerations};
 use crate::idle::IdlePolicy;
 use crate::meter::{Meter, Sights};
-use crate::packet_io::{BURST, Burst, PacketIo, PortIndex, Tag, Tags};
+use crate::packet_io::{BURST, Burst, ClassIndex, PacketIo, PortIndex, Tag, Tags};
 
 mod lane;
 mod pace;
@@ -322,10 +323,11 @@ impl<I: PacketIo> Worker<I> {
         } = self;
         let counters = &counters.ports[usize::from(to.0)];
         egress.advance(now, &mut |_, tag: Tag| {
-            counters.dropped(DropReason::Expired, 1);
+            count_drop(counters, DropReason::Expired, tag.class);
             meter.lost(&tag);
         });
         if egress.head.is_empty() {
+            egress.taken(0);
             return (0, false);
         }
         let mut sights = Sights::new_const();
@@ -407,7 +409,22 @@ impl<I: PacketIo> Worker<I> {
         if self.retiring.is_some() {
             self.retire();
         }
-        self.pace.pass_ended(&self.counters, now);
+        if self.pace.pass_ended(&self.counters, now) {
+            self.renew_gauges();
+        }
+    }
+
+    /// Shows how full queues, rings and tables are.
+    #[cold]
+    fn renew_gauges(&mut self) {
+        let mut in_rings = 0;
+        for (lane, counters) in self.lanes.iter().zip(&self.counters.ports) {
+            counters.queued_packets.set(lane.waiting() as u64);
+            in_rings += lane.in_rings();
+            lane.show_queues(counters);
+        }
+        self.counters.ring_packets.set(in_rings as u64);
+        self.meter.show_flows(&self.counters.flows);
     }
 
     /// Does as another generation says from the epoch at `now` on.
@@ -429,7 +446,7 @@ impl<I: PacketIo> Worker<I> {
                     let counters = &self.counters.ports[*port];
                     let meter = &mut self.meter;
                     lane.drain(|tag| {
-                        counters.dropped(DropReason::LinkDown, 1);
+                        count_drop(counters, DropReason::LinkDown, tag.class);
                         meter.lost(tag);
                     });
                 }
@@ -486,7 +503,7 @@ impl<I: PacketIo> Worker<I> {
         let counters = &self.counters.ports[usize::from(to.0)];
         let meter = &mut self.meter;
         self.lanes[usize::from(to.0)].drain(|tag| {
-            counters.dropped(DropReason::Shutdown, 1);
+            count_drop(counters, DropReason::Shutdown, tag.class);
             meter.lost(tag);
         });
         self.port(to).queued_packets.set(0);
@@ -495,7 +512,7 @@ impl<I: PacketIo> Worker<I> {
     /// Counts a packet that was to leave by `to` and does not.
     #[cold]
     fn drop_at_egress(&mut self, reason: DropReason, tag: &Tag, to: PortIndex) {
-        self.port(to).dropped(reason, 1);
+        count_drop(self.port(to), reason, tag.class);
         self.meter.lost(tag);
     }
 
@@ -520,4 +537,30 @@ impl<I: PacketIo> Worker<I> {
     pub fn io_mut(&mut self) -> &mut I {
         &mut self.io
     }
+}
+
+/// Counts packets that the driver took, as a whole and by class.
+#[inline]
+fn count_departures(counters: &PortCounters, tags: &[Tag]) {
+    let (mut packets, mut bytes) = ([0u64; CLASSES_MAX], [0u64; CLASSES_MAX]);
+    for tag in tags {
+        let class = usize::from(tag.class.0) % CLASSES_MAX;
+        packets[class] += 1;
+        bytes[class] += u64::from(tag.len_bytes);
+    }
+    let of_classes = counters.classes.iter().zip(packets).zip(bytes);
+    for ((of_class, packets), bytes) in of_classes.filter(|((_, packets), _)| *packets > 0) {
+        of_class.tx_packets.add(packets);
+        of_class.tx_bytes.add(bytes);
+    }
+    counters.tx_packets.add(tags.len() as u64);
+    counters.tx_bytes.add(bytes.iter().sum());
+}
+
+#[cold]
+fn count_drop(counters: &PortCounters, reason: DropReason, class: ClassIndex) {
+    counters.dropped(reason, 1);
+    counters.classes[usize::from(class.0) % CLASSES_MAX]
+        .dropped
+        .add(1);
 }

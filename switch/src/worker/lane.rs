@@ -1,5 +1,6 @@
 //! The way out by one port, as one worker has it.
 
+use control::counters::PortCounters;
 use measure::time::TickRate;
 use rtrb::{Consumer, Producer, RingBuffer};
 
@@ -118,7 +119,26 @@ impl<P> Lane<P> {
             Exit::Owner(relay) => relay.packets.len(),
             Exit::Closed => 0,
         };
-        queued + self.entrances.iter().map(Consumer::slots).sum::<usize>()
+        queued + self.in_rings()
+    }
+
+    /// Packets that wait in rings that end here.
+    pub(super) fn in_rings(&self) -> usize {
+        self.entrances.iter().map(Consumer::slots).sum()
+    }
+
+    /// Shows what waits in each queue, and what was refused.
+    pub(super) fn show_queues(&self, counters: &PortCounters) {
+        let Exit::Queues(egress) = &self.exit else {
+            return;
+        };
+        for (state, counters) in egress.queues().zip(&counters.queues) {
+            counters.packets.set(state.waiting.packets);
+            counters.bytes.set(state.waiting.bytes);
+            counters.full.set(state.counts.full.packets);
+            counters.red.set(state.counts.red.packets);
+            counters.expired.set(state.counts.expired.packets);
+        }
     }
 
     /// Nothing waits.

@@ -50,9 +50,9 @@ impl Pace {
         *last = now;
     }
 
-    /// Accounts for the pass that ends at `now`, and for the period once it is over.
+    /// Accounts for the pass that ends at `now`; true where it is time to renew gauges.
     #[inline]
-    pub fn pass_ended(&mut self, counters: &WorkerCounters, now: u64) {
+    pub fn pass_ended(&mut self, counters: &WorkerCounters, now: u64) -> bool {
         let ticks = now.wrapping_sub(std::mem::replace(&mut self.pass_began, now));
         counters.passes.add(1);
         if std::mem::take(&mut self.moved) > 0 {
@@ -60,11 +60,13 @@ impl Pace {
         } else {
             counters.idle_passes.add(1);
         }
-        if now.wrapping_sub(self.gauge_at) <= u64::MAX / 2 {
+        let is_due = now.wrapping_sub(self.gauge_at) <= u64::MAX / 2;
+        if is_due {
             self.gauge_at = now.wrapping_add(self.gauge_ticks);
             counters
                 .poll_gap_ticks_max
                 .set(std::mem::take(&mut self.gap_max));
         }
+        is_due
     }
 }
