@@ -23,6 +23,13 @@ COVERAGE := -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
 RUN_PACKAGES := libdpdk-dev dpdk libpcap-dev pkg-config gcc libc6-dev
 TEST_PACKAGES := $(RUN_PACKAGES) g++ dpdk-dev iproute2 iputils-ping iperf3 ethtool tcpdump valgrind
 
+# What `make bench` takes besides: the libraries of Open vSwitch and, for STEPS=1, perf. Open vSwitch
+# itself is unpacked beside the sources, since its package would start a service.
+BENCH_PACKAGES := libbpf1 libcap-ng0 libnuma1 libunbound8 libxdp1 linux-perf binutils
+OVS_PACKAGES := openvswitch-common openvswitch-switch openvswitch-switch-dpdk
+OVS_DPDK := usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk
+OVS_ROOT = $(if $(wildcard /$(OVS_DPDK)),/,$(TOOLS))
+
 .PHONY: help
 help: ## What can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -45,10 +52,16 @@ lint: setup-test ## Formatting, clippy, documentation, licences: all must be sil
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --locked --quiet
 	$(CARGO) deny --locked --log-level error check bans licenses sources
 
+# Further arguments of `make bench`, such as `--only io,everything` or `--rounds 9`.
+BENCH_ARGS ?=
+
 .PHONY: bench
-bench: setup-test ## Throughput on one core beside testpmd, alternating; ratios
+bench: setup-bench ## Throughput beside testpmd and Open vSwitch, alternating; STEPS=1: what each step costs
 	$(CARGO) build --release --locked -p switch -p benches
-	target/release/vernier-bench throughput
+	@bench() { target/release/vernier-bench "$$1" --ovs '$(OVS_ROOT)' $(BENCH_ARGS); }; \
+	status=0; bench throughput || status=$$?; \
+	$(if $(STEPS),bench steps && bench profile || status=$$?;) \
+	exit $$status
 
 .PHONY: bench-micro
 bench-micro: setup-test ## What measuring costs a packet: nanoseconds, and instructions by callgrind
@@ -111,6 +124,14 @@ setup-test: $(TOOLS)/usr/bin/promtool
 	$(call install_packages,$(TEST_PACKAGES))
 	@command -v cargo-nextest >/dev/null || $(CARGO) install --quiet --locked cargo-nextest
 	@command -v cargo-deny >/dev/null || $(CARGO) install --quiet --locked cargo-deny
+
+.PHONY: setup-bench
+setup-bench: setup-test
+	$(call install_packages,$(BENCH_PACKAGES))
+	@[ -e '$(OVS_ROOT)/$(OVS_DPDK)' ] || { \
+	  mkdir -p $(TOOLS)/packages && cd $(TOOLS)/packages && apt-get download -qq $(OVS_PACKAGES) && \
+	  for package in *.deb; do dpkg -x "$$package" $(TOOLS); done && rm -r $(TOOLS)/packages; \
+	} || echo 'Open vSwitch cannot be unpacked: the benchmark does without.' >&2
 
 $(TOOLS)/usr/bin/promtool:
 	@mkdir -p $(TOOLS)

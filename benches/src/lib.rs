@@ -1,12 +1,10 @@
 //! Benchmarks of Vernier beside its peers.
 //!
 //! ```text
-//! vernier-bench throughput
-//!   capture     two files of 64-byte frames, which net_pcap replays without end
-//!   hugepages   memory for every contender alike, given back at the end
-//!   contender   testpmd and vernierd: one run of each, in a process of its own
-//!   throughput  rounds in turn, medians of the rounds' ratios, limits
-//!   report      the table, benches/results/throughput.{md,json}
+//! vernier-bench throughput | steps | profile
+//!   capture     files of frames, which net_pcap replays without end
+//!   throughput  testpmd, Open vSwitch and vernierd, each run in a process of its own, in turn;
+//!               medians of the rounds' ratios, limits; benches/results/throughput.{md,json}
 //!
 //! vernier-accuracy tables | dump | decode | lda | rli
 //!   accuracy    every method against exact truth; CSV files in and out
@@ -22,9 +20,6 @@
 
 pub mod accuracy;
 pub mod capture;
-pub mod contender;
 pub mod fastpath;
-pub mod hugepages;
 pub mod machine;
-pub mod report;
 pub mod throughput;

@@ -20,8 +20,7 @@ impl Hugepages {
     /// When there are too few and no more can be reserved (which takes root, and memory that is
     /// not fragmented); nothing has changed then.
     pub fn reserve(mebibytes: u64) -> io::Result<Self> {
-        let page_kib = meminfo("Hugepagesize")?.max(1);
-        let wanted = (mebibytes * 1024).div_ceil(page_kib);
+        let wanted = pages(mebibytes)?;
         let missing = wanted.saturating_sub(meminfo("HugePages_Free")?);
         if missing == 0 {
             return Ok(Self {
@@ -42,6 +41,17 @@ impl Hugepages {
         }
         Ok(reservation)
     }
+
+    /// Whether `mebibytes` of them are free as it is.
+    pub fn are_free(mebibytes: u64) -> bool {
+        let free = meminfo("HugePages_Free");
+        free.is_ok_and(|free| pages(mebibytes).is_ok_and(|wanted| free >= wanted))
+    }
+}
+
+fn pages(mebibytes: u64) -> io::Result<u64> {
+    let page_kib = meminfo("Hugepagesize")?.max(1);
+    Ok((mebibytes * 1024).div_ceil(page_kib))
 }
 
 impl Drop for Hugepages {

@@ -1,0 +1,271 @@
+//! Who runs in turn with whom, and what has to come of it.
+
+use super::contender::{
+    Contender, EVERYTHING, EVERYTHING_TWO, FIVE_TUPLE_SWAP, FLOWS, IO, IO_TWO, LATENCYSTATS, LDA,
+    LDA_PATCH, LDS, MACSWAP, OFF, OFF_PATCH, OVS, OVS_NORMAL, STAMPS,
+};
+use super::load::Load;
+
+/// A contender under a load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    /// Who.
+    pub contender: Contender,
+    /// Under what.
+    pub load: Load,
+}
+
+/// Runs that take turns.
+#[derive(Debug, Clone, Copy)]
+pub struct Suite {
+    /// Runs of one round.
+    pub runs: &'static [Run],
+    /// Most rounds that count.
+    pub rounds_max: usize,
+    /// Whether a round comes before them.
+    pub warms_up: bool,
+}
+
+const fn small(contender: Contender) -> Run {
+    on(contender, Load::Small)
+}
+
+const fn on(contender: Contender, load: Load) -> Run {
+    Run { contender, load }
+}
+
+/// Everyone on 64-byte frames.
+const SMALL: Suite = Suite {
+    runs: &[
+        small(IO),
+        small(MACSWAP),
+        small(FIVE_TUPLE_SWAP),
+        small(OFF),
+        small(OFF_PATCH),
+        small(LATENCYSTATS),
+        small(LDA),
+        small(LDA_PATCH),
+        small(OVS),
+        small(OVS_NORMAL),
+        small(EVERYTHING),
+        small(EVERYTHING_TWO),
+        small(IO_TWO),
+    ],
+    rounds_max: usize::MAX,
+    warms_up: true,
+};
+
+/// Everything on, as flows grow in number.
+const GROWTH: Suite = Suite {
+    runs: &[
+        on(EVERYTHING, Load::FewFlows),
+        on(EVERYTHING, Load::ManyFlows),
+    ],
+    rounds_max: usize::MAX,
+    warms_up: false,
+};
+
+/// What sizes of frames change.
+const SIZES: Suite = Suite {
+    runs: &[
+        on(IO, Load::Imix),
+        on(LATENCYSTATS, Load::Imix),
+        on(OFF, Load::Imix),
+        on(LDA, Load::Imix),
+        on(EVERYTHING, Load::Imix),
+        on(IO, Load::Large),
+        on(LATENCYSTATS, Load::Large),
+        on(OFF, Load::Large),
+        on(LDA, Load::Large),
+        on(EVERYTHING, Load::Large),
+    ],
+    rounds_max: 3,
+    warms_up: false,
+};
+
+/// The suites of `vernier-bench throughput`.
+pub const SUITES: [Suite; 3] = [SMALL, GROWTH, SIZES];
+
+/// One step of the fast path after another.
+pub const STEPS: Suite = Suite {
+    runs: &[
+        small(IO),
+        small(OFF_PATCH),
+        small(OFF),
+        small(STAMPS),
+        small(LDA),
+        small(LDS),
+        small(FLOWS),
+        small(EVERYTHING),
+    ],
+    rounds_max: usize::MAX,
+    warms_up: true,
+};
+
+/// What a ratio is to be.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Goal {
+    /// It is told, no more.
+    Told,
+    /// At least `must`; `aim` is better.
+    AtLeast {
+        /// Below this the benchmark fails.
+        must: f64,
+        /// What is aimed at.
+        aim: f64,
+    },
+    /// At most `must`; `aim` is better.
+    AtMost {
+        /// Above this the benchmark fails.
+        must: f64,
+        /// What is aimed at.
+        aim: f64,
+    },
+}
+
+/// A ratio of rates: the product of those of `over` by the product of those of `under`.
+#[derive(Debug, Clone, Copy)]
+pub struct Claim {
+    /// What it says.
+    pub label: &'static str,
+    /// Its numerator.
+    pub over: &'static [Run],
+    /// Its denominator.
+    pub under: &'static [Run],
+    /// What it is to be.
+    pub goal: Goal,
+}
+
+const fn at_least(must: f64, aim: f64) -> Goal {
+    Goal::AtLeast { must, aim }
+}
+
+/// The claims, in the order of the table.
+pub const CLAIMS: &[Claim] = &[
+    Claim {
+        label: "measurement off, learning bridge, by testpmd 5tswap",
+        over: &[small(OFF)],
+        under: &[small(FIVE_TUPLE_SWAP)],
+        goal: at_least(1.0, 1.15),
+    },
+    Claim {
+        label: "LDA + moments + histogram, learning bridge, by testpmd macswap + latencystats",
+        over: &[small(LDA)],
+        under: &[small(LATENCYSTATS)],
+        goal: at_least(1.05, 1.2),
+    },
+    Claim {
+        label: "everything on, learning bridge, by testpmd io",
+        over: &[small(EVERYTHING)],
+        under: &[small(IO)],
+        goal: at_least(0.37, 0.45),
+    },
+    Claim {
+        label: "everything on, learning bridge, by OVS-DPDK with two in_port rules",
+        over: &[small(EVERYTHING)],
+        under: &[small(OVS)],
+        goal: at_least(1.7, 2.1),
+    },
+    Claim {
+        label: "two workers by one (everything on), as a share of testpmd io's two CPUs by one",
+        over: &[small(EVERYTHING_TWO), small(IO)],
+        under: &[small(EVERYTHING), small(IO_TWO)],
+        goal: at_least(0.95, 1.0),
+    },
+    Claim {
+        label: "ns per packet, everything on: 1,000,000 flows by 10,000 (less is better)",
+        over: &[on(EVERYTHING, Load::FewFlows)],
+        under: &[on(EVERYTHING, Load::ManyFlows)],
+        goal: Goal::AtMost {
+            must: 2.0,
+            aim: 1.6,
+        },
+    },
+    told(
+        "LDA + moments + histogram, patch, by testpmd macswap + latencystats",
+        &[small(LDA_PATCH)],
+        &[small(LATENCYSTATS)],
+    ),
+    told(
+        "measurement off, patch, by testpmd macswap",
+        &[small(OFF_PATCH)],
+        &[small(MACSWAP)],
+    ),
+    told(
+        "everything on, learning bridge, by OVS-DPDK as a learning bridge",
+        &[small(EVERYTHING)],
+        &[small(OVS_NORMAL)],
+    ),
+    told(
+        "everything on by measurement off",
+        &[small(EVERYTHING)],
+        &[small(OFF)],
+    ),
+    told(
+        "IMIX: LDA + moments + histogram, by testpmd macswap + latencystats",
+        &[on(LDA, Load::Imix)],
+        &[on(LATENCYSTATS, Load::Imix)],
+    ),
+    told(
+        "IMIX: everything on, by testpmd io",
+        &[on(EVERYTHING, Load::Imix)],
+        &[on(IO, Load::Imix)],
+    ),
+    told(
+        "1,518 bytes: LDA + moments + histogram, by testpmd macswap + latencystats",
+        &[on(LDA, Load::Large)],
+        &[on(LATENCYSTATS, Load::Large)],
+    ),
+    told(
+        "1,518 bytes: everything on, by testpmd io",
+        &[on(EVERYTHING, Load::Large)],
+        &[on(IO, Load::Large)],
+    ),
+];
+
+const fn told(label: &'static str, over: &'static [Run], under: &'static [Run]) -> Claim {
+    Claim {
+        label,
+        over,
+        under,
+        goal: Goal::Told,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_are_of_runs_that_take_turns() {
+        for claim in CLAIMS {
+            let runs: Vec<Run> = claim.over.iter().chain(claim.under).copied().collect();
+            let together = |suite: &Suite| runs.iter().all(|run| suite.runs.contains(run));
+            assert!(SUITES.iter().any(together), "{}", claim.label);
+            assert_eq!(claim.over.len(), claim.under.len());
+        }
+    }
+
+    #[test]
+    fn a_run_is_in_one_suite_only() {
+        let runs: Vec<&Run> = SUITES.iter().flat_map(|suite| suite.runs).collect();
+        for (index, run) in runs.iter().enumerate() {
+            assert!(!runs[..index].contains(run), "{run:?}");
+        }
+    }
+
+    #[test]
+    fn ids_tell_contenders_apart() {
+        let suites = SUITES.iter().chain([&STEPS]);
+        let everyone: Vec<Contender> = suites
+            .flat_map(|suite| suite.runs)
+            .map(|run| run.contender)
+            .collect();
+        for a in &everyone {
+            for b in &everyone {
+                assert_eq!(a.id == b.id, a == b);
+                assert_eq!(a.label == b.label, a == b);
+            }
+        }
+    }
+}

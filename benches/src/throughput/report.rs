@@ -1,0 +1,296 @@
+//! What a benchmark leaves behind: `throughput.json` for programs, with the latest results on every
+//! model of CPU, and `throughput.md`, drawn from it, for people.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use std::{fs, io};
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use super::plan::{CLAIMS, Claim, Goal};
+use super::rounds::{Absence, Ratio, Series, median};
+use crate::machine::{Machine, now_utc, output_of};
+
+mod markdown;
+
+/// The files' name, without its ending.
+const NAME: &str = "throughput";
+
+/// Where, when and of what the figures are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setting {
+    /// The machine and the commit.
+    #[serde(flatten)]
+    pub machine: Machine,
+    /// Version of DPDK.
+    pub dpdk: String,
+    /// Where packets' memory came from: `hugepages` or `ordinary pages`.
+    pub memory: String,
+    /// When it was over, in UTC.
+    pub date: String,
+}
+
+impl Setting {
+    /// Looks around; what cannot be told is `unknown`.
+    pub fn of_this_machine(hugepages: bool) -> Self {
+        let memory = if hugepages {
+            "hugepages"
+        } else {
+            "ordinary pages"
+        };
+        Self {
+            machine: Machine::of_this_run(),
+            dpdk: output_of(Command::new("pkg-config").args(["--modversion", "libdpdk"])),
+            memory: memory.to_owned(),
+            date: now_utc(),
+        }
+    }
+}
+
+/// One line of the table of ratios.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// What it says.
+    pub label: String,
+    /// Median of the rounds' ratios; none where it did not run.
+    pub median: Option<f64>,
+    /// Least of them.
+    pub min: Option<f64>,
+    /// Greatest of them.
+    pub max: Option<f64>,
+    /// The limit.
+    pub must: Option<f64>,
+    /// What is aimed at.
+    pub aim: Option<f64>,
+    /// What came of it.
+    pub verdict: Verdict,
+}
+
+/// What came of a claim.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// There is no limit.
+    Told,
+    /// The aim is reached.
+    Aim,
+    /// The limit is kept, the aim not reached.
+    Must,
+    /// The limit is missed.
+    Missed,
+    /// A contender cannot run here: why.
+    Skipped(String),
+    /// A contender failed: why.
+    Failed(String),
+}
+
+impl Row {
+    fn new(claim: &Claim, ratio: Result<Ratio, Absence>) -> Self {
+        let (must, aim) = match claim.goal {
+            Goal::Told => (None, None),
+            Goal::AtLeast { must, aim } | Goal::AtMost { must, aim } => (Some(must), Some(aim)),
+        };
+        let verdict = match &ratio {
+            Ok(ratio) => Verdict::of(claim.goal, ratio.median),
+            Err(Absence::Skipped(why)) => Verdict::Skipped(why.clone()),
+            Err(Absence::Failed(why)) => Verdict::Failed(why.clone()),
+        };
+        let ratio = ratio.ok();
+        Self {
+            label: claim.label.to_owned(),
+            median: ratio.map(|ratio| ratio.median),
+            min: ratio.map(|ratio| ratio.min),
+            max: ratio.map(|ratio| ratio.max),
+            must,
+            aim,
+            verdict,
+        }
+    }
+
+    /// Whether the limit is kept, or there is none, or a contender cannot run here.
+    pub fn holds(&self) -> bool {
+        !matches!(self.verdict, Verdict::Missed | Verdict::Failed(_))
+    }
+}
+
+impl Verdict {
+    fn of(goal: Goal, ratio: f64) -> Self {
+        let (must, aim) = match goal {
+            Goal::Told => return Self::Told,
+            Goal::AtLeast { must, aim } => (ratio >= must, ratio >= aim),
+            Goal::AtMost { must, aim } => (ratio <= must, ratio <= aim),
+        };
+        match (must, aim) {
+            (false, _) => Self::Missed,
+            (true, false) => Self::Must,
+            (true, true) => Self::Aim,
+        }
+    }
+}
+
+/// What one contender reached under one load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Rate {
+    /// The contender's name in programs.
+    pub id: String,
+    /// Its name in tables.
+    pub label: String,
+    /// The load's name in tables.
+    pub load: String,
+    /// Packets a second, round by round.
+    pub rates_pps: Vec<f64>,
+}
+
+impl Rate {
+    /// Median of millions of packets a second.
+    pub fn mpps(&self) -> f64 {
+        median(&mut self.rates_pps.clone()) / 1e6
+    }
+}
+
+/// What one step of the fast path costs a packet.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// What is done up to here.
+    pub label: String,
+    /// Time of all up to here in nanoseconds, the median of rounds.
+    pub ns: f64,
+    /// What this step adds, the median of the rounds' differences; none for the first and for
+    /// peers.
+    pub added_ns: Option<f64>,
+    /// Instructions of the worker, all up to here; none without callgrind.
+    pub instructions: Option<f64>,
+}
+
+/// What a part of the program costs a packet.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Part {
+    /// The source file, or the library.
+    pub place: String,
+    /// Nanoseconds.
+    pub ns: Option<f64>,
+    /// Instructions.
+    pub instructions: Option<f64>,
+}
+
+/// Results on one model of CPU.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Where, when and of what.
+    pub setting: Setting,
+    /// Rounds that counted.
+    pub rounds: usize,
+    /// Ratios.
+    pub rows: Vec<Row>,
+    /// Rates.
+    pub rates: Vec<Rate>,
+    /// What steps cost, and of which commit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steps: Option<Costs<Step>>,
+    /// Where the time goes with everything on, and of which commit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parts: Option<Costs<Part>>,
+}
+
+/// Costs, and where, when and of what they are.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Costs<T> {
+    /// Where, when and of what.
+    pub setting: Setting,
+    /// The costs.
+    pub costs: Vec<T>,
+}
+
+impl Report {
+    /// Holds all claims about runs that took place.
+    pub fn new(setting: Setting, rounds: usize, all: &[Series]) -> Self {
+        let rows = CLAIMS
+            .iter()
+            .filter_map(|claim| Some(Row::new(claim, Ratio::of(claim, all)?)));
+        let rates = all.iter().filter_map(|series| {
+            Some(Rate {
+                id: series.run.contender.id.to_owned(),
+                label: series.run.contender.label.to_owned(),
+                load: series.run.load.label().to_owned(),
+                rates_pps: series.rates_pps.as_ref().ok()?.clone(),
+            })
+        });
+        Self {
+            setting,
+            rounds,
+            rows: rows.collect(),
+            rates: rates.collect(),
+            steps: None,
+            parts: None,
+        }
+    }
+
+    /// Whether every limit is kept.
+    pub fn holds(&self) -> bool {
+        self.rows.iter().all(Row::holds)
+    }
+
+    /// Its part of `throughput.md`.
+    pub fn markdown(&self) -> String {
+        markdown::report(self)
+    }
+}
+
+/// The latest results on every model of CPU.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Results(BTreeMap<String, Report>);
+
+impl Results {
+    /// What `folder` has so far.
+    ///
+    /// # Errors
+    /// When there is something, and it cannot be read.
+    pub fn load(folder: &Path) -> Result<Self> {
+        let file = folder.join(NAME).with_extension("json");
+        match fs::read(&file) {
+            Ok(json) => serde_json::from_slice(&json)
+                .with_context(|| format!("{} is not as it was written", file.display())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(error).with_context(|| format!("cannot read {}", file.display())),
+        }
+    }
+
+    /// Takes in a report, which keeps what steps and parts cost from the one before it on this
+    /// model.
+    pub fn put(&mut self, mut report: Report) {
+        let cpu = report.setting.machine.cpu.clone();
+        if let Some(before) = self.0.remove(&cpu) {
+            report.steps = report.steps.or(before.steps);
+            report.parts = report.parts.or(before.parts);
+        }
+        self.0.insert(cpu, report);
+    }
+
+    /// The report of a model of CPU.
+    pub fn of_mut(&mut self, cpu: &str) -> Option<&mut Report> {
+        self.0.get_mut(cpu)
+    }
+
+    /// Writes `throughput.md` and `throughput.json` into `folder`. What a person wrote into the
+    /// former, above its mark, stays.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub fn write(&self, folder: &Path) -> Result<()> {
+        let [text_file, json_file] =
+            ["md", "json"].map(|kind| folder.join(NAME).with_extension(kind));
+        let before = fs::read_to_string(&text_file).unwrap_or_default();
+        let text = markdown::page(&before, self.0.values());
+        let json = serde_json::to_string_pretty(self)?;
+        fs::create_dir_all(folder)
+            .and_then(|()| fs::write(text_file, text))
+            .and_then(|()| fs::write(json_file, json + "\n"))
+            .with_context(|| format!("cannot write the results to {}", folder.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,354 @@
+//! `vernierd`, asked over HTTP what it has sent.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use control::snapshot::Snapshot;
+use control::top::{Remote, SnapshotSource as _};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::bench::{Bench, Input};
+use super::process::{Owned, PATIENCE, until, wait};
+
+/// Least share of the packets sent that have to be measured where measurement is on: epochs that
+/// went unmeasured would make a switch look fast.
+const MEASURED_SHARE_MIN: f64 = 0.9;
+
+/// How it is set up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Vernierd {
+    /// How packets find their way.
+    pub forwarding: Forwarding,
+    /// How much is measured.
+    pub extent: Extent,
+}
+
+/// How packets find their way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Forwarding {
+    /// A patch panel.
+    Patch,
+    /// A learning bridge.
+    Bridge,
+}
+
+/// How much is measured: each takes in all that stand before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Extent {
+    /// Nothing.
+    Off,
+    /// Stamped delays: hashes, moments and a histogram.
+    Stamps,
+    /// One LDA for each segment.
+    Lda,
+    /// An LDS of 70,000 cells in three rows for each egress port.
+    Lds,
+    /// Counters of their own for all flows.
+    Flows,
+    /// RLI with a reference after every 100 packets.
+    Everything,
+}
+
+impl Extent {
+    fn measurement(self, flows: u32) -> Value {
+        let mut keys = json!({ "enabled": self > Self::Off, "lda": null });
+        if self >= Self::Lda {
+            keys["lda"] = json!({});
+        }
+        if self >= Self::Lds {
+            keys["lds"] = json!({ "cells": 70_000, "rows": [1.0, 1.0, 1.0] });
+        }
+        if self >= Self::Flows {
+            keys["flows"] = json!({ "slots": flows.next_power_of_two(), "select": "all" });
+        }
+        if self >= Self::Everything {
+            keys["rli"] = json!({ "policy": { "kind": "count", "packets": 100 } });
+        }
+        keys
+    }
+}
+
+impl Vernierd {
+    /// Packets a second that it forwards with `workers` workers, each on a CPU of its own.
+    ///
+    /// # Errors
+    /// When it cannot be started, fails, loses count, measures less than it was told to, says
+    /// nothing for a minute, or the user interrupts.
+    pub fn rate_pps(self, bench: &Bench, input: &Input, workers: usize) -> Result<f64> {
+        let mut running = Running::start(bench, &self.config(bench, input, workers)?)?;
+        let rate_pps = running.rate_pps(bench)?;
+        running.end(bench, self.extent)?;
+        Ok(rate_pps)
+    }
+
+    /// Its configuration, with a free address for HTTP.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn config(self, bench: &Bench, input: &Input, workers: usize) -> Result<Config> {
+        let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+            .and_then(|listener| listener.local_addr())
+            .context("no free port on 127.0.0.1")?;
+        let ports = (0..).zip(input.devices()).map(|(port, device)| {
+            // With two workers, each receives from one port and sends to the other, as testpmd's
+            // cores do.
+            let owner = (workers > 1).then_some(1 - port);
+            json!({ "name": format!("p{port}"), "device": device, "egress": { "owner": owner } })
+        });
+        let cpus = (0..).zip(bench.cpus.iter().take(workers));
+        let workers = cpus.map(|(worker, cpu)| match workers {
+            1 => json!({ "core": cpu }),
+            _ => json!({ "core": cpu, "queues": [[format!("p{worker}"), 0]] }),
+        });
+        let forwarding = match self.forwarding {
+            Forwarding::Patch => json!({ "mode": "patch", "pairs": [["p0", "p1"]] }),
+            Forwarding::Bridge => json!({ "mode": "bridge" }),
+        };
+        let json = json!({
+            "ports": ports.collect::<Vec<_>>(),
+            "forwarding": forwarding,
+            "measurement": self.extent.measurement(input.flows),
+            "workers": workers.collect::<Vec<_>>(),
+            "http": { "listen": address },
+            "dpdk": {
+                "hugepages": bench.hugepages,
+                "memory_mib": input.memory_mib,
+                "mbufs": input.mbufs,
+            },
+        });
+        Ok(Config { json, address })
+    }
+}
+
+/// What one process is told.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The configuration.
+    pub json: Value,
+    /// Where it answers.
+    pub address: SocketAddr,
+}
+
+/// A `vernierd` at work.
+#[derive(Debug)]
+pub struct Running {
+    /// The process.
+    pub process: Owned,
+    remote: Remote,
+    summary: PathBuf,
+}
+
+/// What it leaves behind.
+#[derive(Debug, Deserialize)]
+struct Summary {
+    snapshot: Snapshot,
+}
+
+impl Running {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// When that is not possible.
+    pub fn start(bench: &Bench, config: &Config) -> Result<Self> {
+        Self::start_under(&mut Command::new(&bench.vernierd), &bench.folder, config)
+    }
+
+    /// Starts it by a command that takes its arguments.
+    ///
+    /// # Errors
+    /// When that is not possible.
+    pub fn start_under(command: &mut Command, folder: &Path, config: &Config) -> Result<Self> {
+        let [file, summary] = ["vernier.json", "summary.json"].map(|name| folder.join(name));
+        std::fs::write(&file, config.json.to_string()).context("cannot write a configuration")?;
+        // Whatever is there afterwards is then of this run.
+        std::fs::write(&summary, "").context("cannot write a summary")?;
+        command.arg("--config").arg(&file);
+        command.arg("--summary-json").arg(&summary);
+        command.env("VERNIER_LOG", "error");
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        Ok(Self {
+            process: Owned::start(command)?,
+            remote: Remote::new(&config.address.to_string()),
+            summary,
+        })
+    }
+
+    /// Packets a second, over the time between two of its snapshots.
+    ///
+    /// # Errors
+    /// When it ends early or says nothing for a minute.
+    pub fn rate_pps(&mut self, bench: &Bench) -> Result<f64> {
+        let started = self.snapshot(bench, |snapshot| sent(snapshot) > 0)?;
+        wait(bench.warm_up, &bench.stop)?;
+        let from_s = started.uptime_s + bench.warm_up.as_secs_f64();
+        let from = self.snapshot(bench, |snapshot| snapshot.uptime_s >= from_s)?;
+        wait(bench.measured, &bench.stop)?;
+        let to_s = from.uptime_s + bench.measured.as_secs_f64();
+        let to = self.snapshot(bench, |snapshot| snapshot.uptime_s >= to_s)?;
+        Ok((sent(&to) - sent(&from)) as f64 / (to.uptime_s - from.uptime_s))
+    }
+
+    /// Waits until so many packets are sent.
+    ///
+    /// # Errors
+    /// When it ends early or says nothing for a minute.
+    pub fn send(&mut self, bench: &Bench, packets: u64) -> Result<()> {
+        self.snapshot(bench, |snapshot| sent(snapshot) >= packets)?;
+        Ok(())
+    }
+
+    /// The first snapshot that will do.
+    fn snapshot(
+        &mut self,
+        bench: &Bench,
+        will_do: impl Fn(&Snapshot) -> bool,
+    ) -> Result<Arc<Snapshot>> {
+        until(PATIENCE, &bench.stop, "it forwarded nothing", || {
+            self.process.is_alive()?;
+            // Until it is up, nobody answers.
+            Ok(self.remote.latest().ok().filter(|latest| will_do(latest)))
+        })
+    }
+
+    /// Ends it, and looks at what it leaves behind; the packets that it has sent.
+    ///
+    /// # Errors
+    /// When it does not end well, lost count, or measured less than it was told to.
+    pub fn end(mut self, bench: &Bench, extent: Extent) -> Result<u64> {
+        self.process.terminate()?;
+        self.process.wait(PATIENCE, &bench.stop)?;
+        let summary = std::fs::read(&self.summary).context("cannot read its summary")?;
+        let Summary { snapshot } = serde_json::from_slice(&summary)
+            .context("it left no summary, or not the one expected")?;
+        check(&snapshot, extent)?;
+        Ok(sent(&snapshot))
+    }
+}
+
+fn sent(snapshot: &Snapshot) -> u64 {
+    snapshot.ports.iter().map(|port| port.tx_packets).sum()
+}
+
+/// Every packet has to be accounted for, and measured where that was asked for.
+fn check(snapshot: &Snapshot, extent: Extent) -> Result<()> {
+    let ports = &snapshot.ports;
+    let came: u64 = ports.iter().map(|port| port.rx_packets + port.copies).sum();
+    let went: u64 = ports
+        .iter()
+        .map(|port| port.tx_packets + port.dropped_packets() + port.queued_packets)
+        .sum();
+    ensure!(
+        came == went,
+        "it lost count: {came} packets received and copied, {went} sent, dropped and queued"
+    );
+    let segments = &snapshot.segments;
+    let measured: u64 = segments
+        .iter()
+        .map(|segment| segment.total.counts.received_packets + segment.total.counts.late_packets)
+        .sum();
+    let share = measured as f64 / sent(snapshot).max(1) as f64;
+    match extent {
+        Extent::Off => ensure!(segments.is_empty(), "it measured; measurement was off"),
+        _ => ensure!(
+            share >= MEASURED_SHARE_MIN,
+            "it measured {:.0} % of its packets",
+            100.0 * share
+        ),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use control::snapshot::{Counts, Port, Segment, Totals};
+
+    use super::*;
+
+    #[test]
+    fn configurations_are_valid() {
+        let folder = tempfile::tempdir().unwrap();
+        let (bench, input) = Bench::for_tests(folder.path());
+        let extents = [Extent::Off, Extent::Stamps, Extent::Lda, Extent::Lds];
+        let extents = extents
+            .into_iter()
+            .chain([Extent::Flows, Extent::Everything]);
+        for extent in extents {
+            for (forwarding, workers) in [(Forwarding::Patch, 1), (Forwarding::Bridge, 2)] {
+                let vernierd = Vernierd { forwarding, extent };
+                let config = vernierd.config(&bench, &input, workers).unwrap();
+                let parsed =
+                    control::config::Config::parse(&config.json.to_string(), "bench").unwrap();
+                let measurement = &parsed.measurement;
+                assert_eq!(measurement.enabled, extent > Extent::Off);
+                assert_eq!(measurement.lda.is_some(), extent >= Extent::Lda);
+                assert_eq!(measurement.lds.is_some(), extent >= Extent::Lds);
+                let slots = measurement.flows.as_ref().map(|flows| flows.slots);
+                assert_eq!(slots, (extent >= Extent::Flows).then_some(2_048));
+                assert_eq!(measurement.rli.is_some(), extent == Extent::Everything);
+                assert_eq!(parsed.workers.len(), workers);
+            }
+        }
+    }
+
+    fn snapshot(tx_packets: u64, measured: Option<u64>) -> Snapshot {
+        let segment = |received_packets| Segment {
+            total: Totals {
+                counts: Counts {
+                    received_packets,
+                    ..Counts::default()
+                },
+                ..Totals::default()
+            },
+            ..Segment::default()
+        };
+        Snapshot {
+            ports: vec![Port {
+                rx_packets: 1_000,
+                copies: 50,
+                tx_packets,
+                queued_packets: 50,
+                ..Port::default()
+            }],
+            segments: measured.map(segment).into_iter().collect(),
+            ..Snapshot::default()
+        }
+    }
+
+    #[test]
+    fn a_rate_counts_only_if_the_packets_were_counted_and_measured() {
+        check(&snapshot(1_000, None), Extent::Off).unwrap();
+        check(&snapshot(1_000, Some(990)), Extent::Lda).unwrap();
+        for (packets, measured, extent) in [
+            (999, None, Extent::Off),
+            (1_000, Some(1_000), Extent::Off),
+            (1_000, None, Extent::Lda),
+            (1_000, Some(800), Extent::Everything),
+        ] {
+            assert!(check(&snapshot(packets, measured), extent).is_err());
+        }
+    }
+
+    /// Puts a script in the place of vernierd.
+    fn scripted(script: &str) -> Result<f64> {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let (bench, input) = Bench::for_tests(folder.path());
+        std::fs::write(&bench.vernierd, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&bench.vernierd, PermissionsExt::from_mode(0o755)).unwrap();
+        let vernierd = Vernierd {
+            forwarding: Forwarding::Patch,
+            extent: Extent::Off,
+        };
+        vernierd.rate_pps(&bench, &input, 1)
+    }
+
+    #[test]
+    fn a_daemon_that_ends_early_is_told() {
+        let error = scripted("exit 2").unwrap_err().to_string();
+        assert!(error.contains("ended early"), "{error}");
+    }
+}
