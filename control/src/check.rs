@@ -2,46 +2,49 @@
 
 use std::fmt::Write;
 
-use measure::cell::CellPair;
-use measure::shard::SegmentSynopsis;
-
 use crate::config::{Config, Device, Forwarding, Idle, Port, Worker};
-use crate::handover::SHARDS_PER_WORKER;
 use crate::units::{bytes, rate};
+
+pub mod cost;
+pub mod memory;
+
+use memory::Memory;
 
 /// Segments that are named one by one; of more only the number is given.
 const NAMED_MAX: usize = 8;
 
-/// A report for people: ports, forwarding, segments, memory of synopses, workers, addresses.
+/// A report for people: ports, forwarding, segments, methods, workers, memory, cost, addresses.
 pub fn report(config: &Config) -> String {
     let mut text = format!("switch      {}\n", config.name);
-    for (index, port) in config.ports.iter().enumerate() {
-        line(
-            &mut text,
-            if index == 0 { "ports" } else { "" },
-            &describe_port(port),
-        );
-    }
+    let ports = config.ports.iter().enumerate();
+    let present = ports.filter(|(_, port)| port.is_present());
+    let ports = present.map(|(index, port)| describe_port(config, index, port));
+    lines(&mut text, "ports", ports);
     line(
         &mut text,
         "forwarding",
         &describe_forwarding(&config.forwarding),
     );
-    describe_measurement(&mut text, config);
-    for worker in &config.workers {
-        line(&mut text, "worker", &describe_worker(worker));
+    if !config.classes.is_empty() {
+        let names: Vec<&str> = config
+            .classes
+            .iter()
+            .map(|class| class.name.as_str())
+            .collect();
+        let rules = config.rules.len();
+        line(
+            &mut text,
+            "classes",
+            &format!("{} by {rules} rules", names.join(", ")),
+        );
     }
-    let memory = format!(
-        "{} packet buffers in {} MiB of {}",
-        config.dpdk.mbufs,
-        config.dpdk.memory_mib,
-        if config.dpdk.hugepages {
-            "hugepages"
-        } else {
-            "ordinary memory (no hugepages)"
-        }
-    );
-    line(&mut text, "packets", &memory);
+    describe_measurement(&mut text, config);
+    let assignment = config.assignment();
+    let workers = config.workers.iter().zip(&assignment);
+    let workers = workers.map(|(worker, queues)| describe_worker(config, worker, queues));
+    lines(&mut text, "workers", workers);
+    describe_memory(&mut text, config);
+    describe_cost(&mut text, config);
     let http = match config.http.listen {
         Some(address) => format!("http://{address}/metrics"),
         None => "no server".to_owned(),
@@ -54,22 +57,36 @@ fn line(text: &mut String, head: &str, rest: &str) {
     let _ = writeln!(text, "{head:<11} {rest}");
 }
 
-fn describe_port(port: &Port) -> String {
+fn lines(text: &mut String, head: &str, rest: impl Iterator<Item = String>) {
+    for (index, rest) in rest.enumerate() {
+        line(text, if index == 0 { head } else { "" }, &rest);
+    }
+}
+
+fn describe_port(config: &Config, index: usize, port: &Port) -> String {
     let what = match &port.device {
         Device::Sink => "swallows all".to_owned(),
         device => device.to_string(),
     };
-    let capacity = match port.egress.capacity_bps {
-        Some(bps) => format!("sends {}bit/s", rate(bps as f64)),
-        None => "sends unshaped".to_owned(),
-    };
     let Port {
         name, mtu, egress, ..
     } = port;
-    format!(
-        "{name}: {what}; MTU {mtu}, {capacity}, queue of {} packets",
-        egress.queue_packets
-    )
+    let capacity = match egress.capacity_bps {
+        Some(bps) => format!("sends {}bit/s", rate(bps as f64)),
+        None => "sends unshaped".to_owned(),
+    };
+    let queues = match egress.queues.len() {
+        0 => format!("queue of {} packets", egress.queue_packets),
+        number => {
+            let packets: u32 = egress.queues.iter().map(|queue| queue.packets).sum();
+            format!("{number} queues of {packets} packets")
+        }
+    };
+    let owner = match config.owner(index) {
+        Some(worker) => format!(", worker {worker} sends for all"),
+        None => String::new(),
+    };
+    format!("{name}: {what}; MTU {mtu}, {capacity}, {queues}{owner}")
 }
 
 fn describe_forwarding(forwarding: &Forwarding) -> String {
@@ -81,24 +98,39 @@ fn describe_forwarding(forwarding: &Forwarding) -> String {
         Forwarding::Bridge {
             ageing_s,
             fdb_entries,
+            stations,
             ..
         } => {
-            format!("bridge, {fdb_entries} addresses, forgotten after {ageing_s} s")
+            let fixed = match stations.len() {
+                0 => String::new(),
+                number => format!(", {number} of them static"),
+            };
+            format!("bridge, {fdb_entries} addresses{fixed}, forgotten after {ageing_s} s")
         }
     }
 }
 
-fn describe_worker(worker: &Worker) -> String {
+fn describe_worker(config: &Config, worker: &Worker, queues: &[(usize, u16)]) -> String {
     let core = match worker.core {
         Some(core) => format!("CPU {core}"),
-        None => "the last CPU this process may use".to_owned(),
+        None => "a CPU of those this process may use".to_owned(),
     };
     let idle = match worker.idle {
         Idle::Spin => "polls without rest",
         Idle::Pause => "pauses between empty polls",
         Idle::Sleep => "sleeps when idle",
     };
-    format!("{core}, {idle}")
+    let name = |port: usize| config.ports.get(port).map_or("", |port| port.name.as_str());
+    let queues: Vec<_> = queues
+        .iter()
+        .map(|&(port, queue)| format!("{}/{queue}", name(port)))
+        .collect();
+    let queues = if queues.is_empty() {
+        "nothing".to_owned()
+    } else {
+        queues.join(", ")
+    };
+    format!("{core}, {idle}; serves {queues}")
 }
 
 fn describe_measurement(text: &mut String, config: &Config) {
@@ -111,55 +143,91 @@ fn describe_measurement(text: &mut String, config: &Config) {
     let some: Vec<String> = segments
         .iter()
         .take(NAMED_MAX + 1)
-        .map(|segment| format!("{}>{}", name(segment.ingress), name(segment.egress)))
+        .map(|segment| {
+            let class = if config.classes.is_empty() {
+                String::new()
+            } else {
+                format!("/{}", config.class_name(segment.class))
+            };
+            format!("{}>{}{class}", name(segment.ingress), name(segment.egress))
+        })
         .collect();
     let named = if some.len() > NAMED_MAX {
         String::new()
     } else {
         format!(": {}", some.join(", "))
     };
-    let (interval, grace) = (measurement.interval(), measurement.grace());
     line(text, "segments", &format!("{}{named}", segments.len()));
-    line(
-        text,
-        "epochs",
-        &format!(
-            "{} ms, grace {} ms",
-            interval.as_millis(),
-            grace.as_millis()
-        ),
-    );
-    let banks: Vec<String> = measurement
-        .lda
-        .iter()
-        .flat_map(|lda| &lda.banks)
-        .map(|bank| format!("{} rows sampling {}", bank.rows, bank.probability))
-        .collect();
-    line(text, "LDA", &banks.join(", "));
-    let segment = segment_bytes(config);
-    let shards = config.workers.len() * SHARDS_PER_WORKER + CORE_SHARDS;
-    let memory = format!(
-        "{} a segment, {shards} copies of each: {}",
-        bytes(segment),
-        bytes(segment * segments.len() * shards)
-    );
-    line(text, "synopses", &memory);
+    let (interval, grace) = (measurement.interval(), measurement.grace());
+    let (interval, grace) = (interval.as_millis(), grace.as_millis());
+    line(text, "epochs", &format!("{interval} ms, grace {grace} ms"));
+    if let Some(lda) = &measurement.lda {
+        let banks = lda.banks.iter();
+        let banks = banks.map(|bank| format!("{} rows sampling {}", bank.rows, bank.probability));
+        line(text, "LDA", &banks.collect::<Vec<_>>().join(", "));
+    }
+    if let Some(lds) = &measurement.lds {
+        let rows: Vec<_> = lds.rows.iter().map(ToString::to_string).collect();
+        let sds = if lds.sds { ", with an SDS" } else { "" };
+        let words = format!(
+            "{} cells in {} rows sampling {}{sds}, for each egress port",
+            lds.cells,
+            lds.rows.len(),
+            rows.join(", ")
+        );
+        line(text, "LDS", &words);
+    }
+    if let Some(flows) = &measurement.flows {
+        line(text, "flows", &format!("{} for each worker", flows.slots));
+    }
 }
 
-/// Shards that the control core keeps: a blank one, and one to add up in (more only while a worker
-/// hangs).
-const CORE_SHARDS: usize = 2;
+fn describe_memory(text: &mut String, config: &Config) {
+    let packets = format!(
+        "packets: {} buffers, {} of {} MiB of {}",
+        config.dpdk.mbufs,
+        bytes(memory::packet_bytes(config)),
+        config.dpdk.memory_mib,
+        if config.dpdk.hugepages {
+            "hugepages"
+        } else {
+            "ordinary memory (no hugepages)"
+        }
+    );
+    let memory = Memory::of(config);
+    let items = memory.items().iter().map(|item| {
+        let total = bytes(item.total_bytes());
+        let of = match item.copies {
+            1 => item.of.clone(),
+            copies => format!("{copies} copies of {}, {}", bytes(item.bytes), item.of),
+        };
+        format!("{}: {total} ({of})", item.purpose)
+    });
+    let budget = match config.memory_budget_mib {
+        Some(mib) => format!("{mib} MiB"),
+        None => "half of what is free at start".to_owned(),
+    };
+    let total = format!(
+        "all but packets: {}; budget {budget}",
+        bytes(memory.total_bytes())
+    );
+    let all = [packets].into_iter().chain(items).chain([total]);
+    lines(text, "memory", all);
+}
 
-/// Memory of one segment's synopsis.
-fn segment_bytes(config: &Config) -> usize {
-    let rows: usize = config
-        .measurement
-        .lda
+fn describe_cost(text: &mut String, config: &Config) {
+    let steps = cost::steps(config);
+    let each = steps
         .iter()
-        .flat_map(|lda| &lda.banks)
-        .map(|bank| bank.rows as usize)
-        .sum();
-    size_of::<SegmentSynopsis>() + rows * size_of::<CellPair>()
+        .map(|step| format!("{:.1} ns {}", step.ns, step.name));
+    let sum: f64 = steps.iter().map(|step| step.ns).sum();
+    let total = format!(
+        "{sum:.0} ns a packet in all, {:.1} million a second by one worker",
+        cost::rate_mpps(&steps)
+    );
+    let cpu = format!("as measured on: {}", cost::CPU);
+    let source = format!("table: {}", cost::SOURCE);
+    lines(text, "cost", each.chain([total, cpu, source]));
 }
 
 #[cfg(test)]
@@ -178,13 +246,53 @@ mod tests {
             "segments    2: east>west, west>east\n",
             "epochs      250 ms, grace 100 ms\n",
             "LDA         512 rows sampling 0.5, 512 rows sampling 0.05\n",
-            "a segment, 5 copies of each: ",
-            "worker      the last CPU this process may use, sleeps when idle\n",
-            "of ordinary memory (no hugepages)\n",
+            "workers     a CPU of those this process may use, sleeps when idle; serves east/0, \
+             west/0\n",
+            "memory      packets: 65535 buffers, ",
+            " of ordinary memory (no hugepages)\n",
+            "            LDA: 320 KiB (5 copies of 64.0 KiB, 2 segments)\n",
+            "; budget half of what is free at start\n",
+            "cost        33.0 ns receive, pass on, transmit\n",
+            " million a second by one worker\n",
             "http        http://127.0.0.1:9464/metrics\n",
         ] {
             assert!(report.contains(expected), "{expected:?} in\n{report}");
         }
+        assert!(report.lines().all(|line| line.len() < 125), "{report}");
+    }
+
+    #[test]
+    fn classes_owners_and_queues_are_named() {
+        let text = r#"{
+            "ports": [
+                { "name": "a", "device": "sink" },
+                { "name": "b", "device": "sink", "egress": { "capacity_bps": 1000000, "queues": [
+                    { "classes": ["x"], "packets": 8 }, { "classes": ["y"], "packets": 16 }
+                ] } }
+            ],
+            "forwarding": { "mode": "bridge" },
+            "classes": [{ "name": "x" }, { "name": "y" }],
+            "rules": [{ "class": "x", "pcp": [5] }],
+            "measurement": { "lda": null, "lds": { "sds": true }, "flows": {} },
+            "workers": [{ "core": 3 }, { "core": 4 }],
+            "memory_budget_mib": 300
+        }"#;
+        let report = report(&Config::parse(text, "v.json").unwrap());
+        for expected in [
+            "b: swallows all; MTU 1500, sends 1.00 Mbit/s, 2 queues of 24 packets, worker 1 sends \
+             for all\n",
+            "classes     x, y by 1 rules\n",
+            "segments    4: a>b/x, a>b/y, b>a/x, b>a/y\n",
+            "LDS         70000 cells in 3 rows sampling 1, 1, 1, with an SDS, for each egress port\n",
+            "flows       65536 for each worker\n",
+            "workers     CPU 3, polls without rest; serves a/0\n",
+            "            CPU 4, polls without rest; serves b/0\n",
+            " ns classify\n",
+            "; budget 300 MiB\n",
+        ] {
+            assert!(report.contains(expected), "{expected:?} in\n{report}");
+        }
+        assert!(!report.contains("LDA"), "{report}");
     }
 
     #[test]
@@ -199,10 +307,6 @@ mod tests {
         config.ports = vec![config.ports[0].clone(); PORTS_MAX];
         let report = report(&config);
         assert!(report.contains("segments    4032\n"), "{report}");
-        let total = bytes(segment_bytes(&config) * 4_032 * 5);
-        assert!(
-            report.contains(&total) && total.ends_with("MiB"),
-            "{report}"
-        );
+        assert!(report.contains(", 4032 segments)\n"), "{report}");
     }
 }

@@ -36,6 +36,9 @@ pub const PORTS_MAX: usize = 64;
 /// Most workers of one switch.
 pub const WORKERS_MAX: usize = 64;
 
+/// Packets that wait in a ring between a worker and the owner of a port.
+pub const RING_PACKETS: usize = 1_024;
+
 /// A whole configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -82,7 +82,7 @@ pub struct Egress {
     pub burst_bytes: u32,
     /// Most packets that wait in the one queue of a port without `queues`, 1 to 65536.
     pub queue_packets: u32,
-    /// Most bytes that wait there: a frame of the MTU (`mtu` and 18) to 1,073,741,824; none: as many
+    /// Most bytes that wait there: a frame of the MTU (`mtu` and 22) to 1,073,741,824; none: as many
     /// as `queue_packets` frames of the MTU have.
     pub queue_bytes: Option<u32>,
     /// Longest stay in microseconds, 1 to 60,000,000; what waits longer is dropped. None: no limit.
@@ -107,7 +107,7 @@ pub struct Queue {
     /// Most packets that wait, 1 to 65536.
     #[serde(default = "queue_packets")]
     pub packets: u32,
-    /// Most bytes that wait: a frame of the MTU (`mtu` and 18) to 1,073,741,824; none: `packets`
+    /// Most bytes that wait: a frame of the MTU (`mtu` and 22) to 1,073,741,824; none: `packets`
     /// frames of the MTU.
     #[serde(default)]
     pub bytes: Option<u32>,

@@ -4,7 +4,7 @@
 //! device turns out to have fewer receive queues than asked for, the daemon writes the number into
 //! [`Port::rx_queues`](super::Port::rx_queues) and asks again.
 
-use super::{CLASSES_MAX, Config, Device, Idle, Port, WORKERS_MAX, Worker};
+use super::{CLASSES_MAX, Config, Device, Idle, Port, RliMethod, WORKERS_MAX, Worker};
 
 impl Config {
     /// Names workers where none are: one for each port that receives (is not a sink), as far as
@@ -93,8 +93,8 @@ impl Config {
     /// itself (a *plain* port).
     ///
     /// A port is owned where there is more than one worker and order matters: with a capacity,
-    /// class queues, a maximum residency, references to be injected, or an owner by name. Unless
-    /// named it is the worker that serves its first receive queue.
+    /// class queues, a maximum residency, RLI-AS by name, which must see the whole port, or an
+    /// owner by name. Unless named it is the worker that serves its first receive queue.
     pub fn owner(&self, port: usize) -> Option<usize> {
         if self.workers.len() < 2 {
             return None;
@@ -104,7 +104,7 @@ impl Config {
         let needs_order = egress.capacity_bps.is_some()
             || !egress.queues.is_empty()
             || egress.max_residency_us.is_some()
-            || self.has_references(port);
+            || self.has_anchored_sums(port);
         let first = || {
             let assignment = self.assignment();
             let serves = |queues: &Vec<(usize, u16)>| queues.contains(&(port, 0));
@@ -113,9 +113,11 @@ impl Config {
         egress.owner.or_else(|| needs_order.then(first))
     }
 
-    /// Whether references are injected into packets that leave by this port.
-    fn has_references(&self, port: usize) -> bool {
-        self.measurement.rli.is_some() && self.segments().iter().any(|s| s.egress == port)
+    /// Whether RLI-AS was asked for, for packets that leave by this port.
+    fn has_anchored_sums(&self, port: usize) -> bool {
+        let rli = self.measurement.rli.as_ref();
+        rli.is_some_and(|rli| rli.method == RliMethod::AnchoredSums)
+            && self.segments().iter().any(|s| s.egress == port)
     }
 
     /// The queue (index into [`Egress::queues`](super::Egress::queues)) of each class at a port;

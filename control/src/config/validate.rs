@@ -6,6 +6,7 @@ use std::hash::Hash;
 use std::ops::RangeInclusive;
 
 use super::{Config, Dpdk, WORKERS_MAX, Worker};
+use crate::check::memory::Memory;
 
 mod classes;
 mod forwarding;
@@ -151,7 +152,23 @@ pub(super) fn validate(config: &Config) -> Check {
     if let Some(mib) = config.memory_budget_mib {
         within(root.key("memory_budget_mib"), mib, 1..=1_048_576)?;
     }
-    dpdk(&root.key("dpdk"), &config.dpdk)
+    dpdk(&root.key("dpdk"), &config.dpdk)?;
+    budget(root.key("memory_budget_mib"), config)
+}
+
+/// All that is not packets fits.
+fn budget(path: KeyPath, config: &Config) -> Check {
+    let Some(budget_mib) = config.memory_budget_mib else {
+        return Ok(());
+    };
+    let memory = Memory::of(config);
+    let most = memory.largest().map_or("", |item| item.purpose);
+    ensure(
+        memory.total_mib() <= budget_mib as usize,
+        path,
+        format!("{} at least (most goes to: {most})", memory.total_mib()),
+        budget_mib,
+    )
 }
 
 fn workers(path: &KeyPath, config: &Config) -> Check {

@@ -93,7 +93,7 @@ fn ports_are_owned_where_order_matters() {
         |c| {
             c.measurement.rli = Some(Rli {
                 policy: RliPolicy::Count { packets: 100 },
-                method: RliMethod::Auto,
+                method: RliMethod::AnchoredSums,
             });
             let pair = |from: &str, to: &str| super::super::SegmentPorts {
                 from: from.to_owned(),

@@ -16,8 +16,8 @@ const PACKETS_MAX: u32 = 65_536;
 /// Most bytes that wait in a queue: 1 GiB.
 const BYTES_MAX: u32 = 1 << 30;
 
-/// What a frame has beside its layer-3 packet: addresses, one VLAN tag, type.
-const HEADER_BYTES: u32 = 18;
+/// What a frame may have beside its layer-3 packet: addresses, two VLAN tags, type.
+const HEADER_BYTES: u32 = 22;
 
 pub(super) fn ports(path: &KeyPath, config: &Config) -> Check {
     let ports = &config.ports;

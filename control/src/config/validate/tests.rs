@@ -245,3 +245,18 @@ fn the_rack_s_round_trip_is_exact() {
     let text = serde_json::to_string(&config).unwrap();
     assert_eq!(Config::parse(&text, "").unwrap(), config);
 }
+
+#[test]
+fn a_budget_that_is_too_small_says_how_much_is_needed() {
+    let memory = Memory::of(&Config::parse(&rack().to_string(), "").unwrap());
+    let needed = memory.total_mib();
+    let mut rack = rack();
+    rack["memory_budget_mib"] = json!(needed);
+    Config::parse(&rack.to_string(), "").unwrap();
+    let most = memory.largest().unwrap().purpose;
+    let less = needed - 1;
+    assert_eq!(
+        rack_error("/memory_budget_mib", json!(less)),
+        format!("memory_budget_mib: expected {needed} at least (most goes to: {most}), got {less}"),
+    );
+}

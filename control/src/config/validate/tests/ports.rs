@@ -34,9 +34,9 @@ fn egress_queues_are_checked() {
         ),
         (
             "/ports/0/egress/queues/1/bytes",
-            json!(1_517),
-            "ports[0].egress.queues[1].bytes: expected 1518 (a frame of the MTU) to 1073741824, \
-             got 1517",
+            json!(1_521),
+            "ports[0].egress.queues[1].bytes: expected 1522 (a frame of the MTU) to 1073741824, \
+             got 1521",
         ),
         (
             "/ports/0/egress/queues/1/service/weight",
@@ -78,7 +78,7 @@ fn egress_queues_are_checked() {
         (
             "/ports/1/egress/queue_bytes",
             json!(64),
-            "ports[1].egress.queue_bytes: expected 1518 (a frame of the MTU) to 1073741824, got 64",
+            "ports[1].egress.queue_bytes: expected 1522 (a frame of the MTU) to 1073741824, got 64",
         ),
         (
             "/ports/0/egress/burst_bytes",
