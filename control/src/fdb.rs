@@ -14,7 +14,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rtrb::{Consumer, Producer, RingBuffer};
 
@@ -97,7 +97,8 @@ pub enum FdbDelta {
     Forget(StationKey),
     /// No station is behind this port any more, static ones excepted.
     Flush(u8),
-    /// Nothing is known any more, static entries excepted: all that is comes anew.
+    /// Nothing is known any more, static entries excepted, and all ports have a link: what is known
+    /// comes anew.
     Restart,
     /// The port has a link, or has none: then it is neither flooded nor forwarded to.
     Link {
@@ -113,7 +114,7 @@ pub enum FdbDelta {
 pub struct ReplicaEnd {
     reports: Producer<Learned>,
     deltas: Consumer<FdbDelta>,
-    lost: Arc<AtomicU64>,
+    shared: Arc<Shared>,
 }
 
 /// The control core's end of the same.
@@ -121,23 +122,31 @@ pub struct ReplicaEnd {
 pub struct MasterEnd {
     reports: Consumer<Learned>,
     deltas: Producer<FdbDelta>,
-    lost: Arc<AtomicU64>,
+    shared: Arc<Shared>,
+}
+
+/// What is said beside the rings; written by the replica, but for taking the wish.
+#[derive(Debug, Default)]
+struct Shared {
+    lost: AtomicU64,
+    overflows: AtomicU64,
+    wants_all: AtomicBool,
 }
 
 /// Both ends, for one worker, with room for so many of each under way.
 pub fn fdb_rings(reports: usize, deltas: usize) -> (ReplicaEnd, MasterEnd) {
     let upwards = RingBuffer::new(reports);
     let downwards = RingBuffer::new(deltas);
-    let lost = Arc::new(AtomicU64::new(0));
+    let shared = Arc::new(Shared::default());
     let replica = ReplicaEnd {
         reports: upwards.0,
         deltas: downwards.1,
-        lost: Arc::clone(&lost),
+        shared: Arc::clone(&shared),
     };
     let master = MasterEnd {
         reports: upwards.1,
         deltas: downwards.0,
-        lost,
+        shared,
     };
     (replica, master)
 }
@@ -148,10 +157,25 @@ impl ReplicaEnd {
     pub fn report(&mut self, learned: Learned) -> bool {
         let is_sent = self.reports.push(learned).is_ok();
         if !is_sent {
-            let lost = self.lost.load(Ordering::Relaxed);
-            self.lost.store(lost + 1, Ordering::Relaxed);
+            let lost = self.shared.lost.load(Ordering::Relaxed);
+            self.shared.lost.store(lost + 1, Ordering::Relaxed);
         }
         is_sent
+    }
+
+    /// Says how many stations found no room in the replica so far.
+    pub fn set_overflows(&self, overflows: u64) {
+        self.shared.overflows.store(overflows, Ordering::Relaxed);
+    }
+
+    /// Asks to be told everything anew: the replica was made anew, and is empty.
+    pub fn ask_for_all(&self) {
+        self.shared.wants_all.store(true, Ordering::Relaxed);
+    }
+
+    /// Reports that are under way.
+    pub fn unheard(&self) -> usize {
+        self.reports.buffer().capacity() - self.reports.slots()
     }
 
     /// Whether a delta waits: one load where none does.
@@ -183,6 +207,17 @@ impl MasterEnd {
 
     /// Reports that found no room.
     fn lost(&self) -> u64 {
-        self.lost.load(Ordering::Relaxed)
+        self.shared.lost.load(Ordering::Relaxed)
+    }
+
+    /// Stations that found no room in the replica.
+    fn overflows(&self) -> u64 {
+        self.shared.overflows.load(Ordering::Relaxed)
+    }
+
+    /// Whether the replica asked for everything since this was called last.
+    fn takes_wish(&self) -> bool {
+        let wants_all = &self.shared.wants_all;
+        wants_all.load(Ordering::Relaxed) && wants_all.swap(false, Ordering::Relaxed)
     }
 }

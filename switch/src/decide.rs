@@ -1,17 +1,40 @@
-//! Where a frame goes: a transparent patch panel, or a learning bridge.
+//! Where a frame goes, and of which class it is: a transparent patch panel or a learning bridge,
+//! and a classifier.
+//!
+//! ```text
+//!            patch:  the partner of the port
+//!  burst --> bridge: VLAN --> learn source --> look up destination --> one port, or all of the VLAN
+//!            classes: the first rule that matches
+//! ```
+//!
+//! Each worker has a copy of its own. What it learns it tells the control core, and hears from it
+//! what the others learnt and which ports have a link (`control::fdb`): a few deltas a pass.
 
+use control::config::{Config, Forwarding as ForwardingConfig};
 use control::counters::DropReason;
+use control::fdb::{FdbDelta, ReplicaEnd, StationKey};
+use measure::time::TickRate;
 
+use crate::classify::Classifier;
 use crate::packet_io::{BURST, PortIndex, Tag};
-use fdb::{Fdb, MacAddress};
 
+pub use bridge::{Bridge, BridgeLayout};
+pub use patch::PatchPanel;
+pub use ports::PortSet;
+pub use vlan::Lan;
+
+mod bridge;
 pub mod fdb;
+mod patch;
+mod ports;
+mod storm;
+mod vlan;
 
 /// Length of an Ethernet header without tags, in bytes (IEEE 802.3 clause 3.1.1).
 pub const ETHERNET_HEADER_BYTES: usize = 14;
 
-/// MAC control frames (IEEE 802.3 annex 31A), PAUSE among them: they end at the link.
-const ETHERTYPE_MAC_CONTROL: [u8; 2] = [0x88, 0x08];
+/// Deltas from the control core that one pass takes.
+const DELTAS_PER_TICK: usize = 32;
 
 /// Verdicts on a burst, in its order.
 pub type Decisions = arrayvec::ArrayVec<Verdict, BURST>;
@@ -21,23 +44,11 @@ pub type Decisions = arrayvec::ArrayVec<Verdict, BURST>;
 pub enum Verdict {
     /// It leaves by this port.
     Forward(PortIndex),
-    /// It leaves by all of these ports.
+    /// It leaves by all of these ports, of which there is at least one; that it came in by is not
+    /// among them.
     Flood(PortSet),
     /// It goes no further.
     Drop(DropReason),
-}
-
-/// A set of ports, a bit each.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PortSet(pub u64);
-
-impl PortSet {
-    /// The ports, ascending.
-    pub fn ports(self) -> impl Iterator<Item = PortIndex> {
-        (0..64)
-            .filter(move |bit| self.0 >> bit & 1 != 0)
-            .map(PortIndex)
-    }
 }
 
 /// What becomes of a frame's VLAN tag as it leaves.
@@ -49,258 +60,236 @@ pub enum Rewrite {
     Push(u16),
     /// It loses its outer tag.
     Pop,
+    /// Its outer tag, a priority tag, gets this control information.
+    Replace(u16),
 }
 
-/// The forwarding of one worker.
+/// How frames find their way.
 #[derive(Debug)]
-pub enum Decide {
+pub enum Forwarding {
     /// All that enters one port of a pair leaves by the other.
     Patch(PatchPanel),
     /// One learning bridge over all ports.
-    Bridge(Bridge),
+    Bridge(Box<Bridge>),
+}
+
+/// The forwarding and the classes of one worker.
+#[derive(Debug)]
+pub struct Decide {
+    forwarding: Forwarding,
+    classifier: Classifier,
+    /// Ports with a link, as far as the control core said otherwise: all.
+    up: PortSet,
+    end: Option<ReplicaEnd>,
 }
 
 impl Decide {
-    /// The verdict on the frame that begins with `head` and came in by `from` at `now` (ticks).
-    #[inline]
-    pub fn decide(&mut self, from: PortIndex, head: &[u8], now: u64) -> Verdict {
-        let Some(header) = head.first_chunk::<ETHERNET_HEADER_BYTES>() else {
-            return Verdict::Drop(DropReason::Runt);
-        };
-        match self {
-            Self::Patch(panel) => panel.decide(from, header),
-            Self::Bridge(bridge) => bridge.decide(from, header, now),
+    /// Forwarding with no link to a control core: it learns for itself alone, and all ports have a
+    /// link.
+    pub fn new(forwarding: Forwarding, classifier: Classifier) -> Self {
+        Self {
+            forwarding,
+            classifier,
+            up: PortSet::ALL,
+            end: None,
         }
     }
 
-    /// Verdicts on a burst that came in by `from`; if all of it leaves by one port, as it is: that
-    /// port.
+    /// That of one worker by a valid configuration, joined to the control core by `end`; without
+    /// one, that of a later generation, which is to [`adopt`](Self::adopt) its predecessor's.
+    /// `seed` keys the places of stations.
+    pub fn from_config(
+        config: &Config,
+        rate: TickRate,
+        seed: u64,
+        end: Option<ReplicaEnd>,
+    ) -> Self {
+        let index = |name: &str| config.port_index(name).map(port_index);
+        let forwarding = match &config.forwarding {
+            ForwardingConfig::Patch { pairs, .. } => {
+                let ends = |(a, b): &(String, String)| index(a).zip(index(b));
+                let pairs: Vec<_> = pairs.iter().filter_map(ends).collect();
+                Forwarding::Patch(PatchPanel::new(config.ports.len(), &pairs))
+            }
+            ForwardingConfig::Bridge {
+                ageing_s,
+                fdb_entries,
+                stations,
+                flood_limit_pps,
+            } => {
+                let workers = u32::try_from(config.workers.len())
+                    .unwrap_or(u32::MAX)
+                    .max(1);
+                let fixed = |station: &control::config::Station| {
+                    Some((
+                        StationKey::of(station.vlan, station.address),
+                        index(&station.port)?,
+                    ))
+                };
+                let layout = BridgeLayout {
+                    lan: Lan::new(config.ports.iter().map(Some)),
+                    stations_max: *fdb_entries as usize,
+                    ageing: std::time::Duration::from_secs(u64::from(*ageing_s)),
+                    statics: stations.iter().filter_map(fixed).collect(),
+                    // A port's frames may come to any of them.
+                    flood_limit_pps: flood_limit_pps.div_ceil(workers),
+                    seed,
+                };
+                Forwarding::Bridge(Box::new(Bridge::new(layout, rate)))
+            }
+        };
+        Self {
+            end,
+            ..Self::new(forwarding, Classifier::from_config(config))
+        }
+    }
+
+    /// Verdicts on a burst that came in by `from` at `now` (ticks), in its order; the class of each
+    /// frame goes into its tag. If all of the burst leaves by one port, as it is: that port.
     #[inline]
     pub fn decide_burst<'h>(
         &mut self,
         from: PortIndex,
-        heads: impl Iterator<Item = &'h [u8]>,
-        _tags: &mut [Tag],
+        heads: impl Iterator<Item = &'h [u8]> + Clone,
+        tags: &mut [Tag],
         now: u64,
         decisions: &mut Decisions,
     ) -> Option<PortIndex> {
-        decisions.extend(heads.map(|head| self.decide(from, head, now)));
-        let first = *decisions.first()?;
-        match first {
-            Verdict::Forward(to) if decisions.iter().all(|&other| other == first) => Some(to),
-            _ => None,
+        self.classify(from, heads.clone(), tags);
+        match &mut self.forwarding {
+            Forwarding::Patch(panel) => {
+                let way = panel.way(from, self.up);
+                decisions.extend(heads.map(|head| PatchPanel::decide(way, head)));
+            }
+            Forwarding::Bridge(bridge) => {
+                let ingress = bridge.ingress(from, self.up, now);
+                let verdict = |head| bridge.decide(&ingress, head, &mut self.end);
+                decisions.extend(heads.clone().map(verdict));
+                if bridge.lan().has_vlans() {
+                    return one_port(decisions).filter(|&to| {
+                        let rewrites = heads.map(|head| bridge.lan().rewrite(from, to, head));
+                        rewrites.into_iter().all(|rewrite| rewrite == Rewrite::None)
+                    });
+                }
+            }
+        }
+        one_port(decisions)
+    }
+
+    #[inline]
+    fn classify<'h>(
+        &self,
+        from: PortIndex,
+        heads: impl Iterator<Item = &'h [u8]>,
+        tags: &mut [Tag],
+    ) {
+        if self.classifier.is_trivial() {
+            let class = self.classifier.default_class();
+            for tag in tags {
+                tag.class = class;
+            }
+            return;
+        }
+        for (head, tag) in heads.zip(tags) {
+            tag.class = self.classifier.classify(from, head);
         }
     }
 
     /// Whether frames gain or lose VLAN tags on their way.
     #[inline]
     pub fn retags(&self) -> bool {
-        false
+        matches!(&self.forwarding, Forwarding::Bridge(bridge) if bridge.lan().has_vlans())
     }
 
-    /// What becomes of the VLAN tag of a frame between two ports.
-    pub fn rewrite(&self, _from: PortIndex, _to: PortIndex, _head: &[u8]) -> Rewrite {
-        Rewrite::None
+    /// What becomes of the VLAN tag of the frame that begins with `head`, was not dropped, and
+    /// leaves by `to`.
+    #[inline]
+    pub fn rewrite(&self, from: PortIndex, to: PortIndex, head: &[u8]) -> Rewrite {
+        match &self.forwarding {
+            Forwarding::Bridge(bridge) => bridge.lan().rewrite(from, to, head),
+            Forwarding::Patch(_) => Rewrite::None,
+        }
     }
 
-    /// Takes over what the forwarding that it replaces has learnt.
+    /// What is to be done once a pass: little, and nothing where there is no news.
+    #[inline]
+    pub fn tick(&mut self, now: u64) {
+        if self.end.as_ref().is_some_and(ReplicaEnd::has_news) {
+            self.take_deltas(now);
+        }
+        if let Forwarding::Bridge(bridge) = &mut self.forwarding {
+            bridge.fdb_mut().tick();
+        }
+    }
+
+    #[cold]
+    fn take_deltas(&mut self, now: u64) {
+        for _ in 0..DELTAS_PER_TICK {
+            let Some(delta) = self.end.as_mut().and_then(ReplicaEnd::next_delta) else {
+                return;
+            };
+            self.apply(delta, now);
+        }
+    }
+
+    /// Does as the control core says at `now` (ticks).
+    pub fn apply(&mut self, delta: FdbDelta, now: u64) {
+        match delta {
+            FdbDelta::Link { port, is_up: true } => self.up.insert(PortIndex(port)),
+            FdbDelta::Link { port, is_up: false } => self.up = self.up.without(PortIndex(port)),
+            FdbDelta::Restart => self.up = PortSet::ALL,
+            _ => {}
+        }
+        if let Forwarding::Bridge(bridge) = &mut self.forwarding {
+            bridge.apply(delta, now);
+        }
+    }
+
+    /// Takes over from the forwarding that it replaces: the link to the control core, which ports
+    /// have a link, and what was learnt. Where a table of another size, or other static stations,
+    /// forbid that, it asks the control core to be told everything anew.
     pub fn adopt(&mut self, old: &mut Self) {
-        if let (Self::Bridge(new), Self::Bridge(old)) = (self, old) {
-            std::mem::swap(&mut new.fdb, &mut old.fdb);
+        self.up = old.up;
+        if self.end.is_none() {
+            self.end = old.end.take();
         }
-    }
-
-    /// What is to be done once a pass.
-    #[inline]
-    pub fn tick(&mut self, _now: u64) {}
-}
-
-/// A patch panel is transparent: LACP, LLDP, STP and 802.1X pass, only MAC control does not.
-#[derive(Debug)]
-pub struct PatchPanel {
-    partner: Vec<Option<PortIndex>>,
-}
-
-impl PatchPanel {
-    /// A panel over `ports` ports in which each pair is joined both ways. Pairs that name a port
-    /// out of range are ignored.
-    pub fn new(ports: usize, pairs: &[(PortIndex, PortIndex)]) -> Self {
-        let mut partner = vec![None; ports];
-        for &(a, b) in pairs {
-            for (from, to) in [(a, b), (b, a)] {
-                if let Some(slot) = partner.get_mut(usize::from(from.0)) {
-                    *slot = Some(to);
-                }
-            }
-        }
-        Self { partner }
-    }
-
-    #[inline]
-    fn decide(&self, from: PortIndex, header: &[u8; ETHERNET_HEADER_BYTES]) -> Verdict {
-        if header[12..14] == ETHERTYPE_MAC_CONTROL {
-            return Verdict::Drop(DropReason::Pause);
-        }
-        match self.partner.get(usize::from(from.0)) {
-            Some(&Some(to)) => Verdict::Forward(to),
-            _ => Verdict::Drop(DropReason::NoDestination),
-        }
-    }
-}
-
-/// A learning bridge (IEEE 802.1D clause 7) with no hairpin.
-#[derive(Debug)]
-pub struct Bridge {
-    fdb: Fdb,
-    ports: usize,
-}
-
-impl Bridge {
-    /// A bridge over `ports` ports that remembers addresses in `fdb`.
-    pub fn new(ports: usize, fdb: Fdb) -> Self {
-        Self { fdb, ports }
-    }
-
-    #[inline]
-    fn decide(
-        &mut self,
-        from: PortIndex,
-        header: &[u8; ETHERNET_HEADER_BYTES],
-        now: u64,
-    ) -> Verdict {
-        let destination = MacAddress::at(header, 0);
-        let source = MacAddress::at(header, 6);
-        if destination.is_link_local() {
-            return Verdict::Drop(DropReason::LinkLocal);
-        }
-        if !source.is_station() {
-            return Verdict::Drop(DropReason::BadSource);
-        }
-        self.fdb.learn(source, from, now);
-        let known = if destination.is_group() {
-            None
-        } else {
-            self.fdb.look_up(destination, now)
+        let is_taken_over = match (&mut self.forwarding, &mut old.forwarding) {
+            (Forwarding::Bridge(new), Forwarding::Bridge(old)) => new.adopt(old),
+            (Forwarding::Bridge(_), Forwarding::Patch(_)) => false,
+            (Forwarding::Patch(_), _) => true,
         };
-        match known {
-            Some(to) if to == from => Verdict::Drop(DropReason::Hairpin),
-            Some(to) => Verdict::Forward(to),
-            None if self.ports < 2 => Verdict::Drop(DropReason::NoDestination),
-            None => Verdict::Flood(PortSet(
-                (u64::MAX >> (64 - self.ports.min(64))) & !(1 << from.0),
-            )),
+        if let (false, Some(end)) = (is_taken_over, &self.end) {
+            end.ask_for_all();
         }
     }
 
-    /// The addresses it remembers.
-    pub fn fdb(&self) -> &Fdb {
-        &self.fdb
+    /// How frames find their way.
+    pub fn forwarding(&self) -> &Forwarding {
+        &self.forwarding
     }
+}
+
+/// The port by which all of a burst leaves.
+#[inline]
+fn one_port(decisions: &[Verdict]) -> Option<PortIndex> {
+    let Some(&Verdict::Forward(to)) = decisions.first() else {
+        return None;
+    };
+    // Without a branch a frame.
+    let leaves_there = |verdict: &Verdict| *verdict == Verdict::Forward(to);
+    decisions
+        .iter()
+        .fold(true, |all, verdict| all & leaves_there(verdict))
+        .then_some(to)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a configuration has 64 ports at most"
+)]
+fn port_index(index: usize) -> PortIndex {
+    PortIndex(index as u8)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use measure::time::TickRate;
-    use std::time::Duration;
-
-    const EAST: PortIndex = PortIndex(0);
-    const WEST: PortIndex = PortIndex(1);
-    const NORTH: PortIndex = PortIndex(2);
-
-    fn frame(destination: [u8; 6], source: [u8; 6], ethertype: u16) -> Vec<u8> {
-        [
-            &destination[..],
-            &source,
-            &ethertype.to_be_bytes(),
-            &[0; 46],
-        ]
-        .concat()
-    }
-
-    fn bridge() -> Decide {
-        let fdb = Fdb::new(
-            1024,
-            Duration::from_mins(5),
-            TickRate::from_hz(1_000_000_000),
-            7,
-        );
-        Decide::Bridge(Bridge::new(3, fdb))
-    }
-
-    #[test]
-    fn a_patch_panel_passes_everything_but_mac_control() {
-        let mut panel = Decide::Patch(PatchPanel::new(3, &[(EAST, WEST)]));
-        let lldp = frame([0x01, 0x80, 0xc2, 0, 0, 0x0e], [2, 0, 0, 0, 0, 1], 0x88cc);
-        assert_eq!(panel.decide(EAST, &lldp, 0), Verdict::Forward(WEST));
-        assert_eq!(panel.decide(WEST, &lldp, 0), Verdict::Forward(EAST));
-        assert_eq!(
-            panel.decide(NORTH, &lldp, 0),
-            Verdict::Drop(DropReason::NoDestination)
-        );
-        let pause = frame([0x01, 0x80, 0xc2, 0, 0, 1], [2, 0, 0, 0, 0, 1], 0x8808);
-        assert_eq!(
-            panel.decide(EAST, &pause, 0),
-            Verdict::Drop(DropReason::Pause)
-        );
-        assert_eq!(
-            panel.decide(EAST, &pause[..13], 0),
-            Verdict::Drop(DropReason::Runt)
-        );
-    }
-
-    #[test]
-    fn a_bridge_floods_learns_forwards_and_never_hairpins() {
-        let (a, b, c) = ([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 3]);
-        let mut bridge = bridge();
-        assert_eq!(
-            bridge.decide(EAST, &frame(b, a, 0x0800), 0),
-            Verdict::Flood(PortSet(0b110))
-        );
-        assert_eq!(
-            bridge.decide(WEST, &frame(a, b, 0x0800), 1),
-            Verdict::Forward(EAST)
-        );
-        assert_eq!(
-            bridge.decide(EAST, &frame(b, a, 0x0800), 2),
-            Verdict::Forward(WEST)
-        );
-        assert_eq!(
-            bridge.decide(EAST, &frame(a, c, 0x0800), 3),
-            Verdict::Drop(DropReason::Hairpin)
-        );
-        // The station moved: the newest sight counts.
-        assert_eq!(
-            bridge.decide(NORTH, &frame([0xff; 6], a, 0x0806), 4),
-            Verdict::Flood(PortSet(0b011))
-        );
-        assert_eq!(
-            bridge.decide(WEST, &frame(a, b, 0x0800), 5),
-            Verdict::Forward(NORTH)
-        );
-    }
-
-    #[test]
-    fn a_bridge_drops_what_no_bridge_forwards() {
-        let station = [2, 0, 0, 0, 0, 1];
-        for last in 0..16 {
-            let reserved = frame([0x01, 0x80, 0xc2, 0, 0, last], station, 0x88cc);
-            assert_eq!(
-                bridge().decide(EAST, &reserved, 0),
-                Verdict::Drop(DropReason::LinkLocal)
-            );
-        }
-        let beyond = frame([0x01, 0x80, 0xc2, 0, 0, 0x10], station, 0x0800);
-        assert_eq!(
-            bridge().decide(EAST, &beyond, 0),
-            Verdict::Flood(PortSet(0b110))
-        );
-        for source in [[0xff; 6], [0; 6], [1, 0, 0, 0, 0, 0]] {
-            let frame = frame(station, source, 0x0800);
-            assert_eq!(
-                bridge().decide(EAST, &frame, 0),
-                Verdict::Drop(DropReason::BadSource)
-            );
-        }
-    }
-}
+mod tests;

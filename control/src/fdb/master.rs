@@ -70,9 +70,11 @@ pub struct FdbStats {
     pub moves: u64,
     /// Reports of new stations for which there was no room.
     pub overflows: u64,
+    /// Times that a replica had no room for a station, of all workers; frames to it are flooded.
+    pub replica_overflows: u64,
     /// Reports that found no room in their ring; they are said again.
     pub reports_lost: u64,
-    /// Times that a worker fell so far behind that it was told everything anew.
+    /// Times that a worker was told everything anew, since it fell too far behind or asked for it.
     pub restarts: u64,
 }
 
@@ -134,6 +136,9 @@ impl FdbMaster {
     /// the rings have room for. `now` is any clock that only rises.
     pub fn poll(&mut self, now: Duration) {
         for worker in 0..self.workers.len() {
+            if self.workers[worker].end.takes_wish() {
+                self.restart(worker);
+            }
             for _ in 0..REPORTS {
                 let Some(learned) = self.workers[worker].end.next_report() else {
                     break;
@@ -148,7 +153,9 @@ impl FdbMaster {
         for line in 0..self.workers.len() {
             self.tell(line);
         }
-        self.stats.reports_lost = self.workers.iter().map(|line| line.end.lost()).sum();
+        let ends = || self.workers.iter().map(|line| &line.end);
+        self.stats.reports_lost = ends().map(MasterEnd::lost).sum();
+        self.stats.replica_overflows = ends().map(MasterEnd::overflows).sum();
     }
 
     fn hear(&mut self, worker: usize, learned: Learned, now: Duration) {

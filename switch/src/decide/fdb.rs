@@ -1,11 +1,18 @@
-//! The filtering database: which address was last seen on which port.
+//! The filtering database of one worker: which station was last seen behind which port.
 //!
-//! A set-associative table of fixed size: four addresses to a bucket, one cache line a bucket, no
-//! allocation after start, no tombstones. A bucket full of live addresses learns no more until one
-//! ages; frames to the address that found no room are flooded, and counted as overflow.
+//! A set-associative table of fixed size: four stations to a bucket, one cache line a bucket, no
+//! allocation after start, no tombstones. A bucket full of live stations learns no more until one
+//! ages; frames to a station that found no room are flooded, and it is counted.
+//!
+//! It is a replica: what it sees it learns at once and reports, what other workers saw it is told
+//! (`control::fdb`).
+//!
+//! A port is flushed at once: its *era* moves on, and entries of an earlier era count for nothing.
+//! They are cleared by and by, a few buckets a pass.
 
 use std::time::Duration;
 
+use control::fdb::{Learned, REFRESHES_PER_AGE, ReplicaEnd, StationKey};
 use measure::time::TickRate;
 
 use super::ETHERNET_HEADER_BYTES;
@@ -15,6 +22,12 @@ use crate::packet_io::PortIndex;
 const AGE_SHIFT: u32 = 28;
 
 const WAYS: usize = 4;
+
+/// Most ports.
+const PORTS: usize = control::config::PORTS_MAX;
+
+/// Buckets that one pass clears of stations that were flushed.
+const SWEPT_PER_TICK: usize = 16;
 
 /// An address as a number: the first octet on the wire is the most significant of 48 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -41,207 +54,420 @@ impl MacAddress {
         self.0 != 0 && !self.is_group()
     }
 
-    /// 01:80:C2:00:00:00 to 0F, which bridges do not forward (IEEE 802.1D table 7-10).
+    /// 01:80:C2:00:00:00 to 0F, which bridges do not forward (IEEE 802.1Q table 8-1).
     #[inline]
     pub fn is_link_local(self) -> bool {
         self.0 >> 4 == 0x0180_c200_0000 >> 4
     }
+
+    /// The station of this address in a VLAN.
+    #[inline]
+    pub fn in_vlan(self, vlan: u16) -> StationKey {
+        StationKey::new(vlan, self.0)
+    }
 }
 
-/// A remembered address; `address` 0, which no station has, marks a free place.
-#[derive(Debug, Clone, Copy, Default)]
-struct Entry {
-    address: u64,
-    seen: u32,
-    port: u8,
+/// What is known of a station, in one word: bits 0 to 31 the age at which it was seen, 32 to 37 its
+/// port, 40 to 47 the port's era, 48 to 63 the lower bits of the age at which it was reported.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Mark(u64);
+
+impl Mark {
+    /// It never ages and never moves.
+    const STATIC: u64 = 1 << 38;
+    /// A report of it found no room.
+    const UNSAID: u64 = 1 << 39;
+    /// What tells that it was seen in this unit of age behind this port of this era.
+    const SIGHT: u64 = 0xffff_ffff | 0x3f << 32 | 0xff << 40;
+
+    fn is_static(self) -> bool {
+        self.0 & Self::STATIC != 0
+    }
+
+    #[inline]
+    fn is_seen(self, fresh: Fresh) -> bool {
+        self.0 & Self::SIGHT == fresh.0
+    }
+
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "32 bits are meant")]
+    fn seen(self) -> u32 {
+        self.0 as u32
+    }
+
+    #[inline]
+    fn port(self) -> PortIndex {
+        #[expect(clippy::cast_possible_truncation, reason = "6 bits")]
+        PortIndex((self.0 >> 32) as u8 & 0x3f)
+    }
+
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "8 bits are meant")]
+    fn era(self) -> u8 {
+        (self.0 >> 40) as u8
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "16 bits are left")]
+    fn reported(self) -> u16 {
+        (self.0 >> 48) as u16
+    }
+
+    fn is_unsaid(self) -> bool {
+        self.0 & Self::UNSAID != 0
+    }
+
+    /// Seen like this, and reported at the same time.
+    fn said(fresh: Fresh) -> Self {
+        Self(fresh.0 | (fresh.0 & 0xffff) << 48)
+    }
+
+    /// Seen like this, and reported when `self` was.
+    fn seen_again(self, fresh: Fresh) -> Self {
+        Self(self.0 & !Self::SIGHT | fresh.0)
+    }
 }
 
+/// A sight of a station: when, behind which port, in which era of it; bits as in a [`Mark`].
+#[derive(Debug, Clone, Copy)]
+pub struct Fresh(u64);
+
+impl Fresh {
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "32 bits are meant")]
+    fn age(self) -> u32 {
+        self.0 as u32
+    }
+
+    fn port(self) -> PortIndex {
+        Mark(self.0).port()
+    }
+}
+
+/// Four stations; key 0, which none has, marks a free place.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(align(64))]
-struct Bucket([Entry; WAYS]);
+struct Bucket {
+    keys: [u64; WAYS],
+    marks: [Mark; WAYS],
+}
 
 const _: () = assert!(size_of::<Bucket>() == 64, "one cache line a bucket");
+
+impl Bucket {
+    /// The way of a station; [`WAYS`] if it is not here. Without a branch: which way it is cannot
+    /// be guessed.
+    #[inline]
+    fn find(&self, station: StationKey) -> usize {
+        let mut found = WAYS;
+        for (way, &key) in self.keys.iter().enumerate() {
+            found = std::hint::select_unpredictable(key == station.0, way, found);
+        }
+        found
+    }
+}
 
 /// The table.
 #[derive(Debug)]
 pub struct Fdb {
     buckets: Box<[Bucket]>,
+    /// A bucket's index is the upper bits of the key's product with an odd number.
     multiplier: u64,
+    shift: u32,
     age_limit: u32,
+    /// Units of age after which a station in use is reported again.
+    refresh: u16,
+    eras: [u8; PORTS],
+    /// Buckets left to be cleared since the last flush.
+    unswept: usize,
+    flushes_unswept: u8,
     overflows: u64,
+    moves: u64,
 }
 
 impl Fdb {
-    /// A table with room for at least `entries` addresses (rounded up to a power of two, four at
-    /// least), each forgotten after `ageing` (0.1 s resolution) without a sight. `seed` keys the
-    /// bucket of an address, so that nobody can aim at one.
-    pub fn new(entries: usize, ageing: Duration, rate: TickRate, seed: u64) -> Self {
-        let buckets = entries.div_ceil(WAYS).next_power_of_two();
+    /// A table with room for at least `stations` (rounded up to a power of two, eight at least),
+    /// each forgotten after `ageing` (0.1 s resolution) without a sight. `seed` keys the bucket of a
+    /// station, so that nobody can aim at one.
+    pub fn new(stations: usize, ageing: Duration, rate: TickRate, seed: u64) -> Self {
+        let buckets = Self::buckets(stations);
         let age_limit = u32::try_from(rate.ticks_in(ageing) >> AGE_SHIFT).unwrap_or(u32::MAX);
         Self {
             buckets: vec![Bucket::default(); buckets].into_boxed_slice(),
             multiplier: seed | 1,
+            shift: u64::BITS - buckets.ilog2(),
             age_limit: age_limit.max(1),
+            // Half of what 16 bits can tell apart, at most.
+            refresh: u16::try_from(age_limit / REFRESHES_PER_AGE)
+                .unwrap_or(u16::MAX)
+                .min(0x7fff),
+            eras: [0; PORTS],
+            unswept: 0,
+            flushes_unswept: 0,
             overflows: 0,
+            moves: 0,
         }
     }
 
-    #[inline]
-    fn bucket_of(&self, address: MacAddress) -> usize {
-        let mixed = (address.0 ^ (address.0 >> 24)).wrapping_mul(self.multiplier);
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "masked to the table's size"
-        )]
-        let index = (mixed ^ (mixed >> 32)) as usize;
-        index & (self.buckets.len() - 1)
+    /// Half full at most: more than one in a hundred buckets would overflow long before it is full.
+    fn buckets(stations: usize) -> usize {
+        (2 * stations.max(1))
+            .div_ceil(WAYS)
+            .next_power_of_two()
+            .max(2)
+    }
+
+    /// Bytes of a table for so many stations.
+    pub fn size_bytes(stations: usize) -> usize {
+        Self::buckets(stations) * size_of::<Bucket>()
     }
 
     #[inline]
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "ages compare modulo 2^32 units, 13 years"
+        reason = "shifted to the table's size"
     )]
-    fn age_at(now: u64) -> u32 {
-        (now >> AGE_SHIFT) as u32
+    fn bucket_of(&self, station: StationKey) -> usize {
+        (station.0.wrapping_mul(self.multiplier) >> self.shift) as usize
     }
 
     #[inline]
-    fn is_live(entry: &Entry, age: u32, limit: u32) -> bool {
-        entry.address != 0 && age.wrapping_sub(entry.seen) <= limit
+    fn era_of(&self, port: PortIndex) -> u8 {
+        self.eras[usize::from(port.0) % PORTS]
     }
 
-    /// Remembers that `address` was seen on `port` at `now` (ticks).
+    /// A sight behind `port` at `now` (ticks).
     #[inline]
-    pub fn learn(&mut self, address: MacAddress, port: PortIndex, now: u64) {
-        let age = Self::age_at(now);
-        let index = self.bucket_of(address);
-        let bucket = &mut self.buckets[index].0;
-        if let Some(entry) = bucket.iter_mut().find(|entry| entry.address == address.0) {
-            if entry.seen != age || entry.port != port.0 {
-                (entry.seen, entry.port) = (age, port.0);
+    pub fn fresh(&self, port: PortIndex, now: u64) -> Fresh {
+        // Ages compare modulo 2^32 units, 13 years.
+        let age = (now >> AGE_SHIFT) & 0xffff_ffff;
+        Fresh(age | u64::from(port.0 & 0x3f) << 32 | u64::from(self.era_of(port)) << 40)
+    }
+
+    #[inline]
+    fn is_live(&self, mark: Mark, age: u32) -> bool {
+        let is_current = mark.era() == self.era_of(mark.port());
+        (is_current && age.wrapping_sub(mark.seen()) <= self.age_limit) || mark.is_static()
+    }
+
+    /// Remembers that a station was seen so, and reports it at `end` where that is due.
+    #[inline]
+    pub fn learn(&mut self, station: StationKey, fresh: Fresh, end: &mut Option<ReplicaEnd>) {
+        let index = self.bucket_of(station);
+        let Some(bucket) = self.buckets.get(index) else {
+            return;
+        };
+        let way = bucket.find(station);
+        let mark = bucket.marks.get(way);
+        if mark.is_some_and(|mark| mark.is_seen(fresh)) {
+            return;
+        }
+        self.learn_news(station, fresh, index, way, end);
+    }
+
+    /// A station is new, has moved, or is seen for the first time in this unit of age.
+    #[cold]
+    fn learn_news(
+        &mut self,
+        station: StationKey,
+        fresh: Fresh,
+        index: usize,
+        way: usize,
+        end: &mut Option<ReplicaEnd>,
+    ) {
+        let Some(&old) = self.buckets[index].marks.get(way) else {
+            return self.insert(station, fresh, index, end);
+        };
+        let is_here = old.port() == fresh.port();
+        if old.is_static() {
+            if is_here {
+                self.buckets[index].marks[way] = old.seen_again(fresh);
             }
             return;
         }
-        let limit = self.age_limit;
-        match bucket
-            .iter_mut()
-            .find(|entry| !Self::is_live(entry, age, limit))
-        {
-            Some(free) => {
-                *free = Entry {
-                    address: address.0,
-                    seen: age,
-                    port: port.0,
-                }
+        let is_live = self.is_live(old, fresh.age());
+        self.moves += u64::from(is_live && !is_here);
+        #[expect(clippy::cast_possible_truncation, reason = "16 bits are compared")]
+        let unreported = (fresh.age() as u16).wrapping_sub(old.reported());
+        let is_due = !is_live || !is_here || old.is_unsaid() || unreported >= self.refresh;
+        self.buckets[index].marks[way] = if is_due {
+            Self::say(station, fresh, end)
+        } else {
+            old.seen_again(fresh)
+        };
+    }
+
+    fn insert(
+        &mut self,
+        station: StationKey,
+        fresh: Fresh,
+        index: usize,
+        end: &mut Option<ReplicaEnd>,
+    ) {
+        let Some(way) = self.free_way(index, fresh.age()) else {
+            return self.overflow(end.as_ref());
+        };
+        self.buckets[index].keys[way] = station.0;
+        self.buckets[index].marks[way] = Self::say(station, fresh, end);
+    }
+
+    /// A place in a bucket that no live station has.
+    fn free_way(&self, index: usize, age: u32) -> Option<usize> {
+        let Bucket { keys, marks } = &self.buckets[index];
+        let mut ways = keys.iter().zip(marks);
+        ways.position(|(&key, &mark)| key == 0 || !self.is_live(mark, age))
+    }
+
+    fn overflow(&mut self, end: Option<&ReplicaEnd>) {
+        self.overflows += 1;
+        if let Some(end) = end {
+            end.set_overflows(self.overflows);
+        }
+    }
+
+    /// Reports a sight; what to remember of it.
+    fn say(station: StationKey, fresh: Fresh, end: &mut Option<ReplicaEnd>) -> Mark {
+        let port = fresh.port().0;
+        let is_said = end
+            .as_mut()
+            .is_none_or(|end| end.report(Learned { station, port }));
+        let said = Mark::said(fresh);
+        if is_said {
+            said
+        } else {
+            Mark(said.0 | Mark::UNSAID)
+        }
+    }
+
+    /// The port behind which a station was last seen, unless that is too long ago.
+    #[inline]
+    pub fn look_up(&self, station: StationKey, fresh: Fresh) -> Option<PortIndex> {
+        let bucket = self.buckets.get(self.bucket_of(station))?;
+        let mark = *bucket.marks.get(bucket.find(station))?;
+        self.is_live(mark, fresh.age()).then(|| mark.port())
+    }
+
+    /// Remembers what another worker saw, or the configuration says; nothing to report.
+    fn put(&mut self, station: StationKey, mark: Mark) {
+        let index = self.bucket_of(station);
+        let way = self.buckets[index].find(station);
+        if let Some(old) = self.buckets[index].marks.get_mut(way) {
+            if !old.is_static() {
+                *old = mark;
+            }
+            return;
+        }
+        match self.free_way(index, mark.seen()) {
+            Some(way) => {
+                self.buckets[index].keys[way] = station.0;
+                self.buckets[index].marks[way] = mark;
             }
             None => self.overflows += 1,
         }
     }
 
-    /// The port on which `address` was last seen, unless that is too long ago.
-    #[inline]
-    pub fn look_up(&self, address: MacAddress, now: u64) -> Option<PortIndex> {
-        let age = Self::age_at(now);
-        self.buckets[self.bucket_of(address)]
-            .0
-            .iter()
-            .find(|entry| entry.address == address.0 && Self::is_live(entry, age, self.age_limit))
-            .map(|entry| PortIndex(entry.port))
+    /// Remembers that another worker saw a station behind `port` about `now` (ticks).
+    pub fn place(&mut self, station: StationKey, port: PortIndex, now: u64) {
+        self.put(station, Mark::said(self.fresh(port, now)));
     }
 
-    /// Addresses alive at `now`. Walks the whole table: not for the fast path.
-    pub fn live_entries(&self, now: u64) -> usize {
-        let age = Self::age_at(now);
-        let entries = self.buckets.iter().flat_map(|bucket| &bucket.0);
-        entries
-            .filter(|entry| Self::is_live(entry, age, self.age_limit))
+    /// Remembers a station for good.
+    pub fn fix(&mut self, station: StationKey, port: PortIndex) {
+        self.put(station, Mark(self.fresh(port, 0).0 | Mark::STATIC));
+    }
+
+    /// Forgets a station, unless it is static.
+    pub fn forget(&mut self, station: StationKey) {
+        let index = self.bucket_of(station);
+        let bucket = &mut self.buckets[index];
+        let way = bucket.find(station);
+        if way < WAYS && !bucket.marks[way].is_static() {
+            bucket.keys[way] = 0;
+        }
+    }
+
+    /// Forgets all stations behind a port, static ones excepted.
+    pub fn flush(&mut self, port: PortIndex) {
+        let era = &mut self.eras[usize::from(port.0) % PORTS];
+        *era = era.wrapping_add(1);
+        self.begin_sweep();
+    }
+
+    /// Forgets all stations, static ones excepted.
+    pub fn flush_all(&mut self) {
+        for era in &mut self.eras {
+            *era = era.wrapping_add(1);
+        }
+        self.begin_sweep();
+    }
+
+    fn begin_sweep(&mut self) {
+        self.unswept = self.buckets.len();
+        self.flushes_unswept += 1;
+        if self.flushes_unswept == u8::MAX {
+            // An era is about to come round: that takes 255 flushes within some milliseconds.
+            self.sweep(self.unswept);
+        }
+    }
+
+    /// Clears a few buckets of what was flushed, if any are left. To be called once a pass.
+    #[inline]
+    pub fn tick(&mut self) {
+        if self.unswept > 0 {
+            self.sweep(SWEPT_PER_TICK);
+        }
+    }
+
+    #[cold]
+    fn sweep(&mut self, buckets: usize) {
+        let until = self.unswept.saturating_sub(buckets);
+        for index in until..self.unswept {
+            for way in 0..WAYS {
+                let mark = self.buckets[index].marks[way];
+                if mark.era() != self.era_of(mark.port()) && !mark.is_static() {
+                    self.buckets[index].keys[way] = 0;
+                }
+            }
+        }
+        self.unswept = until;
+        if until == 0 {
+            self.flushes_unswept = 0;
+        }
+    }
+
+    /// Takes over what `old` has learnt, which gets the new, empty table; false, and nothing done,
+    /// where they differ in size.
+    pub fn adopt(&mut self, old: &mut Self) -> bool {
+        if self.buckets.len() != old.buckets.len() {
+            return false;
+        }
+        std::mem::swap(self, old);
+        // Its ageing is the new one's.
+        (self.age_limit, self.refresh) = (old.age_limit, old.refresh);
+        true
+    }
+
+    /// Stations alive at `now`. Walks the whole table: not for the fast path.
+    pub fn live_stations(&self, now: u64) -> usize {
+        let age = self.fresh(PortIndex(0), now).age();
+        let places = self
+            .buckets
+            .iter()
+            .flat_map(|bucket| bucket.keys.iter().zip(&bucket.marks));
+        places
+            .filter(|&(&key, &mark)| key != 0 && self.is_live(mark, age))
             .count()
     }
 
-    /// Times an address was not learnt because its bucket was full of live ones.
+    /// Times that a station found no room, since its bucket was full of live ones.
     pub fn overflows(&self) -> u64 {
         self.overflows
+    }
+
+    /// Times that a station was seen behind another port than before.
+    pub fn moves(&self) -> u64 {
+        self.moves
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-    use std::collections::HashMap;
-
-    const SECOND: u64 = 1_000_000_000;
-
-    fn table(entries: usize) -> Fdb {
-        Fdb::new(
-            entries,
-            Duration::from_secs(10),
-            TickRate::from_hz(SECOND),
-            0x9e37_79b9_7f4a_7c15,
-        )
-    }
-
-    #[test]
-    fn an_address_is_forgotten_after_its_age() {
-        let mut fdb = table(64);
-        let address = MacAddress(0x0200_0000_0001);
-        fdb.learn(address, PortIndex(3), 0);
-        assert_eq!(fdb.look_up(address, 9 * SECOND), Some(PortIndex(3)));
-        assert_eq!(fdb.look_up(address, 11 * SECOND), None);
-        fdb.learn(address, PortIndex(3), 9 * SECOND);
-        assert_eq!(fdb.look_up(address, 18 * SECOND), Some(PortIndex(3)));
-    }
-
-    #[test]
-    fn a_flood_of_addresses_stays_bounded_and_is_counted() {
-        let mut fdb = table(1024);
-        for address in 1..=100_000 {
-            fdb.learn(MacAddress(address << 1), PortIndex(0), 0);
-        }
-        assert!(fdb.live_entries(0) <= 1024);
-        assert_eq!(fdb.overflows() + fdb.live_entries(0) as u64, 100_000);
-        // Once they have aged the table learns again.
-        fdb.learn(MacAddress(0x0200_0000_0001), PortIndex(1), 20 * SECOND);
-        assert_eq!(
-            fdb.look_up(MacAddress(0x0200_0000_0001), 20 * SECOND),
-            Some(PortIndex(1))
-        );
-    }
-
-    #[test]
-    fn sequential_addresses_fill_the_table_evenly() {
-        let mut fdb = table(65_536);
-        for address in 0..16_384u64 {
-            fdb.learn(MacAddress(0x0200_0000_0000 + address), PortIndex(0), 0);
-        }
-        assert!(
-            fdb.live_entries(0) > 16_000,
-            "{} of 16384",
-            fdb.live_entries(0)
-        );
-    }
-
-    proptest! {
-        #[test]
-        fn it_agrees_with_a_plain_map(
-            steps in prop::collection::vec((1u64..40, 0u8..4, 0u64..3 * SECOND), 1..200)
-        ) {
-            // Forty addresses in a table of 4096 places never overflow with this seed.
-            let (mut fdb, mut model, mut now) = (table(4096), HashMap::new(), 0);
-            for (address, port, pause) in steps {
-                now += pause;
-                let address = MacAddress(address << 1);
-                let age = |seen: u64| (now >> AGE_SHIFT) - (seen >> AGE_SHIFT);
-                let limit = (10 * SECOND) >> AGE_SHIFT;
-                let expected = model
-                    .get(&address)
-                    .filter(|&&(_, seen)| age(seen) <= limit)
-                    .map(|&(port, _)| PortIndex(port));
-                prop_assert_eq!(fdb.look_up(address, now), expected);
-                fdb.learn(address, PortIndex(port), now);
-                model.insert(address, (port, now));
-            }
-        }
-    }
-}
+mod tests;

@@ -1,0 +1,289 @@
+//! The class of a packet: the first rule that matches decides, found without going through rules.
+//!
+//! For each field of a packet there is a table of bit sets, a bit for each rule: which rules agree
+//! with this value of the field. A packet's rules are the intersection of eight sets, one a field,
+//! and the first bit of it is the first rule that matches (Lakshman and Stiliadis, SIGCOMM 1998,
+//! section 4). Small fields index their table; addresses and ports are looked up among the bounds at
+//! which the answer changes, of which n rules make at most 2n.
+
+use control::config::{self, Config, PORTS_MAX, Prefix, Rule};
+
+use crate::packet_io::{ClassIndex, PortIndex};
+use fields::{Addresses, Fields, NO_DSCP, NO_PCP, NO_PROTOCOL};
+use ranges::{RangeMap, Word};
+
+mod fields;
+mod ranges;
+
+/// Tells packets' classes; shared by nobody, changed by nobody.
+#[derive(Debug)]
+pub struct Classifier {
+    default: ClassIndex,
+    tables: Tables,
+}
+
+/// Sets of the least width that has a bit for each rule.
+#[derive(Debug)]
+enum Tables {
+    None,
+    /// Up to 64 rules.
+    One(Box<Lookup<1>>),
+    /// Up to 128.
+    Two(Box<Lookup<2>>),
+    /// Up to 256.
+    Four(Box<Lookup<4>>),
+}
+
+impl Classifier {
+    /// By the rules and classes of a valid configuration.
+    pub fn from_config(config: &Config) -> Self {
+        Self::compile(&config.rules, &config.ports, &config.classes)
+    }
+
+    /// By these rules, of which the first 256 count. A rule that names an unknown class is passed
+    /// over; what no rule names is of the last class.
+    pub fn compile(rules: &[Rule], ports: &[config::Port], classes: &[config::Class]) -> Self {
+        let index = |name: &str| classes.iter().position(|class| class.name == name);
+        let rules: Vec<_> = rules
+            .iter()
+            .filter_map(|rule| Some((rule, class_index(index(&rule.class)?))))
+            .take(256)
+            .collect();
+        let tables = match rules.len() {
+            0 => Tables::None,
+            ..=64 => Tables::One(Box::new(Lookup::new(&rules, ports))),
+            ..=128 => Tables::Two(Box::new(Lookup::new(&rules, ports))),
+            _ => Tables::Four(Box::new(Lookup::new(&rules, ports))),
+        };
+        Self {
+            default: class_index(classes.len().saturating_sub(1)),
+            tables,
+        }
+    }
+
+    /// No rules: all packets are of [`default_class`](Self::default_class).
+    pub fn trivial() -> Self {
+        Self::compile(&[], &[], &[])
+    }
+
+    /// Whether all packets are of one class.
+    #[inline]
+    pub fn is_trivial(&self) -> bool {
+        matches!(self.tables, Tables::None)
+    }
+
+    /// The class of what no rule names.
+    #[inline]
+    pub fn default_class(&self) -> ClassIndex {
+        self.default
+    }
+
+    /// The class of the packet that begins with `head` and came in by `from`.
+    #[inline]
+    pub fn classify(&self, from: PortIndex, head: &[u8]) -> ClassIndex {
+        let class = match &self.tables {
+            Tables::None => None,
+            Tables::One(lookup) => lookup.first_match(from, &Fields::of(head)),
+            Tables::Two(lookup) => lookup.first_match(from, &Fields::of(head)),
+            Tables::Four(lookup) => lookup.first_match(from, &Fields::of(head)),
+        };
+        class.unwrap_or(self.default)
+    }
+
+    /// Bytes of its tables: up to 180 KiB, for 256 rules of which each has prefixes and ports.
+    pub fn size_bytes(&self) -> usize {
+        match &self.tables {
+            Tables::None => 0,
+            Tables::One(lookup) => lookup.size_bytes(),
+            Tables::Two(lookup) => lookup.size_bytes(),
+            Tables::Four(lookup) => lookup.size_bytes(),
+        }
+    }
+}
+
+/// A set of rules, a bit each.
+type Set<const W: usize> = [u64; W];
+
+/// For each value of each field, the rules that agree with it.
+#[derive(Debug)]
+struct Lookup<const W: usize> {
+    ingress: [Set<W>; PORTS_MAX],
+    pcp: [Set<W>; NO_PCP + 1],
+    dscp: [Set<W>; NO_DSCP + 1],
+    protocol: [Set<W>; NO_PROTOCOL + 1],
+    v4: Ends<u32, W>,
+    v6: Ends<u128, W>,
+    ports: Ends<u32, W>,
+    /// Rules that agree with what is not IP in all that only IP has.
+    not_ip: Set<W>,
+    /// By rule.
+    classes: Vec<ClassIndex>,
+}
+
+/// Source and destination.
+#[derive(Debug)]
+struct Ends<K, const W: usize> {
+    source: RangeMap<K, W>,
+    destination: RangeMap<K, W>,
+}
+
+impl<K: Word, const W: usize> Ends<K, W> {
+    #[inline]
+    fn get(&self, source: K, destination: K) -> Set<W> {
+        intersection(self.source.get(source), self.destination.get(destination))
+    }
+
+    fn size_bytes(&self) -> usize {
+        self.source.size_bytes() + self.destination.size_bytes()
+    }
+}
+
+impl<const W: usize> Lookup<W> {
+    fn new(rules: &[(&Rule, ClassIndex)], ports: &[config::Port]) -> Self {
+        let set = |agrees: &dyn Fn(&Rule) -> bool| {
+            let mut set = [0; W];
+            for (n, (rule, _)) in rules.iter().enumerate() {
+                if agrees(rule) {
+                    insert(&mut set, n);
+                }
+            }
+            set
+        };
+        let lists = |list: &Option<Vec<u8>>, value: usize| {
+            list.as_ref()
+                .is_none_or(|list| list.iter().any(|&one| usize::from(one) == value))
+        };
+        let comes_by = |rule: &Rule, port: usize| {
+            let names = rule.ingress.as_ref();
+            let name = ports.get(port).map(|port| &port.name);
+            names.is_none_or(|names| name.is_some_and(|name| names.contains(name)))
+        };
+        let is_of = |rule: &Rule, protocol: usize| {
+            rule.protocol
+                .is_none_or(|one| usize::from(one.number()) == protocol)
+        };
+        let is_anywhere = |rule: &Rule| rule.source.is_none() && rule.destination.is_none();
+        let has_no_ports =
+            |rule: &Rule| rule.source_ports.is_none() && rule.destination_ports.is_none();
+        let pairs = |field: fn(&Rule) -> Option<(u16, u16)>| {
+            let range = move |(first, last): (u16, u16)| (u32::from(first), u32::from(last));
+            RangeMap::new(rules.iter().map(|(rule, _)| match field(rule) {
+                Some(pair) => Some(range(pair)),
+                None => Some((0, u32::MAX)),
+            }))
+        };
+        Self {
+            ingress: std::array::from_fn(|port| set(&|rule| comes_by(rule, port))),
+            pcp: std::array::from_fn(|pcp| set(&|rule| lists(&rule.pcp, pcp))),
+            dscp: std::array::from_fn(|dscp| set(&|rule| lists(&rule.dscp, dscp))),
+            protocol: std::array::from_fn(|protocol| set(&|rule| is_of(rule, protocol))),
+            v4: Ends {
+                source: RangeMap::new(rules.iter().map(|(rule, _)| v4_range(rule.source))),
+                destination: RangeMap::new(
+                    rules.iter().map(|(rule, _)| v4_range(rule.destination)),
+                ),
+            },
+            v6: Ends {
+                source: RangeMap::new(rules.iter().map(|(rule, _)| v6_range(rule.source))),
+                destination: RangeMap::new(
+                    rules.iter().map(|(rule, _)| v6_range(rule.destination)),
+                ),
+            },
+            ports: Ends {
+                source: pairs(|rule| rule.source_ports),
+                destination: pairs(|rule| rule.destination_ports),
+            },
+            not_ip: set(&|rule| {
+                let is_of_any = rule.protocol.is_none() && rule.dscp.is_none();
+                is_of_any && is_anywhere(rule) && has_no_ports(rule)
+            }),
+            classes: rules.iter().map(|&(_, class)| class).collect(),
+        }
+    }
+
+    /// The class of the first rule that agrees with all fields.
+    #[inline]
+    fn first_match(&self, from: PortIndex, fields: &Fields) -> Option<ClassIndex> {
+        let ingress = self.ingress.get(usize::from(from.0))?;
+        let link = intersection(ingress, self.pcp.get(fields.pcp)?);
+        let Some(ip) = &fields.ip else {
+            return self.class_of_first(&intersection(&link, &self.not_ip));
+        };
+        let service = intersection(self.dscp.get(ip.dscp)?, self.protocol.get(ip.protocol)?);
+        let addresses = match ip.addresses {
+            Addresses::V4 {
+                source,
+                destination,
+            } => self.v4.get(source, destination),
+            Addresses::V6 {
+                source,
+                destination,
+            } => self.v6.get(source, destination),
+        };
+        let ports = self.ports.get(ip.source_port, ip.destination_port);
+        let packet = intersection(
+            &intersection(&link, &service),
+            &intersection(&addresses, &ports),
+        );
+        self.class_of_first(&packet)
+    }
+
+    #[inline]
+    fn class_of_first(&self, rules: &Set<W>) -> Option<ClassIndex> {
+        let (word, bits) = rules.iter().enumerate().find(|&(_, &bits)| bits != 0)?;
+        self.classes
+            .get(word * 64 + bits.trailing_zeros() as usize)
+            .copied()
+    }
+
+    fn size_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.v4.size_bytes()
+            + self.v6.size_bytes()
+            + self.ports.size_bytes()
+            + self.classes.len()
+    }
+}
+
+#[inline]
+fn intersection<const W: usize>(a: &Set<W>, b: &Set<W>) -> Set<W> {
+    std::array::from_fn(|word| a[word] & b[word])
+}
+
+fn insert<const W: usize>(set: &mut Set<W>, rule: usize) {
+    if let Some(word) = set.get_mut(rule / 64) {
+        *word |= 1 << (rule % 64);
+    }
+}
+
+/// First and last address of a prefix; all of IPv4 where there is none, nothing for one of IPv6.
+fn v4_range(prefix: Option<Prefix>) -> Option<(u32, u32)> {
+    let Some(prefix) = prefix else {
+        return Some((0, u32::MAX));
+    };
+    let std::net::IpAddr::V4(address) = prefix.address else {
+        return None;
+    };
+    let host = u32::MAX.checked_shr(u32::from(prefix.bits)).unwrap_or(0);
+    Some((address.to_bits() & !host, address.to_bits() | host))
+}
+
+/// The same for IPv6.
+fn v6_range(prefix: Option<Prefix>) -> Option<(u128, u128)> {
+    let Some(prefix) = prefix else {
+        return Some((0, u128::MAX));
+    };
+    let std::net::IpAddr::V6(address) = prefix.address else {
+        return None;
+    };
+    let host = u128::MAX.checked_shr(u32::from(prefix.bits)).unwrap_or(0);
+    Some((address.to_bits() & !host, address.to_bits() | host))
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "8 classes at most")]
+fn class_index(index: usize) -> ClassIndex {
+    ClassIndex(index.min(config::CLASSES_MAX - 1) as u8)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,199 @@
+//! A VLAN-aware learning bridge (IEEE 802.1Q clause 8) with no hairpin.
+
+use std::time::Duration;
+
+use control::counters::DropReason;
+use control::fdb::{FdbDelta, ReplicaEnd, StationKey};
+use measure::time::TickRate;
+
+use super::fdb::{Fdb, Fresh, MacAddress};
+use super::storm::StormLimit;
+use super::vlan::Lan;
+use super::{ETHERNET_HEADER_BYTES, PortSet, Verdict};
+use crate::packet_io::PortIndex;
+
+/// Most ports.
+const PORTS: usize = control::config::PORTS_MAX;
+
+/// What a bridge is made of.
+#[derive(Debug)]
+pub struct BridgeLayout {
+    /// Its ports and their VLANs.
+    pub lan: Lan,
+    /// Most stations that it remembers.
+    pub stations_max: usize,
+    /// How long it does without a sight of them.
+    pub ageing: Duration,
+    /// Stations that never age and never move.
+    pub statics: Vec<(StationKey, PortIndex)>,
+    /// Most frames a second of one ingress port that this worker floods.
+    pub flood_limit_pps: u32,
+    /// Keys the place of a station, so that nobody can aim at one.
+    pub seed: u64,
+}
+
+/// The bridge of one worker.
+#[derive(Debug)]
+pub struct Bridge {
+    lan: Lan,
+    fdb: Fdb,
+    storms: [StormLimit; PORTS],
+    statics: Vec<(StationKey, PortIndex)>,
+}
+
+impl Bridge {
+    /// A bridge that knows static stations only.
+    pub fn new(layout: BridgeLayout, rate: TickRate) -> Self {
+        let BridgeLayout {
+            lan,
+            stations_max,
+            ageing,
+            statics,
+            flood_limit_pps,
+            seed,
+        } = layout;
+        let mut fdb = Fdb::new(stations_max, ageing, rate, seed);
+        for &(station, port) in &statics {
+            fdb.fix(station, port);
+        }
+        let storms = [StormLimit::new(flood_limit_pps, rate); PORTS];
+        Self {
+            lan,
+            fdb,
+            storms,
+            statics,
+        }
+    }
+
+    /// The verdict on a frame.
+    #[inline]
+    pub(super) fn decide(
+        &mut self,
+        from: &Ingress,
+        head: &[u8],
+        end: &mut Option<ReplicaEnd>,
+    ) -> Verdict {
+        let Some(header) = head.first_chunk::<ETHERNET_HEADER_BYTES>() else {
+            return Verdict::Drop(DropReason::Runt);
+        };
+        let destination = MacAddress::at(header, 0);
+        let source = MacAddress::at(header, 6);
+        if destination.is_link_local() {
+            return Verdict::Drop(DropReason::LinkLocal);
+        }
+        if !source.is_station() {
+            return Verdict::Drop(DropReason::BadSource);
+        }
+        let (vlan, members) = match self.lan.admit(from.port, head) {
+            Ok(admitted) => admitted,
+            Err(reason) => return Verdict::Drop(reason),
+        };
+        if from.learns {
+            self.fdb.learn(source.in_vlan(vlan), from.fresh, end);
+        }
+        if !destination.is_group()
+            && let Some(to) = self.fdb.look_up(destination.in_vlan(vlan), from.fresh)
+        {
+            return from.forward(to, members);
+        }
+        self.flood(from, members)
+    }
+
+    #[cold]
+    fn flood(&mut self, from: &Ingress, members: PortSet) -> Verdict {
+        let others = members.without(from.port);
+        let to = others.and(from.up);
+        if to.is_empty() {
+            let is_alone = others.is_empty();
+            return Verdict::Drop(if is_alone {
+                DropReason::NoDestination
+            } else {
+                DropReason::LinkDown
+            });
+        }
+        if self.storms[usize::from(from.port.0) % PORTS].takes(from.now) {
+            Verdict::Flood(to)
+        } else {
+            Verdict::Drop(DropReason::Storm)
+        }
+    }
+
+    /// What frames that come in by `port` at `now` (ticks) meet, while the ports in `up` have a link.
+    #[inline]
+    pub(super) fn ingress(&self, port: PortIndex, up: PortSet, now: u64) -> Ingress {
+        Ingress {
+            port,
+            up,
+            now,
+            learns: up.contains(port),
+            fresh: self.fdb.fresh(port, now),
+        }
+    }
+
+    /// Does as the control core says at `now` (ticks).
+    pub(super) fn apply(&mut self, delta: FdbDelta, now: u64) {
+        match delta {
+            FdbDelta::Learn { station, port } => self.fdb.place(station, PortIndex(port), now),
+            FdbDelta::Forget(station) => self.fdb.forget(station),
+            FdbDelta::Flush(port) | FdbDelta::Link { port, is_up: false } => {
+                self.fdb.flush(PortIndex(port));
+            }
+            FdbDelta::Restart => self.fdb.flush_all(),
+            FdbDelta::Link { is_up: true, .. } => {}
+        }
+    }
+
+    /// Takes over what `old` has learnt; false where tables differ in size or in static stations.
+    pub(super) fn adopt(&mut self, old: &mut Self) -> bool {
+        for (new, old) in self.storms.iter_mut().zip(&old.storms) {
+            new.adopt(old);
+        }
+        self.statics == old.statics && self.fdb.adopt(&mut old.fdb)
+    }
+
+    /// Ports and VLANs.
+    pub(super) fn lan(&self) -> &Lan {
+        &self.lan
+    }
+
+    /// The stations it remembers.
+    pub fn fdb(&self) -> &Fdb {
+        &self.fdb
+    }
+
+    pub(super) fn fdb_mut(&mut self) -> &mut Fdb {
+        &mut self.fdb
+    }
+}
+
+/// What the frames of a burst have in common.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ingress {
+    port: PortIndex,
+    up: PortSet,
+    now: u64,
+    /// A port without a link may still bring frames that waited; nothing is learnt from them.
+    learns: bool,
+    fresh: Fresh,
+}
+
+impl Ingress {
+    #[inline]
+    fn forward(&self, to: PortIndex, members: PortSet) -> Verdict {
+        if members.and(self.up).contains(to) && to != self.port {
+            return Verdict::Forward(to);
+        }
+        self.drop(to, members)
+    }
+
+    #[cold]
+    fn drop(&self, to: PortIndex, members: PortSet) -> Verdict {
+        Verdict::Drop(if to == self.port {
+            DropReason::Hairpin
+        } else if !members.contains(to) {
+            DropReason::Vlan
+        } else {
+            DropReason::LinkDown
+        })
+    }
+}

@@ -1,0 +1,54 @@
+//! A transparent patch panel.
+
+use control::counters::DropReason;
+
+use super::{ETHERNET_HEADER_BYTES, PortSet, Verdict};
+use crate::packet_io::PortIndex;
+
+/// MAC control frames (IEEE 802.3 annex 31A), PAUSE among them: they end at the link.
+const ETHERTYPE_MAC_CONTROL: [u8; 2] = [0x88, 0x08];
+
+/// All that enters one port of a pair leaves by the other: LACP, LLDP, STP and 802.1X pass, only MAC
+/// control does not.
+#[derive(Debug)]
+pub struct PatchPanel {
+    partner: Vec<Option<PortIndex>>,
+}
+
+impl PatchPanel {
+    /// A panel over `ports` ports in which each pair is joined both ways. Pairs that name a port
+    /// out of range are ignored.
+    pub fn new(ports: usize, pairs: &[(PortIndex, PortIndex)]) -> Self {
+        let mut partner = vec![None; ports];
+        for &(a, b) in pairs {
+            for (from, to) in [(a, b), (b, a)] {
+                if let Some(slot) = partner.get_mut(usize::from(from.0)) {
+                    *slot = Some(to);
+                }
+            }
+        }
+        Self { partner }
+    }
+
+    /// The verdict on all that comes in by `from`, but for frames that end at the link.
+    #[inline]
+    pub(super) fn way(&self, from: PortIndex, up: PortSet) -> Verdict {
+        match self.partner.get(usize::from(from.0)) {
+            Some(&Some(to)) if up.contains(to) => Verdict::Forward(to),
+            Some(Some(_)) => Verdict::Drop(DropReason::LinkDown),
+            _ => Verdict::Drop(DropReason::NoDestination),
+        }
+    }
+
+    /// The verdict on a frame, given that on all.
+    #[inline]
+    pub(super) fn decide(way: Verdict, head: &[u8]) -> Verdict {
+        match head.first_chunk::<ETHERNET_HEADER_BYTES>() {
+            None => Verdict::Drop(DropReason::Runt),
+            Some(header) if header[12..14] == ETHERTYPE_MAC_CONTROL => {
+                Verdict::Drop(DropReason::Pause)
+            }
+            Some(_) => way,
+        }
+    }
+}

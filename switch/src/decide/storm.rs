@@ -1,0 +1,99 @@
+//! The storm limit: how many frames of a port are flooded.
+
+use measure::time::TickRate;
+
+/// Parts of a frame that are counted: 2^-32.
+const FRAME: u64 = 1 << 32;
+
+/// Least number of frames that may be flooded at once after a quiet time, so that a burst of
+/// broadcasts passes.
+const BURST_FRAMES_MIN: u64 = 64;
+
+/// What may be flooded at once, as a share of a second's: a hundredth.
+const BURST_SHARE: u64 = 100;
+
+/// A token bucket.
+#[derive(Debug, Clone, Copy)]
+pub struct StormLimit {
+    /// In parts of a frame.
+    level: u64,
+    level_max: u64,
+    per_tick: u64,
+    filled_at: u64,
+}
+
+impl StormLimit {
+    /// At most `frames_per_s` a second, and the greater of 64 and a hundredth of that at once.
+    pub fn new(frames_per_s: u32, rate: TickRate) -> Self {
+        let burst = (u64::from(frames_per_s) / BURST_SHARE).max(BURST_FRAMES_MIN);
+        Self {
+            level: burst * FRAME,
+            level_max: burst * FRAME,
+            per_tick: ((u64::from(frames_per_s) << 32) / rate.hz()).max(1),
+            filled_at: 0,
+        }
+    }
+
+    /// Whether one more frame may be flooded at `now` (ticks).
+    #[inline]
+    pub fn takes(&mut self, now: u64) -> bool {
+        let ticks = now.saturating_sub(self.filled_at);
+        self.filled_at = now;
+        let gain = ticks.saturating_mul(self.per_tick);
+        self.level = self.level.saturating_add(gain).min(self.level_max);
+        let is_free = self.level >= FRAME;
+        if is_free {
+            self.level -= FRAME;
+        }
+        is_free
+    }
+
+    /// Goes on where `old` was.
+    pub fn adopt(&mut self, old: &Self) {
+        self.level = old.level.min(self.level_max);
+        self.filled_at = old.filled_at;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Over any time, no more than rate and burst allow, and no less where more is offered.
+        #[test]
+        fn the_rate_is_kept(frames_per_s in 1u32..10_000_000, pauses in prop::collection::vec(0u64..3_000_000, 1..300)) {
+            let rate = TickRate::from_hz(3_000_000_000);
+            let mut limit = StormLimit::new(frames_per_s, rate);
+            let burst = f64::from((frames_per_s / 100).max(64));
+            let (mut now, mut passed) = (0, 0.0);
+            for pause in pauses {
+                now += pause;
+                // Offer until it refuses.
+                while limit.takes(now) {
+                    passed += 1.0;
+                }
+                let allowed = burst + f64::from(frames_per_s) * now as f64 / rate.hz() as f64;
+                // The rate is rounded down to a multiple of 0.7 frames a second.
+                let rounding = 1.0 + now as f64 / rate.hz() as f64;
+                prop_assert!(passed <= allowed + 1e-6);
+                prop_assert!(passed > allowed - 1.0 - rounding || pause > 0);
+            }
+        }
+    }
+
+    #[test]
+    fn a_quiet_time_saves_up_no_more_than_the_burst() {
+        let mut limit = StormLimit::new(1_000, TickRate::from_hz(1_000_000_000));
+        let flooded =
+            |limit: &mut StormLimit, now| (0..10_000).filter(|_| limit.takes(now)).count();
+        assert_eq!(flooded(&mut limit, 0), 64);
+        assert_eq!(
+            flooded(&mut limit, 10_000_000),
+            9,
+            "10 ms, and the rate is rounded down"
+        );
+        assert_eq!(flooded(&mut limit, u64::MAX / 2), 64);
+    }
+}

@@ -1,0 +1,229 @@
+//! VLANs of the bridge's ports (IEEE 802.1Q): which VLAN a frame is of, who is a member, and what
+//! becomes of its tag.
+
+use control::config;
+use control::counters::DropReason;
+
+use super::{PortSet, Rewrite};
+use crate::packet_io::PortIndex;
+
+/// The tag's type; frames with any other, 0x88A8 for one, count as untagged.
+const TPID: [u8; 2] = [0x81, 0x00];
+
+/// VLAN id of a tag.
+const VID_MASK: u16 = 0x0fff;
+
+/// VLAN ids, and one place for the LAN of ports without VLANs.
+const VLANS: usize = 4096;
+
+/// Most ports.
+const PORTS: usize = config::PORTS_MAX;
+
+/// What the bridge's ports have to do with each other.
+#[derive(Debug)]
+pub struct Lan {
+    /// Ports without VLANs: all in one LAN, number 0.
+    plain: PortSet,
+    /// The others.
+    vlans: Option<Box<Vlans>>,
+}
+
+#[derive(Debug)]
+struct Vlans {
+    /// Members of each VLAN, 0 included.
+    members: [PortSet; VLANS],
+    ports: [PortVlan; PORTS],
+}
+
+/// How a port treats tags.
+#[derive(Debug, Clone, Copy, Default)]
+struct PortVlan {
+    /// VLAN of frames without a tag, which are sent without one, too; 0: none.
+    untagged: u16,
+    /// Whether it is a trunk.
+    takes_tags: bool,
+    /// Whether it has VLANs at all.
+    has_vlans: bool,
+}
+
+/// The outer tag of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct TagControl(u16);
+
+impl TagControl {
+    /// The tag of the frame that begins with `head`; `None` where it has none, or ends within it.
+    #[inline]
+    fn of(head: &[u8]) -> Option<Self> {
+        let [high, low] = *head.get(14..16)?.first_chunk()?;
+        (head[12..14] == TPID).then_some(Self(u16::from_be_bytes([high, low])))
+    }
+
+    /// 0 in a priority tag.
+    fn vlan(self) -> u16 {
+        self.0 & VID_MASK
+    }
+
+    /// With another VLAN id.
+    fn with_vlan(self, vlan: u16) -> u16 {
+        self.0 & !VID_MASK | vlan
+    }
+}
+
+impl Lan {
+    /// Over ports with these settings, in their order; `None`: there is no such port. Ports past
+    /// the 64th are ignored.
+    pub fn new<'c>(ports: impl IntoIterator<Item = Option<&'c config::Port>>) -> Self {
+        let ports = ports
+            .into_iter()
+            .zip(0..64)
+            .filter_map(|(port, n)| Some((PortIndex(n), port?)));
+        Self::of(ports.map(|(index, port)| (index, port.vlan.as_ref())))
+    }
+
+    /// So many ports without VLANs.
+    pub fn plain(ports: u8) -> Self {
+        Self::of((0..ports.min(64)).map(|n| (PortIndex(n), None)))
+    }
+
+    /// Over these ports with their VLANs.
+    pub fn of<'c>(ports: impl IntoIterator<Item = (PortIndex, Option<&'c config::Vlan>)>) -> Self {
+        let mut lan = Self {
+            plain: PortSet::EMPTY,
+            vlans: None,
+        };
+        for (port, vlan) in ports {
+            match vlan {
+                None => lan.plain.insert(port),
+                Some(vlan) => lan.vlans.get_or_insert_with(Vlans::none).add(port, vlan),
+            }
+        }
+        if let Some(vlans) = &mut lan.vlans {
+            vlans.members[0] = lan.plain;
+        }
+        lan
+    }
+
+    /// Whether any port has VLANs.
+    #[inline]
+    pub fn has_vlans(&self) -> bool {
+        self.vlans.is_some()
+    }
+
+    /// The VLAN of a frame that came in by `from`, 0 on ports without VLANs, and its members.
+    ///
+    /// # Errors
+    /// Why it is dropped: a tag, or none, where the port takes no such frame, or a VLAN that the
+    /// port is no member of.
+    #[inline]
+    pub fn admit(&self, from: PortIndex, head: &[u8]) -> Result<(u16, PortSet), DropReason> {
+        match &self.vlans {
+            None => Ok((0, self.plain)),
+            Some(vlans) => vlans.admit(from, head),
+        }
+    }
+
+    /// Members of a VLAN; 0: the ports without VLANs.
+    #[cfg(test)]
+    pub fn members(&self, vlan: u16) -> PortSet {
+        match &self.vlans {
+            Some(vlans) => vlans.members[usize::from(vlan & VID_MASK)],
+            None if vlan == 0 => self.plain,
+            None => PortSet::EMPTY,
+        }
+    }
+
+    /// What becomes of the tag of the frame that begins with `head`, was admitted at `from`, and
+    /// leaves by `to`.
+    #[inline]
+    pub fn rewrite(&self, from: PortIndex, to: PortIndex, head: &[u8]) -> Rewrite {
+        match &self.vlans {
+            None => Rewrite::None,
+            Some(vlans) => vlans.rewrite(from, to, head),
+        }
+    }
+}
+
+impl Vlans {
+    fn none() -> Box<Self> {
+        Box::new(Self {
+            members: [PortSet::EMPTY; VLANS],
+            ports: [PortVlan::default(); PORTS],
+        })
+    }
+
+    fn add(&mut self, port: PortIndex, vlan: &config::Vlan) {
+        let (untagged, tagged, takes_tags) = match vlan {
+            config::Vlan::Access { vlan } => (*vlan, Vec::new(), false),
+            config::Vlan::Trunk { vlans, native } => {
+                let tagged = match vlans {
+                    config::VlanIds::All => (1..=4094).collect(),
+                    config::VlanIds::Listed(vlans) => vlans.clone(),
+                };
+                (native.unwrap_or(0), tagged, true)
+            }
+        };
+        let native = Some(untagged).filter(|&untagged| untagged != 0);
+        for vlan in tagged.into_iter().chain(native) {
+            // 0 and 4095 name no VLAN (802.1Q table 9-2).
+            if (1..=4094).contains(&vlan) {
+                self.members[usize::from(vlan)].insert(port);
+            }
+        }
+        if let Some(slot) = self.ports.get_mut(usize::from(port.0)) {
+            *slot = PortVlan {
+                untagged,
+                takes_tags,
+                has_vlans: true,
+            };
+        }
+    }
+
+    #[inline]
+    fn port(&self, port: PortIndex) -> PortVlan {
+        self.ports[usize::from(port.0) % PORTS]
+    }
+
+    #[inline]
+    fn admit(&self, from: PortIndex, head: &[u8]) -> Result<(u16, PortSet), DropReason> {
+        let port = self.port(from);
+        if !port.has_vlans {
+            return Ok((0, self.members[0]));
+        }
+        let is_cut = head.len() < 18 && head.get(12..14) == Some(&TPID);
+        if is_cut {
+            return Err(DropReason::Runt);
+        }
+        let vlan = match TagControl::of(head) {
+            Some(tag) if tag.vlan() != 0 && !port.takes_tags => return Err(DropReason::Vlan),
+            Some(tag) if tag.vlan() != 0 => tag.vlan(),
+            _ => port.untagged,
+        };
+        let members = self.members[usize::from(vlan & VID_MASK)];
+        // VLAN 0 here is an untagged frame on a trunk without a native VLAN.
+        if vlan == 0 || !members.contains(from) {
+            return Err(DropReason::Vlan);
+        }
+        Ok((vlan, members))
+    }
+
+    #[inline]
+    fn rewrite(&self, from: PortIndex, to: PortIndex, head: &[u8]) -> Rewrite {
+        let (from, to) = (self.port(from), self.port(to));
+        if !from.has_vlans {
+            return Rewrite::None;
+        }
+        let tag = TagControl::of(head);
+        let vlan = tag.map_or(0, TagControl::vlan);
+        let vlan = if vlan == 0 { from.untagged } else { vlan };
+        match (tag, to.untagged == vlan) {
+            (None, true) => Rewrite::None,
+            (None, false) => Rewrite::Push(vlan),
+            (Some(_), true) => Rewrite::Pop,
+            (Some(tag), false) if tag.vlan() == 0 => Rewrite::Replace(tag.with_vlan(vlan)),
+            (Some(_), false) => Rewrite::None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
