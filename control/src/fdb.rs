@@ -170,7 +170,7 @@ impl ReplicaEnd {
 
     /// Asks to be told everything anew: the replica was made anew, and is empty.
     pub fn ask_for_all(&self) {
-        self.shared.wants_all.store(true, Ordering::Relaxed);
+        self.shared.wants_all.store(true, Ordering::Release);
     }
 
     /// Reports that are under way.
@@ -218,6 +218,6 @@ impl MasterEnd {
     /// Whether the replica asked for everything since this was called last.
     fn takes_wish(&self) -> bool {
         let wants_all = &self.shared.wants_all;
-        wants_all.load(Ordering::Relaxed) && wants_all.swap(false, Ordering::Relaxed)
+        wants_all.load(Ordering::Relaxed) && wants_all.swap(false, Ordering::Acquire)
     }
 }

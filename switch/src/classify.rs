@@ -51,8 +51,8 @@ impl Classifier {
             .collect();
         let tables = match rules.len() {
             0 => Tables::None,
-            ..=64 => Tables::One(Box::new(Lookup::new(&rules, ports))),
-            ..=128 => Tables::Two(Box::new(Lookup::new(&rules, ports))),
+            1..=64 => Tables::One(Box::new(Lookup::new(&rules, ports))),
+            65..=128 => Tables::Two(Box::new(Lookup::new(&rules, ports))),
             _ => Tables::Four(Box::new(Lookup::new(&rules, ports))),
         };
         Self {

@@ -10,7 +10,7 @@
 //! Each worker has a copy of its own. What it learns it tells the control core, and hears from it
 //! what the others learnt and which ports have a link (`control::fdb`): a few deltas a pass.
 
-use control::config::{Config, Forwarding as ForwardingConfig};
+use control::config::{Config, Device, Forwarding as ForwardingConfig, Vlan};
 use control::counters::DropReason;
 use control::fdb::{FdbDelta, ReplicaEnd, StationKey};
 use measure::time::TickRate;
@@ -95,6 +95,18 @@ impl Decide {
         }
     }
 
+    /// A patch panel over `ports` ports in which each pair is joined both ways; one class.
+    pub fn patch(ports: usize, pairs: &[(PortIndex, PortIndex)]) -> Self {
+        let panel = PatchPanel::new(ports, pairs);
+        Self::new(Forwarding::Patch(panel), Classifier::trivial())
+    }
+
+    /// A learning bridge; one class.
+    pub fn bridge(layout: BridgeLayout, rate: TickRate) -> Self {
+        let bridge = Bridge::new(layout, rate);
+        Self::new(Forwarding::Bridge(Box::new(bridge)), Classifier::trivial())
+    }
+
     /// That of one worker by a valid configuration, joined to the control core by `end`; without
     /// one, that of a later generation, which is to [`adopt`](Self::adopt) its predecessor's.
     /// `seed` keys the places of stations.
@@ -127,7 +139,7 @@ impl Decide {
                     ))
                 };
                 let layout = BridgeLayout {
-                    lan: Lan::new(config.ports.iter().map(Some)),
+                    lan: Lan::of(ports(config)),
                     stations_max: *fdb_entries as usize,
                     ageing: std::time::Duration::from_secs(u64::from(*ageing_s)),
                     statics: stations.iter().filter_map(fixed).collect(),
@@ -281,6 +293,13 @@ fn one_port(decisions: &[Verdict]) -> Option<PortIndex> {
         .iter()
         .fold(true, |all, verdict| all & leaves_there(verdict))
         .then_some(to)
+}
+
+/// Ports that are there, with their VLANs.
+fn ports(config: &Config) -> impl Iterator<Item = (PortIndex, Option<&Vlan>)> {
+    let places = (0..).map(PortIndex).zip(&config.ports);
+    let present = places.filter(|(_, port)| port.device != Device::Absent);
+    present.map(|(index, port)| (index, port.vlan.as_ref()))
 }
 
 #[expect(

@@ -16,6 +16,7 @@
 //! drop with a named reason.
 #![forbid(unsafe_code)]
 
+pub mod classify;
 pub mod decide;
 pub mod egress;
 pub mod flows;

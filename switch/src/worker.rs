@@ -255,6 +255,9 @@ impl<I: PacketIo> Worker<I> {
             Rewrite::None => true,
             Rewrite::Push(tci) => self.io.push_vlan(&mut packet, tci),
             Rewrite::Pop => self.io.pop_vlan(&mut packet),
+            Rewrite::Replace(tci) => {
+                self.io.pop_vlan(&mut packet) && self.io.push_vlan(&mut packet, tci)
+            }
         };
         tag.len_bytes = self.io.len_bytes(&packet);
         if !done {

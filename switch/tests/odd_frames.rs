@@ -12,7 +12,6 @@ mod support;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::time::Duration;
 
 use control::config;
 use control::counters::{DropReason, PortCounters, WorkerCounters};
@@ -22,8 +21,7 @@ use measure::lda::{Bank, LdaLayout};
 use measure::packet::Hasher;
 use measure::shard::ShardLayout;
 use measure::time::{EpochSchedule, TickRate};
-use switch::decide::fdb::Fdb;
-use switch::decide::{Bridge, Decide, PatchPanel};
+use switch::decide::{BridgeLayout, Decide};
 use switch::egress::EgressLayout;
 use switch::generation::generations;
 use switch::meter::{Meter, Plan, SegmentMap};
@@ -212,10 +210,9 @@ fn every_odd_frame_is_switched_or_dropped_for_a_reason() {
                 }
             };
             let decide = if is_bridge {
-                let fdb = Fdb::new(1024, Duration::from_mins(5), rate, 3);
-                Decide::Bridge(Bridge::new(2, fdb))
+                Decide::bridge(BridgeLayout::plain(2), rate)
             } else {
-                Decide::Patch(PatchPanel::new(2, &[(PortIndex(0), PortIndex(1))]))
+                Decide::patch(2, &[(PortIndex(0), PortIndex(1))])
             };
             let account = laboratory.switch(&port, &sink, decide);
             let name = capture.display();

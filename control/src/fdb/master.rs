@@ -1,9 +1,10 @@
 //! The one filtering database that all replicas follow.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use super::{FdbDelta, Learned, MasterEnd, REFRESHES_PER_AGE, REPORTS, StationKey};
+use crate::config::{Config, Device, Forwarding, Station};
 
 /// How often entries that are too old are looked for.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -33,6 +34,19 @@ struct Known {
     told: Duration,
     /// The workers in whose queue it waits, one bit each.
     queued: u64,
+}
+
+impl Known {
+    fn fixed(port: u8) -> Self {
+        Self {
+            port,
+            worker: 0,
+            is_static: true,
+            seen: Duration::ZERO,
+            told: Duration::ZERO,
+            queued: 0,
+        }
+    }
 }
 
 /// One worker: the rings to it, and what it has not been told yet. Of a station only the key waits:
@@ -90,15 +104,7 @@ impl FdbMaster {
     ) -> Self {
         let mut stations = HashMap::with_capacity(stations_max);
         for (station, port) in statics.into_iter().take(stations_max) {
-            let known = Known {
-                port,
-                worker: 0,
-                is_static: true,
-                seen: Duration::ZERO,
-                told: Duration::ZERO,
-                queued: 0,
-            };
-            stations.insert(station, known);
+            stations.insert(station, Known::fixed(port));
         }
         let line = |end| Line {
             end,
@@ -124,6 +130,36 @@ impl FdbMaster {
         master
     }
 
+    /// That of a valid configuration. A patch panel has one for the sake of links.
+    pub fn from_config(config: &Config, ends: Vec<MasterEnd>) -> Self {
+        let (stations_max, ageing, statics) = settings(config);
+        Self::new(stations_max, ageing, statics, ends)
+    }
+
+    /// Goes on with another configuration, in which ports have the places that they had: with other
+    /// limits, other static stations, and without those behind ports that are gone. Whoever gives a
+    /// place to another port flushes it. Workers ask for what they need once they have taken up the
+    /// generation.
+    pub fn reconfigure(&mut self, config: &Config) {
+        let (stations_max, ageing, statics) = settings(config);
+        (self.stations_max, self.ageing) = (stations_max, ageing);
+        let is_there = |port: u8| {
+            let port = config.ports.get(usize::from(port));
+            port.is_some_and(|port| port.device != Device::Absent)
+        };
+        let fixed: HashSet<StationKey> = statics.iter().map(|(station, _)| *station).collect();
+        let mut room = stations_max.saturating_sub(statics.len());
+        self.stations.retain(|station, known| {
+            let is_learnt = !known.is_static && !fixed.contains(station);
+            let stays = is_learnt && is_there(known.port) && room > 0;
+            room -= usize::from(stays);
+            stays
+        });
+        let fixed = statics.into_iter().take(stations_max);
+        self.stations
+            .extend(fixed.map(|(station, port)| (station, Known::fixed(port))));
+    }
+
     /// Bytes that a database of so many stations takes, queues for `workers` workers included.
     pub const fn size_bytes(stations_max: usize, workers: usize) -> usize {
         // A hash table is at most 7/8 full and has a power of two of places.
@@ -136,14 +172,16 @@ impl FdbMaster {
     /// the rings have room for. `now` is any clock that only rises.
     pub fn poll(&mut self, now: Duration) {
         for worker in 0..self.workers.len() {
-            if self.workers[worker].end.takes_wish() {
-                self.restart(worker);
-            }
+            let wants_all = self.workers[worker].end.takes_wish();
             for _ in 0..REPORTS {
                 let Some(learned) = self.workers[worker].end.next_report() else {
                     break;
                 };
                 self.hear(worker, learned, now);
+            }
+            // After its earlier reports, which it may have forgotten.
+            if wants_all {
+                self.restart(worker);
             }
         }
         if now.saturating_sub(self.swept) >= SWEEP {
@@ -352,6 +390,29 @@ impl FdbMaster {
     pub fn into_ends(self) -> Vec<MasterEnd> {
         self.workers.into_iter().map(|line| line.end).collect()
     }
+}
+
+/// Most stations, their ageing time, and static ones with their ports.
+fn settings(config: &Config) -> (usize, Duration, Vec<(StationKey, u8)>) {
+    let Forwarding::Bridge {
+        ageing_s,
+        fdb_entries,
+        stations,
+        ..
+    } = &config.forwarding
+    else {
+        return (1, Duration::from_secs(1), Vec::new());
+    };
+    let fixed = |station: &Station| {
+        let port = u8::try_from(config.port_index(&station.port)?).ok()?;
+        Some((StationKey::of(station.vlan, station.address), port))
+    };
+    let ageing = Duration::from_secs(u64::from(*ageing_s));
+    (
+        *fdb_entries as usize,
+        ageing,
+        stations.iter().filter_map(fixed).collect(),
+    )
 }
 
 /// No bit for a port out of range, which no configuration has.

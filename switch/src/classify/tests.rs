@@ -2,6 +2,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use config::{Class, Protocol};
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
 
 use super::fields::{Ip, NO_PORT};
 use super::*;
@@ -353,15 +354,15 @@ fn tables_are_bounded() {
         .zip(rules)
         .map(|(n, rule)| Rule {
             source: Some(Prefix {
-                address: IpAddr::V4(Ipv4Addr::from_bits(n << 8)),
+                address: IpAddr::V4(Ipv4Addr::from_bits(u32::from(n) << 8)),
                 bits: 30,
             }),
             destination: Some(Prefix {
                 address: IpAddr::V6(Ipv6Addr::from_bits(u128::from(n) << 8)),
                 bits: 126,
             }),
-            source_ports: Some((n as u16 * 3, n as u16 * 3 + 1)),
-            destination_ports: Some((n as u16 * 3, n as u16 * 3 + 1)),
+            source_ports: Some((n * 3, n * 3 + 1)),
+            destination_ports: Some((n * 3, n * 3 + 1)),
             ..rule
         })
         .collect();

@@ -32,6 +32,20 @@ pub struct BridgeLayout {
     pub seed: u64,
 }
 
+impl BridgeLayout {
+    /// `ports` ports without VLANs, limits as a configuration has them by default.
+    pub fn plain(ports: u8) -> Self {
+        Self {
+            lan: Lan::plain(ports),
+            stations_max: 65_536,
+            ageing: Duration::from_mins(5),
+            statics: Vec::new(),
+            flood_limit_pps: 100_000,
+            seed: 0x9e37_79b9_7f4a_7c15,
+        }
+    }
+}
+
 /// The bridge of one worker.
 #[derive(Debug)]
 pub struct Bridge {

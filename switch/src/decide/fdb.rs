@@ -107,7 +107,6 @@ impl Mark {
         (self.0 >> 40) as u8
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "16 bits are left")]
     fn reported(self) -> u16 {
         (self.0 >> 48) as u16
     }

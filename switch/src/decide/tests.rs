@@ -32,16 +32,13 @@ fn layout(lan: Lan) -> BridgeLayout {
     BridgeLayout {
         lan,
         stations_max: 1024,
-        ageing: Duration::from_mins(5),
-        statics: Vec::new(),
         flood_limit_pps: 1_000_000,
-        seed: 7,
+        ..BridgeLayout::plain(0)
     }
 }
 
 fn decide_by(layout: BridgeLayout) -> Decide {
-    let bridge = Bridge::new(layout, TickRate::from_hz(HZ));
-    Decide::new(Forwarding::Bridge(Box::new(bridge)), Classifier::trivial())
+    Decide::bridge(layout, TickRate::from_hz(HZ))
 }
 
 fn bridge() -> Decide {
@@ -49,8 +46,7 @@ fn bridge() -> Decide {
 }
 
 fn panel() -> Decide {
-    let panel = PatchPanel::new(3, &[(EAST, WEST)]);
-    Decide::new(Forwarding::Patch(panel), Classifier::trivial())
+    Decide::patch(3, &[(EAST, WEST)])
 }
 
 fn tag() -> Tag {

@@ -31,7 +31,7 @@ pub struct Lan {
 #[derive(Debug)]
 struct Vlans {
     /// Members of each VLAN, 0 included.
-    members: [PortSet; VLANS],
+    members: Box<[PortSet]>,
     ports: [PortVlan; PORTS],
 }
 
@@ -70,16 +70,6 @@ impl TagControl {
 }
 
 impl Lan {
-    /// Over ports with these settings, in their order; `None`: there is no such port. Ports past
-    /// the 64th are ignored.
-    pub fn new<'c>(ports: impl IntoIterator<Item = Option<&'c config::Port>>) -> Self {
-        let ports = ports
-            .into_iter()
-            .zip(0..64)
-            .filter_map(|(port, n)| Some((PortIndex(n), port?)));
-        Self::of(ports.map(|(index, port)| (index, port.vlan.as_ref())))
-    }
-
     /// So many ports without VLANs.
     pub fn plain(ports: u8) -> Self {
         Self::of((0..ports.min(64)).map(|n| (PortIndex(n), None)))
@@ -146,7 +136,7 @@ impl Lan {
 impl Vlans {
     fn none() -> Box<Self> {
         Box::new(Self {
-            members: [PortSet::EMPTY; VLANS],
+            members: vec![PortSet::EMPTY; VLANS].into_boxed_slice(),
             ports: [PortVlan::default(); PORTS],
         })
     }
@@ -216,11 +206,10 @@ impl Vlans {
         let vlan = tag.map_or(0, TagControl::vlan);
         let vlan = if vlan == 0 { from.untagged } else { vlan };
         match (tag, to.untagged == vlan) {
-            (None, true) => Rewrite::None,
             (None, false) => Rewrite::Push(vlan),
             (Some(_), true) => Rewrite::Pop,
             (Some(tag), false) if tag.vlan() == 0 => Rewrite::Replace(tag.with_vlan(vlan)),
-            (Some(_), false) => Rewrite::None,
+            (None, true) | (Some(_), false) => Rewrite::None,
         }
     }
 }

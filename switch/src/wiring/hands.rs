@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use control::config::{Config, Forwarding, Idle, PORTS_MAX};
+use control::config::{Config, Idle, PORTS_MAX};
 use control::counters::WorkerCounters;
 use dpdk_bindings::{Mbuf, Port, tsc};
 use measure::packet::Hasher;
@@ -14,8 +14,7 @@ use measure::time::EpochSchedule;
 use super::cpus::near;
 use super::crew::{Site, handles, port_index, present};
 use super::{DRAIN, random_seed};
-use crate::decide::fdb::Fdb;
-use crate::decide::{Bridge, Decide, PatchPanel};
+use crate::decide::Decide;
 use crate::generation::{Generations, WorkerGenerations, generations};
 use crate::idle::IdlePolicy;
 use crate::meter::{Meter, Plan};
@@ -78,7 +77,7 @@ impl<'pool> Crew<'pool> {
         };
         let members = (0..).zip(site.cpus).zip(taken).zip(lanes);
         for (((number, &cpu), handles), lanes) in members {
-            let decide = near(cpu, site.usable, || Box::new(decide(config, site)))?;
+            let decide = near(cpu, site.usable, || Box::new(Decide::from_config(config, site.rate, site.seed, None)))?;
             let counters = Arc::new(WorkerCounters::new(PORTS_MAX));
             let (generations, worker_generations) = generations();
             crew.counters.push(Arc::clone(&counters));
@@ -99,26 +98,6 @@ impl<'pool> Crew<'pool> {
             });
         }
         Ok(crew)
-    }
-}
-
-fn decide(config: &Config, site: Site<'_>) -> Decide {
-    let index = |name: &str| config.port_index(name).map(port_index);
-    match &config.forwarding {
-        Forwarding::Patch { pairs, .. } => {
-            let pairs = pairs.iter();
-            let pairs: Vec<_> = pairs.filter_map(|(a, b)| index(a).zip(index(b))).collect();
-            Decide::Patch(PatchPanel::new(config.ports.len(), &pairs))
-        }
-        Forwarding::Bridge {
-            ageing_s,
-            fdb_entries,
-            ..
-        } => {
-            let ageing = Duration::from_secs(u64::from(*ageing_s));
-            let fdb = Fdb::new(*fdb_entries as usize, ageing, site.rate, site.seed);
-            Decide::Bridge(Bridge::new(config.ports.len(), fdb))
-        }
     }
 }
 

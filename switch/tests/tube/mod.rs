@@ -9,7 +9,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::time::Duration;
 
 use control::config;
 use control::counters::{DropReason, PortCounters, WorkerCounters};
@@ -18,8 +17,7 @@ use measure::lda::{Bank, LdaLayout};
 use measure::packet::Hasher;
 use measure::shard::{ShardLayout, Tally};
 use measure::time::{EpochSchedule, TickRate};
-use switch::decide::fdb::Fdb;
-use switch::decide::{Bridge, Decide, PatchPanel};
+use switch::decide::{BridgeLayout, Decide};
 use switch::egress::EgressLayout;
 use switch::generation::{Generations, generations};
 use switch::meter::{Meter, Plan, SegmentMap};
@@ -116,12 +114,9 @@ impl TestTube {
             })
             .collect();
         let decide = if setup.bridge {
-            Decide::Bridge(Bridge::new(
-                ports,
-                Fdb::new(256, Duration::from_mins(5), rate(), 5),
-            ))
+            Decide::bridge(BridgeLayout::plain(setup.ports), rate())
         } else {
-            Decide::Patch(PatchPanel::new(ports, &[(EAST, WEST)]))
+            Decide::patch(ports, &[(EAST, WEST)])
         };
         let counters = Arc::new(WorkerCounters::new(ports));
         let (generations, worker_generations) = generations();

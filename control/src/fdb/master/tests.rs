@@ -154,6 +154,33 @@ fn a_worker_that_does_not_listen_is_told_everything_anew() {
     assert!(heard.contains(&learn(50, 2)));
 }
 
+#[test]
+fn another_configuration_keeps_what_was_learnt_behind_ports_that_stay() {
+    let config = |stations: &str| {
+        let text = format!(
+            r#"{{ "ports": [{{ "name": "a", "device": "sink" }}, {{ "name": "b", "device": "sink" }}],
+                 "forwarding": {{ "mode": "bridge", "fdb_entries": 3, "stations": [{stations}] }} }}"#
+        );
+        Config::parse(&text, "v.json").unwrap()
+    };
+    let (mut replica, end) = fdb_rings(8, 8);
+    let fixed = r#"{ "address": "02:00:00:00:00:63", "port": "b" }"#;
+    let mut master = FdbMaster::from_config(&config(fixed), vec![end]);
+    for (n, port) in [(1, 0), (2, 1)] {
+        let station = StationKey::new(0, 0x0200_0000_0000 + n);
+        replica.report(Learned { station, port });
+    }
+    master.poll(at(1));
+    let mut next = config(r#"{ "address": "02:00:00:00:00:01", "port": "a" }"#);
+    next.ports[1].device = Device::Absent;
+    master.reconfigure(&next);
+    let entries: Vec<_> = master
+        .entries(at(1))
+        .map(|e| (e.station, e.is_static))
+        .collect();
+    assert_eq!(entries, [(StationKey::new(0, 0x0200_0000_0001), true)]);
+}
+
 /// A replica as simple as can be: it learns what it sees, reports changes and what found no room
 /// before, and does as it is told.
 struct Naive {
