@@ -12,7 +12,7 @@ use measure::packet::Hasher;
 use measure::time::EpochSchedule;
 
 use super::cpus::near;
-use super::crew::{Site, handles, port_index, present};
+use super::crew::{Site, handles, present};
 use super::{DRAIN, random_seed};
 use crate::decide::Decide;
 use crate::generation::{Generations, WorkerGenerations, generations};
@@ -77,7 +77,9 @@ impl<'pool> Crew<'pool> {
         };
         let members = (0..).zip(site.cpus).zip(taken).zip(lanes);
         for (((number, &cpu), handles), lanes) in members {
-            let decide = near(cpu, site.usable, || Box::new(Decide::from_config(config, site.rate, site.seed, None)))?;
+            let decide = near(cpu, site.usable, || {
+                Box::new(Decide::from_config(config, site.rate, site.seed, None))
+            })?;
             let counters = Arc::new(WorkerCounters::new(PORTS_MAX));
             let (generations, worker_generations) = generations();
             crew.counters.push(Arc::clone(&counters));
