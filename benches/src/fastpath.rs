@@ -32,6 +32,7 @@ const LDS_CELLS: u32 = 70_000;
 const PACKETS_MIN: u32 = 4_096;
 const FEW: u32 = 1_000;
 const MANY: u32 = 100_000;
+const MILLION: u32 = 1_000_000;
 
 #[expect(clippy::cast_possible_truncation, reason = "60")]
 const LEN_BYTES: u32 = FRAME_BYTES as u32;
@@ -65,8 +66,9 @@ pub const CASES: &[Case] = &[
         read(MANY)
     }),
     case("parse and hash", Some(4.0), parse),
-    case("LDA, both ends", Some(2.0), lda),
-    case("moments and histogram", None, moments),
+    case("LDA, both ends", None, lda),
+    case("LDA, both ends at once", Some(2.0), lda_passed),
+    case("moments and histogram, one delay a burst", None, moments),
     case("LDS, both ends, 1 row, 1,000 flows", Some(5.0), || {
         lds::<1>(FEW)
     }),
@@ -119,8 +121,16 @@ pub const CASES: &[Case] = &[
     case("SDS, 4 rows, 100,000 flows", None, || sds(MANY)),
     case("flow slots, 1,000 flows", Some(13.0), || slots(FEW)),
     case("flow slots, 100,000 flows", Some(13.0), || slots(MANY)),
+    case("flow slots, 1,000,000 flows", None, || slots(MILLION)),
+    case(
+        "LDA, moments and histogram, from the frame on",
+        None,
+        || lda_alone(FEW),
+    ),
     case("everything, 1,000 flows", None, || everything(FEW)),
+    case("everything, 10,000 flows", None, || everything(10_000)),
     case("everything, 100,000 flows", None, || everything(MANY)),
+    case("everything, 1,000,000 flows", None, || everything(MILLION)),
 ];
 
 fn hasher() -> Hasher {
@@ -158,13 +168,13 @@ fn frames(flows: u32) -> Vec<[u8; FRAME_BYTES]> {
         .collect()
 }
 
-/// The sight of packet `number`, delayed by 2 to 8 us at 2.7 GHz.
+/// The sight of packet `number`, delayed by 2 to 8 us at 2.7 GHz as all of its burst.
 fn sight(flow: FlowHash, packet: PacketHash, number: u64) -> Sight {
     Sight {
         flow,
         packet,
         time: number * 100,
-        delay: 5_400 + (number.wrapping_mul(7_919) & 0x3fff),
+        delay: 5_400 + ((number / BURST as u64).wrapping_mul(7_919) & 0x3fff),
         bytes: LEN_BYTES,
         segment: SegmentIndex(0),
         epoch: EpochTag(0),
@@ -236,6 +246,11 @@ fn lda() -> Work {
     })
 }
 
+fn lda_passed() -> Work {
+    let mut lda = LdaPair::new(&lda_layout());
+    cycle(sights(FEW), move |burst| lda.record_passed(burst))
+}
+
 fn moments() -> Work {
     let (mut moments, mut histogram) = (Moments::default(), Histogram::new(rate()));
     cycle(sights(FEW), move |burst| {
@@ -277,28 +292,46 @@ fn slots(flows: u32) -> Work {
     })
 }
 
-/// From the frame to all that is kept of it, both ends owned by one worker.
+/// From the frame to all that is kept of it: LDA, moments, histogram, three rows of LDS, and flow
+/// slots for all flows.
 fn everything(flows: u32) -> Work {
-    let hasher = hasher();
-    let mut shard = Shard::new(&ShardLayout {
+    let layout = ShardLayout {
         sketches: 1,
-        lda: Some(lda_layout()),
-        lds: Some(lds_layout(1, &[1.0; 4])),
+        lds: Some(lds_layout(1, &[1.0; 3])),
         flow_slots: flows as usize,
+        ..lda_shard()
+    };
+    recording(&layout, Some(FlowTable::new(flows as usize)), flows)
+}
+
+/// The same for what is measured unless told otherwise.
+fn lda_alone(flows: u32) -> Work {
+    recording(&lda_shard(), None, flows)
+}
+
+fn lda_shard() -> ShardLayout {
+    ShardLayout {
+        lda: Some(lda_layout()),
         ..ShardLayout::new(rate(), 1)
-    });
-    let mut table = FlowTable::new(flows as usize);
+    }
+}
+
+fn recording(layout: &ShardLayout, mut table: Option<FlowTable>, flows: u32) -> Work {
+    let hasher = hasher();
+    let mut shard = Shard::new(layout);
     let mut number = 0;
     let mut sights = Vec::with_capacity(BURST);
     cycle(frames(flows), move |burst| {
         sights.clear();
         for frame in burst {
             let parsed = hasher.parse(frame, LEN_BYTES);
-            number += 1;
             sights.push(sight(parsed.flow, parsed.packet, number));
+            number += 1;
         }
         let mut seen = [FlowSight::EMPTY; BURST];
-        let seen = table.look_up(&sights, &mut seen, |_, _| true, |_| true);
+        let seen = table.as_mut().map_or(&[][..], |table| {
+            table.look_up(&sights, &mut seen, |_, _| true, |_| true)
+        });
         shard.passed(&sights, seen);
     })
 }

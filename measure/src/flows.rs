@@ -15,7 +15,7 @@
 //! ([`FlowTable::forget`]) and, once the last counters with the old meaning have been read,
 //! returns the slot ([`FlowTable::give`]).
 //!
-//! A burst is three passes, so that all its cache misses overlap: ask for all buckets, look up
+//! A burst is four passes, so that all its cache misses overlap: ask for all buckets, look up
 //! all ([`FlowTable::look_up`]), ask for all counters, add all ([`FlowSlots`]).
 
 mod counters;

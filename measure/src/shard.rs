@@ -104,6 +104,9 @@ impl Shard {
     /// `time - delay`. Never allocates, never fails.
     #[inline]
     pub fn passed(&mut self, sights: &[Sight], flows: &[FlowSight]) {
+        if let Some(slots) = &self.flows {
+            slots.prefetch(flows);
+        }
         for run in sights.chunk_by(|a, b| a.segment == b.segment) {
             if let Some(segment) = self.segments.get_mut(usize::from(run[0].segment.0)) {
                 segment.pass(run);
@@ -113,7 +116,7 @@ impl Shard {
             sds.record(End::Receiver, run);
         });
         if let Some(slots) = &mut self.flows {
-            slots.record(End::Receiver, flows);
+            slots.add(flows);
         }
     }
 

@@ -6,8 +6,8 @@ use crate::prefetch::prefetch;
 use crate::sight::End;
 use crate::synopsis::{ShapeMismatch, Synopsis};
 
-/// Counters a burst asks the cache for at once: more would push each other out.
-const BURST: usize = 32;
+/// Slots that are asked for before any is added to: more would push each other out.
+const BURST: usize = 64;
 
 /// Counters of all slots over one epoch, and of what has no slot.
 ///
@@ -16,10 +16,26 @@ const BURST: usize = 32;
 #[derive(Debug, Clone, PartialEq)]
 pub struct FlowSlots {
     /// The last is [`Slot::OTHER`]'s.
-    counters: Box<[FlowCounters]>,
-    /// As many, or none where nothing is estimated.
-    estimates: Box<[FlowEstimates]>,
+    entries: Entries,
 }
+
+/// What is kept for each slot.
+#[derive(Debug, Clone, PartialEq)]
+enum Entries {
+    Counted(Box<[FlowCounters]>),
+    Estimated(Box<[Tracked]>),
+}
+
+/// Counters and estimates of a flow side by side: an estimate follows its packet so soon that the
+/// line is still there.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C, align(64))]
+struct Tracked {
+    counters: FlowCounters,
+    estimates: FlowEstimates,
+}
+
+const _: () = assert!(size_of::<Tracked>() == 64, "one cache line");
 
 /// The entry of a slot: the last for [`Slot::OTHER`] and for slots beyond the others.
 #[inline]
@@ -27,42 +43,74 @@ fn place<T>(entries: &[T], Slot(slot): Slot) -> usize {
     (slot as usize).min(entries.len().saturating_sub(1))
 }
 
+/// Asks the cache for the entries of a burst.
+#[inline]
+fn prefetch_all<T>(entries: &[T], slots: impl Iterator<Item = Slot>) {
+    for slot in slots.take(BURST) {
+        prefetch(entries, place(entries, slot));
+    }
+}
+
+/// Adds to the entries of a burst.
+#[inline]
+fn add_all<T>(
+    entries: &mut [T],
+    sights: &[FlowSight],
+    counters: impl Fn(&mut T) -> &mut FlowCounters,
+) {
+    for sight in sights {
+        let place = place(entries, sight.slot);
+        if let Some(entry) = entries.get_mut(place) {
+            counters(entry).add(sight);
+        }
+    }
+}
+
 impl FlowSlots {
     /// Empty counters for `slots` slots: 32 bytes a slot.
     pub fn new(slots: usize) -> Self {
+        let counters = vec![FlowCounters::default(); slots.saturating_add(1)];
         Self {
-            counters: vec![FlowCounters::default(); slots.saturating_add(1)].into_boxed_slice(),
-            estimates: Box::default(),
+            entries: Entries::Counted(counters.into_boxed_slice()),
         }
     }
 
     /// Keeps sums of estimates as well: 32 bytes a slot more.
     #[must_use]
-    pub fn with_estimates(mut self) -> Self {
-        self.estimates = vec![FlowEstimates::default(); self.counters.len()].into_boxed_slice();
-        self
+    pub fn with_estimates(self) -> Self {
+        let counters = (0..=self.slots()).map(|slot| *self.entries.counters(slot));
+        let tracked = counters.map(|counters| Tracked {
+            counters,
+            estimates: FlowEstimates::default(),
+        });
+        Self {
+            entries: Entries::Estimated(tracked.collect()),
+        }
     }
 
     /// Slots, without [`Slot::OTHER`].
     pub fn slots(&self) -> usize {
-        self.counters.len() - 1
+        self.entries.len() - 1
     }
 
     /// What was counted for a slot, or for [`Slot::OTHER`].
     pub fn counters(&self, slot: Slot) -> &FlowCounters {
-        &self.counters[place(&self.counters, slot)]
+        self.entries.counters(self.place(slot))
     }
 
     /// What was estimated for a slot, or for [`Slot::OTHER`]; `None` where nothing is estimated.
     pub fn estimates(&self, slot: Slot) -> Option<&FlowEstimates> {
-        self.estimates.get(place(&self.estimates, slot))
+        match &self.entries {
+            Entries::Counted(_) => None,
+            Entries::Estimated(tracked) => Some(&tracked[self.place(slot)].estimates),
+        }
     }
 
     /// The slots in which packets were counted, without [`Slot::OTHER`].
     pub fn filled(&self) -> impl Iterator<Item = (Slot, &FlowCounters)> + '_ {
         (0..)
             .map(Slot)
-            .zip(&self.counters[..self.slots()])
+            .zip((0..self.slots()).map(|place| self.entries.counters(place)))
             .filter(|(_, counters)| counters.packets() > 0)
     }
 
@@ -72,16 +120,66 @@ impl FlowSlots {
     pub fn record_estimates(&mut self, slots: &[Slot], delay_ticks: i64) {
         let magnitude = u128::from(delay_ticks.unsigned_abs());
         let square = magnitude * magnitude;
+        let Entries::Estimated(tracked) = &mut self.entries else {
+            return;
+        };
         for burst in slots.chunks(BURST) {
+            prefetch_all(tracked, burst.iter().copied());
             for &slot in burst {
-                prefetch(&self.estimates, place(&self.estimates, slot));
-            }
-            for &slot in burst {
-                let place = place(&self.estimates, slot);
-                if let Some(sums) = self.estimates.get_mut(place) {
-                    sums.add(delay_ticks, square);
+                let place = place(tracked, slot);
+                if let Some(entry) = tracked.get_mut(place) {
+                    entry.estimates.add(delay_ticks, square);
                 }
             }
+        }
+    }
+
+    /// Asks the cache for what a burst will be [added](Self::add) to, a while before it is.
+    #[inline]
+    pub(crate) fn prefetch(&self, sights: &[FlowSight]) {
+        let slots = sights.iter().map(|sight| sight.slot);
+        match &self.entries {
+            Entries::Counted(counters) => prefetch_all(counters, slots),
+            Entries::Estimated(tracked) => prefetch_all(tracked, slots),
+        }
+    }
+
+    /// Adds stamped delays.
+    #[inline]
+    pub(crate) fn add(&mut self, sights: &[FlowSight]) {
+        match &mut self.entries {
+            Entries::Counted(counters) => add_all(counters, sights, |entry| entry),
+            Entries::Estimated(tracked) => {
+                add_all(tracked, sights, |entry| &mut entry.counters);
+            }
+        }
+    }
+
+    fn place(&self, Slot(slot): Slot) -> usize {
+        (slot as usize).min(self.slots())
+    }
+}
+
+impl Entries {
+    fn len(&self) -> usize {
+        match self {
+            Self::Counted(counters) => counters.len(),
+            Self::Estimated(tracked) => tracked.len(),
+        }
+    }
+
+    fn counters(&self, place: usize) -> &FlowCounters {
+        match self {
+            Self::Counted(counters) => &counters[place],
+            Self::Estimated(tracked) => &tracked[place].counters,
+        }
+    }
+
+    /// Entries with estimates; none where they are not kept.
+    fn tracked(&self) -> &[Tracked] {
+        match self {
+            Self::Counted(_) => &[],
+            Self::Estimated(tracked) => tracked,
         }
     }
 }
@@ -96,15 +194,8 @@ impl Synopsis for FlowSlots {
             return;
         }
         for burst in sights.chunks(BURST) {
-            for sight in burst {
-                prefetch(&self.counters, place(&self.counters, sight.slot));
-            }
-            for sight in burst {
-                let place = place(&self.counters, sight.slot);
-                if let Some(counters) = self.counters.get_mut(place) {
-                    counters.add(sight);
-                }
-            }
+            self.prefetch(burst);
+            self.add(burst);
         }
     }
 
@@ -118,57 +209,73 @@ impl Synopsis for FlowSlots {
         same("number of flow slots", self.slots(), other.slots())?;
         same(
             "number of slots with estimates",
-            self.estimates.len(),
-            other.estimates.len(),
+            self.entries.tracked().len(),
+            other.entries.tracked().len(),
         )?;
-        for (mine, theirs) in self.counters.iter_mut().zip(&other.counters) {
-            mine.merge(theirs);
-        }
-        for (mine, theirs) in self.estimates.iter_mut().zip(&other.estimates) {
-            mine.merge(theirs);
+        match (&mut self.entries, &other.entries) {
+            (Entries::Counted(mine), Entries::Counted(theirs)) => {
+                for (mine, theirs) in mine.iter_mut().zip(theirs) {
+                    mine.merge(theirs);
+                }
+            }
+            (Entries::Estimated(mine), Entries::Estimated(theirs)) => {
+                for (mine, theirs) in mine.iter_mut().zip(theirs) {
+                    mine.counters.merge(&theirs.counters);
+                    mine.estimates.merge(&theirs.estimates);
+                }
+            }
+            // Refused above.
+            _ => {}
         }
         Ok(())
     }
 
     fn clear(&mut self) {
-        self.counters.fill(FlowCounters::default());
-        self.estimates.fill(FlowEstimates::default());
+        match &mut self.entries {
+            Entries::Counted(counters) => counters.fill(FlowCounters::default()),
+            Entries::Estimated(tracked) => tracked.fill(Tracked::default()),
+        }
     }
 
     /// Counters, whether there are estimates (1 byte: 0 or 1), and estimates.
     fn encode(&self, out: &mut Vec<u8>) {
         let slots = u32::try_from(self.slots()).unwrap_or(u32::MAX - 1);
-        let counters = Shape::FlowCounters { slots };
-        let estimates = Shape::FlowEstimates { slots };
-        let keeps_estimates = !self.estimates.is_empty();
-        whole::encode(&counters, End::Receiver, self.counters.iter().copied(), out);
-        out.put_number(u8::from(keeps_estimates));
-        if keeps_estimates {
+        let counters = (0..=self.slots()).map(|place| *self.entries.counters(place));
+        whole::encode(&Shape::FlowCounters { slots }, End::Receiver, counters, out);
+        let tracked = self.entries.tracked();
+        out.put_number(u8::from(!tracked.is_empty()));
+        if !tracked.is_empty() {
+            let estimates = tracked.iter().map(|entry| entry.estimates);
             whole::encode(
-                &estimates,
+                &Shape::FlowEstimates { slots },
                 End::Receiver,
-                self.estimates.iter().copied(),
+                estimates,
                 out,
             );
         }
     }
 
     fn decode(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
-        let (slots, counters) = match whole::decode(reader, End::Receiver)? {
+        let (slots, counters): (_, Vec<FlowCounters>) = match whole::decode(reader, End::Receiver)?
+        {
             (Shape::FlowCounters { slots }, counters) => (slots, counters),
             (other, _) => return Err(whole::unexpected(&other)),
         };
-        let estimates = match reader.number("estimates kept")? {
-            0_u8 => Vec::new(),
+        let entries = match reader.number("estimates kept")? {
+            0_u8 => Entries::Counted(counters.into()),
             1 => match whole::decode(reader, End::Receiver)? {
-                (shape, estimates) if shape == (Shape::FlowEstimates { slots }) => estimates,
+                (shape, estimates) if shape == (Shape::FlowEstimates { slots }) => {
+                    let entries = counters.into_iter().zip(estimates);
+                    let tracked = entries.map(|(counters, estimates)| Tracked {
+                        counters,
+                        estimates,
+                    });
+                    Entries::Estimated(tracked.collect())
+                }
                 (other, _) => return Err(whole::unexpected(&other)),
             },
             other => return Err(ParseError::value("estimates kept", other, "0 or 1")),
         };
-        Ok(Self {
-            counters: counters.into(),
-            estimates: estimates.into(),
-        })
+        Ok(Self { entries })
     }
 }
