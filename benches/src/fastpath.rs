@@ -332,6 +332,7 @@ fn recording(layout: &ShardLayout, mut table: Option<FlowTable>, flows: u32) -> 
         let seen = table.as_mut().map_or(&[][..], |table| {
             table.look_up(&sights, &mut seen, |_, _| true, |_| true)
         });
+        shard.prefetch(&sights, seen);
         shard.passed(&sights, seen);
     })
 }

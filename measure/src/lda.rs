@@ -34,6 +34,7 @@ pub use layout::{Bank, LayoutError, LdaLayout};
 
 use crate::cell::CellPair;
 use crate::codec::{ParseError, Reader, Shape, whole};
+use crate::prefetch::prefetch;
 use crate::sight::{End, Sight};
 use crate::synopsis::{ShapeMismatch, Synopsis};
 
@@ -97,6 +98,22 @@ impl LdaPair {
     #[inline]
     pub fn record_passed(&mut self, sights: &[Sight]) {
         self.record_at(sights, CellPair::pass);
+    }
+
+    /// Asks the cache for the cells that packets will be added to, a while before they are.
+    #[inline]
+    pub(crate) fn prefetch(&self, sights: &[Sight]) {
+        if let Some(rows) = self.layout.only_bank_rows() {
+            for sight in sights {
+                prefetch(&self.cells, row(sight.packet, rows));
+            }
+            return;
+        }
+        for sight in sights {
+            if let Some(cell) = self.layout.cell_of(sight.packet) {
+                prefetch(&self.cells, cell);
+            }
+        }
     }
 
     pub(crate) fn same_shape(&self, other: &Self) -> Result<(), ShapeMismatch> {

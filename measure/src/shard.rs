@@ -97,6 +97,22 @@ impl Shard {
         self.flows.as_mut()
     }
 
+    /// Asks the cache for what packets will be added to once they have [`passed`](Self::passed): to
+    /// be called with the same packets a while before, such as before the driver gets them.
+    /// Sketches are not asked for: hashing a packet for all of their rows is worth doing once, and
+    /// they see to it for a burst at a time.
+    #[inline]
+    pub fn prefetch(&self, sights: &[Sight], flows: &[FlowSight]) {
+        for run in sights.chunk_by(|a, b| a.segment == b.segment) {
+            if let Some(SegmentSynopsis { lda: Some(lda), .. }) = self.segment(run[0].segment) {
+                lda.prefetch(run);
+            }
+        }
+        if let Some(slots) = &self.flows {
+            slots.prefetch(flows);
+        }
+    }
+
     /// Adds packets that the driver took, as they were seen at the receiver's end: to both ends.
     ///
     /// `flows` are the same packets with their flows' slots; empty where no flows are tracked. For
@@ -104,9 +120,6 @@ impl Shard {
     /// `time - delay`. Never allocates, never fails.
     #[inline]
     pub fn passed(&mut self, sights: &[Sight], flows: &[FlowSight]) {
-        if let Some(slots) = &self.flows {
-            slots.prefetch(flows);
-        }
         for run in sights.chunk_by(|a, b| a.segment == b.segment) {
             if let Some(segment) = self.segments.get_mut(usize::from(run[0].segment.0)) {
                 segment.pass(run);

@@ -318,6 +318,8 @@ proptest! {
         let (mut once, mut twice) = (shard(), shard());
         for (_, burst) in &bursts {
             let (sights, flows): (Vec<_>, Vec<_>) = burst.iter().copied().unzip();
+            // A hint, whatever it is given.
+            once.prefetch(&sights, &flows);
             once.passed(&sights, &flows);
             twice.record(End::Sender, &sights.iter().map(at_sender).collect::<Vec<_>>());
             twice.record(End::Receiver, &sights);
