@@ -121,7 +121,7 @@ fn run(command: &Command, common: &Common) -> Result<bool> {
     if let Command::Throughput { only } = command {
         let mut all = Vec::new();
         for suite in &SUITES {
-            all.extend(rounds::run(&bench, suite, rounds, &wanted)?);
+            all.extend(rounds::run(&bench, suite, rounds, wanted)?);
         }
         let report = Report::new(setting(), rounds, &all);
         println!("{}", report.markdown());

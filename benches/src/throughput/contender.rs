@@ -120,11 +120,14 @@ pub const LATENCYSTATS: Contender = Contender {
     }),
     cpus: 1,
 };
-/// Open vSwitch as a patch panel.
-pub const OVS: Contender = Contender::ovs("ovs", "OVS-DPDK, two in_port rules", Rules::InPort);
-/// Open vSwitch as a learning bridge.
-pub const OVS_NORMAL: Contender =
-    Contender::ovs("ovs_normal", "OVS-DPDK, learning bridge", Rules::Normal);
+/// Open vSwitch as a patch panel, as an operator types it.
+pub const OVS: Contender = Contender::ovs("ovs", "OVS-DPDK, two in_port rules", Rules::AfterPorts);
+/// Open vSwitch as a patch panel at its best.
+pub const OVS_SIMPLE: Contender = Contender::ovs(
+    "ovs_simple",
+    "OVS-DPDK, two in_port rules before ports",
+    Rules::BeforePorts,
+);
 
 /// A patch panel that measures nothing.
 pub const OFF_PATCH: Contender = Contender::vernierd(

@@ -2,7 +2,7 @@
 
 use super::contender::{
     Contender, EVERYTHING, EVERYTHING_TWO, FIVE_TUPLE_SWAP, FLOWS, IO, IO_TWO, LATENCYSTATS, LDA,
-    LDA_PATCH, LDS, MACSWAP, OFF, OFF_PATCH, OVS, OVS_NORMAL, STAMPS,
+    LDA_PATCH, LDS, MACSWAP, OFF, OFF_PATCH, OVS, OVS_SIMPLE, STAMPS,
 };
 use super::load::Load;
 
@@ -46,7 +46,7 @@ const SMALL: Suite = Suite {
         small(LDA),
         small(LDA_PATCH),
         small(OVS),
-        small(OVS_NORMAL),
+        small(OVS_SIMPLE),
         small(EVERYTHING),
         small(EVERYTHING_TWO),
         small(IO_TWO),
@@ -192,9 +192,9 @@ pub const CLAIMS: &[Claim] = &[
         &[small(MACSWAP)],
     ),
     told(
-        "everything on, learning bridge, by OVS-DPDK as a learning bridge",
+        "everything on, learning bridge, by OVS-DPDK with the rules before its ports (simple match)",
         &[small(EVERYTHING)],
-        &[small(OVS_NORMAL)],
+        &[small(OVS_SIMPLE)],
     ),
     told(
         "everything on by measurement off",

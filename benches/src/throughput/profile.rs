@@ -134,16 +134,17 @@ fn count(
     let folder = tempfile::tempdir_in(&bench.folder).context("cannot make a folder")?;
     let out = folder.path().join("out");
     let mut valgrind = callgrind::command(&bench.vernierd, &out);
-    valgrind.stderr(Stdio::null());
     let mut running = Running::start_under(&mut valgrind, folder.path(), config)?;
     running.send(bench, packets)?;
     let sent = running.end(bench, vernierd.extent)?;
-    let spent = callgrind::of_the_worker(folder.path())?;
-    Ok((places::by_place(&bench.vernierd, &spent)?, sent))
+    let counts = callgrind::of_the_worker(folder.path())?;
+    Ok((places::by_place(&bench.vernierd, &counts)?, sent))
 }
 
 fn scaled(mut by_place: ByPlace, factor: f64) -> ByPlace {
-    by_place.values_mut().for_each(|amount| *amount *= factor);
+    for amount in by_place.values_mut() {
+        *amount *= factor;
+    }
     by_place
 }
 

@@ -58,12 +58,14 @@ pub fn run(
             0 => "warm-up".to_owned(),
             _ => format!("round {round}"),
         };
-        let mut turns: Vec<&mut Series> = all.iter_mut().collect();
-        if round % 2 == 1 {
-            turns.reverse();
-        }
-        for series in turns {
-            series.take_turn(bench, &which, round > 0)?;
+        let count = all.len();
+        for turn in 0..count {
+            let place = if round % 2 == 1 {
+                count - 1 - turn
+            } else {
+                turn
+            };
+            all[place].take_turn(bench, &which, round > 0)?;
         }
     }
     Ok(all)
@@ -71,7 +73,7 @@ pub fn run(
 
 impl Series {
     fn take_turn(&mut self, bench: &Bench, which: &str, counts: bool) -> Result<()> {
-        let Ok(rates_pps) = &mut self.rates_pps else {
+        let Ok(kept) = &mut self.rates_pps else {
             return Ok(());
         };
         let Run { contender, load } = self.run;
@@ -86,7 +88,7 @@ impl Series {
                 let (mpps, load) = (rate_pps / 1e6, load.label());
                 eprintln!("{which:8}  {mpps:6.2} Mpps  {load}: {}", contender.label);
                 if counts {
-                    rates_pps.push(rate_pps);
+                    kept.push(rate_pps);
                 }
             }
             Err(error) => {

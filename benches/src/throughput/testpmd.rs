@@ -41,15 +41,15 @@ impl Testpmd {
 
     fn command(self, bench: &Bench, input: &Input, cpus: usize) -> Command {
         let [worker, other] = bench.cpus;
-        let lcores = [worker, other].into_iter().take(cpus).zip(1..);
-        let lcores: String = lcores
-            .map(|(cpu, lcore)| format!(",{lcore}@{cpu}"))
-            .collect();
+        let lcores = match cpus {
+            1 => format!("0@{other},1@{worker}"),
+            _ => format!("0@{other},1@{worker},2@{other}"),
+        };
         // Into a pipe it would write in blocks, and answer when the next one is full.
         let mut command = Command::new("stdbuf");
         command
             .args(["--output=L", "dpdk-testpmd"])
-            .arg(format!("--lcores=0@{other}{lcores}"))
+            .arg(format!("--lcores={lcores}"))
             .args(["-m".to_owned(), input.memory_mib.to_string()])
             .args(bench.memory_arguments())
             .args(["--no-pci", "--no-telemetry"])

@@ -1,5 +1,6 @@
 //! `vernierd`, asked over HTTP what it has sent.
 
+use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -140,6 +141,7 @@ pub struct Running {
     pub process: Owned,
     remote: Remote,
     summary: PathBuf,
+    log: PathBuf,
 }
 
 /// What it leaves behind.
@@ -169,12 +171,21 @@ impl Running {
         command.arg("--config").arg(&file);
         command.arg("--summary-json").arg(&summary);
         command.env("VERNIER_LOG", "error");
+        let log = folder.join("vernierd.log");
         command.stdin(Stdio::null()).stdout(Stdio::null());
+        command.stderr(File::create(&log).context("cannot write a log")?);
         Ok(Self {
             process: Owned::start(command)?,
             remote: Remote::new(&config.address.to_string()),
             summary,
+            log,
         })
+    }
+
+    /// What it has said.
+    fn log(&self) -> String {
+        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+        log.trim_end().to_owned()
     }
 
     /// Packets a second, over the time between two of its snapshots.
@@ -208,7 +219,7 @@ impl Running {
         will_do: impl Fn(&Snapshot) -> bool,
     ) -> Result<Arc<Snapshot>> {
         until(PATIENCE, &bench.stop, "it forwarded nothing", || {
-            self.process.is_alive()?;
+            self.process.is_alive().with_context(|| self.log())?;
             // Until it is up, nobody answers.
             Ok(self.remote.latest().ok().filter(|latest| will_do(latest)))
         })
@@ -220,7 +231,8 @@ impl Running {
     /// When it does not end well, lost count, or measured less than it was told to.
     pub fn end(mut self, bench: &Bench, extent: Extent) -> Result<u64> {
         self.process.terminate()?;
-        self.process.wait(PATIENCE, &bench.stop)?;
+        let ended = self.process.wait(PATIENCE, &bench.stop);
+        ended.with_context(|| self.log())?;
         let summary = std::fs::read(&self.summary).context("cannot read its summary")?;
         let Summary { snapshot } = serde_json::from_slice(&summary)
             .context("it left no summary, or not the one expected")?;
@@ -348,7 +360,7 @@ mod tests {
 
     #[test]
     fn a_daemon_that_ends_early_is_told() {
-        let error = scripted("exit 2").unwrap_err().to_string();
-        assert!(error.contains("ended early"), "{error}");
+        let error = format!("{:#}", scripted("echo so >&2; exit 2").unwrap_err());
+        assert!(error.starts_with("so: it ended early"), "{error}");
     }
 }

@@ -49,12 +49,12 @@ fn own_places(program: &Path, addresses: &BTreeSet<u64>) -> Result<BTreeMap<u64,
         .spawn()
         .context("cannot start addr2line, which is in the Debian package binutils")?;
     let mut stdin = addr2line.stdin.take().context("addr2line has no pipe")?;
-    let asked: String = addresses
-        .iter()
-        .map(|address| format!("{address:#x}\n"))
-        .collect();
+    let asked = addresses.clone();
     // It answers while it is asked: both pipes would fill up.
-    let asking = std::thread::spawn(move || stdin.write_all(asked.as_bytes()));
+    let asking = std::thread::spawn(move || {
+        let ask = |address| writeln!(stdin, "{address:#x}");
+        asked.into_iter().try_for_each(ask)
+    });
     let answer = addr2line.wait_with_output().context("addr2line failed")?;
     let _ = asking.join();
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
