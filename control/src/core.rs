@@ -2,32 +2,43 @@
 //! publishes.
 //!
 //! ```text
-//!  worker 0 --sealed shards--> +-----------+         +----------+        +-----------+ --> HTTP
-//!  worker 1 --sealed shards--> | Assembly  | --sum-> | estimate | -----> | Published | --> table
-//!           <--empty shards--- +-----------+         +----------+        +-----------+
+//!  worker 0 --sealed shards--> +------------+         +----------+        +-----------+ --> HTTP
+//!  worker 1 --sealed shards--> | Generation | --sum-> | Segments | -----> | Published | --> table
+//!           <--empty shards--- | Assembly   |         +----------+        +-----------+
+//!           ---new flows-----> | Directory  | --flows---------------------^
+//!           <--forget, give--- +------------+
 //! ```
+//!
+//! Ports, links, and generations on their way to the workers belong to the [`Plant`], which is
+//! given a [`Desk`] at every poll.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use measure::histogram::Histogram;
-use measure::moments::Moments;
-use measure::packet::{HASH_VERSION, Kind};
-use measure::shard::{SegmentSynopsis, Shard, Tally};
-use measure::synopsis::{ShapeMismatch, Synopsis};
-use measure::time::{Epoch, TickRate};
+use measure::packet::HASH_VERSION;
+use measure::time::{Epoch, EpochSchedule, TickRate};
 
-use crate::config::Config;
-use crate::counters::{Counter, DropReason, PortCounters, WorkerCounters};
-use crate::estimate;
+use crate::counters::WorkerCounters;
 use crate::export::process::PUBLISH_SECONDS;
-use crate::handover::ControlEnd;
-use crate::merge::{Assembly, Closed};
-use crate::snapshot::{
-    EpochFigures, Labelled, Pool, Port, PortFact, Published, Segment, Snapshot, State, Totals,
-    UnusableEpochs, Worker,
-};
+use crate::flows::Directory;
+use crate::merge::Assembly;
+use crate::plant::{Change, ChangeError, Plant};
+use crate::snapshot::{Flow, Published, Snapshot, State};
+
+mod generation;
+mod rates;
+mod read;
+mod segment;
+mod segments;
+mod watch;
+
+use generation::Generation;
+use rates::Rates;
+use read::describe;
+use segments::Segments;
+use watch::Watch;
 
 /// How long the core sleeps when there is nothing to take.
 const REST: Duration = Duration::from_millis(5);
@@ -35,97 +46,106 @@ const REST: Duration = Duration::from_millis(5);
 /// Counters are published at least so often, and rates are taken over so long.
 const REFRESH: Duration = Duration::from_secs(1);
 
-/// What is known of ports and buffers besides the workers' counters.
-pub trait PortFacts: Send {
-    /// The port at `index` of the configuration.
-    fn port(&mut self, index: usize) -> PortFact;
-
-    /// The pool of packet buffers.
-    fn pool(&mut self) -> Option<Pool>;
-}
-
-/// A worker as the control core sees it.
+/// What a control core starts from.
 #[derive(Debug)]
-pub struct WorkerLink {
-    /// Where its shards come from.
-    pub end: ControlEnd,
-    /// What it counts.
-    pub counters: Arc<WorkerCounters>,
+pub struct Setup {
+    /// How fast the time stamp counter runs.
+    pub rate: TickRate,
+    /// When epochs turn, for as long as the switch runs.
+    pub schedule: EpochSchedule,
+    /// What each worker counts.
+    pub counters: Vec<Arc<WorkerCounters>>,
+    /// The generation that the workers start with.
+    pub first: Change,
 }
 
-/// The control core; `'f` is the life of what [`PortFacts`] asks.
+/// The control core; `'f` is the life of what the [`Plant`] holds.
 pub struct ControlCore<'f> {
-    workers: Vec<WorkerLink>,
-    facts: Box<dyn PortFacts + 'f>,
-    assembly: Assembly<Shard>,
-    segments: Vec<SegmentState>,
+    plant: Box<dyn Plant + 'f>,
+    ledger: Ledger,
+}
+
+/// All that the control core keeps.
+struct Ledger {
     rate: TickRate,
-    grace: Duration,
+    schedule: EpochSchedule,
+    /// The counter at the last poll, and the epoch that it was in.
+    now: u64,
+    present: Epoch,
+    counters: Vec<Arc<WorkerCounters>>,
+    /// The newest is the last; there are two while the one before is still being read.
+    generations: VecDeque<Generation>,
+    /// A generation came since the last snapshot.
+    has_changed: bool,
+    /// By worker: epochs that it missed in generations that are over.
+    missed_epochs: Vec<u64>,
+    assembly: Assembly<measure::shard::Shard>,
+    segments: Segments,
+    flows: Directory,
+    /// The largest flows of late.
+    largest: Vec<Flow>,
+    largest_at: Option<Instant>,
+    watch: Watch,
     began: Instant,
     rates: Rates,
-    /// The snapshot in the making; segments and ports are filled in when it is published.
+    /// The snapshot in the making; segments, sketches and flows are filled in when it is published.
     draft: Snapshot,
     published: Arc<Published>,
     published_at: Instant,
 }
 
 impl<'f> ControlCore<'f> {
-    /// A control core for `config`, whose workers' shards are shaped like `blank` and count ticks
-    /// of `rate`. Publishes a first snapshot.
-    pub fn new(
-        config: &Config,
-        rate: TickRate,
-        blank: Shard,
-        workers: Vec<WorkerLink>,
-        facts: impl PortFacts + 'f,
-    ) -> Self {
-        let name = |port: usize| {
-            config
-                .ports
-                .get(port)
-                .map_or("", |port| &port.name)
-                .to_owned()
-        };
-        let segments = config.segments().into_iter();
-        let segments = segments
-            .map(|segment| {
-                let class = config.class_name(segment.class).to_owned();
-                SegmentState::new(name(segment.ingress), name(segment.egress), class, rate)
-            })
-            .collect();
-        let ports = config.ports.iter().map(|port| Port {
-            name: port.name.clone(),
-            ..Port::default()
-        });
+    /// A control core over `plant`. Publishes a first snapshot.
+    ///
+    /// # Errors
+    /// [`ChangeError`] when the first generation does not fit together.
+    pub fn new(setup: Setup, mut plant: impl Plant + 'f) -> Result<Self, ChangeError> {
+        let Setup {
+            rate,
+            schedule,
+            counters,
+            first,
+        } = setup;
         let draft = Snapshot {
-            switch: config.name.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             hash_version: HASH_VERSION,
-            measuring: config.measurement.enabled,
-            interval_ms: config.measurement.interval_ms,
-            ports: ports.collect(),
             ..Snapshot::default()
         };
-        let mut core = Self {
-            assembly: Assembly::new(workers.len(), blank),
-            workers,
-            facts: Box::new(facts),
-            segments,
+        let workers = counters.len();
+        let mut ledger = Ledger {
             rate,
-            grace: config.measurement.grace(),
+            schedule,
+            now: 0,
+            present: Epoch(0),
+            counters,
+            generations: VecDeque::new(),
+            has_changed: false,
+            missed_epochs: vec![0; workers],
+            assembly: Assembly::new(workers),
+            segments: Segments::new(rate),
+            flows: Directory::default(),
+            largest: Vec::new(),
+            largest_at: None,
+            watch: Watch::new(workers, Instant::now()),
             began: Instant::now(),
             rates: Rates::default(),
             published: Arc::new(Published::new(draft.clone())),
             published_at: Instant::now(),
             draft,
         };
+        ledger.look_at_clock(plant.now());
+        ledger.change(first)?;
+        let mut core = Self {
+            plant: Box::new(plant),
+            ledger,
+        };
         core.publish();
-        core
+        Ok(core)
     }
 
     /// Where the snapshots appear.
     pub fn published(&self) -> Arc<Published> {
-        Arc::clone(&self.published)
+        Arc::clone(&self.ledger.published)
     }
 
     /// Polls until `stop` is set, then says that the switch is draining.
@@ -134,263 +154,181 @@ impl<'f> ControlCore<'f> {
             self.poll();
             std::thread::sleep(REST);
         }
-        self.draft.state = State::Draining;
+        self.ledger.draft.state = State::Draining;
         self.publish();
     }
 
-    /// Takes what the workers have sealed, never waits, and publishes when an epoch has closed.
+    /// Lets the plant do its upkeep, takes what the workers have sealed, never waits, and publishes
+    /// when an epoch has closed.
     pub fn poll(&mut self) {
-        if self.draft.state == State::Starting {
-            self.draft.state = State::Running;
+        if self.ledger.draft.state == State::Starting {
+            self.ledger.draft.state = State::Running;
             self.publish();
         }
-        if self.take_shards() || self.published_at.elapsed() >= REFRESH {
+        self.ledger.look_at_clock(self.plant.now());
+        self.ledger
+            .watch
+            .look(&self.ledger.counters, Instant::now());
+        self.plant.tend(&mut Desk {
+            ledger: &mut self.ledger,
+        });
+        let has_closed = self.ledger.take_shards();
+        self.ledger.tend_flows();
+        self.ledger.retire();
+        let is_due = self.ledger.published_at.elapsed() >= REFRESH;
+        if has_closed || is_due || std::mem::take(&mut self.ledger.has_changed) {
             self.publish();
         }
     }
 
     /// Takes the last shards of workers that have ended and publishes the final totals.
     pub fn finish(mut self) -> Arc<Snapshot> {
-        self.draft.state = State::Draining;
-        self.take_shards();
+        self.ledger.draft.state = State::Draining;
+        self.ledger.take_shards();
         self.publish();
-        self.published.read()
-    }
-
-    /// Whether an epoch has closed.
-    fn take_shards(&mut self) -> bool {
-        let Self {
-            workers,
-            assembly,
-            segments,
-            rate,
-            ..
-        } = self;
-        let mut newest = None;
-        for (index, worker) in workers.iter_mut().enumerate() {
-            while let Some(shard) = worker.end.take_sealed() {
-                assembly.add(index, &shard, |closed| {
-                    newest = Some(close(segments, &closed, *rate));
-                });
-                worker.end.give_back(shard);
-            }
-        }
-        let Some(Epoch(epoch)) = newest else {
-            return false;
-        };
-        self.draft.epoch = Some(epoch);
-        // Its end is one grace ago: read from the system's clock, which counter and schedule know
-        // nothing of.
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
-        self.draft.epoch_end_unix_s = Some(now.saturating_sub(self.grace).as_secs_f64());
-        true
+        self.ledger.published.read()
     }
 
     fn publish(&mut self) {
         let began = Instant::now();
-        self.count();
-        self.draft.uptime_s = self.began.elapsed().as_secs_f64();
-        let mut snapshot = self.draft.clone();
-        snapshot.segments = self
-            .segments
-            .iter()
-            .map(|state| state.segment(self.rate))
-            .collect();
-        self.published.publish(snapshot);
-        self.published_at = Instant::now();
+        self.ledger.read_plant(&mut *self.plant);
+        self.ledger.publish();
         metrics::histogram!(PUBLISH_SECONDS).record(began.elapsed());
     }
+}
 
-    /// Reads every counter and gauge.
-    fn count(&mut self) {
-        for (index, port) in self.draft.ports.iter_mut().enumerate() {
-            let blocks = self
-                .workers
-                .iter()
-                .filter_map(|w| w.counters.ports.get(index));
-            let facts = self.facts.port(index);
-            *port = read_port(std::mem::take(port), facts, &blocks.collect::<Vec<_>>());
-        }
-        self.draft.pool = self.facts.pool();
-        let (rate, before) = (self.rate, &self.draft.workers);
-        let workers = self.workers.iter().enumerate().map(|(index, link)| {
-            let busy_ratio = before.get(index).map_or(0.0, |worker| worker.busy_ratio);
-            Worker {
-                busy_ratio,
-                ..read_worker(link, rate)
-            }
-        });
-        self.draft.workers = workers.collect();
-        self.rates.renew(&mut self.draft);
+/// What a [`Plant`] may ask of the control core, and has to tell it.
+pub struct Desk<'c> {
+    ledger: &'c mut Ledger,
+}
+
+impl Desk<'_> {
+    /// The present epoch.
+    pub fn epoch(&self) -> Epoch {
+        self.ledger.present
+    }
+
+    /// The newest generation.
+    pub fn generation(&self) -> u32 {
+        self.ledger.newest().map_or(0, |newest| newest.number)
+    }
+
+    /// Whether the generation before the newest is still being read: then no further one is taken.
+    pub fn is_busy(&self) -> bool {
+        self.ledger.generations.len() > 1
+    }
+
+    /// Takes a new generation. To be called before any worker can take it up.
+    ///
+    /// # Errors
+    /// [`ChangeError`]; nothing has changed then.
+    pub fn change(&mut self, change: Change) -> Result<(), ChangeError> {
+        self.ledger.change(change)
+    }
+
+    /// The link of a port went down or came up: the present epoch and the one before give no
+    /// figures for its segments and its sketch.
+    pub fn disturb(&mut self, port: usize) {
+        self.ledger.segments.disturb(port, self.ledger.present);
+    }
+
+    /// Workers that have made no pass for a second.
+    pub fn stalled(&self) -> impl Iterator<Item = usize> {
+        self.ledger.watch.stalled()
     }
 }
 
-/// Takes a closed epoch into the segments' state; returns its number.
-fn close(segments: &mut [SegmentState], closed: &Closed<'_, Shard>, rate: TickRate) -> Epoch {
-    match *closed {
-        Closed::Whole(epoch, shard) => {
-            for (state, synopsis) in segments.iter_mut().zip(shard.segments()) {
-                if let Err(error) = state.add(epoch, synopsis, rate) {
-                    tracing::error!(epoch = epoch.0, "totals not added to: {error}");
-                }
-            }
-            epoch
-        }
-        Closed::Missed(epoch, epochs) => {
-            tracing::debug!(epoch = epoch.0, epochs, "epochs went unmeasured");
-            for state in segments {
-                state.unusable.missed_shard += epochs;
-            }
-            epoch
-        }
-    }
-}
-
-/// What is kept of a segment from epoch to epoch.
-struct SegmentState {
-    ingress: String,
-    egress: String,
-    class: String,
-    last: Option<EpochFigures>,
-    tally: Tally,
-    moments: Moments,
-    histogram: Histogram,
-    unusable: UnusableEpochs,
-    estimated_epochs: u64,
-    within_bound_epochs: u64,
-}
-
-impl SegmentState {
-    fn new(ingress: String, egress: String, class: String, rate: TickRate) -> Self {
-        Self {
-            ingress,
-            egress,
-            class,
-            last: None,
-            tally: Tally::default(),
-            moments: Moments::default(),
-            histogram: Histogram::new(rate),
-            unusable: UnusableEpochs::default(),
-            estimated_epochs: 0,
-            within_bound_epochs: 0,
-        }
+impl Ledger {
+    fn newest(&self) -> Option<&Generation> {
+        self.generations.back()
     }
 
-    fn add(
-        &mut self,
-        epoch: Epoch,
-        synopsis: &SegmentSynopsis,
-        rate: TickRate,
-    ) -> Result<(), ShapeMismatch> {
-        self.tally.merge(&synopsis.tally)?;
-        self.moments.merge(&synopsis.moments)?;
-        self.histogram.merge(&synopsis.histogram)?;
-        let Some(figures) = estimate::figures(epoch, synopsis, rate) else {
-            return Ok(());
-        };
-        match &figures.lda {
-            Some(lda) => {
-                self.estimated_epochs += 1;
-                self.within_bound_epochs += u64::from(lda.is_within_bound);
-            }
-            None => self.unusable.too_few_cells += u64::from(synopsis.lda.is_some()),
+    fn look_at_clock(&mut self, now: u64) {
+        self.now = now;
+        self.present = self.schedule.epoch_at(now);
+    }
+
+    fn change(&mut self, change: Change) -> Result<(), ChangeError> {
+        if let (Some(older), true) = (self.generations.front(), self.generations.len() > 1) {
+            return Err(ChangeError::Busy {
+                number: older.number,
+            });
         }
-        self.last = Some(figures);
+        let present = self.newest().map(|newest| newest.number);
+        Generation::check(&change, present, self.counters.len())?;
+        describe(&change, &mut self.draft);
+        self.segments.begin(&change);
+        if change.ends.is_empty() {
+            self.assembly.pause(change.from);
+        } else {
+            self.assembly.resume(change.from);
+        }
+        let generation = Generation::new(change);
+        self.flows.reserve(generation.slots());
+        self.generations.push_back(generation);
+        self.has_changed = true;
         Ok(())
     }
 
-    fn segment(&self, rate: TickRate) -> Segment {
-        let seconds_per_tick = 1.0 / rate.hz() as f64;
-        Segment {
-            ingress: self.ingress.clone(),
-            egress: self.egress.clone(),
-            class: self.class.clone(),
-            last: self.last.clone(),
-            total: Totals {
-                counts: estimate::counts(&self.tally),
-                delay_sum_s: self.moments.sum_ticks() as f64 * seconds_per_tick,
-                delay_squared_sum_s2: self.moments.sum_of_squares_ticks2() as f64
-                    * seconds_per_tick.powi(2),
-                octaves: estimate::octaves(self.histogram.octaves()),
-                unusable_epochs: self.unusable,
-                estimated_epochs: self.estimated_epochs,
-                within_bound_epochs: self.within_bound_epochs,
-            },
+    /// Takes reports and sealed shards of all workers; whether an epoch has closed.
+    fn take_shards(&mut self) -> bool {
+        let Self {
+            generations,
+            assembly,
+            segments,
+            flows,
+            present,
+            ..
+        } = self;
+        let mut newest = None;
+        for generation in generations {
+            let number = generation.number;
+            generation.take(
+                flows,
+                segments,
+                *present,
+                |segments, worker, shard, blank| {
+                    assembly.add(worker, number, shard, blank, |closed| {
+                        newest = newest.max(Some(segments.close(&closed)));
+                    });
+                },
+            );
+        }
+        let Some(epoch) = newest else {
+            return false;
+        };
+        self.draft.epoch = Some(epoch.0);
+        // Its end is as long ago by the system's clock as by the counter, which does not know it.
+        let age_ticks = self
+            .now
+            .saturating_sub(self.schedule.start_of(epoch.next()));
+        let age = Duration::from_secs_f64(self.rate.to_ns(age_ticks as f64) / 1e9);
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        self.draft.epoch_end_unix_s = Some(now.saturating_sub(age).as_secs_f64());
+        true
+    }
+
+    /// Sends commands to the workers' flow tables.
+    fn tend_flows(&mut self) {
+        for generation in &mut self.generations {
+            generation.tend();
         }
     }
-}
 
-/// A port's counters, summed over the workers; its name and rates stay.
-fn read_port(port: Port, facts: PortFact, blocks: &[&PortCounters]) -> Port {
-    let sum = |counter: fn(&PortCounters) -> &Counter| {
-        blocks.iter().map(|block| counter(block).get()).sum()
-    };
-    let labelled = |label: &str, packets: u64| Labelled {
-        label: label.to_owned(),
-        packets,
-    };
-    let drops = DropReason::ALL.map(|reason| {
-        let packets = blocks
-            .iter()
-            .map(|block| block.drops[reason as usize].get());
-        labelled(reason.label(), packets.sum())
-    });
-    let kinds = Kind::ALL.map(|kind| {
-        let packets = blocks.iter().map(|block| block.kinds[kind as usize].get());
-        labelled(kind.label(), packets.sum())
-    });
-    Port {
-        facts,
-        rx_packets: sum(|block| &block.rx_packets),
-        rx_bytes: sum(|block| &block.rx_bytes),
-        tx_packets: sum(|block| &block.tx_packets),
-        tx_bytes: sum(|block| &block.tx_bytes),
-        copies: sum(|block| &block.copies),
-        queued_packets: sum(|block| &block.queued_packets),
-        drops: drops.to_vec(),
-        kinds: kinds.to_vec(),
-        ..port
-    }
-}
-
-fn read_worker(link: &WorkerLink, rate: TickRate) -> Worker {
-    let counters = &link.counters;
-    Worker {
-        passes: counters.passes.get(),
-        idle_passes: counters.idle_passes.get(),
-        busy_ratio: 0.0,
-        busy_s: counters.busy_ticks.get() as f64 / rate.hz() as f64,
-        poll_gap_max_ns: rate.to_ns(counters.poll_gap_ticks_max.get() as f64),
-        missed_epochs: link.end.missed_epochs(),
-    }
-}
-
-/// Counters as they were a second or so ago, to take rates from.
-#[derive(Default)]
-struct Rates {
-    base: Option<(Instant, Vec<Port>, Vec<Worker>)>,
-}
-
-impl Rates {
-    fn renew(&mut self, draft: &mut Snapshot) {
-        let now = Instant::now();
-        if let Some((then, ports, workers)) = &self.base {
-            let elapsed = now.duration_since(*then);
-            if elapsed < REFRESH {
-                return;
+    /// Lets go of a generation that every worker has left.
+    fn retire(&mut self) {
+        while self.generations.len() > 1
+            && let Some(older) = self.generations.pop_front_if(|older| older.is_over())
+        {
+            for (missed, epochs) in self.missed_epochs.iter_mut().zip(older.missed_epochs()) {
+                *missed += epochs;
             }
-            let seconds = elapsed.as_secs_f64();
-            for (port, before) in draft.ports.iter_mut().zip(ports) {
-                port.rx_pps = port.rx_packets.saturating_sub(before.rx_packets) as f64 / seconds;
-                port.tx_pps = port.tx_packets.saturating_sub(before.tx_packets) as f64 / seconds;
-            }
-            for (worker, before) in draft.workers.iter_mut().zip(workers) {
-                worker.busy_ratio = ((worker.busy_s - before.busy_s) / seconds).clamp(0.0, 1.0);
-            }
+            tracing::debug!(generation = older.number, "generation is over");
+            self.segments.end(older.number);
+            older.end(&mut self.flows);
         }
-        self.base = Some((now, draft.ports.clone(), draft.workers.clone()));
     }
 }
 

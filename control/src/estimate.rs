@@ -1,10 +1,12 @@
 //! From a whole epoch's synopsis of one segment to the figures that are published.
 
+use measure::cell::CellPair;
 use measure::lda::LdaEstimate;
-use measure::shard::{SegmentSynopsis, Tally};
+use measure::shard::{SegmentSynopsis, Shard, Tally};
+use measure::sight::SegmentIndex;
 use measure::time::{Epoch, TickRate};
 
-use crate::snapshot::{Counts, EpochFigures, Estimate, Octave, Stamped};
+use crate::snapshot::{Counts, EpochFigures, Estimate, Octave, Sketch, Stamped};
 
 /// The figures of one segment and epoch; `None` when no packet passed.
 pub(crate) fn figures(
@@ -25,7 +27,62 @@ pub(crate) fn figures(
         counts,
         stamped,
         lda,
+        references: None,
     })
+}
+
+/// What the sketch of that index holds, beside the stamped truth; `None` where there is no such
+/// sketch. The name of its port is left empty.
+pub(crate) fn sketch(epoch: Epoch, sum: &Shard, index: usize, rate: TickRate) -> Option<Sketch> {
+    let sketch = sum.sketches().get(index)?;
+    let layout = sketch.layout();
+    let columns = layout.columns() as usize;
+    let rows = || (0..layout.rows()).map(|row| layout.row_probability(row));
+    let most = rows().fold(0.0, f64::max);
+    let (mut filled, mut usable, mut delay_sum, mut packets) = (0, 0, 0_i128, 0_u64);
+    for (cells, probability) in sketch.cells().chunks_exact(columns).zip(rows()) {
+        let is_filled = |cell: &&CellPair| cell.sender.count > 0 || cell.receiver.count > 0;
+        for cell in cells.iter().filter(is_filled) {
+            filled += 1;
+            let Some(sum) = cell.delay_sum() else {
+                continue;
+            };
+            usable += 1;
+            // Rows that sample less say the same of fewer packets.
+            if probability >= most {
+                delay_sum += i128::from(sum);
+                packets += u64::from(cell.receiver.count);
+            }
+        }
+    }
+    let mean_ns = (packets > 0).then(|| rate.to_ns(delay_sum as f64 / packets as f64));
+    let stamped_ns = stamped_by_weight(sum, index).map(|ticks| rate.to_ns(ticks));
+    let error_ratio = mean_ns
+        .zip(stamped_ns.filter(|&mean| mean > 0.0))
+        .map(|(mean, stamped)| (mean - stamped) / stamped);
+    Some(Sketch {
+        port: String::new(),
+        epoch: epoch.0,
+        cells: layout.cells() as u64,
+        filled_cells: filled,
+        usable_cells: usable,
+        mean_ns,
+        error_ratio,
+    })
+}
+
+/// The stamped mean in ticks of all packets that a sketch holds, with the weights that it gives
+/// them.
+fn stamped_by_weight(sum: &Shard, sketch: usize) -> Option<f64> {
+    let layout = sum.sketches().get(sketch)?.layout();
+    let segments = (0..).map(SegmentIndex).zip(sum.segments());
+    let (mut ticks, mut packets) = (0.0, 0.0);
+    for (index, segment) in segments.filter(|(index, _)| sum.sketch_of(*index) == Some(sketch)) {
+        let weight = f64::from(layout.weight(index));
+        ticks += weight * segment.moments.sum_ticks() as f64;
+        packets += weight * segment.moments.count() as f64;
+    }
+    (packets > 0.0).then(|| ticks / packets)
 }
 
 /// Plain counts.

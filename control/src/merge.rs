@@ -2,9 +2,11 @@
 //!
 //! An epoch closes when every worker gave its shard or has moved past it. Shards are added into a
 //! sum of the control core's own as they come, so that a worker gets its memory back at once,
-//! however late the others are.
+//! however late the others are. Shards of different generations cannot be added: an epoch that the
+//! workers did not measure alike gives no numbers.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use measure::synopsis::{Sealed, Synopsis};
 use measure::time::Epoch;
@@ -15,88 +17,143 @@ use crate::handover::SHARDS_PER_WORKER;
 /// have under way would mean that one of them hangs.
 const WAITING_MAX: usize = SHARDS_PER_WORKER;
 
+/// Most sums that are kept for further epochs.
+const SPARE_MAX: usize = WAITING_MAX + 1;
+
 /// Epochs under assembly.
 #[derive(Debug)]
 pub(crate) struct Assembly<S> {
-    blank: S,
     /// The newest epoch that each worker gave.
     newest: Vec<Option<Epoch>>,
     /// In order of epochs.
     waiting: VecDeque<Waiting<S>>,
-    /// Emptied sums, to be used again.
-    spare: Vec<S>,
+    /// Emptied sums, to be used again, and their generation.
+    spare: Vec<(u32, S)>,
     /// The epoch to be closed next; `None` before the first shard.
     next: Option<Epoch>,
+    /// Epochs that were not to be measured and are not closed yet; the last may have no end.
+    off: VecDeque<Range<u64>>,
 }
 
 #[derive(Debug)]
 struct Waiting<S> {
     epoch: Epoch,
+    generation: u32,
     sum: S,
     /// Which workers gave their shard.
     has_given: Vec<bool>,
+    /// Some worker's shard is of another generation.
+    is_mixed: bool,
 }
 
 /// What became of the epochs that closed.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Closed<'s, S> {
-    /// Every worker's shard is in the sum.
-    Whole(Epoch, &'s S),
+    /// Every worker's shard of this generation is in the sum.
+    Whole(Epoch, u32, &'s S),
     /// This many epochs, of which the last is named, lack a worker's shard.
     Missed(Epoch, u64),
+    /// The workers measured the epoch in different generations.
+    Mixed(Epoch),
 }
 
-impl<S: Synopsis + Clone> Assembly<S> {
-    /// For `workers` workers, whose shards are shaped like `blank`.
-    pub(crate) fn new(workers: usize, blank: S) -> Self {
+impl<S: Synopsis> Assembly<S> {
+    /// For `workers` workers.
+    pub(crate) fn new(workers: usize) -> Self {
         Self {
-            blank,
             newest: vec![None; workers],
             waiting: VecDeque::new(),
             spare: Vec::new(),
             next: None,
+            off: VecDeque::new(),
         }
     }
 
-    /// Adds a worker's shard and closes what can be closed. A shard of an epoch that has closed
-    /// without it is ignored.
+    /// From `epoch` on nothing is measured, until [`resume`](Self::resume).
+    pub(crate) fn pause(&mut self, Epoch(epoch): Epoch) {
+        if self.off.back().is_none_or(|off| off.end != u64::MAX) {
+            self.off.push_back(epoch..u64::MAX);
+        }
+    }
+
+    /// From `epoch` on something is measured again.
+    pub(crate) fn resume(&mut self, Epoch(epoch): Epoch) {
+        if let Some(off) = self.off.back_mut() {
+            off.end = off.end.min(epoch);
+        }
+    }
+
+    /// Adds a worker's shard of a generation and closes what can be closed; `blank` makes an empty
+    /// sum of that generation. A shard of an epoch that has closed without it is ignored.
     pub(crate) fn add(
         &mut self,
         worker: usize,
+        generation: u32,
         shard: &Sealed<S>,
+        blank: impl FnOnce() -> S,
         mut on_closed: impl FnMut(Closed<'_, S>),
     ) {
         let epoch = shard.epoch();
-        self.newest[worker] = Some(epoch);
-        if self.next.is_some_and(|next| epoch < next) {
-            return;
-        }
-        let waiting = self.waiting_for(epoch);
-        match waiting.sum.merge(shard) {
-            Ok(()) => waiting.has_given[worker] = true,
-            Err(error) => tracing::error!(worker, epoch = epoch.0, "shard not added: {error}"),
+        self.newest[worker] = self.newest[worker].max(Some(epoch));
+        if self.next.is_none_or(|next| epoch >= next) {
+            let waiting = self.waiting_for(epoch, generation, blank);
+            waiting.has_given[worker] = true;
+            if waiting.generation != generation {
+                waiting.is_mixed = true;
+            } else if let Err(error) = waiting.sum.merge(shard) {
+                tracing::error!(worker, epoch = epoch.0, "shard not added: {error}");
+                waiting.is_mixed = true;
+            }
         }
         while let Some(waiting) = self.pop_closable() {
-            let next = self.next.unwrap_or(waiting.epoch);
-            if waiting.epoch > next {
-                on_closed(Closed::Missed(
-                    Epoch(waiting.epoch.0 - 1),
-                    waiting.epoch.0 - next.0,
-                ));
-            }
-            self.next = Some(waiting.epoch.next());
-            if waiting.has_given.iter().all(|&given| given) {
-                on_closed(Closed::Whole(waiting.epoch, &waiting.sum));
-            } else {
-                on_closed(Closed::Missed(waiting.epoch, 1));
-            }
-            let mut sum = waiting.sum;
-            sum.clear();
-            self.spare.push(sum);
+            self.close(waiting, &mut on_closed);
         }
     }
 
-    fn waiting_for(&mut self, epoch: Epoch) -> &mut Waiting<S> {
+    fn close(&mut self, waiting: Waiting<S>, on_closed: &mut impl FnMut(Closed<'_, S>)) {
+        let epoch = waiting.epoch;
+        let next = self.next.unwrap_or(epoch);
+        let missed = self.measured(next.0..epoch.0);
+        if missed > 0 {
+            on_closed(Closed::Missed(Epoch(epoch.0 - 1), missed));
+        }
+        self.next = Some(epoch.next());
+        self.off.retain(|off| off.end > epoch.0);
+        on_closed(if waiting.has_given.contains(&false) {
+            Closed::Missed(epoch, 1)
+        } else if waiting.is_mixed {
+            Closed::Mixed(epoch)
+        } else {
+            Closed::Whole(epoch, waiting.generation, &waiting.sum)
+        });
+        let Waiting {
+            mut sum,
+            generation,
+            ..
+        } = waiting;
+        // Sums of the generations before are not needed again.
+        self.spare.retain(|&(other, _)| other >= generation);
+        if self.spare.len() < SPARE_MAX {
+            sum.clear();
+            self.spare.push((generation, sum));
+        }
+    }
+
+    /// How many of these epochs were to be measured.
+    fn measured(&self, epochs: Range<u64>) -> u64 {
+        let off = self.off.iter().map(|off| {
+            let end = off.end.min(epochs.end);
+            end.saturating_sub(off.start.max(epochs.start))
+        });
+        (epochs.end - epochs.start).saturating_sub(off.sum())
+    }
+
+    fn waiting_for(
+        &mut self,
+        epoch: Epoch,
+        generation: u32,
+        blank: impl FnOnce() -> S,
+    ) -> &mut Waiting<S> {
         let place = self
             .waiting
             .partition_point(|waiting| waiting.epoch < epoch);
@@ -105,14 +162,19 @@ impl<S: Synopsis + Clone> Assembly<S> {
             .get(place)
             .is_none_or(|waiting| waiting.epoch != epoch)
         {
-            let sum = self.spare.pop().unwrap_or_else(|| self.blank.clone());
-            let has_given = vec![false; self.newest.len()];
+            let mut spare = self.spare.iter();
+            let sum = match spare.position(|&(other, _)| other == generation) {
+                Some(place) => self.spare.swap_remove(place).1,
+                None => blank(),
+            };
             self.waiting.insert(
                 place,
                 Waiting {
                     epoch,
+                    generation,
                     sum,
-                    has_given,
+                    has_given: vec![false; self.newest.len()],
+                    is_mixed: false,
                 },
             );
         }
@@ -168,31 +230,51 @@ mod tests {
         }
     }
 
-    /// Epoch and sum of what closed whole, or epoch and number of what was missed.
+    /// Epoch and sum of what closed whole, epoch and number of what was missed, or epoch of what
+    /// was measured in two generations.
     #[derive(Debug, PartialEq)]
     enum Seen {
         Whole(u64, u64),
         Missed(u64, u64),
+        Mixed(u64),
     }
-    use Seen::{Missed, Whole};
+    use Seen::{Missed, Mixed, Whole};
 
-    fn feed(assembly: &mut Assembly<Sum>, shards: &[(usize, u64, u64)]) -> Vec<Seen> {
+    /// Shards as worker, generation, epoch, value.
+    fn feed_generations(
+        assembly: &mut Assembly<Sum>,
+        shards: &[(usize, u32, u64, u64)],
+    ) -> Vec<Seen> {
         let mut seen = Vec::new();
-        for &(worker, epoch, value) in shards {
+        for &(worker, generation, epoch, value) in shards {
             let shard = Box::new(Sum(value)).seal(Epoch(epoch));
-            assembly.add(worker, &shard, |closed| {
-                seen.push(match closed {
-                    Closed::Whole(epoch, sum) => Whole(epoch.0, sum.0),
-                    Closed::Missed(epoch, epochs) => Missed(epoch.0, epochs),
-                });
-            });
+            assembly.add(
+                worker,
+                generation,
+                &shard,
+                || Sum(0),
+                |closed| {
+                    seen.push(match closed {
+                        Closed::Whole(epoch, _, sum) => Whole(epoch.0, sum.0),
+                        Closed::Missed(epoch, epochs) => Missed(epoch.0, epochs),
+                        Closed::Mixed(epoch) => Mixed(epoch.0),
+                    });
+                },
+            );
         }
         seen
     }
 
+    fn feed(assembly: &mut Assembly<Sum>, shards: &[(usize, u64, u64)]) -> Vec<Seen> {
+        let shards = shards
+            .iter()
+            .map(|&(worker, epoch, value)| (worker, 0, epoch, value));
+        feed_generations(assembly, &shards.collect::<Vec<_>>())
+    }
+
     #[test]
     fn one_worker_closes_each_epoch_at_once() {
-        let mut assembly = Assembly::new(1, Sum(0));
+        let mut assembly = Assembly::new(1);
         let seen = feed(&mut assembly, &[(0, 5, 10), (0, 6, 20)]);
         assert_eq!(seen, [Whole(5, 10), Whole(6, 20)]);
         assert_eq!(assembly.spare.len(), 1, "one sum is enough");
@@ -200,7 +282,7 @@ mod tests {
 
     #[test]
     fn epochs_that_a_worker_skipped_are_counted_not_looped_over() {
-        let mut assembly = Assembly::new(1, Sum(0));
+        let mut assembly = Assembly::new(1);
         let far = u64::MAX - 1;
         let seen = feed(&mut assembly, &[(0, 0, 1), (0, 3, 2), (0, far, 3)]);
         assert_eq!(
@@ -217,7 +299,7 @@ mod tests {
 
     #[test]
     fn an_epoch_waits_for_every_worker() {
-        let mut assembly = Assembly::new(2, Sum(0));
+        let mut assembly = Assembly::new(2);
         assert_eq!(feed(&mut assembly, &[(0, 0, 1), (0, 1, 2)]), []);
         let seen = feed(&mut assembly, &[(1, 0, 10), (1, 1, 20)]);
         assert_eq!(seen, [Whole(0, 11), Whole(1, 22)]);
@@ -225,14 +307,14 @@ mod tests {
 
     #[test]
     fn an_epoch_that_a_worker_moved_past_is_missed() {
-        let mut assembly = Assembly::new(2, Sum(0));
+        let mut assembly = Assembly::new(2);
         let seen = feed(&mut assembly, &[(0, 0, 1), (0, 1, 2), (1, 1, 20)]);
         assert_eq!(seen, [Missed(0, 1), Whole(1, 22)]);
     }
 
     #[test]
     fn a_hanging_worker_stops_nobody_and_its_late_shard_is_ignored() {
-        let mut assembly = Assembly::new(2, Sum(0));
+        let mut assembly = Assembly::new(2);
         let shards: Vec<_> = (0..10).map(|epoch| (0, epoch, 1)).collect();
         let seen = feed(&mut assembly, &shards);
         assert_eq!(
@@ -243,5 +325,49 @@ mod tests {
         let seen = feed(&mut assembly, &[(1, 9, 5)]);
         assert_eq!(seen, [Missed(7, 1), Missed(8, 1), Whole(9, 6)]);
         assert!(assembly.spare.len() <= WAITING_MAX + 1);
+    }
+    #[test]
+    fn an_epoch_in_two_generations_gives_no_numbers() {
+        let mut assembly = Assembly::new(2);
+        let shards = [
+            (0, 0, 3, 1),
+            (1, 0, 3, 10),
+            // The second worker takes the new generation up an epoch later than the first.
+            (0, 1, 4, 2),
+            (1, 0, 4, 20),
+            (1, 1, 5, 30),
+            (0, 1, 5, 3),
+        ];
+        let seen = feed_generations(&mut assembly, &shards);
+        assert_eq!(seen, [Whole(3, 11), Mixed(4), Whole(5, 33)]);
+        assert!(
+            assembly
+                .spare
+                .iter()
+                .all(|&(generation, _)| generation == 1)
+        );
+    }
+
+    #[test]
+    fn epochs_that_were_not_to_be_measured_are_not_missed() {
+        let mut assembly = Assembly::new(1);
+        assert_eq!(feed(&mut assembly, &[(0, 0, 1)]), [Whole(0, 1)]);
+        // Off from 2 to 5 and from 6 to 9; epochs 1 and 5 are missing, 2 to 4 and 6 to 8 are not.
+        assembly.pause(Epoch(2));
+        assembly.resume(Epoch(5));
+        assembly.pause(Epoch(6));
+        assembly.resume(Epoch(9));
+        let seen = feed(&mut assembly, &[(0, 9, 2), (0, 10, 3), (0, 12, 4)]);
+        assert_eq!(
+            seen,
+            [
+                Missed(8, 2),
+                Whole(9, 2),
+                Whole(10, 3),
+                Missed(11, 1),
+                Whole(12, 4)
+            ]
+        );
+        assert!(assembly.off.is_empty());
     }
 }

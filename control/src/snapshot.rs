@@ -54,12 +54,20 @@ pub struct Snapshot {
     pub uptime_s: f64,
     /// Measured segments, in the order of the configuration.
     pub segments: Vec<Segment>,
+    /// The sketches (LDS), one for each egress port; none where none are kept.
+    pub sketches: Vec<Sketch>,
+    /// The flows that are tracked; `None` where none are.
+    pub flows: Option<Flows>,
     /// Ports, in the order of the configuration.
     pub ports: Vec<Port>,
     /// Workers.
     pub workers: Vec<Worker>,
-    /// The pool of packet buffers, where there is one.
-    pub pool: Option<Pool>,
+    /// The pools of packet buffers.
+    pub pools: Vec<Pool>,
+    /// The bridge's filtering database, where there is one.
+    pub fdb: Option<Fdb>,
+    /// The generation of what is measured: 0 at start, more with every change.
+    pub generation: u32,
 }
 
 /// What a switch is doing.
@@ -109,6 +117,14 @@ impl Segment {
     pub fn name(&self) -> String {
         format!("{}>{}", self.ingress, self.egress)
     }
+
+    /// `east>west`, and `east>west gold` where there are classes.
+    pub fn title(&self) -> String {
+        match self.class.as_str() {
+            "all" => self.name(),
+            class => format!("{} {class}", self.name()),
+        }
+    }
 }
 
 /// One segment over one epoch.
@@ -120,8 +136,25 @@ pub struct EpochFigures {
     pub counts: Counts,
     /// Delays as stamps in the packets tell them: exact.
     pub stamped: Option<Stamped>,
-    /// Delays as the LDA estimates them; `None` when too few cells were usable.
+    /// Delays as the LDA estimates them; `None` when too few cells were usable, or there is none.
     pub lda: Option<Estimate>,
+    /// The mean delay as reference packets tell it; `None` without any.
+    pub references: Option<ReferenceEstimate>,
+}
+
+/// What reference packets (RLI) say of the mean delay of one segment over one epoch.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ReferenceEstimate {
+    /// The method of the flows' estimates, as in the label: `rli-l`, `rli`, `rli-s`, `rli-as`.
+    pub method: String,
+    /// Mean delay in nanoseconds.
+    pub mean_ns: f64,
+    /// Packets that it speaks for.
+    pub packets: u64,
+    /// Of these, packets between references where none was lost: their mean is exact.
+    pub exact_packets: u64,
+    /// (estimate - stamped mean) / stamped mean; `None` where that mean is 0.
+    pub error_ratio: Option<f64>,
 }
 
 /// Plain counts of a segment.
@@ -226,6 +259,10 @@ pub struct Octave {
 pub struct UnusableEpochs {
     /// A worker had no empty shard, or stalled: part of the epoch went unmeasured.
     pub missed_shard: u64,
+    /// The workers measured it in different generations.
+    pub generation: u64,
+    /// The link of its ingress or egress port went down or came up.
+    pub link: u64,
     /// Packets passed, but too few of the LDA's cells were usable for an estimate with a bound; the
     /// stamped figures stand.
     pub too_few_cells: u64,
@@ -233,12 +270,88 @@ pub struct UnusableEpochs {
 
 impl UnusableEpochs {
     /// Every reason's label and count.
-    pub fn by_reason(&self) -> [(&'static str, u64); 2] {
+    pub fn by_reason(&self) -> [(&'static str, u64); 4] {
         [
             ("missed_shard", self.missed_shard),
+            ("generation", self.generation),
+            ("link", self.link),
             ("too_few_cells", self.too_few_cells),
         ]
     }
+}
+
+/// What the sketch (LDS) of one egress port held in its last usable epoch.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sketch {
+    /// The port's name.
+    pub port: String,
+    /// The epoch's number.
+    pub epoch: u64,
+    /// Cells.
+    pub cells: u64,
+    /// Cells in which packets were counted.
+    pub filled_cells: u64,
+    /// Of these, cells whose two ends agree.
+    pub usable_cells: u64,
+    /// Mean delay in nanoseconds of all packets, with their weights; `None` without any.
+    pub mean_ns: Option<f64>,
+    /// (mean - stamped mean) / stamped mean; `None` where there is none.
+    pub error_ratio: Option<f64>,
+}
+
+/// The flows that are tracked.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Flows {
+    /// Flows in the directory.
+    pub tracked: u64,
+    /// Slots of all workers.
+    pub slots: u64,
+    /// Slots that no flow has.
+    pub free_slots: u64,
+    /// Flows that were new, since the switch started.
+    pub new: u64,
+    /// Flows that were forgotten since they were idle.
+    pub expired: u64,
+    /// Flows that made room for others.
+    pub evicted: u64,
+    /// Packets of flows that are not tracked, by reason.
+    pub untracked: Vec<Labelled>,
+    /// The flows with most packets in the last epoch, at most [`FLOWS_LISTED`].
+    pub largest: Vec<Flow>,
+}
+
+/// Most flows that a snapshot names.
+pub const FLOWS_LISTED: usize = 20;
+
+/// One flow on one segment: exact figures of the stamped delay.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Flow {
+    /// `10.0.0.1:1024>10.0.0.2:80/tcp`.
+    pub flow: String,
+    /// Name of the ingress port.
+    pub ingress: String,
+    /// Name of the egress port.
+    pub egress: String,
+    /// Its class.
+    pub class: String,
+    /// The epoch in which it was first seen, or seen again after it had been forgotten.
+    pub first_epoch: u64,
+    /// The last epoch in which it had packets.
+    pub last_epoch: u64,
+    /// Packets in its last epoch.
+    pub epoch_packets: u64,
+    /// Mean delay of these, in nanoseconds.
+    pub epoch_mean_ns: f64,
+    /// Packets since the first.
+    pub packets: u64,
+    /// Bytes of these.
+    pub bytes: u64,
+    /// Mean delay of these, in nanoseconds.
+    pub mean_ns: f64,
+    /// Its standard deviation.
+    pub stddev_ns: f64,
+    /// The mean as RLI estimates it; `None` where it does not.
+    pub estimated_mean_ns: Option<f64>,
 }
 
 /// One port.
@@ -268,6 +381,36 @@ pub struct Port {
     pub drops: Vec<Labelled>,
     /// Frames by what the parser found, in the order of `measure::packet::Kind::ALL`.
     pub kinds: Vec<Labelled>,
+    /// What left by the port, by class.
+    pub classes: Vec<ClassCounts>,
+    /// Its egress queues.
+    pub queues: Vec<QueueCounts>,
+}
+
+/// What left by a port, of one class.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClassCounts {
+    /// The class; `all` unless classes are configured.
+    pub class: String,
+    /// Packets that the driver accepted.
+    pub tx_packets: u64,
+    /// Bytes of these.
+    pub tx_bytes: u64,
+    /// Packets dropped on their way to the driver.
+    pub dropped_packets: u64,
+}
+
+/// One egress queue of a port.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueCounts {
+    /// Its classes, `gold+silver`; `all` for the only one.
+    pub queue: String,
+    /// Packets in it.
+    pub packets: u64,
+    /// Bytes of these.
+    pub bytes: u64,
+    /// Packets dropped, by reason.
+    pub drops: Vec<Labelled>,
 }
 
 impl Port {
@@ -293,6 +436,8 @@ pub struct PortFact {
     pub driver: String,
     /// Whether the link is up.
     pub is_up: bool,
+    /// How often the link went down.
+    pub link_flaps: u64,
     /// Packets that the device dropped for want of a free descriptor.
     pub missed_packets: u64,
     /// Packets that it received broken.
@@ -318,11 +463,67 @@ pub struct Worker {
     pub poll_gap_max_ns: f64,
     /// Epochs that it could not measure for want of an empty shard.
     pub missed_epochs: u64,
+    /// Whether it has made no pass for a second.
+    pub is_stalled: bool,
+    /// Packets that it has received.
+    pub busy_packets: u64,
+    /// Ticks of the time stamp counter that a packet took over the last second or so; 0 without
+    /// packets.
+    pub cycles_per_packet: f64,
+    /// Bursts received, by size.
+    pub bursts: Vec<Bursts>,
+    /// Packets that wait in rings from other workers.
+    pub ring_packets: u64,
+    /// Reference packets.
+    pub references: References,
+}
+
+/// Bursts of one size, and those smaller that are larger than the size before.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bursts {
+    /// Most packets of such a burst; `None` where there is no limit.
+    pub le_packets: Option<u64>,
+    /// Bursts.
+    pub bursts: u64,
+}
+
+/// Reference packets of one worker.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct References {
+    /// References injected.
+    pub injected: u64,
+    /// References that came to the egress point.
+    pub received: u64,
+    /// References that did not.
+    pub lost: u64,
+    /// Packets that did not fit into an interpolation buffer.
+    pub overflowed_packets: u64,
+    /// Packets whose epoch was sealed before their delay was estimated.
+    pub late_packets: u64,
+}
+
+/// The bridge's filtering database.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fdb {
+    /// Addresses in it.
+    pub entries: u64,
+    /// Most addresses.
+    pub capacity: u64,
+    /// Addresses that turned up at another port.
+    pub moves: u64,
+    /// Addresses for which there was no room.
+    pub overflows: u64,
+    /// Reports of workers that did not fit into their ring.
+    pub reports_lost: u64,
+    /// Times that a worker fell so far behind that it was told everything anew.
+    pub restarts: u64,
 }
 
 /// A pool of packet buffers.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pool {
+    /// Its name, that of its NUMA node: `node0`.
+    pub name: String,
     /// Buffers in use.
     pub used: u64,
     /// Buffers in all.
@@ -337,9 +538,14 @@ impl Snapshot {
     /// has passed since, or no epoch was usable.
     pub fn fresh<'s>(&self, segment: &'s Segment) -> Option<&'s EpochFigures> {
         let last = segment.last.as_ref()?;
-        let epochs = self.epoch.unwrap_or(0).saturating_sub(last.epoch);
+        self.is_fresh(last.epoch).then_some(last)
+    }
+
+    /// Whether an epoch is at most ten seconds ago.
+    pub fn is_fresh(&self, epoch: u64) -> bool {
+        let epochs = self.epoch.unwrap_or(0).saturating_sub(epoch);
         let age_s = epochs as f64 * f64::from(self.interval_ms) / 1e3;
-        (age_s <= FRESH_S).then_some(last)
+        age_s <= FRESH_S
     }
 
     /// Why the switch is not ready to be relied on; empty when it is.
@@ -350,6 +556,10 @@ impl Snapshot {
         }
         for port in self.ports.iter().filter(|port| !port.facts.is_up) {
             reasons.push(format!("port {}: link is down", port.name));
+        }
+        for (index, _) in (self.workers.iter().enumerate()).filter(|(_, worker)| worker.is_stalled)
+        {
+            reasons.push(format!("worker {index} has stalled"));
         }
         if self.measuring && self.epoch.is_none() {
             reasons.push("the first epoch has not closed yet".to_owned());

@@ -83,11 +83,15 @@ pub(crate) fn headline(snapshot: &Snapshot) -> String {
         let _ = write!(line, "  epoch {epoch} of {} ms", snapshot.interval_ms);
     }
     for (index, worker) in snapshot.workers.iter().enumerate() {
-        let _ = write!(
-            line,
-            "  worker {index} {:.0}% busy",
-            worker.busy_ratio * 100.0
-        );
+        let _ = if worker.is_stalled {
+            write!(line, "  worker {index} STALLED")
+        } else {
+            write!(
+                line,
+                "  worker {index} {:.0}% busy",
+                worker.busy_ratio * 100.0
+            )
+        };
     }
     line
 }
@@ -99,7 +103,7 @@ pub(crate) fn row(snapshot: &Snapshot, segment: &Segment) -> [String; 9] {
     let stamped = last.and_then(|last| last.stamped);
     let lda = last.and_then(|last| last.lda);
     [
-        segment.name(),
+        segment.title(),
         last.map_or_else(none, |_| rate(packets_per_s(snapshot, segment))),
         count(segment.total.counts.dropped_packets),
         stamped.map_or_else(none, |stamped| duration_ns(stamped.mean_ns)),
@@ -159,7 +163,7 @@ fn total_row(segment: &Segment) -> [String; 7] {
         .map(|(reason, epochs)| format!("{epochs} {reason}"))
         .collect();
     [
-        segment.name(),
+        segment.title(),
         counts.sent_packets.to_string(),
         counts.received_packets.to_string(),
         counts.dropped_packets.to_string(),
@@ -184,12 +188,12 @@ fn verdict(segment: &Segment) -> String {
         segment.total.within_bound_epochs,
     );
     if all == 0 {
-        return format!("{}: no epoch with an estimate\n", segment.name());
+        return format!("{}: no epoch with an estimate\n", segment.title());
     }
     let share = within as f64 * 100.0 / all as f64;
     format!(
         "{}: the true mean lay inside LDA's 98% interval in {within} of {all} epochs ({share:.1}%)\n",
-        segment.name()
+        segment.title()
     )
 }
 
@@ -237,12 +241,25 @@ west  80.1 k  80.0 k    1.64 M  1.64 M      37  12 queue_full
     }
 
     #[test]
+    fn classes_and_stalled_workers_are_named() {
+        let mut snapshot = Snapshot::example();
+        snapshot.segments[0].class = "gold".to_owned();
+        snapshot.workers[0].is_stalled = true;
+        let text = live(&snapshot);
+        assert!(text.contains("\neast>west gold  "), "{text}");
+        assert!(text.contains("worker 0 STALLED"), "{text}");
+    }
+
+    #[test]
     fn the_summary_says_how_good_the_estimates_were() {
         let text = summary(&Snapshot::example());
         let verdict = "east>west: the true mean lay inside LDA's 98% interval in 78 of 79 epochs \
                        (98.7%)\nwest>east: no epoch with an estimate\n";
         assert!(text.contains(verdict), "{text}");
-        assert!(text.contains("1 missed_shard, 2 too_few_cells"), "{text}");
+        assert!(
+            text.contains("1 missed_shard, 3 generation, 4 link, 2 too_few_cells"),
+            "{text}"
+        );
         assert!(text.lines().all(|line| !line.ends_with(' ')));
     }
 

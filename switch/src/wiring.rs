@@ -18,13 +18,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use control::config::Config;
-use control::core::{ControlCore, PortFacts, WorkerLink};
-use control::counters::WorkerCounters;
+use control::core::{ControlCore, Setup};
 use control::http;
+use control::plant::{Change, Plant};
 use control::snapshot::{Pool, PortFact, Snapshot};
 use dpdk_bindings::{AttachedPort, Eal, Port, tsc};
-use measure::shard::Shard;
-use measure::time::{EpochSchedule, TickRate};
+use measure::time::{Epoch, EpochSchedule, TickRate};
 use serde::Serialize;
 
 use crate::live;
@@ -138,13 +137,19 @@ fn switch<'pool>(
         ends,
     } = site.plans(config, 0)?;
     let crew = Crew::muster(site, config, ports, sources, schedule)?;
-    let link = |(end, counters): (_, &Arc<WorkerCounters>)| WorkerLink {
-        end,
-        counters: Arc::clone(counters),
+    let setup = Setup {
+        rate,
+        schedule,
+        counters: crew.counters.clone(),
+        first: Change {
+            number: 0,
+            from: Epoch(0),
+            config: config.clone(),
+            layout,
+            ends,
+        },
     };
-    let links = ends.into_iter().zip(&crew.counters).map(link).collect();
-    let facts = Facts { site, ports };
-    let mut core = ControlCore::new(config, rate, Shard::new(&layout), links, facts);
+    let mut core = ControlCore::new(setup, Facts { site, ports })?;
     let published = core.published();
     let serving = server.map(|server| server.serve(Arc::clone(&published)));
     let serving = serving.transpose()?;
@@ -197,7 +202,11 @@ struct Facts<'f, 'pool> {
     ports: &'f [Port<'pool>],
 }
 
-impl PortFacts for Facts<'_, '_> {
+impl Plant for Facts<'_, '_> {
+    fn now(&mut self) -> u64 {
+        tsc::now()
+    }
+
     fn port(&mut self, index: usize) -> PortFact {
         let Some(port) = self.ports.get(index) else {
             return PortFact::default();
@@ -206,6 +215,7 @@ impl PortFacts for Facts<'_, '_> {
         PortFact {
             driver: port.info().driver.clone(),
             is_up: port.link().up,
+            link_flaps: 0,
             missed_packets: stats.rx_missed,
             rx_error_packets: stats.rx_errors,
             tx_error_packets: stats.tx_errors,
@@ -213,14 +223,14 @@ impl PortFacts for Facts<'_, '_> {
         }
     }
 
-    fn pool(&mut self) -> Option<Pool> {
+    fn pools(&mut self) -> Vec<Pool> {
         let pools = self.site.pools.iter();
-        let (mut used, mut size) = (0, 0);
-        for (_, pool) in pools {
-            size += u64::from(pool.capacity());
-            used += u64::from(pool.capacity().saturating_sub(pool.available()));
-        }
-        Some(Pool { used, size })
+        let pool = |(node, pool): (Option<u16>, &dpdk_bindings::Mempool<'_>)| Pool {
+            name: node.map_or_else(|| "any".to_owned(), |node| format!("node{node}")),
+            used: u64::from(pool.capacity().saturating_sub(pool.available())),
+            size: pool.capacity().into(),
+        };
+        pools.map(pool).collect()
     }
 }
 

@@ -1,12 +1,34 @@
 use super::*;
-use crate::config::{Forwarding, Worker as WorkerConfig};
+use crate::config::{Config, FlowSelection, Flows, Forwarding, Lds, Worker as WorkerConfig};
+use crate::counters::DropReason;
 use crate::estimate::tests::{layout, rate, sights};
-use crate::handover::{SHARDS_PER_WORKER, WorkerEnd, handover};
-use measure::shard::ShardLayout;
+use crate::handover::{NewFlow, SHARDS_PER_WORKER, WorkerEnd, handover};
+use crate::snapshot::{Fdb, Labelled, Pool, PortFact, Totals};
+use measure::flows::{FlowId, FlowSight, Slot};
+use measure::packet::{FlowHash, FlowKey, Kind};
+use measure::shard::{ShardLayout, Tally};
+use measure::sight::SegmentIndex;
+use measure::synopsis::Synopsis;
+use parking_lot::Mutex;
+use std::sync::atomic::AtomicU64;
 
-struct NoFacts;
+/// Length of an epoch in ticks.
+const INTERVAL: u64 = 1_000_000;
 
-impl PortFacts for NoFacts {
+type Wish = Box<dyn FnOnce(&mut Desk<'_>) + Send>;
+
+/// A plant with a clock that is set by hand, and wishes that it passes on when it is tended.
+#[derive(Clone, Default)]
+struct ByHand {
+    now: Arc<AtomicU64>,
+    wishes: Arc<Mutex<Vec<Wish>>>,
+}
+
+impl Plant for ByHand {
+    fn now(&mut self) -> u64 {
+        self.now.load(Ordering::Relaxed)
+    }
+
     fn port(&mut self, index: usize) -> PortFact {
         PortFact {
             driver: format!("net_null{index}"),
@@ -15,30 +37,66 @@ impl PortFacts for NoFacts {
         }
     }
 
-    fn pool(&mut self) -> Option<Pool> {
-        Some(Pool {
+    fn pools(&mut self) -> Vec<Pool> {
+        vec![Pool {
+            name: "node0".to_owned(),
             used: 3,
             size: 1024,
+        }]
+    }
+
+    fn fdb(&mut self) -> Option<Fdb> {
+        Some(Fdb {
+            entries: 5,
+            ..Fdb::default()
         })
+    }
+
+    fn tend(&mut self, desk: &mut Desk<'_>) {
+        for wish in self.wishes.lock().drain(..) {
+            wish(desk);
+        }
     }
 }
 
 struct Bench {
     core: ControlCore<'static>,
+    plant: ByHand,
+    config: Config,
     ends: Vec<WorkerEnd>,
     counters: Vec<Arc<WorkerCounters>>,
 }
 
-/// Shards of so many segments.
-fn shards(segments: usize) -> ShardLayout {
+/// What the configuration says, with a small LDA.
+fn shards(config: &Config) -> ShardLayout {
+    let shards = config.shard_layout(rate()).unwrap();
     ShardLayout {
-        lda: Some(layout(1.0)),
-        ..ShardLayout::new(rate(), segments)
+        lda: shards.lda.is_some().then(|| layout(1.0)),
+        ..shards
     }
+}
+
+/// A generation of `config`, and its workers' ends.
+fn change(config: &Config, number: u32, from: u64) -> (Change, Vec<WorkerEnd>) {
+    let layout = shards(config);
+    let workers = config.workers.iter().filter(|_| config.measurement.enabled);
+    let (worker_ends, ends) = workers.map(|_| handover(number, &layout)).unzip();
+    let change = Change {
+        number,
+        from: Epoch(from),
+        config: config.clone(),
+        layout,
+        ends,
+    };
+    (change, worker_ends)
 }
 
 impl Bench {
     fn new(workers: usize) -> Self {
+        Self::with(workers, |_| ())
+    }
+
+    fn with(workers: usize, configure: impl FnOnce(&mut Config)) -> Self {
         let mut config = Config::demo().unwrap();
         config.workers = vec![
             WorkerConfig {
@@ -48,18 +106,23 @@ impl Bench {
             };
             workers
         ];
-        let layout = shards(config.segments().len());
-        let (mut ends, mut counters, mut links) = (Vec::new(), Vec::new(), Vec::new());
-        for _ in 0..workers {
-            let (worker_end, end) = handover(0, &layout);
-            let own = Arc::new(WorkerCounters::new(config.ports.len()));
-            ends.push(worker_end);
-            counters.push(Arc::clone(&own));
-            links.push(WorkerLink { end, counters: own });
-        }
-        let core = ControlCore::new(&config, rate(), Shard::new(&layout), links, NoFacts);
+        config.measurement.interval_ms = 1_000;
+        configure(&mut config);
+        let (first, ends) = change(&config, 0, 0);
+        let counters: Vec<_> = (0..workers)
+            .map(|_| Arc::new(WorkerCounters::new(config.ports.len())))
+            .collect();
+        let setup = Setup {
+            rate: rate(),
+            schedule: EpochSchedule::new(0, INTERVAL, INTERVAL / 10),
+            counters: counters.clone(),
+            first,
+        };
+        let plant = ByHand::default();
         Self {
-            core,
+            core: ControlCore::new(setup, plant.clone()).unwrap(),
+            plant,
+            config,
             ends,
             counters,
         }
@@ -68,22 +131,38 @@ impl Bench {
     /// A worker's shard of `epoch` with `packets` packets on segment 0, each with its number as
     /// its delay in ticks; the last `dropped` are dropped.
     fn shard(&mut self, worker: usize, epoch: u64, packets: u64, dropped: u64) {
-        let mut shard = self.ends[worker].take_empty().unwrap();
-        for n in 0..packets {
-            let (sent, received) = sights(0, n + 1_000 * worker as u64, n + 1);
-            if n < packets - dropped {
-                shard.passed(&[received], &[]);
-            } else {
-                shard.lost(&sent);
-            }
-        }
-        self.ends[worker].give_sealed(shard.seal(Epoch(epoch)));
+        give(&mut self.ends[worker], worker, epoch, packets, dropped);
+    }
+
+    /// Sets the clock into an epoch.
+    fn set_epoch(&self, epoch: u64) {
+        let now = epoch * INTERVAL + INTERVAL / 2;
+        self.plant.now.store(now, Ordering::Relaxed);
+    }
+
+    /// Lets the plant ask for something at the next poll.
+    fn wish(&self, wish: impl FnOnce(&mut Desk<'_>) + Send + 'static) {
+        self.plant.wishes.lock().push(Box::new(wish));
     }
 
     fn poll(&mut self) -> Arc<Snapshot> {
         self.core.poll();
-        self.core.published.read()
+        self.core.published().read()
     }
+}
+
+/// A worker's shard, handed over.
+fn give(end: &mut WorkerEnd, worker: usize, epoch: u64, packets: u64, dropped: u64) {
+    let mut shard = end.take_empty().unwrap();
+    for n in 0..packets {
+        let (sent, received) = sights(0, n + 1_000 * worker as u64, n + 1);
+        if n < packets - dropped {
+            shard.passed(&[received], &[]);
+        } else {
+            shard.lost(&sent);
+        }
+    }
+    end.give_sealed(shard.seal(Epoch(epoch)));
 }
 
 #[test]
@@ -128,10 +207,9 @@ fn shards_come_back_empty_at_once() {
         for shard in shards {
             let shard = shard.unwrap();
             assert_eq!(shard.segments()[0].tally, Tally::default());
-            bench.ends[0].give_sealed(shard.seal(Epoch(0)));
-            let parcel = bench.core.workers[0].end.take_sealed().unwrap();
-            bench.core.workers[0].end.give_back(parcel);
+            bench.ends[0].give_sealed(shard.seal(Epoch(epoch)));
         }
+        bench.poll();
     }
 }
 
@@ -207,6 +285,15 @@ fn ports_and_workers_are_counted_over_all_workers() {
         counters.ports[1].dropped(DropReason::QueueFull, 3);
         counters.busy_ticks.add(4_000_000_000);
         counters.poll_gap_ticks_max.set(500);
+        counters.ports[1].classes[0].tx_packets.add(5);
+        counters.ports[1].classes[0].dropped.add(1);
+        counters.ports[1].queues[0].packets.set(9);
+        counters.ports[1].queues[0].full.add(1);
+        counters.ports[1].queues[0].red.add(1);
+        counters.ports[1].queues[0].expired.add(1);
+        counters.ring_packets.set(4);
+        counters.references.injected.add(2);
+        counters.burst(20);
     }
     bench.shard(0, 0, 0, 0);
     bench.shard(1, 0, 0, 0);
@@ -229,13 +316,37 @@ fn ports_and_workers_are_counted_over_all_workers() {
     );
     assert!((snapshot.workers[1].busy_s - 2.0).abs() < 1e-9);
     assert!((snapshot.workers[1].poll_gap_max_ns - 250.0).abs() < 1e-9);
+    assert_eq!((snapshot.pools[0].used, snapshot.pools[0].size), (3, 1024));
+    assert_eq!(snapshot.fdb.unwrap().entries, 5);
+    let class = &west.classes[0];
     assert_eq!(
-        snapshot.pool,
-        Some(Pool {
-            used: 3,
-            size: 1024
-        })
+        (
+            class.class.as_str(),
+            class.tx_packets,
+            class.dropped_packets
+        ),
+        ("all", 10, 2)
     );
+    let queue = &west.queues[0];
+    assert_eq!((queue.queue.as_str(), queue.packets), ("all", 18));
+    assert_eq!(queue.drops.iter().map(|drop| drop.packets).sum::<u64>(), 6);
+    let worker = &snapshot.workers[0];
+    assert_eq!((worker.ring_packets, worker.references.injected), (4, 2));
+    let bursts = worker.bursts.iter().map(|bucket| bucket.le_packets);
+    assert_eq!(
+        bursts.collect::<Vec<_>>(),
+        [
+            Some(1),
+            Some(2),
+            Some(4),
+            Some(8),
+            Some(16),
+            Some(32),
+            Some(64),
+            None
+        ]
+    );
+    assert_eq!(worker.bursts[5].bursts, 1);
 }
 
 #[test]
@@ -254,45 +365,280 @@ fn the_state_follows_the_switch_s_life() {
 
 #[test]
 fn without_measurement_counters_are_published_and_nothing_else() {
-    let mut config = Config::demo().unwrap();
-    config.measurement.enabled = false;
-    config.forwarding = Forwarding::Bridge {
-        ageing_s: 300,
-        fdb_entries: 16,
-        stations: Vec::new(),
-        flood_limit_pps: 1,
-    };
-    let layout = shards(0);
-    let (_end, end) = handover(0, &layout);
-    let counters = Arc::new(WorkerCounters::new(2));
-    let links = vec![WorkerLink {
-        end,
-        counters: Arc::clone(&counters),
-    }];
-    let mut core = ControlCore::new(&config, rate(), Shard::new(&layout), links, NoFacts);
-    counters.ports[0].tx_packets.add(5);
-    core.poll();
-    let snapshot = core.published().read();
-    assert!(snapshot.segments.is_empty() && snapshot.unready().is_empty());
+    let mut bench = Bench::with(1, |config| {
+        config.measurement.enabled = false;
+        config.forwarding = Forwarding::Bridge {
+            ageing_s: 300,
+            fdb_entries: 16,
+            stations: Vec::new(),
+            flood_limit_pps: 1,
+        };
+    });
+    assert!(bench.ends.is_empty());
+    bench.counters[0].ports[0].tx_packets.add(5);
+    bench.core.publish();
+    let snapshot = bench.poll();
+    assert!(snapshot.segments.is_empty() && snapshot.flows.is_none());
+    assert!(snapshot.unready().is_empty());
     assert_eq!(snapshot.ports[0].tx_packets, 5);
 }
 
+/// A poll of an epoch that is over publishes; its end is on the system's clock.
 #[test]
-fn rates_are_taken_over_a_second() {
-    let mut draft = Snapshot {
-        ports: vec![Port::default()],
-        workers: vec![Worker::default()],
-        ..Snapshot::default()
-    };
-    let mut rates = Rates::default();
-    rates.renew(&mut draft);
-    let Some((then, ..)) = &mut rates.base else {
-        panic!("a base is kept")
-    };
-    *then = Instant::now().checked_sub(Duration::from_secs(2)).unwrap();
-    draft.ports[0].rx_packets = 2_000;
-    draft.workers[0].busy_s = 0.5;
-    rates.renew(&mut draft);
-    assert!((draft.ports[0].rx_pps - 1_000.0).abs() < 1.0);
-    assert!((draft.workers[0].busy_ratio - 0.25).abs() < 0.001);
+fn the_end_of_an_epoch_is_known_by_the_system_s_clock() {
+    let mut bench = Bench::new(1);
+    // 2.5 epochs after the end of epoch 0, which are 1.25 ms.
+    bench.set_epoch(3);
+    bench.shard(0, 0, 1, 0);
+    let end_s = bench.poll().epoch_end_unix_s.unwrap();
+    let now_s = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap()
+        .as_secs_f64();
+    assert!((0.00125..60.0).contains(&(now_s - end_s)));
+}
+
+#[test]
+fn a_change_of_sizes_keeps_totals_and_loses_no_epoch() {
+    let mut bench = Bench::new(2);
+    bench.set_epoch(4);
+    for worker in 0..2 {
+        bench.shard(worker, 4, 10, 0);
+    }
+    assert_eq!(bench.poll().generation, 0);
+    let mut config = bench.config.clone();
+    config.measurement.lds = Some(Lds::default());
+    let (change, mut ends) = change(&config, 1, 6);
+    bench.wish(move |desk| {
+        assert_eq!((desk.epoch(), desk.generation()), (Epoch(4), 0));
+        desk.change(change).unwrap();
+        assert!(desk.is_busy());
+    });
+    assert_eq!(bench.poll().generation, 1);
+    bench.set_epoch(7);
+    for (worker, end) in ends.iter_mut().enumerate() {
+        bench.shard(worker, 5, 10, 0);
+        give(end, worker, 6, 10, 0);
+    }
+    bench.ends.clear();
+    let snapshot = bench.poll();
+    let total = &snapshot.segments[0].total;
+    assert_eq!(total.counts.sent_packets, 60);
+    assert_eq!(
+        total.unusable_epochs,
+        crate::snapshot::UnusableEpochs::default()
+    );
+    assert_eq!(snapshot.segments[0].last.as_ref().unwrap().epoch, 6);
+    let sketches: Vec<_> = snapshot.sketches.iter().map(|s| s.port.as_str()).collect();
+    assert_eq!(sketches, ["east", "west"]);
+    let sketch = &snapshot.sketches[1];
+    assert_eq!((sketch.epoch, snapshot.sketches[0].filled_cells), (6, 0));
+    assert!(sketch.filled_cells > 0 && sketch.filled_cells == sketch.usable_cells);
+    assert!(
+        sketch.error_ratio.unwrap().abs() < 1e-12,
+        "nothing was lost"
+    );
+    bench.wish(|desk| assert!(!desk.is_busy(), "the first generation is over"));
+    bench.poll();
+}
+
+#[test]
+fn an_epoch_that_workers_measured_in_two_generations_is_marked() {
+    let mut bench = Bench::new(2);
+    let (change, mut ends) = change(&bench.config, 1, 1);
+    bench.wish(move |desk| desk.change(change).unwrap());
+    bench.poll();
+    bench.shard(0, 0, 10, 0);
+    bench.shard(1, 0, 10, 0);
+    // The second worker comes an epoch late.
+    give(&mut ends[0], 0, 1, 10, 0);
+    bench.shard(1, 1, 10, 0);
+    give(&mut ends[0], 0, 2, 10, 0);
+    give(&mut ends[1], 1, 2, 10, 0);
+    let snapshot = bench.poll();
+    let segment = &snapshot.segments[0];
+    assert_eq!(segment.total.unusable_epochs.generation, 1);
+    assert_eq!(segment.total.counts.sent_packets, 40);
+    assert_eq!(segment.last.as_ref().unwrap().epoch, 2);
+}
+
+#[test]
+fn measurement_goes_off_and_on_and_no_epoch_between_is_missed() {
+    let mut bench = Bench::new(1);
+    bench.shard(0, 0, 10, 0);
+    bench.poll();
+    let mut off = bench.config.clone();
+    off.measurement.enabled = false;
+    let (change_off, _) = change(&off, 1, 2);
+    bench.wish(move |desk| desk.change(change_off).unwrap());
+    bench.shard(0, 1, 10, 0);
+    bench.poll();
+    bench.ends.clear();
+    let snapshot = bench.poll();
+    bench.core.publish();
+    assert!(snapshot.measuring == off.measurement.enabled);
+    let (change_on, mut ends) = change(&bench.config, 2, 50);
+    bench.wish(move |desk| desk.change(change_on).unwrap());
+    bench.poll();
+    give(&mut ends[0], 0, 51, 10, 0);
+    let total = &bench.poll().segments[0].total;
+    assert_eq!(total.unusable_epochs.missed_shard, 1, "epoch 50 alone");
+    assert_eq!(
+        total.counts.sent_packets, 10,
+        "without measurement there are no segments to be kept"
+    );
+}
+
+#[test]
+fn segments_that_come_and_go_are_told_apart_by_name() {
+    let mut bench = Bench::new(1);
+    bench.shard(0, 0, 10, 0);
+    bench.poll();
+    let mut one_way = bench.config.clone();
+    let (east, west) = (one_way.ports[0].name.clone(), one_way.ports[1].name.clone());
+    one_way.measurement.segments = Some(vec![crate::config::SegmentPorts {
+        from: west.clone(),
+        to: east.clone(),
+    }]);
+    let (change, mut ends) = change(&one_way, 1, 1);
+    bench.wish(move |desk| desk.change(change).unwrap());
+    bench.poll();
+    bench.ends.clear();
+    give(&mut ends[0], 0, 1, 7, 0);
+    let snapshot = bench.poll();
+    assert_eq!(snapshot.segments.len(), 1);
+    let segment = &snapshot.segments[0];
+    assert_eq!((&segment.ingress, &segment.egress), (&west, &east));
+    assert_eq!(
+        segment.total.counts.sent_packets, 7,
+        "not those of the other way"
+    );
+}
+
+#[test]
+fn a_link_that_flaps_makes_epochs_unusable_and_loses_no_count() {
+    let mut bench = Bench::new(1);
+    bench.set_epoch(5);
+    bench.wish(|desk| desk.disturb(1));
+    bench.poll();
+    for epoch in 3..8 {
+        bench.shard(0, epoch, 100, 0);
+        bench.poll();
+    }
+    let snapshot = bench.poll();
+    let segment = &snapshot.segments[0];
+    assert_eq!(segment.total.unusable_epochs.link, 2, "epochs 4 and 5");
+    assert_eq!(segment.total.counts.sent_packets, 500);
+    assert_eq!(segment.total.estimated_epochs, 3);
+    assert_eq!(segment.last.as_ref().unwrap().epoch, 7);
+    bench.wish(|desk| desk.disturb(99));
+    bench.poll();
+}
+
+#[test]
+fn changes_that_do_not_fit_are_refused_and_change_nothing() {
+    let mut bench = Bench::new(2);
+    let mut other = bench.config.clone();
+    other.measurement.enabled = false;
+    let (stale, _) = change(&bench.config, 0, 2);
+    let (mut few, _) = change(&bench.config, 1, 2);
+    few.ends.pop();
+    let (mut mixed, _) = change(&bench.config, 1, 2);
+    mixed.config = other;
+    let (good, _ends) = change(&bench.config, 3, 2);
+    let (early, _) = change(&bench.config, 4, 2);
+    bench.wish(move |desk| {
+        let mut refused = |change| desk.change(change).unwrap_err();
+        let (number, present) = (0, 0);
+        assert_eq!(refused(stale), ChangeError::Stale { number, present });
+        let (ends, workers) = (1, 2);
+        assert_eq!(refused(few), ChangeError::Ends { ends, workers });
+        let (configured, laid_out) = (0, 2);
+        assert_eq!(
+            refused(mixed),
+            ChangeError::Segments {
+                configured,
+                laid_out
+            }
+        );
+        assert_eq!(desk.generation(), 0);
+        desk.change(good).unwrap();
+        let busy = desk.change(early).unwrap_err();
+        assert_eq!(busy, ChangeError::Busy { number: 0 });
+    });
+    assert_eq!(bench.poll().generation, 3);
+}
+
+#[test]
+fn flows_are_known_by_their_keys_and_segments() {
+    let mut bench = Bench::with(1, |config| {
+        config.measurement.flows = Some(Flows {
+            slots: 16,
+            select: FlowSelection::All,
+            idle_s: 1,
+        });
+    });
+    let key = FlowKey::parse(&[7; 14]);
+    for epoch in 0..3 {
+        let end = &mut bench.ends[0];
+        let mut shard = end.take_empty().unwrap();
+        let (_, received) = sights(0, epoch, 400);
+        let seen = FlowSight {
+            slot: Slot(3),
+            bytes: received.bytes,
+            delay: received.delay,
+        };
+        if epoch == 0 {
+            assert!(end.report_flow(NewFlow {
+                id: FlowId::new(FlowHash(1), SegmentIndex(0)),
+                slot: seen.slot,
+                segment: SegmentIndex(0),
+                key,
+            }));
+        }
+        shard.passed(&[received], &[seen]);
+        end.give_sealed(shard.seal(Epoch(epoch)));
+        bench.poll();
+    }
+    bench.counters[0].flows.free_slots.set(15);
+    bench.counters[0].flows.unreported.set(2);
+    bench.core.ledger.largest_at = None;
+    bench.core.publish();
+    let flows = bench.core.published().read().flows.clone().unwrap();
+    assert_eq!((flows.tracked, flows.slots, flows.free_slots), (1, 16, 15));
+    assert_eq!(flows.untracked[2].packets, 2);
+    let flow = &flows.largest[0];
+    assert_eq!(flow.flow, key.to_string());
+    assert_eq!(
+        (flow.ingress.as_str(), flow.egress.as_str()),
+        ("east", "west")
+    );
+    assert_eq!((flow.packets, flow.epoch_packets, flow.bytes), (3, 1, 300));
+    assert!((flow.mean_ns - 200.0).abs() < 1e-9 && flow.stddev_ns.abs() < 1e-6);
+    assert_eq!(flow.estimated_mean_ns, None);
+}
+
+#[test]
+fn a_worker_that_stands_still_is_said_to() {
+    let mut bench = Bench::new(1);
+    bench.counters[0].passes.add(1);
+    bench.poll();
+    let now = Instant::now();
+    for tenths in 1..12 {
+        let later = now + Duration::from_millis(100 * tenths);
+        let Ledger {
+            watch, counters, ..
+        } = &mut bench.core.ledger;
+        watch.look(counters, later);
+    }
+    bench.core.publish();
+    let snapshot = bench.core.published().read();
+    assert!(snapshot.workers[0].is_stalled);
+    assert!(
+        snapshot
+            .unready()
+            .contains(&"worker 0 has stalled".to_owned())
+    );
+    bench.wish(|desk| assert_eq!(desk.stalled().collect::<Vec<_>>(), [0]));
+    bench.poll();
 }

@@ -13,8 +13,8 @@ use metrics_exporter_prometheus::formatting::{
     write_help_line, write_metric_line, write_type_line,
 };
 
-use crate::snapshot::{Octave, Segment, Snapshot, State};
-use families::{ESTIMATES, PORTS, SEGMENTS, WORKERS};
+use crate::snapshot::{Octave, Port, ReferenceEstimate, Segment, Snapshot, State, Worker};
+use families::{CLASSES, ESTIMATES, FDB, FLOWS, PORTS, QUEUES, SEGMENTS, SKETCHES, WORKERS};
 
 mod families;
 
@@ -31,19 +31,11 @@ pub fn render(snapshot: &Snapshot) -> String {
     process(&mut page, snapshot);
     segments(&mut page, &snapshot.segments);
     estimates(&mut page, snapshot);
+    sketches(&mut page, snapshot);
+    flows(&mut page, snapshot);
     ports(&mut page, snapshot);
-    for family in WORKERS {
-        let samples = snapshot.workers.iter().enumerate();
-        page.each(
-            &family,
-            samples.map(|(index, worker)| {
-                (
-                    labels(&[("worker", &index.to_string())]),
-                    (family.value)(worker),
-                )
-            }),
-        );
-    }
+    queues(&mut page, &snapshot.ports);
+    workers(&mut page, &snapshot.workers);
     page.0
 }
 
@@ -88,21 +80,33 @@ impl Page {
         }
     }
 
-    /// One series of a histogram: cumulative buckets, sum and count.
-    fn histogram(&mut self, name: &str, labels: &LabelSet, octaves: &[Octave], sum: f64) {
-        let mut line = |suffix, le: Option<(&'static str, String)>, value: &dyn Display| {
-            write_metric_line(&mut self.0, name, Some(suffix), labels, le, value, None);
-        };
+    /// One series of a histogram of delays: cumulative buckets, sum and count.
+    fn delays(&mut self, name: &str, labels: &LabelSet, octaves: &[Octave], sum: f64) {
         let at_most = |bound_ns| -> u64 {
             let within = octaves.iter().filter(|octave| octave.le_ns <= bound_ns);
             within.map(|octave| octave.packets).sum()
         };
-        for bound_ns in OCTAVES.map(|exponent| 1u64 << exponent) {
-            // A power of two of nanoseconds has few enough digits to be exact in seconds.
-            let le = (bound_ns as f64 / 1e9).to_string();
-            line("bucket", Some(("le", le)), &at_most(bound_ns));
+        // A power of two of nanoseconds has few enough digits to be exact in seconds.
+        let bounds = OCTAVES.map(|exponent| 1u64 << exponent);
+        let buckets = bounds.map(|bound_ns| (bound_ns as f64 / 1e9, at_most(bound_ns)));
+        self.histogram(name, labels, buckets, at_most(u64::MAX), sum);
+    }
+
+    /// One series of a histogram, from cumulative buckets by their upper bounds.
+    fn histogram(
+        &mut self,
+        name: &str,
+        labels: &LabelSet,
+        buckets: impl Iterator<Item = (f64, u64)>,
+        count: u64,
+        sum: f64,
+    ) {
+        let mut line = |suffix, le: Option<(&'static str, String)>, value: &dyn Display| {
+            write_metric_line(&mut self.0, name, Some(suffix), labels, le, value, None);
+        };
+        for (bound, at_most) in buckets {
+            line("bucket", Some(("le", bound.to_string())), &at_most);
         }
-        let count = at_most(u64::MAX);
         line("bucket", Some(("le", "+Inf".to_owned())), &count);
         line("sum", None, &sum);
         line("count", None, &count);
@@ -182,9 +186,18 @@ fn process(page: &mut Page, snapshot: &Snapshot) {
         ),
         [(whole(), f64::from(snapshot.interval_ms) / 1e3)],
     );
-    let buffers = snapshot.pool.iter().flat_map(|pool| {
+    page.each(
+        &family(
+            "vernier_generation",
+            "gauge",
+            "Generation of what is measured: 0 at start, more with every change.",
+        ),
+        [(whole(), snapshot.generation)],
+    );
+    let buffers = snapshot.pools.iter().flat_map(|pool| {
         let free = pool.size.saturating_sub(pool.used);
-        [("used", pool.used), ("free", free)].map(|(state, n)| (labels(&[("state", state)]), n))
+        [("used", pool.used), ("free", free)]
+            .map(|(state, n)| (labels(&[("pool", &pool.name), ("state", state)]), n))
     });
     page.each(
         &family(
@@ -194,6 +207,10 @@ fn process(page: &mut Page, snapshot: &Snapshot) {
         ),
         buffers,
     );
+    for family in FDB {
+        let fdb = snapshot.fdb.iter();
+        page.each(&family, fdb.map(|fdb| (whole(), (family.value)(fdb))));
+    }
 }
 
 fn segments(page: &mut Page, segments: &[Segment]) {
@@ -208,7 +225,7 @@ fn segments(page: &mut Page, segments: &[Segment]) {
         .filter(|s| s.total.counts.received_packets > 0)
     {
         let (total, labels) = (&segment.total, segment_labels(segment, &[]));
-        page.histogram(delay.name, &labels, &total.octaves, total.delay_sum_s);
+        page.delays(delay.name, &labels, &total.octaves, total.delay_sum_s);
     }
     for family in SEGMENTS {
         let samples = segments.iter();
@@ -250,13 +267,144 @@ fn segments(page: &mut Page, segments: &[Segment]) {
 }
 
 fn estimates(page: &mut Page, snapshot: &Snapshot) {
-    for family in ESTIMATES {
+    for (family, of_references) in ESTIMATES {
         let samples = snapshot.segments.iter().filter_map(|segment| {
             let lda = snapshot.fresh(segment)?.lda?;
             let value = (family.value)(&lda)?;
             Some((segment_labels(segment, &[("method", "lda")]), value))
         });
+        let more = of_references.map(|value| reference_samples(snapshot, value));
+        page.each(&family, samples.chain(more.into_iter().flatten()));
+    }
+}
+
+/// What references say of segments: the same families as the LDA's, by another method.
+fn reference_samples(
+    snapshot: &Snapshot,
+    value: fn(&ReferenceEstimate) -> Option<f64>,
+) -> Vec<(LabelSet, f64)> {
+    let samples = snapshot.segments.iter().filter_map(|segment| {
+        let references = snapshot.fresh(segment)?.references.as_ref()?;
+        let method = [("method", references.method.as_str())];
+        Some((segment_labels(segment, &method), value(references)?))
+    });
+    samples.collect()
+}
+
+fn sketches(page: &mut Page, snapshot: &Snapshot) {
+    for family in SKETCHES {
+        let fresh = snapshot.sketches.iter();
+        let fresh = fresh.filter(|sketch| snapshot.is_fresh(sketch.epoch));
+        let samples = fresh.filter_map(|sketch| {
+            let value = (family.value)(sketch)?;
+            Some((labels(&[("port", &sketch.port)]), value))
+        });
         page.each(&family, samples);
+    }
+}
+
+fn flows(page: &mut Page, snapshot: &Snapshot) {
+    let flows = || snapshot.flows.iter();
+    for family in FLOWS {
+        page.each(
+            &family,
+            flows().map(|flows| (labels(&[]), (family.value)(flows))),
+        );
+    }
+    let gone = flows().flat_map(|flows| {
+        [("idle", flows.expired), ("evicted", flows.evicted)]
+            .map(|(reason, n)| (labels(&[("reason", reason)]), n))
+    });
+    page.each(
+        &family(
+            "vernier_flows_forgotten_total",
+            "counter",
+            "Flows that lost their slot: idle, or evicted to make room for others.",
+        ),
+        gone,
+    );
+    let untracked = flows().flat_map(|flows| {
+        let reasons = flows.untracked.iter();
+        reasons.map(|reason| (labels(&[("reason", &reason.label)]), reason.packets))
+    });
+    page.each(
+        &family(
+            "vernier_flows_untracked_packets_total",
+            "counter",
+            "Packets of flows that are not tracked, by reason.",
+        ),
+        untracked,
+    );
+}
+
+/// What left by each port, by class and by queue.
+fn queues(page: &mut Page, ports: &[Port]) {
+    for family in CLASSES {
+        let classes = ports.iter().flat_map(|port| {
+            let of_port = port.classes.iter();
+            of_port.map(|class| {
+                let labels = labels(&[("port", &port.name), ("class", &class.class)]);
+                (labels, (family.value)(class))
+            })
+        });
+        page.each(&family, classes);
+    }
+    for family in QUEUES {
+        let queues = ports.iter().flat_map(|port| {
+            let of_port = port.queues.iter();
+            of_port.map(|queue| {
+                let labels = labels(&[("port", &port.name), ("queue", &queue.queue)]);
+                (labels, (family.value)(queue))
+            })
+        });
+        page.each(&family, queues);
+    }
+    let drops = ports.iter().flat_map(|port| {
+        port.queues.iter().flat_map(|queue| {
+            queue.drops.iter().map(|drop| {
+                let own = [
+                    ("port", port.name.as_str()),
+                    ("queue", queue.queue.as_str()),
+                    ("reason", drop.label.as_str()),
+                ];
+                (labels(&own), drop.packets)
+            })
+        })
+    });
+    page.each(
+        &family(
+            "vernier_queue_dropped_packets_total",
+            "counter",
+            "Packets dropped at the egress queue, by reason.",
+        ),
+        drops,
+    );
+}
+
+fn workers(page: &mut Page, workers: &[Worker]) {
+    let label = |index: usize| labels(&[("worker", &index.to_string())]);
+    for family in WORKERS {
+        let samples = workers.iter().enumerate();
+        page.each(
+            &family,
+            samples.map(|(index, worker)| (label(index), (family.value)(worker))),
+        );
+    }
+    let bursts = family(
+        "vernier_worker_burst_packets",
+        "histogram",
+        "Packets in the bursts that the worker received.",
+    );
+    page.begin(&bursts);
+    for (index, worker) in workers.iter().enumerate() {
+        let cumulative = worker.bursts.iter().scan(0, |sum, bucket| {
+            *sum += bucket.bursts;
+            Some((bucket.le_packets, *sum))
+        });
+        let count = worker.bursts.iter().map(|bucket| bucket.bursts).sum();
+        let buckets = cumulative.filter_map(|(le, at_most)| Some((le? as f64, at_most)));
+        let packets = worker.busy_packets as f64;
+        page.histogram(bursts.name, &label(index), buckets, count, packets);
     }
 }
 
@@ -435,7 +583,7 @@ pub(crate) mod tests {
                 .iter()
                 .all(|line| line.contains("_total{") && line.ends_with(" 0"))
         );
-        assert_eq!(silent.len(), 5 + 2 + 2);
+        assert_eq!(silent.len(), 5 + 4 + 2);
     }
 
     #[test]

@@ -25,12 +25,96 @@ impl Snapshot {
                 busy_s: 5.125,
                 poll_gap_max_ns: 62_500.0,
                 missed_epochs: 1,
+                is_stalled: false,
+                busy_packets: 3_280_000,
+                cycles_per_packet: 187.5,
+                bursts: bursts(),
+                ring_packets: 5,
+                references: References {
+                    injected: 32_800,
+                    received: 32_790,
+                    lost: 10,
+                    overflowed_packets: 3,
+                    late_packets: 2,
+                },
             }],
-            pool: Some(Pool {
+            pools: vec![Pool {
+                name: "node0".to_owned(),
                 used: 1_200,
                 size: 65_535,
+            }],
+            fdb: Some(Fdb {
+                entries: 2_000,
+                capacity: 65_536,
+                moves: 7,
+                overflows: 0,
+                reports_lost: 1,
+                restarts: 0,
             }),
+            sketches: vec![Sketch {
+                port: "west".to_owned(),
+                epoch: 81,
+                cells: 70_000,
+                filled_cells: 35_000,
+                usable_cells: 34_965,
+                mean_ns: Some(412_290.0),
+                error_ratio: Some(-0.000_024),
+            }],
+            flows: Some(flows()),
+            generation: 1,
         }
+    }
+}
+
+fn bursts() -> Vec<Bursts> {
+    let sizes = [
+        Some(1),
+        Some(2),
+        Some(4),
+        Some(8),
+        Some(16),
+        Some(32),
+        Some(64),
+        None,
+    ];
+    let bursts = [90_000, 4_000, 3_000, 2_000, 500, 400, 99, 1];
+    sizes
+        .into_iter()
+        .zip(bursts)
+        .map(|(le_packets, bursts)| Bursts { le_packets, bursts })
+        .collect()
+}
+
+fn flows() -> Flows {
+    let untracked = [("no_free_slot", 40), ("no_place", 2), ("not_reported", 0)];
+    Flows {
+        tracked: 50_000,
+        slots: 65_536,
+        free_slots: 15_500,
+        new: 50_100,
+        expired: 100,
+        evicted: 0,
+        untracked: untracked
+            .map(|(label, packets)| Labelled {
+                label: label.to_owned(),
+                packets,
+            })
+            .to_vec(),
+        largest: vec![Flow {
+            flow: "10.0.0.1:1024>10.0.0.2:80/tcp".to_owned(),
+            ingress: "east".to_owned(),
+            egress: "west".to_owned(),
+            class: "all".to_owned(),
+            first_epoch: 2,
+            last_epoch: 81,
+            epoch_packets: 900,
+            epoch_mean_ns: 401_000.0,
+            packets: 70_000,
+            bytes: 35_000_000,
+            mean_ns: 411_000.0,
+            stddev_ns: 300_000.0,
+            estimated_mean_ns: Some(410_500.0),
+        }],
     }
 }
 
@@ -73,6 +157,13 @@ fn busy_segment() -> Segment {
             counts,
             stamped: Some(stamped),
             lda: Some(lda),
+            references: Some(ReferenceEstimate {
+                method: "rli-s".to_owned(),
+                mean_ns: 412_000.0,
+                packets: 19_900,
+                exact_packets: 19_000,
+                error_ratio: Some(-0.000_728),
+            }),
         }),
         total: Totals {
             counts,
@@ -98,6 +189,8 @@ fn busy_segment() -> Segment {
             ],
             unusable_epochs: UnusableEpochs {
                 missed_shard: 1,
+                generation: 3,
+                link: 4,
                 too_few_cells: 2,
             },
             estimated_epochs: 79,
@@ -149,6 +242,21 @@ fn port(name: &str) -> Port {
                 packets: 40_000,
             },
         ],
+        classes: vec![ClassCounts {
+            class: "all".to_owned(),
+            tx_packets: 1_639_000,
+            tx_bytes: 590_100_000,
+            dropped_packets: 12,
+        }],
+        queues: vec![QueueCounts {
+            queue: "all".to_owned(),
+            packets: 30,
+            bytes: 10_800,
+            drops: vec![Labelled {
+                label: "queue_full".to_owned(),
+                packets: 12,
+            }],
+        }],
         ..Port::default()
     }
 }

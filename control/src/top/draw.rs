@@ -210,7 +210,7 @@ fn draw_chart(frame: &mut Frame, area: Rect, app: &App) {
     };
     let block = framed(title(format!(
         "mean delay of {}, last minute",
-        segment.name()
+        segment.title()
     )));
     let points = app.history.get(app.selected).into_iter().flatten();
     let newest = app.snapshot.epoch.unwrap_or(0);

@@ -1,0 +1,140 @@
+//! A generation of what is measured, as long as its shards are read.
+
+use measure::shard::{Shard, ShardLayout};
+use measure::synopsis::Sealed;
+use measure::time::Epoch;
+
+use super::segments::Segments;
+use crate::config::FlowSelection;
+use crate::flows::{Directory, SlotTable, Upkeep};
+use crate::handover::ControlEnd;
+use crate::plant::{Change, ChangeError};
+
+/// A generation.
+#[derive(Debug)]
+pub(super) struct Generation {
+    pub number: u32,
+    /// Without flow slots, which are read worker by worker.
+    sums: ShardLayout,
+    /// By worker; none where nothing is measured.
+    links: Vec<Link>,
+}
+
+/// One worker's shards and slots.
+#[derive(Debug)]
+struct Link {
+    end: ControlEnd,
+    table: SlotTable,
+}
+
+impl Generation {
+    /// Whether a change can follow generation `present`, with so many workers.
+    pub fn check(change: &Change, present: Option<u32>, workers: usize) -> Result<(), ChangeError> {
+        let number = change.number;
+        if let Some(present) = present.filter(|&present| number <= present) {
+            return Err(ChangeError::Stale { number, present });
+        }
+        let ends = change.ends.len();
+        if ends != 0 && ends != workers {
+            return Err(ChangeError::Ends { ends, workers });
+        }
+        let configured = change.config.segments().len();
+        let laid_out = change.layout.segments();
+        if configured != laid_out {
+            return Err(ChangeError::Segments {
+                configured,
+                laid_out,
+            });
+        }
+        Ok(())
+    }
+
+    pub fn new(change: Change) -> Self {
+        let slots = change.layout.flow_slots;
+        let upkeep = upkeep(&change);
+        let link = |end| Link {
+            end,
+            table: SlotTable::new(slots, upkeep),
+        };
+        Self {
+            number: change.number,
+            sums: change.layout.without_flows(),
+            links: change.ends.into_iter().map(link).collect(),
+        }
+    }
+
+    /// Takes all that the workers gave: `take` is handed each worker's shard, with what makes a sum
+    /// of its kind.
+    pub fn take(
+        &mut self,
+        flows: &mut Directory,
+        segments: &mut Segments,
+        present: Epoch,
+        mut take: impl FnMut(&mut Segments, usize, &Sealed<Shard>, &dyn Fn() -> Shard),
+    ) {
+        for (worker, Link { end, table }) in self.links.iter_mut().enumerate() {
+            loop {
+                // The shard first: all reports of flows that count in it are there by then.
+                let parcel = end.take_sealed();
+                while let Some(new) = end.next_report() {
+                    if let Some(segment) = segments.number_of(self.number, new.segment) {
+                        table.report(flows, &new, segment, present);
+                    }
+                }
+                let Some(parcel) = parcel else {
+                    break;
+                };
+                if let Some(slots) = parcel.flows() {
+                    table.read(flows, parcel.epoch(), slots);
+                }
+                table.settle(flows, parcel.commands_before());
+                take(segments, worker, &parcel, &|| Shard::new(&self.sums));
+                end.give_back(parcel);
+            }
+        }
+    }
+
+    /// Sends commands to the workers' flow tables.
+    pub fn tend(&mut self) {
+        for Link { end, table } in &mut self.links {
+            table.tend(end);
+        }
+    }
+
+    /// Whether every worker has left it and all is read.
+    pub fn is_over(&self) -> bool {
+        self.links.iter().all(|link| link.end.is_over())
+    }
+
+    /// Forgets its slots.
+    pub fn end(self, flows: &mut Directory) {
+        for link in self.links {
+            link.table.end(flows);
+        }
+    }
+
+    /// Flow slots of all workers.
+    pub fn slots(&self) -> usize {
+        self.links.iter().map(|link| link.table.slots()).sum()
+    }
+
+    /// By worker: epochs for which it found no empty shard.
+    pub fn missed_epochs(&self) -> impl Iterator<Item = u64> {
+        self.links.iter().map(|link| link.end.missed_epochs())
+    }
+}
+
+fn upkeep(change: &Change) -> Upkeep {
+    let measurement = &change.config.measurement;
+    let Some(flows) = &measurement.flows else {
+        return Upkeep {
+            idle_epochs: u64::MAX,
+            keeps_top: false,
+        };
+    };
+    let idle_ms = u64::from(flows.idle_s) * 1_000;
+    Upkeep {
+        idle_epochs: idle_ms.div_ceil(u64::from(measurement.interval_ms.max(1))),
+        keeps_top: flows.select == FlowSelection::Top,
+    }
+}

@@ -1,0 +1,260 @@
+//! From counters, directory and plant to the snapshot.
+
+use std::time::Instant;
+
+use measure::packet::Kind;
+use measure::time::{Epoch, TickRate};
+
+use super::segments::Segments;
+use super::{Ledger, REFRESH};
+use crate::config::Config;
+use crate::counters::{BURST_BUCKETS, Counter, DropReason, PortCounters, WorkerCounters};
+use crate::plant::{Change, Plant};
+use crate::snapshot::{
+    Bursts, ClassCounts, FLOWS_LISTED, Flow, Flows, Labelled, Port, PortFact, QueueCounts,
+    References, Snapshot, Worker,
+};
+
+/// Enters into the snapshot what the configuration of a new generation says.
+pub(super) fn describe(change: &Change, draft: &mut Snapshot) {
+    let config = &change.config;
+    draft.switch.clone_from(&config.name);
+    draft.measuring = config.measurement.enabled;
+    draft.interval_ms = config.measurement.interval_ms;
+    draft.generation = change.number;
+    let old = std::mem::take(&mut draft.ports);
+    let ports = config.ports.iter().enumerate();
+    draft.ports = ports
+        .map(|(place, port)| {
+            let same = |old: &&Port| old.name == port.name;
+            Port {
+                name: port.name.clone(),
+                classes: class_names(config),
+                queues: queue_names(config, place),
+                ..old.iter().find(same).cloned().unwrap_or_default()
+            }
+        })
+        .collect();
+}
+
+fn class_names(config: &Config) -> Vec<ClassCounts> {
+    let classes = 0..config.class_count();
+    let named = classes.map(|class| ClassCounts {
+        class: config.class_name(class).to_owned(),
+        ..ClassCounts::default()
+    });
+    named.collect()
+}
+
+fn queue_names(config: &Config, port: usize) -> Vec<QueueCounts> {
+    let queues = config.ports.get(port).map(|port| &port.egress.queues);
+    let empty = |queue: String| QueueCounts {
+        queue,
+        ..QueueCounts::default()
+    };
+    match queues {
+        Some(queues) if !queues.is_empty() => {
+            let names = queues.iter().map(|queue| queue.classes.join("+"));
+            names.map(empty).collect()
+        }
+        _ => vec![empty("all".to_owned())],
+    }
+}
+
+impl Ledger {
+    /// Reads every counter and gauge, and what the plant says.
+    pub(super) fn read_plant(&mut self, plant: &mut dyn Plant) {
+        for (index, port) in self.draft.ports.iter_mut().enumerate() {
+            let blocks = self.counters.iter().filter_map(|c| c.ports.get(index));
+            let facts = plant.port(index);
+            *port = read_port(std::mem::take(port), facts, &blocks.collect::<Vec<_>>());
+        }
+        self.draft.pools = plant.pools();
+        self.draft.fdb = plant.fdb();
+        let mut missed_epochs = self.missed_epochs.clone();
+        for generation in &self.generations {
+            for (missed, epochs) in missed_epochs.iter_mut().zip(generation.missed_epochs()) {
+                *missed += epochs;
+            }
+        }
+        let before = std::mem::take(&mut self.draft.workers);
+        let workers = self.counters.iter().zip(missed_epochs).enumerate();
+        self.draft.workers = workers
+            .map(|(index, (counters, missed_epochs))| {
+                let before = before.get(index);
+                Worker {
+                    busy_ratio: before.map_or(0.0, |worker| worker.busy_ratio),
+                    cycles_per_packet: before.map_or(0.0, |worker| worker.cycles_per_packet),
+                    missed_epochs,
+                    is_stalled: self.watch.is_stalled(index),
+                    ..read_worker(counters, self.rate)
+                }
+            })
+            .collect();
+        let now = Instant::now();
+        self.rates
+            .renew(&mut self.draft, self.rate.hz() as f64, now);
+    }
+
+    /// Publishes the draft, with what is made for each snapshot anew.
+    pub(super) fn publish(&mut self) {
+        let now = Instant::now();
+        self.draft.uptime_s = self.began.elapsed().as_secs_f64();
+        if self
+            .largest_at
+            .is_none_or(|at| now.duration_since(at) >= REFRESH)
+        {
+            self.largest = self.largest();
+            self.largest_at = Some(now);
+        }
+        let mut snapshot = self.draft.clone();
+        snapshot.segments = self.segments.publish();
+        snapshot.sketches = self.segments.sketches();
+        snapshot.flows = self.flow_summary();
+        self.published.publish(snapshot);
+        self.published_at = now;
+    }
+
+    fn largest(&self) -> Vec<Flow> {
+        // Figures of a whole epoch: one that closed, in every worker.
+        let since = Epoch(self.draft.epoch.unwrap_or(0));
+        let largest = self.flows.largest(FLOWS_LISTED, since);
+        let shown = largest.into_iter();
+        shown
+            .filter_map(|flow| show(flow, &self.segments, self.rate))
+            .collect()
+    }
+
+    fn flow_summary(&self) -> Option<Flows> {
+        let slots = self.newest()?.slots() as u64;
+        if slots == 0 {
+            return None;
+        }
+        let sum = |counter: fn(&WorkerCounters) -> &Counter| -> u64 {
+            self.counters.iter().map(|own| counter(own).get()).sum()
+        };
+        let untracked = [
+            ("no_free_slot", sum(|own| &own.flows.without_free_slot)),
+            ("no_place", sum(|own| &own.flows.without_place)),
+            ("not_reported", sum(|own| &own.flows.unreported)),
+        ];
+        let comings = self.flows.comings();
+        Some(Flows {
+            tracked: self.flows.len() as u64,
+            slots,
+            free_slots: sum(|own| &own.flows.free_slots),
+            new: comings.new,
+            expired: comings.expired,
+            evicted: comings.evicted,
+            untracked: untracked
+                .map(|(label, packets)| labelled(label, packets))
+                .to_vec(),
+            largest: self.largest.clone(),
+        })
+    }
+}
+
+fn show(flow: &crate::flows::Flow, segments: &Segments, rate: TickRate) -> Option<Flow> {
+    let name = segments.name(flow.segment)?;
+    let ns = |ticks: Option<f64>| rate.to_ns(ticks.unwrap_or(0.0));
+    Some(Flow {
+        flow: flow.key.to_string(),
+        ingress: name.ingress.clone(),
+        egress: name.egress.clone(),
+        class: name.class.clone(),
+        first_epoch: flow.first.0,
+        last_epoch: flow.last.0,
+        epoch_packets: flow.recent.packets,
+        epoch_mean_ns: ns(flow.recent.mean_ticks()),
+        packets: flow.total.packets,
+        bytes: flow.total.bytes,
+        mean_ns: ns(flow.total.mean_ticks()),
+        stddev_ns: ns(flow.total.stddev_ticks()),
+        estimated_mean_ns: flow.estimated.mean_ticks().map(|ticks| rate.to_ns(ticks)),
+    })
+}
+
+fn labelled(label: &str, packets: u64) -> Labelled {
+    Labelled {
+        label: label.to_owned(),
+        packets,
+    }
+}
+
+/// A port's counters, summed over the workers; names and rates stay.
+fn read_port(port: Port, facts: PortFact, blocks: &[&PortCounters]) -> Port {
+    let sum = |counter: &dyn Fn(&PortCounters) -> &Counter| -> u64 {
+        blocks.iter().map(|block| counter(block).get()).sum()
+    };
+    let drops = DropReason::ALL
+        .map(|reason| labelled(reason.label(), sum(&|block| &block.drops[reason as usize])));
+    let kinds =
+        Kind::ALL.map(|kind| labelled(kind.label(), sum(&|block| &block.kinds[kind as usize])));
+    let classes = port.classes.into_iter().enumerate();
+    let classes = classes.map(|(n, class)| ClassCounts {
+        class: class.class,
+        tx_packets: sum(&|block| &block.classes[n].tx_packets),
+        tx_bytes: sum(&|block| &block.classes[n].tx_bytes),
+        dropped_packets: sum(&|block| &block.classes[n].dropped),
+    });
+    let queues = port.queues.into_iter().enumerate();
+    let queues = queues.map(|(n, queue)| QueueCounts {
+        queue: queue.queue,
+        packets: sum(&|block| &block.queues[n].packets),
+        bytes: sum(&|block| &block.queues[n].bytes),
+        drops: vec![
+            labelled(
+                DropReason::QueueFull.label(),
+                sum(&|block| &block.queues[n].full),
+            ),
+            labelled(DropReason::Red.label(), sum(&|block| &block.queues[n].red)),
+            labelled(
+                DropReason::Expired.label(),
+                sum(&|block| &block.queues[n].expired),
+            ),
+        ],
+    });
+    Port {
+        facts,
+        rx_packets: sum(&|block| &block.rx_packets),
+        rx_bytes: sum(&|block| &block.rx_bytes),
+        tx_packets: sum(&|block| &block.tx_packets),
+        tx_bytes: sum(&|block| &block.tx_bytes),
+        copies: sum(&|block| &block.copies),
+        queued_packets: sum(&|block| &block.queued_packets),
+        drops: drops.to_vec(),
+        kinds: kinds.to_vec(),
+        classes: classes.collect(),
+        queues: queues.collect(),
+        name: port.name,
+        rx_pps: port.rx_pps,
+        tx_pps: port.tx_pps,
+    }
+}
+
+fn read_worker(counters: &WorkerCounters, rate: TickRate) -> Worker {
+    let references = &counters.references;
+    let bursts = counters.bursts.iter().enumerate();
+    Worker {
+        passes: counters.passes.get(),
+        idle_passes: counters.idle_passes.get(),
+        busy_s: counters.busy_ticks.get() as f64 / rate.hz() as f64,
+        busy_packets: counters.busy_packets.get(),
+        poll_gap_max_ns: rate.to_ns(counters.poll_gap_ticks_max.get() as f64),
+        bursts: bursts
+            .map(|(n, bursts)| Bursts {
+                le_packets: (n + 1 < BURST_BUCKETS).then_some(1 << n),
+                bursts: bursts.get(),
+            })
+            .collect(),
+        ring_packets: counters.ring_packets.get(),
+        references: References {
+            injected: references.injected.get(),
+            received: references.received.get(),
+            lost: references.lost.get(),
+            overflowed_packets: references.overflowed_packets.get(),
+            late_packets: references.late_packets.get(),
+        },
+        ..Worker::default()
+    }
+}

@@ -1,0 +1,111 @@
+//! What is kept of one segment from epoch to epoch.
+
+use measure::histogram::Histogram;
+use measure::moments::Moments;
+use measure::shard::{SegmentSynopsis, Tally};
+use measure::synopsis::{ShapeMismatch, Synopsis};
+use measure::time::{Epoch, TickRate};
+
+use crate::config::{self, Config};
+use crate::estimate;
+use crate::snapshot::{EpochFigures, Segment, Totals, UnusableEpochs};
+
+/// Its ports and its class, by name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Name {
+    pub ingress: String,
+    pub egress: String,
+    pub class: String,
+}
+
+impl Name {
+    pub fn of(config: &Config, segment: &config::Segment) -> Self {
+        let port = |port: usize| {
+            let port = config.ports.get(port);
+            port.map_or("", |port| &port.name).to_owned()
+        };
+        Self {
+            ingress: port(segment.ingress),
+            egress: port(segment.egress),
+            class: config.class_name(segment.class).to_owned(),
+        }
+    }
+}
+
+/// A segment.
+#[derive(Debug)]
+pub(super) struct SegmentState {
+    pub name: Name,
+    pub unusable: UnusableEpochs,
+    last: Option<EpochFigures>,
+    tally: Tally,
+    moments: Moments,
+    histogram: Histogram,
+    estimated_epochs: u64,
+    within_bound_epochs: u64,
+}
+
+impl SegmentState {
+    pub fn new(name: Name, rate: TickRate) -> Self {
+        Self {
+            name,
+            unusable: UnusableEpochs::default(),
+            last: None,
+            tally: Tally::default(),
+            moments: Moments::default(),
+            histogram: Histogram::new(rate),
+            estimated_epochs: 0,
+            within_bound_epochs: 0,
+        }
+    }
+
+    /// Adds an epoch that every worker measured. What was counted in a disturbed epoch is true, and
+    /// adds to the totals; what was estimated in it is not believed.
+    pub fn add(
+        &mut self,
+        epoch: Epoch,
+        synopsis: &SegmentSynopsis,
+        is_disturbed: bool,
+        rate: TickRate,
+    ) -> Result<(), ShapeMismatch> {
+        self.tally.merge(&synopsis.tally)?;
+        self.moments.merge(&synopsis.moments)?;
+        self.histogram.merge(&synopsis.histogram)?;
+        if is_disturbed {
+            self.unusable.link += 1;
+            return Ok(());
+        }
+        let Some(figures) = estimate::figures(epoch, synopsis, rate) else {
+            return Ok(());
+        };
+        match &figures.lda {
+            Some(lda) => {
+                self.estimated_epochs += 1;
+                self.within_bound_epochs += u64::from(lda.is_within_bound);
+            }
+            None => self.unusable.too_few_cells += u64::from(synopsis.lda.is_some()),
+        }
+        self.last = Some(figures);
+        Ok(())
+    }
+
+    pub fn segment(&self, rate: TickRate) -> Segment {
+        let seconds_per_tick = 1.0 / rate.hz() as f64;
+        Segment {
+            ingress: self.name.ingress.clone(),
+            egress: self.name.egress.clone(),
+            class: self.name.class.clone(),
+            last: self.last.clone(),
+            total: Totals {
+                counts: estimate::counts(&self.tally),
+                delay_sum_s: self.moments.sum_ticks() as f64 * seconds_per_tick,
+                delay_squared_sum_s2: self.moments.sum_of_squares_ticks2() as f64
+                    * seconds_per_tick.powi(2),
+                octaves: estimate::octaves(self.histogram.octaves()),
+                unusable_epochs: self.unusable,
+                estimated_epochs: self.estimated_epochs,
+                within_bound_epochs: self.within_bound_epochs,
+            },
+        }
+    }
+}

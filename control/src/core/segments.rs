@@ -1,0 +1,228 @@
+//! What is kept of segments and sketches from epoch to epoch, whatever generation they are in.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use measure::shard::Shard;
+use measure::sight::SegmentIndex;
+use measure::time::{Epoch, TickRate};
+
+use super::segment::{Name, SegmentState};
+use crate::config;
+use crate::estimate;
+use crate::merge::Closed;
+use crate::plant::Change;
+use crate::snapshot::{Segment, Sketch, UnusableEpochs};
+
+/// All segments. One that stays from one generation to the next, by the names of its ports and its
+/// class, keeps its number and its totals.
+#[derive(Debug)]
+pub(super) struct Segments {
+    rate: TickRate,
+    /// By number; `None` for numbers that can be given anew.
+    states: Vec<Option<SegmentState>>,
+    numbers: HashMap<Name, u32>,
+    vacant: Vec<u32>,
+    /// One for each generation that is alive, the newest last.
+    plans: VecDeque<Plan>,
+    /// By port: the last figures of its sketch.
+    sketches: Vec<Option<Sketch>>,
+    /// By port: epochs in which its link went down or came up, first and last.
+    disturbed: Vec<Option<(Epoch, Epoch)>>,
+}
+
+/// Which segments and sketches a generation has.
+#[derive(Debug)]
+struct Plan {
+    generation: u32,
+    /// In the order of the shards'.
+    segments: Vec<config::Segment>,
+    /// Of these.
+    numbers: Vec<u32>,
+    /// The port of each sketch, and its name.
+    sketches: Vec<(usize, String)>,
+}
+
+impl Segments {
+    pub fn new(rate: TickRate) -> Self {
+        Self {
+            rate,
+            states: Vec::new(),
+            numbers: HashMap::new(),
+            vacant: Vec::new(),
+            plans: VecDeque::new(),
+            sketches: Vec::new(),
+            disturbed: Vec::new(),
+        }
+    }
+
+    /// Takes in the segments of a new generation.
+    pub fn begin(&mut self, change: &Change) {
+        let config = &change.config;
+        let segments = config.segments();
+        let numbers = segments
+            .iter()
+            .map(|segment| self.number_for(Name::of(config, segment)))
+            .collect();
+        let sketches = config.sketch_ports().into_iter().filter_map(|port| {
+            let name = &config.ports.get(port)?.name;
+            Some((port, name.clone()))
+        });
+        let ports = config.ports.len().max(self.disturbed.len());
+        self.sketches.resize(ports, None);
+        self.disturbed.resize(ports, None);
+        self.plans.push_back(Plan {
+            generation: change.number,
+            numbers,
+            sketches: sketches.collect(),
+            segments,
+        });
+    }
+
+    fn number_for(&mut self, name: Name) -> u32 {
+        if let Some(&number) = self.numbers.get(&name) {
+            return number;
+        }
+        let state = Some(SegmentState::new(name.clone(), self.rate));
+        let number = if let Some(number) = self.vacant.pop() {
+            self.states[number as usize] = state;
+            number
+        } else {
+            self.states.push(state);
+            // 65,536 at most in each of two generations.
+            u32::try_from(self.states.len() - 1).unwrap_or(u32::MAX)
+        };
+        self.numbers.insert(name, number);
+        number
+    }
+
+    /// A generation is over: segments that no other has are forgotten.
+    pub fn end(&mut self, generation: u32) {
+        let over = |plan: &Plan| plan.generation == generation;
+        let Some(place) = self.plans.iter().position(over) else {
+            return;
+        };
+        let Some(plan) = self.plans.remove(place) else {
+            return;
+        };
+        let others = self.plans.iter().flat_map(|plan| &plan.numbers);
+        let kept: HashSet<u32> = others.copied().collect();
+        for number in plan.numbers {
+            if kept.contains(&number) {
+                continue;
+            }
+            if let Some(state) = self.states[number as usize].take() {
+                self.numbers.remove(&state.name);
+                self.vacant.push(number);
+            }
+        }
+    }
+
+    fn plan(&self, generation: u32) -> Option<&Plan> {
+        let mut plans = self.plans.iter();
+        plans.find(|plan| plan.generation == generation)
+    }
+
+    /// The number of a generation's segment.
+    pub fn number_of(&self, generation: u32, SegmentIndex(index): SegmentIndex) -> Option<u32> {
+        let plan = self.plan(generation)?;
+        plan.numbers.get(usize::from(index)).copied()
+    }
+
+    /// The names of a segment's ports and class.
+    pub fn name(&self, number: u32) -> Option<&Name> {
+        let state = self.states.get(number as usize)?.as_ref()?;
+        Some(&state.name)
+    }
+
+    /// The link of a port went down or came up in epoch `present`. It and the epoch before are
+    /// disturbed: the change was seen later than it was, and packets of that epoch were on their
+    /// way.
+    pub fn disturb(&mut self, port: usize, present: Epoch) {
+        let Some(disturbed) = self.disturbed.get_mut(port) else {
+            return;
+        };
+        let first = Epoch(present.0.saturating_sub(1));
+        *disturbed = match *disturbed {
+            // Between two flaps of one port that are close an epoch or two may be good; never mind.
+            Some((earlier, last)) if last.0 + 4 > first.0 => Some((earlier, present)),
+            _ => Some((first, present)),
+        };
+    }
+
+    fn is_disturbed(&self, port: usize, epoch: Epoch) -> bool {
+        let disturbed = self.disturbed.get(port).copied().flatten();
+        disturbed.is_some_and(|(first, last)| (first..=last).contains(&epoch))
+    }
+
+    /// Takes in what became of an epoch; returns its number.
+    pub fn close(&mut self, closed: &Closed<'_, Shard>) -> Epoch {
+        match *closed {
+            Closed::Whole(epoch, generation, sum) => {
+                self.add(epoch, generation, sum);
+                epoch
+            }
+            Closed::Missed(epoch, epochs) => {
+                tracing::debug!(epoch = epoch.0, epochs, "epochs went unmeasured");
+                self.count_unusable(|unusable| unusable.missed_shard += epochs);
+                epoch
+            }
+            Closed::Mixed(epoch) => {
+                tracing::debug!(epoch = epoch.0, "epoch measured in two generations");
+                self.count_unusable(|unusable| unusable.generation += 1);
+                epoch
+            }
+        }
+    }
+
+    fn count_unusable(&mut self, count: impl Fn(&mut UnusableEpochs)) {
+        for state in self.states.iter_mut().flatten() {
+            count(&mut state.unusable);
+        }
+    }
+
+    fn add(&mut self, epoch: Epoch, generation: u32, sum: &Shard) {
+        let mut plans = self.plans.iter();
+        let Some(plan) = plans.find(|plan| plan.generation == generation) else {
+            return;
+        };
+        let numbered = plan.segments.iter().zip(&plan.numbers);
+        for ((segment, &number), synopsis) in numbered.zip(sum.segments()) {
+            let is_disturbed = self.is_disturbed(segment.ingress, epoch)
+                || self.is_disturbed(segment.egress, epoch);
+            let Some(Some(state)) = self.states.get_mut(number as usize) else {
+                continue;
+            };
+            if let Err(error) = state.add(epoch, synopsis, is_disturbed, self.rate) {
+                tracing::error!(epoch = epoch.0, "totals not added to: {error}");
+            }
+        }
+        for (index, (port, name)) in plan.sketches.iter().enumerate() {
+            if self.is_disturbed(*port, epoch) {
+                continue;
+            }
+            if let Some(sketch) = estimate::sketch(epoch, sum, index, self.rate) {
+                self.sketches[*port] = Some(Sketch {
+                    port: name.clone(),
+                    ..sketch
+                });
+            }
+        }
+    }
+
+    /// The newest generation's segments, in the order of the configuration.
+    pub fn publish(&self) -> Vec<Segment> {
+        let numbers = self.plans.back().map(|plan| plan.numbers.as_slice());
+        let numbers = numbers.unwrap_or_default().iter();
+        let states = numbers.filter_map(|&number| self.states.get(number as usize)?.as_ref());
+        states.map(|state| state.segment(self.rate)).collect()
+    }
+
+    /// The newest generation's sketches.
+    pub fn sketches(&self) -> Vec<Sketch> {
+        let sketches = self.plans.back().map(|plan| plan.sketches.as_slice());
+        let sketches = sketches.unwrap_or_default().iter();
+        sketches
+            .filter_map(|(port, _)| self.sketches.get(*port)?.clone())
+            .collect()
+    }
+}

@@ -1,0 +1,281 @@
+//! The directory of flows: which flow each worker's slots stand for, and what has been counted for
+//! it.
+//!
+//! ```text
+//!  worker's reports --> SlotTable (slot -> flow) --> Directory (flow: key, segment, totals)
+//!  sealed flow slots ---^   |
+//!  forget, give <-----------+  idle flows; the smallest, where only the top ones are kept
+//! ```
+//!
+//! A flow is in the directory as long as some slot stands for it, so that there are never more
+//! flows than slots, over all workers and over the two generations that a change may have alive.
+//! What is counted is exact and cumulative: it does not matter whether the epoch was usable.
+
+use std::hash::{BuildHasher, RandomState};
+
+use hashbrown::HashTable;
+use measure::flows::{FlowCounters, FlowEstimates};
+use measure::packet::FlowKey;
+use measure::time::Epoch;
+
+mod table;
+
+pub(crate) use table::{SlotTable, Upkeep};
+
+/// Memory in bytes that the control core takes for each slot of each worker.
+pub const BYTES_PER_SLOT: usize =
+    size_of::<Flow>() + table::LINK_BYTES + 2 * size_of::<FlowNumber>();
+
+/// A flow's place in the directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FlowNumber(u32);
+
+impl FlowNumber {
+    /// No flow's.
+    const NONE: Self = Self(u32::MAX);
+}
+
+/// Exact sums over packets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct FlowSums {
+    pub packets: u64,
+    pub bytes: u64,
+    pub sum_ticks: u128,
+    pub sum_of_squares_ticks2: u128,
+}
+
+impl FlowSums {
+    fn add(&mut self, counters: &FlowCounters) {
+        self.packets += counters.packets();
+        self.bytes += counters.bytes();
+        self.sum_ticks += u128::from(counters.sum_ticks());
+        self.sum_of_squares_ticks2 = self
+            .sum_of_squares_ticks2
+            .wrapping_add(counters.sum_of_squares_ticks2());
+    }
+
+    /// Mean delay; `None` without packets.
+    pub fn mean_ticks(&self) -> Option<f64> {
+        (self.packets > 0).then(|| self.sum_ticks as f64 / self.packets as f64)
+    }
+
+    /// Standard deviation of the delays (over n); `None` without packets.
+    pub fn stddev_ticks(&self) -> Option<f64> {
+        let mean = self.mean_ticks()?;
+        let square = self.sum_of_squares_ticks2 as f64 / self.packets as f64;
+        Some((square - mean * mean).max(0.0).sqrt())
+    }
+}
+
+/// Sums over the delays that RLI estimated.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct EstimateSums {
+    pub packets: u64,
+    pub sum_ticks: i128,
+}
+
+impl EstimateSums {
+    fn add(&mut self, estimates: &FlowEstimates) {
+        self.packets += estimates.packets();
+        self.sum_ticks += i128::from(estimates.sum_ticks());
+    }
+
+    /// Mean of the estimates; `None` without any.
+    pub fn mean_ticks(&self) -> Option<f64> {
+        (self.packets > 0).then(|| self.sum_ticks as f64 / self.packets as f64)
+    }
+}
+
+/// A flow on a segment.
+#[derive(Debug, Clone)]
+pub(crate) struct Flow {
+    /// The flow, as people know it.
+    pub key: FlowKey,
+    /// Where it passes: the number that the control core gave the segment.
+    pub segment: u32,
+    /// Slots that stand for it.
+    links: u32,
+    /// The first epoch in which it had packets, or that of its report.
+    pub first: Epoch,
+    /// The last epoch in which it had packets.
+    pub last: Epoch,
+    /// What was counted in that epoch.
+    pub recent: FlowSums,
+    /// What was counted since it was reported.
+    pub total: FlowSums,
+    /// What was estimated since.
+    pub estimated: EstimateSums,
+}
+
+impl Flow {
+    fn new(key: FlowKey, segment: u32, epoch: Epoch) -> Self {
+        Self {
+            key,
+            segment,
+            links: 0,
+            first: epoch,
+            last: epoch,
+            recent: FlowSums::default(),
+            total: FlowSums::default(),
+            estimated: EstimateSums::default(),
+        }
+    }
+
+    fn add(&mut self, epoch: Epoch, counters: &FlowCounters, estimates: Option<&FlowEstimates>) {
+        if counters.packets() > 0 {
+            self.total.add(counters);
+            self.first = self.first.min(epoch);
+            // A flow may have been reported in the epoch after that of its first packet.
+            if epoch > self.last || self.recent.packets == 0 {
+                self.last = epoch;
+                self.recent = FlowSums::default();
+            }
+            if epoch == self.last {
+                self.recent.add(counters);
+            }
+        }
+        if let Some(estimates) = estimates {
+            self.estimated.add(estimates);
+        }
+    }
+}
+
+/// Flows that came and went.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Comings {
+    /// Flows that were new.
+    pub new: u64,
+    /// Flows that were forgotten since they were idle, or their generation ended.
+    pub expired: u64,
+    /// Flows that made room for others.
+    pub evicted: u64,
+}
+
+/// All flows that some worker has a slot for.
+#[derive(Debug, Default)]
+pub(crate) struct Directory {
+    flows: Vec<Flow>,
+    /// Places in `flows` that no flow has.
+    vacant: Vec<FlowNumber>,
+    /// By key and segment.
+    index: HashTable<FlowNumber>,
+    hasher: RandomState,
+    comings: Comings,
+}
+
+impl Directory {
+    /// Makes room for the flows of so many slots, over all workers, at once.
+    pub fn reserve(&mut self, slots: usize) {
+        self.flows
+            .reserve_exact(slots.saturating_sub(self.flows.len()));
+        let (flows, hasher) = (&self.flows, &self.hasher);
+        self.index
+            .reserve(slots.saturating_sub(self.index.len()), |number| {
+                let flow = &flows[number.0 as usize];
+                hasher.hash_one((flow.key, flow.segment))
+            });
+    }
+
+    /// The flow of that key and segment, new or not, with a slot more.
+    fn link(&mut self, key: FlowKey, segment: u32, epoch: Epoch) -> FlowNumber {
+        let hash = self.hasher.hash_one((key, segment));
+        let flows = &self.flows;
+        let is_same = |number: &FlowNumber| {
+            let flow = &flows[number.0 as usize];
+            flow.key == key && flow.segment == segment
+        };
+        if let Some(&number) = self.index.find(hash, is_same) {
+            self.flows[number.0 as usize].links += 1;
+            return number;
+        }
+        self.comings.new += 1;
+        let flow = Flow {
+            links: 1,
+            ..Flow::new(key, segment, epoch)
+        };
+        let number = if let Some(number) = self.vacant.pop() {
+            self.flows[number.0 as usize] = flow;
+            number
+        } else {
+            self.flows.push(flow);
+            // As many flows as slots: under 2^28 for each of 64 workers.
+            FlowNumber(u32::try_from(self.flows.len() - 1).unwrap_or(u32::MAX))
+        };
+        let (flows, hasher) = (&self.flows, &self.hasher);
+        self.index.insert_unique(hash, number, |number| {
+            let flow = &flows[number.0 as usize];
+            hasher.hash_one((flow.key, flow.segment))
+        });
+        number
+    }
+
+    /// The flow has a slot less. With its last one it is forgotten; whether it made room for others
+    /// or was idle is only counted.
+    fn unlink(&mut self, number: FlowNumber, makes_room: bool) {
+        let flow = &mut self.flows[number.0 as usize];
+        flow.links -= 1;
+        if flow.links > 0 {
+            return;
+        }
+        let hash = self.hasher.hash_one((flow.key, flow.segment));
+        if let Ok(entry) = self.index.find_entry(hash, |&other| other == number) {
+            entry.remove();
+        }
+        self.vacant.push(number);
+        if makes_room {
+            self.comings.evicted += 1;
+        } else {
+            self.comings.expired += 1;
+        }
+    }
+
+    fn add(
+        &mut self,
+        number: FlowNumber,
+        epoch: Epoch,
+        counters: &FlowCounters,
+        estimates: Option<&FlowEstimates>,
+    ) {
+        self.flows[number.0 as usize].add(epoch, counters, estimates);
+    }
+
+    /// Flows in it.
+    pub fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    /// What came and went.
+    pub fn comings(&self) -> Comings {
+        self.comings
+    }
+
+    /// Every flow, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = &Flow> {
+        self.flows.iter().filter(|flow| flow.links > 0)
+    }
+
+    /// The flows with most packets in their last epoch, if that is `since` or later; most first.
+    pub fn largest(&self, most: usize, since: Epoch) -> Vec<&Flow> {
+        let mut largest: Vec<&Flow> = self
+            .iter()
+            .filter(|flow| flow.last >= since && flow.recent.packets > 0)
+            .collect();
+        // Equals in an order that does not change from epoch to epoch.
+        let order = |flow: &&Flow| {
+            (
+                std::cmp::Reverse(flow.recent.packets),
+                flow.key,
+                flow.segment,
+            )
+        };
+        if most > 0 && largest.len() > most {
+            largest.select_nth_unstable_by_key(most - 1, order);
+        }
+        largest.truncate(most);
+        largest.sort_unstable_by_key(order);
+        largest
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,95 @@
+//! What the control core has to do with the plant, that is ports, buffers and workers' generations,
+//! of which it knows nothing but this.
+//!
+//! ```text
+//!             ControlCore::poll
+//!  Plant::tend(desk) ------------+        every few milliseconds: links, FDB, generations
+//!    desk.disturb(port)          |
+//!    desk.change(change)         v
+//!  Plant::port, pools, fdb ---> snapshot  when one is published
+//! ```
+
+use measure::shard::ShardLayout;
+use measure::time::Epoch;
+
+use crate::config::Config;
+use crate::core::Desk;
+use crate::handover::ControlEnd;
+use crate::snapshot::{Fdb, Pool, PortFact};
+
+/// Ports, buffers, and whatever else the data plane has besides the workers' counters. All is
+/// called on the control core's thread.
+pub trait Plant: Send {
+    /// The counter that epochs are cut from, now.
+    fn now(&mut self) -> u64;
+
+    /// The port at `index` of the configuration.
+    fn port(&mut self, index: usize) -> PortFact;
+
+    /// The pools of packet buffers.
+    fn pools(&mut self) -> Vec<Pool>;
+
+    /// The bridge's filtering database, where there is one.
+    fn fdb(&mut self) -> Option<Fdb> {
+        None
+    }
+
+    /// The plant's own upkeep, at every poll of the control core: some hundred times a second.
+    fn tend(&mut self, desk: &mut Desk<'_>) {
+        let _ = desk;
+    }
+}
+
+/// A generation of what is measured, as the control core needs to know it. Workers take it up at
+/// the turn to epoch `from`, or at a later one: an epoch that they do not all measure in one
+/// generation is unusable.
+#[derive(Debug)]
+pub struct Change {
+    /// The generation, greater than all before.
+    pub number: u32,
+    /// The first epoch of the generation. Two after the present one leave time to pass it on.
+    pub from: Epoch,
+    /// The configuration: ports by place, segments in the order of the shards'.
+    pub config: Config,
+    /// What the shards hold.
+    pub layout: ShardLayout,
+    /// For each worker where its shards come from; empty where nothing is measured.
+    pub ends: Vec<ControlEnd>,
+}
+
+/// A change that the control core does not take.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ChangeError {
+    /// The generation before the newest is still being read.
+    #[error("generation {number} is not over yet; try again after the next epoch")]
+    Busy {
+        /// The generation that is not over.
+        number: u32,
+    },
+    /// The numbers of generations rise.
+    #[error("generation {number} is not newer than the present one, {present}")]
+    Stale {
+        /// The number given.
+        number: u32,
+        /// That of the newest generation.
+        present: u32,
+    },
+    /// There has to be an end for each worker, or none.
+    #[error(
+        "{ends} ends for {workers} workers; every worker has one, or none where nothing is measured"
+    )]
+    Ends {
+        /// Ends given.
+        ends: usize,
+        /// Workers.
+        workers: usize,
+    },
+    /// The segments of configuration and layout differ.
+    #[error("the configuration has {configured} segments, the shards have {laid_out}")]
+    Segments {
+        /// Segments of the configuration.
+        configured: usize,
+        /// Segments of the layout.
+        laid_out: usize,
+    },
+}
