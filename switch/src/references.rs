@@ -30,7 +30,8 @@ use measure::shard::Shard;
 use measure::sight::{SegmentIndex, Sight};
 use measure::time::{EpochTag, TickRate};
 
-use crate::packet_io::{BURST, PortIndex, Tag};
+use crate::egress::{PortEgress, Refused};
+use crate::packet_io::{BURST, Burst, PortIndex, Tag, Tags};
 
 pub use layout::{ANCHORED_STREAMS_MAX, ReferencesLayout, StreamLayout};
 use stream::Stream;
@@ -195,6 +196,56 @@ impl References {
         self.streams.get_mut(index as usize)
     }
 
+    /// Offers a packet to its egress queue at `now`, with the references that belong around it.
+    ///
+    /// # Errors
+    /// The packet, where the queue refuses it.
+    pub fn offer<P>(
+        &mut self,
+        egress: &mut PortEgress<P>,
+        packet: P,
+        tag: Tag,
+        now: u64,
+    ) -> Result<(), Refused<P>> {
+        let (units, generation) = (self.units, self.generation);
+        let stream = self.stream(tag.segment);
+        let opening = stream.and_then(|stream| stream.opening(&tag, units, generation));
+        if let Some(reference) = opening {
+            egress.offer_reference(reference, now);
+        }
+        egress.offer(packet, tag, now)?;
+        let mut due = Due::new_const();
+        self.queued(&[tag], &mut due);
+        for (_, reference) in due {
+            egress.offer_reference(reference, now);
+        }
+        Ok(())
+    }
+
+    /// Offers a whole burst, with the references that belong around its packets; false, and nothing
+    /// done, where it cannot go [straight to the head](PortEgress::offer_all).
+    #[inline]
+    pub fn offer_all<P>(
+        &mut self,
+        egress: &mut PortEgress<P>,
+        packets: &mut Burst<P>,
+        tags: &mut Tags,
+    ) -> bool {
+        let ahead = egress.tags.len();
+        if !egress.offer_all(packets, tags) {
+            return false;
+        }
+        let mut due = Due::new_const();
+        if let Some(tags) = egress.tags.get(ahead..) {
+            self.queued(tags, &mut due);
+        }
+        for (before, reference) in due {
+            // Where there is no room, the next one makes up for it.
+            let _ = egress.references.try_push((ahead + before, reference));
+        }
+        true
+    }
+
     /// Counts packets that an egress queue has just taken, in their order, and puts the references
     /// that go before, between or behind them into `due`.
     #[inline]
@@ -211,9 +262,9 @@ impl References {
         }
     }
 
-    /// Packets that the driver has just taken by `port`, in order, with their sights and, where
-    /// flows are kept, their flows; and the references among them, each with the number of packets
-    /// before it. Packets of segments without a stream may be among them.
+    /// Packets that the driver has just taken by `port`, in order, and the references of the head
+    /// that they were taken from, each with the number of packets before it: those behind packets
+    /// that are left stay out. Packets of segments without a stream may be among them.
     #[inline]
     pub fn departed(
         &mut self,
@@ -225,7 +276,8 @@ impl References {
     ) {
         let mut rest = packets;
         let (mut gone, mut last) = (0, None);
-        for (before, tag) in references {
+        let left = packets.tags.len();
+        for (before, tag) in references.iter().take_while(|(before, _)| *before <= left) {
             let (ahead, behind) = rest.split_at(before.saturating_sub(gone));
             gone += ahead.tags.len();
             rest = behind;

@@ -49,6 +49,18 @@ impl Stream {
         self.port
     }
 
+    /// The reference before a packet that is about to be queued, if that is the first of its epoch.
+    #[inline]
+    pub(super) fn opening(&mut self, tag: &Tag, units: Units, generation: u64) -> Option<Tag> {
+        if self.epoch == Some(tag.epoch) {
+            return None;
+        }
+        let now_ns = units.ns(tag.arrived);
+        let reference = self.reference(tag.arrived, now_ns, tag.epoch, generation);
+        self.epoch = Some(tag.epoch);
+        reference
+    }
+
     /// Packets of one time and one epoch, `before` others ahead of them in their burst.
     #[inline]
     pub(super) fn queued(
@@ -59,16 +71,14 @@ impl Stream {
         generation: u64,
         due: &mut Due,
     ) {
-        let Some(&Tag { arrived, epoch, .. }) = run.first() else {
-            return;
-        };
+        let Some(first) = run.first() else { return };
+        let &Tag { arrived, epoch, .. } = first;
         let now_ns = units.ns(arrived);
         let mut before = before;
-        if self.epoch != Some(epoch) && !due.is_full() {
-            if let Some(tag) = self.reference(arrived, now_ns, epoch, generation) {
-                due.push((before, tag));
-            }
-            self.epoch = Some(epoch);
+        if !due.is_full()
+            && let Some(tag) = self.opening(first, units, generation)
+        {
+            due.push((before, tag));
         }
         let mut rest = run;
         while !rest.is_empty() {

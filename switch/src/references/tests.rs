@@ -1,1 +1,613 @@
+//! Streams through a scripted queue, against delays that are known.
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "numbers of small experiments"
+)]
 
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::num::{NonZeroU32, NonZeroU64};
+
+use measure::flows::{FlowSight, Slot};
+use measure::packet::{FlowHash, PacketHash};
+use measure::rli::{Adaptive, Link, Method, Policy};
+use measure::shard::{Shard, ShardLayout};
+use measure::sight::Sight;
+use proptest::prelude::*;
+
+use super::*;
+use crate::egress::EgressLayout;
+use crate::packet_io::{ClassIndex, NO_SEGMENT};
+
+mod layout;
+
+/// A tick is a nanosecond.
+const GHZ: u64 = 1_000_000_000;
+const EPOCH_NS: u64 = 1_000_000;
+const SEGMENTS: u16 = 3;
+const SLOTS: u32 = 4_096;
+/// Packets of a flow, one behind the other.
+const TRAIN: u64 = 8;
+const PORT: PortIndex = PortIndex(1);
+
+fn one_in(packets: u32) -> Policy {
+    Policy::Count {
+        packets: NonZeroU32::new(packets).unwrap(),
+    }
+}
+
+/// Streams for all segments, all by one port; the last segment has none.
+fn layout(policy: Policy, method: Method) -> ReferencesLayout {
+    let stream = |segment| StreamLayout {
+        segment: SegmentIndex(segment),
+        port: PORT,
+        class: ClassIndex(0),
+        link: Link::new(8 * GHZ, 0).unwrap(),
+        method,
+    };
+    ReferencesLayout {
+        generation: 5,
+        rate: TickRate::from_hz(GHZ),
+        policy,
+        segments: usize::from(SEGMENTS) + 1,
+        keeps_flows: true,
+        streams: (0..SEGMENTS).map(stream).collect(),
+    }
+}
+
+#[derive(Debug, Default)]
+struct Shards {
+    open: BTreeMap<u8, Shard>,
+    sealed: BTreeSet<u8>,
+}
+
+impl OpenShards for Shards {
+    fn shard(&mut self, EpochTag(epoch): EpochTag) -> Option<&mut Shard> {
+        if self.sealed.contains(&epoch) {
+            return None;
+        }
+        Some(self.open.entry(epoch).or_insert_with(|| {
+            let mut layout = ShardLayout::new(TickRate::from_hz(GHZ), usize::from(SEGMENTS) + 1);
+            layout.flow_slots = SLOTS as usize;
+            layout.flow_estimates = true;
+            Shard::new(&layout)
+        }))
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Truth {
+    packets: u64,
+    sum: u64,
+}
+
+impl Truth {
+    fn add(&mut self, delay: u64) {
+        self.packets += 1;
+        self.sum += delay;
+    }
+}
+
+/// A queue between both ends of the streams of a port.
+struct Tube {
+    references: References,
+    queue: VecDeque<Entry>,
+    shards: Shards,
+    now: u64,
+    packets: u64,
+    /// Of the packets that departed, by segment; as far as the latest reference, too.
+    departed: [Truth; SEGMENTS as usize],
+    referenced: [Truth; SEGMENTS as usize],
+    /// Estimates are compared with what they are for, by flow.
+    flows: Vec<Truth>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Entry {
+    Packet(Tag),
+    Reference(Tag),
+}
+
+fn slot_of(tag: &Tag) -> Slot {
+    Slot(tag.flow.0 as u32 % SLOTS)
+}
+
+impl Tube {
+    fn new(layout: &ReferencesLayout) -> Self {
+        Self {
+            references: References::new(layout).unwrap(),
+            queue: VecDeque::new(),
+            shards: Shards::default(),
+            now: 10 * EPOCH_NS,
+            packets: 0,
+            departed: Default::default(),
+            referenced: Default::default(),
+            flows: vec![Truth::default(); SLOTS as usize],
+        }
+    }
+
+    fn epoch(&self) -> EpochTag {
+        EpochTag((self.now / EPOCH_NS) as u8)
+    }
+
+    fn tag(&mut self, segment: SegmentIndex) -> Tag {
+        self.packets += 1;
+        Tag {
+            flow: FlowHash(self.packets / TRAIN),
+            packet: PacketHash(self.packets.wrapping_mul(0x2545_f491_4f6c_dd1d)),
+            arrived: self.now,
+            len_bytes: 100,
+            segment,
+            epoch: self.epoch(),
+            class: ClassIndex(0),
+        }
+    }
+
+    /// A burst arrives; where in it references are due.
+    fn arrive(&mut self, segments: impl IntoIterator<Item = u16>) -> Vec<usize> {
+        let tags: Vec<_> = segments
+            .into_iter()
+            .map(|segment| self.tag(SegmentIndex(segment)))
+            .collect();
+        let mut due = Due::new();
+        self.references.queued(&tags, &mut due);
+        let places = due.iter().map(|(before, _)| *before).collect();
+        let mut due = due.into_iter().peekable();
+        for (n, tag) in tags.iter().enumerate() {
+            while let Some((_, reference)) = due.next_if(|(before, _)| *before <= n) {
+                self.queue.push_back(Entry::Reference(reference));
+            }
+            self.queue.push_back(Entry::Packet(*tag));
+        }
+        self.queue
+            .extend(due.map(|(_, reference)| Entry::Reference(reference)));
+        places
+    }
+
+    /// So many packets depart, and the references that nothing keeps.
+    fn depart(&mut self, packets: usize) {
+        let (mut tags, mut references) = (Vec::new(), Vec::new());
+        while let Some(entry) = self.queue.front() {
+            match *entry {
+                Entry::Packet(_) if tags.len() == packets => break,
+                Entry::Packet(tag) => {
+                    tags.push(tag);
+                    let delay = self.now - tag.arrived;
+                    if tag.segment.0 < SEGMENTS {
+                        self.departed[usize::from(tag.segment.0)].add(delay);
+                        self.flows[slot_of(&tag).0 as usize].add(delay);
+                    }
+                }
+                Entry::Reference(tag) => {
+                    references.push((tags.len(), tag));
+                    let segment = usize::from(tag.segment.0);
+                    self.referenced[segment] = self.departed[segment];
+                }
+            }
+            self.queue.pop_front();
+        }
+        // One behind a packet that stays.
+        references.extend(references.last().map(|&(_, tag)| (tags.len() + 1, tag)));
+        let sight = |tag: &Tag| Sight {
+            flow: tag.flow,
+            packet: tag.packet,
+            time: 0,
+            delay: self.now - tag.arrived,
+            bytes: tag.len_bytes,
+            segment: tag.segment,
+            epoch: tag.epoch,
+        };
+        let sights: Vec<_> = tags.iter().map(sight).collect();
+        let seen = |sight: &Sight| FlowSight {
+            slot: Slot(sight.flow.0 as u32 % SLOTS),
+            bytes: sight.bytes,
+            delay: sight.delay,
+        };
+        let seen: Vec<_> = sights.iter().map(seen).collect();
+        let departed = Departed {
+            tags: &tags,
+            sights: &sights,
+            seen: &seen,
+        };
+        self.references
+            .departed(PORT, departed, &references, self.now, &mut self.shards);
+    }
+
+    fn overdue(&mut self) -> usize {
+        let (epoch, mut overdue) = (self.epoch(), 0);
+        self.references.overdue(self.now, epoch, &mut |port, tag| {
+            assert_eq!(port, PORT);
+            self.queue.push_back(Entry::Reference(tag));
+            overdue += 1;
+        });
+        overdue
+    }
+
+    /// An epoch takes no more packets.
+    fn seal(&mut self, epoch: u8) {
+        self.references.sealing(EpochTag(epoch), &mut self.shards);
+        self.shards.sealed.insert(epoch);
+    }
+
+    /// All that waits departs, and every epoch is sealed.
+    fn finish(&mut self) {
+        self.depart(usize::MAX);
+        let epochs: Vec<_> = self.shards.open.keys().copied().collect();
+        for epoch in epochs {
+            if !self.shards.sealed.contains(&epoch) {
+                self.seal(epoch);
+            }
+        }
+    }
+
+    /// Packets with an estimate, and the sum of these.
+    fn estimated(&self) -> (u64, f64) {
+        let slots = (0..SLOTS).map(Slot);
+        let all = slots.flat_map(|slot| self.shards.open.values().map(move |shard| (shard, slot)));
+        all.fold((0, 0.0), |(packets, sum), (shard, slot)| {
+            let flow = shard.flows().unwrap().estimates(slot).unwrap();
+            (packets + flow.packets(), sum + flow.sum_ticks() as f64)
+        })
+    }
+
+    /// Packets that a segment's mean speaks for over all epochs, those of exact intervals, and the
+    /// sum of their delays.
+    fn mean_of(&self, segment: u16) -> (u64, u64, f64) {
+        let means = self.shards.open.values();
+        means.fold((0, 0, 0.0), |(packets, exact, sum), shard| {
+            let rli = shard.segment(SegmentIndex(segment)).unwrap().rli;
+            (
+                packets + rli.packets(),
+                exact + rli.exact_packets(),
+                sum + rli.sum_ns(),
+            )
+        })
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Arrive {
+        gap: u64,
+        segments: Vec<u16>,
+    },
+    Depart {
+        gap: u64,
+        packets: usize,
+    },
+    /// References go astray.
+    Lose(u16),
+}
+
+fn steps(loses: bool) -> impl Strategy<Value = Vec<Step>> {
+    let mixed = proptest::collection::vec(0..=SEGMENTS, 1..32);
+    let alike = (0..SEGMENTS, 1_usize..32).prop_map(|(segment, n)| vec![segment; n]);
+    let arrive = (0_u64..60_000, prop_oneof![mixed, alike])
+        .prop_map(|(gap, segments)| Step::Arrive { gap, segments });
+    let depart =
+        (0_u64..60_000, 0_usize..64).prop_map(|(gap, packets)| Step::Depart { gap, packets });
+    let lose = (0..SEGMENTS).prop_map(Step::Lose);
+    proptest::collection::vec(
+        prop_oneof![8 => arrive, 8 => depart, u32::from(loses) => lose],
+        1..150,
+    )
+}
+
+fn policy() -> impl Strategy<Value = Policy> {
+    let interval_ns = |ns| NonZeroU64::new(ns).unwrap();
+    let packets = |n| NonZeroU32::new(n).unwrap();
+    prop_oneof![
+        (8_u32..200).prop_map(one_in),
+        (20_000_u64..400_000).prop_map(move |ns| Policy::Time {
+            interval_ns: interval_ns(ns)
+        }),
+        (8_u32..200, 20_000_u64..400_000).prop_map(move |(n, ns)| Policy::Either {
+            packets: packets(n),
+            interval_ns: interval_ns(ns),
+        }),
+        Just(Policy::Adaptive(Adaptive::default())),
+    ]
+}
+
+fn methods() -> impl Strategy<Value = Method> {
+    proptest::sample::select(Method::ALL.to_vec())
+}
+
+fn run(tube: &mut Tube, steps: &[Step], seals: bool) {
+    for step in steps {
+        match step {
+            Step::Arrive { gap, segments } => {
+                tube.now += gap;
+                tube.overdue();
+                tube.arrive(segments.iter().copied());
+            }
+            Step::Depart { gap, packets } => {
+                tube.now += gap;
+                tube.overdue();
+                tube.depart(*packets);
+            }
+            Step::Lose(segment) => {
+                let is_lost = |entry: &Entry| matches!(entry, Entry::Reference(tag) if tag.segment.0 == *segment);
+                tube.queue.retain(|entry| !is_lost(entry));
+            }
+        }
+        let previous = tube.epoch().0 - 1;
+        if seals && tube.now % EPOCH_NS > EPOCH_NS / 3 && tube.shards.open.contains_key(&previous) {
+            tube.seal(previous);
+        }
+    }
+    tube.finish();
+}
+
+proptest! {
+    #[test]
+    fn the_mean_of_a_segment_is_exact_between_references(
+        policy in policy(),
+        method in methods(),
+        steps in steps(false),
+    ) {
+        let mut tube = Tube::new(&layout(policy, method));
+        run(&mut tube, &steps, false);
+        for segment in 0..SEGMENTS {
+            let (packets, exact, sum) = tube.mean_of(segment);
+            let truth = tube.referenced[usize::from(segment)];
+            prop_assert_eq!((packets, exact), (truth.packets, truth.packets));
+            prop_assert!((sum - truth.sum as f64).abs() < 1e-3, "{} for {:?}", sum, truth);
+        }
+        let counters = tube.references.counters();
+        prop_assert_eq!(counters.sent, counters.received);
+        prop_assert_eq!(counters.left_out, 0);
+    }
+
+    #[test]
+    fn every_packet_has_one_estimate(
+        policy in policy(),
+        method in methods(),
+        steps in steps(true),
+        seals: bool,
+    ) {
+        let mut tube = Tube::new(&layout(policy, method));
+        run(&mut tube, &steps, seals);
+        let (estimated, _) = tube.estimated();
+        let departed: u64 = tube.departed.iter().map(|truth| truth.packets).sum();
+        let late = tube.references.counters().late_estimates;
+        // A lost first reference leaves packets without one.
+        let lost = steps.iter().any(|step| matches!(step, Step::Lose(_)));
+        prop_assert!(estimated + late <= departed);
+        prop_assert!(lost || estimated + late == departed);
+        prop_assert!(seals || late == 0);
+    }
+
+    #[test]
+    fn a_queue_whose_delay_does_not_change_is_estimated_exactly(
+        policy in policy(),
+        method in methods(),
+        bursts in proptest::collection::vec((0..SEGMENTS, 1_usize..32), 1..200),
+        delay in 1_u64..300,
+    ) {
+        let mut tube = Tube::new(&layout(policy, method));
+        for (segment, packets) in bursts {
+            tube.now += 5_000;
+            tube.arrive(std::iter::repeat_n(segment, packets));
+            tube.now += delay;
+            tube.depart(usize::MAX);
+        }
+        tube.finish();
+        for (slot, truth) in tube.flows.iter().enumerate() {
+            let (mut packets, mut sum) = (0, 0);
+            for shard in tube.shards.open.values() {
+                let flow = shard.flows().unwrap().estimates(Slot(slot as u32)).unwrap();
+                packets += flow.packets();
+                sum += flow.sum_ticks();
+            }
+            prop_assert_eq!((packets, sum.unsigned_abs()), (truth.packets, truth.sum));
+        }
+    }
+}
+
+#[test]
+fn references_go_where_the_policy_wants_them() {
+    let mut tube = Tube::new(&layout(one_in(4), Method::Sums));
+    // Before the first of an epoch, and behind every fourth of a stream.
+    assert_eq!(tube.arrive([0; 10]), [0, 4, 8]);
+    assert_eq!(tube.arrive([0, 1, 1, 0, 1, 1, 1]), [1, 4, 6]);
+    tube.now += EPOCH_NS;
+    assert_eq!(tube.arrive([0, 0, 1, 0, 0]), [0, 2, 5]);
+    // None where there is no stream.
+    assert!(tube.arrive([SEGMENTS; 20]).is_empty());
+    assert!(tube.arrive([NO_SEGMENT.0; 20]).is_empty());
+    tube.finish();
+    assert_eq!(tube.estimated().0, 22);
+}
+
+#[test]
+fn a_burst_brings_a_bounded_number() {
+    let mut tube = Tube::new(&layout(one_in(1), Method::Linear));
+    assert_eq!(tube.arrive([0; 64]).len(), DUE_MAX);
+    // The last of them are made up for.
+    assert_eq!(tube.arrive([0]), [1]);
+    tube.now += 100;
+    tube.finish();
+    assert_eq!(tube.estimated(), (65, 6_500.0));
+    assert_eq!(tube.mean_of(0), (65, 65, 6_500.0));
+}
+
+#[test]
+fn references_of_another_configuration_say_nothing() {
+    let mut old = Tube::new(&layout(one_in(4), Method::Sums));
+    old.arrive([0; 10]);
+    let mut tube = Tube::new(&ReferencesLayout {
+        generation: 6,
+        ..layout(one_in(4), Method::Sums)
+    });
+    tube.queue = std::mem::take(&mut old.queue);
+    tube.now += 100;
+    tube.arrive([0; 4]);
+    tube.now += 100;
+    tube.finish();
+    assert_eq!(tube.references.counters().received, 2);
+    assert_eq!(tube.mean_of(0), (4, 4, 400.0));
+    assert_eq!(tube.estimated().0, 4);
+}
+
+#[test]
+fn a_long_queue_holds_a_bounded_number() {
+    let mut tube = Tube::new(&layout(one_in(1), Method::Sums));
+    for _ in 0..200 {
+        tube.now += 1_000;
+        tube.arrive([0]);
+    }
+    let counters = tube.references.counters();
+    assert_eq!((counters.sent, counters.left_out), (64, 137));
+    tube.depart(usize::MAX);
+    assert_eq!(tube.arrive([0]), [1]);
+    tube.finish();
+    assert_eq!(tube.mean_of(0).0, 201);
+    assert_eq!(tube.estimated().0, 201);
+}
+
+#[test]
+fn references_that_never_come_are_given_up() {
+    let mut tube = Tube::new(&layout(one_in(1), Method::Sums));
+    for _ in 0..100 {
+        tube.arrive([0]);
+    }
+    tube.queue.clear();
+    tube.now += 500_000_000;
+    assert!(tube.arrive([0]).is_empty());
+    tube.now += 600_000_000;
+    assert_eq!(tube.arrive([0, 0]).len(), 2);
+    tube.finish();
+    assert!(tube.references.counters().received >= 2);
+}
+
+#[test]
+fn streams_that_fall_silent_get_their_reference() {
+    let mut tube = Tube::new(&layout(one_in(100), Method::Linear));
+    tube.arrive([0, 0, 1]);
+    tube.overdue();
+    tube.now += EPOCH_NS / 2;
+    assert_eq!(tube.overdue(), 0, "the count is not reached");
+    tube.now += EPOCH_NS / 2;
+    assert_eq!(tube.overdue(), 2, "but the epoch is over");
+    tube.now += 1_000;
+    assert_eq!(tube.overdue(), 0);
+    tube.finish();
+    let mean = tube.shards.open[&10].segment(SegmentIndex(0)).unwrap().rli;
+    assert_eq!((mean.packets(), mean.exact_packets()), (2, 2));
+    assert_eq!(mean.mean_ns(), Some(EPOCH_NS as f64 + 1_000.0));
+    assert_eq!(tube.references.counters().late_estimates, 0);
+}
+
+#[test]
+fn a_quiet_link_keeps_its_references() {
+    let policy = Policy::Time {
+        interval_ns: NonZeroU64::new(100_000).unwrap(),
+    };
+    let mut tube = Tube::new(&layout(policy, Method::Linear));
+    tube.overdue();
+    assert_eq!(tube.arrive([0]), [0]);
+    let mut overdue = 0;
+    for _ in 0..40 {
+        tube.now += 10_000;
+        overdue += tube.overdue();
+    }
+    // None where nothing came since.
+    assert_eq!(overdue, 1);
+}
+
+#[test]
+fn a_sweep_is_bounded() {
+    let mut many = layout(one_in(100), Method::Left);
+    many.segments = 100;
+    many.streams = (0..100)
+        .map(|segment| StreamLayout {
+            segment: SegmentIndex(segment),
+            ..many.streams[0]
+        })
+        .collect();
+    let mut tube = Tube::new(&many);
+    for segment in 0..100 {
+        tube.arrive([segment]);
+    }
+    tube.now += EPOCH_NS;
+    let sweeps: Vec<_> = (0..5).map(|_| tube.overdue()).collect();
+    assert_eq!(sweeps, [32, 32, 32, 4, 0]);
+}
+
+/// Mean error of the mean delays of flows behind a bursty queue, relative to the mean delay.
+fn error_of(method: Method) -> f64 {
+    let mut tube = Tube::new(&layout(one_in(100), method));
+    let (mut free_at, mut random, mut burst) = (0, 1_u64, 0);
+    let mut departures = VecDeque::new();
+    for _ in 0..20_000 {
+        // Bursts of 1 to 64 packets of 124 ns each, and about as much idle time.
+        if burst == 0 {
+            random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            burst = 1 + (random >> 58);
+            tube.now += burst * 124 * ((random >> 40) % 40) / 10;
+        }
+        burst -= 1;
+        tube.now += 20;
+        let arrived = tube.now;
+        while let Some(departs) = departures.pop_front_if(|at| *at <= arrived) {
+            tube.now = departs;
+            tube.depart(1);
+        }
+        tube.now = arrived;
+        tube.arrive([0]);
+        let begins = arrived.max(free_at);
+        free_at = begins + 124;
+        departures.push_back(begins);
+    }
+    for departs in departures {
+        tube.now = departs;
+        tube.depart(1);
+    }
+    tube.finish();
+    assert_eq!(tube.estimated().0, 20_000);
+    let (mut error, mut sum) = (0.0, 0.0);
+    for (slot, truth) in (0..).map(Slot).zip(&tube.flows) {
+        let shards = tube.shards.open.values();
+        let estimated = shards.map(|shard| shard.flows().unwrap().estimates(slot).unwrap());
+        let estimated: i64 = estimated.map(|flow| flow.sum_ticks()).sum();
+        error += (estimated as f64 - truth.sum as f64).abs();
+        sum += truth.sum as f64;
+    }
+    error / sum
+}
+
+#[test]
+fn idle_times_anchor_the_curve() {
+    let methods = [Method::AnchoredSums, Method::Sums, Method::Linear];
+    let [anchored, sums, line] = methods.map(error_of);
+    println!("anchored {anchored}, sums {sums}, line {line}");
+    assert!(
+        anchored < 0.6 * sums && sums < line,
+        "{anchored} {sums} {line}"
+    );
+}
+
+#[test]
+fn queues_take_references_among_packets() {
+    let config = control::config::Egress::default();
+    let layout_of = EgressLayout::from_config(&config, 1_500, &[]);
+    let mut egress: PortEgress<u32> = PortEgress::new(&layout_of, TickRate::from_hz(GHZ), 1);
+    let mut tube = Tube::new(&layout(one_in(4), Method::Sums));
+    let mut packets: Burst<u32> = (0..10).collect();
+    let mut tags: Tags = (0..10).map(|_| tube.tag(SegmentIndex(0))).collect();
+    assert!(
+        tube.references
+            .offer_all(&mut egress, &mut packets, &mut tags)
+    );
+    for n in 10..16 {
+        let tag = tube.tag(SegmentIndex(1));
+        assert!(tube.references.offer(&mut egress, n, tag, tube.now).is_ok());
+    }
+    let places: Vec<_> = egress
+        .references
+        .iter()
+        .map(|(before, _)| *before)
+        .collect();
+    assert_eq!(places, [0, 4, 8, 10, 14]);
+    assert_eq!(egress.head.len(), 16);
+}
