@@ -19,8 +19,10 @@ use measure::sight::{SegmentIndex, Sight};
 use measure::synopsis::Synopsis;
 use measure::time::{Epoch, EpochSchedule, EpochTag};
 
+use crate::egress::{PortEgress, Refused};
 use crate::flows::{FlowSights, Flows};
-use crate::packet_io::{BURST, ClassIndex, NO_SEGMENT, PortIndex, Tag};
+use crate::packet_io::{BURST, Burst, ClassIndex, NO_SEGMENT, PortIndex, Tag, Tags};
+use crate::references::{Departed, OpenShards, References};
 
 /// Sights of one burst.
 pub type Sights = arrayvec::ArrayVec<Sight, BURST>;
@@ -75,6 +77,8 @@ pub struct Plan {
     pub flows: Option<Flows>,
     /// Whether the clock is read for every packet, not for every burst.
     pub stamps_packets: bool,
+    /// References among packets, where there are any.
+    pub references: Option<Box<References>>,
 }
 
 impl Plan {
@@ -93,6 +97,26 @@ struct Open {
     tag: EpochTag,
     start: u64,
     shard: Option<Box<Shard>>,
+}
+
+/// The epochs that take estimates.
+struct OpenEpochs<'m> {
+    current: &'m mut Open,
+    previous: Option<&'m mut Open>,
+}
+
+impl OpenShards for OpenEpochs<'_> {
+    #[inline]
+    fn shard(&mut self, epoch: EpochTag) -> Option<&mut Shard> {
+        let open = if self.current.tag == epoch {
+            &mut *self.current
+        } else {
+            self.previous
+                .as_deref_mut()
+                .filter(|open| open.tag == epoch)?
+        };
+        open.shard.as_deref_mut()
+    }
 }
 
 /// The measurement points of one worker.
@@ -293,6 +317,102 @@ impl Meter {
         }
     }
 
+    /// Offers a packet to its egress queue, with the references that belong around it.
+    ///
+    /// # Errors
+    /// The packet, where the queue refuses it.
+    #[inline]
+    pub fn offer<P>(
+        &mut self,
+        egress: &mut PortEgress<P>,
+        packet: P,
+        tag: Tag,
+        now: u64,
+    ) -> Result<(), Refused<P>> {
+        let plan = self.plan_of(tag.epoch);
+        match plan.and_then(|plan| plan.references.as_mut()) {
+            Some(references) => references.offer(egress, packet, tag, now),
+            None => egress.offer(packet, tag, now),
+        }
+    }
+
+    /// Offers a burst of the present epoch to the head of an egress queue, with the references that
+    /// belong among its packets; false, and nothing done, where it must wait.
+    #[inline]
+    pub fn offer_all<P>(
+        &mut self,
+        egress: &mut PortEgress<P>,
+        packets: &mut Burst<P>,
+        tags: &mut Tags,
+    ) -> bool {
+        let plan = self.plan.as_mut();
+        match plan.and_then(|plan| plan.references.as_mut()) {
+            Some(references) => references.offer_all(egress, packets, tags),
+            None => egress.offer_all(packets, tags),
+        }
+    }
+
+    /// References that are overdue are handed to `put`. To be called once a pass.
+    #[inline]
+    pub fn overdue(&mut self, now: u64, put: &mut impl FnMut(PortIndex, Tag)) {
+        let plan = self.plan.as_mut();
+        if let Some(references) = plan.and_then(|plan| plan.references.as_mut()) {
+            references.overdue(now, self.current.tag, put);
+        }
+    }
+
+    /// Estimates from packets that have left by `port`, and from the references of the head that
+    /// they were taken from.
+    #[inline]
+    pub fn estimate(
+        &mut self,
+        port: PortIndex,
+        packets: Departed<'_>,
+        references: &[(usize, Tag)],
+        now: u64,
+    ) {
+        let Self {
+            plan,
+            retiring,
+            current,
+            previous,
+            ..
+        } = self;
+        let (present, is_one) = (current.tag, retiring.is_none());
+        let mut open = OpenEpochs {
+            current,
+            previous: previous.as_mut(),
+        };
+        if let Some(streams) = plan.as_mut().and_then(|plan| plan.references.as_mut()) {
+            let mine = |epoch| is_one || epoch == present;
+            streams.departed(port, packets, references, now, mine, &mut open);
+        }
+        if let Some(streams) = retiring.as_mut().and_then(|plan| plan.references.as_mut()) {
+            let mine = |epoch| epoch != present;
+            streams.departed(port, packets, references, now, mine, &mut open);
+        }
+    }
+
+    /// Estimates what packets of an epoch that is about to be sealed still wait for.
+    fn settle(&mut self, epoch: EpochTag) {
+        let Self {
+            plan,
+            retiring,
+            current,
+            previous,
+            ..
+        } = self;
+        let mut open = OpenEpochs {
+            current,
+            previous: previous.as_mut(),
+        };
+        for plan in plan.iter_mut().chain(retiring) {
+            if let Some(references) = &mut plan.references {
+                references.sealing(epoch, &mut open);
+            }
+        }
+    }
+
     #[inline]
     fn open_with(&mut self, tag: EpochTag) -> Option<&mut Open> {
         if self.current.tag == tag {
@@ -408,6 +528,9 @@ impl Meter {
     }
 
     fn seal_previous(&mut self) {
+        if let Some(previous) = &self.previous {
+            self.settle(previous.tag);
+        }
         if let Some(Open { epoch, shard, .. }) = self.previous.take()
             && let Some(plan) = self.retiring.as_mut().or(self.plan.as_mut())
             && let Some(shard) = shard
@@ -422,6 +545,7 @@ impl Meter {
     /// Seals everything: the switch stops. The last epoch is handed over as far as it got.
     pub fn finish(&mut self) {
         self.seal_previous();
+        self.settle(self.current.tag);
         if let (Some(shard), Some(plan)) = (self.current.shard.take(), &mut self.plan) {
             plan.handover.give_sealed(shard.seal(self.current.epoch));
         }

@@ -264,7 +264,8 @@ impl References {
 
     /// Packets that the driver has just taken by `port`, in order, and the references of the head
     /// that they were taken from, each with the number of packets before it: those behind packets
-    /// that are left stay out. Packets of segments without a stream may be among them.
+    /// that are left stay out. Packets of segments without a stream may be among them, and of epochs
+    /// that are not `mine`: of another configuration, with segments of its own.
     #[inline]
     pub fn departed(
         &mut self,
@@ -272,6 +273,7 @@ impl References {
         packets: Departed<'_>,
         references: &[(usize, Tag)],
         now: u64,
+        mine: impl Fn(EpochTag) -> bool + Copy,
         open: &mut impl OpenShards,
     ) {
         let mut rest = packets;
@@ -282,12 +284,12 @@ impl References {
             gone += ahead.tags.len();
             rest = behind;
             last = ahead.times().next_back().or(last);
-            self.packets_departed(port, &ahead, open);
+            self.packets_departed(port, &ahead, mine, open);
             // Neither before the packet ahead of it, nor after the one behind it.
             let departed = last.or_else(|| rest.times().next()).unwrap_or(now);
             self.reference_departed(tag, departed, open);
         }
-        self.packets_departed(port, &rest, open);
+        self.packets_departed(port, &rest, mine, open);
     }
 
     #[inline]
@@ -295,15 +297,16 @@ impl References {
         &mut self,
         port: PortIndex,
         packets: &Departed<'_>,
+        mine: impl Fn(EpochTag) -> bool + Copy,
         open: &mut impl OpenShards,
     ) {
         let link = self.links.get(usize::from(port.0));
         if link.is_some_and(|link| !link.streams.is_empty()) {
-            return self.anchored_departed(port, packets, open);
+            return self.anchored_departed(port, packets, mine, open);
         }
         let mut rest = *packets;
         while let Some(run) = rest.take_run() {
-            self.run_departed(&run, open);
+            self.run_departed(&run, mine, open);
         }
     }
 
@@ -314,6 +317,7 @@ impl References {
         &mut self,
         port: PortIndex,
         packets: &Departed<'_>,
+        mine: impl Fn(EpochTag) -> bool + Copy,
         open: &mut impl OpenShards,
     ) {
         for n in 0..packets.tags.len() {
@@ -332,18 +336,25 @@ impl References {
                     }
                 }
             }
-            self.run_departed(&one, open);
+            self.run_departed(&one, mine, open);
         }
     }
 
     #[inline]
-    fn run_departed(&mut self, run: &Departed<'_>, open: &mut impl OpenShards) {
+    fn run_departed(
+        &mut self,
+        run: &Departed<'_>,
+        mine: impl Fn(EpochTag) -> bool,
+        open: &mut impl OpenShards,
+    ) {
         let (Some(tag), Some(departed)) = (run.tags.first(), run.times().next()) else {
             return;
         };
         let units = self.units;
         let mut late = 0;
-        if let Some(stream) = self.stream(tag.segment) {
+        if mine(tag.epoch)
+            && let Some(stream) = self.stream(tag.segment)
+        {
             let digest = run.tags.iter().fold(0, |digest, tag| digest ^ tag.packet.0);
             let mut slots = [Slot::OTHER; BURST];
             for (slot, seen) in slots.iter_mut().zip(run.seen) {
@@ -458,6 +469,13 @@ pub struct Departed<'a> {
 }
 
 impl<'a> Departed<'a> {
+    /// None at all.
+    pub const NONE: Self = Self {
+        tags: &[],
+        sights: &[],
+        seen: &[],
+    };
+
     /// When each left, in ticks.
     #[inline]
     fn times(&self) -> impl DoubleEndedIterator<Item = u64> + use<'a> {
@@ -477,7 +495,8 @@ impl<'a> Departed<'a> {
         )
     }
 
-    /// Takes packets of one segment, one epoch and one time off the front; `None` at the end.
+    /// Takes packets of one segment, one epoch and one time off the front, a burst at most; `None` at
+    /// the end.
     #[inline]
     fn take_run(&mut self) -> Option<Self> {
         let first = self.tags.first()?;
@@ -487,7 +506,8 @@ impl<'a> Departed<'a> {
             (tag.segment, tag.epoch, *time) == (first.segment, first.epoch, departed)
         };
         let differs = both.position(|one| !is_alike(&one));
-        let (run, rest) = self.split_at(differs.unwrap_or(self.tags.len()));
+        let alike = differs.unwrap_or(self.tags.len()).min(BURST);
+        let (run, rest) = self.split_at(alike);
         *self = rest;
         Some(run)
     }

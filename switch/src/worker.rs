@@ -18,6 +18,7 @@ use crate::generation::{Generation, Measuring, WorkerGenerations};
 use crate::idle::IdlePolicy;
 use crate::meter::{Meter, Sights};
 use crate::packet_io::{BURST, Burst, ClassIndex, PacketIo, PortIndex, Tag, Tags};
+use crate::references::Departed;
 
 mod lane;
 mod pace;
@@ -205,7 +206,7 @@ impl<I: PacketIo> Worker<I> {
                 tag.segment = segments[usize::from(tag.class.0 & 7)];
             }
         }
-        egress.offer_all(arrivals, tags)
+        self.meter.offer_all(egress, arrivals, tags)
     }
 
     /// Queues a packet at the port by which it leaves.
@@ -222,7 +223,7 @@ impl<I: PacketIo> Worker<I> {
         }
         match &mut lane.exit {
             Exit::Queues(egress) => {
-                if let Err(refused) = egress.offer(packet, tag, now) {
+                if let Err(refused) = self.meter.offer(egress, packet, tag, now) {
                     self.drop_at_egress(refused.reason, &refused.tag, to);
                 }
             }
@@ -330,6 +331,7 @@ impl<I: PacketIo> Worker<I> {
             meter.lost(&tag);
         });
         if egress.head.is_empty() {
+            meter.estimate(to, Departed::NONE, &egress.references, now);
             egress.taken(0);
             return (0, false);
         }
@@ -346,16 +348,15 @@ impl<I: PacketIo> Worker<I> {
             head.get(n).map_or(&[][..], |packet| io.head(packet))
         });
         let left = io.transmit(to, &mut egress.head);
-        meter.passed(
-            &sights[..left.min(sights.len())],
-            &seen[..left.min(seen.len())],
-        );
-        let bytes = egress
-            .tags
-            .drain(..left)
-            .map(|tag| u64::from(tag.len_bytes));
-        counters.tx_bytes.add(bytes.sum());
-        counters.tx_packets.add(left as u64);
+        let departed = Departed {
+            tags: &egress.tags[..left],
+            sights: &sights[..left.min(sights.len())],
+            seen: &seen[..left.min(seen.len())],
+        };
+        meter.passed(departed.sights, departed.seen);
+        meter.estimate(to, departed, &egress.references, now);
+        count_departures(counters, departed.tags);
+        egress.taken(left);
         (left, !egress.head.is_empty())
     }
 
@@ -392,7 +393,7 @@ impl<I: PacketIo> Worker<I> {
                     self.drop_at_egress(DropReason::LinkDown, &tag, to);
                     continue;
                 };
-                if let Err(refused) = egress.offer(packet, tag, now) {
+                if let Err(refused) = self.meter.offer(egress, packet, tag, now) {
                     self.drop_at_egress(refused.reason, &refused.tag, to);
                 }
             }
@@ -408,6 +409,7 @@ impl<I: PacketIo> Worker<I> {
             self.take_up(generation, now);
         }
         self.meter.tick(now);
+        self.refer(now);
         self.decide.tick(now);
         if self.retiring.is_some() {
             self.retire();
@@ -415,6 +417,18 @@ impl<I: PacketIo> Worker<I> {
         if self.pace.pass_ended(&self.counters, now) {
             self.renew_gauges();
         }
+    }
+
+    /// Puts references behind what waits of streams that have had none for too long.
+    #[inline]
+    fn refer(&mut self, now: u64) {
+        let lanes = &mut self.lanes;
+        self.meter.overdue(now, &mut |to, reference| {
+            let lane = lanes.get_mut(usize::from(to.0));
+            if let Some(Exit::Queues(egress)) = lane.map(|lane| &mut lane.exit) {
+                egress.offer_reference(reference, now);
+            }
+        });
     }
 
     /// Shows how full queues, rings and tables are.

@@ -95,6 +95,7 @@ impl<'p> Laboratory<'p> {
             segments: SegmentMap::new(2, [(east, west, all), (west, east, all)]),
             flows: None,
             stamps_packets: false,
+            references: None,
         };
         let now = dpdk_bindings::tsc::now();
         let meter = Meter::new(

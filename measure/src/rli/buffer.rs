@@ -95,9 +95,9 @@ impl<F: Copy> Buffer<F> {
         self.flows.len()
     }
 
-    /// The epoch of the first packet.
-    pub(super) fn first_epoch(&self) -> Option<EpochTag> {
-        self.runs.first().map(|run| run.epoch)
+    /// Whether packets of `epoch` are among them.
+    pub(super) fn holds(&self, epoch: EpochTag) -> bool {
+        self.runs.iter().any(|run| run.epoch == epoch)
     }
 
     /// Forgets all packets; the room stays.

@@ -310,13 +310,13 @@ impl<F: Copy> Receiver<F> {
         self.incomplete = true;
     }
 
-    /// Lets go of the packets of `epoch`, which takes no more estimates soon, and of those behind
-    /// them that wait for the same reference.
+    /// Lets go of the packets of `epoch`, which takes no more estimates soon, and of those that wait
+    /// for the same reference.
     pub fn flush_epoch(&mut self, epoch: EpochTag, sink: &mut impl FnMut(Estimates<'_, F>)) {
-        if self.open.first_epoch() == Some(epoch) {
+        if self.open.holds(epoch) {
             self.flush(sink);
         } else if let Some(closed) = &self.closed
-            && closed.buffer.first_epoch() == Some(epoch)
+            && closed.buffer.holds(epoch)
         {
             self.emit_closed(sink);
         }

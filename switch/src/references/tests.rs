@@ -208,8 +208,14 @@ impl Tube {
             sights: &sights,
             seen: &seen,
         };
-        self.references
-            .departed(PORT, departed, &references, self.now, &mut self.shards);
+        self.references.departed(
+            PORT,
+            departed,
+            &references,
+            self.now,
+            |_| true,
+            &mut self.shards,
+        );
     }
 
     fn overdue(&mut self) -> usize {
@@ -231,11 +237,8 @@ impl Tube {
     /// All that waits departs, and every epoch is sealed.
     fn finish(&mut self) {
         self.depart(usize::MAX);
-        let epochs: Vec<_> = self.shards.open.keys().copied().collect();
-        for epoch in epochs {
-            if !self.shards.sealed.contains(&epoch) {
-                self.seal(epoch);
-            }
+        for epoch in 10..=self.epoch().0 {
+            self.seal(epoch);
         }
     }
 
@@ -475,9 +478,10 @@ fn references_that_never_come_are_given_up() {
     tube.now += 500_000_000;
     assert!(tube.arrive([0]).is_empty());
     tube.now += 600_000_000;
-    assert_eq!(tube.arrive([0, 0]).len(), 2);
-    tube.finish();
-    assert!(tube.references.counters().received >= 2);
+    // One opens the epoch.
+    assert_eq!(tube.arrive([0, 0]), [0, 1, 2]);
+    tube.depart(2);
+    assert_eq!(tube.references.counters().received, 3);
 }
 
 #[test]
@@ -582,7 +586,7 @@ fn idle_times_anchor_the_curve() {
     let [anchored, sums, line] = methods.map(error_of);
     println!("anchored {anchored}, sums {sums}, line {line}");
     assert!(
-        anchored < 0.6 * sums && sums < line,
+        anchored < 0.85 * sums && sums < 0.6 * line,
         "{anchored} {sums} {line}"
     );
 }

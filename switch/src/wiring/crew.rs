@@ -17,6 +17,7 @@ use crate::flows::Flows;
 use crate::meter::{Plan, SegmentMap};
 use crate::packet_io::dpdk::{Handles, Inlet};
 use crate::packet_io::{ClassIndex, PortIndex};
+use crate::references::{References, ReferencesLayout};
 use crate::source::Source;
 use crate::worker::Lane;
 
@@ -63,12 +64,13 @@ impl Site<'_> {
             ends: Vec::with_capacity(self.cpus.len()),
             layout,
         };
-        for &cpu in self.cpus {
+        for (worker, &cpu) in self.cpus.iter().enumerate() {
             if !config.measurement.enabled {
                 made.plans.push(None);
                 continue;
             }
-            let (plan, end) = near(cpu, self.usable, || plan(config, number, &made.layout))??;
+            let plan = || plan(config, worker, number, &made.layout);
+            let (plan, end) = near(cpu, self.usable, plan)??;
             made.plans.push(Some(Box::new(plan)));
             made.ends.push(end);
         }
@@ -107,7 +109,12 @@ impl Site<'_> {
     }
 }
 
-fn plan(config: &Config, number: u32, layout: &ShardLayout) -> Result<(Plan, ControlEnd)> {
+fn plan(
+    config: &Config,
+    worker: usize,
+    number: u32,
+    layout: &ShardLayout,
+) -> Result<(Plan, ControlEnd)> {
     let (worker_end, control_end) = handover(number, layout);
     let flows = config.measurement.flows.as_ref();
     let flows = flows.map(|flows| {
@@ -122,11 +129,15 @@ fn plan(config: &Config, number: u32, layout: &ShardLayout) -> Result<(Plan, Con
             ClassIndex(class),
         )
     });
+    let references = ReferencesLayout::from_config(config, worker, layout.rate, number.into());
+    let references = references.map(|layout| References::new(&layout));
+    let references = references.transpose().context("measurement.rli")?;
     let plan = Plan {
         handover: worker_end,
         segments: SegmentMap::new(config.ports.len(), places),
         flows: flows.transpose()?,
         stamps_packets: config.measurement.stamps == config::Stamps::Packet,
+        references: references.map(Box::new),
     };
     Ok((plan, control_end))
 }

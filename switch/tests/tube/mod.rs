@@ -23,6 +23,7 @@ use switch::generation::{Generations, generations};
 use switch::meter::{Meter, Plan, SegmentMap};
 use switch::packet_io::memory::MemoryIo;
 use switch::packet_io::{ClassIndex, PortIndex};
+use switch::references::References;
 use switch::worker::{Lane, Worker};
 
 pub const GHZ: u64 = 1_000_000_000;
@@ -82,6 +83,10 @@ pub fn pairs(ports: u8) -> Vec<(PortIndex, PortIndex, ClassIndex)> {
 
 impl TestTube {
     pub fn new(setup: &Setup) -> Self {
+        Self::with_references(setup, None)
+    }
+
+    pub fn with_references(setup: &Setup, references: Option<References>) -> Self {
         let ports = usize::from(setup.ports);
         let lda = LdaLayout::new(&[Bank {
             rows: 64,
@@ -99,6 +104,7 @@ impl TestTube {
             segments: SegmentMap::new(ports, pairs),
             flows: None,
             stamps_packets: false,
+            references: references.map(Box::new),
         };
         let meter = Meter::new(
             0,

@@ -13,7 +13,7 @@ fn config(measurement: &str, egress: &str, workers: &str) -> Config {
                 {{ "name": "a", "device": "0000:01:00.0", "egress": {egress} }},
                 {{ "name": "b", "device": "0000:01:00.1", "egress": {egress} }}
             ],
-            "forwarding": {{ "patch": [["a", "b"]] }},
+            "forwarding": {{ "mode": "patch", "pairs": [["a", "b"]] }},
             "workers": {workers},
             "measurement": {measurement}
         }}"#
