@@ -19,20 +19,24 @@
 //! falls silent gets its reference from [`References::overdue`]; what has none by the time its
 //! epoch is sealed is estimated by the reference before it.
 
+mod clock;
+mod departed;
 mod flight;
 mod layout;
 mod stream;
 
 use arrayvec::ArrayVec;
-use measure::flows::{FlowSight, Slot};
-use measure::rli::{Estimates, Link, LinkError, PolicyError, ReceiverError};
+use measure::flows::Slot;
+use measure::rli::{Estimates, LinkError, PolicyError, ReceiverError};
 use measure::shard::Shard;
-use measure::sight::{SegmentIndex, Sight};
-use measure::time::{EpochTag, TickRate};
+use measure::sight::SegmentIndex;
+use measure::time::EpochTag;
 
 use crate::egress::{PortEgress, Refused};
 use crate::packet_io::{BURST, Burst, PortIndex, Tag, Tags};
 
+use clock::{LinkClock, Units};
+pub use departed::Departed;
 pub use layout::{ANCHORED_STREAMS_MAX, ReferencesLayout, StreamLayout};
 use stream::Stream;
 
@@ -78,54 +82,6 @@ pub enum ReferencesError {
     /// What drains their queue.
     #[error(transparent)]
     Link(#[from] LinkError),
-}
-
-/// Ticks to nanoseconds and back.
-#[derive(Debug, Clone, Copy)]
-struct Units {
-    rate: TickRate,
-    ticks_per_ns: f64,
-}
-
-impl Units {
-    #[inline]
-    fn ns(&self, ticks: u64) -> u64 {
-        self.rate.ticks_to_ns(ticks)
-    }
-
-    #[inline]
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "saturates: delays are no ages"
-    )]
-    fn ticks(&self, ns: f64) -> i64 {
-        (ns * self.ticks_per_ns).round() as i64
-    }
-}
-
-/// When a port's link has sent all that it took, for streams that are told of idle times.
-#[derive(Debug, Default)]
-struct LinkClock {
-    link: Option<Link>,
-    free_at_ns: Option<u64>,
-    streams: Vec<usize>,
-}
-
-impl LinkClock {
-    /// A packet was sent. If the link had nothing to send when it arrived: since when.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "not negative, and a float to an integer saturates"
-    )]
-    fn sent(&mut self, arrived_ns: u64, departed_ns: u64, len_bytes: u32) -> Option<u64> {
-        let busy_ns = self.link?.serialisation_ns(len_bytes) as u64;
-        let begins_ns = self
-            .free_at_ns
-            .map_or(departed_ns, |free_at_ns| free_at_ns.max(departed_ns));
-        let free_at_ns = self.free_at_ns.replace(begins_ns.saturating_add(busy_ns));
-        free_at_ns.filter(|free_at_ns| *free_at_ns <= arrived_ns)
-    }
 }
 
 /// All streams of one worker.
@@ -426,7 +382,7 @@ impl References {
         let mut late = 0;
         for stream in &mut self.streams {
             stream.flush_epoch(epoch, &mut |estimates| {
-                late += record(open, &estimates, units)
+                late += record(open, &estimates, units);
             });
         }
         self.late_estimates += late;
@@ -455,62 +411,6 @@ fn record(open: &mut impl OpenShards, estimates: &Estimates<'_, Slot>, units: Un
         flows.record_estimates(estimates.flows, units.ticks(estimates.estimate.delay_ns));
     }
     0
-}
-
-/// Packets that leave together: three views of each, side by side.
-#[derive(Debug, Clone, Copy)]
-pub struct Departed<'a> {
-    /// What was known of them in the switch.
-    pub tags: &'a [Tag],
-    /// As they were seen to leave; as many.
-    pub sights: &'a [Sight],
-    /// Their flows: as many, or none where flows are not kept.
-    pub seen: &'a [FlowSight],
-}
-
-impl<'a> Departed<'a> {
-    /// None at all.
-    pub const NONE: Self = Self {
-        tags: &[],
-        sights: &[],
-        seen: &[],
-    };
-
-    /// When each left, in ticks.
-    #[inline]
-    fn times(&self) -> impl DoubleEndedIterator<Item = u64> + use<'a> {
-        let both = self.tags.iter().zip(self.sights);
-        both.map(|(tag, sight)| tag.arrived.wrapping_add(sight.delay))
-    }
-
-    #[inline]
-    fn split_at(&self, packets: usize) -> (Self, Self) {
-        let tags = self.tags.split_at(packets.min(self.tags.len()));
-        let sights = self.sights.split_at(packets.min(self.sights.len()));
-        let seen = self.seen.split_at(packets.min(self.seen.len()));
-        let part = |tags, sights, seen| Self { tags, sights, seen };
-        (
-            part(tags.0, sights.0, seen.0),
-            part(tags.1, sights.1, seen.1),
-        )
-    }
-
-    /// Takes packets of one segment, one epoch and one time off the front, a burst at most; `None` at
-    /// the end.
-    #[inline]
-    fn take_run(&mut self) -> Option<Self> {
-        let first = self.tags.first()?;
-        let departed = self.times().next()?;
-        let mut both = self.tags.iter().zip(self.times());
-        let is_alike = |(tag, time): &(&Tag, u64)| {
-            (tag.segment, tag.epoch, *time) == (first.segment, first.epoch, departed)
-        };
-        let differs = both.position(|one| !is_alike(&one));
-        let alike = differs.unwrap_or(self.tags.len()).min(BURST);
-        let (run, rest) = self.split_at(alike);
-        *self = rest;
-        Some(run)
-    }
 }
 
 #[cfg(test)]

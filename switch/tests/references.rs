@@ -1,5 +1,10 @@
 //! References among packets of a whole engine: what they say of a segment is what stamps say.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "says what must hold in the plainest way"
+)]
+
 mod tube;
 
 use std::num::NonZeroU32;
@@ -80,7 +85,10 @@ fn references_agree_with_stamps_in_every_epoch() {
         };
         let means = means(&setup);
         let received: u64 = means.iter().map(|mean| mean.0).sum();
-        assert!(means.len() >= 8 && received > 900, "{means:?}");
+        assert!(means.len() >= 6 && received > 900, "{means:?}");
+        // Without a queue, packets leave in the pass that they come in, in no time by this clock.
+        let waited = means.iter().any(|mean| mean.2 > 0);
+        assert_eq!(waited, capacity_bps.is_some());
         for (received, packets, sum, exact, estimated) in means {
             // Whatever the queue refused, and the first packet of an epoch included.
             assert_eq!((packets, exact), (received, received));

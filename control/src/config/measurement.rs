@@ -96,7 +96,7 @@ pub struct Lds {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rli {
-    /// When references are injected into each stream (source worker, segment, class queue).
+    /// When references are injected into each stream: the packets of a segment that one worker sends.
     pub policy: RliPolicy,
     /// How delays between references are estimated.
     #[serde(default)]

@@ -12,6 +12,7 @@ use measure::packet::{FlowHash, PacketHash};
 use measure::rli::{Adaptive, Link, Method, Policy};
 use measure::shard::{Shard, ShardLayout};
 use measure::sight::Sight;
+use measure::time::TickRate;
 use proptest::prelude::*;
 
 use super::*;
@@ -480,7 +481,7 @@ fn references_that_never_come_are_given_up() {
     tube.now += 600_000_000;
     // One opens the epoch.
     assert_eq!(tube.arrive([0, 0]), [0, 1, 2]);
-    tube.depart(2);
+    tube.depart(3);
     assert_eq!(tube.references.counters().received, 3);
 }
 

@@ -1,0 +1,62 @@
+//! Packets on their way out.
+
+use measure::flows::FlowSight;
+use measure::sight::Sight;
+
+use crate::packet_io::{BURST, Tag};
+
+/// Packets that leave together: three views of each, side by side.
+#[derive(Debug, Clone, Copy)]
+pub struct Departed<'a> {
+    /// What was known of them in the switch.
+    pub tags: &'a [Tag],
+    /// As they were seen to leave; as many.
+    pub sights: &'a [Sight],
+    /// Their flows: as many, or none where flows are not kept.
+    pub seen: &'a [FlowSight],
+}
+
+impl<'a> Departed<'a> {
+    /// None at all.
+    pub const NONE: Self = Self {
+        tags: &[],
+        sights: &[],
+        seen: &[],
+    };
+
+    /// When each left, in ticks.
+    #[inline]
+    pub(super) fn times(&self) -> impl DoubleEndedIterator<Item = u64> + use<'a> {
+        let both = self.tags.iter().zip(self.sights);
+        both.map(|(tag, sight)| tag.arrived.wrapping_add(sight.delay))
+    }
+
+    #[inline]
+    pub(super) fn split_at(&self, packets: usize) -> (Self, Self) {
+        let tags = self.tags.split_at(packets.min(self.tags.len()));
+        let sights = self.sights.split_at(packets.min(self.sights.len()));
+        let seen = self.seen.split_at(packets.min(self.seen.len()));
+        let part = |tags, sights, seen| Self { tags, sights, seen };
+        (
+            part(tags.0, sights.0, seen.0),
+            part(tags.1, sights.1, seen.1),
+        )
+    }
+
+    /// Takes packets of one segment, one epoch and one time off the front, a burst at most; `None` at
+    /// the end.
+    #[inline]
+    pub(super) fn take_run(&mut self) -> Option<Self> {
+        let first = self.tags.first()?;
+        let departed = self.times().next()?;
+        let mut both = self.tags.iter().zip(self.times());
+        let is_alike = |(tag, time): &(&Tag, u64)| {
+            (tag.segment, tag.epoch, *time) == (first.segment, first.epoch, departed)
+        };
+        let differs = both.position(|one| !is_alike(&one));
+        let alike = differs.unwrap_or(self.tags.len()).min(BURST);
+        let (run, rest) = self.split_at(alike);
+        *self = rest;
+        Some(run)
+    }
+}
