@@ -1,10 +1,10 @@
 //! One pass over a frame: what kind it is, which flow it belongs to, which packet it is.
 //!
 //! ```text
-//! frame --> dissect --> flow key ------------------> flow hash ----> column in each row
-//!              |                                  (independent keys)
-//!              +------> what no hop changes -------> packet hash --> bank, row, sign, digest,
-//!                                                             sampling, place in a virtual LDA
+//! frame --> dissect --> flow key ----> sum ---------> flow hash ----> column in each row
+//!              |                       |
+//!              +------> what else no  --+-----------> packet hash --> bank, row, sign, digest,
+//!                       hop changes       (keys of its own)      sampling, place in a virtual LDA
 //! ```
 //!
 //! [`Hasher::parse`] reads the first segment of a frame once and never fails: every sequence of
@@ -21,44 +21,51 @@
 //!
 //! | | flow hash | packet hash |
 //! |---|---|---|
-//! | IP | addresses, protocol, ports; ports are 0 in every fragment, so that a datagram stays one flow | the same; IPv4: header length, total length, id, fragment field; IPv6: flow label, payload length, next header, fragment header; TCP: sequence and acknowledgement numbers; SCTP: verification tag; ICMP: type, code, rest of header; the first 16 bytes of payload |
+//! | IP | addresses, protocol, ports; ports are 0 in every fragment, so that a datagram stays one flow | the same; IPv4: total length, id, fragment field; IPv6: flow label, payload length, next header, fragment header; TCP: sequence and acknowledgement numbers; SCTP: verification tag; ICMP: type, code, rest of header; the first 16 bytes of payload |
 //! | other | MAC pair, outermost VLAN id, ethertype | MAC pair, ethertype, length and first 16 bytes of payload |
 //!
 //! Never in the packet hash of IP: TTL and hop limit, DSCP and ECN, checksums, MAC addresses,
 //! VLAN tags, MPLS labels, and anything behind the IP length (Ethernet padding).
 //!
-//! # The hash, version 1
+//! # The hash, version 2
 //!
 //! The fields above become a short sequence of pairs of 64-bit words, read little-endian on every
 //! machine:
 //!
-//! | form | flow hash | packet hash |
+//! | form | pairs of the flow | the packet's first pair |
 //! |---|---|---|
-//! | IPv4 | (source and destination, T) | the same, (bytes 0 to 7 of the header, transport) |
-//! | IPv6 | (first half of source, T), (second half of source, first half of destination), (second half of destination, 0) | the first of these, (bytes 0 to 7 of the header, transport), the second, (second half of destination, fragment) |
-//! | other | (source MAC + ethertype 2^48, T), (destination MAC, 0) | the first with VLAN id 0, (destination MAC, payload length) |
+//! | IPv4 | (protocol and source, destination and ports) | (bytes 2 to 7 of the header, transport) |
+//! | IPv6 | (first half of source, protocol and ports), (second half of source, first half of destination), (second half of destination, 0) | (bytes 0 to 7 of the header, transport) |
+//! | other | (source MAC + ethertype 2^48, VLAN id), (destination MAC, 0) | (payload length, 0) |
 //!
-//! - T = form 2^56 + protocol 2^48 + ports: form is 4, 6 or 1; ports are the first four bytes of
-//!   TCP, UDP or SCTP, in the last form the VLAN id as a number.
-//! - Header: the bytes of type of service, traffic class and hop limit are 0.
-//! - Transport: TCP bytes 4 to 11; SCTP bytes 4 to 7; ICMP bytes 0 to 7 with the checksum 0; else 0.
-//! - Fragment: the fragment header's offset and flag, reserved bits 0, times 2^32, plus its
+//! - The protocol is byte 1 of its word, the source of IPv4 and the ports of IPv6 are bytes 4 to 7;
+//!   the destination of IPv4 is bytes 0 to 3, its ports are bytes 4 to 7: as bytes 8 to 23 of a
+//!   packet without options stand, without TTL and checksum. Ports are the first four bytes of TCP,
+//!   UDP or SCTP, else 0.
+//! - Header of IPv6: the bits of traffic class and hop limit are 0.
+//! - Transport: TCP bytes 4 to 11; SCTP bytes 4 to 7; ICMP bytes 0 to 7 with the checksum 0; of a
+//!   fragment of IPv6 the fragment header's offset and flag, reserved bits 0, times 2^32, plus its
 //!   identification, both as numbers; else 0.
 //! - Payload length: at least 46, that padding may come and go.
-//! - One more pair holds the first 16 bytes of payload (in the last form no more than an LLC length
-//!   says), zeros where there are less; it is left out where there is no payload.
-//!   The payload of a fragment begins 20 bytes into it, behind any checksum.
+//! - The packet's second pair is the first 16 bytes of payload (in the last form no more than an LLC
+//!   length says), where there are less with zeros *before* them. The payload of a fragment begins
+//!   20 bytes into it, behind any checksum.
 //!
 //! 1. Keys: `SipHash-2-4(seed, i)` for i = 0, 1, 2, ... as eight little-endian bytes (Aumasson and
-//!    Bernstein 2012). First those of the flow hash: two for each of 3 pairs, two for the fold;
-//!    then those of the packet hash: two for each of 5 pairs, two for the fold.
+//!    Bernstein 2012): two for each of 3 pairs of a flow, two for the flow hash's fold, two for each
+//!    of the packet's 2 pairs, two for the packet hash's fold.
 //! 2. NH: the sum over pairs of `(a + k) * (b + k')`, additions modulo 2^64, products and sum
-//!    modulo 2^128 (Black et al. 1999, UMAC). Inputs that differ in any field have equal sums with
-//!    probability 2^-63 at most over the keys: 2^-64 by the theorem for inputs of one length; those
-//!    of different lengths differ in their first pair, or in having a payload.
+//!    modulo 2^128 (Black et al. 1999, UMAC): for the flow hash over the flow's pairs, for the
+//!    packet hash over these (VLAN id 0) and the packet's. Inputs that differ have equal sums with
+//!    probability 2^-63 at most over the keys: 2^-64 by the theorem for those of one form, which
+//!    have as many pairs; of two forms one has a pair more, whose product alone takes any value
+//!    with probability 2^-63 at most.
 //! 3. Fold and finaliser: `(low + k) * (high + k')` of the sum's halves, and the upper half of this
 //!    product onto the lower by exclusive or. This mixes; that it adds no more collisions than
 //!    chance does (2^-64) is tested here, not proven.
+//!
+//! Two packets of one flow have the sum over the flow's pairs in common, which does them no harm:
+//! their difference is that of the packet's own pairs.
 //!
 //! The claim is: without the seed nobody can aim at a cell. It is not a cryptographic claim: do
 //! not show hashes to those who must not find the seed.
@@ -95,8 +102,8 @@
 //! let hasher = Hasher::new(std::array::from_fn(|i| i as u8));
 //! let parsed = hasher.parse(&frame, 60);
 //! assert_eq!(parsed.kind, Kind::Tcp);
-//! assert_eq!(parsed.flow.0, 0x9090_6499_5277_dbb0);
-//! assert_eq!(parsed.packet.0, 0x0a20_3477_88b8_ae92);
+//! assert_eq!(parsed.flow.0, 0x55a0_1746_7ef5_187a);
+//! assert_eq!(parsed.packet.0, 0xeceb_fe6d_e26f_83d6);
 //!
 //! let key = FlowKey::parse(&frame);
 //! assert_eq!(key.to_string(), "10.0.0.1:443>10.0.0.2:55000/tcp");

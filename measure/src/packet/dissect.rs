@@ -8,7 +8,7 @@ use super::Kind;
 use super::key::FlowKey;
 use super::words::{Pair, be16, be32};
 
-pub(super) use ip::{IPV4_UNCHANGED, IPV6_UNCHANGED};
+pub(super) use ip::{ipv4_unchanged, ipv6_unchanged};
 
 /// Protocol numbers (IANA, "Assigned Internet Protocol Numbers").
 pub(super) mod protocol {
@@ -53,43 +53,10 @@ const OTHER_WINDOW_BYTES: usize = 16;
 pub(super) struct Dissected {
     pub kind: Kind,
     pub key: FlowKey,
-    pub identity: Identity,
+    /// What tells packets apart beside flow and payload: words of two headers.
+    pub identity: Pair,
     /// Where in the head the payload lies whose first bytes are hashed.
     pub payload: Range<usize>,
-}
-
-/// What tells packets apart beside their payload: four pairs, of which the first few are in use.
-/// Which ones follows from the form tag in the first.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Identity {
-    pairs: [Pair; 4],
-    used: usize,
-}
-
-impl Identity {
-    /// `header` and `transport` come from these two headers, `fragment` from that of IPv6.
-    fn new(key: &FlowKey, header: u64, transport: u64, fragment: u64) -> Self {
-        let (flow, _) = key.pairs();
-        let [first, second, third] = flow;
-        match key {
-            FlowKey::V4 { .. } => Self {
-                pairs: [first, (header, transport), (0, 0), (0, 0)],
-                used: 2,
-            },
-            FlowKey::V6 { .. } => Self {
-                pairs: [first, (header, transport), second, (third.0, fragment)],
-                used: 4,
-            },
-            FlowKey::Ethernet { .. } => Self {
-                pairs: [first, (second.0, header), (0, 0), (0, 0)],
-                used: 2,
-            },
-        }
-    }
-
-    pub fn pairs(&self) -> &[Pair] {
-        &self.pairs[..self.used]
-    }
 }
 
 impl Dissected {
@@ -195,10 +162,10 @@ impl Ethernet {
     /// The frame by its Ethernet pair.
     fn dissected(&self, frame_len: u32, kind: Kind) -> Dissected {
         let [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5] = self.addresses;
-        let key = |vlan| FlowKey::Ethernet {
+        let key = FlowKey::Ethernet {
             source: [s0, s1, s2, s3, s4, s5],
             destination: [d0, d1, d2, d3, d4, d5],
-            vlan,
+            vlan: self.vlan,
             ethertype: self.ethertype,
         };
         let payload_bytes = u64::from(frame_len)
@@ -212,9 +179,8 @@ impl Ethernet {
         };
         Dissected {
             kind,
-            key: key(self.vlan),
-            // Without the VLAN: hops rewrite it.
-            identity: Identity::new(&key(0), payload_bytes, 0, 0),
+            key,
+            identity: (payload_bytes, 0),
             payload: self.payload..self.payload + announced_bytes.min(OTHER_WINDOW_BYTES),
         }
     }

@@ -58,29 +58,29 @@ impl FlowKey {
     }
 }
 
-/// The form of an input to the hashes; different forms never look alike.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
-    V4 = 4,
-    V6 = 6,
-    Ethernet = 1,
-}
-
-/// The word that every hashed input has in second place: its form, and what a 5-tuple has beside
-/// its addresses. `ports` are four bytes as on the wire, read little-endian.
+/// The word that holds what a 5-tuple has beside its addresses, as far as it fits: the protocol in
+/// byte 1, and four bytes of its own in the upper half.
 #[inline]
-pub(super) fn tuple_word(form: Form, protocol: u8, ports: u32) -> u64 {
-    (form as u64) << 56 | u64::from(protocol) << 48 | u64::from(ports)
+pub(super) fn protocol_word(protocol: u8, upper: u32) -> u64 {
+    u64::from(protocol) << 8 | u64::from(upper) << 32
 }
 
-/// Two ports as [`tuple_word`] takes them.
+/// Four bytes as on the wire, read little-endian.
 fn ports_word(source: u16, destination: u16) -> u32 {
     let ([a, b], [c, d]) = (source.to_be_bytes(), destination.to_be_bytes());
     u32::from_le_bytes([a, b, c, d])
 }
 
 impl FlowKey {
-    /// The key as the flow hash takes it: three pairs, of which the first `.1` are in use.
+    /// The key as the packet hash takes it: hops rewrite the VLAN.
+    pub(super) fn without_vlan(mut self) -> Self {
+        if let Self::Ethernet { vlan, .. } = &mut self {
+            *vlan = 0;
+        }
+        self
+    }
+
+    /// The key as the hashes take it: three pairs, of which the first `.1` are in use.
     pub(super) fn pairs(&self) -> ([Pair; 3], usize) {
         match *self {
             Self::V4 {
@@ -90,19 +90,13 @@ impl FlowKey {
                 destination_port,
                 protocol,
             } => {
-                // As on the wire, read little-endian: the source comes first, in the lower half.
+                // Bytes 8 to 15 and 16 to 23 of a packet without options, but for TTL and checksum.
                 let source = u32::from_le_bytes(source.octets());
                 let destination = u32::from_le_bytes(destination.octets());
-                let addresses = u64::from(destination) << 32 | u64::from(source);
                 let ports = ports_word(source_port, destination_port);
-                (
-                    [
-                        (addresses, tuple_word(Form::V4, protocol, ports)),
-                        (0, 0),
-                        (0, 0),
-                    ],
-                    1,
-                )
+                let first = protocol_word(protocol, source);
+                let second = u64::from(destination) | u64::from(ports) << 32;
+                ([(first, second), (0, 0), (0, 0)], 1)
             }
             Self::V6 {
                 source,
@@ -114,7 +108,7 @@ impl FlowKey {
                 let source = le_pair(&source.octets(), 0);
                 let destination = le_pair(&destination.octets(), 0);
                 let ports = ports_word(source_port, destination_port);
-                let tuple = tuple_word(Form::V6, protocol, ports);
+                let tuple = protocol_word(protocol, ports);
                 (
                     [
                         (source.0, tuple),
@@ -130,9 +124,11 @@ impl FlowKey {
                 vlan,
                 ethertype,
             } => {
-                let tuple = tuple_word(Form::Ethernet, 0, u32::from(vlan));
                 let source = mac_word(source) | u64::from(ethertype) << 48;
-                ([(source, tuple), (mac_word(destination), 0), (0, 0)], 2)
+                (
+                    [(source, vlan.into()), (mac_word(destination), 0), (0, 0)],
+                    2,
+                )
             }
         }
     }

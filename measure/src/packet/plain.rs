@@ -5,12 +5,11 @@
 )]
 
 use std::hint::select_unpredictable;
-use std::ops::Range;
 
-use super::dissect::{IPV4_UNCHANGED, IPV6_UNCHANGED, ethertype, protocol};
+use super::dissect::{ethertype, ipv4_unchanged, ipv6_unchanged, protocol};
 use super::hash::Hasher;
-use super::key::{Form, tuple_word};
-use super::words::{be16, chunk, le_pair, le32, le64};
+use super::key::protocol_word;
+use super::words::{Pair, be16, chunk, first_16, le_pair, le32, le64};
 use super::{Kind, Parsed};
 
 /// Least length of a TCP header (RFC 9293).
@@ -18,14 +17,16 @@ const TCP_HEADER_BYTES: usize = 20;
 /// Length of a UDP header (RFC 768).
 const UDP_HEADER_BYTES: usize = 8;
 
+/// Of bytes 8 to 15 of an IPv4 header: protocol and source address, not TTL and checksum.
+const PROTOCOL_AND_SOURCE: u64 = u64::from_le_bytes([0, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff]);
+
 /// A whole TCP or UDP header.
 struct Plain {
     kind: Kind,
-    /// Both ports, as [`tuple_word`] takes them.
-    ports: u32,
     /// TCP: sequence and acknowledgement numbers.
     transport: u64,
-    payload: Range<usize>,
+    /// The first 16 bytes.
+    payload: Pair,
 }
 
 /// TCP or UDP, without a branch for each.
@@ -35,53 +36,45 @@ fn is_plain(protocol: u8) -> bool {
     protocol < 64 && PLAIN >> protocol & 1 == 1
 }
 
-/// All ones for TCP, zero for UDP: bit 1 of the protocol number, spread, since compilers make
-/// branches of comparisons.
-#[inline(always)]
-const fn tcp_mask(protocol: u8) -> u64 {
-    ((protocol as u64 >> 1) & 1).wrapping_neg()
-}
-
 impl Plain {
-    /// The header of which `header` is the beginning, at `at`, in a packet that ends at `end`.
+    /// The header of which `header` is the beginning, at `at` of a packet that `head` begins with
+    /// and that ends at `end`, by the IP header.
     #[inline(always)]
-    fn read(header: &[u8; 20], at: usize, end: usize, protocol: u8) -> Option<Self> {
+    fn read(head: &[u8], header: &[u8; 20], at: usize, end: usize, protocol: u8) -> Option<Self> {
         if !is_plain(protocol) {
             return None;
         }
-        // Masked, not branched over: TCP and UDP come mixed, and which comes next is hard to guess.
-        let mask = tcp_mask(protocol);
-        #[expect(clippy::cast_possible_truncation, reason = "all bits are alike")]
-        let choose = |tcp: usize, udp: usize| (tcp & mask as usize) | (udp & !mask as usize);
-        let header_bytes = choose(usize::from(header[12] >> 4) * 4, UDP_HEADER_BYTES);
-        let payload = at + header_bytes..end;
-        if header_bytes < choose(TCP_HEADER_BYTES, UDP_HEADER_BYTES) || payload.start > payload.end
-        {
+        // Chosen, not branched over: TCP and UDP come mixed, and which comes next is hard to guess.
+        let is_tcp = protocol == protocol::TCP;
+        let offset_bytes = usize::from(header[12]) >> 2 & 0x3c;
+        let header_bytes = select_unpredictable(is_tcp, offset_bytes, UDP_HEADER_BYTES);
+        let least_bytes = select_unpredictable(is_tcp, TCP_HEADER_BYTES, UDP_HEADER_BYTES);
+        let (start, end) = (at + header_bytes, end.min(head.len()));
+        if header_bytes < least_bytes || start > end {
             return None;
         }
         Some(Self {
-            kind: select_unpredictable(mask != 0, Kind::Tcp, Kind::Udp),
-            ports: le32(header, 0)?,
-            transport: le64(header, 4)? & mask,
-            payload,
+            kind: select_unpredictable(is_tcp, Kind::Tcp, Kind::Udp),
+            transport: select_unpredictable(is_tcp, le64(header, 4)?, 0),
+            payload: first_16(head, start, end),
         })
     }
 }
 
 impl Hasher {
-    /// Whole TCP or UDP over IPv4 without options or IPv6 without extension headers, with one VLAN
-    /// tag or none. Yields what [`parse_any`](Self::parse_any) would, or nothing.
+    /// Whole TCP or UDP over IPv4 without options and without a tag: most packets. Yields what
+    /// [`parse_any`](Self::parse_any) would, or nothing.
     #[inline(always)]
     pub(super) fn parse_plain(&self, head: &[u8]) -> Option<Parsed> {
-        // Offsets are constants where they can be: most packets are untagged IPv4.
-        if be16(head, 12)? == ethertype::IPV4 {
-            return self.parse_plain_ipv4(head, 14);
+        if be16(head, 12)? != ethertype::IPV4 {
+            return None;
         }
-        self.parse_plain_other(head)
+        self.parse_plain_ipv4(head, 14)
     }
 
-    #[inline(never)]
-    fn parse_plain_other(&self, head: &[u8]) -> Option<Parsed> {
+    /// The same with one VLAN tag, and over IPv6 without extension headers.
+    #[inline(always)]
+    pub(super) fn parse_plain_other(&self, head: &[u8]) -> Option<Parsed> {
         match (be16(head, 12)?, be16(head, 16)?) {
             (ethertype::IPV6, _) => self.parse_plain_ipv6(head, 14),
             (ethertype::VLAN, ethertype::IPV4) => self.parse_plain_ipv4(head, 18),
@@ -94,50 +87,50 @@ impl Hasher {
     fn parse_plain_ipv4(&self, head: &[u8], at: usize) -> Option<Parsed> {
         // Both headers in one check: 40 bytes come with every whole TCP packet, and with every UDP
         // packet in a frame of the least length.
-        let headers = chunk::<40>(head, at)?;
-        let (ip, transport) = headers.split_first_chunk::<20>()?;
+        let ip = chunk::<40>(head, at)?;
+        let transport: &[u8; 20] = ip.last_chunk()?;
         let is_fragment = be16(ip, 6)? & 0x3fff != 0;
         if ip[0] != 0x45 || is_fragment {
             return None;
         }
-        let end = head.len().min(at + usize::from(be16(ip, 2)?));
-        let Plain {
-            kind,
-            ports,
-            transport,
-            payload,
-        } = Plain::read(transport.first_chunk()?, at + 20, end, ip[9])?;
+        let end = at + usize::from(be16(ip, 2)?);
+        let plain = Plain::read(head, transport, at + 20, end, ip[9])?;
 
-        let first = (le64(ip, 12)?, tuple_word(Form::V4, ip[9], ports));
-        let second = (le64(ip, 0)? & IPV4_UNCHANGED, transport);
-        let flow = self.flow(&[first]);
-        let packet = self.packet(&[first, second], head, payload);
-        Some(Parsed { flow, packet, kind })
+        let source = le64(ip, 8)? & PROTOCOL_AND_SOURCE;
+        let destination_and_ports = le64(ip, 16)?;
+        let sum = self.sum(&[(source, destination_and_ports)]);
+        let identity = (ipv4_unchanged(le64(ip, 0)?), plain.transport);
+        Some(self.parsed(sum, identity, &plain))
     }
 
     #[inline(always)]
     fn parse_plain_ipv6(&self, head: &[u8], at: usize) -> Option<Parsed> {
         let headers = chunk::<60>(head, at)?;
         let (ip, transport) = headers.split_first_chunk::<40>()?;
+        let transport: &[u8; 20] = transport.first_chunk()?;
         if ip[0] >> 4 != 6 {
             return None;
         }
-        let end = head.len().min(at + 40 + usize::from(be16(ip, 4)?));
-        let Plain {
-            kind,
-            ports,
-            transport,
-            payload,
-        } = Plain::read(transport.first_chunk()?, at + 40, end, ip[6])?;
+        let end = at + 40 + usize::from(be16(ip, 4)?);
+        let plain = Plain::read(head, transport, at + 40, end, ip[6])?;
 
         let source = le_pair(ip, 8);
         let destination = le_pair(ip, 24);
-        let first = (source.0, tuple_word(Form::V6, ip[6], ports));
-        let second = (le64(ip, 0)? & IPV6_UNCHANGED, transport);
-        let third = (source.1, destination.0);
-        let last = (destination.1, 0);
-        let flow = self.flow(&[first, third, last]);
-        let packet = self.packet(&[first, second, third, last], head, payload);
-        Some(Parsed { flow, packet, kind })
+        let sum = self.sum(&[
+            (source.0, protocol_word(ip[6], le32(transport, 0)?)),
+            (source.1, destination.0),
+            (destination.1, 0),
+        ]);
+        let identity = (ipv6_unchanged(le64(ip, 0)?), plain.transport);
+        Some(self.parsed(sum, identity, &plain))
+    }
+
+    #[inline(always)]
+    fn parsed(&self, sum: u128, identity: Pair, plain: &Plain) -> Parsed {
+        Parsed {
+            flow: self.flow(sum),
+            packet: self.packet(sum, identity, plain.payload),
+            kind: plain.kind,
+        }
     }
 }

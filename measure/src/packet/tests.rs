@@ -36,26 +36,26 @@ fn kinds_are_counted_in_their_order() {
 #[test]
 fn hashes_agree_with_the_vectors() {
     let vectors = [
-        ("TCP", 0x9090_6499_5277_dbb0, 0x8d67_6138_89a8_6ab8),
-        ("UDP", 0xf8a5_adaf_caf6_99bb, 0xb347_22c2_2e1f_d629),
-        ("SCTP", 0xe68a_4f01_70d4_a442, 0xe374_d73a_8e23_24c1),
-        ("ICMP", 0x9548_e515_de12_b234, 0x7bb9_f418_17b9_7b13),
+        ("TCP", 0x55a0_1746_7ef5_187a, 0x6dbe_fae8_f9ac_6137),
+        ("UDP", 0x9991_a375_6909_c0df, 0x8b38_6d80_2bf8_3b4d),
+        ("SCTP", 0xd83f_4547_c053_88a5, 0x2c70_3fd0_baf2_3979),
+        ("ICMP", 0x9f61_c137_d01f_f170, 0x028f_6a83_0f9c_8d9c),
         (
             "later fragment",
-            0x6ed8_6bac_d095_0883,
-            0x4c62_b31e_18bc_84fc,
+            0xe7cc_c93b_6c43_7a89,
+            0x54c7_078c_c4aa_70b9,
         ),
         (
             "TCP over IPv6",
-            0x93c4_4a02_232a_dc8a,
-            0x258c_df9d_2bf7_56c6,
+            0x260c_5226_cad1_4834,
+            0xf4f8_3b52_8806_ae24,
         ),
         (
             "IPv6 fragment behind other extensions",
-            0x2b81_5fe5_5d67_bab1,
-            0x3eaa_0ff5_392a_8317,
+            0xaf78_129f_78fa_e24a,
+            0x67aa_9086_2e6f_afbe,
         ),
-        ("ARP", 0x859e_1bc4_efd6_ed21, 0xbbff_59f2_858c_5697),
+        ("ARP", 0x8b63_2629_5eb7_5971, 0x444f_efff_72f3_0e4e),
     ];
     let hasher = hasher();
     let specimens = specimens();
@@ -79,19 +79,17 @@ fn check_consistency(hasher: &Hasher, head: &[u8], frame_len: u32) -> Result<(),
 
 #[test]
 fn plain_frames_take_the_fast_path() {
-    for name in [
-        "TCP",
-        "UDP",
-        "TCP over IPv6",
-        "UDP over IPv6",
-        "one VLAN tag",
-    ] {
-        let specimens = specimens();
-        let (_, frame, ..) = specimens
-            .iter()
-            .find(|specimen| specimen.0 == name)
-            .unwrap();
-        assert!(hasher().parse_plain(frame).is_some(), "{name}");
+    let specimens = specimens();
+    let frame_of = |name: &str| {
+        let specimen = specimens.iter().find(|specimen| specimen.0 == name);
+        &specimen.unwrap().1
+    };
+    for name in ["TCP", "UDP"] {
+        assert!(hasher().parse_plain(frame_of(name)).is_some(), "{name}");
+    }
+    for name in ["TCP over IPv6", "UDP over IPv6", "one VLAN tag"] {
+        let parsed = hasher().parse_plain_other(frame_of(name));
+        assert!(parsed.is_some(), "{name}");
     }
 }
 

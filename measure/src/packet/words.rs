@@ -40,49 +40,53 @@ pub(super) fn le_pair<const N: usize>(bytes: &[u8; N], at: usize) -> Pair {
     clippy::cast_possible_truncation,
     reason = "the lower half is what is meant"
 )]
-fn halves(bits: u128) -> Pair {
+pub(super) const fn halves(bits: u128) -> Pair {
     (bits as u64, (bits >> 64) as u64)
 }
 
-/// The first 16 bytes of `bytes[start..end]`, zeros in place of those that are missing.
+/// The first 16 bytes of `bytes[start..end]`, zeros before them in place of those that are missing.
+/// `end` lies within `bytes`.
 ///
 /// No branch depends on how many there are: payloads of different lengths come mixed, and a branch
-/// that guesses wrong costs more than all of the hash.
+/// that guesses wrong costs more than all of the hash. So the 16 bytes that end with the payload's
+/// are loaded (in an IP packet there are always headers to read over), and a mask is laid on them.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "once a packet")]
 pub(super) fn first_16(bytes: &[u8], start: usize, end: usize) -> Pair {
-    (first_8(bytes, start, end), first_8(bytes, start + 8, end))
-}
-
-/// The first eight bytes likewise: one load of the eight that end where the word or the payload
-/// does (in an IP packet there are always headers to read over), and a shift.
-#[inline(always)]
-#[expect(clippy::inline_always, reason = "twice a packet")]
-fn first_8(bytes: &[u8], start: usize, end: usize) -> u64 {
-    let last = end.min(start + 8);
-    let missing = start + 8 - last;
-    let word = last.checked_sub(8).and_then(|at| le64(bytes, at));
-    match (word, HALF_BITS.get(missing)) {
-        (Some(word), Some(half_bits)) => word >> half_bits >> half_bits,
-        _ => first_8_at_front(bytes, start, last),
+    let last = end.min(start + 16);
+    // Wrapped where the payload begins beyond: not in the table.
+    let present = last.wrapping_sub(start);
+    let window = last.checked_sub(16).and_then(|at| chunk::<16>(bytes, at));
+    match (window, PRESENT.get(present)) {
+        (Some(window), Some(mask)) => {
+            let window = le_pair(window, 0);
+            (window.0 & mask.0, window.1 & mask.1)
+        }
+        _ => first_16_at_front(bytes, start, last),
     }
 }
 
-/// Half the bits of so many missing bytes, to be shifted out twice: a whole word cannot be shifted
-/// out at once. A table, since compilers make a branch of a minimum.
-const HALF_BITS: [u8; 17] = [
-    0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 60, 60,
-];
+/// The bits of the last so many bytes of a pair of words.
+const PRESENT: [Pair; 17] = {
+    let mut masks = [(0, 0); 17];
+    let (mut present, mut mask) = (1, 0);
+    while present <= 16 {
+        mask = mask >> 8 | 0xff << 120;
+        masks[present] = halves(mask);
+        present += 1;
+    }
+    masks
+};
 
-/// The same where less than eight bytes come before the end, or `bytes` ends before it.
+/// The same where less than 16 bytes come before the end, or where it ends before it begins.
 #[cold]
-fn first_8_at_front(bytes: &[u8], start: usize, end: usize) -> u64 {
-    let mut padded = [0; 8];
+fn first_16_at_front(bytes: &[u8], start: usize, end: usize) -> Pair {
+    let mut padded = [0; 16];
     let present = bytes.iter().take(end).skip(start);
-    for (to, from) in padded.iter_mut().zip(present) {
+    for (to, from) in padded.iter_mut().rev().zip(present.rev()) {
         *to = *from;
     }
-    u64::from_le_bytes(padded)
+    le_pair(&padded, 0)
 }
 
 #[cfg(test)]
@@ -98,9 +102,9 @@ mod tests {
             end in 0_usize..80,
         ) {
             let mut expected = [0; 16];
-            for (place, at) in (start..end.min(bytes.len())).take(16).enumerate() {
-                expected[place] = bytes[at];
-            }
+            let end = end.min(bytes.len());
+            let payload: Vec<u8> = (start..end).take(16).map(|at| bytes[at]).collect();
+            expected[16 - payload.len()..].copy_from_slice(&payload);
             prop_assert_eq!(first_16(&bytes, start, end), le_pair(&expected, 0));
         }
     }

@@ -323,3 +323,6 @@ impl<P> PortEgress<P> {
 fn first_of(classes: u8) -> u8 {
     classes.trailing_zeros().min(8) as u8
 }
+
+#[cfg(test)]
+mod tests;

@@ -149,6 +149,18 @@ impl<P> Queue<P> {
         self.ring.len() - self.references
     }
 
+    /// What fits without more memory.
+    #[cfg(test)]
+    pub fn places(&self) -> usize {
+        self.ring.capacity()
+    }
+
+    /// Packets and references that wait.
+    #[cfg(test)]
+    pub fn items(&self) -> usize {
+        self.ring.len()
+    }
+
     /// The tag of the next item.
     #[inline]
     pub fn front(&self) -> Option<&Tag> {

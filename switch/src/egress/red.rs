@@ -11,9 +11,10 @@ const AVERAGE_MIN: f64 = 1e-6;
 /// Decides which packets are dropped early, by the average length of a queue over time.
 ///
 /// The average is that of the paper: renewed by each arrival, and after an idle time by as many
-/// as might have left meanwhile. Drops are spaced by count (section 8, method 2): between two of
+/// as might have left meanwhile. Drops are spaced by count (section 7, method 2): between two of
 /// them lie 0 to 1/p packets, each number as likely, where p rises with the average; so the share
-/// that is dropped is 2p/(1 + p).
+/// that is dropped is 2p/(1 + p). (Figure 2 counts the first packet after a drop as the second;
+/// this follows the analysis.)
 #[derive(Debug, Clone)]
 pub struct Red {
     min_packets: f64,
@@ -26,8 +27,8 @@ pub struct Red {
     /// How long a typical packet takes on the link: the paper's `s`.
     packet_ticks: f64,
     average_packets: f64,
-    /// Packets since the last drop; none: the average was under `min_packets`.
-    since_drop: Option<u32>,
+    /// Packets that were let pass since the last drop: the paper's `count`.
+    since_drop: u32,
     idle_since: u64,
     rng: Pcg32,
 }
@@ -45,7 +46,7 @@ impl Red {
             ln_keep: (-weight).ln_1p(),
             packet_ticks: packet_ticks.max(1) as f64,
             average_packets: 0.0,
-            since_drop: None,
+            since_drop: 0,
             idle_since: 0,
             rng: Pcg32::seed_from_u64(seed),
         }
@@ -54,26 +55,28 @@ impl Red {
     /// A packet comes at `now` to a queue of `queue_packets`. True: it is to be dropped.
     pub fn drops(&mut self, queue_packets: usize, now: u64) -> bool {
         self.renew_average(queue_packets, now);
-        if self.average_packets < self.min_packets {
-            self.since_drop = None;
+        let drops = if self.average_packets < self.min_packets {
+            self.since_drop = 0;
             return false;
-        }
-        if self.average_packets >= self.max_packets {
-            self.since_drop = Some(0);
-            return true;
-        }
-        let count = self.since_drop.map_or(0, |count| count.saturating_add(1));
-        let span = self.max_packets - self.min_packets;
-        let p = self.probability * (self.average_packets - self.min_packets) / span;
-        let left = 1.0 - f64::from(count) * p;
-        let drops = left <= p || self.rng.random::<f64>() * left < p;
-        self.since_drop = Some(if drops { 0 } else { count });
+        } else if self.average_packets >= self.max_packets {
+            true
+        } else {
+            let span = self.max_packets - self.min_packets;
+            let p = self.probability * (self.average_packets - self.min_packets) / span;
+            let left = 1.0 - f64::from(self.since_drop) * p;
+            left <= p || self.rng.random::<f64>() * left < p
+        };
+        self.since_drop = if drops {
+            0
+        } else {
+            self.since_drop.saturating_add(1)
+        };
         drops
     }
 
     /// A packet was dropped for another reason, which spaces the next drop, too.
     pub fn dropped_otherwise(&mut self) {
-        self.since_drop = self.since_drop.map(|_| 0);
+        self.since_drop = 0;
     }
 
     /// The last packet left at `now`.
@@ -109,3 +112,6 @@ impl Red {
         self.idle_since = now;
     }
 }
+
+#[cfg(test)]
+mod tests;

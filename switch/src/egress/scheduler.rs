@@ -29,9 +29,11 @@ impl Scheduler {
             strict: 0,
             quanta: [QUANTUM_BYTES; QUEUES_MAX],
             deficits: [0; QUEUES_MAX],
-            turn: QUEUES_MAX - 1,
+            turn: 0,
         };
         for (queue, service) in services.into_iter().enumerate().take(QUEUES_MAX) {
+            // The last has had its turn: the first is next.
+            scheduler.turn = queue;
             match service {
                 QueueService::Strict => scheduler.strict |= 1 << queue,
                 QueueService::Weight(weight) => {
@@ -93,3 +95,6 @@ fn next_after(turn: usize, waiting: u8) -> usize {
     };
     next as usize % QUEUES_MAX
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,16 +2,21 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::{Dissected, Identity, protocol};
+use super::{Dissected, protocol};
 use crate::packet::words::{be16, be32, chunk, le64};
 use crate::packet::{FlowKey, Kind};
 
-/// Of the first eight bytes of an IPv4 header: all but the type of service.
-pub(in crate::packet) const IPV4_UNCHANGED: u64 =
-    u64::from_le_bytes([0xff, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]);
-/// Of the first eight bytes of an IPv6 header: all but the traffic class and the hop limit.
-pub(in crate::packet) const IPV6_UNCHANGED: u64 =
-    u64::from_le_bytes([0xf0, 0x0f, 0xff, 0xff, 0xff, 0xff, 0xff, 0]);
+/// Length, identification and fragment field, of the first eight bytes of an IPv4 header.
+#[inline]
+pub(in crate::packet) const fn ipv4_unchanged(first: u64) -> u64 {
+    first >> 16
+}
+
+/// All but the traffic class and the hop limit, of the first eight bytes of an IPv6 header.
+#[inline]
+pub(in crate::packet) const fn ipv6_unchanged(first: u64) -> u64 {
+    first & u64::from_le_bytes([0xf0, 0x0f, 0xff, 0xff, 0xff, 0xff, 0xff, 0])
+}
 
 const EXTENSION_HEADERS_MAX: usize = 8;
 /// Where the hashed bytes of a fragment begin, so that a first fragment's transport checksum is
@@ -55,8 +60,8 @@ pub(super) fn v4(head: &[u8], at: usize) -> Result<Dissected, Kind> {
         destination_port: transport.destination_port,
         protocol,
     };
-    let unchanged = le64(header, 0).unwrap_or_default() & IPV4_UNCHANGED;
-    Ok(upper.dissected(key, unchanged, 0, &transport))
+    let unchanged = ipv4_unchanged(le64(header, 0).unwrap_or_default());
+    Ok(upper.dissected(key, unchanged, &transport))
 }
 
 /// IPv6 at `at` (RFC 8200), or the kind of a frame whose header cannot be believed.
@@ -90,7 +95,10 @@ pub(super) fn v6(head: &[u8], at: usize) -> Result<Dissected, Kind> {
     );
     let transport = match outcome {
         Outcome::Upper => upper.transport(protocol),
-        Outcome::Fragment => upper.fragment(),
+        Outcome::Fragment => Transport {
+            word: fragment,
+            ..upper.fragment()
+        },
         Outcome::Cut(kind) => upper.cut(kind),
     };
     let address = |at| {
@@ -106,8 +114,8 @@ pub(super) fn v6(head: &[u8], at: usize) -> Result<Dissected, Kind> {
         destination_port: transport.destination_port,
         protocol,
     };
-    let unchanged = le64(header, 0).unwrap_or_default() & IPV6_UNCHANGED;
-    Ok(upper.dissected(key, unchanged, fragment, &transport))
+    let unchanged = ipv6_unchanged(le64(header, 0).unwrap_or_default());
+    Ok(upper.dissected(key, unchanged, &transport))
 }
 
 /// A chain of IPv6 extension headers.
@@ -301,17 +309,11 @@ impl Upper<'_> {
         }
     }
 
-    fn dissected(
-        &self,
-        key: FlowKey,
-        header: u64,
-        fragment: u64,
-        transport: &Transport,
-    ) -> Dissected {
+    fn dissected(&self, key: FlowKey, header: u64, transport: &Transport) -> Dissected {
         Dissected {
             kind: transport.kind,
             key,
-            identity: Identity::new(&key, header, transport.word, fragment),
+            identity: (header, transport.word),
             payload: transport.payload..self.stop(),
         }
     }
