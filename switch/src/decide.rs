@@ -175,14 +175,16 @@ impl Decide {
             }
             Forwarding::Bridge(bridge) => {
                 let ingress = bridge.ingress(from, self.up, now);
-                let verdict = |head| bridge.decide(&ingress, head, &mut self.end);
-                decisions.extend(heads.clone().map(verdict));
+                let end = &mut self.end;
                 if bridge.lan().has_vlans() {
-                    return one_port(decisions).filter(|&to| {
-                        let rewrites = heads.map(|head| bridge.lan().rewrite(from, to, head));
-                        rewrites.into_iter().all(|rewrite| rewrite == Rewrite::None)
-                    });
+                    let verdict = |head| bridge.decide::<true>(&ingress, head, end);
+                    decisions.extend(heads.clone().map(verdict));
+                    let mut rewrites =
+                        |to| heads.map(move |head| bridge.lan().rewrite(from, to, head));
+                    return one_port(decisions)
+                        .filter(|&to| rewrites(to).all(|rewrite| rewrite == Rewrite::None));
                 }
+                decisions.extend(heads.map(|head| bridge.decide::<false>(&ingress, head, end)));
             }
         }
         one_port(decisions)

@@ -36,7 +36,7 @@ impl BridgeLayout {
     /// `ports` ports without VLANs, limits as a configuration has them by default.
     pub fn plain(ports: u8) -> Self {
         Self {
-            lan: Lan::plain(ports),
+            lan: Lan::of_plain(ports),
             stations_max: 65_536,
             ageing: Duration::from_mins(5),
             statics: Vec::new(),
@@ -79,9 +79,9 @@ impl Bridge {
         }
     }
 
-    /// The verdict on a frame.
+    /// The verdict on a frame; `VLANS`: whether any port has VLANs, told apart once a burst.
     #[inline]
-    pub(super) fn decide(
+    pub(super) fn decide<const VLANS: bool>(
         &mut self,
         from: &Ingress,
         head: &[u8],
@@ -90,24 +90,26 @@ impl Bridge {
         let Some(header) = head.first_chunk::<ETHERNET_HEADER_BYTES>() else {
             return Verdict::Drop(DropReason::Runt);
         };
-        let destination = MacAddress::at(header, 0);
-        let source = MacAddress::at(header, 6);
-        if destination.is_link_local() {
+        let (destination, source) = MacAddress::both(header);
+        let is_group = destination.is_group();
+        if is_group && destination.is_link_local() {
             return Verdict::Drop(DropReason::LinkLocal);
         }
         if !source.is_station() {
             return Verdict::Drop(DropReason::BadSource);
         }
-        let (vlan, members) = match self.lan.admit(from.port, head) {
-            Ok(admitted) => admitted,
-            Err(reason) => return Verdict::Drop(reason),
+        let (vlan, members) = if VLANS {
+            match self.lan.admit(from.port, head) {
+                Ok(admitted) => admitted,
+                Err(reason) => return Verdict::Drop(reason),
+            }
+        } else {
+            (0, from.plain)
         };
         if from.learns {
             self.fdb.learn(source.in_vlan(vlan), from.fresh, end);
         }
-        if !destination.is_group()
-            && let Some(to) = self.fdb.look_up(destination.in_vlan(vlan), from.fresh)
-        {
+        if !is_group && let Some(to) = self.fdb.look_up(destination.in_vlan(vlan), from.fresh) {
             return from.forward(to, members);
         }
         self.flood(from, members)
@@ -139,6 +141,7 @@ impl Bridge {
             port,
             up,
             now,
+            plain: self.lan.plain(),
             learns: up.contains(port),
             fresh: self.fdb.fresh(port, now),
         }
@@ -186,6 +189,8 @@ pub(super) struct Ingress {
     port: PortIndex,
     up: PortSet,
     now: u64,
+    /// Members of the LAN of ports without VLANs.
+    plain: PortSet,
     /// A port without a link may still bring frames that waited; nothing is learnt from them.
     learns: bool,
     fresh: Fresh,

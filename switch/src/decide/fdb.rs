@@ -34,12 +34,13 @@ const SWEPT_PER_TICK: usize = 16;
 pub struct MacAddress(u64);
 
 impl MacAddress {
-    /// The six octets of `header` from `offset` on.
+    /// Destination and source of a frame: each the upper six octets of one load of eight.
     #[inline]
-    pub(super) fn at(header: &[u8; ETHERNET_HEADER_BYTES], offset: usize) -> Self {
-        let mut octets = [0; 8];
-        octets[2..].copy_from_slice(&header[offset..offset + 6]);
-        Self(u64::from_be_bytes(octets))
+    pub(super) fn both(header: &[u8; ETHERNET_HEADER_BYTES]) -> (Self, Self) {
+        let address = |octets: Option<&[u8; 8]>| {
+            Self(octets.map_or(0, |octets| u64::from_be_bytes(*octets) >> 16))
+        };
+        (address(header.first_chunk()), address(header.last_chunk()))
     }
 
     /// A group (multicast or broadcast) address: the low bit of the first octet is set.
@@ -244,8 +245,9 @@ impl Fdb {
 
     #[inline]
     fn is_live(&self, mark: Mark, age: u32) -> bool {
-        let is_current = mark.era() == self.era_of(mark.port());
-        (is_current && age.wrapping_sub(mark.seen()) <= self.age_limit) || mark.is_static()
+        // Nothing of an earlier era is left once all buckets are swept.
+        let is_current = || self.unswept == 0 || mark.era() == self.era_of(mark.port());
+        (is_current() && age.wrapping_sub(mark.seen()) <= self.age_limit) || mark.is_static()
     }
 
     /// Remembers that a station was seen so, and reports it at `end` where that is due.

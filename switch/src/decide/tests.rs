@@ -42,7 +42,7 @@ fn decide_by(layout: BridgeLayout) -> Decide {
 }
 
 fn bridge() -> Decide {
-    decide_by(layout(Lan::plain(3)))
+    decide_by(layout(Lan::of_plain(3)))
 }
 
 fn panel() -> Decide {
@@ -120,7 +120,7 @@ fn a_port_without_a_link_gets_nothing_until_it_is_back() {
     panel.apply(link(true), 0);
     assert_eq!(panel.one(EAST, &hello, 0), Verdict::Forward(WEST));
 
-    let mut layout = layout(Lan::plain(3));
+    let mut layout = layout(Lan::of_plain(3));
     layout.statics = vec![(StationKey::new(0, 0x0200_0000_0009), WEST)];
     let mut bridge = decide_by(layout);
     let (reply, to_static) = (frame(mac(2), mac(1), 0x0800), frame(mac(9), mac(1), 0x0800));
@@ -200,7 +200,7 @@ fn a_bridge_drops_what_no_bridge_forwards() {
             dropped(DropReason::BadSource)
         );
     }
-    let mut alone = decide_by(layout(Lan::plain(1)));
+    let mut alone = decide_by(layout(Lan::of_plain(1)));
     let hello = frame(BROADCAST, mac(1), 0x0800);
     assert_eq!(
         alone.one(EAST, &hello, 0),
@@ -210,7 +210,7 @@ fn a_bridge_drops_what_no_bridge_forwards() {
 
 #[test]
 fn floods_of_a_port_are_limited_and_known_stations_are_not() {
-    let mut layout = layout(Lan::plain(3));
+    let mut layout = layout(Lan::of_plain(3));
     layout.flood_limit_pps = 1_000;
     let mut bridge = decide_by(layout);
     bridge.one(WEST, &frame(BROADCAST, mac(2), 0x0800), 0);
@@ -361,7 +361,7 @@ fn a_generation_takes_over_what_was_learnt_or_asks_for_it() {
 
     let mut larger = decide_by(BridgeLayout {
         stations_max: 10_000,
-        ..layout(Lan::plain(3))
+        ..layout(Lan::of_plain(3))
     });
     larger.adopt(&mut same);
     assert_eq!(larger.one(EAST, &reply, 0), to(&[WEST]));

@@ -71,7 +71,7 @@ impl TagControl {
 
 impl Lan {
     /// So many ports without VLANs.
-    pub fn plain(ports: u8) -> Self {
+    pub fn of_plain(ports: u8) -> Self {
         Self::of((0..ports.min(64)).map(|n| (PortIndex(n), None)))
     }
 
@@ -91,6 +91,12 @@ impl Lan {
             vlans.members[0] = lan.plain;
         }
         lan
+    }
+
+    /// Ports without VLANs.
+    #[inline]
+    pub fn plain(&self) -> PortSet {
+        self.plain
     }
 
     /// Whether any port has VLANs.

@@ -64,9 +64,9 @@ fn members_are_those_that_send_the_vlan() {
     assert_eq!(members(20), [TRUNK, NATIVE, OTHER]);
     assert_eq!(members(30), [NATIVE]);
     assert_eq!(members(4095), []);
-    assert_eq!(Lan::plain(3).members(0), PortSet(0b111));
-    assert!(!Lan::plain(64).has_vlans());
-    assert_eq!(Lan::plain(64).members(0), PortSet::ALL);
+    assert_eq!(Lan::of_plain(3).members(0), PortSet(0b111));
+    assert!(!Lan::of_plain(64).has_vlans());
+    assert_eq!(Lan::of_plain(64).members(0), PortSet::ALL);
 }
 
 #[test]
