@@ -179,8 +179,7 @@ impl Decide {
                 if bridge.lan().has_vlans() {
                     let verdict = |head| bridge.decide::<true>(&ingress, head, end);
                     decisions.extend(heads.clone().map(verdict));
-                    let mut rewrites =
-                        |to| heads.map(move |head| bridge.lan().rewrite(from, to, head));
+                    let rewrites = |to| heads.map(move |head| bridge.lan().rewrite(from, to, head));
                     return one_port(decisions)
                         .filter(|&to| rewrites(to).all(|rewrite| rewrite == Rewrite::None));
                 }
