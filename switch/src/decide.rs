@@ -208,6 +208,12 @@ impl Decide {
         }
     }
 
+    /// Whether a port has its link.
+    #[inline]
+    pub fn is_up(&self, port: PortIndex) -> bool {
+        self.up.contains(port)
+    }
+
     /// Whether frames gain or lose VLAN tags on their way.
     #[inline]
     pub fn retags(&self) -> bool {

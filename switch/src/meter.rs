@@ -295,6 +295,14 @@ impl Meter {
         }
     }
 
+    /// Asks the cache for what packets will be recorded in, once they have left.
+    #[inline]
+    pub fn prefetch(&self, sights: &[Sight], seen: &[FlowSight]) {
+        if let Some(shard) = &self.current.shard {
+            shard.prefetch(sights, seen);
+        }
+    }
+
     /// Records packets that have left, each in its own epoch; `seen` are their flows, if any were
     /// looked up. What belongs to a sealed epoch is counted as late.
     #[inline]
@@ -476,7 +484,11 @@ impl Meter {
     }
 
     /// The epoch that begins at `now`, if the present one is over.
+    #[inline]
     pub fn turns_to(&self, now: u64) -> Option<Epoch> {
+        if now < self.next_event {
+            return None;
+        }
         let epoch = self.schedule.epoch_at(now);
         (epoch > self.current.epoch).then_some(epoch)
     }

@@ -297,6 +297,10 @@ impl<I: PacketIo> Worker<I> {
         if self.lanes[usize::from(to.0)].is_empty() {
             return 0;
         }
+        if !self.decide.is_up(to) {
+            self.drain(to, DropReason::LinkDown);
+            return 0;
+        }
         self.hand_over(to);
         self.welcome(to);
         let mut sent = 0;
@@ -314,10 +318,12 @@ impl<I: PacketIo> Worker<I> {
 
     /// One burst on its way out: how many packets left, and whether the driver refused some.
     fn depart(&mut self, to: PortIndex) -> (usize, bool) {
+        let now = self.io.now();
+        // What others tagged and handed over may be of an epoch that begins here only now.
+        self.turn(now);
         let Exit::Queues(egress) = &mut self.lanes[usize::from(to.0)].exit else {
             return (0, false);
         };
-        let now = self.io.now();
         let Self {
             io,
             meter,
@@ -347,6 +353,7 @@ impl<I: PacketIo> Worker<I> {
         let seen = meter.look_up(&sights, flows, |n| {
             head.get(n).map_or(&[][..], |packet| io.head(packet))
         });
+        meter.prefetch(&sights, seen);
         let left = io.transmit(to, &mut egress.head);
         let departed = Departed {
             tags: &egress.tags[..left],
@@ -380,10 +387,8 @@ impl<I: PacketIo> Worker<I> {
 
     /// Takes in what other workers handed over, a burst from each at most.
     fn welcome(&mut self, to: PortIndex) {
+        let now = self.io.now();
         for entrance in 0..self.lanes[usize::from(to.0)].entrances.len() {
-            let now = self.io.now();
-            // What others tagged may be of an epoch that begins here only now.
-            self.meter.tick(now);
             for _ in 0..BURST {
                 let lane = &mut self.lanes[usize::from(to.0)];
                 let Ok((packet, tag)) = lane.entrances[entrance].pop() else {
@@ -400,15 +405,9 @@ impl<I: PacketIo> Worker<I> {
         }
     }
 
-    /// Applies what the control core says, turns epochs before the first stamp of a pass, and accounts for the pass before.
+    /// Does what is due before the first packet of a pass, and accounts for the pass before.
     fn tick(&mut self, now: u64) {
-        if let Some(epoch) = self.meter.turns_to(now)
-            && self.retiring.is_none()
-            && let Some(generation) = self.generations.due(epoch)
-        {
-            self.take_up(generation, now);
-        }
-        self.meter.tick(now);
+        self.turn(now);
         self.refer(now);
         self.decide.tick(now);
         if self.retiring.is_some() {
@@ -417,6 +416,18 @@ impl<I: PacketIo> Worker<I> {
         if self.pace.pass_ended(&self.counters, now) {
             self.renew_gauges();
         }
+    }
+
+    /// Turns and seals epochs whose time has come, and takes up a generation at its epoch's turn.
+    #[inline]
+    fn turn(&mut self, now: u64) {
+        if let Some(epoch) = self.meter.turns_to(now)
+            && self.retiring.is_none()
+            && let Some(generation) = self.generations.due(epoch)
+        {
+            self.take_up(generation, now);
+        }
+        self.meter.tick(now);
     }
 
     /// Puts references behind what waits of streams that have had none for too long.
@@ -509,21 +520,22 @@ impl<I: PacketIo> Worker<I> {
             self.send_all();
         }
         for to in self.ports() {
-            self.abandon(to);
+            self.drain(to, DropReason::Shutdown);
         }
         self.meter.finish();
         self.io
     }
 
-    /// Drops what still waits at a port.
-    fn abandon(&mut self, to: PortIndex) {
+    /// Drops what waits at a port.
+    #[cold]
+    fn drain(&mut self, to: PortIndex, reason: DropReason) {
         let counters = &self.counters.ports[usize::from(to.0)];
         let meter = &mut self.meter;
         self.lanes[usize::from(to.0)].drain(|tag| {
-            count_drop(counters, DropReason::Shutdown, tag.class);
+            count_drop(counters, reason, tag.class);
             meter.lost(tag);
         });
-        self.port(to).queued_packets.set(0);
+        counters.queued_packets.set(0);
     }
 
     /// Counts a packet that was to leave by `to` and does not.
