@@ -20,8 +20,8 @@ use anyhow::{Context, Result, anyhow};
 use control::config::Config;
 use control::core::{ControlCore, Setup};
 use control::http;
-use control::plant::{Change, Plant};
-use control::snapshot::{Pool, PortFact, Snapshot};
+use control::plant::Change;
+use control::snapshot::Snapshot;
 use dpdk_bindings::{AttachedPort, Eal, Port, tsc};
 use measure::time::{Epoch, EpochSchedule, TickRate};
 use serde::Serialize;
@@ -34,13 +34,18 @@ use cpus::Wish;
 use crew::{Plans, Site};
 use devices::Pools;
 use hands::Crew;
+use plant::{Plant, Running};
+use reload::{Orders, Reload};
 
+mod budget;
 pub mod cpus;
 pub mod crew;
 pub mod devices;
 mod hands;
 pub mod lanes;
 pub mod links;
+pub mod plant;
+pub mod reload;
 pub mod service;
 
 /// How long a stopping worker goes on sending what waits.
@@ -88,6 +93,9 @@ pub fn run(config: &Config, options: &RunOptions, signals: &Signals) -> Result<O
         .collect::<Result<_>>()?;
     let server = config.http.listen.map(http::Server::bind).transpose()?;
 
+    let budget_mib = budget::of_machine();
+    budget::keep(&config, budget_mib)?;
+
     let eal = Eal::init("vernierd", &devices::eal_options(&config))?;
     let attached = attach_all(&mut config, &eal)?;
     let usable = cpus::usable();
@@ -103,12 +111,13 @@ pub fn run(config: &Config, options: &RunOptions, signals: &Signals) -> Result<O
         usable: &usable,
         rate: TickRate::from_hz(eal.tsc_hz()),
         seed: random_number()?,
+        budget_mib,
     };
     let attached = attached.into_iter().enumerate();
     let start = |(place, attached)| devices::start(&config, place, attached, site);
     let ports: Vec<Port<'_>> = attached.map(start).collect::<Result<_>>()?;
 
-    let outcome = switch(site, &config, &ports, sources, options, signals, server)?;
+    let outcome = switch(site, &config, ports, sources, options, signals, server)?;
     if options.live {
         live::summarise(&outcome.snapshot);
     }
@@ -119,7 +128,7 @@ pub fn run(config: &Config, options: &RunOptions, signals: &Signals) -> Result<O
 fn switch<'pool>(
     site: Site<'pool>,
     config: &Config,
-    ports: &[Port<'pool>],
+    ports: Vec<Port<'pool>>,
     sources: Vec<Option<Source>>,
     options: &RunOptions,
     signals: &Signals,
@@ -136,11 +145,15 @@ fn switch<'pool>(
         plans,
         ends,
     } = site.plans(config, 0)?;
-    let crew = Crew::muster(site, config, ports, sources, schedule)?;
+    let crew = Crew::muster(site, config, &ports, sources, schedule)?;
+    let orders = Orders {
+        wanted: Arc::clone(&signals.reload),
+        file: options.file.clone(),
+    };
     let setup = Setup {
         rate,
         schedule,
-        counters: crew.counters.clone(),
+        counters: crew.counters,
         first: Change {
             number: 0,
             from: Epoch(0),
@@ -149,13 +162,6 @@ fn switch<'pool>(
             ends,
         },
     };
-    let mut core = ControlCore::new(setup, Facts { site, ports })?;
-    let published = core.published();
-    let serving = server.map(|server| server.serve(Arc::clone(&published)));
-    let serving = serving.transpose()?;
-    if let Some(serving) = &serving {
-        tracing::info!("metrics at http://{}/metrics", serving.address());
-    }
     let stopping = &AtomicBool::new(false);
     thread::scope(|scope| {
         let stop = StopOnDrop(stopping);
@@ -166,14 +172,26 @@ fn switch<'pool>(
         }
         cpus::keep_off(site.cpus, site.usable);
 
+        let running = Running::new(config, ports);
+        let reload = Reload::new(orders, scope);
+        let plant = Plant::new(site, running, crew.master, crew.generations, reload);
+        let mut core = ControlCore::new(setup, plant)?;
+        let published = core.published();
+        let serving = server.map(|server| server.serve(Arc::clone(&published)));
+        let serving = serving.transpose()?;
+        if let Some(serving) = &serving {
+            tracing::info!("metrics at http://{}/metrics", serving.address());
+        }
+
         let control = spawn(scope, "vernier-control", move || {
             core.run(stopping);
             core
         })?;
 
-        let has_ended =
-            |workers: &[ScopedJoinHandle<'_, _>]| workers.iter().any(ScopedJoinHandle::is_finished);
-        let is_over = || signals.stop.load(Ordering::Relaxed) || has_ended(&workers);
+        let is_over = || {
+            let has_ended = workers.iter().any(ScopedJoinHandle::is_finished);
+            has_ended || control.is_finished() || signals.stop.load(Ordering::Relaxed)
+        };
         let shown = live::attend(options, &published, is_over);
         drop(stop);
         let mut elapsed = Duration::ZERO;
@@ -194,44 +212,6 @@ fn switch<'pool>(
             snapshot: Arc::unwrap_or_clone(snapshot),
         })
     })
-}
-
-/// What devices and pools say of themselves.
-struct Facts<'f, 'pool> {
-    site: Site<'f>,
-    ports: &'f [Port<'pool>],
-}
-
-impl Plant for Facts<'_, '_> {
-    fn now(&mut self) -> u64 {
-        tsc::now()
-    }
-
-    fn port(&mut self, index: usize) -> PortFact {
-        let Some(port) = self.ports.get(index) else {
-            return PortFact::default();
-        };
-        let stats = port.stats();
-        PortFact {
-            driver: port.info().driver.clone(),
-            is_up: port.link().up,
-            link_flaps: 0,
-            missed_packets: stats.rx_missed,
-            rx_error_packets: stats.rx_errors,
-            tx_error_packets: stats.tx_errors,
-            no_buffer_packets: stats.rx_no_mbuf,
-        }
-    }
-
-    fn pools(&mut self) -> Vec<Pool> {
-        let pools = self.site.pools.iter();
-        let pool = |(node, pool): (Option<u16>, &dpdk_bindings::Mempool<'_>)| Pool {
-            name: node.map_or_else(|| "any".to_owned(), |node| format!("node{node}")),
-            used: u64::from(pool.capacity().saturating_sub(pool.available())),
-            size: pool.capacity().into(),
-        };
-        pools.map(pool).collect()
-    }
 }
 
 /// Lets all threads end, however the function that holds it does.

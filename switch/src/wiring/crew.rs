@@ -3,6 +3,7 @@
 
 use anyhow::{Context, Result};
 use control::config::{self, Config, Device};
+use control::fdb::ReplicaEnd;
 use control::handover::{ControlEnd, handover};
 use dpdk_bindings::{Eal, Port};
 use measure::rli::{FlowRule, FlowSample, FlowSelection, Prefix};
@@ -12,6 +13,7 @@ use measure::time::TickRate;
 use super::cpus::{Cpu, near};
 use super::devices::Pools;
 use super::lanes::{self, Way};
+use crate::decide::Decide;
 use crate::egress::EgressLayout;
 use crate::flows::Flows;
 use crate::meter::{Plan, SegmentMap};
@@ -39,6 +41,8 @@ pub struct Site<'s> {
     pub rate: TickRate,
     /// For all that is random but the packet hash.
     pub seed: u64,
+    /// Most memory for all that is not packets, where the configuration says nothing of it.
+    pub budget_mib: Option<usize>,
 }
 
 /// What all workers measure by.
@@ -206,6 +210,12 @@ pub fn handles<'pool>(
         crew.push(handles);
     }
     Ok(crew)
+}
+
+/// A worker's replica of the forwarding, joined to its master by `end`; without one, that of a later
+/// generation, which takes over from its predecessor.
+pub fn replica(config: &Config, site: Site<'_>, end: Option<ReplicaEnd>) -> Box<Decide> {
+    Box::new(Decide::from_config(config, site.rate, site.seed, end))
 }
 
 /// Opens the source of a port, if it has one.

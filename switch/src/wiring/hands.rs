@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use control::config::{Config, Idle, PORTS_MAX};
 use control::counters::WorkerCounters;
+use control::fdb::{DELTAS, FdbMaster, REPORTS, fdb_rings};
 use dpdk_bindings::{Mbuf, Port, tsc};
 use measure::packet::Hasher;
 use measure::time::EpochSchedule;
 
 use super::cpus::near;
-use super::crew::{Site, handles, present};
+use super::crew::{Site, handles, present, replica};
 use super::{DRAIN, random_seed};
 use crate::decide::Decide;
 use crate::generation::{Generations, WorkerGenerations, generations};
@@ -30,6 +31,8 @@ pub struct Crew<'pool> {
     pub counters: Vec<Arc<WorkerCounters>>,
     /// Where its changes go.
     pub generations: Vec<Generations<DpdkIo<'pool>>>,
+    /// The filtering database that all follow.
+    pub master: FdbMaster,
 }
 
 /// One worker: everything but what it measures by.
@@ -70,16 +73,21 @@ impl<'pool> Crew<'pool> {
         let places: Vec<usize> = present(config).collect();
         let lanes = site.lanes(config, &places, &[])?;
         let receiving = Arc::new(AtomicUsize::new(site.cpus.len()));
+        let (mut replica_ends, mut master_ends) = (Vec::new(), Vec::new());
+        for _ in site.cpus {
+            let (replica, master) = fdb_rings(REPORTS, DELTAS);
+            replica_ends.push(replica);
+            master_ends.push(master);
+        }
         let mut crew = Self {
             hands: Vec::with_capacity(site.cpus.len()),
             counters: Vec::with_capacity(site.cpus.len()),
             generations: Vec::with_capacity(site.cpus.len()),
+            master: FdbMaster::from_config(config, master_ends),
         };
-        let members = (0..).zip(site.cpus).zip(taken).zip(lanes);
-        for (((number, &cpu), handles), lanes) in members {
-            let decide = near(cpu, site.usable, || {
-                Box::new(Decide::from_config(config, site.rate, site.seed, None))
-            })?;
+        let members = (0..).zip(site.cpus).zip(taken).zip(lanes).zip(replica_ends);
+        for ((((number, &cpu), handles), lanes), end) in members {
+            let decide = near(cpu, site.usable, || replica(config, site, Some(end)))?;
             let counters = Arc::new(WorkerCounters::new(PORTS_MAX));
             let (generations, worker_generations) = generations();
             crew.counters.push(Arc::clone(&counters));

@@ -1,15 +1,12 @@
 //! The ways out: for each worker a lane for each port, and rings from those that receive to the one
 //! that owns a port.
 
-use control::config::{Config, Device};
+use control::config::{Config, Device, RING_PACKETS};
 use measure::time::TickRate;
 use rtrb::{Consumer, Producer};
 
 use crate::egress::EgressLayout;
 use crate::worker::{Handed, Lane};
-
-/// Packets that a ring between two workers holds.
-pub const RING_PACKETS: usize = 1024;
 
 /// How one worker reaches one port.
 #[derive(Debug)]

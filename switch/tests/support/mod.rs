@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 /// The most that anything here may take; a guard against hanging, not a measure of speed.
-pub const PATIENCE: Duration = Duration::from_mins(1);
+pub const PATIENCE: Duration = Duration::from_secs(15);
 
 pub struct Daemon {
     child: Option<Child>,
@@ -94,9 +94,22 @@ impl Daemon {
                     .unwrap();
                 panic!("vernierd ended ({status}): {words}");
             }
-            assert!(began.elapsed() < PATIENCE, "waited {PATIENCE:?} in vain");
+            if began.elapsed() >= PATIENCE {
+                let words = self.last_words();
+                panic!("waited {PATIENCE:?} in vain; vernierd says: {words}");
+            }
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    /// Ends it; what it has logged.
+    fn last_words(&mut self) -> String {
+        let Some(mut child) = self.child.take() else {
+            return String::new();
+        };
+        let _ = child.kill();
+        let output = child.wait_with_output().unwrap();
+        String::from_utf8_lossy(&output.stderr).into_owned()
     }
 
     /// The body at `path`, if the daemon answers 200.
@@ -110,6 +123,16 @@ impl Daemon {
     /// The JSON at `path`.
     pub fn json(&self, path: &str) -> Option<Value> {
         serde_json::from_str(&self.get(path)?).ok()
+    }
+
+    /// Lets the daemon read `config` as `systemctl reload` does, its HTTP address as before.
+    pub fn reload(&self, mut config: Value) {
+        config["http"] = serde_json::json!({ "listen": self.address.to_string() });
+        std::fs::write(self.folder.path().join("vernier.json"), config.to_string()).unwrap();
+        let child = self.child.as_ref().unwrap();
+        let mut sent = Command::new("kill");
+        sent.args(["-HUP", &child.id().to_string()]);
+        assert!(sent.status().unwrap().success());
     }
 
     /// Stops the daemon as Ctrl-C does and returns its summary.

@@ -1,0 +1,88 @@
+//! The daemon under a service manager: what `sd_notify(3)` hears from it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test says what must hold in the plainest way"
+)]
+
+mod support;
+
+use std::os::unix::net::UnixDatagram;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use support::{PATIENCE, free_address, interrupt, vernierd};
+
+/// Hears until `wanted` has been said, and returns all that was.
+fn hear(socket: &UnixDatagram, wanted: &str) -> String {
+    let began = Instant::now();
+    let (mut heard, mut bytes) = (String::new(), [0; 4096]);
+    while !heard.contains(wanted) {
+        assert!(began.elapsed() < PATIENCE, "{wanted:?} is not in {heard:?}");
+        if let Ok(len) = socket.recv(&mut bytes) {
+            heard += std::str::from_utf8(&bytes[..len]).unwrap();
+            heard.push('\n');
+        }
+    }
+    heard
+}
+
+#[test]
+fn systemd_hears_of_its_life() {
+    let folder = tempfile::tempdir().unwrap();
+    let address = folder.path().join("notify");
+    let socket = UnixDatagram::bind(&address).unwrap();
+    socket
+        .set_read_timeout(Some(Duration::from_millis(200)))
+        .unwrap();
+    let mut config = json!({
+        "ports": [
+            { "name": "a", "device": "generate:flows=10,rate=1000" },
+            { "name": "b", "device": "sink" },
+        ],
+        "forwarding": { "mode": "patch", "pairs": [["a", "b"]] },
+        "workers": [{ "idle": "sleep" }],
+        "http": { "listen": free_address().to_string() },
+    });
+    let file = folder.path().join("vernier.json");
+    std::fs::write(&file, config.to_string()).unwrap();
+    let child = vernierd()
+        .arg("--config")
+        .arg(&file)
+        .env("NOTIFY_SOCKET", &address)
+        .env("WATCHDOG_USEC", "400000")
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let heard = hear(&socket, "READY=1");
+    assert!(
+        heard.contains("STATUS=switching 2 ports with 1 workers"),
+        "{heard}"
+    );
+    for _ in 0..3 {
+        hear(&socket, "WATCHDOG=1");
+    }
+
+    // A reload says when it begins and when it is over.
+    config["ports"][0]["egress"] = json!({ "queue_packets": 77 });
+    std::fs::write(&file, config.to_string()).unwrap();
+    let pid = child.id().to_string();
+    let sent = std::process::Command::new("kill")
+        .args(["-HUP", &pid])
+        .status();
+    assert!(sent.unwrap().success());
+    let heard = hear(&socket, "RELOADING=1");
+    assert!(heard.contains("MONOTONIC_USEC="), "{heard}");
+    hear(&socket, "generation 1");
+
+    let output = interrupt(child);
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    hear(&socket, "STOPPING=1");
+}
