@@ -45,6 +45,13 @@ run: setup-run ## Build and run the switch with a live table; PCAP=file, CONFIG=
 test: setup-test ## Install what is missing and run the whole test suite
 	$(CARGO) nextest run --workspace --locked
 
+# How long `make soak` goes on.
+SOAK_SECONDS ?= 600
+
+.PHONY: soak
+soak: setup-test ## Disturb a running switch for ten minutes: leaks, counts, marked epochs; SOAK_SECONDS
+	VERNIER_SOAK_SECONDS=$(SOAK_SECONDS) $(CARGO) nextest run -p switch --test 'soak*' --locked --no-capture
+
 .PHONY: lint
 lint: setup-test ## Formatting, clippy, documentation, licences: all must be silent
 	$(CARGO) fmt --all --check

@@ -156,6 +156,11 @@ impl Decide {
         }
     }
 
+    /// Joins it to the control core.
+    pub fn connect(&mut self, end: ReplicaEnd) {
+        self.end = Some(end);
+    }
+
     /// Verdicts on a burst that came in by `from` at `now` (ticks), in its order; the class of each
     /// frame goes into its tag. If all of the burst leaves by one port, as it is: that port.
     #[inline]
