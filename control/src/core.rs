@@ -20,6 +20,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use measure::packet::HASH_VERSION;
 use measure::time::{Epoch, EpochSchedule, TickRate};
 
+use crate::config::Port;
 use crate::counters::WorkerCounters;
 use crate::export::process::PUBLISH_SECONDS;
 use crate::flows::Directory;
@@ -88,8 +89,10 @@ struct Ledger {
     watch: Watch,
     began: Instant,
     rates: Rates,
-    /// The snapshot in the making; segments, sketches and flows are filled in when it is published.
+    /// The snapshot in the making: every port by place, absent ones too; segments, sketches and
+    /// flows are filled in when it is published.
     draft: Snapshot,
+    is_present: Vec<bool>,
     published: Arc<Published>,
     published_at: Instant,
 }
@@ -132,6 +135,7 @@ impl<'f> ControlCore<'f> {
             published: Arc::new(Published::new(draft.clone())),
             published_at: Instant::now(),
             draft,
+            is_present: Vec::new(),
         };
         ledger.look_at_clock(plant.now());
         ledger.change(first)?;
@@ -257,6 +261,7 @@ impl Ledger {
         let present = self.newest().map(|newest| newest.number);
         Generation::check(&change, present, self.counters.len())?;
         describe(&change, &mut self.draft);
+        self.is_present = change.config.ports.iter().map(Port::is_present).collect();
         self.segments.begin(&change);
         if change.ends.is_empty() {
             self.assembly.pause(change.from);

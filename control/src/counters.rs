@@ -271,12 +271,12 @@ pub struct ReferenceCounters {
     pub injected: Counter,
     /// References that came to the egress point.
     pub received: Counter,
-    /// References that did not.
-    pub lost: Counter,
+    /// References that were left out, since too many of their stream were under way.
+    pub left_out: Counter,
     /// Packets that did not fit into an interpolation buffer: estimated from the left reference.
     pub overflowed_packets: Counter,
-    /// Packets whose epoch was sealed before their delay was estimated.
-    pub late_packets: Counter,
+    /// Estimates for packets whose epoch was sealed by then, or went unmeasured.
+    pub late_estimates: Counter,
 }
 
 impl WorkerCounters {

@@ -2,11 +2,12 @@
 
 use measure::cell::CellPair;
 use measure::lda::LdaEstimate;
+use measure::rli::SegmentDelay;
 use measure::shard::{SegmentSynopsis, Shard, Tally};
 use measure::sight::SegmentIndex;
 use measure::time::{Epoch, TickRate};
 
-use crate::snapshot::{Counts, EpochFigures, Estimate, Octave, Sketch, Stamped};
+use crate::snapshot::{Counts, EpochFigures, Estimate, Octave, ReferenceEstimate, Sketch, Stamped};
 
 /// The figures of one segment and epoch; `None` when no packet passed.
 pub(crate) fn figures(
@@ -27,7 +28,19 @@ pub(crate) fn figures(
         counts,
         stamped,
         lda,
-        references: None,
+        references: references(&synopsis.rli, mean_ns),
+    })
+}
+
+/// The mean delay from what references carry; `None` without any.
+fn references(delays: &SegmentDelay, stamped_mean_ns: Option<f64>) -> Option<ReferenceEstimate> {
+    let mean_ns = delays.mean_ns()?;
+    let stamped = stamped_mean_ns.filter(|&mean| mean > 0.0);
+    Some(ReferenceEstimate {
+        mean_ns,
+        packets: delays.packets(),
+        exact_packets: delays.exact_packets(),
+        error_ratio: stamped.map(|stamped| (mean_ns - stamped) / stamped),
     })
 }
 

@@ -143,11 +143,10 @@ pub struct EpochFigures {
 }
 
 /// What reference packets (RLI) say of the mean delay of one segment over one epoch.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReferenceEstimate {
-    /// The method of the flows' estimates, as in the label: `rli-l`, `rli`, `rli-s`, `rli-as`.
-    pub method: String,
-    /// Mean delay in nanoseconds.
+    /// Mean delay in nanoseconds, from the sums that references carry (RLI-S), whatever the method of
+    /// the flows' estimates.
     pub mean_ns: f64,
     /// Packets that it speaks for.
     pub packets: u64,
@@ -494,12 +493,12 @@ pub struct References {
     pub injected: u64,
     /// References that came to the egress point.
     pub received: u64,
-    /// References that did not.
-    pub lost: u64,
+    /// References that were left out, since too many of their stream were under way.
+    pub left_out: u64,
     /// Packets that did not fit into an interpolation buffer.
     pub overflowed_packets: u64,
-    /// Packets whose epoch was sealed before their delay was estimated.
-    pub late_packets: u64,
+    /// Estimates for packets whose epoch was sealed by then, or went unmeasured.
+    pub late_estimates: u64,
 }
 
 /// The bridge's filtering database.
@@ -513,6 +512,8 @@ pub struct Fdb {
     pub moves: u64,
     /// Addresses for which there was no room.
     pub overflows: u64,
+    /// Times that a worker's replica had no room for an address; frames to it are flooded.
+    pub replica_overflows: u64,
     /// Reports of workers that did not fit into their ring.
     pub reports_lost: u64,
     /// Times that a worker fell so far behind that it was told everything anew.

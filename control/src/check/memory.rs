@@ -6,6 +6,7 @@ use measure::time::TickRate;
 
 use crate::config::{Config, Forwarding, Port, RING_PACKETS};
 use crate::fdb::FdbMaster;
+use crate::flows::BYTES_PER_SLOT;
 use crate::handover::SHARDS_PER_WORKER;
 
 /// Shards that the control core adds up in: those of the two epochs that may be incomplete. They
@@ -18,9 +19,6 @@ const PLACE_BYTES: usize = 40;
 /// A slot of a worker's flow table: its share of the index, its place in the list of free slots,
 /// whether it is away.
 const FLOW_TABLE_BYTES: usize = 64 / FlowIndex::FLOWS_PER_BUCKET + 4 + 1;
-
-/// A flow in the control core's directory, at its fullest.
-const DIRECTORY_BYTES: usize = 320;
 
 /// Stations of a bucket of 64 bytes in a worker's replica of the filtering database, half full.
 const STATIONS_PER_BUCKET: usize = 2;
@@ -141,7 +139,7 @@ fn flows(config: &Config, items: &mut Vec<Item>) {
     let of = format!("{slots} slots");
     let each = [
         ("flow tables", FLOW_TABLE_BYTES),
-        ("flow directory", DIRECTORY_BYTES),
+        ("flow directory", BYTES_PER_SLOT),
     ];
     for (purpose, bytes) in each {
         items.push(Item {

@@ -108,6 +108,8 @@ impl Ledger {
             self.largest_at = Some(now);
         }
         let mut snapshot = self.draft.clone();
+        let mut is_present = self.is_present.iter();
+        snapshot.ports.retain(|_| is_present.next() != Some(&false));
         snapshot.segments = self.segments.publish();
         snapshot.sketches = self.segments.sketches();
         snapshot.flows = self.flow_summary();
@@ -251,9 +253,9 @@ fn read_worker(counters: &WorkerCounters, rate: TickRate) -> Worker {
         references: References {
             injected: references.injected.get(),
             received: references.received.get(),
-            lost: references.lost.get(),
+            left_out: references.left_out.get(),
             overflowed_packets: references.overflowed_packets.get(),
-            late_packets: references.late_packets.get(),
+            late_estimates: references.late_estimates.get(),
         },
         ..Worker::default()
     }

@@ -619,6 +619,27 @@ fn flows_are_known_by_their_keys_and_segments() {
 }
 
 #[test]
+fn a_port_that_is_taken_away_is_not_shown_and_has_its_counts_when_it_comes_back() {
+    let mut bench = Bench::with(1, |config| config.measurement.enabled = false);
+    bench.counters[0].ports[1].rx_packets.add(7);
+    let shown = |bench: &mut Bench, number, config: &Config| {
+        let (change, _) = change(config, number, 2);
+        bench.wish(move |desk| desk.change(change).unwrap());
+        bench.poll();
+        let snapshot = bench.poll();
+        let ports = snapshot.ports.iter();
+        ports
+            .map(|port| (port.name.clone(), port.rx_packets))
+            .collect::<Vec<_>>()
+    };
+    let (whole, mut less) = (bench.config.clone(), bench.config.clone());
+    less.ports[0].device = crate::config::Device::Absent;
+    assert_eq!(shown(&mut bench, 1, &less), [("west".to_owned(), 7)]);
+    let both = [("east".to_owned(), 0), ("west".to_owned(), 7)];
+    assert_eq!(shown(&mut bench, 2, &whole), both);
+}
+
+#[test]
 fn a_worker_that_stands_still_is_said_to() {
     let mut bench = Bench::new(1);
     bench.counters[0].passes.add(1);

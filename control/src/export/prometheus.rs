@@ -284,9 +284,9 @@ fn reference_samples(
     value: fn(&ReferenceEstimate) -> Option<f64>,
 ) -> Vec<(LabelSet, f64)> {
     let samples = snapshot.segments.iter().filter_map(|segment| {
-        let references = snapshot.fresh(segment)?.references.as_ref()?;
-        let method = [("method", references.method.as_str())];
-        Some((segment_labels(segment, &method), value(references)?))
+        let references = snapshot.fresh(segment)?.references?;
+        let method = [("method", "rli-s")];
+        Some((segment_labels(segment, &method), value(&references)?))
     });
     samples.collect()
 }

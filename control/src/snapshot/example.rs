@@ -33,9 +33,9 @@ impl Snapshot {
                 references: References {
                     injected: 32_800,
                     received: 32_790,
-                    lost: 10,
+                    left_out: 10,
                     overflowed_packets: 3,
-                    late_packets: 2,
+                    late_estimates: 2,
                 },
             }],
             pools: vec![Pool {
@@ -48,6 +48,7 @@ impl Snapshot {
                 capacity: 65_536,
                 moves: 7,
                 overflows: 0,
+                replica_overflows: 3,
                 reports_lost: 1,
                 restarts: 0,
             }),
@@ -158,7 +159,6 @@ fn busy_segment() -> Segment {
             stamped: Some(stamped),
             lda: Some(lda),
             references: Some(ReferenceEstimate {
-                method: "rli-s".to_owned(),
                 mean_ns: 412_000.0,
                 packets: 19_900,
                 exact_packets: 19_000,

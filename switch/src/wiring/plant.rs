@@ -244,6 +244,7 @@ impl<'scope, 'pool: 'scope> plant::Plant for Plant<'scope, '_, 'pool> {
             capacity: u64::from(fdb_entries),
             moves: stats.moves,
             overflows: stats.overflows,
+            replica_overflows: stats.replica_overflows,
             reports_lost: stats.reports_lost,
             restarts: stats.restarts,
         })

@@ -174,7 +174,7 @@ pub(super) const FLOWS: [Family<Flows, u64>; 4] = [
 ];
 
 /// Of the bridge's filtering database.
-pub(super) const FDB: [Family<Fdb, u64>; 6] = [
+pub(super) const FDB: [Family<Fdb, u64>; 7] = [
     Family {
         name: "vernier_fdb_entries",
         kind: "gauge",
@@ -198,6 +198,12 @@ pub(super) const FDB: [Family<Fdb, u64>; 6] = [
         kind: "counter",
         help: "Reports of new addresses for which there was no room.",
         value: |f| f.overflows,
+    },
+    Family {
+        name: "vernier_fdb_replica_overflows_total",
+        kind: "counter",
+        help: "Times that a worker had no room for an address; frames to it are flooded.",
+        value: |f| f.replica_overflows,
     },
     Family {
         name: "vernier_fdb_reports_lost_total",
@@ -402,10 +408,10 @@ pub(super) const WORKERS: [Family<Worker, f64>; 15] = [
         value: |w| w.references.received as f64,
     },
     Family {
-        name: "vernier_worker_references_lost_total",
+        name: "vernier_worker_references_left_out_total",
         kind: "counter",
-        help: "Reference packets that did not.",
-        value: |w| w.references.lost as f64,
+        help: "Reference packets left out, since too many of their stream were under way.",
+        value: |w| w.references.left_out as f64,
     },
     Family {
         name: "vernier_worker_reference_overflowed_packets_total",
@@ -414,9 +420,9 @@ pub(super) const WORKERS: [Family<Worker, f64>; 15] = [
         value: |w| w.references.overflowed_packets as f64,
     },
     Family {
-        name: "vernier_worker_reference_late_packets_total",
+        name: "vernier_worker_reference_late_estimates_total",
         kind: "counter",
-        help: "Packets whose epoch was sealed before their delay was estimated.",
-        value: |w| w.references.late_packets as f64,
+        help: "Estimates for packets whose epoch was sealed by then, or went unmeasured.",
+        value: |w| w.references.late_estimates as f64,
     },
 ];
