@@ -6,13 +6,18 @@
 //! 100,000 flows neither the sights nor the cells fit the second-level cache.
 
 use std::hint::black_box;
+use std::num::NonZeroU32;
 
-use measure::flows::{FlowSight, FlowSlots, FlowTable};
+use measure::flows::{FlowSight, FlowSlots, FlowTable, Slot};
 use measure::histogram::Histogram;
 use measure::lda::{Bank, LdaLayout, LdaPair};
 use measure::lds::{LdsLayout, LdsPair, Sds};
 use measure::moments::Moments;
 use measure::packet::{FlowHash, Hasher, PacketHash};
+use measure::rli::{
+    Estimates, Injector, Link, Method, Policy, Receiver, ReceiverConfig, ReferenceSender, Run,
+    StreamId,
+};
 use measure::shard::{Shard, ShardLayout};
 use measure::sight::{End, SegmentIndex, Sight};
 use measure::synopsis::Synopsis;
@@ -122,6 +127,12 @@ pub const CASES: &[Case] = &[
     case("flow slots, 1,000 flows", Some(13.0), || slots(FEW)),
     case("flow slots, 100,000 flows", Some(13.0), || slots(MANY)),
     case("flow slots, 1,000,000 flows", None, || slots(MILLION)),
+    case("RLI 1-in-100, both ends, 1,000 flows", Some(6.0), || {
+        rli(FEW)
+    }),
+    case("RLI 1-in-100, both ends, 100,000 flows", Some(6.0), || {
+        rli(MANY)
+    }),
     case(
         "LDA, moments and histogram, from the frame on",
         None,
@@ -289,6 +300,68 @@ fn slots(flows: u32) -> Work {
         let mut seen = [FlowSight::EMPTY; BURST];
         let seen = table.look_up(burst, &mut seen, |_, _| true, |_| true);
         slots.record(End::Receiver, seen);
+    })
+}
+
+/// Runs of 32 packets at both ends of a stream whose delay comes and goes: RLI-S, and what it
+/// estimates added to the flows.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::expect_used,
+    reason = "runs of 32, delays of microseconds, and constants that are in range"
+)]
+fn rli(flows: u32) -> Work {
+    const RUN: usize = 32;
+    let stream = StreamId {
+        worker: 0,
+        segment: SegmentIndex(0),
+        queue: 0,
+    };
+    let link = Link::new(10_000_000_000, 0).expect("10 Gb/s is a link");
+    let packets = NonZeroU32::new(100).expect("100 is not 0");
+    let mut injector = Injector::new(Policy::Count { packets }, link).expect("a constant rate");
+    let mut sender = ReferenceSender::new(stream);
+    let mut receiver = Receiver::new(ReceiverConfig::new(stream, Method::Sums, link))
+        .expect("a buffer of the usual size");
+    let mut flow_slots = FlowSlots::new(flows as usize).with_estimates();
+    let mut sent_ns = 0_u64;
+    let mut sink = move |estimates: Estimates<'_, Slot>| {
+        flow_slots.record_estimates(estimates.flows, estimates.estimate.delay_ns as i64);
+    };
+    let packets: Vec<_> = (order(flows).into_iter().map(Slot))
+        .zip(sights(flows))
+        .collect();
+    cycle(packets, move |burst| {
+        for run in burst.chunks(RUN) {
+            sent_ns += 3_200;
+            let received_ns = sent_ns + 2_000 + (sent_ns >> 4) % 5_000;
+            let mut rest = run;
+            while !rest.is_empty() {
+                let to_go = usize::try_from(injector.packets_to_go(sent_ns)).unwrap_or(RUN);
+                let (part, behind) = rest.split_at(rest.len().min(to_go));
+                rest = behind;
+                let mut flows = [Slot::OTHER; RUN];
+                let mut digest = 0;
+                for (flow, (slot, sight)) in flows.iter_mut().zip(part) {
+                    *flow = *slot;
+                    digest ^= sight.packet.0;
+                }
+                sender.record_run(part.len() as u32, digest, sent_ns);
+                let run = Run {
+                    flows: &flows[..part.len()],
+                    digest,
+                    bytes: 0,
+                    received_ns,
+                    epoch: EpochTag(0),
+                };
+                receiver.regular_run(&run, &mut sink);
+                if injector.run(part.len() as u32, 0, sent_ns) {
+                    injector.injected(sent_ns);
+                    let reference = sender.reference(sent_ns);
+                    receiver.reference(&reference, 0, received_ns, &mut sink);
+                }
+            }
+        }
     })
 }
 

@@ -15,6 +15,7 @@ mod layout;
 mod measurement;
 mod parse;
 mod port;
+mod references;
 mod resolve;
 mod validate;
 

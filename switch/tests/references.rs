@@ -29,6 +29,7 @@ fn references(method: Method) -> References {
         policy: Policy::Count {
             packets: NonZeroU32::new(10).unwrap(),
         },
+        buffer_packets: 100,
         segments: 2,
         keeps_flows: false,
         streams: vec![stream(0, WEST), stream(1, EAST)],

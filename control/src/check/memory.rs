@@ -60,6 +60,13 @@ impl Memory {
         flows(config, &mut items);
         database(config, &mut items);
         queues(config, &mut items);
+        let (streams, bytes) = config.reference_streams();
+        items.push(Item {
+            purpose: "RLI",
+            bytes,
+            copies: streams,
+            of: format!("{streams} streams"),
+        });
         items.retain(|item| item.total_bytes() > 0);
         Self(items)
     }

@@ -135,11 +135,8 @@ impl<F: Copy> Receiver<F> {
         })
     }
 
-    /// What the buffers of one made for `config` take, in bytes.
-    pub fn buffer_bytes(config: &ReceiverConfig) -> usize {
-        let packet = 2 * Buffer::<F>::PACKET_BYTES + size_of::<CurvePoint>();
-        config.room() * packet
-    }
+    /// What buffers take for each packet that they have room for; RLI-L has none.
+    pub const PACKET_BYTES: usize = 2 * Buffer::<F>::PACKET_BYTES + size_of::<CurvePoint>();
 
     /// What it was made for.
     pub fn config(&self) -> &ReceiverConfig {

@@ -4,13 +4,12 @@ use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
 
 use control::config::{Config, RliMethod, RliPolicy, Stamps};
-use measure::flows::Slot;
-use measure::rli::{Adaptive, Link, LinkError, Method, Policy, Receiver, ReceiverConfig, StreamId};
+use measure::rli::{Adaptive, Link, LinkError, Method, Policy, ReceiverConfig, StreamId};
 use measure::sight::SegmentIndex;
 use measure::time::TickRate;
 
 use crate::egress::layout::WIRE_OVERHEAD_BYTES;
-use crate::packet_io::{BURST, ClassIndex, PortIndex};
+use crate::packet_io::{ClassIndex, PortIndex};
 
 /// Most streams of a port that are told of its idle times: each of them is, at each.
 pub const ANCHORED_STREAMS_MAX: usize = 8;
@@ -18,9 +17,6 @@ pub const ANCHORED_STREAMS_MAX: usize = 8;
 /// The rate assumed of a port without a capacity; only adaptive injection goes by it, which needs
 /// one.
 const UNPACED_BPS: u64 = 10_000_000_000;
-
-/// Packets buffered between references where time alone says when they come.
-const TIMED_PACKETS: usize = 4_096;
 
 /// What a worker's references are made for.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,6 +27,8 @@ pub struct ReferencesLayout {
     pub rate: TickRate,
     /// When references are injected.
     pub policy: Policy,
+    /// Packets that a stream buffers between references.
+    pub buffer_packets: usize,
     /// How many segments the switch has.
     pub segments: usize,
     /// Whether flows are kept; without them, nothing is estimated but the means of segments.
@@ -78,14 +76,9 @@ impl ReferencesLayout {
     ) -> Option<Self> {
         let rli = config.measurement.rli.as_ref()?;
         let all = config.segments();
-        let served = config.assignment().into_iter().nth(worker)?;
-        // From a plain port, a worker sends what it received.
-        let is_sent = |segment: &control::config::Segment| match config.owner(segment.egress) {
-            Some(owner) => owner == worker,
-            None => served.iter().any(|&(port, _)| port == segment.ingress),
-        };
-        let numbered = (0_u16..).zip(&all).filter(|(_, segment)| is_sent(segment));
-        let numbered: Vec<_> = numbered.collect();
+        let is_sent =
+            |(_, segment): &(u16, &control::config::Segment)| config.sends(worker, segment);
+        let numbered: Vec<_> = (0_u16..).zip(&all).filter(is_sent).collect();
         let method = |port: usize| {
             let streams = numbered
                 .iter()
@@ -116,6 +109,7 @@ impl ReferencesLayout {
             generation,
             rate,
             policy: policy(rli.policy),
+            buffer_packets: rli.policy.buffer_packets(),
             segments: all.len(),
             keeps_flows: config.measurement.flows.is_some(),
             streams: numbered.iter().filter_map(stream).collect(),
@@ -133,30 +127,10 @@ impl ReferencesLayout {
             } else {
                 Method::Left
             },
-            buffer_packets: self.buffer_packets(),
+            buffer_packets: self.buffer_packets,
             idle_is_told: true,
             ..ReceiverConfig::new(of.id(), of.method, link)
         })
-    }
-
-    /// Room for two intervals, should a reference go astray, and for the bursts at their ends.
-    fn buffer_packets(&self) -> usize {
-        let between = match self.policy {
-            Policy::Count { packets } => packets.get() as usize,
-            Policy::Either { packets, .. } => (packets.get() as usize).min(TIMED_PACKETS),
-            Policy::Adaptive(constants) => {
-                let packets = (1.0 / constants.rate_min).clamp(1.0, TIMED_PACKETS as f64);
-                #[expect(
-                    clippy::cast_possible_truncation,
-                    clippy::cast_sign_loss,
-                    reason = "1 to 4,096"
-                )]
-                let packets = packets as usize;
-                packets
-            }
-            Policy::Time { .. } => TIMED_PACKETS / 2,
-        };
-        (2 * between + BURST).min(ReceiverConfig::BUFFER_PACKETS_MAX)
     }
 
     /// How often silent streams are looked for.
@@ -169,17 +143,6 @@ impl ReferencesLayout {
             }
             Policy::Count { .. } | Policy::Adaptive(_) => usual,
         }
-    }
-
-    /// What these references take, in bytes.
-    pub fn size_bytes(&self) -> usize {
-        let buffers = self.streams.iter().map(|of| {
-            let config = self.receiver(of);
-            config.map_or(0, |config| Receiver::<Slot>::buffer_bytes(&config))
-        });
-        self.streams.len() * size_of::<super::stream::Stream>()
-            + buffers.sum::<usize>()
-            + self.segments * size_of::<u32>()
     }
 }
 

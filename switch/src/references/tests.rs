@@ -49,6 +49,7 @@ fn layout(policy: Policy, method: Method) -> ReferencesLayout {
         generation: 5,
         rate: TickRate::from_hz(GHZ),
         policy,
+        buffer_packets: 4_096,
         segments: usize::from(SEGMENTS) + 1,
         keeps_flows: true,
         streams: (0..SEGMENTS).map(stream).collect(),
