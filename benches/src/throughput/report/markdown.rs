@@ -34,13 +34,15 @@ pub fn report(report: &Report) -> String {
         steps,
         parts,
     } = report;
-    let mut text = format!(
-        "## {}\n\n{}; {rounds} rounds in turn.\n\n",
-        setting.machine.cpu,
-        place(setting)
-    );
-    ratios(&mut text, rows);
-    rates_table(&mut text, rates);
+    let mut text = format!("## {}\n", setting.machine.cpu);
+    if !rates.is_empty() {
+        line(
+            &mut text,
+            &format!("\n{}; {rounds} rounds in turn.\n", place(setting)),
+        );
+        ratios(&mut text, rows);
+        rates_table(&mut text, rates);
+    }
     if let Some(Costs { setting, costs }) = steps {
         text.push_str("\n### What each step costs\n\n");
         line(&mut text, &format!("{}.\n", place(setting)));
