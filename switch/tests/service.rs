@@ -9,11 +9,23 @@
 mod support;
 
 use std::os::unix::net::UnixDatagram;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 use support::{PATIENCE, free_address, interrupt, vernierd};
+
+/// A daemon that does not outlive its test.
+struct Guard(Option<Child>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
 
 /// Hears until `wanted` has been said, and returns all that was.
 fn hear(socket: &UnixDatagram, wanted: &str) -> String {
@@ -55,8 +67,8 @@ fn systemd_hears_of_its_life() {
         .env("WATCHDOG_USEC", "400000")
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+        .spawn();
+    let mut child = Guard(Some(child.unwrap()));
     let heard = hear(&socket, "READY=1");
     assert!(
         heard.contains("STATUS=switching 2 ports with 1 workers"),
@@ -69,7 +81,7 @@ fn systemd_hears_of_its_life() {
     // A reload says when it begins and when it is over.
     config["ports"][0]["egress"] = json!({ "queue_packets": 77 });
     std::fs::write(&file, config.to_string()).unwrap();
-    let pid = child.id().to_string();
+    let pid = child.0.as_ref().unwrap().id().to_string();
     let sent = std::process::Command::new("kill")
         .args(["-HUP", &pid])
         .status();
@@ -78,7 +90,7 @@ fn systemd_hears_of_its_life() {
     assert!(heard.contains("MONOTONIC_USEC="), "{heard}");
     hear(&socket, "generation 1");
 
-    let output = interrupt(child);
+    let output = interrupt(child.0.take().unwrap());
     assert!(
         output.status.success(),
         "{}",

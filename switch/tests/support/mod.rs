@@ -102,8 +102,8 @@ impl Daemon {
         }
     }
 
-    /// Ends it; what it has logged.
-    fn last_words(&mut self) -> String {
+    /// Ends it at once; what it has logged.
+    pub fn last_words(&mut self) -> String {
         let Some(mut child) = self.child.take() else {
             return String::new();
         };
