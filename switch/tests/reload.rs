@@ -52,12 +52,12 @@ fn measuring_changes_and_packets_flow_on() {
     let mut switch = Daemon::start(config());
     switch.wait_for(|switch| received(switch, 0) > 1_000);
     let mut changed = config();
-    let changes = [
+    let steps = [
         json!({ "interval_ms": 100, "enabled": false }),
         json!({ "interval_ms": 100, "lds": { "cells": 4000, "rows": [1.0, 1.0, 1.0] }, "flows": { "slots": 1024 } }),
         json!({ "interval_ms": 100, "lda": { "banks": [{ "rows": 64, "probability": 0.5 }] } }),
     ];
-    for (number, measurement) in (1..).zip(changes) {
+    for (number, measurement) in (1..).zip(steps) {
         changed["measurement"] = measurement;
         switch.reload(changed.clone());
         wait_for_generation(&mut switch, number);
