@@ -32,8 +32,16 @@ const REST: &str = r#"
         "lds": {"cells": 300}
     }"#;
 
-/// Packets received of each flow, and the sum of their delays: by epoch, then by flow.
-type Truth = HashMap<u64, HashMap<u16, (u64, u64)>>;
+/// What the test itself knows of an epoch.
+#[derive(Debug, Default)]
+struct Truth {
+    sent: u64,
+    /// Packets received of each flow, and the sum of their delays.
+    flows: HashMap<u16, (u64, u64)>,
+}
+
+/// By epoch.
+type Truths = HashMap<u64, Truth>;
 
 /// How often an estimate was inside its bound.
 #[derive(Debug, Default)]
@@ -69,14 +77,14 @@ impl Coverage {
 }
 
 /// Offers 1 % more than the link carries, so that 1 % is lost; returns the epochs and the truth.
-fn run(queue: &str, seed: u64) -> (Rack, Vec<(u64, Shard)>, Truth) {
+fn run(queue: &str, seed: u64) -> (Rack, Vec<(u64, Shard)>, Truths) {
     let west = format!(r#""egress": {{"capacity_bps": 1000000000, "queues": [{queue}]}},"#);
     let ports = [port("east", ""), port("west", &west)].join(", ");
     let mut rack = Rack::new(config(1, &ports, REST));
     let mut rng = Pcg32::seed_from_u64(seed);
     // Flow and arrival of each packet, by its number.
     let mut packets: Vec<(u16, u64)> = Vec::new();
-    let mut truth = Truth::new();
+    let mut truth = Truths::new();
     let mut shards = Vec::new();
     // A frame of 101 bytes takes 1 us; three chances every 2 us make 1.01 of what the link carries.
     while rack.now < EPOCHS * INTERVAL {
@@ -88,6 +96,7 @@ fn run(queue: &str, seed: u64) -> (Rack, Vec<(u64, Shard)>, Truth) {
                 let flow = rng.random_range(0..most);
                 rack.arrive(0, udp(flow, u32::try_from(packets.len()).unwrap(), 101));
                 packets.push((flow, now));
+                truth.entry(now / INTERVAL).or_default().sent += 1;
             }
         }
         rack.pass_at(now);
@@ -96,7 +105,12 @@ fn run(queue: &str, seed: u64) -> (Rack, Vec<(u64, Shard)>, Truth) {
             let (flow, arrived) = packets[number as usize];
             let epoch = arrived / INTERVAL;
             assert!(at < (epoch + 1) * INTERVAL + GRACE, "none is late here");
-            let of_flow = truth.entry(epoch).or_default().entry(flow).or_default();
+            let of_flow = truth
+                .entry(epoch)
+                .or_default()
+                .flows
+                .entry(flow)
+                .or_default();
             *of_flow = (of_flow.0 + 1, of_flow.1 + at - arrived);
         }
         shards.extend(rack.take_epochs());
@@ -105,19 +119,24 @@ fn run(queue: &str, seed: u64) -> (Rack, Vec<(u64, Shard)>, Truth) {
 }
 
 /// Judges every epoch, and every flow in it.
-fn assert_estimates_keep_their_bounds(shards: &[(u64, Shard)], truth: &Truth) {
+fn assert_estimates_keep_their_bounds(shards: &[(u64, Shard)], truth: &Truths) {
     let hashes: Vec<_> = (0..FLOWS)
         .map(|flow| hasher().flow_hash(&FlowKey::parse(&udp(flow, 0, 101))))
         .collect();
     let (mut segment_means, mut flow_means) = (Coverage::default(), Coverage::default());
     let (mut sent, mut dropped) = (0, 0);
     for (epoch, shard) in shards {
-        let flows = &truth[epoch];
+        let Truth {
+            sent: offered,
+            flows,
+        } = &truth[epoch];
         let (packets, delays) = flows
             .values()
             .fold((0, 0), |sum, flow| (sum.0 + flow.0, sum.1 + flow.1));
         let segment = &shard.segments()[0];
+        assert_eq!(segment.tally.sent, *offered);
         assert_eq!(segment.tally.received, packets);
+        assert_eq!(segment.tally.dropped, offered - packets);
         assert_eq!(segment.moments.sum_ticks(), u128::from(delays));
         sent += segment.tally.sent;
         dropped += segment.tally.dropped;
