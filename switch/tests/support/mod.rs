@@ -55,7 +55,13 @@ pub fn skip(why: &str) {
 
 impl Daemon {
     /// Starts `vernierd` with `config`, whose HTTP address is filled in, and waits until it answers.
-    pub fn start(mut config: Value) -> Self {
+    pub fn start(config: Value) -> Self {
+        Self::start_logging(config, "info")
+    }
+
+    /// The same, with a log from this level on. Nobody reads it before the end: a long run must not
+    /// fill the pipe.
+    pub fn start_logging(mut config: Value, level: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let address = free_address();
         config["http"] = serde_json::json!({ "listen": address.to_string() });
@@ -66,6 +72,7 @@ impl Daemon {
             .arg(&file)
             .arg("--summary-json")
             .arg(folder.path().join("summary.json"))
+            .env("VERNIER_LOG", level)
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -110,6 +117,15 @@ impl Daemon {
         let _ = child.kill();
         let output = child.wait_with_output().unwrap();
         String::from_utf8_lossy(&output.stderr).into_owned()
+    }
+
+    /// Its memory in use, in KiB.
+    pub fn resident_kib(&self) -> u64 {
+        let id = self.child.as_ref().unwrap().id();
+        let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.unwrap().trim().trim_end_matches(" kB");
+        kib.parse().unwrap()
     }
 
     /// The body at `path`, if the daemon answers 200.
