@@ -314,13 +314,12 @@ impl Meter {
             let Some(epoch) = run.first().map(|sight| sight.epoch) else {
                 return;
             };
-            match self.open_with(epoch) {
-                Some(open) => {
-                    if let Some(shard) = &mut open.shard {
-                        shard.passed(run, these);
-                    }
-                }
-                None => self.late(run),
+            let Some(open) = self.open_with(epoch) else {
+                self.late(run);
+                continue;
+            };
+            if let Some(shard) = &mut open.shard {
+                shard.passed(run, these);
             }
         }
     }
@@ -444,19 +443,16 @@ impl Meter {
     #[cold]
     pub fn lost(&mut self, tag: &Tag) {
         let mut sight = self.departure(tag, tag.arrived);
-        match self.open_with(tag.epoch) {
-            Some(open) => {
-                if let Some(shard) = &mut open.shard {
-                    shard.lost(&sight);
-                }
+        if let Some(open) = self.open_with(tag.epoch) {
+            if let Some(shard) = &mut open.shard {
+                shard.lost(&sight);
             }
-            // A drop after the seal is still a loss: the present epoch's.
-            None => {
-                sight.epoch = self.current.tag;
-                if let Some(shard) = &mut self.current.shard {
-                    shard.lost_late(&sight);
-                }
-            }
+            return;
+        }
+        // A drop after the seal is still a loss: the present epoch's.
+        sight.epoch = self.current.tag;
+        if let Some(shard) = &mut self.current.shard {
+            shard.lost_late(&sight);
         }
     }
 

@@ -7,24 +7,28 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use control::config::CLASSES_MAX;
 use control::counters::{DropReason, PortCounters, WorkerCounters};
 use measure::flows::FlowSight;
 use measure::packet::Kind;
 
-use crate::decide::{Decide, Decisions, PortSet, Rewrite, Verdict};
+use crate::decide::{Decide, Decisions, Verdict};
 use crate::flows::FlowSights;
-use crate::generation::{Generation, Measuring, WorkerGenerations};
+use crate::generation::{Generation, WorkerGenerations};
 use crate::idle::IdlePolicy;
 use crate::meter::{Meter, Sights};
-use crate::packet_io::{BURST, Burst, ClassIndex, PacketIo, PortIndex, Tag, Tags};
+use crate::packet_io::{BURST, Burst, PacketIo, PortIndex, Tag, Tags};
 use crate::references::Departed;
 
+mod change;
+mod counting;
+mod handing;
 mod lane;
 mod pace;
+mod seldom;
 
 pub use lane::{FRAME_OVERHEAD_BYTES, Handed, Lane};
 
+use counting::{count_departures, count_drop};
 use lane::Exit;
 use pace::Pace;
 
@@ -238,52 +242,6 @@ impl<I: PacketIo> Worker<I> {
         }
     }
 
-    /// Gives the frame the VLAN tag that it needs on its way out, or takes one away; none, and the
-    /// drop counted, if there is no room.
-    #[inline]
-    fn retag(
-        &mut self,
-        mut packet: I::Packet,
-        mut tag: Tag,
-        from: PortIndex,
-        to: PortIndex,
-    ) -> Option<(I::Packet, Tag)> {
-        if !self.decide.retags() {
-            return Some((packet, tag));
-        }
-        let head = self.io.head(&packet);
-        let done = match self.decide.rewrite(from, to, head) {
-            Rewrite::None => true,
-            Rewrite::Push(tci) => self.io.push_vlan(&mut packet, tci),
-            Rewrite::Pop => self.io.pop_vlan(&mut packet),
-            Rewrite::Replace(tci) => {
-                self.io.pop_vlan(&mut packet) && self.io.push_vlan(&mut packet, tci)
-            }
-        };
-        tag.len_bytes = self.io.len_bytes(&packet);
-        if !done {
-            self.port(from).dropped(DropReason::NoHeadroom, 1);
-        }
-        done.then_some((packet, tag))
-    }
-
-    /// Copies for every egress port but the last, which gets the frame itself.
-    #[cold]
-    fn flood(&mut self, packet: I::Packet, tag: Tag, from: PortIndex, to: PortSet, now: u64) {
-        let mut others = to.ports().peekable();
-        while let Some(to) = others.next() {
-            if others.peek().is_none() {
-                return self.queue(packet, tag, from, to, now);
-            }
-            self.port(from).copies.add(1);
-            match self.io.copy(&packet) {
-                Some(copy) => self.queue(copy, tag, from, to, now),
-                None => self.port(from).dropped(DropReason::NoMbuf, 1),
-            }
-        }
-        self.port(from).dropped(DropReason::NoDestination, 1);
-    }
-
     /// Sends by every port; returns how many packets left.
     fn send_all(&mut self) -> usize {
         let sent = self.ports().map(|port| self.send(port)).sum();
@@ -367,44 +325,6 @@ impl<I: PacketIo> Worker<I> {
         (left, !egress.head.is_empty())
     }
 
-    /// Hands what has been gathered for another worker's port over to it.
-    fn hand_over(&mut self, to: PortIndex) {
-        let Some(Exit::Owner(relay)) = self
-            .lanes
-            .get_mut(usize::from(to.0))
-            .map(|lane| &mut lane.exit)
-        else {
-            return;
-        };
-        relay.hand_over();
-        // The ring is full: its owner is behind.
-        let left: arrayvec::ArrayVec<Tag, BURST> = relay.tags.drain(..).collect();
-        relay.packets.clear();
-        for tag in left {
-            self.drop_at_egress(DropReason::RingFull, &tag, to);
-        }
-    }
-
-    /// Takes in what other workers handed over, a burst from each at most.
-    fn welcome(&mut self, to: PortIndex) {
-        let now = self.io.now();
-        for entrance in 0..self.lanes[usize::from(to.0)].entrances.len() {
-            for _ in 0..BURST {
-                let lane = &mut self.lanes[usize::from(to.0)];
-                let Ok((packet, tag)) = lane.entrances[entrance].pop() else {
-                    break;
-                };
-                let Exit::Queues(egress) = &mut lane.exit else {
-                    self.drop_at_egress(DropReason::LinkDown, &tag, to);
-                    continue;
-                };
-                if let Err(refused) = self.meter.offer(egress, packet, tag, now) {
-                    self.drop_at_egress(refused.reason, &refused.tag, to);
-                }
-            }
-        }
-    }
-
     /// Does what is due before the first packet of a pass, and accounts for the pass before.
     fn tick(&mut self, now: u64) {
         self.turn(now);
@@ -442,70 +362,6 @@ impl<I: PacketIo> Worker<I> {
         });
     }
 
-    /// Shows how full queues, rings and tables are.
-    #[cold]
-    fn renew_gauges(&mut self) {
-        let mut in_rings = 0;
-        for (lane, counters) in self.lanes.iter().zip(&self.counters.ports) {
-            counters.queued_packets.set(lane.waiting() as u64);
-            in_rings += lane.in_rings();
-            lane.show_queues(counters);
-        }
-        self.counters.ring_packets.set(in_rings as u64);
-        self.meter.show_flows(&self.counters.flows);
-    }
-
-    /// Does as another generation says from the epoch at `now` on.
-    #[cold]
-    fn take_up(&mut self, mut generation: Box<Generation<I>>, now: u64) {
-        if let Some(change) = &mut generation.ports {
-            self.io.change(change);
-            self.pace.rewire(self.io.inlets().len());
-        }
-        if let Some(decide) = &mut generation.decide {
-            decide.adopt(&mut self.decide);
-            std::mem::swap(decide, &mut self.decide);
-        }
-        for (port, lane) in &mut generation.lanes {
-            match self.lanes.get_mut(*port) {
-                Some(old) => {
-                    lane.adopt(old);
-                    std::mem::swap(old, lane);
-                    let counters = &self.counters.ports[*port];
-                    let meter = &mut self.meter;
-                    lane.drain(|tag| {
-                        count_drop(counters, DropReason::LinkDown, tag.class);
-                        meter.lost(tag);
-                    });
-                }
-                None => self.lanes.push(std::mem::replace(lane, Lane::closed())),
-            }
-        }
-        if let Measuring::Changed(plan) = &mut generation.measuring {
-            self.meter.replan(plan.take(), now);
-        }
-        self.counters.generation.set(generation.number);
-        self.retiring = Some(generation);
-    }
-
-    /// Gives the old parts of a generation back, once none is in use.
-    #[cold]
-    fn retire(&mut self) {
-        let Some(generation) = &mut self.retiring else {
-            return;
-        };
-        if let Measuring::Changed(old) = &mut generation.measuring {
-            match self.meter.take_retired() {
-                Some(plan) => *old = Some(plan),
-                None if self.meter.is_retiring() => return,
-                None => {}
-            }
-        }
-        if let Some(generation) = self.retiring.take() {
-            self.generations.give_back(generation);
-        }
-    }
-
     /// Sends what waits for at most `drain_ticks`, drops the rest counted, seals, and gives the
     /// ports back.
     pub fn finish(mut self, drain_ticks: u64) -> I {
@@ -538,13 +394,6 @@ impl<I: PacketIo> Worker<I> {
         counters.queued_packets.set(0);
     }
 
-    /// Counts a packet that was to leave by `to` and does not.
-    #[cold]
-    fn drop_at_egress(&mut self, reason: DropReason, tag: &Tag, to: PortIndex) {
-        count_drop(self.port(to), reason, tag.class);
-        self.meter.lost(tag);
-    }
-
     #[inline]
     fn port(&self, port: PortIndex) -> &PortCounters {
         &self.counters.ports[usize::from(port.0)]
@@ -566,30 +415,4 @@ impl<I: PacketIo> Worker<I> {
     pub fn io_mut(&mut self) -> &mut I {
         &mut self.io
     }
-}
-
-/// Counts packets that the driver took, as a whole and by class.
-#[inline]
-fn count_departures(counters: &PortCounters, tags: &[Tag]) {
-    let (mut packets, mut bytes) = ([0u64; CLASSES_MAX], [0u64; CLASSES_MAX]);
-    for tag in tags {
-        let class = usize::from(tag.class.0) % CLASSES_MAX;
-        packets[class] += 1;
-        bytes[class] += u64::from(tag.len_bytes);
-    }
-    let of_classes = counters.classes.iter().zip(packets).zip(bytes);
-    for ((of_class, packets), bytes) in of_classes.filter(|((_, packets), _)| *packets > 0) {
-        of_class.tx_packets.add(packets);
-        of_class.tx_bytes.add(bytes);
-    }
-    counters.tx_packets.add(tags.len() as u64);
-    counters.tx_bytes.add(bytes.iter().sum());
-}
-
-#[cold]
-fn count_drop(counters: &PortCounters, reason: DropReason, class: ClassIndex) {
-    counters.dropped(reason, 1);
-    counters.classes[usize::from(class.0) % CLASSES_MAX]
-        .dropped
-        .add(1);
 }

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::{NonZeroU32, NonZeroU64};
 
+use measure::flows::FlowEstimates;
 use measure::flows::{FlowSight, Slot};
 use measure::packet::{FlowHash, PacketHash};
 use measure::rli::{Adaptive, Link, Method, Policy};
@@ -575,7 +576,7 @@ fn error_of(method: Method) -> f64 {
     for (slot, truth) in (0..).map(Slot).zip(&tube.flows) {
         let shards = tube.shards.open.values();
         let estimated = shards.map(|shard| shard.flows().unwrap().estimates(slot).unwrap());
-        let estimated: i64 = estimated.map(|flow| flow.sum_ticks()).sum();
+        let estimated: i64 = estimated.map(FlowEstimates::sum_ticks).sum();
         error += (estimated as f64 - truth.sum as f64).abs();
         sum += truth.sum as f64;
     }

@@ -28,7 +28,7 @@ pub(super) enum Exit<P> {
     /// To queues of this worker's, and on to the driver.
     Queues(Box<PortEgress<P>>),
     /// To the worker that owns the port.
-    Owner(Relay<P>),
+    Owner(Box<Relay<P>>),
     /// There is no such port any more.
     Closed,
 }
@@ -61,11 +61,11 @@ impl<P> Lane<P> {
     /// A port with an MTU of `mtu` bytes that another worker owns, at the other end of `ring`.
     pub fn hand_over(ring: Producer<Handed<P>>, mtu: u16) -> Self {
         Self {
-            exit: Exit::Owner(Relay {
+            exit: Exit::Owner(Box::new(Relay {
                 ring,
                 packets: Burst::new_const(),
                 tags: Tags::new_const(),
-            }),
+            })),
             entrances: Vec::new(),
             frame_bytes_max: u32::from(mtu) + FRAME_OVERHEAD_BYTES,
         }

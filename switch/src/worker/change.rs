@@ -1,0 +1,61 @@
+//! Generations, as one worker takes them up.
+
+use control::counters::DropReason;
+
+use super::counting::count_drop;
+use super::{Lane, Worker};
+use crate::generation::{Generation, Measuring};
+use crate::packet_io::PacketIo;
+
+impl<I: PacketIo> Worker<I> {
+    /// Does as another generation says from the epoch at `now` on.
+    #[cold]
+    pub(super) fn take_up(&mut self, mut generation: Box<Generation<I>>, now: u64) {
+        if let Some(change) = &mut generation.ports {
+            self.io.change(change);
+            self.pace.rewire(self.io.inlets().len());
+        }
+        if let Some(decide) = &mut generation.decide {
+            decide.adopt(&mut self.decide);
+            std::mem::swap(decide, &mut self.decide);
+        }
+        for (port, lane) in &mut generation.lanes {
+            match self.lanes.get_mut(*port) {
+                Some(old) => {
+                    lane.adopt(old);
+                    std::mem::swap(old, lane);
+                    let counters = &self.counters.ports[*port];
+                    let meter = &mut self.meter;
+                    lane.drain(|tag| {
+                        count_drop(counters, DropReason::LinkDown, tag.class);
+                        meter.lost(tag);
+                    });
+                }
+                None => self.lanes.push(std::mem::replace(lane, Lane::closed())),
+            }
+        }
+        if let Measuring::Changed(plan) = &mut generation.measuring {
+            self.meter.replan(plan.take(), now);
+        }
+        self.counters.generation.set(generation.number);
+        self.retiring = Some(generation);
+    }
+
+    /// Gives the old parts of a generation back, once none is in use.
+    #[cold]
+    pub(super) fn retire(&mut self) {
+        let Some(generation) = &mut self.retiring else {
+            return;
+        };
+        if let Measuring::Changed(old) = &mut generation.measuring {
+            match self.meter.take_retired() {
+                Some(plan) => *old = Some(plan),
+                None if self.meter.is_retiring() => return,
+                None => {}
+            }
+        }
+        if let Some(generation) = self.retiring.take() {
+            self.generations.give_back(generation);
+        }
+    }
+}

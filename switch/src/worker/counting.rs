@@ -1,0 +1,55 @@
+//! What a worker counts, and shows of itself.
+
+use control::config::CLASSES_MAX;
+use control::counters::{DropReason, PortCounters};
+
+use super::Worker;
+use crate::packet_io::{ClassIndex, PacketIo, PortIndex, Tag};
+
+impl<I: PacketIo> Worker<I> {
+    /// Shows how full queues, rings and tables are.
+    #[cold]
+    pub(super) fn renew_gauges(&mut self) {
+        let mut in_rings = 0;
+        for (lane, counters) in self.lanes.iter().zip(&self.counters.ports) {
+            counters.queued_packets.set(lane.waiting() as u64);
+            in_rings += lane.in_rings();
+            lane.show_queues(counters);
+        }
+        self.counters.ring_packets.set(in_rings as u64);
+        self.meter.show_flows(&self.counters.flows);
+    }
+
+    /// Counts a packet that was to leave by `to` and does not.
+    #[cold]
+    pub(super) fn drop_at_egress(&mut self, reason: DropReason, tag: &Tag, to: PortIndex) {
+        count_drop(self.port(to), reason, tag.class);
+        self.meter.lost(tag);
+    }
+}
+
+/// Counts packets that the driver took, as a whole and by class.
+#[inline]
+pub(super) fn count_departures(counters: &PortCounters, tags: &[Tag]) {
+    let (mut packets, mut bytes) = ([0u64; CLASSES_MAX], [0u64; CLASSES_MAX]);
+    for tag in tags {
+        let class = usize::from(tag.class.0) % CLASSES_MAX;
+        packets[class] += 1;
+        bytes[class] += u64::from(tag.len_bytes);
+    }
+    let of_classes = counters.classes.iter().zip(packets).zip(bytes);
+    for ((of_class, packets), bytes) in of_classes.filter(|((_, packets), _)| *packets > 0) {
+        of_class.tx_packets.add(packets);
+        of_class.tx_bytes.add(bytes);
+    }
+    counters.tx_packets.add(tags.len() as u64);
+    counters.tx_bytes.add(bytes.iter().sum());
+}
+
+#[cold]
+pub(super) fn count_drop(counters: &PortCounters, reason: DropReason, class: ClassIndex) {
+    counters.dropped(reason, 1);
+    counters.classes[usize::from(class.0) % CLASSES_MAX]
+        .dropped
+        .add(1);
+}

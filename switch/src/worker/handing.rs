@@ -1,0 +1,47 @@
+//! Between workers: packets on their way to the worker that owns their egress port.
+
+use control::counters::DropReason;
+
+use super::Worker;
+use super::lane::Exit;
+use crate::packet_io::{BURST, PacketIo, PortIndex, Tag};
+
+impl<I: PacketIo> Worker<I> {
+    /// Hands what has been gathered for another worker's port over to it.
+    pub(super) fn hand_over(&mut self, to: PortIndex) {
+        let Some(Exit::Owner(relay)) = self
+            .lanes
+            .get_mut(usize::from(to.0))
+            .map(|lane| &mut lane.exit)
+        else {
+            return;
+        };
+        relay.hand_over();
+        // The ring is full: its owner is behind.
+        let left: arrayvec::ArrayVec<Tag, BURST> = relay.tags.drain(..).collect();
+        relay.packets.clear();
+        for tag in left {
+            self.drop_at_egress(DropReason::RingFull, &tag, to);
+        }
+    }
+
+    /// Takes in what other workers handed over, a burst from each at most.
+    pub(super) fn welcome(&mut self, to: PortIndex) {
+        let now = self.io.now();
+        for entrance in 0..self.lanes[usize::from(to.0)].entrances.len() {
+            for _ in 0..BURST {
+                let lane = &mut self.lanes[usize::from(to.0)];
+                let Ok((packet, tag)) = lane.entrances[entrance].pop() else {
+                    break;
+                };
+                let Exit::Queues(egress) = &mut lane.exit else {
+                    self.drop_at_egress(DropReason::LinkDown, &tag, to);
+                    continue;
+                };
+                if let Err(refused) = self.meter.offer(egress, packet, tag, now) {
+                    self.drop_at_egress(refused.reason, &refused.tag, to);
+                }
+            }
+        }
+    }
+}
