@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, Parser, Subcommand};
 use control::config::device::Generate;
 use control::config::{Config, Device};
-use dpdk_bindings::{Eal, EalOptions, PortConfig, allowed_cpus};
+use dpdk_bindings::{Eal, EalOptions, PortConfig, allowed_cpus, keep_to_cpus};
 use measure::time::TickRate;
 use pktgen::dut::{self, Dut};
 use pktgen::frames::Frames;
@@ -246,7 +246,7 @@ fn offer(arguments: &Arguments, devices: &[String; 2], stop: &AtomicBool) -> Res
             extra: common.eal.clone(),
         },
     )?;
-    let _pinned = eal.register_thread(core)?;
+    keep_to_cpus(&[core]).with_context(|| format!("cannot keep to CPU {core}"))?;
     let pool = eal.mempool("pktgen", 65_535, 512, 2_048)?;
     let config = PortConfig {
         mtu: common.mtu,
