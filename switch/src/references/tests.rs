@@ -7,8 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::{NonZeroU32, NonZeroU64};
 
-use measure::flows::FlowEstimates;
-use measure::flows::{FlowSight, Slot};
+use measure::flows::{FlowEstimates, FlowSight, Slot};
 use measure::packet::{FlowHash, PacketHash};
 use measure::rli::{Adaptive, Link, Method, Policy};
 use measure::shard::{Shard, ShardLayout};
