@@ -13,20 +13,23 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-use control::config;
+use control::config::Config;
 use control::counters::{DropReason, PortCounters, WorkerCounters};
 use control::handover::handover;
 use dpdk_bindings::{Eal, EalOptions, Mempool, Port, PortConfig};
-use measure::lda::{Bank, LdaLayout};
 use measure::packet::Hasher;
-use measure::shard::ShardLayout;
+use measure::rli::FlowSelection;
+use measure::shard::SegmentSynopsis;
 use measure::time::{EpochSchedule, TickRate};
-use switch::decide::{BridgeLayout, Decide};
+use serde_json::{Value, json};
+use switch::decide::Decide;
 use switch::egress::EgressLayout;
+use switch::flows::Flows;
 use switch::generation::generations;
 use switch::meter::{Meter, Plan, SegmentMap};
 use switch::packet_io::dpdk::{DpdkIo, Handles, Inlet};
 use switch::packet_io::{ClassIndex, PortIndex};
+use switch::references::{References, ReferencesLayout};
 use switch::worker::{Lane, Worker};
 
 const MTU: u16 = 9000;
@@ -74,28 +77,25 @@ impl<'p> Laboratory<'p> {
             .map_err(|error| error.to_string())
     }
 
-    /// Plays what `from` receives to `to`, with everything measured.
-    fn switch(&self, from: &Port<'p>, to: &Port<'p>, decide: Decide) -> Account {
-        let layout = LdaLayout::new(&[Bank {
-            rows: 64,
-            probability: 1.0,
-        }])
-        .unwrap();
-        let (worker_end, mut control) = handover(
-            0,
-            &ShardLayout {
-                lda: Some(layout),
-                ..ShardLayout::new(self.rate, 2)
-            },
-        );
+    /// Plays what `from` receives to `to`, with everything on that the configuration names.
+    fn switch(&self, from: &Port<'p>, to: &Port<'p>, config: &Config) -> Account {
+        let decide = Decide::from_config(config, self.rate, 3, None);
+        let (worker_end, mut control) = handover(0, &config.shard_layout(self.rate).unwrap());
         let second = self.rate.hz();
-        let (east, west, all) = (PortIndex(0), PortIndex(1), ClassIndex(0));
+        let (east, west) = (PortIndex(0), PortIndex(1));
+        let port = |index: usize| if index == 0 { east } else { west };
+        let segments = config.segments();
+        let places = segments.iter().map(|segment| {
+            let class = ClassIndex(u8::try_from(segment.class).unwrap());
+            (port(segment.ingress), port(segment.egress), class)
+        });
+        let references = ReferencesLayout::from_config(config, 0, self.rate, 0).unwrap();
         let plan = Plan {
             handover: worker_end,
-            segments: SegmentMap::new(2, [(east, west, all), (west, east, all)]),
-            flows: None,
-            stamps_packets: false,
-            references: None,
+            segments: SegmentMap::new(2, places),
+            flows: Some(Flows::new(512, FlowSelection::All)),
+            stamps_packets: true,
+            references: Some(Box::new(References::new(&references).unwrap())),
         };
         let now = dpdk_bindings::tsc::now();
         let meter = Meter::new(
@@ -114,11 +114,8 @@ impl<'p> Laboratory<'p> {
             .into_iter()
             .collect();
         let io = DpdkIo::new(ports, self.pool, self.rate);
-        let egress = config::Egress {
-            queue_packets: 64,
-            ..config::Egress::default()
-        };
-        let layout = EgressLayout::from_config(&egress, MTU, &[]);
+        let egress = &config.ports[1].egress;
+        let layout = EgressLayout::from_config(egress, MTU, &config.classes);
         let lanes = (0..2)
             .map(|port| Lane::own(&layout, MTU, self.rate, port, Vec::new()))
             .collect();
@@ -154,15 +151,74 @@ impl<'p> Laboratory<'p> {
         let shard = control
             .take_sealed()
             .expect("the epoch is sealed at the end");
-        let tally = shard.segments()[0].tally;
-        assert_eq!(tally.sent, tally.received + tally.dropped);
+        let of_segments =
+            |f: fn(&SegmentSynopsis) -> u64| -> u64 { shard.segments().iter().map(f).sum() };
+        let received = of_segments(|segment| segment.tally.received);
         assert_eq!(
-            tally.received, account.transmitted,
+            of_segments(|segment| segment.tally.sent),
+            received + of_segments(|segment| segment.tally.dropped)
+        );
+        assert_eq!(
+            received, account.transmitted,
             "each packet sent was measured"
         );
-        assert_eq!(shard.segments()[0].moments.count(), account.transmitted);
+        assert_eq!(
+            of_segments(|segment| segment.moments.count()),
+            account.transmitted
+        );
         account
     }
+}
+
+/// Two ports with classes, rules, queues, and every method of measurement.
+fn everything(forwarding: &Value, vlans: Option<[Value; 2]>) -> Config {
+    let egress = json!({ "queues": [
+        { "classes": ["voice"], "service": "strict", "packets": 64 },
+        { "classes": ["rest"], "packets": 64 },
+    ] });
+    let mut ports = [
+        json!({ "name": "east", "device": "sink", "mtu": MTU }),
+        json!({ "name": "west", "device": "sink", "mtu": MTU, "egress": egress }),
+    ];
+    for (port, vlan) in ports.iter_mut().zip(vlans.into_iter().flatten()) {
+        port["vlan"] = vlan;
+    }
+    let config = json!({
+        "ports": ports,
+        "forwarding": forwarding,
+        "classes": [{ "name": "voice" }, { "name": "rest" }],
+        "rules": [
+            { "class": "voice", "dscp": [46], "protocol": "udp" },
+            { "class": "voice", "source": "10.0.0.0/8", "destination_ports": [0, 5000] },
+            { "class": "voice", "source": "fe80::/10" },
+            { "class": "voice", "pcp": [5, 6, 7] },
+        ],
+        "measurement": {
+            "lda": { "banks": [{ "rows": 64, "probability": 1.0 }] },
+            "lds": { "cells": 512, "rows": [1, 1, 1] },
+            "flows": { "slots": 512, "select": "all" },
+            "rli": { "policy": { "kind": "count", "packets": 3 } },
+        },
+        "workers": [{ "idle": "sleep" }],
+    });
+    Config::parse(&config.to_string(), "everything.json").unwrap()
+}
+
+/// A patch panel, a bridge, and one between an access port and a trunk.
+fn configurations() -> [Config; 3] {
+    let bridge = json!({ "mode": "bridge" });
+    let vlans = [
+        json!({ "mode": "trunk", "native": 7 }),
+        json!({ "mode": "trunk", "native": 8 }),
+    ];
+    [
+        everything(
+            &json!({ "mode": "patch", "pairs": [["east", "west"]] }),
+            None,
+        ),
+        everything(&bridge, None),
+        everything(&bridge, Some(vlans)),
+    ]
 }
 
 fn captures(folder: &Path) -> Vec<PathBuf> {
@@ -199,10 +255,11 @@ fn every_odd_frame_is_switched_or_dropped_for_a_reason() {
     let laboratory = Laboratory { pool: &pool, rate };
     let sink = laboratory.start(&eal, "net_null0,no-rx=1").unwrap();
 
+    let configurations = configurations();
     let (mut refused, mut silent, mut totals) = (Vec::new(), Vec::new(), Account::default());
     for (n, capture) in captures.iter().enumerate() {
         let device = format!("net_pcap{n},rx_pcap={}", capture.display());
-        for is_bridge in [false, true] {
+        for (round, config) in configurations.iter().enumerate() {
             let port = match laboratory.start(&eal, &device) {
                 Ok(port) => port,
                 Err(why) => {
@@ -210,12 +267,7 @@ fn every_odd_frame_is_switched_or_dropped_for_a_reason() {
                     break;
                 }
             };
-            let decide = if is_bridge {
-                Decide::bridge(BridgeLayout::plain(2), rate)
-            } else {
-                Decide::patch(2, &[(PortIndex(0), PortIndex(1))])
-            };
-            let account = laboratory.switch(&port, &sink, decide);
+            let account = laboratory.switch(&port, &sink, config);
             let name = capture.display();
             assert_eq!(
                 account.received,
@@ -227,7 +279,7 @@ fn every_odd_frame_is_switched_or_dropped_for_a_reason() {
                 account.transmitted + account.dropped(),
                 "{name}"
             );
-            if account.received == 0 && !is_bridge {
+            if account.received == 0 && round == 0 {
                 silent.push(name.to_string());
             }
             totals.add(&account);
@@ -242,7 +294,7 @@ fn every_odd_frame_is_switched_or_dropped_for_a_reason() {
         silent.join("\n  ")
     );
     println!(
-        "{} captures switched by patch panel and by bridge: {} frames = {} transmitted + {} dropped",
+        "{} captures switched by patch panel, by bridge and between trunks: {} frames = {} transmitted + {} dropped",
         captures.len() - refused.len(),
         totals.received,
         totals.transmitted,
