@@ -44,6 +44,9 @@ fn references(delays: &SegmentDelay, stamped_mean_ns: Option<f64>) -> Option<Ref
     })
 }
 
+/// Share of packets that usable cells have to hold, to speak for all of a sketch.
+const SPEAKS_FOR_ALL: f64 = 0.99;
+
 /// What the sketch of that index holds, beside the stamped truth; `None` where there is no such
 /// sketch. The name of its port is left empty.
 pub(crate) fn sketch(epoch: Epoch, sum: &Shard, index: usize, rate: TickRate) -> Option<Sketch> {
@@ -52,11 +55,17 @@ pub(crate) fn sketch(epoch: Epoch, sum: &Shard, index: usize, rate: TickRate) ->
     let columns = layout.columns() as usize;
     let rows = || (0..layout.rows()).map(|row| layout.row_probability(row));
     let most = rows().fold(0.0, f64::max);
-    let (mut filled, mut usable, mut delay_sum, mut packets) = (0, 0, 0_i128, 0_u64);
+    let (mut filled, mut usable, mut delay_sum) = (0, 0, 0_i128);
+    let (mut packets, mut packets_of_all) = (0_u64, 0_u64);
     for (cells, probability) in sketch.cells().chunks_exact(columns).zip(rows()) {
         let is_filled = |cell: &&CellPair| cell.sender.count > 0 || cell.receiver.count > 0;
         for cell in cells.iter().filter(is_filled) {
             filled += 1;
+            packets_of_all += if probability >= most {
+                u64::from(cell.receiver.count)
+            } else {
+                0
+            };
             let Some(sum) = cell.delay_sum() else {
                 continue;
             };
@@ -68,7 +77,9 @@ pub(crate) fn sketch(epoch: Epoch, sum: &Shard, index: usize, rate: TickRate) ->
             }
         }
     }
-    let mean_ns = (packets > 0).then(|| rate.to_ns(delay_sum as f64 / packets as f64));
+    // Losses and long delays come together: cells without losses do not speak for the others.
+    let is_enough = packets > 0 && packets as f64 >= SPEAKS_FOR_ALL * packets_of_all as f64;
+    let mean_ns = is_enough.then(|| rate.to_ns(delay_sum as f64 / packets as f64));
     let stamped_ns = stamped_by_weight(sum, index).map(|ticks| rate.to_ns(ticks));
     let error_ratio = mean_ns
         .zip(stamped_ns.filter(|&mean| mean > 0.0))

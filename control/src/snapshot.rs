@@ -292,7 +292,8 @@ pub struct Sketch {
     pub filled_cells: u64,
     /// Of these, cells whose two ends agree.
     pub usable_cells: u64,
-    /// Mean delay in nanoseconds of all packets, with their weights; `None` without any.
+    /// Mean delay in nanoseconds of all packets, with their weights; `None` without any, or where
+    /// usable cells hold less than 99 % of them.
     pub mean_ns: Option<f64>,
     /// (mean - stamped mean) / stamped mean; `None` where there is none.
     pub error_ratio: Option<f64>,
@@ -464,6 +465,8 @@ pub struct Worker {
     pub missed_epochs: u64,
     /// Whether it has made no pass for a second.
     pub is_stalled: bool,
+    /// The generation that it works in.
+    pub generation: u64,
     /// Packets that it has received.
     pub busy_packets: u64,
     /// Ticks of the time stamp counter that a packet took over the last second or so; 0 without

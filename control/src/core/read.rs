@@ -249,6 +249,7 @@ fn read_worker(counters: &WorkerCounters, rate: TickRate) -> Worker {
                 bursts: bursts.get(),
             })
             .collect(),
+        generation: counters.generation.get(),
         ring_packets: counters.ring_packets.get(),
         references: References {
             injected: references.injected.get(),

@@ -13,12 +13,9 @@ use crate::handover::{ControlEnd, FlowCommand, NewFlow};
 /// Links looked at for idle flows at a time, so that a poll takes well under a millisecond.
 const SCAN: usize = 65_536;
 
-/// Where only the top flows are kept, at least one of so many slots is kept free for new ones.
-const ROOM: usize = 8;
-
-/// Epochs that it may take a slot to change hands, and one more: until the worker has forgotten the flow, until the
-/// shards that still know it are sealed, until the slot is given back.
-const TURNAROUND_EPOCHS: usize = 6;
+/// Where only the top flows are kept, one of so many slots is free, or about to be: new flows are tried
+/// out in these. To free more the more flows are new would end in slots that all change hands.
+const ROOM: usize = 4;
 
 /// Memory of a link.
 pub(super) const LINK_BYTES: usize = size_of::<Link>();
@@ -72,8 +69,6 @@ pub(crate) struct SlotTable {
     links: Box<[Link]>,
     /// Slots that are not the worker's to give.
     taken: usize,
-    /// Flows reported since the last shard.
-    reported: usize,
     /// The newest epoch that was read.
     newest: Option<Epoch>,
     /// Slots whose flows are to be forgotten, not yet commanded.
@@ -95,7 +90,6 @@ impl SlotTable {
             upkeep,
             links: vec![VACANT; slots].into_boxed_slice(),
             taken: 0,
-            reported: 0,
             newest: None,
             leaving: VecDeque::new(),
             forgotten: VecDeque::new(),
@@ -124,7 +118,6 @@ impl SlotTable {
             state: State::Held,
         };
         self.taken += 1;
-        self.reported += 1;
     }
 
     /// Adds what a sealed shard counted, after the reports that came before it.
@@ -157,9 +150,7 @@ impl SlotTable {
     fn make_room(&mut self, epoch: Epoch) {
         let free = self.links.len() - self.taken;
         let coming = self.leaving.len() + self.forgotten.len();
-        let arriving = std::mem::take(&mut self.reported) * TURNAROUND_EPOCHS;
-        let slots = self.links.len();
-        let wanted = arriving.clamp((slots / ROOM).max(1), slots.div_ceil(2));
+        let wanted = (self.links.len() / ROOM).max(1);
         let missing = wanted.saturating_sub(free + coming);
         if missing == 0 {
             return;

@@ -198,7 +198,7 @@ fn the_smallest_make_room_for_others() {
         idle_epochs: 100,
         keeps_top: true,
     };
-    let (mut directory, mut pair) = (Directory::default(), Pair::new(128, top));
+    let (mut directory, mut pair) = (Directory::default(), Pair::new(64, top));
     let mut mouse = 100;
     for _ in 0..30 {
         // Eight elephants, and mice that never come again.
@@ -207,7 +207,7 @@ fn the_smallest_make_room_for_others() {
                 pair.packet(n, 1, false);
             }
         }
-        for _ in 0..10 {
+        for _ in 0..3 {
             mouse += 1;
             pair.packet(mouse, 1, false);
         }
@@ -218,9 +218,10 @@ fn the_smallest_make_room_for_others() {
     for n in 0..8 {
         assert_eq!(packets.get(&key(n)), Some(&(29 * 50)), "elephant {n}");
     }
-    assert!(directory.comings().evicted > 100);
-    assert!(pair.worker.flows.free_slots() > 0);
-    assert_eq!(pair.worker.flows.untracked().without_free_slot, 0);
+    assert!(directory.comings().evicted > 20);
+    // The first mice fill the table before any can be told from an elephant.
+    let untracked = pair.worker.flows.untracked().without_free_slot;
+    assert!(untracked < 9, "{untracked} of 90 mice");
 }
 
 #[test]

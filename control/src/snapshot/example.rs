@@ -26,6 +26,7 @@ impl Snapshot {
                 poll_gap_max_ns: 62_500.0,
                 missed_epochs: 1,
                 is_stalled: false,
+                generation: 1,
                 busy_packets: 3_280_000,
                 cycles_per_packet: 187.5,
                 bursts: bursts(),

@@ -334,7 +334,7 @@ pub(super) const PORTS: [Family<Port, u64>; 12] = [
 ];
 
 /// Of a worker.
-pub(super) const WORKERS: [Family<Worker, f64>; 15] = [
+pub(super) const WORKERS: [Family<Worker, f64>; 16] = [
     Family {
         name: "vernier_worker_busy_ratio",
         kind: "gauge",
@@ -376,6 +376,12 @@ pub(super) const WORKERS: [Family<Worker, f64>; 15] = [
         kind: "gauge",
         help: "1 if the worker has made no pass for a second.",
         value: |w| w.is_stalled.into(),
+    },
+    Family {
+        name: "vernier_worker_generation",
+        kind: "gauge",
+        help: "Generation that the worker works in.",
+        value: |w| w.generation as f64,
     },
     Family {
         name: "vernier_worker_received_packets_total",
