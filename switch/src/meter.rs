@@ -10,7 +10,7 @@
 //! one before it until its grace ends. If the control core has not given a shard back in time, the
 //! coming epoch goes unmeasured (and is counted as missed): a worker never waits.
 
-use control::counters::FlowTableCounters;
+use control::counters::WorkerCounters;
 use control::handover::WorkerEnd;
 use measure::flows::FlowSight;
 use measure::packet::{FlowHash, Hasher, Kind, PacketHash};
@@ -82,6 +82,13 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Shows what became of references since the last time.
+    pub fn show_references(&mut self, counters: &WorkerCounters) {
+        if let Some(references) = &mut self.references {
+            references.show(&counters.references);
+        }
+    }
+
     /// Does what the control core asks for between epochs.
     fn obey(&mut self) {
         if let Some(flows) = &mut self.flows {
@@ -559,10 +566,13 @@ impl Meter {
         }
     }
 
-    /// Shows how full the present flow table is.
-    pub fn show_flows(&self, counters: &FlowTableCounters) {
+    /// Shows how full the present flow table is, and what became of references.
+    pub fn show(&mut self, counters: &WorkerCounters) {
+        for plan in self.plan.iter_mut().chain(&mut self.retiring) {
+            plan.show_references(counters);
+        }
         if let Some(flows) = self.plan.as_ref().and_then(|plan| plan.flows.as_ref()) {
-            flows.show(counters);
+            flows.show(&counters.flows);
         }
     }
 

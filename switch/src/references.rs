@@ -26,6 +26,7 @@ mod layout;
 mod stream;
 
 use arrayvec::ArrayVec;
+use control::counters;
 use measure::flows::Slot;
 use measure::rli::{Estimates, LinkError, PolicyError, ReceiverError};
 use measure::shard::Shard;
@@ -95,6 +96,8 @@ pub struct References {
     generation: u64,
     sweep: Sweep,
     late_estimates: u64,
+    /// What has been shown of the counters.
+    shown: ReferenceCounters,
 }
 
 /// A round over all streams in search of references that are overdue.
@@ -143,6 +146,7 @@ impl References {
                 period_ticks: layout.rate.ticks_in(layout.sweep_period()),
             },
             late_estimates: 0,
+            shown: ReferenceCounters::default(),
         })
     }
 
@@ -398,6 +402,21 @@ impl References {
             stream.count(&mut sum);
         }
         sum
+    }
+
+    /// Adds what happened since the last time to what the worker counts over all generations.
+    pub fn show(&mut self, counters: &counters::ReferenceCounters) {
+        let now = self.counters();
+        let shown = std::mem::replace(&mut self.shown, now);
+        counters.injected.add(now.sent - shown.sent);
+        counters.received.add(now.received - shown.received);
+        counters.left_out.add(now.left_out - shown.left_out);
+        counters
+            .overflowed_packets
+            .add(now.overflowed_packets - shown.overflowed_packets);
+        counters
+            .late_estimates
+            .add(now.late_estimates - shown.late_estimates);
     }
 }
 

@@ -32,8 +32,9 @@ use counting::{count_departures, count_drop};
 use lane::Exit;
 use pace::Pace;
 
-/// Bursts that one port sends in one pass at most: what bounds a pass.
-const BURSTS_PER_PASS: usize = 4;
+/// Bursts that one port sends in a pass beyond what came in by queues and rings in it, at most:
+/// what bounds a pass, while a queue that has grown can still shrink.
+const SPARE_BURSTS: usize = 2;
 
 /// A worker and all that it owns.
 #[derive(Debug)]
@@ -262,7 +263,8 @@ impl<I: PacketIo> Worker<I> {
         self.hand_over(to);
         self.welcome(to);
         let mut sent = 0;
-        for _ in 0..BURSTS_PER_PASS {
+        let arrived = self.io.inlets().len() + self.lanes[usize::from(to.0)].entrances.len();
+        for _ in 0..arrived + SPARE_BURSTS {
             let (left, is_refused) = self.depart(to);
             sent += left;
             if left == 0 || is_refused {
@@ -379,6 +381,7 @@ impl<I: PacketIo> Worker<I> {
             self.drain(to, DropReason::Shutdown);
         }
         self.meter.finish();
+        self.renew_gauges();
         self.io
     }
 

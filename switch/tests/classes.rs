@@ -147,10 +147,10 @@ fn a_pass_does_a_bounded_amount_of_work() {
         rack.arrive(number as usize % 4, rack::between(to, from, 7, number, 60));
     }
     let (inlets, ports, others) = (4, 4, 1);
-    // Receive a burst from each queue, and from each ring to a port; send four bursts by each port,
-    // and drop as many for their age.
+    // Receive a burst from each queue, and from each ring to a port; send by each port a burst for
+    // each of its worker's two queues and for its ring, and two more, and drop as many for their age.
     let received_max = inlets * BURST as u64;
-    let sent_max = 4 * ports * BURST as u64;
+    let sent_max = (2 + others + 2) * ports * BURST as u64;
     let copies_max = (ports - 2) * received_max;
     let refused_max = ports * received_max + others * ports * BURST as u64;
     let mut rng = Pcg32::seed_from_u64(4);

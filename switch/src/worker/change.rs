@@ -49,7 +49,10 @@ impl<I: PacketIo> Worker<I> {
         };
         if let Measuring::Changed(old) = &mut generation.measuring {
             match self.meter.take_retired() {
-                Some(plan) => *old = Some(plan),
+                Some(mut plan) => {
+                    plan.show_references(&self.counters);
+                    *old = Some(plan);
+                }
                 None if self.meter.is_retiring() => return,
                 None => {}
             }

@@ -17,7 +17,7 @@ impl<I: PacketIo> Worker<I> {
             lane.show_queues(counters);
         }
         self.counters.ring_packets.set(in_rings as u64);
-        self.meter.show_flows(&self.counters.flows);
+        self.meter.show(&self.counters);
     }
 
     /// Counts a packet that was to leave by `to` and does not.
