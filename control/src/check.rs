@@ -225,8 +225,8 @@ fn describe_cost(text: &mut String, config: &Config) {
         "{sum:.0} ns a packet in all, {:.1} million a second by one worker",
         cost::rate_mpps(&steps)
     );
-    let cpu = format!("as measured on: {}", cost::CPU);
-    let source = format!("table: {}", cost::SOURCE);
+    let cpu = format!("for: {}", cost::CPU);
+    let source = format!("these are {}", cost::SOURCE);
     lines(text, "cost", each.chain([total, cpu, source]));
 }
 

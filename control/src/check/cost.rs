@@ -1,12 +1,12 @@
-//! What a configuration costs for each packet, from measurements.
+//! What a configuration costs for each packet, roughly.
 
 use crate::config::{Config, FlowSelection, Forwarding};
 
-/// The CPU that the figures of [`STEPS`] were taken on.
+/// The CPU that the figures are for.
 pub const CPU: &str = "AMD EPYC, a virtual machine with 2 CPUs";
 
-/// Where they are from.
-pub const SOURCE: &str = "benches/results/throughput.md, frames of 64 bytes";
+/// What they are worth.
+pub const SOURCE: &str = "rough, frames of 64 bytes; `make bench STEPS=1` measures each step";
 
 /// A step of the fast path, and nanoseconds that it adds to a packet of 64 bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -21,7 +21,8 @@ const fn step(name: &'static str, ns: f64) -> Step {
     Step { name, ns }
 }
 
-// The table of steps of `make bench STEPS=1`; keep it as in SOURCE.
+// Estimates from single benchmarks until the table of `make bench STEPS=1` stands here; then SOURCE
+// names benches/results/throughput.md.
 const PATCH: Step = step("receive, pass on, transmit", 33.0);
 const BRIDGE: Step = step("learn and look up addresses", 9.0);
 const CLASSIFY: Step = step("classify", 6.0);
