@@ -22,7 +22,7 @@ pub mod lda;
 pub mod lds;
 pub mod moments;
 pub mod packet;
-mod prefetch;
+pub mod prefetch;
 pub mod rli;
 pub mod shard;
 pub mod sight;

@@ -4,7 +4,7 @@
 /// is no such element, or on a machine without the instruction.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "one instruction")]
-pub(crate) fn prefetch<T>(slice: &[T], index: usize) {
+pub fn prefetch<T>(slice: &[T], index: usize) {
     // Not checked: an address that is nobody's is ignored.
     let address = slice.as_ptr().wrapping_add(index);
     #[cfg(target_arch = "x86_64")]

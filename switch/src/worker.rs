@@ -178,8 +178,8 @@ impl<I: PacketIo> Worker<I> {
             return;
         }
         let decided = arrivals.drain(..).zip(tags.drain(..)).zip(decisions);
-        for ((packet, tag), verdict) in decided {
-            match verdict {
+        for ((packet, tag), decision) in decided {
+            match decision.verdict() {
                 Verdict::Forward(to) => self.queue(packet, tag, from, to, now),
                 Verdict::Flood(to) => self.flood(packet, tag, from, to, now),
                 Verdict::Drop(reason) => self.port(from).dropped(reason, 1),

@@ -21,19 +21,19 @@ const fn step(name: &'static str, ns: f64) -> Step {
     Step { name, ns }
 }
 
-// Estimates from single benchmarks until the table of `make bench STEPS=1` stands here; then SOURCE
-// names benches/results/throughput.md.
-const PATCH: Step = step("receive, pass on, transmit", 33.0);
-const BRIDGE: Step = step("learn and look up addresses", 9.0);
+// Measured by `make bench STEPS=1` (50,000 flows): PATCH, BRIDGE, STAMP, LDA, LDS, FLOWS and RLI. The
+// rest are single benchmarks.
+const PATCH: Step = step("receive, pass on, transmit", 34.0);
+const BRIDGE: Step = step("learn and look up addresses", 15.0);
 const CLASSIFY: Step = step("classify", 6.0);
 const QUEUE: Step = step("queue, schedule and shape", 15.0);
 const HAND_OVER: Step = step("hand over to an owner", 12.0);
-const STAMP: Step = step("parse, hash, stamp, moments and histogram", 15.0);
+const STAMP: Step = step("parse, hash, stamp, moments and histogram", 17.0);
 const STAMP_EACH: Step = step("stamp every packet for itself", 20.0);
-const LDA: Step = step("LDA", 3.5);
-const LDS: Step = step("LDS", 10.0);
+const LDA: Step = step("LDA", 8.0);
+const LDS: Step = step("LDS", 23.0);
 const SDS: Step = step("SDS", 6.0);
-const FLOWS: Step = step("flow counters", 8.0);
+const FLOWS: Step = step("flow counters", 24.0);
 const RLI: Step = step("RLI", 10.0);
 
 /// The steps that a packet takes under a configuration, at most: not every port may be owned or

@@ -79,6 +79,16 @@ impl Bridge {
         }
     }
 
+    /// Asks the cache for both stations of a frame without VLANs.
+    #[inline]
+    pub(super) fn prefetch(&self, head: &[u8]) {
+        if let Some(header) = head.first_chunk::<ETHERNET_HEADER_BYTES>() {
+            let (destination, source) = MacAddress::both(header);
+            self.fdb.prefetch(source.in_vlan(0));
+            self.fdb.prefetch(destination.in_vlan(0));
+        }
+    }
+
     /// The verdict on a frame; `VLANS`: whether any port has VLANs, told apart once a burst.
     #[inline]
     pub(super) fn decide<const VLANS: bool>(

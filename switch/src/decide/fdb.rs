@@ -13,6 +13,7 @@
 use std::time::Duration;
 
 use control::fdb::{Learned, REFRESHES_PER_AGE, ReplicaEnd, StationKey};
+use measure::prefetch::prefetch;
 use measure::time::TickRate;
 
 use super::ETHERNET_HEADER_BYTES;
@@ -248,6 +249,13 @@ impl Fdb {
         // Nothing of an earlier era is left once all buckets are swept.
         let is_current = || self.unswept == 0 || mark.era() == self.era_of(mark.port());
         (is_current() && age.wrapping_sub(mark.seen()) <= self.age_limit) || mark.is_static()
+    }
+
+    /// Asks the cache for what is known of a station: packets themselves leave little of the table
+    /// in it.
+    #[inline]
+    pub fn prefetch(&self, station: StationKey) {
+        prefetch(&self.buckets, self.bucket_of(station));
     }
 
     /// Remembers that a station was seen so, and reports it at `end` where that is due.

@@ -67,16 +67,17 @@ impl Decide {
         let mut tags = vec![tag(); frames.len()];
         let heads = frames.iter().map(Vec::as_slice);
         let all = self.decide_burst(from, heads, &mut tags, 0, &mut decisions);
-        (decisions.to_vec(), all)
+        (decisions.iter().map(|d| d.verdict()).collect(), all)
     }
 
     fn one(&mut self, from: PortIndex, frame: &[u8], now: u64) -> Verdict {
         let mut decisions = Decisions::new();
         let heads = std::iter::once(frame);
         let all = self.decide_burst(from, heads, &mut [tag()], now, &mut decisions);
-        let [verdict] = decisions[..] else {
+        let [decision] = decisions[..] else {
             panic!("one verdict a frame")
         };
+        let verdict = decision.verdict();
         let is_alone = matches!(verdict, Verdict::Forward(to) if all == Some(to));
         assert!(is_alone || all.is_none() || self.retags());
         verdict
