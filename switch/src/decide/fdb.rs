@@ -128,7 +128,7 @@ impl Mark {
     }
 }
 
-/// A sight of a station: when, behind which port, in which era of it; bits as in a [`Mark`].
+/// A sight of a station: when, behind which port, in which era of it; bits as in a `Mark`.
 #[derive(Debug, Clone, Copy)]
 pub struct Fresh(u64);
 
