@@ -109,7 +109,11 @@ impl Ledger {
         }
         let mut snapshot = self.draft.clone();
         let mut is_present = self.is_present.iter();
-        snapshot.ports.retain(|_| is_present.next() != Some(&false));
+        // A port that went is shown for what it has counted, so that sums over ports still hold.
+        snapshot.ports.retain_mut(|port| {
+            port.is_absent = is_present.next() == Some(&false);
+            !port.is_absent || port.has_counted()
+        });
         snapshot.segments = self.segments.publish();
         snapshot.sketches = self.segments.sketches();
         snapshot.flows = self.flow_summary();
@@ -217,6 +221,7 @@ fn read_port(port: Port, facts: PortFact, blocks: &[&PortCounters]) -> Port {
         ],
     });
     Port {
+        is_absent: port.is_absent,
         facts,
         rx_packets: sum(&|block| &block.rx_packets),
         rx_bytes: sum(&|block| &block.rx_bytes),
