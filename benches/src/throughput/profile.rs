@@ -32,10 +32,9 @@ type ByPlace = BTreeMap<String, f64>;
 /// Shares of the whole below which a place is told with the others.
 const LEAST_SHARE: f64 = 0.01;
 
-/// Packets before counting: each flow of the captures has come by then, both ways.
-const COUNT_FROM: u64 = 200_000;
-/// Packets at the end of counting.
-const COUNT_TO: u64 = 500_000;
+/// Packets of the shorter of two runs, at least: each flow of the captures has come by then, both
+/// ways. The longer one sends more than twice as many.
+const PACKETS_MIN: u64 = 200_000;
 
 /// Instructions of the worker for a packet.
 ///
@@ -114,14 +113,16 @@ fn counted(bench: &Bench, input: &Input, vernierd: Vernierd) -> Result<ByPlace> 
     // The same hashes in both runs, and no epoch's turn in either.
     config.json["measurement"]["hash_seed"] = json!("000102030405060708090a0b0c0d0e0f");
     config.json["measurement"]["interval_ms"] = json!(60_000);
-    let (shorter, fewer) = count(&bench, &config, vernierd, COUNT_FROM)?;
-    let (longer, more) = count(&bench, &config, vernierd, COUNT_TO)?;
+    let (shorter, fewer) = count(&bench, &config, vernierd, PACKETS_MIN)?;
+    let (longer, more) = count(&bench, &config, vernierd, 2 * fewer + PACKETS_MIN)?;
     let mut difference = longer;
     for (place, amount) in shorter {
         *difference.entry(place).or_default() -= amount;
     }
-    let packets = more.saturating_sub(fewer).max(1) as f64;
-    Ok(scaled(difference, packets.recip()))
+    Ok(scaled(
+        difference,
+        (more.saturating_sub(fewer) as f64).recip(),
+    ))
 }
 
 /// Instructions of the worker until `packets` are sent, by place, and the packets that were.

@@ -23,9 +23,16 @@ pub fn run(bench: &Bench, rounds: usize) -> Result<Vec<Step>> {
     for (step, series) in steps.iter_mut().zip(&all) {
         if let Program::Vernierd(vernierd) = series.run.contender.program {
             let input = bench.input(series.run.load)?;
-            let instructions = profile::instructions(bench, &input, vernierd)?;
-            eprintln!("counted   {instructions:6.1} instructions  {}", step.label);
-            step.instructions = Some(instructions);
+            match profile::instructions(bench, &input, vernierd) {
+                Ok(instructions) => {
+                    eprintln!("counted   {instructions:6.1} instructions  {}", step.label);
+                    step.instructions = Some(instructions);
+                }
+                Err(error) => {
+                    bench.is_wanted()?;
+                    eprintln!("skipped   instructions of {}: {error:#}", step.label);
+                }
+            }
         }
     }
     Ok(steps)

@@ -18,7 +18,12 @@ const DRIVER: &str = "librte_net_pcap";
 pub fn command(program: &Path, out: &Path) -> Command {
     let mut command = Command::new("valgrind");
     command
-        .args(["--tool=callgrind", "--separate-threads=yes"])
+        // Threads take turns of valgrind's one lock, or the worker would keep it.
+        .args([
+            "--tool=callgrind",
+            "--separate-threads=yes",
+            "--fair-sched=try",
+        ])
         .args([
             "--dump-instr=yes",
             "--compress-pos=no",
