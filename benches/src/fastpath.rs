@@ -8,6 +8,7 @@
 use std::hint::black_box;
 use std::num::NonZeroU32;
 
+use measure::cell::PassedCell;
 use measure::flows::{FlowSight, FlowSlots, FlowTable, Slot};
 use measure::histogram::Histogram;
 use measure::lda::{Bank, LdaLayout, LdaPair};
@@ -258,7 +259,7 @@ fn lda() -> Work {
 }
 
 fn lda_passed() -> Work {
-    let mut lda = LdaPair::new(&lda_layout());
+    let mut lda = LdaPair::<PassedCell>::empty(&lda_layout());
     cycle(sights(FEW), move |burst| lda.record_passed(burst))
 }
 
@@ -279,7 +280,7 @@ fn lds<const ROWS: usize>(flows: u32) -> Work {
 }
 
 fn passed<const ROWS: usize>(flows: u32) -> Work {
-    let mut lds = LdsPair::new(&lds_layout(1, &[1.0; ROWS]));
+    let mut lds = LdsPair::<PassedCell>::empty(&lds_layout(1, &[1.0; ROWS]));
     cycle(sights(flows), move |burst| lds.record_passed(burst))
 }
 

@@ -250,7 +250,7 @@ mod tests {
              west/0\n",
             "memory      packets: 65535 buffers, ",
             " of ordinary memory (no hugepages)\n",
-            "            LDA: 320 KiB (5 copies of 64.0 KiB, 2 segments)\n",
+            "            LDA: 160 KiB (5 copies of 32.0 KiB, 2 segments)\n",
             "; budget half of what is free at start\n",
             "cost        34.0 ns receive, pass on, transmit\n",
             " million a second by one worker\n",

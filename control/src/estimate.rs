@@ -1,6 +1,6 @@
 //! From a whole epoch's synopsis of one segment to the figures that are published.
 
-use measure::cell::CellPair;
+use measure::cell::PassedCell;
 use measure::lda::LdaEstimate;
 use measure::rli::SegmentDelay;
 use measure::shard::{SegmentSynopsis, Shard, Tally};
@@ -58,11 +58,11 @@ pub(crate) fn sketch(epoch: Epoch, sum: &Shard, index: usize, rate: TickRate) ->
     let (mut filled, mut usable, mut delay_sum) = (0, 0, 0_i128);
     let (mut packets, mut packets_of_all) = (0_u64, 0_u64);
     for (cells, probability) in sketch.cells().chunks_exact(columns).zip(rows()) {
-        let is_filled = |cell: &&CellPair| cell.sender.count > 0 || cell.receiver.count > 0;
+        let is_filled = |cell: &&PassedCell| cell.received > 0 || cell.lost > 0;
         for cell in cells.iter().filter(is_filled) {
             filled += 1;
             packets_of_all += if probability >= most {
-                u64::from(cell.receiver.count)
+                u64::from(cell.received)
             } else {
                 0
             };
@@ -73,7 +73,7 @@ pub(crate) fn sketch(epoch: Epoch, sum: &Shard, index: usize, rate: TickRate) ->
             // Rows that sample less say the same of fewer packets.
             if probability >= most {
                 delay_sum += i128::from(sum);
-                packets += u64::from(cell.receiver.count);
+                packets += u64::from(cell.received);
             }
         }
     }

@@ -18,9 +18,10 @@
 //! loss. Times are in ticks, relative to the epoch's start at both ends; sums wrap modulo 2^64
 //! and their differences are signed.
 //!
-//! Inside a switch one worker owns both ends, so that the two halves of a cell lie side by side
-//! ([`CellPair`]). A worker that sees one end only leaves the other half empty, and merging
-//! completes it. [`LdaLayout::estimate`] takes halves from anywhere.
+//! Where both ends' halves of a cell come together they lie side by side ([`CellPair`]). Inside a
+//! switch one worker owns both ends and knows what it lost, so that a cell holds the difference
+//! alone ([`PassedCell`](crate::cell::PassedCell)). A worker that sees one end only records that
+//! end, and merging completes it. [`LdaLayout::estimate`] takes halves from anywhere.
 
 pub mod adaptive;
 pub mod delay_model;
@@ -32,7 +33,7 @@ pub(crate) use layout::prepare_banks;
 use layout::row;
 pub use layout::{Bank, LayoutError, LdaLayout};
 
-use crate::cell::CellPair;
+use crate::cell::{BothEnds, CellPair};
 use crate::codec::{ParseError, Reader, Shape, whole};
 use crate::prefetch::prefetch;
 use crate::sight::{End, Sight};
@@ -40,17 +41,24 @@ use crate::synopsis::{ShapeMismatch, Synopsis};
 
 /// An LDA with both ends in one place.
 #[derive(Debug, Clone, PartialEq)]
-pub struct LdaPair {
+pub struct LdaPair<C = CellPair> {
     layout: LdaLayout,
-    cells: Vec<CellPair>,
+    cells: Vec<C>,
 }
 
 impl LdaPair {
     /// An empty LDA of 32 bytes a row.
     pub fn new(layout: &LdaLayout) -> Self {
+        Self::empty(layout)
+    }
+}
+
+impl<C: BothEnds> LdaPair<C> {
+    /// An empty LDA of one cell a row, of whatever kind.
+    pub fn empty(layout: &LdaLayout) -> Self {
         Self {
             layout: layout.clone(),
-            cells: vec![CellPair::default(); layout.cells()],
+            cells: vec![C::default(); layout.cells()],
         }
     }
 
@@ -60,24 +68,22 @@ impl LdaPair {
     }
 
     /// Its cells, bank by bank in the order of [`LdaLayout::banks`].
-    pub fn cells(&self) -> &[CellPair] {
+    pub fn cells(&self) -> &[C] {
         &self.cells
     }
 
     /// What the cells say, given the number of packets that reached the receiver's end.
     pub fn estimate(&self, received: u64) -> LdaEstimate {
-        self.layout.estimate(
-            self.cells.iter().map(|pair| (pair.sender, pair.receiver)),
-            received,
-        )
+        self.layout
+            .estimate(self.cells.iter().map(C::halves), received)
     }
 
     #[inline]
-    fn record_at(&mut self, sights: &[Sight], record: impl Fn(&mut CellPair, &Sight)) {
+    fn record_at(&mut self, sights: &[Sight], record: impl Fn(&mut C, &Sight)) {
         let cells = self.cells.as_mut_slice();
         let mut add = |cell: usize, sight: &Sight| {
-            if let Some(pair) = cells.get_mut(cell) {
-                record(pair, sight);
+            if let Some(cell) = cells.get_mut(cell) {
+                record(cell, sight);
             }
         };
         if let Some(rows) = self.layout.only_bank_rows() {
@@ -97,7 +103,7 @@ impl LdaPair {
     /// them there, and at the sender's end at `time - delay`, comes to.
     #[inline]
     pub fn record_passed(&mut self, sights: &[Sight]) {
-        self.record_at(sights, CellPair::pass);
+        self.record_at(sights, |cell, sight| cell.pass(sight, 1));
     }
 
     /// Asks the cache for the cells that packets will be added to, a while before they are.
@@ -121,17 +127,17 @@ impl LdaPair {
     }
 }
 
-impl Synopsis for LdaPair {
+impl<C: BothEnds> Synopsis for LdaPair<C> {
     type Item = Sight;
 
     #[inline]
     fn record(&mut self, end: End, sights: &[Sight]) {
         match end {
-            End::Sender => self.record_at(sights, |pair, sight| {
-                pair.sender.add(sight.packet, sight.time);
+            End::Sender => self.record_at(sights, |cell, sight| {
+                cell.record(End::Sender, sight, 1);
             }),
-            End::Receiver => self.record_at(sights, |pair, sight| {
-                pair.receiver.add(sight.packet, sight.time);
+            End::Receiver => self.record_at(sights, |cell, sight| {
+                cell.record(End::Receiver, sight, 1);
             }),
         }
     }
@@ -145,13 +151,13 @@ impl Synopsis for LdaPair {
     }
 
     fn clear(&mut self) {
-        self.cells.fill(CellPair::default());
+        self.cells.fill(C::default());
     }
 
     fn encode(&self, out: &mut Vec<u8>) {
         let shape = Shape::Lda(self.layout.clone());
-        let sender = self.cells.iter().map(|pair| pair.sender);
-        let receiver = self.cells.iter().map(|pair| pair.receiver);
+        let sender = self.cells.iter().map(|cell| cell.halves().0);
+        let receiver = self.cells.iter().map(|cell| cell.halves().1);
         whole::encode(&shape, End::Sender, sender, out);
         whole::encode(&shape, End::Receiver, receiver, out);
     }
@@ -160,9 +166,7 @@ impl Synopsis for LdaPair {
         match whole::decode_halves(reader)? {
             (Shape::Lda(layout), halves) => Ok(Self {
                 layout,
-                cells: halves
-                    .map(|(sender, receiver)| CellPair { sender, receiver })
-                    .collect(),
+                cells: whole::cells_of(halves)?,
             }),
             (other, _) => Err(whole::unexpected(&other)),
         }

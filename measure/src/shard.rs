@@ -8,8 +8,8 @@
 //!
 //! A packet is recorded once, when its fate is known: [`Shard::passed`] once the driver took it,
 //! [`Shard::lost`] when it is dropped between the points, [`Shard::late`] when its epoch is sealed
-//! by then. A packet that passed is added to both ends' halves at once, which are neighbours:
-//! half the work of recording it at each end.
+//! by then. So cells keep the difference of both ends alone ([`PassedCell`]): two additions for a
+//! packet that passed.
 
 mod layout;
 mod segment;
@@ -19,6 +19,7 @@ pub use layout::{ShardBytes, ShardLayout};
 pub use segment::SegmentSynopsis;
 pub use tally::Tally;
 
+use crate::cell::PassedCell;
 use crate::codec::{ParseError, Put, Reader};
 use crate::flows::{FlowSight, FlowSlots};
 use crate::lds::{LdsPair, Sds};
@@ -33,7 +34,7 @@ pub struct Shard {
     segments: Vec<SegmentSynopsis>,
     /// By segment.
     sketch_of: Vec<u16>,
-    sketches: Vec<LdsPair>,
+    sketches: Vec<LdsPair<PassedCell>>,
     sds: Vec<Sds>,
     flows: Option<FlowSlots>,
 }
@@ -42,7 +43,7 @@ impl Shard {
     /// An empty shard.
     pub fn new(layout: &ShardLayout) -> Self {
         let segment = SegmentSynopsis::new(layout.lda.as_ref(), layout.rate);
-        let sketch = layout.lds.as_ref().map(LdsPair::new);
+        let sketch = layout.lds.as_ref().map(LdsPair::empty);
         let sds = layout.sds.as_ref().map(Sds::new);
         let flows = (layout.flow_slots > 0).then(|| FlowSlots::new(layout.flow_slots));
         Self {
@@ -78,7 +79,7 @@ impl Shard {
     }
 
     /// Sketches with both ends, one for each egress port; none where they are not kept.
-    pub fn sketches(&self) -> &[LdsPair] {
+    pub fn sketches(&self) -> &[LdsPair<PassedCell>] {
         &self.sketches
     }
 
@@ -133,7 +134,7 @@ impl Shard {
         }
     }
 
-    /// Adds a packet that was dropped between the ends: to the sender's half only, at
+    /// Adds a packet that was dropped between the ends: to the sender's end only, at
     /// `time - delay`.
     pub fn lost(&mut self, sight: &Sight) {
         let sent = Sight {
@@ -176,7 +177,7 @@ impl Shard {
     fn sketch(
         &mut self,
         sights: &[Sight],
-        lds: impl Fn(&mut LdsPair, &[Sight]),
+        lds: impl Fn(&mut LdsPair<PassedCell>, &[Sight]),
         sds: impl Fn(&mut Sds, &[Sight]),
     ) {
         if self.sketches.is_empty() && self.sds.is_empty() {
@@ -271,7 +272,8 @@ impl Synopsis for Shard {
     }
 
     /// Segments (4 bytes), then each one and its sketch (2 bytes); LDS (4 bytes), then each one; SDS
-    /// likewise; whether flows are tracked (1 byte: 0 or 1), flow slots.
+    /// likewise; whether flows are tracked (1 byte: 0 or 1), flow slots. Cells of LDA and LDS are
+    /// written as the [halves](crate::cell::BothEnds::halves) that they come to.
     fn encode(&self, out: &mut Vec<u8>) {
         let segments = encode_count(self.segments.len(), out);
         let numbered = self.segments.iter().zip(&self.sketch_of);

@@ -58,8 +58,8 @@ pub enum SizingError {
     },
 }
 
-/// Bytes of a cell: both ends' halves in memory.
-const PAIR_BYTES: u64 = size_of::<crate::cell::CellPair>() as u64;
+/// Bytes of a cell: both ends in one place, inside a switch.
+const CELL_BYTES: u64 = size_of::<crate::cell::PassedCell>() as u64;
 /// Bytes of a cell: one end's half, as it is sent.
 const HALF_BYTES: u64 = size_of::<crate::cell::Cell>() as u64;
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use measure::cell::Cell;
+use measure::cell::{Cell, PassedCell};
 use measure::codec::{
     Assembler, FragmentView, Frame, Key, KeyId, KeyRing, Kind, Message, Put, Reader, Request,
     Shape, SketchShape, Verifier,
@@ -33,6 +33,8 @@ pub fn codec(bytes: &[u8]) {
         b'f' => form::<Tally>(rest),
         b'g' => form::<FlowSlots>(rest),
         b'h' => form::<Shard>(rest),
+        b'i' => form::<LdaPair<PassedCell>>(rest),
+        b'j' => form::<LdsPair<PassedCell>>(rest),
         _ => {}
     }
 }

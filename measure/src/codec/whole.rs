@@ -4,6 +4,7 @@ use super::bytes::Reader;
 use super::element::Element;
 use super::fragment::{FragmentView, emit_head};
 use super::{ParseError, Shape};
+use crate::cell::{BothEnds, Cell};
 use crate::sight::End;
 
 /// Appends one half of a synopsis: all elements of its shape.
@@ -64,6 +65,20 @@ pub(crate) fn decode_halves<E: Element>(
         return Err(unexpected(&other));
     }
     Ok((shape, sender.into_iter().zip(receiver)))
+}
+
+/// Puts halves together.
+pub(crate) fn cells_of<C: BothEnds>(
+    halves: impl Iterator<Item = (Cell, Cell)>,
+) -> Result<Vec<C>, ParseError> {
+    let allowed = "as this kind of cell has it";
+    halves
+        .map(|(sender, receiver)| {
+            C::from_halves(sender, receiver).ok_or_else(|| {
+                ParseError::value("digest of the sender's half", sender.digest, allowed)
+            })
+        })
+        .collect()
 }
 
 /// Reads the only element of a synopsis of this shape, which the receiver's end has.

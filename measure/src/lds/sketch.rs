@@ -2,20 +2,27 @@
 
 use super::grid::Grid;
 use super::{BytesPair, DelayCells, LdsLayout, form};
-use crate::cell::CellPair;
+use crate::cell::{BothEnds, CellPair};
 use crate::codec::{ParseError, Reader, Shape, SketchShape, whole};
 use crate::sight::{End, Sight};
 use crate::synopsis::{ShapeMismatch, Synopsis};
 
 /// An LDS with both ends in one place.
 #[derive(Debug, Clone, PartialEq)]
-pub struct LdsPair {
-    grid: Grid<CellPair>,
+pub struct LdsPair<C = CellPair> {
+    grid: Grid<C>,
 }
 
 impl LdsPair {
     /// An empty sketch of 32 bytes a cell, and 16 more where bytes are counted.
     pub fn new(layout: &LdsLayout) -> Self {
+        Self::empty(layout)
+    }
+}
+
+impl<C: BothEnds> LdsPair<C> {
+    /// An empty sketch of whatever kind of cells, and 16 bytes a cell more where bytes are counted.
+    pub fn empty(layout: &LdsLayout) -> Self {
         Self {
             grid: Grid::new(layout),
         }
@@ -27,7 +34,7 @@ impl LdsPair {
     }
 
     /// Cells, row by row.
-    pub fn cells(&self) -> &[CellPair] {
+    pub fn cells(&self) -> &[C] {
         &self.grid.cells
     }
 
@@ -44,24 +51,15 @@ impl LdsPair {
     /// at the sender's end.
     #[inline]
     pub fn record_passed(&mut self, sights: &[Sight]) {
-        self.grid.record(
-            sights,
-            |pair, sight, weight| {
-                let sent = sight.time.wrapping_sub(sight.delay);
-                pair.sender.add_weighted(sight.packet, sent, weight);
-                pair.receiver.add_weighted(sight.packet, sight.time, weight);
-            },
-            |pair, bytes| {
-                pair.sender = pair.sender.wrapping_add(bytes);
-                pair.receiver = pair.receiver.wrapping_add(bytes);
-            },
-        );
+        self.grid.record(sights, C::pass, |pair, bytes| {
+            pair.sender = pair.sender.wrapping_add(bytes);
+            pair.receiver = pair.receiver.wrapping_add(bytes);
+        });
     }
 
     /// The difference of both ends.
     pub fn delays(&self) -> DelayCells {
-        let halves = self.grid.cells.iter();
-        let halves = halves.map(|pair| (pair.sender, pair.receiver));
+        let halves = self.grid.cells.iter().map(C::halves);
         DelayCells {
             bytes: self.grid.bytes.clone(),
             ..DelayCells::from_halves(&self.grid.layout, halves)
@@ -69,7 +67,7 @@ impl LdsPair {
     }
 }
 
-impl Synopsis for LdsPair {
+impl<C: BothEnds> Synopsis for LdsPair<C> {
     type Item = Sight;
 
     #[inline]
@@ -77,23 +75,19 @@ impl Synopsis for LdsPair {
         match end {
             End::Sender => self.grid.record(
                 sights,
-                |pair, sight, weight| {
-                    pair.sender.add_weighted(sight.packet, sight.time, weight);
-                },
+                |cell, sight, weight| cell.record(End::Sender, sight, weight),
                 |pair, bytes| pair.sender = pair.sender.wrapping_add(bytes),
             ),
             End::Receiver => self.grid.record(
                 sights,
-                |pair, sight, weight| {
-                    pair.receiver.add_weighted(sight.packet, sight.time, weight);
-                },
+                |cell, sight, weight| cell.record(End::Receiver, sight, weight),
                 |pair, bytes| pair.receiver = pair.receiver.wrapping_add(bytes),
             ),
         }
     }
 
     fn merge(&mut self, other: &Self) -> Result<(), ShapeMismatch> {
-        self.grid.merge(&other.grid, CellPair::merge)
+        self.grid.merge(&other.grid, C::merge)
     }
 
     fn clear(&mut self) {
@@ -109,10 +103,10 @@ impl Synopsis for LdsPair {
         } = &self.grid;
         let shape = Shape::Lds(SketchShape::new(layout));
         form::encode_weights(layout, out);
-        let sender = cells.iter().map(|pair| pair.sender);
+        let sender = cells.iter().map(|cell| cell.halves().0);
         let sender_bytes = bytes.iter().map(|pair| pair.sender);
         form::encode_half(&shape, End::Sender, sender, sender_bytes, out);
-        let receiver = cells.iter().map(|pair| pair.receiver);
+        let receiver = cells.iter().map(|cell| cell.halves().1);
         let receiver_bytes = bytes.iter().map(|pair| pair.receiver);
         form::encode_half(&shape, End::Receiver, receiver, receiver_bytes, out);
     }
@@ -130,9 +124,7 @@ impl Synopsis for LdsPair {
         Ok(Self {
             grid: Grid {
                 layout,
-                cells: cells
-                    .map(|(sender, receiver)| CellPair { sender, receiver })
-                    .collect(),
+                cells: whole::cells_of(cells)?,
                 bytes: bytes
                     .map(|(sender, receiver)| BytesPair { sender, receiver })
                     .collect(),

@@ -1,6 +1,6 @@
 //! What a shard holds, and what that takes.
 
-use crate::cell::CellPair;
+use crate::cell::PassedCell;
 use crate::flows::{FlowCounters, FlowEstimates};
 use crate::lda::LdaLayout;
 use crate::lds::{BytesPair, LdsLayout, SdsCell};
@@ -102,8 +102,8 @@ impl ShardLayout {
             };
         ShardBytes {
             segments: self.segments() * size_of::<SegmentSynopsis>(),
-            lda: self.segments() * rows * size_of::<CellPair>(),
-            lds: sketch(&self.lds, size_of::<CellPair>()),
+            lda: self.segments() * rows * size_of::<PassedCell>(),
+            lds: sketch(&self.lds, size_of::<PassedCell>()),
             sds: sketch(&self.sds, size_of::<SdsCell>()),
             flows: match self.flow_slots {
                 0 => 0,

@@ -1,6 +1,7 @@
 //! What is kept of one segment, however many others there are.
 
 use super::Tally;
+use crate::cell::PassedCell;
 use crate::codec::{ParseError, Put, Reader};
 use crate::histogram::Histogram;
 use crate::lda::{LdaLayout, LdaPair};
@@ -19,20 +20,20 @@ pub struct SegmentSynopsis {
     pub moments: Moments,
     /// Distribution of the stamped delay.
     pub histogram: Histogram,
-    /// The estimator, both ends' halves, where there is one.
-    pub lda: Option<LdaPair>,
+    /// The estimator, both ends of it, where there is one.
+    pub lda: Option<LdaPair<PassedCell>>,
     /// The mean by RLI, from what references carry; empty where none are sent.
     pub rli: SegmentDelay,
 }
 
 impl SegmentSynopsis {
-    /// An empty synopsis: 4 KiB, and 32 bytes for each row of the LDA.
+    /// An empty synopsis: 4 KiB, and 16 bytes for each row of the LDA.
     pub fn new(layout: Option<&LdaLayout>, rate: TickRate) -> Self {
         Self {
             tally: Tally::default(),
             moments: Moments::default(),
             histogram: Histogram::new(rate),
-            lda: layout.map(LdaPair::new),
+            lda: layout.map(LdaPair::empty),
             rli: SegmentDelay::default(),
         }
     }

@@ -156,9 +156,9 @@ fn each_sketch_gets_the_packets_of_its_egress_port() {
         sight(0, 4, 40, 5),
     ];
     shard.passed(&sights, &[]);
-    let counted = |sketch: &LdsPair| {
+    let counted = |sketch: &LdsPair<PassedCell>| {
         let cells = sketch.cells().iter();
-        cells.map(|cell| cell.receiver.count).sum::<u32>()
+        cells.map(|cell| cell.received).sum::<u32>()
     };
     let delays = |sds: &Sds| sds.cells().iter().map(|cell| cell.sum).sum::<u64>();
     assert_eq!(
@@ -209,7 +209,7 @@ fn shards_of_other_shapes_are_refused_whole() {
     let mut odd_last = shard();
     odd_last.segments[2] = SegmentSynopsis::new(Some(&lda(17)), rate());
     let mut odd_sketch = shard();
-    odd_sketch.sketches[1] = LdsPair::new(&lds(14));
+    odd_sketch.sketches[1] = LdsPair::empty(&lds(14));
     let mut odd_sds = shard();
     odd_sds.sds[1] = Sds::new(&lds(7));
     let two_ghz = TickRate::from_hz(2_000_000_000);
@@ -296,8 +296,8 @@ fn memory_is_said_by_purpose() {
     let bytes = layout().size_bytes();
     let expected = ShardBytes {
         segments: 3 * size_of::<SegmentSynopsis>(),
-        lda: 3 * 19 * 32,
-        lds: 2 * 39 * 32,
+        lda: 3 * 19 * 16,
+        lds: 2 * 39 * 16,
         sds: 2 * 21 * (16 + 16),
         flows: 6 * 32,
     };

@@ -1,6 +1,6 @@
 //! Rows, banks and expected error of an LDA.
 
-use super::{HALF_BYTES, MEAN_OF_SIZE, PAIR_BYTES, SizingError, check, least};
+use super::{CELL_BYTES, HALF_BYTES, MEAN_OF_SIZE, SizingError, check, least};
 use crate::lda::{Bank, LayoutError, LdaLayout, prepare_banks};
 
 /// Of four rows, those of the first bank where there is a second for the worst case: the error is
@@ -54,7 +54,7 @@ pub struct LdaPlan {
     pub usual: LdaForecast,
     /// What to expect at the worst loss.
     pub worst: LdaForecast,
-    /// Bytes of one synopsis with both ends in one place.
+    /// Bytes of one synopsis inside a switch, with both ends in one place.
     pub memory_bytes: u64,
     /// Bytes of cells that one end sends to the other at each turn, without frames' headers.
     pub wire_bytes: u64,
@@ -201,18 +201,18 @@ impl LdaPlan {
         Ok(Self::with_rows(demand, rows.next_multiple_of(2)))
     }
 
-    /// The largest LDA that `memory_bytes` hold, at 32 bytes a row.
+    /// The largest LDA that `memory_bytes` hold, at 16 bytes a row.
     ///
     /// # Errors
     /// [`SizingError`] when a number is out of range, or the memory too small.
     pub fn for_memory(demand: &LdaDemand, memory_bytes: u64) -> Result<Self, SizingError> {
         demand.check()?;
         let (fewest, most) = demand.rows_range();
-        let rows = memory_bytes / PAIR_BYTES;
+        let rows = memory_bytes / CELL_BYTES;
         if rows < fewest {
             return Err(SizingError::MemoryTooSmall {
                 memory_bytes,
-                least_bytes: fewest * PAIR_BYTES,
+                least_bytes: fewest * CELL_BYTES,
             });
         }
         Ok(Self::with_rows(demand, rows.min(most)))
@@ -224,7 +224,7 @@ impl LdaPlan {
             usual: demand.forecast(&banks, demand.loss),
             worst: demand.forecast(&banks, demand.worst_loss),
             banks,
-            memory_bytes: rows * PAIR_BYTES,
+            memory_bytes: rows * CELL_BYTES,
             wire_bytes: rows * HALF_BYTES,
         }
     }

@@ -25,7 +25,7 @@ use shape::Shape;
 
 use crate::lds::{LayoutError, LdsLayout, ROWS_MAX};
 
-use super::{FlowSizes, HALF_BYTES, PAIR_BYTES, SizingError, check, least};
+use super::{CELL_BYTES, FlowSizes, HALF_BYTES, SizingError, check, least};
 
 /// Most columns that are tried.
 const COLUMNS_MAX: u64 = 1 << 26;
@@ -66,7 +66,7 @@ pub struct LdsPlan {
     pub error: f64,
     /// .. but for this share of them.
     pub miss_share: f64,
-    /// Bytes of one synopsis with both ends in one place.
+    /// Bytes of one synopsis inside a switch, with both ends in one place.
     pub memory_bytes: u64,
     /// Bytes of cells that one end sends to the other at each turn, without frames' headers.
     pub wire_bytes: u64,
@@ -186,14 +186,14 @@ impl LdsPlan {
         Ok(Self::new(demand, shape, columns, error))
     }
 
-    /// The LDS of `memory_bytes` at most, at 32 bytes a cell, with the least error.
+    /// The LDS of `memory_bytes` at most, at 16 bytes a cell, with the least error.
     ///
     /// # Errors
     /// [`SizingError`] when a number is out of range, or the memory too small for any error under
     /// what the mean over the segment has.
     pub fn for_memory(demand: &LdsDemand, memory_bytes: u64) -> Result<Self, SizingError> {
         demand.check()?;
-        let least_bytes = 2 * PAIR_BYTES;
+        let least_bytes = 2 * CELL_BYTES;
         if memory_bytes < least_bytes {
             return Err(SizingError::MemoryTooSmall {
                 memory_bytes,
@@ -202,7 +202,7 @@ impl LdsPlan {
         }
         let spread = demand.delay_spread;
         let (shape, columns, error) =
-            Self::best(demand, memory_bytes / PAIR_BYTES).ok_or(SizingError::MeanSuffices {
+            Self::best(demand, memory_bytes / CELL_BYTES).ok_or(SizingError::MeanSuffices {
                 target: spread,
                 spread,
             })?;
@@ -247,7 +247,7 @@ impl LdsPlan {
             miss_share: demand.miss_share(&shape, columns, error),
             row_probabilities: shape.row_probabilities,
             error,
-            memory_bytes: cells * PAIR_BYTES,
+            memory_bytes: cells * CELL_BYTES,
             wire_bytes: cells * HALF_BYTES,
         }
     }
@@ -259,7 +259,7 @@ impl LdsPlan {
 
     /// Cells in all.
     pub fn cells(&self) -> u64 {
-        self.memory_bytes / PAIR_BYTES
+        self.memory_bytes / CELL_BYTES
     }
 
     /// The layout to make it with.

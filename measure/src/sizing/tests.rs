@@ -81,7 +81,7 @@ fn an_lda_does_what_its_plan_says() {
         alpha: 0.75,
         ..lda()
     };
-    for (demand, bytes) in [(lda(), 4_096), (lda(), 16_384), (two_banks, 8_192)] {
+    for (demand, bytes) in [(lda(), 2_048), (lda(), 8_192), (two_banks, 4_096)] {
         let plan = LdaPlan::for_memory(&demand, bytes).unwrap();
         for (loss, forecast) in [(demand.loss, plan.usual), (demand.worst_loss, plan.worst)] {
             let (samples, error) = simulate(&plan, &demand, loss, 60);
@@ -106,7 +106,7 @@ fn the_reference_lda_is_forecast() {
         worst_loss: 0.001,
         ..lda()
     };
-    let plan = LdaPlan::for_memory(&demand, 1024 * 32).unwrap();
+    let plan = LdaPlan::for_memory(&demand, 1024 * 16).unwrap();
     assert_eq!((plan.rows(), plan.wire_bytes), (1024, 16_384));
     // p R / e.
     let by_hand = 1024.0 / 5_001.0 * plan.usual.received / std::f64::consts::E;
@@ -117,7 +117,7 @@ fn the_reference_lda_is_forecast() {
         worst_loss: 0.2,
         ..demand
     };
-    let lossy = LdaPlan::for_memory(&lossy, 1024 * 32).unwrap();
+    let lossy = LdaPlan::for_memory(&lossy, 1024 * 16).unwrap();
     assert!(lossy.usual.mean_error < 0.05, "{:?}", lossy.usual);
 }
 
@@ -133,7 +133,7 @@ fn the_smallest_lda_for_an_error_is_found() {
         let plan = LdaPlan::for_error(&demand, 0.02).unwrap();
         assert!(plan.usual.mean_error <= 0.02);
         assert!(plan.rows().is_multiple_of(2) && plan.layout().is_ok());
-        let less = LdaPlan::for_memory(&demand, plan.memory_bytes - 64).unwrap();
+        let less = LdaPlan::for_memory(&demand, plan.memory_bytes - 32).unwrap();
         assert!(less.usual.mean_error > 0.02);
     }
     let few = LdaDemand {
@@ -169,10 +169,10 @@ fn numbers_out_of_range_are_named() {
         assert!(error.contains("give it"), "{error}");
     }
     assert!(LdaPlan::for_error(&lda(), 0.0).is_err());
-    let tiny = LdaPlan::for_memory(&lda(), 31).unwrap_err();
+    let tiny = LdaPlan::for_memory(&lda(), 15).unwrap_err();
     let expected = SizingError::MemoryTooSmall {
-        memory_bytes: 31,
-        least_bytes: 32,
+        memory_bytes: 15,
+        least_bytes: 16,
     };
     assert_eq!(tiny, expected);
     assert!(FlowSizes::pareto(1.0, f64::NAN, 2.0).is_err());

@@ -1,6 +1,7 @@
 //! Whole synopses, round and round.
 
 use super::*;
+use crate::cell::PassedCell;
 use crate::histogram::Histogram;
 use crate::lda::LdaPair;
 use crate::lds::{LdsLayout, LdsPair, Sds};
@@ -50,6 +51,7 @@ proptest! {
     fn synopses_round(sights in sights(), counts_bytes: bool) {
         let rate = TickRate::from_hz(2_500_000_000);
         check(LdaPair::new(&two_banks()), &sights)?;
+        check(LdaPair::<PassedCell>::empty(&two_banks()), &sights)?;
         check(Histogram::new(rate), &sights)?;
                 let plain = LdsLayout::new(13, 1, &[1.0, 1.0, 1.0]).unwrap();
         let rich = LdsLayout::new(13, 5, &[0.01, 0.1, 0.5, 1.0]).unwrap();
@@ -57,6 +59,7 @@ proptest! {
         let rich = if counts_bytes { rich.with_bytes() } else { rich };
         for layout in [plain, rich] {
             check(LdsPair::new(&layout), &sights)?;
+            check(LdsPair::<PassedCell>::empty(&layout), &sights)?;
             check(Sds::new(&layout), &sights)?;
             let shard = Shard::new(&ShardLayout {
                 sketch_of: vec![0, 1, 0],
@@ -73,8 +76,8 @@ proptest! {
 
     #[test]
     fn any_bytes_are_read(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-        let _ = LdaPair::decode(&mut Reader::new(&bytes));
-        let _ = LdsPair::decode(&mut Reader::new(&bytes));
+        let _ = <LdaPair>::decode(&mut Reader::new(&bytes));
+        let _ = <LdsPair>::decode(&mut Reader::new(&bytes));
         let _ = Shard::decode(&mut Reader::new(&bytes));
     }
 }
@@ -82,13 +85,29 @@ proptest! {
 #[test]
 fn other_weights_than_those_counted_with_are_refused() {
     let mut out = golden::bytes_of(include_str!("../golden/lds.hex"));
-    assert!(LdsPair::decode(&mut Reader::new(&out)).is_ok());
+    assert!(<LdsPair>::decode(&mut Reader::new(&out)).is_ok());
     out[11] = 26;
-    let error = LdsPair::decode(&mut Reader::new(&out)).unwrap_err();
+    let error = <LdsPair>::decode(&mut Reader::new(&out)).unwrap_err();
     assert!(
         error.to_string().starts_with("check of the weights"),
         "{error}"
     );
+}
+
+#[test]
+fn halves_that_a_switch_does_not_write_are_refused() {
+    let (lda, lds) = (
+        golden::bytes_of(include_str!("../golden/lda.hex")),
+        golden::bytes_of(include_str!("../golden/lds.hex")),
+    );
+    let lda = LdaPair::<PassedCell>::decode(&mut Reader::new(&lda)).unwrap_err();
+    let lds = LdsPair::<PassedCell>::decode(&mut Reader::new(&lds)).unwrap_err();
+    for error in [lda, lds].map(|error| error.to_string()) {
+        assert!(
+            error.starts_with("digest of the sender's half is"),
+            "{error}"
+        );
+    }
 }
 
 #[test]

@@ -214,7 +214,7 @@ fn forms_of_exact_figures_are_as_documented() {
 
 #[test]
 fn forms_of_sketches_are_as_documented() {
-    let decode = |vector: &[u8]| LdaPair::decode(&mut Reader::new(vector)).unwrap();
+    let decode = |vector: &[u8]| <LdaPair>::decode(&mut Reader::new(vector)).unwrap();
     let lda = decode(&vector!("lda"));
     check_form(&lda, &vector!("lda"));
     let cell = |sum, count, digest| Cell { sum, count, digest };
@@ -232,7 +232,7 @@ fn forms_of_sketches_are_as_documented() {
         ]
     );
 
-    let lds = LdsPair::decode(&mut Reader::new(&vector!("lds"))).unwrap();
+    let lds = <LdsPair>::decode(&mut Reader::new(&vector!("lds"))).unwrap();
     check_form(&lds, &vector!("lds"));
     assert_eq!(SketchShape::new(lds.layout()), sketch());
     assert_eq!(lds.layout().weights(), [1, 25, 100]);
