@@ -19,7 +19,7 @@ use measure::rli::{
     Estimates, Injector, Link, Method, Policy, Receiver, ReceiverConfig, ReferenceSender, Run,
     StreamId,
 };
-use measure::shard::{Shard, ShardLayout};
+use measure::shard::{Places, Shard, ShardLayout};
 use measure::sight::{End, SegmentIndex, Sight};
 use measure::synopsis::Synopsis;
 use measure::time::{EpochTag, TickRate};
@@ -395,6 +395,7 @@ fn recording(layout: &ShardLayout, mut table: Option<FlowTable>, flows: u32) -> 
     let mut shard = Shard::new(layout);
     let mut number = 0;
     let mut sights = Vec::with_capacity(BURST);
+    let mut places = Places::new();
     cycle(frames(flows), move |burst| {
         sights.clear();
         for frame in burst {
@@ -402,12 +403,13 @@ fn recording(layout: &ShardLayout, mut table: Option<FlowTable>, flows: u32) -> 
             sights.push(sight(parsed.flow, parsed.packet, number));
             number += 1;
         }
+        shard.prepare(&sights, &mut places);
         let mut seen = [FlowSight::EMPTY; BURST];
         let seen = table.as_mut().map_or(&[][..], |table| {
             table.look_up(&sights, &mut seen, |_, _| true, |_| true)
         });
-        shard.prefetch(&sights, seen);
-        shard.passed(&sights, seen);
+        shard.prefetch_flows(seen);
+        shard.passed(&sights, seen, &places);
     })
 }
 

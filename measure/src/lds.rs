@@ -6,6 +6,7 @@ mod form;
 mod grid;
 mod layout;
 mod mine;
+mod places;
 mod sds;
 mod sketch;
 
@@ -17,6 +18,7 @@ pub use delays::{DelayCell, DelayCells, FlowEstimate};
 pub use grid::BytesPair;
 pub use layout::{LayoutError, LdsLayout, ROWS_MAX};
 pub use mine::{Heaviness, Mined};
+pub use places::Places;
 pub use sds::{Sds, SdsCell};
 pub use sketch::LdsPair;
 

@@ -22,6 +22,7 @@ pub use tally::Tally;
 use crate::cell::PassedCell;
 use crate::codec::{ParseError, Put, Reader};
 use crate::flows::{FlowSight, FlowSlots};
+pub use crate::lds::Places;
 use crate::lds::{LdsPair, Sds};
 use crate::sight::{End, SegmentIndex, Sight};
 use crate::synopsis::{ShapeMismatch, Synopsis};
@@ -98,17 +99,35 @@ impl Shard {
         self.flows.as_mut()
     }
 
-    /// Asks the cache for what packets will be added to once they have [`passed`](Self::passed): to
-    /// be called with the same packets a while before, such as before the driver gets them.
-    /// Sketches are not asked for: hashing a packet for all of their rows is worth doing once, and
-    /// they see to it for a burst at a time.
+    /// Asks the cache for the cells that packets will be added to once they have
+    /// [`passed`](Self::passed), and keeps in `places` which they are in sketches: to be called with
+    /// the same packets a while before, such as before their flows are looked up.
+    ///
+    /// Places are kept of 64 packets at most, and of plain sketches (one cell of each row for every
+    /// packet); else there are none, which costs time only.
     #[inline]
-    pub fn prefetch(&self, sights: &[Sight], flows: &[FlowSight]) {
+    pub fn prepare(&self, sights: &[Sight], places: &mut Places) {
         for run in sights.chunk_by(|a, b| a.segment == b.segment) {
             if let Some(SegmentSynopsis { lda: Some(lda), .. }) = self.segment(run[0].segment) {
                 lda.prefetch(run);
             }
         }
+        // All sketches are of one layout.
+        let Some(model) = self.sketches.first() else {
+            return places.clear();
+        };
+        if !places.begin(model.layout(), sights) {
+            return;
+        }
+        for (sketch, run) in by_sketch(&self.sketch_of, sights) {
+            let sketch = sketch.and_then(|sketch| self.sketches.get(sketch));
+            places.extend(sketch.map_or(&[][..], LdsPair::cells), run);
+        }
+    }
+
+    /// Asks the cache for the counters that flows of packets will be added to.
+    #[inline]
+    pub fn prefetch_flows(&self, flows: &[FlowSight]) {
         if let Some(slots) = &self.flows {
             slots.prefetch(flows);
         }
@@ -116,19 +135,27 @@ impl Shard {
 
     /// Adds packets that the driver took, as they were seen at the receiver's end: to both ends.
     ///
-    /// `flows` are the same packets with their flows' slots; empty where no flows are tracked. For
-    /// segments and sketches this comes to what recording at both ends does, the sender's at
-    /// `time - delay`. Never allocates, never fails.
+    /// `flows` are the same packets with their flows' slots; empty where no flows are tracked.
+    /// `places` are those of a burst that [began](Self::prepare) with `sights`; whatever else they
+    /// are of no use, and `sights` are hashed here. For segments and sketches this comes to what
+    /// recording at both ends does, the sender's at `time - delay`. Never allocates, never fails.
     #[inline]
-    pub fn passed(&mut self, sights: &[Sight], flows: &[FlowSight]) {
+    pub fn passed(&mut self, sights: &[Sight], flows: &[FlowSight], places: &Places) {
         for run in sights.chunk_by(|a, b| a.segment == b.segment) {
             if let Some(segment) = self.segments.get_mut(usize::from(run[0].segment.0)) {
                 segment.pass(run);
             }
         }
-        self.sketch(sights, LdsPair::record_passed, |sds, run| {
-            sds.record(End::Receiver, run);
-        });
+        let are_placed = places.begin_with(sights);
+        self.sketch(
+            sights,
+            |sketch, run, first| {
+                if !(are_placed && sketch.record_placed(run, first, places)) {
+                    sketch.record_passed(run);
+                }
+            },
+            |sds, run| sds.record(End::Receiver, run),
+        );
         if let Some(slots) = &mut self.flows {
             slots.add(flows);
         }
@@ -172,26 +199,26 @@ impl Shard {
         self.segments.get_mut(usize::from(index.0))
     }
 
-    /// Takes runs of sights to their sketches.
+    /// Takes runs of sights to their sketches; those of an LDS with the number of the first.
     #[inline]
     fn sketch(
         &mut self,
         sights: &[Sight],
-        lds: impl Fn(&mut LdsPair<PassedCell>, &[Sight]),
+        lds: impl Fn(&mut LdsPair<PassedCell>, &[Sight], usize),
         sds: impl Fn(&mut Sds, &[Sight]),
     ) {
         if self.sketches.is_empty() && self.sds.is_empty() {
             return;
         }
-        let sketch_of = |sight: &Sight| self.sketch_of.get(usize::from(sight.segment.0)).copied();
-        let is_alike =
-            |a: &Sight, b: &Sight| a.segment == b.segment || sketch_of(a) == sketch_of(b);
-        for run in sights.chunk_by(is_alike) {
-            let Some(sketch) = sketch_of(&run[0]).map(usize::from) else {
+        let mut first = 0;
+        for (sketch, run) in by_sketch(&self.sketch_of, sights) {
+            let number = first;
+            first += run.len();
+            let Some(sketch) = sketch else {
                 continue;
             };
             if let Some(sketch) = self.sketches.get_mut(sketch) {
-                lds(sketch, run);
+                lds(sketch, run, number);
             }
             if let Some(sketch) = self.sds.get_mut(sketch) {
                 sds(sketch, run);
@@ -242,7 +269,7 @@ impl Synopsis for Shard {
         }
         self.sketch(
             sights,
-            |sketch, run| sketch.record(end, run),
+            |sketch, run, _| sketch.record(end, run),
             |sketch, run| sketch.record(end, run),
         );
     }
@@ -308,6 +335,20 @@ impl Synopsis for Shard {
             flows: decode_optional(reader, "flows tracked")?,
         })
     }
+}
+
+/// Runs of sights that go to one sketch, and which; `None` for those that go to none.
+#[inline]
+fn by_sketch<'a>(
+    sketch_of: &'a [u16],
+    sights: &'a [Sight],
+) -> impl Iterator<Item = (Option<usize>, &'a [Sight])> {
+    let sketch_of = |sight: &Sight| sketch_of.get(usize::from(sight.segment.0)).copied();
+    let is_alike =
+        move |a: &Sight, b: &Sight| a.segment == b.segment || sketch_of(a) == sketch_of(b);
+    sights
+        .chunk_by(is_alike)
+        .map(move |run| (sketch_of(&run[0]).map(usize::from), run))
 }
 
 /// Writes how many there are; returns how many of them that says.

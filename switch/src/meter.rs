@@ -14,7 +14,7 @@ use control::counters::WorkerCounters;
 use control::handover::WorkerEnd;
 use measure::flows::FlowSight;
 use measure::packet::{FlowHash, Hasher, Kind, PacketHash};
-use measure::shard::Shard;
+use measure::shard::{Places, Shard};
 use measure::sight::{SegmentIndex, Sight};
 use measure::synopsis::Synopsis;
 use measure::time::{Epoch, EpochSchedule, EpochTag};
@@ -29,6 +29,9 @@ pub type Sights = arrayvec::ArrayVec<Sight, BURST>;
 
 /// Most classes of a configuration.
 const CLASSES: usize = 8;
+
+/// Of packets whose cells were not asked for.
+static NOWHERE: Places = Places::new();
 
 /// Which segment leads from one port to another, for each class.
 #[derive(Debug, Clone)]
@@ -302,22 +305,35 @@ impl Meter {
         }
     }
 
-    /// Asks the cache for what packets will be recorded in, once they have left.
+    /// Asks the cache for the cells that packets will be recorded in, once they have left, and keeps
+    /// in `places` which they are.
     #[inline]
-    pub fn prefetch(&self, sights: &[Sight], seen: &[FlowSight]) {
+    pub fn prepare(&self, sights: &[Sight], places: &mut Places) {
+        match &self.current.shard {
+            Some(shard) => shard.prepare(sights, places),
+            None => places.clear(),
+        }
+    }
+
+    /// Asks the cache for the counters of packets' flows.
+    #[inline]
+    pub fn prefetch_flows(&self, seen: &[FlowSight]) {
         if let Some(shard) = &self.current.shard {
-            shard.prefetch(sights, seen);
+            shard.prefetch_flows(seen);
         }
     }
 
     /// Records packets that have left, each in its own epoch; `seen` are their flows, if any were
-    /// looked up. What belongs to a sealed epoch is counted as late.
+    /// looked up, and `places` those of a burst that [began](Self::prepare) with them. What belongs
+    /// to a sealed epoch is counted as late.
     #[inline]
-    pub fn passed(&mut self, sights: &[Sight], seen: &[FlowSight]) {
-        let mut flows = seen;
+    pub fn passed(&mut self, sights: &[Sight], seen: &[FlowSight], places: &Places) {
+        let (mut flows, mut places) = (seen, places);
         for run in sights.chunk_by(|a, b| a.epoch == b.epoch) {
             let (these, rest) = flows.split_at(run.len().min(flows.len()));
             flows = rest;
+            // Only the first run begins the burst.
+            let places = std::mem::replace(&mut places, &NOWHERE);
             let Some(epoch) = run.first().map(|sight| sight.epoch) else {
                 return;
             };
@@ -326,7 +342,7 @@ impl Meter {
                 continue;
             };
             if let Some(shard) = &mut open.shard {
-                shard.passed(run, these);
+                shard.passed(run, these, places);
             }
         }
     }

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use control::counters::{DropReason, PortCounters, WorkerCounters};
 use measure::flows::FlowSight;
 use measure::packet::Kind;
+use measure::shard::Places;
 
 use crate::decide::{Decide, Decisions, Verdict};
 use crate::flows::FlowSights;
@@ -50,6 +51,7 @@ pub struct Worker<I: PacketIo> {
     /// A generation that was taken up, of which an old part is still in use.
     retiring: Option<Box<Generation<I>>>,
     flows: Box<FlowSights>,
+    places: Box<Places>,
     pace: Pace,
 }
 
@@ -81,6 +83,7 @@ impl<I: PacketIo> Worker<I> {
             receiving,
             retiring: None,
             flows: Box::new([FlowSight::EMPTY; BURST]),
+            places: Box::new(Places::new()),
             pace,
         }
     }
@@ -289,6 +292,7 @@ impl<I: PacketIo> Worker<I> {
             meter,
             counters,
             flows,
+            places,
             ..
         } = self;
         let counters = &counters.ports[usize::from(to.0)];
@@ -309,18 +313,19 @@ impl<I: PacketIo> Worker<I> {
                 sights.push(meter.departure(tag, now));
             }
         }
+        meter.prepare(&sights, places);
         let head = &egress.head;
         let seen = meter.look_up(&sights, flows, |n| {
             head.get(n).map_or(&[][..], |packet| io.head(packet))
         });
-        meter.prefetch(&sights, seen);
+        meter.prefetch_flows(seen);
         let left = io.transmit(to, &mut egress.head);
         let departed = Departed {
             tags: &egress.tags[..left],
             sights: &sights[..left.min(sights.len())],
             seen: &seen[..left.min(seen.len())],
         };
-        meter.passed(departed.sights, departed.seen);
+        meter.passed(departed.sights, departed.seen, places);
         meter.estimate(to, departed, &egress.references, now);
         count_departures(counters, departed.tags);
         egress.taken(left);

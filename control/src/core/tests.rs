@@ -6,7 +6,7 @@ use crate::handover::{NewFlow, SHARDS_PER_WORKER, WorkerEnd, handover};
 use crate::snapshot::{Fdb, Labelled, Pool, PortFact, Totals};
 use measure::flows::{FlowId, FlowSight, Slot};
 use measure::packet::{FlowHash, FlowKey, Kind};
-use measure::shard::{ShardLayout, Tally};
+use measure::shard::{Places, ShardLayout, Tally};
 use measure::sight::SegmentIndex;
 use measure::synopsis::Synopsis;
 use parking_lot::Mutex;
@@ -157,7 +157,7 @@ fn give(end: &mut WorkerEnd, worker: usize, epoch: u64, packets: u64, dropped: u
     for n in 0..packets {
         let (sent, received) = sights(0, n + 1_000 * worker as u64, n + 1);
         if n < packets - dropped {
-            shard.passed(&[received], &[]);
+            shard.passed(&[received], &[], &Places::new());
         } else {
             shard.lost(&sent);
         }
@@ -596,7 +596,7 @@ fn flows_are_known_by_their_keys_and_segments() {
                 key,
             }));
         }
-        shard.passed(&[received], &[seen]);
+        shard.passed(&[received], &[seen], &Places::new());
         end.give_sealed(shard.seal(Epoch(epoch)));
         bench.poll();
     }

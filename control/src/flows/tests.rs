@@ -3,7 +3,7 @@ use crate::estimate::tests::rate;
 use crate::handover::{ControlEnd, FlowCommand, NewFlow, WorkerEnd, handover};
 use measure::flows::{FlowId, FlowSight, FlowTable, Slot};
 use measure::packet::FlowHash;
-use measure::shard::{Shard, ShardLayout};
+use measure::shard::{Places, Shard, ShardLayout};
 use measure::sight::{SegmentIndex, Sight};
 use measure::synopsis::Synopsis;
 use proptest::prelude::*;
@@ -90,7 +90,7 @@ impl Pair {
             },
         );
         let place = open.len() - 1 - usize::from(in_previous && open.len() > 1);
-        open[place].passed(&[sight], &seen);
+        open[place].passed(&[sight], &seen, &Places::new());
         seen[0].slot != Slot::OTHER
     }
 

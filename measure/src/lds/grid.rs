@@ -2,18 +2,16 @@
 //!
 //! Cells lie scattered in more memory than a core's caches hold. So sights are taken in chunks:
 //! all of a chunk are hashed and their cells asked for, then all are added, by which time the
-//! cells are there.
+//! cells are there. Whoever has something else to do in between does both by itself ([`Places`]).
 
-use super::LdsLayout;
 use super::layout::RowMap;
+use super::places::{CHUNK, add_at, place};
+use super::{LdsLayout, Places};
 use crate::flows::FlowId;
-use crate::packet::{ROW_MULTIPLIERS, row_of};
+use crate::packet::row_of;
 use crate::prefetch::prefetch;
 use crate::sight::Sight;
 use crate::synopsis::ShapeMismatch;
-
-/// Sights hashed before any is added.
-const CHUNK: usize = 64;
 
 /// Bytes at both ends of a cell.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -90,6 +88,28 @@ impl<C: Copy + Default> Grid<C> {
             2 => record_plain::<2, C>(cells, columns, sights, add),
             3 => record_plain::<3, C>(cells, columns, sights, add),
             _ => record_plain::<4, C>(cells, columns, sights, add),
+        }
+    }
+
+    /// Adds sights to the cells that `places` has for them, that of the first as number `first`, with
+    /// weight 1. `false`, and nothing is added, where the places are not of this grid.
+    #[inline]
+    pub fn record_placed(
+        &mut self,
+        sights: &[Sight],
+        first: usize,
+        places: &Places,
+        add: impl Fn(&mut C, &Sight),
+    ) -> bool {
+        if !places.fit(&self.layout) {
+            return false;
+        }
+        let cells = self.cells.as_mut_slice();
+        match self.layout.rows() {
+            1 => places.add::<1, C>(cells, sights, first, add),
+            2 => places.add::<2, C>(cells, sights, first, add),
+            3 => places.add::<3, C>(cells, sights, first, add),
+            _ => places.add::<4, C>(cells, sights, first, add),
         }
     }
 
@@ -193,7 +213,7 @@ impl RowMap {
     }
 }
 
-/// Rows that take every packet to the first cell of its flow, with weight 1.
+/// A plain layout: weights are 1.
 #[inline]
 fn record_plain<const ROWS: usize, C>(
     cells: &mut [C],
@@ -201,24 +221,9 @@ fn record_plain<const ROWS: usize, C>(
     sights: &[Sight],
     add: impl Fn(&mut C, &Sight, u32),
 ) {
-    // Plain loops over arrays: they are unrolled over rows, which iterators are not.
     let mut places = [[0_u32; ROWS]; CHUNK];
     for chunk in sights.chunks(CHUNK) {
-        for (places, sight) in places.iter_mut().zip(chunk) {
-            let key = FlowId::of(sight).bits();
-            let mut first_cell = 0;
-            for (place, multiplier) in places.iter_mut().zip(ROW_MULTIPLIERS) {
-                *place = first_cell + row_of(key, multiplier, columns);
-                prefetch(cells, *place as usize);
-                first_cell += columns;
-            }
-        }
-        for (places, sight) in places.iter().zip(chunk) {
-            for &place in places {
-                if let Some(cell) = cells.get_mut(place as usize) {
-                    add(cell, sight, 1);
-                }
-            }
-        }
+        place(cells, columns, chunk, &mut places);
+        add_at(cells, chunk, &places, |cell, sight| add(cell, sight, 1));
     }
 }

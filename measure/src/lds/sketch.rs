@@ -1,7 +1,7 @@
 //! What a point accumulates.
 
 use super::grid::Grid;
-use super::{BytesPair, DelayCells, LdsLayout, form};
+use super::{BytesPair, DelayCells, LdsLayout, Places, form};
 use crate::cell::{BothEnds, CellPair};
 use crate::codec::{ParseError, Reader, Shape, SketchShape, whole};
 use crate::sight::{End, Sight};
@@ -55,6 +55,20 @@ impl<C: BothEnds> LdsPair<C> {
             pair.sender = pair.sender.wrapping_add(bytes);
             pair.receiver = pair.receiver.wrapping_add(bytes);
         });
+    }
+
+    /// The same for sights whose cells were asked for a while before: `places` has those of the
+    /// first of them as number `first`. `false`, and nothing is added, where the places are not of
+    /// this sketch.
+    #[inline]
+    pub(crate) fn record_placed(
+        &mut self,
+        sights: &[Sight],
+        first: usize,
+        places: &Places,
+    ) -> bool {
+        self.grid
+            .record_placed(sights, first, places, |cell, sight| cell.pass(sight, 1))
     }
 
     /// The difference of both ends.

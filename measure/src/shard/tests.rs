@@ -9,6 +9,7 @@ use crate::time::{Epoch, EpochTag, TickRate};
 
 const SEGMENTS: usize = 3;
 const SLOTS: u32 = 5;
+static NOWHERE: Places = Places::new();
 
 fn rate() -> TickRate {
     TickRate::from_hz(1_000_000_000)
@@ -97,7 +98,7 @@ fn bursts() -> impl Strategy<Value = Bursts> {
 fn add(shard: &mut Shard, fate: Fate, burst: &[(Sight, FlowSight)]) {
     let (sights, flows): (Vec<_>, Vec<_>) = burst.iter().copied().unzip();
     match fate {
-        Fate::Passed => shard.passed(&sights, &flows),
+        Fate::Passed => shard.passed(&sights, &flows, &NOWHERE),
         Fate::Lost => sights.iter().for_each(|sight| shard.lost(sight)),
         Fate::LostLate => sights.iter().for_each(|sight| shard.lost_late(sight)),
         Fate::Late => sights.iter().for_each(|sight| shard.late(sight)),
@@ -121,7 +122,7 @@ fn without_flows(mut shard: Shard) -> Shard {
 #[test]
 fn each_segment_gets_its_packets() {
     let mut shard = shard();
-    shard.passed(&[sight(0, 1, 15, 5), sight(2, 3, 37, 7)], &[]);
+    shard.passed(&[sight(0, 1, 15, 5), sight(2, 3, 37, 7)], &[], &NOWHERE);
     shard.lost(&sight(0, 2, 20, 0));
     shard.late(&sight(0, 4, 40, 0));
 
@@ -155,7 +156,7 @@ fn each_sketch_gets_the_packets_of_its_egress_port() {
         sight(1, 3, 30, 4),
         sight(0, 4, 40, 5),
     ];
-    shard.passed(&sights, &[]);
+    shard.passed(&sights, &[], &NOWHERE);
     let counted = |sketch: &LdsPair<PassedCell>| {
         let cells = sketch.cells().iter();
         cells.map(|cell| cell.received).sum::<u32>()
@@ -180,10 +181,14 @@ fn segments_and_sketches_that_are_not_there_are_ignored() {
         ..layout()
     };
     let mut shard = Shard::new(&layout);
-    shard.passed(&[sight(2, 1, 1, 0), sight(u16::MAX, 1, 1, 0)], &[]);
+    shard.passed(
+        &[sight(2, 1, 1, 0), sight(u16::MAX, 1, 1, 0)],
+        &[],
+        &NOWHERE,
+    );
     shard.lost(&sight(2, 1, 1, 0));
     assert_eq!(shard, Shard::new(&layout));
-    shard.passed(&[sight(1, 1, 1, 0)], &[]);
+    shard.passed(&[sight(1, 1, 1, 0)], &[], &NOWHERE);
     assert_eq!(shard.sketches(), Shard::new(&layout).sketches());
     assert_eq!(shard.segments()[1].tally.received, 1);
 }
@@ -191,7 +196,7 @@ fn segments_and_sketches_that_are_not_there_are_ignored() {
 #[test]
 fn without_anything_but_segments_exact_figures_are_kept() {
     let mut shard = Shard::new(&ShardLayout::new(rate(), 1));
-    shard.passed(&[sight(0, 1, 9, 4)], &[]);
+    shard.passed(&[sight(0, 1, 9, 4)], &[], &NOWHERE);
     shard.lost(&sight(0, 1, 9, 4));
     let segment = &shard.segments()[0];
     assert_eq!((segment.tally.sent, segment.moments.sum_ticks()), (2, 4));
@@ -224,7 +229,7 @@ fn shards_of_other_shapes_are_refused_whole() {
         (odd_sketch, "columns"),
         (odd_sds, "bytes counted"),
     ] {
-        wrong.passed(&[sight(0, 1, 1, 0)], &[]);
+        wrong.passed(&[sight(0, 1, 1, 0)], &[], &NOWHERE);
         let mut target = shard();
         assert_eq!(target.merge(&wrong).unwrap_err().what, what);
         assert_eq!(target, shard(), "nothing was added");
@@ -239,8 +244,8 @@ fn flow_slots_are_left_alone_by_merging() {
         delay: 1,
     };
     let (mut a, mut b) = (shard(), shard());
-    a.passed(&[sight(0, 1, 1, 1)], &[flow(0)]);
-    b.passed(&[sight(0, 2, 1, 1)], &[flow(1)]);
+    a.passed(&[sight(0, 1, 1, 1)], &[flow(0)], &NOWHERE);
+    b.passed(&[sight(0, 2, 1, 1)], &[flow(1)], &NOWHERE);
     let before = a.flows().cloned();
     a.merge(&b).unwrap();
     assert_eq!(a.flows().cloned(), before);
@@ -265,7 +270,7 @@ fn a_sealed_shard_reopens_empty() {
 #[test]
 fn the_binary_form_is_its_parts() {
     let mut shard = shard();
-    shard.passed(&[sight(1, 5, 6, 0)], &[]);
+    shard.passed(&[sight(1, 5, 6, 0)], &[], &NOWHERE);
     let mut out = Vec::new();
     shard.encode(&mut out);
     let mut expected = vec![0, 0, 0, 3];
@@ -312,15 +317,158 @@ fn memory_is_said_by_purpose() {
     assert_eq!(ShardLayout::new(rate(), 0).size_bytes().total(), 0);
 }
 
+/// Sketches of every kind: plain ones of 1 to 4 rows, and others.
+fn sketches() -> impl Strategy<Value = Option<LdsLayout>> {
+    let plain = (1_usize..=4, 1_u32..40)
+        .prop_map(|(rows, columns)| LdsLayout::new(columns, 1, &[1.0; 4][..rows]).unwrap());
+    prop_oneof![
+        1 => Just(None),
+        8 => plain.prop_map(Some),
+        1 => Just(Some(LdsLayout::new(9, 2, &[1.0; 2]).unwrap())),
+        1 => Just(Some(LdsLayout::new(9, 1, &[0.5, 1.0]).unwrap())),
+        1 => Just(Some(lds(9).with_weights(&[1, 3, 2]).unwrap())),
+        1 => Just(Some(lds(9).with_bytes())),
+    ]
+}
+
+/// A burst that is longer than what places are kept of.
+fn long_burst(packets: u64) -> Vec<Sight> {
+    (0..packets).map(|n| sight(0, n, n, 1)).collect()
+}
+
+#[test]
+fn places_are_kept_of_64_packets() {
+    let expected = |sights: &[Sight]| {
+        let mut shard = shard();
+        shard.passed(sights, &[], &NOWHERE);
+        shard
+    };
+    let mut places = Places::new();
+    for (packets, kept) in [(0, false), (1, true), (64, true), (65, false), (200, false)] {
+        let sights = long_burst(packets);
+        let mut shard = shard();
+        shard.prepare(&sights, &mut places);
+        assert_eq!(places.begin_with(&sights), kept);
+        shard.passed(&sights, &[], &places);
+        assert_eq!(shard, expected(&sights));
+    }
+    // More than were prepared, and none.
+    let (few, many) = (long_burst(3), long_burst(5));
+    let mut shard = shard();
+    shard.prepare(&few, &mut places);
+    shard.passed(&many, &[], &places);
+    shard.passed(&[], &[], &places);
+    assert_eq!(shard, expected(&many));
+}
+
+#[test]
+fn places_of_others_are_of_no_use() {
+    let sights = [sight(0, 1, 1, 1), sight(2, 2, 2, 2)];
+    let with_sketch = |sketch: Option<LdsLayout>| {
+        Shard::new(&ShardLayout {
+            lds: sketch,
+            ..layout()
+        })
+    };
+    let others = [
+        with_sketch(None),
+        with_sketch(Some(lds(14))),
+        with_sketch(Some(lds(13).with_bytes())),
+        with_sketch(Some(LdsLayout::new(13, 1, &[1.0; 2]).unwrap())),
+    ];
+    let mut expected = shard();
+    expected.passed(&sights, &[], &NOWHERE);
+    for other in others {
+        let mut places = Places::new();
+        other.prepare(&sights, &mut places);
+        let mut mine = shard();
+        mine.passed(&sights, &[], &places);
+        assert_eq!(mine, expected, "of a sketch of other sizes");
+        // The other way round.
+        mine.prepare(&sights, &mut places);
+        let (mut with, mut without) = (other.clone(), other);
+        with.passed(&sights, &[], &places);
+        without.passed(&sights, &[], &NOWHERE);
+        assert_eq!(with, without);
+    }
+    let mut places = Places::new();
+    let mut mine = shard();
+    mine.prepare(&[sight(0, 2, 2, 2), sights[1]], &mut places);
+    mine.passed(&sights, &[], &places);
+    assert_eq!(mine, expected, "of a burst that begins with another flow");
+    mine.prepare(&sights, &mut places);
+    places.clear();
+    assert!(!places.begin_with(&sights));
+}
+
+#[test]
+fn which_sketch_a_segment_has_is_no_part_of_a_place() {
+    // One has no sketch where the other has, and other ones besides.
+    let of = |sketch_of: &[u16]| {
+        Shard::new(&ShardLayout {
+            sketch_of: sketch_of.to_vec(),
+            ..layout()
+        })
+    };
+    let sights: Vec<_> = (0..20).map(|n| sight(n % 4, n.into(), 9, 1)).collect();
+    let mut places = Places::new();
+    of(&[9, 1, 0]).prepare(&sights, &mut places);
+    assert!(places.begin_with(&sights));
+    let (mut with, mut without) = (of(&[0, 0, 1]), of(&[0, 0, 1]));
+    with.passed(&sights, &[], &places);
+    without.passed(&sights, &[], &NOWHERE);
+    assert_eq!(with, without);
+}
+
 proptest! {
+    #[test]
+    fn places_change_nothing(bursts in bursts(), sketch in sketches(), cut in 0_usize..32) {
+        let layout = ShardLayout { lds: sketch, ..layout() };
+        let (mut with, mut cut_short) = (Shard::new(&layout), Shard::new(&layout));
+        let (mut without, mut twice) = (Shard::new(&layout), Shard::new(&layout));
+        let mut places = Places::new();
+        for (_, burst) in &bursts {
+            let (sights, flows): (Vec<_>, Vec<_>) = burst.iter().copied().unzip();
+            let cut = cut.min(sights.len());
+            with.prepare(&sights, &mut places);
+            with.prefetch_flows(&flows);
+            with.passed(&sights, &flows, &places);
+            // The driver refused the rest, which is prepared anew.
+            cut_short.passed(&sights[..cut], &flows[..cut], &places);
+            cut_short.prepare(&sights[cut..], &mut places);
+            cut_short.passed(&sights[cut..], &flows[cut..], &places);
+            without.passed(&sights, &flows, &NOWHERE);
+            twice.record(End::Sender, &sights.iter().map(at_sender).collect::<Vec<_>>());
+            twice.record(End::Receiver, &sights);
+            if let Some(slots) = twice.flows_mut() {
+                slots.record(End::Receiver, &flows);
+            }
+        }
+        prop_assert_eq!(&with, &without);
+        prop_assert_eq!(&cut_short, &without);
+        prop_assert_eq!(&twice, &without);
+    }
+
+    #[test]
+    fn what_is_written_is_read(bursts in bursts(), sketch in sketches()) {
+        let layout = ShardLayout { lds: sketch, ..layout() };
+        let mut shard = Shard::new(&layout);
+        for (fate, burst) in &bursts {
+            add(&mut shard, *fate, burst);
+        }
+        let mut out = Vec::new();
+        shard.encode(&mut out);
+        let mut reader = Reader::new(&out);
+        prop_assert_eq!(Shard::decode(&mut reader), Ok(shard));
+        prop_assert!(reader.rest().is_empty());
+    }
+
     #[test]
     fn a_packet_that_passed_is_one_at_both_ends(bursts in bursts()) {
         let (mut once, mut twice) = (shard(), shard());
         for (_, burst) in &bursts {
             let (sights, flows): (Vec<_>, Vec<_>) = burst.iter().copied().unzip();
-            // A hint, whatever it is given.
-            once.prefetch(&sights, &flows);
-            once.passed(&sights, &flows);
+            once.passed(&sights, &flows, &NOWHERE);
             twice.record(End::Sender, &sights.iter().map(at_sender).collect::<Vec<_>>());
             twice.record(End::Receiver, &sights);
             if let Some(slots) = twice.flows_mut() {
