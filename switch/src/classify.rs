@@ -81,6 +81,14 @@ impl Classifier {
     /// The class of the packet that begins with `head` and came in by `from`.
     #[inline]
     pub fn classify(&self, from: PortIndex, head: &[u8]) -> ClassIndex {
+        if self.is_trivial() {
+            return self.default;
+        }
+        self.classify_by_rules(from, head)
+    }
+
+    #[inline(never)]
+    fn classify_by_rules(&self, from: PortIndex, head: &[u8]) -> ClassIndex {
         let class = match &self.tables {
             Tables::None => None,
             Tables::One(lookup) => lookup.first_match(from, &Fields::of(head)),

@@ -16,7 +16,7 @@ use control::fdb::{FdbDelta, ReplicaEnd, StationKey};
 use measure::time::TickRate;
 
 use crate::classify::Classifier;
-use crate::packet_io::{BURST, PortIndex, Tag};
+use crate::packet_io::{BURST, ClassIndex, PortIndex};
 
 pub use bridge::{Bridge, BridgeLayout};
 pub use patch::PatchPanel;
@@ -51,11 +51,13 @@ pub enum Verdict {
     Drop(DropReason),
 }
 
-/// A verdict as it is kept in a list: two words, written and read whole. The enum is stored byte by
-/// byte and copied by words, which no processor forwards from store to load: 10 ns a frame.
+/// A verdict and a class as they are kept in a list: two words, written and read whole. The enum is
+/// stored byte by byte and copied by words, which no processor forwards from store to load: 10 ns a
+/// frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decision {
-    /// The port; [`Self::FLOOD`]; or [`Self::DROP`] and more: the reason.
+    /// Bits 0 to 15 the port; [`Self::FLOOD`]; or [`Self::DROP`] and more: the reason. Bits 16 to 23
+    /// the class.
     word: u64,
     /// Where a flood goes.
     ports: PortSet,
@@ -64,6 +66,27 @@ pub struct Decision {
 impl Decision {
     const FLOOD: u64 = 1 << 8;
     const DROP: u64 = 1 << 9;
+    const WAY: u64 = 0xffff;
+    const CLASS_SHIFT: u32 = 16;
+
+    /// A verdict on a frame of this class.
+    #[inline]
+    pub fn new(verdict: Verdict, ClassIndex(class): ClassIndex) -> Self {
+        let (way, ports) = match verdict {
+            Verdict::Forward(PortIndex(port)) => (u64::from(port), PortSet(0)),
+            Verdict::Flood(ports) => (Self::FLOOD, ports),
+            Verdict::Drop(reason) => (Self::DROP + reason as u64, PortSet(0)),
+        };
+        let word = way | u64::from(class) << Self::CLASS_SHIFT;
+        Self { word, ports }
+    }
+
+    /// The class of the frame.
+    #[inline]
+    pub fn class(self) -> ClassIndex {
+        #[expect(clippy::cast_possible_truncation, reason = "8 bits are meant")]
+        ClassIndex((self.word >> Self::CLASS_SHIFT) as u8)
+    }
 
     /// The verdict.
     #[inline]
@@ -72,7 +95,7 @@ impl Decision {
             clippy::cast_possible_truncation,
             reason = "a port's number, under 2^8"
         )]
-        match self.word {
+        match self.word & Self::WAY {
             port @ ..Self::FLOOD => Verdict::Forward(PortIndex(port as u8)),
             Self::FLOOD => Verdict::Flood(self.ports),
             drop => {
@@ -80,18 +103,6 @@ impl Decision {
                 Verdict::Drop(reason.copied().unwrap_or(DropReason::NoDestination))
             }
         }
-    }
-}
-
-impl From<Verdict> for Decision {
-    #[inline]
-    fn from(verdict: Verdict) -> Self {
-        let (word, ports) = match verdict {
-            Verdict::Forward(PortIndex(port)) => (u64::from(port), PortSet(0)),
-            Verdict::Flood(ports) => (Self::FLOOD, ports),
-            Verdict::Drop(reason) => (Self::DROP + reason as u64, PortSet(0)),
-        };
-        Self { word, ports }
     }
 }
 
@@ -205,58 +216,47 @@ impl Decide {
         self.end = Some(end);
     }
 
-    /// Verdicts on a burst that came in by `from` at `now` (ticks), in its order; the class of each
-    /// frame goes into its tag. If all of the burst leaves by one port, as it is: that port.
+    /// Verdicts on a burst that came in by `from` at `now` (ticks), and classes, in its order. If all
+    /// of the burst leaves by one port, as it is: that port.
     #[inline]
     pub fn decide_burst<'h>(
         &mut self,
         from: PortIndex,
         heads: impl Iterator<Item = &'h [u8]> + Clone,
-        tags: &mut [Tag],
         now: u64,
         decisions: &mut Decisions,
     ) -> Option<PortIndex> {
-        self.classify(from, heads.clone(), tags);
-        match &mut self.forwarding {
+        let Self {
+            forwarding,
+            classifier,
+            up,
+            end,
+        } = self;
+        let class = |head| classifier.classify(from, head);
+        match forwarding {
             Forwarding::Patch(panel) => {
-                let way = panel.way(from, self.up);
-                decisions.extend(heads.map(|head| PatchPanel::decide(way, head).into()));
+                let way = panel.way(from, *up);
+                let decide = |head| Decision::new(PatchPanel::decide(way, head), class(head));
+                decisions.extend(heads.map(decide));
+            }
+            Forwarding::Bridge(bridge) if bridge.lan().has_vlans() => {
+                let ingress = bridge.ingress(from, *up, now);
+                let verdict = |head| bridge.decide::<true>(&ingress, head, end);
+                let verdicts = heads.clone().map(verdict);
+                let both = verdicts.zip(heads.clone());
+                decisions.extend(both.map(|(verdict, head)| Decision::new(verdict, class(head))));
+                let rewrites = |to| heads.map(move |head| bridge.lan().rewrite(from, to, head));
+                return one_port(decisions)
+                    .filter(|&to| rewrites(to).all(|rewrite| rewrite == Rewrite::None));
             }
             Forwarding::Bridge(bridge) => {
-                let ingress = bridge.ingress(from, self.up, now);
-                let end = &mut self.end;
-                if bridge.lan().has_vlans() {
-                    let verdict = |head| bridge.decide::<true>(&ingress, head, end).into();
-                    decisions.extend(heads.clone().map(verdict));
-                    let rewrites = |to| heads.map(move |head| bridge.lan().rewrite(from, to, head));
-                    return one_port(decisions)
-                        .filter(|&to| rewrites(to).all(|rewrite| rewrite == Rewrite::None));
-                }
-                heads.clone().for_each(|head| bridge.prefetch(head));
-                decisions
-                    .extend(heads.map(|head| bridge.decide::<false>(&ingress, head, end).into()));
+                let ingress = bridge.ingress(from, *up, now);
+                bridge.decide_plain(&ingress, heads, end, |verdict, head| {
+                    decisions.push(Decision::new(verdict, class(head)));
+                });
             }
         }
         one_port(decisions)
-    }
-
-    #[inline]
-    fn classify<'h>(
-        &self,
-        from: PortIndex,
-        heads: impl Iterator<Item = &'h [u8]>,
-        tags: &mut [Tag],
-    ) {
-        if self.classifier.is_trivial() {
-            let class = self.classifier.default_class();
-            for tag in tags {
-                tag.class = class;
-            }
-            return;
-        }
-        for (head, tag) in heads.zip(tags) {
-            tag.class = self.classifier.classify(from, head);
-        }
     }
 
     /// Whether a port has its link.
@@ -346,9 +346,9 @@ fn one_port(decisions: &[Decision]) -> Option<PortIndex> {
     let Verdict::Forward(to) = first.verdict() else {
         return None;
     };
-    // Counted, not looked for: without a branch a frame.
-    let others = decisions.iter().filter(|other| other.word != first.word);
-    (others.count() == 0).then_some(to)
+    // Gathered, not looked for: without a branch a frame.
+    let differences = (decisions.iter()).fold(0, |all, other| all | (other.word ^ first.word));
+    (differences & Decision::WAY == 0).then_some(to)
 }
 
 /// Ports that are there, with their VLANs.

@@ -13,7 +13,7 @@
 use control::counters::WorkerCounters;
 use control::handover::WorkerEnd;
 use measure::flows::FlowSight;
-use measure::packet::{FlowHash, Hasher, Kind, PacketHash};
+use measure::packet::{FlowHash, Hasher, PacketHash, Parsed};
 use measure::shard::{Places, Shard};
 use measure::sight::{SegmentIndex, Sight};
 use measure::synopsis::Synopsis;
@@ -21,7 +21,7 @@ use measure::time::{Epoch, EpochSchedule, EpochTag};
 
 use crate::egress::{PortEgress, Refused};
 use crate::flows::{FlowSights, Flows};
-use crate::packet_io::{BURST, Burst, ClassIndex, NO_SEGMENT, PortIndex, Tag, Tags};
+use crate::packet_io::{BURST, ClassIndex, NO_SEGMENT, PortIndex, Tag};
 use crate::references::{Departed, OpenShards, References};
 
 /// Sights of one burst.
@@ -33,11 +33,17 @@ const CLASSES: usize = 8;
 /// Of packets whose cells were not asked for.
 static NOWHERE: Places = Places::new();
 
+/// Segments by class.
+pub type Segments = [SegmentIndex; CLASSES];
+
+/// None is measured.
+pub const NO_SEGMENTS: Segments = [NO_SEGMENT; CLASSES];
+
 /// Which segment leads from one port to another, for each class.
 #[derive(Debug, Clone)]
 pub struct SegmentMap {
     ports: usize,
-    segments: Box<[[SegmentIndex; CLASSES]]>,
+    segments: Box<[Segments]>,
 }
 
 impl SegmentMap {
@@ -46,7 +52,7 @@ impl SegmentMap {
         ports: usize,
         places: impl IntoIterator<Item = (PortIndex, PortIndex, ClassIndex)>,
     ) -> Self {
-        let mut segments = vec![[NO_SEGMENT; CLASSES]; ports * ports].into_boxed_slice();
+        let mut segments = vec![NO_SEGMENTS; ports * ports].into_boxed_slice();
         for (n, (ingress, egress, class)) in (0..NO_SEGMENT.0).zip(places) {
             let pair = usize::from(ingress.0) * ports + usize::from(egress.0);
             if let Some(place) =
@@ -60,12 +66,9 @@ impl SegmentMap {
 
     /// The segments from one port to another, by class.
     #[inline]
-    pub fn between(&self, ingress: PortIndex, egress: PortIndex) -> [SegmentIndex; CLASSES] {
+    pub fn between(&self, ingress: PortIndex, egress: PortIndex) -> Segments {
         let pair = usize::from(ingress.0) * self.ports + usize::from(egress.0);
-        self.segments
-            .get(pair)
-            .copied()
-            .unwrap_or([NO_SEGMENT; CLASSES])
+        self.segments.get(pair).copied().unwrap_or(NO_SEGMENTS)
     }
 }
 
@@ -200,9 +203,9 @@ impl Meter {
         self.current.epoch
     }
 
-    /// The tag of a packet of which nothing is measured.
+    /// The tag of a packet of `class`, first seen at `now`, of which nothing is measured.
     #[inline]
-    pub fn blank_tag(&self, len_bytes: u32, now: u64) -> Tag {
+    pub fn blank_tag(&self, len_bytes: u32, class: ClassIndex, now: u64) -> Tag {
         Tag {
             flow: FlowHash(0),
             packet: PacketHash(0),
@@ -210,28 +213,22 @@ impl Meter {
             len_bytes,
             segment: NO_SEGMENT,
             epoch: self.current.tag,
-            class: ClassIndex(0),
+            class,
         }
     }
 
-    /// Parses and hashes the frame that begins with `head`, first seen at `now`.
+    /// Parses and hashes the frame that begins with `head`.
     #[inline]
-    pub fn tag(&self, head: &[u8], len_bytes: u32, now: u64) -> (Tag, Kind) {
-        let parsed = self.hasher.parse(head, len_bytes);
-        let tag = Tag {
-            flow: parsed.flow,
-            packet: parsed.packet,
-            ..self.blank_tag(len_bytes, now)
-        };
-        (tag, parsed.kind)
+    pub fn parse(&self, head: &[u8], len_bytes: u32) -> Parsed {
+        self.hasher.parse(head, len_bytes)
     }
 
     /// The segments that lead from one port to another, by class.
     #[inline]
-    pub fn segments(&self, ingress: PortIndex, egress: PortIndex) -> [SegmentIndex; CLASSES] {
+    pub fn segments(&self, ingress: PortIndex, egress: PortIndex) -> Segments {
         match &self.plan {
             Some(plan) => plan.segments.between(ingress, egress),
-            None => [NO_SEGMENT; CLASSES],
+            None => NO_SEGMENTS,
         }
     }
 
@@ -366,19 +363,13 @@ impl Meter {
         }
     }
 
-    /// Offers a burst of the present epoch to the head of an egress queue, with the references that
-    /// belong among its packets; false, and nothing done, where it must wait.
+    /// A burst of the present epoch has gone straight to the head of an egress queue, behind `ahead`
+    /// packets: puts the references there that belong among its packets.
     #[inline]
-    pub fn offer_all<P>(
-        &mut self,
-        egress: &mut PortEgress<P>,
-        packets: &mut Burst<P>,
-        tags: &mut Tags,
-    ) -> bool {
+    pub fn joined<P>(&mut self, egress: &mut PortEgress<P>, ahead: usize) {
         let plan = self.plan.as_mut();
-        match plan.and_then(|plan| plan.references.as_mut()) {
-            Some(references) => references.offer_all(egress, packets, tags),
-            None => egress.offer_all(packets, tags),
+        if let Some(references) = plan.and_then(|plan| plan.references.as_mut()) {
+            references.joined(egress, ahead);
         }
     }
 

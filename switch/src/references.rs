@@ -34,7 +34,7 @@ use measure::sight::SegmentIndex;
 use measure::time::EpochTag;
 
 use crate::egress::{PortEgress, Refused};
-use crate::packet_io::{BURST, Burst, PortIndex, Tag, Tags};
+use crate::packet_io::{BURST, PortIndex, Tag};
 
 use clock::{LinkClock, Units};
 pub use departed::Departed;
@@ -182,19 +182,10 @@ impl References {
         Ok(())
     }
 
-    /// Offers a whole burst, with the references that belong around its packets; false, and nothing
-    /// done, where it cannot go [straight to the head](PortEgress::offer_all).
+    /// Puts the references that belong around a burst that has just gone [straight to the
+    /// head](PortEgress::offer_all), behind `ahead` packets, where they belong.
     #[inline]
-    pub fn offer_all<P>(
-        &mut self,
-        egress: &mut PortEgress<P>,
-        packets: &mut Burst<P>,
-        tags: &mut Tags,
-    ) -> bool {
-        let ahead = egress.tags.len();
-        if !egress.offer_all(packets, tags) {
-            return false;
-        }
+    pub fn joined<P>(&mut self, egress: &mut PortEgress<P>, ahead: usize) {
         let mut due = Due::new_const();
         if let Some(tags) = egress.tags.get(ahead..) {
             self.queued(tags, &mut due);
@@ -203,7 +194,6 @@ impl References {
             // Where there is no room, the next one makes up for it.
             let _ = egress.references.try_push((ahead + before, reference));
         }
-        true
     }
 
     /// Counts packets that an egress queue has just taken, in their order, and puts the references

@@ -1,6 +1,6 @@
 //! The engine: one core, one loop, in the order in which a packet lives.
 //!
-//! [`Worker::pass`] is the whole of it: tick; receive, tag, decide, queue; then schedule, transmit,
+//! [`Worker::pass`] is the whole of it: tick; receive, decide, tag, queue; then schedule, transmit,
 //! and record what the driver took. After start there is no allocation, no lock, no system call and
 //! no `Result` per packet: a frame that cannot be handled is a counted drop with a named reason.
 
@@ -9,14 +9,17 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use control::counters::{DropReason, PortCounters, WorkerCounters};
 use measure::flows::FlowSight;
+<<<<<<< HEAD
 use measure::packet::Kind;
 use measure::shard::Places;
+=======
+>>>>>>> 5c25e03 (Worker: what a queue brings is sent before the next is read, and tags are made where they stay)
 
-use crate::decide::{Decide, Decisions, Verdict};
+use crate::decide::{Decide, Decisions, PortSet, Verdict};
 use crate::flows::FlowSights;
 use crate::generation::{Generation, WorkerGenerations};
 use crate::idle::IdlePolicy;
-use crate::meter::{Meter, Sights};
+use crate::meter::{Meter, NO_SEGMENTS, Sights};
 use crate::packet_io::{BURST, Burst, PacketIo, PortIndex, Tag, Tags};
 use crate::references::Departed;
 
@@ -26,15 +29,17 @@ mod handing;
 mod lane;
 mod pace;
 mod seldom;
+mod tagger;
 
 pub use lane::{FRAME_OVERHEAD_BYTES, Handed, Lane};
 
 use counting::{count_departures, count_drop};
 use lane::Exit;
 use pace::Pace;
+use tagger::Tagger;
 
-/// Bursts that one port sends in a pass beyond what came in by queues and rings in it, at most:
-/// what bounds a pass, while a queue that has grown can still shrink.
+/// Bursts that one port sends in a pass beyond one for each queue that is read and each ring, at
+/// most: what bounds a pass, while a queue that has grown can still shrink.
 const SPARE_BURSTS: usize = 2;
 
 /// A worker and all that it owns.
@@ -51,7 +56,12 @@ pub struct Worker<I: PacketIo> {
     /// A generation that was taken up, of which an old part is still in use.
     retiring: Option<Box<Generation<I>>>,
     flows: Box<FlowSights>,
+<<<<<<< HEAD
     places: Box<Places>,
+=======
+    /// Ports for which the present burst brought something.
+    touched: PortSet,
+>>>>>>> 5c25e03 (Worker: what a queue brings is sent before the next is read, and tags are made where they stay)
     pace: Pace,
 }
 
@@ -83,7 +93,11 @@ impl<I: PacketIo> Worker<I> {
             receiving,
             retiring: None,
             flows: Box::new([FlowSight::EMPTY; BURST]),
+<<<<<<< HEAD
             places: Box::new(Places::new()),
+=======
+            touched: PortSet::EMPTY,
+>>>>>>> 5c25e03 (Worker: what a queue brings is sent before the next is read, and tags are made where they stay)
             pace,
         }
     }
@@ -99,14 +113,21 @@ impl<I: PacketIo> Worker<I> {
     }
 
     /// Serves every queue and every port once; returns how many packets moved.
+    ///
+    /// What one queue brings is sent before the next is read, while the cache still has it.
     pub fn pass(&mut self) -> usize {
         self.tick(self.io.now());
-        let inlets = 0..self.io.inlets().len();
-        let received: usize = inlets.map(|inlet| self.receive(inlet)).sum();
-        received + self.send_all()
+        let mut moved = 0;
+        for inlet in 0..self.io.inlets().len() {
+            moved += self.receive(inlet);
+            for to in std::mem::take(&mut self.touched).ports() {
+                moved += self.send_burst(to);
+            }
+        }
+        moved + self.send_all()
     }
 
-    /// Receive, tag, decide, queue.
+    /// Receive, decide, tag, queue.
     fn receive(&mut self, inlet: usize) -> usize {
         let mut arrivals = Burst::new_const();
         self.io.receive(inlet, &mut arrivals);
@@ -120,45 +141,17 @@ impl<I: PacketIo> Worker<I> {
         self.counters.burst(packets);
         self.counters.busy_packets.add(packets as u64);
         let from = self.io.inlets()[inlet];
-        let mut tags = Tags::new_const();
-        let bytes = self.tag(&arrivals, &mut tags, from, now);
+        let (mut bytes, mut longest) = (0, 0);
+        for packet in &arrivals {
+            let len_bytes = self.io.len_bytes(packet);
+            bytes += u64::from(len_bytes);
+            longest = longest.max(len_bytes);
+        }
         let counters = self.port(from);
         counters.rx_packets.add(packets as u64);
         counters.rx_bytes.add(bytes);
-        self.dispatch(&mut arrivals, &mut tags, from, now);
+        self.dispatch(&mut arrivals, from, longest, now);
         packets
-    }
-
-    /// Parses, hashes and tags a burst in one tight loop; the bytes of the burst. Not inlined, so
-    /// that the loop has all registers to itself.
-    #[inline(never)]
-    fn tag(&self, arrivals: &Burst<I::Packet>, tags: &mut Tags, from: PortIndex, now: u64) -> u64 {
-        let mut bytes = 0;
-        if !self.meter.tags() {
-            for packet in arrivals {
-                let len_bytes = self.io.len_bytes(packet);
-                tags.push(self.meter.blank_tag(len_bytes, now));
-                bytes += u64::from(len_bytes);
-            }
-            return bytes;
-        }
-        let mut kinds = [0u64; Kind::COUNT];
-        for packet in arrivals {
-            let len_bytes = self.io.len_bytes(packet);
-            let (tag, kind) = self.meter.tag(self.io.head(packet), len_bytes, now);
-            tags.push(tag);
-            kinds[kind as usize] += 1;
-            bytes += u64::from(len_bytes);
-        }
-        if self.meter.stamps_packets() {
-            for tag in tags {
-                tag.arrived = self.io.now();
-            }
-        }
-        for (counter, n) in self.port(from).kinds.iter().zip(kinds) {
-            counter.add(n);
-        }
-        bytes
     }
 
     /// Decides about a burst, and sends each packet on to where it goes. Most bursts leave whole by
@@ -166,21 +159,28 @@ impl<I: PacketIo> Worker<I> {
     fn dispatch(
         &mut self,
         arrivals: &mut Burst<I::Packet>,
-        tags: &mut Tags,
         from: PortIndex,
+        longest: u32,
         now: u64,
     ) {
         let mut decisions = Decisions::new_const();
         let heads = arrivals.iter().map(|packet| self.io.head(packet));
-        let all_to = self
-            .decide
-            .decide_burst(from, heads, tags, now, &mut decisions);
+        let all_to = self.decide.decide_burst(from, heads, now, &mut decisions);
         if let Some(to) = all_to
-            && self.queue_all(arrivals, tags, from, to)
+            && self.queue_all(arrivals, &decisions, from, to, longest, now)
         {
             return;
         }
-        let decided = arrivals.drain(..).zip(tags.drain(..)).zip(decisions);
+        let mut tags = Tags::new_const();
+        let tagger = Tagger {
+            io: &self.io,
+            meter: &self.meter,
+            counters: self.port(from),
+            segments: NO_SEGMENTS,
+            now,
+        };
+        tagger.tag(arrivals, &decisions, &mut tags);
+        let decided = arrivals.drain(..).zip(tags).zip(decisions);
         for ((packet, tag), decision) in decided {
             match decision.verdict() {
                 Verdict::Forward(to) => self.queue(packet, tag, from, to, now),
@@ -195,9 +195,11 @@ impl<I: PacketIo> Worker<I> {
     fn queue_all(
         &mut self,
         arrivals: &mut Burst<I::Packet>,
-        tags: &mut Tags,
+        decisions: &Decisions,
         from: PortIndex,
         to: PortIndex,
+        longest: u32,
+        now: u64,
     ) -> bool {
         let Some(lane) = self.lanes.get_mut(usize::from(to.0)) else {
             return false;
@@ -205,16 +207,25 @@ impl<I: PacketIo> Worker<I> {
         let Exit::Queues(egress) = &mut lane.exit else {
             return false;
         };
-        if tags.iter().any(|tag| tag.len_bytes > lane.frame_bytes_max) {
+        if longest > lane.frame_bytes_max {
             return false;
         }
-        if self.meter.tags() {
-            let segments = self.meter.segments(from, to);
-            for tag in tags.iter_mut() {
-                tag.segment = segments[usize::from(tag.class.0 & 7)];
-            }
+        let tagger = Tagger {
+            io: &self.io,
+            meter: &self.meter,
+            counters: &self.counters.ports[usize::from(from.0)],
+            segments: self.meter.segments(from, to),
+            now,
+        };
+        let ahead = egress.tags.len();
+        if !egress.offer_all(arrivals, |arrivals, tags| {
+            tagger.tag(arrivals, decisions, tags)
+        }) {
+            return false;
         }
-        self.meter.offer_all(egress, arrivals, tags)
+        self.meter.joined(egress, ahead);
+        self.touched.insert(to);
+        true
     }
 
     /// Queues a packet at the port by which it leaves.
@@ -229,6 +240,7 @@ impl<I: PacketIo> Worker<I> {
         if tag.len_bytes > lane.frame_bytes_max {
             return self.port(from).dropped(DropReason::Oversize, 1);
         }
+        self.touched.insert(to);
         match &mut lane.exit {
             Exit::Queues(egress) => {
                 if let Err(refused) = self.meter.offer(egress, packet, tag, now) {
@@ -253,21 +265,45 @@ impl<I: PacketIo> Worker<I> {
         sent
     }
 
-    /// Schedule, transmit, record what the driver took. What it refused stays at the head, in
-    /// order, and is offered again.
-    fn send(&mut self, to: PortIndex) -> usize {
-        if self.lanes[usize::from(to.0)].is_empty() {
+    /// Sends what one queue has just brought for a port.
+    fn send_burst(&mut self, to: PortIndex) -> usize {
+        if !self.may_send(to) {
             return 0;
         }
-        if !self.decide.is_up(to) {
-            self.drain(to, DropReason::LinkDown);
+        self.hand_over(to);
+        let sent = self.depart_all(to, 1);
+        self.pace.moved(sent);
+        sent
+    }
+
+    /// Sends what waits at a port.
+    fn send(&mut self, to: PortIndex) -> usize {
+        if !self.may_send(to) {
             return 0;
         }
         self.hand_over(to);
         self.welcome(to);
+        let rings = self.lanes[usize::from(to.0)].entrances.len();
+        self.depart_all(to, rings + SPARE_BURSTS)
+    }
+
+    /// Whether anything waits at a port that has its link; without one it is dropped.
+    fn may_send(&mut self, to: PortIndex) -> bool {
+        if self.lanes[usize::from(to.0)].is_empty() {
+            return false;
+        }
+        let is_up = self.decide.is_up(to);
+        if !is_up {
+            self.drain(to, DropReason::LinkDown);
+        }
+        is_up
+    }
+
+    /// Schedule, transmit, record what the driver took: so many bursts at most. What it refused
+    /// stays at the head, in order, and is offered again.
+    fn depart_all(&mut self, to: PortIndex, bursts_max: usize) -> usize {
         let mut sent = 0;
-        let arrived = self.io.inlets().len() + self.lanes[usize::from(to.0)].entrances.len();
-        for _ in 0..arrived + SPARE_BURSTS {
+        for _ in 0..bursts_max {
             let (left, is_refused) = self.depart(to);
             sent += left;
             if left == 0 || is_refused {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use arrayvec::ArrayVec;
 use control::counters::DropReason;
 use control::fdb::{FdbDelta, ReplicaEnd, StationKey};
 use measure::time::TickRate;
@@ -10,7 +11,7 @@ use super::fdb::{Fdb, Fresh, MacAddress};
 use super::storm::StormLimit;
 use super::vlan::Lan;
 use super::{ETHERNET_HEADER_BYTES, PortSet, Verdict};
-use crate::packet_io::PortIndex;
+use crate::packet_io::{BURST, PortIndex};
 
 /// Most ports.
 const PORTS: usize = control::config::PORTS_MAX;
@@ -79,14 +80,49 @@ impl Bridge {
         }
     }
 
-    /// Asks the cache for both stations of a frame without VLANs.
+    /// Hands `put` the verdict on each frame of a burst, in its order, where no port has VLANs.
+    ///
+    /// The stations of all are asked of the cache before the first is looked up.
     #[inline]
-    pub(super) fn prefetch(&self, head: &[u8]) {
-        if let Some(header) = head.first_chunk::<ETHERNET_HEADER_BYTES>() {
-            let (destination, source) = MacAddress::both(header);
+    pub(super) fn decide_plain<'h>(
+        &mut self,
+        from: &Ingress,
+        heads: impl Iterator<Item = &'h [u8]> + Clone,
+        end: &mut Option<ReplicaEnd>,
+        mut put: impl FnMut(Verdict, &'h [u8]),
+    ) {
+        let mut addresses = ArrayVec::<_, BURST>::new_const();
+        for head in heads.clone().take(BURST) {
+            // A runt has no addresses, so that it is not usual.
+            let (destination, source) =
+                (head.first_chunk()).map_or((MacAddress::NONE, MacAddress::NONE), MacAddress::both);
             self.fdb.prefetch(source.in_vlan(0));
             self.fdb.prefetch(destination.in_vlan(0));
+            addresses.push((destination, source));
         }
+        for (&(destination, source), head) in addresses.iter().zip(heads) {
+            let is_usual = from.learns && source.is_station() && !destination.is_group();
+            let verdict = if is_usual {
+                self.fdb.learn(source.in_vlan(0), from.fresh, end);
+                match self.fdb.look_up(destination.in_vlan(0), from.fresh) {
+                    Some(to) => from.forward(to, from.plain),
+                    None => self.flood(from, from.plain),
+                }
+            } else {
+                self.decide_unusual(from, head, end)
+            };
+            put(verdict, head);
+        }
+    }
+
+    #[cold]
+    fn decide_unusual(
+        &mut self,
+        from: &Ingress,
+        head: &[u8],
+        end: &mut Option<ReplicaEnd>,
+    ) -> Verdict {
+        self.decide::<false>(from, head, end)
     }
 
     /// The verdict on a frame; `VLANS`: whether any port has VLANs, told apart once a burst.

@@ -35,6 +35,9 @@ const SWEPT_PER_TICK: usize = 16;
 pub struct MacAddress(u64);
 
 impl MacAddress {
+    /// No station's.
+    pub(super) const NONE: Self = Self(0);
+
     /// Destination and source of a frame: each the upper six octets of one load of eight.
     #[inline]
     pub(super) fn both(header: &[u8; ETHERNET_HEADER_BYTES]) -> (Self, Self) {
@@ -155,10 +158,13 @@ struct Bucket {
 const _: () = assert!(size_of::<Bucket>() == 64, "one cache line a bucket");
 
 impl Bucket {
-    /// The way of a station; [`WAYS`] if it is not here. Without a branch: which way it is cannot
-    /// be guessed.
+    /// The way of a station; [`WAYS`] if it is not here. Most that are in a table are first in their
+    /// buckets; which way others are cannot be guessed: that takes no branch.
     #[inline]
     fn find(&self, station: StationKey) -> usize {
+        if self.keys[0] == station.0 {
+            return 0;
+        }
         let mut found = WAYS;
         for (way, &key) in self.keys.iter().enumerate() {
             found = std::hint::select_unpredictable(key == station.0, way, found);

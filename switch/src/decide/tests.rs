@@ -1,12 +1,9 @@
 use std::time::Duration;
 
 use control::fdb::{FdbMaster, MasterEnd, fdb_rings};
-use measure::packet::{FlowHash, PacketHash};
-use measure::time::EpochTag;
 use proptest::prelude::*;
 
 use super::*;
-use crate::packet_io::{ClassIndex, NO_SEGMENT};
 
 const EAST: PortIndex = PortIndex(0);
 const WEST: PortIndex = PortIndex(1);
@@ -49,31 +46,18 @@ fn panel() -> Decide {
     Decide::patch(3, &[(EAST, WEST)])
 }
 
-fn tag() -> Tag {
-    Tag {
-        flow: FlowHash(0),
-        packet: PacketHash(0),
-        arrived: 0,
-        len_bytes: 60,
-        segment: NO_SEGMENT,
-        epoch: EpochTag(0),
-        class: ClassIndex(0),
-    }
-}
-
 impl Decide {
     fn burst(&mut self, from: PortIndex, frames: &[Vec<u8>]) -> (Vec<Verdict>, Option<PortIndex>) {
         let mut decisions = Decisions::new();
-        let mut tags = vec![tag(); frames.len()];
         let heads = frames.iter().map(Vec::as_slice);
-        let all = self.decide_burst(from, heads, &mut tags, 0, &mut decisions);
+        let all = self.decide_burst(from, heads, 0, &mut decisions);
         (decisions.iter().map(|d| d.verdict()).collect(), all)
     }
 
     fn one(&mut self, from: PortIndex, frame: &[u8], now: u64) -> Verdict {
         let mut decisions = Decisions::new();
         let heads = std::iter::once(frame);
-        let all = self.decide_burst(from, heads, &mut [tag()], now, &mut decisions);
+        let all = self.decide_burst(from, heads, now, &mut decisions);
         let [decision] = decisions[..] else {
             panic!("one verdict a frame")
         };

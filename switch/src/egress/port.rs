@@ -95,15 +95,19 @@ impl<P> PortEgress<P> {
     }
 
     /// Takes a whole burst straight to the head if nothing is ahead of it and nothing paces it;
-    /// otherwise leaves it as it is.
+    /// otherwise leaves it as it is. `tag` puts the tag of each packet, in order, behind those that
+    /// are there: where they stay, so that none is copied.
     #[inline]
-    pub fn offer_all(&mut self, packets: &mut Burst<P>, tags: &mut Tags) -> bool {
-        let is_free = self.busy == 0 && packets.len() <= self.head.remaining_capacity();
-        // A slice of tags is copied as far as it goes; swapping would move all of both lists.
-        if !is_free || self.tags.try_extend_from_slice(tags).is_err() {
+    pub fn offer_all(
+        &mut self,
+        packets: &mut Burst<P>,
+        tag: impl FnOnce(&Burst<P>, &mut Tags),
+    ) -> bool {
+        if self.busy != 0 || packets.len() > self.head.remaining_capacity() {
             return false;
         }
-        tags.clear();
+        tag(packets, &mut self.tags);
+        debug_assert_eq!(self.tags.len(), self.head.len() + packets.len());
         if self.head.is_empty() {
             std::mem::swap(&mut self.head, packets);
         } else {

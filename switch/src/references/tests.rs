@@ -17,7 +17,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::egress::EgressLayout;
-use crate::packet_io::{ClassIndex, NO_SEGMENT};
+use crate::packet_io::{Burst, ClassIndex, NO_SEGMENT};
 
 mod layout;
 
@@ -600,11 +600,9 @@ fn queues_take_references_among_packets() {
     let mut egress: PortEgress<u32> = PortEgress::new(&layout_of, TickRate::from_hz(GHZ), 1);
     let mut tube = Tube::new(&layout(one_in(4), Method::Sums));
     let mut packets: Burst<u32> = (0..10).collect();
-    let mut tags: Tags = (0..10).map(|_| tube.tag(SegmentIndex(0))).collect();
-    assert!(
-        tube.references
-            .offer_all(&mut egress, &mut packets, &mut tags)
-    );
+    let tags = (0..10).map(|_| tube.tag(SegmentIndex(0)));
+    assert!(egress.offer_all(&mut packets, |_, all| all.extend(tags)));
+    tube.references.joined(&mut egress, 0);
     for n in 10..16 {
         let tag = tube.tag(SegmentIndex(1));
         assert!(tube.references.offer(&mut egress, n, tag, tube.now).is_ok());

@@ -31,19 +31,16 @@ impl<I: PacketIo> Worker<I> {
 /// Counts packets that the driver took, as a whole and by class.
 #[inline]
 pub(super) fn count_departures(counters: &PortCounters, tags: &[Tag]) {
-    let (mut packets, mut bytes) = ([0u64; CLASSES_MAX], [0u64; CLASSES_MAX]);
-    for tag in tags {
-        let class = usize::from(tag.class.0) % CLASSES_MAX;
-        packets[class] += 1;
-        bytes[class] += u64::from(tag.len_bytes);
-    }
-    let of_classes = counters.classes.iter().zip(packets).zip(bytes);
-    for ((of_class, packets), bytes) in of_classes.filter(|((_, packets), _)| *packets > 0) {
-        of_class.tx_packets.add(packets);
+    let mut all_bytes = 0;
+    for run in tags.chunk_by(|a, b| a.class == b.class) {
+        let bytes = run.iter().map(|tag| u64::from(tag.len_bytes)).sum();
+        let of_class = &counters.classes[usize::from(run[0].class.0) % CLASSES_MAX];
+        of_class.tx_packets.add(run.len() as u64);
         of_class.tx_bytes.add(bytes);
+        all_bytes += bytes;
     }
     counters.tx_packets.add(tags.len() as u64);
-    counters.tx_bytes.add(bytes.iter().sum());
+    counters.tx_bytes.add(all_bytes);
 }
 
 #[cold]

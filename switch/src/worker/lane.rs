@@ -89,9 +89,18 @@ impl<P> Lane<P> {
     pub(super) fn adopt(&mut self, old: &mut Self) {
         if let (Exit::Queues(new), Exit::Queues(waiting)) = (&mut self.exit, &mut old.exit) {
             new.adopt(waiting);
-            // The rings that were there go on.
+            // The rings that were there go on, until nobody writes to them and they are empty; then
+            // they go back with the old lane.
             old.entrances.append(&mut self.entrances);
             std::mem::swap(&mut self.entrances, &mut old.entrances);
+            let mut next = 0;
+            while let Some(ring) = self.entrances.get(next) {
+                if ring.is_abandoned() && ring.is_empty() {
+                    old.entrances.push(self.entrances.swap_remove(next));
+                } else {
+                    next += 1;
+                }
+            }
         }
     }
 

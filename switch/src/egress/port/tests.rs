@@ -330,31 +330,35 @@ proptest! {
 #[test]
 fn a_free_port_hands_a_burst_on_as_it_is() {
     let mut egress = PortEgress::new(&layout(&Egress::default()), rate(), 1);
-    let burst = |from: u32, to: u32| -> (Burst<u32>, Tags) {
-        let tags = (from..to).map(|n| tag(&packet(n, 0, 60, 0)));
-        ((from..to).collect(), tags.collect())
+    let offer_all = |egress: &mut PortEgress<u32>, packets: &mut Burst<u32>| {
+        egress.offer_all(packets, |packets, tags| {
+            tags.extend(packets.iter().map(|&n| tag(&packet(n, 0, 60, 0))));
+        })
     };
-    let (mut packets, mut tags) = burst(0, 40);
-    assert!(egress.offer_all(&mut packets, &mut tags));
-    assert!(packets.is_empty() && tags.is_empty());
-    let (mut packets, mut tags) = burst(40, 65);
+    let mut packets: Burst<u32> = (0..40).collect();
+    assert!(offer_all(&mut egress, &mut packets));
+    assert!(packets.is_empty());
+    let mut packets: Burst<u32> = (40..65).collect();
     assert!(
-        !egress.offer_all(&mut packets, &mut tags),
+        !offer_all(&mut egress, &mut packets),
         "25 on top of 40 do not fit"
     );
-    assert_eq!((packets.len(), tags.len(), egress.len()), (25, 25, 40));
-    let (mut packets, mut tags) = burst(40, 64);
-    assert!(egress.offer_all(&mut packets, &mut tags));
+    assert_eq!(
+        (packets.len(), egress.len(), egress.tags.len()),
+        (25, 40, 40)
+    );
+    packets.pop();
+    assert!(offer_all(&mut egress, &mut packets));
     assert_eq!(head_of(&egress), (0..64).collect::<Vec<_>>());
     offer(&mut egress, packet(64, 0, 60, 0), 0).unwrap();
     assert_eq!(egress.queues().next().unwrap().waiting.packets, 1);
     take_all(&mut egress);
-    let (mut packets, mut tags) = burst(65, 66);
-    assert!(!egress.offer_all(&mut packets, &mut tags), "64 is ahead");
+    let mut packets: Burst<u32> = (65..66).collect();
+    assert!(!offer_all(&mut egress, &mut packets), "64 is ahead");
     offer(&mut egress, packet(65, 0, 60, 0), 0).unwrap();
     egress.advance(0, &mut never);
     assert_eq!(take_all(&mut egress), [64, 65]);
-    assert!(egress.offer_all(&mut packets, &mut tags));
+    assert!(offer_all(&mut egress, &mut packets));
 }
 
 #[test]

@@ -1,0 +1,56 @@
+//! From packets to tags.
+
+use control::counters::PortCounters;
+use measure::packet::Kind;
+
+use crate::decide::Decisions;
+use crate::meter::{Meter, Segments};
+use crate::packet_io::{Burst, PacketIo, Tag, Tags};
+
+/// What the packets of a burst have in common.
+pub(super) struct Tagger<'w, I> {
+    pub io: &'w I,
+    pub meter: &'w Meter,
+    /// Of the port that they came in by.
+    pub counters: &'w PortCounters,
+    /// Those that lead to where they go.
+    pub segments: Segments,
+    pub now: u64,
+}
+
+impl<I: PacketIo> Tagger<'_, I> {
+    /// Parses, hashes and tags a burst in one tight loop. Not inlined, so that the loop has all
+    /// registers to itself.
+    #[inline(never)]
+    pub fn tag(&self, arrivals: &Burst<I::Packet>, decisions: &Decisions, tags: &mut Tags) {
+        let decided = arrivals.iter().zip(decisions);
+        if !self.meter.tags() {
+            tags.extend(decided.map(|(packet, decision)| {
+                let len_bytes = self.io.len_bytes(packet);
+                self.meter.blank_tag(len_bytes, decision.class(), self.now)
+            }));
+            return;
+        }
+        let first = tags.len();
+        let mut kinds = [0_u64; Kind::COUNT];
+        for (packet, decision) in decided {
+            let (len_bytes, class) = (self.io.len_bytes(packet), decision.class());
+            let parsed = self.meter.parse(self.io.head(packet), len_bytes);
+            kinds[parsed.kind as usize] += 1;
+            tags.push(Tag {
+                flow: parsed.flow,
+                packet: parsed.packet,
+                segment: self.segments[usize::from(class.0 & 7)],
+                ..self.meter.blank_tag(len_bytes, class, self.now)
+            });
+        }
+        if self.meter.stamps_packets() {
+            for tag in &mut tags[first..] {
+                tag.arrived = self.io.now();
+            }
+        }
+        for (counter, n) in self.counters.kinds.iter().zip(kinds) {
+            counter.add(n);
+        }
+    }
+}
