@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::num::NonZeroU32;
 
 use measure::cell::PassedCell;
-use measure::flows::{FlowSight, FlowSlots, FlowTable, Slot};
+use measure::flows::{FlowId, FlowSight, FlowSlots, FlowTable, Slot};
 use measure::histogram::Histogram;
 use measure::lda::{Bank, LdaLayout, LdaPair};
 use measure::lds::{LdsLayout, LdsPair, Sds};
@@ -299,6 +299,9 @@ fn slots(flows: u32) -> Work {
     let mut slots = FlowSlots::new(flows as usize);
     cycle(sights(flows), move |burst| {
         let mut seen = [FlowSight::EMPTY; BURST];
+        for sight in burst {
+            table.prefetch(FlowId::of(sight));
+        }
         let seen = table.look_up(burst, &mut seen, |_, _| true, |_| true);
         slots.record(End::Receiver, seen);
     })
@@ -406,6 +409,9 @@ fn recording(layout: &ShardLayout, mut table: Option<FlowTable>, flows: u32) -> 
         shard.prepare(&sights, &mut places);
         let mut seen = [FlowSight::EMPTY; BURST];
         let seen = table.as_mut().map_or(&[][..], |table| {
+            for sight in &sights {
+                table.prefetch(FlowId::of(sight));
+            }
             table.look_up(&sights, &mut seen, |_, _| true, |_| true)
         });
         shard.prefetch_flows(seen);

@@ -15,8 +15,9 @@
 //! ([`FlowTable::forget`]) and, once the last counters with the old meaning have been read,
 //! returns the slot ([`FlowTable::give`]).
 //!
-//! A burst is four passes, so that all its cache misses overlap: ask for all buckets, look up
-//! all ([`FlowTable::look_up`]), ask for all counters, add all ([`FlowSlots`]).
+//! A burst is four passes, so that all its cache misses overlap: ask for all buckets
+//! ([`FlowTable::prefetch`]), look up all ([`FlowTable::look_up`]), ask for all counters, add all
+//! ([`FlowSlots`]); better still with other work between them.
 
 mod counters;
 mod index;

@@ -1,4 +1,9 @@
 //! The one fenced use of unsafe code in this crate: telling the cache what comes next.
+//!
+//! The hint is for the second cache. One for the nearest takes one of the few places in which a core
+//! keeps misses of that, and a burst of such hints for what is in no cache waits for them: 6.4 ns a
+//! line (AMD EPYC, 24 MB at random, 320 lines at a time), against 2.6 ns with this one; from the
+//! second cache a line is as good as there.
 
 /// Asks the cache for the element at `index` before it is written to; nothing happens where there
 /// is no such element, or on a machine without the instruction.
@@ -12,8 +17,8 @@ pub fn prefetch<T>(slice: &[T], index: usize) {
     // SAFETY: a prefetch is a hint that reads and writes nothing, whatever the address; SSE is part
     // of x86_64.
     unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(address.cast());
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T1>(address.cast());
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = address;

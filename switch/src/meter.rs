@@ -302,6 +302,12 @@ impl Meter {
         }
     }
 
+    /// The flows that have counters of their own, where there are any.
+    #[inline]
+    pub fn flows(&self) -> Option<&Flows> {
+        self.plan.as_ref()?.flows.as_ref()
+    }
+
     /// Asks the cache for the cells that packets will be recorded in, once they have left, and keeps
     /// in `places` which they are.
     #[inline]
@@ -578,7 +584,7 @@ impl Meter {
         for plan in self.plan.iter_mut().chain(&mut self.retiring) {
             plan.show_references(counters);
         }
-        if let Some(flows) = self.plan.as_ref().and_then(|plan| plan.flows.as_ref()) {
+        if let Some(flows) = self.flows() {
             flows.show(&counters.flows);
         }
     }

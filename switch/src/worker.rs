@@ -9,11 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use control::counters::{DropReason, PortCounters, WorkerCounters};
 use measure::flows::FlowSight;
-<<<<<<< HEAD
-use measure::packet::Kind;
 use measure::shard::Places;
-=======
->>>>>>> 5c25e03 (Worker: what a queue brings is sent before the next is read, and tags are made where they stay)
 
 use crate::decide::{Decide, Decisions, PortSet, Verdict};
 use crate::flows::FlowSights;
@@ -56,12 +52,9 @@ pub struct Worker<I: PacketIo> {
     /// A generation that was taken up, of which an old part is still in use.
     retiring: Option<Box<Generation<I>>>,
     flows: Box<FlowSights>,
-<<<<<<< HEAD
     places: Box<Places>,
-=======
     /// Ports for which the present burst brought something.
     touched: PortSet,
->>>>>>> 5c25e03 (Worker: what a queue brings is sent before the next is read, and tags are made where they stay)
     pace: Pace,
 }
 
@@ -93,11 +86,8 @@ impl<I: PacketIo> Worker<I> {
             receiving,
             retiring: None,
             flows: Box::new([FlowSight::EMPTY; BURST]),
-<<<<<<< HEAD
             places: Box::new(Places::new()),
-=======
             touched: PortSet::EMPTY,
->>>>>>> 5c25e03 (Worker: what a queue brings is sent before the next is read, and tags are made where they stay)
             pace,
         }
     }
@@ -219,7 +209,7 @@ impl<I: PacketIo> Worker<I> {
         };
         let ahead = egress.tags.len();
         if !egress.offer_all(arrivals, |arrivals, tags| {
-            tagger.tag(arrivals, decisions, tags)
+            tagger.tag(arrivals, decisions, tags);
         }) {
             return false;
         }

@@ -69,6 +69,12 @@ impl FlowTable {
         }
     }
 
+    /// Asks the cache for the place of a flow, a while before it is [looked up](Self::look_up).
+    #[inline]
+    pub fn prefetch(&self, flow: FlowId) {
+        self.index.prefetch(flow);
+    }
+
     /// Looks up the flows of a burst; as many of `seen` are filled and returned as there are
     /// sights, in their order, or as `seen` has room for.
     ///
@@ -83,9 +89,6 @@ impl FlowTable {
         is_selected: impl Fn(usize, &Sight) -> bool,
         mut report: impl FnMut(NewFlow) -> bool,
     ) -> &'a [FlowSight] {
-        for sight in sights {
-            self.index.prefetch(FlowId::of(sight));
-        }
         for (position, (sight, seen)) in sights.iter().zip(&mut *seen).enumerate() {
             let id = FlowId::of(sight);
             let slot = match self.index.look_up(id) {

@@ -1,6 +1,7 @@
 //! From packets to tags.
 
 use control::counters::PortCounters;
+use measure::flows::FlowId;
 use measure::packet::Kind;
 
 use crate::decide::Decisions;
@@ -31,16 +32,20 @@ impl<I: PacketIo> Tagger<'_, I> {
             }));
             return;
         }
-        let first = tags.len();
+        let (first, flows) = (tags.len(), self.meter.flows());
         let mut kinds = [0_u64; Kind::COUNT];
         for (packet, decision) in decided {
             let (len_bytes, class) = (self.io.len_bytes(packet), decision.class());
             let parsed = self.meter.parse(self.io.head(packet), len_bytes);
             kinds[parsed.kind as usize] += 1;
+            let segment = self.segments[usize::from(class.0 & 7)];
+            if let Some(flows) = flows {
+                flows.prefetch(FlowId::new(parsed.flow, segment));
+            }
             tags.push(Tag {
                 flow: parsed.flow,
                 packet: parsed.packet,
-                segment: self.segments[usize::from(class.0 & 7)],
+                segment,
                 ..self.meter.blank_tag(len_bytes, class, self.now)
             });
         }
