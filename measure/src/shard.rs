@@ -24,7 +24,7 @@ use crate::codec::{ParseError, Put, Reader};
 use crate::flows::{FlowSight, FlowSlots};
 pub use crate::lds::Places;
 use crate::lds::{LdsPair, Sds};
-use crate::sight::{End, SegmentIndex, Sight};
+use crate::sight::{End, SegmentIndex, Sight, Sights};
 use crate::synopsis::{ShapeMismatch, Synopsis};
 
 /// One worker's share of one epoch.
@@ -106,22 +106,23 @@ impl Shard {
     /// Places are kept of 64 packets at most, and of plain sketches (one cell of each row for every
     /// packet); else there are none, which costs time only.
     #[inline]
-    pub fn prepare(&self, sights: &[Sight], places: &mut Places) {
-        for run in sights.chunk_by(|a, b| a.segment == b.segment) {
+    pub fn prepare<'s>(&self, sights: impl Into<Sights<'s>>, places: &mut Places) {
+        let sights = sights.into();
+        for run in sights.split_by(|a, b| a.segment == b.segment) {
             if let Some(SegmentSynopsis { lda: Some(lda), .. }) = self.segment(run[0].segment) {
-                lda.prefetch(run);
+                lda.prefetch(&run);
             }
         }
         // All sketches are of one layout.
         let Some(model) = self.sketches.first() else {
             return places.clear();
         };
-        if !places.begin(model.layout(), sights) {
+        if !places.begin(model.layout(), &sights) {
             return;
         }
         for (sketch, run) in by_sketch(&self.sketch_of, sights) {
             let sketch = sketch.and_then(|sketch| self.sketches.get(sketch));
-            places.extend(sketch.map_or(&[][..], LdsPair::cells), run);
+            places.extend(sketch.map_or(&[][..], LdsPair::cells), &run);
         }
     }
 
@@ -140,13 +141,19 @@ impl Shard {
     /// are of no use, and `sights` are hashed here. For segments and sketches this comes to what
     /// recording at both ends does, the sender's at `time - delay`. Never allocates, never fails.
     #[inline]
-    pub fn passed(&mut self, sights: &[Sight], flows: &[FlowSight], places: &Places) {
-        for run in sights.chunk_by(|a, b| a.segment == b.segment) {
+    pub fn passed<'s>(
+        &mut self,
+        sights: impl Into<Sights<'s>>,
+        flows: &[FlowSight],
+        places: &Places,
+    ) {
+        let sights = sights.into();
+        for run in sights.split_by(|a, b| a.segment == b.segment) {
             if let Some(segment) = self.segments.get_mut(usize::from(run[0].segment.0)) {
                 segment.pass(run);
             }
         }
-        let are_placed = places.begin_with(sights);
+        let are_placed = places.begin_with(&sights);
         self.sketch(
             sights,
             |sketch, run, first| {
@@ -203,7 +210,7 @@ impl Shard {
     #[inline]
     fn sketch(
         &mut self,
-        sights: &[Sight],
+        sights: Sights<'_>,
         lds: impl Fn(&mut LdsPair<PassedCell>, &[Sight], usize),
         sds: impl Fn(&mut Sds, &[Sight]),
     ) {
@@ -218,10 +225,10 @@ impl Shard {
                 continue;
             };
             if let Some(sketch) = self.sketches.get_mut(sketch) {
-                lds(sketch, run, number);
+                lds(sketch, &run, number);
             }
             if let Some(sketch) = self.sds.get_mut(sketch) {
-                sds(sketch, run);
+                sds(sketch, &run);
             }
         }
     }
@@ -268,7 +275,7 @@ impl Synopsis for Shard {
             }
         }
         self.sketch(
-            sights,
+            sights.into(),
             |sketch, run, _| sketch.record(end, run),
             |sketch, run| sketch.record(end, run),
         );
@@ -341,13 +348,13 @@ impl Synopsis for Shard {
 #[inline]
 fn by_sketch<'a>(
     sketch_of: &'a [u16],
-    sights: &'a [Sight],
-) -> impl Iterator<Item = (Option<usize>, &'a [Sight])> {
+    sights: Sights<'a>,
+) -> impl Iterator<Item = (Option<usize>, Sights<'a>)> {
     let sketch_of = |sight: &Sight| sketch_of.get(usize::from(sight.segment.0)).copied();
     let is_alike =
         move |a: &Sight, b: &Sight| a.segment == b.segment || sketch_of(a) == sketch_of(b);
     sights
-        .chunk_by(is_alike)
+        .split_by(is_alike)
         .map(move |run| (sketch_of(&run[0]).map(usize::from), run))
 }
 

@@ -1,5 +1,7 @@
 //! A sight: one packet seen at one point.
 
+use std::ops::Deref;
+
 use crate::packet::{FlowHash, PacketHash};
 use crate::time::EpochTag;
 
@@ -38,6 +40,99 @@ pub struct Sight {
 }
 
 const _: () = assert!(size_of::<Sight>() == 40, "a sight is five words");
+
+/// Sights in their order. Where it is known that they are alike, nobody looks for parts that differ:
+/// that would cost a burst as much as recording it in an LDA.
+#[derive(Debug, Clone, Copy)]
+pub struct Sights<'a> {
+    sights: &'a [Sight],
+    are_alike: bool,
+}
+
+impl<'a> Sights<'a> {
+    /// Sights of one segment, one epoch and one delay. What is recorded of others would be wrong.
+    #[inline]
+    pub fn alike(sights: &'a [Sight]) -> Self {
+        debug_assert!(
+            sights.iter().all(|sight| {
+                let of = |sight: &Sight| (sight.segment, sight.epoch, sight.delay);
+                of(sight) == of(&sights[0])
+            }),
+            "sights that differ"
+        );
+        Self {
+            sights,
+            are_alike: true,
+        }
+    }
+
+    /// All of them, for as long as there are any.
+    #[inline]
+    pub fn as_slice(self) -> &'a [Sight] {
+        self.sights
+    }
+
+    /// Whether it is known that they are alike.
+    #[inline]
+    pub fn are_alike(self) -> bool {
+        self.are_alike
+    }
+
+    /// The first so many of them, or all, and the others.
+    #[inline]
+    pub fn cut(self, sights: usize) -> (Self, Self) {
+        let (first, others) = self.sights.split_at(sights.min(self.sights.len()));
+        let part = |sights| Self { sights, ..self };
+        (part(first), part(others))
+    }
+
+    /// Parts in which each has `same` in common with the next: segment, epoch or delay.
+    #[inline]
+    pub fn split_by(
+        self,
+        same: impl FnMut(&Sight, &Sight) -> bool,
+    ) -> impl Iterator<Item = Sights<'a>> {
+        let none: &[Sight] = &[];
+        let (whole, parts) = if self.are_alike && !self.sights.is_empty() {
+            (Some(self), none)
+        } else {
+            (None, self.sights)
+        };
+        let parts = parts.chunk_by(same).map(Sights::from);
+        whole.into_iter().chain(parts)
+    }
+}
+
+impl<'a> From<&'a [Sight]> for Sights<'a> {
+    #[inline]
+    fn from(sights: &'a [Sight]) -> Self {
+        Self {
+            sights,
+            are_alike: false,
+        }
+    }
+}
+
+impl<'a, const N: usize> From<&'a [Sight; N]> for Sights<'a> {
+    fn from(sights: &'a [Sight; N]) -> Self {
+        Self::from(sights.as_slice())
+    }
+}
+
+impl<'a> From<&'a Vec<Sight>> for Sights<'a> {
+    fn from(sights: &'a Vec<Sight>) -> Self {
+        Self::from(sights.as_slice())
+    }
+}
+
+impl Deref for Sights<'_> {
+    type Target = [Sight];
+
+    #[inline]
+    fn deref(&self) -> &[Sight] {
+        self.sights
+    }
+}
 
 #[cfg(test)]
 pub(crate) mod tests {

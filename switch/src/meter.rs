@@ -15,7 +15,7 @@ use control::handover::WorkerEnd;
 use measure::flows::FlowSight;
 use measure::packet::{FlowHash, Hasher, PacketHash, Parsed};
 use measure::shard::{Places, Shard};
-use measure::sight::{SegmentIndex, Sight};
+use measure::sight::{SegmentIndex, Sight, Sights};
 use measure::synopsis::Synopsis;
 use measure::time::{Epoch, EpochSchedule, EpochTag};
 
@@ -24,8 +24,8 @@ use crate::flows::{FlowSights, Flows};
 use crate::packet_io::{BURST, ClassIndex, NO_SEGMENT, PortIndex, Tag};
 use crate::references::{Departed, OpenShards, References};
 
-/// Sights of one burst.
-pub type Sights = arrayvec::ArrayVec<Sight, BURST>;
+/// Room for the sights of one burst.
+pub type SightBurst = arrayvec::ArrayVec<Sight, BURST>;
 
 /// Most classes of a configuration.
 const CLASSES: usize = 8;
@@ -232,9 +232,40 @@ impl Meter {
         }
     }
 
+    /// Sights of packets that are about to leave: all at `now`, or each at its own time by `clock`
+    /// where packets are stamped; none where nothing is measured.
+    #[inline]
+    pub fn departures<'b>(
+        &self,
+        tags: &[Tag],
+        now: u64,
+        clock: impl Fn() -> u64,
+        burst: &'b mut SightBurst,
+    ) -> Sights<'b> {
+        let Some(first) = tags.first().filter(|_| self.is_on()) else {
+            return Sights::alike(&[]);
+        };
+        if self.stamps_packets() {
+            burst.extend(tags.iter().map(|tag| self.departure(tag, clock())));
+            return Sights::from(burst.as_slice());
+        }
+        let mut differences = 0;
+        burst.extend(tags.iter().map(|tag| {
+            differences |= tag.arrived ^ first.arrived;
+            differences |= u64::from(tag.segment.0 ^ first.segment.0);
+            differences |= u64::from(tag.epoch.0 ^ first.epoch.0);
+            self.departure(tag, now)
+        }));
+        if differences == 0 {
+            Sights::alike(burst)
+        } else {
+            Sights::from(burst.as_slice())
+        }
+    }
+
     /// The sight, at `now`, of a packet that leaves.
     #[inline]
-    pub fn departure(&self, tag: &Tag, now: u64) -> Sight {
+    fn departure(&self, tag: &Tag, now: u64) -> Sight {
         let start = if tag.epoch == self.current.tag {
             self.current.start
         } else {
@@ -263,7 +294,7 @@ impl Meter {
     #[inline]
     pub fn look_up<'s, 'h>(
         &mut self,
-        sights: &[Sight],
+        sights: Sights<'_>,
         seen: &'s mut FlowSights,
         head: impl Fn(usize) -> &'h [u8],
     ) -> &'s [FlowSight] {
@@ -272,7 +303,7 @@ impl Meter {
         }
         let mut rest = &mut seen[..];
         let mut first = 0;
-        for run in sights.chunk_by(|a, b| a.epoch == b.epoch) {
+        for run in sights.split_by(|a, b| a.epoch == b.epoch) {
             let epoch = run.first().map_or(self.current.tag, |sight| sight.epoch);
             let (these, others) = rest.split_at_mut(run.len().min(rest.len()));
             match self.plan_of(epoch) {
@@ -280,8 +311,8 @@ impl Meter {
                     flows: Some(flows),
                     handover,
                     ..
-                }) => flows.look_up(run, these, handover, |n| head(first + n)),
-                _ => Flows::look_up_none(run, these),
+                }) => flows.look_up(&run, these, handover, |n| head(first + n)),
+                _ => Flows::look_up_none(&run, these),
             }
             first += run.len();
             rest = others;
@@ -311,7 +342,7 @@ impl Meter {
     /// Asks the cache for the cells that packets will be recorded in, once they have left, and keeps
     /// in `places` which they are.
     #[inline]
-    pub fn prepare(&self, sights: &[Sight], places: &mut Places) {
+    pub fn prepare(&self, sights: Sights<'_>, places: &mut Places) {
         match &self.current.shard {
             Some(shard) => shard.prepare(sights, places),
             None => places.clear(),
@@ -330,9 +361,9 @@ impl Meter {
     /// looked up, and `places` those of a burst that [began](Self::prepare) with them. What belongs
     /// to a sealed epoch is counted as late.
     #[inline]
-    pub fn passed(&mut self, sights: &[Sight], seen: &[FlowSight], places: &Places) {
+    pub fn passed(&mut self, sights: Sights<'_>, seen: &[FlowSight], places: &Places) {
         let (mut flows, mut places) = (seen, places);
-        for run in sights.chunk_by(|a, b| a.epoch == b.epoch) {
+        for run in sights.split_by(|a, b| a.epoch == b.epoch) {
             let (these, rest) = flows.split_at(run.len().min(flows.len()));
             flows = rest;
             // Only the first run begins the burst.
@@ -341,7 +372,7 @@ impl Meter {
                 return;
             };
             let Some(open) = self.open_with(epoch) else {
-                self.late(run);
+                self.late(&run);
                 continue;
             };
             if let Some(shard) = &mut open.shard {
@@ -370,12 +401,13 @@ impl Meter {
     }
 
     /// A burst of the present epoch has gone straight to the head of an egress queue, behind `ahead`
-    /// packets: puts the references there that belong among its packets.
+    /// packets: puts the references there that belong among its packets. `are_alike`: they are known
+    /// to be of one segment and one time.
     #[inline]
-    pub fn joined<P>(&mut self, egress: &mut PortEgress<P>, ahead: usize) {
+    pub fn joined<P>(&mut self, egress: &mut PortEgress<P>, ahead: usize, are_alike: bool) {
         let plan = self.plan.as_mut();
         if let Some(references) = plan.and_then(|plan| plan.references.as_mut()) {
-            references.joined(egress, ahead);
+            references.joined(egress, ahead, are_alike);
         }
     }
 

@@ -183,12 +183,15 @@ impl References {
     }
 
     /// Puts the references that belong around a burst that has just gone [straight to the
-    /// head](PortEgress::offer_all), behind `ahead` packets, where they belong.
+    /// head](PortEgress::offer_all), behind `ahead` packets, where they belong. `are_alike`: its
+    /// packets are known to be of one segment, one time and one epoch.
     #[inline]
-    pub fn joined<P>(&mut self, egress: &mut PortEgress<P>, ahead: usize) {
+    pub fn joined<P>(&mut self, egress: &mut PortEgress<P>, ahead: usize, are_alike: bool) {
         let mut due = Due::new_const();
-        if let Some(tags) = egress.tags.get(ahead..) {
-            self.queued(tags, &mut due);
+        match egress.tags.get(ahead..) {
+            Some(tags) if are_alike => self.run_queued(tags, 0, &mut due),
+            Some(tags) => self.queued(tags, &mut due),
+            None => {}
         }
         for (before, reference) in due {
             // Where there is no room, the next one makes up for it.
@@ -200,15 +203,22 @@ impl References {
     /// that go before, between or behind them into `due`.
     #[inline]
     pub fn queued(&mut self, tags: &[Tag], due: &mut Due) {
-        let (units, generation) = (self.units, self.generation);
         let is_alike =
             |a: &Tag, b: &Tag| (a.segment, a.arrived, a.epoch) == (b.segment, b.arrived, b.epoch);
         let mut before = 0;
         for run in tags.chunk_by(is_alike) {
-            if let Some(stream) = self.stream(run[0].segment) {
-                stream.queued(run, before, units, generation, due);
-            }
+            self.run_queued(run, before, due);
             before += run.len();
+        }
+    }
+
+    /// The same for packets of one segment, one time and one epoch, behind `before` others.
+    #[inline]
+    fn run_queued(&mut self, run: &[Tag], before: usize, due: &mut Due) {
+        let (units, generation) = (self.units, self.generation);
+        let segment = run.first().map(|tag| tag.segment);
+        if let Some(stream) = segment.and_then(|segment| self.stream(segment)) {
+            stream.queued(run, before, units, generation, due);
         }
     }
 

@@ -15,7 +15,7 @@ use crate::decide::{Decide, Decisions, PortSet, Verdict};
 use crate::flows::FlowSights;
 use crate::generation::{Generation, WorkerGenerations};
 use crate::idle::IdlePolicy;
-use crate::meter::{Meter, NO_SEGMENTS, Sights};
+use crate::meter::{Meter, NO_SEGMENTS, SightBurst};
 use crate::packet_io::{BURST, Burst, PacketIo, PortIndex, Tag, Tags};
 use crate::references::Departed;
 
@@ -207,13 +207,13 @@ impl<I: PacketIo> Worker<I> {
             segments: self.meter.segments(from, to),
             now,
         };
-        let ahead = egress.tags.len();
+        let (ahead, mut are_alike) = (egress.tags.len(), false);
         if !egress.offer_all(arrivals, |arrivals, tags| {
-            tagger.tag(arrivals, decisions, tags);
+            are_alike = tagger.tag(arrivals, decisions, tags);
         }) {
             return false;
         }
-        self.meter.joined(egress, ahead);
+        self.meter.joined(egress, ahead, are_alike);
         self.touched.insert(to);
         true
     }
@@ -327,28 +327,22 @@ impl<I: PacketIo> Worker<I> {
             meter.lost(&tag);
         });
         if egress.head.is_empty() {
-            meter.estimate(to, Departed::NONE, &egress.references, now);
+            meter.estimate(to, Departed::none(), &egress.references, now);
             egress.taken(0);
             return (0, false);
         }
-        let mut sights = Sights::new_const();
-        if meter.is_on() {
-            let every_packet = meter.stamps_packets();
-            for tag in &egress.tags {
-                let now = if every_packet { io.now() } else { now };
-                sights.push(meter.departure(tag, now));
-            }
-        }
-        meter.prepare(&sights, places);
+        let mut burst = SightBurst::new_const();
+        let sights = meter.departures(&egress.tags, now, || io.now(), &mut burst);
+        meter.prepare(sights, places);
         let head = &egress.head;
-        let seen = meter.look_up(&sights, flows, |n| {
+        let seen = meter.look_up(sights, flows, |n| {
             head.get(n).map_or(&[][..], |packet| io.head(packet))
         });
         meter.prefetch_flows(seen);
         let left = io.transmit(to, &mut egress.head);
         let departed = Departed {
             tags: &egress.tags[..left],
-            sights: &sights[..left.min(sights.len())],
+            sights: sights.cut(left).0,
             seen: &seen[..left.min(seen.len())],
         };
         meter.passed(departed.sights, departed.seen, places);

@@ -7,7 +7,7 @@ use crate::histogram::Histogram;
 use crate::lda::{LdaLayout, LdaPair};
 use crate::moments::Moments;
 use crate::rli::SegmentDelay;
-use crate::sight::{End, Sight};
+use crate::sight::{End, Sight, Sights};
 use crate::synopsis::{ShapeMismatch, Synopsis};
 use crate::time::TickRate;
 
@@ -56,15 +56,15 @@ impl SegmentSynopsis {
 
     /// Adds packets that passed both ends, as they were seen at the receiver's.
     #[inline]
-    pub(super) fn pass(&mut self, sights: &[Sight]) {
-        self.tally.pass(sights);
-        for run in sights.chunk_by(|a, b| a.delay == b.delay) {
+    pub(super) fn pass(&mut self, sights: Sights<'_>) {
+        self.tally.pass(&sights);
+        for run in sights.split_by(|a, b| a.delay == b.delay) {
             let (delay, packets) = (run[0].delay, run.len() as u64);
             self.moments.add_delays(delay, packets);
             self.histogram.add_delays(delay, packets);
         }
         if let Some(lda) = &mut self.lda {
-            lda.record_passed(sights);
+            lda.record_passed(&sights);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Packets on their way out.
 
 use measure::flows::FlowSight;
-use measure::sight::Sight;
+use measure::sight::Sights;
 
 use crate::packet_io::{BURST, Tag};
 
@@ -10,31 +10,33 @@ use crate::packet_io::{BURST, Tag};
 pub struct Departed<'a> {
     /// What was known of them in the switch.
     pub tags: &'a [Tag],
-    /// As they were seen to leave; as many.
-    pub sights: &'a [Sight],
+    /// As they were seen to leave; as many. Alike ones arrived together, too.
+    pub sights: Sights<'a>,
     /// Their flows: as many, or none where flows are not kept.
     pub seen: &'a [FlowSight],
 }
 
 impl<'a> Departed<'a> {
     /// None at all.
-    pub const NONE: Self = Self {
-        tags: &[],
-        sights: &[],
-        seen: &[],
-    };
+    pub fn none() -> Self {
+        Self {
+            tags: &[],
+            sights: Sights::alike(&[]),
+            seen: &[],
+        }
+    }
 
     /// When each left, in ticks.
     #[inline]
     pub(super) fn times(&self) -> impl DoubleEndedIterator<Item = u64> + use<'a> {
-        let both = self.tags.iter().zip(self.sights);
+        let both = self.tags.iter().zip(self.sights.as_slice());
         both.map(|(tag, sight)| tag.arrived.wrapping_add(sight.delay))
     }
 
     #[inline]
     pub(super) fn split_at(&self, packets: usize) -> (Self, Self) {
         let tags = self.tags.split_at(packets.min(self.tags.len()));
-        let sights = self.sights.split_at(packets.min(self.sights.len()));
+        let sights = self.sights.cut(packets);
         let seen = self.seen.split_at(packets.min(self.seen.len()));
         let part = |tags, sights, seen| Self { tags, sights, seen };
         (
@@ -48,6 +50,9 @@ impl<'a> Departed<'a> {
     #[inline]
     pub(super) fn take_run(&mut self) -> Option<Self> {
         let first = self.tags.first()?;
+        if self.sights.are_alike() {
+            return Some(std::mem::replace(self, self.split_at(self.tags.len()).1));
+        }
         let departed = self.times().next()?;
         let mut both = self.tags.iter().zip(self.times());
         let is_alike = |(tag, time): &(&Tag, u64)| {

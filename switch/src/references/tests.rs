@@ -207,7 +207,7 @@ impl Tube {
         let seen: Vec<_> = sights.iter().map(seen).collect();
         let departed = Departed {
             tags: &tags,
-            sights: &sights,
+            sights: (&sights).into(),
             seen: &seen,
         };
         self.references.departed(
@@ -602,7 +602,7 @@ fn queues_take_references_among_packets() {
     let mut packets: Burst<u32> = (0..10).collect();
     let tags = (0..10).map(|_| tube.tag(SegmentIndex(0)));
     assert!(egress.offer_all(&mut packets, |_, all| all.extend(tags)));
-    tube.references.joined(&mut egress, 0);
+    tube.references.joined(&mut egress, 0, false);
     for n in 10..16 {
         let tag = tube.tag(SegmentIndex(1));
         assert!(tube.references.offer(&mut egress, n, tag, tube.now).is_ok());

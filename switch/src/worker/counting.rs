@@ -31,16 +31,28 @@ impl<I: PacketIo> Worker<I> {
 /// Counts packets that the driver took, as a whole and by class.
 #[inline]
 pub(super) fn count_departures(counters: &PortCounters, tags: &[Tag]) {
-    let mut all_bytes = 0;
+    let Some(&Tag { class, .. }) = tags.first() else {
+        return;
+    };
+    let (mut all_bytes, mut differences) = (0, 0);
+    for tag in tags {
+        all_bytes += u64::from(tag.len_bytes);
+        differences |= tag.class.0 ^ class.0;
+    }
+    counters.tx_packets.add(tags.len() as u64);
+    counters.tx_bytes.add(all_bytes);
+    if differences == 0 {
+        let of_class = &counters.classes[usize::from(class.0) % CLASSES_MAX];
+        of_class.tx_packets.add(tags.len() as u64);
+        of_class.tx_bytes.add(all_bytes);
+        return;
+    }
     for run in tags.chunk_by(|a, b| a.class == b.class) {
         let bytes = run.iter().map(|tag| u64::from(tag.len_bytes)).sum();
         let of_class = &counters.classes[usize::from(run[0].class.0) % CLASSES_MAX];
         of_class.tx_packets.add(run.len() as u64);
         of_class.tx_bytes.add(bytes);
-        all_bytes += bytes;
     }
-    counters.tx_packets.add(tags.len() as u64);
-    counters.tx_bytes.add(all_bytes);
 }
 
 #[cold]

@@ -6,7 +6,7 @@ use measure::packet::Kind;
 
 use crate::decide::Decisions;
 use crate::meter::{Meter, Segments};
-use crate::packet_io::{Burst, PacketIo, Tag, Tags};
+use crate::packet_io::{Burst, ClassIndex, PacketIo, Tag, Tags};
 
 /// What the packets of a burst have in common.
 pub(super) struct Tagger<'w, I> {
@@ -20,21 +20,25 @@ pub(super) struct Tagger<'w, I> {
 }
 
 impl<I: PacketIo> Tagger<'_, I> {
-    /// Parses, hashes and tags a burst in one tight loop. Not inlined, so that the loop has all
-    /// registers to itself.
+    /// Parses, hashes and tags a burst in one tight loop; whether all of it is of one class and one
+    /// time. Not inlined, so that the loop has all registers to itself.
     #[inline(never)]
-    pub fn tag(&self, arrivals: &Burst<I::Packet>, decisions: &Decisions, tags: &mut Tags) {
+    pub fn tag(&self, arrivals: &Burst<I::Packet>, decisions: &Decisions, tags: &mut Tags) -> bool {
         let decided = arrivals.iter().zip(decisions);
         if !self.meter.tags() {
             tags.extend(decided.map(|(packet, decision)| {
                 let len_bytes = self.io.len_bytes(packet);
                 self.meter.blank_tag(len_bytes, decision.class(), self.now)
             }));
-            return;
+            return false;
         }
         let (first, flows) = (tags.len(), self.meter.flows());
+        let one_class = decisions
+            .first()
+            .map_or(ClassIndex(0), |decision| decision.class());
+        let mut differences = 0;
         let mut kinds = [0_u64; Kind::COUNT];
-        for (packet, decision) in decided {
+        tags.extend(decided.map(|(packet, decision)| {
             let (len_bytes, class) = (self.io.len_bytes(packet), decision.class());
             let parsed = self.meter.parse(self.io.head(packet), len_bytes);
             kinds[parsed.kind as usize] += 1;
@@ -42,14 +46,16 @@ impl<I: PacketIo> Tagger<'_, I> {
             if let Some(flows) = flows {
                 flows.prefetch(FlowId::new(parsed.flow, segment));
             }
-            tags.push(Tag {
+            differences |= class.0 ^ one_class.0;
+            Tag {
                 flow: parsed.flow,
                 packet: parsed.packet,
                 segment,
                 ..self.meter.blank_tag(len_bytes, class, self.now)
-            });
-        }
-        if self.meter.stamps_packets() {
+            }
+        }));
+        let is_each_stamped = self.meter.stamps_packets();
+        if is_each_stamped {
             for tag in &mut tags[first..] {
                 tag.arrived = self.io.now();
             }
@@ -57,5 +63,6 @@ impl<I: PacketIo> Tagger<'_, I> {
         for (counter, n) in self.counters.kinds.iter().zip(kinds) {
             counter.add(n);
         }
+        differences == 0 && !is_each_stamped
     }
 }

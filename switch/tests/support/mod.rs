@@ -130,10 +130,10 @@ impl Daemon {
 
     /// The body at `path`, if the daemon answers 200.
     pub fn get(&self, path: &str) -> Option<String> {
-        let mut answer = ureq::get(format!("http://{}{path}", self.address))
-            .call()
-            .ok()?;
-        answer.body_mut().read_to_string().ok()
+        let answer = ureq::get(format!("http://{}{path}", self.address)).call();
+        let text = answer.and_then(|mut answer| answer.body_mut().read_to_string());
+        text.inspect_err(|error| eprintln!("GET {path}: {error}"))
+            .ok()
     }
 
     /// The JSON at `path`.
