@@ -15,13 +15,19 @@
 //!     | <------- c, d -------------- |   A hears d back: session (d, c), the old one is over
 //! ```
 //!
-//! No nonce serves two sessions: an old hello can neither end a session nor bring one back.
+//! No end uses a nonce of its own for two sessions: an old hello can neither end a session nor
+//! bring one back.
+//!
+//! An end in a session draws one spare nonce (d above) and says it to all who come with a new
+//! nonce, recordings among them, until someone says it back. It is not drawn anew for the next who
+//! comes: B may have begun its session with d by then, and says d back ever after. An A that knew
+//! only some e would hold that for a recording, as B would what A says, and neither would answer.
 
 use super::Hello;
 use super::key::{Nonce, SessionId};
 
 /// Sessions in both directions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Sessions {
     /// For what this end sends.
     pub sending: SessionId,
@@ -54,7 +60,7 @@ pub enum Heard {
 }
 
 /// One end's part, on one port.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Handshake {
     switch: u32,
     own: Nonce,
@@ -62,15 +68,9 @@ pub struct Handshake {
     peer: Option<Nonce>,
     /// Whether the peer has said `own` back.
     established: bool,
-    /// What was asked of someone else than the present peer.
-    challenge: Option<Challenge>,
-}
-
-/// A nonce drawn for someone who may be the peer after a restart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Challenge {
-    own: Nonce,
-    peer: Nonce,
+    /// Drawn for the next session, and said to all who may be the peer after a restart: whoever
+    /// says it back is. One for all of them, so that a recording cannot take it away.
+    spare: Option<Nonce>,
 }
 
 impl Handshake {
@@ -81,7 +81,7 @@ impl Handshake {
             own,
             peer: None,
             established: false,
-            challenge: None,
+            spare: None,
         }
     }
 
@@ -122,29 +122,22 @@ impl Handshake {
                 None => Heard::Answer(self.nonces()),
             };
         }
-        match (self.challenge, echo) {
-            (Some(challenge), Some(echo)) if challenge.own == echo => {
-                self.establish(challenge.own, peer)
-            }
-            (_, Some(echo)) if echo != self.own => Heard::Stale,
-            (Some(challenge), _) if challenge.peer == peer => self.answer(challenge),
-            _ => self.answer(Challenge { own: draw(), peer }),
+        match echo {
+            Some(echo) if self.spare == Some(echo) => self.establish(echo, peer),
+            Some(echo) if echo != self.own => Heard::Stale,
+            // It has heard nothing from here, or only what this end says to its peer.
+            _ => Heard::Answer(Nonces {
+                own: *self.spare.get_or_insert_with(draw),
+                peer: Some(peer),
+            }),
         }
-    }
-
-    fn answer(&mut self, challenge: Challenge) -> Heard {
-        self.challenge = Some(challenge);
-        Heard::Answer(Nonces {
-            own: challenge.own,
-            peer: Some(challenge.peer),
-        })
     }
 
     fn establish(&mut self, own: Nonce, peer: Nonce) -> Heard {
         self.own = own;
         self.peer = Some(peer);
         self.established = true;
-        self.challenge = None;
+        self.spare = None;
         Heard::Established(Sessions {
             sending: SessionId::new(own, peer),
             receiving: SessionId::new(peer, own),
