@@ -69,6 +69,15 @@ impl Decision {
     const WAY: u64 = 0xffff;
     const CLASS_SHIFT: u32 = 16;
 
+    /// A frame of this class leaves by a port.
+    #[inline]
+    pub fn forward(PortIndex(port): PortIndex, ClassIndex(class): ClassIndex) -> Self {
+        Self {
+            word: u64::from(port) | u64::from(class) << Self::CLASS_SHIFT,
+            ports: PortSet::EMPTY,
+        }
+    }
+
     /// A verdict on a frame of this class.
     #[inline]
     pub fn new(verdict: Verdict, ClassIndex(class): ClassIndex) -> Self {
@@ -251,9 +260,7 @@ impl Decide {
             }
             Forwarding::Bridge(bridge) => {
                 let ingress = bridge.ingress(from, *up, now);
-                bridge.decide_plain(&ingress, heads, end, |verdict, head| {
-                    decisions.push(Decision::new(verdict, class(head)));
-                });
+                bridge.decide_plain(&ingress, heads, end, class, decisions);
             }
         }
         one_port(decisions)

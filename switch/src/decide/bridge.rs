@@ -10,8 +10,8 @@ use measure::time::TickRate;
 use super::fdb::{Fdb, Fresh, MacAddress};
 use super::storm::StormLimit;
 use super::vlan::Lan;
-use super::{ETHERNET_HEADER_BYTES, PortSet, Verdict};
-use crate::packet_io::{BURST, PortIndex};
+use super::{Decision, Decisions, ETHERNET_HEADER_BYTES, PortSet, Verdict};
+use crate::packet_io::{BURST, ClassIndex, PortIndex};
 
 /// Most ports.
 const PORTS: usize = control::config::PORTS_MAX;
@@ -80,7 +80,7 @@ impl Bridge {
         }
     }
 
-    /// Hands `put` the verdict on each frame of a burst, in its order, where no port has VLANs.
+    /// Decides about each frame of a burst, in its order, where no port has VLANs.
     ///
     /// The stations of all are asked of the cache before the first is looked up.
     #[inline]
@@ -89,7 +89,8 @@ impl Bridge {
         from: &Ingress,
         heads: impl Iterator<Item = &'h [u8]> + Clone,
         end: &mut Option<ReplicaEnd>,
-        mut put: impl FnMut(Verdict, &'h [u8]),
+        class: impl Fn(&'h [u8]) -> ClassIndex,
+        decisions: &mut Decisions,
     ) {
         let mut addresses = ArrayVec::<_, BURST>::new_const();
         for head in heads.clone().take(BURST) {
@@ -100,19 +101,19 @@ impl Bridge {
             self.fdb.prefetch(destination.in_vlan(0));
             addresses.push((destination, source));
         }
-        for (&(destination, source), head) in addresses.iter().zip(heads) {
-            let is_usual = from.learns && source.is_station() && !destination.is_group();
-            let verdict = if is_usual {
+        let open = from.plain.and(from.up).without(from.port);
+        decisions.extend(addresses.iter().zip(heads).map(|(addresses, head)| {
+            let &(destination, source) = addresses;
+            if from.learns && MacAddress::are_usual(destination, source) {
                 self.fdb.learn(source.in_vlan(0), from.fresh, end);
-                match self.fdb.look_up(destination.in_vlan(0), from.fresh) {
-                    Some(to) => from.forward(to, from.plain),
-                    None => self.flood(from, from.plain),
+                if let Some(to) = self.fdb.look_up(destination.in_vlan(0), from.fresh)
+                    && open.contains(to)
+                {
+                    return Decision::forward(to, class(head));
                 }
-            } else {
-                self.decide_unusual(from, head, end)
-            };
-            put(verdict, head);
-        }
+            }
+            Decision::new(self.decide_unusual(from, head, end), class(head))
+        }));
     }
 
     #[cold]

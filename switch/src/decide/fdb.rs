@@ -53,6 +53,12 @@ impl MacAddress {
         self.0 & (1 << 40) != 0
     }
 
+    /// From a station to one: neither a group's, and the source not all zeros.
+    #[inline]
+    pub(super) fn are_usual(destination: Self, source: Self) -> bool {
+        !Self(destination.0 | source.0).is_group() && source.0 != 0
+    }
+
     /// An address that a station can have: neither a group's nor all zeros.
     #[inline]
     pub fn is_station(self) -> bool {
