@@ -252,7 +252,7 @@ mod tests {
             " of ordinary memory (no hugepages)\n",
             "            LDA: 160 KiB (5 copies of 32.0 KiB, 2 segments)\n",
             "; budget half of what is free at start\n",
-            "cost        34.0 ns receive, pass on, transmit\n",
+            " ns receive, pass on, transmit\n",
             " million a second by one worker\n",
             "http        http://127.0.0.1:9464/metrics\n",
         ] {

@@ -55,11 +55,14 @@ const SMALL: Suite = Suite {
     warms_up: true,
 };
 
-/// Everything on, as flows grow in number.
+/// Everything on, as flows grow in number, and as workers do, each with a capture of the same size.
 const GROWTH: Suite = Suite {
     runs: &[
         on(EVERYTHING, Load::FewFlows),
         on(EVERYTHING, Load::ManyFlows),
+        on(EVERYTHING_TWO, Load::FewFlows),
+        on(IO, Load::FewFlows),
+        on(IO_TWO, Load::FewFlows),
     ],
     rounds_max: usize::MAX,
     warms_up: false,
@@ -181,6 +184,11 @@ pub const CLAIMS: &[Claim] = &[
             aim: 1.6,
         },
     },
+    told(
+        "two workers by one, as above, on captures of one size (10,000 flows)",
+        &[on(EVERYTHING_TWO, Load::FewFlows), on(IO, Load::FewFlows)],
+        &[on(EVERYTHING, Load::FewFlows), on(IO_TWO, Load::FewFlows)],
+    ),
     told(
         "LDA + moments + histogram, patch, by testpmd macswap + latencystats",
         &[small(LDA_PATCH)],

@@ -23,18 +23,18 @@ const fn step(name: &'static str, ns: f64) -> Step {
 
 // Measured by `make bench STEPS=1` (50,000 flows): PATCH, BRIDGE, STAMP, LDA, LDS, FLOWS and RLI. The
 // rest are single benchmarks.
-const PATCH: Step = step("receive, pass on, transmit", 34.0);
-const BRIDGE: Step = step("learn and look up addresses", 15.0);
+const PATCH: Step = step("receive, pass on, transmit", 32.0);
+const BRIDGE: Step = step("learn and look up addresses", 8.5);
 const CLASSIFY: Step = step("classify", 6.0);
 const QUEUE: Step = step("queue, schedule and shape", 15.0);
 const HAND_OVER: Step = step("hand over to an owner", 12.0);
-const STAMP: Step = step("parse, hash, stamp, moments and histogram", 17.0);
+const STAMP: Step = step("parse, hash, stamp, moments and histogram", 12.0);
 const STAMP_EACH: Step = step("stamp every packet for itself", 20.0);
-const LDA: Step = step("LDA", 8.0);
-const LDS: Step = step("LDS", 23.0);
+const LDA: Step = step("LDA", 2.5);
+const LDS: Step = step("LDS", 8.5);
 const SDS: Step = step("SDS", 6.0);
-const FLOWS: Step = step("flow counters", 24.0);
-const RLI: Step = step("RLI", 10.0);
+const FLOWS: Step = step("flow counters", 12.0);
+const RLI: Step = step("RLI", 4.5);
 
 /// The steps that a packet takes under a configuration, at most: not every port may be owned or
 /// have queues.
