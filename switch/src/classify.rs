@@ -61,7 +61,7 @@ impl Classifier {
         }
     }
 
-    /// No rules: all packets are of [`default_class`](Self::default_class).
+    /// No rules: all packets are of class 0.
     pub fn trivial() -> Self {
         Self::compile(&[], &[], &[])
     }
@@ -70,12 +70,6 @@ impl Classifier {
     #[inline]
     pub fn is_trivial(&self) -> bool {
         matches!(self.tables, Tables::None)
-    }
-
-    /// The class of what no rule names.
-    #[inline]
-    pub fn default_class(&self) -> ClassIndex {
-        self.default
     }
 
     /// The class of the packet that begins with `head` and came in by `from`.

@@ -69,22 +69,13 @@ impl Decision {
     const WAY: u64 = 0xffff;
     const CLASS_SHIFT: u32 = 16;
 
-    /// A frame of this class leaves by a port.
-    #[inline]
-    pub fn forward(PortIndex(port): PortIndex, ClassIndex(class): ClassIndex) -> Self {
-        Self {
-            word: u64::from(port) | u64::from(class) << Self::CLASS_SHIFT,
-            ports: PortSet::EMPTY,
-        }
-    }
-
     /// A verdict on a frame of this class.
     #[inline]
     pub fn new(verdict: Verdict, ClassIndex(class): ClassIndex) -> Self {
         let (way, ports) = match verdict {
-            Verdict::Forward(PortIndex(port)) => (u64::from(port), PortSet(0)),
+            Verdict::Forward(PortIndex(port)) => (u64::from(port), PortSet::EMPTY),
             Verdict::Flood(ports) => (Self::FLOOD, ports),
-            Verdict::Drop(reason) => (Self::DROP + reason as u64, PortSet(0)),
+            Verdict::Drop(reason) => (Self::DROP + reason as u64, PortSet::EMPTY),
         };
         let word = way | u64::from(class) << Self::CLASS_SHIFT;
         Self { word, ports }

@@ -107,9 +107,11 @@ impl<I: PacketIo> Worker<I> {
     /// What one queue brings is sent before the next is read, while the cache still has it.
     pub fn pass(&mut self) -> usize {
         self.tick(self.io.now());
-        let mut moved = 0;
-        for inlet in 0..self.io.inlets().len() {
+        let (mut moved, mut inlet) = (0, 0);
+        // Asked each time: what is sent may take up a generation with fewer queues.
+        while inlet < self.io.inlets().len() {
             moved += self.receive(inlet);
+            inlet += 1;
             for to in std::mem::take(&mut self.touched).ports() {
                 moved += self.send_burst(to);
             }

@@ -18,6 +18,8 @@ use proptest::prelude::*;
 use rack::{INTERVAL, Rack, config, decide, egress, plan, port, rate, udp};
 use switch::egress::EgressLayout;
 use switch::generation::{Generation, Measuring};
+use switch::packet_io::PortIndex;
+use switch::packet_io::memory::MemoryChange;
 use switch::worker::Lane;
 
 mod rack;
@@ -196,6 +198,34 @@ fn run(workers: usize, steps: &[Step]) {
     let tally: Tally = rack.ledger();
     assert_eq!(tally.sent, u64::from(number));
     assert_eq!(tally.sent, tally.received + tally.late);
+}
+
+/// An epoch that begins while packets leave brings its generation at that moment: in the middle of a
+/// pass, between two receive queues of which it leaves one.
+#[test]
+fn a_queue_may_go_in_the_middle_of_a_pass() {
+    for before in 1..16 {
+        let mut rack = Rack::new(with_egress(1, 0));
+        let generation = Generation {
+            number: 1,
+            from: Epoch(1),
+            ports: Some(MemoryChange {
+                ports: 0,
+                inlets: vec![PortIndex(0)],
+            }),
+            decide: None,
+            lanes: Vec::new(),
+            measuring: Measuring::Unchanged,
+        };
+        let seat = &mut rack.seats[0];
+        seat.generations.send(Box::new(generation)).unwrap();
+        seat.worker.io_mut().set_tick(1);
+        rack.arrive(0, udp(0, 0, 60));
+        rack.pass_at(INTERVAL - before);
+        rack.pass_at(INTERVAL + 100);
+        assert_eq!(rack.seats[0].counters.generation.get(), 1);
+        assert_eq!(rack.departed(1).len(), 1, "{before} ticks before");
+    }
 }
 
 proptest! {

@@ -109,7 +109,7 @@ impl Bridge {
                 if let Some(to) = self.fdb.look_up(destination.in_vlan(0), from.fresh)
                     && open.contains(to)
                 {
-                    return Decision::forward(to, class(head));
+                    return Decision::new(Verdict::Forward(to), class(head));
                 }
             }
             Decision::new(self.decide_unusual(from, head, end), class(head))

@@ -1,5 +1,6 @@
 //! A switch in a test tube: ports that are queues in memory, a clock that the test turns by hand.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -59,7 +60,9 @@ struct MemoryPort {
 /// What one worker sees of ports in memory, and its clock.
 #[derive(Debug)]
 pub struct MemoryIo {
-    now: u64,
+    now: Cell<u64>,
+    /// Ticks that pass with each look at the clock.
+    tick: u64,
     inlets: Vec<PortIndex>,
     /// What waits at each inlet.
     arrivals: Vec<VecDeque<MemoryPacket>>,
@@ -90,7 +93,8 @@ impl MemoryIo {
     /// `ports` ports at time 0, of which a receive queue is served for each of `inlets`.
     pub fn with_inlets(ports: usize, inlets: Vec<PortIndex>) -> Self {
         Self {
-            now: 0,
+            now: Cell::new(0),
+            tick: 0,
             arrivals: inlets.iter().map(|_| VecDeque::new()).collect(),
             inlets,
             ports: std::iter::repeat_with(MemoryPort::default)
@@ -103,7 +107,12 @@ impl MemoryIo {
 
     /// Turns the clock to `now` ticks.
     pub fn set_now(&mut self, now: u64) {
-        self.now = now;
+        self.now.set(now);
+    }
+
+    /// Lets the clock go on by `ticks` whenever somebody looks at it, as time does.
+    pub fn set_tick(&mut self, ticks: u64) {
+        self.tick = ticks;
     }
 
     /// Lets a frame wait at the first receive queue of `port`; lost if none is served here.
@@ -144,7 +153,7 @@ impl PacketIo for MemoryIo {
     type Change = MemoryChange;
 
     fn now(&self) -> u64 {
-        self.now
+        self.now.replace(self.now.get() + self.tick)
     }
 
     fn inlets(&self) -> &[PortIndex] {
@@ -164,7 +173,7 @@ impl PacketIo for MemoryIo {
             *room -= n;
         }
         port.departures
-            .extend(burst.drain(..n).map(|packet| (self.now, packet)));
+            .extend(burst.drain(..n).map(|packet| (self.now.get(), packet)));
         n
     }
 

@@ -168,9 +168,14 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            let _ = child.kill();
-            let _ = child.wait();
+        let Some(child) = &mut self.child else {
+            return;
+        };
+        let ended = child.try_wait().ok().flatten();
+        let words = self.last_words();
+        if std::thread::panicking() {
+            let how = ended.map_or_else(|| "still ran".to_owned(), |status| status.to_string());
+            eprintln!("vernierd ({how}) said: {words}");
         }
     }
 }
