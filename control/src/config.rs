@@ -17,6 +17,7 @@ mod parse;
 mod port;
 mod references;
 mod resolve;
+mod serving;
 mod validate;
 
 pub use address::{MacAddress, Prefix};
@@ -25,11 +26,12 @@ pub use class::{CLASSES_MAX, Class, Protocol, Rule};
 pub use device::Device;
 pub use layout::LayoutError;
 pub use measurement::{
-    FlowRule, FlowSelection, Flows, Lda, LdaBank, Lds, Measurement, Rli, RliMethod, RliPolicy,
-    SegmentPorts, Stamps,
+    Decode, FlowRule, FlowSelection, Flows, Lda, LdaBank, Lds, Measurement, Rli, RliMethod,
+    RliPolicy, SegmentPorts, Stamps,
 };
 pub use parse::ConfigError;
 pub use port::{Egress, Port, Queue, QueueService, Red, Vlan, VlanIds};
+pub use serving::{Http, Prometheus};
 
 /// Most ports of one switch.
 pub const PORTS_MAX: usize = 64;
@@ -74,6 +76,9 @@ pub struct Config {
     /// Where the answers are served.
     #[serde(default)]
     pub http: Http,
+    /// What is written for Prometheus.
+    #[serde(default)]
+    pub prometheus: Prometheus,
     /// How DPDK is started.
     #[serde(default)]
     pub dpdk: Dpdk,
@@ -149,14 +154,6 @@ pub enum Idle {
     Pause,
     /// Sleeps for up to 50 us after a while without packets: for shared machines.
     Sleep,
-}
-
-/// The HTTP server: Prometheus and JSON.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Http {
-    /// Address and port, loopback unless you mean it; none: no server.
-    pub listen: Option<std::net::SocketAddr>,
 }
 
 /// How DPDK's environment abstraction layer is started.
@@ -287,14 +284,6 @@ mod defaults {
     }
     pub fn fdb_entries() -> u32 {
         65_536
-    }
-}
-
-impl Default for Http {
-    fn default() -> Self {
-        Self {
-            listen: Some(std::net::SocketAddr::from(([127, 0, 0, 1], 9464))),
-        }
     }
 }
 

@@ -26,7 +26,7 @@ use crate::export::process::PUBLISH_SECONDS;
 use crate::flows::Directory;
 use crate::merge::Assembly;
 use crate::plant::{Change, ChangeError, Plant};
-use crate::snapshot::{Flow, Published, Snapshot, State};
+use crate::snapshot::{FlowList, Published, Snapshot, State};
 
 mod generation;
 mod rates;
@@ -83,9 +83,8 @@ struct Ledger {
     assembly: Assembly<measure::shard::Shard>,
     segments: Segments,
     flows: Directory,
-    /// The largest flows of late.
-    largest: Vec<Flow>,
-    largest_at: Option<Instant>,
+    /// All flows at the end of the last epoch.
+    list: Arc<FlowList>,
     watch: Watch,
     began: Instant,
     rates: Rates,
@@ -127,8 +126,7 @@ impl<'f> ControlCore<'f> {
             assembly: Assembly::new(workers),
             segments: Segments::new(rate),
             flows: Directory::default(),
-            largest: Vec::new(),
-            largest_at: None,
+            list: Arc::default(),
             watch: Watch::new(workers, Instant::now()),
             began: Instant::now(),
             rates: Rates::default(),

@@ -253,28 +253,6 @@ impl Directory {
     pub fn iter(&self) -> impl Iterator<Item = &Flow> {
         self.flows.iter().filter(|flow| flow.links > 0)
     }
-
-    /// The flows with most packets in their last epoch, if that is `since` or later; most first.
-    pub fn largest(&self, most: usize, since: Epoch) -> Vec<&Flow> {
-        let mut largest: Vec<&Flow> = self
-            .iter()
-            .filter(|flow| flow.last >= since && flow.recent.packets > 0)
-            .collect();
-        // Equals in an order that does not change from epoch to epoch.
-        let order = |flow: &&Flow| {
-            (
-                std::cmp::Reverse(flow.recent.packets),
-                flow.key,
-                flow.segment,
-            )
-        };
-        if most > 0 && largest.len() > most {
-            largest.select_nth_unstable_by_key(most - 1, order);
-        }
-        largest.truncate(most);
-        largest.sort_unstable_by_key(order);
-        largest
-    }
 }
 
 #[cfg(test)]

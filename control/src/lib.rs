@@ -31,6 +31,7 @@ pub mod export;
 pub mod fdb;
 pub mod flows;
 pub mod handover;
+pub mod history;
 pub mod http;
 mod merge;
 pub mod plant;

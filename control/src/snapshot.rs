@@ -5,8 +5,17 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 
+use crate::history::History;
+
 #[cfg(test)]
 mod example;
+mod flows;
+
+pub use flows::{
+    AnsweredFlow, Credit, Decoding, ENDED_MAX, Flow, FlowAnswer, FlowEstimate, FlowFigures,
+    FlowList, FlowMethod, FlowOrder, FlowQuery, FlowRecord, Flows, OtherFlows, SegmentName,
+    SketchedFlow, TopFlow,
+};
 
 /// The latest snapshot, to be read from any thread.
 ///
@@ -110,6 +119,9 @@ pub struct Segment {
     pub last: Option<EpochFigures>,
     /// Since the switch started.
     pub total: Totals,
+    /// Its course.
+    #[serde(skip)]
+    pub history: History,
 }
 
 impl Segment {
@@ -297,61 +309,6 @@ pub struct Sketch {
     pub mean_ns: Option<f64>,
     /// (mean - stamped mean) / stamped mean; `None` where there is none.
     pub error_ratio: Option<f64>,
-}
-
-/// The flows that are tracked.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Flows {
-    /// Flows in the directory.
-    pub tracked: u64,
-    /// Slots of all workers.
-    pub slots: u64,
-    /// Slots that no flow has.
-    pub free_slots: u64,
-    /// Flows that were new, since the switch started.
-    pub new: u64,
-    /// Flows that were forgotten since they were idle.
-    pub expired: u64,
-    /// Flows that made room for others.
-    pub evicted: u64,
-    /// Packets of flows that are not tracked, by reason.
-    pub untracked: Vec<Labelled>,
-    /// The flows with most packets in the last epoch, at most [`FLOWS_LISTED`].
-    pub largest: Vec<Flow>,
-}
-
-/// Most flows that a snapshot names.
-pub const FLOWS_LISTED: usize = 20;
-
-/// One flow on one segment: exact figures of the stamped delay.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Flow {
-    /// `10.0.0.1:1024>10.0.0.2:80/tcp`.
-    pub flow: String,
-    /// Name of the ingress port.
-    pub ingress: String,
-    /// Name of the egress port.
-    pub egress: String,
-    /// Its class.
-    pub class: String,
-    /// The epoch in which it was first seen, or seen again after it had been forgotten.
-    pub first_epoch: u64,
-    /// The last epoch in which it had packets.
-    pub last_epoch: u64,
-    /// Packets in its last epoch.
-    pub epoch_packets: u64,
-    /// Mean delay of these, in nanoseconds.
-    pub epoch_mean_ns: f64,
-    /// Packets since the first.
-    pub packets: u64,
-    /// Bytes of these.
-    pub bytes: u64,
-    /// Mean delay of these, in nanoseconds.
-    pub mean_ns: f64,
-    /// Its standard deviation.
-    pub stddev_ns: f64,
-    /// The mean as RLI estimates it; `None` where it does not.
-    pub estimated_mean_ns: Option<f64>,
 }
 
 /// One port.

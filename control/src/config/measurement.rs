@@ -90,6 +90,21 @@ pub struct Lds {
     pub bytes: bool,
     /// Keep a second-moment sketch (SDS) of stamped delays beside it.
     pub sds: bool,
+    /// Estimates for the flows that are tracked, jointly from all cells; `null`: none, only flows
+    /// that somebody asks about.
+    pub decode: Option<Decode>,
+}
+
+/// When and how a sketch is decoded.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Decode {
+    /// Components of the prior (K), 1 to 3, default 1; more where flows take ways of different
+    /// delay.
+    pub components: u8,
+    /// Where decoding an epoch takes longer than half of an epoch, the sum of the last epochs is
+    /// decoded instead, each so many seconds; 1 to 3,600, default 10.
+    pub interval_s: u32,
 }
 
 /// Reference Latency Interpolation inside the switch.
@@ -245,6 +260,16 @@ impl Default for Lds {
             virtual_cells: 1,
             bytes: false,
             sds: false,
+            decode: Some(Decode::default()),
+        }
+    }
+}
+
+impl Default for Decode {
+    fn default() -> Self {
+        Self {
+            components: 1,
+            interval_s: 10,
         }
     }
 }

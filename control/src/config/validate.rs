@@ -12,6 +12,7 @@ mod classes;
 mod forwarding;
 mod measurement;
 mod ports;
+mod serving;
 
 /// One step into a JSON document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,6 +153,8 @@ pub(super) fn validate(config: &Config) -> Check {
     if let Some(mib) = config.memory_budget_mib {
         within(root.key("memory_budget_mib"), mib, 1..=1_048_576)?;
     }
+    serving::http(&root.key("http"), &config.http)?;
+    serving::prometheus(&root.key("prometheus"), &config.prometheus)?;
     dpdk(&root.key("dpdk"), &config.dpdk)?;
     budget(root.key("memory_budget_mib"), config)
 }

@@ -1,18 +1,19 @@
 //! From counters, directory and plant to the snapshot.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use measure::packet::Kind;
-use measure::time::{Epoch, TickRate};
+use measure::time::TickRate;
 
-use super::segments::Segments;
-use super::{Ledger, REFRESH};
+use super::Ledger;
 use crate::config::Config;
 use crate::counters::{BURST_BUCKETS, Counter, DropReason, PortCounters, WorkerCounters};
+use crate::flows::FlowSums;
 use crate::plant::{Change, Plant};
 use crate::snapshot::{
-    Bursts, ClassCounts, FLOWS_LISTED, Flow, Flows, Labelled, Port, PortFact, QueueCounts,
-    References, Snapshot, Worker,
+    Bursts, ClassCounts, FlowFigures, FlowList, FlowRecord, Flows, Labelled, Port, PortFact,
+    QueueCounts, References, Snapshot, Worker,
 };
 
 /// Enters into the snapshot what the configuration of a new generation says.
@@ -100,12 +101,8 @@ impl Ledger {
     pub(super) fn publish(&mut self) {
         let now = Instant::now();
         self.draft.uptime_s = self.began.elapsed().as_secs_f64();
-        if self
-            .largest_at
-            .is_none_or(|at| now.duration_since(at) >= REFRESH)
-        {
-            self.largest = self.largest();
-            self.largest_at = Some(now);
+        if self.list.epoch != self.draft.epoch {
+            self.list = Arc::new(self.list());
         }
         let mut snapshot = self.draft.clone();
         let mut is_present = self.is_present.iter();
@@ -121,14 +118,14 @@ impl Ledger {
         self.published_at = now;
     }
 
-    fn largest(&self) -> Vec<Flow> {
-        // Figures of a whole epoch: one that closed, in every worker.
-        let since = Epoch(self.draft.epoch.unwrap_or(0));
-        let largest = self.flows.largest(FLOWS_LISTED, since);
-        let shown = largest.into_iter();
-        shown
-            .filter_map(|flow| show(flow, &self.segments, self.rate))
-            .collect()
+    /// All flows as they are at the end of the last epoch.
+    fn list(&self) -> FlowList {
+        let flows = self.flows.iter();
+        FlowList {
+            epoch: self.draft.epoch,
+            segments: self.segments.names(),
+            flows: flows.map(|flow| record(flow, self.rate)).collect(),
+        }
     }
 
     fn flow_summary(&self) -> Option<Flows> {
@@ -155,29 +152,34 @@ impl Ledger {
             untracked: untracked
                 .map(|(label, packets)| labelled(label, packets))
                 .to_vec(),
-            largest: self.largest.clone(),
+            list: Arc::clone(&self.list),
+            ..Flows::default()
         })
     }
 }
 
-fn show(flow: &crate::flows::Flow, segments: &Segments, rate: TickRate) -> Option<Flow> {
-    let name = segments.name(flow.segment)?;
-    let ns = |ticks: Option<f64>| rate.to_ns(ticks.unwrap_or(0.0));
-    Some(Flow {
-        flow: flow.key.to_string(),
-        ingress: name.ingress.clone(),
-        egress: name.egress.clone(),
-        class: name.class.clone(),
+fn record(flow: &crate::flows::Flow, rate: TickRate) -> FlowRecord {
+    FlowRecord {
+        key: flow.key,
+        segment: flow.segment,
         first_epoch: flow.first.0,
         last_epoch: flow.last.0,
-        epoch_packets: flow.recent.packets,
-        epoch_mean_ns: ns(flow.recent.mean_ticks()),
-        packets: flow.total.packets,
-        bytes: flow.total.bytes,
-        mean_ns: ns(flow.total.mean_ticks()),
-        stddev_ns: ns(flow.total.stddev_ticks()),
-        estimated_mean_ns: flow.estimated.mean_ticks().map(|ticks| rate.to_ns(ticks)),
-    })
+        last: figures(&flow.recent, rate),
+        total: figures(&flow.total, rate),
+        estimate: None,
+        rli_mean_ns: flow.estimated.mean_ticks().map(|ticks| rate.to_ns(ticks)),
+    }
+}
+
+fn figures(sums: &FlowSums, rate: TickRate) -> FlowFigures {
+    let ns = |ticks: Option<f64>| rate.to_ns(ticks.unwrap_or(0.0));
+    FlowFigures {
+        packets: sums.packets,
+        bytes: sums.bytes,
+        lost_packets: 0,
+        mean_ns: ns(sums.mean_ticks()),
+        stddev_ns: ns(sums.stddev_ticks()),
+    }
 }
 
 fn labelled(label: &str, packets: u64) -> Labelled {

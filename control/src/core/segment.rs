@@ -8,34 +8,27 @@ use measure::time::{Epoch, TickRate};
 
 use crate::config::{self, Config};
 use crate::estimate;
-use crate::snapshot::{EpochFigures, Segment, Totals, UnusableEpochs};
+use crate::history::{History, Sample};
+use crate::snapshot::{EpochFigures, Segment, SegmentName, Totals, UnusableEpochs};
+use std::sync::Arc;
 
-/// Its ports and its class, by name.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Name {
-    pub ingress: String,
-    pub egress: String,
-    pub class: String,
-}
-
-impl Name {
-    pub fn of(config: &Config, segment: &config::Segment) -> Self {
-        let port = |port: usize| {
-            let port = config.ports.get(port);
-            port.map_or("", |port| &port.name).to_owned()
-        };
-        Self {
-            ingress: port(segment.ingress),
-            egress: port(segment.egress),
-            class: config.class_name(segment.class).to_owned(),
-        }
+/// The names of a segment's ports and class.
+pub(super) fn name(config: &Config, segment: &config::Segment) -> SegmentName {
+    let port = |port: usize| {
+        let port = config.ports.get(port);
+        port.map_or("", |port| &port.name).to_owned()
+    };
+    SegmentName {
+        ingress: port(segment.ingress),
+        egress: port(segment.egress),
+        class: config.class_name(segment.class).to_owned(),
     }
 }
 
 /// A segment.
 #[derive(Debug)]
 pub(super) struct SegmentState {
-    pub name: Name,
+    pub name: Arc<SegmentName>,
     pub unusable: UnusableEpochs,
     last: Option<EpochFigures>,
     tally: Tally,
@@ -43,10 +36,11 @@ pub(super) struct SegmentState {
     histogram: Histogram,
     estimated_epochs: u64,
     within_bound_epochs: u64,
+    history: History,
 }
 
 impl SegmentState {
-    pub fn new(name: Name, rate: TickRate) -> Self {
+    pub fn new(name: Arc<SegmentName>, rate: TickRate) -> Self {
         Self {
             name,
             unusable: UnusableEpochs::default(),
@@ -56,6 +50,7 @@ impl SegmentState {
             histogram: Histogram::new(rate),
             estimated_epochs: 0,
             within_bound_epochs: 0,
+            history: History::default(),
         }
     }
 
@@ -67,6 +62,7 @@ impl SegmentState {
         synopsis: &SegmentSynopsis,
         is_disturbed: bool,
         rate: TickRate,
+        interval_ms: u32,
     ) -> Result<(), ShapeMismatch> {
         self.tally.merge(&synopsis.tally)?;
         self.moments.merge(&synopsis.moments)?;
@@ -85,6 +81,8 @@ impl SegmentState {
             }
             None => self.unusable.too_few_cells += u64::from(synopsis.lda.is_some()),
         }
+        self.history
+            .add(epoch.0, interval_ms, &sample(synopsis, &figures, rate));
         self.last = Some(figures);
         Ok(())
     }
@@ -96,6 +94,7 @@ impl SegmentState {
             egress: self.name.egress.clone(),
             class: self.name.class.clone(),
             last: self.last.clone(),
+            history: self.history.clone(),
             total: Totals {
                 counts: estimate::counts(&self.tally),
                 delay_sum_s: self.moments.sum_ticks() as f64 * seconds_per_tick,
@@ -107,5 +106,19 @@ impl SegmentState {
                 within_bound_epochs: self.within_bound_epochs,
             },
         }
+    }
+}
+
+fn sample(synopsis: &SegmentSynopsis, figures: &EpochFigures, rate: TickRate) -> Sample {
+    let moments = &synopsis.moments;
+    let stamped = figures.stamped.unwrap_or_default();
+    Sample {
+        packets: moments.count(),
+        lost_packets: figures.counts.dropped_packets,
+        sum_ns: rate.to_ns(moments.sum_ticks() as f64),
+        squares_ns2: moments.sum_of_squares_ticks2() as f64 * rate.to_ns(1.0).powi(2),
+        max_ns: stamped.max_ns,
+        p99_ns: stamped.p99_ns,
+        estimate_ns: figures.lda.map(|lda| (lda.mean_ns, lda.bound_ns)),
     }
 }

@@ -6,12 +6,13 @@ use measure::shard::Shard;
 use measure::sight::SegmentIndex;
 use measure::time::{Epoch, TickRate};
 
-use super::segment::{Name, SegmentState};
+use super::segment::{self, SegmentState};
 use crate::config;
 use crate::estimate;
 use crate::merge::Closed;
 use crate::plant::Change;
-use crate::snapshot::{Segment, Sketch, UnusableEpochs};
+use crate::snapshot::{Segment, SegmentName, Sketch, UnusableEpochs};
+use std::sync::Arc;
 
 /// All segments. One that stays from one generation to the next, by the names of its ports and its
 /// class, keeps its number and its totals.
@@ -20,7 +21,7 @@ pub(super) struct Segments {
     rate: TickRate,
     /// By number; `None` for numbers that can be given anew.
     states: Vec<Option<SegmentState>>,
-    numbers: HashMap<Name, u32>,
+    numbers: HashMap<Arc<SegmentName>, u32>,
     vacant: Vec<u32>,
     /// One for each generation that is alive, the newest last.
     plans: VecDeque<Plan>,
@@ -34,6 +35,7 @@ pub(super) struct Segments {
 #[derive(Debug)]
 struct Plan {
     generation: u32,
+    interval_ms: u32,
     /// In the order of the shards'.
     segments: Vec<config::Segment>,
     /// Of these.
@@ -61,7 +63,7 @@ impl Segments {
         let segments = config.segments();
         let numbers = segments
             .iter()
-            .map(|segment| self.number_for(Name::of(config, segment)))
+            .map(|segment| self.number_for(segment::name(config, segment)))
             .collect();
         let sketches = config.sketch_ports().into_iter().filter_map(|port| {
             let name = &config.ports.get(port)?.name;
@@ -72,17 +74,19 @@ impl Segments {
         self.disturbed.resize(ports, None);
         self.plans.push_back(Plan {
             generation: change.number,
+            interval_ms: config.measurement.interval_ms,
             numbers,
             sketches: sketches.collect(),
             segments,
         });
     }
 
-    fn number_for(&mut self, name: Name) -> u32 {
+    fn number_for(&mut self, name: SegmentName) -> u32 {
         if let Some(&number) = self.numbers.get(&name) {
             return number;
         }
-        let state = Some(SegmentState::new(name.clone(), self.rate));
+        let name = Arc::new(name);
+        let state = Some(SegmentState::new(Arc::clone(&name), self.rate));
         let number = if let Some(number) = self.vacant.pop() {
             self.states[number as usize] = state;
             number
@@ -128,10 +132,15 @@ impl Segments {
         plan.numbers.get(usize::from(index)).copied()
     }
 
-    /// The names of a segment's ports and class.
-    pub fn name(&self, number: u32) -> Option<&Name> {
-        let state = self.states.get(number as usize)?.as_ref()?;
-        Some(&state.name)
+    /// The names of all segments, by number; empty ones where there is none.
+    pub fn names(&self) -> Vec<Arc<SegmentName>> {
+        let states = self.states.iter();
+        let name = |state: &Option<SegmentState>| {
+            state
+                .as_ref()
+                .map_or_else(Arc::default, |state| Arc::clone(&state.name))
+        };
+        states.map(name).collect()
     }
 
     /// The link of a port went down or came up in epoch `present`. It and the epoch before are
@@ -192,7 +201,9 @@ impl Segments {
             let Some(Some(state)) = self.states.get_mut(number as usize) else {
                 continue;
             };
-            if let Err(error) = state.add(epoch, synopsis, is_disturbed, self.rate) {
+            if let Err(error) =
+                state.add(epoch, synopsis, is_disturbed, self.rate, plan.interval_ms)
+            {
                 tracing::error!(epoch = epoch.0, "totals not added to: {error}");
             }
         }

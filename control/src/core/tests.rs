@@ -602,20 +602,25 @@ fn flows_are_known_by_their_keys_and_segments() {
     }
     bench.counters[0].flows.free_slots.set(15);
     bench.counters[0].flows.unreported.set(2);
-    bench.core.ledger.largest_at = None;
     bench.core.publish();
     let flows = bench.core.published().read().flows.clone().unwrap();
     assert_eq!((flows.tracked, flows.slots, flows.free_slots), (1, 16, 15));
     assert_eq!(flows.untracked[2].packets, 2);
-    let flow = &flows.largest[0];
+    assert_eq!(flows.list.epoch, Some(2));
+    let snapshot = bench.core.published().read();
+    let flow = snapshot.flow(&flows.list, &flows.list.flows[0]);
     assert_eq!(flow.flow, key.to_string());
     assert_eq!(
         (flow.ingress.as_str(), flow.egress.as_str()),
         ("east", "west")
     );
-    assert_eq!((flow.packets, flow.epoch_packets, flow.bytes), (3, 1, 300));
-    assert!((flow.mean_ns - 200.0).abs() < 1e-9 && flow.stddev_ns.abs() < 1e-6);
-    assert_eq!(flow.estimated_mean_ns, None);
+    assert_eq!((flow.total.packets, flow.total.bytes), (3, 300));
+    assert_eq!(
+        (flow.first_epoch, flow.last_epoch, flow.last.packets),
+        (0, 2, 1)
+    );
+    assert!((flow.total.mean_ns - 200.0).abs() < 1e-9 && flow.total.stddev_ns.abs() < 1e-6);
+    assert_eq!(flow.rli_mean_ns, None);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::counters::DropReason;
+use crate::history::History;
 
 impl Snapshot {
     /// Two ports, patched; `east>west` has an estimate, `west>east` has seen no packet.
@@ -102,21 +103,31 @@ fn flows() -> Flows {
                 packets,
             })
             .to_vec(),
-        largest: vec![Flow {
-            flow: "10.0.0.1:1024>10.0.0.2:80/tcp".to_owned(),
+        folded: 49_999,
+        top: vec![top_flow()],
+        other: vec![OtherFlows {
             ingress: "east".to_owned(),
             egress: "west".to_owned(),
             class: "all".to_owned(),
-            first_epoch: 2,
-            last_epoch: 81,
-            epoch_packets: 900,
-            epoch_mean_ns: 401_000.0,
-            packets: 70_000,
-            bytes: 35_000_000,
-            mean_ns: 411_000.0,
-            stddev_ns: 300_000.0,
-            estimated_mean_ns: Some(410_500.0),
+            credited: Credit {
+                packets: 1_200_000,
+                delay_sum_s: 480.5,
+                lost_packets: 11,
+            },
         }],
+        decoding: Some(Decoding {
+            epoch: Some(81),
+            epochs: 1,
+            flows: 50_000,
+            duration_s: 0.082,
+            runs: 80,
+            summed_epochs: 0,
+            skipped_epochs: 2,
+            estimates: 3_900_000,
+            within_bound: 3_870_000,
+            error_ratio_median: Some(0.0004),
+        }),
+        ..Flows::default()
     }
 }
 
@@ -151,6 +162,7 @@ fn busy_segment() -> Segment {
         is_within_bound: true,
     };
     Segment {
+        history: History::default(),
         ingress: "east".to_owned(),
         egress: "west".to_owned(),
         class: "all".to_owned(),
@@ -259,5 +271,47 @@ fn port(name: &str) -> Port {
             }],
         }],
         ..Port::default()
+    }
+}
+
+fn top_flow() -> TopFlow {
+    let figures = |packets: u64, mean_ns| FlowFigures {
+        packets,
+        bytes: 500 * packets,
+        lost_packets: packets / 10_000,
+        mean_ns,
+        stddev_ns: 300_000.0,
+    };
+    TopFlow {
+        flow: Flow {
+            flow: "10.0.0.1:1024>10.0.0.2:80/tcp".to_owned(),
+            ingress: "east".to_owned(),
+            egress: "west".to_owned(),
+            class: "all".to_owned(),
+            first_epoch: 2,
+            last_epoch: 81,
+            first_seen_unix_s: 1_699_999_980.25,
+            last_seen_unix_s: 1_700_000_000.25,
+            last: figures(900, 401_000.0),
+            total: figures(70_000, 411_000.0),
+            estimate: Some(FlowEstimate {
+                method: FlowMethod::LdsJoint,
+                epoch: 81,
+                epochs: 1,
+                packets: 900,
+                mean_ns: 400_900.0,
+                bound_ns: Some(1_250.0),
+                is_within_bound: Some(true),
+            }),
+            rli_mean_ns: Some(410_500.0),
+        },
+        reason: "packets".to_owned(),
+        since_epoch: 3,
+        credited: Credit {
+            packets: 69_000,
+            delay_sum_s: 28.25,
+            lost_packets: 7,
+        },
+        history: History::default(),
     }
 }

@@ -83,7 +83,7 @@ fn listed(path: KeyPath, count: usize) -> Check {
 }
 
 /// What classes and flows are named by alike: parts that can be true of one packet.
-pub(super) fn five_tuple(path: &KeyPath, rule: &FlowRule) -> Check {
+fn five_tuple(path: &KeyPath, rule: &FlowRule) -> Check {
     let &FlowRule {
         source,
         destination,
@@ -116,4 +116,11 @@ pub(super) fn five_tuple(path: &KeyPath, rule: &FlowRule) -> Check {
         )?;
     }
     Ok(())
+}
+
+/// Rules that name flows.
+pub(super) fn flow_rules(path: &KeyPath, rules: &[FlowRule]) -> Check {
+    count_within(path.clone(), rules.len(), 0..=256, "rules")?;
+    let mut each = rules.iter().enumerate();
+    each.try_for_each(|(index, rule)| five_tuple(&path.index(index), rule))
 }

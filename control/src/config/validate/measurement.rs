@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::classes::five_tuple;
+use super::classes::flow_rules;
 use super::{Check, KeyPath, count_within, ensure, known, port_names, share, unique, within};
 use crate::config::{CLASSES_MAX, Config, FlowSelection, Flows, Forwarding, Lda, Lds};
 use crate::config::{Measurement, PORTS_MAX, Rli, RliMethod, RliPolicy, SegmentPorts, Stamps};
@@ -98,6 +98,11 @@ fn lds(path: &KeyPath, lds: &Lds) -> Check {
     for (index, &probability) in lds.rows.iter().enumerate() {
         share(rows.index(index), probability)?;
     }
+    if let Some(decode) = &lds.decode {
+        let path = path.key("decode");
+        within(path.key("components"), decode.components, 1..=3)?;
+        within(path.key("interval_s"), decode.interval_s, 1..=3_600)?;
+    }
     within(path.key("virtual_cells"), lds.virtual_cells, 1..=1_024)?;
     let row = lds.cells as usize / lds.rows.len();
     ensure(
@@ -169,9 +174,8 @@ fn flows(path: &KeyPath, flows: &Flows) -> Check {
         FlowSelection::Sampled(share) => within(select.key("sampled"), *share, 0.0..=1.0),
         FlowSelection::Rules(rules) => {
             let path = select.key("rules");
-            count_within(path.clone(), rules.len(), 1..=256, "rules")?;
-            let mut each = rules.iter().enumerate();
-            each.try_for_each(|(index, rule)| five_tuple(&path.index(index), rule))
+            ensure(!rules.is_empty(), path.clone(), "1 to 256 rules", 0)?;
+            flow_rules(&path, rules)
         }
     }
 }

@@ -1,0 +1,614 @@
+//! Flows, as they are published.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use measure::packet::FlowKey;
+use serde::{Deserialize, Serialize};
+
+use super::{Labelled, Snapshot};
+use crate::history::{Course, History};
+
+/// The flows that are tracked.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Flows {
+    /// Flows in the directory.
+    pub tracked: u64,
+    /// Slots of all workers.
+    pub slots: u64,
+    /// Slots that no flow has.
+    pub free_slots: u64,
+    /// Flows that were new, since the switch started.
+    pub new: u64,
+    /// Flows that were forgotten since they were idle.
+    pub expired: u64,
+    /// Flows that made room for others.
+    pub evicted: u64,
+    /// Packets of flows that are not tracked, by reason.
+    pub untracked: Vec<Labelled>,
+    /// How often a tracked flow with packets in an epoch had no series of its own and was folded into
+    /// `other`, since the switch started.
+    pub folded: u64,
+    /// The flows that have series of their own, the greatest first.
+    pub top: Vec<TopFlow>,
+    /// Of each segment with flows, what no flow of its own was credited with.
+    pub other: Vec<OtherFlows>,
+    /// What joint decoding does; `None` where there is none.
+    pub decoding: Option<Decoding>,
+    /// Every flow in the directory at the end of an epoch.
+    #[serde(skip)]
+    pub list: Arc<FlowList>,
+    /// Flows that were forgotten last, with their final figures, the last one last; at most
+    /// [`ENDED_MAX`].
+    #[serde(skip)]
+    pub ended: Arc<FlowList>,
+}
+
+/// Most flows that are remembered after they were forgotten.
+pub const ENDED_MAX: usize = 4_096;
+
+/// A flow on a segment.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Flow {
+    /// `10.0.0.1:1024>10.0.0.2:80/tcp`.
+    pub flow: String,
+    /// Name of the ingress port.
+    pub ingress: String,
+    /// Name of the egress port.
+    pub egress: String,
+    /// Its class.
+    pub class: String,
+    /// The epoch in which it was first seen, or seen again after it had been forgotten.
+    pub first_epoch: u64,
+    /// The last epoch in which it had packets.
+    pub last_epoch: u64,
+    /// Beginning of the first epoch, in seconds since 1970 (UTC).
+    pub first_seen_unix_s: f64,
+    /// End of the last epoch, likewise.
+    pub last_seen_unix_s: f64,
+    /// Exact figures of its last epoch, by stamps.
+    pub last: FlowFigures,
+    /// Exact figures since it was first seen.
+    pub total: FlowFigures,
+    /// What an estimator says of its mean; `None` where none does.
+    pub estimate: Option<FlowEstimate>,
+    /// The mean since it was first seen as references (RLI) tell it; `None` without any.
+    pub rli_mean_ns: Option<f64>,
+}
+
+/// Exact figures of a flow.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct FlowFigures {
+    /// Packets that left.
+    pub packets: u64,
+    /// Bytes of these, without frame check sequences.
+    pub bytes: u64,
+    /// Packets lost in the switch.
+    pub lost_packets: u64,
+    /// Mean of the stamped delays in nanoseconds; 0 without packets.
+    pub mean_ns: f64,
+    /// Their standard deviation.
+    pub stddev_ns: f64,
+}
+
+/// What a flow's estimate rests on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FlowMethod {
+    /// Joint decoding of one epoch's sketch.
+    LdsJoint,
+    /// Joint decoding of the sum of several epochs' sketches.
+    LdsJointSum,
+    /// The LDS paper's estimator, where joint decoding gave way to it: without a bound.
+    LdsPaper,
+    /// No cell that can be used speaks for the flow: what the other flows suggest.
+    LdsPrior,
+}
+
+impl FlowMethod {
+    /// Every method.
+    pub const ALL: [Self; 4] = [
+        Self::LdsJoint,
+        Self::LdsJointSum,
+        Self::LdsPaper,
+        Self::LdsPrior,
+    ];
+
+    /// Its name in labels and JSON.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::LdsJoint => "lds-joint",
+            Self::LdsJointSum => "lds-joint-sum",
+            Self::LdsPaper => "lds-paper",
+            Self::LdsPrior => "lds-prior",
+        }
+    }
+}
+
+/// An estimate of a flow's mean delay.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct FlowEstimate {
+    /// What it rests on.
+    pub method: FlowMethod,
+    /// The last epoch that it speaks of.
+    pub epoch: u64,
+    /// How many epochs it speaks of.
+    pub epochs: u32,
+    /// The flow's packets in these.
+    pub packets: u64,
+    /// Mean delay in nanoseconds.
+    pub mean_ns: f64,
+    /// Half-width of the nominal 98 % interval around it, the clock's resolution at least; `None`
+    /// where its error is not known.
+    pub bound_ns: Option<f64>,
+    /// Whether the stamped mean of the same packets lies within the bound; `None` without a bound.
+    pub is_within_bound: Option<bool>,
+}
+
+/// A flow with series of its own in Prometheus.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct TopFlow {
+    /// The flow, at its last epoch.
+    #[serde(flatten)]
+    pub flow: Flow,
+    /// Why it is here: `pinned`, `packets` or `delay`.
+    pub reason: String,
+    /// The epoch from which on it was credited.
+    pub since_epoch: u64,
+    /// What it was credited with since.
+    pub credited: Credit,
+    /// Its course.
+    #[serde(skip)]
+    pub history: History,
+}
+
+/// What no flow of its own was credited with, of one segment.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct OtherFlows {
+    /// Name of the ingress port.
+    pub ingress: String,
+    /// Name of the egress port.
+    pub egress: String,
+    /// The class.
+    pub class: String,
+    /// Since the switch started.
+    pub credited: Credit,
+}
+
+/// Sums that only rise. Every packet that is measured is credited to one flow, or to `other`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Credit {
+    /// Packets.
+    pub packets: u64,
+    /// Sum of their stamped delays in seconds.
+    pub delay_sum_s: f64,
+    /// Packets lost.
+    pub lost_packets: u64,
+}
+
+/// What joint decoding does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Decoding {
+    /// The last epoch of the last decoding; `None` before the first.
+    pub epoch: Option<u64>,
+    /// Epochs whose sum it was: 1 where decoding keeps up with every epoch.
+    pub epochs: u32,
+    /// Flows in it.
+    pub flows: u64,
+    /// Seconds that it took.
+    pub duration_s: f64,
+    /// Decodings since the switch started.
+    pub runs: u64,
+    /// Epochs that were decoded in a sum with others.
+    pub summed_epochs: u64,
+    /// Epochs that were not decoded, since one of the switch's sketches could not be used, or a
+    /// decoding failed.
+    pub skipped_epochs: u64,
+    /// Estimates with a bound, of all flows and decodings.
+    pub estimates: u64,
+    /// Of these, estimates within whose bound the stamped mean lay.
+    pub within_bound: u64,
+    /// Median over the flows of the last decoding with 10 packets at least of |estimate - stamped mean|
+    /// / stamped mean; `None` without any.
+    pub error_ratio_median: Option<f64>,
+}
+
+/// All that is known of one flow, tracked or not.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct FlowAnswer {
+    /// `10.0.0.1:1024>10.0.0.2:80/tcp`.
+    pub flow: String,
+    /// The last epoch that closed.
+    pub epoch: Option<u64>,
+    /// Where it is tracked.
+    pub tracked: Vec<AnsweredFlow>,
+    /// Where it was tracked until a while ago.
+    pub ended: Vec<Flow>,
+    /// What sketches say of it on segments where it is not tracked; only those where it may have had
+    /// packets: a sketch that says none is right.
+    pub sketched: Vec<SketchedFlow>,
+}
+
+/// A flow that is tracked, with its course.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct AnsweredFlow {
+    /// The flow.
+    #[serde(flatten)]
+    pub flow: Flow,
+    /// Its last minute, ten minutes and hour; empty unless it has series of its own.
+    pub courses: Vec<Course>,
+}
+
+/// A flow that is not tracked, as a sketch has it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SketchedFlow {
+    /// Name of the ingress port.
+    pub ingress: String,
+    /// Name of the egress port.
+    pub egress: String,
+    /// The class.
+    pub class: String,
+    /// Packets in the epochs of the estimate, at most.
+    pub packets_max: u64,
+    /// Packets lost in them, at most.
+    pub lost_packets_max: u64,
+    /// Mean delay, jointly with all flows that are tracked.
+    pub estimate: FlowEstimate,
+}
+
+/// One flow of a [`FlowList`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FlowRecord {
+    /// The flow.
+    pub key: FlowKey,
+    /// Place of its segment's names in [`FlowList::segments`].
+    pub segment: u32,
+    /// See [`Flow::first_epoch`].
+    pub first_epoch: u64,
+    /// See [`Flow::last_epoch`].
+    pub last_epoch: u64,
+    /// See [`Flow::last`].
+    pub last: FlowFigures,
+    /// See [`Flow::total`].
+    pub total: FlowFigures,
+    /// See [`Flow::estimate`].
+    pub estimate: Option<FlowEstimate>,
+    /// See [`Flow::rli_mean_ns`].
+    pub rli_mean_ns: Option<f64>,
+}
+
+/// Ports and class of a segment, by name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct SegmentName {
+    /// Name of the ingress port.
+    pub ingress: String,
+    /// Name of the egress port.
+    pub egress: String,
+    /// The class.
+    pub class: String,
+}
+
+/// Flows at the end of an epoch.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct FlowList {
+    /// The epoch; `None` before the first.
+    pub epoch: Option<u64>,
+    /// Names of the segments that flows refer to.
+    pub segments: Vec<Arc<SegmentName>>,
+    /// The flows, in no order.
+    pub flows: Vec<FlowRecord>,
+}
+
+/// By what flows are ordered, the greatest first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FlowOrder {
+    /// Packets in its last epoch.
+    #[default]
+    Packets,
+    /// Bytes in its last epoch.
+    Bytes,
+    /// Mean delay in its last epoch.
+    Mean,
+    /// Standard deviation in its last epoch.
+    Stddev,
+    /// Packets lost in its last epoch.
+    Lost,
+    /// Packets since it was first seen.
+    TotalPackets,
+    /// Packets lost since it was first seen.
+    TotalLost,
+    /// The estimate's mean.
+    Estimate,
+    /// Half-width of the estimate's interval.
+    Bound,
+    /// The epoch in which it was first seen.
+    First,
+    /// The last epoch in which it had packets.
+    Last,
+}
+
+/// Which flows of a list are wanted, and in which order.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct FlowQuery {
+    /// By what they are ordered.
+    pub sort: FlowOrder,
+    /// The least first.
+    pub ascending: bool,
+    /// How many are left out at the beginning.
+    pub offset: usize,
+    /// How many are wanted, at most.
+    pub limit: Option<usize>,
+    /// Only of this ingress port.
+    pub ingress: Option<String>,
+    /// Only of this egress port.
+    pub egress: Option<String>,
+    /// Only of this class.
+    pub class: Option<String>,
+    /// Only those in whose name this text is.
+    pub contains: Option<String>,
+}
+
+impl Flow {
+    /// Whether the other is the same flow on the same segment.
+    pub fn is_alike(&self, other: &Self) -> bool {
+        let name = |flow: &Self| {
+            let Self {
+                flow,
+                ingress,
+                egress,
+                class,
+                ..
+            } = flow.clone();
+            (flow, ingress, egress, class)
+        };
+        name(self) == name(other)
+    }
+}
+
+impl FlowRecord {
+    /// What it is ordered by.
+    fn rank(&self, order: FlowOrder) -> f64 {
+        match order {
+            FlowOrder::Packets => self.last.packets as f64,
+            FlowOrder::Bytes => self.last.bytes as f64,
+            FlowOrder::Mean => self.last.mean_ns,
+            FlowOrder::Stddev => self.last.stddev_ns,
+            FlowOrder::Lost => self.last.lost_packets as f64,
+            FlowOrder::TotalPackets => self.total.packets as f64,
+            FlowOrder::TotalLost => self.total.lost_packets as f64,
+            FlowOrder::Estimate => self.estimate.map_or(f64::MIN, |estimate| estimate.mean_ns),
+            FlowOrder::Bound => {
+                let bound = self.estimate.and_then(|estimate| estimate.bound_ns);
+                bound.unwrap_or(f64::MIN)
+            }
+            FlowOrder::First => self.first_epoch as f64,
+            FlowOrder::Last => self.last_epoch as f64,
+        }
+    }
+}
+
+impl FlowList {
+    /// The flows that are wanted, with how many there are before `offset` and `limit` are heeded.
+    /// Equals are in an order of their own that does not change from epoch to epoch.
+    pub fn select(&self, query: &FlowQuery) -> (usize, Vec<&FlowRecord>) {
+        let is_wanted = |wanted: &Option<String>, name: &str| {
+            wanted.as_ref().is_none_or(|wanted| wanted == name)
+        };
+        let segments: Vec<bool> = self
+            .segments
+            .iter()
+            .map(|name| {
+                is_wanted(&query.ingress, &name.ingress)
+                    && is_wanted(&query.egress, &name.egress)
+                    && is_wanted(&query.class, &name.class)
+            })
+            .collect();
+        let mut wanted: Vec<&FlowRecord> = self
+            .flows
+            .iter()
+            .filter(|flow| segments.get(flow.segment as usize) == Some(&true))
+            .filter(|flow| {
+                let part = query.contains.as_ref();
+                part.is_none_or(|part| flow.key.to_string().contains(part.as_str()))
+            })
+            .collect();
+        let matching = wanted.len();
+        let order = |a: &&FlowRecord, b: &&FlowRecord| -> Ordering {
+            let (a_rank, b_rank) = (a.rank(query.sort), b.rank(query.sort));
+            let by_rank = if query.ascending {
+                a_rank.total_cmp(&b_rank)
+            } else {
+                b_rank.total_cmp(&a_rank)
+            };
+            by_rank.then_with(|| (a.key, a.segment).cmp(&(b.key, b.segment)))
+        };
+        let end = query
+            .limit
+            .map_or(matching, |limit| query.offset.saturating_add(limit));
+        if end < matching {
+            if end > 0 {
+                wanted.select_nth_unstable_by(end - 1, order);
+            }
+            wanted.truncate(end);
+        }
+        wanted.sort_unstable_by(order);
+        wanted.drain(..query.offset.min(wanted.len()));
+        (matching, wanted)
+    }
+
+    /// All flows of that key: one on each segment that it passes.
+    pub fn of(&self, key: &FlowKey) -> impl Iterator<Item = &FlowRecord> {
+        self.flows.iter().filter(move |flow| flow.key == *key)
+    }
+}
+
+impl Snapshot {
+    /// When an epoch begins, in seconds since 1970 (UTC), by the clock as it stood at the end of
+    /// the last one that closed.
+    pub fn epoch_start_unix_s(&self, epoch: u64) -> f64 {
+        let interval_s = f64::from(self.interval_ms) / 1e3;
+        let closed = self.epoch.map_or(0.0, |closed| closed as f64 + 1.0);
+        self.epoch_end_unix_s.unwrap_or_default() + (epoch as f64 - closed) * interval_s
+    }
+
+    /// When the first epoch, number 0, began.
+    pub fn origin_unix_s(&self) -> f64 {
+        self.epoch_start_unix_s(0)
+    }
+
+    /// All that is known of a flow. May take some hundred milliseconds, where sketches are decoded.
+    pub fn answer(&self, key: &FlowKey) -> FlowAnswer {
+        let flows = self.flows.as_ref();
+        let named = |list: &FlowList| -> Vec<Flow> {
+            list.of(key).map(|flow| self.flow(list, flow)).collect()
+        };
+        let tracked = flows.map_or_else(Vec::new, |flows| named(&flows.list));
+        let courses = |flow: &Flow| {
+            let mut top = flows.into_iter().flat_map(|flows| &flows.top);
+            let top = top.find(|top| top.flow.is_alike(flow));
+            top.map_or_else(Vec::new, |top| top.history.courses(self.origin_unix_s()))
+        };
+        FlowAnswer {
+            flow: key.to_string(),
+            epoch: self.epoch,
+            tracked: tracked
+                .into_iter()
+                .map(|flow| AnsweredFlow {
+                    courses: courses(&flow),
+                    flow,
+                })
+                .collect(),
+            ended: flows.map_or_else(Vec::new, |flows| named(&flows.ended)),
+            sketched: Vec::new(),
+        }
+    }
+
+    /// A flow of one of this snapshot's lists, with names and times.
+    pub fn flow(&self, list: &FlowList, record: &FlowRecord) -> Flow {
+        let name = list.segments.get(record.segment as usize);
+        let name = name.map(|name| (**name).clone()).unwrap_or_default();
+        Flow {
+            flow: record.key.to_string(),
+            ingress: name.ingress,
+            egress: name.egress,
+            class: name.class,
+            first_epoch: record.first_epoch,
+            last_epoch: record.last_epoch,
+            first_seen_unix_s: self.epoch_start_unix_s(record.first_epoch),
+            last_seen_unix_s: self.epoch_start_unix_s(record.last_epoch + 1),
+            last: record.last,
+            total: record.total,
+            estimate: record.estimate,
+            rli_mean_ns: record.rli_mean_ns,
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    pub(crate) fn record(n: u16, packets: u64) -> FlowRecord {
+        let figures = FlowFigures {
+            packets,
+            bytes: 100 * packets,
+            lost_packets: u64::from(n),
+            mean_ns: 1_000.0 / f64::from(n + 1),
+            stddev_ns: 10.0,
+        };
+        FlowRecord {
+            key: FlowKey::V4 {
+                source: Ipv4Addr::new(10, 0, 0, 1),
+                destination: Ipv4Addr::new(10, 0, 0, 2),
+                source_port: 1_024 + n,
+                destination_port: 80,
+                protocol: 6,
+            },
+            segment: u32::from(n % 2),
+            first_epoch: 2,
+            last_epoch: 81,
+            last: figures,
+            total: figures,
+            estimate: None,
+            rli_mean_ns: None,
+        }
+    }
+
+    pub(crate) fn list(flows: Vec<FlowRecord>) -> FlowList {
+        let name = |ingress: &str, egress: &str| {
+            Arc::new(SegmentName {
+                ingress: ingress.to_owned(),
+                egress: egress.to_owned(),
+                class: "all".to_owned(),
+            })
+        };
+        FlowList {
+            epoch: Some(81),
+            segments: vec![name("east", "west"), name("west", "east")],
+            flows,
+        }
+    }
+
+    fn ports(flows: &[&FlowRecord]) -> Vec<u16> {
+        let port = |flow: &&FlowRecord| match flow.key {
+            FlowKey::V4 { source_port, .. } => source_port - 1_024,
+            _ => 0,
+        };
+        flows.iter().map(port).collect()
+    }
+
+    #[test]
+    fn pages_are_parts_of_one_order() {
+        let list = list((0..100).map(|n| record(n, u64::from(n % 10))).collect());
+        let all = list.select(&FlowQuery::default());
+        assert_eq!(all.0, 100);
+        let paged = (0..100).step_by(7).flat_map(|offset| {
+            let query = FlowQuery {
+                offset,
+                limit: Some(7),
+                ..FlowQuery::default()
+            };
+            list.select(&query).1
+        });
+        assert_eq!(ports(&paged.collect::<Vec<_>>()), ports(&all.1));
+        assert_eq!(ports(&all.1)[..3], [9, 19, 29]);
+    }
+
+    #[test]
+    fn flows_are_chosen_by_segment_and_name() {
+        let list = list((0..10).map(|n| record(n, 5)).collect());
+        let query = FlowQuery {
+            sort: FlowOrder::Mean,
+            ascending: true,
+            ingress: Some("west".to_owned()),
+            ..FlowQuery::default()
+        };
+        assert_eq!(ports(&list.select(&query).1), [9, 7, 5, 3, 1]);
+        let query = FlowQuery {
+            contains: Some(":1027>".to_owned()),
+            ..FlowQuery::default()
+        };
+        let (matching, found) = list.select(&query);
+        assert_eq!((matching, ports(&found)), (1, vec![3]));
+        let beyond = FlowQuery {
+            offset: 1_000,
+            limit: Some(0),
+            ..FlowQuery::default()
+        };
+        assert_eq!(list.select(&beyond), (10, vec![]));
+    }
+
+    #[test]
+    fn times_are_counted_from_the_last_epoch_that_closed() {
+        let snapshot = Snapshot::example();
+        let list = list(vec![record(0, 1)]);
+        let flow = snapshot.flow(&list, &list.flows[0]);
+        assert!((flow.last_seen_unix_s - 1_700_000_000.25).abs() < 1e-6);
+        assert!((flow.first_seen_unix_s - (1_700_000_000.25 - 20.0)).abs() < 1e-6);
+        assert_eq!(flow.ingress, "east");
+    }
+}
