@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Widths of buckets in seconds. An epoch that is longer has a bucket of its own.
@@ -74,7 +75,7 @@ pub struct History {
 }
 
 /// Buckets of one width.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Course {
     /// Their width in seconds.
     pub width_s: u32,
@@ -83,7 +84,7 @@ pub struct Course {
 }
 
 /// What passed in a span of time.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Bucket {
     /// When it began, in seconds since 1970 (UTC).
     pub start_unix_s: f64,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use parking_lot::RwLock;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::history::History;
@@ -41,7 +42,7 @@ impl Published {
 }
 
 /// What a switch knows at the end of an epoch.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Snapshot {
     /// The switch's name.
     pub switch: String,
@@ -80,7 +81,7 @@ pub struct Snapshot {
 }
 
 /// What a switch is doing.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// Getting ready.
@@ -107,7 +108,7 @@ impl State {
 }
 
 /// One measured segment.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Segment {
     /// Name of the ingress port.
     pub ingress: String,
@@ -140,7 +141,7 @@ impl Segment {
 }
 
 /// One segment over one epoch.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EpochFigures {
     /// The epoch's number.
     pub epoch: u64,
@@ -155,7 +156,7 @@ pub struct EpochFigures {
 }
 
 /// What reference packets (RLI) say of the mean delay of one segment over one epoch.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ReferenceEstimate {
     /// Mean delay in nanoseconds, from the sums that references carry (RLI-S), whatever the method of
     /// the flows' estimates.
@@ -169,7 +170,7 @@ pub struct ReferenceEstimate {
 }
 
 /// Plain counts of a segment.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Counts {
     /// Packets that entered the segment.
     pub sent_packets: u64,
@@ -186,7 +187,7 @@ pub struct Counts {
 }
 
 /// Exact figures of the stamped delay, in nanoseconds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stamped {
     /// Mean.
     pub mean_ns: f64,
@@ -205,7 +206,7 @@ pub struct Stamped {
 }
 
 /// What an estimator says of one segment over one epoch, in nanoseconds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Estimate {
     /// Mean delay.
     pub mean_ns: f64,
@@ -237,7 +238,7 @@ impl Estimate {
 }
 
 /// A segment since the switch started. Everything in it only rises.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Totals {
     /// Plain counts.
     pub counts: Counts,
@@ -257,7 +258,7 @@ pub struct Totals {
 
 /// One bucket of a histogram: packets that took longer than the previous bucket's bound, and no
 /// longer than this one's.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Octave {
     /// Upper bound in nanoseconds, a power of two.
     pub le_ns: u64,
@@ -266,7 +267,7 @@ pub struct Octave {
 }
 
 /// Epochs of one segment that gave no numbers, by reason.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UnusableEpochs {
     /// A worker had no empty shard, or stalled: part of the epoch went unmeasured.
     pub missed_shard: u64,
@@ -292,7 +293,7 @@ impl UnusableEpochs {
 }
 
 /// What the sketch (LDS) of one egress port held in its last usable epoch.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sketch {
     /// The port's name.
     pub port: String,
@@ -312,7 +313,7 @@ pub struct Sketch {
 }
 
 /// One port.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Port {
     /// Its name.
     pub name: String,
@@ -348,7 +349,7 @@ pub struct Port {
 }
 
 /// What left by a port, of one class.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ClassCounts {
     /// The class; `all` unless classes are configured.
     pub class: String,
@@ -361,7 +362,7 @@ pub struct ClassCounts {
 }
 
 /// One egress queue of a port.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct QueueCounts {
     /// Its classes, `gold+silver`; `all` for the only one.
     pub queue: String,
@@ -387,7 +388,7 @@ impl Port {
 }
 
 /// A count with the value of its label.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Labelled {
     /// The value of the label.
     pub label: String,
@@ -396,7 +397,7 @@ pub struct Labelled {
 }
 
 /// What the device behind a port says of itself.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PortFact {
     /// The driver's name.
     pub driver: String,
@@ -415,7 +416,7 @@ pub struct PortFact {
 }
 
 /// One worker.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Worker {
     /// Passes of its loop.
     pub passes: u64,
@@ -447,7 +448,7 @@ pub struct Worker {
 }
 
 /// Bursts of one size, and those smaller that are larger than the size before.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Bursts {
     /// Most packets of such a burst; `None` where there is no limit.
     pub le_packets: Option<u64>,
@@ -456,7 +457,7 @@ pub struct Bursts {
 }
 
 /// Reference packets of one worker.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct References {
     /// References injected.
     pub injected: u64,
@@ -471,7 +472,7 @@ pub struct References {
 }
 
 /// The bridge's filtering database.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Fdb {
     /// Addresses in it.
     pub entries: u64,
@@ -490,7 +491,7 @@ pub struct Fdb {
 }
 
 /// A pool of packet buffers.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Pool {
     /// Its name, that of its NUMA node: `node0`.
     pub name: String,

@@ -4,13 +4,14 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use measure::packet::FlowKey;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Labelled, Snapshot};
 use crate::history::{Course, History};
 
 /// The flows that are tracked.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Flows {
     /// Flows in the directory.
     pub tracked: u64,
@@ -48,7 +49,7 @@ pub struct Flows {
 pub const ENDED_MAX: usize = 4_096;
 
 /// A flow on a segment.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Flow {
     /// `10.0.0.1:1024>10.0.0.2:80/tcp`.
     pub flow: String,
@@ -77,7 +78,7 @@ pub struct Flow {
 }
 
 /// Exact figures of a flow.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowFigures {
     /// Packets that left.
     pub packets: u64,
@@ -92,7 +93,7 @@ pub struct FlowFigures {
 }
 
 /// What a flow's estimate rests on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FlowMethod {
     /// Joint decoding of one epoch's sketch.
@@ -126,7 +127,7 @@ impl FlowMethod {
 }
 
 /// An estimate of a flow's mean delay.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowEstimate {
     /// What it rests on.
     pub method: FlowMethod,
@@ -146,7 +147,7 @@ pub struct FlowEstimate {
 }
 
 /// A flow with series of its own in Prometheus.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TopFlow {
     /// The flow, at its last epoch.
     #[serde(flatten)]
@@ -163,7 +164,7 @@ pub struct TopFlow {
 }
 
 /// What no flow of its own was credited with, of one segment.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OtherFlows {
     /// Name of the ingress port.
     pub ingress: String,
@@ -176,7 +177,7 @@ pub struct OtherFlows {
 }
 
 /// Sums that only rise. Every packet that is measured is credited to one flow, or to `other`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Credit {
     /// Packets.
     pub packets: u64,
@@ -187,7 +188,7 @@ pub struct Credit {
 }
 
 /// What joint decoding does.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Decoding {
     /// The last epoch of the last decoding; `None` before the first.
     pub epoch: Option<u64>,
@@ -214,7 +215,7 @@ pub struct Decoding {
 }
 
 /// All that is known of one flow, tracked or not.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowAnswer {
     /// `10.0.0.1:1024>10.0.0.2:80/tcp`.
     pub flow: String,
@@ -230,7 +231,7 @@ pub struct FlowAnswer {
 }
 
 /// A flow that is tracked, with its course.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AnsweredFlow {
     /// The flow.
     #[serde(flatten)]
@@ -240,7 +241,7 @@ pub struct AnsweredFlow {
 }
 
 /// A flow that is not tracked, as a sketch has it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SketchedFlow {
     /// Name of the ingress port.
     pub ingress: String,
@@ -300,7 +301,7 @@ pub struct FlowList {
 }
 
 /// By what flows are ordered, the greatest first.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FlowOrder {
     /// Packets in its last epoch.
@@ -329,7 +330,7 @@ pub enum FlowOrder {
 }
 
 /// Which flows of a list are wanted, and in which order.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct FlowQuery {
     /// By what they are ordered.
