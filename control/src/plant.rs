@@ -15,7 +15,7 @@ use measure::time::Epoch;
 use crate::config::Config;
 use crate::core::Desk;
 use crate::handover::ControlEnd;
-use crate::snapshot::{Fdb, Pool, PortFact};
+use crate::snapshot::{Fdb, Pool, PortFact, Reload};
 
 /// Ports, buffers, and whatever else the data plane has besides the workers' counters. All is
 /// called on the control core's thread.
@@ -31,6 +31,11 @@ pub trait Plant: Send {
 
     /// The bridge's filtering database, where there is one.
     fn fdb(&mut self) -> Option<Fdb> {
+        None
+    }
+
+    /// The last reload that somebody asked for.
+    fn reload(&mut self) -> Option<Reload> {
         None
     }
 

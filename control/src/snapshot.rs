@@ -6,6 +6,7 @@ use parking_lot::RwLock;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::config::Config;
 use crate::history::History;
 
 #[cfg(test)]
@@ -78,6 +79,38 @@ pub struct Snapshot {
     pub fdb: Option<Fdb>,
     /// The generation of what is measured: 0 at start, more with every change.
     pub generation: u32,
+    /// The last reload that somebody asked for; `None` before the first.
+    pub reload: Option<Reload>,
+    /// The configuration that holds; `None` before the first generation.
+    #[serde(skip)]
+    pub config: Option<Arc<Config>>,
+}
+
+/// A reload of the configuration, and what became of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Reload {
+    /// Reloads since the switch started, this one included.
+    pub number: u64,
+    /// How far it got.
+    pub outcome: ReloadOutcome,
+    /// What was wrong with it, or what changed; empty where there is nothing to say.
+    pub message: String,
+}
+
+/// How far a reload got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ReloadOutcome {
+    /// The file is being read and the change prepared.
+    Reading,
+    /// Refused whole: nothing has changed.
+    Refused,
+    /// It says what holds already.
+    Unchanged,
+    /// The workers are taking it up.
+    UnderWay,
+    /// It holds.
+    Done,
 }
 
 /// What a switch is doing.

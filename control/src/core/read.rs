@@ -23,6 +23,7 @@ pub(super) fn describe(change: &Change, draft: &mut Snapshot) {
     draft.measuring = config.measurement.enabled;
     draft.interval_ms = config.measurement.interval_ms;
     draft.generation = change.number;
+    draft.config = Some(Arc::new(config.clone()));
     let old = std::mem::take(&mut draft.ports);
     let ports = config.ports.iter().enumerate();
     draft.ports = ports
@@ -72,6 +73,7 @@ impl Ledger {
         }
         self.draft.pools = plant.pools();
         self.draft.fdb = plant.fdb();
+        self.draft.reload = plant.reload();
         let mut missed_epochs = self.missed_epochs.clone();
         for generation in &self.generations {
             for (missed, epochs) in missed_epochs.iter_mut().zip(generation.missed_epochs()) {

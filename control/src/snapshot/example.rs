@@ -65,6 +65,12 @@ impl Snapshot {
             }],
             flows: Some(flows()),
             generation: 1,
+            reload: Some(Reload {
+                number: 2,
+                outcome: ReloadOutcome::Done,
+                message: "measurement.lds.cells".to_owned(),
+            }),
+            config: None,
         }
     }
 }
