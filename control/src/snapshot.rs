@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
+use crate::decode::Sketches;
 use crate::history::History;
 
 #[cfg(test)]
@@ -84,6 +85,9 @@ pub struct Snapshot {
     /// The configuration that holds; `None` before the first generation.
     #[serde(skip)]
     pub config: Option<Arc<Config>>,
+    /// The sketches of the last whole epoch, to be asked about any flow; `None` where none are kept.
+    #[serde(skip)]
+    pub lds: Option<Arc<Sketches>>,
 }
 
 /// A reload of the configuration, and what became of it.

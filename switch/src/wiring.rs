@@ -153,6 +153,7 @@ fn switch<'pool>(
     let setup = Setup {
         rate,
         schedule,
+        hasher: crew.hasher,
         counters: crew.counters,
         first: Change {
             number: 0,
