@@ -28,6 +28,7 @@ use crate::merge::Assembly;
 use crate::plant::{Change, ChangeError, Plant};
 use crate::snapshot::{FlowList, Published, Snapshot, State};
 
+mod clock;
 mod generation;
 mod rates;
 mod read;
@@ -35,6 +36,7 @@ mod segment;
 mod segments;
 mod watch;
 
+use clock::{ClockWatch, Reading};
 use generation::Generation;
 use rates::Rates;
 use read::describe;
@@ -86,6 +88,7 @@ struct Ledger {
     /// All flows at the end of the last epoch.
     list: Arc<FlowList>,
     watch: Watch,
+    clock: ClockWatch,
     began: Instant,
     rates: Rates,
     /// The snapshot in the making: every port by place, absent ones too; segments, sketches and
@@ -128,6 +131,7 @@ impl<'f> ControlCore<'f> {
             flows: Directory::default(),
             list: Arc::default(),
             watch: Watch::new(workers, Instant::now()),
+            clock: ClockWatch::new(),
             began: Instant::now(),
             rates: Rates::default(),
             published: Arc::new(Published::new(draft.clone())),
@@ -168,6 +172,7 @@ impl<'f> ControlCore<'f> {
             self.publish();
         }
         self.ledger.look_at_clock(self.plant.now());
+        self.ledger.draft.clock = self.ledger.clock.look(Reading::now());
         self.ledger
             .watch
             .look(&self.ledger.counters, Instant::now());
