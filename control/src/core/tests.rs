@@ -159,7 +159,7 @@ fn give(end: &mut WorkerEnd, worker: usize, epoch: u64, packets: u64, dropped: u
         if n < packets - dropped {
             shard.passed(&[received], &[], &Places::new());
         } else {
-            shard.lost(&sent);
+            shard.lost(&sent, Slot::OTHER);
         }
     }
     end.give_sealed(shard.seal(Epoch(epoch)));
