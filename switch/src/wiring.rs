@@ -45,6 +45,7 @@ pub mod devices;
 mod hands;
 pub mod lanes;
 pub mod links;
+pub mod memif;
 pub mod plant;
 pub mod reload;
 pub mod service;
