@@ -29,6 +29,7 @@ use crate::merge::Assembly;
 use crate::plant::{Change, ChangeError, Plant};
 use crate::snapshot::{Published, Snapshot, State};
 
+mod clock;
 mod flows;
 mod generation;
 mod rates;
@@ -37,6 +38,7 @@ mod segment;
 mod segments;
 mod watch;
 
+use clock::{ClockWatch, Reading};
 use flows::{FlowViews, top_settings};
 use generation::Generation;
 use rates::Rates;
@@ -97,6 +99,7 @@ struct Ledger {
     /// What is published of flows, as it was at the end of an epoch.
     flow_views: FlowViews,
     watch: Watch,
+    clock: ClockWatch,
     began: Instant,
     rates: Rates,
     /// The snapshot in the making: every port by place, absent ones too; segments, sketches and
@@ -144,6 +147,7 @@ impl<'f> ControlCore<'f> {
             awaited: None,
             flow_views: FlowViews::default(),
             watch: Watch::new(workers, Instant::now()),
+            clock: ClockWatch::new(),
             began: Instant::now(),
             rates: Rates::default(),
             published: Arc::new(Published::new(draft.clone())),
@@ -184,6 +188,7 @@ impl<'f> ControlCore<'f> {
             self.publish();
         }
         self.ledger.look_at_clock(self.plant.now());
+        self.ledger.draft.clock = self.ledger.clock.look(Reading::now());
         self.ledger
             .watch
             .look(&self.ledger.counters, Instant::now());

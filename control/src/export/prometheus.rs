@@ -184,6 +184,14 @@ fn process(page: &mut Page, snapshot: &Snapshot) {
     );
     page.each(
         &family(
+            "vernier_clock_steps_total",
+            "counter",
+            "Times that the system's clock was set by more than 0.1 s.",
+        ),
+        [(whole(), snapshot.clock.steps)],
+    );
+    page.each(
+        &family(
             "vernier_epoch_interval_seconds",
             "gauge",
             "Length of an epoch.",
