@@ -1,0 +1,442 @@
+//! Flows end to end: the real daemon on generated traffic with congestion, read by a real Prometheus,
+//! over the API and by `vernier`; and far more flows than there are slots.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test says what must hold in the plainest way"
+)]
+
+mod support;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use support::{Daemon, assert_conserved};
+
+/// A real Prometheus that scrapes one daemon many times an epoch.
+struct Prometheus {
+    child: Child,
+    address: SocketAddr,
+    _folder: tempfile::TempDir,
+}
+
+impl Prometheus {
+    /// None, said aloud, where it is not installed.
+    fn start(target: SocketAddr) -> Option<Self> {
+        let version = Command::new("prometheus").arg("--version").output();
+        if !version.is_ok_and(|output| output.status.success()) {
+            support::skip("no prometheus on the path (make test puts it there)");
+            return None;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let config = format!(
+            "global: {{ scrape_interval: 250ms, scrape_timeout: 250ms }}\nscrape_configs:\n\
+             - job_name: vernier\n  static_configs: [{{ targets: ['{target}'] }}]\n"
+        );
+        std::fs::write(path("prometheus.yml"), config).unwrap();
+        let address = support::free_address();
+        let option = |name: &str, path: &Path| format!("--{name}={}", path.display());
+        let child = Command::new("prometheus")
+            .arg(option("config.file", &path("prometheus.yml")))
+            .arg(option("storage.tsdb.path", &path("data")))
+            .arg(format!("--web.listen-address={address}"))
+            .stdout(Stdio::null())
+            .stderr(std::fs::File::create(path("log")).unwrap())
+            .spawn()
+            .unwrap();
+        Some(Self {
+            child,
+            address,
+            _folder: folder,
+        })
+    }
+
+    /// Every sample of the last minutes: by time of the scrape, by series.
+    fn samples(&self, selector: &str) -> BTreeMap<u64, HashMap<String, f64>> {
+        let url = format!("http://{}/api/v1/query", self.address);
+        let request = ureq::get(url).query("query", format!("{selector}[10m]"));
+        let answer: Value = request.call().unwrap().body_mut().read_json().unwrap();
+        let mut samples: BTreeMap<u64, HashMap<String, f64>> = BTreeMap::new();
+        for series in answer["data"]["result"].as_array().unwrap() {
+            let labels = &series["metric"];
+            let name = labels["__name__"].as_str().unwrap();
+            let of = |label: &str| labels[label].as_str().unwrap_or_default().to_owned();
+            let name = [name, &of("flow"), &of("segment"), &of("class")].join(" ");
+            for sample in series["values"].as_array().unwrap() {
+                let at_ms = (sample[0].as_f64().unwrap() * 1e3).round();
+                let value: f64 = sample[1].as_str().unwrap().parse().unwrap();
+                let scrape = samples.entry(at_ms as u64).or_default();
+                scrape.insert(name.clone(), value);
+            }
+        }
+        samples
+    }
+}
+
+impl Drop for Prometheus {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Two directions over a bridge, one of them congested, in two class queues.
+fn congested() -> Value {
+    json!({
+        "ports": [
+            { "name": "east", "device": "generate:flows=400,rate=60000,burst=20,pareto=1.2" },
+            { "name": "west", "device": "generate:flows=300,rate=40000,burst=20,seed=5,side=1",
+              "egress": { "capacity_bps": 180_000_000, "queues": [
+                  { "classes": ["voice"], "service": "strict", "packets": 128 },
+                  { "classes": ["rest"], "packets": 512 } ] } },
+        ],
+        "forwarding": { "mode": "patch", "pairs": [["east", "west"]] },
+        "classes": [{ "name": "voice" }, { "name": "rest" }],
+        "rules": [{ "class": "voice", "destination_ports": [0, 20_000] }],
+        "measurement": {
+            "interval_ms": 1_000,
+            "lds": { "cells": 6_000 },
+            "flows": { "slots": 4_096 },
+        },
+        "prometheus": { "top_flows": 80, "top_hold_s": 600 },
+        "workers": [{ "idle": "sleep" }],
+    })
+}
+
+/// What a snapshot says, named as [`Prometheus::samples`] names it.
+fn figures(snapshot: &Value) -> HashMap<String, f64> {
+    let mut figures = HashMap::new();
+    let flows = &snapshot["flows"];
+    let top = flows["top"].as_array().unwrap().iter();
+    let other = flows["other"].as_array().unwrap().iter();
+    for flow in top.chain(other) {
+        let text = |key: &str| flow[key].as_str().unwrap_or("other").to_owned();
+        let segment = format!("{}>{}", text("ingress"), text("egress"));
+        let mut put = |name: &str, value: f64| {
+            let name = [name, &text("flow"), &segment, &text("class")].join(" ");
+            figures.insert(name, value);
+        };
+        let credited = |key: &str| flow["credited"][key].as_f64().unwrap();
+        put("vernier_flow_delay_seconds_count", credited("packets"));
+        put("vernier_flow_delay_seconds_sum", credited("delay_sum_s"));
+        put("vernier_flow_lost_packets_total", credited("lost_packets"));
+        let estimate = &flow["estimate"];
+        if let Some(mean_ns) = estimate["mean_ns"].as_f64() {
+            put("vernier_flow_estimated_delay_mean_seconds", mean_ns / 1e9);
+        }
+        if let Some(bound_ns) = estimate["bound_ns"].as_f64() {
+            put("vernier_flow_delay_bound_seconds", bound_ns / 1e9);
+        }
+    }
+    figures
+}
+
+/// How many top flows of an epoch have an estimate of it with a bound, and of how many the stamped mean
+/// lies within.
+fn judge(snapshot: &Value) -> (u64, u64) {
+    let (mut all, mut within) = (0, 0);
+    for flow in snapshot["flows"]["top"].as_array().unwrap() {
+        let estimate = &flow["estimate"];
+        let is_of_epoch = estimate["epoch"].is_u64() && estimate["epoch"] == flow["last_epoch"];
+        if let (true, Some(bound)) = (is_of_epoch, estimate["bound_ns"].as_f64()) {
+            assert_eq!(estimate["packets"], flow["last"]["packets"], "{flow:#}");
+            let truth = flow["last"]["mean_ns"].as_f64().unwrap();
+            let error = (estimate["mean_ns"].as_f64().unwrap() - truth).abs();
+            all += 1;
+            within += u64::from(error <= bound);
+        }
+    }
+    (all, within)
+}
+
+/// `vernier` beside `vernierd`; `None`, said aloud, where it was not built.
+fn vernier(arguments: &[&str], address: SocketAddr) -> Option<Value> {
+    let tool = Path::new(env!("CARGO_BIN_EXE_vernierd")).with_file_name("vernier");
+    if !tool.exists() {
+        support::skip("vernier is not built (cargo build -p control)");
+        return None;
+    }
+    let output = Command::new(tool)
+        .args(arguments)
+        .args(["--json", "--url", &format!("http://{address}")])
+        .output()
+        .unwrap();
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{words}");
+    Some(serde_json::from_slice(&output.stdout).unwrap())
+}
+
+/// Whether two numbers are one, but for how many digits they are written with.
+fn is_same(a: f64, b: f64) -> bool {
+    (a - b).abs() <= 1e-12 * a.abs().max(b.abs())
+}
+
+#[test]
+fn prometheus_json_and_the_tool_agree_and_truth_lies_within_the_bounds() {
+    let switch = Daemon::start(congested());
+    let Some(prometheus) = Prometheus::start(switch.address) else {
+        return;
+    };
+    // All that was published, as often as it changed.
+    let mut versions: HashMap<u64, Vec<HashMap<String, f64>>> = HashMap::new();
+    let mut flows: HashMap<u64, Value> = HashMap::new();
+    let mut listed: HashMap<u64, Value> = HashMap::new();
+    let (mut judged, mut within, mut judged_epochs) = (0, 0, HashSet::new());
+    let mut last = Value::Null;
+    let query = "/api/v1/flows?sort=packets&limit=60";
+    let seconds = std::time::Instant::now();
+    while judged_epochs.len() < 14 {
+        assert!(
+            seconds.elapsed() < Duration::from_mins(2),
+            "{judged_epochs:?}"
+        );
+        let snapshot = switch.json("/api/v1/snapshot").unwrap();
+        let end_ms = snapshot["epoch_end_unix_s"]
+            .as_f64()
+            .map(|end| (end * 1e3).round());
+        if snapshot["flows"].is_null() || end_ms.is_none() {
+            std::thread::sleep(Duration::from_millis(20));
+            continue;
+        }
+        if snapshot["flows"] != last {
+            last = snapshot["flows"].clone();
+            let of_epoch = versions.entry(end_ms.unwrap() as u64).or_default();
+            of_epoch.push(figures(&snapshot));
+            let top = snapshot["flows"]["top"].as_array().unwrap();
+            let decoded = snapshot["flows"]["decoding"]["epoch"].as_u64();
+            let epoch = snapshot["epoch"].as_u64();
+            if top.len() >= 50
+                && decoded.is_some()
+                && decoded == epoch
+                && judged_epochs.insert(epoch)
+            {
+                let (all, good) = judge(&snapshot);
+                judged += all;
+                within += good;
+                let page = switch.json(query).unwrap();
+                flows.insert(page["epoch"].as_u64().unwrap(), page);
+                let arguments = ["flows", "--sort", "packets", "--limit", "60"];
+                if let Some(page) = vernier(&arguments, switch.address) {
+                    listed.insert(page["epoch"].as_u64().unwrap(), page);
+                }
+            }
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+
+    // Prometheus scraped each epoch several times: each sample is what some snapshot of it said.
+    let scrapes = prometheus.samples(
+        r#"{__name__=~"vernier_flow_(delay|lost|estimated_delay).*|vernier_epoch_end_.*"}"#,
+    );
+    let (mut equal, mut different) = (HashSet::new(), Vec::new());
+    for scrape in scrapes.values() {
+        let end = "vernier_epoch_end_timestamp_seconds   ";
+        let Some(&end_s) = scrape.get(end) else {
+            continue;
+        };
+        let Some(known) = versions.get(&((end_s * 1e3).round() as u64)) else {
+            continue;
+        };
+        let is_equal = |version: &HashMap<String, f64>| {
+            let mut series = scrape.iter().filter(|(name, _)| *name != end);
+            version.len() + 1 == scrape.len()
+                && series.all(|(name, &value)| {
+                    version
+                        .get(name)
+                        .is_some_and(|&known| is_same(known, value))
+                })
+        };
+        if known.iter().any(is_equal) {
+            equal.insert((end_s * 1e3).round() as u64);
+        } else {
+            different.push(end_s);
+        }
+    }
+    let all: usize = scrapes.len();
+    println!(
+        "{within} of {judged} flow-epochs within their bounds; {} epochs read alike by Prometheus and \
+         JSON, {} of {all} scrapes of what JSON was not asked for in time",
+        equal.len(),
+        different.len()
+    );
+    assert!(equal.len() >= 10, "{equal:?}; different: {different:?}");
+    // A version that lasted for less than the time between two questions may be missed.
+    assert!(
+        different.len() * 5 <= all,
+        "{} of {all} scrapes: {different:?}",
+        different.len()
+    );
+    assert!(judged >= 50 * 10, "{judged} flow-epochs");
+    assert!(
+        within as f64 >= 0.93 * judged as f64,
+        "nominal 98 %: {within} of {judged}"
+    );
+
+    let mut alike = 0;
+    for (epoch, page) in &listed {
+        if let Some(asked) = flows.get(epoch) {
+            assert_eq!(page["flows"], asked["flows"], "epoch {epoch}");
+            assert_eq!(page["flows"].as_array().unwrap().len(), 60);
+            alike += 1;
+        }
+    }
+    assert!(
+        listed.is_empty() || alike >= 10,
+        "{alike} of {}",
+        listed.len()
+    );
+
+    let summary = switch.stop();
+    assert_conserved(&summary["snapshot"]);
+    credited_once(&summary["snapshot"]);
+}
+
+/// What segments measured is what flows and `other` were credited with.
+fn credited_once(snapshot: &Value) {
+    let mut credited: HashMap<String, u64> = HashMap::new();
+    let flows = &snapshot["flows"];
+    let top = flows["top"].as_array().unwrap().iter();
+    let other = flows["other"].as_array().unwrap().iter();
+    for flow in top.chain(other) {
+        let of = |key: &str| flow[key].as_str().unwrap();
+        let name = format!("{}>{} {}", of("ingress"), of("egress"), of("class"));
+        *credited.entry(name).or_default() += flow["credited"]["packets"].as_u64().unwrap();
+    }
+    for segment in snapshot["segments"].as_array().unwrap() {
+        let of = |key: &str| segment[key].as_str().unwrap();
+        let name = format!("{}>{} {}", of("ingress"), of("egress"), of("class"));
+        let received = segment["total"]["counts"]["received_packets"]
+            .as_u64()
+            .unwrap();
+        assert_eq!(
+            credited.get(&name).copied().unwrap_or(0),
+            received,
+            "{name}"
+        );
+    }
+}
+
+/// A million flows, most of them of one packet, of which 50 are large.
+#[test]
+fn a_million_flows_in_an_epoch_fold_into_other_and_the_largest_are_found() {
+    const SLOTS: u64 = 150_000;
+    let folder = tempfile::tempdir().unwrap();
+    let capture = folder.path().join("million.pcap");
+    let largest = write_capture(&capture, 1_000_000, 50);
+    let mut switch = Daemon::start(json!({
+        "ports": [
+            { "name": "in", "device": format!("replay:{}?speed=0.5&loop=0", capture.display()) },
+            { "name": "out", "device": "sink" },
+        ],
+        "forwarding": { "mode": "patch", "pairs": [["in", "out"]] },
+        "measurement": {
+            "interval_ms": 2_500,
+            "lds": { "cells": 70_000 },
+            "flows": { "slots": SLOTS, "select": "top", "idle_s": 30 },
+        },
+        "prometheus": { "top_flows": 50, "top_hold_s": 1 },
+        "workers": [{ "idle": "sleep" }],
+    }));
+    let epochs = |switch: &Daemon| switch.json("/api/v1/snapshot").unwrap()["epoch"].as_u64();
+    let mut resident = Vec::new();
+    let mut recall = 0;
+    for wanted in [3, 7, 8, 9] {
+        switch.wait_for(|switch| epochs(switch) >= Some(wanted));
+        resident.push(switch.resident_kib());
+        let page = switch.json("/api/v1/flows?sort=packets&limit=50").unwrap();
+        let found = page["flows"].as_array().unwrap().iter();
+        let found: HashSet<&str> = found.map(|flow| flow["flow"].as_str().unwrap()).collect();
+        recall = largest
+            .iter()
+            .filter(|flow| found.contains(flow.as_str()))
+            .count();
+    }
+    let summary = switch.stop();
+    let snapshot = &summary["snapshot"];
+    assert_conserved(snapshot);
+    credited_once(snapshot);
+    let flows = &snapshot["flows"];
+    let number = |value: &Value| value.as_u64().unwrap();
+    println!(
+        "recall {recall} of 50; resident {resident:?} KiB; {}",
+        flows["decoding"]
+    );
+    assert!(recall >= 48, "{recall} of the 50 largest flows");
+    assert!(number(&flows["tracked"]) <= SLOTS);
+    // Untracked packets are in `other`, and so are those of tracked flows without series.
+    let untracked: u64 = flows["untracked"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|reason| number(&reason["packets"]))
+        .sum();
+    let other: u64 = flows["other"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|other| number(&other["credited"]["packets"]))
+        .sum();
+    assert!(
+        untracked > 0 && other >= untracked,
+        "{untracked} untracked, {other} in other"
+    );
+    assert!(number(&flows["folded"]) > 0);
+    // By then every table and list has been filled once.
+    let (first, last) = (resident[1], resident[3]);
+    assert!(
+        last < first + first / 20 + 16_384,
+        "memory grows: {resident:?}"
+    );
+}
+
+/// Writes frames of `flows` flows in one round, of which the first `large` have 40 packets each, spread
+/// over it; returns how these are called.
+fn write_capture(file: &Path, flows: u32, large: u32) -> Vec<String> {
+    use std::io::Write;
+    let mut out = std::io::BufWriter::new(std::fs::File::create(file).unwrap());
+    // pcap, microseconds, Ethernet.
+    out.write_all(&0xa1b2_c3d4_u32.to_le_bytes()).unwrap();
+    for word in [4_u32 << 16 | 2, 0, 0, 65_535, 1] {
+        out.write_all(&word.to_le_bytes()).unwrap();
+    }
+    let name = |flow: u32| {
+        let [_, b, c, d] = (0x0a00_0000 + flow).to_be_bytes();
+        format!("10.{b}.{c}.{d}:7000>10.200.0.1:80/udp")
+    };
+    let mut frame = |flow: u32, n: u32| {
+        let mut bytes = Vec::with_capacity(60);
+        bytes.extend([2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45, 0, 0, 46]);
+        bytes.extend(&n.to_be_bytes()[2..]);
+        bytes.extend([0, 0, 64, 17, 0, 0]);
+        bytes.extend((0x0a00_0000 + flow).to_be_bytes());
+        bytes.extend([10, 200, 0, 1]);
+        bytes.extend(7_000_u16.to_be_bytes());
+        bytes.extend([0, 80, 0, 26, 0, 0]);
+        bytes.resize(60, 0);
+        for word in [n / 1_000_000, n % 1_000_000, 60, 60] {
+            out.write_all(&word.to_le_bytes()).unwrap();
+        }
+        out.write_all(&bytes).unwrap();
+    };
+    let each = flows / 40;
+    let mut n = 0;
+    for flow in 0..flows {
+        if flow % each == 0 {
+            for large in 0..large {
+                frame(large, n);
+                n += 1;
+            }
+        }
+        if flow >= large {
+            frame(flow, n);
+            n += 1;
+        }
+    }
+    (0..large).map(name).collect()
+}
