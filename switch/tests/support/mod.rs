@@ -64,7 +64,7 @@ impl Daemon {
     pub fn start_logging(mut config: Value, level: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let address = free_address();
-        config["http"] = serde_json::json!({ "listen": address.to_string() });
+        config["http"]["listen"] = address.to_string().into();
         let file = folder.path().join("vernier.json");
         std::fs::write(&file, config.to_string()).unwrap();
         let child = vernierd()
@@ -143,7 +143,7 @@ impl Daemon {
 
     /// Lets the daemon read `config` as `systemctl reload` does, its HTTP address as before.
     pub fn reload(&self, mut config: Value) {
-        config["http"] = serde_json::json!({ "listen": self.address.to_string() });
+        config["http"]["listen"] = self.address.to_string().into();
         std::fs::write(self.folder.path().join("vernier.json"), config.to_string()).unwrap();
         let child = self.child.as_ref().unwrap();
         let mut sent = Command::new("kill");
