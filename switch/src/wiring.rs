@@ -27,6 +27,7 @@ use measure::time::{Epoch, EpochSchedule, TickRate};
 use serde::Serialize;
 
 use crate::live;
+use crate::log::Lines;
 use crate::preflight;
 use crate::source::Source;
 
@@ -44,6 +45,7 @@ pub mod devices;
 mod hands;
 pub mod lanes;
 pub mod links;
+pub mod memif;
 pub mod plant;
 pub mod reload;
 pub mod service;
@@ -60,6 +62,8 @@ pub struct RunOptions {
     pub live: bool,
     /// Where the configuration came from, to be read again.
     pub file: Option<PathBuf>,
+    /// The log, whose thread is to keep off the workers' CPUs.
+    pub log: Option<Lines>,
 }
 
 /// What somebody outside wants of a running switch.
@@ -153,6 +157,7 @@ fn switch<'pool>(
     let setup = Setup {
         rate,
         schedule,
+        hasher: crew.hasher,
         counters: crew.counters,
         first: Change {
             number: 0,
@@ -171,6 +176,10 @@ fn switch<'pool>(
             workers.push(spawn(scope, &format!("vernier-work-{n}"), work)?);
         }
         cpus::keep_off(site.cpus, site.usable);
+        if let Some(log) = &options.log {
+            let (cpus, usable) = (site.cpus.to_vec(), site.usable.to_vec());
+            log.run(move || cpus::keep_off(&cpus, &usable));
+        }
 
         let running = Running::new(config, ports);
         let reload = Reload::new(orders, scope);

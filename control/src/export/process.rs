@@ -2,6 +2,8 @@
 //! `metrics-exporter-prometheus` and appended to `/metrics`.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
@@ -16,6 +18,19 @@ const HTTP_REJECTED: &str = "vernier_http_rejected_total";
 pub(crate) const HTTP_REQUEST_SECONDS: &str = "vernier_http_request_seconds";
 /// Time to estimate and publish a snapshot.
 pub(crate) const PUBLISH_SECONDS: &str = "vernier_snapshot_publish_seconds";
+/// Start of the process: Prometheus tells a restart by it.
+const START: &str = "process_start_time_seconds";
+/// Lines of the log that were lost.
+const LOG_LOST_LINES: &str = "vernier_log_lost_lines_total";
+
+/// The same, from the start of the process on: the log is there before the recorder.
+static LOST_LOG_LINES: AtomicU64 = AtomicU64::new(0);
+
+/// Counts lines of the log that were lost: standard error took them not at all, or not in time.
+pub fn count_lost_log_lines(lines: u64) {
+    let before = LOST_LOG_LINES.fetch_add(lines, Ordering::Relaxed);
+    metrics::counter!(LOG_LOST_LINES).absolute(before + lines);
+}
 
 /// Upper bounds in seconds: from a cached answer to a scrape of thousands of segments.
 const BUCKETS_S: [f64; 8] = [1e-5, 1e-4, 5e-4, 1e-3, 5e-3, 1e-2, 0.1, 1.0];
@@ -75,5 +90,17 @@ fn install() -> PrometheusHandle {
         Unit::Seconds,
         "Time to estimate an epoch's figures and publish the snapshot."
     );
+    describe_gauge!(
+        START,
+        Unit::Seconds,
+        "Start of the process since 1970 (UTC), to within a few seconds."
+    );
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    metrics::gauge!(START).set(now.unwrap_or_default().as_secs_f64());
+    describe_counter!(
+        LOG_LOST_LINES,
+        "Lines of the log that could not be written."
+    );
+    count_lost_log_lines(0);
     handle
 }

@@ -301,7 +301,11 @@ async fn index(State(sources): State<Sources>) -> String {
 }
 
 async fn metrics_text(State(sources): State<Sources>) -> impl IntoResponse {
-    let text = prometheus::render(&sources.published.read()) + &sources.recorder.render();
+    let snapshot = sources.published.read();
+    let page = prometheus::render(&snapshot) + &sources.recorder.render();
+    let config = snapshot.config.as_ref();
+    let filter = config.map(|config| prometheus::Filter::from(&config.prometheus));
+    let text = filter.unwrap_or_default().apply(page);
     ([(header::CONTENT_TYPE, prometheus::CONTENT_TYPE)], text)
 }
 
