@@ -81,7 +81,7 @@ impl Daemon {
     pub fn start_as(mut config: Value, prepare: impl FnOnce(&mut Command)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let address = free_address();
-        config["http"] = serde_json::json!({ "listen": address.to_string() });
+        config["http"]["listen"] = address.to_string().into();
         std::fs::write(folder.path().join("vernier.json"), config.to_string()).unwrap();
         let mut daemon = Self {
             child: None,
@@ -185,7 +185,7 @@ impl Daemon {
 
     /// Lets the daemon read `config` as `systemctl reload` does, its HTTP address as before.
     pub fn reload(&self, mut config: Value) {
-        config["http"] = serde_json::json!({ "listen": self.address.to_string() });
+        config["http"]["listen"] = self.address.to_string().into();
         std::fs::write(self.folder.path().join("vernier.json"), config.to_string()).unwrap();
         self.hang_up();
     }
