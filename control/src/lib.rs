@@ -26,6 +26,7 @@ pub mod check;
 pub mod config;
 pub mod core;
 pub mod counters;
+pub mod decode;
 mod estimate;
 pub mod export;
 pub mod fdb;

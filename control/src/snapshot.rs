@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
+use crate::decode::Sketches;
 use crate::history::History;
 
 #[cfg(test)]
@@ -86,6 +87,9 @@ pub struct Snapshot {
     /// The configuration that holds; `None` before the first generation.
     #[serde(skip)]
     pub config: Option<Arc<Config>>,
+    /// The sketches of the last whole epoch, to be asked about any flow; `None` where none are kept.
+    #[serde(skip)]
+    pub lds: Option<Arc<Sketches>>,
 }
 
 /// Steps of the system's clock (UTC), which somebody has set while the switch ran.

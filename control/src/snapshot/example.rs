@@ -75,6 +75,7 @@ impl Snapshot {
                 message: "measurement.lds.cells".to_owned(),
             }),
             config: None,
+            lds: None,
         }
     }
 }
