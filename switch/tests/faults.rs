@@ -243,7 +243,7 @@ fn a_clock_that_is_set_is_counted_and_disturbs_nothing_measured() {
         set_clock(&offset, offset_s);
         pulse.goes_on(&mut switch);
         assert_eq!(switch.metric("vernier_clock_steps_total"), Some(steps));
-        let end = switch
+        let end: f64 = switch
             .metric("vernier_epoch_end_timestamp_seconds")
             .unwrap();
         let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs_f64() + f64::from(offset_s);
