@@ -26,6 +26,8 @@ pub mod check;
 pub mod config;
 pub mod core;
 pub mod counters;
+#[cfg(test)]
+mod documents;
 mod estimate;
 pub mod export;
 pub mod fdb;
