@@ -27,6 +27,8 @@ pub mod config;
 pub mod core;
 pub mod counters;
 pub mod decode;
+#[cfg(test)]
+mod documents;
 mod estimate;
 pub mod export;
 pub mod fdb;
