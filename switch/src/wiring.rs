@@ -45,6 +45,7 @@ mod hands;
 pub mod lanes;
 pub mod links;
 pub mod plant;
+mod record;
 pub mod reload;
 pub mod service;
 
