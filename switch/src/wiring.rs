@@ -92,7 +92,7 @@ pub fn run(config: &Config, options: &RunOptions, signals: &Signals) -> Result<O
         .iter()
         .map(crew::open_source)
         .collect::<Result<_>>()?;
-    let server = config.http.listen.map(http::Server::bind).transpose()?;
+    let server = http::Server::of(&config.http)?;
 
     let budget_mib = budget::of_machine();
     budget::keep(&config, budget_mib)?;
@@ -178,7 +178,13 @@ fn switch<'pool>(
         let plant = Plant::new(site, running, crew.master, crew.generations, reload);
         let mut core = ControlCore::new(setup, plant)?;
         let published = core.published();
-        let serving = server.map(|server| server.serve(Arc::clone(&published)));
+        let serving = server.map(|server| {
+            let server = match &options.file {
+                Some(_) => server.with_reload(Arc::clone(&signals.reload)),
+                None => server,
+            };
+            server.serve(Arc::clone(&published))
+        });
         let serving = serving.transpose()?;
         if let Some(serving) = &serving {
             tracing::info!("metrics at http://{}/metrics", serving.address());

@@ -3,11 +3,15 @@
 
 use std::sync::OnceLock;
 
-use metrics::{Unit, describe_counter, describe_histogram};
+use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
 /// Requests answered, by `path` (one of ours, or `other`) and `status`.
 pub(crate) const HTTP_REQUESTS: &str = "vernier_http_requests_total";
+/// Connections that are served.
+const HTTP_CONNECTIONS: &str = "vernier_http_connections";
+/// Connections and requests that were not served, by `reason`.
+const HTTP_REJECTED: &str = "vernier_http_rejected_total";
 /// Time to answer a request.
 pub(crate) const HTTP_REQUEST_SECONDS: &str = "vernier_http_request_seconds";
 /// Time to estimate and publish a snapshot.
@@ -15,6 +19,20 @@ pub(crate) const PUBLISH_SECONDS: &str = "vernier_snapshot_publish_seconds";
 
 /// Upper bounds in seconds: from a cached answer to a scrape of thousands of segments.
 const BUCKETS_S: [f64; 8] = [1e-5, 1e-4, 5e-4, 1e-3, 5e-3, 1e-2, 0.1, 1.0];
+
+/// Why a client is not served: it sends or reads too slowly, it had to make room for a newer one, it
+/// sends too much, it sends what is no HTTP, it shows no token.
+const HTTP_REASONS: [&str; 5] = ["slow", "crowded", "too_large", "garbage", "unauthorized"];
+
+/// Counts a client that is not served, by one of the reasons above.
+pub(crate) fn rejected(reason: &'static str) {
+    counter!(HTTP_REJECTED, "reason" => reason).increment(1);
+}
+
+/// Says how many connections there are.
+pub(crate) fn connections(connections: usize) {
+    gauge!(HTTP_CONNECTIONS).set(connections as f64);
+}
 
 /// Makes the process's recorder, once; from then on metrics are kept.
 ///
@@ -37,6 +55,16 @@ fn install() -> PrometheusHandle {
         tracing::warn!("another metrics recorder is installed: /metrics lacks the process's own");
     }
     describe_counter!(HTTP_REQUESTS, "HTTP requests answered.");
+    describe_gauge!(HTTP_CONNECTIONS, "HTTP connections that are served.");
+    describe_counter!(
+        HTTP_REJECTED,
+        "HTTP connections and requests that were not served."
+    );
+    // Known from the start, so that the first one is a rise.
+    connections(0);
+    for reason in HTTP_REASONS {
+        counter!(HTTP_REJECTED, "reason" => reason).absolute(0);
+    }
     describe_histogram!(
         HTTP_REQUEST_SECONDS,
         Unit::Seconds,
