@@ -1,5 +1,9 @@
 //! The `vernier` tool as its user meets it: what it prints, and with which exit code.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::{Command, Output};
@@ -11,6 +15,8 @@ use control::snapshot::{Published, Segment, Snapshot};
 fn vernier(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_vernier"))
         .args(arguments)
+        .env_remove("VERNIER_URL")
+        .env_remove("VERNIER_TOKEN_FILE")
         .output()
         .unwrap()
 }
@@ -85,9 +91,132 @@ fn the_live_table_needs_a_terminal() {
 #[test]
 fn check_accepts_the_embedded_demo_and_says_what_it_would_use() {
     let demo = concat!(env!("CARGO_MANIFEST_DIR"), "/src/config/demo.json");
-    let (code, out, _) = run(&["check", demo]);
+    let (code, out, _) = run(&["check", demo, "--offline"]);
     assert_eq!(code, 0);
     assert!(out.contains("segments    2: east>west, west>east"), "{out}");
+}
+
+/// What `check --json` and others print.
+fn json(arguments: &[&str]) -> (i32, serde_json::Value) {
+    let (code, out, error) = run(arguments);
+    let value = serde_json::from_str(&out);
+    (code, value.unwrap_or_else(|_| panic!("{out}\n{error}")))
+}
+
+/// An address at which nobody answers.
+fn nobody() -> String {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    listener.local_addr().unwrap().to_string()
+}
+
+#[test]
+fn check_says_that_no_switch_answers_unless_it_need_not_ask() {
+    let demo = concat!(env!("CARGO_MANIFEST_DIR"), "/src/config/demo.json");
+    let (code, out, _) = run(&["check", demo, "--url", &nobody()]);
+    assert_eq!(code, 0);
+    let last = out.lines().last().unwrap();
+    assert!(
+        last.starts_with("a reload was not looked at: no switch answers at "),
+        "{last}"
+    );
+    let (code, out, _) = run(&["check", demo, "--offline"]);
+    assert_eq!((code, out.contains("reload")), (0, false), "{out}");
+    let (code, checked) = json(&["check", demo, "--offline", "--json"]);
+    assert_eq!(
+        (code, &checked["valid"], &checked["reload"]),
+        (0, &true.into(), &serde_json::Value::Null)
+    );
+    assert_eq!(checked["segments"], 2);
+    let (code, checked) = json(&["check", "/nowhere/v.json", "--json"]);
+    assert_eq!((code, &checked["valid"]), (2, &false.into()));
+}
+
+#[test]
+fn two_configurations_are_compared_key_by_key() {
+    let demo = concat!(env!("CARGO_MANIFEST_DIR"), "/src/config/demo.json");
+    let mut changed: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(demo).unwrap()).unwrap();
+    changed["name"] = "other".into();
+    changed["measurement"]["lds"] = serde_json::json!({ "cells": 4_000 });
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), changed.to_string()).unwrap();
+    let file = file.path().to_str().unwrap();
+    let (code, out, error) = run(&["config", "diff", demo, file]);
+    assert_eq!((code, error.as_str()), (1, ""));
+    let mut lines: Vec<_> = out.lines().collect();
+    lines.sort_unstable();
+    assert!(
+        lines[0].starts_with("measurement.lds: null -> {\"bytes\":false"),
+        "{out}"
+    );
+    assert!(lines[0].ends_with("(live)"), "{out}");
+    assert_eq!(
+        lines[1],
+        "name: \"demo\" -> \"other\" (takes a restart: measurement points are named by it)"
+    );
+    assert_eq!(lines.len(), 2);
+    let (code, differences) = json(&["config", "diff", demo, file, "--json"]);
+    let cells = differences
+        .as_array()
+        .unwrap()
+        .iter()
+        .find_map(|one| one["new"]["cells"].as_u64());
+    assert_eq!((code, cells), (1, Some(4_000)));
+    assert_eq!(
+        run(&["config", "diff", demo, demo]),
+        (0, String::new(), String::new())
+    );
+    assert_eq!(run(&["config", "diff", demo, "/nowhere"]).0, 2);
+    assert_eq!(run(&["config", "diff", demo, "--url", &nobody()]).0, 2);
+}
+
+#[test]
+fn a_size_is_a_plan_with_its_configuration() {
+    let (code, plan) = json(&[
+        "size",
+        "--packets-per-second",
+        "1e5",
+        "--flows",
+        "20000",
+        "--json",
+    ]);
+    assert_eq!(code, 0);
+    let measurement = &plan["configuration"]["measurement"];
+    assert_eq!(measurement["lds"]["cells"], plan["lds"]["cells"]);
+    assert_eq!(measurement["lda"]["banks"], plan["lda"]["banks"]);
+    let (code, _, error) = run(&["size", "--packets-per-second", "0"]);
+    assert_eq!(code, 2);
+    assert!(
+        error.starts_with("vernier: LDA: the number of packets a second is 0;"),
+        "{error}"
+    );
+    assert_eq!(run(&["size"]).0, 2);
+}
+
+#[test]
+fn shells_get_a_completion() {
+    for shell in ["bash", "zsh", "fish"] {
+        let (code, out, _) = run(&["completion", shell]);
+        assert!(code == 0 && out.contains("segments"), "{shell}");
+    }
+}
+
+#[test]
+fn a_token_file_that_cannot_be_read_is_a_usage_error() {
+    let (code, _, error) = run(&["segments", "--token-file", "/nowhere/token"]);
+    assert_eq!(code, 2);
+    assert!(
+        error.starts_with("vernier: /nowhere/token: cannot read the token: "),
+        "{error}"
+    );
+}
+
+#[test]
+fn ports_are_printed_too() {
+    let server = serve();
+    let url = server.address().to_string();
+    let (code, out, _) = run(&["ports", "--url", &url]);
+    assert!(code == 0 && out.starts_with("port "), "{out}");
 }
 
 #[test]
