@@ -222,7 +222,10 @@ impl Client {
             ureq::Error::Protocol(_) => self.foreign(&error.to_string()),
             error => ClientError::Unreachable {
                 url: url(),
-                reason: error.to_string(),
+                reason: match error {
+                    ureq::Error::Io(error) => error.to_string(),
+                    error => error.to_string(),
+                },
             },
         })?;
         let status = answer.status();

@@ -212,7 +212,10 @@ impl Prospect {
                 let would = format!("a reload of the switch \"{switch}\" at {url} would");
                 let lines = |text: &mut String, changes: &[&Change]| {
                     for change in changes {
-                        let _ = writeln!(text, "  {}", line(change));
+                        let _ = writeln!(text, "  {}", values(change));
+                        if let Some(why) = change.fixed {
+                            let _ = writeln!(text, "    {why}");
+                        }
                     }
                 };
                 if changes.is_empty() {
@@ -342,16 +345,16 @@ impl<'c> From<&'c Prospect> for Reload<'c> {
 
 /// `measurement.lds.cells: 70000 -> 4000`, and why it takes a restart where it does.
 fn line(change: &Change) -> String {
-    let values = format!(
-        "{}: {} -> {}",
-        change.path,
-        short(&change.old),
-        short(&change.new)
-    );
+    let values = values(change);
     match change.fixed {
         Some(why) => format!("{values} (takes a restart: {why})"),
         None => format!("{values} (live)"),
     }
+}
+
+fn values(change: &Change) -> String {
+    let (old, new) = (short(&change.old), short(&change.new));
+    format!("{}: {old} -> {new}", change.path)
 }
 
 fn short(value: &Value) -> String {
@@ -413,7 +416,7 @@ mod tests {
             refused.contains("REFUSED") && refused.contains("  name: 1"),
             "{both}"
         );
-        assert!(refused.contains("(takes a restart: why)"), "{both}");
+        assert!(refused.contains("\n    why\n"), "{both}");
         assert!(
             changed.contains("  a: 1") && !changed.contains("name"),
             "{both}"

@@ -240,8 +240,12 @@ impl App {
         }
     }
 
-    /// Lets the selection stay with its flow, where the flow is still on the page.
+    /// Lets the selection stay with its flow, where the flow is still on the page; at the head of
+    /// the list it stays there.
     fn keep_flow(&mut self, page: &FlowPage) {
+        if self.selected_flow == 0 {
+            return;
+        }
         let old = self.flows.as_ref();
         let old = old.and_then(|old| old.flows.get(self.selected_flow));
         let place = old.and_then(|old| page.flows.iter().position(|flow| flow.is_alike(old)));
@@ -319,6 +323,9 @@ impl App {
             KeyCode::Char('s') => {
                 let sort = &mut self.sorts[self.tab as usize];
                 *sort = (*sort + 1) % self.tab.sorts().len();
+                if self.tab == Tab::Flows {
+                    self.selected_flow = 0;
+                }
             }
             KeyCode::Char('w') => self.window = self.window.next(),
             _ => {}

@@ -32,6 +32,12 @@ const CHART_MIN: u16 = 7;
 /// Rows of all that is known of one flow, framed.
 const FLOW_ROWS: u16 = 10;
 
+/// Columns for a flow's most important figures beside its name.
+const FIGURES: u16 = 30;
+
+/// Characters of a flow's name that are always shown; all of it is below the list.
+const NAME_MIN: usize = 20;
+
 /// Rows of the frame around a table, and of its headings.
 const FRAME: usize = 3;
 
@@ -263,7 +269,9 @@ fn flows_tab(frame: &mut Frame, area: Rect, app: &App) {
         Layout::vertical([Constraint::Fill(1), Constraint::Max(FLOW_ROWS)]).areas(area);
     let rows = page.flows.iter().map(|flow| {
         let style = |heading: &str| flow_style(heading, flow);
-        (flow_row(page.epoch, flow), Box::new(style) as table::Styles)
+        let mut cells = flow_row(page.epoch, flow);
+        cells[0] = cut(&cells[0], usize::from(list.width.saturating_sub(FIGURES)));
+        (cells, Box::new(style) as table::Styles)
     });
     let mut table = Columns::new(&FLOW_HEADINGS, rows.collect());
     table.fit(
@@ -291,6 +299,16 @@ fn flows_tab(frame: &mut Frame, area: Rect, app: &App) {
         }
         None => remark(frame, detail, "flow", "no packet of a tracked flow yet"),
     }
+}
+
+/// A text of so many characters at most, but for some that it needs to be known by.
+fn cut(text: &str, most: usize) -> String {
+    let most = most.max(NAME_MIN);
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    let start: String = text.chars().take(most - 2).collect();
+    start + ".."
 }
 
 /// Losses in red; the estimate in green when the true mean is inside its bound.

@@ -102,7 +102,7 @@ fn the_screen_holds_headline_tabs_segments_chart_ports_and_keys() {
     for text in [
         "segment    packets/s  lost  true mean  LDA mean    +-98%  stddev      p99  samples",
         "east>west     80.0 k    12     412 us    410 us  7.40 us  310 us  1.40 ms   10.9 k",
-        "mean delay of east>west, last minute",
+        "mean delay of east>west, last minute: true LDA",
         "-60 s",
         "west  80.1 k  80.0 k    1.64 M  1.64 M      37  12 queue_full",
         "q quit  1 2 3 tabs  up/down select  s sort: as configured  w last minute",
@@ -291,13 +291,20 @@ fn flows_are_listed_and_the_selected_one_is_told_in_full() {
     assert_shows(&lines, "jointly with all flows");
     press(&mut app, KeyCode::Down);
     assert_eq!(app.selected_flow, 1);
-    // The selection stays with the flow, now the first.
+    // The selection stays with the flow, now the third.
+    let mut latest = news(&app, Snapshot::example());
+    latest.flows = Some(page(&[22, 80, 443]));
+    app.take(Ok(latest));
+    assert_eq!(app.selected_flow, 2);
+    press(&mut app, KeyCode::Home);
     let mut latest = news(&app, Snapshot::example());
     latest.flows = Some(page(&[443, 22, 80]));
     app.take(Ok(latest));
-    assert_eq!(app.selected_flow, 0);
+    assert_eq!(app.selected_flow, 0, "whoever leads");
     press(&mut app, KeyCode::PageDown);
     assert_eq!(app.selected_flow, 2);
+    press(&mut app, KeyCode::Char('s'));
+    assert_eq!(app.selected_flow, 0);
     // Without flows there are none to ask for.
     let off = Snapshot {
         flows: None,

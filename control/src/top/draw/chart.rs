@@ -2,9 +2,10 @@
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
-use ratatui::style::{Color, Style};
+use ratatui::style::{Color, Style, Stylize};
 use ratatui::symbols::Marker;
-use ratatui::widgets::{Axis, Chart, Dataset, GraphType, LegendPosition};
+use ratatui::text::Span;
+use ratatui::widgets::{Axis, Chart, Dataset, GraphType};
 
 use super::{ACCENT, DIM, ESTIMATE, framed, remark, title};
 use crate::history::{BUCKETS_MAX, Course};
@@ -28,16 +29,18 @@ pub(super) fn draw(frame: &mut Frame, area: Rect, app: &App) {
         return remark(frame, area, &name, "no packets");
     }
     let top_ns = (greatest * 1.15).max(1.0);
-    let data = |name, points, color: Color| {
+    let data = |points, color: Color| {
         let dataset = Dataset::default()
-            .name(name)
             .data(points)
             .style(Style::new().fg(color));
         dataset.marker(Marker::Braille)
     };
-    let mut datasets = vec![data("true", &stamped, ACCENT).graph_type(GraphType::Line)];
+    let mut datasets = vec![data(&stamped, ACCENT).graph_type(GraphType::Line)];
+    let mut heading = title(format!("{name}:"));
+    heading.push_span(Span::from("true ").fg(ACCENT));
     if !estimated.is_empty() {
-        datasets.push(data("LDA", &estimated, ESTIMATE).graph_type(GraphType::Scatter));
+        datasets.push(data(&estimated, ESTIMATE).graph_type(GraphType::Scatter));
+        heading.push_span(Span::from("LDA ").fg(ESTIMATE));
     }
     let span_s = -f64::from(app.window.width_s()) * BUCKETS_MAX as f64;
     let x_axis = Axis::default()
@@ -46,10 +49,9 @@ pub(super) fn draw(frame: &mut Frame, area: Rect, app: &App) {
     let y_labels = [0.0, top_ns / 2.0, top_ns].map(duration_ns);
     let y_axis = Axis::default().bounds([0.0, top_ns]).labels(y_labels);
     let chart = Chart::new(datasets)
-        .block(framed(title(name)))
+        .block(framed(heading))
         .x_axis(x_axis.style(DIM))
-        .y_axis(y_axis.style(DIM))
-        .legend_position(Some(LegendPosition::TopLeft));
+        .y_axis(y_axis.style(DIM));
     frame.render_widget(chart, area);
 }
 
