@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use support::{Daemon, assert_conserved};
@@ -69,9 +69,9 @@ impl Prometheus {
             let of = |label: &str| labels[label].as_str().unwrap_or_default().to_owned();
             let name = [name, &of("flow"), &of("segment"), &of("class")].join(" ");
             for sample in series["values"].as_array().unwrap() {
-                let at_ms = (sample[0].as_f64().unwrap() * 1e3).round();
+                let at_ms = ms(sample[0].as_f64().unwrap());
                 let value: f64 = sample[1].as_str().unwrap().parse().unwrap();
-                let scrape = samples.entry(at_ms as u64).or_default();
+                let scrape = samples.entry(at_ms).or_default();
                 scrape.insert(name.clone(), value);
             }
         }
@@ -177,120 +177,146 @@ fn is_same(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-12 * a.abs().max(b.abs())
 }
 
+/// Whole milliseconds: how both sides name the end of an epoch.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "milliseconds since 1970"
+)]
+fn ms(seconds: f64) -> u64 {
+    (seconds * 1e3).round() as u64
+}
+
+/// What was read of a switch over the API and by the tool.
+#[derive(Default)]
+struct Read {
+    /// By the end of an epoch: all that was published in it, as often as it changed.
+    versions: HashMap<u64, Vec<HashMap<String, f64>>>,
+    /// By epoch: the largest flows, over the API and as the tool prints them.
+    asked: HashMap<u64, Value>,
+    printed: HashMap<u64, Value>,
+    /// Flow-epochs with a bound, and of these those whose stamped mean lay within.
+    judged: u64,
+    within: u64,
+    epochs: HashSet<u64>,
+    last: Value,
+}
+
+impl Read {
+    /// Takes the present snapshot, if it is new.
+    fn look(&mut self, switch: &Daemon) {
+        let snapshot = switch.json("/api/v1/snapshot").unwrap();
+        let flows = &snapshot["flows"];
+        let Some(end_s) = snapshot["epoch_end_unix_s"].as_f64() else {
+            return;
+        };
+        if flows.is_null() || *flows == self.last {
+            return;
+        }
+        self.last = flows.clone();
+        let versions = self.versions.entry(ms(end_s)).or_default();
+        versions.push(figures(&snapshot));
+        let epoch = snapshot["epoch"].as_u64().unwrap();
+        let is_whole = flows["decoding"]["epoch"] == epoch;
+        let has_top = flows["top"].as_array().unwrap().len() >= 50;
+        if is_whole && has_top && self.epochs.insert(epoch) {
+            let (judged, within) = judge(&snapshot);
+            self.judged += judged;
+            self.within += within;
+            self.list(switch);
+        }
+    }
+
+    fn list(&mut self, switch: &Daemon) {
+        let epoch = |page: &Value| page["epoch"].as_u64().unwrap();
+        let page = switch.json("/api/v1/flows?sort=packets&limit=60").unwrap();
+        self.asked.insert(epoch(&page), page);
+        let arguments = ["flows", "--sort", "packets", "--limit", "60"];
+        if let Some(page) = vernier(&arguments, switch.address) {
+            self.printed.insert(epoch(&page), page);
+        }
+    }
+
+    /// Epochs of which Prometheus has what a snapshot said, and scrapes that no snapshot explains.
+    fn compare(&self, scrapes: &BTreeMap<u64, HashMap<String, f64>>) -> (usize, usize) {
+        const END: &str = "vernier_epoch_end_timestamp_seconds   ";
+        let (mut equal, mut different) = (HashSet::new(), 0);
+        for scrape in scrapes.values() {
+            let Some(end_ms) = scrape.get(END).map(|&end_s| ms(end_s)) else {
+                continue;
+            };
+            let Some(versions) = self.versions.get(&end_ms) else {
+                continue;
+            };
+            let is_equal = |version: &HashMap<String, f64>| {
+                let mut series = scrape.iter().filter(|(name, _)| *name != END);
+                version.len() + 1 == scrape.len()
+                    && series.all(|(name, &value)| {
+                        version
+                            .get(name)
+                            .is_some_and(|&known| is_same(known, value))
+                    })
+            };
+            if versions.iter().any(is_equal) {
+                equal.insert(end_ms);
+            } else {
+                different += 1;
+            }
+        }
+        (equal.len(), different)
+    }
+}
+
 #[test]
 fn prometheus_json_and_the_tool_agree_and_truth_lies_within_the_bounds() {
     let switch = Daemon::start(congested());
     let Some(prometheus) = Prometheus::start(switch.address) else {
         return;
     };
-    // All that was published, as often as it changed.
-    let mut versions: HashMap<u64, Vec<HashMap<String, f64>>> = HashMap::new();
-    let mut flows: HashMap<u64, Value> = HashMap::new();
-    let mut listed: HashMap<u64, Value> = HashMap::new();
-    let (mut judged, mut within, mut judged_epochs) = (0, 0, HashSet::new());
-    let mut last = Value::Null;
-    let query = "/api/v1/flows?sort=packets&limit=60";
-    let seconds = std::time::Instant::now();
-    while judged_epochs.len() < 14 {
+    let (mut read, began) = (Read::default(), Instant::now());
+    while read.epochs.len() < 14 {
         assert!(
-            seconds.elapsed() < Duration::from_mins(2),
-            "{judged_epochs:?}"
+            began.elapsed() < Duration::from_mins(2),
+            "{:?}",
+            read.epochs
         );
-        let snapshot = switch.json("/api/v1/snapshot").unwrap();
-        let end_ms = snapshot["epoch_end_unix_s"]
-            .as_f64()
-            .map(|end| (end * 1e3).round());
-        if snapshot["flows"].is_null() || end_ms.is_none() {
-            std::thread::sleep(Duration::from_millis(20));
-            continue;
-        }
-        if snapshot["flows"] != last {
-            last = snapshot["flows"].clone();
-            let of_epoch = versions.entry(end_ms.unwrap() as u64).or_default();
-            of_epoch.push(figures(&snapshot));
-            let top = snapshot["flows"]["top"].as_array().unwrap();
-            let decoded = snapshot["flows"]["decoding"]["epoch"].as_u64();
-            let epoch = snapshot["epoch"].as_u64();
-            if top.len() >= 50
-                && decoded.is_some()
-                && decoded == epoch
-                && judged_epochs.insert(epoch)
-            {
-                let (all, good) = judge(&snapshot);
-                judged += all;
-                within += good;
-                let page = switch.json(query).unwrap();
-                flows.insert(page["epoch"].as_u64().unwrap(), page);
-                let arguments = ["flows", "--sort", "packets", "--limit", "60"];
-                if let Some(page) = vernier(&arguments, switch.address) {
-                    listed.insert(page["epoch"].as_u64().unwrap(), page);
-                }
-            }
-        }
+        read.look(&switch);
         std::thread::sleep(Duration::from_millis(5));
     }
-
-    // Prometheus scraped each epoch several times: each sample is what some snapshot of it said.
-    let scrapes = prometheus.samples(
-        r#"{__name__=~"vernier_flow_(delay|lost|estimated_delay).*|vernier_epoch_end_.*"}"#,
-    );
-    let (mut equal, mut different) = (HashSet::new(), Vec::new());
-    for scrape in scrapes.values() {
-        let end = "vernier_epoch_end_timestamp_seconds   ";
-        let Some(&end_s) = scrape.get(end) else {
-            continue;
-        };
-        let Some(known) = versions.get(&((end_s * 1e3).round() as u64)) else {
-            continue;
-        };
-        let is_equal = |version: &HashMap<String, f64>| {
-            let mut series = scrape.iter().filter(|(name, _)| *name != end);
-            version.len() + 1 == scrape.len()
-                && series.all(|(name, &value)| {
-                    version
-                        .get(name)
-                        .is_some_and(|&known| is_same(known, value))
-                })
-        };
-        if known.iter().any(is_equal) {
-            equal.insert((end_s * 1e3).round() as u64);
-        } else {
-            different.push(end_s);
-        }
-    }
-    let all: usize = scrapes.len();
+    let metrics = "vernier_flow_(delay|lost|estimated_delay).*|vernier_epoch_end_.*";
+    let scrapes = prometheus.samples(&format!("{{__name__=~\"{metrics}\"}}"));
+    let (equal, different) = read.compare(&scrapes);
+    let Read { judged, within, .. } = read;
     println!(
-        "{within} of {judged} flow-epochs within their bounds; {} epochs read alike by Prometheus and \
-         JSON, {} of {all} scrapes of what JSON was not asked for in time",
-        equal.len(),
-        different.len()
+        "{within} of {judged} flow-epochs within their bounds; {equal} epochs read alike by Prometheus \
+         and JSON; {different} of {} scrapes of what JSON was not asked for in time",
+        scrapes.len()
     );
-    assert!(equal.len() >= 10, "{equal:?}; different: {different:?}");
+    assert!(
+        equal >= 10,
+        "{equal} epochs alike, {different} scrapes different"
+    );
     // A version that lasted for less than the time between two questions may be missed.
     assert!(
-        different.len() * 5 <= all,
-        "{} of {all} scrapes: {different:?}",
-        different.len()
+        different * 5 <= scrapes.len(),
+        "{different} of {}",
+        scrapes.len()
     );
     assert!(judged >= 50 * 10, "{judged} flow-epochs");
     assert!(
         within as f64 >= 0.93 * judged as f64,
         "nominal 98 %: {within} of {judged}"
     );
-
     let mut alike = 0;
-    for (epoch, page) in &listed {
-        if let Some(asked) = flows.get(epoch) {
+    for (epoch, page) in &read.printed {
+        if let Some(asked) = read.asked.get(epoch) {
             assert_eq!(page["flows"], asked["flows"], "epoch {epoch}");
             assert_eq!(page["flows"].as_array().unwrap().len(), 60);
             alike += 1;
         }
     }
-    assert!(
-        listed.is_empty() || alike >= 10,
-        "{alike} of {}",
-        listed.len()
-    );
+    let printed = read.printed.len();
+    assert!(printed == 0 || alike >= 10, "{alike} of {printed}");
 
     let summary = switch.stop();
     assert_conserved(&summary["snapshot"]);

@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use control::snapshot::Snapshot;
 use control::client::Client;
+use control::snapshot::Snapshot;
 use control::top::SnapshotSource as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
