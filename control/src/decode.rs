@@ -10,6 +10,7 @@
 //! filtering database, links and generations to tend every few milliseconds. Nothing queues up: while a
 //! job is under way, epochs are added to one sum of cells, or go undecoded and are counted.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -17,7 +18,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use measure::lds::{
-    DecodeOptions, Decoded, DelayCells, FlowDelay, FlowTable, LdsLayout, Source, decode,
+    DecodeOptions, Decoded, DelayCells, FEATURES_MAX, FlowDelay, FlowTable, LdsLayout, Source,
+    decode,
 };
 use measure::packet::{FlowKey, Hasher};
 use measure::sight::SegmentIndex;
@@ -216,12 +218,16 @@ fn median(values: &mut [f64]) -> Option<f64> {
     (!values.is_empty()).then(|| *values.select_nth_unstable_by(middle, f64::total_cmp).1)
 }
 
-/// Flows as decoding takes them.
+/// Flows as decoding takes them. Delays of two segments of one sketch may have nothing to do with each
+/// other (other classes, other queues): each segment but one is a feature of its flows.
 #[derive(Debug, Default)]
 struct Lists {
     columns: Vec<u32>,
     packets: Vec<f64>,
     weights: Vec<f64>,
+    segments: Vec<SegmentIndex>,
+    features: Vec<f64>,
+    features_per_flow: usize,
 }
 
 impl Lists {
@@ -236,7 +242,30 @@ impl Lists {
                 flow.counted.packets as f64,
             );
         }
+        lists.tell_apart();
         lists
+    }
+
+    /// Makes features of the segments: of as many as decoding takes, those with most flows.
+    fn tell_apart(&mut self) {
+        let mut flows: BTreeMap<SegmentIndex, usize> = BTreeMap::new();
+        for segment in &self.segments {
+            *flows.entry(*segment).or_default() += 1;
+        }
+        let mut told: Vec<(usize, SegmentIndex)> = flows
+            .into_iter()
+            .map(|(segment, flows)| (flows, segment))
+            .collect();
+        told.sort_unstable_by(|a, b| b.cmp(a));
+        // The last, or all that are too many, are what is left when no feature is set.
+        told.truncate(told.len().saturating_sub(1).min(FEATURES_MAX));
+        self.features_per_flow = told.len();
+        let is = |segment, other| f64::from(u8::from(segment == other));
+        let features = self
+            .segments
+            .iter()
+            .flat_map(|&segment| told.iter().map(move |&(_, other)| is(segment, other)));
+        self.features = features.collect();
     }
 
     /// `packets` is NaN where they are not known.
@@ -250,6 +279,7 @@ impl Lists {
     ) {
         let columns = layout.base_columns(hasher.flow_hash(key), index);
         self.columns.extend_from_slice(&columns[..layout.rows()]);
+        self.segments.push(index);
         self.packets.push(packets);
         self.weights.push(f64::from(layout.weight(index)));
     }
@@ -259,8 +289,8 @@ impl Lists {
             columns: &self.columns,
             packets: Some(&self.packets),
             weights: Some(&self.weights),
-            features: &[],
-            features_per_flow: 0,
+            features: &self.features,
+            features_per_flow: self.features_per_flow,
         }
     }
 }
@@ -285,15 +315,15 @@ fn estimate(
     rate: TickRate,
 ) -> FlowEstimate {
     let bound_ns = rate.to_ns(DEVIATIONS * delay.variance_ticks2.sqrt());
+    // A flow of which no cell can be used has lost packets. Others have not, and they were faster.
+    let is_bounded = method != FlowMethod::LdsPrior && bound_ns.is_finite();
     FlowEstimate {
         method,
         epoch,
         epochs,
         packets,
         mean_ns: rate.to_ns(delay.mean_ticks),
-        bound_ns: bound_ns
-            .is_finite()
-            .then(|| bound_ns.max(rate.resolution_ns())),
+        bound_ns: is_bounded.then(|| bound_ns.max(rate.resolution_ns())),
         is_within_bound: None,
     }
 }

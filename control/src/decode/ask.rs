@@ -93,6 +93,7 @@ impl Sketches {
         for &(_, index, _, _) in &candidates {
             lists.add(layout, &self.hasher, key, index, f64::NAN);
         }
+        lists.tell_apart();
         let decoded = match decode(cells, lists.table(), &options(self.components), || false) {
             Ok(decoded) => decoded,
             Err(error) => {

@@ -102,7 +102,8 @@ pub enum FlowMethod {
     LdsJointSum,
     /// The LDS paper's estimator, where joint decoding gave way to it: without a bound.
     LdsPaper,
-    /// No cell that can be used speaks for the flow: what the other flows suggest.
+    /// No cell that can be used speaks for the flow, since it lost packets in all: what the other flows
+    /// suggest, without a bound.
     LdsPrior,
 }
 
