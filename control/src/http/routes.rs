@@ -212,7 +212,7 @@ pub(super) struct Sources {
     pages: Arc<Pages>,
     /// Long work, one at a time each: lists of flows wait for each other, single flows do not.
     lists: Arc<Semaphore>,
-    singles: Arc<Semaphore>,
+    pub(super) singles: Arc<Semaphore>,
 }
 
 /// What does not change.
