@@ -21,7 +21,7 @@ COVERAGE := -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
 
 # What a Debian 12 machine needs to build and run, and further to test.
 RUN_PACKAGES := libdpdk-dev dpdk libpcap-dev pkg-config gcc libc6-dev
-TEST_PACKAGES := $(RUN_PACKAGES) g++ dpdk-dev iproute2 iputils-ping iperf3 ethtool tcpdump valgrind faketime
+TEST_PACKAGES := $(RUN_PACKAGES) g++ dpdk-dev iproute2 iputils-ping iperf3 ethtool tcpdump valgrind faketime systemd
 
 # What `make bench` takes besides: the libraries of Open vSwitch and, for STEPS=1, perf. Open vSwitch
 # itself is unpacked beside the sources, since its package would start a service.
@@ -59,6 +59,10 @@ lint: setup-test ## Formatting, clippy, documentation, licences: all must be sil
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --locked --quiet
 	$(CARGO) deny --locked --log-level error check bans licenses sources
 
+.PHONY: docs
+docs: ## Write the references in docs/ anew: configuration, its JSON Schema, metrics
+	VERNIER_WRITE_DOCS=1 $(CARGO) nextest run -p control --locked -E 'test(/^documents::.*_is_current$$/)'
+
 # Further arguments of `make bench`, such as `--only io,everything` or `--rounds 9`.
 BENCH_ARGS ?=
 
@@ -73,6 +77,11 @@ bench: setup-bench ## Throughput beside testpmd and Open vSwitch, alternating; S
 .PHONY: bench-micro
 bench-micro: setup-test ## What measuring costs a packet: nanoseconds, and instructions by callgrind
 	$(CARGO) bench --locked -p benches
+
+.PHONY: bench-scrape
+bench-scrape: setup-test ## What a scrape of ten thousand series costs, and what it does to the workers
+	$(CARGO) build --release --locked -p switch -p benches
+	target/release/vernier-bench scrape $(BENCH_ARGS)
 
 # The capture of `make accuracy`, beside the project where there is one.
 CAPTURE ?= ../shared/traces/mix-dev-60s.pcap

@@ -5,6 +5,7 @@
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub mod address;
@@ -17,6 +18,7 @@ mod parse;
 mod port;
 mod references;
 mod resolve;
+mod schema;
 mod serving;
 mod validate;
 
@@ -31,6 +33,7 @@ pub use measurement::{
 };
 pub use parse::ConfigError;
 pub use port::{Egress, Port, Queue, QueueService, Red, Vlan, VlanIds};
+pub use schema::{SCHEMA_ID, schema};
 pub use serving::{Http, Prometheus};
 
 /// Most ports of one switch.
@@ -43,35 +46,41 @@ pub const WORKERS_MAX: usize = 64;
 pub const RING_PACKETS: usize = 1_024;
 
 /// A whole configuration.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// The switch's name in measurement points (`edge-1/p0/rx`) and labels: 1 to 64 letters,
     /// digits, `.`, `_` or `-`.
     #[serde(default = "defaults::name")]
+    #[schemars(regex(pattern = "^[A-Za-z0-9._-]{1,64}$"))]
     pub name: String,
-    /// The ports, in order; 1 to [`PORTS_MAX`].
+    /// The ports, in order; 1 to 64.
+    #[schemars(length(min = 1, max = PORTS_MAX))]
     pub ports: Vec<Port>,
     /// What happens between them.
     pub forwarding: Forwarding,
-    /// Traffic classes, at most [`CLASSES_MAX`]; what no rule names belongs to the last. None: all
+    /// Traffic classes, at most 8; what no rule names belongs to the last. None: all
     /// packets are of one class, `all`.
     #[serde(default)]
+    #[schemars(length(max = CLASSES_MAX))]
     pub classes: Vec<Class>,
     /// Which packets belong to which class: the first rule that matches decides. At most 256.
     #[serde(default)]
+    #[schemars(length(max = 256))]
     pub rules: Vec<Rule>,
     /// What is measured.
     #[serde(default)]
     pub measurement: Measurement,
-    /// Who does the work, 1 to [`WORKERS_MAX`]. None: one for each port, as far as there are CPUs
+    /// Who does the work, 1 to 64. None: one for each port, as far as there are CPUs
     /// when one is left to the control core.
     #[serde(default)]
+    #[schemars(length(max = WORKERS_MAX))]
     pub workers: Vec<Worker>,
-    /// Most memory in MiB for all that is not packets (synopses, flow tables, FDB, queues); a
-    /// configuration, or a change, that needs more is refused. None: half of what the machine has
-    /// free at start.
+    /// Most memory in MiB for all that is not packets (synopses, flow tables, FDB, queues), 1 to
+    /// 1,048,576; a configuration, or a change, that needs more is refused. None: half of what the
+    /// machine has free at start.
     #[serde(default)]
+    #[schemars(range(min = 1, max = 1_048_576))]
     pub memory_budget_mib: Option<u32>,
     /// Where the answers are served.
     #[serde(default)]
@@ -85,49 +94,59 @@ pub struct Config {
 }
 
 /// How packets find their way; in JSON told apart by `mode`, `patch` or `bridge`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "mode", rename_all = "snake_case")]
-#[serde(try_from = "parse::ForwardingKeys")]
+#[schemars(deny_unknown_fields)]
 pub enum Forwarding {
     /// A transparent patch panel: all that enters one port of a pair leaves by the other.
     Patch {
         /// Pairs of port names; a port is in one pair at most.
+        #[schemars(length(min = 1, max = PORTS_MAX / 2))]
         pairs: Vec<(String, String)>,
         /// When one port of a pair loses its link, the other's is taken down too, where the device
         /// can; default false.
+        #[schemars(default)]
         link_loss_forwarding: bool,
     },
     /// One VLAN-aware learning bridge over all ports, of which there are 2 at least.
     Bridge {
         /// Seconds after which an address that was not seen is forgotten, 1 to 1,000,000; default
         /// 300 (IEEE 802.1D).
+        #[schemars(default = "defaults::ageing_s", range(min = 1, max = 1_000_000))]
         ageing_s: u32,
         /// Most addresses that are remembered, 1 to 1,048,576; default 65,536.
+        #[schemars(default = "defaults::fdb_entries", range(min = 1, max = 1_048_576))]
         fdb_entries: u32,
         /// Addresses that are known from the start, never age and never move. At most
         /// `fdb_entries`.
+        #[schemars(default)]
         stations: Vec<Station>,
         /// Most frames a second that are flooded from each ingress port, 1 to 1,000,000,000;
         /// default 100,000. More are dropped as `storm`.
+        #[schemars(
+            default = "defaults::flood_limit_pps",
+            range(min = 1, max = 1_000_000_000)
+        )]
         flood_limit_pps: u32,
     },
 }
 
 /// A static entry of the bridge's filtering database.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Station {
     /// Its address, `02:00:00:00:00:01`; no group's.
     pub address: MacAddress,
     /// The VLAN it is in, 1 to 4094; 0 where no port has VLANs.
     #[serde(default)]
+    #[schemars(range(max = 4_094))]
     pub vlan: u16,
     /// The port it is behind.
     pub port: String,
 }
 
 /// A worker: one core, one loop.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Worker {
     /// The CPU it is pinned to; by default the last one this process may use that is not another
@@ -138,13 +157,13 @@ pub struct Worker {
     #[serde(default)]
     pub idle: Idle,
     /// The receive queues it serves, as (port name, queue number from 0); given for all workers or
-    /// for none. None: [`Config::assignment`] says who serves what.
+    /// for none. None: dealt out in turn, as `vernierd --check` shows.
     #[serde(default)]
     pub queues: Option<Vec<(String, u16)>>,
 }
 
 /// What a worker does when a pass brought no packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Idle {
     /// Polls on at once: least latency, a whole core.
@@ -157,14 +176,16 @@ pub enum Idle {
 }
 
 /// How DPDK's environment abstraction layer is started.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Dpdk {
     /// Use hugepages (needed for physical NICs); off: ordinary memory, no privileges needed.
     pub hugepages: bool,
     /// Memory for packets in MiB, 16 to 1,048,576.
+    #[schemars(range(min = 16, max = 1_048_576))]
     pub memory_mib: u32,
     /// Packet buffers in the pool, 1,024 to 4,194,304.
+    #[schemars(range(min = 1_024, max = 4_194_304))]
     pub mbufs: u32,
     /// Further arguments for EAL, passed on as they are.
     pub eal_args: Vec<String>,

@@ -23,10 +23,14 @@
 #![forbid(unsafe_code)]
 
 pub mod check;
+pub mod cli;
+pub mod client;
 pub mod config;
 pub mod core;
 pub mod counters;
 pub mod decode;
+#[cfg(test)]
+mod documents;
 mod estimate;
 pub mod export;
 pub mod fdb;

@@ -1,4 +1,4 @@
-//! The daemon under a service manager: what `sd_notify(3)` hears from it.
+//! The daemon under a service manager: what `sd_notify(3)` hears from it, and the unit.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -9,11 +9,12 @@
 mod support;
 
 use std::os::unix::net::UnixDatagram;
-use std::process::{Child, Stdio};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use support::{PATIENCE, free_address, interrupt, vernierd};
+use support::{PATIENCE, free_address, interrupt, skip, vernierd};
 
 /// A daemon that does not outlive its test.
 struct Guard(Option<Child>);
@@ -97,4 +98,50 @@ fn systemd_hears_of_its_life() {
         String::from_utf8_lossy(&output.stderr)
     );
     hear(&socket, "STOPPING=1");
+}
+
+/// Runs `systemd-analyze` on the unit, its program being the one that was built.
+fn analyze(arguments: &[&str]) -> Option<(bool, String)> {
+    let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/vernierd.service");
+    let unit = std::fs::read_to_string(unit).unwrap();
+    let installed = "/usr/local/bin/vernierd";
+    assert!(unit.contains(installed), "{unit}");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("vernierd.service");
+    std::fs::write(
+        &file,
+        unit.replace(installed, env!("CARGO_BIN_EXE_vernierd")),
+    )
+    .unwrap();
+    let output = Command::new("systemd-analyze")
+        .args(arguments)
+        .arg(&file)
+        .output();
+    let Ok(output) = output else {
+        skip("there is no systemd-analyze (Debian package systemd)");
+        return None;
+    };
+    let said = [output.stdout, output.stderr].concat();
+    Some((output.status.success(), String::from_utf8(said).unwrap()))
+}
+
+#[test]
+fn systemd_has_nothing_to_say_of_the_unit() {
+    if let Some(said) = analyze(&["verify", "--man=no"]) {
+        assert_eq!(said, (true, String::new()));
+    }
+}
+
+/// By systemd's own marks from 0 to 10; a switch that needs NICs cannot have much less.
+#[test]
+fn the_unit_is_exposed_no_more_than_it_has_to_be() {
+    let Some((_, said)) = analyze(&["security", "--offline=true", "--no-pager"]) else {
+        return;
+    };
+    let level = said
+        .lines()
+        .find_map(|line| line.split_once("Overall exposure level for "));
+    let (_, level) = level.unwrap_or_else(|| panic!("{said}"));
+    let mark = level.split_whitespace().nth(1).unwrap();
+    assert!(mark.parse::<f64>().unwrap() <= 3.5, "{said}");
 }

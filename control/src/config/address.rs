@@ -1,9 +1,11 @@
 //! Addresses as people write them.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 /// An Ethernet address, written `02:00:00:00:00:01`.
@@ -95,7 +97,7 @@ impl fmt::Display for Prefix {
 }
 
 macro_rules! as_text {
-    ($($name:ty),*) => {$(
+    ($($name:ident: $description:literal, $pattern:literal;)*) => {$(
         impl TryFrom<String> for $name {
             type Error = AddressError;
 
@@ -109,10 +111,30 @@ macro_rules! as_text {
                 value.to_string()
             }
         }
+
+        impl JsonSchema for $name {
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({
+                    "type": "string",
+                    "description": $description,
+                    "pattern": $pattern,
+                })
+            }
+        }
     )*};
 }
 
-as_text!(MacAddress, Prefix);
+// The patterns find slips of the pen in an editor; what is an address is said by `FromStr`.
+as_text! {
+    MacAddress: "An Ethernet address, written `02:00:00:00:00:01`.",
+        "^[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}$";
+    Prefix: "An IP prefix, written `10.0.0.0/8`, or one address.",
+        "^[0-9A-Fa-f.:]+(/[0-9]{1,3})?$";
+}
 
 #[cfg(test)]
 mod tests {

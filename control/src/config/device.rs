@@ -1,9 +1,11 @@
 //! Device strings: where a port's packets come from and go to.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 /// A port's device. In JSON it is one string ([`fmt::Display`] and [`FromStr`]).
@@ -24,24 +26,27 @@ pub enum Device {
 }
 
 /// A capture to be received.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, JsonSchema)]
 pub struct Replay {
     /// A pcap or pcapng file of Ethernet frames.
     pub file: PathBuf,
     /// `speed`: times the capture's own pace, over 0 to 1,000,000; default 1.
     pub speed: f64,
     /// `loop`: how often it is played, 0 for ever; default 1.
+    #[schemars(rename = "loop")]
     pub loops: u64,
 }
 
 /// Seeded traffic.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, JsonSchema)]
 pub struct Generate {
     /// `flows`: how many, 1 to 10,000,000; default 1,000.
     pub flows: u32,
     /// `size`: frame sizes; default `imix`.
+    #[schemars(with = "String")]
     pub size: FrameSize,
     /// `rate`: mean packets a second, over 0 to 100,000,000; default 100,000.
+    #[schemars(rename = "rate")]
     pub rate_pps: f64,
     /// `burst`: mean packets that come back to back (geometric), 1 to 1,000; default 1 (Poisson).
     pub burst: f64,
@@ -365,6 +370,42 @@ impl fmt::Display for FrameSize {
             Self::Imix => f.write_str("imix"),
             Self::Fixed(bytes) => bytes.fmt(f),
         }
+    }
+}
+
+impl JsonSchema for Device {
+    fn schema_name() -> Cow<'static, str> {
+        "Device".into()
+    }
+
+    /// One string; `x-options` says what the keys of our own kinds mean.
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let options = |schema: Schema| schema.get("properties").cloned();
+        let replay = options(Replay::json_schema(generator));
+        let generate = options(Generate::json_schema(generator));
+        json_schema!({
+            "type": "string",
+            "description": "A port's device: where its packets come from and go to.",
+            "anyOf": [
+                { "const": "sink", "description": "Receives nothing, swallows what it is sent." },
+                {
+                    "pattern": "^replay:.",
+                    "description": "`replay:FILE[?speed=X&loop=N]`: receives a capture (pcap or \
+                                    pcapng) with its own timing.",
+                    "x-options": replay,
+                },
+                {
+                    "pattern": "^generate(:|$)",
+                    "description": "`generate[:KEY=VALUE,...]`: receives seeded traffic.",
+                    "x-options": generate,
+                },
+                {
+                    "pattern": "^(?!sink$|replay:|generate(:|$)).",
+                    "description": "Any DPDK device: `0000:03:00.0`, \
+                                    `net_af_packet0,iface=eth1`, `net_af_xdp0,iface=eth1`, ...",
+                },
+            ],
+        })
     }
 }
 

@@ -2,27 +2,31 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Prefix, class::Protocol};
 
 /// What is measured.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Measurement {
     /// Off: packets are forwarded, nothing is hashed, stamped or recorded.
     pub enabled: bool,
     /// Length of an epoch, 10 to 60,000 ms.
+    #[schemars(range(min = 10, max = 60_000))]
     pub interval_ms: u32,
     /// How long an epoch waits for packets still queued after its end, under half of
     /// `interval_ms`; by default 100 ms or two fifths of the interval, whichever is less.
     pub grace_ms: Option<u32>,
     /// Seed of the packet and flow hashes, as 32 hexadecimal digits; random at every start when
     /// absent.
+    #[schemars(regex(pattern = "^[0-9A-Fa-f]{32}$"))]
     pub hash_seed: Option<String>,
     /// How often the clock is read.
     pub stamps: Stamps,
     /// The segments that are measured, each in every class; none: all that packets can take.
+    #[schemars(length(min = 1))]
     pub segments: Option<Vec<SegmentPorts>>,
     /// The estimator at both ends of every segment; `null`: none.
     pub lda: Option<Lda>,
@@ -35,7 +39,7 @@ pub struct Measurement {
 }
 
 /// How often the clock is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Stamps {
     /// Once for every burst received and every burst sent: packets of a burst share their times.
@@ -46,7 +50,7 @@ pub enum Stamps {
 }
 
 /// The ports of a segment, by name.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SegmentPorts {
     /// Where its packets come in.
@@ -56,35 +60,42 @@ pub struct SegmentPorts {
 }
 
 /// A Lossy Difference Aggregator.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Lda {
     /// One bank for each loss rate to be prepared for, 1 to 16.
+    #[schemars(length(min = 1, max = 16))]
     pub banks: Vec<LdaBank>,
 }
 
 /// A bank of an LDA.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LdaBank {
     /// Rows, 1 to 65,536.
+    #[schemars(range(min = 1, max = 65_536))]
     pub rows: u32,
     /// Share of packets sampled into this bank, over 0 to 1. Samples are disjoint: probabilities
     /// of all banks add up to 1 at most.
+    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
     pub probability: f64,
 }
 
 /// A Lossy Difference Sketch.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Lds {
     /// Cells of all rows together, 16 to 16,777,216, default 70,000: about one for every two flows
     /// that are active in an epoch.
+    #[schemars(range(min = 16, max = 16_777_216))]
     pub cells: u32,
     /// Share of packets that each row samples, 1 to 4 rows; over 0 to 1 each. Default 3 rows that
     /// take all.
+    #[schemars(length(min = 1, max = 4))]
+    #[schemars(extend("items" = { "type": "number", "exclusiveMinimum": 0, "maximum": 1 }))]
     pub rows: Vec<f64>,
     /// Cells of a flow in each row (k), 1 to 1,024, default 1: more survive losses.
+    #[schemars(range(min = 1, max = 1_024))]
     pub virtual_cells: u32,
     /// Count bytes, too.
     pub bytes: bool,
@@ -96,19 +107,21 @@ pub struct Lds {
 }
 
 /// When and how a sketch is decoded.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Decode {
     /// Components of the prior (K), 1 to 3, default 1; more where flows take ways of different
     /// delay.
+    #[schemars(range(min = 1, max = 3))]
     pub components: u8,
     /// Where decoding an epoch takes longer than half of an epoch, the sum of the last epochs is
     /// decoded instead, each so many seconds; 1 to 3,600, default 10.
+    #[schemars(range(min = 1, max = 3_600))]
     pub interval_s: u32,
 }
 
 /// Reference Latency Interpolation inside the switch.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rli {
     /// When references are injected into each stream: the packets of a segment that one worker sends.
@@ -119,24 +132,28 @@ pub struct Rli {
 }
 
 /// When references are injected.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum RliPolicy {
     /// After every `packets` regular packets, 1 to 1,000,000.
     Count {
         /// n of 1-in-n.
+        #[schemars(range(min = 1, max = 1_000_000))]
         packets: u32,
     },
     /// `interval_us` after the last reference, 1 to 10,000,000.
     Time {
         /// tau of 1-in-tau.
+        #[schemars(range(min = 1, max = 10_000_000))]
         interval_us: u32,
     },
     /// Whichever of both comes first.
     Either {
         /// n.
+        #[schemars(range(min = 1, max = 1_000_000))]
         packets: u32,
         /// tau.
+        #[schemars(range(min = 1, max = 10_000_000))]
         interval_us: u32,
     },
     /// By the link's utilisation (Lee et al. 2010, Algorithm 1), 1-in-10 to 1-in-300; needs the
@@ -145,7 +162,7 @@ pub enum RliPolicy {
 }
 
 /// How delays between references are estimated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RliMethod {
     /// RLI-AS where the egress point sees the whole port and stamps are per packet, else RLI-S.
@@ -162,35 +179,37 @@ pub enum RliMethod {
 }
 
 /// Flows with counters of their own.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Flows {
     /// Flows that each worker can track at a time, 16 to 16,777,216, default 65,536; packets of
     /// more are counted together.
+    #[schemars(range(min = 16, max = 16_777_216))]
     pub slots: u32,
     /// Which flows.
     pub select: FlowSelection,
     /// Seconds without a packet after which a flow gives its slot back, 1 to 86,400, default 30.
+    #[schemars(range(min = 1, max = 86_400))]
     pub idle_s: u32,
 }
 
 /// Which flows get counters.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FlowSelection {
     /// Every flow, as long as there are slots.
     #[default]
     All,
     /// A share of flows by hash, 0 to 1: the same ones at every point.
-    Sampled(f64),
+    Sampled(#[schemars(range(min = 0, max = 1))] f64),
     /// Those that one of at most 256 rules names.
-    Rules(Vec<FlowRule>),
+    Rules(#[schemars(length(min = 1, max = 256))] Vec<FlowRule>),
     /// The flows with most packets, as far as there are slots: small ones make room.
     Top,
 }
 
 /// Names flows; every key that is given must match.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct FlowRule {
     /// Source prefix.

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io;
 
-use serde::Deserialize;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_path_to_error::{Path, Segment};
 
@@ -216,7 +217,7 @@ fn member<'t>(value: &'t str, step: Step) -> Option<&'t RawValue> {
 /// [`Forwarding`] as JSON spells it: flat, so that an error points at the key itself.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ForwardingKeys {
+struct ForwardingKeys {
     mode: Mode,
     pairs: Option<Vec<(String, String)>>,
     link_loss_forwarding: Option<bool>,
@@ -231,6 +232,13 @@ pub(super) struct ForwardingKeys {
 enum Mode {
     Patch,
     Bridge,
+}
+
+impl<'de> Deserialize<'de> for Forwarding {
+    fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Self, D::Error> {
+        let keys = ForwardingKeys::deserialize(json)?;
+        Self::try_from(keys).map_err(D::Error::custom)
+    }
 }
 
 impl TryFrom<ForwardingKeys> for Forwarding {

@@ -3,12 +3,13 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::FlowRule;
 
 /// The HTTP server: Prometheus and JSON.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Http {
     /// Address and port, loopback unless you mean it; none: no server.
@@ -21,19 +22,24 @@ pub struct Http {
 }
 
 /// What is written for Prometheus.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Prometheus {
     /// Most flows with series of their own, 0 to 1,000, default 50; all others are folded into one
     /// series of each segment, `flow="other"`.
+    #[schemars(range(max = 1_000))]
     pub top_flows: u32,
     /// Seconds for which a flow keeps its series at least, 1 to 86,400, default 120.
+    #[schemars(range(min = 1, max = 86_400))]
     pub top_hold_s: u32,
     /// Flows that have series of their own before others, at most 256 rules.
+    #[schemars(length(max = 256))]
     pub pinned: Vec<FlowRule>,
     /// Names of the metrics that are written, with `*` for any characters; none: all. At most 64.
+    #[schemars(length(max = 64), inner(regex(pattern = "^[A-Za-z0-9_:*]+$")))]
     pub include: Vec<String>,
     /// Names of metrics that are not written, likewise.
+    #[schemars(length(max = 64), inner(regex(pattern = "^[A-Za-z0-9_:*]+$")))]
     pub exclude: Vec<String>,
 }
 

@@ -5,6 +5,7 @@ use std::io::Read;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -123,8 +124,8 @@ impl Daemon {
         self.child.as_mut().unwrap().stderr.take().unwrap()
     }
 
-    /// The value of a series on `/metrics`, by its whole name with labels.
-    pub fn metric(&self, series: &str) -> Option<f64> {
+    /// The value of a series on `/metrics`, a number of any kind, by its whole name with labels.
+    pub fn metric<N: FromStr>(&self, series: &str) -> Option<N> {
         let page = self.get("/metrics")?;
         let mut lines = page.lines();
         let value = lines.find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));

@@ -1,0 +1,280 @@
+//! Dashboard and rules for Prometheus: they ask for what there is, and `promtool` has nothing to say.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::metrics::reference;
+use super::project;
+use super::promql::asked;
+
+/// A file of rules.
+#[derive(Debug, Deserialize)]
+struct Rules {
+    groups: Vec<Group>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Group {
+    rules: Vec<Rule>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Rule {
+    #[serde(default)]
+    record: Option<String>,
+    #[serde(default)]
+    alert: Option<String>,
+    expr: String,
+    #[serde(default)]
+    annotations: BTreeMap<String, String>,
+}
+
+/// Labels that Prometheus itself gives to all that it scrapes, and the one series of its own.
+const SCRAPED: [&str; 2] = ["instance", "job"];
+const UP: &str = "up";
+
+fn rules(name: &str) -> Vec<Rule> {
+    let text = std::fs::read_to_string(project("dashboards").join(name)).unwrap();
+    let rules: Rules = serde_saphyr::from_str(&text).unwrap();
+    let groups = rules.groups.into_iter();
+    groups.flat_map(|group| group.rules).collect()
+}
+
+fn dashboard() -> Value {
+    let text = std::fs::read_to_string(project("dashboards/vernier.json")).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+/// Panels, those inside of rows too.
+fn panels(dashboard: &Value) -> Vec<&Value> {
+    let of = |parent: &'_ Value| parent["panels"].as_array().cloned().unwrap_or_default();
+    assert!(
+        of(dashboard).iter().all(|panel| of(panel).is_empty()),
+        "rows are open"
+    );
+    dashboard["panels"].as_array().unwrap().iter().collect()
+}
+
+/// Expressions of a dashboard as Prometheus gets them, by the panel's title.
+fn expressions(dashboard: &Value) -> Vec<(String, String)> {
+    let of_panels = panels(dashboard).into_iter().flat_map(|panel| {
+        let targets = panel["targets"].as_array().cloned().unwrap_or_default();
+        let title = panel["title"].as_str().unwrap().to_owned();
+        targets
+            .into_iter()
+            .map(move |target| (title.clone(), target["expr"].as_str().unwrap().to_owned()))
+    });
+    let of_variables = dashboard["templating"]["list"].as_array().unwrap().iter();
+    let of_variables = of_variables.filter_map(|variable| {
+        let name = variable["name"].as_str()?.to_owned();
+        let query = variable["query"]["query"].as_str()?;
+        // `label_values(series, label)` is Grafana's.
+        let (series, label) = query
+            .strip_prefix("label_values(")?
+            .strip_suffix(')')?
+            .rsplit_once(", ")?;
+        Some((name, format!("sum by ({label}) ({series})")))
+    });
+    let all = of_panels.chain(of_variables).map(|(title, expression)| {
+        let expression = expression
+            .replace("$__rate_interval", "1m")
+            .replace("$top", "10");
+        (title, expression)
+    });
+    all.collect()
+}
+
+/// What an expression asks for that there is not.
+fn unknown(expression: &str, known: &BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
+    let asked = asked(expression);
+    let mut unknown = Vec::new();
+    let mut labels: BTreeSet<&str> = SCRAPED.into();
+    for selector in &asked.selectors {
+        let Some(its) = known.get(&selector.name) else {
+            unknown.push(selector.name.clone());
+            continue;
+        };
+        labels.extend(its.iter().map(String::as_str));
+        let named = selector.labels.iter();
+        let others =
+            named.filter(|label| !its.contains(*label) && !SCRAPED.contains(&label.as_str()));
+        unknown.extend(others.map(|label| format!("{}{{{label}}}", selector.name)));
+    }
+    let grouped = asked.labels.iter();
+    unknown.extend(
+        grouped
+            .filter(|label| !labels.contains(label.as_str()))
+            .cloned(),
+    );
+    unknown
+}
+
+/// The metrics of the reference, and what is recorded from them.
+fn known() -> BTreeMap<String, BTreeSet<String>> {
+    let mut known: BTreeMap<_, _> = reference().into_iter().collect();
+    known.insert(UP.to_owned(), BTreeSet::new());
+    for rule in rules("recording.yml") {
+        let labels = asked(&rule.expr).selectors;
+        let labels = labels
+            .iter()
+            .filter_map(|selector| known.get(&selector.name));
+        let labels = labels.flatten().cloned().collect();
+        known.insert(rule.record.unwrap(), labels);
+    }
+    known
+}
+
+#[test]
+fn rules_and_dashboard_ask_for_what_there_is() {
+    let known = known();
+    assert!(known.len() > 80, "{}", known.len());
+    let rules = rules("recording.yml")
+        .into_iter()
+        .chain(rules("alerts.yml"));
+    let rules = rules.map(|rule| {
+        let name = rule.alert.or(rule.record).unwrap();
+        (name, rule.expr)
+    });
+    let mut wrong = Vec::new();
+    for (name, expression) in rules.chain(expressions(&dashboard())) {
+        assert!(
+            !asked(&expression).selectors.is_empty(),
+            "{name}: {expression}"
+        );
+        wrong.extend(
+            unknown(&expression, &known)
+                .into_iter()
+                .map(|what| format!("{name}: {what}")),
+        );
+    }
+    assert!(
+        wrong.is_empty(),
+        "not in docs/metrics.md:\n{}",
+        wrong.join("\n")
+    );
+}
+
+#[test]
+fn what_is_not_there_is_found() {
+    let known = known();
+    assert_eq!(
+        unknown(
+            "rate(vernier_port_received_packets_total{port=\"a\"}[1m])",
+            &known
+        ),
+        [""; 0]
+    );
+    assert_eq!(unknown("vernier_nothing", &known), ["vernier_nothing"]);
+    assert_eq!(
+        unknown("sum by (queue) (vernier_port_link_up{prot=\"a\"})", &known),
+        ["vernier_port_link_up{prot}", "queue"]
+    );
+}
+
+/// Metrics and keys that an alert's words send somebody to are there, too.
+#[test]
+fn alerts_say_what_to_do_in_names_that_exist() {
+    let known = known();
+    for rule in rules("alerts.yml") {
+        let alert = rule.alert.unwrap();
+        let (summary, action) = (&rule.annotations["summary"], &rule.annotations["action"]);
+        assert!(summary.len() > 10 && action.len() > 40, "{alert}");
+        let quoted = action.split('`').skip(1).step_by(2);
+        for name in quoted.filter(|name| name.starts_with("vernier_")) {
+            let is_there = known.keys().any(|series| series.starts_with(name));
+            assert!(is_there, "{alert}: {name}");
+        }
+    }
+}
+
+/// Runs `promtool`; `None` where there is none, which CI does not accept.
+fn promtool(arguments: &[&str]) -> Option<String> {
+    let Ok(output) = Command::new("promtool").args(arguments).output() else {
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "promtool is missing (Debian: prometheus)"
+        );
+        println!("skipped: there is no promtool (Debian package prometheus)");
+        return None;
+    };
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    Some(format!("{}\n{said}", output.status))
+}
+
+#[test]
+fn promtool_accepts_the_rules_and_their_tests_hold() {
+    let file = |name: &str| project("dashboards").join(name).display().to_string();
+    let (alerts, recording, tests) = (
+        file("alerts.yml"),
+        file("recording.yml"),
+        file("alerts_test.yml"),
+    );
+    for arguments in [
+        &["check", "rules", &alerts, &recording][..],
+        &["test", "rules", &tests],
+    ] {
+        if let Some(said) = promtool(arguments) {
+            assert!(said.starts_with("exit status: 0\n"), "{said}");
+        }
+    }
+    let tried = std::fs::read_to_string(&tests).unwrap();
+    let alerts = rules("alerts.yml")
+        .into_iter()
+        .filter_map(|rule| rule.alert);
+    let tried = alerts.filter(|alert| tried.contains(alert)).count();
+    assert!(tried >= 16, "{tried}");
+}
+
+#[test]
+fn promtool_accepts_every_expression_of_the_dashboard() {
+    let expressions = expressions(&dashboard());
+    assert!(expressions.len() > 40, "{}", expressions.len());
+    let rules: Vec<_> = (expressions.iter().enumerate())
+        .map(|(number, (_, expr))| serde_json::json!({ "record": format!("panel:{number}"), "expr": expr }))
+        .collect();
+    // Whatever is JSON is YAML.
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let groups = serde_json::json!({ "groups": [{ "name": "dashboard", "rules": rules }] });
+    std::fs::write(&file, groups.to_string()).unwrap();
+    if let Some(said) = promtool(&["check", "rules", &file.path().display().to_string()]) {
+        assert!(
+            said.starts_with("exit status: 0\n"),
+            "{said}\n{expressions:#?}"
+        );
+    }
+}
+
+#[test]
+fn panels_have_names_places_and_the_chosen_source() {
+    let dashboard = dashboard();
+    let (mut ids, mut taken) = (BTreeSet::new(), BTreeSet::new());
+    for panel in panels(&dashboard) {
+        let title = panel["title"].as_str().unwrap();
+        assert!(
+            ids.insert(panel["id"].as_u64().unwrap()),
+            "{title}: its id is another's"
+        );
+        let place = |key: &str| panel["gridPos"][key].as_u64().unwrap();
+        assert!(place("x") + place("w") <= 24, "{title} is too wide");
+        for x in place("x")..place("x") + place("w") {
+            for y in place("y")..place("y") + place("h") {
+                assert!(taken.insert((x, y)), "{title} covers another");
+            }
+        }
+        if panel["type"] != "row" {
+            assert_eq!(panel["datasource"]["uid"], "${source}", "{title}");
+            assert!(
+                panel["description"]
+                    .as_str()
+                    .is_some_and(|words| words.len() > 20),
+                "{title}"
+            );
+            let unit = &panel["fieldConfig"]["defaults"]["unit"];
+            assert!(unit.is_string(), "{title} has no unit");
+        }
+    }
+}
