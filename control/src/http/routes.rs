@@ -168,7 +168,7 @@ pub(super) fn routes() -> Vec<Route> {
             503,
             "Another flow is being looked for: ask again in a second.",
         )]),
-        json::<Nothing, ConfigInForce>(
+        json::<Nothing, Config>(
             "/api/v1/config",
             "the configuration that holds",
             get(config),
@@ -212,7 +212,7 @@ pub(super) struct Sources {
     pages: Arc<Pages>,
     /// Long work, one at a time each: lists of flows wait for each other, single flows do not.
     lists: Arc<Semaphore>,
-    singles: Arc<Semaphore>,
+    pub(super) singles: Arc<Semaphore>,
 }
 
 /// What does not change.
@@ -381,13 +381,6 @@ async fn flow(
     done.map_err(|error| Refusal::internal(&error))?
 }
 
-/// The configuration as it is shown: who knows the seed can aim packets at cells.
-#[derive(JsonSchema)]
-#[schemars(transparent)]
-struct ConfigInForce(
-    #[expect(dead_code, reason = "its schema is all")] serde_json::Map<String, serde_json::Value>,
-);
-
 async fn config(State(sources): State<Sources>, _: Asked<Nothing>) -> Result<Response, Refusal> {
     let Some(config) = sources.published.read().config.clone() else {
         let error = "the switch is starting: no configuration holds yet; ask again in a second";
@@ -396,6 +389,7 @@ async fn config(State(sources): State<Sources>, _: Asked<Nothing>) -> Result<Res
         );
     };
     let mut config = Config::clone(&config);
+    // Who knows the seed can aim packets at cells.
     config.measurement.hash_seed = None;
     serialize(&config)
 }

@@ -1,9 +1,13 @@
 use std::sync::atomic::Ordering;
 
+use axum::body::Body;
+use axum::http::{Request, StatusCode};
+use hyper::service::Service;
+use hyper_util::service::TowerToHyperService;
 use serde_json::json;
 
 use super::*;
-use crate::export::prometheus;
+use crate::export::{process, prometheus};
 use crate::history::Sample;
 use crate::snapshot::{ClassCounts, FlowAnswer};
 
@@ -239,6 +243,27 @@ fn one_flow_is_found_in_either_spelling() {
         (unknown.status, &unknown.json()["tracked"]),
         (200, &json!([]))
     );
+}
+
+#[tokio::test]
+async fn while_one_flow_is_looked_for_another_has_to_wait() {
+    let published = Arc::new(Published::new(example()));
+    let sources = Sources::new(published, process::recorder(), None, false);
+    let turn = Arc::clone(&sources.singles).try_acquire_owned().unwrap();
+    let router = TowerToHyperService::new(routes::router(sources, None));
+    let ask = async || {
+        let request = Request::get("/api/v1/flow?flow=10.0.0.1%3E10.0.0.2/1");
+        router
+            .call(request.body(Body::empty()).unwrap())
+            .await
+            .unwrap()
+    };
+    let busy = ask().await;
+    assert_eq!(busy.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(busy.headers()["retry-after"], "1");
+    drop(turn);
+    assert_eq!(ask().await.status(), StatusCode::OK);
+    assert_eq!(ask().await.status(), StatusCode::OK);
 }
 
 #[test]
