@@ -92,13 +92,13 @@ fn congested() -> Value {
         "ports": [
             { "name": "east", "device": "generate:flows=400,rate=60000,burst=20,pareto=1.2" },
             { "name": "west", "device": "generate:flows=300,rate=40000,burst=20,seed=5,side=1",
-              "egress": { "capacity_bps": 180_000_000, "queues": [
-                  { "classes": ["voice"], "service": "strict", "packets": 128 },
-                  { "classes": ["rest"], "packets": 512 } ] } },
+              "egress": { "capacity_bps": 210_000_000, "queues": [
+                  { "classes": ["voice"], "service": "strict", "packets": 8_192 },
+                  { "classes": ["rest"], "packets": 8_192 } ] } },
         ],
         "forwarding": { "mode": "patch", "pairs": [["east", "west"]] },
         "classes": [{ "name": "voice" }, { "name": "rest" }],
-        "rules": [{ "class": "voice", "destination_ports": [0, 20_000] }],
+        "rules": [{ "class": "voice", "destination_ports": [0, 443] }],
         "measurement": {
             "interval_ms": 1_000,
             "lds": { "cells": 6_000 },
@@ -274,7 +274,7 @@ fn prometheus_json_and_the_tool_agree_and_truth_lies_within_the_bounds() {
         return;
     };
     let (mut read, began) = (Read::default(), Instant::now());
-    while read.epochs.len() < 14 {
+    while read.epochs.len() < 18 {
         assert!(
             began.elapsed() < Duration::from_mins(2),
             "{:?}",
