@@ -17,17 +17,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use measure::packet::HASH_VERSION;
+use measure::packet::{HASH_VERSION, Hasher};
 use measure::time::{Epoch, EpochSchedule, TickRate};
 
 use crate::config::Port;
 use crate::counters::WorkerCounters;
+use crate::decode::{Decoder, Sketches};
 use crate::export::process::PUBLISH_SECONDS;
 use crate::flows::Directory;
 use crate::merge::Assembly;
 use crate::plant::{Change, ChangeError, Plant};
-use crate::snapshot::{FlowList, Published, Snapshot, State};
+use crate::snapshot::{Published, Snapshot, State};
 
+mod clock;
+mod flows;
 mod generation;
 mod rates;
 mod read;
@@ -35,6 +38,8 @@ mod segment;
 mod segments;
 mod watch;
 
+use clock::{ClockWatch, Reading};
+use flows::{FlowViews, top_settings};
 use generation::Generation;
 use rates::Rates;
 use read::describe;
@@ -54,6 +59,8 @@ pub struct Setup {
     pub rate: TickRate,
     /// When epochs turn, for as long as the switch runs.
     pub schedule: EpochSchedule,
+    /// The hash that the workers know flows by.
+    pub hasher: Hasher,
     /// What each worker counts.
     pub counters: Vec<Arc<WorkerCounters>>,
     /// The generation that the workers start with.
@@ -83,9 +90,16 @@ struct Ledger {
     assembly: Assembly<measure::shard::Shard>,
     segments: Segments,
     flows: Directory,
-    /// All flows at the end of the last epoch.
-    list: Arc<FlowList>,
+    hasher: Hasher,
+    decoder: Decoder,
+    /// The sketches of the epoch whose flows are to be published next.
+    coming: Option<Arc<Sketches>>,
+    /// The epoch whose flows wait for their estimates before they are published.
+    awaited: Option<Epoch>,
+    /// What is published of flows, as it was at the end of an epoch.
+    flow_views: FlowViews,
     watch: Watch,
+    clock: ClockWatch,
     began: Instant,
     rates: Rates,
     /// The snapshot in the making: every port by place, absent ones too; segments, sketches and
@@ -105,6 +119,7 @@ impl<'f> ControlCore<'f> {
         let Setup {
             rate,
             schedule,
+            hasher,
             counters,
             first,
         } = setup;
@@ -126,8 +141,13 @@ impl<'f> ControlCore<'f> {
             assembly: Assembly::new(workers),
             segments: Segments::new(rate),
             flows: Directory::default(),
-            list: Arc::default(),
+            hasher,
+            decoder: Decoder::new(),
+            coming: None,
+            awaited: None,
+            flow_views: FlowViews::default(),
             watch: Watch::new(workers, Instant::now()),
+            clock: ClockWatch::new(),
             began: Instant::now(),
             rates: Rates::default(),
             published: Arc::new(Published::new(draft.clone())),
@@ -168,6 +188,7 @@ impl<'f> ControlCore<'f> {
             self.publish();
         }
         self.ledger.look_at_clock(self.plant.now());
+        self.ledger.draft.clock = self.ledger.clock.look(Reading::now());
         self.ledger
             .watch
             .look(&self.ledger.counters, Instant::now());
@@ -175,10 +196,11 @@ impl<'f> ControlCore<'f> {
             ledger: &mut self.ledger,
         });
         let has_closed = self.ledger.take_shards();
+        let has_decoded = self.ledger.take_estimates();
         self.ledger.tend_flows();
         self.ledger.retire();
         let is_due = self.ledger.published_at.elapsed() >= REFRESH;
-        if has_closed || is_due || std::mem::take(&mut self.ledger.has_changed) {
+        if has_closed || has_decoded || is_due || std::mem::take(&mut self.ledger.has_changed) {
             self.publish();
         }
     }
@@ -266,6 +288,14 @@ impl Ledger {
         } else {
             self.assembly.resume(change.from);
         }
+        let measurement = &change.config.measurement;
+        let lds = measurement.lds.as_ref().filter(|_| measurement.enabled);
+        // Without flows that are tracked there is nobody to estimate for.
+        let decode = lds.and_then(|lds| lds.decode.clone());
+        let decode = decode.filter(|_| measurement.flows.is_some());
+        self.decoder
+            .set(decode, measurement.interval(), &self.hasher, self.rate);
+        self.flows.set_top(top_settings(&change.config));
         let generation = Generation::new(change);
         self.flows.reserve(generation.slots());
         self.generations.push_back(generation);
@@ -310,6 +340,7 @@ impl Ledger {
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
         self.draft.epoch_end_unix_s = Some(now.saturating_sub(age).as_secs_f64());
+        self.close_flows(epoch);
         true
     }
 
@@ -331,6 +362,9 @@ impl Ledger {
             tracing::debug!(generation = older.number, "generation is over");
             self.segments.end(older.number);
             older.end(&mut self.flows);
+            let segments = &self.segments;
+            self.flows
+                .forget_segments(|segment| segments.is_known(segment));
         }
     }
 }

@@ -11,20 +11,29 @@
 //! flows than slots, over all workers and over the two generations that a change may have alive.
 //! What is counted is exact and cumulative: it does not matter whether the epoch was usable.
 
+use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
 
 use hashbrown::HashTable;
 use measure::flows::{FlowCounters, FlowEstimates};
+use measure::moments::Moments;
 use measure::packet::FlowKey;
-use measure::time::Epoch;
+use measure::time::{Epoch, TickRate};
+
+use crate::snapshot::{ENDED_MAX, FlowEstimate, FlowRecord};
 
 mod table;
+mod top;
 
 pub(crate) use table::{SlotTable, Upkeep};
+pub(crate) use top::{Top, TopSettings};
 
-/// Memory in bytes that the control core takes for each slot of each worker.
-pub const BYTES_PER_SLOT: usize =
-    size_of::<Flow>() + table::LINK_BYTES + 2 * size_of::<FlowNumber>();
+/// Memory in bytes that the control core takes for each slot of each worker: the flow, its places in
+/// tables, and two published lists with it, that in use and the next.
+pub const BYTES_PER_SLOT: usize = size_of::<Flow>()
+    + table::LINK_BYTES
+    + 2 * size_of::<FlowNumber>()
+    + 2 * size_of::<FlowRecord>();
 
 /// A flow's place in the directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,18 +49,56 @@ impl FlowNumber {
 pub(crate) struct FlowSums {
     pub packets: u64,
     pub bytes: u64,
+    pub lost: u64,
     pub sum_ticks: u128,
     pub sum_of_squares_ticks2: u128,
 }
 
+impl From<&FlowCounters> for FlowSums {
+    fn from(counters: &FlowCounters) -> Self {
+        Self {
+            packets: counters.packets(),
+            bytes: counters.bytes(),
+            lost: counters.lost(),
+            sum_ticks: counters.sum_ticks().into(),
+            sum_of_squares_ticks2: counters.sum_of_squares_ticks2(),
+        }
+    }
+}
+
 impl FlowSums {
-    fn add(&mut self, counters: &FlowCounters) {
-        self.packets += counters.packets();
-        self.bytes += counters.bytes();
-        self.sum_ticks += u128::from(counters.sum_ticks());
+    /// All packets of a segment.
+    pub fn of_segment(moments: &Moments, bytes: u64, lost: u64) -> Self {
+        Self {
+            packets: moments.count(),
+            bytes,
+            lost,
+            sum_ticks: moments.sum_ticks(),
+            sum_of_squares_ticks2: moments.sum_of_squares_ticks2(),
+        }
+    }
+
+    pub fn add(&mut self, other: &Self) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+        self.lost += other.lost;
+        self.sum_ticks += other.sum_ticks;
         self.sum_of_squares_ticks2 = self
             .sum_of_squares_ticks2
-            .wrapping_add(counters.sum_of_squares_ticks2());
+            .wrapping_add(other.sum_of_squares_ticks2);
+    }
+
+    /// Without a part of it.
+    pub fn less(&self, part: &Self) -> Self {
+        Self {
+            packets: self.packets.saturating_sub(part.packets),
+            bytes: self.bytes.saturating_sub(part.bytes),
+            lost: self.lost.saturating_sub(part.lost),
+            sum_ticks: self.sum_ticks.saturating_sub(part.sum_ticks),
+            sum_of_squares_ticks2: self
+                .sum_of_squares_ticks2
+                .wrapping_sub(part.sum_of_squares_ticks2),
+        }
     }
 
     /// Mean delay; `None` without packets.
@@ -103,8 +150,12 @@ pub(crate) struct Flow {
     pub recent: FlowSums,
     /// What was counted since it was reported.
     pub total: FlowSums,
-    /// What was estimated since.
+    /// What was estimated since, by references.
     pub estimated: EstimateSums,
+    /// What was counted in epochs whose sketches are still to be decoded in a sum.
+    pub pending: FlowSums,
+    /// What its sketch says.
+    pub estimate: Option<FlowEstimate>,
 }
 
 impl Flow {
@@ -118,20 +169,22 @@ impl Flow {
             recent: FlowSums::default(),
             total: FlowSums::default(),
             estimated: EstimateSums::default(),
+            pending: FlowSums::default(),
+            estimate: None,
         }
     }
 
-    fn add(&mut self, epoch: Epoch, counters: &FlowCounters, estimates: Option<&FlowEstimates>) {
-        if counters.packets() > 0 {
-            self.total.add(counters);
+    fn add(&mut self, epoch: Epoch, sums: &FlowSums, estimates: Option<&FlowEstimates>) {
+        self.total.add(sums);
+        if sums.packets + sums.lost > 0 {
             self.first = self.first.min(epoch);
             // A flow may have been reported in the epoch after that of its first packet.
-            if epoch > self.last || self.recent.packets == 0 {
+            if epoch > self.last || self.recent == FlowSums::default() {
                 self.last = epoch;
                 self.recent = FlowSums::default();
             }
             if epoch == self.last {
-                self.recent.add(counters);
+                self.recent.add(sums);
             }
         }
         if let Some(estimates) = estimates {
@@ -161,6 +214,9 @@ pub(crate) struct Directory {
     index: HashTable<FlowNumber>,
     hasher: RandomState,
     comings: Comings,
+    /// Flows that were forgotten last.
+    ended: VecDeque<Flow>,
+    top: Top,
 }
 
 impl Directory {
@@ -222,6 +278,10 @@ impl Directory {
             entry.remove();
         }
         self.vacant.push(number);
+        if self.ended.len() >= ENDED_MAX {
+            self.ended.pop_front();
+        }
+        self.ended.push_back(flow.clone());
         if makes_room {
             self.comings.evicted += 1;
         } else {
@@ -236,7 +296,86 @@ impl Directory {
         counters: &FlowCounters,
         estimates: Option<&FlowEstimates>,
     ) {
-        self.flows[number.0 as usize].add(epoch, counters, estimates);
+        let flow = &mut self.flows[number.0 as usize];
+        let sums = FlowSums::from(counters);
+        flow.add(epoch, &sums, estimates);
+        self.top.credit(flow.key, flow.segment, &sums);
+    }
+
+    /// Counts for a flow as if some worker had a slot for it.
+    #[cfg(test)]
+    pub fn count_for_tests(&mut self, key: FlowKey, segment: u32, epoch: Epoch, sums: &FlowSums) {
+        let number = self.link(key, segment, epoch);
+        self.flows[number.0 as usize].add(epoch, sums, None);
+    }
+
+    /// Takes all that a shard has of a segment, before what it has of flows.
+    pub fn add_segment(&mut self, segment: u32, sums: &FlowSums) {
+        self.top.credit_segment(segment, sums);
+    }
+
+    /// Flows with places.
+    pub fn top(&self) -> &Top {
+        &self.top
+    }
+
+    /// Settings of who gets a place.
+    pub fn set_top(&mut self, settings: TopSettings) {
+        self.top.set(settings);
+    }
+
+    /// An epoch has closed, and what is estimated of its flows is known.
+    pub fn close(&mut self, epoch: Epoch, rate: TickRate, interval_ms: u32) {
+        let mut top = std::mem::take(&mut self.top);
+        top.close(epoch, self, rate, interval_ms);
+        self.top = top;
+    }
+
+    /// Only these segments are measured.
+    pub fn forget_segments(&mut self, is_known: impl Fn(u32) -> bool) {
+        self.ended.retain(|flow| is_known(flow.segment));
+        self.top.forget_segments(is_known);
+    }
+
+    /// Flows that were forgotten last, the last one last.
+    pub fn ended(&self) -> impl Iterator<Item = &Flow> {
+        self.ended.iter()
+    }
+
+    /// Every flow with its place.
+    pub fn numbered(&self) -> impl Iterator<Item = (FlowNumber, &Flow)> {
+        let numbers = (0..).map(FlowNumber);
+        let numbered = numbers.zip(&self.flows);
+        numbered.filter(|(_, flow)| flow.links > 0)
+    }
+
+    /// The flow at a place.
+    pub fn flow(&self, FlowNumber(number): FlowNumber) -> &Flow {
+        &self.flows[number as usize]
+    }
+
+    /// Whether it is still that flow's place.
+    pub fn is_of(&self, FlowNumber(number): FlowNumber, key: FlowKey, segment: u32) -> bool {
+        let flow = self.flows.get(number as usize);
+        flow.is_some_and(|flow| flow.links > 0 && flow.key == key && flow.segment == segment)
+    }
+
+    /// The flow at a place, if it is still there.
+    pub fn flow_mut(
+        &mut self,
+        number: FlowNumber,
+        key: FlowKey,
+        segment: u32,
+    ) -> Option<&mut Flow> {
+        self.is_of(number, key, segment)
+            .then(|| &mut self.flows[number.0 as usize])
+    }
+
+    /// Every flow with its place, to be written to.
+    pub fn numbered_mut(&mut self) -> impl Iterator<Item = (FlowNumber, &mut Flow)> {
+        let numbers = (0..).map(FlowNumber);
+        let numbered = numbers.zip(&mut self.flows);
+        numbered.filter(|(_, flow)| flow.links > 0)
     }
 
     /// Flows in it.

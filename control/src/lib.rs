@@ -26,6 +26,7 @@ pub mod check;
 pub mod config;
 pub mod core;
 pub mod counters;
+pub mod decode;
 #[cfg(test)]
 mod documents;
 mod estimate;

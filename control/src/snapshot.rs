@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
+use crate::decode::Sketches;
 use crate::history::History;
 
 #[cfg(test)]
@@ -59,6 +60,8 @@ pub struct Snapshot {
     pub epoch: Option<u64>,
     /// Its end in seconds since 1970 (UTC), to within a few milliseconds.
     pub epoch_end_unix_s: Option<f64>,
+    /// The system's clock, as it was seen to be set.
+    pub clock: Clock,
     /// Length of an epoch in milliseconds.
     pub interval_ms: u32,
     /// Seconds since the switch started.
@@ -84,6 +87,18 @@ pub struct Snapshot {
     /// The configuration that holds; `None` before the first generation.
     #[serde(skip)]
     pub config: Option<Arc<Config>>,
+    /// The sketches of the last whole epoch, to be asked about any flow; `None` where none are kept.
+    #[serde(skip)]
+    pub lds: Option<Arc<Sketches>>,
+}
+
+/// Steps of the system's clock (UTC), which somebody has set while the switch ran.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Clock {
+    /// Jumps of more than 100 ms against the monotonic clock, since the switch started.
+    pub steps: u64,
+    /// The last of them in seconds, negative for backward; 0 before the first.
+    pub last_step_s: f64,
 }
 
 /// A reload of the configuration, and what became of it.

@@ -3,7 +3,6 @@
 
 use std::ffi::{CStr, c_int};
 use std::fmt;
-use std::io::Write;
 use std::ptr;
 
 /// An error number with DPDK's text for it (`rte_strerror`).
@@ -83,8 +82,7 @@ pub(crate) fn logged<T>(
     };
     match result {
         Ok(value) => {
-            // A log that cannot be written is nobody's error.
-            let _ = std::io::stderr().write_all(log);
+            dpdk_sys::vernier_log_repeat();
             Ok(value)
         }
         Err(errno) => {
@@ -98,6 +96,12 @@ pub(crate) fn logged<T>(
             Err((errno, DpdkLog(lines.join("; "))))
         }
     }
+}
+
+/// Messages of DPDK and its drivers since the process began that standard error did not take: it
+/// failed, or nobody reads it. They are never waited for.
+pub fn lost_log_messages() -> u64 {
+    dpdk_sys::vernier_log_lost()
 }
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ pub use arrayvec::ArrayVec;
 
 pub use attach::{AttachError, AttachedPort, PortInfo};
 pub use eal::{Eal, EalError, EalOptions};
-pub use error::{DpdkLog, Errno};
+pub use error::{DpdkLog, Errno, lost_log_messages};
 pub use huge::HugePages;
 pub use lcore::{LcoreError, LcoreRegistration, allowed_cpus, keep_to_cpus, numa_socket_of};
 pub use mbuf::{Mbuf, NoRoom, free_bulk, prefetch_heads};

@@ -118,7 +118,7 @@ mod rows;
 mod words;
 
 pub use hash::{HASH_VERSION, Hasher};
-pub use key::FlowKey;
+pub use key::{FlowKey, FlowKeyError};
 pub use rows::{ROW_MULTIPLIERS, row_of};
 
 /// Keyed hash of a flow. Uniform over 64 bits; the same at all points that share the seed.

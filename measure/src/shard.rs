@@ -21,7 +21,7 @@ pub use tally::Tally;
 
 use crate::cell::PassedCell;
 use crate::codec::{ParseError, Put, Reader};
-use crate::flows::{FlowSight, FlowSlots};
+use crate::flows::{FlowSight, FlowSlots, Slot};
 pub use crate::lds::Places;
 use crate::lds::{LdsPair, Sds};
 use crate::sight::{End, SegmentIndex, Sight, Sights};
@@ -169,16 +169,20 @@ impl Shard {
     }
 
     /// Adds a packet that was dropped between the ends: to the sender's end only, at
-    /// `time - delay`.
-    pub fn lost(&mut self, sight: &Sight) {
+    /// `time - delay`; and to the losses of its flow's `slot`, where flows are tracked.
+    pub fn lost(&mut self, sight: &Sight, slot: Slot) {
         let sent = Sight {
             time: sight.time.wrapping_sub(sight.delay),
             delay: 0,
             ..*sight
         };
         self.record(End::Sender, &[sent]);
-        if let Some(segment) = self.segment_mut(sight.segment) {
-            segment.tally.dropped += 1;
+        let Some(segment) = self.segment_mut(sight.segment) else {
+            return;
+        };
+        segment.tally.dropped += 1;
+        if let Some(slots) = &mut self.flows {
+            slots.record_lost(slot);
         }
     }
 

@@ -84,6 +84,11 @@ impl Flows {
         table.look_up(sights, seen, is_selected, report);
     }
 
+    /// The slot of a packet's flow, if it has one.
+    pub fn slot_of(&self, sight: &Sight) -> Slot {
+        self.table.slot_of(FlowId::of(sight)).unwrap_or(Slot::OTHER)
+    }
+
     /// Of packets whose flows are not kept.
     pub fn look_up_none(sights: &[Sight], seen: &mut [FlowSight]) {
         for (seen, sight) in seen.iter_mut().zip(sights) {

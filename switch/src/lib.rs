@@ -23,6 +23,7 @@ pub mod flows;
 pub mod generation;
 pub mod idle;
 pub mod live;
+pub mod log;
 pub mod meter;
 pub mod packet_io;
 pub mod preflight;

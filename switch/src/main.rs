@@ -1,7 +1,7 @@
 //! `vernierd`: the switch.
 #![forbid(unsafe_code)]
 
-use std::io::{IsTerminal, stderr};
+use std::io::{IsTerminal, Write, stderr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use anyhow::Context;
 use clap::Parser;
 use control::config::Config;
 use dpdk_bindings::HugePages;
+use switch::log::{Lines, Log};
 use switch::wiring::{self, RunOptions, Signals};
 use tracing_subscriber::EnvFilter;
 
@@ -73,18 +74,25 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    start_log(arguments.log_format);
+    let log = match Log::start(stderr()) {
+        Ok(log) => log,
+        Err(error) => {
+            eprintln!("vernierd: cannot start the log's thread: {error}");
+            return ExitCode::from(1);
+        }
+    };
+    start_log(arguments.log_format, log.lines());
     let config = match load(&arguments) {
         Ok(config) => config,
-        Err(error) => return fail(&error, 2),
+        Err(error) => return fail(&error, 2, log.lines()),
     };
     if arguments.check {
         print!("{}", control::check::report(&config));
         return ExitCode::SUCCESS;
     }
-    match run(&config, &arguments) {
+    match run(&config, &arguments, log.lines()) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => fail(&error, 1),
+        Err(error) => fail(&error, 1, log.lines()),
     }
 }
 
@@ -97,7 +105,7 @@ fn load(arguments: &Arguments) -> anyhow::Result<Config> {
     Ok(config?)
 }
 
-fn run(config: &Config, arguments: &Arguments) -> anyhow::Result<()> {
+fn run(config: &Config, arguments: &Arguments, log: Lines) -> anyhow::Result<()> {
     let signals = Signals::default();
     let flags = [
         (signal_hook::consts::SIGINT, &signals.stop),
@@ -112,6 +120,7 @@ fn run(config: &Config, arguments: &Arguments) -> anyhow::Result<()> {
         duration: arguments.duration,
         live: arguments.live,
         file: arguments.config.clone(),
+        log: Some(log),
     };
     let outcome = wiring::run(config, &options, &signals)?;
     if let Some(file) = &arguments.summary_json {
@@ -122,26 +131,29 @@ fn run(config: &Config, arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn start_log(format: LogFormat) {
+fn start_log(format: LogFormat, lines: Lines) {
     let filter = EnvFilter::try_from_env("VERNIER_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(stderr)
+        .with_writer(move || lines.clone())
         .with_target(false);
     match format {
         LogFormat::Text => log.with_ansi(stderr().is_terminal()).init(),
         LogFormat::Json => log.json().init(),
     }
+    // The usual hook would wait for standard error.
+    std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
 }
 
 /// One message: each cause that the words before it have not said already.
-fn fail(error: &anyhow::Error, code: u8) -> ExitCode {
+fn fail(error: &anyhow::Error, code: u8, mut log: Lines) -> ExitCode {
     let mut words = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {
         if !words.contains(&cause) {
             words = format!("{words}: {cause}");
         }
     }
-    eprintln!("vernierd: {words}");
+    // Never fails: a line that finds no room is counted.
+    let _ = log.write_all(format!("vernierd: {words}\n").as_bytes());
     ExitCode::from(code)
 }

@@ -12,7 +12,7 @@
 
 use control::counters::WorkerCounters;
 use control::handover::WorkerEnd;
-use measure::flows::FlowSight;
+use measure::flows::{FlowSight, Slot};
 use measure::packet::{FlowHash, Hasher, PacketHash, Parsed};
 use measure::shard::{Places, Shard};
 use measure::sight::{SegmentIndex, Sight, Sights};
@@ -495,9 +495,15 @@ impl Meter {
     #[cold]
     pub fn lost(&mut self, tag: &Tag) {
         let mut sight = self.departure(tag, tag.arrived);
+        let is_previous = tag.epoch != self.current.tag;
+        let plan = self.retiring.as_ref().filter(|_| is_previous);
+        let flows = plan
+            .or(self.plan.as_ref())
+            .and_then(|plan| plan.flows.as_ref());
+        let slot = flows.map_or(Slot::OTHER, |flows| flows.slot_of(&sight));
         if let Some(open) = self.open_with(tag.epoch) {
             if let Some(shard) = &mut open.shard {
-                shard.lost(&sight);
+                shard.lost(&sight, slot);
             }
             return;
         }

@@ -27,6 +27,7 @@ use measure::time::{Epoch, EpochSchedule, TickRate};
 use serde::Serialize;
 
 use crate::live;
+use crate::log::Lines;
 use crate::preflight;
 use crate::source::Source;
 
@@ -44,6 +45,7 @@ pub mod devices;
 mod hands;
 pub mod lanes;
 pub mod links;
+pub mod memif;
 pub mod plant;
 pub mod reload;
 pub mod service;
@@ -60,6 +62,8 @@ pub struct RunOptions {
     pub live: bool,
     /// Where the configuration came from, to be read again.
     pub file: Option<PathBuf>,
+    /// The log, whose thread is to keep off the workers' CPUs.
+    pub log: Option<Lines>,
 }
 
 /// What somebody outside wants of a running switch.
@@ -91,7 +95,7 @@ pub fn run(config: &Config, options: &RunOptions, signals: &Signals) -> Result<O
         .iter()
         .map(crew::open_source)
         .collect::<Result<_>>()?;
-    let server = config.http.listen.map(http::Server::bind).transpose()?;
+    let server = http::Server::of(&config.http)?;
 
     let budget_mib = budget::of_machine();
     budget::keep(&config, budget_mib)?;
@@ -153,6 +157,7 @@ fn switch<'pool>(
     let setup = Setup {
         rate,
         schedule,
+        hasher: crew.hasher,
         counters: crew.counters,
         first: Change {
             number: 0,
@@ -171,13 +176,23 @@ fn switch<'pool>(
             workers.push(spawn(scope, &format!("vernier-work-{n}"), work)?);
         }
         cpus::keep_off(site.cpus, site.usable);
+        if let Some(log) = &options.log {
+            let (cpus, usable) = (site.cpus.to_vec(), site.usable.to_vec());
+            log.run(move || cpus::keep_off(&cpus, &usable));
+        }
 
         let running = Running::new(config, ports);
         let reload = Reload::new(orders, scope);
         let plant = Plant::new(site, running, crew.master, crew.generations, reload);
         let mut core = ControlCore::new(setup, plant)?;
         let published = core.published();
-        let serving = server.map(|server| server.serve(Arc::clone(&published)));
+        let serving = server.map(|server| {
+            let server = match &options.file {
+                Some(_) => server.with_reload(Arc::clone(&signals.reload)),
+                None => server,
+            };
+            server.serve(Arc::clone(&published))
+        });
         let serving = serving.transpose()?;
         if let Some(serving) = &serving {
             tracing::info!("metrics at http://{}/metrics", serving.address());

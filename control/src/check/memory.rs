@@ -1,6 +1,7 @@
 //! Memory of a configuration by purpose.
 
 use measure::flows::FlowIndex;
+use measure::lds::{DelayCell, LdsLayout};
 use measure::shard::{ShardBytes, ShardLayout};
 use measure::time::TickRate;
 
@@ -8,6 +9,7 @@ use crate::config::{Config, Forwarding, Port, RING_PACKETS};
 use crate::fdb::FdbMaster;
 use crate::flows::BYTES_PER_SLOT;
 use crate::handover::SHARDS_PER_WORKER;
+use crate::history;
 
 /// Shards that the control core adds up in: those of the two epochs that may be incomplete. They
 /// hold no flow slots.
@@ -22,6 +24,15 @@ const FLOW_TABLE_BYTES: usize = 64 / FlowIndex::FLOWS_PER_BUCKET + 4 + 1;
 
 /// Stations of a bucket of 64 bytes in a worker's replica of the filtering database, half full.
 const STATIONS_PER_BUCKET: usize = 2;
+
+/// Epochs of which the control core keeps all cells: that which was published, the next, and a sum.
+const EPOCHS_OF_CELLS: usize = 3;
+
+/// A flow while it is decoded: what is asked, beliefs and estimates; about.
+const DECODED_FLOW_BYTES: usize = 512;
+
+/// Each cell of a flow while it is decoded; about.
+const DECODED_EDGE_BYTES: usize = 64;
 
 /// A packet buffer: `rte_mbuf` and its pool's header (192), headroom (128), data (2,048); about.
 const MBUF_BYTES: usize = 192 + 128 + 2_048;
@@ -58,6 +69,7 @@ impl Memory {
         let mut items = Vec::new();
         synopses(config, &mut items);
         flows(config, &mut items);
+        histories(config, &mut items);
         database(config, &mut items);
         queues(config, &mut items);
         let (streams, bytes) = config.reference_streams();
@@ -154,6 +166,36 @@ fn flows(config: &Config, items: &mut Vec<Item>) {
             bytes: bytes * slots,
             copies: config.workers.len(),
             of: of.clone(),
+        });
+    }
+}
+
+/// What the control core remembers and decodes with.
+fn histories(config: &Config, items: &mut Vec<Item>) {
+    let layout = layout(config);
+    let tracks = layout.flow_slots > 0;
+    let top_flows = usize::from(tracks) * config.prometheus.top_flows as usize;
+    items.push(Item {
+        purpose: "histories, at most",
+        bytes: history::BYTES_MAX,
+        copies: layout.segments() + top_flows,
+        of: format!("{} segments, {top_flows} flows", layout.segments()),
+    });
+    let cells = layout.lds.as_ref().map_or(0, LdsLayout::cells);
+    items.push(Item {
+        purpose: "cells to be asked and decoded",
+        bytes: cells * size_of::<DelayCell>(),
+        copies: EPOCHS_OF_CELLS * layout.sketches,
+        of: format!("{} egress ports", layout.sketches),
+    });
+    let lds = config.measurement.lds.as_ref();
+    if tracks && let Some(lds) = lds.filter(|lds| lds.decode.is_some()) {
+        let edges = lds.rows.len() * lds.virtual_cells as usize;
+        items.push(Item {
+            purpose: "decoding",
+            bytes: layout.flow_slots * (DECODED_FLOW_BYTES + edges * DECODED_EDGE_BYTES),
+            copies: config.workers.len(),
+            of: format!("{} slots", layout.flow_slots),
         });
     }
 }
@@ -260,8 +302,16 @@ mod tests {
         let sum: usize = memory.items().iter().map(Item::total_bytes).sum();
         assert_eq!(memory.total_bytes(), sum);
         assert_eq!(memory.total_mib(), sum.div_ceil(1_048_576));
-        // LDS and SDS take the same.
-        assert_eq!(memory.largest().unwrap().total_bytes(), 3 * 3_000 * 16 * 8);
+        let bytes = 1_000 * BYTES_PER_SLOT * 2;
+        assert_eq!(find(&memory, "flow directory"), bytes);
+        let histories = (12 + 50) * history::BYTES_MAX;
+        assert_eq!(find(&memory, "histories, at most"), histories);
+        assert_eq!(
+            find(&memory, "cells to be asked and decoded"),
+            3 * 3 * 3_000 * 40
+        );
+        let greatest = memory.items().iter().map(Item::total_bytes).max().unwrap();
+        assert_eq!(memory.largest().unwrap().total_bytes(), greatest);
     }
 
     #[test]

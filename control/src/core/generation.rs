@@ -1,12 +1,13 @@
 //! A generation of what is measured, as long as its shards are read.
 
 use measure::shard::{Shard, ShardLayout};
+use measure::sight::SegmentIndex;
 use measure::synopsis::Sealed;
 use measure::time::Epoch;
 
 use super::segments::Segments;
 use crate::config::FlowSelection;
-use crate::flows::{Directory, SlotTable, Upkeep};
+use crate::flows::{Directory, FlowSums, SlotTable, Upkeep};
 use crate::handover::ControlEnd;
 use crate::plant::{Change, ChangeError};
 
@@ -85,6 +86,19 @@ impl Generation {
                     break;
                 };
                 if let Some(slots) = parcel.flows() {
+                    for (index, segment) in (0..).map(SegmentIndex).zip(parcel.segments()) {
+                        let tally = &segment.tally;
+                        let sums = FlowSums::of_segment(
+                            &segment.moments,
+                            tally.received_bytes,
+                            tally.dropped,
+                        );
+                        if sums != FlowSums::default()
+                            && let Some(number) = segments.number_of(self.number, index)
+                        {
+                            flows.add_segment(number, &sums);
+                        }
+                    }
                     table.read(flows, parcel.epoch(), slots);
                 }
                 table.settle(flows, parcel.commands_before());

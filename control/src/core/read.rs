@@ -9,11 +9,9 @@ use measure::time::TickRate;
 use super::Ledger;
 use crate::config::Config;
 use crate::counters::{BURST_BUCKETS, Counter, DropReason, PortCounters, WorkerCounters};
-use crate::flows::FlowSums;
 use crate::plant::{Change, Plant};
 use crate::snapshot::{
-    Bursts, ClassCounts, FlowFigures, FlowList, FlowRecord, Flows, Labelled, Port, PortFact,
-    QueueCounts, References, Snapshot, Worker,
+    Bursts, ClassCounts, Labelled, Port, PortFact, QueueCounts, References, Snapshot, Worker,
 };
 
 /// Enters into the snapshot what the configuration of a new generation says.
@@ -103,9 +101,6 @@ impl Ledger {
     pub(super) fn publish(&mut self) {
         let now = Instant::now();
         self.draft.uptime_s = self.began.elapsed().as_secs_f64();
-        if self.list.epoch != self.draft.epoch {
-            self.list = Arc::new(self.list());
-        }
         let mut snapshot = self.draft.clone();
         let mut is_present = self.is_present.iter();
         // A port that went is shown for what it has counted, so that sums over ports still hold.
@@ -115,72 +110,10 @@ impl Ledger {
         });
         snapshot.segments = self.segments.publish();
         snapshot.sketches = self.segments.sketches();
-        snapshot.flows = self.flow_summary();
+        snapshot.flows = self.published_flows(&snapshot);
+        snapshot.lds.clone_from(&self.flow_views.sketches);
         self.published.publish(snapshot);
         self.published_at = now;
-    }
-
-    /// All flows as they are at the end of the last epoch.
-    fn list(&self) -> FlowList {
-        let flows = self.flows.iter();
-        FlowList {
-            epoch: self.draft.epoch,
-            segments: self.segments.names(),
-            flows: flows.map(|flow| record(flow, self.rate)).collect(),
-        }
-    }
-
-    fn flow_summary(&self) -> Option<Flows> {
-        let slots = self.newest()?.slots() as u64;
-        if slots == 0 {
-            return None;
-        }
-        let sum = |counter: fn(&WorkerCounters) -> &Counter| -> u64 {
-            self.counters.iter().map(|own| counter(own).get()).sum()
-        };
-        let untracked = [
-            ("no_free_slot", sum(|own| &own.flows.without_free_slot)),
-            ("no_place", sum(|own| &own.flows.without_place)),
-            ("not_reported", sum(|own| &own.flows.unreported)),
-        ];
-        let comings = self.flows.comings();
-        Some(Flows {
-            tracked: self.flows.len() as u64,
-            slots,
-            free_slots: sum(|own| &own.flows.free_slots),
-            new: comings.new,
-            expired: comings.expired,
-            evicted: comings.evicted,
-            untracked: untracked
-                .map(|(label, packets)| labelled(label, packets))
-                .to_vec(),
-            list: Arc::clone(&self.list),
-            ..Flows::default()
-        })
-    }
-}
-
-fn record(flow: &crate::flows::Flow, rate: TickRate) -> FlowRecord {
-    FlowRecord {
-        key: flow.key,
-        segment: flow.segment,
-        first_epoch: flow.first.0,
-        last_epoch: flow.last.0,
-        last: figures(&flow.recent, rate),
-        total: figures(&flow.total, rate),
-        estimate: None,
-        rli_mean_ns: flow.estimated.mean_ticks().map(|ticks| rate.to_ns(ticks)),
-    }
-}
-
-fn figures(sums: &FlowSums, rate: TickRate) -> FlowFigures {
-    let ns = |ticks: Option<f64>| rate.to_ns(ticks.unwrap_or(0.0));
-    FlowFigures {
-        packets: sums.packets,
-        bytes: sums.bytes,
-        lost_packets: 0,
-        mean_ns: ns(sums.mean_ticks()),
-        stddev_ns: ns(sums.stddev_ticks()),
     }
 }
 

@@ -2,12 +2,15 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
+use measure::cell::Cell;
+use measure::lds::DelayCells;
 use measure::shard::Shard;
 use measure::sight::SegmentIndex;
 use measure::time::{Epoch, TickRate};
 
 use super::segment::{self, SegmentState};
 use crate::config;
+use crate::decode::EpochCells;
 use crate::estimate;
 use crate::merge::Closed;
 use crate::plant::Change;
@@ -29,6 +32,10 @@ pub(super) struct Segments {
     sketches: Vec<Option<Sketch>>,
     /// By port: epochs in which its link went down or came up, first and last.
     disturbed: Vec<Option<(Epoch, Epoch)>>,
+    /// The sketches of the last whole epoch, until somebody takes them.
+    cells: Option<EpochCells>,
+    /// Of these that nobody took.
+    untaken_cells: u64,
 }
 
 /// Which segments and sketches a generation has.
@@ -42,6 +49,10 @@ struct Plan {
     numbers: Vec<u32>,
     /// The port of each sketch, and its name.
     sketches: Vec<(usize, String)>,
+    /// By number of a segment: its index, and its sketch.
+    places: Arc<Vec<Option<(SegmentIndex, usize)>>>,
+    /// A sketch without packets.
+    empty: Option<Arc<DelayCells>>,
 }
 
 impl Segments {
@@ -54,6 +65,8 @@ impl Segments {
             plans: VecDeque::new(),
             sketches: Vec::new(),
             disturbed: Vec::new(),
+            cells: None,
+            untaken_cells: 0,
         }
     }
 
@@ -61,10 +74,16 @@ impl Segments {
     pub fn begin(&mut self, change: &Change) {
         let config = &change.config;
         let segments = config.segments();
-        let numbers = segments
+        let numbers: Vec<u32> = segments
             .iter()
             .map(|segment| self.number_for(segment::name(config, segment)))
             .collect();
+        let mut places = vec![None; self.states.len()];
+        for (index, &number) in (0..).zip(&numbers) {
+            let sketch = change.layout.sketch_of.get(usize::from(index));
+            let place = sketch.map(|&sketch| (SegmentIndex(index), usize::from(sketch)));
+            places[number as usize] = place;
+        }
         let sketches = config.sketch_ports().into_iter().filter_map(|port| {
             let name = &config.ports.get(port)?.name;
             Some((port, name.clone()))
@@ -77,6 +96,12 @@ impl Segments {
             interval_ms: config.measurement.interval_ms,
             numbers,
             sketches: sketches.collect(),
+            places: Arc::new(places),
+            empty: change.layout.lds.as_ref().map(|layout| {
+                let nothing =
+                    std::iter::repeat_n((Cell::default(), Cell::default()), layout.cells());
+                Arc::new(DelayCells::from_halves(layout, nothing))
+            }),
             segments,
         });
     }
@@ -207,17 +232,43 @@ impl Segments {
                 tracing::error!(epoch = epoch.0, "totals not added to: {error}");
             }
         }
+        let mut cells = Vec::with_capacity(plan.sketches.len());
         for (index, (port, name)) in plan.sketches.iter().enumerate() {
             if self.is_disturbed(*port, epoch) {
+                cells.push(None);
                 continue;
             }
-            if let Some(sketch) = estimate::sketch(epoch, sum, index, self.rate) {
-                self.sketches[*port] = Some(Sketch {
-                    port: name.clone(),
-                    ..sketch
-                });
-            }
+            let Some(sketch) = estimate::sketch(epoch, sum, index, self.rate) else {
+                continue;
+            };
+            let filled = (sketch.filled_cells > 0).then(|| sum.sketches().get(index));
+            let filled = filled.flatten().map(|sketch| Arc::new(sketch.delays()));
+            cells.push(filled.or_else(|| plan.empty.clone()));
+            self.sketches[*port] = Some(Sketch {
+                port: name.clone(),
+                ..sketch
+            });
         }
+        if !cells.is_empty() {
+            let cells = EpochCells {
+                epoch,
+                generation,
+                sketches: cells,
+                places: Arc::clone(&plan.places),
+            };
+            self.untaken_cells += u64::from(self.cells.replace(cells).is_some());
+        }
+    }
+
+    /// The sketches of the last whole epoch, if they were not taken yet, and how many epochs' were
+    /// not taken before they were replaced.
+    pub fn take_cells(&mut self) -> (Option<EpochCells>, u64) {
+        (self.cells.take(), std::mem::take(&mut self.untaken_cells))
+    }
+
+    /// Whether there is a segment of that number.
+    pub fn is_known(&self, number: u32) -> bool {
+        matches!(self.states.get(number as usize), Some(Some(_)))
     }
 
     /// The newest generation's segments, in the order of the configuration.

@@ -91,6 +91,10 @@ fn change(config: &Config, number: u32, from: u64) -> (Change, Vec<WorkerEnd>) {
     (change, worker_ends)
 }
 
+fn hasher() -> Hasher {
+    Hasher::new([7; 16])
+}
+
 impl Bench {
     fn new(workers: usize) -> Self {
         Self::with(workers, |_| ())
@@ -115,6 +119,7 @@ impl Bench {
         let setup = Setup {
             rate: rate(),
             schedule: EpochSchedule::new(0, INTERVAL, INTERVAL / 10),
+            hasher: hasher(),
             counters: counters.clone(),
             first,
         };
@@ -159,7 +164,7 @@ fn give(end: &mut WorkerEnd, worker: usize, epoch: u64, packets: u64, dropped: u
         if n < packets - dropped {
             shard.passed(&[received], &[], &Places::new());
         } else {
-            shard.lost(&sent);
+            shard.lost(&sent, Slot::OTHER);
         }
     }
     end.give_sealed(shard.seal(Epoch(epoch)));

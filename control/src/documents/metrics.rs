@@ -74,14 +74,19 @@ const SECTIONS: [(&str, &str, &[&str]); 8] = [
     ),
     (
         "The process",
-        "Kept by the process's own recorder: answers served, snapshots published.",
-        &["vernier_http_", "vernier_snapshot_"],
+        "Kept by the process's own recorder: answers served, snapshots published, the log.",
+        &[
+            "vernier_http_",
+            "vernier_snapshot_",
+            "vernier_log_",
+            "process_",
+        ],
     ),
 ];
 
 /// What has to be there for families to have series, by the beginnings of their names; the first
 /// that fits counts.
-const WHEN: [(&str, &str); 16] = [
+const WHEN: [(&str, &str); 17] = [
     ("vernier_segment_delay_seconds", "packets have passed"),
     (
         "vernier_segment_estimated_delay_mean_",
@@ -105,6 +110,10 @@ const WHEN: [(&str, &str); 16] = [
     (
         "vernier_flow_estimated_",
         "flows are decoded (`measurement.lds.decode`), or references tell of them",
+    ),
+    (
+        "vernier_flow_estimate",
+        "flows are decoded (`measurement.lds.decode`)",
     ),
     (
         "vernier_flow_delay_bound_",
@@ -281,7 +290,7 @@ fn labels_are_told_from_their_values() {
 /// What the reference says: the names of series that each family has, with their labels.
 pub(super) fn reference() -> Vec<(String, BTreeSet<String>)> {
     let page = std::fs::read_to_string(super::project("docs/metrics.md")).unwrap();
-    let rows = page.lines().filter(|line| line.starts_with("| `vernier_"));
+    let rows = page.lines().filter(|line| line.starts_with("| `"));
     let series = rows.flat_map(|row| {
         let cells: Vec<_> = row.split(" | ").collect();
         let name = cells[0].trim_matches(['|', ' ', '`']);

@@ -14,9 +14,13 @@ use metrics_exporter_prometheus::formatting::{
 };
 
 use crate::snapshot::{Octave, Port, ReferenceEstimate, Segment, Snapshot, State, Worker};
-use families::{CLASSES, ESTIMATES, FDB, FLOWS, PORTS, QUEUES, SEGMENTS, SKETCHES, WORKERS};
+use families::{CLASSES, ESTIMATES, FDB, PORTS, QUEUES, SEGMENTS, SKETCHES, WORKERS};
 
 mod families;
+mod filter;
+mod flows;
+
+pub use filter::Filter;
 
 /// Content type of the text.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -25,14 +29,14 @@ pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// that histograms of all hosts and releases can be added.
 const OCTAVES: RangeInclusive<u32> = 7..=33;
 
-/// Writes the snapshot as Prometheus text.
+/// Writes the snapshot as Prometheus text, all of it.
 pub fn render(snapshot: &Snapshot) -> String {
     let mut page = Page::default();
     process(&mut page, snapshot);
     segments(&mut page, &snapshot.segments);
     estimates(&mut page, snapshot);
     sketches(&mut page, snapshot);
-    flows(&mut page, snapshot);
+    flows::flows(&mut page, snapshot);
     ports(&mut page, snapshot);
     queues(&mut page, &snapshot.ports);
     workers(&mut page, &snapshot.workers);
@@ -180,6 +184,14 @@ fn process(page: &mut Page, snapshot: &Snapshot) {
     );
     page.each(
         &family(
+            "vernier_clock_steps_total",
+            "counter",
+            "Times that the system's clock was set by more than 0.1 s.",
+        ),
+        [(whole(), snapshot.clock.steps)],
+    );
+    page.each(
+        &family(
             "vernier_epoch_interval_seconds",
             "gauge",
             "Length of an epoch.",
@@ -301,40 +313,6 @@ fn sketches(page: &mut Page, snapshot: &Snapshot) {
         });
         page.each(&family, samples);
     }
-}
-
-fn flows(page: &mut Page, snapshot: &Snapshot) {
-    let flows = || snapshot.flows.iter();
-    for family in FLOWS {
-        page.each(
-            &family,
-            flows().map(|flows| (labels(&[]), (family.value)(flows))),
-        );
-    }
-    let gone = flows().flat_map(|flows| {
-        [("idle", flows.expired), ("evicted", flows.evicted)]
-            .map(|(reason, n)| (labels(&[("reason", reason)]), n))
-    });
-    page.each(
-        &family(
-            "vernier_flows_forgotten_total",
-            "counter",
-            "Flows that lost their slot: idle, or evicted to make room for others.",
-        ),
-        gone,
-    );
-    let untracked = flows().flat_map(|flows| {
-        let reasons = flows.untracked.iter();
-        reasons.map(|reason| (labels(&[("reason", &reason.label)]), reason.packets))
-    });
-    page.each(
-        &family(
-            "vernier_flows_untracked_packets_total",
-            "counter",
-            "Packets of flows that are not tracked, by reason.",
-        ),
-        untracked,
-    );
 }
 
 /// What left by each port, by class and by queue.

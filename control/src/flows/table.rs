@@ -131,10 +131,11 @@ impl SlotTable {
             let packets = u32::try_from(counters.packets()).unwrap_or(u32::MAX);
             link.recent = (link.recent / 2).saturating_add(packets);
             let estimates = slots.estimates(slot).filter(|sums| sums.packets() > 0);
-            if packets > 0 {
+            let is_seen = packets > 0 || counters.lost() > 0;
+            if is_seen {
                 link.last = link.last.max(epoch);
             }
-            if packets > 0 || estimates.is_some() {
+            if is_seen || estimates.is_some() {
                 flows.add(link.flow, epoch, counters, estimates);
             }
         }

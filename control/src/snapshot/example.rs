@@ -15,6 +15,10 @@ impl Snapshot {
             measuring: true,
             epoch: Some(81),
             epoch_end_unix_s: Some(1_700_000_000.25),
+            clock: Clock {
+                steps: 1,
+                last_step_s: -3_600.5,
+            },
             interval_ms: 250,
             uptime_s: 20.5,
             segments: vec![busy_segment(), silent_segment()],
@@ -71,6 +75,7 @@ impl Snapshot {
                 message: "measurement.lds.cells".to_owned(),
             }),
             config: None,
+            lds: None,
         }
     }
 }

@@ -418,12 +418,12 @@ impl FlowList {
         let matching = wanted.len();
         let order = |a: &&FlowRecord, b: &&FlowRecord| -> Ordering {
             let (a_rank, b_rank) = (a.rank(query.sort), b.rank(query.sort));
-            let by_rank = if query.ascending {
+            let ordering = if query.ascending {
                 a_rank.total_cmp(&b_rank)
             } else {
                 b_rank.total_cmp(&a_rank)
             };
-            by_rank.then_with(|| (a.key, a.segment).cmp(&(b.key, b.segment)))
+            ordering.then_with(|| (a.key, a.segment).cmp(&(b.key, b.segment)))
         };
         let end = query
             .limit
@@ -482,7 +482,11 @@ impl Snapshot {
                 })
                 .collect(),
             ended: flows.map_or_else(Vec::new, |flows| named(&flows.ended)),
-            sketched: Vec::new(),
+            sketched: match (&self.lds, flows) {
+                (Some(sketches), Some(flows)) => sketches.ask(key, &flows.list),
+                (Some(sketches), None) => sketches.ask(key, &FlowList::default()),
+                (None, _) => Vec::new(),
+            },
         }
     }
 

@@ -1,10 +1,16 @@
 #define _GNU_SOURCE
 #include "shim.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <net/if.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,6 +73,22 @@ static __thread struct {
 	char text[2048];
 } captured;
 
+/* Messages that standard error did not take. */
+static uint64_t log_lost;
+
+/* Nobody waits for whoever reads standard error: drivers log in the workers' threads, too. A pipe
+ * that is writable takes 4096 bytes at once (PIPE_BUF). */
+static void log_say(const char *text, size_t len)
+{
+	struct pollfd room = {.fd = STDERR_FILENO, .events = POLLOUT};
+
+	if (len > 0 && (poll(&room, 1, 0) != 1 || !(room.revents & POLLOUT) ||
+			write(STDERR_FILENO, text, len) < 0)) {
+		__atomic_fetch_add(&log_lost, 1, __ATOMIC_RELAXED);
+		errno = 0;
+	}
+}
+
 static ssize_t log_write(void *cookie, const char *text, size_t len)
 {
 	(void)cookie;
@@ -80,9 +102,7 @@ static ssize_t log_write(void *cookie, const char *text, size_t len)
 		if (rte_log_cur_msg_loglevel() > (int)RTE_LOG_CRIT)
 			return (ssize_t)len;
 	}
-	/* A log that cannot be written is nobody's error. */
-	if (write(STDERR_FILENO, text, len) < 0)
-		errno = 0;
+	log_say(text, len);
 	return (ssize_t)len;
 }
 
@@ -109,12 +129,49 @@ size_t vernier_log_end(const char **text)
 	return captured.len;
 }
 
+void vernier_log_repeat(void)
+{
+	log_say(captured.text, captured.len);
+}
+
+uint64_t vernier_log_lost(void)
+{
+	return __atomic_load_n(&log_lost, __ATOMIC_RELAXED);
+}
+
 /* ---- environment abstraction layer ---- */
 
 /* EAL makes a folder for files that it was told not to have, and leaves it. */
 static void remove_runtime_dir(void)
 {
 	(void)rmdir(rte_eal_get_runtime_dir());
+}
+
+/* Nor can a process that was killed remove its own: folders "vernier-ID" of processes that are no
+ * more. rmdir takes only what is empty, so that nobody's files are ever at risk. */
+static void remove_orphaned_dirs(void)
+{
+	const char *own = rte_eal_get_runtime_dir();
+	const char *slash = strrchr(own, '/');
+	char parent[PATH_MAX];
+	struct dirent *entry;
+	DIR *dir;
+
+	if (slash == NULL || slash - own >= (ptrdiff_t)sizeof(parent))
+		return;
+	memcpy(parent, own, slash - own);
+	parent[slash - own] = '\0';
+	dir = opendir(parent);
+	if (dir == NULL)
+		return;
+	while ((entry = readdir(dir)) != NULL) {
+		int id, end = 0;
+
+		if (sscanf(entry->d_name, "vernier-%9d%n", &id, &end) == 1 && id > 0 &&
+		    entry->d_name[end] == '\0' && kill(id, 0) != 0 && errno == ESRCH)
+			(void)unlinkat(dirfd(dir), entry->d_name, AT_REMOVEDIR);
+	}
+	closedir(dir);
 }
 
 int vernier_eal_init(int argc, char **argv)
@@ -125,6 +182,8 @@ int vernier_eal_init(int argc, char **argv)
 		rc = from_rte_errno();
 		remove_runtime_dir();
 	}
+	if (rc == 0)
+		remove_orphaned_dirs();
 	return rc;
 }
 

@@ -64,6 +64,10 @@ struct vernier_link {
 /* Log: from begin to end, what DPDK logs in the calling thread is kept instead of printed. */
 void vernier_log_begin(void);
 size_t vernier_log_end(const char **text);
+/* Prints what was kept last. */
+void vernier_log_repeat(void);
+/* Messages that standard error did not take: it failed, or nobody reads it. */
+uint64_t vernier_log_lost(void);
 
 /* Environment abstraction layer. */
 int vernier_eal_init(int argc, char **argv);

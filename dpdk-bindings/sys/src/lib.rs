@@ -172,6 +172,11 @@ unsafe extern "C" {
     /// Ends it; `text` points to the kept bytes (not NUL-terminated, at most 2048), valid in this
     /// thread until the next [`vernier_log_begin`]; returns how many. Needs no EAL.
     pub fn vernier_log_end(text: *mut *const c_char) -> usize;
+    /// Prints on standard error what was kept last in the calling thread, unless somebody had to wait
+    /// for that. Needs no EAL.
+    pub safe fn vernier_log_repeat();
+    /// Messages of DPDK that standard error did not take. Needs no EAL.
+    pub safe fn vernier_log_lost() -> u64;
 
     /// `rte_eal_init`. The arguments must live as long as the process.
     pub fn vernier_eal_init(argc: c_int, argv: *mut *mut c_char) -> c_int;

@@ -6,17 +6,27 @@ use crate::moments;
 
 /// Exact figures of one flow's stamped delays: 32 bytes, so that two flows share a cache line.
 ///
-/// Exact while delays stay under 2^48 ticks (as stamps do), packets under 2^32, the sum of delays
-/// under 2^64 ticks (195 years at 3 GHz) and that of squares under 2^96; all wrap beyond.
+/// Exact while delays stay under 2^48 ticks (as stamps do), packets under 2^32, bytes under 2^40 (1 TB),
+/// the sum of delays under 2^64 ticks (195 years at 3 GHz) and that of squares under 2^96; all wrap
+/// beyond. Losses stay at 2^24 - 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C, align(32))]
 pub struct FlowCounters {
     sum: u64,
-    bytes: u64,
+    /// Bytes in the lower 40 bits, lost packets in the upper 24: packets that pass touch both with one
+    /// addition.
+    bytes_and_lost: u64,
     squares_low: u64,
     squares_high: u32,
     packets: u32,
 }
+
+/// Where losses begin.
+const LOST_SHIFT: u32 = 40;
+/// One packet lost.
+const LOST_ONE: u64 = 1 << LOST_SHIFT;
+/// Bytes.
+const BYTES_MASK: u64 = LOST_ONE - 1;
 
 const _: () = assert!(size_of::<FlowCounters>() == 32, "two a cache line");
 
@@ -28,7 +38,20 @@ impl FlowCounters {
 
     /// Bytes of these.
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        self.bytes_and_lost & BYTES_MASK
+    }
+
+    /// Packets that were lost between the ends.
+    pub fn lost(&self) -> u64 {
+        self.bytes_and_lost >> LOST_SHIFT
+    }
+
+    /// Adds a packet that was lost.
+    pub(super) fn add_lost(&mut self) {
+        self.bytes_and_lost = self
+            .bytes_and_lost
+            .checked_add(LOST_ONE)
+            .unwrap_or(self.bytes_and_lost);
     }
 
     /// Sum of delays in ticks.
@@ -61,7 +84,7 @@ impl FlowCounters {
         self.add_squares(delay * delay);
         self.sum = self.sum.wrapping_add(sight.delay);
         self.packets = self.packets.wrapping_add(1);
-        self.bytes = self.bytes.wrapping_add(sight.bytes.into());
+        self.bytes_and_lost = self.bytes_and_lost.wrapping_add(sight.bytes.into());
     }
 
     #[inline]
@@ -76,7 +99,9 @@ impl FlowCounters {
         self.add_squares(other.sum_of_squares_ticks2());
         self.sum = self.sum.wrapping_add(other.sum);
         self.packets = self.packets.wrapping_add(other.packets);
-        self.bytes = self.bytes.wrapping_add(other.bytes);
+        let bytes = self.bytes().wrapping_add(other.bytes()) & BYTES_MASK;
+        let lost = (self.lost() + other.lost()).min(u64::MAX >> LOST_SHIFT);
+        self.bytes_and_lost = lost << LOST_SHIFT | bytes;
     }
 }
 
@@ -143,7 +168,7 @@ impl Element for FlowCounters {
 
     fn emit(&self, out: &mut impl Put) {
         out.put_number(self.packets);
-        out.put_number(self.bytes);
+        out.put_number(self.bytes_and_lost);
         out.put_number(self.sum);
         out.put_number(self.squares_high);
         out.put_number(self.squares_low);
@@ -152,7 +177,7 @@ impl Element for FlowCounters {
     fn parse(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
         Ok(Self {
             packets: reader.number("packets of a flow")?,
-            bytes: reader.number("bytes of a flow")?,
+            bytes_and_lost: reader.number("bytes and losses of a flow")?,
             sum: reader.number("sum of delays")?,
             squares_high: reader.number("sum of squared delays")?,
             squares_low: reader.number("sum of squared delays")?,

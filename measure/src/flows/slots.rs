@@ -106,12 +106,12 @@ impl FlowSlots {
         }
     }
 
-    /// The slots in which packets were counted, without [`Slot::OTHER`].
+    /// The slots of which packets were counted, or lost, without [`Slot::OTHER`].
     pub fn filled(&self) -> impl Iterator<Item = (Slot, &FlowCounters)> + '_ {
         (0..)
             .map(Slot)
             .zip((0..self.slots()).map(|place| self.entries.counters(place)))
-            .filter(|(_, counters)| counters.packets() > 0)
+            .filter(|(_, counters)| counters.packets() > 0 || counters.lost() > 0)
     }
 
     /// Adds an estimated delay in ticks, signed since the ends' clocks may differ, that is the same
@@ -129,6 +129,15 @@ impl FlowSlots {
             if let Some(entry) = tracked.get_mut(place) {
                 entry.estimates.add(delay_ticks, square);
             }
+        }
+    }
+
+    /// Adds a packet of a slot's flow that was lost between the ends, or one of [`Slot::OTHER`]'s.
+    pub fn record_lost(&mut self, slot: Slot) {
+        let place = self.place(slot);
+        match &mut self.entries {
+            Entries::Counted(counters) => counters[place].add_lost(),
+            Entries::Estimated(tracked) => tracked[place].counters.add_lost(),
         }
     }
 

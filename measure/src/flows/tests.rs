@@ -435,3 +435,39 @@ proptest! {
         prop_assert_eq!(ab, FlowSlots::new(30).with_estimates());
     }
 }
+
+#[test]
+fn losses_count_beside_bytes_and_stop_at_their_greatest() {
+    let sight = FlowSight {
+        slot: Slot(1),
+        bytes: 1_500,
+        delay: 7,
+    };
+    let mut slots = FlowSlots::new(2).with_estimates();
+    for _ in 0..3 {
+        slots.record_lost(Slot(1));
+        slots.record(End::Receiver, &[sight]);
+    }
+    slots.record_lost(Slot(77));
+    let counters = slots.counters(Slot(1));
+    assert_eq!(
+        (counters.lost(), counters.bytes(), counters.packets()),
+        (3, 4_500, 3)
+    );
+    assert_eq!(slots.counters(Slot::OTHER).lost(), 1);
+    assert_eq!(slots.counters(Slot(0)), &FlowCounters::default());
+
+    let mut sum = slots.clone();
+    // Twice as many each time: 3 * 2^24 lost packets do not fit.
+    for _ in 0..24 {
+        let before = sum.clone();
+        sum.merge(&before).unwrap();
+    }
+    let counters = sum.counters(Slot(1));
+    assert_eq!(
+        (counters.lost(), counters.bytes()),
+        ((1 << 24) - 1, 4_500 << 24)
+    );
+    sum.record_lost(Slot(1));
+    assert_eq!(sum.counters(Slot(1)).lost(), (1 << 24) - 1);
+}

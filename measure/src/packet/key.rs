@@ -6,6 +6,10 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use super::dissect::{Dissected, protocol};
 use super::words::{Pair, le_pair};
 
+mod parse;
+
+pub use parse::FlowKeyError;
+
 /// A flow: a 5-tuple of IPv4 or IPv6, or the Ethernet and VLAN pair of what is not IP.
 ///
 /// A key has a direction: the answers to a flow are another flow.
@@ -206,18 +210,23 @@ impl fmt::Display for FlowKey {
     }
 }
 
+/// Protocols with a name.
+const PROTOCOLS: [(u8, &str); 5] = [
+    (protocol::TCP, "tcp"),
+    (protocol::UDP, "udp"),
+    (protocol::SCTP, "sctp"),
+    (protocol::ICMP, "icmp"),
+    (protocol::ICMPV6, "icmpv6"),
+];
+
 /// A protocol by its usual name, else by its number.
 struct ProtocolName(u8);
 
 impl fmt::Display for ProtocolName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            protocol::TCP => f.write_str("tcp"),
-            protocol::UDP => f.write_str("udp"),
-            protocol::SCTP => f.write_str("sctp"),
-            protocol::ICMP => f.write_str("icmp"),
-            protocol::ICMPV6 => f.write_str("icmpv6"),
-            number => write!(f, "{number}"),
+        match PROTOCOLS.iter().find(|(number, _)| *number == self.0) {
+            Some((_, name)) => f.write_str(name),
+            None => write!(f, "{}", self.0),
         }
     }
 }

@@ -99,7 +99,9 @@ fn add(shard: &mut Shard, fate: Fate, burst: &[(Sight, FlowSight)]) {
     let (sights, flows): (Vec<_>, Vec<_>) = burst.iter().copied().unzip();
     match fate {
         Fate::Passed => shard.passed(&sights, &flows, &NOWHERE),
-        Fate::Lost => sights.iter().for_each(|sight| shard.lost(sight)),
+        Fate::Lost => sights
+            .iter()
+            .for_each(|sight| shard.lost(sight, Slot::OTHER)),
         Fate::LostLate => sights.iter().for_each(|sight| shard.lost_late(sight)),
         Fate::Late => sights.iter().for_each(|sight| shard.late(sight)),
     }
@@ -123,7 +125,7 @@ fn without_flows(mut shard: Shard) -> Shard {
 fn each_segment_gets_its_packets() {
     let mut shard = shard();
     shard.passed(&[sight(0, 1, 15, 5), sight(2, 3, 37, 7)], &[], &NOWHERE);
-    shard.lost(&sight(0, 2, 20, 0));
+    shard.lost(&sight(0, 2, 20, 0), Slot::OTHER);
     shard.late(&sight(0, 4, 40, 0));
 
     let first = shard.segment(SegmentIndex(0)).unwrap();
@@ -186,7 +188,7 @@ fn segments_and_sketches_that_are_not_there_are_ignored() {
         &[],
         &NOWHERE,
     );
-    shard.lost(&sight(2, 1, 1, 0));
+    shard.lost(&sight(2, 1, 1, 0), Slot::OTHER);
     assert_eq!(shard, Shard::new(&layout));
     shard.passed(&[sight(1, 1, 1, 0)], &[], &NOWHERE);
     assert_eq!(shard.sketches(), Shard::new(&layout).sketches());
@@ -197,7 +199,7 @@ fn segments_and_sketches_that_are_not_there_are_ignored() {
 fn without_anything_but_segments_exact_figures_are_kept() {
     let mut shard = Shard::new(&ShardLayout::new(rate(), 1));
     shard.passed(&[sight(0, 1, 9, 4)], &[], &NOWHERE);
-    shard.lost(&sight(0, 1, 9, 4));
+    shard.lost(&sight(0, 1, 9, 4), Slot::OTHER);
     let segment = &shard.segments()[0];
     assert_eq!((segment.tally.sent, segment.moments.sum_ticks()), (2, 4));
     assert_eq!((segment.lda.as_ref(), shard.flows()), (None, None));
@@ -482,13 +484,16 @@ proptest! {
     fn a_lost_packet_is_one_at_the_senders_end(bursts in bursts()) {
         let (mut lost, mut sent) = (shard(), shard());
         for sight in bursts.iter().flat_map(|(_, burst)| burst).map(|(sight, _)| sight) {
-            lost.lost(sight);
+            lost.lost(sight, Slot::OTHER);
             sent.record(End::Sender, &[at_sender(sight)]);
             if let Some(segment) = sent.segment_mut(sight.segment) {
                 segment.tally.dropped += 1;
             }
         }
-        prop_assert_eq!(lost, sent);
+        let lost_of = |slot| lost.flows().map(|slots| slots.counters(slot).lost());
+        let dropped: u64 = lost.segments().iter().map(|segment| segment.tally.dropped).sum();
+        prop_assert_eq!(lost_of(Slot::OTHER), Some(dropped));
+        prop_assert_eq!(without_flows(lost), without_flows(sent));
     }
 
     #[test]

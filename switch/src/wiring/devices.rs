@@ -6,6 +6,7 @@ use dpdk_bindings::{AttachedPort, Eal, EalOptions, Mempool, Port, PortConfig};
 
 use super::cpus::Cpu;
 use super::crew::Site;
+use super::memif;
 
 /// Room for data in a packet buffer, besides DPDK's headroom of 128 bytes; longer frames are
 /// chained.
@@ -90,6 +91,10 @@ pub fn attach<'eal>(config: &Config, index: usize, eal: &'eal Eal) -> Result<Att
         Device::Dpdk(device) => with_queues(device, config.rx_queues(index)),
         _ => format!("net_null_{index},no-rx=1"),
     };
+    memif::remove_orphan(&device).with_context(|| {
+        let name = &port.name;
+        format!("port {name}: the socket that an earlier server left cannot be removed")
+    })?;
     eal.attach(&device)
         .with_context(|| format!("port {}", port.name))
 }

@@ -25,6 +25,8 @@ use crate::worker::{Lane, Worker};
 
 /// All workers, and the control side's ends to them.
 pub struct Crew<'pool> {
+    /// What they know flows by.
+    pub hasher: Hasher,
     /// The workers.
     pub hands: Vec<Hand<'pool>>,
     /// What each counts.
@@ -80,6 +82,7 @@ impl<'pool> Crew<'pool> {
             master_ends.push(master);
         }
         let mut crew = Self {
+            hasher: hasher.clone(),
             hands: Vec::with_capacity(site.cpus.len()),
             counters: Vec::with_capacity(site.cpus.len()),
             generations: Vec::with_capacity(site.cpus.len()),

@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use control::config::{Config, Forwarding};
 use control::core::Desk;
+use control::export::process;
 use control::fdb::FdbMaster;
 use control::plant;
 use control::snapshot::{Fdb, Pool, PortFact};
-use dpdk_bindings::{LinkError, Port, tsc};
+use dpdk_bindings::{LinkError, Port, lost_log_messages, tsc};
 
 use super::crew::{Site, port_index, present};
 use super::lanes::layout;
@@ -34,6 +35,8 @@ pub struct Plant<'scope, 'env, 'pool: 'scope> {
     reload: Reload<'scope, 'env, 'pool>,
     service: Service,
     began: Instant,
+    /// Messages of DPDK that were lost, and counted.
+    lost_messages: u64,
 }
 
 /// The configuration that holds, and what was made of it.
@@ -81,6 +84,7 @@ impl<'scope, 'env, 'pool: 'scope> Plant<'scope, 'env, 'pool> {
             reload,
             service: Service::from_env(),
             began: Instant::now(),
+            lost_messages: 0,
         };
         for place in present(&plant.running.config) {
             plant.links.watch(place, None, plant.began);
@@ -95,6 +99,15 @@ impl<'scope, 'env, 'pool: 'scope> Plant<'scope, 'env, 'pool> {
         let config = &self.running.config;
         for place in 0..config.ports.len() {
             self.links.join(place, partner(config, place));
+        }
+    }
+
+    /// Counts what DPDK could not say among the lines that the log lost.
+    fn count_lost_messages(&mut self) {
+        let lost = lost_log_messages();
+        if lost > self.lost_messages {
+            process::count_lost_log_lines(lost - self.lost_messages);
+            self.lost_messages = lost;
         }
     }
 
@@ -255,6 +268,7 @@ impl<'scope, 'pool: 'scope> plant::Plant for Plant<'scope, '_, 'pool> {
         self.watch_links(now, desk);
         self.master.poll(now.saturating_duration_since(self.began));
         self.change(desk);
+        self.count_lost_messages();
         if desk.stalled().next().is_none() {
             self.service.feed(now);
         }

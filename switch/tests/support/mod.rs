@@ -4,7 +4,7 @@
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -53,6 +53,16 @@ pub fn skip(why: &str) {
     eprintln!("SKIPPED: {why}");
 }
 
+/// Whether this is root; says that the test is skipped if not.
+pub fn is_root(for_what: &str) -> bool {
+    let id = Command::new("id").arg("-u").output().unwrap();
+    let is_root = id.stdout == b"0\n";
+    if !is_root {
+        skip(&format!("{for_what} needs root"));
+    }
+    is_root
+}
+
 impl Daemon {
     /// Starts `vernierd` with `config`, whose HTTP address is filled in, and waits until it answers.
     pub fn start(config: Value) -> Self {
@@ -61,29 +71,64 @@ impl Daemon {
 
     /// The same, with a log from this level on. Nobody reads it before the end: a long run must not
     /// fill the pipe.
-    pub fn start_logging(mut config: Value, level: &str) -> Self {
+    pub fn start_logging(config: Value, level: &str) -> Self {
+        Self::start_as(config, |command| {
+            command.env("VERNIER_LOG", level);
+        })
+    }
+
+    /// The same, with a command that `prepare` has the last word on.
+    pub fn start_as(mut config: Value, prepare: impl FnOnce(&mut Command)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let address = free_address();
         config["http"] = serde_json::json!({ "listen": address.to_string() });
-        let file = folder.path().join("vernier.json");
-        std::fs::write(&file, config.to_string()).unwrap();
-        let child = vernierd()
-            .arg("--config")
-            .arg(&file)
-            .arg("--summary-json")
-            .arg(folder.path().join("summary.json"))
-            .env("VERNIER_LOG", level)
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        std::fs::write(folder.path().join("vernier.json"), config.to_string()).unwrap();
         let mut daemon = Self {
-            child: Some(child),
+            child: None,
             address,
             folder,
         };
-        daemon.wait_for(|daemon| daemon.get("/healthz").is_some());
+        daemon.spawn(prepare);
         daemon
+    }
+
+    fn spawn(&mut self, prepare: impl FnOnce(&mut Command)) {
+        let mut command = vernierd();
+        command
+            .arg("--config")
+            .arg(self.folder.path().join("vernier.json"))
+            .arg("--summary-json")
+            .arg(self.folder.path().join("summary.json"))
+            .env("VERNIER_LOG", "info")
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        prepare(&mut command);
+        self.child = Some(command.spawn().unwrap());
+        self.wait_for(|daemon| daemon.get("/healthz").is_some());
+    }
+
+    /// Ends it as SIGKILL does, and starts it again with the same configuration.
+    pub fn kill_and_start_again(&mut self) {
+        self.last_words();
+        self.spawn(|_| ());
+    }
+
+    /// The id of its process.
+    pub fn id(&self) -> u32 {
+        self.child.as_ref().unwrap().id()
+    }
+
+    /// What it logs from now on, if nobody else has taken that.
+    pub fn take_log(&mut self) -> ChildStderr {
+        self.child.as_mut().unwrap().stderr.take().unwrap()
+    }
+
+    /// The value of a series on `/metrics`, by its whole name with labels.
+    pub fn metric(&self, series: &str) -> Option<f64> {
+        let page = self.get("/metrics")?;
+        let mut lines = page.lines();
+        let value = lines.find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        value?.parse().ok()
     }
 
     /// Waits until `condition` holds; fails if the daemon ends or patience does.
@@ -93,12 +138,9 @@ impl Daemon {
             let child = self.child.as_mut().unwrap();
             if let Some(status) = child.try_wait().unwrap() {
                 let mut words = String::new();
-                child
-                    .stderr
-                    .take()
-                    .unwrap()
-                    .read_to_string(&mut words)
-                    .unwrap();
+                if let Some(mut log) = child.stderr.take() {
+                    log.read_to_string(&mut words).unwrap();
+                }
                 panic!("vernierd ended ({status}): {words}");
             }
             if began.elapsed() >= PATIENCE {
@@ -121,7 +163,7 @@ impl Daemon {
 
     /// Its memory in use, in KiB.
     pub fn resident_kib(&self) -> u64 {
-        let id = self.child.as_ref().unwrap().id();
+        let id = self.id();
         let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let kib = line.unwrap().trim().trim_end_matches(" kB");
@@ -145,9 +187,13 @@ impl Daemon {
     pub fn reload(&self, mut config: Value) {
         config["http"] = serde_json::json!({ "listen": self.address.to_string() });
         std::fs::write(self.folder.path().join("vernier.json"), config.to_string()).unwrap();
-        let child = self.child.as_ref().unwrap();
+        self.hang_up();
+    }
+
+    /// Lets it read its configuration again.
+    pub fn hang_up(&self) {
         let mut sent = Command::new("kill");
-        sent.args(["-HUP", &child.id().to_string()]);
+        sent.args(["-HUP", &self.id().to_string()]);
         assert!(sent.status().unwrap().success());
     }
 

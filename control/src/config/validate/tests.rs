@@ -2,6 +2,7 @@ mod classes;
 mod forwarding;
 mod measurement;
 mod ports;
+mod serving;
 
 use serde_json::{Value, json};
 

@@ -146,7 +146,7 @@ pub(super) const SKETCHES: [Family<Sketch, Option<f64>>; 5] = [
 ];
 
 /// Of the flows that are tracked.
-pub(super) const FLOWS: [Family<Flows, u64>; 4] = [
+pub(super) const FLOWS: [Family<Flows, u64>; 5] = [
     Family {
         name: "vernier_flows_tracked",
         kind: "gauge",
@@ -170,6 +170,12 @@ pub(super) const FLOWS: [Family<Flows, u64>; 4] = [
         kind: "counter",
         help: "Flows that were new.",
         value: |f| f.new,
+    },
+    Family {
+        name: "vernier_flows_folded_total",
+        kind: "counter",
+        help: "Flows with packets in an epoch that were folded into flow=\"other\", epoch by epoch.",
+        value: |f| f.folded,
     },
 ];
 

@@ -1,0 +1,271 @@
+//! Which epochs are decoded, alone or in a sum.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use measure::lds::DelayCells;
+use measure::packet::Hasher;
+use measure::sight::SegmentIndex;
+use measure::time::{Epoch, TickRate};
+
+use super::{DecodeThread, Job, JobFlow, JobSketch, Results};
+use crate::config::Decode;
+use crate::flows::{Directory, FlowSums};
+use crate::snapshot::Decoding;
+
+/// The sketches of an epoch, as all workers filled them.
+#[derive(Debug, Clone)]
+pub(crate) struct EpochCells {
+    pub epoch: Epoch,
+    pub generation: u32,
+    /// By sketch; `None` where it cannot be believed, since a link was disturbed.
+    pub sketches: Vec<Option<Arc<DelayCells>>>,
+    /// By number of a segment: its index in the generation, and its sketch.
+    pub places: Arc<Vec<Option<(SegmentIndex, usize)>>>,
+}
+
+/// Epochs that wait to be decoded together.
+#[derive(Debug)]
+struct Sum {
+    cells: EpochCells,
+    epochs: u32,
+}
+
+/// Decides when to decode, and remembers how it went.
+#[derive(Debug)]
+pub(crate) struct Decoder {
+    thread: Option<DecodeThread>,
+    interval: Duration,
+    settings: Option<Decode>,
+    is_busy: bool,
+    /// Epochs are summed, since one takes too long.
+    sums: bool,
+    sum: Option<Sum>,
+    given_at: Option<Instant>,
+    shown: Decoding,
+}
+
+impl Decoder {
+    /// Not decoding yet.
+    pub fn new() -> Self {
+        Self {
+            thread: None,
+            interval: Duration::ZERO,
+            settings: None,
+            is_busy: false,
+            sums: false,
+            sum: None,
+            given_at: None,
+            shown: Decoding::default(),
+        }
+    }
+
+    /// Takes new settings up; the thread is started when it is first needed.
+    pub fn set(
+        &mut self,
+        settings: Option<Decode>,
+        interval: Duration,
+        hasher: &Hasher,
+        rate: TickRate,
+    ) {
+        self.interval = interval;
+        if settings.is_some() && self.thread.is_none() {
+            self.thread = DecodeThread::start(hasher.clone(), rate)
+                .inspect_err(|error| {
+                    tracing::error!("the system gives no thread to decode with: {error}");
+                })
+                .ok();
+        }
+        self.settings = settings;
+        if self.settings.is_none() {
+            self.sum = None;
+        }
+    }
+
+    /// What it does; `None` where nothing is decoded.
+    pub fn shown(&self) -> Option<Decoding> {
+        self.settings.as_ref().map(|_| self.shown)
+    }
+
+    /// Epochs closed faster than anybody looked at them.
+    pub fn skip(&mut self, epochs: u64) {
+        if self.settings.is_some() {
+            self.shown.skipped_epochs += epochs;
+        }
+    }
+
+    /// Takes an epoch that has closed. Whether its estimates are under way, and will be there well
+    /// within the next epoch.
+    pub fn close(&mut self, cells: &EpochCells, flows: &mut Directory) -> bool {
+        let Some(settings) = self.settings.clone() else {
+            return false;
+        };
+        if !self.sums && !self.is_busy {
+            let job = self.job(&settings, cells, 1, flows, |flow| {
+                (flow.last == cells.epoch).then_some(flow.recent)
+            });
+            return self.give(job);
+        }
+        self.add(cells, flows);
+        let is_due = self
+            .given_at
+            .is_none_or(|at| at.elapsed() >= Duration::from_secs(settings.interval_s.into()));
+        if is_due
+            && !self.is_busy
+            && let Some(sum) = self.sum.take()
+        {
+            let job = self.job(&settings, &sum.cells, sum.epochs, flows, |flow| {
+                Some(std::mem::take(&mut flow.pending))
+            });
+            self.give(job);
+        }
+        false
+    }
+
+    /// Adds an epoch to the sum. One of another generation, or with a sketch that cannot be
+    /// believed, is left out.
+    fn add(&mut self, cells: &EpochCells, flows: &mut Directory) {
+        if self
+            .sum
+            .as_ref()
+            .is_some_and(|sum| sum.cells.generation != cells.generation)
+            && let Some(lost) = self.sum.take()
+        {
+            self.shown.skipped_epochs += u64::from(lost.epochs);
+        }
+        if cells.sketches.iter().any(Option::is_none) {
+            self.shown.skipped_epochs += 1;
+            return;
+        }
+        let is_first = self.sum.is_none();
+        match &mut self.sum {
+            None => {
+                self.sum = Some(Sum {
+                    cells: cells.clone(),
+                    epochs: 1,
+                });
+            }
+            Some(sum) => {
+                let pairs = sum.cells.sketches.iter_mut().zip(&cells.sketches);
+                for (sum, more) in pairs {
+                    if let (Some(sum), Some(more)) = (sum, more)
+                        && let Err(error) = Arc::make_mut(sum).add_epoch(more)
+                    {
+                        tracing::error!("sketches of one generation do not add up: {error}");
+                    }
+                }
+                sum.epochs += 1;
+                sum.cells.epoch = cells.epoch;
+            }
+        }
+        self.shown.summed_epochs += 1;
+        for (_, flow) in flows.numbered_mut() {
+            if is_first {
+                flow.pending = FlowSums::default();
+            }
+            if flow.last == cells.epoch {
+                let recent = flow.recent;
+                flow.pending.add(&recent);
+            }
+        }
+    }
+
+    fn job(
+        &mut self,
+        settings: &Decode,
+        cells: &EpochCells,
+        epochs: u32,
+        flows: &mut Directory,
+        mut counted: impl FnMut(&mut crate::flows::Flow) -> Option<FlowSums>,
+    ) -> Job {
+        let mut sketches: Vec<Option<JobSketch>> = cells
+            .sketches
+            .iter()
+            .map(|cells| {
+                Some(JobSketch {
+                    cells: Arc::clone(cells.as_ref()?),
+                    flows: Vec::new(),
+                })
+            })
+            .collect();
+        for (number, flow) in flows.numbered_mut() {
+            let Some(counted) = counted(flow).filter(|counted| counted.packets > 0) else {
+                continue;
+            };
+            let place = cells.places.get(flow.segment as usize).copied().flatten();
+            if let Some((index, sketch)) = place
+                && let Some(Some(sketch)) = sketches.get_mut(sketch)
+            {
+                sketch.flows.push(JobFlow {
+                    number,
+                    key: flow.key,
+                    segment: flow.segment,
+                    index,
+                    counted,
+                });
+            }
+        }
+        let sketches: Vec<JobSketch> = sketches.into_iter().flatten().collect();
+        if sketches.len() < cells.sketches.len() {
+            self.shown.skipped_epochs += u64::from(epochs);
+        }
+        Job {
+            epoch: cells.epoch,
+            epochs,
+            components: settings.components.into(),
+            sketches: sketches
+                .into_iter()
+                .filter(|sketch| !sketch.flows.is_empty())
+                .collect(),
+        }
+    }
+
+    fn give(&mut self, job: Job) -> bool {
+        let is_given = match &self.thread {
+            Some(thread) => thread.give(job),
+            None => false,
+        };
+        self.is_busy |= is_given;
+        if is_given {
+            self.given_at = Some(Instant::now());
+        } else {
+            self.shown.skipped_epochs += 1;
+        }
+        is_given
+    }
+
+    /// What has been decoded since the last time, entered into the directory; whether there was
+    /// anything.
+    pub fn take(&mut self, flows: &mut Directory) -> Option<Epoch> {
+        let results = self.thread.as_ref()?.take()?;
+        self.is_busy = false;
+        self.sums = results.duration > self.interval / 2;
+        let Results {
+            epoch,
+            epochs,
+            duration,
+            flows: number,
+            estimates,
+            error_ratio_median,
+            failed,
+        } = results;
+        let shown = &mut self.shown;
+        shown.epoch = Some(epoch.0);
+        shown.epochs = epochs;
+        shown.flows = number as u64;
+        shown.duration_s = duration.as_secs_f64();
+        shown.runs += 1;
+        shown.error_ratio_median = error_ratio_median;
+        if failed > 0 {
+            shown.skipped_epochs += u64::from(epochs);
+        }
+        for (of, estimate) in estimates {
+            shown.estimates += u64::from(estimate.bound_ns.is_some());
+            shown.within_bound += u64::from(estimate.is_within_bound == Some(true));
+            if let Some(flow) = flows.flow_mut(of.number, of.key, of.segment) {
+                flow.estimate = Some(estimate);
+            }
+        }
+        Some(epoch)
+    }
+}

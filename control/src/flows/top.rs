@@ -1,0 +1,266 @@
+//! Which flows have series of their own in Prometheus, and what they are credited with.
+//!
+//! Every packet that workers counted is credited once: to its flow, where that has a place here at
+//! the time, else to `other` of its segment. Places go to flows that rules pin, to those with most
+//! packets and to those with the longest delays of an epoch; a flow that has a place keeps it for a
+//! while even if others are greater, so that its series are worth drawing.
+
+use hashbrown::HashMap;
+use measure::packet::FlowKey;
+use measure::rli::FlowRule;
+use measure::time::{Epoch, TickRate};
+
+use super::{Directory, Flow, FlowNumber, FlowSums};
+use crate::history::{History, Sample};
+
+/// Packets that a flow must have in an epoch to be among those with the longest delays.
+const PACKETS_FOR_DELAY: u64 = 10;
+
+/// Who gets a place.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct TopSettings {
+    /// Places.
+    pub places: usize,
+    /// Epochs for which a place is kept at least.
+    pub hold_epochs: u64,
+    /// Flows that come first.
+    pub pinned: Vec<FlowRule>,
+}
+
+/// Why a flow has a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// A rule names it.
+    Pinned,
+    /// It had many packets.
+    Packets,
+    /// Its packets were delayed for long.
+    Delay,
+}
+
+impl Reason {
+    /// Its name in JSON.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Pinned => "pinned",
+            Self::Packets => "packets",
+            Self::Delay => "delay",
+        }
+    }
+}
+
+/// A flow with a place.
+#[derive(Debug, Clone)]
+pub(crate) struct Held {
+    /// The flow.
+    pub key: FlowKey,
+    /// The number of its segment.
+    pub segment: u32,
+    /// Why it is here.
+    pub reason: Reason,
+    /// The first epoch that it was credited with.
+    pub since: Epoch,
+    /// What it was credited with.
+    pub credited: FlowSums,
+    /// Its course.
+    pub history: History,
+    /// The flow as it was at the end of its last epoch.
+    pub flow: Flow,
+}
+
+/// What a segment's packets were credited to.
+#[derive(Debug, Clone, Copy, Default)]
+struct Account {
+    all: FlowSums,
+    /// Of these, packets of flows with places.
+    named: FlowSums,
+}
+
+/// All places.
+#[derive(Debug, Default)]
+pub(crate) struct Top {
+    settings: TopSettings,
+    held: HashMap<(FlowKey, u32), Held>,
+    /// By segment.
+    accounts: HashMap<u32, Account>,
+    folded: u64,
+}
+
+impl Top {
+    /// Takes new settings up; places that are too many are given up as they can be.
+    pub fn set(&mut self, settings: TopSettings) {
+        self.settings = settings;
+    }
+
+    /// All that a shard has of a segment; its flows come after it.
+    pub fn credit_segment(&mut self, segment: u32, sums: &FlowSums) {
+        self.accounts.entry(segment).or_default().all.add(sums);
+    }
+
+    /// What a shard has of a flow.
+    pub fn credit(&mut self, key: FlowKey, segment: u32, sums: &FlowSums) {
+        if let Some(held) = self.held.get_mut(&(key, segment)) {
+            held.credited.add(sums);
+            self.accounts.entry(segment).or_default().named.add(sums);
+        }
+    }
+
+    /// Flows with places, by the numbers of packets in their last epochs, the greatest first.
+    pub fn iter(&self) -> impl Iterator<Item = &Held> {
+        let mut held: Vec<&Held> = self.held.values().collect();
+        held.sort_unstable_by_key(|held| {
+            let packets = std::cmp::Reverse(held.flow.recent.packets);
+            (packets, held.key, held.segment)
+        });
+        held.into_iter()
+    }
+
+    /// By segment: what no flow of its own was credited with.
+    pub fn other(&self) -> impl Iterator<Item = (u32, FlowSums)> {
+        let accounts = self.accounts.iter();
+        accounts.map(|(&segment, account)| (segment, account.all.less(&account.named)))
+    }
+
+    /// How often a flow with packets in an epoch had no place.
+    pub fn folded(&self) -> u64 {
+        self.folded
+    }
+
+    /// Segments that nobody measures any more.
+    pub fn forget_segments(&mut self, is_known: impl Fn(u32) -> bool) {
+        self.accounts.retain(|&segment, _| is_known(segment));
+        self.held.retain(|&(_, segment), _| is_known(segment));
+    }
+
+    /// An epoch has closed: places change hands.
+    pub fn close(&mut self, epoch: Epoch, directory: &Directory, rate: TickRate, interval_ms: u32) {
+        let mut folded = 0;
+        let mut seen = Vec::new();
+        for (number, flow) in directory.numbered() {
+            if flow.last != epoch || flow.recent.packets == 0 {
+                continue;
+            }
+            match self.held.get_mut(&(flow.key, flow.segment)) {
+                Some(held) => {
+                    held.flow = flow.clone();
+                    held.history.add(epoch.0, interval_ms, &sample(flow, rate));
+                }
+                None => folded += 1,
+            }
+            seen.push(number);
+        }
+        self.folded += folded;
+        let wanted = self.wanted(directory, seen);
+        let is_wanted = |key, segment| {
+            wanted
+                .iter()
+                .any(|(number, _)| directory.is_of(*number, key, segment))
+        };
+        let hold_epochs = self.settings.hold_epochs;
+        self.held.retain(|&(key, segment), held| {
+            epoch.0.saturating_sub(held.since.0) < hold_epochs || is_wanted(key, segment)
+        });
+        for (number, reason) in wanted {
+            if self.held.len() >= self.settings.places {
+                break;
+            }
+            let flow = directory.flow(number);
+            let fresh = || Held {
+                key: flow.key,
+                segment: flow.segment,
+                reason,
+                since: epoch.next(),
+                credited: FlowSums::default(),
+                history: History::default(),
+                flow: flow.clone(),
+            };
+            let place = self.held.entry((flow.key, flow.segment));
+            place.or_insert_with(fresh);
+        }
+    }
+
+    /// The flows that should have places: pinned ones, then in turn those with most packets and
+    /// those with the longest delays; as many as there are places.
+    fn wanted(
+        &self,
+        directory: &Directory,
+        mut seen: Vec<FlowNumber>,
+    ) -> Vec<(FlowNumber, Reason)> {
+        let places = self.settings.places;
+        let flow = |number: &FlowNumber| directory.flow(*number);
+        let packets = |number: &FlowNumber| {
+            let flow = flow(number);
+            let packets = std::cmp::Reverse(flow.recent.packets);
+            (packets, flow.key, flow.segment)
+        };
+        let mut pinned = Vec::new();
+        if !self.settings.pinned.is_empty() {
+            let is_pinned = |number: &FlowNumber| {
+                let mut rules = self.settings.pinned.iter();
+                rules.any(|rule| rule.selects(&flow(number).key))
+            };
+            pinned = seen.iter().copied().filter(is_pinned).collect();
+            greatest(&mut pinned, places, packets);
+        }
+        let mut by_delay: Vec<FlowNumber> = seen
+            .iter()
+            .copied()
+            .filter(|number| flow(number).recent.packets >= PACKETS_FOR_DELAY)
+            .collect();
+        greatest(&mut by_delay, places, |number| {
+            let flow = flow(number);
+            // Whole ticks order as well, and are ordered.
+            let sum = flow.recent.sum_ticks / u128::from(flow.recent.packets.max(1));
+            (std::cmp::Reverse(sum), flow.key, flow.segment)
+        });
+        greatest(&mut seen, places, packets);
+        let mut wanted: Vec<(FlowNumber, Reason)> = Vec::with_capacity(places);
+        let mut add = |number: FlowNumber, reason| {
+            if wanted.len() < places && !wanted.iter().any(|(other, _)| *other == number) {
+                wanted.push((number, reason));
+            }
+        };
+        for number in pinned {
+            add(number, Reason::Pinned);
+        }
+        let mut delays = by_delay.into_iter();
+        for number in seen {
+            add(number, Reason::Packets);
+            if let Some(number) = delays.next() {
+                add(number, Reason::Delay);
+            }
+        }
+        for number in delays {
+            add(number, Reason::Delay);
+        }
+        wanted
+    }
+}
+
+/// The first `most` by a key, in its order.
+fn greatest<K: Ord>(numbers: &mut Vec<FlowNumber>, most: usize, key: impl Fn(&FlowNumber) -> K) {
+    if most > 0 && numbers.len() > most {
+        numbers.select_nth_unstable_by_key(most - 1, &key);
+    }
+    numbers.truncate(most);
+    numbers.sort_unstable_by_key(key);
+}
+
+fn sample(flow: &Flow, rate: TickRate) -> Sample {
+    let sums = &flow.recent;
+    let estimate = flow
+        .estimate
+        .filter(|estimate| estimate.epoch + 1 >= flow.last.0);
+    Sample {
+        packets: sums.packets,
+        lost_packets: sums.lost,
+        sum_ns: rate.to_ns(sums.sum_ticks as f64),
+        squares_ns2: sums.sum_of_squares_ticks2 as f64 * rate.to_ns(1.0).powi(2),
+        max_ns: 0.0,
+        p99_ns: 0.0,
+        estimate_ns: estimate.and_then(|estimate| Some((estimate.mean_ns, estimate.bound_ns?))),
+    }
+}
+
+#[cfg(test)]
+mod tests;

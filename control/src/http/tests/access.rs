@@ -1,0 +1,108 @@
+use std::os::unix::fs::PermissionsExt;
+
+use super::*;
+
+const TOKEN: &str = "correct-horse-battery";
+
+fn token_file(text: &str, mode: u32) -> tempfile::NamedTempFile {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    let permissions = std::fs::Permissions::from_mode(mode);
+    file.as_file().set_permissions(permissions).unwrap();
+    file
+}
+
+#[test]
+fn a_token_is_asked_of_everybody_but_for_health() {
+    let file = token_file(&format!("{TOKEN}\n"), 0o640);
+    let server = bind().with_token(file.path()).unwrap();
+    let server = server.serve(Arc::new(Published::new(example()))).unwrap();
+    let right = format!("Authorization: Bearer {TOKEN}");
+    let lower = format!("authorization: bearer {TOKEN}");
+    let longer = format!("Authorization: Bearer {TOKEN}x");
+    let wrong = [
+        "X: y",
+        "Authorization: Bearer ",
+        "Authorization: Bearer correct-horse-battery-staple",
+        "Authorization: Bearer correct-horse-batterx",
+        "Authorization: Basic correct-horse-battery",
+        "Authorization: B\u{e9}arer x",
+        &longer,
+    ];
+    let mut refused = 0.0;
+    let paths = routes::routes();
+    let paths = paths.iter().map(|route| route.path).chain(["/nowhere"]);
+    for path in paths.filter(|path| !["/healthz", "/readyz"].contains(path)) {
+        for wrong in wrong {
+            let answer = request(&server, "GET", path, &[wrong]);
+            assert_eq!(answer.status, 401, "{path} {wrong}");
+            let asks = answer.header("www-authenticate").unwrap();
+            assert!(asks.starts_with("Bearer"), "{asks}");
+            let error = answer.error();
+            assert!(error.contains("http.token_file") && !error.contains(TOKEN));
+            refused += 1.0;
+        }
+        let answer = request(&server, "GET", path, &[&right]);
+        assert_ne!(answer.status, 401, "{path}");
+    }
+    assert_eq!(request(&server, "GET", "/metrics", &[&lower]).status, 200);
+    for path in ["/healthz", "/readyz"] {
+        assert_eq!(fetch(&server, path).status, 200, "{path}");
+    }
+    let page = request(&server, "GET", "/metrics", &[&right]).body;
+    let counted = format!("vernier_http_rejected_total{{reason=\"unauthorized\"}} {refused}");
+    assert!(page.contains(&counted), "{counted}: {page}");
+}
+
+#[test]
+fn a_file_that_gives_no_token_says_what_to_do() {
+    let error = |text: &str, mode: u32| {
+        let file = token_file(text, mode);
+        let error = bind().with_token(file.path()).unwrap_err().to_string();
+        let path = file.path().display().to_string();
+        assert!(
+            error.starts_with(&format!("http.token_file {path}: ")),
+            "{error}"
+        );
+        error
+    };
+    for (text, mode, wanted) in [
+        ("fifteen-letters\n", 0o600, "got 15"),
+        ("", 0o600, "/dev/urandom"),
+        ("correct horse battery\n", 0o600, "blanks"),
+        ("correct-horse-battery\nstaple\n", 0o600, "further lines"),
+        ("correct-h\u{f6}rse-battery\n", 0o600, "other characters"),
+        (&"x".repeat(2_000), 0o600, "got more"),
+        (TOKEN, 0o644, "chmod o= FILE"),
+        (TOKEN, 0o602, "mode 602"),
+    ] {
+        let error = error(text, mode);
+        assert!(error.contains(wanted), "{error}");
+        assert!(!error.contains("horse"), "{error}");
+    }
+    let missing = bind().with_token(Path::new("/nowhere/token"));
+    let missing = missing.unwrap_err().to_string();
+    assert!(missing.contains("No such file"), "{missing}");
+    for text in [TOKEN.to_owned(), format!("{TOKEN}\r\n"), "x".repeat(1_024)] {
+        let file = token_file(&text, 0o600);
+        bind().with_token(file.path()).unwrap();
+    }
+}
+
+#[test]
+fn a_server_is_as_configured() {
+    let http = |listen: Option<&str>, token_file: Option<&Path>| Http {
+        listen: listen.map(|address| address.parse().unwrap()),
+        token_file: token_file.map(Path::to_owned),
+        insecure: false,
+    };
+    assert!(Server::of(&http(None, None)).unwrap().is_none());
+    let address = Some("127.0.0.1:0");
+    let open = Server::of(&http(address, None)).unwrap().unwrap();
+    assert!(open.token.is_none() && open.address().port() != 0);
+    let file = token_file(TOKEN, 0o600);
+    let guarded = Server::of(&http(address, Some(file.path()))).unwrap();
+    assert!(guarded.unwrap().token.is_some());
+    let missing = http(address, Some(Path::new("/nowhere/token")));
+    assert!(matches!(Server::of(&missing), Err(StartError::Token(_))));
+}
