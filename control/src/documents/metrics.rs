@@ -86,7 +86,7 @@ const SECTIONS: [(&str, &str, &[&str]); 8] = [
 
 /// What has to be there for families to have series, by the beginnings of their names; the first
 /// that fits counts.
-const WHEN: [(&str, &str); 17] = [
+const WHEN: [(&str, &str); 16] = [
     ("vernier_segment_delay_seconds", "packets have passed"),
     (
         "vernier_segment_estimated_delay_mean_",
@@ -127,7 +127,6 @@ const WHEN: [(&str, &str); 17] = [
     ("vernier_sketch_", "`measurement.lds`"),
     ("vernier_fdb_", "`forwarding.mode` is `bridge`"),
     ("vernier_epoch_end_", "an epoch has closed"),
-    ("vernier_port_parsed_", "something is measured"),
 ];
 
 /// A family of `/metrics`.
