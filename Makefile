@@ -78,6 +78,11 @@ bench: setup-bench ## Throughput beside testpmd and Open vSwitch, alternating; S
 bench-micro: setup-test ## What measuring costs a packet: nanoseconds, and instructions by callgrind
 	$(CARGO) bench --locked -p benches
 
+.PHONY: bench-scrape
+bench-scrape: setup-test ## What a scrape of ten thousand series costs, and what it does to the workers
+	$(CARGO) build --release --locked -p switch -p benches
+	target/release/vernier-bench scrape $(BENCH_ARGS)
+
 # The capture of `make accuracy`, beside the project where there is one.
 CAPTURE ?= ../shared/traces/mix-dev-60s.pcap
 

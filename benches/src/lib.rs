@@ -1,10 +1,11 @@
 //! Benchmarks of Vernier beside its peers.
 //!
 //! ```text
-//! vernier-bench throughput | steps | profile
+//! vernier-bench throughput | steps | profile | scrape
 //!   capture     files of frames, which net_pcap replays without end
 //!   throughput  testpmd, Open vSwitch and vernierd, each run in a process of its own, in turn;
 //!               medians of the rounds' ratios, limits; benches/results/throughput.{md,json}
+//!   scrape      what a large scrape costs; benches/results/scrape.md
 //!
 //! vernier-accuracy tables | dump | decode | lda | rli
 //!   accuracy    every method against exact truth; CSV files in and out
@@ -22,4 +23,5 @@ pub mod accuracy;
 pub mod capture;
 pub mod fastpath;
 pub mod machine;
+pub mod scrape;
 pub mod throughput;

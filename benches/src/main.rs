@@ -8,6 +8,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use benches::machine::Machine;
+use benches::scrape;
 use benches::throughput::bench::Bench;
 use benches::throughput::contender::{EVERYTHING, Program};
 use benches::throughput::hugepages::Hugepages;
@@ -48,6 +50,8 @@ enum Command {
     Steps,
     /// Where the time goes with everything on, by source file: perf and callgrind
     Profile,
+    /// What a scrape of ten thousand series costs, and what it does to the workers
+    Scrape,
 }
 
 #[derive(Debug, Args)]
@@ -99,9 +103,12 @@ fn main() -> ExitCode {
 /// Whether all limits were kept.
 fn run(command: &Command, common: &Common) -> Result<bool> {
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+    if let Command::Scrape = command {
+        return scrape(common, folder.path());
+    }
     let wanted = |run: &Run| match command {
         Command::Throughput { only } => is_named(run, only),
-        Command::Steps | Command::Profile => run.load == Load::Small,
+        Command::Steps | Command::Profile | Command::Scrape => run.load == Load::Small,
     };
     let runs = || {
         SUITES
@@ -152,22 +159,48 @@ fn run(command: &Command, common: &Common) -> Result<bool> {
     Ok(true)
 }
 
+/// There is no limit that it could miss.
+fn scrape(common: &Common, folder: &Path) -> Result<bool> {
+    let stop = stop_on_signals()?;
+    let vernierd = vernierd(common)?;
+    let report = scrape::run(&vernierd, folder, usize::from(common.rounds), &stop)?;
+    // It stands beside this program, and was made with it.
+    let build = if cfg!(debug_assertions) {
+        "development"
+    } else {
+        "release"
+    };
+    let table = report.markdown(&Machine::of_this_run(), build);
+    println!("{table}");
+    report.write(&common.results, &table)?;
+    Ok(true)
+}
+
 /// Whether one of the words names the run's contender or load; no word names all.
 fn is_named(run: &Run, words: &[String]) -> bool {
     let names = [run.contender.id, run.load.id()];
     words.is_empty() || words.iter().any(|word| names.contains(&&**word))
 }
 
-fn bench(common: &Common, folder: &Path, hugepages: bool) -> Result<Bench> {
+fn stop_on_signals() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop))
             .context("cannot handle SIGINT and SIGTERM")?;
     }
-    let vernierd = match &common.vernierd {
-        Some(file) => file.clone(),
-        None => beside_this_program("vernierd")?,
-    };
+    Ok(stop)
+}
+
+fn vernierd(common: &Common) -> Result<PathBuf> {
+    match &common.vernierd {
+        Some(file) => Ok(file.clone()),
+        None => beside_this_program("vernierd"),
+    }
+}
+
+fn bench(common: &Common, folder: &Path, hugepages: bool) -> Result<Bench> {
+    let stop = stop_on_signals()?;
+    let vernierd = vernierd(common)?;
     Ok(Bench {
         folder: folder.to_owned(),
         vernierd,

@@ -205,7 +205,7 @@ impl Server {
         let thread = std::thread::Builder::new()
             .name("vernier-http".to_owned())
             .spawn(move || {
-                let sources = Sources::new(published, recorder.clone(), reload);
+                let sources = Sources::new(published, recorder.clone(), reload, token.is_some());
                 let router = routes::router(sources, token);
                 runtime.block_on(async {
                     tokio::select! {

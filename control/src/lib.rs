@@ -23,6 +23,8 @@
 #![forbid(unsafe_code)]
 
 pub mod check;
+pub mod cli;
+pub mod client;
 pub mod config;
 pub mod core;
 pub mod counters;

@@ -2,8 +2,16 @@
 
 use std::fmt::Write;
 
+use crate::http::{ClassTotals, Classes};
 use crate::snapshot::{Port, Segment, Snapshot};
-use crate::units::{count, duration_ns, rate, uptime};
+use crate::units::{bytes, count, duration_ns, rate, uptime};
+
+mod flows;
+mod status;
+
+pub(crate) use flows::{FLOW_HEADINGS, flow_row, flow_words};
+pub use flows::{flow, flows};
+pub use status::status;
 
 /// Stands where there is no number.
 pub(crate) const NONE: &str = "-";
@@ -36,7 +44,7 @@ pub fn live(snapshot: &Snapshot) -> String {
         );
     }
     text += "\n";
-    text + &table(&PORT_HEADINGS, snapshot.ports.iter().map(port_row))
+    text + &ports(snapshot)
 }
 
 /// What is shown at the end: totals of every segment and port, and how good the estimates were.
@@ -59,7 +67,7 @@ pub fn summary(snapshot: &Snapshot) -> String {
         }
         text += "\n";
     }
-    text + &table(&PORT_HEADINGS, snapshot.ports.iter().map(port_row))
+    text + &ports(snapshot)
 }
 
 /// Segments alone.
@@ -68,6 +76,33 @@ pub fn segments(snapshot: &Snapshot) -> String {
         &SEGMENT_HEADINGS,
         snapshot.segments.iter().map(|s| row(snapshot, s)),
     )
+}
+
+/// Ports alone.
+pub fn ports(snapshot: &Snapshot) -> String {
+    table(&PORT_HEADINGS, snapshot.ports.iter().map(port_row))
+}
+
+/// Classes over all ports and segments, since the switch started.
+pub fn classes(classes: &Classes) -> String {
+    let headings = [
+        "class", "segments", "sent", "bytes", "measured", "lost", "mean", "stddev",
+    ];
+    table(&headings, classes.classes.iter().map(class_row))
+}
+
+fn class_row(class: &ClassTotals) -> [String; 8] {
+    let delay = |ns: Option<f64>| ns.map_or_else(|| NONE.to_owned(), duration_ns);
+    [
+        class.class.clone(),
+        class.segments.to_string(),
+        count(class.tx_packets),
+        bytes(usize::try_from(class.tx_bytes).unwrap_or(usize::MAX)),
+        count(class.stamped_packets),
+        count(class.dropped_packets),
+        delay(class.mean_ns),
+        delay(class.stddev_ns),
+    ]
 }
 
 /// One line: what runs, since when, and the epoch it is in.
@@ -248,6 +283,19 @@ west  80.1 k  80.0 k    1.64 M  1.64 M      37  12 queue_full
         let text = live(&snapshot);
         assert!(text.contains("\neast>west gold  "), "{text}");
         assert!(text.contains("worker 0 STALLED"), "{text}");
+    }
+
+    #[test]
+    fn classes_are_told_over_all_ports_and_segments() {
+        let text = classes(&Classes::from(&Snapshot::example()));
+        let mut lines = text.lines();
+        let headings = "class  segments    sent     bytes  measured  lost    mean";
+        assert!(lines.next().unwrap().starts_with(headings), "{text}");
+        let row = lines.next().unwrap();
+        assert!(
+            row.starts_with("all           2  3.28 M  1.10 GiB    20.0 k    24  412 us"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -47,6 +47,7 @@ pub mod lanes;
 pub mod links;
 pub mod memif;
 pub mod plant;
+mod record;
 pub mod reload;
 pub mod service;
 

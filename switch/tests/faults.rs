@@ -76,8 +76,7 @@ impl Pulse {
 }
 
 fn lost_lines(switch: &Daemon) -> u64 {
-    let lost = switch.metric(LOST_LINES).expect("the count is exported");
-    lost as u64
+    switch.metric(LOST_LINES).expect("the count is exported")
 }
 
 /// The number of lost lines since the start, as a line of the log says it.
@@ -238,16 +237,13 @@ fn a_clock_that_is_set_is_counted_and_disturbs_nothing_measured() {
             .env("FAKETIME_NO_CACHE", "1")
             .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
     });
-    let started = switch.metric("process_start_time_seconds").unwrap();
-    for (steps, offset_s) in (1..).zip([3_600, -7_200, 0]) {
+    let started: f64 = switch.metric("process_start_time_seconds").unwrap();
+    for (steps, offset_s) in (1_u64..).zip([3_600, -7_200, 0]) {
         let pulse = Pulse::begin(&mut switch);
         set_clock(&offset, offset_s);
         pulse.goes_on(&mut switch);
-        assert_eq!(
-            switch.metric("vernier_clock_steps_total"),
-            Some(f64::from(steps))
-        );
-        let end = switch
+        assert_eq!(switch.metric("vernier_clock_steps_total"), Some(steps));
+        let end: f64 = switch
             .metric("vernier_epoch_end_timestamp_seconds")
             .unwrap();
         let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs_f64() + f64::from(offset_s);

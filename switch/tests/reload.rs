@@ -145,6 +145,35 @@ fn what_cannot_change_is_refused_by_key_and_the_rest_with_it() {
 }
 
 #[test]
+fn the_outcome_of_every_reload_is_published() {
+    let mut switch = Daemon::start(config());
+    assert_eq!(snapshot(&switch).unwrap()["reload"], Value::Null);
+    let mut wanted = config();
+    wanted["measurement"]["lda"] = json!({ "banks": [{ "rows": 64, "probability": 0.5 }] });
+    let mut misspelt = wanted.clone();
+    misspelt["ports"][0]["nam"] = json!("a");
+    let mut renamed = wanted.clone();
+    renamed["name"] = json!("other");
+    let steps = [
+        (&wanted, "done", "measurement.lda.banks[0].rows"),
+        (&wanted, "unchanged", ""),
+        (&misspelt, "refused", "unknown field `nam`"),
+        (&renamed, "refused", "name: measurement points are named"),
+    ];
+    for (number, (config, outcome, message)) in (1..).zip(steps) {
+        switch.reload(config.clone());
+        let reload = |switch: &Daemon| snapshot(switch).map(|snapshot| snapshot["reload"].clone());
+        switch.wait_for(|switch| {
+            reload(switch)
+                .is_some_and(|reload| reload["number"] == number && reload["outcome"] == outcome)
+        });
+        let reload = reload(&switch).unwrap();
+        let words = reload["message"].as_str().unwrap();
+        assert!(words.contains(message), "{reload}");
+    }
+}
+
+#[test]
 fn ports_count_where_nothing_is_measured() {
     let mut config = config();
     config["measurement"]["enabled"] = json!(false);

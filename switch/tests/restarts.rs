@@ -107,7 +107,7 @@ fn peer(memif: &Path) -> Daemon {
 
 fn received(switch: &Daemon, port: &str) -> u64 {
     let series = format!("vernier_port_received_packets_total{{port=\"{port}\"}}");
-    switch.metric(&series).unwrap_or(0.0) as u64
+    switch.metric(&series).unwrap_or(0)
 }
 
 /// Waits until it is ready and packets come in by this port.
@@ -149,16 +149,16 @@ fn a_switch_that_was_killed_comes_back_as_if_it_were_new() {
         wait_until_loaded(&mut other_end, "memif");
         wait_until_loaded(&mut switch, "generated");
         let (id, packets) = (switch.id(), received(&switch, "generated"));
-        let began_s = switch.metric("process_start_time_seconds").unwrap();
+        let began_s: f64 = switch.metric("process_start_time_seconds").unwrap();
         let killed = Instant::now();
         switch.kill_and_start_again();
         let again = received(&switch, "generated");
-        let uptime_s = switch.metric("vernier_uptime_seconds").unwrap();
+        let uptime_s: f64 = switch.metric("vernier_uptime_seconds").unwrap();
         let passed_s = killed.elapsed().as_secs_f64();
         assert!(uptime_s < passed_s, "{uptime_s} of {passed_s}");
         let packets_max = passed_s * RATE as f64 * 1.5 + 1_000.0;
         assert!((again as f64) < packets_max, "{packets}, then {again}");
-        let begins_s = switch.metric("process_start_time_seconds").unwrap();
+        let begins_s: f64 = switch.metric("process_start_time_seconds").unwrap();
         assert!(begins_s > began_s, "{began_s}, then {begins_s}");
         assert!(!run_folder(id).exists(), "the dead left a folder");
         // The other end saw its link go, and counts on.
@@ -192,7 +192,8 @@ fn two_switches_side_by_side_know_nothing_of_each_other() {
     let mut goes = start(1);
     let mut goes_peer = peer(&sockets[1]);
     wait_until_loaded(&mut goes_peer, "memif");
-    let flaps = |switch: &Daemon| switch.metric("vernier_port_link_flaps_total{port=\"memif\"}");
+    let flaps =
+        |switch: &Daemon| switch.metric::<u64>("vernier_port_link_flaps_total{port=\"memif\"}");
     let flaps_before = flaps(&stays);
     assert!(flaps_before.is_some());
     for _ in 0..2 {

@@ -7,8 +7,9 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
+use control::client::Client;
 use control::snapshot::Snapshot;
-use control::top::{Remote, SnapshotSource as _};
+use control::top::SnapshotSource as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -139,7 +140,7 @@ pub struct Config {
 pub struct Running {
     /// The process.
     pub process: Owned,
-    remote: Remote,
+    client: Client,
     summary: PathBuf,
     log: PathBuf,
 }
@@ -176,7 +177,7 @@ impl Running {
         command.stderr(File::create(&log).context("cannot write a log")?);
         Ok(Self {
             process: Owned::start(command)?,
-            remote: Remote::new(&config.address.to_string()),
+            client: Client::new(&config.address.to_string(), None),
             summary,
             log,
         })
@@ -221,7 +222,7 @@ impl Running {
         until(PATIENCE, &bench.stop, "it forwarded nothing", || {
             self.process.is_alive().with_context(|| self.log())?;
             // Until it is up, nobody answers.
-            Ok(self.remote.latest().ok().filter(|latest| will_do(latest)))
+            Ok(self.client.latest().ok().filter(|latest| will_do(latest)))
         })
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Config, ConfigError, Device, Egress, PORTS_MAX, Port};
 
@@ -12,6 +12,10 @@ pub struct Change {
     /// The key, such as `measurement.lds.cells`. Ports, classes and workers go by their names:
     /// `ports[wan].mtu`.
     pub path: String,
+    /// The value that runs, as the configuration spells it; `null` where there is none.
+    pub old: Value,
+    /// The value that is to come, likewise.
+    pub new: Value,
     /// Why it cannot be made while the switch runs; `None` where it can, at an epoch's turn.
     pub fixed: Option<&'static str>,
 }
@@ -58,8 +62,8 @@ const DEVICE_TAKEN: &str = "its device still belongs to a port of another name";
 impl Config {
     /// This configuration with its ports in the places that `running` has them in: a port keeps
     /// its index for life. A port that is not there any more leaves its place, absent
-    /// ([`Device::Absent`]), and has it again when it comes back; new ports go to the end. Receive
-    /// queues that this configuration leaves open are as many as they are.
+    /// ([`Device::Absent`]), and has it again when it comes back; new ports go to the end. What
+    /// this configuration leaves open stays: how many receive queues there are, and who sends for all.
     ///
     /// # Errors
     /// [`ConfigError::Places`] where more than [`PORTS_MAX`] places would be needed.
@@ -72,6 +76,7 @@ impl Config {
                 Some(place) => {
                     let mut port = named.remove(place);
                     port.rx_queues = port.rx_queues.or(queues_now);
+                    port.egress.owner = port.egress.owner.or(old.egress.owner);
                     port
                 }
                 None => absent(old, running),
@@ -88,7 +93,15 @@ impl Config {
     pub fn diff(&self, new: &Self) -> Vec<Change> {
         let mut paths = Vec::new();
         compare(String::new(), &plain(self), &plain(new), &mut paths);
-        let mut changes: Vec<Change> = paths.into_iter().map(classified).collect();
+        let mut changes: Vec<Change> = paths
+            .into_iter()
+            .map(|(path, old, new)| Change {
+                fixed: why_fixed(&path),
+                path,
+                old,
+                new,
+            })
+            .collect();
         for (index, port) in new.ports.iter().enumerate() {
             let old = self.ports.get(index);
             changes.extend(self.port_change(new, index, old, port));
@@ -116,6 +129,18 @@ impl Config {
     ) -> Option<Change> {
         let path = format!("ports[{}]", port.name);
         let was_present = old.is_some_and(Port::is_present);
+        let spelt = |port: Option<&Port>| {
+            let present = port.filter(|port| port.is_present());
+            present.map_or(Value::Null, |port| {
+                serde_json::to_value(port).unwrap_or_default()
+            })
+        };
+        let whole = |fixed| Change {
+            path: path.clone(),
+            old: spelt(old),
+            new: spelt(Some(port)),
+            fixed,
+        };
         match (was_present, port.is_present()) {
             (false, false) => None,
             (false, true) => {
@@ -129,24 +154,32 @@ impl Config {
                 } else {
                     self.ports.iter().any(takes).then_some(DEVICE_TAKEN)
                 };
-                Some(Change { path, fixed })
+                Some(whole(fixed))
             }
             (true, false) => {
                 let fixed = old.is_some_and(|old| old.device.is_pci()).then_some(PCI);
-                Some(Change { path, fixed })
+                Some(whole(fixed))
             }
             (true, true) => {
-                let fixed = if self.owner(index) != new.owner(index) {
-                    Some((format!("{path}.egress"), OWNERSHIP))
-                } else if self.servers(index) != new.servers(index) {
-                    Some((path, SERVED))
+                let (owner, servers) = (self.owner(index), self.servers(index));
+                let (new_owner, new_servers) = (new.owner(index), new.servers(index));
+                if owner != new_owner {
+                    Some(Change {
+                        path: format!("{path}.egress"),
+                        old: json!({ "owner": owner }),
+                        new: json!({ "owner": new_owner }),
+                        fixed: Some(OWNERSHIP),
+                    })
+                } else if servers != new_servers {
+                    Some(Change {
+                        path,
+                        old: json!({ "queues_of_workers": servers }),
+                        new: json!({ "queues_of_workers": new_servers }),
+                        fixed: Some(SERVED),
+                    })
                 } else {
                     None
-                };
-                fixed.map(|(path, why)| Change {
-                    path,
-                    fixed: Some(why),
-                })
+                }
             }
         }
     }
@@ -180,9 +213,12 @@ fn plain(config: &Config) -> Value {
     serde_json::to_value(&config).unwrap_or_default()
 }
 
-/// Collects the paths of what differs, down to single values. Lists of named things are compared
+/// A path, the old value and the new one.
+type Differing = (String, Value, Value);
+
+/// Collects the paths of what differs with both values, down to single values. Lists of named things are compared
 /// by name; things of one list only are left to the caller.
-fn compare(path: String, old: &Value, new: &Value, differing: &mut Vec<String>) {
+fn compare(path: String, old: &Value, new: &Value, differing: &mut Vec<Differing>) {
     match (old, new) {
         (Value::Object(old), Value::Object(new)) if same_kind(old, new) => {
             let keys = old
@@ -210,7 +246,7 @@ fn compare(path: String, old: &Value, new: &Value, differing: &mut Vec<String>) 
                 compare(format!("{path}[{index}]"), old, new, differing);
             }
         }
-        _ if old != new => differing.push(path),
+        _ if old != new => differing.push((path, old.clone(), new.clone())),
         _ => {}
     }
 }
@@ -220,7 +256,8 @@ fn same_kind(old: &serde_json::Map<String, Value>, new: &serde_json::Map<String,
     old.get("mode") == new.get("mode")
 }
 
-fn classified(path: String) -> Change {
+/// Why the value at a path cannot change while the switch runs; `None` where it can.
+fn why_fixed(path: &str) -> Option<&'static str> {
     // What stands in brackets is a name or an index.
     let mut key = String::new();
     let mut depth = 0_u32;
@@ -235,8 +272,7 @@ fn classified(path: String) -> Change {
         let below = key.strip_prefix(*fixed);
         below.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
     };
-    let fixed = FIXED.iter().find(is_under).map(|(_, why)| *why);
-    Change { path, fixed }
+    FIXED.iter().find(is_under).map(|(_, why)| *why)
 }
 
 #[cfg(test)]

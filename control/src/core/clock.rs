@@ -126,14 +126,14 @@ mod tests {
         let mut clocks = ByHand::new();
         clocks.pass(POLL);
         clocks.now.system += Duration::from_hours(1);
-        let (steps, step_s) = clocks.look();
-        assert!(steps == 1 && (step_s - 3_600.0).abs() < 1e-6, "{step_s}");
+        let (count, step_s) = clocks.look();
+        assert!(count == 1 && (step_s - 3_600.0).abs() < 1e-6, "{step_s}");
         clocks.pass(POLL);
         assert_eq!(clocks.look().0, 1);
         clocks.pass(POLL);
         clocks.now.system -= Duration::from_millis(250);
-        let (steps, step_s) = clocks.look();
-        assert!(steps == 2 && (step_s + 0.25).abs() < 1e-6, "{step_s}");
+        let (count, step_s) = clocks.look();
+        assert!(count == 2 && (step_s + 0.25).abs() < 1e-6, "{step_s}");
     }
 
     #[test]

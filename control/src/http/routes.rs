@@ -1,12 +1,14 @@
 //! Every path of the server in one list: the router, the page of paths and the `OpenAPI` document are
 //! made from it.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use axum::Router;
 use axum::extract::{Request, State};
+use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Json, Response};
@@ -184,7 +186,11 @@ pub(super) fn routes() -> Vec<Route> {
         )
         .by_post()
         .refusing(&[
-            (403, "The header `X-Vernier: reload` is missing."),
+            (
+                403,
+                "The header `X-Vernier: reload` is missing, or there is neither a token nor an \
+                 address in Host.",
+            ),
             (409, "The switch has no configuration file."),
         ]),
         json::<Nothing, serde_json::Map<String, serde_json::Value>>(
@@ -201,6 +207,8 @@ pub(super) struct Sources {
     published: Arc<Published>,
     recorder: PrometheusHandle,
     reload: Option<Arc<AtomicBool>>,
+    /// Whether clients have to show a token.
+    is_guarded: bool,
     pages: Arc<Pages>,
     /// Long work, one at a time each: lists of flows wait for each other, single flows do not.
     lists: Arc<Semaphore>,
@@ -220,6 +228,7 @@ impl Sources {
         published: Arc<Published>,
         recorder: PrometheusHandle,
         reload: Option<Arc<AtomicBool>>,
+        is_guarded: bool,
     ) -> Self {
         let routes = routes();
         let line = |route: &Route| format!("  {:20} {}\n", route.path, route.what);
@@ -232,6 +241,7 @@ impl Sources {
             published,
             recorder,
             reload,
+            is_guarded,
             pages: Arc::new(pages),
             lists: Arc::new(Semaphore::new(1)),
             singles: Arc::new(Semaphore::new(1)),
@@ -341,8 +351,9 @@ async fn flows(
     let work = move || {
         let state = asked.state;
         let page = FlowPage::of(&snapshot, state, &asked.into_query());
+        let answer = serialize(&page);
         drop(turn);
-        serialize(&page)
+        answer
     };
     let done = spawn_blocking(work).await;
     done.map_err(|error| Refusal::internal(&error))?
@@ -403,6 +414,11 @@ async fn reload(
         let error = "expected the header `X-Vernier: reload`, which shows that no web page asks";
         return Err(Refusal::new(StatusCode::FORBIDDEN, error));
     }
+    if !sources.is_guarded && !is_by_address(&headers) {
+        let error = "expected the switch's address in the header Host, not a name, which could be \
+                     that of a web page; or configure http.token_file";
+        return Err(Refusal::new(StatusCode::FORBIDDEN, error));
+    }
     let Some(wanted) = sources.reload else {
         let error = "the configuration was built in and has no file to be read again; start with \
                      --config FILE";
@@ -412,6 +428,19 @@ async fn reload(
     let after = last.map_or(0, |reload| reload.number);
     wanted.store(true, Ordering::Relaxed);
     Ok((StatusCode::ACCEPTED, Json(Reloading { after })))
+}
+
+/// Whether a request was sent to an address: a web page can let its own name point to the switch, and
+/// then send what headers it likes.
+fn is_by_address(headers: &HeaderMap) -> bool {
+    let Some(host) = headers.get(header::HOST) else {
+        return true;
+    };
+    let host: Option<Authority> = host.to_str().ok().and_then(|host| host.parse().ok());
+    host.is_some_and(|host| {
+        let host = host.host().trim_matches(['[', ']']);
+        host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok()
+    })
 }
 
 async fn document(State(sources): State<Sources>, _: Asked<Nothing>) -> impl IntoResponse {

@@ -119,8 +119,9 @@ fn ask(server: &Running, method: &str, target: &str, lines: &[&str]) -> TcpStrea
         .unwrap();
     let lines = lines.join("\r\n");
     let end = if lines.is_empty() { "" } else { "\r\n" };
-    let request =
-        format!("{method} {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{lines}{end}\r\n");
+    let request = format!(
+        "{method} {target} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n{lines}{end}\r\n"
+    );
     client.write_all(request.as_bytes()).unwrap();
     client
 }

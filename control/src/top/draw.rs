@@ -1,45 +1,77 @@
-//! How the live table looks.
+//! How the live table looks. It is laid out for 80 columns and 24 rows, and makes use of more.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style, Stylize};
-use ratatui::symbols::Marker;
-use ratatui::text::{Line, Span, Text};
-use ratatui::widgets::{
-    Axis, Block, BorderType, Cell, Chart, Dataset, GraphType, LegendPosition, Paragraph, Row,
-    Table, TableState,
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, BorderType, Paragraph, TableState, Wrap};
+
+use super::app::{App, Tab};
+use super::classes::ClassRow;
+use crate::snapshot::{Estimate, Flow, Segment, Snapshot, State};
+use crate::units::{count, duration_ns, rate, uptime};
+use crate::view::{
+    FLOW_HEADINGS, NONE, PORT_HEADINGS, SEGMENT_HEADINGS, flow_row, flow_words, port_row, row,
 };
 
-use super::{App, HISTORY_S, Point};
-use crate::snapshot::{Estimate, Segment, Snapshot, State};
-use crate::units::{duration_ns, uptime};
-use crate::view::{PORT_HEADINGS, SEGMENT_HEADINGS, port_row, row};
+mod chart;
+mod table;
+
+use table::Columns;
 
 const ACCENT: Color = Color::Cyan;
 const ESTIMATE: Color = Color::Yellow;
 const GOOD: Color = Color::Green;
 const BAD: Color = Color::Red;
 const DIM: Style = Style::new().add_modifier(Modifier::DIM);
+const SELECTED: Style = Style::new().add_modifier(Modifier::REVERSED);
+
+/// Rows of a framed chart in which a course can still be seen.
+const CHART_MIN: u16 = 7;
+
+/// Rows of all that is known of one flow, framed.
+const FLOW_ROWS: u16 = 10;
+
+/// Columns for a flow's most important figures beside its name.
+const FIGURES: u16 = 30;
+
+/// Characters of a flow's name that are always shown; all of it is below the list.
+const NAME_MIN: usize = 20;
+
+/// Rows of the frame around a table, and of its headings.
+const FRAME: usize = 3;
+
+/// Headings of the classes' table.
+const CLASS_HEADINGS: [&str; 7] = [
+    "class",
+    "segments",
+    "packets/s",
+    "lost",
+    "mean",
+    "stddev",
+    "p99 max",
+];
 
 pub(super) fn draw(frame: &mut Frame, app: &App) {
-    let rows = |n: usize| u16::try_from(n + 3).unwrap_or(u16::MAX);
-    let [head, segments, chart, ports, foot] = Layout::vertical([
+    let [head, tabs, middle, foot] = Layout::vertical([
         Constraint::Length(1),
-        Constraint::Max(rows(app.snapshot.segments.len().max(1))),
+        Constraint::Length(1),
         Constraint::Fill(1),
-        Constraint::Max(rows(app.snapshot.ports.len())),
         Constraint::Length(1),
     ])
     .areas(frame.area());
-    frame.render_widget(headline(&app.snapshot), head);
-    draw_segments(frame, segments, app);
-    draw_chart(frame, chart, app);
-    draw_ports(frame, ports, &app.snapshot);
+    frame.render_widget(headline(&app.snapshot, head.width), head);
+    frame.render_widget(tab_line(app), tabs);
     frame.render_widget(footline(app), foot);
+    match app.tab {
+        Tab::Segments => segments_tab(frame, middle, app),
+        Tab::Flows => flows_tab(frame, middle, app),
+        Tab::Classes => classes_tab(frame, middle, app),
+    }
 }
 
-fn headline(snapshot: &Snapshot) -> Line<'_> {
-    let separator = || Span::styled("  |  ", DIM);
+/// What runs; of that, on a narrow screen, what matters most.
+fn headline(snapshot: &Snapshot, width: u16) -> Line<'static> {
     let state = match snapshot.state {
         State::Running => Span::from("running").fg(GOOD),
         state => Span::from(state.label()).fg(ESTIMATE),
@@ -49,24 +81,53 @@ fn headline(snapshot: &Snapshot) -> Line<'_> {
         Some(epoch) => format!("epoch {epoch} of {} ms", snapshot.interval_ms),
         None => "first epoch".to_owned(),
     };
-    let mut spans = vec![
-        Span::from(" vernier ").fg(ACCENT).bold(),
-        Span::styled(snapshot.version.as_str(), DIM),
-        separator(),
-        Span::from(snapshot.switch.as_str()).bold(),
-        separator(),
-        state,
-        separator(),
-        Span::from(epoch),
-        separator(),
-        Span::from(format!("up {}", uptime(snapshot.uptime_s))),
+    // Each with how soon it may go; the last of equals goes first.
+    let mut parts = vec![
+        (2, Span::styled(snapshot.version.clone(), DIM)),
+        (0, Span::from(snapshot.switch.clone()).bold()),
+        (0, state),
+        (1, Span::from(epoch)),
+        (3, Span::from(format!("up {}", uptime(snapshot.uptime_s)))),
     ];
     for (index, worker) in snapshot.workers.iter().enumerate() {
-        spans.push(separator());
-        spans.push(Span::from(format!(
-            "worker {index} {:.0}% busy",
-            worker.busy_ratio * 100.0
-        )));
+        let busy = worker.busy_ratio * 100.0;
+        parts.push(if worker.is_stalled {
+            (
+                0,
+                Span::from(format!("worker {index} STALLED")).fg(BAD).bold(),
+            )
+        } else {
+            (1, Span::from(format!("worker {index} {busy:.0}% busy")))
+        });
+    }
+    let name = Span::from(" vernier").fg(ACCENT).bold();
+    let separator = Span::styled(" | ", DIM);
+    let length = |parts: &[(u8, Span<'static>)]| -> usize {
+        let widths = parts
+            .iter()
+            .map(|(_, part)| separator.width() + part.width());
+        name.width() + widths.sum::<usize>()
+    };
+    while length(&parts) > usize::from(width) {
+        let first = parts.iter().enumerate().max_by_key(|(_, (rank, _))| *rank);
+        match first {
+            Some((place, (rank, _))) if *rank > 0 => drop(parts.remove(place)),
+            _ => break,
+        }
+    }
+    let parts = parts
+        .into_iter()
+        .flat_map(|(_, part)| [separator.clone(), part]);
+    Line::from([name.clone()].into_iter().chain(parts).collect::<Vec<_>>())
+}
+
+fn tab_line(app: &App) -> Line<'static> {
+    let mut spans = Vec::new();
+    for (index, tab) in Tab::ALL.into_iter().enumerate() {
+        let text = format!(" {} {} ", index + 1, tab.label());
+        let style = if tab == app.tab { SELECTED } else { DIM };
+        spans.push(Span::from(" "));
+        spans.push(Span::styled(text, style));
     }
     Line::from(spans)
 }
@@ -76,15 +137,21 @@ fn footline(app: &App) -> Line<'_> {
         return Line::from(format!(" {trouble}")).fg(BAD).bold();
     }
     let key = |key: &'static str| Span::from(key).fg(ACCENT).bold();
-    Line::from(vec![
+    let mut spans = vec![
         key(" q"),
         " quit  ".into(),
+        key("1 2 3"),
+        " tabs  ".into(),
         key("up/down"),
         " select  ".into(),
         key("s"),
         " sort: ".into(),
-        Span::from(app.sort.label()),
-    ])
+        Span::from(app.sort().label()),
+    ];
+    if app.tab == Tab::Segments {
+        spans.extend(["  ".into(), key("w"), " ".into(), app.window.label().into()]);
+    }
+    Line::from(spans)
 }
 
 fn framed(title: impl Into<Line<'static>>) -> Block<'static> {
@@ -98,161 +165,206 @@ fn title(text: impl Into<String>) -> Line<'static> {
     Line::from(format!(" {} ", text.into())).bold()
 }
 
-/// A table whose columns are as wide as they need be, the first to the left.
-fn table<const N: usize>(
-    headings: &[&'static str; N],
-    rows: Vec<[Cell<'static>; N]>,
-    widths: [usize; N],
-) -> Table<'static> {
-    let heading = headings.iter().enumerate().map(|(column, &heading)| {
-        let text = Text::from(heading);
-        Cell::from(if column == 0 {
-            text
-        } else {
-            text.right_aligned()
-        })
-    });
-    let width = |n: usize| Constraint::Length(u16::try_from(n).unwrap_or(u16::MAX));
-    Table::new(rows.into_iter().map(Row::new), widths.map(width))
-        .header(Row::new(heading).style(DIM))
-        .column_spacing(2)
+/// A frame with a remark in place of a table.
+fn remark(frame: &mut Frame, area: Rect, name: &str, text: &str) {
+    let paragraph = Paragraph::new(format!(" {text}")).style(DIM);
+    frame.render_widget(paragraph.block(framed(title(name))), area);
 }
 
-/// Widths of the widest cells.
-fn widths<const N: usize>(headings: &[&str; N], rows: &[[String; N]]) -> [usize; N] {
-    std::array::from_fn(|column| {
-        let cells = rows.iter().map(|row| row[column].chars().count());
-        cells.max().unwrap_or(0).max(headings[column].len())
-    })
+/// Rows for two tables around a chart: what they need, as long as a chart can be seen; then the
+/// first has two thirds of what is left.
+fn shares(area: Rect, first: usize, last: usize) -> [Rect; 3] {
+    let rows = |n: usize| u16::try_from(n + FRAME).unwrap_or(u16::MAX);
+    let (first, last) = (rows(first), rows(last));
+    let room = area.height.saturating_sub(CHART_MIN);
+    let last = last.min((room / 3).max(room.saturating_sub(first)));
+    let first = first.min(room - last);
+    Layout::vertical([
+        Constraint::Length(first),
+        Constraint::Fill(1),
+        Constraint::Length(last),
+    ])
+    .areas(area)
 }
 
-fn cell(column: usize, text: String, style: Style) -> Cell<'static> {
-    let text = Text::from(text).style(style);
-    Cell::from(if column == 0 {
-        text
-    } else {
-        text.right_aligned()
-    })
+fn segments_tab(frame: &mut Frame, area: Rect, app: &App) {
+    let snapshot = &app.snapshot;
+    let [segments, course, ports] =
+        shares(area, snapshot.segments.len().max(1), snapshot.ports.len());
+    draw_segments(frame, segments, app, &app.order(), Some(app.selected));
+    chart::draw(frame, course, app);
+    draw_ports(frame, ports, snapshot);
 }
 
-fn draw_segments(frame: &mut Frame, area: Rect, app: &App) {
-    let block = framed(title("segments"));
-    if !app.snapshot.measuring {
-        let text = Paragraph::new(" measurement is off (measurement.enabled)").block(block);
-        return frame.render_widget(text.style(DIM), area);
+fn draw_segments(
+    frame: &mut Frame,
+    area: Rect,
+    app: &App,
+    order: &[usize],
+    selected: Option<usize>,
+) {
+    let snapshot = &app.snapshot;
+    if !snapshot.measuring {
+        let text = "measurement is off (measurement.enabled)";
+        return remark(frame, area, "segments", text);
     }
-    let order = app.order();
-    let shown = order.iter().map(|&index| &app.snapshot.segments[index]);
-    let texts: Vec<_> = shown
-        .clone()
-        .map(|segment| row(&app.snapshot, segment))
-        .collect();
-    let widths = widths(&SEGMENT_HEADINGS, &texts);
-    let rows = texts.into_iter().zip(shown).map(|(texts, segment)| {
-        let mut column = 0;
-        texts.map(|text| {
-            let cell = cell(column, text, segment_style(column, segment));
-            column += 1;
-            cell
-        })
+    let shown = order
+        .iter()
+        .filter_map(|&index| snapshot.segments.get(index));
+    let rows = shown.map(|segment| {
+        let style = |heading: &str| segment_style(heading, segment);
+        (row(snapshot, segment), Box::new(style) as table::Styles)
     });
-    let table = table(&SEGMENT_HEADINGS, rows.collect(), widths)
-        .block(block)
-        .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
-    let place = order.iter().position(|&index| index == app.selected);
-    frame.render_stateful_widget(table, area, &mut TableState::new().with_selected(place));
+    let mut table = Columns::new(&SEGMENT_HEADINGS, rows.collect());
+    table.fit(area, &["samples", "lost", "stddev", "+-98%"]);
+    let place = order.iter().position(|&index| Some(index) == selected);
+    let widget = table.widget().block(framed(title("segments")));
+    frame.render_stateful_widget(
+        widget.row_highlight_style(SELECTED),
+        area,
+        &mut TableState::new().with_selected(place),
+    );
 }
 
 /// Losses in red; the estimate in green when the true mean is inside its bound.
-fn segment_style(column: usize, segment: &Segment) -> Style {
+fn segment_style(heading: &str, segment: &Segment) -> Style {
     let lda = segment.last.as_ref().and_then(|last| last.lda);
-    match (SEGMENT_HEADINGS.get(column), lda) {
-        (Some(&"lost"), _) if segment.total.counts.dropped_packets > 0 => Style::new().fg(BAD),
+    match (heading, lda) {
+        ("lost", _) if segment.total.counts.dropped_packets > 0 => Style::new().fg(BAD),
         (
-            Some(&("LDA mean" | "+-98%")),
+            "LDA mean" | "+-98%",
             Some(Estimate {
                 is_within_bound: true,
                 ..
             }),
         ) => Style::new().fg(GOOD),
-        (Some(&("LDA mean" | "+-98%")), Some(_)) => Style::new().fg(ESTIMATE),
+        ("LDA mean" | "+-98%", Some(_)) => Style::new().fg(ESTIMATE),
         _ => Style::new(),
     }
 }
 
 fn draw_ports(frame: &mut Frame, area: Rect, snapshot: &Snapshot) {
-    let texts: Vec<_> = snapshot.ports.iter().map(port_row).collect();
-    let widths = widths(&PORT_HEADINGS, &texts);
-    let rows = texts.into_iter().zip(&snapshot.ports).map(|(texts, port)| {
-        let mut column = 0;
-        texts.map(|text| {
-            let is_drop = PORT_HEADINGS.get(column) == Some(&"dropped");
-            let style = match column {
-                0 if !port.facts.is_up => Style::new().fg(BAD),
-                _ if is_drop && port.dropped_packets() > 0 => Style::new().fg(BAD),
-                _ => Style::new(),
-            };
-            let cell = cell(column, text, style);
-            column += 1;
-            cell
-        })
+    let rows = snapshot.ports.iter().map(|port| {
+        let style = |heading: &str| match heading {
+            "port" if !port.facts.is_up => Style::new().fg(BAD),
+            "dropped" if port.dropped_packets() > 0 => Style::new().fg(BAD),
+            _ => Style::new(),
+        };
+        (port_row(port), Box::new(style) as table::Styles)
     });
-    frame.render_widget(
-        table(&PORT_HEADINGS, rows.collect(), widths).block(framed(title("ports"))),
-        area,
-    );
+    let mut table = Columns::new(&PORT_HEADINGS, rows.collect());
+    table.fit(area, &["sent", "received", "queued"]);
+    frame.render_widget(table.widget().block(framed(title("ports"))), area);
 }
 
-/// The selected segment's mean delay over the last minute: true and estimated.
-fn draw_chart(frame: &mut Frame, area: Rect, app: &App) {
-    let Some(segment) = app.snapshot.segments.get(app.selected) else {
-        return;
+fn flows_tab(frame: &mut Frame, area: Rect, app: &App) {
+    let Some(flows) = &app.snapshot.flows else {
+        let text = "this switch tracks no flows (measurement.flows)";
+        return remark(frame, area, "flows", text);
     };
-    let block = framed(title(format!(
-        "mean delay of {}, last minute",
-        segment.title()
-    )));
-    let points = app.history.get(app.selected).into_iter().flatten();
-    let newest = app.snapshot.epoch.unwrap_or(0);
-    let interval_s = f64::from(app.snapshot.interval_ms) / 1e3;
-    let at = |point: &Point| (point.epoch as f64 - newest as f64) * interval_s;
-    let stamped: Vec<_> = points
-        .clone()
-        .map(|point| (at(point), point.stamped_ns))
-        .collect();
-    let lda: Vec<_> = points
-        .filter_map(|point| Some((at(point), point.lda_ns?)))
-        .collect();
-    let greatest = stamped
-        .iter()
-        .chain(&lda)
-        .map(|&(_, ns)| ns)
-        .fold(0.0, f64::max);
-    if stamped.is_empty() {
-        let text = Paragraph::new(" no packets yet").style(DIM).block(block);
-        return frame.render_widget(text, area);
+    let Some(page) = &app.flows else {
+        return remark(frame, area, "flows", "asking ...");
+    };
+    let [list, detail] =
+        Layout::vertical([Constraint::Fill(1), Constraint::Max(FLOW_ROWS)]).areas(area);
+    let rows = page.flows.iter().map(|flow| {
+        let style = |heading: &str| flow_style(heading, flow);
+        let mut cells = flow_row(page.epoch, flow);
+        cells[0] = cut(&cells[0], usize::from(list.width.saturating_sub(FIGURES)));
+        (cells, Box::new(style) as table::Styles)
+    });
+    let mut table = Columns::new(&FLOW_HEADINGS, rows.collect());
+    table.fit(
+        list,
+        &["ago", "segment", "stddev", "lost", "+-98%", "estimate"],
+    );
+    let name = match page.matching {
+        matching if matching > page.flows.len() as u64 => format!(
+            "flows: the first {} of {matching} {}",
+            page.flows.len(),
+            app.sort().label()
+        ),
+        matching => format!("flows: {matching}; {} slots free", flows.free_slots),
+    };
+    let widget = table.widget().block(framed(title(name)));
+    frame.render_stateful_widget(
+        widget.row_highlight_style(SELECTED),
+        list,
+        &mut TableState::new().with_selected(Some(app.selected_flow)),
+    );
+    match page.flows.get(app.selected_flow) {
+        Some(flow) => {
+            let text = Paragraph::new(flow_words(flow)).wrap(Wrap { trim: false });
+            frame.render_widget(text.block(framed(title(flow.flow.clone()))), detail);
+        }
+        None => remark(frame, detail, "flow", "no packet of a tracked flow yet"),
     }
-    let top_ns = (greatest * 1.15).max(1.0);
-    let data = |name, points, color| {
-        let dataset = Dataset::default()
-            .name(name)
-            .data(points)
-            .style(Style::new().fg(color));
-        dataset.marker(Marker::Braille)
-    };
-    let datasets = vec![
-        data("true", &stamped, ACCENT).graph_type(GraphType::Line),
-        data("LDA", &lda, ESTIMATE).graph_type(GraphType::Scatter),
-    ];
-    let y_labels = [0.0, top_ns / 2.0, top_ns].map(duration_ns);
-    let x_axis = Axis::default()
-        .bounds([-HISTORY_S, 0.0])
-        .labels(["-60 s", "-30 s", "now"]);
-    let y_axis = Axis::default().bounds([0.0, top_ns]).labels(y_labels);
-    let chart = Chart::new(datasets)
-        .block(block)
-        .x_axis(x_axis.style(DIM))
-        .y_axis(y_axis.style(DIM))
-        .legend_position(Some(LegendPosition::TopLeft));
-    frame.render_widget(chart, area);
+}
+
+/// A text of so many characters at most, but for some that it needs to be known by.
+fn cut(text: &str, most: usize) -> String {
+    let most = most.max(NAME_MIN);
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    let start: String = text.chars().take(most - 2).collect();
+    start + ".."
+}
+
+/// Losses in red; the estimate in green when the true mean is inside its bound.
+fn flow_style(heading: &str, flow: &Flow) -> Style {
+    let is_within = flow
+        .estimate
+        .as_ref()
+        .and_then(|estimate| estimate.is_within_bound);
+    match (heading, is_within) {
+        ("lost", _) if flow.last.lost_packets > 0 => Style::new().fg(BAD),
+        ("estimate" | "+-98%", Some(true)) => Style::new().fg(GOOD),
+        ("estimate" | "+-98%", Some(false)) => Style::new().fg(ESTIMATE),
+        _ => Style::new(),
+    }
+}
+
+fn classes_tab(frame: &mut Frame, area: Rect, app: &App) {
+    let classes = app.classes();
+    if classes.is_empty() {
+        let text = "measurement is off (measurement.enabled)";
+        return remark(frame, area, "classes", text);
+    }
+    let place = app.class_place(&classes);
+    let rows = u16::try_from(classes.len() + FRAME).unwrap_or(u16::MAX);
+    let [list, segments] =
+        Layout::vertical([Constraint::Max(rows), Constraint::Fill(1)]).areas(area);
+    let rows = classes.iter().map(|class| {
+        let style = |heading: &str| match heading {
+            "lost" if class.lost_packets > 0 => Style::new().fg(BAD),
+            _ => Style::new(),
+        };
+        (class_cells(class), Box::new(style) as table::Styles)
+    });
+    let mut table = Columns::new(&CLASS_HEADINGS, rows.collect());
+    table.fit(list, &["segments", "stddev"]);
+    let widget = table.widget().block(framed(title("classes")));
+    frame.render_stateful_widget(
+        widget.row_highlight_style(SELECTED),
+        list,
+        &mut TableState::new().with_selected(Some(place)),
+    );
+    let class = classes.get(place).map_or("", |row| row.class.as_str());
+    let is_of_class = |index: &usize| app.snapshot.segments[*index].class == class;
+    let order: Vec<usize> = app.order().into_iter().filter(is_of_class).collect();
+    draw_segments(frame, segments, app, &order, None);
+}
+
+fn class_cells(class: &ClassRow) -> [String; 7] {
+    let delay = |ns: Option<f64>| ns.map_or_else(|| NONE.to_owned(), duration_ns);
+    [
+        class.class.clone(),
+        class.segments.to_string(),
+        rate(class.packets_per_s),
+        count(class.lost_packets),
+        delay(class.mean_ns),
+        delay(class.stddev_ns),
+        delay(class.p99_max_ns),
+    ]
 }

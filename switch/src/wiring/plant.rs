@@ -8,12 +8,13 @@ use control::core::Desk;
 use control::export::process;
 use control::fdb::FdbMaster;
 use control::plant;
-use control::snapshot::{Fdb, Pool, PortFact};
+use control::snapshot::{self, Fdb, Pool, PortFact};
 use dpdk_bindings::{LinkError, Port, lost_log_messages, tsc};
 
 use super::crew::{Site, port_index, present};
 use super::lanes::layout;
 use super::links::{Event, LinkWatch};
+use super::record::Record;
 use super::reload::{Changes, Reload};
 use super::service::Service;
 use crate::egress::EgressLayout;
@@ -33,6 +34,7 @@ pub struct Plant<'scope, 'env, 'pool: 'scope> {
     events: Vec<Event>,
     generations: Vec<Generations<DpdkIo<'pool>>>,
     reload: Reload<'scope, 'env, 'pool>,
+    record: Record,
     service: Service,
     began: Instant,
     /// Messages of DPDK that were lost, and counted.
@@ -82,6 +84,7 @@ impl<'scope, 'env, 'pool: 'scope> Plant<'scope, 'env, 'pool> {
             events: Vec::new(),
             generations,
             reload,
+            record: Record::default(),
             service: Service::from_env(),
             began: Instant::now(),
             lost_messages: 0,
@@ -184,6 +187,7 @@ impl<'scope, 'env, 'pool: 'scope> Plant<'scope, 'env, 'pool> {
         else {
             return;
         };
+        self.record.note(&changes);
         match changes {
             Changes::Reading => self.service.reloading(),
             Changes::Refused(error) => {
@@ -194,7 +198,7 @@ impl<'scope, 'env, 'pool: 'scope> Plant<'scope, 'env, 'pool> {
                 tracing::info!("the configuration is the same as before");
                 self.service.ready(&self.status());
             }
-            Changes::Begun { come, gone } => {
+            Changes::Begun { come, gone, .. } => {
                 let now = Instant::now();
                 self.master.reconfigure(&self.running.config);
                 for place in gone {
@@ -261,6 +265,10 @@ impl<'scope, 'pool: 'scope> plant::Plant for Plant<'scope, '_, 'pool> {
             reports_lost: stats.reports_lost,
             restarts: stats.restarts,
         })
+    }
+
+    fn reload(&mut self) -> Option<snapshot::Reload> {
+        self.record.last()
     }
 
     fn tend(&mut self, desk: &mut Desk<'_>) {

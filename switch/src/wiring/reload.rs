@@ -52,6 +52,8 @@ pub enum Changes {
         come: Vec<usize>,
         /// Places of ports that are no longer used.
         gone: Vec<usize>,
+        /// The keys that changed.
+        keys: Vec<String>,
     },
     /// All workers have taken it up, and what is gone is closed.
     Done,
@@ -79,6 +81,7 @@ struct Prepared<'pool> {
     generations: Vec<Generation<DpdkIo<'pool>>>,
     come: Vec<(usize, Port<'pool>)>,
     gone: Vec<usize>,
+    keys: Vec<String>,
     layouts: Vec<Option<EgressLayout>>,
 }
 
@@ -138,12 +141,12 @@ impl<'scope, 'env, 'pool> Reload<'scope, 'env, 'pool> {
                 None
             }
             Stage::Ready(prepared) => match prepared.take_up(running, generations, desk) {
-                Ok((come, gone)) => {
+                Ok((come, gone, keys)) => {
                     self.stage = Stage::UnderWay {
                         gone: gone.clone(),
                         returned: 0,
                     };
-                    Some(Changes::Begun { come, gone })
+                    Some(Changes::Begun { come, gone, keys })
                 }
                 Err(error) => Some(Changes::Refused(error)),
             },
@@ -193,7 +196,6 @@ fn prepare<'pool>(
     number: u32,
 ) -> Result<Option<Prepared<'pool>>> {
     let mut config = Config::load_again(file, running)?;
-    keep_owners(&mut config, running);
     let changes = running.diff(&config);
     if changes.is_empty() {
         return Ok(None);
@@ -272,6 +274,7 @@ fn prepare<'pool>(
         generations: generations.collect(),
         come: started,
         gone,
+        keys: changes.into_iter().map(|change| change.path).collect(),
         layouts,
         config,
     }))
@@ -290,23 +293,14 @@ fn refuse_fixed(changes: &[control::config::Change]) -> Result<()> {
     Ok(())
 }
 
-/// Where a device has too few transmit queues, one worker was made to send for all: that stays.
-fn keep_owners(config: &mut Config, running: &Config) {
-    for (port, was) in config.ports.iter_mut().zip(&running.ports) {
-        if was.is_present() && port.egress.owner.is_none() {
-            port.egress.owner = was.egress.owner;
-        }
-    }
-}
-
 impl<'pool> Prepared<'pool> {
-    /// Sends the boxes to the workers; the places of ports that came and that go.
+    /// Sends the boxes to the workers; the places of ports that came and that go, and what changed.
     fn take_up(
         self,
         running: &mut Running<'pool>,
         generations: &mut [Generations<DpdkIo<'pool>>],
         desk: &mut Desk<'_>,
-    ) -> Result<(Vec<usize>, Vec<usize>)> {
+    ) -> Result<(Vec<usize>, Vec<usize>, Vec<String>)> {
         let from = measure::time::Epoch(desk.epoch().0 + EPOCHS_AHEAD);
         desk.change(plant::Change {
             number: self.number,
@@ -330,6 +324,6 @@ impl<'pool> Prepared<'pool> {
         for (place, port) in self.come {
             running.ports[place] = Some(port);
         }
-        Ok((come, self.gone))
+        Ok((come, self.gone, self.keys))
     }
 }

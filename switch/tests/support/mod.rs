@@ -5,6 +5,7 @@ use std::io::Read;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -81,7 +82,7 @@ impl Daemon {
     pub fn start_as(mut config: Value, prepare: impl FnOnce(&mut Command)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let address = free_address();
-        config["http"] = serde_json::json!({ "listen": address.to_string() });
+        config["http"]["listen"] = address.to_string().into();
         std::fs::write(folder.path().join("vernier.json"), config.to_string()).unwrap();
         let mut daemon = Self {
             child: None,
@@ -123,8 +124,8 @@ impl Daemon {
         self.child.as_mut().unwrap().stderr.take().unwrap()
     }
 
-    /// The value of a series on `/metrics`, by its whole name with labels.
-    pub fn metric(&self, series: &str) -> Option<f64> {
+    /// The value of a series on `/metrics`, a number of any kind, by its whole name with labels.
+    pub fn metric<N: FromStr>(&self, series: &str) -> Option<N> {
         let page = self.get("/metrics")?;
         let mut lines = page.lines();
         let value = lines.find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
@@ -185,7 +186,7 @@ impl Daemon {
 
     /// Lets the daemon read `config` as `systemctl reload` does, its HTTP address as before.
     pub fn reload(&self, mut config: Value) {
-        config["http"] = serde_json::json!({ "listen": self.address.to_string() });
+        config["http"]["listen"] = self.address.to_string().into();
         std::fs::write(self.folder.path().join("vernier.json"), config.to_string()).unwrap();
         self.hang_up();
     }

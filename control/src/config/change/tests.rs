@@ -136,6 +136,42 @@ fn what_the_start_decided_is_fixed() {
 }
 
 #[test]
+fn changes_carry_both_values() {
+    let old = config(&bridge(&["a", "b"]));
+    let mut new = bridge(&["b", "c"]);
+    new["measurement"] = json!({ "lds": { "cells": 600 } });
+    new["forwarding"]["ageing_s"] = json!(9);
+    let new = config(&new).in_place_of(&old).unwrap();
+    let changes = old.diff(&new);
+    let find = |path: &str| changes.iter().find(|change| change.path == path).unwrap();
+    let ageing = find("forwarding.ageing_s");
+    assert_eq!((&ageing.old, &ageing.new), (&json!(300), &json!(9)));
+    let sketch = find("measurement.lds");
+    assert_eq!(
+        (&sketch.old, &sketch.new["cells"]),
+        (&Value::Null, &json!(600))
+    );
+    let (gone, come) = (find("ports[a]"), find("ports[c]"));
+    assert_eq!(
+        (&gone.old["device"], &gone.new),
+        (&json!("net_null_a"), &Value::Null)
+    );
+    assert_eq!(
+        (&come.old, &come.new["device"]),
+        (&Value::Null, &json!("net_null_c"))
+    );
+}
+
+#[test]
+fn the_worker_that_sends_for_all_stays() {
+    let mut running = config(&bridge(&["a", "b"]));
+    let again = running.clone();
+    running.ports[1].egress.owner = Some(0);
+    let again = again.in_place_of(&running).unwrap();
+    assert_eq!(running.diff(&again), []);
+}
+
+#[test]
 fn a_port_that_would_change_hands_is_fixed() {
     // Port a is served by worker 0, which would come to own it.
     let capacity = json!({ "capacity_bps": 1_000_000 });

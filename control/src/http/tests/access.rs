@@ -49,6 +49,14 @@ fn a_token_is_asked_of_everybody_but_for_health() {
     for path in ["/healthz", "/readyz"] {
         assert_eq!(fetch(&server, path).status, 200, "{path}");
     }
+    // Who has the token may come by any name.
+    let mut client = TcpStream::connect(server.address()).unwrap();
+    let reload = format!(
+        "POST /api/v1/reload HTTP/1.1\r\nHost: edge-1\r\n{right}\r\nX-Vernier: reload\r\n\
+         Connection: close\r\n\r\n"
+    );
+    client.write_all(reload.as_bytes()).unwrap();
+    assert_eq!(listen(client).status, 409);
     let page = request(&server, "GET", "/metrics", &[&right]).body;
     let counted = format!("vernier_http_rejected_total{{reason=\"unauthorized\"}} {refused}");
     assert!(page.contains(&counted), "{counted}: {page}");

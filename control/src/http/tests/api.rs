@@ -271,6 +271,16 @@ fn a_reload_is_asked_for_once_and_not_by_a_web_page() {
     assert!(plain.error().contains("X-Vernier: reload"));
     let get = request(&server, "GET", path, &["X-Vernier: reload"]);
     assert_eq!((get.status, get.header("allow")), (405, Some("POST")));
+    for host in ["evil.example:9464", "127.0.0.1.evil.example", "a b"] {
+        let lines = format!(
+            "POST {path} HTTP/1.1\r\nX-Vernier: reload\r\nConnection: close\r\nHost: {host}\r\n\r\n"
+        );
+        let mut page = TcpStream::connect(server.address()).unwrap();
+        page.write_all(lines.as_bytes()).unwrap();
+        let answer = listen(page);
+        assert_eq!(answer.status, 403, "{host}");
+        assert!(answer.error().contains("Host"));
+    }
     assert!(!wanted.load(Ordering::Relaxed));
     let lines = ["X-Vernier: reload", "Content-Length: 0"];
     let asked = request(&server, "POST", path, &lines);

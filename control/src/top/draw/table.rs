@@ -1,0 +1,118 @@
+//! Tables whose columns are as wide as they need be; what does not fit goes by column, not by letter.
+
+use ratatui::layout::{Constraint, Rect};
+use ratatui::style::Style;
+use ratatui::text::Text;
+use ratatui::widgets::{Cell, Row, Table};
+
+use super::DIM;
+
+/// The style of a cell, by its column's heading.
+pub(super) type Styles<'r> = Box<dyn Fn(&str) -> Style + 'r>;
+
+/// Columns between two others.
+const SPACING: u16 = 2;
+
+/// A table, column by column.
+pub(super) struct Columns<'r, const N: usize> {
+    headings: &'static [&'static str; N],
+    rows: Vec<([String; N], Styles<'r>)>,
+    widths: [u16; N],
+    is_shown: [bool; N],
+}
+
+impl<'r, const N: usize> Columns<'r, N> {
+    pub(super) fn new(
+        headings: &'static [&'static str; N],
+        rows: Vec<([String; N], Styles<'r>)>,
+    ) -> Self {
+        let widths = std::array::from_fn(|column| {
+            let cells = rows.iter().map(|(row, _)| row[column].chars().count());
+            let widest = cells.max().unwrap_or(0).max(headings[column].len());
+            u16::try_from(widest).unwrap_or(u16::MAX)
+        });
+        Self {
+            headings,
+            rows,
+            widths,
+            is_shown: [true; N],
+        }
+    }
+
+    /// Leaves out columns, in the order given, until the rest fits into a framed area.
+    pub(super) fn fit(&mut self, area: Rect, expendable: &[&str]) {
+        let mut expendable = expendable.iter();
+        while self.width() > area.width.saturating_sub(2) {
+            let Some(next) = expendable.next() else {
+                break;
+            };
+            for (heading, is_shown) in self.headings.iter().zip(&mut self.is_shown) {
+                *is_shown &= heading != next;
+            }
+        }
+    }
+
+    fn width(&self) -> u16 {
+        let shown = self.shown().map(|column| self.widths[column]);
+        let add = |sum: u16, width| sum.saturating_add(width).saturating_add(SPACING);
+        shown.fold(0, add).saturating_sub(SPACING)
+    }
+
+    fn shown(&self) -> impl Iterator<Item = usize> {
+        (0..N).filter(|&column| self.is_shown[column])
+    }
+
+    /// The first column to the left, the others to the right.
+    pub(super) fn widget(&self) -> Table<'static> {
+        let aligned = |column: usize, text: String| {
+            let text = Text::from(text);
+            Cell::from(if column == 0 {
+                text
+            } else {
+                text.right_aligned()
+            })
+        };
+        let heading = |column: usize| aligned(column, self.headings[column].to_owned());
+        let rows = self.rows.iter().map(|(texts, styles)| {
+            let cell = |column: usize| {
+                aligned(column, texts[column].clone()).style(styles(self.headings[column]))
+            };
+            Row::new(self.shown().map(cell))
+        });
+        let widths = self
+            .shown()
+            .map(|column| Constraint::Length(self.widths[column]));
+        Table::new(rows, widths)
+            .header(Row::new(self.shown().map(heading)).style(DIM))
+            .column_spacing(SPACING)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn columns() -> Columns<'static, 3> {
+        let plain = || Box::new(|_: &str| Style::new()) as Styles;
+        let row = [
+            "east>west".to_owned(),
+            "12".to_owned(),
+            "7.40 us".to_owned(),
+        ];
+        Columns::new(&["segment", "lost", "mean"], vec![(row, plain())])
+    }
+
+    #[test]
+    fn columns_go_in_their_order_until_the_rest_fits() {
+        for (width, shown) in [
+            (26, [true, true, true]),
+            (25, [true, false, true]),
+            (19, [true, false, false]),
+            (3, [true, false, false]),
+        ] {
+            let mut columns = columns();
+            columns.fit(Rect::new(0, 0, width, 9), &["lost", "mean"]);
+            assert_eq!(columns.is_shown, shown, "{width}");
+        }
+    }
+}
