@@ -62,7 +62,7 @@ fn reference() -> (Families, BTreeMap<String, String>) {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/metrics.md");
     let page = std::fs::read_to_string(page).unwrap();
     let (mut families, mut circumstances) = (Families::new(), BTreeMap::new());
-    for row in page.lines().filter(|line| line.starts_with("| `vernier_")) {
+    for row in page.lines().filter(|line| line.starts_with("| `")) {
         let cells: Vec<_> = row.trim_matches('|').split('|').map(str::trim).collect();
         let name = cells[0].trim_matches('`').to_owned();
         let labels = cells[3]

@@ -74,8 +74,13 @@ const SECTIONS: [(&str, &str, &[&str]); 8] = [
     ),
     (
         "The process",
-        "Kept by the process's own recorder: answers served, snapshots published.",
-        &["vernier_http_", "vernier_snapshot_"],
+        "Kept by the process's own recorder: answers served, snapshots published, the log.",
+        &[
+            "vernier_http_",
+            "vernier_snapshot_",
+            "vernier_log_",
+            "process_",
+        ],
     ),
 ];
 
@@ -107,6 +112,10 @@ const WHEN: [(&str, &str); 16] = [
         "flows are decoded (`measurement.lds.decode`), or references tell of them",
     ),
     (
+        "vernier_flow_estimate",
+        "flows are decoded (`measurement.lds.decode`)",
+    ),
+    (
         "vernier_flow_delay_bound_",
         "flows are decoded (`measurement.lds.decode`)",
     ),
@@ -118,7 +127,6 @@ const WHEN: [(&str, &str); 16] = [
     ("vernier_sketch_", "`measurement.lds`"),
     ("vernier_fdb_", "`forwarding.mode` is `bridge`"),
     ("vernier_epoch_end_", "an epoch has closed"),
-    ("vernier_port_parsed_", "something is measured"),
 ];
 
 /// A family of `/metrics`.
@@ -281,7 +289,7 @@ fn labels_are_told_from_their_values() {
 /// What the reference says: the names of series that each family has, with their labels.
 pub(super) fn reference() -> Vec<(String, BTreeSet<String>)> {
     let page = std::fs::read_to_string(super::project("docs/metrics.md")).unwrap();
-    let rows = page.lines().filter(|line| line.starts_with("| `vernier_"));
+    let rows = page.lines().filter(|line| line.starts_with("| `"));
     let series = rows.flat_map(|row| {
         let cells: Vec<_> = row.split(" | ").collect();
         let name = cells[0].trim_matches(['|', ' ', '`']);
