@@ -36,6 +36,8 @@ const SPELL: Duration = Duration::from_secs(4);
 pub struct Report {
     /// Spells of each kind.
     pub rounds: usize,
+    /// Threads that wanted to run over the minute before: what else the machine had to do.
+    pub load_before: String,
     /// Series on the page.
     pub series: usize,
     /// Bytes of the page.
@@ -60,6 +62,8 @@ pub fn run(vernierd: &Path, folder: &Path, rounds: usize, stop: &AtomicBool) -> 
         .context("no free port on 127.0.0.1")?;
     let file = folder.join("scrape.json");
     fs::write(&file, config(address).to_string()).context("cannot write a configuration")?;
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load_before = load.split(' ').next().unwrap_or("unknown").to_owned();
     let mut process = Owned::start(
         Command::new(vernierd)
             .arg("--config")
@@ -74,6 +78,7 @@ pub fn run(vernierd: &Path, folder: &Path, rounds: usize, stop: &AtomicBool) -> 
     })?;
     let mut report = Report {
         rounds,
+        load_before,
         series: 0,
         bytes: 0,
         scrapes_s: Vec::new(),
@@ -152,8 +157,9 @@ impl Report {
         // Writing to a string never fails.
         let _ = writeln!(
             text,
-            "{cpu}; {cpus} CPUs, {os}, Linux {kernel}; {build} build; {} spells of each kind.\n",
-            self.rounds
+            "{cpu}; {cpus} CPUs, {os}, Linux {kernel}; {build} build; {} spells of each kind; load average \
+             before the run {}.\n",
+            self.rounds, self.load_before
         );
         text += "| | |\n|---|---:|\n";
         for (what, value) in rows {
