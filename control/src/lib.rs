@@ -12,6 +12,8 @@
 //!          +----------------+-----+----------+----------------+
 //!          v                v                v                v
 //!  export::prometheus   http (JSON)   view (plain text)   top (terminal)
+//!                           ^
+//!                           +-- client <-- cli: the command line tool, vernier
 //! ```
 //!
 //! Every view reads the same immutable [`snapshot::Snapshot`], so all of them agree. [`config`] is

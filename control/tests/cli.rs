@@ -379,7 +379,7 @@ fn one_flow_is_found_by_its_parts_and_by_its_name() {
         out.contains("east>west: tracked, its last packet 0s ago"),
         "{out}"
     );
-    assert!(out.contains("epoch 7          200"), "{out}");
+    assert!(out.contains("epoch 7            200"), "{out}");
     let (code, by_name, _) = run(&["flow", &flow(2).1, "--url", &url]);
     assert_eq!((code, by_name), (0, out));
     let (_, answer) = json(&[&by_parts[..], &["--json"]].concat());

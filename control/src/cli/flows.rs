@@ -176,23 +176,17 @@ fn why_unknown(client: &Client, epoch: Option<u64>) -> anyhow::Result<String> {
 
 fn unknown(config: &Config, epoch: Option<u64>) -> String {
     let measurement = &config.measurement;
-    let Some(epoch) = epoch else {
+    if epoch.is_none() {
         return "not tracked; the first epoch has not closed yet".to_owned();
-    };
+    }
     match (&measurement.flows, &measurement.lds) {
         _ if !measurement.enabled => "not tracked: measurement is off".to_owned(),
-        (_, Some(lds)) => {
-            let share = lds.rows.iter().copied().fold(0.0, f64::max);
-            let sampled = if share < 1.0 {
-                format!(", or none of those that the sketch samples ({share} of all at most)")
-            } else {
-                String::new()
-            };
-            format!(
-                "not tracked, and no sketch knows of it: it had no packets in the last epoch, \
-                 {epoch}{sampled}"
-            )
-        }
+        (Some(_), Some(_)) => "not tracked, and no sketch of the last whole epoch holds a packet of it: \
+                               it had none, or none in a cell that can be used"
+            .to_owned(),
+        (None, Some(_)) => "not tracked, as no flow is on this switch (measurement.flows); and its \
+                            sketch says nothing of it"
+            .to_owned(),
         (Some(_), None) => {
             "not tracked: it had no packets of late, was not chosen (measurement.flows.select), or found \
              no slot; without a sketch (measurement.lds) more cannot be said"
@@ -233,21 +227,16 @@ mod tests {
     #[test]
     fn why_nothing_is_known_depends_on_what_is_kept() {
         let mut config = Config::demo().unwrap();
-        assert!(unknown(&config, Some(7)).contains("keeps no sketch"));
+        let said = |config: &Config| unknown(config, Some(7));
+        assert!(said(&config).contains("keeps no sketch"));
         config.measurement.flows = Some(crate::config::Flows::default());
-        assert!(unknown(&config, Some(7)).contains("found no slot"));
-        let mut lds = crate::config::Lds::default();
-        config.measurement.lds = Some(lds.clone());
-        let sure = unknown(&config, Some(7));
-        assert!(
-            sure.ends_with("it had no packets in the last epoch, 7"),
-            "{sure}"
-        );
-        lds.rows = vec![0.5, 0.1];
-        config.measurement.lds = Some(lds);
-        assert!(unknown(&config, Some(7)).ends_with("samples (0.5 of all at most)"));
+        assert!(said(&config).contains("found no slot"));
+        config.measurement.lds = Some(crate::config::Lds::default());
+        assert!(said(&config).contains("no sketch of the last whole epoch holds a packet"));
+        config.measurement.flows = None;
+        assert!(said(&config).contains("as no flow is on this switch"));
         assert!(unknown(&config, None).contains("first epoch"));
         config.measurement.enabled = false;
-        assert!(unknown(&config, Some(7)).contains("measurement is off"));
+        assert!(said(&config).contains("measurement is off"));
     }
 }
