@@ -199,6 +199,7 @@ impl<'f> ControlCore<'f> {
         let has_decoded = self.ledger.take_estimates();
         self.ledger.tend_flows();
         self.ledger.retire();
+        self.ledger.has_changed |= self.plant.reload() != self.ledger.draft.reload;
         let is_due = self.ledger.published_at.elapsed() >= REFRESH;
         if has_closed || has_decoded || is_due || std::mem::take(&mut self.ledger.has_changed) {
             self.publish();

@@ -79,6 +79,7 @@ impl Ledger {
             components: decode.map_or(1, |decode| decode.components.into()),
             cells: cells.sketches,
             places: cells.places,
+            names: self.segments.names(),
         }
     }
 
@@ -157,16 +158,11 @@ impl Ledger {
             })
             .collect();
         other.sort_unstable_by(|a, b| {
-            let name = |other: &OtherFlows| {
-                let OtherFlows {
-                    ingress,
-                    egress,
-                    class,
-                    ..
-                } = other.clone();
-                (ingress, egress, class)
-            };
-            name(a).cmp(&name(b))
+            let (a, b) = (
+                [&a.ingress, &a.egress, &a.class],
+                [&b.ingress, &b.egress, &b.class],
+            );
+            a.cmp(&b)
         });
         Some(Flows {
             tracked: self.flows.len() as u64,

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use measure::lds::{DelayCells, decode};
-use measure::packet::{FlowKey, Hasher};
+use measure::lds::{DelayCells, FlowDelay, LdsLayout, Source, Warning, decode};
+use measure::packet::{FlowHash, FlowKey, Hasher};
 use measure::sight::SegmentIndex;
 use measure::time::{Epoch, TickRate};
 
-use super::{Lists, estimate, method, options};
-use crate::snapshot::{FlowList, SketchedFlow};
+use super::{Lists, estimate, options};
+use crate::snapshot::{FlowEstimate, FlowList, FlowMethod, FlowRecord, SegmentName, SketchedFlow};
 
 /// The sketches of the last epoch, to be asked about any flow.
 #[derive(Debug, Clone)]
@@ -20,6 +20,8 @@ pub struct Sketches {
     pub(crate) cells: Vec<Option<Arc<DelayCells>>>,
     /// By number of a segment: its index in the generation, and its sketch.
     pub(crate) places: Arc<Vec<Option<(SegmentIndex, usize)>>>,
+    /// By number of a segment.
+    pub(crate) names: Vec<Arc<SegmentName>>,
 }
 
 /// By what they hold; of one switch all have one hash.
@@ -60,68 +62,168 @@ impl Sketches {
             same.any(|record| record.segment as usize == segment)
         };
         // On which of the sketch's segments it may have had packets, and how many at most.
-        let candidates: Vec<(usize, SegmentIndex, u64, u64)> = self
+        let candidates: Vec<Asked> = self
             .places
             .iter()
             .enumerate()
             .filter_map(|(segment, place)| {
                 let (index, _) = place.filter(|&(_, other)| other == sketch)?;
                 let mined = cells.mine(flow, index);
-                let packets = mined.packets?;
-                let dropped = u64::try_from(mined.lost.unwrap_or(0)).unwrap_or(0);
-                let may_be = packets + dropped > 0 && !is_tracked(segment);
-                may_be.then_some((segment, index, packets, dropped))
+                let asked = Asked {
+                    segment,
+                    index,
+                    packets: mined.packets?,
+                    lost: u64::try_from(mined.lost.unwrap_or(0)).unwrap_or(0),
+                };
+                let may_be = asked.packets + asked.lost > 0 && !is_tracked(segment);
+                may_be.then_some(asked)
             })
             .collect();
-        if candidates.is_empty() {
+        let asked = self.without_others(sketch, cells, key, candidates, list);
+        if asked.is_empty() {
             return Vec::new();
         }
+        let joint = self.joint(sketch, cells, key, &asked, list);
+        let answers = asked.iter().enumerate().filter_map(|(place, asked)| {
+            let name = self.names.get(asked.segment)?;
+            let of = (self.epoch, 1, asked.packets);
+            let estimate = match &joint {
+                Some(delays) => estimate(FlowMethod::LdsJoint, &delays[place], of, self.rate),
+                None => self.paper(cells, flow, asked)?,
+            };
+            Some(SketchedFlow {
+                ingress: name.ingress.clone(),
+                egress: name.egress.clone(),
+                class: name.class.clone(),
+                packets_max: asked.packets,
+                lost_packets_max: asked.lost,
+                estimate,
+            })
+        });
+        answers.collect()
+    }
+
+    /// Takes from the packets that candidates may have had those of flows that are tracked: exact
+    /// where every packet goes to one cell of each row. Candidates that had none are left out.
+    fn without_others(
+        &self,
+        sketch: usize,
+        cells: &DelayCells,
+        key: &FlowKey,
+        mut candidates: Vec<Asked>,
+        list: &FlowList,
+    ) -> Vec<Asked> {
         let layout = cells.layout();
-        let mut lists = Lists::default();
-        for record in &list.flows {
-            let place = self.places.get(record.segment as usize).copied().flatten();
-            if let Some((index, other)) = place
-                && other == sketch
-                && record.last_epoch == self.epoch.0
-                && record.last.packets > 0
-            {
-                let packets = record.last.packets as f64;
-                lists.add(layout, &self.hasher, &record.key, index, packets);
+        if is_plain(layout) && !candidates.is_empty() {
+            let mut claimed = vec![0_u64; layout.cells()];
+            for (record, index) in self.listed(sketch, list) {
+                let weight = u64::from(layout.weight(index));
+                for cell in cells_of(layout, &self.hasher, &record.key, index) {
+                    claimed[cell] += weight * record.last.packets;
+                }
             }
+            for asked in &mut candidates {
+                let left = cells_of(layout, &self.hasher, key, asked.index)
+                    .map(|cell| cells.cells()[cell].received.saturating_sub(claimed[cell]));
+                let weight = u64::from(layout.weight(asked.index)).max(1);
+                asked.packets = left.min().unwrap_or(0) / weight;
+            }
+        }
+        candidates.retain(|asked| asked.packets + asked.lost > 0);
+        candidates
+    }
+
+    /// The list's flows in a sketch with packets in its epoch.
+    fn listed<'l>(
+        &'l self,
+        sketch: usize,
+        list: &'l FlowList,
+    ) -> impl Iterator<Item = (&'l FlowRecord, SegmentIndex)> {
+        let is_here = move |record: &&FlowRecord| {
+            record.last_epoch == self.epoch.0 && record.last.packets > 0
+        };
+        list.flows.iter().filter(is_here).filter_map(move |record| {
+            let place = self.places.get(record.segment as usize).copied().flatten();
+            let (index, _) = place.filter(|&(_, other)| other == sketch)?;
+            Some((record, index))
+        })
+    }
+
+    /// Estimates jointly with all flows of the list; `None` where that cannot be done, or packets of
+    /// flows that are not on it share the cells: then no bound would hold.
+    fn joint(
+        &self,
+        sketch: usize,
+        cells: &DelayCells,
+        key: &FlowKey,
+        asked: &[Asked],
+        list: &FlowList,
+    ) -> Option<Vec<FlowDelay>> {
+        let layout = cells.layout();
+        if !is_plain(layout) {
+            return None;
+        }
+        let mut lists = Lists::default();
+        for (record, index) in self.listed(sketch, list) {
+            let packets = record.last.packets as f64;
+            lists.add(layout, &self.hasher, &record.key, index, packets);
         }
         let known = lists.packets.len();
-        for &(_, index, _, _) in &candidates {
-            lists.add(layout, &self.hasher, key, index, f64::NAN);
+        for asked in asked {
+            let packets = asked.packets as f64;
+            lists.add(layout, &self.hasher, key, asked.index, packets);
         }
         lists.tell_apart();
-        let decoded = match decode(cells, lists.table(), &options(self.components), || false) {
-            Ok(decoded) => decoded,
-            Err(error) => {
-                tracing::warn!("a flow cannot be decoded: {error}");
-                return Vec::new();
-            }
-        };
-        let delays = &decoded.flows[known..];
-        let answers = candidates.iter().zip(delays);
-        answers
-            .filter_map(|(&(segment, _, packets_max, lost_packets_max), delay)| {
-                let name = list.segments.get(segment)?;
-                #[expect(
-                    clippy::cast_possible_truncation,
-                    clippy::cast_sign_loss,
-                    reason = "counts of packets, not negative"
-                )]
-                let packets = (delay.packets.round() as u64).min(packets_max);
-                let method = method(&decoded, delay, 1)?;
-                Some(SketchedFlow {
-                    ingress: name.ingress.clone(),
-                    egress: name.egress.clone(),
-                    class: name.class.clone(),
-                    packets_max,
-                    lost_packets_max,
-                    estimate: estimate(method, delay, (self.epoch, 1, packets), self.rate),
-                })
-            })
-            .collect()
+        let decoded = decode(cells, lists.table(), &options(self.components), || false)
+            .inspect_err(|error| tracing::warn!("a flow cannot be decoded: {error}"))
+            .ok()?;
+        let is_whole = !(decoded.warnings.iter())
+            .any(|warning| matches!(warning, Warning::UnlistedPackets { .. }));
+        let delays = decoded.flows.get(known..)?;
+        let is_joint = delays.iter().all(|delay| delay.source == Source::Joint);
+        (is_whole && is_joint).then(|| delays.to_vec())
     }
+
+    /// The paper's estimator, without a bound.
+    fn paper(&self, cells: &DelayCells, flow: FlowHash, asked: &Asked) -> Option<FlowEstimate> {
+        let mean_ticks = cells.estimate(flow, asked.index)?.mean_ticks;
+        Some(FlowEstimate {
+            method: FlowMethod::LdsPaper,
+            epoch: self.epoch.0,
+            epochs: 1,
+            packets: asked.packets,
+            mean_ns: self.rate.to_ns(mean_ticks),
+            bound_ns: None,
+            is_within_bound: None,
+        })
+    }
+}
+
+/// A segment on which a flow may have had packets.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    /// Its number, and its index in the generation.
+    segment: usize,
+    index: SegmentIndex,
+    /// The flow's packets and losses, at most.
+    packets: u64,
+    lost: u64,
+}
+
+/// Whether each packet goes to one cell of each row.
+fn is_plain(layout: &LdsLayout) -> bool {
+    layout.virtual_cells() == 1 && (0..layout.rows()).all(|row| layout.takes_all(row))
+}
+
+/// A flow's cells in a plain sketch.
+fn cells_of(
+    layout: &LdsLayout,
+    hasher: &Hasher,
+    key: &FlowKey,
+    index: SegmentIndex,
+) -> impl Iterator<Item = usize> + use<> {
+    let columns = layout.base_columns(hasher.flow_hash(key), index);
+    let (rows, width) = (layout.rows(), layout.columns() as usize);
+    let rows = columns.into_iter().take(rows).enumerate();
+    rows.map(move |(row, column)| row * width + column as usize)
 }

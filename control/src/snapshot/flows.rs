@@ -355,17 +355,8 @@ pub struct FlowQuery {
 impl Flow {
     /// Whether the other is the same flow on the same segment.
     pub fn is_alike(&self, other: &Self) -> bool {
-        let name = |flow: &Self| {
-            let Self {
-                flow,
-                ingress,
-                egress,
-                class,
-                ..
-            } = flow.clone();
-            (flow, ingress, egress, class)
-        };
-        name(self) == name(other)
+        let [a, b] = [self, other];
+        (&a.flow, &a.ingress, &a.egress, &a.class) == (&b.flow, &b.ingress, &b.egress, &b.class)
     }
 }
 
