@@ -114,7 +114,7 @@ pub struct Decode {
     /// delay.
     #[schemars(range(min = 1, max = 3))]
     pub components: u8,
-    /// Where decoding an epoch takes longer than half of an epoch, the sum of the last epochs is
+    /// Where decoding an epoch takes longer than four fifths of an epoch, the sum of the last epochs is
     /// decoded instead, each so many seconds; 1 to 3,600, default 10.
     #[schemars(range(min = 1, max = 3_600))]
     pub interval_s: u32,

@@ -239,7 +239,7 @@ impl Decoder {
     pub fn take(&mut self, flows: &mut Directory) -> Option<Epoch> {
         let results = self.thread.as_ref()?.take()?;
         self.is_busy = false;
-        self.sums = results.duration > self.interval / 2;
+        self.sums = results.duration > self.interval * 4 / 5;
         let Results {
             epoch,
             epochs,

@@ -154,7 +154,7 @@ fn an_epoch_is_decoded_alone_where_there_is_time() {
 #[test]
 fn epochs_are_summed_where_one_takes_too_long() {
     let mut directory = Directory::default();
-    // No decoding is done in half of this.
+    // No decoding is done in that.
     let mut decoder = decoder(Duration::from_nanos(1));
     let sketch = sketch(500);
     count(&mut directory, 500, 0);
