@@ -91,7 +91,9 @@ mod tests {
         };
         assert_eq!(
             names(&config),
-            [PATCH.name, QUEUE.name, STAMP.name, LDA.name]
+            [
+                PATCH.name, QUEUE.name, STAMP.name, LDA.name, LDS.name, FLOWS.name
+            ]
         );
         for port in &mut config.ports {
             port.egress.capacity_bps = None;

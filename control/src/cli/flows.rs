@@ -227,6 +227,8 @@ mod tests {
     #[test]
     fn why_nothing_is_known_depends_on_what_is_kept() {
         let mut config = Config::demo().unwrap();
+        config.measurement.lds = None;
+        config.measurement.flows = None;
         let said = |config: &Config| unknown(config, Some(7));
         assert!(said(&config).contains("keeps no sketch"));
         config.measurement.flows = Some(crate::config::Flows::default());

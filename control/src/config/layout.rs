@@ -105,12 +105,13 @@ mod tests {
     }
 
     #[test]
-    fn the_demo_keeps_an_lda_and_no_sketch() {
+    fn the_demo_keeps_an_lda_sketches_and_flows() {
         let layout = layout(&Config::demo().unwrap());
         assert_eq!(layout.segments(), 2);
         assert_eq!(layout.lda.map(|lda| lda.cells()), Some(1_024));
-        assert_eq!((layout.sketches, layout.lds, layout.sds), (0, None, None));
-        assert_eq!((layout.flow_slots, layout.flow_estimates), (0, false));
+        assert_eq!(layout.lds.map(|lds| lds.cells()), Some(12_000));
+        assert_eq!((layout.sketches, layout.sds), (2, None));
+        assert_eq!((layout.flow_slots, layout.flow_estimates), (4_096, false));
     }
 
     #[test]

@@ -111,6 +111,8 @@ impl Bench {
             workers
         ];
         config.measurement.interval_ms = 1_000;
+        config.measurement.lds = None;
+        config.measurement.flows = None;
         configure(&mut config);
         let (first, ends) = change(&config, 0, 0);
         let counters: Vec<_> = (0..workers)
