@@ -44,8 +44,8 @@ use routes::Sources;
 
 pub use access::{TokenError, TokenFault};
 pub use answers::{
-    ClassTotals, Classes, Epochs, FlowPage, FlowState, FlowTotals, Ports, Problem, Reloading,
-    SegmentCourses, Segments, Status,
+    ClassTotals, Classes, Epochs, FlowPage, FlowState, Ports, Problem, Reloading, SegmentCourses,
+    Segments, Status,
 };
 pub use crowd::CONNECTIONS_MAX;
 pub use query::{FLOWS_DEFAULT, FLOWS_MAX, SegmentFilter, Width};

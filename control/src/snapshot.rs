@@ -14,10 +14,12 @@ use crate::history::History;
 mod example;
 mod flows;
 
+#[cfg(test)]
+pub(crate) use flows::list_tests;
 pub use flows::{
     AnsweredFlow, Credit, Decoding, ENDED_MAX, Flow, FlowAnswer, FlowEstimate, FlowFigures,
-    FlowList, FlowMethod, FlowOrder, FlowQuery, FlowRecord, Flows, OtherFlows, SegmentName,
-    SketchedFlow, TopFlow,
+    FlowList, FlowMethod, FlowOrder, FlowQuery, FlowRecord, FlowTotals, Flows, OtherFlows,
+    SegmentName, SketchedFlow, TopFlow,
 };
 
 /// The latest snapshot, to be read from any thread.

@@ -17,8 +17,8 @@ use std::time::Duration;
 use control::config::Config;
 use control::http::{Running, Segments, Server};
 use control::snapshot::{
-    FlowFigures, FlowList, FlowRecord, Flows, Published, Reload, ReloadOutcome, Segment,
-    SegmentName, Snapshot,
+    FlowFigures, FlowList, FlowRecord, FlowTotals, Flows, Published, Reload, ReloadOutcome,
+    Segment, SegmentName, Snapshot,
 };
 use measure::packet::FlowKey;
 
@@ -305,7 +305,10 @@ fn busy() -> Snapshot {
         interval_ms: 250,
         epoch_end_unix_s: Some(1_700_000_000.0),
         flows: Some(Flows {
-            tracked: 3,
+            totals: FlowTotals {
+                tracked: 3,
+                ..FlowTotals::default()
+            },
             list: Arc::new(list),
             ..Flows::default()
         }),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use measure::rli::SelectionError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -222,6 +223,29 @@ pub struct FlowRule {
     pub source_ports: Option<(u16, u16)>,
     /// First and last destination port.
     pub destination_ports: Option<(u16, u16)>,
+}
+
+/// As flows are selected by it.
+impl TryFrom<&FlowRule> for measure::rli::FlowRule {
+    type Error = SelectionError;
+
+    /// # Errors
+    /// [`SelectionError`] for a prefix with more bits than its address has, which no configuration
+    /// that was checked holds.
+    fn try_from(rule: &FlowRule) -> Result<Self, SelectionError> {
+        let prefix = |prefix: Option<Prefix>| {
+            prefix
+                .map(|prefix| measure::rli::Prefix::new(prefix.address, prefix.bits))
+                .transpose()
+        };
+        Ok(Self {
+            source: prefix(rule.source)?,
+            destination: prefix(rule.destination)?,
+            protocol: rule.protocol.map(Protocol::number),
+            source_ports: rule.source_ports,
+            destination_ports: rule.destination_ports,
+        })
+    }
 }
 
 impl Measurement {

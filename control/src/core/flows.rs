@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use measure::rli::{FlowRule, Prefix};
 use measure::time::{Epoch, TickRate};
 
 use super::Ledger;
-use crate::config::{self, Config};
+use crate::config::Config;
 use crate::counters::{Counter, WorkerCounters};
 use crate::decode::{EpochCells, Sketches};
 use crate::flows::{self, FlowSums, TopSettings};
 use crate::snapshot::{
-    Credit, FlowFigures, FlowList, FlowRecord, Flows, Labelled, OtherFlows, Snapshot, TopFlow,
+    Credit, FlowFigures, FlowList, FlowRecord, FlowTotals, Flows, Labelled, OtherFlows, Snapshot,
+    TopFlow,
 };
 
 /// What is published of flows, as it was at the end of an epoch.
@@ -26,26 +26,13 @@ pub(super) struct FlowViews {
 /// Who has series of its own, by the configuration.
 pub(super) fn top_settings(config: &Config) -> TopSettings {
     let hold_ms = u64::from(config.prometheus.top_hold_s) * 1_000;
+    // A rule that was checked can be taken.
+    let pinned = config.prometheus.pinned.iter();
     TopSettings {
         places: config.prometheus.top_flows as usize,
         hold_epochs: hold_ms.div_ceil(u64::from(config.measurement.interval_ms.max(1))),
-        pinned: config.prometheus.pinned.iter().filter_map(rule).collect(),
+        pinned: pinned.filter_map(|rule| rule.try_into().ok()).collect(),
     }
-}
-
-/// A rule as it selects flows; `None` for a prefix that no configuration that was checked has.
-fn rule(rule: &config::FlowRule) -> Option<FlowRule> {
-    let prefix = |prefix: Option<config::Prefix>| match prefix {
-        Some(prefix) => Prefix::new(prefix.address, prefix.bits).ok().map(Some),
-        None => Some(None),
-    };
-    Some(FlowRule {
-        source: prefix(rule.source)?,
-        destination: prefix(rule.destination)?,
-        protocol: rule.protocol.map(config::Protocol::number),
-        source_ports: rule.source_ports,
-        destination_ports: rule.destination_ports,
-    })
 }
 
 impl Ledger {
@@ -75,10 +62,8 @@ impl Ledger {
         Sketches {
             hasher: self.hasher.clone(),
             rate: self.rate,
-            epoch: cells.epoch,
             components: decode.map_or(1, |decode| decode.components.into()),
-            cells: cells.sketches,
-            places: cells.places,
+            cells,
             names: self.segments.names(),
         }
     }
@@ -164,7 +149,7 @@ impl Ledger {
             );
             a.cmp(&b)
         });
-        Some(Flows {
+        let totals = FlowTotals {
             tracked: self.flows.len() as u64,
             slots,
             free_slots: sum(|own| &own.flows.free_slots),
@@ -178,6 +163,9 @@ impl Ledger {
                 })
                 .to_vec(),
             folded: top.folded(),
+        };
+        Some(Flows {
+            totals,
             top: shown.collect(),
             other,
             decoding: self.decoder.shown(),

@@ -611,8 +611,12 @@ fn flows_are_known_by_their_keys_and_segments() {
     bench.counters[0].flows.unreported.set(2);
     bench.core.publish();
     let flows = bench.core.published().read().flows.clone().unwrap();
-    assert_eq!((flows.tracked, flows.slots, flows.free_slots), (1, 16, 15));
-    assert_eq!(flows.untracked[2].packets, 2);
+    let totals = &flows.totals;
+    assert_eq!(
+        (totals.tracked, totals.slots, totals.free_slots),
+        (1, 16, 15)
+    );
+    assert_eq!(totals.untracked[2].packets, 2);
     assert_eq!(flows.list.epoch, Some(2));
     let snapshot = bench.core.published().read();
     let flow = snapshot.flow(&flows.list, &flows.list.flows[0]);

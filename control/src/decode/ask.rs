@@ -1,13 +1,14 @@
 //! What sketches say of a flow that is not tracked.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use measure::lds::{DelayCells, FlowDelay, LdsLayout, Source, Warning, decode};
 use measure::packet::{FlowHash, FlowKey, Hasher};
 use measure::sight::SegmentIndex;
-use measure::time::{Epoch, TickRate};
+use measure::time::TickRate;
 
-use super::{Lists, estimate, options};
+use super::{EpochCells, Lists, estimate, options};
 use crate::snapshot::{FlowEstimate, FlowList, FlowMethod, FlowRecord, SegmentName, SketchedFlow};
 
 /// The sketches of the last epoch, to be asked about any flow.
@@ -15,11 +16,8 @@ use crate::snapshot::{FlowEstimate, FlowList, FlowMethod, FlowRecord, SegmentNam
 pub struct Sketches {
     pub(crate) hasher: Hasher,
     pub(crate) rate: TickRate,
-    pub(crate) epoch: Epoch,
     pub(crate) components: usize,
-    pub(crate) cells: Vec<Option<Arc<DelayCells>>>,
-    /// By number of a segment: its index in the generation, and its sketch.
-    pub(crate) places: Arc<Vec<Option<(SegmentIndex, usize)>>>,
+    pub(crate) cells: EpochCells,
     /// By number of a segment.
     pub(crate) names: Vec<Arc<SegmentName>>,
 }
@@ -27,26 +25,21 @@ pub struct Sketches {
 /// By what they hold; of one switch all have one hash.
 impl PartialEq for Sketches {
     fn eq(&self, other: &Self) -> bool {
-        (self.epoch, &self.cells, &self.places) == (other.epoch, &other.cells, &other.places)
+        self.cells == other.cells
     }
 }
 
 impl Sketches {
-    /// The last epoch.
-    pub fn epoch(&self) -> u64 {
-        self.epoch.0
-    }
-
-    /// What is known of `key` on every segment where `list` does not have it: nothing where a sketch says that there were none. Flows of the list are decoded
-    /// together with it, so that this takes some hundred milliseconds with 100,000 flows.
+    /// What is known of `key` on every segment where `list` does not have it: nothing where a sketch
+    /// says that there were no packets. Flows of the list are decoded together with it, so that this
+    /// takes some hundred milliseconds with 100,000 flows.
     pub fn ask(&self, key: &FlowKey, list: &FlowList) -> Vec<SketchedFlow> {
-        let mut found = Vec::new();
-        for (number, cells) in self.cells.iter().enumerate() {
-            if let Some(cells) = cells {
-                found.extend(self.ask_one(number, cells, key, list));
-            }
-        }
-        found
+        let tracked: HashSet<u32> = list.of(key).map(|record| record.segment).collect();
+        let sketches = self.cells.sketches.iter().enumerate();
+        let believed = sketches.filter_map(|(sketch, cells)| Some((sketch, cells.as_ref()?)));
+        believed
+            .flat_map(|(sketch, cells)| self.ask_one(sketch, cells, key, &tracked, list))
+            .collect()
     }
 
     fn ask_one(
@@ -54,50 +47,45 @@ impl Sketches {
         sketch: usize,
         cells: &DelayCells,
         key: &FlowKey,
+        tracked: &HashSet<u32>,
         list: &FlowList,
     ) -> Vec<SketchedFlow> {
         let flow = self.hasher.flow_hash(key);
-        let is_tracked = |segment: usize| {
-            let mut same = list.of(key);
-            same.any(|record| record.segment as usize == segment)
-        };
         // On which of the sketch's segments it may have had packets, and how many at most.
-        let candidates: Vec<Asked> = self
-            .places
-            .iter()
-            .enumerate()
-            .filter_map(|(segment, place)| {
-                let (index, _) = place.filter(|&(_, other)| other == sketch)?;
-                let mined = cells.mine(flow, index);
-                let asked = Asked {
-                    segment,
-                    index,
-                    packets: mined.packets?,
-                    lost: u64::try_from(mined.lost.unwrap_or(0)).unwrap_or(0),
-                };
-                let may_be = asked.packets + asked.lost > 0 && !is_tracked(segment);
-                may_be.then_some(asked)
-            })
-            .collect();
-        let asked = self.without_others(sketch, cells, key, candidates, list);
+        let candidates = (0..).zip(self.cells.places.iter());
+        let candidates = candidates.filter_map(|(segment, place)| {
+            let (index, _) = place.filter(|&(_, other)| other == sketch)?;
+            let mined = cells.mine(flow, index);
+            let asked = Asked {
+                segment,
+                index,
+                packets: mined.packets?,
+                lost: u64::try_from(mined.lost.unwrap_or(0)).unwrap_or(0),
+            };
+            let may_be = asked.packets + asked.lost > 0 && !tracked.contains(&segment);
+            may_be.then_some(asked)
+        });
+        let asked = self.without_others(sketch, cells, key, candidates.collect(), list);
         if asked.is_empty() {
             return Vec::new();
         }
         let joint = self.joint(sketch, cells, key, &asked, list);
         let answers = asked.iter().enumerate().filter_map(|(place, asked)| {
-            let name = self.names.get(asked.segment)?;
-            let of = (self.epoch, 1, asked.packets);
-            let estimate = match &joint {
-                Some(delays) => estimate(FlowMethod::LdsJoint, &delays[place], of, self.rate),
-                None => self.paper(cells, flow, asked)?,
-            };
+            let name = self.names.get(asked.segment as usize)?;
+            let joint = joint.as_ref().and_then(|delays| delays.get(place));
+            let joint = joint.filter(|delay| delay.source == Source::Joint);
+            let of = (self.cells.epoch, 1, asked.packets);
+            let joint = joint.map(|delay| estimate(FlowMethod::LdsJoint, delay, of, self.rate));
+            // Its cells speak of others where it had no packet that arrived.
+            let had_packets = asked.packets > 0;
+            let any = || joint.or_else(|| self.paper(cells, flow, asked));
             Some(SketchedFlow {
                 ingress: name.ingress.clone(),
                 egress: name.egress.clone(),
                 class: name.class.clone(),
                 packets_max: asked.packets,
                 lost_packets_max: asked.lost,
-                estimate,
+                estimate: had_packets.then(any).flatten(),
             })
         });
         answers.collect()
@@ -140,17 +128,22 @@ impl Sketches {
         list: &'l FlowList,
     ) -> impl Iterator<Item = (&'l FlowRecord, SegmentIndex)> {
         let is_here = move |record: &&FlowRecord| {
-            record.last_epoch == self.epoch.0 && record.last.packets > 0
+            record.last_epoch == self.cells.epoch.0 && record.last.packets > 0
         };
         list.flows.iter().filter(is_here).filter_map(move |record| {
-            let place = self.places.get(record.segment as usize).copied().flatten();
+            let place = self
+                .cells
+                .places
+                .get(record.segment as usize)
+                .copied()
+                .flatten();
             let (index, _) = place.filter(|&(_, other)| other == sketch)?;
             Some((record, index))
         })
     }
 
-    /// Estimates jointly with all flows of the list; `None` where that cannot be done, or packets of
-    /// flows that are not on it share the cells: then no bound would hold.
+    /// Decodes jointly with all flows of the list; `None` where that cannot be done, or packets of flows
+    /// that are not on it share the cells: then no bound would hold.
     fn joint(
         &self,
         sketch: usize,
@@ -179,9 +172,7 @@ impl Sketches {
             .ok()?;
         let is_whole = !(decoded.warnings.iter())
             .any(|warning| matches!(warning, Warning::UnlistedPackets { .. }));
-        let delays = decoded.flows.get(known..)?;
-        let is_joint = delays.iter().all(|delay| delay.source == Source::Joint);
-        (is_whole && is_joint).then(|| delays.to_vec())
+        is_whole.then(|| decoded.flows[known..].to_vec())
     }
 
     /// The paper's estimator, without a bound.
@@ -189,7 +180,7 @@ impl Sketches {
         let mean_ticks = cells.estimate(flow, asked.index)?.mean_ticks;
         Some(FlowEstimate {
             method: FlowMethod::LdsPaper,
-            epoch: self.epoch.0,
+            epoch: self.cells.epoch.0,
             epochs: 1,
             packets: asked.packets,
             mean_ns: self.rate.to_ns(mean_ticks),
@@ -203,7 +194,7 @@ impl Sketches {
 #[derive(Debug, Clone, Copy)]
 struct Asked {
     /// Its number, and its index in the generation.
-    segment: usize,
+    segment: u32,
     index: SegmentIndex,
     /// The flow's packets and losses, at most.
     packets: u64,

@@ -14,7 +14,7 @@ use crate::flows::{Directory, FlowSums};
 use crate::snapshot::Decoding;
 
 /// The sketches of an epoch, as all workers filled them.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct EpochCells {
     pub epoch: Epoch,
     pub generation: u32,
@@ -78,7 +78,7 @@ impl Decoder {
         }
         self.settings = settings;
         if self.settings.is_none() {
-            self.sum = None;
+            self.drop_sum();
         }
     }
 
@@ -101,6 +101,7 @@ impl Decoder {
             return false;
         };
         if !self.sums && !self.is_busy {
+            self.drop_sum();
             let job = self.job(&settings, cells, 1, flows, |flow| {
                 (flow.last == cells.epoch).then_some(flow.recent)
             });
@@ -125,13 +126,9 @@ impl Decoder {
     /// Adds an epoch to the sum. One of another generation, or with a sketch that cannot be
     /// believed, is left out.
     fn add(&mut self, cells: &EpochCells, flows: &mut Directory) {
-        if self
-            .sum
-            .as_ref()
-            .is_some_and(|sum| sum.cells.generation != cells.generation)
-            && let Some(lost) = self.sum.take()
-        {
-            self.shown.skipped_epochs += u64::from(lost.epochs);
+        let sum = self.sum.as_ref();
+        if sum.is_some_and(|sum| sum.cells.generation != cells.generation) {
+            self.drop_sum();
         }
         if cells.sketches.iter().any(Option::is_none) {
             self.shown.skipped_epochs += 1;
@@ -158,7 +155,6 @@ impl Decoder {
                 sum.cells.epoch = cells.epoch;
             }
         }
-        self.shown.summed_epochs += 1;
         for (_, flow) in flows.numbered_mut() {
             if is_first {
                 flow.pending = FlowSums::default();
@@ -168,6 +164,12 @@ impl Decoder {
                 flow.pending.add(&recent);
             }
         }
+    }
+
+    /// Epochs that were summed will not be decoded.
+    fn drop_sum(&mut self) {
+        let epochs = self.sum.take().map_or(0, |sum| sum.epochs);
+        self.shown.skipped_epochs += u64::from(epochs);
     }
 
     fn job(
@@ -221,17 +223,18 @@ impl Decoder {
     }
 
     fn give(&mut self, job: Job) -> bool {
-        let is_given = match &self.thread {
-            Some(thread) => thread.give(job),
-            None => false,
-        };
+        let epochs = job.epochs;
+        let is_given = self.thread.as_ref().is_some_and(|thread| thread.give(job));
         self.is_busy |= is_given;
-        if is_given {
-            self.given_at = Some(Instant::now());
-        } else {
-            self.shown.skipped_epochs += 1;
+        if !is_given {
+            self.shown.skipped_epochs += u64::from(epochs);
+            return false;
         }
-        is_given
+        self.given_at = Some(Instant::now());
+        if epochs > 1 {
+            self.shown.summed_epochs += u64::from(epochs);
+        }
+        true
     }
 
     /// What has been decoded since the last time, entered into the directory; whether there was

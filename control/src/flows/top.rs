@@ -248,9 +248,10 @@ fn greatest<K: Ord>(numbers: &mut Vec<FlowNumber>, most: usize, key: impl Fn(&Fl
 
 fn sample(flow: &Flow, rate: TickRate) -> Sample {
     let sums = &flow.recent;
+    // One of several epochs together is none of theirs.
     let estimate = flow
         .estimate
-        .filter(|estimate| estimate.epoch + 1 >= flow.last.0);
+        .filter(|estimate| (estimate.epoch, estimate.epochs) == (flow.last.0, 1));
     Sample {
         packets: sums.packets,
         lost_packets: sums.lost,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::query::{SegmentFilter, Width};
 use crate::history::Course;
 use crate::snapshot::{
-    Counts, Decoding, Fdb, Flow, FlowList, FlowQuery, Flows, Labelled, Pool, Port, Reload, Segment,
+    Counts, Decoding, Fdb, Flow, FlowList, FlowQuery, FlowTotals, Pool, Port, Reload, Segment,
     Snapshot, State, Worker,
 };
 
@@ -56,27 +56,6 @@ pub struct Status {
     pub decoding: Option<Decoding>,
 }
 
-/// The flows that are tracked, in numbers.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct FlowTotals {
-    /// Flows in the directory.
-    pub tracked: u64,
-    /// Slots of all workers.
-    pub slots: u64,
-    /// Slots that no flow has.
-    pub free_slots: u64,
-    /// Flows that were new, since the switch started.
-    pub new: u64,
-    /// Flows that were forgotten since they were idle.
-    pub expired: u64,
-    /// Flows that made room for others.
-    pub evicted: u64,
-    /// Packets of flows that are not tracked, by reason.
-    pub untracked: Vec<Labelled>,
-    /// How often a tracked flow with packets in an epoch had no series of its own.
-    pub folded: u64,
-}
-
 impl From<&Snapshot> for Status {
     fn from(snapshot: &Snapshot) -> Self {
         let flows = snapshot.flows.as_ref();
@@ -96,23 +75,8 @@ impl From<&Snapshot> for Status {
             workers: snapshot.workers.clone(),
             pools: snapshot.pools.clone(),
             fdb: snapshot.fdb,
-            flows: flows.map(FlowTotals::from),
+            flows: flows.map(|flows| flows.totals.clone()),
             decoding: flows.and_then(|flows| flows.decoding),
-        }
-    }
-}
-
-impl From<&Flows> for FlowTotals {
-    fn from(flows: &Flows) -> Self {
-        Self {
-            tracked: flows.tracked,
-            slots: flows.slots,
-            free_slots: flows.free_slots,
-            new: flows.new,
-            expired: flows.expired,
-            evicted: flows.evicted,
-            untracked: flows.untracked.clone(),
-            folded: flows.folded,
         }
     }
 }

@@ -4,14 +4,13 @@ mod clients;
 mod document;
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpStream};
+use std::net::TcpStream;
 
-use measure::packet::FlowKey;
 use serde_json::Value;
 
 use super::*;
 use crate::config::Config;
-use crate::snapshot::{FlowFigures, FlowList, FlowRecord, SegmentName, Snapshot};
+use crate::snapshot::{FlowList, FlowRecord, SegmentName, Snapshot, list_tests};
 
 /// The example with flows in its lists, and a configuration.
 fn example() -> Snapshot {
@@ -37,29 +36,11 @@ fn example() -> Snapshot {
     snapshot
 }
 
+/// Flow `n` from east to west; the first have most packets.
 fn record(n: u16) -> FlowRecord {
-    let figures = FlowFigures {
-        packets: 1_000 - u64::from(n),
-        bytes: 100,
-        lost_packets: 1,
-        mean_ns: 1_000.0,
-        stddev_ns: 10.0,
-    };
     FlowRecord {
-        key: FlowKey::V4 {
-            source: Ipv4Addr::new(10, 0, 0, 1),
-            destination: Ipv4Addr::new(10, 0, 0, 2),
-            source_port: 1_024 + n,
-            destination_port: 80,
-            protocol: 6,
-        },
         segment: 0,
-        first_epoch: 2,
-        last_epoch: 81,
-        last: figures,
-        total: figures,
-        estimate: None,
-        rli_mean_ns: None,
+        ..list_tests::record(n, 1_000 - u64::from(n))
     }
 }
 

@@ -102,19 +102,21 @@ fn bursts() -> Vec<Bursts> {
 fn flows() -> Flows {
     let untracked = [("no_free_slot", 40), ("no_place", 2), ("not_reported", 0)];
     Flows {
-        tracked: 50_000,
-        slots: 65_536,
-        free_slots: 15_500,
-        new: 50_100,
-        expired: 100,
-        evicted: 0,
-        untracked: untracked
-            .map(|(label, packets)| Labelled {
-                label: label.to_owned(),
-                packets,
-            })
-            .to_vec(),
-        folded: 49_999,
+        totals: FlowTotals {
+            tracked: 50_000,
+            slots: 65_536,
+            free_slots: 15_500,
+            new: 50_100,
+            expired: 100,
+            evicted: 0,
+            untracked: untracked
+                .map(|(label, packets)| Labelled {
+                    label: label.to_owned(),
+                    packets,
+                })
+                .to_vec(),
+            folded: 49_999,
+        },
         top: vec![top_flow()],
         other: vec![OtherFlows {
             ingress: "east".to_owned(),

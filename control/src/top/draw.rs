@@ -284,7 +284,7 @@ fn flows_tab(frame: &mut Frame, area: Rect, app: &App) {
             page.flows.len(),
             app.sort().label()
         ),
-        matching => format!("flows: {matching}; {} slots free", flows.free_slots),
+        matching => format!("flows: {matching}; {} slots free", flows.totals.free_slots),
     };
     let widget = table.widget().block(framed(title(name)));
     frame.render_stateful_widget(

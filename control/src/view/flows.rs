@@ -181,12 +181,13 @@ fn describe_sketched(text: &mut String, sketched: &SketchedFlow) {
     };
     let _ = writeln!(
         text,
-        "{ingress}>{egress}{class}: not tracked; the sketch says\n  packets: at most {}, of which lost at \
-         most {}\n  estimated: {}",
+        "{ingress}>{egress}{class}: not tracked; the sketch says\n  packets: at most {}, lost: at most {}",
         count(*packets_max),
         count(*lost_packets_max),
-        words(estimate)
     );
+    if let Some(estimate) = estimate {
+        let _ = writeln!(text, "  estimated: {}", words(estimate));
+    }
 }
 
 /// An estimate in words: mean, bound, method, and what it rests on.
@@ -365,7 +366,7 @@ flow                             segment  packets  lost    mean  stddev  estimat
             class: "gold".to_owned(),
             packets_max: 17,
             lost_packets_max: 2,
-            estimate,
+            estimate: Some(estimate),
         };
         let known = FlowAnswer {
             sketched: vec![sketched],
@@ -375,7 +376,7 @@ flow                             segment  packets  lost    mean  stddev  estimat
         let text = flow(&known, 10, "UNKNOWN");
         for expected in [
             "east>west: no longer tracked; it ended 1s ago, with\n",
-            "east>west gold: not tracked; the sketch says\n  packets: at most 17, of which lost at most 2\n",
+            "east>west gold: not tracked; the sketch says\n  packets: at most 17, lost: at most 2\n",
             "  estimated: mean 401 us of unknown error, by what the other flows suggest",
         ] {
             assert!(text.contains(expected), "{expected:?} in\n{text}");

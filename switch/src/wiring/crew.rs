@@ -6,7 +6,7 @@ use control::config::{self, Config, Device};
 use control::fdb::ReplicaEnd;
 use control::handover::{ControlEnd, handover};
 use dpdk_bindings::{Eal, Port};
-use measure::rli::{FlowRule, FlowSample, FlowSelection, Prefix};
+use measure::rli::{FlowRule, FlowSample, FlowSelection};
 use measure::shard::ShardLayout;
 use measure::time::TickRate;
 
@@ -153,23 +153,9 @@ fn selection(select: &config::FlowSelection) -> Result<FlowSelection> {
         config::FlowSelection::All | config::FlowSelection::Top => FlowSelection::All,
         config::FlowSelection::Sampled(share) => FlowSelection::Sampled(FlowSample::new(*share)?),
         config::FlowSelection::Rules(rules) => {
-            FlowSelection::Rules(rules.iter().map(rule).collect::<Result<_>>()?)
+            let rules = rules.iter().map(FlowRule::try_from);
+            FlowSelection::Rules(rules.collect::<Result<_, _>>()?)
         }
-    })
-}
-
-fn rule(rule: &config::FlowRule) -> Result<FlowRule> {
-    let prefix = |prefix: Option<config::Prefix>| {
-        prefix
-            .map(|prefix| Prefix::new(prefix.address, prefix.bits))
-            .transpose()
-    };
-    Ok(FlowRule {
-        source: prefix(rule.source)?,
-        destination: prefix(rule.destination)?,
-        protocol: rule.protocol.map(config::Protocol::number),
-        source_ports: rule.source_ports,
-        destination_ports: rule.destination_ports,
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::Family;
 use crate::snapshot::{
-    ClassCounts, Estimate, Fdb, Flows, Port, QueueCounts, ReferenceEstimate, Segment, Sketch,
+    ClassCounts, Estimate, Fdb, FlowTotals, Port, QueueCounts, ReferenceEstimate, Segment, Sketch,
     Worker,
 };
 
@@ -146,11 +146,11 @@ pub(super) const SKETCHES: [Family<Sketch, Option<f64>>; 5] = [
 ];
 
 /// Of the flows that are tracked.
-pub(super) const FLOWS: [Family<Flows, u64>; 5] = [
+pub(super) const FLOWS: [Family<FlowTotals, u64>; 5] = [
     Family {
         name: "vernier_flows_tracked",
         kind: "gauge",
-        help: "Flows that have a slot.",
+        help: "FlowTotals that have a slot.",
         value: |f| f.tracked,
     },
     Family {
@@ -168,13 +168,13 @@ pub(super) const FLOWS: [Family<Flows, u64>; 5] = [
     Family {
         name: "vernier_flows_new_total",
         kind: "counter",
-        help: "Flows that were new.",
+        help: "FlowTotals that were new.",
         value: |f| f.new,
     },
     Family {
         name: "vernier_flows_folded_total",
         kind: "counter",
-        help: "Flows with packets in an epoch that were folded into flow=\"other\", epoch by epoch.",
+        help: "FlowTotals with packets in an epoch that were folded into flow=\"other\", epoch by epoch.",
         value: |f| f.folded,
     },
 ];

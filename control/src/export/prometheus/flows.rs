@@ -5,7 +5,7 @@ use metrics_exporter_prometheus::formatting::write_metric_line;
 
 use super::families::FLOWS;
 use super::{Family, Page, family, labels};
-use crate::snapshot::{Credit, Decoding, Flow, FlowEstimate, Flows, Snapshot};
+use crate::snapshot::{Credit, Decoding, Flow, FlowEstimate, FlowTotals, Flows, Snapshot};
 
 /// The flow that all flows without series of their own are folded into.
 const OTHER: &str = "other";
@@ -80,13 +80,13 @@ const DECODING: [Family<Decoding, Option<f64>>; 7] = [
 
 pub(super) fn flows(page: &mut Page, snapshot: &Snapshot) {
     let flows = snapshot.flows.as_ref();
-    directory(page, flows);
+    directory(page, flows.map(|flows| &flows.totals));
     delays(page, flows);
     estimates(page, snapshot, flows);
     decoding(page, flows);
 }
 
-fn directory(page: &mut Page, flows: Option<&Flows>) {
+fn directory(page: &mut Page, flows: Option<&FlowTotals>) {
     let flows = || flows.into_iter();
     for family in FLOWS {
         page.each(
