@@ -46,11 +46,15 @@ pub enum DropReason {
     Expired,
     /// Still queued when the switch stopped.
     Shutdown,
+    /// A control frame of a segment on the wire, believed or not: it ends here.
+    Control,
+    /// The port is looped to this very switch: no data passes.
+    Loop,
 }
 
 impl DropReason {
     /// Every reason, in the order of its counters.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 19] = [
         Self::Runt,
         Self::Oversize,
         Self::LinkLocal,
@@ -68,6 +72,8 @@ impl DropReason {
         Self::Red,
         Self::Expired,
         Self::Shutdown,
+        Self::Control,
+        Self::Loop,
     ];
 
     /// The value of the `reason` label.
@@ -90,6 +96,8 @@ impl DropReason {
             Self::Red => "red",
             Self::Expired => "expired",
             Self::Shutdown => "shutdown",
+            Self::Control => "control",
+            Self::Loop => "loop",
         }
     }
 }
@@ -296,6 +304,69 @@ impl WorkerCounters {
             self.bursts[bucket.min(BURST_BUCKETS - 1)].add(1);
         }
     }
+}
+
+/// Why a control frame that came in by a wire port was not believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(usize)]
+pub enum Disbelief {
+    /// Not one whole frame of this version and a known kind.
+    Malformed,
+    /// Under a key that is not configured here, or under none.
+    UnknownKey,
+    /// With a wrong tag.
+    Tag,
+    /// Of another session than the present one.
+    Session,
+    /// Seen before, or too old to know.
+    Replayed,
+    /// Believed, but the control core had no room for it.
+    Overflow,
+}
+
+impl Disbelief {
+    /// Every reason, in the order of its counters.
+    pub const ALL: [Self; 6] = [
+        Self::Malformed,
+        Self::UnknownKey,
+        Self::Tag,
+        Self::Session,
+        Self::Replayed,
+        Self::Overflow,
+    ];
+
+    /// The value of the `reason` label.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Malformed => "malformed",
+            Self::UnknownKey => "unknown_key",
+            Self::Tag => "tag",
+            Self::Session => "session",
+            Self::Replayed => "replayed",
+            Self::Overflow => "overflow",
+        }
+    }
+}
+
+/// What the worker that owns a wire port counts of it.
+#[derive(Debug, Default)]
+pub struct WireCounters {
+    /// Control frames sent, by [`measure::codec::Kind::ALL`].
+    pub sent: [Counter; measure::codec::Kind::COUNT],
+    /// Their bytes on the link, with preamble, frame check sequence and gap.
+    pub sent_bytes: Counter,
+    /// Bytes on the link of references alone.
+    pub reference_bytes: Counter,
+    /// Bytes on the link of data.
+    pub data_bytes: Counter,
+    /// Control frames believed, by [`measure::codec::Kind::ALL`].
+    pub believed: [Counter; measure::codec::Kind::COUNT],
+    /// Control frames not believed, by [`Disbelief::ALL`].
+    pub disbelieved: [Counter; Disbelief::ALL.len()],
+    /// References that were due and kept back, for the link's share was used up.
+    pub references_withheld: Counter,
+    /// Epochs for which there was no empty shard at the sender's end, and at the receiver's.
+    pub unmeasured_epochs: [Counter; 2],
 }
 
 #[cfg(test)]

@@ -46,3 +46,4 @@ pub mod snapshot;
 pub mod top;
 pub mod units;
 pub mod view;
+pub mod wire;

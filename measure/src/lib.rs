@@ -29,3 +29,4 @@ pub mod sight;
 pub mod sizing;
 pub mod synopsis;
 pub mod time;
+pub mod wire;

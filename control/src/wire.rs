@@ -1,0 +1,5 @@
+//! Segments on the wire: the control core's part of what two switches measure of the path between
+//! them. The workers' part, and the methods, are in [`measure::wire`].
+
+pub mod clock;
+pub mod handover;

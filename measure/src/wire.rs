@@ -1,0 +1,77 @@
+//! A segment on the wire: what two switches measure of the path between them, with no change to any
+//! packet.
+//!
+//! ```text
+//!  sender's worker                                      receiver's worker
+//!  Sender ── data, reference, data, marker, data ──────> Receiver
+//!    │ a shard each epoch                                   │ a shard each of the sender's epochs
+//!  sender's control core ── stash, fragments ──────────> receiver's control core
+//!                        <── requests, reports ────────     reconcile ── pair ── estimates
+//! ```
+//!
+//! - All times are nanoseconds of TAI since 1970-01-01, and sums of them wrap modulo 2^64: a
+//!   difference of sums is exact wherever the ends count from. Workers convert once a burst.
+//! - The epochs of a wire are the sender's. A packet's epoch is its place relative to the
+//!   [marker](crate::codec::Marker) in the sender's one transmit queue.
+//! - A [`WireShard`] is what one end accumulates over one epoch. Each end records its own halves of
+//!   the same synopses; paired, they are those of both.
+
+use arrayvec::ArrayVec;
+
+use crate::codec::{SHAPES_MAX, Shape, SketchShape};
+use crate::lda::LdaLayout;
+use crate::lds::LdsLayout;
+use crate::rli;
+
+mod flows;
+mod shard;
+mod stash;
+
+pub use flows::{WireFlow, WireFlows};
+pub use shard::{Marks, SealedWire, WireSegment, WireShard};
+pub use stash::{Placed, StashList};
+
+/// Most segments of one wire: one for each class.
+pub const SEGMENTS_MAX: u16 = 8;
+
+/// What one end keeps of a wire, and both must agree on but for `flows` and `references`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WireLayout {
+    /// Segments, 1 to [`SEGMENTS_MAX`]: one on a direct link, one for each class of a virtual one.
+    pub segments: u16,
+    /// The LDA of each segment.
+    pub lda: LdaLayout,
+    /// The sketch of all segments together, keyed by flow and segment; none: no flows.
+    pub lds: Option<LdsLayout>,
+    /// Packets on each side of a turn that are listed one by one.
+    pub stash_packets: u16,
+    /// Flows that the receiver's end counts in an epoch, one by one; more are counted together.
+    pub flows: u32,
+    /// References among the packets; none: no RLI.
+    pub references: Option<ReferencePlan>,
+}
+
+/// How references go on the wire.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ReferencePlan {
+    /// When they are injected.
+    pub policy: rli::Policy,
+    /// How the receiver estimates between them.
+    pub method: rli::Method,
+    /// The link that the sender's port drains into.
+    pub link: rli::Link,
+    /// Packets that the receiver's interpolation buffer holds.
+    pub buffer_packets: usize,
+}
+
+impl WireLayout {
+    /// The shapes that hellos compare: LDA, then LDS where there is one.
+    pub fn shapes(&self) -> ArrayVec<Shape, SHAPES_MAX> {
+        let lda = Shape::Lda(self.lda.clone());
+        let lds = self
+            .lds
+            .as_ref()
+            .map(|lds| Shape::Lds(SketchShape::new(lds)));
+        std::iter::once(lda).chain(lds).collect()
+    }
+}

@@ -1,0 +1,120 @@
+//! The flows of one epoch at the receiver's end, by hash.
+
+use crate::packet::FlowHash;
+use crate::rli::{Estimates, FlowDelay};
+use crate::sight::SegmentIndex;
+
+/// A place that is not taken.
+const FREE: u32 = u32::MAX;
+
+/// How far from where its hash points a flow may lie.
+const PROBES: usize = 16;
+
+/// A flow in one epoch.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct WireFlow {
+    /// Its hash: keys are known to whoever tracks the flow inside the switch.
+    pub flow: FlowHash,
+    /// Its segment.
+    pub segment: SegmentIndex,
+    /// Packets that arrived.
+    pub packets: u64,
+    /// What references say of them.
+    pub delay: FlowDelay,
+}
+
+/// The flows of one epoch: a table of fixed size, emptied for the next epoch.
+#[derive(Debug, Clone)]
+pub struct WireFlows {
+    places: Vec<u32>,
+    flows: Vec<WireFlow>,
+    room: usize,
+    other_packets: u64,
+}
+
+impl WireFlows {
+    /// What [`count`](Self::count) gives for a flow that has no place.
+    pub const OTHER: u32 = u32::MAX;
+
+    /// Room for `flows` flows; all memory is taken here.
+    pub fn new(flows: u32) -> Self {
+        let room = flows as usize;
+        let places = (room * 2).next_power_of_two();
+        Self {
+            places: vec![FREE; if room == 0 { 0 } else { places }],
+            flows: Vec::with_capacity(room),
+            room,
+            other_packets: 0,
+        }
+    }
+
+    /// Counts a packet of a flow, and gives the flow's slot for as long as the epoch lasts;
+    /// [`OTHER`](Self::OTHER) where there is no room.
+    #[inline]
+    pub fn count(&mut self, flow: FlowHash, segment: SegmentIndex) -> u32 {
+        if self.places.is_empty() {
+            self.other_packets += 1;
+            return Self::OTHER;
+        }
+        let mask = self.places.len() - 1;
+        // Segments of one flow lie apart.
+        let start = (flow.0 ^ u64::from(segment.0).wrapping_mul(0x9E37_79B9_7F4A_7C15)) >> 20;
+        #[expect(clippy::cast_possible_truncation, reason = "masked")]
+        let start = start as usize;
+        for probe in 0..PROBES {
+            let Some(place) = self.places.get_mut((start + probe) & mask) else {
+                break;
+            };
+            if *place == FREE {
+                if self.flows.len() == self.room {
+                    break;
+                }
+                #[expect(clippy::cast_possible_truncation, reason = "u32 flows at most")]
+                let slot = self.flows.len() as u32;
+                *place = slot;
+                self.flows.push(WireFlow {
+                    flow,
+                    segment,
+                    packets: 1,
+                    delay: FlowDelay::default(),
+                });
+                return slot;
+            }
+            if let Some(known) = self.flows.get_mut(*place as usize)
+                && (known.flow, known.segment) == (flow, segment)
+            {
+                known.packets += 1;
+                return *place;
+            }
+        }
+        self.other_packets += 1;
+        Self::OTHER
+    }
+
+    /// Adds what references say of packets, by their flows' slots.
+    #[inline]
+    pub fn estimate(&mut self, estimates: &Estimates<'_, u32>) {
+        for &slot in estimates.flows {
+            if let Some(flow) = self.flows.get_mut(slot as usize) {
+                flow.delay.add(&estimates.estimate);
+            }
+        }
+    }
+
+    /// The flows, in the order in which they came.
+    pub fn flows(&self) -> &[WireFlow] {
+        &self.flows
+    }
+
+    /// Packets of flows that had no place.
+    pub fn other_packets(&self) -> u64 {
+        self.other_packets
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.places.fill(FREE);
+        self.flows.clear();
+        self.other_packets = 0;
+    }
+}

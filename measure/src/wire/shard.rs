@@ -1,0 +1,126 @@
+//! What one end of a wire accumulates over one epoch.
+
+use super::{StashList, WireFlows, WireLayout};
+use crate::lda::LdaPair;
+use crate::lds::LdsPair;
+use crate::rli::SegmentDelay;
+use crate::shard::Tally;
+use crate::sight::{End, Sight};
+use crate::synopsis::Synopsis;
+use crate::time::Epoch;
+
+/// One segment of a wire, as one end counted it.
+#[derive(Debug, Clone)]
+pub struct WireSegment {
+    /// Packets and bytes.
+    pub tally: Tally,
+    /// This end's halves of its LDA.
+    pub lda: LdaPair,
+    /// At the receiver's end, what references say of the mean.
+    pub rli: SegmentDelay,
+}
+
+/// What else there is to know of an epoch.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// It was not seen from its beginning: a session began, or a turn went unseen.
+    pub is_partial: bool,
+    /// Turns to later epochs that went unseen before the one that ended it.
+    pub turns_missed: u64,
+    /// References that arrived.
+    pub references: u32,
+    /// The least delay of a reference, in nanoseconds.
+    pub least_delay_ns: Option<i64>,
+    /// The clock was set in it.
+    pub is_clock_set: bool,
+    /// The link went down in it.
+    pub is_link_lost: bool,
+    /// Packets that the first copy of the marker to arrive said were sent since the turn before it.
+    pub late_marker_packets: u32,
+}
+
+/// What one end of a wire accumulates over one epoch of the sender's.
+#[derive(Debug, Clone)]
+pub struct WireShard {
+    layout: WireLayout,
+    /// By [`SegmentIndex`](crate::sight::SegmentIndex).
+    pub segments: Vec<WireSegment>,
+    /// This end's halves of the sketch.
+    pub lds: Option<LdsPair>,
+    /// Packets around the turns.
+    pub stash: StashList,
+    /// At the receiver's end, flow by flow.
+    pub flows: WireFlows,
+    /// What else there is to know.
+    pub marks: Marks,
+}
+
+impl WireShard {
+    /// An empty shard; all memory is taken and touched here. The sender's end has no flows.
+    pub fn new(layout: &WireLayout, end: End) -> Self {
+        let segment = WireSegment {
+            tally: Tally::default(),
+            lda: LdaPair::new(&layout.lda),
+            rli: SegmentDelay::default(),
+        };
+        let flows = match end {
+            End::Sender => 0,
+            End::Receiver => layout.flows,
+        };
+        Self {
+            segments: vec![segment; usize::from(layout.segments)],
+            lds: layout.lds.as_ref().map(LdsPair::new),
+            stash: StashList::new(layout.stash_packets),
+            flows: WireFlows::new(flows),
+            marks: Marks::default(),
+            layout: layout.clone(),
+        }
+    }
+
+    /// What it was made for.
+    pub fn layout(&self) -> &WireLayout {
+        &self.layout
+    }
+}
+
+impl WireShard {
+    /// Adds packets seen at `end`, in their order: their times are nanoseconds of TAI, their
+    /// segments those of the wire. Never allocates, never fails.
+    pub fn record(&mut self, end: End, sights: &[Sight]) {
+        for run in sights.chunk_by(|one, other| one.segment == other.segment) {
+            let segment = run.first().map(|sight| usize::from(sight.segment.0));
+            if let Some(segment) = segment.and_then(|index| self.segments.get_mut(index)) {
+                segment.tally.record(end, run);
+                segment.lda.record(end, run);
+            }
+        }
+        if let Some(lds) = &mut self.lds {
+            lds.record(end, sights);
+        }
+        self.stash.record(sights);
+    }
+
+    /// Forgets everything recorded; the shape stays.
+    pub fn clear(&mut self) {
+        for segment in &mut self.segments {
+            segment.tally.clear();
+            segment.lda.clear();
+            segment.rli = SegmentDelay::default();
+        }
+        if let Some(lds) = &mut self.lds {
+            lds.clear();
+        }
+        self.stash.clear();
+        self.flows.clear();
+        self.marks = Marks::default();
+    }
+}
+
+/// A shard that takes no more packets.
+#[derive(Debug)]
+pub struct SealedWire {
+    /// The sender's epoch.
+    pub epoch: Epoch,
+    /// What was counted in it.
+    pub shard: Box<WireShard>,
+}
