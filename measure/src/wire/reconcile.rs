@@ -61,7 +61,7 @@ impl Times {
     fn decide(&mut self) {
         let sent = self.sent_before + self.sent_after;
         let counted = self.counted_before + self.counted_after;
-        if sent > 1 && sent != counted || counted > 1 && sent != counted {
+        if sent != counted && sent.max(counted) > 1 {
             return;
         }
         let late = self.counted_before.saturating_sub(self.sent_before);
