@@ -59,7 +59,6 @@ impl WireFlows {
         let mask = self.places.len() - 1;
         // Segments of one flow lie apart.
         let start = (flow.0 ^ u64::from(segment.0).wrapping_mul(0x9E37_79B9_7F4A_7C15)) >> 20;
-        #[expect(clippy::cast_possible_truncation, reason = "masked")]
         let start = start as usize;
         for probe in 0..PROBES {
             let Some(place) = self.places.get_mut((start + probe) & mask) else {
