@@ -158,6 +158,11 @@ impl Receiver {
             .unwrap_or_else(Control::Refused)
     }
 
+    /// The epoch of the sender's that packets count in; none before the first turn of a session.
+    pub fn epoch(&self) -> Option<Epoch> {
+        self.turn
+    }
+
     /// The link went down.
     pub fn link_lost(&mut self) {
         self.mark(|marks| marks.is_link_lost = true);

@@ -231,7 +231,8 @@ impl<P> WirePort<P> {
         }
         self.receiver.received(&self.sights);
         if let Some(recorder) = &mut self.recorder {
-            let epoch = self.receiver.epoch().map_or(0, |epoch| epoch.0);
+            // Without a session they are of no epoch.
+            let epoch = self.receiver.epoch().map_or(u64::MAX, |epoch| epoch.0);
             recorder.record(End::Receiver, epoch, &self.sights);
         }
     }
@@ -286,6 +287,8 @@ impl<P> WirePort<P> {
                 return true;
             };
             let Some(due) = self.sender.due(tai_ns, may_refer, body) else {
+                let withheld = self.sender.take_withheld();
+                self.end.counters.references_withheld.add(withheld);
                 return true;
             };
             if !self.send_frame(io, due.kind, due.segment, due.len) {

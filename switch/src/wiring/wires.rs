@@ -113,7 +113,9 @@ impl Site<'_> {
 }
 
 fn envelope(config: &Config, place: usize, wire: &config::Wire) -> Envelope {
-    let source = source_address(config.wire_switch(), port_index(place).0);
+    let own = source_address(config.wire_switch(), port_index(place).0);
+    let given = wire.peer.and_then(|peer| peer.source_mac);
+    let source = given.map_or(own, |address| address.0);
     match &wire.peer {
         None => Envelope::Link {
             ethertype: wire.ethertype,
@@ -125,7 +127,7 @@ fn envelope(config: &Config, place: usize, wire: &config::Wire) -> Envelope {
                 remote: peer.remote,
                 gateway: peer.gateway.0,
                 udp_port: peer.udp_port,
-                dscp: config.wire_dscp(place),
+                dscp: config.wire_dscps(place),
             },
             source,
         },
