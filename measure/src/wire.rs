@@ -131,3 +131,6 @@ impl WireLayout {
         std::iter::once(lda).chain(lds).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;
