@@ -141,3 +141,6 @@ impl WireLayout {
         std::iter::once(lda).chain(lds).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;
