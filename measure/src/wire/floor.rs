@@ -74,7 +74,7 @@ pub enum FloorVerdict {
 }
 
 /// Watches the floor of one segment.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct FloorWatch {
     least_ns: f64,
     /// Time and floor of what is usual.
@@ -84,18 +84,19 @@ pub struct FloorWatch {
 }
 
 impl FloorWatch {
-    /// Knows nothing yet. Steps of less than `least_ns` are not looked for: what time stamps
-    /// scatter by.
-    pub fn new(least_ns: f64) -> Self {
+    /// Knows nothing yet.
+    pub fn new() -> Self {
         Self {
-            least_ns,
+            least_ns: 0.0,
             usual: VecDeque::with_capacity(WINDOW),
             risen: Vec::with_capacity(UNSETTLED_MAX),
         }
     }
 
-    /// Takes an epoch's floor.
-    pub fn see(&mut self, sample: &FloorSample) -> FloorVerdict {
+    /// Takes an epoch's floor. Steps of less than `least_ns` are not looked for: what bounds have
+    /// room for anyway.
+    pub fn see(&mut self, sample: &FloorSample, least_ns: f64) -> FloorVerdict {
+        self.least_ns = least_ns;
         let floor = sample.floor_ns as f64;
         if self.usual.len() < LEARN {
             self.remember(sample.at_ns, floor);

@@ -27,10 +27,7 @@ pub struct WireFlow {
 #[inline]
 fn start(flow: FlowHash, segment: SegmentIndex) -> usize {
     let start = (flow.0 ^ u64::from(segment.0).wrapping_mul(0x9E37_79B9_7F4A_7C15)) >> 20;
-    #[expect(clippy::cast_possible_truncation, reason = "44 bits")]
-    {
-        start as usize
-    }
+    start as usize
 }
 
 /// The flows of one epoch: a table of fixed size, emptied for the next epoch.
