@@ -51,6 +51,11 @@ impl LdaPair {
     pub fn new(layout: &LdaLayout) -> Self {
         Self::empty(layout)
     }
+
+    /// Takes packets out again that were recorded at one end: the exact inverse.
+    pub fn unrecord(&mut self, end: End, sights: &[Sight]) {
+        self.record_at(sights, |cell, sight| cell.unrecord(end, sight, 1));
+    }
 }
 
 impl<C: BothEnds> LdaPair<C> {

@@ -23,11 +23,21 @@ use crate::lda::LdaLayout;
 use crate::lds::LdsLayout;
 use crate::rli;
 
+mod decode;
+mod floor;
 mod flows;
+mod pair;
+mod reconcile;
 mod shard;
 mod stash;
 
+pub use decode::{DecodeJob, FlowOutcome};
+pub use floor::{Drift, FloorSample, FloorVerdict, FloorWatch, Step};
 pub use flows::{WireFlow, WireFlows};
+pub use pair::{
+    CellCounts, ClockBound, Estimate, SegmentHalves, SegmentOutcome, SenderHalves, flow_cells, pair,
+};
+pub use reconcile::{Reconciled, SenderLists, reconcile};
 pub use shard::{Marks, SealedWire, WireSegment, WireShard};
 pub use stash::{Placed, StashList};
 

@@ -87,6 +87,12 @@ impl WireShard {
     /// Adds packets seen at `end`, in their order: their times are nanoseconds of TAI, their
     /// segments those of the wire. Never allocates, never fails.
     pub fn record(&mut self, end: End, sights: &[Sight]) {
+        self.count(end, sights);
+        self.stash.record(sights);
+    }
+
+    /// Adds packets to all but the lists.
+    pub(super) fn count(&mut self, end: End, sights: &[Sight]) {
         for run in sights.chunk_by(|one, other| one.segment == other.segment) {
             let segment = run.first().map(|sight| usize::from(sight.segment.0));
             if let Some(segment) = segment.and_then(|index| self.segments.get_mut(index)) {
@@ -97,7 +103,20 @@ impl WireShard {
         if let Some(lds) = &mut self.lds {
             lds.record(end, sights);
         }
-        self.stash.record(sights);
+    }
+
+    /// Takes packets out again that were counted here, of all but the lists: the exact inverse.
+    pub(super) fn uncount(&mut self, end: End, sights: &[Sight]) {
+        for run in sights.chunk_by(|one, other| one.segment == other.segment) {
+            let segment = run.first().map(|sight| usize::from(sight.segment.0));
+            if let Some(segment) = segment.and_then(|index| self.segments.get_mut(index)) {
+                segment.tally.unrecord(end, run);
+                segment.lda.unrecord(end, run);
+            }
+        }
+        if let Some(lds) = &mut self.lds {
+            lds.unrecord(end, sights);
+        }
     }
 
     /// Forgets everything recorded; the shape stays.
