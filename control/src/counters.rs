@@ -407,6 +407,6 @@ mod tests {
             port.dropped(reason, n as u64 + 1);
         }
         assert_eq!(port.drops[DropReason::Red as usize].get(), 15);
-        assert_eq!(port.dropped_total(), 17 * 18 / 2);
+        assert_eq!(port.dropped_total(), 19 * 20 / 2);
     }
 }
