@@ -15,18 +15,21 @@
 use measure::codec::{
     Body, EpochFate, Frame, Header, Message, Nonce, Report, Sealer, Sessions, Subject,
 };
+use measure::lds::LdsLayout;
 use measure::sight::End;
 use measure::time::Epoch;
 
 mod decoding;
 mod epochs;
 mod floors;
+mod held;
 mod incoming;
 mod outgoing;
 mod report;
 mod session;
 mod settings;
 mod status;
+mod waiting;
 
 pub use settings::{ClockView, ExchangeError, Moment, Settings};
 pub use status::{
@@ -35,14 +38,20 @@ pub use status::{
 };
 
 use decoding::Decoding;
-use epochs::{Circumstances, Epochs, Hands};
+use epochs::{Epochs, Hands};
 use outgoing::Outgoing;
 use session::Session;
+use waiting::Circumstances;
 
 use super::handover::{FRAME_ROOM, FrameBox, Order, WireControlEnd};
 
 /// Frames smaller than this are not worth their headers.
 const FRAME_BYTES_MIN: usize = 512;
+
+/// A frame was taken; with it sessions may begin.
+struct Heard {
+    begins: Option<Sessions>,
+}
 
 /// One wire port.
 #[derive(Debug)]
@@ -76,7 +85,7 @@ impl Exchange {
             .layout
             .lds
             .as_ref()
-            .is_some_and(|lds| lds.counts_bytes())
+            .is_some_and(LdsLayout::counts_bytes)
         {
             return Err(ExchangeError::CountsBytes);
         }
@@ -99,13 +108,14 @@ impl Exchange {
 
     /// Does what is to be done now. `random` gives 64 random bits, not to be guessed.
     pub fn poll(&mut self, now: Moment, clock: &ClockView, random: &mut impl FnMut() -> u64) {
-        self.clock = Some(*clock);
+        let clock = *clock;
+        self.clock = Some(clock);
         let switch = self.settings.switch;
         self.session
             .get_or_insert_with(|| Session::new(switch, Nonce::from_random(random())));
         self.take_sealed(now, clock);
-        while let Some(action) = self.hear(now, clock, random) {
-            if let Some(sessions) = action {
+        while let Some(Heard { begins }) = self.hear(now, clock, random) {
+            if let Some(sessions) = begins {
                 self.begin(sessions, now, clock);
             }
             // A shard is given before the frames that come after its turn.
@@ -135,7 +145,10 @@ impl Exchange {
             is_blocked: session.is_blocked(),
             peer: session.peer().copied(),
             clock: self.clock?,
-            counters: self.counters,
+            counters: ExchangeCounters {
+                loops: session.loops(),
+                ..self.counters
+            },
             receiving: self.epochs.segments().to_vec(),
             sending: self.sending.clone(),
             floor: self.epochs.floor(),
@@ -154,11 +167,11 @@ impl Exchange {
     }
 
     /// What epochs are judged by, epochs, and what does things for them.
-    fn parts<'a>(
-        &'a mut self,
+    fn parts(
+        &mut self,
         now: Moment,
-        clock: &'a ClockView,
-    ) -> (Circumstances<'a>, &'a mut Epochs, Hands<'a>) {
+        clock: ClockView,
+    ) -> (Circumstances<'_>, &mut Epochs, Hands<'_>) {
         let session = self.session.as_ref();
         let around = Circumstances {
             settings: &self.settings,
@@ -176,7 +189,7 @@ impl Exchange {
     }
 
     /// Takes what the worker has sealed; without a session it goes back at once.
-    fn take_sealed(&mut self, now: Moment, clock: &ClockView) {
+    fn take_sealed(&mut self, now: Moment, clock: ClockView) {
         let has_session = self
             .session
             .as_ref()
@@ -199,13 +212,13 @@ impl Exchange {
         }
     }
 
-    /// Takes one frame, and gives the sessions that begin with it; `None` when there is no more.
+    /// Takes one frame; `None` when there is no more.
     fn hear(
         &mut self,
         now: Moment,
-        clock: &ClockView,
+        clock: ClockView,
         random: &mut impl FnMut() -> u64,
-    ) -> Option<Option<Sessions>> {
+    ) -> Option<Heard> {
         let Self {
             end,
             session,
@@ -217,18 +230,15 @@ impl Exchange {
             ..
         } = self;
         let session = session.as_mut()?;
-        end.next_heard(|boxed: &FrameBox| {
+        let begins = end.next_heard(|boxed: &FrameBox| {
             let Ok(frame) = Frame::parse(boxed.frame()) else {
                 counters.frames_malformed += 1;
                 return None;
             };
             let header = frame.header();
-            let message = match Message::parse(&frame) {
-                Ok(message) => message,
-                Err(_) => {
-                    counters.frames_malformed += 1;
-                    return None;
-                }
+            let Ok(message) = Message::parse(&frame) else {
+                counters.frames_malformed += 1;
+                return None;
             };
             if let Message::Hello(hello) = &message {
                 let draw = || Nonce::from_random(random());
@@ -252,18 +262,19 @@ impl Exchange {
                 };
             counters.frames_useless += u64::from(!is_useful);
             None
-        })
+        })?;
+        Some(Heard { begins })
     }
 
     /// A session begins: all of an old one is over.
-    fn begin(&mut self, sessions: Sessions, now: Moment, clock: &ClockView) {
+    fn begin(&mut self, sessions: Sessions, now: Moment, clock: ClockView) {
         self.reset(now, clock);
         self.counters.sessions += 1;
         self.sealer.begin(sessions.sending);
         self.order = Some(Order::Begin(sessions));
     }
 
-    fn reset(&mut self, now: Moment, clock: &ClockView) {
+    fn reset(&mut self, now: Moment, clock: ClockView) {
         let (around, epochs, mut hands) = self.parts(now, clock);
         epochs.reset(around, &mut hands);
         self.outgoing.reset(&mut self.end, &mut self.counters);
@@ -274,7 +285,7 @@ impl Exchange {
     }
 
     /// Sends hellos, requests and reports, then as much of the rest as the link's share allows.
-    fn send(&mut self, now: Moment, clock: &ClockView) {
+    fn send(&mut self, now: Moment, clock: ClockView) {
         self.outgoing.refill(now, &self.settings);
         let due = self.session.as_ref().and_then(|session| session.due(now));
         if let Some(nonces) = due {
@@ -352,3 +363,6 @@ fn note(sending: &mut [SegmentStatus<ReportedEpoch>], header: &Header, report: &
     segment.add(report.fate, counts, reported);
     true
 }
+
+#[cfg(test)]
+mod tests;

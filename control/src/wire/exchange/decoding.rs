@@ -67,14 +67,14 @@ impl Decoding {
         self.is_busy = self
             .thread
             .as_ref()
-            .is_some_and(|thread| thread.give(flows));
+            .is_some_and(|thread| thread.give(flows.into()));
         self.is_busy
     }
 
     /// Looks whether a job is done.
     pub fn poll(&mut self) {
         let done = self.thread.as_ref().and_then(DecodeThread::take);
-        if let Some(view) = done {
+        if let Some(Done(view)) = done {
             self.is_busy = false;
             self.show(view);
         }
@@ -92,23 +92,26 @@ impl Decoding {
     }
 }
 
+/// A job is over; with nothing to show where it failed.
+struct Done(Option<WireFlowsView>);
+
 #[derive(Debug)]
 struct DecodeThread {
-    jobs: Option<SyncSender<EpochFlows>>,
-    results: Receiver<Option<WireFlowsView>>,
+    jobs: Option<SyncSender<Box<EpochFlows>>>,
+    results: Receiver<Done>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl DecodeThread {
     fn start() -> std::io::Result<Self> {
-        let (jobs, to_do) = sync_channel::<EpochFlows>(1);
+        let (jobs, to_do) = sync_channel::<Box<EpochFlows>>(1);
         let (done, results) = sync_channel(1);
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let work = move || {
             while let Ok(job) = to_do.recv() {
-                if done.send(job.decode(&stopped)).is_err() {
+                if done.send(Done(job.decode(&stopped))).is_err() {
                     return;
                 }
             }
@@ -124,12 +127,12 @@ impl DecodeThread {
         })
     }
 
-    fn give(&self, job: EpochFlows) -> bool {
+    fn give(&self, job: Box<EpochFlows>) -> bool {
         let given = self.jobs.as_ref().map(|jobs| jobs.try_send(job));
         given.is_some_and(|given| given.is_ok())
     }
 
-    fn take(&self) -> Option<Option<WireFlowsView>> {
+    fn take(&self) -> Option<Done> {
         self.results.try_recv().ok()
     }
 }

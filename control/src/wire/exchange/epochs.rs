@@ -11,20 +11,20 @@
 use std::collections::VecDeque;
 
 use measure::cell::Cell;
-use measure::codec::{ClockState, EpochFate, Mismatch, Report, Request, Shape, TooLarge};
+use measure::codec::{EpochFate, Report, Request, Shape, TooLarge};
 use measure::sight::End;
 use measure::time::Epoch;
 use measure::wire::{
-    ClockBound, DecodeJob, SealedWire, SegmentOutcome, SenderLists, WireShard, flow_cells, pair,
-    reconcile,
+    DecodeJob, SealedWire, SegmentOutcome, SenderLists, flow_cells, pair, reconcile,
 };
 
 use super::decoding::{Decoding, EpochFlows};
 use super::floors::Floors;
 use super::incoming::{Incoming, Slot};
 use super::report::report;
-use super::settings::{ClockView, Moment, Settings};
-use super::status::{ExchangeCounters, FloorView, MeasuredEpoch, PeerView, SegmentStatus};
+use super::settings::Settings;
+use super::status::{ExchangeCounters, FloorView, MeasuredEpoch, SegmentStatus};
+use super::waiting::{Circumstances, Waiting, fate_of};
 use crate::wire::handover::WireControlEnd;
 
 /// Epochs that wait; with the one that the worker fills and an empty one for the next turn that is
@@ -34,70 +34,11 @@ const WAITING: usize = 2;
 /// Reports that wait to be sent, at most, as epochs.
 const REPORTED: usize = 4;
 
-/// What an epoch is judged by, beside itself.
-#[derive(Clone, Copy)]
-pub(super) struct Circumstances<'a> {
-    pub settings: &'a Settings,
-    pub now: Moment,
-    pub clock: &'a ClockView,
-    pub peer: Option<&'a PeerView>,
-    pub mismatch: Option<Mismatch>,
-}
-
-impl Circumstances<'_> {
-    /// Without anything new for so long, what is missing was lost.
-    fn quiet_ns(&self) -> u64 {
-        (self.settings.epoch_ns / 8).max(20_000_000)
-    }
-
-    fn clocks(&self) -> ClockBound {
-        let peer = self.peer.map_or(0, |peer| peer.clock_error_ns);
-        ClockBound {
-            error_ns: f64::from(self.clock.error_ns) + f64::from(peer),
-            resolution_ns: self.settings.resolution_ns,
-        }
-    }
-}
-
 /// What the rest of the exchange does for epochs.
 pub(super) struct Hands<'a> {
     pub end: &'a mut WireControlEnd,
     pub decoding: &'a mut Decoding,
     pub counters: &'a mut ExchangeCounters,
-}
-
-/// An epoch that waits.
-#[derive(Debug)]
-struct Waiting {
-    epoch: Epoch,
-    shard: Box<WireShard>,
-    sealed_ns: u64,
-    moved: u64,
-}
-
-impl Waiting {
-    /// The epoch whose turn ended it.
-    fn ended_by(&self) -> Epoch {
-        let epochs = self.shard.marks.turns_missed.saturating_add(1);
-        Epoch(self.epoch.0.saturating_add(epochs))
-    }
-
-    /// What cannot be said of it whatever arrives; [`EpochFate::Usable`] where nothing is against it.
-    fn fate(&self, around: &Circumstances<'_>) -> EpochFate {
-        let marks = &self.shard.marks;
-        let is_free = around.clock.state == ClockState::Free;
-        match around.mismatch {
-            Some(Mismatch::FreeClock | Mismatch::TaiOffset | Mismatch::PtpDomain) => {
-                EpochFate::Clock
-            }
-            Some(_) => EpochFate::Mismatch,
-            None if is_free || marks.is_clock_set => EpochFate::Clock,
-            None if marks.is_link_lost => EpochFate::Link,
-            None if marks.turns_missed > 0 => EpochFate::NoMarkers,
-            None if marks.is_partial => EpochFate::Partial,
-            None => EpochFate::Usable,
-        }
-    }
 }
 
 /// All epochs of what arrives here.
@@ -282,7 +223,7 @@ impl Epochs {
                 EpochFate::Clock
             };
             is_usable |= fate == EpochFate::Usable;
-            self.end(&first, segment, fate, Some(*outcome));
+            self.end(&first, segment, fate, Some(outcome));
         }
         if let Some((cells, _)) = cells.filter(|_| is_usable) {
             let flows = first.shard.flows.flows().iter();
@@ -340,13 +281,13 @@ impl Epochs {
         waiting: &Waiting,
         segment: usize,
         fate: EpochFate,
-        outcome: Option<SegmentOutcome>,
+        outcome: Option<&SegmentOutcome>,
     ) {
         let measured = MeasuredEpoch {
             epoch: waiting.epoch.0,
             fate,
             moved: waiting.moved,
-            outcome,
+            outcome: outcome.copied(),
         };
         let is_counted = !matches!(fate, EpochFate::Clock | EpochFate::NoFragments);
         let counts = outcome.filter(|_| is_counted).and_then(|outcome| {
@@ -373,24 +314,5 @@ impl Epochs {
         self.floors.reset();
         self.reports.clear();
         self.next = None;
-    }
-}
-
-/// What became of a segment's epoch by what its cells say.
-fn fate_of(outcome: &SegmentOutcome, moved: u64) -> EpochFate {
-    let tally = outcome.tally;
-    let is_told = outcome
-        .chosen
-        .is_some_and(|chosen| chosen.bound_ns.is_some());
-    if !outcome.is_sent_known && outcome.cells.missing == outcome.cells.cells {
-        EpochFate::NoFragments
-    } else if outcome.is_sent_known && tally.sent == 0 && tally.received == 0 {
-        EpochFate::Idle
-    } else if tally.received == 0 || is_told {
-        EpochFate::Usable
-    } else if moved > 0 && outcome.lost().is_some_and(|lost| lost == 0) {
-        EpochFate::Reordered
-    } else {
-        EpochFate::TooFewCells
     }
 }

@@ -156,9 +156,8 @@ impl Slot {
         };
         let tallies = (0..).zip(&self.tallies);
         let tallies = tallies.map(move |(at, one)| (at, ask(one.shape(), &mut one.missing())));
-        let ldas = (0..).zip(self.ldas.iter());
-        let lds = self.lds.iter().map(|lds| (0, lds));
-        let cells = ldas.chain(lds);
+        let sketch = self.lds.iter().map(|sketch| (0, sketch));
+        let cells = (0..).zip(self.ldas.iter()).chain(sketch);
         let cells = cells.map(move |(at, one)| (at, ask(one.shape(), &mut one.missing())));
         tallies
             .chain(cells)

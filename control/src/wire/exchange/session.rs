@@ -38,6 +38,7 @@ pub(super) struct Session {
     hello_tai_ns: i64,
     /// When an own hello last came back.
     looped_ns: Option<u64>,
+    loops: u64,
     is_blocked: bool,
 }
 
@@ -56,6 +57,7 @@ impl Session {
             heard_ns: 0,
             hello_tai_ns: i64::MIN,
             looped_ns: None,
+            loops: 0,
             is_blocked: false,
         }
     }
@@ -66,13 +68,14 @@ impl Session {
         header: &Header,
         hello: &Hello,
         settings: &Settings,
-        (now, clock): (Moment, &ClockView),
+        (now, clock): (Moment, ClockView),
         draw: impl FnOnce() -> Nonce,
     ) -> Option<Sessions> {
         let own = self.handshake.nonces();
         if header.switch == self.switch || hello.nonces.own == own.own {
             let age_ns = now.tai_ns.cast_signed().wrapping_sub(header.tai_ns);
             self.looped_ns = Some(now.monotonic_ns);
+            self.loops += 1;
             self.is_blocked |= age_ns.saturating_abs() <= FRESH_NS;
             return None;
         }
@@ -171,6 +174,11 @@ impl Session {
     /// Whether data must not pass.
     pub fn is_blocked(&self) -> bool {
         self.is_blocked
+    }
+
+    /// Own hellos that came back.
+    pub fn loops(&self) -> u64 {
+        self.loops
     }
 
     /// What the other end last said of itself.

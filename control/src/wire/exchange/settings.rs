@@ -78,7 +78,7 @@ pub enum ExchangeError {
 
 impl Settings {
     /// What a hello says.
-    pub(super) fn hello(&self, nonces: Nonces, clock: &ClockView) -> Hello {
+    pub(super) fn hello(&self, nonces: Nonces, clock: ClockView) -> Hello {
         Hello {
             hash_version: HASH_VERSION,
             seed_check: self.seed_check,
