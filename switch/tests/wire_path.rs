@@ -235,6 +235,35 @@ fn a_step_of_a_clock_is_told_by_the_floor_and_the_epoch_is_marked() {
 }
 
 #[test]
+fn a_clock_that_is_set_spoils_the_epochs_that_it_is_set_in_and_no_other() {
+    for n in 0..2 {
+        let mut path = Path::new(13);
+        path.run(40, |_, _, frame| Passage::as_it_is(frame));
+        path.now += EPOCH / 2;
+        path.run(0, |_, _, frame| Passage::as_it_is(frame));
+        path.switches[n].set_clock(5_000_000);
+        path.measured.clear();
+        path.run(40, |_, _, frame| Passage::as_it_is(frame));
+        let off_ns = if n == 0 { -5e6 } else { 5e6 };
+        let mut usable = 0;
+        for (epoch, measured) in &path.measured {
+            if measured.fate != EpochFate::Usable {
+                continue;
+            }
+            let mean_ns = measured.outcome.unwrap().chosen.unwrap().mean_ns;
+            let off = mean_ns - path.truth[epoch].mean_ns();
+            let is_before = *epoch < 40;
+            assert!(
+                (off - if is_before { 0.0 } else { off_ns }).abs() < 1_000.0,
+                "{epoch}: {off}"
+            );
+            usable += 1;
+        }
+        assert!(usable >= 35, "{usable}");
+    }
+}
+
+#[test]
 fn a_cable_back_to_its_own_switch_is_blocked_until_it_is_gone() {
     let mut path = Path::new(11);
     path.run(10, |_, _, frame| Passage::as_it_is(frame));

@@ -169,7 +169,13 @@ impl Switch {
         }
     }
 
-    /// Sets this switch's clock ahead by so much.
+    /// Sets this switch's clock ahead by so much, which the switch knows.
+    pub fn set_clock(&mut self, ns: i64) {
+        self.line.count_step();
+        self.step_clock(ns);
+    }
+
+    /// The same, but nobody tells the switch.
     pub fn step_clock(&mut self, ns: i64) {
         self.clock_ahead_ns += ns;
         let tai_ns = TAI_NS.wrapping_add_signed(self.clock_ahead_ns);
