@@ -72,6 +72,17 @@ impl<C: BothEnds> LdaPair<C> {
         &self.layout
     }
 
+    /// Spreads packets otherwise from now on, over the same banks and rows; the memory stays. For
+    /// an LDA that is empty: what was recorded before would lie in wrong cells. `false`, and nothing
+    /// is changed, where `layout` has other sizes.
+    pub fn relay(&mut self, layout: &LdaLayout) -> bool {
+        let fits = self.layout.has_sizes_of(layout);
+        if fits {
+            self.layout.clone_from(layout);
+        }
+        fits
+    }
+
     /// Its cells, bank by bank in the order of [`LdaLayout::banks`].
     pub fn cells(&self) -> &[C] {
         &self.cells

@@ -1,7 +1,7 @@
 //! What one end of a wire accumulates over one epoch.
 
 use super::{StashList, WireFlows, WireLayout};
-use crate::lda::LdaPair;
+use crate::lda::{LdaLayout, LdaPair};
 use crate::lds::LdsPair;
 use crate::rli::SegmentDelay;
 use crate::shard::Tally;
@@ -31,12 +31,25 @@ pub struct Marks {
     pub references: u32,
     /// The least delay of a reference, in nanoseconds.
     pub least_delay_ns: Option<i64>,
+    /// Intervals between references in which more packets came than were sent, or others: packets
+    /// overtake each other, and means by references, which suppose that none does, are off.
+    pub disordered_intervals: u32,
     /// The clock was set in it.
     pub is_clock_set: bool,
     /// The link went down in it.
     pub is_link_lost: bool,
-    /// Packets that the first copy of the marker to arrive said were sent since the turn before it.
+    /// At the receiver's end: packets that had been sent since the turn to it when the first copy of
+    /// its marker to arrive was.
     pub late_marker_packets: u32,
+}
+
+impl Marks {
+    /// The turn to `begins` ends an epoch: how many turns between the two went unseen. An epoch
+    /// that ends late holds more than one.
+    pub(super) fn end(&mut self, ended: Epoch, begins: Epoch) {
+        self.turns_missed = begins.0.saturating_sub(ended.0).saturating_sub(1);
+        self.is_partial |= self.turns_missed > 0;
+    }
 }
 
 /// What one end of a wire accumulates over one epoch of the sender's.
@@ -75,6 +88,12 @@ impl WireShard {
             marks: Marks::default(),
             layout: layout.clone(),
         }
+    }
+
+    /// Whether packets and references came in the order in which they were sent, as far as
+    /// references show.
+    pub fn is_fifo(&self) -> bool {
+        self.marks.disordered_intervals == 0
     }
 
     /// What it was made for.
@@ -117,6 +136,19 @@ impl WireShard {
         if let Some(lds) = &mut self.lds {
             lds.unrecord(end, sights);
         }
+    }
+
+    /// Spreads packets otherwise over the LDAs' banks from now on; the memory stays. For an empty
+    /// shard. `false`, and nothing is changed, where `lda` has other banks or rows.
+    pub fn relay(&mut self, lda: &LdaLayout) -> bool {
+        let fits = self.layout.lda.has_sizes_of(lda);
+        if fits {
+            self.layout.lda.clone_from(lda);
+            for segment in &mut self.segments {
+                segment.lda.relay(lda);
+            }
+        }
+        fits
     }
 
     /// Forgets everything recorded; the shape stays.
