@@ -154,13 +154,14 @@ pub fn pair(
         .segments
         .iter()
         .zip(halves)
-        .map(|(segment, halves)| outcome(segment, halves, clocks))
+        .map(|(segment, halves)| outcome(segment, halves, shard.is_fifo(), clocks))
         .collect()
 }
 
 fn outcome(
     segment: &WireSegment,
     sender: &SegmentHalves<'_>,
+    is_fifo: bool,
     clocks: ClockBound,
 ) -> SegmentOutcome {
     let mut tally = segment.tally;
@@ -180,7 +181,7 @@ fn outcome(
     });
     let lda = segment.lda.layout().estimate(halves, tally.received);
     let by_lda = Candidate::lda(&lda);
-    let by_rli = rli_candidate(segment, tally.received);
+    let by_rli = rli_candidate(segment, tally.received, is_fifo);
     SegmentOutcome {
         tally,
         is_sent_known: sender.tally.is_some(),
@@ -204,9 +205,10 @@ fn unlike(cell: Cell) -> Cell {
 
 /// The mean from references' sums. Where every packet lay between two references, and every
 /// interval's counts agreed, it is exact; else there is no telling what the others did.
-fn rli_candidate(segment: &WireSegment, received: u64) -> Option<Candidate> {
+fn rli_candidate(segment: &WireSegment, received: u64, is_fifo: bool) -> Option<Candidate> {
     let rli = &segment.rli;
-    let is_whole = rli.exact_packets() == received
+    let is_whole = is_fifo
+        && rli.exact_packets() == received
         && rli.packets() == received
         && rli.unusable_packets() == 0
         && rli.sent() == received;

@@ -231,6 +231,7 @@ impl Epochs {
                 cells,
                 flows: flows.filter(|flow| flow.packets > 0).copied().collect(),
                 method: around.settings.layout.references.map(|plan| plan.method),
+                is_fifo: first.shard.is_fifo(),
                 clocks,
                 components: around.settings.components,
             };
