@@ -113,6 +113,10 @@ pub struct SegmentOutcome {
     pub tally: Tally,
     /// Whether the sender's counts arrived.
     pub is_sent_known: bool,
+    /// Whether both ends are known to count the same packets in this epoch, but for lost ones: where
+    /// markers and lists around a turn were lost, a few may count in its neighbour. Cells see to
+    /// themselves, counts cannot.
+    pub are_counts_settled: bool,
     /// What the LDA says, its ticks being nanoseconds; bounds are the method's own.
     pub lda: LdaEstimate,
     /// Its cells.
@@ -129,11 +133,11 @@ pub struct SegmentOutcome {
 }
 
 impl SegmentOutcome {
-    /// Packets lost; under 0 where packets of another epoch got in. `None` where the sender's counts
-    /// did not arrive.
+    /// Packets lost; under 0 where the network doubled some. `None` where the sender's counts did not
+    /// arrive, or are not settled.
     pub fn lost(&self) -> Option<i64> {
         let lost = self.tally.sent.wrapping_sub(self.tally.received);
-        self.is_sent_known.then_some(lost.cast_signed())
+        (self.is_sent_known && self.are_counts_settled).then_some(lost.cast_signed())
     }
 
     /// Standard deviation of the delay in nanoseconds, from the LDA.
@@ -185,6 +189,7 @@ fn outcome(
     SegmentOutcome {
         tally,
         is_sent_known: sender.tally.is_some(),
+        are_counts_settled: true,
         lda,
         cells,
         lda_mean: by_lda.as_ref().map(|lda| clocks.estimate(lda)),

@@ -85,6 +85,7 @@ impl Epochs {
             shard,
             sealed_ns: around.now.monotonic_ns,
             moved: 0,
+            is_settled: true,
         };
         if let Some(next) = self.next {
             // Nobody had memory for those between.
@@ -206,7 +207,10 @@ impl Epochs {
             }
         }
         let clocks = around.clocks();
-        let outcomes = pair(&first.shard, &halves, clocks);
+        let mut outcomes = pair(&first.shard, &halves, clocks);
+        for outcome in &mut outcomes {
+            outcome.are_counts_settled = first.is_settled;
+        }
         let cells = flow_cells(&first.shard, &halves);
         let is_trusted = self.floors.see(
             (first.epoch, first.sealed_ns),
@@ -253,12 +257,19 @@ impl Epochs {
             .front_mut()
             .filter(|next| next.epoch == ended_by);
         let Some(next) = next else {
+            first.is_settled = false;
             return;
         };
         let before = ended_by.0.checked_sub(1).map(Epoch);
         let last = before.and_then(|before| self.incoming.slot(before));
-        let last = last.map(|slot| slot.last.packets()).unwrap_or_default();
         let after = self.incoming.slot(ended_by);
+        let are_listed = last.is_some_and(|slot| slot.last.is_complete())
+            && after.is_some_and(|slot| slot.first.is_complete());
+        if !first.is_turn_settled(next, are_listed) {
+            first.is_settled = false;
+            next.is_settled = false;
+        }
+        let last = last.map(|slot| slot.last.packets()).unwrap_or_default();
         let after = after.map(|slot| slot.first.packets()).unwrap_or_default();
         if last.is_empty() && after.is_empty() {
             return;
