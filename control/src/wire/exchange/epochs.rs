@@ -46,7 +46,8 @@ pub(super) struct Hands<'a> {
 pub(super) struct Epochs {
     pub incoming: Incoming,
     waiting: VecDeque<Waiting>,
-    /// The epoch that is to be sealed next.
+    /// The epoch that is to be sealed next; not known after one that a session began in, which may
+    /// be of an older session.
     next: Option<Epoch>,
     floors: Floors,
     segments: Vec<SegmentStatus<MeasuredEpoch>>,
@@ -92,7 +93,9 @@ impl Epochs {
             self.count(EpochFate::Unmeasured, epoch.0.saturating_sub(next.0));
         }
         self.count(EpochFate::NoMarkers, waiting.shard.marks.turns_missed);
-        self.next = Some(waiting.ended_by());
+        let marks = &waiting.shard.marks;
+        let is_known = !marks.is_partial || marks.turns_missed > 0;
+        self.next = is_known.then(|| waiting.ended_by());
         self.incoming.turn(epoch);
         self.waiting.push_back(waiting);
     }
