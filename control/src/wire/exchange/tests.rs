@@ -6,7 +6,7 @@ mod bench;
 mod faults;
 mod sessions;
 
-use bench::{Switch, Bench, EPOCH_NS, LOCKED, STEP_NS, Truth, settings};
+use bench::{Bench, EPOCH_NS, LOCKED, STEP_NS, Switch, Truth, settings};
 
 fn fates(status: &WireStatus, fate: EpochFate) -> u64 {
     status.receiving[0].fates[fate as usize]

@@ -183,7 +183,9 @@ fn a_flood_of_useless_frames_changes_nothing() {
             }
             1 => {
                 let shape = Shape::Tally;
-                let cut = fragments(&shape, End::Receiver, once(0..1), 1_500, |_| Tally::default());
+                let cut = fragments(&shape, End::Receiver, once(0..1), 1_500, |_| {
+                    Tally::default()
+                });
                 sealer.seal(subject, &cut.unwrap().next().unwrap(), &mut buffer)
             }
             _ => {
