@@ -21,12 +21,14 @@ pub struct KernelClock {
 pub fn kernel_clock() -> Result<KernelClock, Errno> {
     let (mut is_synchronised, mut error_us, mut max_error_us) = (false, 0, 0);
     // SAFETY: three places of the right types, which live as long as the call.
-    let errno = unsafe {
-        dpdk_sys::vernier_kernel_clock(&mut is_synchronised, &mut error_us, &mut max_error_us)
+    let rc = unsafe {
+        dpdk_sys::vernier_kernel_clock(
+            &raw mut is_synchronised,
+            &raw mut error_us,
+            &raw mut max_error_us,
+        )
     };
-    if errno != 0 {
-        return Err(Errno(errno));
-    }
+    Errno::check(rc)?;
     Ok(KernelClock {
         is_synchronised,
         estimated_error_us: error_us,
