@@ -37,8 +37,8 @@ pub use port::{Egress, Port, Queue, QueueService, Red, Vlan, VlanIds};
 pub use schema::{SCHEMA_ID, schema};
 pub use serving::{Http, Prometheus};
 pub use wire::{
-    Wire, WireBytes, WireClock, WireKey, WireKeyError, WireLayoutError, WireLds, WirePeer, WireRli,
-    WireSwitch,
+    REFERENCES_OF_SHARE, Wire, WireBytes, WireClock, WireKey, WireKeyError, WireLayoutError,
+    WireLds, WirePeer, WireRli, WireSwitch,
 };
 
 /// Most ports of one switch.

@@ -13,7 +13,7 @@ use crate::secret::{self, SecretFault};
 
 mod sizes;
 
-pub use sizes::{WireBytes, WireLayoutError};
+pub use sizes::{REFERENCES as REFERENCES_OF_SHARE, WireBytes, WireLayoutError};
 
 /// What all segments on the wire of this switch have in common.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -151,8 +151,8 @@ pub struct WireLds {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct WireRli {
-    /// When references are sent, as far as the share allows. None: so often that they take two
-    /// fifths of the share, and no more often than every 100 us.
+    /// When references are sent. Whatever it says, they take two fifths of the share at most. None:
+    /// `adaptive`, by the utilisation of `capacity_bps`.
     pub policy: Option<RliPolicy>,
     /// How delays between references are estimated: `auto` is `sums` here; `anchored_sums` is for
     /// queues inside the switch.

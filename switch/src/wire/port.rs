@@ -290,7 +290,7 @@ impl<P> WirePort<P> {
         }
         let tai_ns = self.line.1.tai_ns(now);
         loop {
-            let may_refer = self.share.allows(now);
+            let may_refer = self.share.allows_reference(now);
             let room = self.envelope.bytes();
             let Some(body) = self.buffer.get_mut(room..) else {
                 return true;
@@ -349,7 +349,7 @@ impl<P> WirePort<P> {
             return true;
         };
         let link_bytes = u32::try_from(whole).unwrap_or(u32::MAX) + LINK_OVERHEAD_BYTES;
-        self.share.spend(link_bytes);
+        self.share.spend(link_bytes, kind == Kind::Reference);
         let counters = &self.end.counters;
         counters.sent[place(kind)].add(1);
         counters.sent_bytes.add(link_bytes.into());

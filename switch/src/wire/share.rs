@@ -8,9 +8,16 @@ const SAVED_MS: f64 = 20.0;
 /// And in bytes at least: a few whole frames, so that slow links carry any.
 const SAVED_BYTES_LEAST: f64 = 6_000.0;
 
-/// A token bucket over all control frames of a port, in bytes on the link.
+/// Two token buckets in bytes on the link: over all control frames of a port, and over the references
+/// among them, so that these leave the rest to what is exchanged.
 #[derive(Debug, Clone)]
 pub struct Share {
+    all: Bucket,
+    references: Bucket,
+}
+
+#[derive(Debug, Clone)]
+struct Bucket {
     bytes_per_tick: f64,
     saved_bytes_max: f64,
     saved_bytes: f64,
@@ -18,9 +25,41 @@ pub struct Share {
 }
 
 impl Share {
-    /// `share` (over 0, up to 1) of a link of `capacity_bps`, from `now` on.
-    pub fn new(capacity_bps: u64, share: f64, rate: TickRate, now: u64) -> Self {
+    /// `share` (over 0, up to 1) of a link of `capacity_bps`, from `now` on; references may take
+    /// `of_share` of it.
+    pub fn new(capacity_bps: u64, share: f64, of_share: f64, rate: TickRate, now: u64) -> Self {
         let bytes_per_s = capacity_bps as f64 * share / 8.0;
+        Self {
+            all: Bucket::new(bytes_per_s, rate, now),
+            references: Bucket::new(bytes_per_s * of_share, rate, now),
+        }
+    }
+
+    /// Whether a frame that can wait may go at `now`.
+    #[inline]
+    pub fn allows(&mut self, now: u64) -> bool {
+        self.all.allows(now)
+    }
+
+    /// Whether a reference may go at `now`.
+    #[inline]
+    pub fn allows_reference(&mut self, now: u64) -> bool {
+        self.all.allows(now) && self.references.allows(now)
+    }
+
+    /// A frame of so many bytes on the link has gone, allowed or not: what could not wait is made up
+    /// for by what can.
+    #[inline]
+    pub fn spend(&mut self, link_bytes: u32, is_reference: bool) {
+        self.all.spend(link_bytes);
+        if is_reference {
+            self.references.spend(link_bytes);
+        }
+    }
+}
+
+impl Bucket {
+    fn new(bytes_per_s: f64, rate: TickRate, now: u64) -> Self {
         let saved_bytes_max = (bytes_per_s * SAVED_MS / 1e3).max(SAVED_BYTES_LEAST);
         Self {
             bytes_per_tick: bytes_per_s / rate.hz() as f64,
@@ -30,9 +69,8 @@ impl Share {
         }
     }
 
-    /// Whether a frame that can wait may go at `now`.
     #[inline]
-    pub fn allows(&mut self, now: u64) -> bool {
+    fn allows(&mut self, now: u64) -> bool {
         let ticks = now.wrapping_sub(self.at).cast_signed().max(0);
         self.at = now;
         let saved_bytes = self.saved_bytes + ticks as f64 * self.bytes_per_tick;
@@ -40,10 +78,8 @@ impl Share {
         self.saved_bytes > 0.0
     }
 
-    /// A frame of so many bytes on the link has gone, allowed or not: what could not wait is made up
-    /// for by what can.
     #[inline]
-    pub fn spend(&mut self, link_bytes: u32) {
+    fn spend(&mut self, link_bytes: u32) {
         self.saved_bytes -= f64::from(link_bytes);
     }
 }
@@ -55,12 +91,12 @@ mod tests {
     #[test]
     fn over_time_no_more_than_the_share_goes_whatever_is_offered() {
         let rate = TickRate::from_hz(1_000_000_000);
-        let mut share = Share::new(1_000_000_000, 0.005, rate, 0);
+        let mut share = Share::new(1_000_000_000, 0.005, 0.4, rate, 0);
         let mut sent = 0_u64;
         for now in (0..2_000_000_000_u64).step_by(2_000) {
             // What cannot wait is a part of it.
             if now % 10_000_000 == 0 || share.allows(now) {
-                share.spend(1_538);
+                share.spend(1_538, false);
                 sent += 1_538;
             }
         }
@@ -72,9 +108,28 @@ mod tests {
     #[test]
     fn a_clock_that_goes_back_gives_nothing() {
         let rate = TickRate::from_hz(1_000_000_000);
-        let mut share = Share::new(1_000_000_000, 0.005, rate, 1_000);
-        share.spend(1_000_000);
+        let mut share = Share::new(1_000_000_000, 0.005, 0.4, rate, 1_000);
+        share.spend(1_000_000, false);
         assert!(!share.allows(0));
         assert!(!share.allows(1_000));
+    }
+
+    #[test]
+    fn references_leave_the_rest_to_others() {
+        let rate = TickRate::from_hz(1_000_000_000);
+        let mut share = Share::new(1_000_000_000, 0.005, 0.4, rate, 0);
+        let (mut references, mut others) = (0_u64, 0_u64);
+        for now in (0..2_000_000_000_u64).step_by(1_000) {
+            if share.allows_reference(now) {
+                share.spend(142, true);
+                references += 142;
+            }
+            if share.allows(now) {
+                share.spend(1_538, false);
+                others += 1_538;
+            }
+        }
+        assert!(references <= 500_000 + 6_000 + 142, "{references}");
+        assert!(others >= 750_000 - 1_538, "{others}");
     }
 }

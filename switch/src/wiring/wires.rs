@@ -104,7 +104,13 @@ impl Site<'_> {
             end,
             classes: config.wire_segment_of_class(place),
             envelope: envelope(config, place, wire),
-            share: Share::new(config.wire_capacity_bps(place), wire.share, self.rate, now),
+            share: Share::new(
+                config.wire_capacity_bps(place),
+                wire.share,
+                config::REFERENCES_OF_SHARE,
+                self.rate,
+                now,
+            ),
             schedule: self.schedule,
             recorder: self.recording.map(|recording| recording.recorder(port.0)),
         };

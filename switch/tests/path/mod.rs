@@ -125,7 +125,7 @@ impl Switch {
                 ethertype: 0x88B5,
                 source: source_address(number, 1),
             },
-            share: Share::new(CAPACITY_BPS, SHARE, rate(), 0),
+            share: Share::new(CAPACITY_BPS, SHARE, 0.4, rate(), 0),
             schedule,
             recorder: None,
         });

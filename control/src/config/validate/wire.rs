@@ -7,7 +7,7 @@ use measure::codec::KeyRing;
 
 use super::measurement::{self, policy};
 use super::{Check, KeyPath, class_names, count_within, ensure, known, share, unique, within};
-use crate::config::{Config, Device, Port, RliMethod, RliPolicy, Wire, WireLds, WirePeer, WireRli};
+use crate::config::{Config, Device, Port, RliMethod, Wire, WireLds, WirePeer, WireRli};
 use crate::units::rate;
 
 /// Least MTU of a port with a wire: what every IPv4 router passes whole.
@@ -206,15 +206,6 @@ fn sizes(path: &KeyPath, index: usize, wire: &Wire, config: &Config) -> Check {
         }
     };
     let capacity_bps = config.wire_capacity_bps(index);
-    let is_by_time = matches!(
-        wire.rli.as_ref().and_then(|rli| rli.policy),
-        Some(RliPolicy::Time { .. }) | None
-    );
-    let references = if is_by_time {
-        format!(", references {}", bytes.references)
-    } else {
-        String::new()
-    };
     ensure(
         bytes.excess() == 0,
         path.key("share"),
@@ -226,13 +217,14 @@ fn sizes(path: &KeyPath, index: usize, wire: &Wire, config: &Config) -> Check {
             config.measurement.interval_ms,
         ),
         format!(
-            "{} bytes too many: markers and the like {}, stash {}, LDA {}, LDS {}{references}; allow \
-             a larger share, longer epochs or smaller sizes",
+            "{} bytes too many: markers and the like {}, stash {}, LDA {}, LDS {}, references {}; \
+             allow a larger share, longer epochs or smaller sizes",
             bytes.excess(),
             bytes.signals,
             bytes.stash,
             bytes.lda,
             bytes.lds,
+            bytes.references,
         ),
     )
 }

@@ -48,10 +48,11 @@ const REQUEST_BYTES: usize = 64;
 /// Hellos in a second, about.
 const HELLOS_PER_S: f64 = 2.0;
 
-/// Shares of the share, in this order: for what is sent once more, for references, the most for the
-/// stash, the most for LDAs.
+/// Of a wire's share what references may take, so that they leave the rest to what is exchanged.
+pub const REFERENCES: f64 = 0.4;
+
+/// Other shares of the share: for what is sent once more, the most for the stash, the most for LDAs.
 const REPEATED: f64 = 0.1;
-const REFERENCES: f64 = 0.4;
 const STASH: f64 = 0.2;
 const LDAS: f64 = 0.3;
 
@@ -71,9 +72,6 @@ const MEAN_FRAME_BYTES: f64 = 500.0;
 
 /// Sampled losses for each row.
 const ALPHA: f64 = 0.75;
-
-/// Least time between references by default, in microseconds.
-const REFERENCES_US_MIN: f64 = 100.0;
 
 /// Sizes that cannot be laid out; a configuration that was parsed has none such.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -108,7 +106,7 @@ pub struct WireBytes {
     pub lda: u64,
     /// The sketch's cells.
     pub lds: u64,
-    /// References, where they go by time. By other policies they take what is left.
+    /// References, at most.
     pub references: u64,
 }
 
@@ -191,7 +189,7 @@ impl Config {
         };
         let references = match &wire.rli {
             Some(rli) => {
-                let policy = rli.policy.unwrap_or_else(|| plan.references());
+                let policy = rli.policy.unwrap_or(RliPolicy::Adaptive);
                 let method = match rli.method {
                     RliMethod::Left => Method::Left,
                     RliMethod::Linear => Method::Linear,
@@ -225,12 +223,14 @@ impl Config {
         let layout = self.wire_layout(port)?;
         let plan = Plan::new(self, port, wire);
         let segments = u64::from(layout.segments);
+        let most = whole(plan.share_bytes * REFERENCES);
         let references = match layout.references.map(|references| references.policy) {
             Some(Policy::Time { interval_ns }) => {
                 let each = plan.interval_s * 1e9 / interval_ns.get() as f64;
-                whole(each.ceil()) * segments * plan.on_link(reference_bytes())
+                most.min(whole(each.ceil()) * segments * plan.on_link(reference_bytes()))
             }
-            _ => 0,
+            Some(_) => most,
+            None => 0,
         };
         let lds = layout.lds.as_ref();
         Ok(WireBytes {
@@ -304,9 +304,9 @@ impl Plan {
         self.listed(FRAGMENT_BYTES + shape_bytes, CELL_BYTES, cells)
     }
 
-    /// Both lists of an epoch.
+    /// Both lists of an epoch, each sent twice.
     fn stash(&self, packets: u16) -> u64 {
-        2 * self.listed(STASH_BYTES, STASHED_BYTES, packets.into())
+        4 * self.listed(STASH_BYTES, STASHED_BYTES, packets.into())
     }
 
     fn signals(&self, lda: &LdaLayout) -> u64 {
@@ -376,20 +376,6 @@ impl Plan {
         let cells = whole(left / frame as f64) * in_frame as u64;
         let columns = u32::try_from(cells / u64::from(rows)).unwrap_or(u32::MAX);
         laid_out(columns.clamp(fewest, most))
-    }
-
-    /// References by time, for all segments together.
-    fn references(&self) -> RliPolicy {
-        let each = self.on_link(reference_bytes()) as f64 * f64::from(self.segments);
-        let interval_us = self.interval_s * 1e6 * each / (self.share_bytes * REFERENCES);
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "clamped"
-        )]
-        RliPolicy::Time {
-            interval_us: interval_us.ceil().clamp(REFERENCES_US_MIN, 10e6) as u32,
-        }
     }
 }
 
