@@ -58,6 +58,7 @@ mod attach;
 mod eal;
 mod error;
 mod huge;
+pub mod kernel_clock;
 mod lcore;
 mod mbuf;
 mod mempool;

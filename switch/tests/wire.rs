@@ -49,7 +49,9 @@ fn layout() -> WireLayout {
         stash_packets: 64,
         flows: 1_024,
         references: Some(ReferencePlan {
-            policy: Policy::Count { packets: NonZero::new(20).unwrap() },
+            policy: Policy::Count {
+                packets: NonZero::new(20).unwrap(),
+            },
             method: Method::Sums,
             link: Link::new(CAPACITY_BPS, Link::ETHERNET_OVERHEAD_BYTES).unwrap(),
             buffer_packets: 1_024,

@@ -590,3 +590,6 @@ fn names(
     keys.map(|key| (hasher.flow_hash(&key), key.to_string()))
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

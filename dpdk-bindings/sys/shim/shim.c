@@ -17,6 +17,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/timex.h>
 #include <unistd.h>
 
 #include <rte_cycles.h>
@@ -206,6 +207,19 @@ uint64_t vernier_tsc(void)
 uint64_t vernier_tsc_hz(void)
 {
 	return rte_get_tsc_hz();
+}
+
+int vernier_kernel_clock(uint64_t *estimated_us, uint64_t *greatest_us)
+{
+	struct timex timex;
+
+	memset(&timex, 0, sizeof(timex));
+	int state = ntp_adjtime(&timex);
+	if (state < 0)
+		return -1;
+	*estimated_us = timex.esterror < 0 ? 0 : (uint64_t)timex.esterror;
+	*greatest_us = timex.maxerror < 0 ? 0 : (uint64_t)timex.maxerror;
+	return state != TIME_ERROR && (timex.status & (STA_UNSYNC | STA_CLOCKERR)) == 0;
 }
 
 /* ---- threads ---- */

@@ -76,6 +76,10 @@ const char *vernier_strerror(int errnum);
 uint64_t vernier_tsc(void);
 uint64_t vernier_tsc_hz(void);
 
+/* The system's clock, as whoever keeps it has told the kernel (ntp_adjtime, nothing is set): 1 if it is
+ * synchronised, 0 if it is not, -1 if the kernel does not say; estimated and greatest error in us. */
+int vernier_kernel_clock(uint64_t *estimated_us, uint64_t *greatest_us);
+
 /* Threads. */
 size_t vernier_allowed_cpus(uint16_t *cpus, size_t capacity);
 int vernier_thread_keep_to(const uint16_t *cpus, size_t count);

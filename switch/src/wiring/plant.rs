@@ -9,7 +9,8 @@ use control::export::process;
 use control::fdb::FdbMaster;
 use control::plant;
 use control::snapshot::{self, Fdb, Pool, PortFact};
-use dpdk_bindings::{LinkError, Port, lost_log_messages, tsc};
+use control::wire::clock::KernelClock;
+use dpdk_bindings::{LinkError, Port, kernel_clock, lost_log_messages, tsc};
 
 use super::crew::{Site, port_index, present};
 use super::lanes::layout;
@@ -221,6 +222,15 @@ impl<'scope, 'env, 'pool: 'scope> Plant<'scope, 'env, 'pool> {
 impl<'scope, 'pool: 'scope> plant::Plant for Plant<'scope, '_, 'pool> {
     fn now(&mut self) -> u64 {
         tsc::now()
+    }
+
+    fn kernel_clock(&mut self) -> Option<KernelClock> {
+        let said = kernel_clock::read()?;
+        Some(KernelClock {
+            is_synchronised: said.is_synchronised,
+            estimated_error_us: said.estimated_error_us,
+            error_us_max: said.error_us_max,
+        })
     }
 
     fn port(&mut self, index: usize) -> PortFact {
