@@ -351,7 +351,7 @@ mod tests {
         for expected in [
             "wires       a: a direct link, all\n",
             "            a: LDA 512 + 512 rows, LDS 4 x ",
-            ", k = 5, stash of 256 packets\n",
+            ", k = 5, stash of 128 packets\n",
             " of 61.0 KiB an epoch (0.5 % of 100 Mbit/s)\n",
             "wires: shards: ",
             "wires: RLI: ",

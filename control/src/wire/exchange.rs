@@ -125,6 +125,7 @@ impl Exchange {
         if session.is_some_and(|one| one.expire(now, || Nonce::from_random(random()))) {
             self.counters.sessions_lost += 1;
             self.reset(now, clock);
+            self.sealer.end();
             self.order = Some(Order::End);
         }
         self.order = self.order.take().filter(|order| !self.end.order(*order));

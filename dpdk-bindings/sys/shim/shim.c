@@ -209,17 +209,17 @@ uint64_t vernier_tsc_hz(void)
 	return rte_get_tsc_hz();
 }
 
-int vernier_kernel_clock(uint64_t *estimated_us, uint64_t *greatest_us)
+/* Read only: modes is 0. */
+int vernier_kernel_clock(bool *synchronised, uint64_t *error_us, uint64_t *max_error_us)
 {
-	struct timex timex;
+	struct timex clock = { .modes = 0 };
 
-	memset(&timex, 0, sizeof(timex));
-	int state = ntp_adjtime(&timex);
-	if (state < 0)
-		return -1;
-	*estimated_us = timex.esterror < 0 ? 0 : (uint64_t)timex.esterror;
-	*greatest_us = timex.maxerror < 0 ? 0 : (uint64_t)timex.maxerror;
-	return state != TIME_ERROR && (timex.status & (STA_UNSYNC | STA_CLOCKERR)) == 0;
+	if (adjtimex(&clock) < 0)
+		return -errno;
+	*synchronised = (clock.status & (STA_UNSYNC | STA_CLOCKERR)) == 0;
+	*error_us = clock.esterror < 0 ? 0 : (uint64_t)clock.esterror;
+	*max_error_us = clock.maxerror < 0 ? 0 : (uint64_t)clock.maxerror;
+	return 0;
 }
 
 /* ---- threads ---- */

@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -75,10 +76,7 @@ void vernier_eal_cleanup(void);
 const char *vernier_strerror(int errnum);
 uint64_t vernier_tsc(void);
 uint64_t vernier_tsc_hz(void);
-
-/* The system's clock, as whoever keeps it has told the kernel (ntp_adjtime, nothing is set): 1 if it is
- * synchronised, 0 if it is not, -1 if the kernel does not say; estimated and greatest error in us. */
-int vernier_kernel_clock(uint64_t *estimated_us, uint64_t *greatest_us);
+int vernier_kernel_clock(bool *synchronised, uint64_t *error_us, uint64_t *max_error_us);
 
 /* Threads. */
 size_t vernier_allowed_cpus(uint16_t *cpus, size_t capacity);

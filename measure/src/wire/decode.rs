@@ -26,6 +26,9 @@ pub struct DecodeJob {
     pub flows: Vec<WireFlow>,
     /// How references were used; `None` where there were none.
     pub method: Option<rli::Method>,
+    /// Whether packets and references came in the order in which they were sent: else references
+    /// say nothing of single flows.
+    pub is_fifo: bool,
     /// What the clocks allow.
     pub clocks: ClockBound,
     /// K, the components of the prior.
@@ -91,7 +94,7 @@ impl DecodeJob {
         let hybrid = hybrid.and_then(|hybrid| candidate(hybrid, index, true));
         let rli = self.method.and_then(|method| {
             let bound = flow.delay.bound_ns(method).unwrap_or(f64::INFINITY);
-            Candidate::rli(flow.delay.mean_ns()?, bound, true)
+            Candidate::rli(flow.delay.mean_ns()?, bound, self.is_fifo)
         });
         let candidates: ArrayVec<Candidate, 3> =
             [joint, hybrid, rli].into_iter().flatten().collect();

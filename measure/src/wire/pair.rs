@@ -113,6 +113,10 @@ pub struct SegmentOutcome {
     pub tally: Tally,
     /// Whether the sender's counts arrived.
     pub is_sent_known: bool,
+    /// Whether both ends are known to count the same packets in this epoch, but for lost ones: where
+    /// markers and lists around a turn were lost, a few may count in its neighbour. Cells see to
+    /// themselves, counts cannot.
+    pub are_counts_settled: bool,
     /// What the LDA says, its ticks being nanoseconds; bounds are the method's own.
     pub lda: LdaEstimate,
     /// Its cells.
@@ -129,11 +133,11 @@ pub struct SegmentOutcome {
 }
 
 impl SegmentOutcome {
-    /// Packets lost; under 0 where packets of another epoch got in. `None` where the sender's counts
-    /// did not arrive.
+    /// Packets lost; under 0 where the network doubled some. `None` where the sender's counts did not
+    /// arrive, or are not settled.
     pub fn lost(&self) -> Option<i64> {
         let lost = self.tally.sent.wrapping_sub(self.tally.received);
-        self.is_sent_known.then_some(lost.cast_signed())
+        (self.is_sent_known && self.are_counts_settled).then_some(lost.cast_signed())
     }
 
     /// Standard deviation of the delay in nanoseconds, from the LDA.
@@ -154,13 +158,14 @@ pub fn pair(
         .segments
         .iter()
         .zip(halves)
-        .map(|(segment, halves)| outcome(segment, halves, clocks))
+        .map(|(segment, halves)| outcome(segment, halves, shard.is_fifo(), clocks))
         .collect()
 }
 
 fn outcome(
     segment: &WireSegment,
     sender: &SegmentHalves<'_>,
+    is_fifo: bool,
     clocks: ClockBound,
 ) -> SegmentOutcome {
     let mut tally = segment.tally;
@@ -180,10 +185,11 @@ fn outcome(
     });
     let lda = segment.lda.layout().estimate(halves, tally.received);
     let by_lda = Candidate::lda(&lda);
-    let by_rli = rli_candidate(segment, tally.received);
+    let by_rli = rli_candidate(segment, tally.received, is_fifo);
     SegmentOutcome {
         tally,
         is_sent_known: sender.tally.is_some(),
+        are_counts_settled: true,
         lda,
         cells,
         lda_mean: by_lda.as_ref().map(|lda| clocks.estimate(lda)),
@@ -204,9 +210,10 @@ fn unlike(cell: Cell) -> Cell {
 
 /// The mean from references' sums. Where every packet lay between two references, and every
 /// interval's counts agreed, it is exact; else there is no telling what the others did.
-fn rli_candidate(segment: &WireSegment, received: u64) -> Option<Candidate> {
+fn rli_candidate(segment: &WireSegment, received: u64, is_fifo: bool) -> Option<Candidate> {
     let rli = &segment.rli;
-    let is_whole = rli.exact_packets() == received
+    let is_whole = is_fifo
+        && rli.exact_packets() == received
         && rli.packets() == received
         && rli.unusable_packets() == 0
         && rli.sent() == received;

@@ -53,6 +53,8 @@ pub struct Receiver {
     lda: LdaLayout,
     /// The LDA of the epoch that comes.
     coming: LdaLayout,
+    /// Disordered intervals until the last turn.
+    disordered: u64,
     /// By segment; none without RLI.
     streams: ArrayVec<rli::Receiver<u32>, { SEGMENTS_MAX as usize }>,
 }
@@ -82,6 +84,7 @@ impl Receiver {
             open: None,
             lda: layout.lda.clone(),
             coming: layout.lda.clone(),
+            disordered: 0,
             streams,
         })
     }
@@ -237,7 +240,14 @@ impl Receiver {
                 segment.rli = rli;
             }
         }
+        let of_streams = self.streams.iter().map(rli::Receiver::counters);
+        let disordered = of_streams
+            .map(|counters| counters.disordered_intervals)
+            .sum();
+        let before = std::mem::replace(&mut self.disordered, disordered);
         let Some(mut open) = open else { return false };
+        let disordered = u32::try_from(disordered - before).unwrap_or(u32::MAX);
+        open.shard.marks.disordered_intervals = disordered;
         let is_of_session = self.turn.is_some();
         if is_of_session {
             open.shard.marks.end(open.epoch, begins);

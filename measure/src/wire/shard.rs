@@ -31,6 +31,9 @@ pub struct Marks {
     pub references: u32,
     /// The least delay of a reference, in nanoseconds.
     pub least_delay_ns: Option<i64>,
+    /// Intervals between references in which more packets came than were sent, or others: packets
+    /// overtake each other, and means by references, which suppose that none does, are off.
+    pub disordered_intervals: u32,
     /// The clock was set in it.
     pub is_clock_set: bool,
     /// The link went down in it.
@@ -85,6 +88,12 @@ impl WireShard {
             marks: Marks::default(),
             layout: layout.clone(),
         }
+    }
+
+    /// Whether packets and references came in the order in which they were sent, as far as
+    /// references show.
+    pub fn is_fifo(&self) -> bool {
+        self.marks.disordered_intervals == 0
     }
 
     /// What it was made for.

@@ -68,6 +68,8 @@ pub struct WirePort<P> {
     next_turn: u64,
     /// The clock, and its version.
     line: (u64, TaiLine),
+    /// How often the clock was set.
+    steps: u64,
     /// A control frame that the driver refused: nothing goes before it.
     held: Option<P>,
     sights: ArrayVec<Sight, BURST>,
@@ -102,6 +104,7 @@ impl<P> WirePort<P> {
             epoch: None,
             next_turn: 0,
             line: (0, TaiLine::default()),
+            steps: 0,
             held: None,
             sights: ArrayVec::new(),
             buffer: Box::new([0; ROOM]),
@@ -140,6 +143,12 @@ impl<P> WirePort<P> {
         self.end.line.renew(&mut self.line);
         if self.line.0 == 0 {
             return;
+        }
+        let steps = self.end.line.steps();
+        if steps != self.steps {
+            self.steps = steps;
+            self.sender.clock_set();
+            self.receiver.clock_set();
         }
         if self.is_up != is_up {
             self.is_up = is_up;

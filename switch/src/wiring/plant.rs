@@ -224,15 +224,6 @@ impl<'scope, 'pool: 'scope> plant::Plant for Plant<'scope, '_, 'pool> {
         tsc::now()
     }
 
-    fn kernel_clock(&mut self) -> Option<KernelClock> {
-        let said = kernel_clock::read()?;
-        Some(KernelClock {
-            is_synchronised: said.is_synchronised,
-            estimated_error_us: said.estimated_error_us,
-            error_us_max: said.error_us_max,
-        })
-    }
-
     fn port(&mut self, index: usize) -> PortFact {
         let Some(Some(port)) = self.running.ports.get(index) else {
             return PortFact::default();
@@ -279,6 +270,15 @@ impl<'scope, 'pool: 'scope> plant::Plant for Plant<'scope, '_, 'pool> {
 
     fn reload(&mut self) -> Option<snapshot::Reload> {
         self.record.last()
+    }
+
+    fn kernel_clock(&mut self) -> Option<KernelClock> {
+        let clock = kernel_clock().ok()?;
+        Some(KernelClock {
+            is_synchronised: clock.is_synchronised,
+            estimated_error_us: clock.estimated_error_us,
+            error_us_max: clock.error_us_max,
+        })
     }
 
     fn tend(&mut self, desk: &mut Desk<'_>) {

@@ -304,9 +304,9 @@ impl Plan {
         self.listed(FRAGMENT_BYTES + shape_bytes, CELL_BYTES, cells)
     }
 
-    /// Both lists of an epoch.
+    /// Both lists of an epoch, each sent twice.
     fn stash(&self, packets: u16) -> u64 {
-        2 * self.listed(STASH_BYTES, STASHED_BYTES, packets.into())
+        4 * self.listed(STASH_BYTES, STASHED_BYTES, packets.into())
     }
 
     fn signals(&self, lda: &LdaLayout) -> u64 {

@@ -46,7 +46,8 @@ pub(super) struct Hands<'a> {
 pub(super) struct Epochs {
     pub incoming: Incoming,
     waiting: VecDeque<Waiting>,
-    /// The epoch that is to be sealed next.
+    /// The epoch that is to be sealed next; not known after one that a session began in, which may
+    /// be of an older session.
     next: Option<Epoch>,
     floors: Floors,
     segments: Vec<SegmentStatus<MeasuredEpoch>>,
@@ -85,13 +86,16 @@ impl Epochs {
             shard,
             sealed_ns: around.now.monotonic_ns,
             moved: 0,
+            is_settled: true,
         };
         if let Some(next) = self.next {
             // Nobody had memory for those between.
             self.count(EpochFate::Unmeasured, epoch.0.saturating_sub(next.0));
         }
         self.count(EpochFate::NoMarkers, waiting.shard.marks.turns_missed);
-        self.next = Some(waiting.ended_by());
+        let marks = &waiting.shard.marks;
+        let is_known = !marks.is_partial || marks.turns_missed > 0;
+        self.next = is_known.then(|| waiting.ended_by());
         self.incoming.turn(epoch);
         self.waiting.push_back(waiting);
     }
@@ -206,7 +210,10 @@ impl Epochs {
             }
         }
         let clocks = around.clocks();
-        let outcomes = pair(&first.shard, &halves, clocks);
+        let mut outcomes = pair(&first.shard, &halves, clocks);
+        for outcome in &mut outcomes {
+            outcome.are_counts_settled = first.is_settled;
+        }
         let cells = flow_cells(&first.shard, &halves);
         let is_trusted = self.floors.see(
             (first.epoch, first.sealed_ns),
@@ -231,6 +238,7 @@ impl Epochs {
                 cells,
                 flows: flows.filter(|flow| flow.packets > 0).copied().collect(),
                 method: around.settings.layout.references.map(|plan| plan.method),
+                is_fifo: first.shard.is_fifo(),
                 clocks,
                 components: around.settings.components,
             };
@@ -252,12 +260,19 @@ impl Epochs {
             .front_mut()
             .filter(|next| next.epoch == ended_by);
         let Some(next) = next else {
+            first.is_settled = false;
             return;
         };
         let before = ended_by.0.checked_sub(1).map(Epoch);
         let last = before.and_then(|before| self.incoming.slot(before));
-        let last = last.map(|slot| slot.last.packets()).unwrap_or_default();
         let after = self.incoming.slot(ended_by);
+        let are_listed = last.is_some_and(|slot| slot.last.is_complete())
+            && after.is_some_and(|slot| slot.first.is_complete());
+        if !first.is_turn_settled(next, are_listed) {
+            first.is_settled = false;
+            next.is_settled = false;
+        }
+        let last = last.map(|slot| slot.last.packets()).unwrap_or_default();
         let after = after.map(|slot| slot.first.packets()).unwrap_or_default();
         if last.is_empty() && after.is_empty() {
             return;

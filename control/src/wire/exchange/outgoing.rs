@@ -50,14 +50,21 @@ impl Outgoing {
         if held.is_withheld {
             counters.withheld_epochs += 1;
         }
-        // What decides where misplaced packets belong is needed first.
-        for what in [What::First, What::Last] {
-            self.pieces.extend(held.stash_pieces(what, settings));
-        }
+        // What decides where misplaced packets belong is needed first. Nobody asks for it once more, so
+        // that it is said twice, some time apart.
+        let lists = [What::First, What::Last];
+        let lists = lists.map(|what| held.stash_pieces(what, settings));
+        self.pieces.extend(lists.iter().flatten().cloned());
+        let mut lists = Some(lists);
         for what in held.synopses() {
+            if what == What::Lds {
+                self.pieces
+                    .extend(lists.take().into_iter().flatten().flatten());
+            }
             let all = std::iter::once(0..u32::MAX);
             self.pieces.extend(held.pieces(what, all, settings));
         }
+        self.pieces.extend(lists.into_iter().flatten().flatten());
         self.held.push_back(held);
         self.pace(settings, 2);
     }

@@ -13,7 +13,7 @@ pub(super) fn report(measured: &MeasuredEpoch) -> Report {
     let lda = outcome.lda_mean.filter(|_| is_usable);
     let narrow = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
     // Counts of one end alone would not add up.
-    let counts = outcome.is_sent_known.then_some(outcome.tally);
+    let counts = outcome.lost().is_some().then_some(outcome.tally);
     Report {
         sent: counts.map_or(0, |counts| counts.sent),
         received: counts.map_or(0, |counts| counts.received),

@@ -36,10 +36,9 @@ pub(super) struct Session {
     heard_ns: u64,
     /// When the peer's last hello was sealed: older ones are recordings.
     hello_tai_ns: i64,
-    /// When an own hello last came back.
+    /// When an own hello last came back that was no recording.
     looped_ns: Option<u64>,
     loops: u64,
-    is_blocked: bool,
 }
 
 impl Session {
@@ -58,7 +57,6 @@ impl Session {
             hello_tai_ns: i64::MIN,
             looped_ns: None,
             loops: 0,
-            is_blocked: false,
         }
     }
 
@@ -74,9 +72,10 @@ impl Session {
         let own = self.handshake.nonces();
         if header.switch == self.switch || hello.nonces.own == own.own {
             let age_ns = now.tai_ns.cast_signed().wrapping_sub(header.tai_ns);
-            self.looped_ns = Some(now.monotonic_ns);
             self.loops += 1;
-            self.is_blocked |= age_ns.saturating_abs() <= FRESH_NS;
+            if age_ns.saturating_abs() <= FRESH_NS {
+                self.looped_ns = Some(now.monotonic_ns);
+            }
             return None;
         }
         let agreed = settings.hello(own, clock).agree(hello);
@@ -132,7 +131,6 @@ impl Session {
             && now.monotonic_ns.saturating_sub(looped_ns) >= LOOP_NS
         {
             self.looped_ns = None;
-            self.is_blocked = false;
         }
         let silence_ns = now.monotonic_ns.saturating_sub(self.heard_ns);
         if self.sessions.is_none() || silence_ns < SILENCE_NS {
@@ -173,7 +171,7 @@ impl Session {
 
     /// Whether data must not pass.
     pub fn is_blocked(&self) -> bool {
-        self.is_blocked
+        self.looped_ns.is_some()
     }
 
     /// Own hellos that came back.

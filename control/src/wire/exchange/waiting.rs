@@ -39,9 +39,21 @@ pub(super) struct Waiting {
     pub shard: Box<WireShard>,
     pub sealed_ns: u64,
     pub moved: u64,
+    /// Its packets are counted in the epoch that they were sent in, as far as this end can tell.
+    pub is_settled: bool,
 }
 
 impl Waiting {
+    /// Whether every packet around the turn from this epoch to `next` is counted where it belongs:
+    /// the sender `listed` them all, or none can have been misplaced.
+    pub fn is_turn_settled(&self, next: &Self, listed: bool) -> bool {
+        let misplaced = next.shard.marks.late_marker_packets;
+        if listed {
+            return misplaced <= u32::from(self.shard.layout().stash_packets);
+        }
+        misplaced == 0 && self.shard.is_fifo() && next.shard.is_fifo()
+    }
+
     /// The epoch whose turn ended it.
     pub fn ended_by(&self) -> Epoch {
         let epochs = self.shard.marks.turns_missed.saturating_add(1);

@@ -59,6 +59,7 @@ fn without_loss_everything_about_an_epoch_is_exact() {
             assert_eq!(wire.sent.of(epoch).marks, Marks::default());
             assert!(!shard.marks.is_partial && shard.marks.turns_missed == 0);
             assert_eq!(shard.marks.late_marker_packets, 0);
+            assert_eq!(shard.marks.disordered_intervals, 0);
             // By the policy, two hundred for each segment at most.
             assert!(
                 (40..400).contains(&shard.marks.references),
@@ -245,6 +246,8 @@ fn loss_doubles_and_overtaking_lose_no_count() {
                 counted.abs_diff(truth) <= u64::from(STASH),
                 "{counted}, {truth}"
             );
+            let marks = sealed.shard.marks;
+            assert!(marks.disordered_intervals > 2, "seed {seed}: {marks:?}");
         }
     }
 }
@@ -265,6 +268,7 @@ fn with_loss_means_are_near() {
             received.any(|sealed| sealed.epoch == *epoch && is_whole(&sealed.shard))
         };
         for epoch in both.filter(has_both) {
+            assert_eq!(wire.received.of(epoch).marks.disordered_intervals, 0);
             for (segment, truth) in wire.pair(epoch).segments.iter().zip(wire.truth(epoch)) {
                 let lost = truth.sent - truth.received;
                 // A first copy of a marker that was lost moves some packets, no more.
