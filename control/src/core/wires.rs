@@ -547,7 +547,7 @@ fn flows_of(
     classes: &[&str],
     names: &HashMap<FlowHash, String>,
 ) -> WireFlows {
-    let named = view.flows.iter().filter_map(|flow| {
+    let known = view.flows.iter().filter_map(|flow| {
         let class = classes.get(usize::from(flow.segment.0)).copied();
         Some(WireFlow {
             flow: names.get(&flow.flow)?.clone(),
@@ -556,7 +556,7 @@ fn flows_of(
             estimate: flow.chosen.as_ref().map(|chosen| estimate(chosen, None)),
         })
     });
-    let mut top: Vec<WireFlow> = named.collect();
+    let mut top: Vec<WireFlow> = known.collect();
     top.sort_by(|one, other| {
         let by_packets = other.packets.cmp(&one.packets);
         by_packets.then_with(|| one.flow.cmp(&other.flow))
@@ -590,3 +590,6 @@ fn names(
     keys.map(|key| (hasher.flow_hash(&key), key.to_string()))
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

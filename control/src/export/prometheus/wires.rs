@@ -280,13 +280,16 @@ fn segments(page: &mut Page, wires: &[Wire]) {
     );
 }
 
+/// Name and help of a family, its label beside the port's, and its counts.
+type List = (
+    &'static str,
+    &'static str,
+    &'static str,
+    fn(&Wire) -> &[Labelled],
+);
+
 fn frames(page: &mut Page, wires: &[Wire]) {
-    let lists: [(
-        &'static str,
-        &'static str,
-        &'static str,
-        fn(&Wire) -> &[Labelled],
-    ); 4] = [
+    let lists: [List; 4] = [
         (
             "vernier_wire_control_frames_sent_total",
             "Control frames sent, by kind.",

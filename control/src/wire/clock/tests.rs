@@ -1,3 +1,9 @@
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "times of a simulation"
+)]
+
 use std::sync::Arc;
 
 use measure::codec::ClockState;

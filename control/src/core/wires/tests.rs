@@ -1,0 +1,290 @@
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use measure::time::{Epoch, EpochSchedule};
+use parking_lot::Mutex;
+use serde_json::json;
+
+use super::*;
+use crate::core::{ControlCore, Desk, Setup};
+use crate::counters::WorkerCounters;
+use crate::handover::{WorkerEnd, handover};
+use crate::plant::Change;
+use crate::snapshot::{Pool, PortFact, Snapshot};
+use crate::wire::handover::{WireWorkerEnd, wire_handover};
+
+type Wish = Box<dyn FnOnce(&mut Desk<'_>) + Send>;
+
+/// A counter of nanoseconds, and wishes that are passed on.
+#[derive(Clone)]
+struct RealTime {
+    began: Instant,
+    wishes: Arc<Mutex<Vec<Wish>>>,
+}
+
+impl Plant for RealTime {
+    fn now(&mut self) -> u64 {
+        u64::try_from(self.began.elapsed().as_nanos()).unwrap() + 1_000_000_000
+    }
+
+    fn port(&mut self, _: usize) -> PortFact {
+        PortFact::default()
+    }
+
+    fn pools(&mut self) -> Vec<Pool> {
+        Vec::new()
+    }
+
+    fn tend(&mut self, desk: &mut Desk<'_>) {
+        for wish in self.wishes.lock().drain(..) {
+            wish(desk);
+        }
+    }
+}
+
+/// A switch with a wire at port 0, the worker of which is played.
+struct Switch {
+    core: ControlCore<'static>,
+    plant: RealTime,
+    config: Config,
+    line: Arc<SharedLine>,
+    counters: Arc<WireCounters>,
+    wire: WireWorkerEnd,
+    ends: Vec<WorkerEnd>,
+}
+
+fn config(switch: u32, key: &std::path::Path) -> Config {
+    let text = json!({
+        "ports": [
+            { "name": "trunk", "device": "net_ring0", "wire": { "capacity_bps": 100_000_000 } },
+            { "name": "lan", "device": "net_ring1" },
+        ],
+        "forwarding": { "mode": "bridge" },
+        "measurement": { "hash_seed": "000102030405060708090a0b0c0d0e0f", "interval_ms": 1_000 },
+        "wire": {
+            "switch": switch,
+            "keys": [{ "id": 1, "file": key }],
+            "clock": { "error_ns": 500 },
+        },
+        "workers": [{}],
+    });
+    Config::parse(&text.to_string(), "v.json").unwrap()
+}
+
+fn rate() -> TickRate {
+    TickRate::from_hz(1_000_000_000)
+}
+
+/// A generation, with a wire where `wire` says what counts it.
+fn change(
+    config: &Config,
+    number: u32,
+    line: &Arc<SharedLine>,
+    wire: Option<&Arc<WireCounters>>,
+) -> (Change, Option<WireWorkerEnd>, Vec<WorkerEnd>) {
+    let layout = config.shard_layout(rate()).unwrap();
+    let (worker, end) = handover(number, &layout);
+    let (wire, wires) = match wire {
+        Some(counters) => {
+            let layout = config.wire_layout(0).unwrap();
+            let (worker, end) = wire_handover(&layout, Arc::clone(line), Arc::clone(counters));
+            (Some(worker), vec![(0, end)])
+        }
+        None => (None, Vec::new()),
+    };
+    let change = Change {
+        number,
+        from: Epoch(0),
+        config: config.clone(),
+        layout,
+        ends: vec![end],
+        wires,
+    };
+    (change, wire, vec![worker])
+}
+
+impl Switch {
+    fn new(number: u32, key: &std::path::Path) -> Self {
+        let config = config(number, key);
+        let (line, counters) = (Arc::<SharedLine>::default(), Arc::default());
+        let (first, wire, ends) = change(&config, 0, &line, Some(&counters));
+        let setup = Setup {
+            rate: rate(),
+            schedule: EpochSchedule::new(0, 1_000_000_000, 100_000_000),
+            hasher: Hasher::new([7; 16]),
+            counters: vec![Arc::new(WorkerCounters::new(2))],
+            line: Arc::clone(&line),
+            first,
+        };
+        let plant = RealTime {
+            began: Instant::now(),
+            wishes: Arc::default(),
+        };
+        Self {
+            core: ControlCore::new(setup, plant.clone()).unwrap(),
+            plant,
+            config,
+            line,
+            counters,
+            wire: wire.unwrap(),
+            ends,
+        }
+    }
+
+    fn change(&mut self, config: &Config, number: u32, counters: Option<&Arc<WireCounters>>) {
+        let (change, wire, ends) = change(config, number, &self.line, counters);
+        self.plant
+            .wishes
+            .lock()
+            .push(Box::new(move |desk| desk.change(change).unwrap()));
+        self.core.poll();
+        if let Some(wire) = wire {
+            self.wire = wire;
+        }
+        // The worker has left the old generation.
+        self.ends = ends;
+        self.core.poll();
+    }
+
+    /// Takes the next frame that is to be sent.
+    fn sent(&mut self) -> Option<Vec<u8>> {
+        let frame = self.wire.to_send()?.frame().to_vec();
+        self.wire.sent();
+        let kind = Kind::Hello;
+        self.counters.sent[kind as usize - 1].add(1);
+        self.counters.sent_bytes.add(frame.len() as u64);
+        Some(frame)
+    }
+
+    fn snapshot(&mut self) -> Arc<Snapshot> {
+        self.core.publish();
+        self.core.published().read()
+    }
+}
+
+fn key() -> tempfile::NamedTempFile {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), "00112233445566778899aabbccddeeff\n").unwrap();
+    fs::set_permissions(file.path(), fs::Permissions::from_mode(0o600)).unwrap();
+    file
+}
+
+/// Polls both, and carries frames between them, until `is_done`.
+fn run(one: &mut Switch, other: &mut Switch, is_done: impl Fn(&Snapshot, &Snapshot) -> bool) {
+    let began = Instant::now();
+    loop {
+        one.core.poll();
+        other.core.poll();
+        for _ in 0..64 {
+            let (a, b) = (one.sent(), other.sent());
+            if let Some(frame) = a.as_ref() {
+                assert!(other.wire.hear(frame, 0));
+            }
+            if let Some(frame) = b.as_ref() {
+                assert!(one.wire.hear(frame, 0));
+            }
+            if a.is_none() && b.is_none() {
+                break;
+            }
+        }
+        let (a, b) = (one.snapshot(), other.snapshot());
+        if is_done(&a, &b) {
+            return;
+        }
+        assert!(
+            began.elapsed() < Duration::from_secs(30),
+            "{:#?} {:#?}",
+            a.wires,
+            b.wires
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn session(snapshot: &Snapshot) -> &str {
+    &snapshot.wires[0].session
+}
+
+#[test]
+fn two_switches_find_each_other_and_say_so() {
+    let key = key();
+    let (mut one, mut other) = (Switch::new(1, key.path()), Switch::new(2, key.path()));
+    let first = one.snapshot();
+    assert_eq!(first.wires[0].port, "trunk");
+    assert_eq!(session(&first), "waiting");
+    let names: Vec<String> = first.wires[0]
+        .segments
+        .iter()
+        .map(WireSegment::name)
+        .collect();
+    assert_eq!(names, ["trunk>trunk:peer", "trunk:peer>trunk"]);
+    run(&mut one, &mut other, |a, b| {
+        [a, b].map(session) == ["established"; 2]
+    });
+    let (a, b) = (one.snapshot(), other.snapshot());
+    assert_eq!(a.wires[0].peer.as_ref().unwrap().switch, 2);
+    assert_eq!(b.wires[0].peer.as_ref().unwrap().switch, 1);
+    let clock = a.wire_clock.as_ref().unwrap();
+    assert_eq!(clock.state, "locked");
+    assert!(clock.error_ns >= 500.0);
+    let share_bps = a.wires[0].share_bps;
+    assert!((share_bps - 500_000.0).abs() < 1.0, "{share_bps}");
+}
+
+#[test]
+fn counts_go_on_when_a_wire_changes_and_when_it_comes_back() {
+    let key = key();
+    let (mut one, mut other) = (Switch::new(1, key.path()), Switch::new(2, key.path()));
+    run(&mut one, &mut other, |a, b| {
+        [a, b].map(session) == ["established"; 2]
+    });
+    let count = |snapshot: &Snapshot, label: &str| {
+        let total = &snapshot.wires[0].total;
+        let mut all = total.events.iter().chain(&total.sent_frames);
+        all.find(|one| one.label == label).unwrap().packets
+    };
+    let before = one.snapshot();
+    assert_eq!(count(&before, "session_begun"), 1);
+    let hellos = count(&before, "hello");
+    assert!(hellos > 0);
+
+    // Other sizes, with the worker's counters as they are.
+    let mut config = one.config.clone();
+    config.ports[0].wire.as_mut().unwrap().share = 0.01;
+    let counters = Arc::clone(&one.counters);
+    one.change(&config, 1, Some(&counters));
+    let changed = one.snapshot();
+    assert_eq!(count(&changed, "hello"), hellos, "counted once");
+    assert_eq!(count(&changed, "session_begun"), 1);
+
+    // Gone, and back with counters of its own.
+    let mut without = config.clone();
+    without.ports[0].wire = None;
+    one.change(&without, 2, None);
+    let gone = one.snapshot();
+    assert!(gone.wires.is_empty() && gone.wire_clock.is_none());
+    let fresh = Arc::<WireCounters>::default();
+    one.counters = Arc::clone(&fresh);
+    one.change(&config, 3, Some(&fresh));
+    let back = one.snapshot();
+    assert_eq!(count(&back, "hello"), hellos);
+    assert_eq!(count(&back, "session_begun"), 1);
+}
+
+#[test]
+fn a_change_whose_keys_cannot_be_read_is_refused_and_changes_nothing() {
+    let key = key();
+    let mut one = Switch::new(1, key.path());
+    fs::set_permissions(key.path(), fs::Permissions::from_mode(0o644)).unwrap();
+    let (change, _, _) = change(&one.config, 1, &one.line, Some(&one.counters));
+    one.plant.wishes.lock().push(Box::new(move |desk| {
+        let error = desk.change(change).unwrap_err().to_string();
+        assert!(
+            error.starts_with("the wire of port 0: wire.keys[0].file"),
+            "{error}"
+        );
+        assert_eq!(desk.generation(), 0);
+    }));
+    one.core.poll();
+    assert_eq!(one.snapshot().wires.len(), 1);
+}
