@@ -10,7 +10,7 @@ use rtrb::{Consumer, Producer, PushError, RingBuffer};
 use crate::decide::Decide;
 use crate::meter::Plan;
 use crate::packet_io::PacketIo;
-use crate::wire::WirePort;
+use crate::wire::WireChange;
 use crate::worker::Lane;
 
 /// What becomes of measuring.
@@ -40,7 +40,7 @@ pub struct Generation<I: PacketIo> {
     /// Measuring.
     pub measuring: Measuring,
     /// Wires by port: another one, or none.
-    pub wires: Vec<(usize, Option<Box<WirePort<I::Packet>>>)>,
+    pub wires: Vec<WireChange<I::Packet>>,
 }
 
 impl<I: PacketIo> fmt::Debug for Generation<I> {

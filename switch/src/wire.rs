@@ -21,6 +21,9 @@ pub use share::Share;
 
 use crate::packet_io::PortIndex;
 
+/// Another wire for a port, or none.
+pub type WireChange<P> = (usize, Option<Box<WirePort<P>>>);
+
 /// The wires of one worker, by port.
 #[derive(Debug)]
 pub struct Wires<P> {
@@ -39,7 +42,7 @@ impl<P> Default for Wires<P> {
 
 impl<P> Wires<P> {
     /// These wires, by port, and room for those of `ports` ports.
-    pub fn with(ports: usize, wires: Vec<(usize, Option<Box<WirePort<P>>>)>) -> Self {
+    pub fn with(ports: usize, wires: Vec<WireChange<P>>) -> Self {
         let mut all = Self::default();
         all.ports.resize_with(ports, || None);
         for (port, mut wire) in wires {

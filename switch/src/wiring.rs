@@ -191,8 +191,8 @@ fn switch<'pool>(
     thread::scope(|scope| {
         let stop = StopOnDrop(stopping);
         let mut workers = Vec::new();
-        let parts = crew.hands.into_iter().zip(plans).zip(wires);
-        for (n, ((hand, plan), wires)) in parts.enumerate() {
+        let members = crew.hands.into_iter().zip(plans).zip(wires);
+        for (n, ((hand, plan), wires)) in members.enumerate() {
             let work = move || hand.work(plan, wires, stopping);
             workers.push(spawn(scope, &format!("vernier-work-{n}"), work)?);
         }

@@ -151,7 +151,11 @@ fn two_daemons_measure_the_wire_between_them_in_both_directions() {
     let mut said: [BTreeMap<u64, Value>; 2] = Default::default();
     let began = Instant::now();
     while said.iter().any(|said| said.len() < EPOCHS) {
-        assert!(began.elapsed() < Duration::from_secs(90), "{}", said[0].len());
+        assert!(
+            began.elapsed() < Duration::from_secs(90),
+            "{}",
+            said[0].len()
+        );
         for (switch, said) in switches.iter().zip(&mut said) {
             let last = wire(switch).map(|wire| incoming(&wire)["last"].clone());
             if let Some(last) = last.filter(|last| !last.is_null()) {
@@ -177,7 +181,10 @@ fn two_daemons_measure_the_wire_between_them_in_both_directions() {
     let truths = switches.map(Daemon::stop);
     drop(truths);
     let file = |number: u32| folder.path().join(format!("truth-{number}"));
-    for (said, truth) in said.iter().zip([truth(&file(2), &file(1)), truth(&file(1), &file(2))]) {
+    for (said, truth) in said
+        .iter()
+        .zip([truth(&file(2), &file(1)), truth(&file(1), &file(2))])
+    {
         let mut covered = 0;
         for (epoch, last) in said {
             let truth = &truth[epoch];

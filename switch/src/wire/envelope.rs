@@ -121,10 +121,11 @@ impl Route {
         let udp = match (self.local, kind) {
             (IpAddr::V4(local), TYPE_IPV4) => {
                 let (version, fragment) = (*packet.first()?, number(packet, 6)?);
+                let is_fragment = fragment & 0x3FFF != 0;
                 let header = usize::from(version & 0x0F) * 4;
                 let is_mine = version >> 4 == 4
                     && header >= IPV4_BYTES
-                    && fragment & 0x3FFF == 0
+                    && !is_fragment
                     && *packet.get(9)? == PROTOCOL_UDP
                     && packet.get(16..20)? == local.octets();
                 let whole = usize::from(number(packet, 2)?);

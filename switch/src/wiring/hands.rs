@@ -20,7 +20,7 @@ use crate::idle::IdlePolicy;
 use crate::meter::{Meter, Plan};
 use crate::packet_io::dpdk::{DpdkIo, Handles};
 use crate::source::Source;
-use crate::wire::{WirePort, Wires};
+use crate::wire::{WireChange, Wires};
 use crate::worker::{Lane, Worker};
 
 /// All workers, and the control side's ends to them.
@@ -119,7 +119,7 @@ impl<'pool> Hand<'pool> {
     pub fn work(
         self,
         plan: Option<Box<Plan>>,
-        wires: Vec<(usize, Option<Box<WirePort<Mbuf<'pool>>>>)>,
+        wires: Vec<WireChange<Mbuf<'pool>>>,
         stop: &AtomicBool,
     ) -> Result<(Duration, DpdkIo<'pool>)> {
         let Site {

@@ -11,10 +11,10 @@ use measure::wire::{Receiver, Sender};
 
 use super::cpus::near;
 use super::crew::{Site, port_index};
-use crate::wire::{Envelope, Route, Share, WirePort, WireSetup, source_address};
+use crate::wire::{Envelope, Route, Share, WireChange, WirePort, WireSetup, source_address};
 
 /// For each worker what changes at its wires: another one, or none.
-pub type WorkerWires<P> = Vec<Vec<(usize, Option<Box<WirePort<P>>>)>>;
+pub type WorkerWires<P> = Vec<Vec<WireChange<P>>>;
 
 /// Wires, and the control core's ends of them.
 pub struct WirePlans<P> {

@@ -30,7 +30,7 @@ fn back(envelope: &Envelope) -> Envelope {
             std::mem::swap(&mut route.local, &mut route.remote);
             Envelope::Route { route, source }
         }
-        link => link,
+        link @ Envelope::Link { .. } => link,
     }
 }
 
