@@ -185,9 +185,9 @@ fn run(arguments: &Arguments) -> Result<()> {
     };
     let recorder = arguments.record.as_deref().map(Recorder::create);
     let recorder = recorder.transpose().context("no record can be made")?;
-    let mbufs = (2 * arguments.room + 65_536).next_power_of_two() - 1;
+    let mbufs = (2 * arguments.room + 32_767).next_power_of_two() - 1;
     let data_room = arguments.mtu.max(1_500) + 548;
-    let memory_mib = 64 + ((u64::from(mbufs) * (u64::from(data_room) + 320)) >> 20);
+    let memory_mib = 128 + ((u64::from(mbufs) * (u64::from(data_room) + 320)) >> 19);
     let options = EalOptions {
         hugepages: false,
         memory_mib: u32::try_from(memory_mib)?,
