@@ -43,6 +43,7 @@ pub fn report(config: &Config) -> String {
     let workers = config.workers.iter().zip(&assignment);
     let workers = workers.map(|(worker, queues)| describe_worker(config, worker, queues));
     lines(&mut text, "workers", workers);
+    describe_wires(&mut text, config);
     describe_memory(&mut text, config);
     describe_cost(&mut text, config);
     let http = match config.http.listen {
@@ -182,6 +183,45 @@ fn describe_measurement(text: &mut String, config: &Config) {
     }
 }
 
+/// Each segment on the wire: where it leads, what is kept, what that takes of the link.
+fn describe_wires(text: &mut String, config: &Config) {
+    let described = config.wires().flat_map(|(port, wire)| {
+        let name = config.ports.get(port).map_or("", |port| port.name.as_str());
+        // Sizes that cannot be laid out are refused before.
+        let (layout, sent) = (config.wire_layout(port).ok(), config.wire_bytes(port).ok());
+        let to = match &wire.peer {
+            None => "a direct link".to_owned(),
+            Some(peer) => format!("to {} in UDP", peer.remote),
+        };
+        let segments = config.wire_segments(port).join(", ");
+        let sizes = layout.map_or_else(String::new, |layout| {
+            let rows: Vec<String> = (layout.lda.banks())
+                .map(|bank| bank.rows.to_string())
+                .collect();
+            let lds = match &layout.lds {
+                Some(lds) => format!(
+                    "LDS {} x {}, k = {}",
+                    lds.rows(),
+                    lds.columns(),
+                    lds.virtual_cells()
+                ),
+                None => "no LDS".to_owned(),
+            };
+            let (rows, stash) = (rows.join(" + "), layout.stash_packets);
+            format!("{name}: LDA {rows} rows, {lds}, stash of {stash} packets")
+        });
+        let share = sent.map_or_else(String::new, |sent| {
+            let capacity = rate(config.wire_capacity_bps(port) as f64);
+            let taken = bytes(usize::try_from(sent.total()).unwrap_or(usize::MAX));
+            let most = bytes(usize::try_from(sent.share).unwrap_or(usize::MAX));
+            let share = wire.share * 100.0;
+            format!("{name}: sends {taken} of {most} an epoch ({share} % of {capacity}bit/s)")
+        });
+        [format!("{name}: {to}, {segments}"), sizes, share]
+    });
+    lines(text, "wires", described);
+}
+
 fn describe_memory(text: &mut String, config: &Config) {
     let packets = format!(
         "packets: {} buffers, {} of {} MiB of {}",
@@ -293,6 +333,32 @@ mod tests {
             assert!(report.contains(expected), "{expected:?} in\n{report}");
         }
         assert!(!report.contains("LDA"), "{report}");
+    }
+
+    #[test]
+    fn a_wire_says_what_it_takes_of_the_link() {
+        let text = r#"{
+            "ports": [
+                { "name": "a", "device": "net_ring0", "wire": { "capacity_bps": 100000000 } },
+                { "name": "b", "device": "sink" }
+            ],
+            "forwarding": { "mode": "bridge" },
+            "measurement": { "hash_seed": "000102030405060708090a0b0c0d0e0f" },
+            "wire": { "switch": 7, "keys": [{ "id": 1, "file": "k" }] },
+            "workers": [{}]
+        }"#;
+        let report = report(&Config::parse(text, "v.json").unwrap());
+        for expected in [
+            "wires       a: a direct link, all\n",
+            "            a: LDA 512 + 512 rows, LDS 4 x ",
+            ", k = 5, stash of 256 packets\n",
+            " of 61.0 KiB an epoch (0.5 % of 100 Mbit/s)\n",
+            "wires: shards: ",
+            "wires: RLI: ",
+        ] {
+            assert!(report.contains(expected), "{expected:?} in\n{report}");
+        }
+        assert!(report.lines().all(|line| line.len() < 125), "{report}");
     }
 
     #[test]

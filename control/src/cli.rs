@@ -52,6 +52,8 @@ enum Command {
     Ports(Question),
     /// The classes over all ports and segments since the switch started
     Classes(Question),
+    /// The segments on the wire, both directions, and the clock they go by
+    Wires(Question),
     /// The flows that are tracked, or some of them
     Flows(flows::Flows),
     /// All that is known of one flow, tracked or not
@@ -110,6 +112,7 @@ fn run(command: Command) -> anyhow::Result<u8> {
         Command::Segments(question) => tables::segments(&question),
         Command::Ports(question) => tables::ports(&question),
         Command::Classes(question) => tables::classes(&question),
+        Command::Wires(question) => tables::wires(&question),
         Command::Flows(question) => flows::list(&question),
         Command::Flow(question) => flows::one(&question),
         Command::Status(question) => tables::status(&question),

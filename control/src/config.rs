@@ -21,6 +21,7 @@ mod resolve;
 mod schema;
 mod serving;
 mod validate;
+mod wire;
 
 pub use address::{MacAddress, Prefix};
 pub use change::Change;
@@ -35,6 +36,10 @@ pub use parse::ConfigError;
 pub use port::{Egress, Port, Queue, QueueService, Red, Vlan, VlanIds};
 pub use schema::{SCHEMA_ID, schema};
 pub use serving::{Http, Prometheus};
+pub use wire::{
+    Wire, WireBytes, WireClock, WireKey, WireKeyError, WireLayoutError, WireLds, WirePeer, WireRli,
+    WireSwitch,
+};
 
 /// Most ports of one switch.
 pub const PORTS_MAX: usize = 64;
@@ -71,6 +76,10 @@ pub struct Config {
     /// What is measured.
     #[serde(default)]
     pub measurement: Measurement,
+    /// Who this switch is to those that it measures segments on the wire with; needed where a port has
+    /// a `wire`.
+    #[serde(default)]
+    pub wire: Option<WireSwitch>,
     /// Who does the work, 1 to 64. None: one for each port, as far as there are CPUs
     /// when one is left to the control core.
     #[serde(default)]

@@ -28,6 +28,7 @@ use crate::flows::Directory;
 use crate::merge::Assembly;
 use crate::plant::{Change, ChangeError, Plant};
 use crate::snapshot::{Published, Snapshot, State};
+use crate::wire::clock::SharedLine;
 
 mod clock;
 mod flows;
@@ -37,6 +38,7 @@ mod read;
 mod segment;
 mod segments;
 mod watch;
+mod wires;
 
 use clock::{ClockWatch, Reading};
 use flows::{FlowViews, top_settings};
@@ -45,6 +47,7 @@ use rates::Rates;
 use read::describe;
 use segments::Segments;
 use watch::Watch;
+use wires::Wires;
 
 /// How long the core sleeps when there is nothing to take.
 const REST: Duration = Duration::from_millis(5);
@@ -63,6 +66,8 @@ pub struct Setup {
     pub hasher: Hasher,
     /// What each worker counts.
     pub counters: Vec<Arc<WorkerCounters>>,
+    /// The line that workers read TAI by, where there are segments on the wire.
+    pub line: Arc<SharedLine>,
     /// The generation that the workers start with.
     pub first: Change,
 }
@@ -98,6 +103,7 @@ struct Ledger {
     awaited: Option<Epoch>,
     /// What is published of flows, as it was at the end of an epoch.
     flow_views: FlowViews,
+    wires: Wires,
     watch: Watch,
     clock: ClockWatch,
     began: Instant,
@@ -121,6 +127,7 @@ impl<'f> ControlCore<'f> {
             schedule,
             hasher,
             counters,
+            line,
             first,
         } = setup;
         let draft = Snapshot {
@@ -146,6 +153,7 @@ impl<'f> ControlCore<'f> {
             coming: None,
             awaited: None,
             flow_views: FlowViews::default(),
+            wires: Wires::new(rate, line),
             watch: Watch::new(workers, Instant::now()),
             clock: ClockWatch::new(),
             began: Instant::now(),
@@ -195,6 +203,8 @@ impl<'f> ControlCore<'f> {
         self.plant.tend(&mut Desk {
             ledger: &mut self.ledger,
         });
+        let monotonic = self.ledger.began.elapsed();
+        self.ledger.wires.poll(&mut *self.plant, monotonic);
         let has_closed = self.ledger.take_shards();
         let has_decoded = self.ledger.take_estimates();
         self.ledger.tend_flows();
@@ -273,7 +283,7 @@ impl Ledger {
         self.present = self.schedule.epoch_at(now);
     }
 
-    fn change(&mut self, change: Change) -> Result<(), ChangeError> {
+    fn change(&mut self, mut change: Change) -> Result<(), ChangeError> {
         if let (Some(older), true) = (self.generations.front(), self.generations.len() > 1) {
             return Err(ChangeError::Busy {
                 number: older.number,
@@ -281,6 +291,9 @@ impl Ledger {
         }
         let present = self.newest().map(|newest| newest.number);
         Generation::check(&change, present, self.counters.len())?;
+        let ends = std::mem::take(&mut change.wires);
+        let wires = self.wires.prepare(&change.config, ends)?;
+        self.wires.begin(&change.config, wires);
         describe(&change, &mut self.draft);
         self.is_present = change.config.ports.iter().map(Port::is_present).collect();
         self.segments.begin(&change);

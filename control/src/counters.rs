@@ -363,7 +363,7 @@ pub struct WireCounters {
     pub believed: [Counter; measure::codec::Kind::COUNT],
     /// Control frames not believed, by [`Disbelief::ALL`].
     pub disbelieved: [Counter; Disbelief::ALL.len()],
-    /// References that were due and kept back, for the link's share was used up.
+    /// Times that a reference was due and kept back until the link's share allowed it.
     pub references_withheld: Counter,
     /// Epochs for which there was no empty shard at the sender's end, and at the receiver's.
     pub unmeasured_epochs: [Counter; 2],
@@ -407,6 +407,6 @@ mod tests {
             port.dropped(reason, n as u64 + 1);
         }
         assert_eq!(port.drops[DropReason::Red as usize].get(), 15);
-        assert_eq!(port.dropped_total(), 17 * 18 / 2);
+        assert_eq!(port.dropped_total(), 19 * 20 / 2);
     }
 }

@@ -45,7 +45,7 @@ use routes::Sources;
 pub use access::{TokenError, TokenFault};
 pub use answers::{
     ClassTotals, Classes, Epochs, FlowPage, FlowState, Ports, Problem, Reloading, SegmentCourses,
-    Segments, Status,
+    Segments, Status, Wires,
 };
 pub use crowd::CONNECTIONS_MAX;
 pub use query::{FLOWS_DEFAULT, FLOWS_MAX, SegmentFilter, Width};

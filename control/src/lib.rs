@@ -42,6 +42,7 @@ pub mod history;
 pub mod http;
 mod merge;
 pub mod plant;
+mod secret;
 pub mod snapshot;
 pub mod top;
 pub mod units;

@@ -16,6 +16,8 @@ use crate::config::Config;
 use crate::core::Desk;
 use crate::handover::ControlEnd;
 use crate::snapshot::{Fdb, Pool, PortFact, Reload};
+use crate::wire::clock::KernelClock;
+use crate::wire::handover::WireControlEnd;
 
 /// Ports, buffers, and whatever else the data plane has besides the workers' counters. All is
 /// called on the control core's thread.
@@ -36,6 +38,12 @@ pub trait Plant: Send {
 
     /// The last reload that somebody asked for.
     fn reload(&mut self) -> Option<Reload> {
+        None
+    }
+
+    /// What the kernel says of the system's clock, which times on the wire go by; `None` where it is
+    /// not asked: then the clock is not known to be kept.
+    fn kernel_clock(&mut self) -> Option<KernelClock> {
         None
     }
 
@@ -60,6 +68,9 @@ pub struct Change {
     pub layout: ShardLayout,
     /// For each worker where its shards come from; empty where nothing is measured.
     pub ends: Vec<ControlEnd>,
+    /// Ports whose segment on the wire is new, or has changed, and where what they count comes from.
+    /// One that is not named here goes on; one that has no wire in the configuration ends.
+    pub wires: Vec<(usize, WireControlEnd)>,
 }
 
 /// A change that the control core does not take.
@@ -88,6 +99,14 @@ pub enum ChangeError {
         ends: usize,
         /// Workers.
         workers: usize,
+    },
+    /// A segment on the wire cannot be had.
+    #[error("the wire of port {port}: {message}")]
+    Wire {
+        /// The port's index.
+        port: usize,
+        /// Why not.
+        message: String,
     },
     /// The segments of configuration and layout differ.
     #[error("the configuration has {configured} segments, the shards have {laid_out}")]

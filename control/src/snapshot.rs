@@ -13,6 +13,7 @@ use crate::history::History;
 #[cfg(test)]
 mod example;
 mod flows;
+mod wire;
 
 #[cfg(test)]
 pub(crate) use flows::list_tests;
@@ -20,6 +21,11 @@ pub use flows::{
     AnsweredFlow, Credit, Decoding, ENDED_MAX, Flow, FlowAnswer, FlowEstimate, FlowFigures,
     FlowList, FlowMethod, FlowOrder, FlowQuery, FlowRecord, FlowTotals, Flows, OtherFlows,
     SegmentName, SketchedFlow, TopFlow,
+};
+
+pub use wire::{
+    Wire, WireClock, WireEstimate, WireFigures, WireFlow, WireFlows, WirePeer, WireSegment,
+    WireTotals,
 };
 
 /// The latest snapshot, to be read from any thread.
@@ -74,6 +80,12 @@ pub struct Snapshot {
     pub sketches: Vec<Sketch>,
     /// The flows that are tracked; `None` where none are.
     pub flows: Option<Flows>,
+    /// Ports that measure the path to another switch, in the order of the configuration.
+    #[serde(default)]
+    pub wires: Vec<Wire>,
+    /// The clock that they go by; `None` where there are none.
+    #[serde(default)]
+    pub wire_clock: Option<WireClock>,
     /// Ports, in the order of the configuration.
     pub ports: Vec<Port>,
     /// Workers.
@@ -552,7 +564,7 @@ pub struct Pool {
 }
 
 /// Figures are shown for so long; then an old number is a wrong one.
-const FRESH_S: f64 = 10.0;
+pub(crate) const FRESH_S: f64 = 10.0;
 
 impl Snapshot {
     /// A segment's last figures, unless they are of an epoch more than ten seconds ago: no packet

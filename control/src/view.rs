@@ -8,10 +8,12 @@ use crate::units::{bytes, count, duration_ns, rate, uptime};
 
 mod flows;
 mod status;
+mod wires;
 
 pub(crate) use flows::{FLOW_HEADINGS, flow_row, flow_words};
 pub use flows::{flow, flows};
 pub use status::status;
+pub use wires::wires;
 
 /// Stands where there is no number.
 pub(crate) const NONE: &str = "-";

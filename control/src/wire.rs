@@ -2,4 +2,5 @@
 //! them. The workers' part, and the methods, are in [`measure::wire`].
 
 pub mod clock;
+pub mod exchange;
 pub mod handover;

@@ -43,6 +43,7 @@
 pub use arrayvec::ArrayVec;
 
 pub use attach::{AttachError, AttachedPort, PortInfo};
+pub use clock::{KernelClock, kernel_clock};
 pub use eal::{Eal, EalError, EalOptions};
 pub use error::{DpdkLog, Errno, lost_log_messages};
 pub use huge::HugePages;
@@ -55,6 +56,7 @@ pub use stamp::{StampError, StampField};
 pub use start::{PortConfig, StartError};
 
 mod attach;
+mod clock;
 mod eal;
 mod error;
 mod huge;

@@ -25,6 +25,13 @@ impl Cell {
         self.digest ^= (hash >> 32) as u32;
     }
 
+    /// Takes one packet out again: the exact inverse of adding it.
+    fn remove(&mut self, PacketHash(hash): PacketHash, time: u64, weight: u32) {
+        self.sum = self.sum.wrapping_sub(time.wrapping_mul(weight.into()));
+        self.count = self.count.wrapping_sub(weight);
+        self.digest ^= (hash >> 32) as u32;
+    }
+
     /// Adds what another shard accumulated.
     fn merge(&mut self, other: &Self) {
         self.sum = self.sum.wrapping_add(other.sum);
@@ -67,6 +74,15 @@ pub struct CellPair {
 }
 
 impl CellPair {
+    /// Takes a packet out again that was recorded at one end with this weight: the exact inverse.
+    pub fn unrecord(&mut self, end: End, sight: &Sight, weight: u32) {
+        let half = match end {
+            End::Sender => &mut self.sender,
+            End::Receiver => &mut self.receiver,
+        };
+        half.remove(sight.packet, sight.time, weight);
+    }
+
     /// The sum of its packets' delays in ticks, where both ends counted the same packets; `None`
     /// where they did not.
     #[inline]

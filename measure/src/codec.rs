@@ -11,8 +11,8 @@
 //!
 //! Two switches that share a wire segment speak in *control frames*: a header, a body by [`Kind`],
 //! a tag. Tables of bytes are beside what they describe: [`frame`] (header and tag), [`hello`],
-//! [`marker`], [`stash`], [`fragment`] with [`shape`], [`mod@reference`], [`request`]. Vectors made by
-//! another implementation are in `codec/golden`.
+//! [`marker`], [`stash`], [`fragment`] with [`shape`], [`mod@reference`], [`request`],
+//! [`report`]. Vectors made by another implementation are in `codec/golden`.
 //!
 //! - Everything is big-endian, as in all protocols around it: a capture reads as numbers. Tags are
 //!   the bytes that SipHash's authors put out.
@@ -42,6 +42,7 @@ mod key;
 pub mod marker;
 mod message;
 pub mod reference;
+pub mod report;
 pub mod request;
 mod seal;
 pub mod shape;
@@ -64,6 +65,7 @@ pub use key::{Key, KeyId, KeyRing, KeyRingError, Nonce, SessionId};
 pub use marker::Marker;
 pub use message::{Body, Message};
 pub use reference::{FRAME_BYTES as REFERENCE_FRAME_BYTES, Reference};
+pub use report::{Chosen, EpochFate, Report};
 pub use request::{RANGES_MAX, Request};
 pub use seal::{OpenError, SealError, Sealer, Subject, Verifier};
 pub use shape::{Shape, SketchShape};

@@ -51,6 +51,11 @@ impl LdaPair {
     pub fn new(layout: &LdaLayout) -> Self {
         Self::empty(layout)
     }
+
+    /// Takes packets out again that were recorded at one end: the exact inverse.
+    pub fn unrecord(&mut self, end: End, sights: &[Sight]) {
+        self.record_at(sights, |cell, sight| cell.unrecord(end, sight, 1));
+    }
 }
 
 impl<C: BothEnds> LdaPair<C> {
@@ -65,6 +70,17 @@ impl<C: BothEnds> LdaPair<C> {
     /// How packets are spread over its cells.
     pub fn layout(&self) -> &LdaLayout {
         &self.layout
+    }
+
+    /// Spreads packets otherwise from now on, over the same banks and rows; the memory stays. For
+    /// an LDA that is empty: what was recorded before would lie in wrong cells. `false`, and nothing
+    /// is changed, where `layout` has other sizes.
+    pub fn relay(&mut self, layout: &LdaLayout) -> bool {
+        let fits = self.layout.has_sizes_of(layout);
+        if fits {
+            self.layout.clone_from(layout);
+        }
+        fits
     }
 
     /// Its cells, bank by bank in the order of [`LdaLayout::banks`].

@@ -18,16 +18,33 @@
 
 use arrayvec::ArrayVec;
 
-use crate::codec::{SHAPES_MAX, Shape, SketchShape};
+use crate::codec::{SHAPES_MAX, SealError, Shape, SketchShape};
 use crate::lda::LdaLayout;
 use crate::lds::LdsLayout;
 use crate::rli;
+use crate::sight::SegmentIndex;
 
+mod decode;
+mod floor;
 mod flows;
+mod pair;
+mod receiver;
+mod reconcile;
+mod refusal;
+mod sender;
 mod shard;
 mod stash;
 
+pub use decode::{DecodeJob, FlowOutcome};
+pub use floor::{Drift, FloorSample, FloorVerdict, FloorWatch, Step};
 pub use flows::{WireFlow, WireFlows};
+pub use pair::{
+    CellCounts, ClockBound, Estimate, SegmentHalves, SegmentOutcome, SenderHalves, flow_cells, pair,
+};
+pub use receiver::{Control, Receiver, Shards};
+pub use reconcile::{Reconciled, SenderLists, reconcile};
+pub use refusal::Refusal;
+pub use sender::{Due, Sender};
 pub use shard::{Marks, SealedWire, WireSegment, WireShard};
 pub use stash::{Placed, StashList};
 
@@ -64,7 +81,56 @@ pub struct ReferencePlan {
     pub buffer_packets: usize,
 }
 
+/// An end of a wire that cannot be made.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum WireError {
+    /// Too few segments, or too many.
+    #[error("a wire of {segments} segments; give it 1 to {SEGMENTS_MAX}")]
+    Segments {
+        /// What was given.
+        segments: u16,
+    },
+    /// RLI-AS.
+    #[error(
+        "RLI-AS needs a stamp of every packet, and packets of a wire are stamped by bursts: take \
+         RLI-S"
+    )]
+    Method,
+    /// References at no possible rate.
+    #[error(transparent)]
+    Policy(#[from] rli::PolicyError),
+    /// A buffer of no possible size.
+    #[error(transparent)]
+    Buffer(#[from] rli::ReceiverError),
+    /// No key to seal with.
+    #[error(transparent)]
+    Key(#[from] SealError),
+}
+
 impl WireLayout {
+    /// Whether ends can be made of it, as far as they have that in common.
+    fn check(&self) -> Result<(), WireError> {
+        let segments = self.segments;
+        if !(1..=SEGMENTS_MAX).contains(&segments) {
+            return Err(WireError::Segments { segments });
+        }
+        let method = self.references.map(|plan| plan.method);
+        if method == Some(rli::Method::AnchoredSums) {
+            return Err(WireError::Method);
+        }
+        Ok(())
+    }
+
+    /// The stream of references of a segment.
+    fn stream(segment: u16) -> rli::StreamId {
+        // One worker sends, through one queue: receivers need not ask which.
+        rli::StreamId {
+            worker: 0,
+            segment: SegmentIndex(segment),
+            queue: 0,
+        }
+    }
+
     /// The shapes that hellos compare: LDA, then LDS where there is one.
     pub fn shapes(&self) -> ArrayVec<Shape, SHAPES_MAX> {
         let lda = Shape::Lda(self.lda.clone());
@@ -75,3 +141,6 @@ impl WireLayout {
         std::iter::once(lda).chain(lds).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,6 +10,7 @@ use rtrb::{Consumer, Producer, PushError, RingBuffer};
 use crate::decide::Decide;
 use crate::meter::Plan;
 use crate::packet_io::PacketIo;
+use crate::wire::WirePort;
 use crate::worker::Lane;
 
 /// What becomes of measuring.
@@ -38,6 +39,8 @@ pub struct Generation<I: PacketIo> {
     pub lanes: Vec<(usize, Lane<I::Packet>)>,
     /// Measuring.
     pub measuring: Measuring,
+    /// Wires by port: another one, or none.
+    pub wires: Vec<(usize, Option<Box<WirePort<I::Packet>>>)>,
 }
 
 impl<I: PacketIo> fmt::Debug for Generation<I> {

@@ -29,5 +29,6 @@ pub mod packet_io;
 pub mod preflight;
 pub mod references;
 pub mod source;
+pub mod wire;
 pub mod wiring;
 pub mod worker;

@@ -53,6 +53,10 @@ struct Arguments {
     #[arg(long, value_name = "FILE")]
     summary_json: Option<PathBuf>,
 
+    /// Take down every packet of every wire in this file: exact truth, for tests
+    #[arg(long, value_name = "FILE", hide = true)]
+    wire_record: Option<PathBuf>,
+
     /// Form of the log on standard error
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
@@ -121,6 +125,7 @@ fn run(config: &Config, arguments: &Arguments, log: Lines) -> anyhow::Result<()>
         live: arguments.live,
         file: arguments.config.clone(),
         log: Some(log),
+        wire_record: arguments.wire_record.clone(),
     };
     let outcome = wiring::run(config, &options, &signals)?;
     if let Some(file) = &arguments.summary_json {

@@ -78,6 +78,9 @@ pub trait PacketIo {
     /// A copy with memory of its own; `None` when there is no memory.
     fn copy(&mut self, packet: &Self::Packet) -> Option<Self::Packet>;
 
+    /// A packet of these bytes, made here; `None` when there is no memory.
+    fn make(&mut self, bytes: &[u8]) -> Option<Self::Packet>;
+
     /// The packet's bytes, as far as its first segment goes.
     fn head<'p>(&self, packet: &'p Self::Packet) -> &'p [u8];
 

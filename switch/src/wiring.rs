@@ -30,6 +30,7 @@ use crate::live;
 use crate::log::Lines;
 use crate::preflight;
 use crate::source::Source;
+use crate::wire::Recording;
 
 use cpus::Wish;
 use crew::{Plans, Site};
@@ -37,6 +38,7 @@ use devices::Pools;
 use hands::Crew;
 use plant::{Plant, Running};
 use reload::{Orders, Reload};
+use wires::WirePlans;
 
 mod budget;
 pub mod cpus;
@@ -50,6 +52,7 @@ pub mod plant;
 mod record;
 pub mod reload;
 pub mod service;
+mod wires;
 
 /// How long a stopping worker goes on sending what waits.
 const DRAIN: Duration = Duration::from_millis(200);
@@ -65,6 +68,8 @@ pub struct RunOptions {
     pub file: Option<PathBuf>,
     /// The log, whose thread is to keep off the workers' CPUs.
     pub log: Option<Lines>,
+    /// Take down every packet of every wire in this file, for tests.
+    pub wire_record: Option<PathBuf>,
 }
 
 /// What somebody outside wants of a running switch.
@@ -109,12 +114,25 @@ pub fn run(config: &Config, options: &RunOptions, signals: &Signals) -> Result<O
         tracing::warn!("{warning}");
     }
     let pools = Pools::new(&eal, config.dpdk.mbufs, &cpus, &usable)?;
+    let rate = TickRate::from_hz(eal.tsc_hz());
+    let recording = (options.wire_record.as_ref())
+        .map(|file| {
+            Recording::begin(file).with_context(|| format!("cannot write {}", file.display()))
+        })
+        .transpose()?;
     let site = Site {
         eal: &eal,
         pools: &pools,
         cpus: &cpus,
         usable: &usable,
-        rate: TickRate::from_hz(eal.tsc_hz()),
+        rate,
+        schedule: EpochSchedule::new(
+            tsc::now(),
+            rate.ticks_in(config.measurement.interval()),
+            rate.ticks_in(config.measurement.grace()),
+        ),
+        line: &Arc::default(),
+        recording: recording.as_ref(),
         seed: random_number()?,
         budget_mib,
     };
@@ -139,25 +157,25 @@ fn switch<'pool>(
     signals: &Signals,
     server: Option<http::Server>,
 ) -> Result<Outcome> {
-    let rate = site.rate;
-    let schedule = EpochSchedule::new(
-        tsc::now(),
-        rate.ticks_in(config.measurement.interval()),
-        rate.ticks_in(config.measurement.grace()),
-    );
     let Plans {
         layout,
         plans,
         ends,
     } = site.plans(config, 0)?;
-    let crew = Crew::muster(site, config, &ports, sources, schedule)?;
+    let crew = Crew::muster(site, config, &ports, sources)?;
+    let places: Vec<usize> = crew::present(config).collect();
+    let WirePlans {
+        wires,
+        ends: wire_ends,
+    } = site.wires(config, &places)?;
     let orders = Orders {
         wanted: Arc::clone(&signals.reload),
         file: options.file.clone(),
     };
     let setup = Setup {
-        rate,
-        schedule,
+        rate: site.rate,
+        schedule: site.schedule,
+        line: Arc::clone(site.line),
         hasher: crew.hasher,
         counters: crew.counters,
         first: Change {
@@ -166,14 +184,16 @@ fn switch<'pool>(
             config: config.clone(),
             layout,
             ends,
+            wires: wire_ends,
         },
     };
     let stopping = &AtomicBool::new(false);
     thread::scope(|scope| {
         let stop = StopOnDrop(stopping);
         let mut workers = Vec::new();
-        for (n, (hand, plan)) in crew.hands.into_iter().zip(plans).enumerate() {
-            let work = move || hand.work(plan, stopping);
+        let parts = crew.hands.into_iter().zip(plans).zip(wires);
+        for (n, ((hand, plan), wires)) in parts.enumerate() {
+            let work = move || hand.work(plan, wires, stopping);
             workers.push(spawn(scope, &format!("vernier-work-{n}"), work)?);
         }
         cpus::keep_off(site.cpus, site.usable);

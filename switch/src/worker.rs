@@ -18,6 +18,7 @@ use crate::idle::IdlePolicy;
 use crate::meter::{Meter, NO_SEGMENTS, SightBurst};
 use crate::packet_io::{BURST, Burst, PacketIo, PortIndex, Tag, Tags};
 use crate::references::Departed;
+use crate::wire::Wires;
 
 mod change;
 mod counting;
@@ -26,6 +27,7 @@ mod lane;
 mod pace;
 mod seldom;
 mod tagger;
+mod wires;
 
 pub use lane::{FRAME_OVERHEAD_BYTES, Handed, Lane};
 
@@ -56,6 +58,7 @@ pub struct Worker<I: PacketIo> {
     /// Ports for which the present burst brought something.
     touched: PortSet,
     pace: Pace,
+    wires: Wires<I::Packet>,
 }
 
 impl<I: PacketIo> Worker<I> {
@@ -89,7 +92,15 @@ impl<I: PacketIo> Worker<I> {
             places: Box::new(Places::new()),
             touched: PortSet::EMPTY,
             pace,
+            wires: Wires::default(),
         }
+    }
+
+    /// With these wires: those of ports that this worker owns.
+    #[must_use]
+    pub fn with_wires(mut self, wires: Wires<I::Packet>) -> Self {
+        self.wires = wires;
+        self
     }
 
     /// Works until `stop` is set, then sends what still waits for at most `drain_ticks`, drops the
@@ -142,7 +153,11 @@ impl<I: PacketIo> Worker<I> {
         let counters = self.port(from);
         counters.rx_packets.add(packets as u64);
         counters.rx_bytes.add(bytes);
-        self.dispatch(&mut arrivals, from, longest, now);
+        if self.wires.is_at(from) {
+            self.receive_wire(arrivals, from, longest, now);
+        } else {
+            self.dispatch(&mut arrivals, from, longest, now);
+        }
         packets
     }
 
@@ -158,6 +173,9 @@ impl<I: PacketIo> Worker<I> {
         let mut decisions = Decisions::new_const();
         let heads = arrivals.iter().map(|packet| self.io.head(packet));
         let all_to = self.decide.decide_burst(from, heads, now, &mut decisions);
+        if self.wires.is_at(from) {
+            self.count_arrivals(arrivals, &decisions, from, now);
+        }
         if let Some(to) = all_to
             && self.queue_all(arrivals, &decisions, from, to, longest, now)
         {
@@ -288,7 +306,7 @@ impl<I: PacketIo> Worker<I> {
         if !is_up {
             self.drain(to, DropReason::LinkDown);
         }
-        is_up
+        is_up && !self.is_looped(to)
     }
 
     /// Schedule, transmit, record what the driver took: so many bursts at most. What it refused
@@ -312,6 +330,9 @@ impl<I: PacketIo> Worker<I> {
         let now = self.io.now();
         // What others tagged and handed over may be of an epoch that begins here only now.
         self.turn(now);
+        if !self.open_wire(to, now) {
+            return (0, true);
+        }
         let Exit::Queues(egress) = &mut self.lanes[usize::from(to.0)].exit else {
             return (0, false);
         };
@@ -321,6 +342,7 @@ impl<I: PacketIo> Worker<I> {
             counters,
             flows,
             places,
+            wires,
             ..
         } = self;
         let counters = &counters.ports[usize::from(to.0)];
@@ -350,6 +372,10 @@ impl<I: PacketIo> Worker<I> {
         meter.passed(departed.sights, departed.seen, places);
         meter.estimate(to, departed, &egress.references, now);
         count_departures(counters, departed.tags);
+        if let Some(wire) = wires.at(to) {
+            wire.sent(departed.tags, departed.sights.as_slice(), now);
+            wire.send_due(io, now);
+        }
         egress.taken(left);
         (left, !egress.head.is_empty())
     }
@@ -358,6 +384,9 @@ impl<I: PacketIo> Worker<I> {
     fn tick(&mut self, now: u64) {
         self.turn(now);
         self.refer(now);
+        if !self.wires.is_empty() {
+            self.tend_wires(now);
+        }
         self.decide.tick(now);
         if self.retiring.is_some() {
             self.retire();

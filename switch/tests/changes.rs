@@ -129,6 +129,7 @@ fn send(rack: &mut Rack, number: u64, change: &Change, last: &mut EgressLayout) 
             decide,
             lanes: lane.into_iter().collect(),
             measuring,
+            wires: Vec::new(),
         };
         seat.generations.send(Box::new(generation)).unwrap();
     }
@@ -216,6 +217,7 @@ fn a_queue_may_go_in_the_middle_of_a_pass() {
             decide: None,
             lanes: Vec::new(),
             measuring: Measuring::Unchanged,
+            wires: Vec::new(),
         };
         let seat = &mut rack.seats[0];
         seat.generations.send(Box::new(generation)).unwrap();

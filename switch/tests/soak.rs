@@ -323,6 +323,7 @@ impl Soak {
             decide,
             lanes,
             measuring,
+            wires: Vec::new(),
         };
         self.generations
             .send(Box::new(generation))

@@ -1,15 +1,19 @@
 //! Memory of a configuration by purpose.
 
+use measure::cell::CellPair;
 use measure::flows::FlowIndex;
 use measure::lds::{DelayCell, LdsLayout};
+use measure::rli::Receiver;
 use measure::shard::{ShardBytes, ShardLayout};
 use measure::time::TickRate;
+use measure::wire::{Placed, WireFlow, WireLayout, WireSegment};
 
 use crate::config::{Config, Forwarding, Port, RING_PACKETS};
 use crate::fdb::FdbMaster;
 use crate::flows::BYTES_PER_SLOT;
 use crate::handover::SHARDS_PER_WORKER;
 use crate::history;
+use crate::wire::handover;
 
 /// Shards that the control core adds up in: those of the two epochs that may be incomplete. They
 /// hold no flow slots.
@@ -33,6 +37,9 @@ const DECODED_FLOW_BYTES: usize = 512;
 
 /// Each cell of a flow while it is decoded; about.
 const DECODED_EDGE_BYTES: usize = 64;
+
+/// Epochs of a wire that wait for the other end's half, or for being asked for once more.
+const WIRE_EPOCHS: usize = 2;
 
 /// A packet buffer: `rte_mbuf` and its pool's header (192), headroom (128), data (2,048); about.
 const MBUF_BYTES: usize = 192 + 128 + 2_048;
@@ -72,6 +79,7 @@ impl Memory {
         histories(config, &mut items);
         database(config, &mut items);
         queues(config, &mut items);
+        wires(config, &mut items);
         let (streams, bytes) = config.reference_streams();
         items.push(Item {
             purpose: "RLI",
@@ -220,6 +228,57 @@ fn database(config: &Config, items: &mut Vec<Item>) {
         copies: workers,
         of,
     });
+}
+
+/// Shards, frames and references of segments on the wire, each purpose over all ports.
+fn wires(config: &Config, items: &mut Vec<Item>) {
+    let layouts = config
+        .wires()
+        .filter_map(|(port, _)| config.wire_layout(port).ok());
+    let layouts: Vec<WireLayout> = layouts.collect();
+    let names = config
+        .wires()
+        .filter_map(|(port, _)| config.ports.get(port));
+    let names: Vec<&str> = names.map(|port| port.name.as_str()).collect();
+    let of = format!("ports {}", names.join(", "));
+    let shard = |layout: &WireLayout| {
+        let segment = size_of::<WireSegment>() + layout.lda.cells() * size_of::<CellPair>();
+        let lds = layout.lds.as_ref().map_or(0, LdsLayout::cells);
+        usize::from(layout.segments) * segment
+            + lds * size_of::<CellPair>()
+            + 2 * usize::from(layout.stash_packets) * size_of::<Placed>()
+    };
+    let flows = |layout: &WireLayout| {
+        let places = (layout.flows as usize * 2).next_power_of_two();
+        layout.flows as usize * size_of::<WireFlow>() + places * size_of::<u32>()
+    };
+    let frames = 2 * handover::FRAMES_MAX * size_of::<handover::FrameBox>();
+    let buffers = |layout: &WireLayout| {
+        let references = layout.references.as_ref();
+        let packets = references.map_or(0, |references| references.buffer_packets);
+        usize::from(layout.segments) * packets * Receiver::<u32>::PACKET_BYTES
+    };
+    let all = |of_one: &dyn Fn(&WireLayout) -> usize| layouts.iter().map(of_one).sum();
+    let each = [
+        ("wires: shards", all(&shard), 2 * handover::SHARDS_PER_END),
+        // The halves that come from the other end, and those that are sent.
+        ("wires: halves under way", all(&shard), 2 * WIRE_EPOCHS),
+        (
+            "wires: flows of an epoch",
+            all(&flows),
+            handover::SHARDS_PER_END,
+        ),
+        ("wires: control frames", frames * layouts.len(), 1),
+        ("wires: RLI", all(&buffers), 1),
+    ];
+    for (purpose, bytes, copies) in each {
+        items.push(Item {
+            purpose,
+            bytes,
+            copies,
+            of: of.clone(),
+        });
+    }
 }
 
 fn queues(config: &Config, items: &mut Vec<Item>) {

@@ -8,7 +8,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::connection::Connection;
 use super::{DONE, Question, print, print_json};
-use crate::http::{Classes, Ports, Segments, Status};
+use crate::http::{Classes, Ports, Segments, Status, Wires};
 use crate::snapshot::Snapshot;
 use crate::{top, view};
 
@@ -56,6 +56,17 @@ pub fn classes(question: &Question) -> anyhow::Result<u8> {
         print_json(&classes)
     } else {
         print(&view::classes(&classes))
+    }
+}
+
+/// `vernier wires`.
+pub fn wires(question: &Question) -> anyhow::Result<u8> {
+    let client = question.connection.client()?;
+    let wires: Wires = client.get("/api/v1/wires", &[])?;
+    if question.form.json {
+        print_json(&wires)
+    } else {
+        print(&view::wires(&wires))
     }
 }
 

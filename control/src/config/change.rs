@@ -71,12 +71,20 @@ impl Config {
         let mut named = std::mem::take(&mut self.ports);
         for old in &running.ports {
             let place = named.iter().position(|port| port.name == old.name);
-            let queues_now = old.rx_queues;
+            // A port that has or had a segment on the wire has one receive queue and an owner.
+            let was_wired = old.wire.is_some();
+            let queues_now = old.rx_queues.or(was_wired.then_some(1));
             self.ports.push(match place {
                 Some(place) => {
                     let mut port = named.remove(place);
                     port.rx_queues = port.rx_queues.or(queues_now);
-                    port.egress.owner = port.egress.owner.or(old.egress.owner);
+                    let owner_now = running.port_index(&old.name);
+                    let owner_now = owner_now.filter(|_| was_wired);
+                    port.egress.owner = port
+                        .egress
+                        .owner
+                        .or(old.egress.owner)
+                        .or_else(|| running.owner(owner_now?));
                     port
                 }
                 None => absent(old, running),
@@ -199,6 +207,7 @@ fn absent(old: &Port, running: &Config) -> Port {
         rx_queues,
         vlan: None,
         egress: Egress::default(),
+        wire: None,
     }
 }
 

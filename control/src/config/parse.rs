@@ -341,6 +341,7 @@ mod tests {
                 rx_queues: None,
                 vlan: None,
                 egress: super::super::Egress::default(),
+                wire: None,
             }
         );
         assert_eq!(ends(&config), [(0, 1), (1, 0)]);
@@ -374,7 +375,7 @@ mod tests {
                 "\"device\": \"sink\", \"mtuu\": 9"
             )),
             "v.json:3:49: ports[0].mtuu: unknown field `mtuu`, expected one of `name`, `device`, \
-             `mtu`, `rx_queues`, `vlan`, `egress`"
+             `mtu`, `rx_queues`, `vlan`, `egress`, `wire`"
         );
         assert_eq!(
             error(&patched("\"sink\"", "\"generate:rate=0\"")),

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{CLASSES_MAX, Device};
+use super::{CLASSES_MAX, Device, Wire};
 
 /// One port.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -31,6 +31,10 @@ pub struct Port {
     /// Its egress side.
     #[serde(default)]
     pub egress: Egress,
+    /// The segment on the wire between this port and one of another switch; none: nothing is measured
+    /// beyond the port.
+    #[serde(default)]
+    pub wire: Option<Wire>,
 }
 
 impl Port {

@@ -26,13 +26,14 @@ impl Config {
     }
 
     /// Receive queues of a port: those configured; else as many as there are workers, or as the
-    /// workers' own lists of queues name; always one where we make its packets ourselves; none
-    /// where the port is absent.
+    /// workers' own lists of queues name; always one where we make its packets ourselves, or where
+    /// the port has a segment on the wire; none where the port is absent.
     pub fn rx_queues(&self, port: usize) -> u16 {
         let Some(Port {
             name,
             device,
             rx_queues,
+            wire,
             ..
         }) = self.ports.get(port)
         else {
@@ -42,6 +43,9 @@ impl Config {
             Device::Dpdk(_) => {}
             Device::Absent => return 0,
             _ => return 1,
+        }
+        if wire.is_some() {
+            return 1;
         }
         let named = self.workers.iter().filter_map(|w| w.queues.as_ref());
         let named = named.flatten().filter(|(of, _)| of == name);
@@ -93,8 +97,8 @@ impl Config {
     /// itself (a *plain* port).
     ///
     /// A port is owned where there is more than one worker and order matters: with a capacity,
-    /// class queues, a maximum residency, RLI-AS by name, which must see the whole port, or an
-    /// owner by name. Unless named it is the worker that serves its first receive queue.
+    /// class queues, a maximum residency, a segment on the wire, RLI-AS by name, which must see the
+    /// whole port, or an owner by name. Unless named it is the worker that serves its first receive queue.
     pub fn owner(&self, port: usize) -> Option<usize> {
         if self.workers.len() < 2 {
             return None;
@@ -104,6 +108,7 @@ impl Config {
         let needs_order = egress.capacity_bps.is_some()
             || !egress.queues.is_empty()
             || egress.max_residency_us.is_some()
+            || port_config.wire.is_some()
             || self.has_anchored_sums(port);
         let first = || {
             let assignment = self.assignment();

@@ -13,6 +13,7 @@ mod forwarding;
 mod measurement;
 mod ports;
 mod serving;
+mod wire;
 
 /// One step into a JSON document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,6 +151,8 @@ pub(super) fn validate(config: &Config) -> Check {
     classes::rules(&root.key("rules"), config)?;
     workers(&root.key("workers"), config)?;
     measurement::measurement(&root.key("measurement"), config)?;
+    wire::switch(&root.key("wire"), config)?;
+    wire::wires(&root.key("ports"), config)?;
     if let Some(mib) = config.memory_budget_mib {
         within(root.key("memory_budget_mib"), mib, 1..=1_048_576)?;
     }

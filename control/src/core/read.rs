@@ -112,6 +112,7 @@ impl Ledger {
         snapshot.sketches = self.segments.sketches();
         snapshot.flows = self.published_flows(&snapshot);
         snapshot.lds.clone_from(&self.flow_views.sketches);
+        self.publish_wires(&mut snapshot);
         self.published.publish(snapshot);
         self.published_at = now;
     }

@@ -87,6 +87,7 @@ fn change(config: &Config, number: u32, from: u64) -> (Change, Vec<WorkerEnd>) {
         config: config.clone(),
         layout,
         ends,
+        wires: Vec::new(),
     };
     (change, worker_ends)
 }
@@ -123,6 +124,7 @@ impl Bench {
             schedule: EpochSchedule::new(0, INTERVAL, INTERVAL / 10),
             hasher: hasher(),
             counters: counters.clone(),
+            line: Arc::default(),
             first,
         };
         let plant = ByHand::default();

@@ -25,7 +25,7 @@ what has to be there for a family to have series; where it says nothing it alway
 ";
 
 /// Sections: a heading, what the figures rest on, and the beginnings of the names in it.
-const SECTIONS: [(&str, &str, &[&str]); 8] = [
+const SECTIONS: [(&str, &str, &[&str]); 9] = [
     (
         "Segments",
         "Packets, delays and losses are exact, recorded by the workers (`switch`) at both ends of a segment. What is \
@@ -38,6 +38,14 @@ const SECTIONS: [(&str, &str, &[&str]); 8] = [
          joint decoding (`measure::lds::decode`). `flow` is `source>destination/protocol`, or `other` for all flows \
          of a segment that have no series of their own.",
         &["vernier_flow_", "vernier_flows_", "vernier_decode_"],
+    ),
+    (
+        "Segments on the wire",
+        "Between a port (`from` or `to`) and the port at its other end (`port:peer`), both directions: what arrives is \
+         measured here, what leaves as the other end reports it. Estimates are in the families of segments above. \
+         Control frames are counted by the worker that owns the port; what they mean is the control core's \
+         (`control::wire`). [Operating wires](wire.md).",
+        &["vernier_wire_"],
     ),
     (
         "Sketches",
@@ -86,7 +94,13 @@ const SECTIONS: [(&str, &str, &[&str]); 8] = [
 
 /// What has to be there for families to have series, by the beginnings of their names; the first
 /// that fits counts.
-const WHEN: [(&str, &str); 16] = [
+const WHEN: [(&str, &str); 19] = [
+    (
+        "vernier_wire_flow_",
+        "a flow of `vernier_flow_delay_seconds` came in by a wire with an LDS",
+    ),
+    ("vernier_wire_clock_drift_", "the clocks run apart"),
+    ("vernier_wire_", "a port has a `wire`"),
     ("vernier_segment_delay_seconds", "packets have passed"),
     (
         "vernier_segment_estimated_delay_mean_",

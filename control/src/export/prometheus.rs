@@ -19,6 +19,7 @@ use families::{CLASSES, ESTIMATES, FDB, PORTS, QUEUES, SEGMENTS, SKETCHES, WORKE
 mod families;
 mod filter;
 mod flows;
+mod wires;
 
 pub use filter::Filter;
 
@@ -37,6 +38,7 @@ pub fn render(snapshot: &Snapshot) -> String {
     estimates(&mut page, snapshot);
     sketches(&mut page, snapshot);
     flows::flows(&mut page, snapshot);
+    wires::wires(&mut page, snapshot);
     ports(&mut page, snapshot);
     queues(&mut page, &snapshot.ports);
     workers(&mut page, &snapshot.workers);
@@ -286,7 +288,9 @@ fn estimates(page: &mut Page, snapshot: &Snapshot) {
             Some((segment_labels(segment, &[("method", "lda")]), value))
         });
         let more = of_references.map(|value| reference_samples(snapshot, value));
-        page.each(&family, samples.chain(more.into_iter().flatten()));
+        let on_wires = wires::estimates(snapshot, family.name);
+        let more = more.into_iter().flatten().chain(on_wires);
+        page.each(&family, samples.chain(more));
     }
 }
 
@@ -569,6 +573,7 @@ pub(crate) mod tests {
         let mut snapshot = Snapshot::example();
         assert!(render(&snapshot).contains("delay_mean_seconds{"));
         snapshot.epoch = Some(81 + 41);
+        snapshot.wires.clear();
         assert!(!render(&snapshot).contains("delay_mean_seconds{"));
     }
 }

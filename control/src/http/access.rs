@@ -1,9 +1,7 @@
 //! Who may ask: everybody, or who shows a token.
 
 use std::fmt;
-use std::fs::File;
-use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,6 +13,7 @@ use subtle::ConstantTimeEq;
 
 use super::refusal::Refusal;
 use crate::export::process;
+use crate::secret::{self, SecretFault};
 
 /// Paths that need no token: those by which others see whether the switch lives.
 const OPEN: [&str; 2] = ["/healthz", "/readyz"];
@@ -44,7 +43,7 @@ pub struct TokenError {
 pub enum TokenFault {
     /// It cannot be read.
     #[error("cannot be read: {0}; make it with `head -c 24 /dev/urandom | base64 > FILE`")]
-    Unreadable(#[from] io::Error),
+    Unreadable(io::Error),
     /// Others may read or change it.
     #[error("mode {mode:03o} lets every user of this machine at it; say `chmod o= FILE`")]
     Public {
@@ -92,15 +91,10 @@ impl Token {
 }
 
 fn read(path: &Path) -> Result<Arc<[u8]>, TokenFault> {
-    let file = File::open(path)?;
-    let mode = file.metadata()?.mode() & 0o777;
-    if mode & 0o007 != 0 {
-        return Err(TokenFault::Public { mode });
-    }
-    let mut text = Vec::new();
-    file.take(TOKEN_MAX as u64 + 2).read_to_end(&mut text)?;
-    let text = text.strip_suffix(b"\n").unwrap_or(&text);
-    let text = text.strip_suffix(b"\r").unwrap_or(text);
+    let text = secret::read_line(path, TOKEN_MAX).map_err(|fault| match fault {
+        SecretFault::Unreadable(error) => TokenFault::Unreadable(error),
+        SecretFault::Public { mode } => TokenFault::Public { mode },
+    })?;
     let got = if text.len() < TOKEN_MIN {
         format!("{}", text.len())
     } else if text.len() > TOKEN_MAX {

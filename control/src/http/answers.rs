@@ -7,7 +7,7 @@ use super::query::{SegmentFilter, Width};
 use crate::history::Course;
 use crate::snapshot::{
     Counts, Decoding, Fdb, Flow, FlowList, FlowQuery, FlowTotals, Pool, Port, Reload, Segment,
-    Snapshot, State, Worker,
+    Snapshot, State, Wire, WireClock, Worker,
 };
 
 /// What went wrong.
@@ -130,6 +130,27 @@ impl Segments {
 impl From<&Snapshot> for Segments {
     fn from(snapshot: &Snapshot) -> Self {
         Self::of(snapshot, &SegmentFilter::default())
+    }
+}
+
+/// Answer of `/api/v1/wires`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Wires {
+    /// Number of the last epoch of this switch that closed; wires count those of the sender.
+    pub epoch: Option<u64>,
+    /// The clock that one-way delays are told by; `None` where there are no wires.
+    pub clock: Option<WireClock>,
+    /// Ports with a segment on the wire, in the order of the configuration.
+    pub wires: Vec<Wire>,
+}
+
+impl From<&Snapshot> for Wires {
+    fn from(snapshot: &Snapshot) -> Self {
+        Self {
+            epoch: snapshot.epoch,
+            clock: snapshot.wire_clock.clone(),
+            wires: snapshot.wires.clone(),
+        }
     }
 }
 

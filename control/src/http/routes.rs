@@ -21,7 +21,7 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 use super::access::{self, Token};
-use super::answers::{Classes, Epochs, FlowPage, Ports, Reloading, Segments, Status};
+use super::answers::{Classes, Epochs, FlowPage, Ports, Reloading, Segments, Status, Wires};
 use super::query::{
     Asked, CourseFilter, FlowAsked, FlowsAsked, Nothing, PortFilter, SegmentFilter,
 };
@@ -148,6 +148,11 @@ pub(super) fn routes() -> Vec<Route> {
             "/api/v1/classes",
             "classes over all ports and segments",
             get(classes),
+        ),
+        json::<Nothing, Wires>(
+            "/api/v1/wires",
+            "segments on the wire: both directions, sessions, control frames, the clock",
+            get(wires),
         ),
         json::<CourseFilter, Epochs>(
             "/api/v1/epochs",
@@ -333,6 +338,10 @@ async fn segments(State(sources): State<Sources>, asked: Asked<SegmentFilter>) -
 
 async fn classes(State(sources): State<Sources>, _: Asked<Nothing>) -> Json<Classes> {
     Json(Classes::from(&*sources.published.read()))
+}
+
+async fn wires(State(sources): State<Sources>, _: Asked<Nothing>) -> Json<Wires> {
+    Json(Wires::from(&*sources.published.read()))
 }
 
 async fn epochs(State(sources): State<Sources>, asked: Asked<CourseFilter>) -> Json<Epochs> {

@@ -68,6 +68,16 @@ impl Snapshot {
                 error_ratio: Some(-0.000_024),
             }],
             flows: Some(flows()),
+            wires: vec![wire()],
+            wire_clock: Some(WireClock {
+                state: "locked".to_owned(),
+                error_ns: 1_250.0,
+                fit_error_ns: 250.0,
+                tai_utc_s: 37,
+                ptp_domain: 24,
+                steps: 1,
+                last_step_ns: Some(-4_000_000.0),
+            }),
             generation: 1,
             reload: Some(Reload {
                 number: 2,
@@ -77,6 +87,98 @@ impl Snapshot {
             config: None,
             lds: None,
         }
+    }
+}
+
+/// `west` measures a link; what leaves was reported, what arrives measured.
+fn wire() -> Wire {
+    let counts = |counts: &[(&str, u64)]| -> Vec<Labelled> {
+        let labelled = |&(label, packets): &(&str, u64)| Labelled {
+            label: label.to_owned(),
+            packets,
+        };
+        counts.iter().map(labelled).collect()
+    };
+    let estimate = |method: &str, mean_ns, bound_ns, samples| WireEstimate {
+        method: method.to_owned(),
+        mean_ns,
+        bound_ns: Some(bound_ns),
+        effective_samples: Some(samples),
+    };
+    let (lda, rli) = (
+        estimate("lda", 52_400.0, 3_100.0, 9_800),
+        estimate("rli-s", 52_150.0, 2_501.0, 19_900),
+    );
+    let incoming = WireSegment {
+        from: "west:peer".to_owned(),
+        to: "west".to_owned(),
+        class: "all".to_owned(),
+        is_incoming: true,
+        sent_packets: 1_600_000,
+        received_packets: 1_599_200,
+        lost_packets: 800,
+        lost_packets_max: 801,
+        epochs: counts(&[("usable", 78), ("clock", 1), ("no_fragments", 1)]),
+        fate: Some("usable".to_owned()),
+        last: Some(WireFigures {
+            epoch: 5_080,
+            sent_packets: 20_000,
+            received_packets: 19_990,
+            lost_packets: 10,
+            moved_packets: 3,
+            stddev_ns: Some(4_800.0),
+            usable_cells_ratio: 0.985,
+            estimates: vec![lda.clone(), rli.clone()],
+            chosen: Some(rli.clone()),
+        }),
+    };
+    let outgoing = WireSegment {
+        from: "west".to_owned(),
+        to: "west:peer".to_owned(),
+        is_incoming: false,
+        ..incoming.clone()
+    };
+    Wire {
+        port: "west".to_owned(),
+        session: "established".to_owned(),
+        mismatch: None,
+        is_blocked: false,
+        peer: Some(WirePeer {
+            switch: 2,
+            port: 1,
+            clock: "locked".to_owned(),
+            clock_error_ns: 1_000,
+            tai_utc_s: 37,
+            ptp_domain: 24,
+        }),
+        share_bps: 50_000_000.0,
+        control_bps: 36_000_000.0,
+        total: WireTotals {
+            sent_frames: counts(&[("hello", 21), ("marker", 243), ("fragment", 9_000)]),
+            believed_frames: counts(&[("hello", 20), ("marker", 240), ("fragment", 8_990)]),
+            disbelieved_frames: counts(&[("tag", 2), ("replayed", 1)]),
+            sent_bytes: 90_000_000,
+            reference_bytes: 22_000_000,
+            data_bytes: 24_000_000_000,
+            references_withheld: 12,
+            events: counts(&[("session_begun", 1), ("packet_moved_to_later", 40)]),
+        },
+        floor_ns: Some(47_900.0),
+        floor_step_ns: Some(-3_000.0),
+        drift_ns_per_s: Some(12.5),
+        segments: vec![outgoing, incoming],
+        flows: Some(WireFlows {
+            epoch: 5_080,
+            number: 1_200,
+            other_packets: 5,
+            duration_s: 0.012,
+            top: vec![WireFlow {
+                flow: "10.0.0.1:5000>10.0.1.9:443/tcp".to_owned(),
+                class: "all".to_owned(),
+                packets: 2_500,
+                estimate: Some(estimate("hybrid", 51_900.0, 2_700.0, 2_500)),
+            }],
+        }),
     }
 }
 

@@ -1,8 +1,15 @@
-//! TAI, as workers read it: a line through the time stamp counter, drawn anew several times a second.
+//! TAI, as workers read it: a line through the time stamp counter, drawn anew several times a second,
+//! and how good the clock is that it goes by.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use measure::time::TickRate;
+
+mod discipline;
+mod tai;
+
+pub use discipline::{Discipline, KernelClock};
+pub use tai::{ClockSource, ClockStatus, SystemTime, TaiClock};
 
 /// A line from ticks to nanoseconds of TAI since 1970-01-01.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -46,9 +53,23 @@ pub struct SharedLine {
     ticks: AtomicU64,
     tai_ns: AtomicU64,
     ns_per_tick_q32: AtomicU64,
+    steps: AtomicU64,
 }
 
 impl SharedLine {
+    /// Counts a step of the clock: it was set, so that times before the line that comes next and times
+    /// after it do not go together. For the one writer.
+    pub fn count_step(&self) {
+        self.steps
+            .store(self.steps.load(Ordering::Relaxed) + 1, Ordering::Release);
+    }
+
+    /// Steps so far. Whoever sees the line after a step, and looks here then, sees the step.
+    #[inline]
+    pub fn steps(&self) -> u64 {
+        self.steps.load(Ordering::Acquire)
+    }
+
     /// Draws another line. For one writer.
     pub fn set(&self, line: TaiLine) {
         let sequence = self.sequence.load(Ordering::Relaxed);
@@ -80,3 +101,6 @@ impl SharedLine {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,7 +15,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use measure::codec::Sessions;
+use measure::codec::{Frame, Kind, Sessions};
 use measure::sight::End;
 use measure::wire::{SealedWire, WireLayout, WireShard};
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -53,6 +53,11 @@ impl FrameBox {
             tai_ns: 0,
             segment: 0,
         })
+    }
+
+    /// What it is for; `None` where it is no control frame.
+    pub fn kind(&self) -> Option<Kind> {
+        Frame::parse(self.frame()).ok().map(|frame| frame.kind())
     }
 
     /// What counts of it.

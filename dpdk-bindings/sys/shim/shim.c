@@ -17,6 +17,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/timex.h>
 #include <unistd.h>
 
 #include <rte_cycles.h>
@@ -206,6 +207,19 @@ uint64_t vernier_tsc(void)
 uint64_t vernier_tsc_hz(void)
 {
 	return rte_get_tsc_hz();
+}
+
+/* Read only: modes is 0. */
+int vernier_kernel_clock(bool *synchronised, uint64_t *error_us, uint64_t *max_error_us)
+{
+	struct timex clock = { .modes = 0 };
+
+	if (adjtimex(&clock) < 0)
+		return -errno;
+	*synchronised = (clock.status & (STA_UNSYNC | STA_CLOCKERR)) == 0;
+	*error_us = clock.esterror < 0 ? 0 : (uint64_t)clock.esterror;
+	*max_error_us = clock.maxerror < 0 ? 0 : (uint64_t)clock.maxerror;
+	return 0;
 }
 
 /* ---- threads ---- */

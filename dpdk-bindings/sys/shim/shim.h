@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -75,6 +76,7 @@ void vernier_eal_cleanup(void);
 const char *vernier_strerror(int errnum);
 uint64_t vernier_tsc(void);
 uint64_t vernier_tsc_hz(void);
+int vernier_kernel_clock(bool *synchronised, uint64_t *error_us, uint64_t *max_error_us);
 
 /* Threads. */
 size_t vernier_allowed_cpus(uint16_t *cpus, size_t capacity);

@@ -188,6 +188,13 @@ unsafe extern "C" {
     pub safe fn vernier_tsc() -> u64;
     /// `rte_get_tsc_hz`; 0 before EAL is initialised.
     pub safe fn vernier_tsc_hz() -> u64;
+    /// `adjtimex(2)`, read only: whether the system's clock is kept, the estimated and the greatest
+    /// error in microseconds. An errno, and nothing written, where the kernel does not say. Needs no EAL.
+    pub fn vernier_kernel_clock(
+        synchronised: *mut bool,
+        error_us: *mut u64,
+        max_error_us: *mut u64,
+    ) -> c_int;
 
     /// Writes the CPUs that the calling thread may use; returns how many. Needs no EAL.
     pub fn vernier_allowed_cpus(cpus: *mut u16, capacity: usize) -> usize;

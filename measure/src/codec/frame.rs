@@ -70,6 +70,8 @@ pub enum Kind {
     Reference = 5,
     /// Ranges to be sent once more: [`Request`](super::Request).
     Request = 6,
+    /// What came out of an epoch: [`Report`](super::Report).
+    Report = 7,
 }
 
 impl Kind {
@@ -77,17 +79,18 @@ impl Kind {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every kind, in the order of their numbers.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Hello,
         Self::Marker,
         Self::Stash,
         Self::Fragment,
         Self::Reference,
         Self::Request,
+        Self::Report,
     ];
 
     /// Its place in [`ALL`](Self::ALL).
-    pub(super) const fn index(self) -> usize {
+    pub const fn index(self) -> usize {
         self as usize - 1
     }
 

@@ -1,7 +1,9 @@
 //! Bodies of every kind.
 
 use super::bytes::Put;
-use super::{FragmentView, Frame, Hello, Kind, Marker, ParseError, Reference, Request, StashView};
+use super::{
+    FragmentView, Frame, Hello, Kind, Marker, ParseError, Reference, Report, Request, StashView,
+};
 
 /// What a frame carries.
 pub trait Body {
@@ -17,7 +19,7 @@ pub trait Body {
     clippy::large_enum_variant,
     reason = "one at a time, on the stack of whoever looks at it"
 )]
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Message<'a> {
     /// Who is there.
     Hello(Hello),
@@ -31,6 +33,8 @@ pub enum Message<'a> {
     Reference(Reference),
     /// What is missing.
     Request(Request),
+    /// What came out of an epoch.
+    Report(Report),
 }
 
 impl<'a> Message<'a> {
@@ -55,6 +59,7 @@ impl<'a> Message<'a> {
             Kind::Fragment => Self::Fragment(FragmentView::parse(body)?),
             Kind::Reference => Self::Reference(Reference::parse(body)?),
             Kind::Request => Self::Request(Request::parse(body)?),
+            Kind::Report => Self::Report(Report::parse(body)?),
         })
     }
 
@@ -67,6 +72,7 @@ impl<'a> Message<'a> {
             Self::Fragment(fragment) => fragment.emit(out),
             Self::Reference(reference) => reference.emit(out),
             Self::Request(request) => request.emit(out),
+            Self::Report(report) => report.emit(out),
         }
     }
 }

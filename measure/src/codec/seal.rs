@@ -81,6 +81,11 @@ impl Sealer {
         self.sealed = [0; Kind::COUNT];
     }
 
+    /// Ends the session: nothing but hellos can be sealed.
+    pub fn end(&mut self) {
+        self.session = None;
+    }
+
     /// Writes a whole frame to the front of `buffer` and returns its length. Allocates nothing.
     ///
     /// # Errors
@@ -187,6 +192,11 @@ impl Verifier {
     pub fn begin(&mut self, session: SessionId) {
         self.session = Some(session);
         self.windows = [ReplayWindow::default(); Kind::COUNT];
+    }
+
+    /// Ends the session: nothing but hellos is believed.
+    pub fn end(&mut self) {
+        self.session = None;
     }
 
     /// Checks the frame that `bytes` are: form, tag, session and sequence, in this order.

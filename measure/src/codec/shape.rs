@@ -234,10 +234,7 @@ impl Shape {
     /// Whether two are alike in all but what changes from epoch to epoch: an LDA's probabilities.
     pub fn same_sizes(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Lda(mine), Self::Lda(theirs)) => mine
-                .bank_shares()
-                .map(|(rows, _)| rows)
-                .eq(theirs.bank_shares().map(|(rows, _)| rows)),
+            (Self::Lda(mine), Self::Lda(theirs)) => mine.has_sizes_of(theirs),
             _ => self == other,
         }
     }

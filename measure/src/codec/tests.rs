@@ -14,6 +14,7 @@ mod sessions;
 use proptest::prelude::*;
 
 use super::*;
+use crate::chooser::Method;
 use crate::lda::LdaLayout;
 use crate::time::Epoch;
 
@@ -87,6 +88,27 @@ fn hello() -> Hello {
         shapes: [Shape::Lda(two_banks()), Shape::Lds(sketch())]
             .into_iter()
             .collect(),
+    }
+}
+
+fn report() -> Report {
+    Report {
+        fate: EpochFate::Usable,
+        sent: 1_000,
+        received: 1_002,
+        lost: -2,
+        moved: 3,
+        mean_ns: Some(12_500.5),
+        stddev_ns: Some(250.25),
+        bound_ns: Some(16.0),
+        effective_samples: 900,
+        usable_cells: 10,
+        cells: 12,
+        chosen: Some(Chosen {
+            method: Method::Rli,
+            mean_ns: -0.75,
+            bound_ns: Some(0.0),
+        }),
     }
 }
 

@@ -1,5 +1,7 @@
 //! How packets are spread over banks and rows.
 
+use arrayvec::ArrayVec;
+
 use crate::packet::{PacketHash, ROW_MULTIPLIERS, row_of};
 use crate::synopsis::ShapeMismatch;
 
@@ -94,7 +96,7 @@ pub enum LayoutError {
 /// bank that asks for every packet gets those that no other bank samples.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LdaLayout {
-    spans: Vec<Span>,
+    spans: ArrayVec<Span, { Self::BANKS_MAX }>,
 }
 
 /// A bank as it is laid out.
@@ -138,7 +140,7 @@ impl LdaLayout {
 
         let mut order: Vec<_> = banks.iter().enumerate().collect();
         order.sort_by(|(_, a), (_, b)| a.probability.total_cmp(&b.probability));
-        let mut spans = Vec::with_capacity(banks.len());
+        let mut spans = ArrayVec::new();
         let (mut bound, mut first_cell) = (0, 0);
         for (bank, &Bank { rows, probability }) in order {
             #[expect(
@@ -203,6 +205,11 @@ impl LdaLayout {
         self.spans.iter().map(|span| span.rows as usize)
     }
 
+    /// Whether it has the banks and rows of another, whatever their probabilities.
+    pub fn has_sizes_of(&self, other: &Self) -> bool {
+        self.rows().eq(other.rows())
+    }
+
     /// Rows and share in units of 2^-32 of each bank.
     pub(crate) fn bank_shares(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
         self.spans.iter().map(|span| span.rows).zip(self.shares())
@@ -211,7 +218,7 @@ impl LdaLayout {
     /// The layout of exactly these banks, in this order, as [`bank_shares`](Self::bank_shares) gives
     /// them; `None` where no layout would: shares rise, but for the last where it is capped.
     pub(crate) fn from_bank_shares(banks: &[(u32, u64)]) -> Option<Self> {
-        let mut spans = Vec::with_capacity(banks.len().min(Self::BANKS_MAX));
+        let mut spans = ArrayVec::new();
         let (mut bound, mut first_cell, mut share_before) = (0_u64, 0, 0);
         for &(rows, share) in banks {
             let full = bound >= 1 << 32;

@@ -18,6 +18,18 @@ impl LdsPair {
     pub fn new(layout: &LdsLayout) -> Self {
         Self::empty(layout)
     }
+
+    /// Takes packets out again that were recorded at one end: the exact inverse.
+    pub fn unrecord(&mut self, end: End, sights: &[Sight]) {
+        self.grid.record(
+            sights,
+            |cell, sight, weight| cell.unrecord(end, sight, weight),
+            |pair, bytes| match end {
+                End::Sender => pair.sender = pair.sender.wrapping_sub(bytes),
+                End::Receiver => pair.receiver = pair.receiver.wrapping_sub(bytes),
+            },
+        );
+    }
 }
 
 impl<C: BothEnds> LdsPair<C> {

@@ -73,6 +73,10 @@ pub struct ReceiverCounters {
     pub intervals: u64,
     /// Intervals over which both ends counted the same packets.
     pub exact_intervals: u64,
+    /// Intervals in which more packets came than were sent, or as many and not the same ones: some
+    /// overtook a reference, or came twice, and the stream is no FIFO. What was only lost is never
+    /// among them.
+    pub disordered_intervals: u64,
 }
 
 /// The receiver's end of one stream.
@@ -334,10 +338,14 @@ impl<F: Copy> Receiver<F> {
     /// `left` is known, can be estimated.
     fn close(&mut self, left: Mark, right: Mark, sink: &mut impl FnMut(Estimates<'_, F>)) {
         let delay_sum = DelaySum::between(&left, &right);
-        self.segment
-            .add_interval(&right.sent.since(&left.sent), &delay_sum);
+        let sent = right.sent.since(&left.sent);
+        let received = right.received.since(&left.received);
+        self.segment.add_interval(&sent, &delay_sum);
+        let is_exact = matches!(delay_sum, DelaySum::Exact { .. });
         self.counters.intervals += 1;
-        self.counters.exact_intervals += u64::from(matches!(delay_sum, DelaySum::Exact { .. }));
+        self.counters.exact_intervals += u64::from(is_exact);
+        let is_disordered = !is_exact && received.count >= sent.count;
+        self.counters.disordered_intervals += u64::from(is_disordered);
         if let Some(closed) = &mut self.closed {
             closed.right.squared_error_ns2 = left.squared_error_ns2;
         }

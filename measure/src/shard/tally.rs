@@ -34,6 +34,17 @@ impl Tally {
         self.received += packets;
         self.received_bytes += bytes;
     }
+
+    /// Takes packets out again that were recorded at one end: the exact inverse.
+    pub fn unrecord(&mut self, end: End, sights: &[Sight]) {
+        let (packets, bytes) = (sights.len() as u64, bytes_of(sights));
+        let (counted, counted_bytes) = match end {
+            End::Sender => (&mut self.sent, &mut self.sent_bytes),
+            End::Receiver => (&mut self.received, &mut self.received_bytes),
+        };
+        *counted = counted.wrapping_sub(packets);
+        *counted_bytes = counted_bytes.wrapping_sub(bytes);
+    }
 }
 
 #[inline]

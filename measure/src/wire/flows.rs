@@ -23,6 +23,13 @@ pub struct WireFlow {
     pub delay: FlowDelay,
 }
 
+/// Where the search for a flow begins: segments of one flow lie apart.
+#[inline]
+fn start(flow: FlowHash, segment: SegmentIndex) -> usize {
+    let start = (flow.0 ^ u64::from(segment.0).wrapping_mul(0x9E37_79B9_7F4A_7C15)) >> 20;
+    start as usize
+}
+
 /// The flows of one epoch: a table of fixed size, emptied for the next epoch.
 #[derive(Debug, Clone)]
 pub struct WireFlows {
@@ -57,12 +64,9 @@ impl WireFlows {
             return Self::OTHER;
         }
         let mask = self.places.len() - 1;
-        // Segments of one flow lie apart.
-        let start = (flow.0 ^ u64::from(segment.0).wrapping_mul(0x9E37_79B9_7F4A_7C15)) >> 20;
-        #[expect(clippy::cast_possible_truncation, reason = "masked")]
-        let start = start as usize;
+        let start = start(flow, segment);
         for probe in 0..PROBES {
-            let Some(place) = self.places.get_mut((start + probe) & mask) else {
+            let Some(place) = self.places.get_mut(start.wrapping_add(probe) & mask) else {
                 break;
             };
             if *place == FREE {
@@ -89,6 +93,28 @@ impl WireFlows {
         }
         self.other_packets += 1;
         Self::OTHER
+    }
+
+    /// Takes a packet out again that was counted; `false` where its flow has no place.
+    pub(super) fn uncount(&mut self, flow: FlowHash, segment: SegmentIndex) -> bool {
+        let start = start(flow, segment);
+        for probe in 0..PROBES.min(self.places.len()) {
+            let place = self
+                .places
+                .get(start.wrapping_add(probe) & (self.places.len() - 1));
+            let Some(place) = place.filter(|&&place| place != FREE) else {
+                break;
+            };
+            if let Some(known) = self.flows.get_mut(*place as usize)
+                && (known.flow, known.segment) == (flow, segment)
+                && known.packets > 0
+            {
+                known.packets -= 1;
+                return true;
+            }
+        }
+        self.other_packets = self.other_packets.saturating_sub(1);
+        false
     }
 
     /// Adds what references say of packets, by their flows' slots.

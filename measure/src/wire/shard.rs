@@ -1,7 +1,7 @@
 //! What one end of a wire accumulates over one epoch.
 
 use super::{StashList, WireFlows, WireLayout};
-use crate::lda::LdaPair;
+use crate::lda::{LdaLayout, LdaPair};
 use crate::lds::LdsPair;
 use crate::rli::SegmentDelay;
 use crate::shard::Tally;
@@ -31,12 +31,25 @@ pub struct Marks {
     pub references: u32,
     /// The least delay of a reference, in nanoseconds.
     pub least_delay_ns: Option<i64>,
+    /// Intervals between references in which more packets came than were sent, or others: packets
+    /// overtake each other, and means by references, which suppose that none does, are off.
+    pub disordered_intervals: u32,
     /// The clock was set in it.
     pub is_clock_set: bool,
     /// The link went down in it.
     pub is_link_lost: bool,
-    /// Packets that the first copy of the marker to arrive said were sent since the turn before it.
+    /// At the receiver's end: packets that had been sent since the turn to it when the first copy of
+    /// its marker to arrive was.
     pub late_marker_packets: u32,
+}
+
+impl Marks {
+    /// The turn to `begins` ends an epoch: how many turns between the two went unseen. An epoch
+    /// that ends late holds more than one.
+    pub(super) fn end(&mut self, ended: Epoch, begins: Epoch) {
+        self.turns_missed = begins.0.saturating_sub(ended.0).saturating_sub(1);
+        self.is_partial |= self.turns_missed > 0;
+    }
 }
 
 /// What one end of a wire accumulates over one epoch of the sender's.
@@ -77,6 +90,12 @@ impl WireShard {
         }
     }
 
+    /// Whether packets and references came in the order in which they were sent, as far as
+    /// references show.
+    pub fn is_fifo(&self) -> bool {
+        self.marks.disordered_intervals == 0
+    }
+
     /// What it was made for.
     pub fn layout(&self) -> &WireLayout {
         &self.layout
@@ -87,6 +106,12 @@ impl WireShard {
     /// Adds packets seen at `end`, in their order: their times are nanoseconds of TAI, their
     /// segments those of the wire. Never allocates, never fails.
     pub fn record(&mut self, end: End, sights: &[Sight]) {
+        self.count(end, sights);
+        self.stash.record(sights);
+    }
+
+    /// Adds packets to all but the lists.
+    pub(super) fn count(&mut self, end: End, sights: &[Sight]) {
         for run in sights.chunk_by(|one, other| one.segment == other.segment) {
             let segment = run.first().map(|sight| usize::from(sight.segment.0));
             if let Some(segment) = segment.and_then(|index| self.segments.get_mut(index)) {
@@ -97,7 +122,33 @@ impl WireShard {
         if let Some(lds) = &mut self.lds {
             lds.record(end, sights);
         }
-        self.stash.record(sights);
+    }
+
+    /// Takes packets out again that were counted here, of all but the lists: the exact inverse.
+    pub(super) fn uncount(&mut self, end: End, sights: &[Sight]) {
+        for run in sights.chunk_by(|one, other| one.segment == other.segment) {
+            let segment = run.first().map(|sight| usize::from(sight.segment.0));
+            if let Some(segment) = segment.and_then(|index| self.segments.get_mut(index)) {
+                segment.tally.unrecord(end, run);
+                segment.lda.unrecord(end, run);
+            }
+        }
+        if let Some(lds) = &mut self.lds {
+            lds.unrecord(end, sights);
+        }
+    }
+
+    /// Spreads packets otherwise over the LDAs' banks from now on; the memory stays. For an empty
+    /// shard. `false`, and nothing is changed, where `lda` has other banks or rows.
+    pub fn relay(&mut self, lda: &LdaLayout) -> bool {
+        let fits = self.layout.lda.has_sizes_of(lda);
+        if fits {
+            self.layout.lda.clone_from(lda);
+            for segment in &mut self.segments {
+                segment.lda.relay(lda);
+            }
+        }
+        fits
     }
 
     /// Forgets everything recorded; the shape stays.

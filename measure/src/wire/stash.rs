@@ -1,6 +1,6 @@
 //! The first and last packets of an epoch, one by one.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use crate::codec::Stashed;
 use crate::packet::{FlowHash, PacketHash};
@@ -34,6 +34,11 @@ impl From<&Sight> for Placed {
 }
 
 impl Placed {
+    /// Tells packets of one list apart.
+    fn key(&self) -> (FlowHash, PacketHash, u64) {
+        (self.flow, self.packet, self.tai_ns)
+    }
+
     /// As it is listed on the wire.
     pub fn stashed(&self) -> Stashed {
         Stashed::new(self.flow, self.packet, self.tai_ns)
@@ -92,8 +97,28 @@ impl StashList {
     }
 
     /// The last packets of the epoch, in order: those before the turn to the next.
-    pub fn last(&self) -> impl ExactSizeIterator<Item = &Placed> + Clone {
+    pub fn last(&self) -> impl DoubleEndedIterator<Item = &Placed> + ExactSizeIterator + Clone {
         self.last.iter()
+    }
+
+    /// Takes packets off both lists, each as often as it is given.
+    pub(super) fn remove(&mut self, packets: &[Placed]) {
+        let mut left: HashMap<(FlowHash, PacketHash, u64), (usize, usize)> = HashMap::new();
+        for packet in packets {
+            let times = left.entry(packet.key()).or_default();
+            *times = (times.0 + 1, times.1 + 1);
+        }
+        let mut stays = |packet: &Placed, is_first: bool| {
+            let Some((first, last)) = left.get_mut(&packet.key()) else {
+                return true;
+            };
+            let times = if is_first { first } else { last };
+            let stays = *times == 0;
+            *times = times.saturating_sub(1);
+            stays
+        };
+        self.first.retain(|packet| stays(packet, true));
+        self.last.retain(|packet| stays(packet, false));
     }
 
     /// Forgets all.

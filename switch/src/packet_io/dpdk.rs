@@ -173,6 +173,10 @@ impl<'pool> PacketIo for DpdkIo<'pool> {
         packet.copy(self.pool)
     }
 
+    fn make(&mut self, bytes: &[u8]) -> Option<Mbuf<'pool>> {
+        self.pool.alloc_frame(bytes, 0)
+    }
+
     #[inline]
     fn head<'p>(&self, packet: &'p Mbuf<'pool>) -> &'p [u8] {
         packet.head()

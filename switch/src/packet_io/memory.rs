@@ -137,7 +137,7 @@ impl MemoryIo {
         self.ports[usize::from(port.0)].room = room;
     }
 
-    /// Lets memory suffice for `copies` more copies.
+    /// Lets memory suffice for `copies` more packets that are copied or made here.
     pub fn set_copies_left(&mut self, copies: usize) {
         self.copies_left = copies;
     }
@@ -182,6 +182,15 @@ impl PacketIo for MemoryIo {
         Some(MemoryPacket {
             bytes: packet.bytes.clone(),
             ingress: packet.ingress,
+            live: self.live.another(),
+        })
+    }
+
+    fn make(&mut self, bytes: &[u8]) -> Option<MemoryPacket> {
+        self.copies_left = self.copies_left.checked_sub(1)?;
+        Some(MemoryPacket {
+            bytes: bytes.to_vec(),
+            ingress: PortIndex(u8::MAX),
             live: self.live.another(),
         })
     }

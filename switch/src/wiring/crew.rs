@@ -1,14 +1,17 @@
 //! What each worker is made of. All of it is made on the worker's NUMA node, from the configuration
 //! alone: at the start, and again for every generation.
 
+use std::sync::Arc;
+
 use anyhow::{Context, Result};
 use control::config::{self, Config, Device};
 use control::fdb::ReplicaEnd;
 use control::handover::{ControlEnd, handover};
+use control::wire::clock::SharedLine;
 use dpdk_bindings::{Eal, Port};
 use measure::rli::{FlowRule, FlowSample, FlowSelection};
 use measure::shard::ShardLayout;
-use measure::time::TickRate;
+use measure::time::{EpochSchedule, TickRate};
 
 use super::cpus::{Cpu, near};
 use super::devices::Pools;
@@ -21,6 +24,7 @@ use crate::packet_io::dpdk::{Handles, Inlet};
 use crate::packet_io::{ClassIndex, PortIndex};
 use crate::references::{References, ReferencesLayout};
 use crate::source::Source;
+use crate::wire::Recording;
 use crate::worker::Lane;
 
 /// A lane for each worker, with its port.
@@ -39,6 +43,12 @@ pub struct Site<'s> {
     pub usable: &'s [Cpu],
     /// Rate of the counter.
     pub rate: TickRate,
+    /// When epochs turn.
+    pub schedule: EpochSchedule,
+    /// TAI, as the control core has it.
+    pub line: &'s Arc<SharedLine>,
+    /// Where every packet of every wire is taken down, for tests.
+    pub recording: Option<&'s Recording>,
     /// For all that is random but the packet hash.
     pub seed: u64,
     /// Most memory for all that is not packets, where the configuration says nothing of it.

@@ -10,7 +10,6 @@ use control::counters::WorkerCounters;
 use control::fdb::{DELTAS, FdbMaster, REPORTS, fdb_rings};
 use dpdk_bindings::{Mbuf, Port, tsc};
 use measure::packet::Hasher;
-use measure::time::EpochSchedule;
 
 use super::cpus::near;
 use super::crew::{Site, handles, present, replica};
@@ -21,6 +20,7 @@ use crate::idle::IdlePolicy;
 use crate::meter::{Meter, Plan};
 use crate::packet_io::dpdk::{DpdkIo, Handles};
 use crate::source::Source;
+use crate::wire::{WirePort, Wires};
 use crate::worker::{Lane, Worker};
 
 /// All workers, and the control side's ends to them.
@@ -47,7 +47,6 @@ pub struct Hand<'pool> {
     lanes: Vec<Lane<Mbuf<'pool>>>,
     decide: Box<Decide>,
     hasher: Hasher,
-    schedule: EpochSchedule,
     counters: Arc<WorkerCounters>,
     generations: WorkerGenerations<DpdkIo<'pool>>,
     receiving: Arc<AtomicUsize>,
@@ -63,7 +62,6 @@ impl<'pool> Crew<'pool> {
         config: &Config,
         ports: &[Port<'pool>],
         sources: Vec<Option<Source>>,
-        schedule: EpochSchedule,
     ) -> Result<Self> {
         let hasher = Hasher::new(config.measurement.hash_key().map_or_else(random_seed, Ok)?);
         let mut taken: Vec<Vec<Handles<'pool>>> = site.cpus.iter().map(|_| Vec::new()).collect();
@@ -104,7 +102,6 @@ impl<'pool> Crew<'pool> {
                 lanes: lanes.into_iter().map(|(_, lane)| lane).collect(),
                 decide,
                 hasher: hasher.clone(),
-                schedule,
                 counters,
                 generations: worker_generations,
                 receiving: Arc::clone(&receiving),
@@ -122,6 +119,7 @@ impl<'pool> Hand<'pool> {
     pub fn work(
         self,
         plan: Option<Box<Plan>>,
+        wires: Vec<(usize, Option<Box<WirePort<Mbuf<'pool>>>>)>,
         stop: &AtomicBool,
     ) -> Result<(Duration, DpdkIo<'pool>)> {
         let Site {
@@ -129,12 +127,13 @@ impl<'pool> Hand<'pool> {
             pools,
             usable,
             rate,
+            schedule,
             ..
         } = self.site;
         let _lcore = eal.register_thread(self.cpu)?;
         let pool = pools.near(self.cpu, usable)?;
         let io = DpdkIo::new(self.handles, pool, rate);
-        let meter = Meter::new(self.number, self.hasher, self.schedule, plan, tsc::now());
+        let meter = Meter::new(self.number, self.hasher, schedule, plan, tsc::now());
         let worker = Worker::new(
             io,
             self.lanes,
@@ -144,7 +143,8 @@ impl<'pool> Hand<'pool> {
             self.generations,
             self.receiving,
             rate.hz(),
-        );
+        )
+        .with_wires(Wires::with(PORTS_MAX, wires));
         let began = Instant::now();
         let io = worker.run(stop, IdlePolicy::new(self.idle), rate.ticks_in(DRAIN));
         Ok((began.elapsed(), io))

@@ -9,7 +9,8 @@ use control::export::process;
 use control::fdb::FdbMaster;
 use control::plant;
 use control::snapshot::{self, Fdb, Pool, PortFact};
-use dpdk_bindings::{LinkError, Port, lost_log_messages, tsc};
+use control::wire::clock::KernelClock;
+use dpdk_bindings::{LinkError, Port, kernel_clock, lost_log_messages, tsc};
 
 use super::crew::{Site, port_index, present};
 use super::lanes::layout;
@@ -269,6 +270,15 @@ impl<'scope, 'pool: 'scope> plant::Plant for Plant<'scope, '_, 'pool> {
 
     fn reload(&mut self) -> Option<snapshot::Reload> {
         self.record.last()
+    }
+
+    fn kernel_clock(&mut self) -> Option<KernelClock> {
+        let clock = kernel_clock().ok()?;
+        Some(KernelClock {
+            is_synchronised: clock.is_synchronised,
+            estimated_error_us: clock.estimated_error_us,
+            error_us_max: clock.error_us_max,
+        })
     }
 
     fn tend(&mut self, desk: &mut Desk<'_>) {

@@ -15,10 +15,12 @@ use anyhow::{Context, Result, anyhow, bail};
 use control::config::Config;
 use control::core::Desk;
 use control::plant;
+use control::wire::handover::WireControlEnd;
 use dpdk_bindings::Port;
 
 use super::crew::{Plans, Site, handles, open_source, port_index, present, replica};
 use super::plant::Running;
+use super::wires::{self, WirePlans};
 use super::{budget, devices, lanes};
 use crate::egress::EgressLayout;
 use crate::generation::{Generation, Generations, Measuring};
@@ -79,6 +81,7 @@ struct Prepared<'pool> {
     number: u32,
     plans: PlansAhead,
     generations: Vec<Generation<DpdkIo<'pool>>>,
+    wire_ends: Vec<(usize, WireControlEnd)>,
     come: Vec<(usize, Port<'pool>)>,
     gone: Vec<usize>,
     keys: Vec<String>,
@@ -251,8 +254,12 @@ fn prepare<'pool>(
         ends,
     } = site.plans(&config, number)?;
     let inlets = |place: usize| usize::from(running.rx_queues(place));
-    let parts = lanes.into_iter().zip(plans).zip(taken);
-    let generations = parts.map(|((lanes, plan), come)| {
+    let WirePlans {
+        wires,
+        ends: wire_ends,
+    } = site.wires(&config, &wires::changed(running, &config))?;
+    let parts = lanes.into_iter().zip(plans).zip(taken).zip(wires);
+    let generations = parts.map(|(((lanes, plan), come), wires)| {
         let gone = gone
             .iter()
             .map(|&place| Handles::room(port_index(place), inlets(place)));
@@ -266,12 +273,14 @@ fn prepare<'pool>(
             decide: Some(replica(&config, site, None)),
             lanes,
             measuring: Measuring::Changed(plan),
+            wires,
         }
     });
     Ok(Some(Prepared {
         number,
         plans: PlansAhead { layout, ends },
         generations: generations.collect(),
+        wire_ends,
         come: started,
         gone,
         keys: changes.into_iter().map(|change| change.path).collect(),
@@ -308,6 +317,7 @@ impl<'pool> Prepared<'pool> {
             config: self.config.clone(),
             layout: self.plans.layout,
             ends: self.plans.ends,
+            wires: self.wire_ends,
         })?;
         for (worker, mut generation) in generations.iter_mut().zip(self.generations) {
             generation.from = from;

@@ -34,6 +34,9 @@ impl<I: PacketIo> Worker<I> {
                 None => self.lanes.push(std::mem::replace(lane, Lane::closed())),
             }
         }
+        for (port, wire) in &mut generation.wires {
+            self.wires.swap(*port, wire);
+        }
         if let Measuring::Changed(plan) = &mut generation.measuring {
             self.meter.replan(plan.take(), now);
         }

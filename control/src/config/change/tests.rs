@@ -49,6 +49,37 @@ fn nothing_has_changed() {
 }
 
 #[test]
+fn segments_on_the_wire_come_change_and_go_where_the_port_stays_with_its_worker() {
+    let mut old = bridge(&["a", "b"]);
+    old["measurement"] = json!({ "hash_seed": "000102030405060708090a0b0c0d0e0f" });
+    old["ports"][0]["egress"] = json!({ "owner": 0 });
+    let mut wired = old.clone();
+    wired["wire"] = json!({ "switch": 1, "keys": [{ "id": 1, "file": "k" }] });
+    wired["ports"][0]["wire"] = json!({});
+    assert_eq!(changes(&old, &wired), ["+ports[a].wire", "+wire"]);
+    assert_eq!(changes(&wired, &old), ["+ports[a].wire", "+wire"]);
+    let mut other = wired.clone();
+    other["ports"][0]["wire"] = json!({ "share": 0.01, "lds": null });
+    other["wire"]["key"] = json!(1);
+    assert_eq!(
+        changes(&wired, &other),
+        ["+ports[a].wire.lds", "+ports[a].wire.share", "+wire.key"]
+    );
+    // A port that no worker owned would have to come to one.
+    let mut plain = wired.clone();
+    plain["ports"][1]["wire"] = json!({});
+    assert_eq!(
+        changes(&wired, &plain),
+        ["+ports[b].wire", "-ports[b].egress"]
+    );
+    // And stays there when its wire goes.
+    assert_eq!(
+        changes(&plain, &wired),
+        ["+ports[b].egress.owner", "+ports[b].wire"]
+    );
+}
+
+#[test]
 fn what_workers_can_take_up_is_live() {
     assert_eq!(
         change(|v| v["measurement"] = json!({ "enabled": false })),

@@ -20,6 +20,7 @@ fn complaints(config: &Value) -> Vec<String> {
 }
 
 /// A bridge with every key there is, each with a value that may stand there.
+#[expect(clippy::too_many_lines, reason = "a list of all keys")]
 fn everything() -> Value {
     let rule = json!({
         "source": "10.0.0.0/8",
@@ -70,6 +71,34 @@ fn everything() -> Value {
                 "vlan": { "mode": "access", "vlan": 7 },
                 "egress": { "capacity_bps": 1_000, "queue_packets": 9, "queue_bytes": 20_000 },
             },
+            {
+                "name": "c",
+                "device": "net_ring0",
+                "wire": {
+                    "peer": {
+                        "local": "192.0.2.1",
+                        "remote": "198.51.100.1",
+                        "gateway": "02:00:00:00:00:01",
+                        "source_mac": "02:00:00:00:00:02",
+                        "udp_port": 34_997,
+                    },
+                    "classes": ["voice"],
+                    "capacity_bps": 1_000_000_000,
+                    "share": 0.02,
+                    "ethertype": 34_997,
+                    "trusted": false,
+                    "stash_packets": 64,
+                    "lda": { "banks": [{ "rows": 64, "probability": 0.5 }] },
+                    "lds": {
+                        "cells": 4_096,
+                        "rows": [0.1, 1],
+                        "virtual_cells": 5,
+                        "components": 2,
+                    },
+                    "rli": { "policy": { "kind": "time", "interval_us": 1_000 }, "method": "linear" },
+                    "flows": 1_000,
+                },
+            },
         ],
         "forwarding": {
             "mode": "bridge",
@@ -100,7 +129,13 @@ fn everything() -> Value {
                      "method": "sums" },
             "flows": { "slots": 64, "select": { "rules": [rule.clone()] }, "idle_s": 3 },
         },
-        "workers": [{ "core": 1, "idle": "sleep", "queues": [["a", 0], ["b", 0]] }],
+        "workers": [{ "core": 1, "idle": "sleep", "queues": [["a", 0], ["b", 0], ["c", 0]] }],
+        "wire": {
+            "switch": 7,
+            "keys": [{ "id": 1, "file": "/etc/vernier/wire.key" }],
+            "key": 1,
+            "clock": { "error_ns": 1_000, "ptp_domain": 24 },
+        },
         "memory_budget_mib": 4_096,
         "http": { "listen": "127.0.0.1:9464", "token_file": "/etc/vernier/token", "insecure": false },
         "prometheus": {
@@ -199,6 +234,11 @@ fn slips_are_found_by_the_schema_and_by_the_parser_alike() {
         changed("/measurement/lds/rows/1", json!(0)),
         changed("/measurement/rli/policy/kind", json!("seldom")),
         changed("/measurement/flows/select", json!("bottom")),
+        changed("/ports/2/wire/share", json!(0)),
+        changed("/ports/2/wire/peer/gateway", json!("gw.example.org")),
+        changed("/ports/2/wire/rli/method", json!("best")),
+        changed("/wire/keys/0", json!({ "id": 1 })),
+        changed("/wire", json!({ "keys": [] })),
         changed("/workers/0/idle", json!("doze")),
         changed("/prometheus/include/0", json!("vernier_.*")),
         changed("/dpdk/mbufs", json!("many")),

@@ -69,7 +69,7 @@ fn segments(path: &KeyPath, segments: &[SegmentPorts], config: &Config) -> Check
     Ok(())
 }
 
-fn lda(path: &KeyPath, lda: &Lda) -> Check {
+pub(super) fn lda(path: &KeyPath, lda: &Lda) -> Check {
     let path = path.key("banks");
     count_within(path.clone(), lda.banks.len(), 1..=16, "banks")?;
     for (index, bank) in lda.banks.iter().enumerate() {
@@ -121,9 +121,9 @@ fn lds(path: &KeyPath, lds: &Lds) -> Check {
     )
 }
 
-fn rli(path: &KeyPath, rli: &Rli, config: &Config) -> Check {
-    let policy = path.key("policy");
-    let (packets, interval_us) = match rli.policy {
+/// When references are sent, without what else it needs.
+pub(super) fn policy(path: &KeyPath, policy: &RliPolicy) -> Check {
+    let (packets, interval_us) = match *policy {
         RliPolicy::Count { packets } => (Some(packets), None),
         RliPolicy::Time { interval_us } => (None, Some(interval_us)),
         RliPolicy::Either {
@@ -133,11 +133,17 @@ fn rli(path: &KeyPath, rli: &Rli, config: &Config) -> Check {
         RliPolicy::Adaptive => (None, None),
     };
     if let Some(packets) = packets {
-        within(policy.key("packets"), packets, 1..=1_000_000)?;
+        within(path.key("packets"), packets, 1..=1_000_000)?;
     }
     if let Some(interval_us) = interval_us {
-        within(policy.key("interval_us"), interval_us, 1..=10_000_000)?;
+        within(path.key("interval_us"), interval_us, 1..=10_000_000)?;
     }
+    Ok(())
+}
+
+fn rli(path: &KeyPath, rli: &Rli, config: &Config) -> Check {
+    let policy = path.key("policy");
+    self::policy(&policy, &rli.policy)?;
     if rli.policy == RliPolicy::Adaptive {
         capacities(policy.key("kind"), "adaptive", config)?;
     }

@@ -3,6 +3,7 @@ mod forwarding;
 mod measurement;
 mod ports;
 mod serving;
+mod wire;
 
 use serde_json::{Value, json};
 

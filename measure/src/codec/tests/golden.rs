@@ -37,7 +37,7 @@ macro_rules! vector {
 }
 
 /// All frames among the vectors.
-pub(super) fn frames() -> [Vec<u8>; 7] {
+pub(super) fn frames() -> [Vec<u8>; 8] {
     [
         vector!("hello"),
         vector!("marker"),
@@ -46,6 +46,7 @@ pub(super) fn frames() -> [Vec<u8>; 7] {
         vector!("fragment_lds"),
         vector!("reference"),
         vector!("request"),
+        vector!("report"),
     ]
 }
 
@@ -122,6 +123,11 @@ fn frames_are_as_documented() {
     );
     let request = Request::new(&Shape::Lds(sketch()), [0..2, 5..6]).unwrap();
     check(16, &request, &vector!("request"));
+    let report = report();
+    let vector = vector!("report");
+    check(17, &report, &vector);
+    let frame = Frame::parse(&vector).unwrap();
+    assert_eq!(Message::parse(&frame), Ok(Message::Report(report)));
 }
 
 #[test]

@@ -42,7 +42,7 @@ fn frames_of_the_wrong_form_are_named() {
     assert_eq!(with(0, b'v'), FrameError::Magic);
     assert_eq!(with(4, 2), FrameError::Version { version: 2 });
     assert_eq!(with(5, 0), FrameError::Kind { kind: 0 });
-    assert_eq!(with(5, 7), FrameError::Kind { kind: 7 });
+    assert_eq!(with(5, 8), FrameError::Kind { kind: 8 });
     assert_eq!(with(8, 1), FrameError::Truncated { bytes: frame.len() });
     let longer = [&frame[..], &[0]].concat();
     assert_eq!(Frame::parse(&longer), Err(FrameError::Trailing { left: 1 }));
@@ -174,6 +174,76 @@ fn bodies_that_mean_nothing_are_named() {
     ] {
         assert!(Request::parse(body).is_err(), "{body:?}");
     }
+    let report_with = |changes: &[(usize, u8)]| {
+        let mut body = Vec::new();
+        report().emit(&mut body);
+        for &(at, byte) in changes {
+            body[at] = byte;
+        }
+        Report::parse(&body).map_err(|error| error.to_string())
+    };
+    let infinity = [(47, 0x7f), (48, 0xf0), (49, 0), (50, 0)];
+    for (changes, what) in [
+        (&[(0, 11)][..], "fate of an epoch is 11"),
+        (&[(1, 16)], "what is known is 16"),
+        (&[(2, 8)], "method is 8"),
+        (&[(2, 0)], "what is known is 15"),
+        (&[(6, 13)], "usable cells is 13"),
+        (&[(1, 14)], "mean is "),
+        (&[(1, 13)], "deviation is "),
+        (&[(1, 11)], "bound is "),
+        (&[(1, 7), (2, 0)], "chosen mean is "),
+        (&[(1, 7), (86, 1)], "chosen bound is 1;"),
+        (&[(47, 0x7f), (48, 0xf8)], "mean is "),
+        (&infinity, "mean is "),
+        (&[(55, 0xc0)], "deviation is "),
+        (&[(63, 0xc0)], "bound is "),
+        (&[(71, 0xff), (72, 0xff)], "chosen mean is "),
+        (&[(79, 0x80), (86, 1)], "chosen bound is "),
+    ] {
+        let error = report_with(changes).unwrap_err();
+        assert!(error.starts_with(what), "{error} for {what}");
+    }
+    assert_eq!(report_with(&[]), Ok(report()));
+}
+
+#[test]
+fn what_a_report_cannot_tell_is_not_known() {
+    let hopeless = Report {
+        usable_cells: 13,
+        mean_ns: Some(f64::NAN),
+        stddev_ns: Some(-1.0),
+        bound_ns: Some(f64::INFINITY),
+        chosen: Some(Chosen {
+            method: Method::Lda,
+            mean_ns: f64::NEG_INFINITY,
+            bound_ns: Some(1.0),
+        }),
+        ..report()
+    };
+    let mut body = Vec::new();
+    hopeless.emit(&mut body);
+    let told = Report {
+        usable_cells: 12,
+        mean_ns: None,
+        stddev_ns: None,
+        bound_ns: None,
+        chosen: None,
+        ..report()
+    };
+    assert_eq!(Report::parse(&body), Ok(told));
+    let unbounded = Report {
+        chosen: Some(Chosen {
+            method: Method::SegmentMean,
+            mean_ns: 3.0,
+            bound_ns: Some(f64::INFINITY),
+        }),
+        ..report()
+    };
+    body.clear();
+    unbounded.emit(&mut body);
+    let chosen = Report::parse(&body).unwrap().chosen.unwrap();
+    assert_eq!((chosen.mean_ns, chosen.bound_ns), (3.0, None));
 }
 
 proptest! {

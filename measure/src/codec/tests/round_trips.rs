@@ -78,6 +78,36 @@ proptest! {
     }
 
     #[test]
+    fn reports_round(
+        (fate, method) in (0..EpochFate::COUNT, proptest::option::of(0..report::METHODS.len())),
+        (sent, received, lost, moved) in any::<(u64, u64, i64, u32)>(),
+        (effective_samples, usable_cells, more_cells) in any::<(u64, u16, u16)>(),
+        mean_ns in proptest::option::of(-1e18..1e18),
+        (stddev_ns, bound_ns) in (proptest::option::of(0.0..1e18), proptest::option::of(0.0..1e18)),
+        (chosen_ns, chosen_bound_ns) in (-1e18..1e18, proptest::option::of(0.0..1e18)),
+    ) {
+        let report = Report {
+            fate: EpochFate::ALL[fate],
+            sent,
+            received,
+            lost,
+            moved,
+            mean_ns,
+            stddev_ns,
+            bound_ns,
+            effective_samples,
+            usable_cells: usable_cells.into(),
+            cells: u32::from(usable_cells) + u32::from(more_cells),
+            chosen: method.map(|method| Chosen {
+                method: report::METHODS[method],
+                mean_ns: chosen_ns,
+                bound_ns: chosen_bound_ns,
+            }),
+        };
+        check(&report, |message| message == Message::Report(report))?;
+    }
+
+    #[test]
     fn requests_round(
         shape in shapes(),
         lengths in proptest::collection::vec((1_u32..1_000, 1_u32..1_000), 1..200),

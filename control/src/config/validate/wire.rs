@@ -1,0 +1,238 @@
+//! Segments on the wire.
+
+use std::collections::HashSet;
+use std::net::IpAddr;
+
+use measure::codec::KeyRing;
+
+use super::measurement::{self, policy};
+use super::{Check, KeyPath, class_names, count_within, ensure, known, share, unique, within};
+use crate::config::{Config, Device, Port, RliMethod, RliPolicy, Wire, WireLds, WirePeer, WireRli};
+use crate::units::rate;
+
+/// Least MTU of a port with a wire: what every IPv4 router passes whole.
+const MTU_MIN: u16 = 576;
+
+/// Most cells of a wire's sketch.
+const CELLS_MAX: u32 = 1 << 22;
+
+pub(super) fn switch(path: &KeyPath, config: &Config) -> Check {
+    let Some(wire) = &config.wire else {
+        return Ok(());
+    };
+    let keys = path.key("keys");
+    count_within(keys.clone(), wire.keys.len(), 0..=KeyRing::KEYS_MAX, "keys")?;
+    let mut ids = HashSet::new();
+    for (index, key) in wire.keys.iter().enumerate() {
+        let path = keys.index(index);
+        within(path.key("id"), key.id, 1..=u16::MAX)?;
+        unique(&mut ids, key.id, path.key("id"), "a number of its own")?;
+        let is_named = !key.file.as_os_str().is_empty();
+        ensure(is_named, path.key("file"), "a file's name", "none")?;
+    }
+    if let Some(key) = wire.key {
+        within(path.key("key"), key, 1..=u16::MAX)?;
+        let expected = "the `id` of one of `keys`";
+        ensure(ids.contains(&key), path.key("key"), expected, key)?;
+    }
+    let clock = path.key("clock");
+    let error_ns = wire.clock.error_ns.unwrap_or_default();
+    within(clock.key("error_ns"), error_ns, 0..=1_000_000_000)
+}
+
+pub(super) fn wires(path: &KeyPath, config: &Config) -> Check {
+    let mut peers = HashSet::new();
+    for (index, port) in config.ports.iter().enumerate() {
+        let Some(wire) = &port.wire else { continue };
+        let path = path.index(index);
+        around(&path, index, port, config)?;
+        let path = path.key("wire");
+        self::wire(&path, wire, config)?;
+        if let Some(peer) = &wire.peer {
+            let ends = (peer.local, peer.remote, peer.udp_port);
+            let expected = "ends of its own";
+            unique(&mut peers, ends, path.key("peer"), expected)?;
+        }
+        sizes(&path, index, wire, config)?;
+    }
+    Ok(())
+}
+
+/// What has to be there besides.
+fn around(path: &KeyPath, index: usize, port: &Port, config: &Config) -> Check {
+    let wire = path.key("wire");
+    let is_real = matches!(port.device, Device::Dpdk(_));
+    let expected = "no such key here: only a DPDK device has another end";
+    ensure(is_real, wire.clone(), expected, &port.device)?;
+    let measurement = &config.measurement;
+    let expected = "`measurement.enabled` with a segment on the wire";
+    ensure(measurement.enabled, wire.clone(), expected, "false")?;
+    let is_seeded = measurement.hash_seed.is_some();
+    let expected = "`measurement.hash_seed`, the same at both ends of a segment on the wire";
+    ensure(is_seeded, wire.clone(), expected, "none")?;
+    let expected = "`wire.switch`, this switch's number, beside `ports`";
+    ensure(config.wire.is_some(), wire.clone(), expected, "none")?;
+    within(path.key("mtu"), port.mtu, MTU_MIN..=9_000)?;
+    let rx_queues = port.rx_queues.unwrap_or(1);
+    let expected = "1, or no such key, where there is a segment on the wire: packets are counted in \
+                    their order";
+    ensure(rx_queues == 1, path.key("rx_queues"), expected, rx_queues)?;
+    let assignment = config.assignment();
+    let server = assignment.iter().position(|of| of.contains(&(index, 0)));
+    let owner = config.owner(index);
+    let expected = format!(
+        "{}, the worker that serves the port: a segment on the wire has one for both directions",
+        server.unwrap_or_default()
+    );
+    let got = owner.unwrap_or_default();
+    let is_served = owner.is_none() || owner == server;
+    ensure(is_served, path.key("egress").key("owner"), expected, got)
+}
+
+fn wire(path: &KeyPath, wire: &Wire, config: &Config) -> Check {
+    if let Some(peer) = &wire.peer {
+        self::peer(&path.key("peer"), peer)?;
+    }
+    classes(&path.key("classes"), wire, config)?;
+    if let Some(bps) = wire.capacity_bps {
+        within(path.key("capacity_bps"), bps, 1_000..=1_000_000_000_000)?;
+    }
+    share(path.key("share"), wire.share)?;
+    within(path.key("ethertype"), wire.ethertype, 1_536..=u16::MAX)?;
+    // Types that this switch gives another meaning.
+    let is_free = ![0x0800, 0x0806, 0x8100, 0x86DD, 0x8808, 0x88A8].contains(&wire.ethertype);
+    let expected = "a type that no other protocol has, such as 34997";
+    ensure(is_free, path.key("ethertype"), expected, wire.ethertype)?;
+    let has_keys = config.wire.as_ref().is_some_and(|all| !all.keys.is_empty());
+    let expected = "`wire.keys` beside `ports`, or true";
+    ensure(
+        has_keys || wire.trusted,
+        path.key("trusted"),
+        expected,
+        "false",
+    )?;
+    if let Some(packets) = wire.stash_packets {
+        within(path.key("stash_packets"), packets, 16..=4_096)?;
+    }
+    if let Some(lda) = &wire.lda {
+        measurement::lda(&path.key("lda"), lda)?;
+    }
+    if let Some(lds) = &wire.lds {
+        self::lds(&path.key("lds"), lds)?;
+    }
+    if let Some(rli) = &wire.rli {
+        self::rli(&path.key("rli"), rli)?;
+    }
+    within(path.key("flows"), wire.flows, 16..=1_048_576)
+}
+
+fn peer(path: &KeyPath, peer: &WirePeer) -> Check {
+    let usable = |address: &IpAddr| {
+        !address.is_unspecified() && !address.is_multicast() && !address.is_loopback()
+    };
+    let expected = "an address of one station";
+    for (key, address) in [("local", peer.local), ("remote", peer.remote)] {
+        ensure(usable(&address), path.key(key), expected, address)?;
+    }
+    let is_alike = peer.local.is_ipv4() == peer.remote.is_ipv4();
+    let expected = "an address of the family of `local`";
+    ensure(is_alike, path.key("remote"), expected, peer.remote)?;
+    let is_other = peer.local != peer.remote;
+    let expected = "another address than `local`";
+    ensure(is_other, path.key("remote"), expected, peer.remote)?;
+    let of_one = |mac: &[u8; 6]| mac[0] & 1 == 0 && *mac != [0; 6];
+    let expected = "an Ethernet address of one station";
+    let mut addresses = vec![("gateway", peer.gateway)];
+    addresses.extend(peer.source_mac.map(|mac| ("source_mac", mac)));
+    for (key, mac) in addresses {
+        ensure(of_one(&mac.0), path.key(key), expected, mac)?;
+    }
+    within(path.key("udp_port"), peer.udp_port, 1..=u16::MAX)
+}
+
+fn classes(path: &KeyPath, wire: &Wire, config: &Config) -> Check {
+    let is_direct = wire.peer.is_none();
+    let expected = "no such key on a direct link, where all classes are measured together";
+    let none = wire.classes.is_empty();
+    ensure(none || !is_direct, path.clone(), expected, "some")?;
+    let names = class_names(config);
+    let mut seen = HashSet::new();
+    for (index, name) in wire.classes.iter().enumerate() {
+        let path = path.index(index);
+        known(path.clone(), name, "class", &names)?;
+        unique(&mut seen, name, path, "a class once")?;
+    }
+    Ok(())
+}
+
+fn lds(path: &KeyPath, lds: &WireLds) -> Check {
+    let rows = path.key("rows");
+    count_within(rows.clone(), lds.rows.len(), 1..=4, "rows")?;
+    for (index, &probability) in lds.rows.iter().enumerate() {
+        share(rows.index(index), probability)?;
+    }
+    within(path.key("virtual_cells"), lds.virtual_cells, 1..=1_024)?;
+    within(path.key("components"), lds.components, 1..=3)?;
+    let Some(cells) = lds.cells else {
+        return Ok(());
+    };
+    within(path.key("cells"), cells, 16..=CELLS_MAX)?;
+    let row = cells as usize / lds.rows.len();
+    let expected = format!("no more than a row has ({row} cells)");
+    let is_wide = lds.virtual_cells as usize <= row;
+    ensure(
+        is_wide,
+        path.key("virtual_cells"),
+        expected,
+        lds.virtual_cells,
+    )
+}
+
+fn rli(path: &KeyPath, rli: &WireRli) -> Check {
+    if let Some(policy) = &rli.policy {
+        self::policy(&path.key("policy"), policy)?;
+    }
+    let is_for_wires = rli.method != RliMethod::AnchoredSums;
+    let expected = "auto, sums, linear or left: anchored_sums is for queues inside the switch";
+    ensure(is_for_wires, path.key("method"), expected, "anchored_sums")
+}
+
+/// All that is sent in an epoch fits the share.
+fn sizes(path: &KeyPath, index: usize, wire: &Wire, config: &Config) -> Check {
+    let bytes = match config.wire_bytes(index) {
+        Ok(bytes) => bytes,
+        Err(error) => {
+            return ensure(false, path.clone(), "sizes that can be laid out", error);
+        }
+    };
+    let capacity_bps = config.wire_capacity_bps(index);
+    let is_by_time = matches!(
+        wire.rli.as_ref().and_then(|rli| rli.policy),
+        Some(RliPolicy::Time { .. }) | None
+    );
+    let references = if is_by_time {
+        format!(", references {}", bytes.references)
+    } else {
+        String::new()
+    };
+    ensure(
+        bytes.excess() == 0,
+        path.key("share"),
+        format!(
+            "control frames of {} bytes an epoch at most ({} of {}bit/s for {} ms)",
+            bytes.share,
+            wire.share,
+            rate(capacity_bps as f64),
+            config.measurement.interval_ms,
+        ),
+        format!(
+            "{} bytes too many: markers and the like {}, stash {}, LDA {}, LDS {}{references}; allow \
+             a larger share, longer epochs or smaller sizes",
+            bytes.excess(),
+            bytes.signals,
+            bytes.stash,
+            bytes.lda,
+            bytes.lds,
+        ),
+    )
+}

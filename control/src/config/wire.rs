@@ -1,0 +1,323 @@
+//! Segments on the wire: who this switch is to others, and which ports measure the path to another
+//! switch.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use measure::codec::{Key, KeyId, KeyRing};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{CLASSES_MAX, Config, Lda, MacAddress, RliMethod, RliPolicy};
+use crate::secret::{self, SecretFault};
+
+mod sizes;
+
+pub use sizes::{WireBytes, WireLayoutError};
+
+/// What all segments on the wire of this switch have in common.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WireSwitch {
+    /// This switch's number, 0 to 4,294,967,295: another one for every switch, or it takes the
+    /// other's hello for its own that came back.
+    #[schemars(range(max = 4_294_967_295_u64))]
+    pub switch: u32,
+    /// Keys that control frames are believed under, at most 16: two while a key is changed, one
+    /// switch after the other.
+    #[serde(default)]
+    #[schemars(length(max = KeyRing::KEYS_MAX))]
+    pub keys: Vec<WireKey>,
+    /// The key that control frames are sent under, by its `id`. None: the first of `keys`.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 65_535))]
+    pub key: Option<u16>,
+    /// The clock that one-way delays are told by.
+    #[serde(default)]
+    pub clock: WireClock,
+}
+
+/// A key of 128 bits that switches share.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WireKey {
+    /// Its number, the same on all switches, 1 to 65,535. A key that was changed is another key: give
+    /// it another number.
+    #[schemars(range(min = 1, max = 65_535))]
+    pub id: u16,
+    /// File with the key, 32 hexadecimal digits in one line, which other users may neither read nor
+    /// change: `openssl rand -hex 16`. Read at the start and at a reload.
+    pub file: PathBuf,
+}
+
+/// The clock of a switch that measures segments on the wire: the system's, kept by PTP (linuxptp)
+/// or NTP (chrony).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct WireClock {
+    /// You vouch for the clock: it is off by so many nanoseconds at most, 0 to 1,000,000,000. None:
+    /// the kernel is asked (`adjtimex`), and a clock that nothing keeps gives no numbers.
+    #[schemars(range(max = 1_000_000_000))]
+    pub error_ns: Option<u32>,
+    /// PTP domain of the clock, 0 to 255, default 0: both ends must be in the same one.
+    #[schemars(range(max = 255))]
+    pub ptp_domain: u8,
+}
+
+/// A segment on the wire: the path from this port to a port of another switch, and back. Both ends
+/// need the same `hash_seed`, `interval_ms` and sizes. The port has one receive queue and is owned.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Wire {
+    /// Where the other end is, for a virtual segment across routers that know nothing of it. None:
+    /// a direct link.
+    pub peer: Option<WirePeer>,
+    /// Classes that a virtual segment measures, each for itself. Empty: all. A direct link measures
+    /// all together.
+    #[schemars(length(max = CLASSES_MAX))]
+    pub classes: Vec<String>,
+    /// Bit rate of the path, 1,000 to 1,000,000,000,000. None: `egress.capacity_bps`, or else 10
+    /// Gbit/s.
+    #[schemars(range(min = 1_000, max = 1_000_000_000_000_u64))]
+    pub capacity_bps: Option<u64>,
+    /// Share of `capacity_bps` that control frames take at most, over 0 to 1; default 0.005.
+    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
+    pub share: f64,
+    /// Ethernet type of control frames on a direct link, 1,536 to 65,535; default 34,997 (0x88B5, for
+    /// local experiments).
+    #[schemars(range(min = 1_536, max = 65_535))]
+    pub ethertype: u16,
+    /// Believe and send control frames without a key: whoever reaches the port can then make up
+    /// numbers.
+    pub trusted: bool,
+    /// Packets on each side of a turn that are listed one by one, 16 to 4,096: as far as packets may
+    /// overtake each other. None: 256, fewer where the share is small.
+    #[schemars(range(min = 16, max = 4_096))]
+    pub stash_packets: Option<u16>,
+    /// The estimator of each segment. None: two banks for losses of 0.5 % and of 10 %, as large as
+    /// the share allows, of 512 rows at most.
+    pub lda: Option<Lda>,
+    /// The sketch of per-flow delays; `null`: none.
+    pub lds: Option<WireLds>,
+    /// References among the packets; `null`: none.
+    pub rli: Option<WireRli>,
+    /// Flows whose packets are counted one by one in an epoch at the receiving end, 16 to 1,048,576,
+    /// default 16,384; more are counted together.
+    #[schemars(range(min = 16, max = 1_048_576))]
+    pub flows: u32,
+}
+
+/// The other end of a virtual segment: control frames go there in UDP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WirePeer {
+    /// This end's address, which nobody else has.
+    pub local: IpAddr,
+    /// The other end's, of the same family.
+    pub remote: IpAddr,
+    /// Ethernet address of the next hop towards it.
+    pub gateway: MacAddress,
+    /// Ethernet address that control frames are sent from. None: the port's own.
+    #[serde(default)]
+    pub source_mac: Option<MacAddress>,
+    /// UDP port at both ends, 1 to 65,535; default 34,997.
+    #[serde(default = "udp_port")]
+    #[schemars(range(min = 1, max = 65_535))]
+    pub udp_port: u16,
+}
+
+/// The sketch of a segment on the wire.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct WireLds {
+    /// Cells of all rows together, 16 to 4,194,304. None: as many as fit what the share leaves, 16
+    /// to 65,536 for each row.
+    #[schemars(range(min = 16, max = 4_194_304))]
+    pub cells: Option<u32>,
+    /// Share of packets that each row samples, 1 to 4 rows; over 0 to 1 each. Default 0.01, 0.1, 0.5
+    /// and 1: rows that sample little survive losses.
+    #[schemars(length(min = 1, max = 4))]
+    #[schemars(extend("items" = { "type": "number", "exclusiveMinimum": 0, "maximum": 1 }))]
+    pub rows: Vec<f64>,
+    /// Cells of a flow in each row (k), 1 to 1,024, default 5.
+    #[schemars(range(min = 1, max = 1_024))]
+    pub virtual_cells: u32,
+    /// Components of the prior (K) by which flows are estimated jointly, 1 to 3, default 1.
+    #[schemars(range(min = 1, max = 3))]
+    pub components: u8,
+}
+
+/// Reference Latency Interpolation on the wire: one stream of references for each segment.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct WireRli {
+    /// When references are sent, as far as the share allows. None: so often that they take two
+    /// fifths of the share, and no more often than every 100 us.
+    pub policy: Option<RliPolicy>,
+    /// How delays between references are estimated: `auto` is `sums` here; `anchored_sums` is for
+    /// queues inside the switch.
+    pub method: RliMethod,
+}
+
+/// Keys that cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum WireKeyError {
+    /// A file cannot be used.
+    #[error("wire.keys[{index}].file {}: {fault}; make it with `openssl rand -hex 16`", file.display())]
+    File {
+        /// Which key, counted from 0.
+        index: usize,
+        /// Its file.
+        file: PathBuf,
+        /// What is wrong with it, never what stands in it.
+        fault: String,
+    },
+    /// Keys that do not go together, which a configuration that was parsed has none of.
+    #[error("wire.keys: {0}")]
+    Ring(#[from] measure::codec::KeyRingError),
+}
+
+impl Config {
+    /// The segment on the wire of a port, if it has one.
+    pub fn wire(&self, port: usize) -> Option<&Wire> {
+        self.ports.get(port)?.wire.as_ref()
+    }
+
+    /// Ports that have a segment on the wire, and the segment.
+    pub fn wires(&self) -> impl Iterator<Item = (usize, &Wire)> {
+        let ports = self.ports.iter().enumerate();
+        ports.filter_map(|(index, port)| Some((index, port.wire.as_ref()?)))
+    }
+
+    /// This switch's number among those that it measures with; 0 where none is given.
+    pub fn wire_switch(&self) -> u32 {
+        self.wire.as_ref().map_or(0, |wire| wire.switch)
+    }
+
+    /// What the configuration says of the clock.
+    pub fn wire_clock(&self) -> WireClock {
+        self.wire
+            .as_ref()
+            .map_or_else(WireClock::default, |w| w.clock)
+    }
+
+    /// Names of the segments of a wire, in their order: `all` for a direct link, else those of the
+    /// classes. None where the port has no wire.
+    pub fn wire_segments(&self, port: usize) -> Vec<String> {
+        match self.wire(port) {
+            None => Vec::new(),
+            Some(Wire { peer: None, .. }) => vec!["all".to_owned()],
+            Some(Wire { classes, .. }) if classes.is_empty() => (0..self.class_count())
+                .map(|class| self.class_name(class).to_owned())
+                .collect(),
+            Some(Wire { classes, .. }) => classes.clone(),
+        }
+    }
+
+    /// The segment of the wire that packets of each class count in; `None` for those that are not
+    /// measured.
+    pub fn wire_segment_of_class(&self, port: usize) -> [Option<u16>; CLASSES_MAX] {
+        let mut segment_of_class = [None; CLASSES_MAX];
+        let Some(wire) = self.wire(port) else {
+            return segment_of_class;
+        };
+        let names = self.wire_segments(port);
+        for (class, segment) in segment_of_class.iter_mut().enumerate() {
+            let place = match wire.peer {
+                None => Some(0),
+                Some(_) if class < self.class_count() => {
+                    let name = self.class_name(class);
+                    names.iter().position(|segment| segment == name)
+                }
+                Some(_) => None,
+            };
+            *segment = place.and_then(|place| u16::try_from(place).ok());
+        }
+        segment_of_class
+    }
+
+    /// The differentiated services code point that control frames of each segment are sent with: the
+    /// first that a rule names for its class, else 0.
+    pub fn wire_dscps(&self, port: usize) -> Vec<u8> {
+        let dscp = |name: &String| {
+            let rules = self.rules.iter().filter(|rule| rule.class == *name);
+            let mut marked = rules.filter_map(|rule| rule.dscp.as_ref()?.first().copied());
+            marked.next().unwrap_or_default()
+        };
+        self.wire_segments(port).iter().map(dscp).collect()
+    }
+
+    /// Reads the keys that a wire believes in, and names the one that it sends under.
+    ///
+    /// # Errors
+    /// [`WireKeyError`] for a file that cannot be read, that others may read, or that holds no key.
+    pub fn wire_keys(&self, port: usize) -> Result<(KeyRing, KeyId), WireKeyError> {
+        let mut ring = KeyRing::new();
+        if self.wire(port).is_some_and(|wire| wire.trusted) {
+            ring = ring.trusting();
+        }
+        let Some(wire) = &self.wire else {
+            return Ok((ring, KeyId::NONE));
+        };
+        for (index, WireKey { id, file }) in wire.keys.iter().enumerate() {
+            let key = read_key(file).map_err(|fault| WireKeyError::File {
+                index,
+                file: file.clone(),
+                fault,
+            })?;
+            ring = ring.with(KeyId(*id), key)?;
+        }
+        let first = wire.keys.first().map(|key| key.id);
+        Ok((ring, wire.key.or(first).map_or(KeyId::NONE, KeyId)))
+    }
+}
+
+/// A key from its file.
+fn read_key(file: &std::path::Path) -> Result<Key, String> {
+    const DIGITS: usize = 32;
+    let text = secret::read_line(file, DIGITS).map_err(|fault: SecretFault| fault.to_string())?;
+    let digits = std::str::from_utf8(&text).unwrap_or_default();
+    let is_key = digits.len() == DIGITS && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let number = u128::from_str_radix(digits, 16).ok().filter(|_| is_key);
+    let number = number.ok_or_else(|| {
+        let got = text.len();
+        format!("expected {DIGITS} hexadecimal digits in one line, got {got} bytes or others")
+    })?;
+    Ok(Key::new(number.to_be_bytes()))
+}
+
+fn udp_port() -> u16 {
+    34_997
+}
+
+impl Default for Wire {
+    fn default() -> Self {
+        Self {
+            peer: None,
+            classes: Vec::new(),
+            capacity_bps: None,
+            share: 0.005,
+            ethertype: 0x88B5,
+            trusted: false,
+            stash_packets: None,
+            lda: None,
+            lds: Some(WireLds::default()),
+            rli: Some(WireRli::default()),
+            flows: 16_384,
+        }
+    }
+}
+
+impl Default for WireLds {
+    fn default() -> Self {
+        Self {
+            cells: None,
+            rows: vec![0.01, 0.1, 0.5, 1.0],
+            virtual_cells: 5,
+            components: 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

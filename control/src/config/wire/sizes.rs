@@ -1,0 +1,418 @@
+//! How large the synopses of a wire are, and what sending them takes of the link.
+//!
+//! An epoch's share of the link is given out in this order: a tenth is kept for what was lost and
+//! is sent once more, two fifths for references, a fifth at most for the stash, three tenths at most
+//! for the LDAs; the sketch has what is left.
+
+use std::num::{NonZeroU32, NonZeroU64};
+
+use measure::codec::{HEADER_BYTES, Marker, REFERENCE_FRAME_BYTES, TAG_BYTES};
+use measure::lda::{self, Bank, LdaLayout};
+use measure::lds::{self, LdsLayout};
+use measure::rli::{Adaptive, Link, LinkError, Method, Policy};
+use measure::wire::{ReferencePlan, WireLayout};
+
+use super::{Wire, WireLds, WirePeer};
+use crate::config::{Config, RliMethod, RliPolicy};
+use crate::wire::handover::FRAME_ROOM;
+
+/// Bit rate of a path of which nothing is said.
+const CAPACITY_BPS: u64 = 10_000_000_000;
+
+/// What the link adds to a frame: preamble, frame check sequence, gap.
+const LINK_OVERHEAD_BYTES: u32 = 24;
+
+/// Destination, source, type.
+const ETHERNET_BYTES: usize = 14;
+
+/// Bytes of a cell as it is sent.
+const CELL_BYTES: usize = 16;
+
+/// Bytes of a packet in a stash.
+const STASHED_BYTES: usize = 20;
+
+/// Body of a stash without its packets, and of a fragment without shape and elements.
+const STASH_BYTES: usize = 5;
+const FRAGMENT_BYTES: usize = 12;
+
+/// Bodies of hello and marker without shapes and banks, of a tally's fragment; a bank, a row's share.
+const HELLO_BYTES: usize = 47;
+const MARKER_BYTES: usize = 6;
+const TALLY_BYTES: usize = 48;
+const BANK_BYTES: usize = 12;
+
+/// What a report and a request may have as body, about.
+const REPORT_BYTES: usize = 256;
+const REQUEST_BYTES: usize = 64;
+
+/// Hellos in a second, about.
+const HELLOS_PER_S: f64 = 2.0;
+
+/// Shares of the share, in this order: for what is sent once more, for references, the most for the
+/// stash, the most for LDAs.
+const REPEATED: f64 = 0.1;
+const REFERENCES: f64 = 0.4;
+const STASH: f64 = 0.2;
+const LDAS: f64 = 0.3;
+
+/// Packets of the stash where there is room, and where there is little.
+const STASH_PACKETS: (u16, u16) = (16, 256);
+
+/// Rows of each of two banks where there is little room, and where there is enough.
+const BANK_ROWS: (u32, u32) = (16, 512);
+
+/// Columns of each row of a sketch.
+const COLUMNS: (u32, u32) = (16, 65_536);
+
+/// What an epoch is prepared for: shares of packets lost, and frames of so many bytes on a link that
+/// is half full.
+const LOSSES: (f64, f64) = (0.005, 0.1);
+const MEAN_FRAME_BYTES: f64 = 500.0;
+
+/// Sampled losses for each row.
+const ALPHA: f64 = 0.75;
+
+/// Least time between references by default, in microseconds.
+const REFERENCES_US_MIN: f64 = 100.0;
+
+/// Sizes that cannot be laid out; a configuration that was parsed has none such.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum WireLayoutError {
+    /// The port measures no segment on the wire.
+    #[error("ports[{port}]: no wire")]
+    NoWire {
+        /// The port's index.
+        port: usize,
+    },
+    /// Of the LDA.
+    #[error("wire.lda.banks: {0}")]
+    Lda(#[from] lda::LayoutError),
+    /// Of the LDS.
+    #[error("wire.lds: {0}")]
+    Lds(#[from] lds::LayoutError),
+    /// The path's bit rate.
+    #[error("wire.capacity_bps: {0}")]
+    Link(#[from] LinkError),
+}
+
+/// Bytes on the link that a wire's control frames take in an epoch, this end's alone.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WireBytes {
+    /// The share of the link: what they may take.
+    pub share: u64,
+    /// Markers, hellos, tallies, requests and reports.
+    pub signals: u64,
+    /// Packets around the turn.
+    pub stash: u64,
+    /// The LDAs' cells.
+    pub lda: u64,
+    /// The sketch's cells.
+    pub lds: u64,
+    /// References, where they go by time. By other policies they take what is left.
+    pub references: u64,
+}
+
+impl WireBytes {
+    /// All that is known beforehand.
+    pub fn total(&self) -> u64 {
+        self.signals + self.stash + self.lda + self.lds + self.references
+    }
+
+    /// By how much the share is too small.
+    pub fn excess(&self) -> u64 {
+        self.total().saturating_sub(self.share)
+    }
+}
+
+impl From<RliPolicy> for Policy {
+    /// Policies with a 0, which are refused, become those with a 1.
+    fn from(configured: RliPolicy) -> Self {
+        let packets = |n: u32| NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN);
+        let interval_ns =
+            |us: u32| NonZeroU64::new(u64::from(us) * 1_000).unwrap_or(NonZeroU64::MIN);
+        match configured {
+            RliPolicy::Count { packets: n } => Self::Count {
+                packets: packets(n),
+            },
+            RliPolicy::Time { interval_us } => Self::Time {
+                interval_ns: interval_ns(interval_us),
+            },
+            RliPolicy::Either {
+                packets: n,
+                interval_us,
+            } => Self::Either {
+                packets: packets(n),
+                interval_ns: interval_ns(interval_us),
+            },
+            RliPolicy::Adaptive => Self::Adaptive(Adaptive::default()),
+        }
+    }
+}
+
+impl WirePeer {
+    /// Bytes of the IP and UDP headers around a control frame.
+    pub fn envelope_bytes(&self) -> usize {
+        if self.remote.is_ipv6() { 48 } else { 28 }
+    }
+}
+
+impl Config {
+    /// The bit rate of a wire's path.
+    pub fn wire_capacity_bps(&self, port: usize) -> u64 {
+        let of_port = self.ports.get(port).and_then(|p| p.egress.capacity_bps);
+        let of_wire = self.wire(port).and_then(|wire| wire.capacity_bps);
+        of_wire.or(of_port).unwrap_or(CAPACITY_BPS)
+    }
+
+    /// Most bytes of a wire's control frame, from magic to tag: what the MTU leaves of
+    /// [`FRAME_ROOM`].
+    pub fn wire_frame_bytes(&self, port: usize) -> usize {
+        let mtu = self.ports.get(port).map_or(0, |port| usize::from(port.mtu));
+        let peer = self.wire(port).and_then(|wire| wire.peer.as_ref());
+        let envelope = peer.map_or(0, WirePeer::envelope_bytes);
+        FRAME_ROOM.min(mtu).saturating_sub(envelope)
+    }
+
+    /// What both ends of a wire keep in an epoch, all sizes decided.
+    ///
+    /// # Errors
+    /// [`WireLayoutError`] where there is no wire, or for sizes out of range.
+    pub fn wire_layout(&self, port: usize) -> Result<WireLayout, WireLayoutError> {
+        let wire = self.wire(port).ok_or(WireLayoutError::NoWire { port })?;
+        let plan = Plan::new(self, port, wire);
+        let lda = match &wire.lda {
+            Some(lda) => lda.layout()?,
+            None => plan.lda()?,
+        };
+        let stash_packets = wire.stash_packets.unwrap_or_else(|| plan.stash_packets());
+        let lds = match &wire.lds {
+            Some(lds) => Some(plan.lds(lds, &lda, stash_packets)?),
+            None => None,
+        };
+        let references = match &wire.rli {
+            Some(rli) => {
+                let policy = rli.policy.unwrap_or_else(|| plan.references());
+                let method = match rli.method {
+                    RliMethod::Left => Method::Left,
+                    RliMethod::Linear => Method::Linear,
+                    RliMethod::Auto | RliMethod::Sums | RliMethod::AnchoredSums => Method::Sums,
+                };
+                Some(ReferencePlan {
+                    policy: policy.into(),
+                    method,
+                    link: Link::new(plan.capacity_bps, LINK_OVERHEAD_BYTES)?,
+                    buffer_packets: policy.buffer_packets(),
+                })
+            }
+            None => None,
+        };
+        Ok(WireLayout {
+            segments: plan.segments,
+            lda,
+            lds,
+            stash_packets,
+            flows: wire.flows,
+            references,
+        })
+    }
+
+    /// What a wire's control frames take of the link in an epoch, by what they are for.
+    ///
+    /// # Errors
+    /// Those of [`Config::wire_layout`].
+    pub fn wire_bytes(&self, port: usize) -> Result<WireBytes, WireLayoutError> {
+        let wire = self.wire(port).ok_or(WireLayoutError::NoWire { port })?;
+        let layout = self.wire_layout(port)?;
+        let plan = Plan::new(self, port, wire);
+        let segments = u64::from(layout.segments);
+        let references = match layout.references.map(|references| references.policy) {
+            Some(Policy::Time { interval_ns }) => {
+                let each = plan.interval_s * 1e9 / interval_ns.get() as f64;
+                whole(each.ceil()) * segments * plan.on_link(reference_bytes())
+            }
+            _ => 0,
+        };
+        let lds = layout.lds.as_ref();
+        Ok(WireBytes {
+            share: whole(plan.share_bytes),
+            signals: plan.signals(&layout.lda),
+            stash: plan.stash(layout.stash_packets),
+            lda: segments * plan.fragments(lda_shape_bytes(&layout.lda), layout.lda.cells()),
+            lds: lds.map_or(0, |lds| plan.fragments(lds_shape_bytes(lds), lds.cells())),
+            references,
+        })
+    }
+}
+
+/// What sizes follow from.
+struct Plan {
+    segments: u16,
+    capacity_bps: u64,
+    interval_s: f64,
+    /// Bytes of an epoch that control frames may take.
+    share_bytes: f64,
+    /// Most bytes of a control frame.
+    frame_bytes: usize,
+    /// Around it, on the link.
+    around_bytes: usize,
+}
+
+impl Plan {
+    fn new(config: &Config, port: usize, wire: &Wire) -> Self {
+        let capacity_bps = config.wire_capacity_bps(port);
+        let interval_s = config.measurement.interval().as_secs_f64();
+        let envelope = wire.peer.as_ref().map_or(0, WirePeer::envelope_bytes);
+        let segments = config.wire_segments(port).len();
+        Self {
+            segments: u16::try_from(segments).unwrap_or(u16::MAX).max(1),
+            capacity_bps,
+            interval_s,
+            share_bytes: capacity_bps as f64 / 8.0 * interval_s * wire.share,
+            frame_bytes: config.wire_frame_bytes(port),
+            around_bytes: envelope + ETHERNET_BYTES + LINK_OVERHEAD_BYTES as usize,
+        }
+    }
+
+    /// Bytes on the link of a control frame with a body of so many.
+    fn on_link(&self, body_bytes: usize) -> u64 {
+        (HEADER_BYTES + body_bytes + TAG_BYTES + self.around_bytes) as u64
+    }
+
+    /// Bytes on the link of `number` things of `each` bytes, in frames whose bodies begin with
+    /// `fixed` bytes.
+    fn listed(&self, fixed: usize, each: usize, number: usize) -> u64 {
+        let full = number / self.in_frame(fixed, each);
+        let rest = number % self.in_frame(fixed, each);
+        let all = full as u64 * self.on_link(fixed + each * self.in_frame(fixed, each));
+        let last = if rest > 0 {
+            self.on_link(fixed + each * rest)
+        } else {
+            0
+        };
+        all + last
+    }
+
+    /// How many of these a frame holds.
+    fn in_frame(&self, fixed: usize, each: usize) -> usize {
+        let room = self
+            .frame_bytes
+            .saturating_sub(HEADER_BYTES + TAG_BYTES + fixed);
+        (room / each).max(1)
+    }
+
+    fn fragments(&self, shape_bytes: usize, cells: usize) -> u64 {
+        self.listed(FRAGMENT_BYTES + shape_bytes, CELL_BYTES, cells)
+    }
+
+    /// Both lists of an epoch.
+    fn stash(&self, packets: u16) -> u64 {
+        2 * self.listed(STASH_BYTES, STASHED_BYTES, packets.into())
+    }
+
+    fn signals(&self, lda: &LdaLayout) -> u64 {
+        let banks = lda.banks().count();
+        let markers = u64::from(Marker::COPIES) * self.on_link(MARKER_BYTES + banks * BANK_BYTES);
+        let shapes = 8 + lda_shape_bytes(lda) + 64;
+        let hellos = whole((HELLOS_PER_S * self.interval_s).ceil());
+        let each = [FRAGMENT_BYTES + TALLY_BYTES, REPORT_BYTES, REQUEST_BYTES];
+        let each: u64 = each.into_iter().map(|body| self.on_link(body)).sum();
+        markers + hellos * self.on_link(HELLO_BYTES + shapes) + u64::from(self.segments) * each
+    }
+
+    fn stash_packets(&self) -> u16 {
+        let (fewest, most) = STASH_PACKETS;
+        let fits = |packets: &u16| self.stash(*packets) as f64 <= self.share_bytes * STASH;
+        let powers = (0..).map(|power| most >> power);
+        let mut powers = powers.take_while(|packets| *packets > fewest);
+        powers.find(fits).unwrap_or(fewest)
+    }
+
+    fn lda(&self) -> Result<LdaLayout, lda::LayoutError> {
+        let packets = self.capacity_bps as f64 / 8.0 * self.interval_s / 2.0 / MEAN_FRAME_BYTES;
+        let (light, heavy) = LOSSES;
+        let banks = |rows: u32| {
+            let sampled = |loss: f64| Bank::for_losses(rows, whole(packets * loss), ALPHA);
+            // Where there are fewer packets than banks ask for, they share them.
+            let heavy = sampled(heavy).probability.min(0.5);
+            let light = sampled(light).probability.min(1.0 - heavy);
+            LdaLayout::new(&[heavy, light].map(|probability| Bank { rows, probability }))
+        };
+        let (fewest, most) = BANK_ROWS;
+        let fits = |layout: &LdaLayout| {
+            let all = self.fragments(lda_shape_bytes(layout), layout.cells());
+            (all * u64::from(self.segments)) as f64 <= self.share_bytes * LDAS
+        };
+        let mut rows = most;
+        while rows > fewest {
+            let layout = banks(rows)?;
+            if fits(&layout) {
+                return Ok(layout);
+            }
+            rows /= 2;
+        }
+        banks(fewest)
+    }
+
+    fn lds(
+        &self,
+        lds: &WireLds,
+        lda: &LdaLayout,
+        stash_packets: u16,
+    ) -> Result<LdsLayout, lds::LayoutError> {
+        let rows = u32::try_from(lds.rows.len()).unwrap_or(u32::MAX).max(1);
+        let laid_out = |columns| LdsLayout::new(columns, lds.virtual_cells, &lds.rows);
+        if let Some(cells) = lds.cells {
+            return laid_out(cells / rows);
+        }
+        let lda_bytes = self.fragments(lda_shape_bytes(lda), lda.cells());
+        let taken =
+            self.signals(lda) + self.stash(stash_packets) + u64::from(self.segments) * lda_bytes;
+        let left = self.share_bytes * (1.0 - REPEATED - REFERENCES) - taken as f64;
+        let (fewest, most) = COLUMNS;
+        let fewest = fewest.max(lds.virtual_cells).min(most);
+        let shape_bytes = lds_shape_bytes(&laid_out(fewest)?);
+        let in_frame = self.in_frame(FRAGMENT_BYTES + shape_bytes, CELL_BYTES);
+        let frame = self.on_link(FRAGMENT_BYTES + shape_bytes + in_frame * CELL_BYTES);
+        let cells = whole(left / frame as f64) * in_frame as u64;
+        let columns = u32::try_from(cells / u64::from(rows)).unwrap_or(u32::MAX);
+        laid_out(columns.clamp(fewest, most))
+    }
+
+    /// References by time, for all segments together.
+    fn references(&self) -> RliPolicy {
+        let each = self.on_link(reference_bytes()) as f64 * f64::from(self.segments);
+        let interval_us = self.interval_s * 1e6 * each / (self.share_bytes * REFERENCES);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "clamped"
+        )]
+        RliPolicy::Time {
+            interval_us: interval_us.ceil().clamp(REFERENCES_US_MIN, 10e6) as u32,
+        }
+    }
+}
+
+/// Body of a reference.
+fn reference_bytes() -> usize {
+    REFERENCE_FRAME_BYTES - ETHERNET_BYTES - HEADER_BYTES - TAG_BYTES
+}
+
+fn lda_shape_bytes(lda: &LdaLayout) -> usize {
+    1 + lda.banks().count() * BANK_BYTES
+}
+
+fn lds_shape_bytes(lds: &LdsLayout) -> usize {
+    18 + 8 * lds.rows()
+}
+
+/// A number of bytes or the like.
+fn whole(number: f64) -> u64 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "saturates; sizes are no less than 0"
+    )]
+    let whole = number.max(0.0) as u64;
+    whole
+}

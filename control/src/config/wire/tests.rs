@@ -1,0 +1,249 @@
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use measure::rli::Policy;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+
+/// A switch with classes and a wire at port 0.
+fn config(wire: &Value, keys: &Value, interval_ms: u32) -> Config {
+    let text = json!({
+        "ports": [
+            { "name": "a", "device": "net_ring0", "rx_queues": 1, "wire": wire },
+            { "name": "b", "device": "net_ring1", "rx_queues": 1 },
+        ],
+        "forwarding": { "mode": "patch", "pairs": [["a", "b"]] },
+        "classes": [{ "name": "gold" }, { "name": "silver" }, { "name": "rest" }],
+        "rules": [{ "class": "gold", "dscp": [46, 34] }, { "class": "silver", "pcp": [5] }],
+        "measurement": {
+            "interval_ms": interval_ms,
+            "hash_seed": "000102030405060708090a0b0c0d0e0f",
+        },
+        "wire": { "switch": 7, "keys": keys, "key": null },
+        "workers": [{}, {}],
+    });
+    Config::parse(&text.to_string(), "v.json").unwrap()
+}
+
+fn keyed(wire: &Value) -> Config {
+    config(wire, &json!([{ "id": 1, "file": "k" }]), 1_000)
+}
+
+fn peer() -> Value {
+    json!({ "local": "192.0.2.1", "remote": "192.0.2.2", "gateway": "02:00:00:00:00:01" })
+}
+
+#[test]
+fn a_direct_link_measures_all_classes_together() {
+    let config = keyed(&json!({}));
+    assert_eq!(config.wire_segments(0), ["all"]);
+    assert_eq!(config.wire_segment_of_class(0), [Some(0); CLASSES_MAX]);
+    assert_eq!(config.wire_dscps(0), [0]);
+    assert_eq!(config.wire_frame_bytes(0), 1_500);
+    assert_eq!(config.wire_segments(1), [""; 0]);
+    assert_eq!(config.wire_segment_of_class(1), [None; CLASSES_MAX]);
+    assert_eq!(
+        config.wire_layout(1),
+        Err(WireLayoutError::NoWire { port: 1 })
+    );
+    assert_eq!(
+        config.wires().map(|(port, _)| port).collect::<Vec<_>>(),
+        [0]
+    );
+}
+
+#[test]
+fn a_virtual_segment_measures_the_classes_that_it_lists() {
+    let mut wire = json!({ "peer": peer() });
+    let all = keyed(&wire);
+    assert_eq!(all.wire_segments(0), ["gold", "silver", "rest"]);
+    assert_eq!(all.wire_dscps(0), [46, 0, 0]);
+    wire["classes"] = json!(["rest", "gold"]);
+    let some = keyed(&wire);
+    assert_eq!(some.wire_segments(0), ["rest", "gold"]);
+    let places = some.wire_segment_of_class(0);
+    assert_eq!(places[..4], [Some(1), None, Some(0), None]);
+    assert_eq!(some.wire_dscps(0), [0, 46]);
+    assert_eq!(some.wire_frame_bytes(0), 1_472);
+    assert_eq!(some.wire_layout(0).unwrap().segments, 2);
+}
+
+#[test]
+fn a_port_with_a_wire_is_owned_by_the_worker_that_serves_its_one_queue() {
+    let config = keyed(&json!({}));
+    assert_eq!(config.rx_queues(0), 1);
+    assert_eq!(config.owner(0), Some(0));
+    assert_eq!(config.owner(1), None);
+    assert!(config.assignment()[0].contains(&(0, 0)));
+}
+
+#[test]
+fn sizes_follow_from_the_share_of_the_link() {
+    let of = |bps: u64| {
+        let config = keyed(&json!({ "capacity_bps": bps }));
+        let layout = config.wire_layout(0).unwrap();
+        let lds = layout.lds.as_ref().unwrap();
+        let rows: Vec<u32> = layout.lda.banks().map(|bank| bank.rows).collect();
+        assert_eq!((lds.rows(), lds.virtual_cells()), (4, 5));
+        assert_eq!(config.wire_bytes(0).unwrap().excess(), 0);
+        (layout.stash_packets, rows, lds.columns(), layout)
+    };
+    let (stash, rows, columns, layout) = of(10_000_000_000);
+    assert_eq!((stash, &rows[..]), (256, &[512, 512][..]));
+    assert!((42_000..44_000).contains(&columns), "{columns}");
+    let references = layout.references.unwrap();
+    let Policy::Time { interval_ns } = references.policy else {
+        panic!("{references:?}");
+    };
+    assert_eq!(interval_ns.get(), 100_000);
+    // Prepared for 0.5 % and for 10 % of 1.25 million packets.
+    let probabilities: Vec<f64> = layout.lda.banks().map(|bank| bank.probability).collect();
+    assert!((probabilities[0] - 0.75 * 512.0 / 125_000.0).abs() < 1e-5);
+    assert!((probabilities[1] - 0.75 * 512.0 / 6_250.0).abs() < 1e-4);
+    let (stash, rows, columns, _) = of(100_000_000);
+    assert_eq!((stash, &rows[..]), (256, &[512, 512][..]));
+    assert!((16..500).contains(&columns), "{columns}");
+    let (stash, rows, columns, _) = of(20_000_000);
+    assert_eq!((stash, &rows[..], columns), (32, &[64, 64][..], 16));
+}
+
+#[test]
+fn what_is_given_is_taken() {
+    let config = keyed(&json!({
+        "capacity_bps": 1_000_000_000,
+        "stash_packets": 32,
+        "lda": { "banks": [{ "rows": 64, "probability": 0.5 }] },
+        "lds": { "cells": 800, "rows": [0.5, 1], "virtual_cells": 2 },
+        "rli": null,
+        "flows": 99,
+    }));
+    let layout = config.wire_layout(0).unwrap();
+    let lds = layout.lds.unwrap();
+    assert_eq!(
+        (lds.rows(), lds.columns(), lds.virtual_cells()),
+        (2, 400, 2)
+    );
+    assert_eq!((layout.lda.cells(), layout.stash_packets), (64, 32));
+    assert_eq!((layout.flows, layout.references), (99, None));
+    let none = keyed(&json!({ "lds": null })).wire_layout(0).unwrap();
+    assert_eq!(none.lds, None);
+}
+
+/// Frames of the sizes that are reckoned with, sealed.
+#[test]
+fn what_frames_take_is_what_is_reckoned() {
+    use measure::codec::{Sealer, SessionId, Shape, Side, Stash, Stashed, Subject, fragments};
+    use measure::{cell::Cell, packet::FlowHash, packet::PacketHash, sight::End, time::Epoch};
+
+    let config = keyed(&json!({ "capacity_bps": 100_000_000 }));
+    let layout = config.wire_layout(0).unwrap();
+    let frame_bytes = config.wire_frame_bytes(0);
+    let ring = KeyRing::new().trusting();
+    let mut sealer = Sealer::new(7, 0, &ring, KeyId::NONE).unwrap();
+    let nonce = measure::codec::Nonce::from_random;
+    sealer.begin(SessionId::new(nonce(1), nonce(2)));
+    let subject = Subject {
+        segment: 0,
+        epoch: Epoch(1),
+        tai_ns: 0,
+    };
+    let mut buffer = [0; 1_500];
+    let on_link = |frame: usize| frame as u64 + 14 + 24;
+    let bytes = config.wire_bytes(0).unwrap();
+
+    let shapes = layout.shapes();
+    let sent: Vec<u64> = shapes
+        .iter()
+        .map(|shape: &Shape| {
+            let range = 0..shape.elements();
+            fragments(shape, End::Sender, [range], frame_bytes, |_| {
+                Cell::default()
+            })
+            .unwrap()
+            .map(|body| on_link(sealer.seal(subject, &body, &mut buffer).unwrap()))
+            .sum()
+        })
+        .collect();
+    assert_eq!(sent, [bytes.lda, bytes.lds]);
+
+    let packet = Stashed::new(FlowHash(1), PacketHash(2), 3);
+    let list = vec![packet; usize::from(layout.stash_packets)];
+    let parts = Stash::parts(Side::Before, &list, frame_bytes);
+    let stash: u64 = parts
+        .map(|part| on_link(sealer.seal(subject, &part, &mut buffer).unwrap()))
+        .sum();
+    assert_eq!(2 * stash, bytes.stash);
+}
+
+#[test]
+fn keys_are_read_from_files_of_the_operators_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str, mode: u32| {
+        let file = folder.path().join(name);
+        fs::write(&file, text).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+        file
+    };
+    let digits = "00112233445566778899aabbccddeeff";
+    let keys = |files: &[(u16, PathBuf)]| {
+        let keys = files
+            .iter()
+            .map(|(id, file)| json!({ "id": id, "file": file }));
+        config(&json!({}), &keys.collect(), 1_000).wire_keys(0)
+    };
+    let good = file("good", &format!("{digits}\n"), 0o640);
+    let (ring, id) = keys(&[(5, good.clone()), (6, good.clone())]).unwrap();
+    assert_eq!(id, KeyId(5));
+    assert!(ring.get(KeyId(6)).is_some() && ring.get(KeyId::NONE).is_none());
+
+    let refused = |file: PathBuf| keys(&[(5, file)]).unwrap_err().to_string();
+    let public = refused(file("public", digits, 0o644));
+    assert!(public.contains("mode 644 lets every user"), "{public}");
+    let missing = refused(folder.path().join("missing"));
+    assert!(missing.contains("wire.keys[0].file"), "{missing}");
+    assert!(missing.contains("cannot be read"), "{missing}");
+    for text in [
+        "",
+        "0011",
+        &format!("{digits}0"),
+        &digits.replace('0', "+"),
+        &digits.replace('0', "é"),
+    ] {
+        let bad = refused(file("bad", text, 0o600));
+        assert!(bad.contains("expected 32 hexadecimal digits"), "{bad}");
+        assert!(!bad.contains("2233"), "a secret in {bad}");
+    }
+    let trusting = config(&json!({ "trusted": true }), &json!([]), 1_000);
+    let (ring, id) = trusting.wire_keys(0).unwrap();
+    assert!(ring.get(id).is_some() && id == KeyId::NONE);
+}
+
+proptest! {
+    /// Whatever the link, sizes that follow from its share fit it, or are refused by name.
+    #[test]
+    fn default_sizes_fit_or_are_refused(
+        capacity_bps in 1_000_000_u64..400_000_000_000,
+        share in 0.0005..0.1_f64,
+        interval_ms in 10_u32..10_000,
+        mtu in 576_u16..9_000,
+        is_virtual in any::<bool>(),
+    ) {
+        let mut config = keyed(&json!({}));
+        config.measurement.interval_ms = interval_ms;
+        config.ports[0].mtu = mtu;
+        let wire = config.ports[0].wire.as_mut().unwrap();
+        wire.capacity_bps = Some(capacity_bps);
+        wire.share = share;
+        wire.peer = is_virtual.then(|| serde_json::from_value(peer()).unwrap());
+        let bytes = config.wire_bytes(0).unwrap();
+        let layout = config.wire_layout(0).unwrap();
+        let columns = layout.lds.as_ref().unwrap().columns();
+        // Only the least sizes of all may be too much.
+        prop_assert!(bytes.excess() == 0 || columns == 16, "{bytes:?} {layout:?}");
+        if columns > 16 {
+            prop_assert!(bytes.lds + bytes.lda + bytes.stash + bytes.signals <= bytes.share * 3 / 5);
+        }
+    }
+}

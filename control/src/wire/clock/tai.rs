@@ -1,0 +1,383 @@
+//! The line itself: the system's clock read between two readings of the counter, the tightest of
+//! several, and a straight line through the readings of the last two seconds.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use measure::codec::ClockState;
+use measure::time::TickRate;
+use rustix::time::{ClockId, DynamicClockId, Timespec, clock_gettime, clock_gettime_dynamic};
+
+use super::{Discipline, KernelClock, SharedLine, TaiLine};
+use crate::config::WireClock;
+use crate::wire::exchange::ClockView;
+
+/// Between two readings.
+const PERIOD: Duration = Duration::from_millis(100);
+
+/// The same while there are few.
+const PERIOD_AT_FIRST: Duration = Duration::from_millis(10);
+
+/// What the line goes through.
+const WINDOW: Duration = Duration::from_secs(2);
+
+/// Fewer readings say nothing of the clock: neither that it is kept nor that it was set.
+const READINGS_MIN: usize = 8;
+
+/// Attempts of which the tightest counts.
+const ATTEMPTS: usize = 5;
+
+/// A reading that takes longer, and so many times longer than the tightest, is not taken.
+const WIDTH_NS: f64 = 10_000.0;
+const WIDTHS: f64 = 4.0;
+
+/// A step: what is so many times more than usual,
+const STEP_NOISES: f64 = 50.0;
+
+/// no less than this
+const STEP_NS_MIN: f64 = 5_000.0;
+
+/// and this in any case.
+const STEP_NS: f64 = 1e6;
+
+/// Weight of the newest residual in what is usual.
+const NOISE_WEIGHT: f64 = 0.1;
+
+const NS_PER_S: u64 = 1_000_000_000;
+
+/// The system's clock.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SystemTime {
+    /// `CLOCK_TAI` in nanoseconds.
+    pub tai_ns: u64,
+    /// Offset of TAI from UTC that the kernel reckons with, in seconds; 0 where nobody has told it.
+    pub tai_utc_s: i16,
+}
+
+impl SystemTime {
+    /// Now.
+    pub fn now() -> Self {
+        let ns = |time: Timespec| {
+            let whole = u64::try_from(time.tv_sec).unwrap_or(0) * NS_PER_S;
+            whole + u64::try_from(time.tv_nsec).unwrap_or(0)
+        };
+        // Every Linux since 3.10 has it.
+        let tai = clock_gettime_dynamic(DynamicClockId::Tai);
+        let tai_ns = ns(tai.unwrap_or_else(|_| clock_gettime(ClockId::Realtime)));
+        let utc_ns = ns(clock_gettime(ClockId::Realtime));
+        let behind_ns = tai_ns.wrapping_sub(utc_ns).cast_signed();
+        // The offset is whole, and the second reading a little later.
+        let tai_utc_s = (behind_ns as f64 / NS_PER_S as f64).round();
+        #[expect(clippy::cast_possible_truncation, reason = "saturates")]
+        Self {
+            tai_ns,
+            tai_utc_s: tai_utc_s as i16,
+        }
+    }
+}
+
+/// Where readings come from.
+pub trait ClockSource {
+    /// The counter.
+    fn ticks(&mut self) -> u64;
+
+    /// The system's clock.
+    fn system(&mut self) -> SystemTime {
+        SystemTime::now()
+    }
+
+    /// What the kernel says of it; `None` where it is not asked.
+    fn kernel(&mut self) -> Option<KernelClock>;
+}
+
+/// The clock, as it was last looked at.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ClockStatus {
+    /// What the other end is told. Its error has the line's in it.
+    pub view: ClockView,
+    /// What the readings lie off the line, at most, and how wide they are.
+    pub fit_error_ns: f64,
+    /// Times that somebody set the clock.
+    pub steps: u64,
+    /// The last of them, in nanoseconds.
+    pub last_step_ns: Option<f64>,
+}
+
+/// Both clocks at once.
+#[derive(Debug, Clone, Copy)]
+struct Reading {
+    ticks: u64,
+    /// Ticks between the readings of the counter, before and after.
+    width_ticks: u64,
+    system: SystemTime,
+}
+
+/// Draws the line.
+#[derive(Debug)]
+pub struct TaiClock {
+    rate: TickRate,
+    line: Arc<SharedLine>,
+    present: Option<TaiLine>,
+    readings: VecDeque<Reading>,
+    discipline: Discipline,
+    noise_ns: f64,
+    status: ClockStatus,
+}
+
+impl TaiClock {
+    /// A clock that draws `line`; the counter runs at about `rate`.
+    pub fn new(rate: TickRate, configured: WireClock, line: Arc<SharedLine>) -> Self {
+        Self {
+            rate,
+            line,
+            present: None,
+            readings: VecDeque::new(),
+            discipline: Discipline::new(configured),
+            noise_ns: 0.0,
+            status: ClockStatus {
+                view: ClockView {
+                    state: ClockState::Free,
+                    error_ns: u32::MAX,
+                    tai_utc_s: 0,
+                    ptp_domain: configured.ptp_domain,
+                },
+                fit_error_ns: 0.0,
+                steps: 0,
+                last_step_ns: None,
+            },
+        }
+    }
+
+    /// Another configuration.
+    pub fn configure(&mut self, configured: WireClock) {
+        self.discipline.configure(configured);
+    }
+
+    /// The line; `None` before the first look.
+    pub fn line(&self) -> Option<TaiLine> {
+        self.present
+    }
+
+    /// Reads the clocks where it is time to, and draws the line anew. Costs a microsecond or so, ten
+    /// times a second.
+    pub fn look(&mut self, source: &mut impl ClockSource) -> ClockStatus {
+        if !self.is_due(source.ticks()) {
+            return self.status;
+        }
+        let mut reading = read(source);
+        if self.is_too_wide(&reading) {
+            return self.status;
+        }
+        if let Some(first_ns) = self.step_ns(&reading) {
+            // Whoever was held up between two readings shows a step that is none.
+            reading = read(source);
+            match self.step_ns(&reading) {
+                Some(step_ns) if (step_ns - first_ns).abs() < self.step_limit_ns(&reading) => {
+                    self.step(step_ns);
+                }
+                Some(_) => return self.status,
+                None => {}
+            }
+        }
+        self.take(reading);
+        let now = Duration::from_nanos(whole(self.rate.to_ns(reading.ticks as f64)));
+        let (state, error_ns) = self.discipline.look(now, source.kernel());
+        let is_known = self.readings.len() >= READINGS_MIN;
+        self.status.view = ClockView {
+            state: if is_known { state } else { ClockState::Free },
+            error_ns: u32::try_from(whole((error_ns + self.status.fit_error_ns).ceil()))
+                .unwrap_or(u32::MAX),
+            tai_utc_s: reading.system.tai_utc_s,
+            ptp_domain: self.discipline.ptp_domain(),
+        };
+        self.status
+    }
+
+    fn is_due(&self, ticks: u64) -> bool {
+        let period = if self.readings.len() < READINGS_MIN {
+            PERIOD_AT_FIRST
+        } else {
+            PERIOD
+        };
+        self.readings.back().is_none_or(|last| {
+            let since = self.rate.to_ns(ticks.wrapping_sub(last.ticks) as f64);
+            since >= period.as_nanos() as f64
+        })
+    }
+
+    /// Whoever was held up in a reading reads again at the next look, for as long as the line is
+    /// fresh and other readings were better.
+    fn is_too_wide(&self, reading: &Reading) -> bool {
+        let tightest = self.readings.iter().map(|one| self.width_ns(one));
+        let usual_ns = WIDTHS * tightest.fold(f64::INFINITY, f64::min);
+        let is_fresh = self.readings.back().is_some_and(|last| {
+            let since = self
+                .rate
+                .to_ns(reading.ticks.wrapping_sub(last.ticks) as f64);
+            since <= WINDOW.as_nanos() as f64
+        });
+        is_fresh && self.width_ns(reading) > usual_ns.max(WIDTH_NS)
+    }
+
+    fn width_ns(&self, reading: &Reading) -> f64 {
+        self.rate.to_ns(reading.width_ticks as f64)
+    }
+
+    /// What a reading has to lie off the line to be a step.
+    fn step_limit_ns(&self, reading: &Reading) -> f64 {
+        let is_long_ago = self.readings.back().is_none_or(|last| {
+            let since = self
+                .rate
+                .to_ns(reading.ticks.wrapping_sub(last.ticks) as f64);
+            since > WINDOW.as_nanos() as f64
+        });
+        if is_long_ago || self.readings.len() < READINGS_MIN {
+            // The line is the counter's nominal rate, or old.
+            return STEP_NS + self.width_ns(reading);
+        }
+        (STEP_NOISES * self.noise_ns).clamp(STEP_NS_MIN, STEP_NS) + self.width_ns(reading)
+    }
+
+    /// How far a reading lies off the line, where that is a step.
+    fn step_ns(&self, reading: &Reading) -> Option<f64> {
+        let off_ns = off_ns(&self.present?, reading);
+        (off_ns.abs() > self.step_limit_ns(reading)).then_some(off_ns)
+    }
+
+    fn step(&mut self, by_ns: f64) {
+        tracing::warn!(
+            by_ns,
+            "the system's clock was set: epochs on the wire are marked"
+        );
+        self.status.steps += 1;
+        self.status.last_step_ns = Some(by_ns);
+        self.readings.clear();
+        self.discipline.stepped();
+        self.line.count_step();
+    }
+
+    /// Adds a reading and draws the line through all of them.
+    fn take(&mut self, reading: Reading) {
+        let known = self.present.filter(|_| !self.readings.is_empty());
+        if let Some(line) = known {
+            let off_ns = off_ns(&line, &reading).abs();
+            self.noise_ns += NOISE_WEIGHT * (off_ns - self.noise_ns);
+        }
+        self.readings.push_back(reading);
+        let age_ns = |old: &Reading| {
+            self.rate
+                .to_ns(reading.ticks.wrapping_sub(old.ticks) as f64)
+        };
+        let window_ns = WINDOW.as_nanos() as f64;
+        while self
+            .readings
+            .front()
+            .is_some_and(|old| age_ns(old) > window_ns)
+        {
+            self.readings.pop_front();
+        }
+        let ns_per_tick = self.slope(&reading);
+        let line = self.through(&reading, ns_per_tick);
+        let off = self.readings.iter().map(|one| off_ns(&line, one).abs());
+        let width_ns = self.width_ns(&reading);
+        self.status.fit_error_ns = off.fold(0.0, f64::max) + width_ns / 2.0;
+        self.line.set(line);
+        self.present = Some(line);
+    }
+
+    /// Nanoseconds a tick: least squares where there are enough readings, else as before.
+    fn slope(&self, newest: &Reading) -> f64 {
+        const Q32: f64 = 4_294_967_296.0;
+        let nominal = NS_PER_S as f64 / self.rate.hz() as f64;
+        let before = self
+            .present
+            .map_or(nominal, |line| line.ns_per_tick_q32 as f64 / Q32);
+        if self.readings.len() < READINGS_MIN {
+            return before;
+        }
+        let (mean_x, mean_y) = self.centre(newest);
+        let (mut xx, mut xy) = (0.0, 0.0);
+        for one in &self.readings {
+            let (x, y) = between(newest, one);
+            xx += (x - mean_x) * (x - mean_x);
+            xy += (x - mean_x) * (y - mean_y);
+        }
+        let slope = xy / xx;
+        // A counter that runs otherwise than it says by more than a hundredth is no counter.
+        let is_sound = (slope / nominal - 1.0).abs() < 0.01;
+        if is_sound { slope } else { before }
+    }
+
+    /// Means of ticks and nanoseconds since the newest reading.
+    fn centre(&self, newest: &Reading) -> (f64, f64) {
+        let number = self.readings.len().max(1) as f64;
+        let sums = self.readings.iter().fold((0.0, 0.0), |(x, y), one| {
+            let (dx, dy) = between(newest, one);
+            (x + dx, y + dy)
+        });
+        (sums.0 / number, sums.1 / number)
+    }
+
+    fn through(&self, newest: &Reading, ns_per_tick: f64) -> TaiLine {
+        let (mean_x, mean_y) = self.centre(newest);
+        let at_newest_ns = (mean_y - ns_per_tick * mean_x).round();
+        #[expect(clippy::cast_possible_truncation, reason = "within seconds")]
+        let at_newest_ns = at_newest_ns as i64;
+        TaiLine {
+            ticks: newest.ticks,
+            tai_ns: newest.system.tai_ns.wrapping_add_signed(at_newest_ns),
+            ns_per_tick_q32: whole((ns_per_tick * 4_294_967_296.0).round()),
+        }
+    }
+}
+
+/// Reads both clocks: the tightest of several attempts.
+fn read(source: &mut impl ClockSource) -> Reading {
+    let mut attempt = || {
+        let before = source.ticks();
+        let system = source.system();
+        let width_ticks = source.ticks().wrapping_sub(before);
+        Reading {
+            ticks: before.wrapping_add(width_ticks / 2),
+            width_ticks,
+            system,
+        }
+    };
+    let first = attempt();
+    (1..ATTEMPTS).fold(first, |best, _| {
+        let next = attempt();
+        if next.width_ticks < best.width_ticks {
+            next
+        } else {
+            best
+        }
+    })
+}
+
+/// Nanoseconds that a reading lies off a line.
+fn off_ns(line: &TaiLine, reading: &Reading) -> f64 {
+    let by_line = line.tai_ns(reading.ticks);
+    reading.system.tai_ns.wrapping_sub(by_line).cast_signed() as f64
+}
+
+/// Ticks and nanoseconds from one reading to another, negative where that is the earlier.
+fn between(from: &Reading, to: &Reading) -> (f64, f64) {
+    let ticks = to.ticks.wrapping_sub(from.ticks).cast_signed();
+    let ns = to
+        .system
+        .tai_ns
+        .wrapping_sub(from.system.tai_ns)
+        .cast_signed();
+    (ticks as f64, ns as f64)
+}
+
+fn whole(number: f64) -> u64 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "saturates, and is not below 0"
+    )]
+    let whole = number.max(0.0) as u64;
+    whole
+}

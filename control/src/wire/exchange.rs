@@ -1,0 +1,369 @@
+//! One wire port's part of the control core: it keeps the session, sends what this end has sealed,
+//! puts together what the other one sends, and says what comes of it.
+//!
+//! ```text
+//!             +-- session ---- hellos, answers, silence, loops
+//!  heard ---->+-- incoming --- lists, fragments -----+
+//!             +-- outgoing <-- requests              v
+//!             +-- sending <--- reports    epochs: reconcile, pair, fate --> receiving, reports
+//!  sealed --->  own shards ------------------------> ^                  \--> decoding --> flows
+//! ```
+//!
+//! It is polled every few milliseconds, never waits and never grows: two epochs of each end wait, three
+//! of the other end's are put together, and what does not fit is counted.
+
+use measure::codec::{
+    Body, EpochFate, Frame, Header, Message, Nonce, Report, Sealer, Sessions, Subject,
+};
+use measure::lds::LdsLayout;
+use measure::sight::End;
+use measure::time::Epoch;
+
+mod decoding;
+mod epochs;
+mod floors;
+mod held;
+mod incoming;
+mod outgoing;
+mod report;
+mod session;
+mod settings;
+mod status;
+mod waiting;
+
+pub use settings::{ClockView, ExchangeError, Moment, Settings};
+pub use status::{
+    ExchangeCounters, FloorView, MeasuredEpoch, PeerView, ReportedEpoch, SegmentStatus,
+    SessionState, WireFlowsView, WireStatus,
+};
+
+use decoding::Decoding;
+use epochs::{Epochs, Hands};
+use outgoing::Outgoing;
+use session::Session;
+use waiting::Circumstances;
+
+use super::handover::{FRAME_ROOM, FrameBox, Order, WireControlEnd};
+
+/// Frames smaller than this are not worth their headers.
+const FRAME_BYTES_MIN: usize = 512;
+
+/// A frame was taken; with it sessions may begin.
+struct Heard {
+    begins: Option<Sessions>,
+}
+
+/// One wire port.
+#[derive(Debug)]
+pub struct Exchange {
+    settings: Settings,
+    end: WireControlEnd,
+    sealer: Sealer,
+    session: Option<Session>,
+    /// What the worker has still to be told.
+    order: Option<Order>,
+    outgoing: Outgoing,
+    epochs: Epochs,
+    decoding: Decoding,
+    sending: Vec<SegmentStatus<ReportedEpoch>>,
+    counters: ExchangeCounters,
+    /// The clock as it was at the last poll.
+    clock: Option<ClockView>,
+}
+
+impl Exchange {
+    /// An exchange over one end of a handover.
+    ///
+    /// # Errors
+    /// [`ExchangeError`] for settings with which nothing can be exchanged.
+    pub fn new(settings: Settings, end: WireControlEnd) -> Result<Self, ExchangeError> {
+        let frame_bytes = settings.frame_bytes;
+        if !(FRAME_BYTES_MIN..=FRAME_ROOM).contains(&frame_bytes) {
+            return Err(ExchangeError::Frames { frame_bytes });
+        }
+        if settings
+            .layout
+            .lds
+            .as_ref()
+            .is_some_and(LdsLayout::counts_bytes)
+        {
+            return Err(ExchangeError::CountsBytes);
+        }
+        let sealer = Sealer::new(settings.switch, settings.port, &settings.keys, settings.key)?;
+        let segments = usize::from(settings.layout.segments);
+        Ok(Self {
+            sealer,
+            session: None,
+            order: None,
+            outgoing: Outgoing::default(),
+            epochs: Epochs::new(&settings)?,
+            decoding: Decoding::default(),
+            sending: vec![SegmentStatus::default(); segments],
+            counters: ExchangeCounters::default(),
+            clock: None,
+            end,
+            settings,
+        })
+    }
+
+    /// Does what is to be done now. `random` gives 64 random bits, not to be guessed.
+    pub fn poll(&mut self, now: Moment, clock: &ClockView, random: &mut impl FnMut() -> u64) {
+        let clock = *clock;
+        self.clock = Some(clock);
+        let switch = self.settings.switch;
+        self.session
+            .get_or_insert_with(|| Session::new(switch, Nonce::from_random(random())));
+        self.take_sealed(now, clock);
+        while let Some(Heard { begins }) = self.hear(now, clock, random) {
+            if let Some(sessions) = begins {
+                self.begin(sessions, now, clock);
+            }
+            // A shard is given before the frames that come after its turn.
+            self.take_sealed(now, clock);
+        }
+        let session = self.session.as_mut();
+        if session.is_some_and(|one| one.expire(now, || Nonce::from_random(random()))) {
+            self.counters.sessions_lost += 1;
+            self.reset(now, clock);
+            self.sealer.end();
+            self.order = Some(Order::End);
+        }
+        self.order = self.order.take().filter(|order| !self.end.order(*order));
+        let is_blocked = self.session.as_ref().is_some_and(Session::is_blocked);
+        self.end.block(is_blocked);
+        let (around, epochs, mut hands) = self.parts(now, clock);
+        epochs.tick(around, &mut hands);
+        self.send(now, clock);
+        self.decoding.poll();
+    }
+
+    /// What is shown; `None` before the first poll.
+    pub fn status(&self) -> Option<WireStatus> {
+        let session = self.session.as_ref()?;
+        Some(WireStatus {
+            session: session.state(),
+            mismatch: session.mismatch(),
+            is_blocked: session.is_blocked(),
+            peer: session.peer().copied(),
+            clock: self.clock?,
+            counters: ExchangeCounters {
+                loops: session.loops(),
+                ..self.counters
+            },
+            receiving: self.epochs.segments().to_vec(),
+            sending: self.sending.clone(),
+            floor: self.epochs.floor(),
+            flows: self.decoding.latest(),
+        })
+    }
+
+    /// Whether the worker has dropped its end: the exchange is over.
+    pub fn is_over(&self) -> bool {
+        self.end.is_over()
+    }
+
+    /// The worker's counters and the like.
+    pub fn end(&self) -> &WireControlEnd {
+        &self.end
+    }
+
+    /// What epochs are judged by, epochs, and what does things for them.
+    fn parts(
+        &mut self,
+        now: Moment,
+        clock: ClockView,
+    ) -> (Circumstances<'_>, &mut Epochs, Hands<'_>) {
+        let session = self.session.as_ref();
+        let around = Circumstances {
+            settings: &self.settings,
+            now,
+            clock,
+            peer: session.and_then(Session::peer),
+            mismatch: session.and_then(Session::mismatch),
+        };
+        let hands = Hands {
+            end: &mut self.end,
+            decoding: &mut self.decoding,
+            counters: &mut self.counters,
+        };
+        (around, &mut self.epochs, hands)
+    }
+
+    /// Takes what the worker has sealed; without a session it goes back at once.
+    fn take_sealed(&mut self, now: Moment, clock: ClockView) {
+        let has_session = self
+            .session
+            .as_ref()
+            .is_some_and(|one| one.sending().is_some());
+        while let Some(sealed) = self.end.take_sealed(End::Sender) {
+            if has_session {
+                let (end, counters) = (&mut self.end, &mut self.counters);
+                self.outgoing.take(sealed, &self.settings, end, counters);
+            } else {
+                self.end.give_back(End::Sender, sealed.shard);
+            }
+        }
+        while let Some(sealed) = self.end.take_sealed(End::Receiver) {
+            if has_session {
+                let (around, epochs, mut hands) = self.parts(now, clock);
+                epochs.take(sealed, around, &mut hands);
+            } else {
+                self.end.give_back(End::Receiver, sealed.shard);
+            }
+        }
+    }
+
+    /// Takes one frame; `None` when there is no more.
+    fn hear(
+        &mut self,
+        now: Moment,
+        clock: ClockView,
+        random: &mut impl FnMut() -> u64,
+    ) -> Option<Heard> {
+        let Self {
+            end,
+            session,
+            settings,
+            outgoing,
+            epochs,
+            sending,
+            counters,
+            ..
+        } = self;
+        let session = session.as_mut()?;
+        let begins = end.next_heard(|boxed: &FrameBox| {
+            let Ok(frame) = Frame::parse(boxed.frame()) else {
+                counters.frames_malformed += 1;
+                return None;
+            };
+            let header = frame.header();
+            let Ok(message) = Message::parse(&frame) else {
+                counters.frames_malformed += 1;
+                return None;
+            };
+            if let Message::Hello(hello) = &message {
+                let draw = || Nonce::from_random(random());
+                return session.hear(&header, hello, settings, (now, clock), draw);
+            }
+            let at_ns = now.monotonic_ns;
+            let subject = (header.epoch, header.segment);
+            let is_useful = session.belongs(&header, now)
+                && match &message {
+                    Message::Stash(part) => epochs.incoming.stash(header.epoch, part, at_ns),
+                    Message::Fragment(part) => epochs.incoming.fragment(subject, part, at_ns),
+                    Message::Request(request) => {
+                        outgoing.answer(subject, request, settings, counters);
+                        true
+                    }
+                    Message::Report(report) => {
+                        counters.reports_heard += 1;
+                        note(sending, &header, report)
+                    }
+                    Message::Hello(_) | Message::Marker(_) | Message::Reference(_) => false,
+                };
+            counters.frames_useless += u64::from(!is_useful);
+            None
+        })?;
+        Some(Heard { begins })
+    }
+
+    /// A session begins: all of an old one is over.
+    fn begin(&mut self, sessions: Sessions, now: Moment, clock: ClockView) {
+        self.reset(now, clock);
+        self.counters.sessions += 1;
+        self.sealer.begin(sessions.sending);
+        self.order = Some(Order::Begin(sessions));
+    }
+
+    fn reset(&mut self, now: Moment, clock: ClockView) {
+        let (around, epochs, mut hands) = self.parts(now, clock);
+        epochs.reset(around, &mut hands);
+        self.outgoing.reset(&mut self.end, &mut self.counters);
+        // Epochs are numbered anew after a restart.
+        for segment in &mut self.sending {
+            segment.latest = None;
+        }
+    }
+
+    /// Sends hellos, requests and reports, then as much of the rest as the link's share allows.
+    fn send(&mut self, now: Moment, clock: ClockView) {
+        self.outgoing.refill(now, &self.settings);
+        let due = self.session.as_ref().and_then(|session| session.due(now));
+        if let Some(nonces) = due {
+            let hello = self.settings.hello(nonces, clock);
+            if self.seal(now, (Epoch(0), 0), &hello) {
+                self.counters.hellos_sent += 1;
+                if let Some(session) = &mut self.session {
+                    session.said(now, nonces);
+                }
+            }
+        }
+        if self
+            .session
+            .as_ref()
+            .is_none_or(|one| one.sending().is_none())
+        {
+            return;
+        }
+        let (around, epochs, _) = self.parts(now, clock);
+        for (epoch, segment, request) in epochs.requests(around) {
+            let is_sent = self.seal(now, (epoch, segment), &request);
+            self.counters.requests_sent += u64::from(is_sent);
+        }
+        while self.end.room() > 0 {
+            let Some((epoch, segment, report)) = self.epochs.next_report() else {
+                break;
+            };
+            let is_sent = self.seal(now, (epoch, segment), &report);
+            self.counters.reports_sent += u64::from(is_sent);
+        }
+        self.outgoing.send(
+            now,
+            &self.settings,
+            &mut self.sealer,
+            &mut self.end,
+            &mut self.counters,
+        );
+    }
+
+    /// Seals a frame that does not wait; `false` where it cannot go.
+    fn seal(&mut self, now: Moment, (epoch, segment): (Epoch, u16), body: &impl Body) -> bool {
+        let Self {
+            end,
+            sealer,
+            outgoing,
+            settings,
+            ..
+        } = self;
+        let subject = Subject {
+            segment,
+            epoch,
+            tai_ns: now.tai_ns.cast_signed(),
+        };
+        let mut length = None;
+        let is_sent = end.send(segment, |buffer| {
+            length = sealer.seal(subject, body, buffer).ok();
+            length
+        });
+        outgoing.spend(length.unwrap_or(0) + settings.overhead_bytes);
+        is_sent && length.is_some()
+    }
+}
+
+/// Keeps what the other end says of an epoch; `false` where there is no such segment.
+fn note(sending: &mut [SegmentStatus<ReportedEpoch>], header: &Header, report: &Report) -> bool {
+    let Some(segment) = sending.get_mut(usize::from(header.segment)) else {
+        return false;
+    };
+    let is_counted = !matches!(report.fate, EpochFate::Clock | EpochFate::NoFragments);
+    let counts = is_counted.then_some((report.sent, report.received, report.lost));
+    let reported = ReportedEpoch {
+        epoch: header.epoch.0,
+        report: *report,
+    };
+    segment.add(report.fate, counts, reported);
+    true
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,226 @@
+//! An epoch that this end has sealed and sends, frame by frame.
+
+use std::ops::Range;
+
+use measure::cell::Cell;
+use measure::codec::{
+    Element, FragmentError, HEADER_BYTES, Request, SealError, Sealer, Shape, Side, SketchShape,
+    Stash, Stashed, Subject, TAG_BYTES, fragments,
+};
+use measure::shard::Tally;
+use measure::sight::End;
+use measure::time::Epoch;
+use measure::wire::{Placed, SealedWire, WireShard};
+
+use super::settings::{Moment, Settings};
+
+/// What a frame carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum What {
+    First,
+    Last,
+    Tally(u16),
+    Lda(u16),
+    Lds,
+}
+
+/// A frame to be sent.
+#[derive(Debug, Clone)]
+pub(super) struct Piece {
+    pub epoch: Epoch,
+    pub what: What,
+    pub range: Range<u32>,
+    pub bytes: usize,
+}
+
+/// An epoch that is kept.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub epoch: Epoch,
+    pub shard: Box<WireShard>,
+    first: Vec<Stashed>,
+    last: Vec<Stashed>,
+    /// Its synopses are not to be believed, and not sent.
+    pub is_withheld: bool,
+    /// Requests that were answered.
+    pub answered: Vec<What>,
+}
+
+impl Piece {
+    /// The segment with whose mark it goes.
+    pub fn segment(&self) -> u16 {
+        match self.what {
+            What::Tally(segment) | What::Lda(segment) => segment,
+            What::First | What::Last | What::Lds => 0,
+        }
+    }
+}
+
+impl Held {
+    /// An epoch that was just sealed.
+    pub fn new(SealedWire { epoch, shard }: SealedWire) -> Self {
+        Self {
+            epoch,
+            first: shard.stash.first().iter().map(Placed::stashed).collect(),
+            last: shard.stash.last().map(Placed::stashed).collect(),
+            is_withheld: shard.marks.is_partial || shard.marks.is_clock_set,
+            answered: Vec::new(),
+            shard,
+        }
+    }
+
+    /// What is to be sent of the epoch.
+    pub fn synopses(&self) -> Vec<What> {
+        if self.is_withheld {
+            return Vec::new();
+        }
+        let segments = || (0..).take(self.shard.segments.len());
+        segments()
+            .map(What::Tally)
+            .chain(segments().map(What::Lda))
+            .chain(self.shard.lds.as_ref().map(|_| What::Lds))
+            .collect()
+    }
+
+    fn shape(&self, what: What) -> Option<Shape> {
+        let segment = |index: u16| self.shard.segments.get(usize::from(index));
+        match what {
+            What::First | What::Last => None,
+            What::Tally(index) => segment(index).map(|_| Shape::Tally),
+            What::Lda(index) => segment(index).map(|one| Shape::Lda(one.lda.layout().clone())),
+            What::Lds => {
+                let lds = self.shard.lds.as_ref()?;
+                Some(Shape::Lds(SketchShape::new(lds.layout())))
+            }
+        }
+    }
+
+    /// What a request asks for; `None` where there is no such thing, or it was answered before.
+    pub fn asked(&self, segment: u16, request: &Request) -> Option<What> {
+        self.synopses().into_iter().find(|what| {
+            let is_its = match what {
+                What::Tally(index) | What::Lda(index) => *index == segment,
+                _ => segment == 0,
+            };
+            let is_it = self
+                .shape(*what)
+                .is_some_and(|shape| request.is_for(&shape));
+            is_its && is_it && !self.answered.contains(what)
+        })
+    }
+
+    /// Frames that ranges of a synopsis make.
+    pub fn pieces(
+        &self,
+        what: What,
+        ranges: impl Iterator<Item = Range<u32>>,
+        settings: &Settings,
+    ) -> Vec<Piece> {
+        let Some(shape) = self.shape(what) else {
+            return Vec::new();
+        };
+        let frame_bytes = settings.frame_bytes;
+        let cut = match what {
+            What::Tally(_) => cut::<Tally>(&shape, ranges, frame_bytes),
+            _ => cut::<Cell>(&shape, ranges, frame_bytes),
+        };
+        let around = frame_bytes + settings.overhead_bytes;
+        let piece = |range: Range<u32>| Piece {
+            epoch: self.epoch,
+            what,
+            // As large as it may be: the last one of a synopsis is less.
+            bytes: around.min(fragment_bytes(&shape, &range) + settings.overhead_bytes),
+            range,
+        };
+        cut.unwrap_or_default().into_iter().map(piece).collect()
+    }
+
+    pub fn stash_pieces(&self, what: What, settings: &Settings) -> Vec<Piece> {
+        let (side, list) = self.list(what);
+        let parts = Stash::parts(side, list, settings.frame_bytes).zip(0..);
+        let bytes = settings.frame_bytes + settings.overhead_bytes;
+        parts
+            .map(|(_, part)| Piece {
+                epoch: self.epoch,
+                what,
+                range: part..part + 1,
+                bytes,
+            })
+            .collect()
+    }
+
+    fn list(&self, what: What) -> (Side, &[Stashed]) {
+        match what {
+            What::First => (Side::After, &self.first),
+            _ => (Side::Before, &self.last),
+        }
+    }
+
+    pub fn seal(
+        &self,
+        piece: &Piece,
+        now: Moment,
+        settings: &Settings,
+        sealer: &mut Sealer,
+        buffer: &mut [u8],
+    ) -> Option<usize> {
+        let mut subject = Subject {
+            segment: piece.segment(),
+            epoch: self.epoch,
+            tai_ns: now.tai_ns.cast_signed(),
+        };
+        let shape = self.shape(piece.what);
+        let ranges = std::iter::once(piece.range.clone());
+        let (frame_bytes, end) = (settings.frame_bytes, End::Sender);
+        let segment = |index: u16| self.shard.segments.get(usize::from(index));
+        let done: Result<usize, SealError> = match piece.what {
+            What::First | What::Last => {
+                if piece.what == What::Last {
+                    // The epoch that begins at this turn.
+                    subject.epoch = Epoch(self.epoch.0.wrapping_add(1));
+                }
+                let (side, list) = self.list(piece.what);
+                let mut parts = Stash::parts(side, list, frame_bytes);
+                let part = parts.nth(piece.range.start as usize)?;
+                sealer.seal(subject, &part, buffer)
+            }
+            What::Tally(index) => {
+                let tally = segment(index)?.tally;
+                let shape = shape?;
+                let cut = fragments(&shape, end, ranges, frame_bytes, |_| tally);
+                sealer.seal(subject, &cut.ok()?.next()?, buffer)
+            }
+            What::Lda(index) => {
+                let cells = segment(index)?.lda.cells();
+                let cell = |at: u32| cells.get(at as usize).map_or(Cell::default(), |c| c.sender);
+                let shape = shape?;
+                let cut = fragments(&shape, end, ranges, frame_bytes, cell);
+                sealer.seal(subject, &cut.ok()?.next()?, buffer)
+            }
+            What::Lds => {
+                let cells = self.shard.lds.as_ref()?.cells();
+                let cell = |at: u32| cells.get(at as usize).map_or(Cell::default(), |c| c.sender);
+                let shape = shape?;
+                let cut = fragments(&shape, end, ranges, frame_bytes, cell);
+                sealer.seal(subject, &cut.ok()?.next()?, buffer)
+            }
+        };
+        done.ok()
+    }
+}
+
+/// The ranges of single frames.
+fn cut<E: Element + Default>(
+    shape: &Shape,
+    ranges: impl Iterator<Item = Range<u32>>,
+    frame_bytes: usize,
+) -> Result<Vec<Range<u32>>, FragmentError> {
+    let cut = fragments(shape, End::Sender, ranges, frame_bytes, |_| E::default())?;
+    Ok(cut.map(|fragment| fragment.range()).collect())
+}
+
+/// About as many bytes as a fragment's frame has, its shape being small.
+fn fragment_bytes(shape: &Shape, range: &Range<u32>) -> usize {
+    let elements = range.end.saturating_sub(range.start) as usize;
+    HEADER_BYTES + TAG_BYTES + 256 + elements * shape.element_bytes()
+}

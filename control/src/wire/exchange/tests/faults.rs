@@ -1,0 +1,233 @@
+use std::cell::Cell;
+use std::iter::once;
+use std::rc::Rc;
+
+use measure::codec::{Key, KeyId, KeyRing, Sealer, Shape, fragments};
+use measure::shard::Tally;
+
+use super::bench::{Fault, Random};
+use super::*;
+
+/// Loses the first so many fragments after each time it is filled up.
+fn losing(left: &Rc<Cell<u32>>) -> Fault {
+    let left = Rc::clone(left);
+    Box::new(move |_, kind, _| {
+        if kind == Kind::Fragment && left.get() > 0 {
+            left.set(left.get() - 1);
+            return vec![];
+        }
+        vec![(0, false)]
+    })
+}
+
+#[test]
+fn what_is_lost_is_asked_for_once_and_comes() {
+    let mut bench = Bench::alike();
+    let left = Rc::new(Cell::new(0));
+    bench.fault = losing(&left);
+    bench.establish();
+    (0..3).for_each(|_| bench.epoch());
+    left.set(6);
+    (0..2).for_each(|_| bench.epoch());
+    bench.steps(30);
+    let seen = latest(&bench);
+    assert_true(&seen);
+    assert_eq!(seen.0.outcome.unwrap().cells.missing, 0);
+    let [sender, receiver] = bench.switches.each_ref().map(|one| one.status().counters);
+    assert!(receiver.requests_sent > 0);
+    assert_eq!(sender.requests_answered, receiver.requests_sent);
+    assert_eq!(sender.requests_ignored, 0);
+}
+
+#[test]
+fn what_is_lost_twice_makes_those_cells_unusable_and_nothing_else() {
+    let mut bench = Bench::alike();
+    bench.traffic.loss = 0.01;
+    let losses = Rc::new(Cell::new(false));
+    let is_losing = Rc::clone(&losses);
+    // The second frame of each LDA, and all of its copies: 128 cells are 2 frames.
+    bench.fault = Box::new(move |_, kind, frame| {
+        let body = frame.get(50..).unwrap();
+        let is_lda = kind == Kind::Fragment && body[0] == 1;
+        let first = u32::from_be_bytes([body[4], body[5], body[6], body[7]]);
+        if is_losing.get() && is_lda && first > 0 {
+            return vec![];
+        }
+        vec![(0, false)]
+    });
+    bench.establish();
+    (0..3).for_each(|_| bench.epoch());
+    losses.set(true);
+    (0..4).for_each(|_| bench.epoch());
+    bench.steps(60);
+    let seen = latest(&bench);
+    let cells = seen.0.outcome.unwrap().cells;
+    assert!(cells.missing > 20 && cells.missing < 100, "{cells:?}");
+    assert_true(&seen);
+}
+
+#[test]
+fn an_epoch_of_which_nothing_comes_has_no_numbers() {
+    let mut bench = Bench::alike();
+    bench.establish();
+    (0..3).for_each(|_| bench.epoch());
+    bench.fault = Box::new(|_, kind, _| match kind {
+        Kind::Fragment => vec![],
+        _ => vec![(0, false)],
+    });
+    (0..5).for_each(|_| bench.epoch());
+    let status = bench.switches[1].status();
+    assert!(fates(&status, EpochFate::NoFragments) >= 3);
+    assert!(status.receiving[0].latest.unwrap().outcome.is_none());
+    bench.fault = Box::new(|_, _, _| vec![(0, false)]);
+    (0..3).for_each(|_| bench.epoch());
+    bench.steps(30);
+    assert_true(&latest(&bench));
+}
+
+#[test]
+fn a_bad_wire_costs_cells_never_the_truth() {
+    let mut bench = Bench::alike();
+    bench.traffic.loss = 0.01;
+    bench.traffic.misplaced = 3;
+    bench.establish();
+    bench.fault = Box::new(|random: &mut Random, _, _| {
+        let mut arrivals = Vec::new();
+        if !random.chance(0.1) {
+            arrivals.push((random.bits() % 4, random.chance(0.05)));
+        }
+        if random.chance(0.1) {
+            arrivals.push((random.bits() % 8, false));
+        }
+        arrivals
+    });
+    let (mut usable, mut wrong, mut last) = (0, 0, u64::MAX);
+    for _ in 0..60 {
+        bench.epoch();
+        let status = bench.switches[1].status();
+        let Some(measured) = status.receiving[0].usable.filter(|one| one.epoch != last) else {
+            continue;
+        };
+        last = measured.epoch;
+        usable += 1;
+        let truth = bench.truth_of(measured.epoch);
+        let chosen = measured.outcome.unwrap().chosen.unwrap();
+        let error = (chosen.mean_ns - truth.mean_ns).abs();
+        wrong += usize::from(error > chosen.bound_ns.unwrap());
+    }
+    assert!(usable >= 40, "{usable}");
+    assert!(wrong * 100 <= usable * 7, "{wrong} of {usable}");
+}
+
+#[test]
+fn a_small_share_of_the_link_is_kept_to() {
+    let mut slow = [settings(1), settings(2)];
+    for settings in &mut slow {
+        settings.bytes_per_s = 100_000;
+    }
+    let mut bench = Bench::new(slow);
+    let bytes = Rc::new(Cell::new(0_usize));
+    let counted = Rc::clone(&bytes);
+    bench.fault = Box::new(move |_, _, frame| {
+        counted.set(counted.get() + frame.len() + 38);
+        vec![(0, false)]
+    });
+    bench.establish();
+    (0..2).for_each(|_| bench.epoch());
+    bytes.set(0);
+    (0..10).for_each(|_| bench.epoch());
+    // Both ends', for two seconds.
+    let most = 2.0 * 100_000.0 * (10 * EPOCH_NS) as f64 / 1e9;
+    let sent = bytes.get() as f64;
+    assert!(sent <= 1.05 * most && sent > 0.2 * most, "{sent} of {most}");
+    assert!(fates(&bench.switches[1].status(), EpochFate::Usable) >= 8);
+}
+
+#[test]
+fn a_flood_of_useless_frames_changes_nothing() {
+    let mut bench = Bench::alike();
+    bench.establish();
+    (0..3).for_each(|_| bench.epoch());
+    let sessions = bench.switches[0].sessions.unwrap();
+    let ring = KeyRing::new().with(KeyId(1), Key::new([7; 16])).unwrap();
+    let mut sealer = Sealer::new(1, 3, &ring, KeyId(1)).unwrap();
+    sealer.begin(sessions.sending);
+    let mut random = Random(5);
+    let mut buffer = [0; 1_500];
+    for number in 0..5_000_u64 {
+        let subject = Subject {
+            // A few of them lie within the present epochs.
+            segment: (random.bits() % 3) as u16,
+            epoch: Epoch(if number % 3 == 0 {
+                number % 9
+            } else {
+                random.bits()
+            }),
+            tai_ns: 0,
+        };
+        let shape = match number % 3 {
+            0 => Shape::Moments,
+            1 => Shape::FlowCounters {
+                slots: u32::MAX - 1,
+            },
+            _ => Shape::Histogram {
+                tick_hz: 1_000_000_000,
+            },
+        };
+        let at = (random.bits() % 400) as u32;
+        let length = match number % 3 {
+            0 => {
+                let moments = measure::moments::Moments::default();
+                let cut = fragments(&shape, End::Sender, once(0..1), 1_500, |_| moments);
+                sealer.seal(subject, &cut.unwrap().next().unwrap(), &mut buffer)
+            }
+            1 => {
+                let shape = Shape::Tally;
+                let cut = fragments(&shape, End::Receiver, once(0..1), 1_500, |_| {
+                    Tally::default()
+                });
+                sealer.seal(subject, &cut.unwrap().next().unwrap(), &mut buffer)
+            }
+            _ => {
+                let cut = fragments(&shape, End::Sender, once(at..at + 9), 1_500, |_| 5_u64);
+                sealer.seal(subject, &cut.unwrap().next().unwrap(), &mut buffer)
+            }
+        };
+        let frame = &buffer[..length.unwrap()];
+        // As if the worker had let it pass.
+        bench.switches[1].worker.hear(frame, 0);
+        if number % 100 == 0 {
+            bench.step();
+        }
+    }
+    bench.step();
+    assert!(bench.switches[1].status().counters.frames_useless >= 4_000);
+    (0..3).for_each(|_| bench.epoch());
+    bench.steps(30);
+    assert_true(&latest(&bench));
+}
+
+#[test]
+fn a_step_of_a_clock_is_seen_and_its_epoch_withheld() {
+    let mut bench = Bench::alike();
+    bench.establish();
+    (0..8).for_each(|_| bench.epoch());
+    bench.traffic.offset_ns = -1_000_000;
+    (0..4).for_each(|_| bench.epoch());
+    let status = bench.switches[1].status();
+    assert_eq!(status.counters.clock_steps, 1);
+    assert_eq!(fates(&status, EpochFate::Clock), 1);
+    let step = status.floor.step.unwrap();
+    assert_eq!(step.since.0, 8);
+    assert!((step.by_ns + 1e6).abs() < 1e4, "{step:?}");
+    bench.traffic.offset_ns = 0;
+    (0..6).for_each(|_| bench.epoch());
+    let status = bench.switches[1].status();
+    assert_eq!(status.counters.clock_steps, 2);
+    assert_eq!(
+        fates(&status, EpochFate::Clock),
+        4,
+        "a rise is awaited for three epochs"
+    );
+    assert_eq!(status.receiving[0].latest.unwrap().fate, EpochFate::Usable);
+}

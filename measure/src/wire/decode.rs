@@ -1,0 +1,188 @@
+//! The flows of one epoch: joint decoding with and without references, references alone, and which
+//! of them to believe.
+
+use arrayvec::ArrayVec;
+
+use super::{ClockBound, Estimate, SEGMENTS_MAX, WireFlow};
+use crate::chooser::Candidate;
+use crate::lds::{
+    DecodeError, DecodeOptions, Decoded, DelayCells, FEATURES_MAX, FlowTable, Source, decode,
+};
+use crate::packet::FlowHash;
+use crate::rli;
+use crate::sight::SegmentIndex;
+
+const _: () = assert!(
+    SEGMENTS_MAX as usize <= FEATURES_MAX,
+    "one feature for references, and one for each segment but one"
+);
+
+/// What is to be decoded: it holds all that it needs, so that another thread can do it.
+#[derive(Debug, Clone)]
+pub struct DecodeJob {
+    /// The sketch.
+    pub cells: DelayCells,
+    /// Flows as the receiver counted them.
+    pub flows: Vec<WireFlow>,
+    /// How references were used; `None` where there were none.
+    pub method: Option<rli::Method>,
+    /// Whether packets and references came in the order in which they were sent: else references
+    /// say nothing of single flows.
+    pub is_fifo: bool,
+    /// What the clocks allow.
+    pub clocks: ClockBound,
+    /// K, the components of the prior.
+    pub components: usize,
+}
+
+/// What is said of one flow and epoch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FlowOutcome {
+    /// Its hash.
+    pub flow: FlowHash,
+    /// Its segment.
+    pub segment: SegmentIndex,
+    /// Packets that arrived.
+    pub packets: u64,
+    /// By joint decoding, by joint decoding with references, by references: those that say something.
+    pub estimates: ArrayVec<Estimate, 3>,
+    /// The one with the smallest bound.
+    pub chosen: Option<Estimate>,
+}
+
+impl DecodeJob {
+    /// How much work it is: flows times the cells of each.
+    pub fn effort(&self) -> usize {
+        let layout = self.cells.layout();
+        let cells = layout.rows() * layout.virtual_cells() as usize;
+        self.flows.len().saturating_mul(cells).max(layout.cells())
+    }
+
+    /// Decodes; `cancelled` is asked from time to time.
+    ///
+    /// # Errors
+    /// [`DecodeError`] when cancelled: the lists fit the sketch.
+    pub fn decode(
+        &self,
+        mut cancelled: impl FnMut() -> bool,
+    ) -> Result<Vec<FlowOutcome>, DecodeError> {
+        let lists = Lists::new(self);
+        let options = DecodeOptions {
+            components: self.components,
+            sweeps: if self.components > 1 { 20 } else { 10 },
+            ..DecodeOptions::default()
+        };
+        let joint = decode(&self.cells, lists.table(false), &options, &mut cancelled)?;
+        let hybrid = lists
+            .has_references
+            .then(|| decode(&self.cells, lists.table(true), &options, &mut cancelled))
+            .transpose()?;
+        let outcomes = self.flows.iter().enumerate();
+        Ok(outcomes
+            .map(|(index, flow)| self.outcome(flow, index, &joint, hybrid.as_ref()))
+            .collect())
+    }
+
+    fn outcome(
+        &self,
+        flow: &WireFlow,
+        index: usize,
+        joint: &Decoded,
+        hybrid: Option<&Decoded>,
+    ) -> FlowOutcome {
+        let joint = candidate(joint, index, false);
+        let hybrid = hybrid.and_then(|hybrid| candidate(hybrid, index, true));
+        let rli = self.method.and_then(|method| {
+            let bound = flow.delay.bound_ns(method).unwrap_or(f64::INFINITY);
+            Candidate::rli(flow.delay.mean_ns()?, bound, self.is_fifo)
+        });
+        let candidates: ArrayVec<Candidate, 3> =
+            [joint, hybrid, rli].into_iter().flatten().collect();
+        FlowOutcome {
+            flow: flow.flow,
+            segment: flow.segment,
+            packets: flow.packets,
+            estimates: candidates
+                .iter()
+                .map(|candidate| self.clocks.estimate(candidate))
+                .collect(),
+            chosen: self.clocks.choose(candidates),
+        }
+    }
+}
+
+/// What decoding says of a flow. One of which no cell can be used has lost packets, and others, which
+/// taught the prior, have not: what the prior says has no bound.
+fn candidate(decoded: &Decoded, index: usize, is_hybrid: bool) -> Option<Candidate> {
+    let flow = decoded.flows.get(index)?;
+    let candidate = Candidate::decoded(flow, is_hybrid)?;
+    let is_prior = flow.source == Source::Prior;
+    Some(Candidate {
+        bound_ticks: if is_prior {
+            f64::INFINITY
+        } else {
+            candidate.bound_ticks
+        },
+        ..candidate
+    })
+}
+
+/// Flows as decoding takes them. Delays of two segments may have nothing to do with each other: each
+/// segment but the first is a feature of its flows.
+struct Lists {
+    columns: Vec<u32>,
+    packets: Vec<f64>,
+    weights: Vec<f64>,
+    segments: Vec<f64>,
+    /// The same, with what references say before them.
+    with_references: Vec<f64>,
+    segment_features: usize,
+    has_references: bool,
+}
+
+impl Lists {
+    fn new(job: &DecodeJob) -> Self {
+        let layout = job.cells.layout();
+        let last = job.flows.iter().map(|flow| flow.segment.0).max();
+        let last = last.unwrap_or(0).min(SEGMENTS_MAX - 1);
+        let mut lists = Self {
+            columns: Vec::with_capacity(job.flows.len() * layout.rows()),
+            packets: Vec::with_capacity(job.flows.len()),
+            weights: Vec::with_capacity(job.flows.len()),
+            segments: Vec::new(),
+            with_references: Vec::new(),
+            segment_features: last.into(),
+            has_references: false,
+        };
+        for flow in &job.flows {
+            let columns = layout.base_columns(flow.flow, flow.segment);
+            lists.columns.extend(columns.iter().take(layout.rows()));
+            lists.packets.push(flow.packets as f64);
+            lists.weights.push(layout.weight(flow.segment).into());
+            let mean_ns = flow.delay.mean_ns().filter(|_| job.method.is_some());
+            lists.has_references |= mean_ns.is_some();
+            lists.with_references.push(mean_ns.unwrap_or(f64::NAN));
+            for segment in 1..=last {
+                let is_its = f64::from(u8::from(flow.segment == SegmentIndex(segment)));
+                lists.segments.push(is_its);
+                lists.with_references.push(is_its);
+            }
+        }
+        lists
+    }
+
+    fn table(&self, with_references: bool) -> FlowTable<'_> {
+        let (features, more) = if with_references {
+            (&self.with_references, 1)
+        } else {
+            (&self.segments, 0)
+        };
+        FlowTable {
+            columns: &self.columns,
+            packets: Some(&self.packets),
+            weights: Some(&self.weights),
+            features,
+            features_per_flow: self.segment_features + more,
+        }
+    }
+}

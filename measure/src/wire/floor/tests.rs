@@ -1,0 +1,165 @@
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64;
+
+use super::*;
+
+const LEAST_NS: f64 = 1_000.0;
+
+/// Feeds floors, one a second; gives the verdicts.
+fn verdicts(watch: &mut FloorWatch, from: u64, floors: &[(f64, bool)]) -> Vec<FloorVerdict> {
+    #[expect(clippy::cast_possible_truncation, reason = "small")]
+    let sample = |(epoch, &(floor, is_calm)): (u64, &(f64, bool))| FloorSample {
+        epoch: Epoch(epoch),
+        at_ns: epoch * 1_000_000_000,
+        floor_ns: floor as i64,
+        is_calm,
+    };
+    (from..)
+        .zip(floors)
+        .map(|floor| watch.see(&sample(floor), LEAST_NS))
+        .collect()
+}
+
+/// Floors that scatter by 200 ns around a level.
+fn level(seed: u64, level_ns: f64, epochs: usize) -> Vec<(f64, bool)> {
+    let mut random = Pcg64::seed_from_u64(seed);
+    (0..epochs)
+        .map(|_| (level_ns + random.random_range(-100.0..100.0), true))
+        .collect()
+}
+
+fn steps(verdicts: &[FloorVerdict]) -> Vec<Step> {
+    let step = |verdict: &FloorVerdict| match verdict {
+        FloorVerdict::Stepped(step) => Some(*step),
+        _ => None,
+    };
+    verdicts.iter().filter_map(step).collect()
+}
+
+#[test]
+fn noise_is_steady() {
+    for seed in 0..20 {
+        let mut watch = FloorWatch::new();
+        let all = verdicts(&mut watch, 0, &level(seed, 50_000.0, 300));
+        assert!(all.iter().all(|one| *one == FloorVerdict::Steady), "{seed}");
+    }
+}
+
+#[test]
+fn a_fall_is_a_step_at_once() {
+    let mut watch = FloorWatch::new();
+    let floors = [level(1, 50_000.0, 20), level(2, -30_000.0, 20)].concat();
+    let all = verdicts(&mut watch, 0, &floors);
+    let found = steps(&all);
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].since, Epoch(20));
+    assert!((found[0].by_ns + 80_000.0).abs() < 300.0);
+    assert_eq!(
+        all.iter()
+            .filter(|one| **one != FloorVerdict::Steady)
+            .count(),
+        1
+    );
+}
+
+#[test]
+fn a_rise_is_a_step_once_it_has_stayed() {
+    let mut watch = FloorWatch::new();
+    let floors = [level(1, 50_000.0, 20), level(2, 130_000.0, 20)].concat();
+    let all = verdicts(&mut watch, 0, &floors);
+    assert_eq!(all[20..22], [FloorVerdict::Suspect; 2]);
+    let found = steps(&all);
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].since, Epoch(20));
+    assert!((found[0].by_ns - 80_000.0).abs() < 300.0);
+    assert!(matches!(all[22], FloorVerdict::Stepped(_)));
+    assert!(all[23..].iter().all(|one| *one == FloorVerdict::Steady));
+}
+
+#[test]
+fn steps_there_and_back_are_two() {
+    let mut watch = FloorWatch::new();
+    let floors = [
+        level(1, 50_000.0, 20),
+        level(2, 130_000.0, 20),
+        level(3, 50_000.0, 20),
+    ];
+    assert_eq!(steps(&verdicts(&mut watch, 0, &floors.concat())).len(), 2);
+}
+
+#[test]
+fn a_queue_that_builds_up_and_empties_is_no_step() {
+    let mut watch = FloorWatch::new();
+    // It loses packets, or makes delays scatter: not calm.
+    let mut congested = level(2, 900_000.0, 30);
+    for (floor, is_calm) in &mut congested {
+        *is_calm = false;
+        *floor += 50_000.0;
+    }
+    let floors = [level(1, 50_000.0, 20), congested, level(3, 50_000.0, 20)];
+    let all = verdicts(&mut watch, 0, &floors.concat());
+    assert!(all.iter().all(|one| *one == FloorVerdict::Steady));
+    // One that is quiet, but not for long, is suspected and forgotten.
+    let floors = [level(4, 300_000.0, 2), level(5, 50_000.0, 20)];
+    let all = verdicts(&mut watch, 100, &floors.concat());
+    assert_eq!(all[..2], [FloorVerdict::Suspect; 2]);
+    assert!(all[2..].iter().all(|one| *one == FloorVerdict::Steady));
+    // One that is quiet, and wanders, is never called a step.
+    let wandering: Vec<(f64, bool)> = (0..12)
+        .map(|epoch| (300_000.0 + 90_000.0 * f64::from(epoch % 3), true))
+        .collect();
+    let floors = [wandering, level(6, 50_000.0, 20)];
+    assert_eq!(steps(&verdicts(&mut watch, 200, &floors.concat())), []);
+}
+
+#[test]
+fn a_drift_is_told_with_its_slope_and_noise_is_not() {
+    for ns_per_s in [-400.0, 400.0, 5_000.0] {
+        let mut watch = FloorWatch::new();
+        let mut floors = level(1, 50_000.0, 40);
+        for (epoch, (floor, _)) in floors.iter_mut().enumerate() {
+            *floor += ns_per_s * epoch as f64;
+        }
+        assert_eq!(steps(&verdicts(&mut watch, 0, &floors)), []);
+        let drift = watch.drift().unwrap();
+        assert!((drift.ns_per_s - ns_per_s).abs() < 10.0, "{drift:?}");
+    }
+    let told = (0..50).filter(|seed| {
+        let mut watch = FloorWatch::new();
+        verdicts(&mut watch, 0, &level(*seed, 50_000.0, 40));
+        watch.drift().is_some()
+    });
+    assert_eq!(told.count(), 0);
+}
+
+#[test]
+fn a_step_leaves_the_drift_known() {
+    let mut watch = FloorWatch::new();
+    let mut floors = [level(1, 50_000.0, 20), level(2, -30_000.0, 4)].concat();
+    for (epoch, (floor, _)) in floors.iter_mut().enumerate() {
+        *floor += 500.0 * epoch as f64;
+    }
+    assert_eq!(steps(&verdicts(&mut watch, 0, &floors)).len(), 1);
+    assert!((watch.drift().unwrap().ns_per_s - 500.0).abs() < 150.0);
+}
+
+#[test]
+fn the_greatest_delays_do_no_harm() {
+    let mut watch = FloorWatch::new();
+    for epoch in 0..100_u64 {
+        let floor_ns = match epoch % 3 {
+            0 => i64::MIN,
+            1 => i64::MAX,
+            _ => 0,
+        };
+        let sample = FloorSample {
+            epoch: Epoch(epoch),
+            at_ns: u64::MAX - epoch,
+            floor_ns,
+            is_calm: epoch % 2 == 0,
+        };
+        watch.see(&sample, LEAST_NS);
+        watch.drift();
+    }
+    assert!(watch.usual.len() <= WINDOW && watch.risen.len() <= UNSETTLED_MAX);
+}

@@ -1,0 +1,36 @@
+//! Control frames that are not believed.
+
+use crate::codec::{OpenError, ParseError};
+
+/// Why a control frame was not believed: what to count it as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// Not one whole frame of this version and a known kind, or with a body that means nothing.
+    Malformed,
+    /// Under a key that is not configured here, or under none.
+    UnknownKey,
+    /// With a wrong tag.
+    Tag,
+    /// Of another session than the present one, or of any while there is none.
+    Session,
+    /// Seen before, or too old to know.
+    Replayed,
+}
+
+impl From<OpenError> for Refusal {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Frame(_) => Self::Malformed,
+            OpenError::UnknownKey { .. } => Self::UnknownKey,
+            OpenError::Tag { .. } => Self::Tag,
+            OpenError::Session => Self::Session,
+            OpenError::Replayed { .. } => Self::Replayed,
+        }
+    }
+}
+
+impl From<ParseError> for Refusal {
+    fn from(_: ParseError) -> Self {
+        Self::Malformed
+    }
+}

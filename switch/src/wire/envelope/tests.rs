@@ -1,0 +1,147 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const PAYLOAD: &[u8] = b"VRNR and what follows";
+
+fn link() -> Envelope {
+    Envelope::Link {
+        ethertype: 0x88B5,
+        source: source_address(7, 3),
+    }
+}
+
+fn route(local: &str, remote: &str) -> Envelope {
+    Envelope::Route {
+        route: Route {
+            local: local.parse().unwrap(),
+            remote: remote.parse().unwrap(),
+            gateway: [2, 0, 0, 0, 0, 9],
+            udp_port: 34_997,
+            dscp: vec![0, 46],
+        },
+        source: source_address(7, 3),
+    }
+}
+
+fn back(envelope: &Envelope) -> Envelope {
+    match envelope.clone() {
+        Envelope::Route { mut route, source } => {
+            std::mem::swap(&mut route.local, &mut route.remote);
+            Envelope::Route { route, source }
+        }
+        link => link,
+    }
+}
+
+fn closed(envelope: &Envelope, segment: u16, payload: &[u8]) -> Vec<u8> {
+    let mut buffer = vec![0xAA; envelope.bytes() + payload.len()];
+    buffer[envelope.bytes()..].copy_from_slice(payload);
+    let len = envelope.close(segment, payload.len(), &mut buffer).unwrap();
+    assert_eq!(len, buffer.len());
+    buffer
+}
+
+fn all() -> [Envelope; 3] {
+    [
+        link(),
+        route("10.0.0.1", "10.0.1.1"),
+        route("fd00::1", "fd00:1::1"),
+    ]
+}
+
+#[test]
+fn what_one_end_closes_the_other_opens() {
+    for envelope in all() {
+        for payload in [PAYLOAD, &PAYLOAD[..20]] {
+            let frame = closed(&envelope, 1, payload);
+            assert_eq!(back(&envelope).open(&frame), Some(payload), "{envelope:?}");
+        }
+    }
+}
+
+#[test]
+fn without_the_magic_it_is_data() {
+    for envelope in all() {
+        let frame = closed(&envelope, 0, b"vrnr and what follows");
+        assert_eq!(back(&envelope).open(&frame), None);
+    }
+}
+
+#[test]
+fn for_another_address_port_or_type_it_is_data() {
+    let frame = closed(&route("10.0.0.1", "10.0.1.1"), 0, PAYLOAD);
+    assert_eq!(route("10.0.1.2", "10.0.0.1").open(&frame), None);
+    assert_eq!(link().open(&frame), None);
+    let mut other_port = frame;
+    other_port[ETHERNET_BYTES + IPV4_BYTES + 3] ^= 1;
+    assert_eq!(route("10.0.1.1", "10.0.0.1").open(&other_port), None);
+    let mut other_type = closed(&link(), 0, PAYLOAD);
+    other_type[13] ^= 1;
+    assert_eq!(link().open(&other_type), None);
+}
+
+#[test]
+fn a_frame_to_the_neighbour_is_for_no_bridge_to_pass_on() {
+    let frame = closed(&link(), 0, PAYLOAD);
+    assert_eq!(frame[..5], [0x01, 0x80, 0xC2, 0, 0]);
+    assert_eq!(frame[6..12], [0x02, 0, 0, 0, 7, 3]);
+}
+
+#[test]
+fn ip_headers_are_as_routers_check_them() {
+    let frame = closed(&route("10.0.0.1", "10.0.1.1"), 1, PAYLOAD);
+    let (ip, udp) = frame[ETHERNET_BYTES..].split_at(IPV4_BYTES);
+    assert_eq!(folded(sum(ip, 0)), 0xFFFF, "the header's checksum");
+    assert_eq!(ip[1] >> 2, 46);
+    let pseudo = sum(&ip[12..20], 0) + 17 + u32::try_from(udp.len()).unwrap();
+    assert_eq!(folded(sum(udp, pseudo)), 0xFFFF, "UDP's");
+    let frame = closed(&route("fd00::1", "fd00:1::1"), 1, PAYLOAD);
+    let (ip, udp) = frame[ETHERNET_BYTES..].split_at(IPV6_BYTES);
+    assert_eq!((ip[0] & 0x0F) << 2 | ip[1] >> 6, 46);
+    let pseudo = sum(&ip[8..40], 0) + 17 + u32::try_from(udp.len()).unwrap();
+    assert_eq!(folded(sum(udp, pseudo)), 0xFFFF);
+}
+
+#[test]
+fn what_a_router_rewrites_does_not_matter() {
+    let mut frame = closed(&route("10.0.0.1", "10.0.1.1"), 1, PAYLOAD);
+    frame[..12].fill(0x42);
+    frame[ETHERNET_BYTES + 1] = 0;
+    frame[ETHERNET_BYTES + 8] -= 1;
+    // A tag, and padding at the end.
+    frame.splice(12..12, [0x81, 0x00, 0x00, 0x07]);
+    frame.extend([0; 9]);
+    assert_eq!(route("10.0.1.1", "10.0.0.1").open(&frame), Some(PAYLOAD));
+}
+
+#[test]
+fn a_buffer_without_room_is_left() {
+    for envelope in all() {
+        let mut short = vec![0; envelope.bytes() + 3];
+        assert_eq!(envelope.close(0, 4, &mut short), None);
+    }
+}
+
+proptest! {
+    #[test]
+    fn whatever_comes_is_opened_or_data(
+        bytes in proptest::collection::vec(any::<u8>(), 0..120),
+        cut in 0_usize..120,
+        flips in proptest::collection::vec((0_usize..110, any::<u8>()), 0..4),
+    ) {
+        for envelope in all() {
+            let _ = envelope.open(&bytes);
+            let mut frame = closed(&back(&envelope), 0, PAYLOAD);
+            for &(at, flip) in &flips {
+                if let Some(byte) = frame.get_mut(at) {
+                    *byte ^= flip;
+                }
+            }
+            frame.truncate(cut);
+            if let Some(opened) = envelope.open(&frame) {
+                prop_assert!(opened.starts_with(&MAGIC));
+            }
+        }
+    }
+}

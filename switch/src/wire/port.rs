@@ -1,0 +1,423 @@
+//! One wire, at the worker that owns its port.
+
+use std::sync::atomic::Ordering;
+
+use arrayvec::ArrayVec;
+use control::config::CLASSES_MAX;
+use control::counters::Disbelief;
+use control::wire::clock::TaiLine;
+use control::wire::handover::{FRAME_ROOM, Order, WireWorkerEnd};
+use measure::codec::{FRAME_BYTES_DEFAULT, Kind};
+use measure::sight::{End, SegmentIndex, Sight};
+use measure::time::{Epoch, EpochSchedule};
+use measure::wire::{Control, Receiver, Refusal, SealedWire, Sender, Shards, WireShard};
+
+use super::recorder::Recorder;
+use super::{Envelope, Share};
+use crate::packet_io::{BURST, Burst, ClassIndex, PacketIo, PortIndex, Tag};
+use measure::packet::{FlowHash, PacketHash};
+
+/// What a frame takes on the link beside its bytes: preamble 8, frame check sequence 4, gap 12.
+const LINK_OVERHEAD_BYTES: u32 = 24;
+
+/// Room for the largest envelope (Ethernet, IPv6, UDP) and a control frame.
+const ROOM: usize = 14 + 40 + 8 + FRAME_BYTES_DEFAULT;
+
+/// Frames of the control core that go in one pass at most.
+const BULK_MAX: usize = 4;
+
+/// The segment of each class; what belongs to none is not measured.
+pub type WireClasses = [Option<u16>; CLASSES_MAX];
+
+/// What a wire is made of.
+#[derive(Debug)]
+pub struct WireSetup {
+    /// Its port.
+    pub port: PortIndex,
+    /// The sender's end.
+    pub sender: Sender,
+    /// The receiver's end.
+    pub receiver: Receiver,
+    /// To the control core.
+    pub end: WireWorkerEnd,
+    /// Which packets are of which segment.
+    pub classes: WireClasses,
+    /// How control frames go.
+    pub envelope: Envelope,
+    /// How many may go.
+    pub share: Share,
+    /// When epochs turn.
+    pub schedule: EpochSchedule,
+    /// Takes down every packet, for tests.
+    pub recorder: Option<Recorder>,
+}
+
+/// One wire, both directions of it.
+#[derive(Debug)]
+pub struct WirePort<P> {
+    port: PortIndex,
+    sender: Sender,
+    receiver: Receiver,
+    end: WireWorkerEnd,
+    classes: WireClasses,
+    envelope: Envelope,
+    share: Share,
+    schedule: EpochSchedule,
+    /// The present epoch of the sender's; none before the clock is known.
+    epoch: Option<Epoch>,
+    next_turn: u64,
+    /// The clock, and its version.
+    line: (u64, TaiLine),
+    /// How often the clock was set.
+    steps: u64,
+    /// A control frame that the driver refused: nothing goes before it.
+    held: Option<P>,
+    sights: ArrayVec<Sight, BURST>,
+    buffer: Box<[u8; ROOM]>,
+    is_up: bool,
+    recorder: Option<Recorder>,
+}
+
+impl<P> WirePort<P> {
+    /// A wire without a session.
+    pub fn new(setup: WireSetup) -> Self {
+        let WireSetup {
+            port,
+            sender,
+            receiver,
+            end,
+            classes,
+            envelope,
+            share,
+            schedule,
+            recorder,
+        } = setup;
+        Self {
+            port,
+            sender,
+            receiver,
+            end,
+            classes,
+            envelope,
+            share,
+            schedule,
+            epoch: None,
+            next_turn: 0,
+            line: (0, TaiLine::default()),
+            steps: 0,
+            held: None,
+            sights: ArrayVec::new(),
+            buffer: Box::new([0; ROOM]),
+            is_up: true,
+            recorder,
+        }
+    }
+
+    /// Whether data must not pass.
+    #[inline]
+    pub fn is_blocked(&self) -> bool {
+        self.end.is_blocked.load(Ordering::Relaxed)
+    }
+
+    /// Whether a control frame waits that nothing may overtake.
+    #[inline]
+    pub fn holds(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// Does what the control core wants, looks at the clock and at the link, and turns the epoch. To
+    /// be called once a pass, and before data is sent.
+    pub fn tick(&mut self, now: u64, is_up: bool) {
+        while let Some(order) = self.end.next_order() {
+            match order {
+                Order::Begin(sessions) => {
+                    self.sender.begin(sessions.sending);
+                    self.receiver.begin(sessions.receiving);
+                }
+                Order::End => {
+                    self.sender.end();
+                    self.receiver.end();
+                }
+            }
+        }
+        self.end.line.renew(&mut self.line);
+        if self.line.0 == 0 {
+            return;
+        }
+        let steps = self.end.line.steps();
+        if steps != self.steps {
+            self.steps = steps;
+            self.sender.clock_set();
+            self.receiver.clock_set();
+        }
+        if self.is_up != is_up {
+            self.is_up = is_up;
+            self.sender.link_lost();
+            self.receiver.link_lost();
+        }
+        if now >= self.next_turn || self.epoch.is_none() {
+            self.turn(now);
+        }
+    }
+
+    #[cold]
+    fn turn(&mut self, now: u64) {
+        let epoch = self.schedule.epoch_at(now);
+        self.next_turn = self.schedule.start_of(epoch.next());
+        if self.epoch == Some(epoch) {
+            return;
+        }
+        self.epoch = Some(epoch);
+        let empty = self.end.take_empty(End::Sender);
+        if empty.is_none() {
+            self.end.counters.unmeasured_epochs[0].add(1);
+        }
+        let tai_ns = self.line.1.tai_ns(now);
+        if let Some(sealed) = self.sender.turn(epoch, tai_ns, empty) {
+            self.end.give_sealed(End::Sender, sealed);
+        }
+    }
+
+    /// Counts packets that the driver has just taken: each left at the time of its departure inside
+    /// the switch, so that the delays of a path add up.
+    pub fn sent(&mut self, tags: &[Tag], departures: &[Sight], now: u64) {
+        if self.line.0 == 0 {
+            return;
+        }
+        let (line, classes) = (self.line.1, self.classes);
+        let mut bytes = 0;
+        self.sights.clear();
+        // Of one burst all times are alike, but where each packet is stamped.
+        let mut last = (now, line.tai_ns(now));
+        for (n, tag) in tags.iter().enumerate() {
+            bytes += u64::from(tag.len_bytes + LINK_OVERHEAD_BYTES);
+            let Some(segment) = classes[usize::from(tag.class.0) % CLASSES_MAX] else {
+                continue;
+            };
+            let left = departures
+                .get(n)
+                .map_or(now, |sight| tag.arrived.wrapping_add(sight.delay));
+            if left != last.0 {
+                last = (left, line.tai_ns(left));
+            }
+            let sight = sight(tag, segment, last.1);
+            if self.sights.try_push(sight).is_err() {
+                break;
+            }
+        }
+        self.end.counters.data_bytes.add(bytes);
+        for run in self.sights.chunk_by(|one, other| one.time == other.time) {
+            self.sender.sent(run);
+        }
+        if let (Some(recorder), Some(epoch)) = (&mut self.recorder, self.epoch) {
+            recorder.record(End::Sender, epoch.0, &self.sights);
+        }
+    }
+
+    /// Counts data that has just come in, each packet of the class that it was found to be of.
+    pub fn received(&mut self, seen: impl Iterator<Item = (ClassIndex, Arrival)>, now: u64) {
+        if self.line.0 == 0 {
+            return;
+        }
+        let tai_ns = self.line.1.tai_ns(now);
+        self.sights.clear();
+        for (class, packet) in seen {
+            let Some(segment) = self.classes[usize::from(class.0) % CLASSES_MAX] else {
+                continue;
+            };
+            let sight = Sight {
+                flow: packet.flow,
+                packet: packet.packet,
+                time: tai_ns,
+                delay: 0,
+                bytes: packet.len_bytes,
+                segment: SegmentIndex(segment),
+                epoch: measure::time::EpochTag::default(),
+            };
+            if self.sights.try_push(sight).is_err() {
+                break;
+            }
+        }
+        self.receiver.received(&self.sights);
+        if let Some(recorder) = &mut self.recorder {
+            // Without a session they are of no epoch.
+            let epoch = self.receiver.epoch().map_or(u64::MAX, |epoch| epoch.0);
+            recorder.record(End::Receiver, epoch, &self.sights);
+        }
+    }
+
+    /// The control frame in a frame that came in; `None`: it is data.
+    #[inline]
+    pub fn control_in<'f>(&self, frame: &'f [u8]) -> Option<&'f [u8]> {
+        self.envelope.open(frame)
+    }
+
+    /// A control frame that came in at `now`, in a frame of `len_bytes`.
+    #[cold]
+    pub fn control(&mut self, frame: &[u8], len_bytes: u32, now: u64) {
+        let tai_ns = self.line.1.tai_ns(now);
+        let Self { receiver, end, .. } = self;
+        let taken = receiver.control(frame, len_bytes, tai_ns, &mut Receiving(end));
+        let counters = &self.end.counters;
+        let refused = |why: Disbelief| counters.disbelieved[why as usize].add(1);
+        match taken {
+            Control::Taken(kind) => counters.believed[place(kind)].add(1),
+            Control::Pass(kind) => {
+                if self.end.hear(frame, tai_ns) {
+                    self.end.counters.believed[place(kind)].add(1);
+                } else {
+                    self.end.counters.disbelieved[Disbelief::Overflow as usize].add(1);
+                }
+            }
+            Control::Refused(refusal) => refused(match refusal {
+                Refusal::Malformed => Disbelief::Malformed,
+                Refusal::UnknownKey => Disbelief::UnknownKey,
+                Refusal::Tag => Disbelief::Tag,
+                Refusal::Session => Disbelief::Session,
+                Refusal::Replayed => Disbelief::Replayed,
+            }),
+        }
+    }
+
+    /// Sends the markers and references that are due, which belong exactly here among the data;
+    /// false: the driver takes no more, and no data may go before them.
+    pub fn send_due<I: PacketIo<Packet = P>>(&mut self, io: &mut I, now: u64) -> bool {
+        if !self.send_held(io) {
+            return false;
+        }
+        if self.line.0 == 0 || !self.is_up {
+            return true;
+        }
+        let tai_ns = self.line.1.tai_ns(now);
+        loop {
+            let may_refer = self.share.allows(now);
+            let room = self.envelope.bytes();
+            let Some(body) = self.buffer.get_mut(room..) else {
+                return true;
+            };
+            let Some(due) = self.sender.due(tai_ns, may_refer, body) else {
+                let withheld = self.sender.take_withheld();
+                self.end.counters.references_withheld.add(withheld);
+                return true;
+            };
+            if !self.send_frame(io, due.kind, due.segment, due.len) {
+                return false;
+            }
+        }
+    }
+
+    /// Sends what the control core has to say, as far as the share of the link allows.
+    pub fn send_bulk<I: PacketIo<Packet = P>>(&mut self, io: &mut I, now: u64) {
+        if !self.send_held(io) || !self.is_up {
+            return;
+        }
+        for _ in 0..BULK_MAX {
+            if !self.share.allows(now) {
+                return;
+            }
+            let room = self.envelope.bytes();
+            let Some(boxed) = self.end.to_send() else {
+                return;
+            };
+            let (len, segment) = (boxed.len.min(FRAME_ROOM), boxed.segment);
+            let kind = boxed.kind();
+            if let Some(body) = self.buffer.get_mut(room..room + len) {
+                body.copy_from_slice(boxed.frame());
+            }
+            self.end.sent();
+            if let Some(kind) = kind
+                && !self.send_frame(io, kind, segment, len)
+            {
+                return;
+            }
+        }
+    }
+
+    /// Sends the control frame that is in the buffer; false: it is held.
+    fn send_frame<I: PacketIo<Packet = P>>(
+        &mut self,
+        io: &mut I,
+        kind: Kind,
+        segment: u16,
+        len: usize,
+    ) -> bool {
+        let Some(whole) = self.envelope.close(segment, len, &mut self.buffer[..]) else {
+            return true;
+        };
+        let Some(packet) = self.buffer.get(..whole).and_then(|bytes| io.make(bytes)) else {
+            // No memory: as good as lost on the way.
+            return true;
+        };
+        let link_bytes = u32::try_from(whole).unwrap_or(u32::MAX) + LINK_OVERHEAD_BYTES;
+        self.share.spend(link_bytes);
+        let counters = &self.end.counters;
+        counters.sent[place(kind)].add(1);
+        counters.sent_bytes.add(link_bytes.into());
+        if kind == Kind::Reference {
+            counters.reference_bytes.add(link_bytes.into());
+        }
+        self.held = Some(packet);
+        self.send_held(io)
+    }
+
+    fn send_held<I: PacketIo<Packet = P>>(&mut self, io: &mut I) -> bool {
+        let Some(packet) = self.held.take() else {
+            return true;
+        };
+        let mut burst = Burst::new_const();
+        burst.push(packet);
+        io.transmit(self.port, &mut burst);
+        self.held = burst.pop();
+        self.held.is_none()
+    }
+
+    /// Forgets a frame that is held: its link is gone.
+    pub fn let_go(&mut self) {
+        self.held = None;
+    }
+}
+
+/// What is known of a packet that came in.
+#[derive(Debug, Clone, Copy)]
+pub struct Arrival {
+    /// Its flow.
+    pub flow: FlowHash,
+    /// Its hash.
+    pub packet: PacketHash,
+    /// Length of the frame.
+    pub len_bytes: u32,
+}
+
+/// The receiver's shards.
+struct Receiving<'e>(&'e mut WireWorkerEnd);
+
+impl Shards for Receiving<'_> {
+    fn take_empty(&mut self) -> Option<Box<WireShard>> {
+        let empty = self.0.take_empty(End::Receiver);
+        if empty.is_none() {
+            self.0.counters.unmeasured_epochs[1].add(1);
+        }
+        empty
+    }
+
+    fn give(&mut self, sealed: SealedWire) {
+        self.0.give_sealed(End::Receiver, sealed);
+    }
+}
+
+fn sight(tag: &Tag, segment: u16, tai_ns: u64) -> Sight {
+    Sight {
+        flow: tag.flow,
+        packet: tag.packet,
+        time: tai_ns,
+        delay: 0,
+        bytes: tag.len_bytes,
+        segment: SegmentIndex(segment),
+        epoch: tag.epoch,
+    }
+}
+
+/// The place of a kind's counter.
+fn place(kind: Kind) -> usize {
+    (kind as usize).saturating_sub(1) % Kind::COUNT
+}

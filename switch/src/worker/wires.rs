@@ -1,0 +1,128 @@
+//! Ports with a segment on the wire: control frames among the data.
+
+use control::counters::DropReason;
+
+use super::Worker;
+use crate::decide::Decisions;
+use crate::packet_io::{Burst, PacketIo, PortIndex};
+use crate::wire::Arrival;
+
+impl<I: PacketIo> Worker<I> {
+    /// Does what is due at every wire, whether there is data or not.
+    #[cold]
+    pub(super) fn tend_wires(&mut self, now: u64) {
+        for port in self.wires.ports() {
+            let is_up = self.decide.is_up(port);
+            if let Some(wire) = self.wires.at(port) {
+                wire.tick(now, is_up);
+                if wire.send_due(&mut self.io, now) {
+                    wire.send_bulk(&mut self.io, now);
+                }
+            }
+        }
+    }
+
+    /// Turns the epoch of the wire at a port, if there is one and it is time, and sends what belongs
+    /// before the data that comes next; false: nothing may go now.
+    #[inline]
+    pub(super) fn open_wire(&mut self, to: PortIndex, now: u64) -> bool {
+        if !self.wires.is_at(to) {
+            return true;
+        }
+        let is_up = self.decide.is_up(to);
+        match self.wires.at(to) {
+            Some(wire) => {
+                wire.tick(now, is_up);
+                wire.send_due(&mut self.io, now)
+            }
+            None => true,
+        }
+    }
+
+    /// Whether a port is looped to this switch; what waits there is dropped then.
+    #[inline]
+    pub(super) fn is_looped(&mut self, to: PortIndex) -> bool {
+        let is_looped = self.wires.at(to).is_some_and(|wire| wire.is_blocked());
+        if is_looped {
+            self.drain(to, DropReason::Loop);
+        }
+        is_looped
+    }
+
+    /// Takes control frames out of what came in, each in its place among the data.
+    #[cold]
+    pub(super) fn receive_wire(
+        &mut self,
+        mut arrivals: Burst<I::Packet>,
+        from: PortIndex,
+        longest: u32,
+        now: u64,
+    ) {
+        let mut data = Burst::new_const();
+        for packet in arrivals.drain(..) {
+            let head = self.io.head(&packet);
+            let len_bytes = self.io.len_bytes(&packet);
+            let Some(wire) = self.wires.at(from) else {
+                data.push(packet);
+                continue;
+            };
+            if wire.control_in(head).is_none() {
+                data.push(packet);
+                continue;
+            }
+            self.dispatch_data(&mut data, from, longest, now);
+            let head = self.io.head(&packet);
+            if let Some(wire) = self.wires.at(from)
+                && let Some(frame) = wire.control_in(head)
+            {
+                wire.control(frame, len_bytes, now);
+            }
+            self.port(from).dropped(DropReason::Control, 1);
+        }
+        self.dispatch_data(&mut data, from, longest, now);
+    }
+
+    fn dispatch_data(
+        &mut self,
+        data: &mut Burst<I::Packet>,
+        from: PortIndex,
+        longest: u32,
+        now: u64,
+    ) {
+        if data.is_empty() {
+            return;
+        }
+        if self.wires.at(from).is_some_and(|wire| wire.is_blocked()) {
+            self.port(from).dropped(DropReason::Loop, data.len() as u64);
+        } else {
+            self.dispatch(data, from, longest, now);
+        }
+        data.clear();
+    }
+
+    /// Counts data at the receiver's end of the wire that it came by.
+    #[cold]
+    pub(super) fn count_arrivals(
+        &mut self,
+        arrivals: &Burst<I::Packet>,
+        decisions: &Decisions,
+        from: PortIndex,
+        now: u64,
+    ) {
+        let Self {
+            io, meter, wires, ..
+        } = self;
+        let Some(wire) = wires.at(from) else { return };
+        let seen = arrivals.iter().zip(decisions).map(|(packet, decision)| {
+            let len_bytes = io.len_bytes(packet);
+            let parsed = meter.parse(io.head(packet), len_bytes);
+            let arrival = Arrival {
+                flow: parsed.flow,
+                packet: parsed.packet,
+                len_bytes,
+            };
+            (decision.class(), arrival)
+        });
+        wire.received(seen, now);
+    }
+}
