@@ -60,7 +60,9 @@ impl Capture {
         self.process.terminate()?;
         self.process.wait(PATIENCE, stop).context("tcpdump")?;
         let said = fs::read_to_string(&self.log).unwrap_or_default();
-        let dropped = said.lines().find(|line| line.ends_with("dropped by kernel"));
+        let dropped = said
+            .lines()
+            .find(|line| line.ends_with("dropped by kernel"));
         let dropped = dropped.and_then(|line| line.split(' ').next()?.parse::<u64>().ok());
         ensure!(dropped == Some(0), "tcpdump missed packets: {said}");
         let bytes = fs::read(&self.file).context("no capture")?;
@@ -79,12 +81,15 @@ impl Frames {
     ///
     /// # Errors
     /// When it is no capture.
-    pub fn iter(&self) -> Result<Vec<&[u8]>> {
+    pub fn all(&self) -> Result<Vec<&[u8]>> {
         let Some((header, mut rest)) = self.bytes.split_at_checked(FILE_HEADER_BYTES) else {
             bail!("a capture of {} bytes", self.bytes.len());
         };
         let magic = header.first_chunk().map(|magic| u32::from_ne_bytes(*magic));
-        ensure!(magic.is_some_and(|magic| MAGICS.contains(&magic)), "no capture");
+        ensure!(
+            magic.is_some_and(|magic| MAGICS.contains(&magic)),
+            "no capture"
+        );
         let mut frames = Vec::new();
         while let Some((header, behind)) = rest.split_first_chunk::<PACKET_HEADER_BYTES>() {
             let &[.., a, b, c, d, _, _, _, _] = header;
@@ -121,15 +126,17 @@ pub fn compare(at_sender: &Frames, at_receiver: &Frames, from: &str) -> Result<C
         .split(':')
         .map(|octet| u8::from_str_radix(octet, 16).ok())
         .collect();
-    let from = from.filter(|from| from.len() == 6).context("an Ethernet address")?;
+    let from = from
+        .filter(|from| from.len() == 6)
+        .context("an Ethernet address")?;
     let is_ours = |frame: &&[u8]| frame.get(6..12) == Some(from.as_slice());
     let mut comparison = Comparison::default();
     let mut open: HashMap<&[u8], u64> = HashMap::new();
-    for frame in at_sender.iter()?.into_iter().filter(is_ours) {
+    for frame in at_sender.all()?.into_iter().filter(is_ours) {
         *open.entry(frame).or_default() += 1;
         comparison.sent += 1;
     }
-    let received = at_receiver.iter()?;
+    let received = at_receiver.all()?;
     comparison.control = received
         .iter()
         .filter(|frame| control(frame, ETHERTYPE).is_some())
@@ -172,15 +179,21 @@ mod tests {
         let sender = capture(&[&once, &twice, &twice, &frame(2, b"\x08\x00back")]);
         let same = capture(&[&twice, &once, &frame(3, b"\x08\x00else")]);
         let comparison = compare(&sender, &same, from).unwrap();
-        assert_eq!((comparison.sent, comparison.received, comparison.changed), (3, 2, 0));
+        assert_eq!(
+            (comparison.sent, comparison.received, comparison.changed),
+            (3, 2, 0)
+        );
         let mut changed = once.clone();
         changed[15] ^= 1;
         let mut leaked = frame(7, &ETHERTYPE.to_be_bytes());
         leaked.extend(b"VRNR");
         let other = capture(&[&changed, &twice, &twice, &twice, &leaked]);
         let comparison = compare(&sender, &other, from).unwrap();
-        assert_eq!((comparison.received, comparison.changed, comparison.control), (2, 2, 1));
-        assert!(Frames::default().iter().is_err());
-        assert!(Frames { bytes: vec![1; 30] }.iter().is_err());
+        assert_eq!(
+            (comparison.received, comparison.changed, comparison.control),
+            (2, 2, 1)
+        );
+        assert!(Frames::default().all().is_err());
+        assert!(Frames { bytes: vec![1; 30] }.all().is_err());
     }
 }

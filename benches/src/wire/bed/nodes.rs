@@ -239,9 +239,8 @@ impl Impair {
         arguments: &[String],
         stop: &AtomicBool,
     ) -> Result<Self> {
-        let [passages, summary, said] = ["passages", "summary", "log"].map(|what| {
-            folder.join(format!("box.{what}"))
-        });
+        let [passages, summary, said] =
+            ["passages", "summary", "log"].map(|what| folder.join(format!("box.{what}")));
         let [left, right] = sides;
         let out = File::create(&said)?;
         let mut command = Command::new(program);
@@ -279,7 +278,11 @@ impl Impair {
         ended.with_context(|| fs::read_to_string(&self.said).unwrap_or_default())?;
         let summary = fs::read_to_string(&self.summary).context("the box says nothing")?;
         let summary: BoxSummary = serde_json::from_str(&summary)?;
-        ensure!(summary.unwritten == 0, "the box's record lacks {} passages", summary.unwritten);
+        ensure!(
+            summary.unwritten == 0,
+            "the box's record lacks {} passages",
+            summary.unwritten
+        );
         Ok((self.passages, summary))
     }
 }

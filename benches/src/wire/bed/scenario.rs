@@ -20,7 +20,7 @@ use super::views::{Labelled, Seen, Watch, Wire, sum};
 use crate::throughput::process::{Owned, PATIENCE, until, wait};
 use crate::wire::passages::{self, Fate, Passage};
 use crate::wire::stamps;
-use crate::wire::truth::Joined;
+use crate::wire::truth::{Joined, Truth};
 
 /// Index of the wire port of each switch.
 const TRUNK: u8 = 1;
@@ -312,7 +312,7 @@ pub fn run(scenario: &Scenario, setting: &Setting<'_>) -> Result<Outcome> {
     let began = Instant::now();
     let mut switches = Vec::new();
     for number in [1, 2] {
-        let plan = plan(scenario, number)?;
+        let plan = plan(scenario, number);
         switches.push(Switch::start(setting.vernierd, &folder, &plan, stop)?);
     }
     let mut before = Vec::new();
@@ -322,7 +322,10 @@ pub fn run(scenario: &Scenario, setting: &Setting<'_>) -> Result<Outcome> {
     let capture = |host| Capture::begin(host, &folder, stop);
     let captures = HOSTS.iter().filter(|_| scenario.is_captured).map(capture);
     let captures: Vec<_> = captures.collect::<Result<_>>()?;
-    let watches: Vec<_> = switches.iter().map(|one| Watch::begin(one.address)).collect();
+    let watches: Vec<_> = switches
+        .iter()
+        .map(|one| Watch::begin(one.address))
+        .collect();
     let traffic = Traffic::begin(scenario.load, duration, stop)?;
     let attacker = match scenario.attack {
         Attack::None => None,
@@ -341,7 +344,10 @@ pub fn run(scenario: &Scenario, setting: &Setting<'_>) -> Result<Outcome> {
     }
     let seconds = began.elapsed().as_secs_f64();
     let (passages, summary) = impair.end(stop)?;
-    ensure!(ended.iter().all(|ended| ended.is_complete), "a switch's record is not complete");
+    ensure!(
+        ended.iter().all(|ended| ended.is_complete),
+        "a switch's record is not complete"
+    );
     let stamps: Vec<_> = ended
         .iter()
         .map(|ended| stamps::read(&ended.stamps).context("no stamps"))
@@ -356,7 +362,14 @@ pub fn run(scenario: &Scenario, setting: &Setting<'_>) -> Result<Outcome> {
         let wire = seen[to].last.wires.first().cloned().unwrap_or_default();
         let incoming = wire.segments.iter().find(|segment| segment.is_incoming);
         let class = incoming.map_or("all", |segment| segment.class.as_str());
-        way.verdict = judge(&joined, (0, class), &seen[to], &BANKS, scenario.loss, &hasher);
+        way.verdict = judge(
+            &joined,
+            (0, class),
+            &seen[to],
+            &BANKS,
+            scenario.loss,
+            &hasher,
+        );
         way.fates = incoming.map_or_else(Vec::new, |segment| named(&segment.epochs));
         way.cross_check = cross_check(&joined, &passages, number);
         way.overhead = overhead(&summary, from, seconds, &seen[from]);
@@ -406,7 +419,13 @@ fn start_box(scenario: &Scenario, setting: &Setting<'_>, folder: &Path) -> Resul
         arguments.extend(["--made-up-right", "1000"].map(str::to_owned));
     }
     let [left, right] = WIRES.map(|(_, of_box)| format!("af_packet:{of_box}"));
-    Impair::start(setting.impair, folder, [&left, &right], &arguments, setting.stop)
+    Impair::start(
+        setting.impair,
+        folder,
+        [&left, &right],
+        &arguments,
+        setting.stop,
+    )
 }
 
 /// The router's address towards switch 1 or 2.
@@ -414,7 +433,7 @@ fn router_mac(side: usize) -> String {
     format!("02:00:00:00:0{}:fe", side + 1)
 }
 
-fn plan(scenario: &Scenario, number: u16) -> Result<Plan> {
+fn plan(scenario: &Scenario, number: u16) -> Plan {
     let at = usize::from(number) - 1;
     let host: &Host = &HOSTS[at];
     let (wire, _) = WIRES[at];
@@ -433,7 +452,7 @@ fn plan(scenario: &Scenario, number: u16) -> Result<Plan> {
             "gateway": router_mac(at),
         });
     }
-    Ok(Plan {
+    Plan {
         number,
         lan: device("lan", host.lan),
         wire: device("trunk", wire),
@@ -441,7 +460,7 @@ fn plan(scenario: &Scenario, number: u16) -> Result<Plan> {
         core: None,
         sleeps: true,
         is_recorded: true,
-    })
+    }
 }
 
 /// Processes that send and receive.
@@ -476,12 +495,28 @@ impl Traffic {
         };
         let mut senders = Vec::new();
         for ((host, to), pps) in [(a, b), (b, a)].into_iter().zip(pps) {
-            let mix = ["wire-mix", host.address, to.address, "--seconds", &seconds, "--pps", pps];
+            let mix = [
+                "wire-mix",
+                host.address,
+                to.address,
+                "--seconds",
+                &seconds,
+                "--pps",
+                pps,
+            ];
             senders.push(quiet(host.command(&own).args(mix))?);
         }
         let ping = ["-q", "-i", "0.02", "-w", &seconds, b.address];
         senders.push(quiet(a.command("ping").args(ping))?);
-        let iperf = ["-c", b.address, "-J", "--connect-timeout", "5000", "-t", &seconds];
+        let iperf = [
+            "-c",
+            b.address,
+            "-J",
+            "--connect-timeout",
+            "5000",
+            "-t",
+            &seconds,
+        ];
         let iperf = Owned::start(
             a.command("iperf3")
                 .args(iperf)
@@ -542,7 +577,10 @@ impl Attacker {
         command
             .arg(setting.attacker)
             .args(["--interface", thrower, "--victim", victim])
-            .args(["--seconds", &duration.as_secs().saturating_sub(3).to_string()])
+            .args([
+                "--seconds",
+                &duration.as_secs().saturating_sub(3).to_string(),
+            ])
             .arg("--counts")
             .arg(&counts)
             .stdin(Stdio::null())
@@ -566,7 +604,9 @@ impl Attacker {
 
 fn named(counts: &[Labelled]) -> Vec<(String, u64)> {
     let counts = counts.iter().filter(|count| count.packets > 0);
-    counts.map(|count| (count.label.clone(), count.packets)).collect()
+    counts
+        .map(|count| (count.label.clone(), count.packets))
+        .collect()
 }
 
 /// What has been added since.
@@ -590,7 +630,7 @@ fn cross_check(joined: &Joined, passages: &[Passage], direction: u8) -> CrossChe
     });
     CrossCheck {
         box_lost: data().filter(|passage| passage.fate == Fate::Lost).count() as u64,
-        switches_lost: epochs.map(|truth| truth.lost()).sum(),
+        switches_lost: epochs.map(Truth::lost).sum(),
         box_added_ns: mean(data().filter_map(Passage::delay_ns).map(|ns| ns as f64)),
         switches_saw_ns: sum as f64 / count.max(1) as f64,
     }
@@ -598,7 +638,10 @@ fn cross_check(joined: &Joined, passages: &[Passage], direction: u8) -> CrossChe
 
 fn overhead(summary: &BoxSummary, way: usize, seconds: f64, sender: &Seen) -> Overhead {
     let counts = &summary.ways[way];
-    let by_kind = counts.passed_by_kind.iter().zip(&counts.passed_bytes_by_kind);
+    let by_kind = counts
+        .passed_by_kind
+        .iter()
+        .zip(&counts.passed_bytes_by_kind);
     let bps: Vec<_> = by_kind
         .map(|(frames, bytes)| (bytes + frames * LINK_OVERHEAD_BYTES) as f64 * 8.0 / seconds)
         .collect();
@@ -621,7 +664,10 @@ fn attack_outcome(
     summary: &BoxSummary,
     [before, after]: [Option<&Wire>; 2],
 ) -> AttackOutcome {
-    let (before, after) = (before.cloned().unwrap_or_default(), after.cloned().unwrap_or_default());
+    let (before, after) = (
+        before.cloned().unwrap_or_default(),
+        after.cloned().unwrap_or_default(),
+    );
     let useless = |wire: &Wire| {
         let events = wire.total.events.iter();
         let useless = events.filter(|event| event.label.contains("useless"));
@@ -629,14 +675,19 @@ fn attack_outcome(
     };
     let incoming = |wire: &Wire| {
         let segment = wire.segments.iter().find(|segment| segment.is_incoming);
-        segment.map(|segment| segment.epochs.clone()).unwrap_or_default()
+        segment
+            .map(|segment| segment.epochs.clone())
+            .unwrap_or_default()
     };
     let fates = since(&incoming(&before), &incoming(&after));
     let harmless = ["usable", "idle"];
     AttackOutcome {
         made_up: summary.ways[0].made_up,
         thrown,
-        disbelieved: since(&before.total.disbelieved_frames, &after.total.disbelieved_frames),
+        disbelieved: since(
+            &before.total.disbelieved_frames,
+            &after.total.disbelieved_frames,
+        ),
         useless: useless(&after).saturating_sub(useless(&before)),
         epochs_lost: fates
             .into_iter()

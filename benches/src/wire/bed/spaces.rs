@@ -68,7 +68,14 @@ pub fn enter() -> Result<Option<ExitCode>> {
         return Ok(None);
     }
     let own = std::env::current_exe().context("cannot tell where this program is")?;
-    let apart = ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"];
+    let apart = [
+        "--net",
+        "--mount",
+        "--pid",
+        "--fork",
+        "--kill-child",
+        "--mount-proc",
+    ];
     let status = Command::new("unshare")
         .args(apart)
         .arg(own)
@@ -101,14 +108,19 @@ pub fn build() -> Result<()> {
     for (kind, at) in [("tmpfs", "/run/netns"), ("sysfs", "/sys")] {
         output(Command::new("mount").args(["-t", kind, kind, at]))?;
     }
-    let still = ["net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1"];
+    let still = [
+        "net.ipv6.conf.all.disable_ipv6=1",
+        "net.ipv6.conf.default.disable_ipv6=1",
+    ];
     ip("link set lo up")?;
     output(Command::new("sysctl").arg("-qw").args(still))?;
     for host in &HOSTS {
         let Host { name, address, lan } = host;
         ip(&format!("netns add {name}"))?;
         output(host.command("sysctl").arg("-qw").args(still))?;
-        ip(&format!("link add {lan} type veth peer name eth0 netns {name}"))?;
+        ip(&format!(
+            "link add {lan} type veth peer name eth0 netns {name}"
+        ))?;
         ip(&format!("-n {name} link set lo up"))?;
         ip(&format!("-n {name} addr add {address}/24 dev eth0"))?;
         plain(&mut host.command("ethtool"), "eth0")?;

@@ -78,7 +78,7 @@ fn pick_flow(random: &mut Pcg64Mcg, flows: usize) -> usize {
         clippy::cast_sign_loss,
         reason = "from 1 to the number of flows"
     )]
-    let rank = (flows as f64).powf(random.random::<f64>()) as usize;
+    let rank = (flows as f64 + 1.0).powf(random.random::<f64>()) as usize;
     rank.saturating_sub(1).min(flows.saturating_sub(1))
 }
 
@@ -100,7 +100,9 @@ pub fn sink(at: &str) -> Result<()> {
     let socket = UdpSocket::bind((at, PORT)).context("no socket")?;
     let mut payload = [0; 2_048];
     loop {
-        socket.recv(&mut payload).context("nothing to receive from")?;
+        socket
+            .recv(&mut payload)
+            .context("nothing to receive from")?;
     }
 }
 
@@ -117,8 +119,8 @@ mod tests {
         for _ in 0..100_000 {
             counts[pick_flow(&mut random, 100)] += 1;
         }
-        // ln 2 / ln 100 of all are the first flow's.
-        assert!((f64::from(counts[0]) / 1e5 - 0.1505).abs() < 0.01);
+        // ln 2 / ln 101 of all are the first flow's.
+        assert!((f64::from(counts[0]) / 1e5 - 0.1502).abs() < 0.01);
         assert!(counts.iter().all(|count| *count > 50));
     }
 

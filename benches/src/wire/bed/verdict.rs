@@ -190,7 +190,10 @@ fn means(pairs: &[(&Truth, &Figures)]) -> Vec<Means> {
         method: method.to_owned(),
         epochs: errors.len(),
         // Times are whole nanoseconds.
-        within: errors.iter().filter(|(error, bound)| *error <= bound + 0.5).count(),
+        within: errors
+            .iter()
+            .filter(|(error, bound)| *error <= bound + 0.5)
+            .count(),
         error_ns: median(errors.iter().map(|(error, _)| *error)),
         bound_ns: median(errors.iter().map(|(_, bound)| *bound)),
     });
@@ -333,7 +336,7 @@ mod tests {
                 epoch,
                 sent_packets: 10,
                 received_packets: 9,
-                lost_packets: if epoch == 4 { 0 } else { 1 },
+                lost_packets: i64::from(epoch != 4),
                 usable_cells_ratio: 0.5,
                 estimates: vec![estimate("lda", mean_ns)],
                 chosen: Some(estimate("lda", 104.0)),
@@ -352,14 +355,20 @@ mod tests {
         }
         let joined = joined(flow);
         let verdict = judge(&joined, (0, "all"), &seen, &[], 0.0, &hasher);
-        assert_eq!((verdict.epochs, verdict.usable, verdict.counts_exact), (6, 5, 4));
+        assert_eq!(
+            (verdict.epochs, verdict.usable, verdict.counts_exact),
+            (6, 5, 4)
+        );
         assert!((verdict.mean_ns - 104.0).abs() < 1e-9 && (verdict.loss - 0.1).abs() < 1e-9);
         let [lda, chosen] = verdict.means.as_slice() else {
             panic!("{:?}", verdict.means);
         };
         assert_eq!((lda.epochs, lda.within), (5, 4));
         assert!((lda.error_ns - 1.0).abs() < 1e-9);
-        assert_eq!((chosen.method.as_str(), chosen.within_share()), (CHOSEN, 1.0));
+        assert_eq!(
+            (chosen.method.as_str(), chosen.within_share()),
+            (CHOSEN, 1.0)
+        );
         // Nine packets are too few.
         assert!(verdict.flows.is_empty());
         let nobody = judge(&joined, (1, "all"), &seen, &[], 0.0, &hasher);

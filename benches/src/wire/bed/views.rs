@@ -160,11 +160,17 @@ pub struct Flow {
 /// # Errors
 /// When it does not answer, or not so.
 pub fn ask(address: SocketAddr) -> Result<Wires> {
-    let agent = ureq::Agent::config_builder().timeout_global(Some(PATIENCE)).build();
+    let agent = ureq::Agent::config_builder()
+        .timeout_global(Some(PATIENCE))
+        .build();
     let agent = ureq::Agent::new_with_config(agent);
     let url = format!("http://{address}/api/v1/wires");
     let mut answer = agent.get(&url).call().with_context(|| url.clone())?;
-    let answer = answer.body_mut().with_config().limit(64 << 20).read_to_vec()?;
+    let answer = answer
+        .body_mut()
+        .with_config()
+        .limit(64 << 20)
+        .read_to_vec()?;
     serde_json::from_slice(&answer).with_context(|| url)
 }
 
