@@ -95,7 +95,7 @@ struct Mix {
     #[arg(long)]
     pps: f64,
     #[arg(long)]
-    seconds: f64,
+    for_seconds: f64,
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -164,7 +164,7 @@ fn run(command: &Command, common: &Common) -> Result<bool> {
             let traffic = traffic::Mix {
                 flows: mix.flows,
                 pps: mix.pps,
-                duration: Duration::from_secs_f64(mix.seconds),
+                duration: Duration::from_secs_f64(mix.for_seconds),
                 seed: mix.seed,
             };
             return traffic.send(&mix.from, &mix.to).map(|_| true);

@@ -499,7 +499,7 @@ impl Traffic {
                 "wire-mix",
                 host.address,
                 to.address,
-                "--seconds",
+                "--for-seconds",
                 &seconds,
                 "--pps",
                 pps,
