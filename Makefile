@@ -30,6 +30,9 @@ OVS_PACKAGES := openvswitch-common openvswitch-switch openvswitch-switch-dpdk
 OVS_DPDK := usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk
 OVS_ROOT = $(if $(wildcard /$(OVS_DPDK)),/,$(TOOLS))
 
+# What `make wire` takes besides, the hand-made attacker's tool among it.
+WIRE_PACKAGES := python3-scapy util-linux procps
+
 .PHONY: help
 help: ## What can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -82,6 +85,14 @@ bench-micro: setup-test ## What measuring costs a packet: nanoseconds, and instr
 bench-scrape: setup-test ## What a scrape of ten thousand series costs, and what it does to the workers
 	$(CARGO) build --release --locked -p switch -p benches
 	target/release/vernier-bench scrape $(BENCH_ARGS)
+
+# Further arguments of `make wire`, such as `--only af_packet,loss-5` or `--keep /tmp/bed`.
+WIRE_ARGS ?=
+
+.PHONY: wire
+wire: setup-wire ## Two switches and what they say of the path between them, held against what happened; WIRE_ARGS
+	$(CARGO) build --release --locked -p switch -p impair -p benches
+	$(SUDO) env "PATH=$$PATH" target/release/vernier-bench wire $(WIRE_ARGS)
 
 # The capture of `make accuracy`, beside the project where there is one.
 CAPTURE ?= ../shared/traces/mix-dev-60s.pcap
@@ -140,6 +151,10 @@ setup-test: $(TOOLS)/usr/bin/promtool
 	$(call install_packages,$(TEST_PACKAGES))
 	@command -v cargo-nextest >/dev/null || $(CARGO) install --quiet --locked cargo-nextest
 	@command -v cargo-deny >/dev/null || $(CARGO) install --quiet --locked cargo-deny
+
+.PHONY: setup-wire
+setup-wire: setup-test
+	$(call install_packages,$(WIRE_PACKAGES))
 
 .PHONY: setup-bench
 setup-bench: setup-test

@@ -25,3 +25,4 @@ pub mod fastpath;
 pub mod machine;
 pub mod scrape;
 pub mod throughput;
+pub mod wire;

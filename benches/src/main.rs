@@ -18,6 +18,8 @@ use benches::throughput::ovs::{self, OvsPrograms};
 use benches::throughput::plan::{Run, SUITES, Suite};
 use benches::throughput::report::{Costs, Report, Results, Setting};
 use benches::throughput::{profile, rounds, steps};
+use benches::wire::bed::scenario::{self, SCENARIOS};
+use benches::wire::bed::{memif, report, spaces, traffic};
 use clap::{Args, Parser, Subcommand};
 
 /// Benchmarks of Vernier beside its peers.
@@ -52,6 +54,50 @@ enum Command {
     Profile,
     /// What a scrape of ten thousand series costs, and what it does to the workers
     Scrape,
+    /// What two switches say of the path between them, held against what happened (needs root)
+    Wire(Wire),
+    /// A mix of flows from one host of the bed to the other
+    #[command(hide = true)]
+    WireMix(Mix),
+    /// Takes the mix
+    #[command(hide = true)]
+    WireSink {
+        /// Its own address
+        at: String,
+    },
+}
+
+#[derive(Debug, Args)]
+struct Wire {
+    /// Only runs of these names, `memif` among them; nothing is written then
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    only: Vec<String>,
+    /// How long traffic flows in each run, seconds
+    #[arg(long, default_value_t = 14, value_parser = clap::value_parser!(u16).range(2..))]
+    flow_seconds: u16,
+    /// How long attacks go on, and the run beside them, seconds
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u16).range(5..))]
+    attack_seconds: u16,
+    /// Where all files of the runs are kept; by default nowhere
+    #[arg(long, value_name = "FOLDER")]
+    keep: Option<PathBuf>,
+    /// The hand-made attacker
+    #[arg(long, value_name = "FILE", default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/wire/attack.py"))]
+    attacker: PathBuf,
+}
+
+#[derive(Debug, Args)]
+struct Mix {
+    from: String,
+    to: String,
+    #[arg(long, default_value_t = 200)]
+    flows: u16,
+    #[arg(long)]
+    pps: f64,
+    #[arg(long)]
+    for_seconds: f64,
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
 }
 
 #[derive(Debug, Args)]
@@ -87,6 +133,16 @@ struct Common {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    if let Command::Wire(_) = arguments.command {
+        match spaces::enter() {
+            Ok(None) => {}
+            Ok(Some(code)) => return code,
+            Err(error) => {
+                eprintln!("vernier-bench: {error:#}");
+                return ExitCode::FAILURE;
+            }
+        }
+    }
     match run(&arguments.command, &arguments.common) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => {
@@ -102,13 +158,27 @@ fn main() -> ExitCode {
 
 /// Whether all limits were kept.
 fn run(command: &Command, common: &Common) -> Result<bool> {
+    match command {
+        Command::Wire(options) => return wire(options, common),
+        Command::WireMix(mix) => {
+            let traffic = traffic::Mix {
+                flows: mix.flows,
+                pps: mix.pps,
+                duration: Duration::from_secs_f64(mix.for_seconds),
+                seed: mix.seed,
+            };
+            return traffic.send(&mix.from, &mix.to).map(|_| true);
+        }
+        Command::WireSink { at } => return traffic::sink(at).map(|()| true),
+        _ => {}
+    }
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
     if let Command::Scrape = command {
         return scrape(common, folder.path());
     }
     let wanted = |run: &Run| match command {
         Command::Throughput { only } => is_named(run, only),
-        Command::Steps | Command::Profile | Command::Scrape => run.load == Load::Small,
+        _ => run.load == Load::Small,
     };
     let runs = || {
         SUITES
@@ -174,6 +244,41 @@ fn scrape(common: &Common, folder: &Path) -> Result<bool> {
     println!("{table}");
     report.write(&common.results, &table)?;
     Ok(true)
+}
+
+/// The bed's runs, one after the other.
+fn wire(options: &Wire, common: &Common) -> Result<bool> {
+    let stop = stop_on_signals()?;
+    let temporary = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let folder = options.keep.as_deref().unwrap_or(temporary.path());
+    let (vernierd, impair) = (vernierd(common)?, beside_this_program("vernier-impair")?);
+    let setting = scenario::Setting {
+        vernierd: &vernierd,
+        impair: &impair,
+        attacker: &options.attacker,
+        duration: Duration::from_secs(options.flow_seconds.into()),
+        attack_duration: Duration::from_secs(options.attack_seconds.into()),
+        folder,
+        stop: &stop,
+    };
+    let is_wanted =
+        |name: &str| options.only.is_empty() || options.only.iter().any(|wanted| wanted == name);
+    spaces::build().context("no test bed")?;
+    let mut report = report::Report::new();
+    for scenario in SCENARIOS.iter().filter(|scenario| is_wanted(scenario.name)) {
+        eprintln!("{}: {} ...", scenario.name, scenario.words);
+        let outcome = scenario::run(scenario, &setting);
+        report.runs.push(outcome.with_context(|| scenario.name)?);
+    }
+    if is_wanted("memif") {
+        eprintln!("memif: as fast as it goes ...");
+        report.memif = Some(memif::run(&setting).context("memif")?);
+    }
+    println!("{}", report.markdown());
+    if options.only.is_empty() {
+        report.write(&common.results)?;
+    }
+    Ok(report.limits().iter().all(|limit| limit.holds))
 }
 
 /// Whether one of the words names the run's contender or load; no word names all.

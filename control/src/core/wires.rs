@@ -554,6 +554,11 @@ fn flows_of(
             class: class.unwrap_or_default().to_owned(),
             packets: flow.packets,
             estimate: flow.chosen.as_ref().map(|chosen| estimate(chosen, None)),
+            estimates: flow
+                .estimates
+                .iter()
+                .map(|one| estimate(one, None))
+                .collect(),
         })
     });
     let mut top: Vec<WireFlow> = known.collect();

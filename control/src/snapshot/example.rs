@@ -177,6 +177,10 @@ fn wire() -> Wire {
                 class: "all".to_owned(),
                 packets: 2_500,
                 estimate: Some(estimate("hybrid", 51_900.0, 2_700.0, 2_500)),
+                estimates: vec![
+                    estimate("joint", 52_300.0, 4_100.0, 2_500),
+                    estimate("hybrid", 51_900.0, 2_700.0, 2_500),
+                ],
             }],
         }),
     }

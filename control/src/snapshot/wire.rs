@@ -185,6 +185,8 @@ pub struct WireFlow {
     pub packets: u64,
     /// The estimate with the smallest bound.
     pub estimate: Option<WireEstimate>,
+    /// Means by method, of those that say something.
+    pub estimates: Vec<WireEstimate>,
 }
 
 impl WireTotals {

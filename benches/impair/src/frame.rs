@@ -1,0 +1,94 @@
+//! A packet on its way through the box: in an mbuf, or in a test's memory.
+
+use dpdk_bindings::{Mbuf, Mempool};
+
+/// Tag protocol of the VLAN tags that are pushed (IEEE 802.1Q).
+const VLAN: u16 = 0x8100;
+
+/// A packet that can be changed.
+pub trait Frame: Sized {
+    /// Its first bytes, mostly all.
+    fn head(&self) -> &[u8];
+    /// The same, to be changed.
+    fn head_mut(&mut self) -> &mut [u8];
+    /// Its length.
+    fn len_bytes(&self) -> u32;
+    /// Another of the same bytes; `None` without memory.
+    fn copy(&self) -> Option<Self>;
+    /// Puts a VLAN tag on; whether it could.
+    fn push_vlan(&mut self, tag: u16) -> bool;
+    /// Takes the outer VLAN tag off, where there is one.
+    fn pop_vlan(&mut self);
+}
+
+/// A packet in an mbuf.
+#[derive(Debug)]
+pub struct Packet<'pool> {
+    /// It.
+    pub mbuf: Mbuf<'pool>,
+    /// Where copies come from.
+    pub pool: &'pool Mempool<'pool>,
+}
+
+impl Frame for Packet<'_> {
+    fn head(&self) -> &[u8] {
+        self.mbuf.head()
+    }
+
+    fn head_mut(&mut self) -> &mut [u8] {
+        self.mbuf.head_mut()
+    }
+
+    fn len_bytes(&self) -> u32 {
+        self.mbuf.len_bytes()
+    }
+
+    fn copy(&self) -> Option<Self> {
+        let mbuf = self.mbuf.copy(self.pool)?;
+        Some(Self { mbuf, ..*self })
+    }
+
+    fn push_vlan(&mut self, tag: u16) -> bool {
+        self.mbuf.push_vlan(VLAN, tag).is_ok()
+    }
+
+    fn pop_vlan(&mut self) {
+        self.mbuf.pop_vlan();
+    }
+}
+
+/// A packet in memory.
+impl Frame for Vec<u8> {
+    fn head(&self) -> &[u8] {
+        self
+    }
+
+    fn head_mut(&mut self) -> &mut [u8] {
+        self
+    }
+
+    fn len_bytes(&self) -> u32 {
+        u32::try_from(self.len()).unwrap_or(u32::MAX)
+    }
+
+    fn copy(&self) -> Option<Self> {
+        Some(self.clone())
+    }
+
+    fn push_vlan(&mut self, tag: u16) -> bool {
+        if self.len() < 12 {
+            return false;
+        }
+        let [high, low] = tag.to_be_bytes();
+        self.splice(12..12, [VLAN.to_be_bytes()[0], 0, high, low]);
+        true
+    }
+
+    fn pop_vlan(&mut self) {
+        if let Some([0x81, 0] | [0x88, 0xa8]) = self.get(12..14)
+            && self.len() >= 18
+        {
+            self.drain(12..16);
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! One direction: what arrives, what becomes of it, and when it leaves.
+//!
+//! All of a packet's dice are thrown as it arrives; from then on it waits for its time. Each kind of
+//! dice of each rule has a stream of its own, so that one impairment does not change what another
+//! does.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BinaryHeap, VecDeque};
+
+use benches::wire::frames::Class;
+use benches::wire::passages::{Done, Fate, NEVER, Passage};
+
+use crate::frame::Frame;
+use crate::impairment::{Impairment, Only};
+use crate::rewrite::rewrite;
+
+mod dice;
+#[cfg(test)]
+mod tests;
+
+use dice::Dice;
+pub use dice::{stream, whole};
+
+/// A packet that has just come in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arrival {
+    /// When.
+    pub now_ns: u64,
+    /// Its hash.
+    pub packet: u64,
+    /// What it is.
+    pub class: Class,
+    /// Whether the box made it up.
+    pub is_made_up: bool,
+}
+
+/// One direction of the box, for packets of type `P`.
+#[derive(Debug)]
+pub struct Pipeline<P> {
+    direction: u8,
+    /// The last takes all.
+    lanes: Vec<Lane<P>>,
+    under_way: BinaryHeap<Reverse<UnderWay<P>>>,
+    /// Packets that are held back, in all lanes.
+    held: usize,
+    /// Most packets that are here at a time.
+    room: usize,
+    arrived: u32,
+    left: u32,
+    /// Tells those apart that are due at the same time.
+    serial: u64,
+}
+
+/// A rule at work.
+#[derive(Debug)]
+struct Lane<P> {
+    rule: Impairment,
+    dice: Dice,
+    /// When the link behind is done with all before.
+    free_ns: u64,
+    /// When the last packet that stays in order is due.
+    last_due_ns: u64,
+    /// Packets that left and were not held back.
+    passed: u64,
+    held: VecDeque<Held<P>>,
+}
+
+/// A packet that waits for its time.
+#[derive(Debug)]
+struct UnderWay<P> {
+    due_ns: u64,
+    serial: u64,
+    lane: usize,
+    /// At its time it is held back until others have overtaken it.
+    is_to_be_held: bool,
+    passage: Passage,
+    packet: P,
+}
+
+/// A packet that waits for others to overtake it.
+#[derive(Debug)]
+struct Held<P> {
+    /// It leaves when so many of its lane have ...
+    passed: u64,
+    /// ... or at this time.
+    until_ns: u64,
+    passage: Passage,
+    packet: P,
+}
+
+impl<P> UnderWay<P> {
+    fn place(&self) -> (u64, u64) {
+        (self.due_ns, self.serial)
+    }
+}
+
+impl<P> PartialEq for UnderWay<P> {
+    fn eq(&self, other: &Self) -> bool {
+        self.place() == other.place()
+    }
+}
+
+impl<P> Eq for UnderWay<P> {}
+
+impl<P> PartialOrd for UnderWay<P> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<P> Ord for UnderWay<P> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.place().cmp(&other.place())
+    }
+}
+
+impl<P: Frame> Pipeline<P> {
+    /// A direction (0 to the right, 1 to the left) under `rules`, with room for as many packets.
+    pub fn new(direction: u8, rules: &[Impairment], seed: u64, room: usize) -> Self {
+        let all = Impairment::default();
+        let rules = rules.iter().chain([&all]);
+        let lanes = rules.zip(0..).map(|(rule, lane)| Lane {
+            rule: rule.clone(),
+            dice: Dice::new(rule, [seed, u64::from(direction), lane]),
+            free_ns: 0,
+            last_due_ns: 0,
+            passed: 0,
+            held: VecDeque::new(),
+        });
+        Self {
+            direction,
+            lanes: lanes.collect(),
+            under_way: BinaryHeap::with_capacity(room),
+            held: 0,
+            room,
+            arrived: 0,
+            left: 0,
+            serial: 0,
+        }
+    }
+
+    /// Packets that are here.
+    pub fn len(&self) -> usize {
+        self.under_way.len() + self.held
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Takes a packet in; `ended` is told of it, or of its copy, if it goes no further.
+    pub fn arrive(&mut self, arrival: Arrival, mut packet: P, mut ended: impl FnMut(Passage)) {
+        let Arrival { now_ns, class, .. } = arrival;
+        let mut passage = Passage {
+            packet: arrival.packet,
+            arrival_ns: now_ns,
+            departure_ns: 0,
+            arrived: self.arrived,
+            left: NEVER,
+            bytes: packet.len_bytes(),
+            direction: self.direction,
+            fate: Fate::Passed,
+            class,
+            done: Done {
+                is_made_up: arrival.is_made_up,
+                ..Done::default()
+            },
+        };
+        self.arrived = self.arrived.wrapping_add(1);
+        let only = |lane: &Lane<P>| lane.rule.only;
+        let takes = |lane: &Lane<P>| matches!(only(lane), Only::All) || only(lane).takes(class);
+        let Some(number) = self.lanes.iter().position(takes) else {
+            return;
+        };
+        let Some(lane) = self.lanes.get_mut(number) else {
+            return;
+        };
+        let mut end = |passage: Passage, fate| ended(Passage { fate, ..passage });
+        if rewrite(&lane.rule, &mut packet).is_err() {
+            return end(passage, Fate::Expired);
+        }
+        passage.bytes = packet.len_bytes();
+        if lane.dice.loses() {
+            return end(passage, Fate::Lost);
+        }
+        if let Some(bit) = lane.dice.corrupts(packet.head().len()) {
+            if let Some(byte) = packet.head_mut().get_mut(bit / 8) {
+                *byte ^= 1 << (bit % 8);
+            }
+            passage.done.is_corrupted = true;
+        }
+        let copy = lane.dice.duplicates().then(|| {
+            let mut passage = passage;
+            passage.done.is_duplicate = true;
+            (packet.copy(), passage)
+        });
+        let once = [(Some(packet), passage)];
+        for (packet, passage) in once.into_iter().chain(copy) {
+            let is_full = self.under_way.len() + self.held >= self.room;
+            let Some(packet) = packet.filter(|_| !is_full) else {
+                end(passage, Fate::Overrun);
+                continue;
+            };
+            let Some(due) = lane.due(now_ns, passage.bytes) else {
+                end(passage, Fate::Queue);
+                continue;
+            };
+            let mut passage = passage;
+            passage.done.is_held_back = due.is_held_back;
+            self.serial += 1;
+            self.under_way.push(Reverse(UnderWay {
+                due_ns: due.at_ns,
+                serial: self.serial,
+                lane: number,
+                is_to_be_held: due.is_to_be_held,
+                passage,
+                packet,
+            }));
+        }
+    }
+
+    /// The next packet whose time has come; its passage lacks the time and the place of departure,
+    /// which [`leave`](Self::leave) fills in once it is gone.
+    pub fn next(&mut self, now_ns: u64) -> Option<(P, Passage)> {
+        loop {
+            if self.held > 0
+                && let Some(released) = self.release(now_ns)
+            {
+                return Some(released);
+            }
+            if self.under_way.peek()?.0.due_ns > now_ns {
+                return None;
+            }
+            let Reverse(due) = self.under_way.pop()?;
+            let lane = self.lanes.get_mut(due.lane)?;
+            if !due.is_to_be_held {
+                lane.passed += 1;
+                return Some((due.packet, due.passage));
+            }
+            self.held += 1;
+            lane.held.push_back(Held {
+                passed: lane.passed + u64::from(lane.rule.reorder_packets),
+                until_ns: due.due_ns + dice::ns(lane.rule.reorder_us),
+                passage: due.passage,
+                packet: due.packet,
+            });
+        }
+    }
+
+    /// When there is something to do next, as far as time alone decides.
+    pub fn next_ns(&self) -> Option<u64> {
+        let under_way = self.under_way.peek().map(|next| next.0.due_ns);
+        let held = self.lanes.iter().filter(|_| self.held > 0);
+        let held = held.filter_map(|lane| lane.held.front());
+        held.map(|held| held.until_ns).chain(under_way).min()
+    }
+
+    /// A packet that was held back long enough.
+    fn release(&mut self, now_ns: u64) -> Option<(P, Passage)> {
+        for lane in &mut self.lanes {
+            let passed = lane.passed;
+            let is_free = |held: &Held<P>| held.passed <= passed || held.until_ns <= now_ns;
+            if lane.held.front().is_some_and(is_free) {
+                let Held {
+                    packet, passage, ..
+                } = lane.held.pop_front()?;
+                self.held -= 1;
+                return Some((packet, passage));
+            }
+        }
+        None
+    }
+
+    /// A packet has left: the rest of its passage.
+    pub fn leave(&mut self, passage: Passage, now_ns: u64) -> Passage {
+        let left = self.left;
+        self.left = self.left.wrapping_add(1);
+        Passage {
+            departure_ns: now_ns,
+            left,
+            ..passage
+        }
+    }
+
+    /// The end: what is still here goes no further.
+    pub fn end(&mut self, mut ended: impl FnMut(Passage)) {
+        let held = self.lanes.iter_mut().flat_map(|lane| lane.held.drain(..));
+        let held = held.map(|held| held.passage);
+        let under_way = self.under_way.drain().map(|Reverse(due)| due.passage);
+        for passage in held.chain(under_way) {
+            ended(Passage {
+                fate: Fate::Overrun,
+                ..passage
+            });
+        }
+        self.held = 0;
+    }
+}
+
+/// When a packet leaves.
+#[derive(Debug, Clone, Copy)]
+struct Due {
+    at_ns: u64,
+    is_held_back: bool,
+    is_to_be_held: bool,
+}
+
+impl<P> Lane<P> {
+    /// When a packet that arrives now leaves; `None` if the queue is full.
+    fn due(&mut self, now_ns: u64, bytes: u32) -> Option<Due> {
+        let mut at_ns = now_ns;
+        if let Some(rate_mbps) = self.rule.rate_mbps {
+            let ns_per_byte = 8_000.0 / rate_mbps;
+            let backlog_ns = self.free_ns.saturating_sub(now_ns);
+            let backlog_bytes = backlog_ns as f64 / ns_per_byte;
+            if backlog_bytes + f64::from(bytes) > self.rule.queue_bytes as f64 {
+                return None;
+            }
+            let wire_ns = dice::whole(f64::from(bytes) * ns_per_byte);
+            at_ns = self.free_ns.max(now_ns) + wire_ns;
+            self.free_ns = at_ns;
+        }
+        at_ns += self.dice.delay_ns();
+        let is_held_back = self.dice.holds_back();
+        let is_to_be_held = is_held_back && self.rule.reorder_packets > 0;
+        if self.rule.keep_order {
+            at_ns = at_ns.max(self.last_due_ns);
+            self.last_due_ns = at_ns;
+        }
+        if is_held_back && !is_to_be_held {
+            // Those behind it do not wait for it.
+            at_ns += dice::ns(self.rule.reorder_us);
+        }
+        Some(Due {
+            at_ns,
+            is_held_back,
+            is_to_be_held,
+        })
+    }
+}

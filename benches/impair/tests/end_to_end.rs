@@ -1,0 +1,116 @@
+//! The whole box: two ports in memory, a frame's way through, and the record of it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test says what must hold in the plainest way"
+)]
+
+use std::time::{Duration, Instant};
+
+use arrayvec::ArrayVec;
+use benches::wire::frames::ETHERTYPE;
+use benches::wire::passages::{self, Fate};
+use dpdk_bindings::{Eal, EalOptions, Mbuf, PortConfig};
+use impair::bridge::{Bridge, Setting, Summary};
+use impair::impairment::{Direction, Impairment, Plan};
+use impair::record::Recorder;
+use measure::packet::Hasher;
+use measure::time::TickRate;
+
+fn rule(text: &str) -> Impairment {
+    text.parse().unwrap()
+}
+
+/// A frame of its own kind of bytes.
+fn frame(number: u64) -> Vec<u8> {
+    let mut frame = vec![2; 12];
+    frame.extend(0x9000_u16.to_be_bytes());
+    frame.extend(number.to_le_bytes());
+    frame.resize(80, 7);
+    frame
+}
+
+/// `net_ring`'s two ports lead to themselves: what the box sends, it receives again. So each frame
+/// goes round until a rule loses it; here a VLAN tag is pushed at each pass to the right and half
+/// are lost at each pass to the left.
+#[test]
+fn frames_go_through_and_are_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("record");
+    let eal = Eal::init("impair-test", &EalOptions::default()).unwrap();
+    let pool = eal.mempool("impair", 8_191, 256, 2_048).unwrap();
+    let ports = ["net_ring_left", "net_ring_right"].map(|device| {
+        eal.attach(device)
+            .unwrap()
+            .start(&PortConfig::default(), &pool)
+            .unwrap()
+    });
+    let direction = |rules: &str| Direction {
+        rules: vec![rule(rules)],
+        made_up_pps: 0.0,
+    };
+    let setting = Setting {
+        plan: Plan {
+            seed: 3,
+            to_right: direction("vlan_push=5,delay_us=100"),
+            to_left: direction("vlan_pop,loss=0.5"),
+        },
+        hasher: Hasher::new([1; 16]),
+        ethertype: ETHERTYPE,
+        room: 4_096,
+    };
+    // Put in before the box takes the queues.
+    let count = 400_u64;
+    let mut tx = ports[0].tx_queue(0).unwrap();
+    for number in 0..count {
+        let mut burst: ArrayVec<Mbuf, 1> =
+            pool.alloc_frame(&frame(number), 0).into_iter().collect();
+        assert_eq!(tx.transmit(&mut burst), 1);
+    }
+    drop(tx);
+    let recorder = Recorder::create(&file).unwrap();
+    let rate = TickRate::from_hz(eal.tsc_hz());
+    let [left, right] = &ports;
+    let mut bridge = Bridge::new([left, right], &pool, rate, &setting, Some(recorder)).unwrap();
+    let lost = |summary: &Summary| summary.ways[1].lost;
+    let patience = Instant::now() + Duration::from_secs(20);
+    while lost(&bridge.summary()) < count {
+        bridge.pass();
+        assert!(Instant::now() < patience, "{:?}", bridge.summary());
+    }
+    let summary = bridge.end().unwrap();
+    let [to_right, to_left] = &summary.ways;
+    assert!(to_right.adds_up() && to_left.adds_up(), "{summary:?}");
+    assert_eq!((summary.unwritten, to_right.passed), (0, to_right.arrived));
+    assert_eq!(
+        (to_left.arrived, to_left.passed + count),
+        (to_right.passed, to_right.passed)
+    );
+
+    let passages = passages::read(&file).unwrap();
+    let way = |direction| passages.iter().filter(move |p| p.direction == direction);
+    assert_eq!(way(0).count() as u64, to_right.arrived);
+    assert!(way(0).all(|p| p.delay_ns() >= Some(100_000) && p.bytes == 84));
+    assert!(way(1).all(|p| p.bytes == 80));
+    assert_eq!(
+        way(1).filter(|p| p.fate == Fate::Lost).count() as u64,
+        count
+    );
+    // A tag changes no hash: each frame is found again at every pass.
+    let hasher = Hasher::new([1; 16]);
+    for number in 0..count {
+        let hash = hasher.parse(&frame(number), 80).packet.0;
+        let there = way(0).filter(|p| p.packet == hash).count();
+        let back = way(1).filter(|p| p.packet == hash).count();
+        assert!(there == back && there >= 1, "{number}: {there} and {back}");
+    }
+    let now_ns = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap()
+        .as_nanos();
+    let old = way(0).filter(|p| u128::from(p.arrival_ns) + 60_000_000_000 < now_ns);
+    assert_eq!(old.count(), 0, "times are the system's");
+    drop(ports);
+    assert_eq!(pool.available(), pool.capacity(), "no mbuf is missing");
+}

@@ -1,0 +1,171 @@
+//! Two switches over shared memory (`net_memif`), as fast as this machine goes, with nothing between
+//! them: the first generates IMIX, the second swallows it.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+use serde_json::json;
+
+use super::nodes::{BANKS, INTERVAL_MS, Plan, Switch};
+use super::scenario::{Setting, hasher};
+use super::verdict::{Verdict, judge, median};
+use super::views::{Seen, Watch};
+use crate::throughput::process::wait;
+use crate::wire::stamps;
+use crate::wire::truth::Joined;
+
+/// More packets a second than any CPU makes.
+const RATE_MAX_PPS: f64 = 50e6;
+
+/// The next rate to try, where the record cannot keep up.
+const LESS: f64 = 0.7;
+
+/// Rates to try at most.
+const TRIES: u32 = 8;
+
+/// Capacity of the path, as far as control frames are concerned.
+const CAPACITY_BPS: u64 = 10_000_000_000;
+
+/// What came of it.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Outcome {
+    /// Packets a second that crossed with no record kept.
+    pub full_pps: f64,
+    /// With every packet recorded at both ends.
+    pub recorded_pps: f64,
+    /// What the receiver said at that rate, held against what happened.
+    pub verdict: Verdict,
+    /// At full rate, by the sender's own count: bytes of control frames over bytes of data.
+    pub control_of_data: f64,
+    /// Those of references.
+    pub references_of_data: f64,
+    /// Bits a second of control frames, of the bits that they may take.
+    pub control_of_share: f64,
+    /// Bits a second of data at full rate.
+    pub data_bps: f64,
+    /// Epochs of the receiver by fate at full rate.
+    pub fates: Vec<(String, u64)>,
+}
+
+struct Run {
+    seen: [Seen; 2],
+    joined: Option<Joined>,
+    seconds: f64,
+}
+
+/// Runs it: once at full rate, then with a record at the highest rate at which that is complete.
+///
+/// # Errors
+/// When something does not start, or fails.
+pub fn run(setting: &Setting<'_>) -> Result<Outcome> {
+    let folder = setting.folder.join("memif");
+    fs::create_dir_all(&folder).context("no folder for its files")?;
+    let full = once(setting, &folder, RATE_MAX_PPS, false)?;
+    let [sender, receiver] = &full.seen;
+    let wire = sender.last.wires.first().cloned().unwrap_or_default();
+    let total = &wire.total;
+    let data = total.data_bytes.max(1) as f64;
+    let mut outcome = Outcome {
+        full_pps: rate_pps(receiver),
+        control_of_data: total.sent_bytes as f64 / data,
+        references_of_data: total.reference_bytes as f64 / data,
+        control_of_share: total.sent_bytes as f64 * 8.0 / full.seconds / wire.share_bps,
+        data_bps: data * 8.0 / full.seconds,
+        fates: fates(receiver),
+        ..Outcome::default()
+    };
+    let mut rate_pps_max = outcome.full_pps;
+    for _ in 0..TRIES {
+        let recorded = once(setting, &folder, rate_pps_max, true)?;
+        let [_, receiver] = &recorded.seen;
+        if let Some(joined) = &recorded.joined {
+            outcome.recorded_pps = rate_pps(receiver);
+            outcome.verdict = judge(joined, (0, "all"), receiver, &BANKS, 0.0, &hasher());
+            return Ok(outcome);
+        }
+        rate_pps_max *= LESS;
+    }
+    anyhow::bail!("the record could not keep up at any rate")
+}
+
+fn fates(receiver: &Seen) -> Vec<(String, u64)> {
+    let segments = receiver.last.wires.iter().flat_map(|wire| &wire.segments);
+    let incoming = segments.filter(|segment| segment.is_incoming);
+    let epochs = incoming.flat_map(|segment| &segment.epochs);
+    let some = epochs.filter(|count| count.packets > 0);
+    some.map(|count| (count.label.clone(), count.packets))
+        .collect()
+}
+
+/// The rate at which packets cross, in the middle of all epochs seen.
+fn rate_pps(receiver: &Seen) -> f64 {
+    let epochs = receiver.epochs.values();
+    let packets = median(epochs.map(|figures| figures.received_packets as f64));
+    packets * 1e3 / f64::from(INTERVAL_MS)
+}
+
+fn once(setting: &Setting<'_>, folder: &Path, rate_pps: f64, is_recorded: bool) -> Result<Run> {
+    let socket = folder.join("wire.sock");
+    // One that a process left behind cannot be listened at.
+    let _ = fs::remove_file(&socket);
+    let memif = |role: &str| {
+        format!(
+            "net_memif0,role={role},id=0,socket={},socket-abstract=no,rsize=14",
+            socket.display()
+        )
+    };
+    let plan = |number, lan, role| Plan {
+        number,
+        lan,
+        wire: memif(role),
+        extra: json!({ "capacity_bps": CAPACITY_BPS }),
+        core: Some(usize::from(number) - 1),
+        sleeps: true,
+        is_recorded,
+    };
+    let traffic = format!("generate:flows=1000,size=imix,burst=8,rate={rate_pps:.0}");
+    let plans = [
+        plan(1, traffic, "server"),
+        plan(2, "sink".to_owned(), "client"),
+    ];
+    let mut switches = Vec::new();
+    for plan in &plans {
+        switches.push(Switch::start(setting.vernierd, folder, plan, setting.stop)?);
+    }
+    for switch in &mut switches {
+        switch.wait_for_session(setting.stop)?;
+    }
+    let watches: Vec<_> = switches
+        .iter()
+        .map(|one| Watch::begin(one.address))
+        .collect();
+    let began = std::time::Instant::now();
+    wait(setting.duration, setting.stop)?;
+    let seconds = began.elapsed();
+    let mut seen = watches.into_iter().map(Watch::end);
+    let seen = [
+        seen.next().unwrap_or_default(),
+        seen.next().unwrap_or_default(),
+    ];
+    let mut ended = Vec::new();
+    for switch in switches {
+        ended.push(switch.end(setting.stop)?);
+    }
+    let joined = if is_recorded && ended.iter().all(|ended| ended.is_complete) {
+        let [sender, receiver] = [&ended[0], &ended[1]].map(|ended| stamps::read(&ended.stamps));
+        Some(Joined::new(&sender?, 1, &receiver?, 1))
+    } else {
+        None
+    };
+    for ended in ended.iter().filter(|_| is_recorded) {
+        fs::remove_file(&ended.stamps)?;
+    }
+    Ok(Run {
+        seen,
+        joined,
+        seconds: (seconds + Duration::from_millis(500)).as_secs_f64(),
+    })
+}

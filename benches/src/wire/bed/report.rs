@@ -1,0 +1,570 @@
+//! Tables of all runs, and what was to hold.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::memif;
+use super::scenario::{AttackOutcome, Outcome, Way};
+use super::verdict::{CHOSEN, FlowErrors, Means, Verdict};
+use crate::machine::Machine;
+
+/// Least share of epochs in which the truth is within a bound of nominal 98 %.
+const WITHIN_MIN: f64 = 0.93;
+/// Least number of epochs that this is told of.
+const EPOCHS_MIN: usize = 100;
+/// Most by which the chooser's error may exceed the best single method's.
+const CHOOSER_MAX: f64 = 1.1;
+/// Most that references may take of the data's bytes at high load.
+const REFERENCES_MAX: f64 = 0.002;
+/// Names of the directions.
+const ARROWS: [&str; 2] = ["a > b", "b > a"];
+
+/// All runs.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// Where.
+    pub machine: Machine,
+    /// Release or development.
+    pub build: &'static str,
+    /// Over veth.
+    pub runs: Vec<Outcome>,
+    /// Over shared memory.
+    pub memif: Option<memif::Outcome>,
+}
+
+/// Something that had to hold, and whether it did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limit {
+    /// What.
+    pub what: String,
+    /// The figure.
+    pub got: String,
+    /// Whether it holds.
+    pub holds: bool,
+}
+
+fn limit(what: String, got: String, holds: bool) -> Limit {
+    Limit { what, got, holds }
+}
+
+/// Limits on one direction of one run, but for what only some runs have.
+fn verdict_limits(name: &str, verdict: &Verdict, limits: &mut Vec<Limit>) {
+    let enough = verdict.usable >= EPOCHS_MIN;
+    let got = format!("{} of {}", verdict.usable, verdict.epochs);
+    limits.push(limit(
+        format!("{name}: usable epochs, {EPOCHS_MIN} at least"),
+        got,
+        enough,
+    ));
+    if let Some(chosen) = means(verdict, CHOSEN) {
+        let share = chosen.within_share();
+        let what = format!("{name}: truth within the bound of the mean, 93 % at least");
+        limits.push(limit(what, percent(share), share >= WITHIN_MIN));
+    }
+    let (exact, usable) = (verdict.counts_exact, verdict.usable);
+    let what = format!("{name}: sent and lost packets exact in every usable epoch");
+    limits.push(limit(what, format!("{exact} of {usable}"), exact == usable));
+    let chosen = verdict.flows.iter().find(|flows| flows.method == CHOSEN);
+    let single = verdict.flows.iter().filter(|flows| flows.method != CHOSEN);
+    let best = single.min_by(|a, b| a.error.total_cmp(&b.error));
+    if let (Some(chosen), Some(best)) = (chosen, best) {
+        let holds = chosen.error <= best.error * CHOOSER_MAX;
+        let what =
+            format!("{name}: flows' median error by the chooser, the best method's + 10 % at most");
+        let got = format!(
+            "{} ({} {})",
+            percent(chosen.error),
+            best.method,
+            percent(best.error)
+        );
+        limits.push(limit(what, got, holds));
+    }
+}
+
+fn attack_limits(attack: &AttackOutcome, limits: &mut Vec<Limit>) {
+    let (thrown, refused) = (attack.frames(), attack.refused());
+    let what = "attack: frames thrown, all counted as not believed".to_owned();
+    limits.push(limit(
+        what,
+        format!("{refused} of {thrown}"),
+        thrown == refused && thrown > 0,
+    ));
+    let what = "attack: frames believed and useless".to_owned();
+    limits.push(limit(what, attack.useless.to_string(), attack.useless == 0));
+    let lost = list(&attack.epochs_lost);
+    limits.push(limit(
+        "attack: epochs lost".to_owned(),
+        lost,
+        attack.epochs_lost.is_empty(),
+    ));
+}
+
+fn means<'v>(verdict: &'v Verdict, method: &str) -> Option<&'v Means> {
+    verdict.means.iter().find(|means| means.method == method)
+}
+
+fn percent(share: f64) -> String {
+    match share.abs() {
+        share if share < 1e-4 => format!("{:.5} %", share * 100.0),
+        share if share < 0.01 => format!("{:.3} %", share * 100.0),
+        _ => format!("{:.1} %", share * 100.0),
+    }
+}
+
+fn us(ns: f64) -> String {
+    format!("{:.2}", ns / 1e3)
+}
+
+fn list(counts: &[(String, u64)]) -> String {
+    let counts = counts.iter().map(|(name, count)| format!("{name} {count}"));
+    let counts: Vec<_> = counts.collect();
+    if counts.is_empty() {
+        return "none".to_owned();
+    }
+    counts.join(", ")
+}
+
+impl Report {
+    /// Of this machine and build, with nothing in it.
+    pub fn new() -> Self {
+        Self {
+            machine: Machine::of_this_run(),
+            build: if cfg!(debug_assertions) {
+                "development"
+            } else {
+                "release"
+            },
+            runs: Vec::new(),
+            memif: None,
+        }
+    }
+
+    fn ways(&self) -> impl Iterator<Item = (&Outcome, &'static str, &Way)> {
+        self.runs.iter().flat_map(|run| {
+            let ways = ARROWS.into_iter().zip(&run.ways);
+            ways.map(move |(arrow, way)| (run, arrow, way))
+        })
+    }
+
+    /// All that had to hold.
+    pub fn limits(&self) -> Vec<Limit> {
+        let mut limits = Vec::new();
+        for (run, arrow, way) in self.ways() {
+            let name = format!("{}, {arrow}", run.name);
+            verdict_limits(&name, &way.verdict, &mut limits);
+            if let Some(compared) = way.compared {
+                let got = format!("{} of {}", compared.changed, compared.received);
+                let holds = compared.changed == 0 && compared.received > 0;
+                limits.push(limit(format!("{name}: data packets changed"), got, holds));
+                let what = format!("{name}: control frames that got out of a switch");
+                limits.push(limit(
+                    what,
+                    compared.control.to_string(),
+                    compared.control == 0,
+                ));
+            }
+            let Way { overhead, .. } = way;
+            let what = format!("{name}: control frames, of the bits that they may take");
+            let share = overhead.control_bps / overhead.share_bps;
+            limits.push(limit(what, percent(share), share <= 1.0));
+        }
+        for run in &self.runs {
+            if let Some(attack) = &run.attack {
+                attack_limits(attack, &mut limits);
+            }
+        }
+        if let Some(memif) = &self.memif {
+            verdict_limits("memif", &memif.verdict, &mut limits);
+            let what = "memif: control frames, of the bits that they may take".to_owned();
+            let holds = memif.control_of_share <= 1.0;
+            limits.push(limit(what, percent(memif.control_of_share), holds));
+            let what = "memif: references at the highest rate with IMIX, of the data's bytes, 0.2 % at most";
+            let share = memif.references_of_data;
+            limits.push(limit(
+                what.to_owned(),
+                percent(share),
+                share < REFERENCES_MAX,
+            ));
+        }
+        limits
+    }
+
+    /// As `wire.md` has it.
+    pub fn markdown(&self) -> String {
+        let mut text = PREFACE.to_owned();
+        let Machine {
+            cpu,
+            cpus,
+            os,
+            kernel,
+            commit,
+        } = &self.machine;
+        // Writing to a string never fails.
+        let _ = writeln!(
+            text,
+            "{cpu}; {cpus} CPUs, {os}, Linux {kernel}; {} build of {commit}.\n",
+            self.build
+        );
+        self.usability(&mut text);
+        self.means(&mut text);
+        self.flows(&mut text);
+        self.paths(&mut text);
+        self.overheads(&mut text);
+        self.attacks(&mut text);
+        if let Some(memif) = &self.memif {
+            shared_memory(memif, &mut text);
+        }
+        text += "\n## What had to hold\n\n| | | |\n|---|---|---|\n";
+        for Limit { what, got, holds } in self.limits() {
+            let holds = if holds { "yes" } else { "**no**" };
+            let _ = writeln!(text, "| {what} | {got} | {holds} |");
+        }
+        text
+    }
+
+    fn usability(&self, text: &mut String) {
+        *text += "## How much of it is usable, beside what probability says\n\n\
+            | path | way | epochs | usable | should be | packets | lost | reordered | cells | should be | samples | should be | moved | fates |\n\
+            |---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|---|\n";
+        for (run, arrow, way) in self.ways() {
+            let v = &way.verdict;
+            let _ = writeln!(
+                text,
+                "| {} | {arrow} | {} | {} | {} | {:.0} | {} | {} | {} | {} | {:.0} | {:.0} | {} | {} |",
+                run.words,
+                v.epochs,
+                percent(v.usable as f64 / v.epochs.max(1) as f64),
+                percent(v.expected.usable),
+                v.packets,
+                percent(v.loss),
+                percent(v.reordered),
+                percent(v.cells),
+                percent(v.expected.cells),
+                v.samples,
+                v.expected.samples,
+                v.moved,
+                list(&way.fates),
+            );
+        }
+    }
+
+    fn means(&self, text: &mut String) {
+        *text += "\n## Mean delays of epochs\n\n\
+            | path | way | true mean, us | deviation, us | method | epochs | median error, us | should be | median bound, us | truth within |\n\
+            |---|---|--:|--:|---|--:|--:|--:|--:|--:|\n";
+        for (run, arrow, way) in self.ways() {
+            let v = &way.verdict;
+            for means in &v.means {
+                let should = match means.method.as_str() {
+                    "lda" => us(v.expected.error_ns),
+                    _ => String::new(),
+                };
+                let _ = writeln!(
+                    text,
+                    "| {} | {arrow} | {} | {} | {} | {} | {} | {should} | {} | {} |",
+                    run.words,
+                    us(v.mean_ns),
+                    us(v.deviation_ns),
+                    means.method,
+                    means.epochs,
+                    us(means.error_ns),
+                    us(means.bound_ns),
+                    percent(means.within_share()),
+                );
+            }
+        }
+    }
+
+    fn flows(&self, text: &mut String) {
+        *text += "\n## Mean delays of flows\n\nMedian relative error over flows of ten packets or more in an epoch.\n\n\
+            | path | way | errors by method |\n|---|---|---|\n";
+        for (run, arrow, way) in self.ways() {
+            let _ = writeln!(
+                text,
+                "| {} | {arrow} | {} |",
+                run.words,
+                flow_errors(&way.verdict.flows)
+            );
+        }
+    }
+
+    fn paths(&self, text: &mut String) {
+        *text += "\n## Independent witnesses\n\n\
+            | path | way | lost by the box | missed by switch | added by the box, us | seen by switches, us | frames sent by the host | received | changed |\n\
+            |---|---|--:|--:|--:|--:|--:|--:|--:|\n";
+        for (run, arrow, way) in self.ways() {
+            let c = &way.cross_check;
+            let hosts = way.compared.map_or_else(
+                || " | | ".to_owned(),
+                |of| format!("{} | {} | {}", of.sent, of.received, of.changed),
+            );
+            let _ = writeln!(
+                text,
+                "| {} | {arrow} | {} | {} | {} | {} | {hosts} |",
+                run.words,
+                c.box_lost,
+                c.switches_lost,
+                us(c.box_added_ns),
+                us(c.switches_saw_ns),
+            );
+        }
+    }
+
+    fn overheads(&self, text: &mut String) {
+        *text += "\n## Control frames on the wire\n\nBits a second with all that Ethernet adds, counted by the box, \
+            over the whole run.\n\n\
+            | path | way | data, Mbit/s | control, Mbit/s | references, Mbit/s | may take, Mbit/s | by the switch's count, Mbit/s | references kept back |\n\
+            |---|---|--:|--:|--:|--:|--:|--:|\n";
+        for (run, arrow, way) in self.ways() {
+            let o = &way.overhead;
+            let mega = |bps: f64| format!("{:.3}", bps / 1e6);
+            let _ = writeln!(
+                text,
+                "| {} | {arrow} | {} | {} | {} | {} | {} | {} |",
+                run.words,
+                mega(o.data_bps),
+                mega(o.control_bps),
+                mega(o.reference_bps),
+                mega(o.share_bps),
+                mega(o.exported_bps),
+                o.withheld,
+            );
+        }
+    }
+
+    fn attacks(&self, text: &mut String) {
+        let attacked = self
+            .runs
+            .iter()
+            .find_map(|run| Some((run, run.attack.as_ref()?)));
+        let Some((run, attack)) = attacked else {
+            return;
+        };
+        *text += "\n## Under attack\n\n";
+        let idle = self.runs.iter().find(|run| run.name == "idle");
+        let mega = |run: &Outcome| {
+            run.tcp_bps
+                .map_or("?".to_owned(), |bps| format!("{:.0}", bps / 1e6))
+        };
+        let mut tricks: Vec<_> = attack.thrown.clone().into_iter().collect();
+        tricks.sort();
+        let _ = writeln!(
+            text,
+            "{} frames made up by the box from true ones and {} thrown by scapy: {}.\n\n\
+             Not believed: {}. Believed and useless: {}. Epochs lost: {}.\n\n\
+             TCP through the switches: {} Mbit/s under attack, {} Mbit/s with nobody attacking.",
+            attack.made_up,
+            attack.frames() - attack.made_up,
+            list(&tricks),
+            list(&attack.disbelieved),
+            attack.useless,
+            list(&attack.epochs_lost),
+            mega(run),
+            idle.map_or("?".to_owned(), mega),
+        );
+    }
+
+    /// Writes `wire.md` and `wire.json`.
+    ///
+    /// # Errors
+    /// When a file cannot be written.
+    pub fn write(&self, folder: &Path) -> io::Result<()> {
+        fs::write(folder.join("wire.md"), self.markdown())?;
+        let json = serde_json::to_string_pretty(self)?;
+        fs::write(folder.join("wire.json"), json + "\n")
+    }
+}
+
+impl Default for Report {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn flow_errors(flows: &[FlowErrors]) -> String {
+    let errors = flows
+        .iter()
+        .map(|of| format!("{} {} ({})", of.method, percent(of.error), of.flows));
+    let errors: Vec<_> = errors.collect();
+    errors.join(", ")
+}
+
+fn shared_memory(memif: &memif::Outcome, text: &mut String) {
+    let v = &memif.verdict;
+    let _ = write!(
+        text,
+        "\n## Over shared memory, as fast as it goes\n\n\
+         Two switches, a CPU each, `net_memif` between them, IMIX of 1,000 flows from a generator inside the first.\n\n\
+         | | |\n|---|--:|\n\
+         | packets a second, no record kept | {:.0} |\n\
+         | data, Mbit/s | {:.0} |\n\
+         | control frames, of the data's bytes | {} |\n\
+         | references, of the data's bytes | {} |\n\
+         | epochs by fate | {} |\n\
+         | packets a second, every packet recorded at both ends | {:.0} |\n\
+         | epochs, usable | {}, {} |\n\
+         | packets of an epoch, samples of the LDA | {:.0}, {:.0} |\n\
+         | true mean and deviation, us | {}, {} |\n",
+        memif.full_pps,
+        memif.data_bps / 1e6,
+        percent(memif.control_of_data),
+        percent(memif.references_of_data),
+        list(&memif.fates),
+        memif.recorded_pps,
+        v.epochs,
+        v.usable,
+        v.packets,
+        v.samples,
+        us(v.mean_ns),
+        us(v.deviation_ns),
+    );
+    for means in &v.means {
+        let _ = writeln!(
+            text,
+            "| {}: median error and bound, us; truth within | {}, {}; {} |",
+            means.method,
+            us(means.error_ns),
+            us(means.bound_ns),
+            percent(means.within_share()),
+        );
+    }
+    let _ = writeln!(text, "| flows | {} |", flow_errors(&v.flows));
+}
+
+/// What stands above the tables.
+const PREFACE: &str = "# Segments on the wire
+
+What two switches say of the path between them, held against what happened to each packet: `make wire`.
+
+Two hosts in namespaces of their own, a switch beside each, and `vernier-impair` between the switches, all joined by veth.
+The hosts send each other a mix of UDP flows (200 each way, IMIX, bursts of 6, shares by Zipf's law), TCP (iperf3) and pings. Both
+switches write down when they saw each packet; joined by packet hash, that is the truth. The box writes down what it did to each
+packet, and tcpdump at both hosts what they saw: two more witnesses. Epochs of 100 ms, an LDA of two banks of 256 rows (80 % and
+20 % of packets), sketch and references as large as the share of the link allows (0.5 % of 1 Gbit/s). Switches, box, hosts and
+their senders share the machine's CPUs: delays are those of threads that wait for one.
+
+Columns that say *should be* come from probability alone: the loss that the box was told, each frame by itself. A turn is seen unless
+all three copies of its marker are lost; the sender's counts and each range of cells arrive at once or in one round of
+retransmission; a cell is usable if none of its packets was lost; the error of a mean of so many samples, drawn without
+replacement from delays of the deviation seen, is under 0.67 standard errors half the time.
+
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn means(within: usize) -> Means {
+        Means {
+            method: CHOSEN.to_owned(),
+            epochs: 200,
+            within,
+            error_ns: 1.0,
+            bound_ns: 2.0,
+        }
+    }
+
+    fn outcome() -> Outcome {
+        let way = || Way {
+            verdict: Verdict {
+                epochs: 200,
+                usable: 200,
+                counts_exact: 200,
+                means: vec![means(190)],
+                flows: [("joint", 0.02), ("rli", 0.03), (CHOSEN, 0.021)]
+                    .map(|(method, error)| FlowErrors {
+                        method: method.to_owned(),
+                        flows: 9,
+                        error,
+                    })
+                    .to_vec(),
+                ..Verdict::default()
+            },
+            compared: Some(super::super::scenario::Compared {
+                sent: 5,
+                received: 5,
+                changed: 0,
+                control: 0,
+            }),
+            overhead: super::super::scenario::Overhead {
+                control_bps: 1.0,
+                share_bps: 2.0,
+                ..Default::default()
+            },
+            ..Way::default()
+        };
+        Outcome {
+            name: "attack".to_owned(),
+            words: "words".to_owned(),
+            ways: [way(), way()],
+            tcp_bps: Some(1e9),
+            attack: Some(AttackOutcome {
+                made_up: 2,
+                thrown: [("trick".to_owned(), 3)].into(),
+                disbelieved: vec![("tag".to_owned(), 5)],
+                ..AttackOutcome::default()
+            }),
+        }
+    }
+
+    fn report(outcome: Outcome) -> Report {
+        let mut report = Report::new();
+        report.runs.push(outcome);
+        report
+    }
+
+    #[test]
+    fn a_good_run_holds_and_is_shown() {
+        let report = report(outcome());
+        let limits = report.limits();
+        assert!(limits.iter().all(|limit| limit.holds), "{limits:#?}");
+        let text = report.markdown();
+        assert!(
+            text.contains("TCP through the switches: 1000 Mbit/s"),
+            "{text}"
+        );
+        assert!(!text.contains("**no**") && !text.contains("NaN"), "{text}");
+    }
+
+    #[test]
+    fn whatever_goes_wrong_is_found() {
+        type Spoiler = (&'static str, fn(&mut Outcome));
+        let spoilers: [Spoiler; 9] = [
+            ("usable epochs", |run| run.ways[0].verdict.usable = 99),
+            ("truth within", |run| {
+                run.ways[1].verdict.means = vec![means(185)];
+            }),
+            ("packets exact", |run| {
+                run.ways[0].verdict.counts_exact = 199;
+            }),
+            ("chooser", |run| run.ways[0].verdict.flows[2].error = 0.0221),
+            ("packets changed", |run| {
+                run.ways[0].compared.as_mut().unwrap().changed = 1;
+            }),
+            ("got out", |run| {
+                run.ways[1].compared.as_mut().unwrap().control = 1;
+            }),
+            ("may take", |run| run.ways[1].overhead.control_bps = 2.1),
+            ("all counted", |run| {
+                run.attack.as_mut().unwrap().made_up = 3;
+            }),
+            ("epochs lost", |run| {
+                run.attack.as_mut().unwrap().epochs_lost = vec![("partial".to_owned(), 1)];
+            }),
+        ];
+        for (what, spoil) in spoilers {
+            let mut run = outcome();
+            spoil(&mut run);
+            let limits = report(run).limits();
+            let missed: Vec<_> = limits.iter().filter(|limit| !limit.holds).collect();
+            assert!(
+                missed.iter().any(|limit| limit.what.contains(what)),
+                "{what}: {missed:#?}"
+            );
+        }
+    }
+}

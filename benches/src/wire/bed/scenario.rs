@@ -1,0 +1,697 @@
+//! One run of the bed.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use measure::packet::Hasher;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::captures::{self, Capture, Comparison};
+use super::nodes::{BANKS, BoxSummary, HASH_SEED, Impair, Plan, Switch};
+use super::spaces::{HOSTS, Host, WIRES};
+use super::verdict::{Verdict, judge, mean};
+use super::views::{Labelled, Seen, Watch, Wire, sum};
+use crate::throughput::process::{Owned, PATIENCE, until, wait};
+use crate::wire::passages::{self, Fate, Passage};
+use crate::wire::stamps;
+use crate::wire::truth::{Joined, Truth};
+
+/// Index of the wire port of each switch.
+const TRUNK: u8 = 1;
+
+/// Capacity of veth wires, as far as control frames are concerned.
+const VETH_BPS: u64 = 1_000_000_000;
+
+/// Preamble, frame check sequence and gap of an Ethernet frame.
+const LINK_OVERHEAD_BYTES: u64 = 24;
+
+/// How switches are attached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Attached {
+    /// `net_af_packet` over veth.
+    AfPacket,
+    /// `net_af_xdp` over veth.
+    AfXdp,
+}
+
+/// What is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Load {
+    /// A mix of UDP flows both ways, some TCP, and ping.
+    Mix,
+    /// As much TCP as goes, beside a thin mix.
+    Tcp,
+}
+
+/// Who attacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Attack {
+    /// Nobody.
+    None,
+    /// The box makes up control frames from true ones, and scapy throws hand-made ones.
+    Both,
+}
+
+/// A run over veth.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Scenario {
+    /// Its name.
+    pub name: &'static str,
+    /// In words.
+    pub words: &'static str,
+    /// How switches are attached.
+    pub attached: Attached,
+    /// A router in the path, and UDP instead of an `EtherType` of their own.
+    pub is_routed: bool,
+    /// What the box does, both ways.
+    pub rule: &'static str,
+    /// What it loses of every frame.
+    pub loss: f64,
+    /// What is sent.
+    pub load: Load,
+    /// Who attacks.
+    pub attack: Attack,
+    /// Whether hosts' captures are compared.
+    pub is_captured: bool,
+}
+
+const PLAIN: Scenario = Scenario {
+    name: "af_packet",
+    words: "no impairment, net_af_packet",
+    attached: Attached::AfPacket,
+    is_routed: false,
+    rule: "",
+    loss: 0.0,
+    load: Load::Mix,
+    attack: Attack::None,
+    is_captured: true,
+};
+
+/// All runs over veth.
+pub const SCENARIOS: [Scenario; 10] = [
+    PLAIN,
+    Scenario {
+        name: "af_xdp",
+        words: "no impairment, net_af_xdp",
+        attached: Attached::AfXdp,
+        ..PLAIN
+    },
+    Scenario {
+        name: "jitter",
+        words: "1 ms and 100 us of jitter, in order",
+        rule: "delay_us=1000,jitter_us=100",
+        ..PLAIN
+    },
+    Scenario {
+        name: "reordering",
+        words: "1 ms, 5 % overtaken by 3 packets",
+        rule: "delay_us=1000,reorder=0.05,reorder_packets=3",
+        ..PLAIN
+    },
+    Scenario {
+        name: "loss-1",
+        words: "1 ms, 1 % loss",
+        rule: "delay_us=1000,loss=0.01",
+        loss: 0.01,
+        ..PLAIN
+    },
+    Scenario {
+        name: "loss-5",
+        words: "1 ms, 5 % loss",
+        rule: "delay_us=1000,loss=0.05",
+        loss: 0.05,
+        ..PLAIN
+    },
+    Scenario {
+        name: "loss-20",
+        words: "1 ms, 20 % loss",
+        rule: "delay_us=1000,loss=0.2",
+        loss: 0.2,
+        ..PLAIN
+    },
+    Scenario {
+        name: "routed",
+        words: "a router in the path, virtual segment",
+        is_routed: true,
+        rule: "hop,dscp=10",
+        is_captured: false,
+        ..PLAIN
+    },
+    Scenario {
+        name: "idle",
+        words: "nobody attacks, TCP at full speed",
+        load: Load::Tcp,
+        ..PLAIN
+    },
+    Scenario {
+        name: "attack",
+        words: "fuzzer and attacker, TCP at full speed",
+        load: Load::Tcp,
+        attack: Attack::Both,
+        ..PLAIN
+    },
+];
+
+/// What runs have in common.
+#[derive(Debug, Clone, Copy)]
+pub struct Setting<'a> {
+    /// The switch.
+    pub vernierd: &'a Path,
+    /// The box.
+    pub impair: &'a Path,
+    /// The attacker's script.
+    pub attacker: &'a Path,
+    /// How long traffic flows.
+    pub duration: Duration,
+    /// How long attacks go on, and the run beside them.
+    pub attack_duration: Duration,
+    /// Where files of failed runs are left; none: nowhere.
+    pub folder: &'a Path,
+    /// Set when the user has had enough.
+    pub stop: &'a AtomicBool,
+}
+
+/// What came of a run.
+#[derive(Debug, Clone, Serialize)]
+pub struct Outcome {
+    /// Its name.
+    pub name: String,
+    /// In words.
+    pub words: String,
+    /// To the right (from a to b), and to the left.
+    pub ways: [Way; 2],
+    /// TCP received, bits a second.
+    pub tcp_bps: Option<f64>,
+    /// What the attackers did, and what the switches made of it.
+    pub attack: Option<AttackOutcome>,
+}
+
+/// One direction of a run.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Way {
+    /// What the receiver said, held against what happened.
+    pub verdict: Verdict,
+    /// Epochs by fate, since the start.
+    pub fates: Vec<(String, u64)>,
+    /// What hosts saw.
+    pub compared: Option<Compared>,
+    /// How the box's record and the switches' agree.
+    pub cross_check: CrossCheck,
+    /// Control frames on the wire.
+    pub overhead: Overhead,
+}
+
+/// [`Comparison`], to be written down.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct Compared {
+    /// Frames sent by one host.
+    pub sent: u64,
+    /// Frames received by the other.
+    pub received: u64,
+    /// Frames received that were not sent so.
+    pub changed: u64,
+    /// Control frames received.
+    pub control: u64,
+}
+
+impl From<Comparison> for Compared {
+    fn from(comparison: Comparison) -> Self {
+        let Comparison {
+            sent,
+            received,
+            changed,
+            control,
+        } = comparison;
+        Self {
+            sent,
+            received,
+            changed,
+            control,
+        }
+    }
+}
+
+/// How two independent records agree.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct CrossCheck {
+    /// Data packets that the box lost on purpose.
+    pub box_lost: u64,
+    /// Data packets that the second switch never saw, of those that the first sent.
+    pub switches_lost: u64,
+    /// What the box added to the delay of those that passed, on average, ns.
+    pub box_added_ns: f64,
+    /// What packets were on their way in all, ns; the difference is what interfaces cost.
+    pub switches_saw_ns: f64,
+}
+
+/// Control frames on the wire, counted by the box.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Overhead {
+    /// Seconds that it was open.
+    pub seconds: f64,
+    /// Bits a second of control frames, with all that Ethernet adds.
+    pub control_bps: f64,
+    /// Those of references.
+    pub reference_bps: f64,
+    /// Bits a second of data.
+    pub data_bps: f64,
+    /// What control frames may take.
+    pub share_bps: f64,
+    /// Bits a second of control frames by the switch's own count.
+    pub exported_bps: f64,
+    /// References that the switch kept back.
+    pub withheld: u64,
+}
+
+/// What attackers did.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct AttackOutcome {
+    /// Frames by the box.
+    pub made_up: u64,
+    /// Frames by scapy, by trick.
+    pub thrown: HashMap<String, u64>,
+    /// Frames that the switch under attack did not believe, by reason.
+    pub disbelieved: Vec<(String, u64)>,
+    /// Frames that it believed and found no use for.
+    pub useless: u64,
+    /// Epochs lost at it while under attack, by fate.
+    pub epochs_lost: Vec<(String, u64)>,
+}
+
+impl AttackOutcome {
+    /// Frames thrown at it.
+    pub fn frames(&self) -> u64 {
+        self.made_up + self.thrown.values().sum::<u64>()
+    }
+
+    /// Frames that it did not believe.
+    pub fn refused(&self) -> u64 {
+        self.disbelieved.iter().map(|(_, count)| count).sum()
+    }
+}
+
+/// Runs a scenario.
+///
+/// # Errors
+/// When something does not start, or fails.
+pub fn run(scenario: &Scenario, setting: &Setting<'_>) -> Result<Outcome> {
+    let folder = setting.folder.join(scenario.name);
+    fs::create_dir_all(&folder).context("no folder for its files")?;
+    let stop = setting.stop;
+    let duration = match scenario.load {
+        Load::Mix => setting.duration,
+        Load::Tcp => setting.attack_duration,
+    };
+    let impair = start_box(scenario, setting, &folder)?;
+    let began = Instant::now();
+    let mut switches = Vec::new();
+    for number in [1, 2] {
+        let plan = plan(scenario, number);
+        switches.push(Switch::start(setting.vernierd, &folder, &plan, stop)?);
+    }
+    let mut before = Vec::new();
+    for switch in &mut switches {
+        before.push(switch.wait_for_session(stop)?);
+    }
+    let capture = |host| Capture::begin(host, &folder, stop);
+    let captures = HOSTS.iter().filter(|_| scenario.is_captured).map(capture);
+    let captures: Vec<_> = captures.collect::<Result<_>>()?;
+    let watches: Vec<_> = switches
+        .iter()
+        .map(|one| Watch::begin(one.address))
+        .collect();
+    let traffic = Traffic::begin(scenario.load, duration, stop)?;
+    let attacker = match scenario.attack {
+        Attack::None => None,
+        Attack::Both => Some(Attacker::begin(setting, &folder, duration)?),
+    };
+    let tcp_bps = traffic.end(duration, stop)?;
+    let thrown = attacker.map(|attacker| attacker.end(stop)).transpose()?;
+    // The last epochs' fragments are still on their way.
+    wait(Duration::from_millis(500), stop)?;
+    let seen: Vec<_> = watches.into_iter().map(Watch::end).collect();
+    let frames = captures.into_iter().map(|capture| capture.end(stop));
+    let frames: Vec<_> = frames.collect::<Result<_>>()?;
+    let mut ended = Vec::new();
+    for switch in switches {
+        ended.push(switch.end(stop)?);
+    }
+    let seconds = began.elapsed().as_secs_f64();
+    let (passages, summary) = impair.end(stop)?;
+    ensure!(
+        ended.iter().all(|ended| ended.is_complete),
+        "a switch's record is not complete"
+    );
+    let stamps: Vec<_> = ended
+        .iter()
+        .map(|ended| stamps::read(&ended.stamps).context("no stamps"))
+        .collect::<Result<_>>()?;
+    let passages = passages::read(&passages).context("no passages")?;
+    let hasher = hasher();
+    let mut ways: [Way; 2] = Default::default();
+    for (way, number) in ways.iter_mut().zip(0_u8..) {
+        let from = usize::from(number);
+        let to = 1 - from;
+        let joined = Joined::new(&stamps[from], TRUNK, &stamps[to], TRUNK);
+        let wire = seen[to].last.wires.first().cloned().unwrap_or_default();
+        let incoming = wire.segments.iter().find(|segment| segment.is_incoming);
+        let class = incoming.map_or("all", |segment| segment.class.as_str());
+        way.verdict = judge(
+            &joined,
+            (0, class),
+            &seen[to],
+            &BANKS,
+            scenario.loss,
+            &hasher,
+        );
+        way.fates = incoming.map_or_else(Vec::new, |segment| named(&segment.epochs));
+        way.cross_check = cross_check(&joined, &passages, number);
+        way.overhead = overhead(&summary, from, seconds, &seen[from]);
+        if let [a, b] = frames.as_slice() {
+            let (sender, receiver) = if from == 0 { (a, b) } else { (b, a) };
+            let compared = captures::compare(sender, receiver, &HOSTS[from].mac()?)?;
+            way.compared = Some(compared.into());
+        }
+    }
+    let attack = thrown.map(|thrown| {
+        let wires = [before[1].wires.first(), seen[1].last.wires.first()];
+        attack_outcome(thrown, &summary, wires)
+    });
+    Ok(Outcome {
+        name: scenario.name.to_owned(),
+        words: scenario.words.to_owned(),
+        ways,
+        tcp_bps,
+        attack,
+    })
+}
+
+/// The hash of all nodes here.
+pub fn hasher() -> Hasher {
+    let seed = u128::from_str_radix(HASH_SEED, 16).unwrap_or_default();
+    Hasher::new(seed.to_be_bytes())
+}
+
+fn start_box(scenario: &Scenario, setting: &Setting<'_>, folder: &Path) -> Result<Impair> {
+    let mut arguments: Vec<String> = Vec::new();
+    if scenario.is_routed {
+        // Each host's frames come out with the router's address, and go to the other host.
+        for (way, to) in ["--to-right", "--to-left"].into_iter().zip([1, 0]) {
+            let host: &Host = &HOSTS[to];
+            let rule = format!(
+                "{},source_mac={},destination_mac={}",
+                scenario.rule,
+                router_mac(to),
+                host.mac()?
+            );
+            arguments.extend([way.to_owned(), rule]);
+        }
+    } else if !scenario.rule.is_empty() {
+        arguments.extend(["--both".to_owned(), scenario.rule.to_owned()]);
+    }
+    if scenario.attack == Attack::Both {
+        arguments.extend(["--made-up-right", "1000"].map(str::to_owned));
+    }
+    let [left, right] = WIRES.map(|(_, of_box)| format!("af_packet:{of_box}"));
+    Impair::start(
+        setting.impair,
+        folder,
+        [&left, &right],
+        &arguments,
+        setting.stop,
+    )
+}
+
+/// The router's address towards switch 1 or 2.
+fn router_mac(side: usize) -> String {
+    format!("02:00:00:00:0{}:fe", side + 1)
+}
+
+fn plan(scenario: &Scenario, number: u16) -> Plan {
+    let at = usize::from(number) - 1;
+    let host: &Host = &HOSTS[at];
+    let (wire, _) = WIRES[at];
+    let device = |name: &str, interface: &str| match scenario.attached {
+        Attached::AfPacket => format!("net_af_packet_{name},iface={interface},framecnt=2048"),
+        Attached::AfXdp => {
+            format!("net_af_xdp_{name},iface={interface},start_queue=0,queue_count=1")
+        }
+    };
+    let mut extra = json!({ "capacity_bps": VETH_BPS });
+    if scenario.is_routed {
+        let address = |number: usize| format!("10.9.1.{number}");
+        extra["peer"] = json!({
+            "local": address(at + 1),
+            "remote": address(2 - at),
+            "gateway": router_mac(at),
+        });
+    }
+    Plan {
+        number,
+        lan: device("lan", host.lan),
+        wire: device("trunk", wire),
+        extra,
+        core: None,
+        sleeps: true,
+        is_recorded: true,
+    }
+}
+
+/// Processes that send and receive.
+struct Traffic {
+    sinks: Vec<Owned>,
+    senders: Vec<Owned>,
+    iperf: Owned,
+}
+
+impl Traffic {
+    fn begin(load: Load, duration: Duration, stop: &AtomicBool) -> Result<Self> {
+        let own = std::env::current_exe().context("cannot tell where this program is")?;
+        let own = own.to_string_lossy();
+        let quiet = |command: &mut Command| {
+            Owned::start(command.stdin(Stdio::null()).stdout(Stdio::null()))
+        };
+        let [a, b] = &HOSTS;
+        let mut sinks = Vec::new();
+        for host in &HOSTS {
+            sinks.push(quiet(host.command(&own).args(["wire-sink", host.address]))?);
+        }
+        sinks.push(quiet(b.command("iperf3").args(["-s", "-B", b.address]))?);
+        until(PATIENCE, stop, "iperf3 does not listen", || {
+            let sockets = b.command("ss").arg("-ltn").output()?;
+            let sockets = String::from_utf8_lossy(&sockets.stdout).contains(":5201");
+            Ok(sockets.then_some(()))
+        })?;
+        let seconds = duration.as_secs().to_string();
+        let [pps, tcp] = match load {
+            Load::Mix => [["8000", "4000"], ["-b", "40M"]],
+            Load::Tcp => [["1000", "1000"], ["-b", "0"]],
+        };
+        let mut senders = Vec::new();
+        for ((host, to), pps) in [(a, b), (b, a)].into_iter().zip(pps) {
+            let mix = [
+                "wire-mix",
+                host.address,
+                to.address,
+                "--for-seconds",
+                &seconds,
+                "--pps",
+                pps,
+            ];
+            senders.push(quiet(host.command(&own).args(mix))?);
+        }
+        let ping = ["-q", "-i", "0.02", "-w", &seconds, b.address];
+        senders.push(quiet(a.command("ping").args(ping))?);
+        let iperf = [
+            "-c",
+            b.address,
+            "-J",
+            "--connect-timeout",
+            "5000",
+            "-t",
+            &seconds,
+        ];
+        let iperf = Owned::start(
+            a.command("iperf3")
+                .args(iperf)
+                .args(tcp)
+                .stdin(Stdio::null())
+                .stdout(Stdio::piped()),
+        )?;
+        Ok(Self {
+            sinks,
+            senders,
+            iperf,
+        })
+    }
+
+    /// Waits for its end; what TCP brought over, if it did not give up.
+    fn end(mut self, duration: Duration, stop: &AtomicBool) -> Result<Option<f64>> {
+        wait(duration, stop)?;
+        let mut said = String::new();
+        if let Some(mut out) = self.iperf.0.stdout.take() {
+            // It ends by itself, or gives up.
+            let reader = std::thread::spawn(move || {
+                let mut text = String::new();
+                std::io::Read::read_to_string(&mut out, &mut text).map(|_| text)
+            });
+            let patience = Instant::now() + Duration::from_secs(15);
+            while !reader.is_finished() && Instant::now() < patience {
+                wait(Duration::from_millis(50), stop)?;
+            }
+            if reader.is_finished() {
+                said = reader.join().ok().and_then(Result::ok).unwrap_or_default();
+            }
+        }
+        drop((self.senders, self.sinks, self.iperf));
+        let said: Value = serde_json::from_str(&said).unwrap_or_default();
+        Ok(said["end"]["sum_received"]["bits_per_second"].as_f64())
+    }
+}
+
+/// The hand-made attacker.
+struct Attacker {
+    process: Owned,
+    counts: PathBuf,
+    log: PathBuf,
+}
+
+/// What its script says at the end.
+#[derive(Debug, Deserialize)]
+struct Thrown {
+    thrown: HashMap<String, u64>,
+}
+
+impl Attacker {
+    fn begin(setting: &Setting<'_>, folder: &Path, duration: Duration) -> Result<Self> {
+        let (counts, log) = (folder.join("attack.json"), folder.join("attack.log"));
+        let (victim, thrower) = WIRES[1];
+        // Debian's own Python has Debian's scapy.
+        let mut command = Command::new("/usr/bin/python3");
+        command
+            .arg(setting.attacker)
+            .args(["--interface", thrower, "--victim", victim])
+            .args([
+                "--seconds",
+                &duration.as_secs().saturating_sub(3).to_string(),
+            ])
+            .arg("--counts")
+            .arg(&counts)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(fs::File::create(&log)?);
+        Ok(Self {
+            process: Owned::start(&mut command)?,
+            counts,
+            log,
+        })
+    }
+
+    fn end(mut self, stop: &AtomicBool) -> Result<HashMap<String, u64>> {
+        let ended = self.process.wait(PATIENCE, stop).context("the attacker");
+        ended.with_context(|| fs::read_to_string(&self.log).unwrap_or_default())?;
+        let counts = fs::read_to_string(&self.counts).context("the attacker says nothing")?;
+        let counts: Thrown = serde_json::from_str(&counts)?;
+        Ok(counts.thrown)
+    }
+}
+
+fn named(counts: &[Labelled]) -> Vec<(String, u64)> {
+    let counts = counts.iter().filter(|count| count.packets > 0);
+    counts
+        .map(|count| (count.label.clone(), count.packets))
+        .collect()
+}
+
+/// What has been added since.
+fn since(before: &[Labelled], after: &[Labelled]) -> Vec<(String, u64)> {
+    let earlier = |label: &str| before.iter().find(|one| one.label == label);
+    let differences = after.iter().map(|count| {
+        let before = earlier(&count.label).map_or(0, |one| one.packets);
+        (count.label.clone(), count.packets.saturating_sub(before))
+    });
+    differences.filter(|(_, count)| *count > 0).collect()
+}
+
+fn cross_check(joined: &Joined, passages: &[Passage], direction: u8) -> CrossCheck {
+    let data = || {
+        let of_way = passages.iter().filter(move |p| p.direction == direction);
+        of_way.filter(|passage| !passage.class.is_control())
+    };
+    let epochs = joined.epochs.values();
+    let (sum, count) = epochs.clone().fold((0_i128, 0_u64), |(sum, count), truth| {
+        (sum + truth.delays.sum_ns, count + truth.delays.count)
+    });
+    CrossCheck {
+        box_lost: data().filter(|passage| passage.fate == Fate::Lost).count() as u64,
+        switches_lost: epochs.map(Truth::lost).sum(),
+        box_added_ns: mean(data().filter_map(Passage::delay_ns).map(|ns| ns as f64)),
+        switches_saw_ns: sum as f64 / count.max(1) as f64,
+    }
+}
+
+fn overhead(summary: &BoxSummary, way: usize, seconds: f64, sender: &Seen) -> Overhead {
+    let counts = &summary.ways[way];
+    let by_kind = counts
+        .passed_by_kind
+        .iter()
+        .zip(&counts.passed_bytes_by_kind);
+    let bps: Vec<_> = by_kind
+        .map(|(frames, bytes)| (bytes + frames * LINK_OVERHEAD_BYTES) as f64 * 8.0 / seconds)
+        .collect();
+    let wire = sender.last.wires.first();
+    let total = wire.map(|wire| wire.total.clone()).unwrap_or_default();
+    let of_kind = |kind: usize| bps.get(kind).copied().unwrap_or(0.0);
+    Overhead {
+        seconds,
+        control_bps: bps.iter().skip(1).sum(),
+        reference_bps: of_kind(5),
+        data_bps: of_kind(0),
+        share_bps: wire.map_or(0.0, |wire| wire.share_bps),
+        exported_bps: total.sent_bytes as f64 * 8.0 / seconds,
+        withheld: total.references_withheld,
+    }
+}
+
+fn attack_outcome(
+    thrown: HashMap<String, u64>,
+    summary: &BoxSummary,
+    [before, after]: [Option<&Wire>; 2],
+) -> AttackOutcome {
+    let (before, after) = (
+        before.cloned().unwrap_or_default(),
+        after.cloned().unwrap_or_default(),
+    );
+    let useless = |wire: &Wire| {
+        let events = wire.total.events.iter();
+        let useless = events.filter(|event| event.label.contains("useless"));
+        sum(&useless.cloned().collect::<Vec<_>>())
+    };
+    let incoming = |wire: &Wire| {
+        let segment = wire.segments.iter().find(|segment| segment.is_incoming);
+        segment
+            .map(|segment| segment.epochs.clone())
+            .unwrap_or_default()
+    };
+    let fates = since(&incoming(&before), &incoming(&after));
+    let harmless = ["usable", "idle"];
+    AttackOutcome {
+        made_up: summary.ways[0].made_up,
+        thrown,
+        disbelieved: since(
+            &before.total.disbelieved_frames,
+            &after.total.disbelieved_frames,
+        ),
+        useless: useless(&after).saturating_sub(useless(&before)),
+        epochs_lost: fates
+            .into_iter()
+            .filter(|(fate, _)| !harmless.contains(&fate.as_str()))
+            .collect(),
+    }
+}

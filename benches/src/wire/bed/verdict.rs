@@ -1,0 +1,384 @@
+//! What a switch said of a wire, held against what happened.
+
+use std::collections::HashMap;
+
+use measure::packet::{FlowKey, Hasher};
+use serde::Serialize;
+
+use super::views::{Estimate, Figures, Flow, Seen};
+use crate::wire::chance::{Bank, epoch_seen, range_arrives, standard_error_ns};
+use crate::wire::truth::{FlowTruth, Joined, Truth};
+
+/// Epochs at either end of a run that do not count: a session begins in them, or ends.
+const MARGIN: usize = 2;
+
+/// Of a bell curve's deviations, half are under this share of the standard deviation.
+const MEDIAN_OF_BELL: f64 = 0.6745;
+
+/// Packets that a flow must have in an epoch to count in the flows' errors.
+const FLOW_PACKETS_MIN: u64 = 10;
+
+/// One direction of a wire, over all its epochs.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Verdict {
+    /// Epochs in which packets were sent.
+    pub epochs: usize,
+    /// Epochs of these that the receiver showed as usable.
+    pub usable: usize,
+    /// Packets sent, on average.
+    pub packets: f64,
+    /// Share of packets that never arrived.
+    pub loss: f64,
+    /// Share of packets that arrived out of order.
+    pub reordered: f64,
+    /// Mean and standard deviation of single delays, on average over epochs, ns.
+    pub mean_ns: f64,
+    /// See [`mean_ns`](Self::mean_ns).
+    pub deviation_ns: f64,
+    /// Usable epochs in which sent and lost packets were told exactly.
+    pub counts_exact: usize,
+    /// By method, and last by the one that was chosen each time.
+    pub means: Vec<Means>,
+    /// Share of the LDA's cells that was usable, on average over usable epochs.
+    pub cells: f64,
+    /// Packets in these.
+    pub samples: f64,
+    /// The same by probability.
+    pub expected: Expected,
+    /// Flows of at least ten packets in an epoch, by method, and last by the chosen one.
+    pub flows: Vec<FlowErrors>,
+    /// Packets moved over turns.
+    pub moved: u64,
+}
+
+/// What probability says.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct Expected {
+    /// Share of epochs that are usable.
+    pub usable: f64,
+    /// Share of cells, in these.
+    pub cells: f64,
+    /// Packets in them.
+    pub samples: f64,
+    /// Median error of the LDA's mean, ns.
+    pub error_ns: f64,
+}
+
+/// How a method's means of the segment did.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Means {
+    /// The method.
+    pub method: String,
+    /// Epochs for which it had a mean and a bound.
+    pub epochs: usize,
+    /// Epochs of these in which the truth was within the bound.
+    pub within: usize,
+    /// Median error, ns.
+    pub error_ns: f64,
+    /// Median bound, ns.
+    pub bound_ns: f64,
+}
+
+impl Means {
+    /// Share within the bound.
+    pub fn within_share(&self) -> f64 {
+        self.within as f64 / self.epochs as f64
+    }
+}
+
+/// How a method's means of flows did.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct FlowErrors {
+    /// The method.
+    pub method: String,
+    /// Flows in epochs.
+    pub flows: usize,
+    /// Median relative error.
+    pub error: f64,
+}
+
+/// The name that stands for whatever was chosen.
+pub const CHOSEN: &str = "chosen";
+
+/// Judges one segment of one direction. `loss` is what every frame is lost with, either way.
+pub fn judge(
+    joined: &Joined,
+    segment: (u8, &str),
+    seen: &Seen,
+    banks: &[Bank],
+    loss: f64,
+    hasher: &Hasher,
+) -> Verdict {
+    let (segment, class) = segment;
+    let truths = joined.epochs.iter();
+    let truths = truths.filter(|((_, of), _)| *of == segment);
+    let truths: Vec<_> = truths.map(|((epoch, _), truth)| (*epoch, truth)).collect();
+    let count = truths.len().saturating_sub(MARGIN);
+    let truths = truths.get(MARGIN..count).unwrap_or_default();
+    let figures: HashMap<u32, &Figures> = seen
+        .epochs
+        .iter()
+        .filter(|((of, _), _)| of == class)
+        .map(|((_, epoch), figures)| (low(*epoch), figures))
+        .collect();
+    let pairs: Vec<_> = truths
+        .iter()
+        .filter_map(|(epoch, truth)| Some((*truth, *figures.get(epoch)?)))
+        .collect();
+    let all = || truths.iter().map(|(_, truth)| *truth);
+    let sum = |of: fn(&Truth) -> u64| all().map(of).sum::<u64>() as f64;
+    let sent = sum(|truth| truth.sent);
+    let is_exact = |(truth, figures): &&(&Truth, &Figures)| {
+        figures.sent_packets == truth.sent
+            && figures.received_packets == truth.received
+            && u64::try_from(figures.lost_packets) == Ok(truth.lost())
+    };
+    let samples = |figures: &Figures| {
+        let lda = figures.estimates.iter().find(|one| one.method == "lda");
+        lda.and_then(|lda| lda.effective_samples).unwrap_or(0) as f64
+    };
+    Verdict {
+        epochs: truths.len(),
+        usable: pairs.len(),
+        packets: sent / truths.len().max(1) as f64,
+        loss: sum(Truth::lost) / sent,
+        reordered: sum(|truth| truth.reordered) / sent,
+        mean_ns: mean(all().filter_map(|truth| truth.delays.mean_ns())),
+        deviation_ns: mean(all().filter_map(|truth| truth.delays.deviation_ns())),
+        counts_exact: pairs.iter().filter(is_exact).count(),
+        means: means(&pairs),
+        cells: mean(pairs.iter().map(|(_, figures)| figures.usable_cells_ratio)),
+        samples: mean(pairs.iter().map(|(_, figures)| samples(figures))),
+        expected: expected(&pairs, banks, loss),
+        flows: flows(truths, seen, hasher),
+        moved: pairs.iter().map(|(_, figures)| figures.moved_packets).sum(),
+    }
+}
+
+/// What travels of an epoch's number in records.
+#[expect(clippy::cast_possible_truncation, reason = "the low bits are meant")]
+fn low(epoch: u64) -> u32 {
+    epoch as u32
+}
+
+fn means(pairs: &[(&Truth, &Figures)]) -> Vec<Means> {
+    let mut methods: Vec<(&str, Vec<(f64, f64)>)> = Vec::new();
+    let mut add = |method, estimate: &Estimate, truth_ns: f64| {
+        let Some(bound_ns) = estimate.bound_ns else {
+            return;
+        };
+        let error = ((estimate.mean_ns - truth_ns).abs(), bound_ns);
+        match methods.iter_mut().find(|(name, _)| *name == method) {
+            Some((_, errors)) => errors.push(error),
+            None => methods.push((method, vec![error])),
+        }
+    };
+    for (truth, figures) in pairs {
+        let Some(truth_ns) = truth.delays.mean_ns() else {
+            continue;
+        };
+        for estimate in &figures.estimates {
+            add(&estimate.method, estimate, truth_ns);
+        }
+    }
+    for (truth, figures) in pairs {
+        if let (Some(truth_ns), Some(chosen)) = (truth.delays.mean_ns(), &figures.chosen) {
+            add(CHOSEN, chosen, truth_ns);
+        }
+    }
+    let means = methods.into_iter().map(|(method, errors)| Means {
+        method: method.to_owned(),
+        epochs: errors.len(),
+        // Times are whole nanoseconds.
+        within: errors
+            .iter()
+            .filter(|(error, bound)| *error <= bound + 0.5)
+            .count(),
+        error_ns: median(errors.iter().map(|(error, _)| *error)),
+        bound_ns: median(errors.iter().map(|(_, bound)| *bound)),
+    });
+    means.collect()
+}
+
+fn expected(pairs: &[(&Truth, &Figures)], banks: &[Bank], loss: f64) -> Expected {
+    let arrives = range_arrives(loss, loss);
+    let rows: f64 = banks.iter().map(|bank| f64::from(bank.rows)).sum();
+    let over_banks = |truth: &Truth, of: fn(&Bank, f64, f64) -> f64| {
+        let banks = banks.iter().map(|bank| of(bank, truth.sent as f64, loss));
+        arrives * banks.sum::<f64>()
+    };
+    let samples = |truth: &Truth| over_banks(truth, |bank, n, p| bank.effective_samples(n, p));
+    let error = |truth: &Truth| {
+        let deviation = truth.delays.deviation_ns()?;
+        let received = truth.received as f64;
+        let error = standard_error_ns(deviation, samples(truth), received);
+        error.is_finite().then_some(MEDIAN_OF_BELL * error)
+    };
+    let truths = || pairs.iter().map(|(truth, _)| *truth);
+    Expected {
+        usable: epoch_seen(loss) * arrives,
+        cells: mean(truths().map(|truth| over_banks(truth, |b, n, p| b.usable_cells(n, p)) / rows)),
+        samples: mean(truths().map(samples)),
+        error_ns: median(truths().filter_map(error)),
+    }
+}
+
+fn flows(truths: &[(u32, &Truth)], seen: &Seen, hasher: &Hasher) -> Vec<FlowErrors> {
+    let truths: HashMap<u32, &Truth> = truths.iter().copied().collect();
+    let mut methods: Vec<(String, Vec<f64>)> = Vec::new();
+    let mut add = |method: &str, error: f64| match methods.iter_mut().find(|(m, _)| m == method) {
+        Some((_, errors)) => errors.push(error),
+        None => methods.push((method.to_owned(), vec![error])),
+    };
+    let mut chosen = Vec::new();
+    for (epoch, flows) in &seen.flows {
+        let Some(truth) = truths.get(&low(*epoch)) else {
+            continue;
+        };
+        for flow in flows {
+            let Some(mean_ns) = truth_of(flow, truth, hasher) else {
+                continue;
+            };
+            let error = |estimate: &Estimate| ((estimate.mean_ns - mean_ns) / mean_ns).abs();
+            for estimate in &flow.estimates {
+                add(&estimate.method, error(estimate));
+            }
+            chosen.extend(flow.estimate.as_ref().map(error));
+        }
+    }
+    if !chosen.is_empty() {
+        methods.push((CHOSEN.to_owned(), chosen));
+    }
+    let errors = methods.into_iter().map(|(method, errors)| FlowErrors {
+        method,
+        flows: errors.len(),
+        error: median(errors.into_iter()),
+    });
+    errors.collect()
+}
+
+/// The true mean delay of a flow in an epoch, where it had packets enough.
+fn truth_of(flow: &Flow, truth: &Truth, hasher: &Hasher) -> Option<f64> {
+    let key: FlowKey = flow.flow.parse().ok()?;
+    let of_flow = truth.flows.get(&hasher.flow_hash(&key).0)?;
+    let FlowTruth { delays, .. } = of_flow;
+    let mean_ns = delays.mean_ns()?;
+    (delays.count >= FLOW_PACKETS_MIN && mean_ns > 0.0).then_some(mean_ns)
+}
+
+/// The mean; 0 of none.
+pub fn mean(numbers: impl Iterator<Item = f64>) -> f64 {
+    let (count, sum) = numbers.fold((0.0, 0.0), |(count, sum), x| (count + 1.0, sum + x));
+    if count > 0.0 { sum / count } else { 0.0 }
+}
+
+/// The median; 0 of none.
+pub fn median(numbers: impl Iterator<Item = f64>) -> f64 {
+    let mut sorted: Vec<_> = numbers.collect();
+    sorted.sort_by(f64::total_cmp);
+    let upper = sorted.get(sorted.len() / 2);
+    let lower = sorted.get(sorted.len().saturating_sub(1) / 2);
+    match (lower, upper) {
+        (Some(lower), Some(upper)) => f64::midpoint(*lower, *upper),
+        _ => 0.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use measure::sight::End;
+
+    use super::*;
+    use crate::wire::stamps::Stamp;
+
+    /// Ten epochs of ten packets, the last of each lost; delays from 100 to 108 ns.
+    fn joined(flow: u64) -> Joined {
+        let stamp = |end, epoch: u32, i: u64, tai_ns| Stamp {
+            packet: u64::from(epoch) * 100 + i,
+            flow,
+            tai_ns,
+            epoch,
+            end,
+            port: 1,
+            segment: 0,
+        };
+        let places = || (0..10_u32).flat_map(|epoch| (0..10).map(move |i| (epoch, i)));
+        let at = |epoch: u32, i: u64| u64::from(epoch) * 1_000 + i * 10;
+        let sent: Vec<_> = places()
+            .map(|(epoch, i)| stamp(End::Sender, epoch, i, at(epoch, i)))
+            .collect();
+        let received: Vec<_> = places()
+            .filter(|(_, i)| *i < 9)
+            .map(|(epoch, i)| stamp(End::Receiver, epoch, i, at(epoch, i) + 100 + i))
+            .collect();
+        Joined::new(&sent, 1, &received, 1)
+    }
+
+    fn estimate(method: &str, mean_ns: f64) -> Estimate {
+        Estimate {
+            method: method.to_owned(),
+            mean_ns,
+            bound_ns: Some(2.0),
+            effective_samples: Some(5),
+        }
+    }
+
+    #[test]
+    fn what_was_said_is_held_against_what_happened() {
+        let hasher = Hasher::new([1; 16]);
+        let name = "10.0.0.1:5>10.0.0.2:6/udp";
+        let flow = hasher.flow_hash(&name.parse().unwrap()).0;
+        let mut seen = Seen::default();
+        for epoch in 0..10 {
+            // Of the six that count one is missing, one is wrong, and one lost too few.
+            let mean_ns = if epoch == 3 { 107.0 } else { 105.0 };
+            let figures = Figures {
+                epoch,
+                sent_packets: 10,
+                received_packets: 9,
+                lost_packets: i64::from(epoch != 4),
+                usable_cells_ratio: 0.5,
+                estimates: vec![estimate("lda", mean_ns)],
+                chosen: Some(estimate("lda", 104.0)),
+                ..Figures::default()
+            };
+            if epoch != 5 {
+                seen.epochs.insert(("all".to_owned(), epoch), figures);
+            }
+            let flow = Flow {
+                flow: name.to_owned(),
+                packets: 9,
+                estimate: Some(estimate("joint", 104.0)),
+                estimates: vec![estimate("joint", 104.0), estimate("rli", 114.4)],
+            };
+            seen.flows.insert(epoch, vec![flow]);
+        }
+        let joined = joined(flow);
+        let verdict = judge(&joined, (0, "all"), &seen, &[], 0.0, &hasher);
+        assert_eq!(
+            (verdict.epochs, verdict.usable, verdict.counts_exact),
+            (6, 5, 4)
+        );
+        assert!((verdict.mean_ns - 104.0).abs() < 1e-9 && (verdict.loss - 0.1).abs() < 1e-9);
+        let [lda, chosen] = verdict.means.as_slice() else {
+            panic!("{:?}", verdict.means);
+        };
+        assert_eq!((lda.epochs, lda.within), (5, 4));
+        assert!((lda.error_ns - 1.0).abs() < 1e-9);
+        assert_eq!(
+            (chosen.method.as_str(), chosen.within_share()),
+            (CHOSEN, 1.0)
+        );
+        // Nine packets are too few.
+        assert!(verdict.flows.is_empty());
+        let nobody = judge(&joined, (1, "all"), &seen, &[], 0.0, &hasher);
+        assert_eq!(nobody.epochs, 0);
+    }
+
+    #[test]
+    fn medians_are_in_the_middle() {
+        assert!((median([3.0, 1.0, 2.0].into_iter()) - 2.0).abs() < 1e-12);
+        assert!((median([3.0, 1.0].into_iter()) - 2.0).abs() < 1e-12);
+        assert!(median(std::iter::empty()).abs() < 1e-12);
+    }
+}
