@@ -10,6 +10,7 @@
 mod path;
 mod rack;
 
+use control::counters::Counter;
 use control::wire::exchange::SessionState;
 use measure::codec::{EpochFate, Kind};
 use path::{EPOCH, Passage, Path, is_control, kind_of};
@@ -121,7 +122,7 @@ fn control_frames_lost_doubled_reordered_and_corrupted_make_no_wrong_number() {
         .wire_counters
         .disbelieved
         .iter()
-        .map(|n| n.get())
+        .map(Counter::get)
         .sum();
     assert!(
         disbelieved > 100,
@@ -293,7 +294,7 @@ fn what_the_chooser_says_of_flows_is_no_worse_than_any_one_method() {
     let errors = &path.flow_errors;
     assert!(errors.epochs >= 80, "{} epochs decoded", errors.epochs);
     let chosen = errors.median("chosen");
-    for (method, _) in &errors.by_method {
+    for method in errors.by_method.keys() {
         let median = errors.median(method);
         assert!(chosen <= median * 1.1, "chosen {chosen}, {method} {median}");
     }

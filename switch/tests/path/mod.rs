@@ -505,7 +505,7 @@ impl Path {
         let wrong = |(epoch, measured): (&u64, &MeasuredEpoch)| {
             let truth = &self.truth[epoch];
             let lost = measured.outcome?.lost()?;
-            let true_loss = truth.sent as i64 - truth.arrived as i64;
+            let true_loss = truth.sent.cast_signed() - truth.arrived.cast_signed();
             (measured.fate == EpochFate::Usable && lost != true_loss)
                 .then_some((*epoch, lost, true_loss))
         };
