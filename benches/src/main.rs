@@ -73,7 +73,7 @@ struct Wire {
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     only: Vec<String>,
     /// How long traffic flows in each run, seconds
-    #[arg(long, default_value_t = 14, value_parser = clap::value_parser!(u16).range(2..))]
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(2..))]
     flow_seconds: u16,
     /// How long attacks go on, and the run beside them, seconds
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u16).range(5..))]
@@ -267,12 +267,17 @@ fn wire(options: &Wire, common: &Common) -> Result<bool> {
     let mut report = report::Report::new();
     for scenario in SCENARIOS.iter().filter(|scenario| is_wanted(scenario.name)) {
         eprintln!("{}: {} ...", scenario.name, scenario.words);
-        let outcome = scenario::run(scenario, &setting);
-        report.runs.push(outcome.with_context(|| scenario.name)?);
+        match scenario::run(scenario, &setting) {
+            Ok(outcome) => report.runs.push(outcome),
+            Err(error) => report.fail(scenario.name, &error, &stop)?,
+        }
     }
     if is_wanted("memif") {
         eprintln!("memif: as fast as it goes ...");
-        report.memif = Some(memif::run(&setting).context("memif")?);
+        match memif::run(&setting) {
+            Ok(outcome) => report.memif = Some(outcome),
+            Err(error) => report.fail("memif", &error, &stop)?,
+        }
     }
     println!("{}", report.markdown());
     if options.only.is_empty() {

@@ -28,17 +28,18 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Begins.
+    /// Begins, with all frames that pass `filter`.
     ///
     /// # Errors
     /// When it does not start.
-    pub fn begin(host: &Host, folder: &Path, stop: &AtomicBool) -> Result<Self> {
+    pub fn begin(host: &Host, filter: &str, folder: &Path, stop: &AtomicBool) -> Result<Self> {
         let file = folder.join(format!("{}.pcap", host.name));
         let log = folder.join(format!("{}.tcpdump", host.name));
         let mut process = Owned::start(
             host.command("tcpdump")
                 .args(["-i", "eth0", "-n", "-s", "0", "-B", "65536", "-w"])
                 .arg(&file)
+                .arg(filter)
                 .stdin(Stdio::null())
                 .stderr(fs::File::create(&log)?),
         )?;

@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use anyhow::{Result, ensure};
 use serde::Serialize;
 
 use super::memif;
@@ -34,6 +36,8 @@ pub struct Report {
     pub runs: Vec<Outcome>,
     /// Over shared memory.
     pub memif: Option<memif::Outcome>,
+    /// Runs that came to no end, and why.
+    pub failed: Vec<(String, String)>,
 }
 
 /// Something that had to hold, and whether it did.
@@ -140,7 +144,24 @@ impl Report {
             },
             runs: Vec::new(),
             memif: None,
+            failed: Vec::new(),
         }
+    }
+
+    /// A run came to no end; others may.
+    ///
+    /// # Errors
+    /// When the user has had enough.
+    pub fn fail(&mut self, name: &str, why: &anyhow::Error, stop: &AtomicBool) -> Result<()> {
+        ensure!(!stop.load(Ordering::Relaxed), "interrupted");
+        eprintln!("{name}: {why:#}");
+        let why = format!("{why:#}")
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .to_owned();
+        self.failed.push((name.to_owned(), why));
+        Ok(())
     }
 
     fn ways(&self) -> impl Iterator<Item = (&Outcome, &'static str, &Way)> {
@@ -152,7 +173,12 @@ impl Report {
 
     /// All that had to hold.
     pub fn limits(&self) -> Vec<Limit> {
-        let mut limits = Vec::new();
+        let failed = self.failed.iter();
+        let failed = failed.map(|(name, why)| {
+            let what = format!("{name}: comes to an end");
+            limit(what, why.clone(), false)
+        });
+        let mut limits: Vec<_> = failed.collect();
         for (run, arrow, way) in self.ways() {
             let name = format!("{}, {arrow}", run.name);
             verdict_limits(&name, &way.verdict, &mut limits);
@@ -160,13 +186,9 @@ impl Report {
                 let got = format!("{} of {}", compared.changed, compared.received);
                 let holds = compared.changed == 0 && compared.received > 0;
                 limits.push(limit(format!("{name}: data packets changed"), got, holds));
-                let what = format!("{name}: control frames that got out of a switch");
-                limits.push(limit(
-                    what,
-                    compared.control.to_string(),
-                    compared.control == 0,
-                ));
             }
+            let what = format!("{name}: control frames that got out of a switch");
+            limits.push(limit(what, way.leaked.to_string(), way.leaked == 0));
             let Way { overhead, .. } = way;
             let what = format!("{name}: control frames, of the bits that they may take");
             let share = overhead.control_bps / overhead.share_bps;
@@ -488,7 +510,6 @@ mod tests {
                 sent: 5,
                 received: 5,
                 changed: 0,
-                control: 0,
             }),
             overhead: super::super::scenario::Overhead {
                 control_bps: 1.0,
@@ -533,6 +554,9 @@ mod tests {
     #[test]
     fn whatever_goes_wrong_is_found() {
         type Spoiler = (&'static str, fn(&mut Outcome));
+        let mut failing = report(outcome());
+        failing.failed.push(("loss-1".to_owned(), "why".to_owned()));
+        assert!(!failing.limits()[0].holds);
         let spoilers: [Spoiler; 9] = [
             ("usable epochs", |run| run.ways[0].verdict.usable = 99),
             ("truth within", |run| {
@@ -546,7 +570,7 @@ mod tests {
                 run.ways[0].compared.as_mut().unwrap().changed = 1;
             }),
             ("got out", |run| {
-                run.ways[1].compared.as_mut().unwrap().control = 1;
+                run.ways[1].leaked = 1;
             }),
             ("may take", |run| run.ways[1].overhead.control_bps = 2.1),
             ("all counted", |run| {
