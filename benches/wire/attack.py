@@ -19,6 +19,7 @@ MAGIC = b"VRNR"
 HEADER = struct.Struct(">4sBBHHHIHQQQq")
 TAG_BYTES = 16
 MTU = 1_500
+HELLO = "old hello"
 KINDS = range(1, 8)
 
 
@@ -63,15 +64,18 @@ def tricks(seen):
         at = random.randrange(len(MAGIC) * 8, len(frame) * 8)
         return frame[: at // 8] + bytes([frame[at // 8] ^ 1 << at % 8]) + frame[at // 8 + 1 :]
 
+    hellos = [one for one in seen if Header(one).kind == 1]
+    others = [one for one in seen if Header(one).kind != 1]
+
     def of_kind(frame, kind):
         return [one for one in seen if Header(one).kind == kind] or [frame]
 
     return {
-        # Heard before, word for word: an old sequence number. Hellos are left out: they have none,
-        # and an old one says nothing new.
-        "replay": lambda frame: random.choice(
-            [one for one in seen if Header(one).kind != 1] or [frame]
-        ),
+        # Heard before, word for word, either way: an old sequence number, or another session.
+        "replay": lambda frame: random.choice(others or [frame]),
+        # These have no sequence, and a true tag: old ones must say nothing, and own ones that come
+        # back from the other side of the link must not make a loop of it.
+        HELLO: lambda frame: random.choice(hellos or [frame]),
         "flipped bit": flip,
         "next sequence": lambda frame: changed(frame, sequence=lambda n: n + 1_000),
         "last sequence": lambda frame: changed(frame, sequence=2**64 - 1),
@@ -109,9 +113,9 @@ def tricks(seen):
     }
 
 
-def listen(interface, seconds):
-    """True control frames that went towards the victim."""
-    sniffer = AsyncSniffer(iface=interface, filter=f"ether proto {ETHERTYPE:#06x}")
+def listen(interfaces, seconds):
+    """True control frames that went by, either way."""
+    sniffer = AsyncSniffer(iface=interfaces, filter=f"ether proto {ETHERTYPE:#06x}")
     sniffer.start()
     time.sleep(seconds)
     frames = [bytes(packet) for packet in sniffer.stop()]
@@ -130,11 +134,8 @@ def main():
     random.seed(arguments.seed)
     end = time.monotonic() + arguments.seconds
 
-    with open(f"/sys/class/net/{arguments.victim}/address", encoding="ascii") as file:
-        victim = file.read().strip()
-    heard = listen(arguments.interface, 2)
-    # What the victim sends itself does not count, for this end of the link sees both ways.
-    heard = [frame for frame in heard if frame[6:12] != bytes.fromhex(victim.replace(":", ""))]
+    # What a driver sends past the kernel's queues is heard at the other end only.
+    heard = listen([arguments.interface, arguments.victim], 2)
     if not heard:
         raise SystemExit("no control frames on the link")
     addresses = heard[0][:14]
@@ -148,7 +149,7 @@ def main():
         for name, trick in names.items():
             frame = trick(random.choice(seen))
             # By chance it may be a true one that somebody is still to see, or too long for the link.
-            if (name != "replay" and frame in seen) or len(frame) > MTU:
+            if (name not in ("replay", HELLO) and frame in seen) or len(frame) > MTU:
                 continue
             socket.send(Ether(addresses + frame))
             thrown[name] += 1

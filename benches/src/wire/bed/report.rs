@@ -94,7 +94,7 @@ fn verdict_limits(name: &str, verdict: &Verdict, limits: &mut Vec<Limit>) {
 }
 
 fn attack_limits(attack: &AttackOutcome, limits: &mut Vec<Limit>) {
-    let by_hand = attack.by_hand();
+    let by_hand = attack.by_hand() - attack.old_hellos();
     let switches = [
         ("1", by_hand, &attack.at_1),
         ("2", by_hand + attack.made_up, &attack.at_2),
@@ -341,8 +341,8 @@ impl Report {
 
     fn paths(&self, text: &mut String) {
         *text += "\n## Independent witnesses\n\n\
-            | path | way | lost by the box | missed by switch | added by the box, us | seen by switches, us | frames sent by the host | received | changed |\n\
-            |---|---|--:|--:|--:|--:|--:|--:|--:|\n";
+            | path | way | lost by the box | missed by switch | turned round by the box | by the switches | added by the box, us | seen by switches, us | frames sent by the host | received | changed |\n\
+            |---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n";
         for (run, arrow, way) in self.ways() {
             let c = &way.cross_check;
             let hosts = way.compared.map_or_else(
@@ -351,10 +351,12 @@ impl Report {
             );
             let _ = writeln!(
                 text,
-                "| {} | {arrow} | {} | {} | {} | {} | {hosts} |",
+                "| {} | {arrow} | {} | {} | {} | {} | {} | {} | {hosts} |",
                 run.words,
                 c.box_lost,
                 c.switches_lost,
+                c.box_reordered,
+                c.switches_reordered,
                 us(c.box_added_ns),
                 us(c.switches_saw_ns),
             );

@@ -262,6 +262,10 @@ pub struct CrossCheck {
     pub box_lost: u64,
     /// Data packets that the second switch never saw, of those that the first sent.
     pub switches_lost: u64,
+    /// Data packets that left the box behind one that had come later.
+    pub box_reordered: u64,
+    /// Data packets that came to the second switch behind one that the first sent later.
+    pub switches_reordered: u64,
     /// What the box added to the delay of those that passed, on average, ns.
     pub box_added_ns: f64,
     /// What packets were on their way in all, ns; the difference is what interfaces cost.
@@ -335,6 +339,11 @@ impl AttackOutcome {
     /// Frames by scapy.
     pub fn by_hand(&self) -> u64 {
         self.thrown.values().sum()
+    }
+
+    /// True hellos among these, thrown once more: their tags are right, and nothing may come of them.
+    pub fn old_hellos(&self) -> u64 {
+        self.thrown.get("old hello").copied().unwrap_or(0)
     }
 }
 
@@ -688,10 +697,26 @@ fn cross_check(joined: &Joined, passages: &[Passage], direction: u8) -> CrossChe
     });
     CrossCheck {
         box_lost: data().filter(|passage| passage.fate == Fate::Lost).count() as u64,
-        switches_lost: epochs.map(Truth::lost).sum(),
+        switches_lost: epochs.clone().map(Truth::lost).sum(),
+        box_reordered: overtaken(data()),
+        switches_reordered: epochs.map(|truth| truth.reordered).sum(),
         box_added_ns: mean(data().filter_map(Passage::delay_ns).map(|ns| ns as f64)),
         switches_saw_ns: sum as f64 / count.max(1) as f64,
     }
+}
+
+/// Packets that left behind one that had come later.
+fn overtaken<'p>(passages: impl Iterator<Item = &'p Passage>) -> u64 {
+    let passed = passages.filter(|passage| passage.fate == Fate::Passed);
+    let mut order: Vec<_> = passed.map(|one| (one.left, one.arrived)).collect();
+    order.sort_unstable();
+    let mut latest = 0;
+    let mut count = 0;
+    for (_, arrived) in order {
+        count += u64::from(arrived < latest);
+        latest = latest.max(arrived);
+    }
+    count
 }
 
 fn overhead(summary: &BoxSummary, way: usize, seconds: f64, sender: &Seen) -> Overhead {
