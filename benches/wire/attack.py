@@ -18,6 +18,7 @@ ETHERTYPE = 0x88B5
 MAGIC = b"VRNR"
 HEADER = struct.Struct(">4sBBHHHIHQQQq")
 TAG_BYTES = 16
+MTU = 1_500
 KINDS = range(1, 8)
 
 
@@ -146,8 +147,8 @@ def main():
     while time.monotonic() < end:
         for name, trick in names.items():
             frame = trick(random.choice(seen))
-            # By chance it may be a true one that somebody is still to see: not those.
-            if name != "replay" and frame in seen:
+            # By chance it may be a true one that somebody is still to see, or too long for the link.
+            if (name != "replay" and frame in seen) or len(frame) > MTU:
                 continue
             socket.send(Ether(addresses + frame))
             thrown[name] += 1

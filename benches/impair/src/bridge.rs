@@ -94,7 +94,9 @@ pub struct Counts {
     pub corrupted: u64,
     /// Packets that left and had been held back.
     pub held_back: u64,
-    /// Frames that left, by kind: data, hello, marker, stash, fragment, reference, request, report,
+    /// Frames of the box's own making that left.
+    pub made_up_passed: u64,
+    /// All other frames that left, by kind: data, hello, marker, stash, fragment, reference, request, report,
     /// anything else with the magic.
     pub passed_by_kind: [u64; KINDS.len() + 1],
     /// Bytes of these.
@@ -109,12 +111,10 @@ impl Counts {
                 self.passed += 1;
                 self.corrupted += u64::from(done.is_corrupted);
                 self.held_back += u64::from(done.is_held_back);
-                let kind = usize::from(passage.class.kind).min(KINDS.len());
-                let by_kind = [&mut self.passed_by_kind, &mut self.passed_bytes_by_kind];
-                for (counts, more) in by_kind.into_iter().zip([1, passage.bytes]) {
-                    if let Some(count) = counts.get_mut(kind) {
-                        *count += u64::from(more);
-                    }
+                if done.is_made_up {
+                    self.made_up_passed += 1;
+                } else {
+                    self.count_kind(passage);
                 }
             }
             Fate::Lost => self.lost += 1,
@@ -123,6 +123,16 @@ impl Counts {
             Fate::Overrun => self.overrun += 1,
         }
         self.duplicated += u64::from(done.is_duplicate);
+    }
+
+    fn count_kind(&mut self, passage: &Passage) {
+        let kind = usize::from(passage.class.kind).min(KINDS.len());
+        let by_kind = [&mut self.passed_by_kind, &mut self.passed_bytes_by_kind];
+        for (counts, more) in by_kind.into_iter().zip([1, passage.bytes]) {
+            if let Some(count) = counts.get_mut(kind) {
+                *count += u64::from(more);
+            }
+        }
     }
 
     /// Whether all that came in, or was made here, is accounted for.
@@ -155,7 +165,7 @@ impl<'pool> Bridge<'pool> {
                 rx: from.rx_queue(0)?,
                 tx: to.tx_queue(0)?,
                 pipeline: Pipeline::new(number, &direction.rules, plan.seed, *room),
-                mutator: Mutator::new(direction.made_up_pps, seed, *ethertype),
+                mutator: Mutator::new(&direction.made_up, seed, *ethertype),
                 due: ArrayVec::new(),
                 passages: ArrayVec::new(),
             })

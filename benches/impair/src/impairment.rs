@@ -262,8 +262,20 @@ impl FromStr for Impairment {
 pub struct Direction {
     /// The first that takes a packet is applied to it; a packet that none takes just passes.
     pub rules: Vec<Impairment>,
-    /// Made up control frames, per second.
-    pub made_up_pps: f64,
+    /// Made up control frames.
+    pub made_up: MadeUp,
+}
+
+/// Control frames that the box makes up.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MadeUp {
+    /// As many a second.
+    pub pps: f64,
+    /// From so long after the first control frame that passed, in seconds.
+    pub after_s: f64,
+    /// For so long, in seconds; for ever without.
+    pub for_s: Option<f64>,
 }
 
 /// What a file holds.
@@ -331,7 +343,7 @@ mod tests {
     fn plans_are_read_from_files() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("plan.json");
-        let plan = r#"{"seed": 7, "to_left": {"made_up_pps": 100, "rules": [
+        let plan = r#"{"seed": 7, "to_left": {"made_up": {"pps": 100}, "rules": [
             {"only": "control"}, {"loss": 0.2, "vlan_push": 5}]}}"#;
         fs::write(&file, plan).unwrap();
         let plan = Plan::load(&file).unwrap();

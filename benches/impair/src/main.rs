@@ -14,7 +14,7 @@ use clap::{Parser, ValueEnum};
 use control::config::Idle;
 use dpdk_bindings::{Eal, EalOptions, PortConfig, allowed_cpus, keep_to_cpus};
 use impair::bridge::{Bridge, Setting};
-use impair::impairment::{Impairment, Plan};
+use impair::impairment::{Impairment, MadeUp, Plan};
 use impair::record::Recorder;
 use measure::packet::Hasher;
 use measure::time::TickRate;
@@ -57,6 +57,12 @@ struct Arguments {
     /// Control frames a second to make up from those that pass to the left
     #[arg(long, value_name = "PPS", default_value_t = 0.0)]
     made_up_left: f64,
+    /// Seconds after the first control frame that passed to begin with that
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
+    made_up_after: f64,
+    /// Seconds to go on with it; for ever without
+    #[arg(long, value_name = "SECONDS")]
+    made_up_for: Option<f64>,
     /// Write what was done to each packet to this file
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
@@ -155,7 +161,13 @@ impl Arguments {
         ] {
             direction.rules.extend(rules.iter().cloned());
             direction.rules.extend(self.both.iter().cloned());
-            direction.made_up_pps += made_up;
+            if made_up > 0.0 {
+                direction.made_up = MadeUp {
+                    pps: made_up,
+                    after_s: self.made_up_after,
+                    for_s: self.made_up_for,
+                };
+            }
         }
         Ok(plan)
     }

@@ -7,6 +7,8 @@ use rand::RngExt;
 use rand::seq::IndexedRandom;
 use rand_pcg::Pcg64Mcg;
 
+use crate::impairment::MadeUp;
+
 /// Frames that are remembered to make others of.
 const SEEN_MAX: usize = 64;
 
@@ -19,7 +21,11 @@ pub struct Mutator {
     random: Pcg64Mcg,
     /// Time between two; none are made without.
     gap_ns: Option<u64>,
-    next_ns: u64,
+    /// From so long after the first look, for so long.
+    after_ns: u64,
+    for_ns: u64,
+    /// When the next is due, and when it is over; `None` before the first frame was seen.
+    times_ns: Option<(u64, u64)>,
     /// The last that passed.
     seen: Vec<Vec<u8>>,
     /// Where the next is put.
@@ -28,13 +34,21 @@ pub struct Mutator {
 }
 
 impl Mutator {
-    /// Makes `pps` a second.
-    pub fn new(pps: f64, seed: [u64; 2], ethertype: u16) -> Self {
+    /// Makes them as told.
+    pub fn new(made_up: &MadeUp, seed: [u64; 2], ethertype: u16) -> Self {
         let [seed, direction] = seed;
+        let MadeUp {
+            pps,
+            after_s,
+            for_s,
+        } = *made_up;
+        let ns = |seconds: f64| crate::pipeline::whole(seconds * 1e9);
         Self {
             random: crate::pipeline::stream([seed, direction, u64::MAX, 0]),
-            gap_ns: (pps > 0.0).then(|| crate::pipeline::whole(1e9 / pps).max(1)),
-            next_ns: 0,
+            gap_ns: (pps > 0.0).then(|| ns(1.0 / pps).max(1)),
+            after_ns: ns(after_s),
+            for_ns: for_s.map_or(u64::MAX, ns),
+            times_ns: None,
             seen: Vec::new(),
             place: 0,
             ethertype,
@@ -57,11 +71,18 @@ impl Mutator {
     /// A made up frame, if it is time for one.
     pub fn next(&mut self, now_ns: u64) -> Option<Vec<u8>> {
         let gap_ns = self.gap_ns?;
-        if now_ns < self.next_ns || self.seen.is_empty() {
+        if self.seen.is_empty() {
+            return None;
+        }
+        let from_ns = now_ns.saturating_add(self.after_ns);
+        let (next_ns, end_ns) = self
+            .times_ns
+            .get_or_insert((from_ns, from_ns.saturating_add(self.for_ns)));
+        if now_ns < *next_ns || now_ns >= *end_ns {
             return None;
         }
         // What was missed is not made up for.
-        self.next_ns = (self.next_ns + gap_ns).max(now_ns);
+        *next_ns = (*next_ns + gap_ns).max(now_ns);
         self.make()
     }
 
@@ -134,6 +155,13 @@ mod tests {
 
     use super::*;
 
+    fn at(pps: f64) -> MadeUp {
+        MadeUp {
+            pps,
+            ..MadeUp::default()
+        }
+    }
+
     fn seen() -> Vec<Vec<u8>> {
         (1..=7_u8)
             .map(|kind| {
@@ -149,7 +177,7 @@ mod tests {
 
     #[test]
     fn made_up_frames_are_control_frames_and_none_that_was_seen() {
-        let mut mutator = Mutator::new(1e6, [1, 0], ETHERTYPE);
+        let mut mutator = Mutator::new(&at(1e6), [1, 0], ETHERTYPE);
         assert_eq!(mutator.next(0), None, "of nothing");
         for frame in seen() {
             mutator.see(&frame);
@@ -168,13 +196,25 @@ mod tests {
 
     #[test]
     fn they_come_at_their_rate() {
-        let mut mutator = Mutator::new(1_000.0, [1, 0], ETHERTYPE);
+        let mut mutator = Mutator::new(&at(1_000.0), [1, 0], ETHERTYPE);
         for frame in seen() {
             mutator.see(&frame);
         }
         let made = (0..100_000).filter(|i| mutator.next(i * 10_000).is_some());
         assert!((990..=1_001).contains(&made.count()));
-        assert!(Mutator::new(0.0, [1, 0], ETHERTYPE).next(0).is_none());
+        let never = MadeUp::default();
+        assert!(Mutator::new(&never, [1, 0], ETHERTYPE).next(0).is_none());
+        let late = MadeUp {
+            after_s: 0.1,
+            for_s: Some(0.2),
+            ..at(1_000.0)
+        };
+        let mut mutator = Mutator::new(&late, [1, 0], ETHERTYPE);
+        mutator.see(&seen()[0]);
+        let made: Vec<_> = (0..100)
+            .filter(|i| mutator.next(i * 10_000_000).is_some())
+            .collect();
+        assert_eq!((made[0], made[made.len() - 1], made.len()), (10, 29, 20));
     }
 
     #[test]
@@ -186,7 +226,7 @@ mod tests {
         frame.extend([0; 18]);
         frame.extend(MAGIC);
         frame.extend([1; 100]);
-        let mut mutator = Mutator::new(1e6, [1, 0], ETHERTYPE);
+        let mut mutator = Mutator::new(&at(1e6), [1, 0], ETHERTYPE);
         mutator.see(&frame);
         for step in 0..1_000 {
             let made = mutator.next(1_000 * step).unwrap();

@@ -13,7 +13,7 @@ use benches::wire::frames::ETHERTYPE;
 use benches::wire::passages::{self, Fate};
 use dpdk_bindings::{Eal, EalOptions, Mbuf, PortConfig};
 use impair::bridge::{Bridge, Setting, Summary};
-use impair::impairment::{Direction, Impairment, Plan};
+use impair::impairment::{Direction, Impairment, MadeUp, Plan};
 use impair::record::Recorder;
 use measure::packet::Hasher;
 use measure::time::TickRate;
@@ -48,7 +48,7 @@ fn frames_go_through_and_are_recorded() {
     });
     let direction = |rules: &str| Direction {
         rules: vec![rule(rules)],
-        made_up_pps: 0.0,
+        made_up: MadeUp::default(),
     };
     let setting = Setting {
         plan: Plan {

@@ -500,9 +500,9 @@ fn measured(epoch: &MeasuredEpoch) -> Option<WireFigures> {
     let means = [outcome.lda_mean, outcome.rli_mean];
     Some(WireFigures {
         epoch: epoch.epoch,
-        sent_packets: outcome.tally.sent,
-        received_packets: outcome.tally.received,
-        lost_packets: outcome.lost().unwrap_or_default(),
+        sent_packets: outcome.is_sent_known.then_some(outcome.tally.sent),
+        received_packets: Some(outcome.tally.received),
+        lost_packets: outcome.lost(),
         moved_packets: epoch.moved,
         stddev_ns: outcome.stddev_ns(),
         usable_cells_ratio: outcome.cells.usable as f64 / outcome.cells.cells.max(1) as f64,
@@ -514,6 +514,8 @@ fn measured(epoch: &MeasuredEpoch) -> Option<WireFigures> {
 /// What the other end reported.
 fn reported(epoch: &ReportedEpoch) -> WireFigures {
     let report = &epoch.report;
+    // An epoch in which nothing passed has no figures: without counts, they did not arrive.
+    let are_known = report.sent > 0 || report.received > 0;
     let lda = report.mean_ns.map(|mean_ns| WireEstimate {
         method: method_label(Method::Lda).to_owned(),
         mean_ns,
@@ -531,9 +533,9 @@ fn reported(epoch: &ReportedEpoch) -> WireFigures {
         .filter(|chosen| lda.as_ref().is_none_or(|lda| lda.method != chosen.method));
     WireFigures {
         epoch: epoch.epoch,
-        sent_packets: report.sent,
-        received_packets: report.received,
-        lost_packets: report.lost,
+        sent_packets: are_known.then_some(report.sent),
+        received_packets: are_known.then_some(report.received),
+        lost_packets: are_known.then_some(report.lost),
         moved_packets: report.moved.into(),
         stddev_ns: report.stddev_ns,
         usable_cells_ratio: f64::from(report.usable_cells) / f64::from(report.cells.max(1)),

@@ -122,9 +122,9 @@ fn wire() -> Wire {
         fate: Some("usable".to_owned()),
         last: Some(WireFigures {
             epoch: 5_080,
-            sent_packets: 20_000,
-            received_packets: 19_990,
-            lost_packets: 10,
+            sent_packets: Some(20_000),
+            received_packets: Some(19_990),
+            lost_packets: Some(10),
             moved_packets: 3,
             stddev_ns: Some(4_800.0),
             usable_cells_ratio: 0.985,

@@ -127,12 +127,12 @@ pub struct WireSegment {
 pub struct WireFigures {
     /// The sender's epoch.
     pub epoch: u64,
-    /// Packets sent.
-    pub sent_packets: u64,
-    /// Packets received.
-    pub received_packets: u64,
-    /// Packets lost.
-    pub lost_packets: i64,
+    /// Packets sent; `None` where the sender's counts did not arrive.
+    pub sent_packets: Option<u64>,
+    /// Packets received; `None` where the other end, whose figures these are, does not say.
+    pub received_packets: Option<u64>,
+    /// Packets lost; `None` unless both are known.
+    pub lost_packets: Option<i64>,
     /// Packets that were counted in a neighbouring epoch at first.
     pub moved_packets: u64,
     /// Standard deviation of the delay, from the LDA.

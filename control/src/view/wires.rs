@@ -107,8 +107,8 @@ fn segment_row(segment: &WireSegment) -> [String; 10] {
     [
         title,
         last.epoch.to_string(),
-        count(last.sent_packets),
-        last.lost_packets.to_string(),
+        last.sent_packets.map_or_else(none, count),
+        last.lost_packets.map_or_else(none, |lost| lost.to_string()),
         delay(chosen.map(|one| one.mean_ns)),
         delay(chosen.and_then(|one| one.bound_ns)),
         delay(last.stddev_ns),

@@ -74,7 +74,7 @@ pub fn run(setting: &Setting<'_>) -> Result<Outcome> {
         references_of_data: total.reference_bytes as f64 / data,
         control_of_share: total.sent_bytes as f64 * 8.0 / full.seconds / wire.share_bps,
         data_bps: data * 8.0 / full.seconds,
-        fates: fates(receiver),
+        fates: receiver.fates(),
         ..Outcome::default()
     };
     let mut rate_pps_max = outcome.full_pps;
@@ -91,19 +91,11 @@ pub fn run(setting: &Setting<'_>) -> Result<Outcome> {
     anyhow::bail!("the record could not keep up at any rate")
 }
 
-fn fates(receiver: &Seen) -> Vec<(String, u64)> {
-    let segments = receiver.last.wires.iter().flat_map(|wire| &wire.segments);
-    let incoming = segments.filter(|segment| segment.is_incoming);
-    let epochs = incoming.flat_map(|segment| &segment.epochs);
-    let some = epochs.filter(|count| count.packets > 0);
-    some.map(|count| (count.label.clone(), count.packets))
-        .collect()
-}
-
 /// The rate at which packets cross, in the middle of all epochs seen.
 fn rate_pps(receiver: &Seen) -> f64 {
     let epochs = receiver.epochs.values();
-    let packets = median(epochs.map(|figures| figures.received_packets as f64));
+    let packets = epochs.filter_map(|figures| figures.received_packets);
+    let packets = median(packets.map(|packets| packets as f64));
     packets * 1e3 / f64::from(INTERVAL_MS)
 }
 

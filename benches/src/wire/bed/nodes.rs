@@ -92,6 +92,17 @@ impl Plan {
     }
 }
 
+/// Makes sure that the next process has a number in which nothing under 256 counts. `net_af_packet` calls
+/// its groups of sockets by number of process xor index of interface, which in a namespace with few of
+/// each are soon the same: "could not set `PACKET_FANOUT`".
+fn leave_numbers_out() -> Result<()> {
+    let last = "/proc/sys/kernel/ns_last_pid";
+    let text = fs::read_to_string(last).context("no numbers of processes")?;
+    let number: u32 = text.trim().parse().context("no number of a process")?;
+    let next = (number / 256 + 1) * 256;
+    fs::write(last, (next - 1).to_string()).context("cannot leave numbers of processes out")
+}
+
 /// A `vernierd` at work.
 #[derive(Debug)]
 pub struct Switch {
@@ -125,6 +136,7 @@ impl Switch {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(File::create(&log)?);
+        leave_numbers_out()?;
         let mut switch = Self {
             process: Owned::start(&mut command)?,
             address: plan.address(),
@@ -213,15 +225,15 @@ pub struct BoxSummary {
 pub struct BoxCounts {
     /// Packets that came in.
     pub arrived: u64,
-    /// Control frames that it made up.
-    pub made_up: u64,
+    /// Control frames that it made up and that left.
+    pub made_up_passed: u64,
     /// Packets that left.
     pub passed: u64,
     /// Packets lost on purpose.
     pub lost: u64,
     /// Packets for which it had no room.
     pub overrun: u64,
-    /// Frames that left, by kind: see [`KINDS`](crate::wire::frames::KINDS), then unknown ones.
+    /// Other frames that left, by kind: see [`KINDS`](crate::wire::frames::KINDS), then unknown ones.
     pub passed_by_kind: Vec<u64>,
     /// Bytes of these.
     pub passed_bytes_by_kind: Vec<u64>,
@@ -254,6 +266,7 @@ impl Impair {
             .stdin(Stdio::null())
             .stderr(out.try_clone()?)
             .stdout(out);
+        leave_numbers_out()?;
         let mut impair = Self {
             process: Owned::start(&mut command)?,
             passages,

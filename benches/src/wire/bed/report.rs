@@ -69,9 +69,13 @@ fn verdict_limits(name: &str, verdict: &Verdict, limits: &mut Vec<Limit>) {
         let what = format!("{name}: truth within the bound of the mean, 93 % at least");
         limits.push(limit(what, percent(share), share >= WITHIN_MIN));
     }
-    let (exact, usable) = (verdict.counts_exact, verdict.usable);
-    let what = format!("{name}: sent and lost packets exact in every usable epoch");
-    limits.push(limit(what, format!("{exact} of {usable}"), exact == usable));
+    let (exact, counted) = (verdict.counts_exact, verdict.counted);
+    let what = format!("{name}: sent, received and lost packets exact wherever they are told");
+    limits.push(limit(
+        what,
+        format!("{exact} of {counted}"),
+        exact == counted && counted > 0,
+    ));
     let chosen = verdict.flows.iter().find(|flows| flows.method == CHOSEN);
     let single = verdict.flows.iter().filter(|flows| flows.method != CHOSEN);
     let best = single.min_by(|a, b| a.error.total_cmp(&b.error));
@@ -90,21 +94,30 @@ fn verdict_limits(name: &str, verdict: &Verdict, limits: &mut Vec<Limit>) {
 }
 
 fn attack_limits(attack: &AttackOutcome, limits: &mut Vec<Limit>) {
-    let (thrown, refused) = (attack.frames(), attack.refused());
-    let what = "attack: frames thrown, all counted as not believed".to_owned();
-    limits.push(limit(
-        what,
-        format!("{refused} of {thrown}"),
-        thrown == refused && thrown > 0,
-    ));
-    let what = "attack: frames believed and useless".to_owned();
-    limits.push(limit(what, attack.useless.to_string(), attack.useless == 0));
-    let lost = list(&attack.epochs_lost);
-    limits.push(limit(
-        "attack: epochs lost".to_owned(),
-        lost,
-        attack.epochs_lost.is_empty(),
-    ));
+    let by_hand = attack.by_hand();
+    let switches = [
+        ("1", by_hand, &attack.at_1),
+        ("2", by_hand + attack.made_up, &attack.at_2),
+    ];
+    for (switch, thrown, refused) in switches {
+        let what = format!("attack: frames thrown at switch {switch}, all counted as not believed");
+        let got = refused.frames();
+        limits.push(limit(
+            what,
+            format!("{got} of {thrown}"),
+            got == thrown && got > 0,
+        ));
+        let what = format!("attack: frames that switch {switch} believed, of no use");
+        limits.push(limit(
+            what,
+            refused.useless.to_string(),
+            refused.useless == 0,
+        ));
+    }
+    for (arrow, lost) in ARROWS.into_iter().zip(&attack.epochs_lost) {
+        let what = format!("attack: epochs lost, {arrow}");
+        limits.push(limit(what, list(lost), lost.is_empty()));
+    }
 }
 
 fn means<'v>(verdict: &'v Verdict, method: &str) -> Option<&'v Means> {
@@ -117,6 +130,15 @@ fn percent(share: f64) -> String {
         share if share < 0.01 => format!("{:.3} %", share * 100.0),
         _ => format!("{:.1} %", share * 100.0),
     }
+}
+
+/// Share of the epochs with packets that was usable.
+fn usable_share(fates: &[(String, u64)]) -> f64 {
+    let count = |of: fn(&str) -> bool| {
+        let counts = fates.iter().filter(|(fate, _)| of(fate));
+        counts.map(|(_, count)| count).sum::<u64>() as f64
+    };
+    count(|fate| fate == "usable") / count(|fate| fate != "idle").max(1.0)
 }
 
 fn us(ns: f64) -> String {
@@ -250,17 +272,20 @@ impl Report {
 
     fn usability(&self, text: &mut String) {
         *text += "## How much of it is usable, beside what probability says\n\n\
-            | path | way | epochs | usable | should be | packets | lost | reordered | cells | should be | samples | should be | moved | fates |\n\
-            |---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|---|\n";
+            | path | way | epochs | compared | usable | should be | counts known | should be | packets | lost | reordered | cells | should be | samples | should be | moved | fates |\n\
+            |---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|---|\n";
         for (run, arrow, way) in self.ways() {
             let v = &way.verdict;
             let _ = writeln!(
                 text,
-                "| {} | {arrow} | {} | {} | {} | {:.0} | {} | {} | {} | {} | {:.0} | {:.0} | {} | {} |",
+                "| {} | {arrow} | {} | {} | {} | {} | {} | {} | {:.0} | {} | {} | {} | {} | {:.0} | {:.0} | {} | {} |",
                 run.words,
                 v.epochs,
-                percent(v.usable as f64 / v.epochs.max(1) as f64),
+                v.usable,
+                percent(usable_share(&way.fates)),
                 percent(v.expected.usable),
+                percent(v.counted as f64 / v.usable.max(1) as f64),
+                percent(v.expected.counted),
                 v.packets,
                 percent(v.loss),
                 percent(v.reordered),
@@ -376,15 +401,18 @@ impl Report {
         tricks.sort();
         let _ = writeln!(
             text,
-            "{} frames made up by the box from true ones and {} thrown by scapy: {}.\n\n\
-             Not believed: {}. Believed and useless: {}. Epochs lost: {}.\n\n\
+            "{} frames made up by the box from true ones, for switch 2, and {} thrown by scapy on the link between box and \
+             switch 2, for both: {}.\n\n\
+             Not believed by switch 1: {}; by switch 2: {}.\n\n\
+             Epochs lost: {} (a > b), {} (b > a).\n\n\
              TCP through the switches: {} Mbit/s under attack, {} Mbit/s with nobody attacking.",
             attack.made_up,
-            attack.frames() - attack.made_up,
+            attack.by_hand(),
             list(&tricks),
-            list(&attack.disbelieved),
-            attack.useless,
-            list(&attack.epochs_lost),
+            list(&attack.at_1.disbelieved),
+            list(&attack.at_2.disbelieved),
+            list(&attack.epochs_lost[0]),
+            list(&attack.epochs_lost[1]),
             mega(run),
             idle.map_or("?".to_owned(), mega),
         );
@@ -470,8 +498,8 @@ packet, and tcpdump at both hosts what they saw: two more witnesses. Epochs of 1
 their senders share the machine's CPUs: delays are those of threads that wait for one.
 
 Columns that say *should be* come from probability alone: the loss that the box was told, each frame by itself. A turn is seen unless
-all three copies of its marker are lost; the sender's counts and each range of cells arrive at once or in one round of
-retransmission; a cell is usable if none of its packets was lost; the error of a mean of so many samples, drawn without
+all three copies of its marker are lost, and an epoch is usable if both its turns are; the sender's counts and each range of cells
+arrive at once or in one round of retransmission; a cell is usable if none of its packets was lost; the error of a mean of so many samples, drawn without
 replacement from delays of the deviation seen, is under 0.67 standard errors half the time.
 
 ";
@@ -490,11 +518,19 @@ mod tests {
         }
     }
 
+    fn refused(frames: u64) -> super::super::scenario::Refused {
+        super::super::scenario::Refused {
+            disbelieved: vec![("tag".to_owned(), frames)],
+            useless: 0,
+        }
+    }
+
     fn outcome() -> Outcome {
         let way = || Way {
             verdict: Verdict {
                 epochs: 200,
                 usable: 200,
+                counted: 200,
                 counts_exact: 200,
                 means: vec![means(190)],
                 flows: [("joint", 0.02), ("rli", 0.03), (CHOSEN, 0.021)]
@@ -526,7 +562,8 @@ mod tests {
             attack: Some(AttackOutcome {
                 made_up: 2,
                 thrown: [("trick".to_owned(), 3)].into(),
-                disbelieved: vec![("tag".to_owned(), 5)],
+                at_1: refused(3),
+                at_2: refused(5),
                 ..AttackOutcome::default()
             }),
         }
@@ -577,7 +614,7 @@ mod tests {
                 run.attack.as_mut().unwrap().made_up = 3;
             }),
             ("epochs lost", |run| {
-                run.attack.as_mut().unwrap().epochs_lost = vec![("partial".to_owned(), 1)];
+                run.attack.as_mut().unwrap().epochs_lost[1] = vec![("partial".to_owned(), 1)];
             }),
         ];
         for (what, spoil) in spoilers {

@@ -16,7 +16,7 @@ use super::captures::{self, Capture, Comparison};
 use super::nodes::{BANKS, BoxSummary, HASH_SEED, Impair, Plan, Switch};
 use super::spaces::{HOSTS, Host, WIRES};
 use super::verdict::{Verdict, judge, mean};
-use super::views::{Labelled, Seen, Watch, Wire, sum};
+use super::views::{Seen, Watch, since};
 use crate::throughput::process::{Owned, PATIENCE, until, wait};
 use crate::wire::frames::ETHERTYPE;
 use crate::wire::passages::{self, Fate, Passage};
@@ -25,6 +25,9 @@ use crate::wire::truth::{Joined, Truth};
 
 /// Index of the wire port of each switch.
 const TRUNK: u8 = 1;
+
+/// Attacks last so much less than the traffic beside them.
+const ATTACK_MARGIN: Duration = Duration::from_secs(8);
 
 /// Where control frames of virtual segments go.
 const UDP_PORT: u16 = 34_997;
@@ -213,7 +216,7 @@ pub struct Outcome {
 pub struct Way {
     /// What the receiver said, held against what happened.
     pub verdict: Verdict,
-    /// Epochs by fate, since the start.
+    /// Epochs of the receiver by fate, while traffic flowed.
     pub fates: Vec<(String, u64)>,
     /// What hosts saw.
     pub compared: Option<Compared>,
@@ -287,28 +290,61 @@ pub struct Overhead {
 /// What attackers did.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct AttackOutcome {
-    /// Frames by the box.
+    /// Frames that the box made up, for switch 2.
     pub made_up: u64,
-    /// Frames by scapy, by trick.
+    /// Frames by scapy, by trick: they come to both switches, for it sits on the link between.
     pub thrown: HashMap<String, u64>,
-    /// Frames that the switch under attack did not believe, by reason.
+    /// What switch 1 made of it.
+    pub at_1: Refused,
+    /// What switch 2 made of it.
+    pub at_2: Refused,
+    /// Epochs lost in each direction, by fate.
+    pub epochs_lost: [Vec<(String, u64)>; 2],
+}
+
+/// What a switch made of frames that it had no reason to believe.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Refused {
+    /// Frames that it did not believe, by reason.
     pub disbelieved: Vec<(String, u64)>,
     /// Frames that it believed and found no use for.
     pub useless: u64,
-    /// Epochs lost at it while under attack, by fate.
-    pub epochs_lost: Vec<(String, u64)>,
 }
 
-impl AttackOutcome {
-    /// Frames thrown at it.
-    pub fn frames(&self) -> u64 {
-        self.made_up + self.thrown.values().sum::<u64>()
+impl Refused {
+    fn by(seen: &Seen) -> Self {
+        let [before, after] = [&seen.first, &seen.last].map(|wires| {
+            let wire = wires.wires.first().cloned();
+            wire.map(|wire| wire.total).unwrap_or_default()
+        });
+        let events = since(&before.events, &after.events).into_iter();
+        let useless = events.filter(|(event, _)| event.contains("useless"));
+        Self {
+            disbelieved: since(&before.disbelieved_frames, &after.disbelieved_frames),
+            useless: useless.map(|(_, count)| count).sum(),
+        }
     }
 
     /// Frames that it did not believe.
-    pub fn refused(&self) -> u64 {
+    pub fn frames(&self) -> u64 {
         self.disbelieved.iter().map(|(_, count)| count).sum()
     }
+}
+
+impl AttackOutcome {
+    /// Frames by scapy.
+    pub fn by_hand(&self) -> u64 {
+        self.thrown.values().sum()
+    }
+}
+
+/// Epochs that packets were in and that came to nothing.
+fn lost(fates: &[(String, u64)]) -> Vec<(String, u64)> {
+    let harmless = ["usable", "idle"];
+    let lost = fates
+        .iter()
+        .filter(|(fate, _)| !harmless.contains(&fate.as_str()));
+    lost.cloned().collect()
 }
 
 /// Runs a scenario.
@@ -330,10 +366,11 @@ pub fn run(scenario: &Scenario, setting: &Setting<'_>) -> Result<Outcome> {
         let plan = plan(scenario, number);
         switches.push(Switch::start(setting.vernierd, &folder, &plan, stop)?);
     }
-    let mut before = Vec::new();
     for switch in &mut switches {
-        before.push(switch.wait_for_session(stop)?);
+        switch.wait_for_session(stop)?;
     }
+    // The first epochs of a session are not whole.
+    wait(Duration::from_secs(1), stop)?;
     let filter = match scenario.captured {
         Captured::All => String::new(),
         Captured::Control => format!("ether proto {ETHERTYPE} or udp port {UDP_PORT}"),
@@ -390,7 +427,7 @@ pub fn run(scenario: &Scenario, setting: &Setting<'_>) -> Result<Outcome> {
             scenario.loss,
             &hasher,
         );
-        way.fates = incoming.map_or_else(Vec::new, |segment| named(&segment.epochs));
+        way.fates = seen[to].fates();
         way.cross_check = cross_check(&joined, &passages, number);
         way.overhead = overhead(&summary, from, seconds, &seen[from]);
         if let [a, b] = frames.as_slice() {
@@ -401,8 +438,14 @@ pub fn run(scenario: &Scenario, setting: &Setting<'_>) -> Result<Outcome> {
         }
     }
     let attack = thrown.map(|thrown| {
-        let wires = [before[1].wires.first(), seen[1].last.wires.first()];
-        attack_outcome(thrown, &summary, wires)
+        let [at_1, at_2] = [0, 1].map(|switch| Refused::by(&seen[switch]));
+        AttackOutcome {
+            made_up: summary.ways[0].made_up_passed,
+            thrown,
+            at_1,
+            at_2,
+            epochs_lost: ways.each_ref().map(|way| lost(&way.fates)),
+        }
     });
     Ok(Outcome {
         name: scenario.name.to_owned(),
@@ -437,7 +480,18 @@ fn start_box(scenario: &Scenario, setting: &Setting<'_>, folder: &Path) -> Resul
         arguments.extend(["--both".to_owned(), scenario.rule.to_owned()]);
     }
     if scenario.attack == Attack::Both {
-        arguments.extend(["--made-up-right", "1000"].map(str::to_owned));
+        // After the session has begun, and not to the very end, so that each is counted.
+        let seconds = setting.attack_duration.saturating_sub(ATTACK_MARGIN);
+        let seconds = seconds.as_secs().to_string();
+        let made_up = [
+            "--made-up-right",
+            "1000",
+            "--made-up-after",
+            "5",
+            "--made-up-for",
+            &seconds,
+        ];
+        arguments.extend(made_up.map(str::to_owned));
     }
     let [left, right] = WIRES.map(|(_, of_box)| format!("af_packet:{of_box}"));
     Impair::start(
@@ -623,23 +677,6 @@ impl Attacker {
     }
 }
 
-fn named(counts: &[Labelled]) -> Vec<(String, u64)> {
-    let counts = counts.iter().filter(|count| count.packets > 0);
-    counts
-        .map(|count| (count.label.clone(), count.packets))
-        .collect()
-}
-
-/// What has been added since.
-fn since(before: &[Labelled], after: &[Labelled]) -> Vec<(String, u64)> {
-    let earlier = |label: &str| before.iter().find(|one| one.label == label);
-    let differences = after.iter().map(|count| {
-        let before = earlier(&count.label).map_or(0, |one| one.packets);
-        (count.label.clone(), count.packets.saturating_sub(before))
-    });
-    differences.filter(|(_, count)| *count > 0).collect()
-}
-
 fn cross_check(joined: &Joined, passages: &[Passage], direction: u8) -> CrossCheck {
     let data = || {
         let of_way = passages.iter().filter(move |p| p.direction == direction);
@@ -677,42 +714,5 @@ fn overhead(summary: &BoxSummary, way: usize, seconds: f64, sender: &Seen) -> Ov
         share_bps: wire.map_or(0.0, |wire| wire.share_bps),
         exported_bps: total.sent_bytes as f64 * 8.0 / seconds,
         withheld: total.references_withheld,
-    }
-}
-
-fn attack_outcome(
-    thrown: HashMap<String, u64>,
-    summary: &BoxSummary,
-    [before, after]: [Option<&Wire>; 2],
-) -> AttackOutcome {
-    let (before, after) = (
-        before.cloned().unwrap_or_default(),
-        after.cloned().unwrap_or_default(),
-    );
-    let useless = |wire: &Wire| {
-        let events = wire.total.events.iter();
-        let useless = events.filter(|event| event.label.contains("useless"));
-        sum(&useless.cloned().collect::<Vec<_>>())
-    };
-    let incoming = |wire: &Wire| {
-        let segment = wire.segments.iter().find(|segment| segment.is_incoming);
-        segment
-            .map(|segment| segment.epochs.clone())
-            .unwrap_or_default()
-    };
-    let fates = since(&incoming(&before), &incoming(&after));
-    let harmless = ["usable", "idle"];
-    AttackOutcome {
-        made_up: summary.ways[0].made_up,
-        thrown,
-        disbelieved: since(
-            &before.total.disbelieved_frames,
-            &after.total.disbelieved_frames,
-        ),
-        useless: useless(&after).saturating_sub(useless(&before)),
-        epochs_lost: fates
-            .into_iter()
-            .filter(|(fate, _)| !harmless.contains(&fate.as_str()))
-            .collect(),
     }
 }

@@ -23,7 +23,8 @@ const FLOW_PACKETS_MIN: u64 = 10;
 pub struct Verdict {
     /// Epochs in which packets were sent.
     pub epochs: usize,
-    /// Epochs of these that the receiver showed as usable.
+    /// Epochs of these that were seen to be usable: one that is followed by another before the switch
+    /// next publishes is never seen.
     pub usable: usize,
     /// Packets sent, on average.
     pub packets: f64,
@@ -35,7 +36,9 @@ pub struct Verdict {
     pub mean_ns: f64,
     /// See [`mean_ns`](Self::mean_ns).
     pub deviation_ns: f64,
-    /// Usable epochs in which sent and lost packets were told exactly.
+    /// Usable epochs in which the sender's counts were known,
+    pub counted: usize,
+    /// and of these those in which packets sent, received and lost were told exactly.
     pub counts_exact: usize,
     /// By method, and last by the one that was chosen each time.
     pub means: Vec<Means>,
@@ -54,8 +57,10 @@ pub struct Verdict {
 /// What probability says.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct Expected {
-    /// Share of epochs that are usable.
+    /// Share of epochs that are seen from turn to turn.
     pub usable: f64,
+    /// Share of these in which the sender's counts arrive.
+    pub counted: f64,
     /// Share of cells, in these.
     pub cells: f64,
     /// Packets in them.
@@ -129,9 +134,9 @@ pub fn judge(
     let sum = |of: fn(&Truth) -> u64| all().map(of).sum::<u64>() as f64;
     let sent = sum(|truth| truth.sent);
     let is_exact = |(truth, figures): &&(&Truth, &Figures)| {
-        figures.sent_packets == truth.sent
-            && figures.received_packets == truth.received
-            && u64::try_from(figures.lost_packets) == Ok(truth.lost())
+        figures.sent_packets == Some(truth.sent)
+            && figures.received_packets == Some(truth.received)
+            && figures.lost_packets.map(u64::try_from) == Some(Ok(truth.lost()))
     };
     let samples = |figures: &Figures| {
         let lda = figures.estimates.iter().find(|one| one.method == "lda");
@@ -145,6 +150,10 @@ pub fn judge(
         reordered: sum(|truth| truth.reordered) / sent,
         mean_ns: mean(all().filter_map(|truth| truth.delays.mean_ns())),
         deviation_ns: mean(all().filter_map(|truth| truth.delays.deviation_ns())),
+        counted: pairs
+            .iter()
+            .filter(|(_, figures)| figures.lost_packets.is_some())
+            .count(),
         counts_exact: pairs.iter().filter(is_exact).count(),
         means: means(&pairs),
         cells: mean(pairs.iter().map(|(_, figures)| figures.usable_cells_ratio)),
@@ -216,7 +225,8 @@ fn expected(pairs: &[(&Truth, &Figures)], banks: &[Bank], loss: f64) -> Expected
     };
     let truths = || pairs.iter().map(|(truth, _)| *truth);
     Expected {
-        usable: epoch_seen(loss) * arrives,
+        usable: epoch_seen(loss),
+        counted: arrives,
         cells: mean(truths().map(|truth| over_banks(truth, |b, n, p| b.usable_cells(n, p)) / rows)),
         samples: mean(truths().map(samples)),
         error_ns: median(truths().filter_map(error)),
@@ -330,13 +340,13 @@ mod tests {
         let flow = hasher.flow_hash(&name.parse().unwrap()).0;
         let mut seen = Seen::default();
         for epoch in 0..10 {
-            // Of the six that count one is missing, one is wrong, and one lost too few.
+            // Of the six that count one is missing, one is wrong, one lost too few, one has no counts.
             let mean_ns = if epoch == 3 { 107.0 } else { 105.0 };
             let figures = Figures {
                 epoch,
-                sent_packets: 10,
-                received_packets: 9,
-                lost_packets: i64::from(epoch != 4),
+                sent_packets: Some(10),
+                received_packets: Some(9),
+                lost_packets: (epoch != 6).then_some(i64::from(epoch != 4)),
                 usable_cells_ratio: 0.5,
                 estimates: vec![estimate("lda", mean_ns)],
                 chosen: Some(estimate("lda", 104.0)),
@@ -355,10 +365,8 @@ mod tests {
         }
         let joined = joined(flow);
         let verdict = judge(&joined, (0, "all"), &seen, &[], 0.0, &hasher);
-        assert_eq!(
-            (verdict.epochs, verdict.usable, verdict.counts_exact),
-            (6, 5, 4)
-        );
+        assert_eq!((verdict.epochs, verdict.usable), (6, 5));
+        assert_eq!((verdict.counted, verdict.counts_exact), (4, 3));
         assert!((verdict.mean_ns - 104.0).abs() < 1e-9 && (verdict.loss - 0.1).abs() < 1e-9);
         let [lda, chosen] = verdict.means.as_slice() else {
             panic!("{:?}", verdict.means);

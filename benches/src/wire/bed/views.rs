@@ -76,11 +76,6 @@ pub struct Labelled {
     pub packets: u64,
 }
 
-/// The sum of some counts.
-pub fn sum(counts: &[Labelled]) -> u64 {
-    counts.iter().map(|count| count.packets).sum()
-}
-
 /// One direction of a segment.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
@@ -101,12 +96,12 @@ pub struct Segment {
 pub struct Figures {
     /// The sender's number.
     pub epoch: u64,
-    /// Packets sent,
-    pub sent_packets: u64,
+    /// Packets sent, where that is known,
+    pub sent_packets: Option<u64>,
     /// received,
-    pub received_packets: u64,
+    pub received_packets: Option<u64>,
     /// and lost.
-    pub lost_packets: i64,
+    pub lost_packets: Option<i64>,
     /// Packets moved over a turn.
     pub moved_packets: u64,
     /// Share of usable cells.
@@ -183,8 +178,32 @@ pub struct Seen {
     pub flows: BTreeMap<u64, Vec<Flow>>,
     /// Answers.
     pub answers: u64,
+    /// The first one.
+    pub first: Wires,
     /// The last one.
     pub last: Wires,
+}
+
+impl Seen {
+    /// Epochs by fate that ended between the first answer and the last, of the first incoming segment.
+    pub fn fates(&self) -> Vec<(String, u64)> {
+        let epochs = |wires: &Wires| {
+            let mut segments = wires.wires.iter().flat_map(|wire| &wire.segments);
+            let incoming = segments.find(|segment| segment.is_incoming);
+            incoming.map_or_else(Vec::new, |segment| segment.epochs.clone())
+        };
+        since(&epochs(&self.first), &epochs(&self.last))
+    }
+}
+
+/// What has been added since, where something has.
+pub fn since(before: &[Labelled], after: &[Labelled]) -> Vec<(String, u64)> {
+    let earlier = |label: &str| before.iter().find(|one| one.label == label);
+    let differences = after.iter().map(|count| {
+        let before = earlier(&count.label).map_or(0, |one| one.packets);
+        (count.label.clone(), count.packets.saturating_sub(before))
+    });
+    differences.filter(|(_, count)| *count > 0).collect()
 }
 
 impl Seen {
@@ -200,6 +219,9 @@ impl Seen {
                 let known = self.flows.entry(flows.epoch);
                 known.or_insert_with(|| flows.top.clone());
             }
+        }
+        if self.answers == 0 {
+            self.first = wires.clone();
         }
         self.answers += 1;
         self.last = wires;
@@ -263,7 +285,7 @@ mod tests {
         }
         let epochs: Vec<_> = seen.epochs.keys().map(|(_, epoch)| *epoch).collect();
         assert_eq!(epochs, [1, 3]);
-        assert_eq!(seen.epochs[&("all".to_owned(), 1)].lost_packets, 4);
+        assert_eq!(seen.epochs[&("all".to_owned(), 1)].lost_packets, Some(4));
         assert_eq!(seen.flows.keys().copied().collect::<Vec<_>>(), [1, 3]);
         assert_eq!(seen.answers, 3);
     }
