@@ -204,7 +204,8 @@ impl<'f> ControlCore<'f> {
             ledger: &mut self.ledger,
         });
         let monotonic = self.ledger.began.elapsed();
-        self.ledger.wires.poll(&mut *self.plant, monotonic);
+        // The other ends' epochs end when they like: each is shown.
+        self.ledger.has_changed |= self.ledger.wires.poll(&mut *self.plant, monotonic);
         let has_closed = self.ledger.take_shards();
         let has_decoded = self.ledger.take_estimates();
         self.ledger.tend_flows();

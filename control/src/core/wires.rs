@@ -165,23 +165,27 @@ impl Wires {
         self.ports.sort_by_key(|port| port.index);
     }
 
-    /// Renews the line, and lets every exchange do what is due.
-    pub fn poll(&mut self, plant: &mut dyn Plant, monotonic: Duration) {
+    /// Renews the line, and lets every exchange do what is due. Returns whether an epoch has ended.
+    pub fn poll(&mut self, plant: &mut dyn Plant, monotonic: Duration) -> bool {
         if self.ports.is_empty() {
-            return;
+            return false;
         }
         let status = self.clock.look(&mut Clocks(plant));
         self.status = Some(status);
         let Some(line) = self.clock.line() else {
-            return;
+            return false;
         };
         let now = Moment {
             tai_ns: line.tai_ns(plant.now()),
             monotonic_ns: u64::try_from(monotonic.as_nanos()).unwrap_or(u64::MAX),
         };
+        let mut has_ended = false;
         for port in &mut self.ports {
+            let before = port.exchange.latest();
             port.exchange.poll(now, &status.view, &mut random);
+            has_ended |= port.exchange.latest() != before;
         }
+        has_ended
     }
 
     /// The clock; `None` where there are no wires.

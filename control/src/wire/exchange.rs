@@ -137,6 +137,12 @@ impl Exchange {
         self.decoding.poll();
     }
 
+    /// The last epoch that has ended of what arrives here.
+    pub fn latest(&self) -> Option<u64> {
+        let latest = self.epochs.segments().first()?.latest.as_ref()?;
+        Some(latest.epoch)
+    }
+
     /// What is shown; `None` before the first poll.
     pub fn status(&self) -> Option<WireStatus> {
         let session = self.session.as_ref()?;
