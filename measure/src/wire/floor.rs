@@ -11,7 +11,8 @@
 //!   loses packets or makes delays scatter ([`FloorSample::is_calm`]), or where it empties again
 //!   within three epochs. A queue that stands at one height, quietly and for longer, is called a
 //!   step; when it empties, that is another one.
-//! - Steps and drifts under the floor's own noise are not seen.
+//! - Steps and drifts under the floor's own noise are not seen, nor rises of less than delays scatter
+//!   by within an epoch.
 
 use std::collections::VecDeque;
 
@@ -43,6 +44,9 @@ pub struct FloorSample {
     pub floor_ns: i64,
     /// No packet was lost, and delays did not scatter more than usual: nothing speaks of a queue.
     pub is_calm: bool,
+    /// What delays usually scatter by within an epoch, in nanoseconds: a rise of less is what queues
+    /// do, which may be a little longer at their shortest.
+    pub scatter_ns: f64,
 }
 
 /// The clocks' offset changed at once.
@@ -108,7 +112,7 @@ impl FloorWatch {
             // No queue is shorter than an empty one.
             return self.step(sample, floor - latest, &[]);
         }
-        if floor <= latest + limit {
+        if floor <= latest + limit.max(sample.scatter_ns) {
             self.risen.clear();
             self.remember(sample.at_ns, floor);
             return FloorVerdict::Steady;

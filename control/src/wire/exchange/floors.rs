@@ -46,6 +46,7 @@ impl Floors {
             at_ns,
             floor_ns,
             is_calm: !has_lost && limit_ns.is_none_or(|limit| scatter_ns <= limit),
+            scatter_ns: self.usual_ns.unwrap_or(scatter_ns),
         };
         let verdict = self.watch.see(&sample, error_ns.max(STEP_NS_MIN));
         if sample.is_calm {

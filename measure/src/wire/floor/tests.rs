@@ -13,6 +13,7 @@ fn verdicts(watch: &mut FloorWatch, from: u64, floors: &[(f64, bool)]) -> Vec<Fl
         at_ns: epoch * 1_000_000_000,
         floor_ns: floor as i64,
         is_calm,
+        scatter_ns: 500.0,
     };
     (from..)
         .zip(floors)
@@ -157,9 +158,29 @@ fn the_greatest_delays_do_no_harm() {
             at_ns: u64::MAX - epoch,
             floor_ns,
             is_calm: epoch % 2 == 0,
+            scatter_ns: 0.0,
         };
         watch.see(&sample, LEAST_NS);
         watch.drift();
     }
     assert!(watch.usual.len() <= WINDOW && watch.risen.len() <= UNSETTLED_MAX);
+}
+
+#[test]
+fn a_rise_of_less_than_delays_scatter_by_is_no_step() {
+    let mut watch = FloorWatch::new();
+    let floors = [level(5, 50_000.0, 20), level(6, 80_000.0, 20)].concat();
+    let mut all = Vec::new();
+    for (epoch, (floor, is_calm)) in (0..).zip(floors) {
+        let sample = FloorSample {
+            epoch: Epoch(epoch),
+            at_ns: epoch * 1_000_000_000,
+            #[expect(clippy::cast_possible_truncation, reason = "small")]
+            floor_ns: floor as i64,
+            is_calm,
+            scatter_ns: 40_000.0,
+        };
+        all.push(watch.see(&sample, LEAST_NS));
+    }
+    assert!(all.iter().all(|one| *one == FloorVerdict::Steady));
 }
