@@ -48,6 +48,8 @@ pub struct Outcome {
     pub data_bps: f64,
     /// Epochs of the receiver by fate at full rate.
     pub fates: Vec<(String, u64)>,
+    /// And where all is recorded.
+    pub recorded_fates: Vec<(String, u64)>,
 }
 
 struct Run {
@@ -83,6 +85,7 @@ pub fn run(setting: &Setting<'_>) -> Result<Outcome> {
         let [_, receiver] = &recorded.seen;
         if let Some(joined) = &recorded.joined {
             outcome.recorded_pps = rate_pps(receiver);
+            outcome.recorded_fates = receiver.fates();
             outcome.verdict = judge(joined, (0, "all"), receiver, &BANKS, 0.0, &hasher());
             return Ok(outcome);
         }

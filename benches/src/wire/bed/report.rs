@@ -458,7 +458,7 @@ fn shared_memory(memif: &memif::Outcome, text: &mut String) {
          | references, of the data's bytes | {} |\n\
          | epochs by fate | {} |\n\
          | packets a second, every packet recorded at both ends | {:.0} |\n\
-         | epochs, usable | {}, {} |\n\
+         | epochs, compared; by fate | {}, {}; {} |\n\
          | packets of an epoch, samples of the LDA | {:.0}, {:.0} |\n\
          | true mean and deviation, us | {}, {} |\n",
         memif.full_pps,
@@ -469,6 +469,7 @@ fn shared_memory(memif: &memif::Outcome, text: &mut String) {
         memif.recorded_pps,
         v.epochs,
         v.usable,
+        list(&memif.recorded_fates),
         v.packets,
         v.samples,
         us(v.mean_ns),
