@@ -133,15 +133,10 @@ struct Common {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    if let Command::Wire(_) = arguments.command {
-        match spaces::enter() {
-            Ok(None) => {}
-            Ok(Some(code)) => return code,
-            Err(error) => {
-                eprintln!("vernier-bench: {error:#}");
-                return ExitCode::FAILURE;
-            }
-        }
+    let is_bed = matches!(arguments.command, Command::Wire(_));
+    if is_bed && let Err(error) = spaces::enter() {
+        eprintln!("vernier-bench: {error:#}");
+        return ExitCode::FAILURE;
     }
     match run(&arguments.command, &arguments.common) {
         Ok(true) => ExitCode::SUCCESS,

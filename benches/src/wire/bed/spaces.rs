@@ -1,8 +1,8 @@
 //! Namespaces and interfaces.
 
 use std::fs;
-use std::os::unix::process::ExitStatusExt as _;
-use std::process::{Command, ExitCode};
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
@@ -57,15 +57,15 @@ impl Host {
     }
 }
 
-/// Starts this program once more in namespaces of its own (network, mounts, processes), if it is not
-/// there yet, and says how that ended. They are gone with it, and so is all that is in them: nothing
-/// has to be cleaned up, even after SIGKILL.
+/// Goes on in namespaces of its own (network, mounts, processes), as the same program started once
+/// more in place of this one, unless it is there already. They are gone with it, and so is all that is
+/// in them: nothing has to be cleaned up, even after SIGKILL.
 ///
 /// # Errors
 /// When that cannot be: it needs root.
-pub fn enter() -> Result<Option<ExitCode>> {
+pub fn enter() -> Result<()> {
     if std::env::var_os(INSIDE).is_some() {
-        return Ok(None);
+        return Ok(());
     }
     let own = std::env::current_exe().context("cannot tell where this program is")?;
     let apart = [
@@ -76,18 +76,13 @@ pub fn enter() -> Result<Option<ExitCode>> {
         "--kill-child",
         "--mount-proc",
     ];
-    let status = Command::new("unshare")
+    let error = Command::new("unshare")
         .args(apart)
         .arg(own)
         .args(std::env::args_os().skip(1))
         .env(INSIDE, "1")
-        .status()
-        .context("cannot start unshare")?;
-    let code = match (status.code(), status.signal()) {
-        (Some(code), _) => u8::try_from(code).unwrap_or(1),
-        (None, _) => 1,
-    };
-    Ok(Some(ExitCode::from(code)))
+        .exec();
+    Err(error).context("cannot start unshare")
 }
 
 fn ip(arguments: &str) -> Result<()> {
