@@ -24,7 +24,7 @@ use control::wire::exchange::{
     ClockView, Exchange, MeasuredEpoch, Moment, SessionState, Settings, WireFlowsView, WireStatus,
 };
 use control::wire::handover::wire_handover;
-use measure::codec::{ClockState, EpochFate, Key, KeyId, KeyRing, MAGIC, seed_check};
+use measure::codec::{ClockState, EpochFate, Key, KeyId, KeyRing, Kind, MAGIC, seed_check};
 use measure::lda::{Bank, LdaLayout};
 use measure::lds::LdsLayout;
 use measure::packet::{FlowHash, Hasher};
@@ -333,6 +333,8 @@ pub struct Path {
     pub flow_errors: FlowErrors,
     /// What the first switch sends comes back to it.
     pub loops_back: bool,
+    /// Somebody throws its own hellos back to each switch, besides.
+    pub throws_back: bool,
     pub offered: u64,
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     order: u64,
@@ -356,6 +358,7 @@ impl Path {
             measured: BTreeMap::new(),
             flow_errors: FlowErrors::default(),
             loops_back: false,
+            throws_back: false,
             offered: 0,
             events: BinaryHeap::new(),
             order: 0,
@@ -466,6 +469,9 @@ impl Path {
             let in_order =
                 (self.now + self.base_ns + self.queue_ns as u64).max(self.last_arrival[n] + 500);
             self.last_arrival[n] = in_order;
+            if self.throws_back && kind_of(&frame) == Some(Kind::Hello as u8) {
+                self.push(in_order, Event::Arrive(n, frame.clone(), None));
+            }
             for (extra, frame) in passage(&mut self.random, n, frame).copies {
                 let to = if self.loops_back { n } else { 1 - n };
                 self.push(in_order + extra, Event::Arrive(to, frame, truth));

@@ -13,6 +13,10 @@ const HELLO_NS: (u64, u64) = (250_000_000, 1_000_000_000);
 const ANSWER_NS: u64 = 50_000_000;
 /// Without a believed frame for so long, the peer is gone.
 const SILENCE_NS: u64 = 5_000_000_000;
+/// A peer that was heard within this time is there: an own hello that comes back is not believed to
+/// show a loop.
+const LOOP_SILENCE_NS: u64 = 2_500_000_000;
+
 /// Without an own hello for so long, there is no loop any more.
 const LOOP_NS: u64 = 3_000_000_000;
 /// An own hello that is older than this is a recording: no reason to block the port.
@@ -71,6 +75,12 @@ impl Session {
     ) -> Option<Sessions> {
         let own = self.handshake.nonces();
         if header.switch == self.switch || hello.nonces.own == own.own {
+            let silence_ns = now.monotonic_ns.saturating_sub(self.heard_ns);
+            if self.sessions.is_some() && silence_ns < LOOP_SILENCE_NS {
+                // The peer is there: this is no cable that leads back, but somebody who throws back
+                // what he saw.
+                return None;
+            }
             let age_ns = now.tai_ns.cast_signed().wrapping_sub(header.tai_ns);
             self.loops += 1;
             if age_ns.saturating_abs() <= FRESH_NS {
