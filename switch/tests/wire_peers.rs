@@ -175,7 +175,9 @@ fn two_daemons_measure_the_wire_between_them_in_both_directions() {
     let control = reported["control_bps"].as_f64().unwrap();
     assert!(control <= reported["share_bps"].as_f64().unwrap() * 1.05);
     for counter in reported["total"]["disbelieved_frames"].as_array().unwrap() {
-        assert_eq!(counter["packets"], 0, "{counter}");
+        // As a session begins, one end may say something in it before the other's worker knows.
+        let is_beginning = counter["label"] == "session";
+        assert!(is_beginning || counter["packets"] == 0, "{counter}");
     }
 
     let truths = switches.map(Daemon::stop);
@@ -185,11 +187,15 @@ fn two_daemons_measure_the_wire_between_them_in_both_directions() {
         .iter()
         .zip([truth(&file(2), &file(1)), truth(&file(1), &file(2))])
     {
-        let mut covered = 0;
+        let (mut covered, mut told) = (0, 0);
         for (epoch, last) in said {
             let truth = &truth[epoch];
-            assert_eq!(last["sent_packets"].as_u64().unwrap(), truth.sent);
-            assert_eq!(last["received_packets"].as_u64().unwrap(), truth.arrived);
+            // Counts that are not proven are not told.
+            if let Some(sent) = last["sent_packets"].as_u64() {
+                assert_eq!(sent, truth.sent);
+                assert_eq!(last["received_packets"].as_u64(), Some(truth.arrived));
+                told += 1;
+            }
             let mean_ns = truth.delay_sum_ns as f64 / truth.arrived as f64;
             let chosen = &last["chosen"];
             let off_ns = (chosen["mean_ns"].as_f64().unwrap() - mean_ns).abs();
@@ -197,5 +203,6 @@ fn two_daemons_measure_the_wire_between_them_in_both_directions() {
         }
         let epochs = said.len();
         assert!(covered * 100 >= epochs * 93, "{covered} of {epochs}");
+        assert!(told * 10 >= epochs * 9, "counts of {told} of {epochs}");
     }
 }
