@@ -13,8 +13,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use measure::lds::{
@@ -87,67 +85,6 @@ pub(crate) struct Results {
     pub error_ratio_median: Option<f64>,
     /// Sketches that could not be decoded.
     pub failed: usize,
-}
-
-/// The thread that decodes.
-#[derive(Debug)]
-struct DecodeThread {
-    jobs: Option<SyncSender<Job>>,
-    results: Receiver<Results>,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl DecodeThread {
-    fn start(hasher: Hasher, rate: TickRate) -> std::io::Result<Self> {
-        let (jobs, to_do) = sync_channel::<Job>(1);
-        let (done, results) = sync_channel(1);
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
-        let work = move || {
-            while let Ok(job) = to_do.recv() {
-                let Some(results) = work(&job, &hasher, rate, &stopped) else {
-                    return;
-                };
-                if done.send(results).is_err() {
-                    return;
-                }
-            }
-        };
-        let thread = std::thread::Builder::new()
-            .name("vernier-decode".to_owned())
-            .spawn(work)?;
-        Ok(Self {
-            jobs: Some(jobs),
-            results,
-            stop,
-            thread: Some(thread),
-        })
-    }
-
-    /// Whether the job is under way; if not it is lost.
-    fn give(&self, job: Job) -> bool {
-        let given = self.jobs.as_ref().map(|jobs| jobs.try_send(job));
-        given.is_some_and(|given| given.is_ok())
-    }
-
-    fn take(&self) -> Option<Results> {
-        self.results.try_recv().ok()
-    }
-}
-
-impl Drop for DecodeThread {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        self.jobs = None;
-        // A result that nobody takes must not hold it.
-        while self.results.recv().is_ok() {}
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            tracing::error!("the decoding thread panicked");
-        }
-    }
 }
 
 /// `None` where it was stopped.

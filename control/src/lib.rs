@@ -24,6 +24,7 @@
 //! no worker ever waits for it: when it is late, epochs go unmeasured and are counted.
 #![forbid(unsafe_code)]
 
+mod background;
 pub mod check;
 pub mod cli;
 pub mod client;

@@ -19,6 +19,7 @@ pub use port::{Arrival, WireClasses, WirePort, WireSetup};
 pub use recorder::{RECORD_BYTES, Recorder, Recording};
 pub use share::Share;
 
+use crate::decide::PortSet;
 use crate::packet_io::PortIndex;
 
 /// Another wire for a port, or none.
@@ -28,14 +29,15 @@ pub type WireChange<P> = (usize, Option<Box<WirePort<P>>>);
 #[derive(Debug)]
 pub struct Wires<P> {
     ports: Vec<Option<Box<WirePort<P>>>>,
-    count: usize,
+    /// Ports that have one.
+    at: PortSet,
 }
 
 impl<P> Default for Wires<P> {
     fn default() -> Self {
         Self {
             ports: Vec::new(),
-            count: 0,
+            at: PortSet::EMPTY,
         }
     }
 }
@@ -51,46 +53,37 @@ impl<P> Wires<P> {
         all
     }
 
-    /// Whether there is no wire at all.
+    /// Ports with a wire.
     #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-
-    /// The wire at a port.
-    #[inline]
-    pub fn at(&mut self, port: PortIndex) -> Option<&mut WirePort<P>> {
-        if self.count == 0 {
-            return None;
-        }
-        self.ports.get_mut(usize::from(port.0))?.as_deref_mut()
+    pub fn ports(&self) -> PortSet {
+        self.at
     }
 
     /// Whether there is a wire at a port.
     #[inline]
     pub fn is_at(&self, port: PortIndex) -> bool {
-        self.count > 0 && matches!(self.ports.get(usize::from(port.0)), Some(Some(_)))
+        self.at.contains(port)
+    }
+
+    /// The wire at a port.
+    #[inline]
+    pub fn at(&mut self, port: PortIndex) -> Option<&mut WirePort<P>> {
+        if !self.is_at(port) {
+            return None;
+        }
+        self.ports.get_mut(usize::from(port.0))?.as_deref_mut()
     }
 
     /// Puts another wire, or none, in the place of what is at a port: that comes back in its stead.
     pub fn swap(&mut self, port: usize, wire: &mut Option<Box<WirePort<P>>>) {
         if let Some(place) = self.ports.get_mut(port) {
             std::mem::swap(place, wire);
-            self.count = self.ports.iter().flatten().count();
         }
-    }
-
-    /// Ports with a wire.
-    pub fn ports(&self) -> impl Iterator<Item = PortIndex> + use<P> {
-        let mask = self
-            .ports
-            .iter()
-            .enumerate()
-            .fold(0_u64, |mask, (n, wire)| {
-                mask | u64::from(wire.is_some()) << (n % 64)
-            });
-        (0..64_u8)
-            .filter(move |n| mask >> n & 1 == 1)
-            .map(PortIndex)
+        self.at = PortSet::EMPTY;
+        for (port, wire) in (0..).zip(&self.ports) {
+            if wire.is_some() {
+                self.at.insert(PortIndex(port));
+            }
+        }
     }
 }

@@ -384,9 +384,7 @@ impl<I: PacketIo> Worker<I> {
     fn tick(&mut self, now: u64) {
         self.turn(now);
         self.refer(now);
-        if !self.wires.is_empty() {
-            self.tend_wires(now);
-        }
+        self.tend_wires(now);
         self.decide.tick(now);
         if self.retiring.is_some() {
             self.retire();

@@ -10,33 +10,20 @@
 mod rack;
 
 use std::num::{NonZero, NonZeroU64};
-use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::ops::{Deref, DerefMut};
 
-use control::counters::{Disbelief, DropReason, WireCounters, WorkerCounters};
-use control::fdb::{DELTAS, MasterEnd, REPORTS, fdb_rings};
-use control::handover::ControlEnd;
-use control::wire::clock::{SharedLine, TaiLine};
-use control::wire::handover::{Order, WireControlEnd, wire_handover};
-use measure::codec::{Key, KeyId, KeyRing, Kind, MAGIC, Nonce, SessionId, Sessions};
+use control::counters::{Disbelief, DropReason};
+use control::wire::handover::{Order, WireControlEnd};
+use measure::codec::{Kind, Nonce, SessionId, Sessions};
 use measure::lda::{Bank, LdaLayout};
 use measure::lds::LdsLayout;
 use measure::rli::{Link, Method, Policy};
 use measure::sight::End;
 use measure::synopsis::Synopsis;
 use measure::time::EpochSchedule;
-use measure::wire::{Receiver, ReferencePlan, SealedWire, Sender, WireLayout};
-use rack::{GRACE, INTERVAL, config, decide, hasher, plan, port, port_index, rate, udp};
-use switch::meter::Meter;
-use switch::packet_io::memory::{MemoryIo, MemoryPacket};
-use switch::wire::{Envelope, Share, WirePort, WireSetup, Wires, source_address};
-use switch::worker::{Lane, Worker};
-
-const HOST: usize = 0;
-const WIRE: usize = 1;
-
-/// A time of day for tick 0.
-const TAI_NS: u64 = 1_800_000_000_000_000_000;
+use measure::wire::{ReferencePlan, SealedWire, WireLayout};
+use rack::wired::{HOST, WIRE, Wired, is_control, kind_of, wired};
+use rack::{GRACE, INTERVAL, port_index, udp};
 
 const CAPACITY_BPS: u64 = 10_000_000_000;
 
@@ -59,17 +46,24 @@ fn layout() -> WireLayout {
     }
 }
 
-fn keys() -> KeyRing {
-    KeyRing::new().with(KeyId(1), Key::new([9; 16])).unwrap()
+/// A switch, and the control core's end of its wire.
+struct Switch {
+    wired: Wired,
+    control: WireControlEnd,
 }
 
-/// One switch: a host's port patched to one with a wire.
-struct Switch {
-    worker: Worker<MemoryIo>,
-    counters: Arc<WorkerCounters>,
-    control: WireControlEnd,
-    _shards: ControlEnd,
-    _master: MasterEnd,
+impl Deref for Switch {
+    type Target = Wired;
+
+    fn deref(&self) -> &Wired {
+        &self.wired
+    }
+}
+
+impl DerefMut for Switch {
+    fn deref_mut(&mut self) -> &mut Wired {
+        &mut self.wired
+    }
 }
 
 fn nonce(n: u64) -> Nonce {
@@ -78,71 +72,9 @@ fn nonce(n: u64) -> Nonce {
 
 impl Switch {
     fn new(number: u32, share: f64) -> Self {
-        let ports = format!("{}, {}", port("host", ""), port("wire", ""));
-        let patch = r#""forwarding": {"mode": "patch", "pairs": [["host", "wire"]]}"#;
-        let config = config(1, &ports, patch);
-        let (plan, shards) = plan(&config, 0);
         let schedule = EpochSchedule::new(0, INTERVAL, GRACE);
-        let meter = Meter::new(0, hasher(), schedule, Some(plan), 0);
-        let (replica, master) = fdb_rings(REPORTS, DELTAS);
-        let counters = Arc::new(WorkerCounters::new(2));
-        let (_, generations) = switch::generation::generations();
-        let lanes = (0..2)
-            .map(|index| {
-                let egress = rack::egress(&config, index);
-                Lane::own(&egress, 1_500, rate(), 0, Vec::new())
-            })
-            .collect();
-        let line = Arc::new(SharedLine::default());
-        line.set(TaiLine::at_rate(0, TAI_NS, rate()));
-        let (end, control) = wire_handover(&layout(), line, Arc::new(WireCounters::default()));
-        let wire = WirePort::new(WireSetup {
-            port: port_index(WIRE),
-            sender: Sender::new(&layout(), number, 1, &keys(), KeyId(1)).unwrap(),
-            receiver: Receiver::new(&layout(), keys()).unwrap(),
-            end,
-            classes: [Some(0); 8],
-            envelope: Envelope::Link {
-                ethertype: 0x88B5,
-                source: source_address(number, 1),
-            },
-            share: Share::new(CAPACITY_BPS, share, 0.4, rate(), 0),
-            schedule,
-            recorder: None,
-        });
-        let worker = Worker::new(
-            MemoryIo::new(2),
-            lanes,
-            Box::new(decide(&config, Some(replica))),
-            meter,
-            Arc::clone(&counters),
-            generations,
-            Arc::new(AtomicUsize::new(1)),
-            10 * INTERVAL,
-        )
-        .with_wires(Wires::with(2, vec![(WIRE, Some(Box::new(wire)))]));
-        Self {
-            worker,
-            counters,
-            control,
-            _shards: shards,
-            _master: master,
-        }
-    }
-
-    fn pass(&mut self, now: u64) {
-        self.worker.io_mut().set_now(now);
-        self.worker.pass();
-    }
-
-    fn departed(&mut self, port: usize) -> Vec<Vec<u8>> {
-        let departed = self.worker.io_mut().departed(port_index(port));
-        let bytes = |(_, packet): (u64, MemoryPacket)| packet.bytes().to_vec();
-        departed.into_iter().map(bytes).collect()
-    }
-
-    fn arrive(&mut self, port: usize, frame: Vec<u8>) {
-        self.worker.io_mut().arrive(port_index(port), frame);
+        let (wired, control) = wired(number, &layout(), schedule, (CAPACITY_BPS, share));
+        Self { wired, control }
     }
 
     fn dropped(&self, reason: DropReason) -> u64 {
@@ -155,25 +87,11 @@ impl Switch {
     }
 
     fn believed(&self, kind: Kind) -> u64 {
-        self.control.counters.believed[kind as usize - 1].get()
+        self.control.counters.believed[kind.index()].get()
     }
 
     fn sealed(&mut self, end: End) -> Vec<SealedWire> {
         std::iter::from_fn(|| self.control.take_sealed(end)).collect()
-    }
-
-    fn assert_conserved(&self) {
-        let ports = &self.counters.ports;
-        let came: u64 = ports
-            .iter()
-            .map(|p| p.rx_packets.get() + p.copies.get())
-            .sum();
-        let went: u64 = ports
-            .iter()
-            .map(|p| p.tx_packets.get() + p.dropped_total())
-            .sum();
-        let queued: u64 = ports.iter().map(|p| p.queued_packets.get()).sum();
-        assert_eq!(came, went + queued);
     }
 }
 
@@ -190,14 +108,6 @@ fn pair(share: f64) -> [Switch; 2] {
     one.pass(1);
     other.pass(1);
     [one, other]
-}
-
-fn is_control(frame: &[u8]) -> bool {
-    frame[12..14] == [0x88, 0xB5] && frame[14..].starts_with(&MAGIC)
-}
-
-fn kind_of(frame: &[u8]) -> Option<u8> {
-    is_control(frame).then(|| frame[19])
 }
 
 /// Packets from host to host for a while, each `delay` ticks on the wire; what the second host got.
@@ -383,9 +293,9 @@ fn references_are_kept_back_when_the_share_is_used_up() {
     let [one, _] = &switches;
     assert_eq!(one.control.counters.sent_bytes.get(), link_bytes);
     assert!(one.control.counters.references_withheld.get() > 0);
-    let references = one.control.counters.sent[Kind::Reference as usize - 1].get();
+    let references = one.control.counters.sent[Kind::Reference.index()].get();
     assert!(references < 50, "{references} of 800 that would be due");
     // 40 ms of a share of 62.5 bytes a ms, what may be saved up, and markers, which cannot wait.
-    let markers = one.control.counters.sent[Kind::Marker as usize - 1].get() * 200;
+    let markers = one.control.counters.sent[Kind::Marker.index()].get() * 200;
     assert!(link_bytes < 40 * 63 + 6_000 + markers + 200, "{link_bytes}");
 }

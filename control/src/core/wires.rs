@@ -12,7 +12,7 @@ use measure::time::TickRate;
 use measure::wire::{Estimate, SegmentOutcome};
 
 use super::{Ledger, REFRESH};
-use crate::config::{Config, Wire as WireConfig, WirePeer as PeerConfig};
+use crate::config::{Config, Wire as WireConfig};
 use crate::counters::{Counter, Disbelief, WireCounters};
 use crate::plant::{ChangeError, Plant};
 use crate::snapshot::{
@@ -25,9 +25,6 @@ use crate::wire::exchange::{
     WireFlowsView,
 };
 use crate::wire::handover::WireControlEnd;
-
-/// Headers and what the link adds to a control frame on a direct link.
-const OVERHEAD_BYTES: usize = 14 + 24;
 
 /// All wires.
 #[derive(Debug)]
@@ -224,7 +221,6 @@ fn settings(
     let layout = config.wire_layout(index).map_err(|e| e.to_string())?;
     let seed = config.measurement.hash_key();
     let seed = seed.ok_or("it needs `measurement.hash_seed`")?;
-    let envelope = wire.peer.as_ref().map_or(0, PeerConfig::envelope_bytes);
     let bytes_per_s = config.wire_capacity_bps(index) as f64 / 8.0 * wire.share;
     let epoch_ns = config.measurement.interval().as_nanos();
     #[expect(
@@ -242,7 +238,7 @@ fn settings(
         seed_check: seed_check(seed),
         epoch_ns: u64::try_from(epoch_ns).unwrap_or(u64::MAX),
         frame_bytes: config.wire_frame_bytes(index),
-        overhead_bytes: OVERHEAD_BYTES + envelope,
+        overhead_bytes: config.wire_overhead_bytes(index),
         bytes_per_s,
         components: wire.lds.as_ref().map_or(1, |lds| lds.components.into()),
         resolution_ns: rate.to_ns(1.0).max(1.0),

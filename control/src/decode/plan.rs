@@ -8,7 +8,8 @@ use measure::packet::Hasher;
 use measure::sight::SegmentIndex;
 use measure::time::{Epoch, TickRate};
 
-use super::{DecodeThread, Job, JobFlow, JobSketch, Results};
+use super::{Job, JobFlow, JobSketch, Results, work};
+use crate::background::Background;
 use crate::config::Decode;
 use crate::flows::{Directory, FlowSums};
 use crate::snapshot::Decoding;
@@ -34,7 +35,7 @@ struct Sum {
 /// Decides when to decode, and remembers how it went.
 #[derive(Debug)]
 pub(crate) struct Decoder {
-    thread: Option<DecodeThread>,
+    thread: Option<Background<Job, Option<Results>>>,
     interval: Duration,
     settings: Option<Decode>,
     is_busy: bool,
@@ -70,7 +71,9 @@ impl Decoder {
     ) {
         self.interval = interval;
         if settings.is_some() && self.thread.is_none() {
-            self.thread = DecodeThread::start(hasher.clone(), rate)
+            let hasher = hasher.clone();
+            let work = move |job: Job, stop: &_| work(&job, &hasher, rate, stop);
+            self.thread = Background::start("vernier-decode", work)
                 .inspect_err(|error| {
                     tracing::error!("the system gives no thread to decode with: {error}");
                 })
@@ -240,7 +243,7 @@ impl Decoder {
     /// What has been decoded since the last time, entered into the directory; whether there was
     /// anything.
     pub fn take(&mut self, flows: &mut Directory) -> Option<Epoch> {
-        let results = self.thread.as_ref()?.take()?;
+        let results = self.thread.as_ref()?.take()??;
         self.is_busy = false;
         self.sums = results.duration > self.interval * 4 / 5;
         let Results {

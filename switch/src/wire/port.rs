@@ -14,11 +14,9 @@ use measure::wire::{Control, Receiver, Refusal, SealedWire, Sender, Shards, Wire
 
 use super::recorder::Recorder;
 use super::{Envelope, Share};
+use crate::egress::layout::wire_bytes;
 use crate::packet_io::{BURST, Burst, ClassIndex, PacketIo, PortIndex, Tag};
 use measure::packet::{FlowHash, PacketHash};
-
-/// What a frame takes on the link beside its bytes: preamble 8, frame check sequence 4, gap 12.
-const LINK_OVERHEAD_BYTES: u32 = 24;
 
 /// Room for the largest envelope (Ethernet, IPv6, UDP) and a control frame.
 const ROOM: usize = 14 + 40 + 8 + FRAME_BYTES_DEFAULT;
@@ -119,14 +117,8 @@ impl<P> WirePort<P> {
         self.end.is_blocked.load(Ordering::Relaxed)
     }
 
-    /// Whether a control frame waits that nothing may overtake.
-    #[inline]
-    pub fn holds(&self) -> bool {
-        self.held.is_some()
-    }
-
     /// Does what the control core wants, looks at the clock and at the link, and turns the epoch. To
-    /// be called once a pass, and before data is sent.
+    /// be called once a pass.
     pub fn tick(&mut self, now: u64, is_up: bool) {
         while let Some(order) = self.end.next_order() {
             match order {
@@ -155,7 +147,13 @@ impl<P> WirePort<P> {
             self.sender.link_lost();
             self.receiver.link_lost();
         }
-        if now >= self.next_turn || self.epoch.is_none() {
+        self.turn_at(now);
+    }
+
+    /// Turns the epoch if it is time. To be called before data is sent.
+    #[inline]
+    pub fn turn_at(&mut self, now: u64) {
+        if self.line.0 != 0 && (now >= self.next_turn || self.epoch.is_none()) {
             self.turn(now);
         }
     }
@@ -190,7 +188,7 @@ impl<P> WirePort<P> {
         // Of one burst all times are alike, but where each packet is stamped.
         let mut last = (now, line.tai_ns(now));
         for (n, tag) in tags.iter().enumerate() {
-            bytes += u64::from(tag.len_bytes + LINK_OVERHEAD_BYTES);
+            bytes += u64::from(wire_bytes(tag.len_bytes));
             let Some(segment) = classes[usize::from(tag.class.0) % CLASSES_MAX] else {
                 continue;
             };
@@ -253,7 +251,6 @@ impl<P> WirePort<P> {
     }
 
     /// A control frame that came in at `now`, in a frame of `len_bytes`.
-    #[cold]
     pub fn control(&mut self, frame: &[u8], len_bytes: u32, now: u64) {
         let tai_ns = self.line.1.tai_ns(now);
         let Self { receiver, end, .. } = self;
@@ -261,10 +258,10 @@ impl<P> WirePort<P> {
         let counters = &self.end.counters;
         let refused = |why: Disbelief| counters.disbelieved[why as usize].add(1);
         match taken {
-            Control::Taken(kind) => counters.believed[place(kind)].add(1),
+            Control::Taken(kind) => counters.believed[kind.index()].add(1),
             Control::Pass(kind) => {
                 if self.end.hear(frame, tai_ns) {
-                    self.end.counters.believed[place(kind)].add(1);
+                    self.end.counters.believed[kind.index()].add(1);
                 } else {
                     self.end.counters.disbelieved[Disbelief::Overflow as usize].add(1);
                 }
@@ -348,10 +345,10 @@ impl<P> WirePort<P> {
             // No memory: as good as lost on the way.
             return true;
         };
-        let link_bytes = u32::try_from(whole).unwrap_or(u32::MAX) + LINK_OVERHEAD_BYTES;
+        let link_bytes = wire_bytes(u32::try_from(whole).unwrap_or(u32::MAX));
         self.share.spend(link_bytes, kind == Kind::Reference);
         let counters = &self.end.counters;
-        counters.sent[place(kind)].add(1);
+        counters.sent[kind.index()].add(1);
         counters.sent_bytes.add(link_bytes.into());
         if kind == Kind::Reference {
             counters.reference_bytes.add(link_bytes.into());
@@ -369,11 +366,6 @@ impl<P> WirePort<P> {
         io.transmit(self.port, &mut burst);
         self.held = burst.pop();
         self.held.is_none()
-    }
-
-    /// Forgets a frame that is held: its link is gone.
-    pub fn let_go(&mut self) {
-        self.held = None;
     }
 }
 
@@ -415,9 +407,4 @@ fn sight(tag: &Tag, segment: u16, tai_ns: u64) -> Sight {
         segment: SegmentIndex(segment),
         epoch: tag.epoch,
     }
-}
-
-/// The place of a kind's counter.
-fn place(kind: Kind) -> usize {
-    (kind as usize).saturating_sub(1) % Kind::COUNT
 }

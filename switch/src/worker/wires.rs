@@ -9,9 +9,9 @@ use crate::wire::Arrival;
 
 impl<I: PacketIo> Worker<I> {
     /// Does what is due at every wire, whether there is data or not.
-    #[cold]
+    #[inline]
     pub(super) fn tend_wires(&mut self, now: u64) {
-        for port in self.wires.ports() {
+        for port in self.wires.ports().ports() {
             let is_up = self.decide.is_up(port);
             if let Some(wire) = self.wires.at(port) {
                 wire.tick(now, is_up);
@@ -26,13 +26,9 @@ impl<I: PacketIo> Worker<I> {
     /// before the data that comes next; false: nothing may go now.
     #[inline]
     pub(super) fn open_wire(&mut self, to: PortIndex, now: u64) -> bool {
-        if !self.wires.is_at(to) {
-            return true;
-        }
-        let is_up = self.decide.is_up(to);
         match self.wires.at(to) {
             Some(wire) => {
-                wire.tick(now, is_up);
+                wire.turn_at(now);
                 wire.send_due(&mut self.io, now)
             }
             None => true,
@@ -50,7 +46,7 @@ impl<I: PacketIo> Worker<I> {
     }
 
     /// Takes control frames out of what came in, each in its place among the data.
-    #[cold]
+    #[inline(never)]
     pub(super) fn receive_wire(
         &mut self,
         mut arrivals: Burst<I::Packet>,
@@ -101,7 +97,7 @@ impl<I: PacketIo> Worker<I> {
     }
 
     /// Counts data at the receiver's end of the wire that it came by.
-    #[cold]
+    #[inline(never)]
     pub(super) fn count_arrivals(
         &mut self,
         arrivals: &Burst<I::Packet>,

@@ -13,41 +13,31 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
-use control::counters::{WireCounters, WorkerCounters};
-use control::fdb::{DELTAS, MasterEnd, REPORTS, fdb_rings};
-use control::handover::ControlEnd;
-use control::wire::clock::{SharedLine, TaiLine};
+use control::counters::WireCounters;
+use control::wire::clock::TaiLine;
 use control::wire::exchange::{
     ClockView, Exchange, MeasuredEpoch, Moment, SessionState, Settings, WireFlowsView, WireStatus,
 };
-use control::wire::handover::wire_handover;
-use measure::codec::{ClockState, EpochFate, Key, KeyId, KeyRing, Kind, MAGIC, seed_check};
+use measure::codec::{ClockState, EpochFate, KeyId, Kind, seed_check};
 use measure::lda::{Bank, LdaLayout};
 use measure::lds::LdsLayout;
 use measure::packet::{FlowHash, Hasher};
 use measure::rli::{Adaptive, Link, Method, Policy};
 use measure::time::EpochSchedule;
-use measure::wire::{Receiver, ReferencePlan, Sender, WireLayout};
+use measure::wire::{ReferencePlan, WireLayout};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
-use switch::meter::Meter;
-use switch::packet_io::memory::{MemoryIo, MemoryPacket};
-use switch::wire::{Envelope, Share, WirePort, WireSetup, Wires, source_address};
-use switch::worker::{Lane, Worker};
 
-use crate::rack::{GHZ, config, decide, hasher, plan, port, port_index, rate, udp};
+pub use crate::rack::wired::{is_control, kind_of};
 
-pub const HOST: usize = 0;
-pub const WIRE: usize = 1;
+use crate::rack::wired::{HOST, TAI_NS, WIRE, Wired, keys, wired};
+use crate::rack::{GHZ, hasher, rate, udp};
 
 /// Epochs of 50 ms.
 pub const EPOCH: u64 = 50_000_000;
-
-/// A time of day for tick 0.
-const TAI_NS: u64 = 1_800_000_000_000_000_000;
 
 const CAPACITY_BPS: u64 = 1_000_000_000;
 const SHARE: f64 = 0.02;
@@ -75,71 +65,37 @@ pub fn layout(columns: u32) -> WireLayout {
     }
 }
 
-fn keys() -> KeyRing {
-    KeyRing::new().with(KeyId(1), Key::new([9; 16])).unwrap()
-}
-
-/// One switch: a host's port patched to one with a wire.
+/// One switch, worker and exchange.
 pub struct Switch {
-    number: u32,
-    pub worker: Worker<MemoryIo>,
-    pub counters: Arc<WorkerCounters>,
+    wired: Wired,
     pub wire_counters: Arc<WireCounters>,
     /// Frames that went to its host.
     pub to_host: u64,
     pub exchange: Exchange,
-    line: Arc<SharedLine>,
     clock_ahead_ns: i64,
     random: Pcg64,
-    shards: ControlEnd,
-    _master: MasterEnd,
+}
+
+impl Deref for Switch {
+    type Target = Wired;
+
+    fn deref(&self) -> &Wired {
+        &self.wired
+    }
+}
+
+impl DerefMut for Switch {
+    fn deref_mut(&mut self) -> &mut Wired {
+        &mut self.wired
+    }
 }
 
 impl Switch {
     pub fn new(number: u32, columns: u32, seed: u64) -> Self {
-        let ports = format!("{}, {}", port("host", ""), port("wire", ""));
-        let patch = r#""forwarding": {"mode": "patch", "pairs": [["host", "wire"]]}"#;
-        let config = config(1, &ports, patch);
-        let (plan, shards) = plan(&config, 0);
-        let schedule = EpochSchedule::new(0, EPOCH, EPOCH / 5);
-        let meter = Meter::new(0, hasher(), schedule, Some(plan), 0);
-        let (replica, master) = fdb_rings(REPORTS, DELTAS);
-        let counters = Arc::new(WorkerCounters::new(2));
-        let (_, generations) = switch::generation::generations();
-        let lanes = (0..2).map(|index| {
-            let egress = crate::rack::egress(&config, index);
-            Lane::own(&egress, 1_500, rate(), 0, Vec::new())
-        });
-        let line = Arc::new(SharedLine::default());
-        line.set(TaiLine::at_rate(0, TAI_NS, rate()));
         let layout = layout(columns);
-        let wire_counters = Arc::new(WireCounters::default());
-        let (end, control) = wire_handover(&layout, Arc::clone(&line), Arc::clone(&wire_counters));
-        let wire = WirePort::new(WireSetup {
-            port: port_index(WIRE),
-            sender: Sender::new(&layout, number, 1, &keys(), KeyId(1)).unwrap(),
-            receiver: Receiver::new(&layout, keys()).unwrap(),
-            end,
-            classes: [Some(0); 8],
-            envelope: Envelope::Link {
-                ethertype: 0x88B5,
-                source: source_address(number, 1),
-            },
-            share: Share::new(CAPACITY_BPS, SHARE, 0.4, rate(), 0),
-            schedule,
-            recorder: None,
-        });
-        let worker = Worker::new(
-            MemoryIo::new(2),
-            lanes.collect(),
-            Box::new(decide(&config, Some(replica))),
-            meter,
-            Arc::clone(&counters),
-            generations,
-            Arc::new(AtomicUsize::new(1)),
-            10 * EPOCH,
-        )
-        .with_wires(Wires::with(2, vec![(WIRE, Some(Box::new(wire)))]));
+        let schedule = EpochSchedule::new(0, EPOCH, EPOCH / 5);
+        let (wired, control) = wired(number, &layout, schedule, (CAPACITY_BPS, SHARE));
+        let wire_counters = Arc::clone(&control.counters);
         let settings = Settings {
             switch: number,
             port: 1,
@@ -155,17 +111,12 @@ impl Switch {
             resolution_ns: 1.0,
         };
         Self {
-            number,
-            worker,
-            counters,
+            wired,
             wire_counters,
             to_host: 0,
             exchange: Exchange::new(settings, control).unwrap(),
-            line,
             clock_ahead_ns: 0,
             random: Pcg64::seed_from_u64(seed),
-            shards,
-            _master: master,
         }
     }
 
@@ -182,14 +133,9 @@ impl Switch {
         self.line.set(TaiLine::at_rate(0, tai_ns, rate()));
     }
 
-    fn pass(&mut self, now: u64) {
-        self.worker.io_mut().set_now(now);
-        self.worker.pass();
-    }
-
     fn poll(&mut self, now: u64) {
-        while let Some(shard) = self.shards.take_sealed() {
-            self.shards.give_back(shard);
+        while let Some(shard) = self.wired.shards.take_sealed() {
+            self.wired.shards.give_back(shard);
         }
         let clock = ClockView {
             state: ClockState::Locked,
@@ -205,12 +151,6 @@ impl Switch {
         self.exchange.poll(moment, &clock, &mut || random.random());
     }
 
-    fn departed(&mut self, port: usize) -> Vec<Vec<u8>> {
-        let departed = self.worker.io_mut().departed(port_index(port));
-        let bytes = |(_, packet): (u64, MemoryPacket)| packet.bytes().to_vec();
-        departed.into_iter().map(bytes).collect()
-    }
-
     pub fn status(&self) -> WireStatus {
         self.exchange.status().unwrap()
     }
@@ -218,28 +158,6 @@ impl Switch {
     pub fn fates(&self, fate: EpochFate) -> u64 {
         self.status().receiving[0].fates[fate as usize]
     }
-
-    pub fn assert_conserved(&self) {
-        let ports = &self.counters.ports;
-        let came: u64 = ports
-            .iter()
-            .map(|p| p.rx_packets.get() + p.copies.get())
-            .sum();
-        let went: u64 = ports
-            .iter()
-            .map(|p| p.tx_packets.get() + p.dropped_total())
-            .sum();
-        let queued: u64 = ports.iter().map(|p| p.queued_packets.get()).sum();
-        assert_eq!(came, went + queued);
-    }
-}
-
-pub fn is_control(frame: &[u8]) -> bool {
-    frame[12..14] == [0x88, 0xB5] && frame[14..].starts_with(&MAGIC)
-}
-
-pub fn kind_of(frame: &[u8]) -> Option<u8> {
-    is_control(frame).then(|| frame[19])
 }
 
 /// What the path does to one frame.
@@ -409,10 +327,7 @@ impl Path {
                 let flow = (200.0_f64.powf(self.random.random::<f64>())) as u16;
                 let frame = udp(flow, self.offered as u32, 64 + usize::from(flow) % 900);
                 self.offered += 1;
-                self.switches[0]
-                    .worker
-                    .io_mut()
-                    .arrive(port_index(HOST), frame);
+                self.switches[0].arrive(HOST, frame);
                 let gap = self.random.random_range(1..2 * self.gap_ns);
                 self.push(self.now + gap, Event::Offer);
                 self.pass(0, passage);
@@ -442,10 +357,7 @@ impl Path {
                     of_flow.0 += 1;
                     of_flow.1 += delay;
                 }
-                self.switches[n]
-                    .worker
-                    .io_mut()
-                    .arrive(port_index(WIRE), frame);
+                self.switches[n].arrive(WIRE, frame);
                 self.pass(n, passage);
             }
         }

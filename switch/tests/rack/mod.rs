@@ -29,6 +29,8 @@ use switch::packet_io::memory::{MemoryIo, MemoryPacket};
 use switch::packet_io::{ClassIndex, PortIndex};
 use switch::worker::{Lane, Worker};
 
+pub mod wired;
+
 /// Ticks of 1 ns.
 pub const GHZ: u64 = 1_000_000_000;
 

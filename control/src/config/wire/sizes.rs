@@ -171,6 +171,14 @@ impl Config {
         FRAME_ROOM.min(mtu).saturating_sub(envelope)
     }
 
+    /// What a wire's control frame takes on the link beside its bytes: headers, preamble, frame check
+    /// sequence, gap.
+    pub fn wire_overhead_bytes(&self, port: usize) -> usize {
+        let peer = self.wire(port).and_then(|wire| wire.peer.as_ref());
+        let envelope = peer.map_or(0, WirePeer::envelope_bytes);
+        envelope + ETHERNET_BYTES + LINK_OVERHEAD_BYTES as usize
+    }
+
     /// What both ends of a wire keep in an epoch, all sizes decided.
     ///
     /// # Errors
@@ -261,7 +269,6 @@ impl Plan {
     fn new(config: &Config, port: usize, wire: &Wire) -> Self {
         let capacity_bps = config.wire_capacity_bps(port);
         let interval_s = config.measurement.interval().as_secs_f64();
-        let envelope = wire.peer.as_ref().map_or(0, WirePeer::envelope_bytes);
         let segments = config.wire_segments(port).len();
         Self {
             segments: u16::try_from(segments).unwrap_or(u16::MAX).max(1),
@@ -269,7 +276,7 @@ impl Plan {
             interval_s,
             share_bytes: capacity_bps as f64 / 8.0 * interval_s * wire.share,
             frame_bytes: config.wire_frame_bytes(port),
-            around_bytes: envelope + ETHERNET_BYTES + LINK_OVERHEAD_BYTES as usize,
+            around_bytes: config.wire_overhead_bytes(port),
         }
     }
 

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread::JoinHandle;
 use std::time::Instant;
 
 use measure::time::Epoch;
 use measure::wire::DecodeJob;
 
 use super::status::WireFlowsView;
+use crate::background::Background;
 
 /// What is decoded at once: some milliseconds of work.
 const EFFORT_AT_ONCE: usize = 10_000;
@@ -42,7 +41,8 @@ impl EpochFlows {
 /// Decodes.
 #[derive(Debug, Default)]
 pub(super) struct Decoding {
-    thread: Option<DecodeThread>,
+    /// Gives nothing of a job that failed.
+    thread: Option<Background<Box<EpochFlows>, Option<WireFlowsView>>>,
     is_busy: bool,
     latest: Option<Arc<WireFlowsView>>,
 }
@@ -58,7 +58,8 @@ impl Decoding {
             return true;
         }
         if self.thread.is_none() {
-            self.thread = DecodeThread::start()
+            let work = |flows: Box<EpochFlows>, stop: &_| flows.decode(stop);
+            self.thread = Background::start("vernier-wire", work)
                 .inspect_err(|error| {
                     tracing::error!("the system gives no thread to decode with: {error}");
                 })
@@ -73,8 +74,7 @@ impl Decoding {
 
     /// Looks whether a job is done.
     pub fn poll(&mut self) {
-        let done = self.thread.as_ref().and_then(DecodeThread::take);
-        if let Some(Done(view)) = done {
+        if let Some(view) = self.thread.as_ref().and_then(Background::take) {
             self.is_busy = false;
             self.show(view);
         }
@@ -89,64 +89,5 @@ impl Decoding {
     /// What was decoded last.
     pub fn latest(&self) -> Option<Arc<WireFlowsView>> {
         self.latest.clone()
-    }
-}
-
-/// A job is over; with nothing to show where it failed.
-struct Done(Option<WireFlowsView>);
-
-#[derive(Debug)]
-struct DecodeThread {
-    jobs: Option<SyncSender<Box<EpochFlows>>>,
-    results: Receiver<Done>,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl DecodeThread {
-    fn start() -> std::io::Result<Self> {
-        let (jobs, to_do) = sync_channel::<Box<EpochFlows>>(1);
-        let (done, results) = sync_channel(1);
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
-        let work = move || {
-            while let Ok(job) = to_do.recv() {
-                if done.send(Done(job.decode(&stopped))).is_err() {
-                    return;
-                }
-            }
-        };
-        let thread = std::thread::Builder::new()
-            .name("vernier-wire".to_owned())
-            .spawn(work)?;
-        Ok(Self {
-            jobs: Some(jobs),
-            results,
-            stop,
-            thread: Some(thread),
-        })
-    }
-
-    fn give(&self, job: Box<EpochFlows>) -> bool {
-        let given = self.jobs.as_ref().map(|jobs| jobs.try_send(job));
-        given.is_some_and(|given| given.is_ok())
-    }
-
-    fn take(&self) -> Option<Done> {
-        self.results.try_recv().ok()
-    }
-}
-
-impl Drop for DecodeThread {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        self.jobs = None;
-        // A result that nobody takes must not hold it.
-        while self.results.recv().is_ok() {}
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            tracing::error!("the thread that decodes a wire's flows panicked");
-        }
     }
 }
