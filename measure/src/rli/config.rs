@@ -35,16 +35,23 @@ impl Method {
         }
     }
 
-    /// What the raw bound of a flow is multiplied by to be a nominal 98 % bound: the factor that the
-    /// worst of eight simulated queues asks for, rounded up, and never under 1 (`make accuracy`,
-    /// table "RLI: bounds").
-    pub const fn bound_calibration(self) -> f64 {
-        match self {
-            Self::Left => 1.3,
-            Self::Linear => 1.6,
-            Self::Sums => 1.1,
-            Self::AnchoredSums => 1.0,
-        }
+    /// What the raw bound of a flow in so many [effective
+    /// intervals](super::FlowDelay::effective_intervals) is multiplied by to be a nominal 98 %
+    /// bound: what the worst of eight simulated queues asks for, rounded up (`make accuracy`, table
+    /// "RLI: bounds").
+    ///
+    /// Errors of the curves of RLI-S and RLI-AS have long tails, which average out over intervals:
+    /// twice the raw bound's standard errors are then more than the normal distribution asks for,
+    /// since no packet of an interval is likely to be as far off as its delays differ. Those of RLI-L
+    /// and RLI go together over longer times, and average out less.
+    pub fn bound_calibration(self, intervals: f64) -> f64 {
+        let (one, many) = match self {
+            Self::Left => (1.3, 1.3),
+            Self::Linear => (1.6, 1.6),
+            Self::Sums => (1.25, 0.6),
+            Self::AnchoredSums => (1.0, 0.5),
+        };
+        many + (one - many) / intervals
     }
 }
 

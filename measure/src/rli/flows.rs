@@ -4,7 +4,7 @@ use super::config::Method;
 use super::receiver::{Estimate, Estimates};
 use crate::synopsis::ShapeMismatch;
 
-/// The estimated delays of one flow's packets: 40 bytes.
+/// The estimated delays of one flow's packets: 48 bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct FlowDelay {
     /// c(f), eq. 2.
@@ -13,8 +13,11 @@ pub struct FlowDelay {
     sum_ns: f64,
     /// v(f), eq. 4, in nanoseconds squared.
     sum_of_squares_ns2: f64,
-    /// Sum over intervals of (the flow's packets in it)^2 times the interval's squared error.
+    /// Sum over intervals of (the flow's packets in it)^2, less what the interval's exact sum takes
+    /// off, times the interval's squared error.
     weighted_error_ns2: f64,
+    /// Sum over intervals of the square of what each adds to that.
+    squared_errors_ns4: f64,
     /// The interval of the latest packet, and the flow's packets in it.
     interval: u32,
     interval_packets: u32,
@@ -31,9 +34,16 @@ impl FlowDelay {
             self.interval = estimate.interval;
             self.interval_packets = 0;
         }
-        // n^2 grows by 2 n + 1 with every packet.
-        self.weighted_error_ns2 +=
-            (2.0 * f64::from(self.interval_packets) + 1.0) * estimate.squared_error_ns2;
+        // How far the sum over so many of the interval's packets can be off, for an error of 1 each:
+        // n, or n (1 - n / N) where the errors of all N add up to nothing.
+        let off = |packets: f64| {
+            let packets = packets * (1.0 - packets * estimate.share_of_sum);
+            packets * packets * estimate.squared_error_ns2
+        };
+        let packets = f64::from(self.interval_packets);
+        let (before, now) = (off(packets), off(packets + 1.0));
+        self.weighted_error_ns2 += now - before;
+        self.squared_errors_ns4 += now * now - before * before;
         self.interval_packets = self.interval_packets.saturating_add(1);
     }
 
@@ -70,20 +80,38 @@ impl FlowDelay {
     }
 
     /// Twice the standard error of the mean in nanoseconds, before calibration:
-    /// `2 sqrt(sum_I (n_I / n)^2 max(e_left^2, e_right^2))` over the intervals I between references
-    /// that hold `n_I` of the flow's packets. e is how far a reference lies from the line between
-    /// its neighbours; its square is taken as a tenth of what is usual at least. Valid only for
-    /// packets that shared the references' queue; `None` without packets.
+    /// `2 sqrt(sum_I (n_I / n)^2 (1 - n_I / N_I)^2 e_I^2)` over the intervals I between references that
+    /// hold `n_I` of the flow's packets. Valid only for packets that shared the references' queue;
+    /// `None` without packets.
+    ///
+    /// RLI-L and RLI: `e_I` is how far a reference at the interval's ends lies from the line between
+    /// its neighbours, the farther one; its square is taken as a tenth of what is usual at least.
+    /// RLI-S and RLI-AS, where both ends counted the same packets: `e_I^2` is the variance of the
+    /// interval's estimates and the mean square of how far they lie from the line, and a thirtieth of
+    /// the above; elsewhere all of these together. `N_I` is the number of the interval's packets
+    /// where the sum of their delays is exact, and infinite elsewhere.
     pub fn raw_bound_ns(&self) -> Option<f64> {
-        (self.packets > 0).then(|| 2.0 * self.weighted_error_ns2.sqrt() / self.packets as f64)
+        let squared = self.weighted_error_ns2.max(0.0);
+        (self.packets > 0).then(|| 2.0 * squared.sqrt() / self.packets as f64)
+    }
+
+    /// How many intervals of equal error the flow's packets might as well lie in, 1 or more: the
+    /// effective degrees of freedom (Satterthwaite 1946) of the squared bound.
+    pub fn effective_intervals(&self) -> f64 {
+        let intervals = self.weighted_error_ns2.powi(2) / self.squared_errors_ns4;
+        if intervals.is_finite() {
+            intervals.max(1.0)
+        } else {
+            1.0
+        }
     }
 
     /// Half width of the nominal 98 % interval about the mean in nanoseconds, of an estimate by
     /// `method`: the raw bound, [calibrated](Method::bound_calibration). The clocks' resolution and
     /// error are not in it: whoever exports it takes them as its floor.
     pub fn bound_ns(&self, method: Method) -> Option<f64> {
-        self.raw_bound_ns()
-            .map(|bound| bound * method.bound_calibration())
+        let calibration = method.bound_calibration(self.effective_intervals());
+        self.raw_bound_ns().map(|bound| bound * calibration)
     }
 
     /// Adds what was accumulated over other intervals.
@@ -92,6 +120,7 @@ impl FlowDelay {
         self.sum_ns += other.sum_ns;
         self.sum_of_squares_ns2 += other.sum_of_squares_ns2;
         self.weighted_error_ns2 += other.weighted_error_ns2;
+        self.squared_errors_ns4 += other.squared_errors_ns4;
     }
 }
 

@@ -58,6 +58,7 @@ impl Latest {
             received_ns: run.received_ns,
             delay_ns: self.mark.delay_ns + correction_ns,
             squared_error_ns2: self.squared_step_ns2,
+            share_of_sum: 0.0,
             interval,
         }
     }
@@ -67,6 +68,15 @@ impl Latest {
         const WEIGHT: f64 = 0.125;
         self.squared_step_ns2 + WEIGHT * (step_ns * step_ns - self.squared_step_ns2)
     }
+}
+
+/// What the estimates of an interval may be wrong by.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Error {
+    /// Of each, squared.
+    pub(super) squared_ns2: f64,
+    /// 1 / n where the sum of the delays of n packets is exact, else 0.
+    pub(super) share_of_sum: f64,
 }
 
 /// Packets between two references, the second of which may not have come.
@@ -82,9 +92,46 @@ pub(super) struct Interval<F> {
 }
 
 impl<F: Copy> Interval<F> {
+    /// Of estimates on the line between the references.
+    pub(super) fn error(&self) -> Error {
+        Error {
+            squared_ns2: self.squared_error_ns2(),
+            share_of_sum: 0.0,
+        }
+    }
+
+    /// Of estimates on the curve through `points`; references lie off the line between their
+    /// neighbours by `usual_ns2`, squared.
+    ///
+    /// Where the sum is exact, packets can only be taken for one another: by as much as their
+    /// waits differ, and as the curve, of two parameters, had to leave the line to meet the sums. A
+    /// thirtieth of what the references show is for what neither does. Elsewhere both come on top of
+    /// what the references show here and usually: one that lies on the line by chance says little
+    /// of packets that may be others than those that were sent.
+    pub(super) fn error_of_curve(
+        &self,
+        points: &[CurvePoint],
+        bend: Bend,
+        rest_ns: f64,
+        usual_ns2: f64,
+    ) -> Error {
+        const UNSEEN: f64 = 0.03;
+        let spread_ns2 = spread_ns2(points, bend, rest_ns);
+        match self.delay_sum {
+            Some(DelaySum::Exact { packets, .. }) => Error {
+                squared_ns2: spread_ns2 + UNSEEN * self.squared_error_ns2(),
+                share_of_sum: 1.0 / packets.max(1) as f64,
+            },
+            _ => Error {
+                squared_ns2: spread_ns2 + self.squared_error_ns2().max(usual_ns2),
+                share_of_sum: 0.0,
+            },
+        }
+    }
+
     /// The larger squared error of its two references; where neither is known, the square of how
     /// far they lie apart.
-    pub(super) fn squared_error_ns2(&self) -> f64 {
+    fn squared_error_ns2(&self) -> f64 {
         let errors = [self.left.squared_error_ns2, self.right.squared_error_ns2];
         let apart_ns = self.right.delay_ns - self.left.delay_ns;
         errors
@@ -200,5 +247,26 @@ impl<F: Copy> Interval<F> {
             }
             Some(DelaySum::Unknown { .. }) | None => (usual, 0.0),
         }
+    }
+}
+
+/// The variance of the waits, and the mean square of how far they lie from the line.
+fn spread_ns2(points: &[CurvePoint], bend: Bend, rest_ns: f64) -> f64 {
+    let (mut packets, mut sum, mut squares, mut off_line) = (0.0, 0.0, 0.0, 0.0);
+    // Relative to the first, so that large delays cancel nothing.
+    let origin_ns = points.first().map_or(0.0, |point| point.line);
+    for point in points {
+        let wait_ns = point.wait_ns(bend) + rest_ns;
+        let relative_ns = wait_ns - origin_ns;
+        packets += point.packets;
+        sum += point.packets * relative_ns;
+        squares += point.packets * relative_ns * relative_ns;
+        off_line += point.packets * (wait_ns - point.line).powi(2);
+    }
+    if packets > 0.0 {
+        let mean = sum / packets;
+        (squares / packets - mean * mean).max(0.0) + off_line / packets
+    } else {
+        0.0
     }
 }

@@ -42,6 +42,11 @@ impl Learnt {
         self.bend.value()
     }
 
+    /// The usual squared error of a reference.
+    pub(super) fn squared_error_ns2(&self) -> f64 {
+        self.squared_error_ns2
+    }
+
     /// A reference behind an idle time tells of the base delay.
     pub(super) fn base_delay(&mut self, mark: &Mark, tolerance_ns: f64) {
         if let Some(began_ns) = mark.busy_since_ns {

@@ -5,7 +5,7 @@ use super::busy::{BusyPeriods, Idle};
 use super::config::{Method, ReceiverConfig, ReceiverError};
 use super::curve::CurvePoint;
 use super::delay_sum::DelaySum;
-use super::interval::{Interval, Latest, Mark};
+use super::interval::{Error, Interval, Latest, Mark};
 use super::learnt::Learnt;
 use super::reference::{Reference, StreamSums};
 use super::segment::SegmentDelay;
@@ -38,8 +38,11 @@ pub struct Estimate {
     pub received_ns: u64,
     /// Its delay, serialisation and propagation included; negative where clocks disagree.
     pub delay_ns: f64,
-    /// Squared error that the references show around it, in nanoseconds squared.
+    /// Squared error that it may have, in nanoseconds squared.
     pub squared_error_ns2: f64,
+    /// Its share of the sum of its interval's delays where that is known exactly, 1 / n of n packets;
+    /// else 0. The errors of all n add up to nothing.
+    pub share_of_sum: f64,
     /// Number of the interval between two references, from 1 on, modulo 2^32: errors within one
     /// interval go together.
     pub interval: u32,
@@ -368,14 +371,14 @@ impl<F: Copy> Receiver<F> {
             return;
         };
         let link = &self.config.link;
-        let squared_error_ns2 = interval.squared_error_ns2();
         let number = interval.number;
-        let mut emit = |run: &BufferedRun, flows: &[F], delay_ns: f64| {
+        let mut emit = |run: &BufferedRun, flows: &[F], delay_ns: f64, error: &Error| {
             let estimate = Estimate {
                 epoch: run.epoch,
                 received_ns: run.received_ns,
                 delay_ns,
-                squared_error_ns2,
+                squared_error_ns2: error.squared_ns2,
+                share_of_sum: error.share_of_sum,
                 interval: number,
             };
             sink(Estimates { flows, estimate });
@@ -383,16 +386,20 @@ impl<F: Copy> Receiver<F> {
         match self.config.method {
             // Nothing is buffered by RLI-L.
             Method::Left | Method::Linear => {
+                let error = interval.error();
                 for (run, flows) in interval.buffer.iter() {
-                    emit(run, flows, interval.linear_delay_ns(run, link));
+                    emit(run, flows, interval.linear_delay_ns(run, link), &error);
                 }
             }
             Method::Sums | Method::AnchoredSums => {
                 interval.curve(link, self.learnt.base_ns(), &mut self.points);
-                let (c, rest_ns) = interval.bend(&self.points, link, self.learnt.bend());
+                let (bend, rest_ns) = interval.bend(&self.points, link, self.learnt.bend());
+                let usual_ns2 = self.learnt.squared_error_ns2();
+                let error = interval.error_of_curve(&self.points, bend, rest_ns, usual_ns2);
                 for ((run, flows), point) in interval.buffer.iter().zip(&self.points) {
                     let serialisation_ns = link.serialisation_ns(run.bytes);
-                    emit(run, flows, point.wait_ns(c) + rest_ns + serialisation_ns);
+                    let delay_ns = point.wait_ns(bend) + rest_ns + serialisation_ns;
+                    emit(run, flows, delay_ns, &error);
                 }
             }
         }

@@ -92,7 +92,7 @@ fn bound(intervals: &mut [usize], squares: &[f64]) -> f64 {
         })
         .sum();
     if packets > 0.0 && !squares.is_empty() {
-        Method::Linear.bound_calibration() * 2.0 * sum.sqrt()
+        Method::Linear.bound_calibration(1.0) * 2.0 * sum.sqrt()
     } else {
         f64::NAN
     }
@@ -137,7 +137,7 @@ mod tests {
         let rli = Interpolated::of(&trace);
         assert_eq!(rli.mean_ns, [22.5, 10.0, 10.0]);
         // The middle one is predicted 10 instead of 30: e = 20 everywhere.
-        let half = Method::Linear.bound_calibration() * 2.0 * (0.5_f64 * 400.0).sqrt();
+        let half = Method::Linear.bound_calibration(1.0) * 2.0 * (0.5_f64 * 400.0).sqrt();
         assert!((rli.bound_ns[0] - half).abs() < 1e-9, "{:?}", rli.bound_ns);
         assert!((rli.bound_ns[1] - half * 2.0_f64.sqrt()).abs() < 1e-9);
     }

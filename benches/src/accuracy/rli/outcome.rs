@@ -1,7 +1,7 @@
 //! What one run says about methods and policies.
 
 use anyhow::Result;
-use measure::rli::Method;
+use measure::rli::{FlowDelay, Method};
 
 use super::exchange::{Exchange, REFERENCE_BYTES, Received};
 use super::{Scenario, policies};
@@ -23,7 +23,7 @@ pub(super) struct Outcome {
     /// Share of flows whose true mean lies within the bound as it is, and within the nominal 98 %.
     pub(super) covered_raw: f64,
     pub(super) covered_98: f64,
-    /// What the bound would have to be multiplied by to cover just 98 % of flows.
+    /// What the nominal bound would have to be multiplied by to cover just 98 % of flows.
     pub(super) factor_98: f64,
 }
 
@@ -37,8 +37,9 @@ impl Outcome {
     fn of(method: Method, received: &Received, truth: &Truth) -> Self {
         let mut errors = truth.mean_errors(received.means_ns(), 1);
         errors.sort_by(f64::total_cmp);
-        let factors = factors(received, truth);
-        let covered = |factor: f64| percent_of(factors.iter().map(|&needed| needed <= factor));
+        let raw = factors(received, truth, FlowDelay::raw_bound_ns);
+        let calibrated = factors(received, truth, |flow| flow.bound_ns(method));
+        let covered = |factors: &[f64]| percent_of(factors.iter().map(|&needed| needed <= 1.0));
         Self {
             method,
             median: quantile(errors.clone(), 0.5),
@@ -47,9 +48,9 @@ impl Outcome {
                 truth.stddev_errors(received.stddevs_ns(), STDDEV_PACKETS_MIN),
                 0.5,
             ),
-            covered_raw: covered(1.0),
-            covered_98: covered(method.bound_calibration()),
-            factor_98: quantile(factors, 0.98),
+            covered_raw: covered(&raw),
+            covered_98: covered(&calibrated),
+            factor_98: quantile(calibrated, 0.98),
             errors,
         }
     }
@@ -57,12 +58,16 @@ impl Outcome {
 
 /// What each flow's bound would have to be multiplied by to hold its true mean: 1 or less where it
 /// does as it is.
-fn factors(received: &Received, truth: &Truth) -> Vec<f64> {
+fn factors(
+    received: &Received,
+    truth: &Truth,
+    bound_ns: impl Fn(&FlowDelay) -> Option<f64>,
+) -> Vec<f64> {
     let flows = truth.flows.iter().zip(received.flows.slots());
     let arrived = flows.filter(|(truth, _)| truth.packets > 0);
     let needed = arrived.filter_map(|(truth, estimate)| {
         let error_ns = (estimate.mean_ns()? - truth.mean_ns()).abs();
-        let bound_ns = estimate.raw_bound_ns()?;
+        let bound_ns = bound_ns(estimate)?;
         Some(if error_ns <= RESOLUTION_NS {
             0.0
         } else {

@@ -103,7 +103,7 @@ fn evaluate(events: &[Event], method: Method) -> Outcome {
         let raw_ns = flow.raw_bound_ns().unwrap();
         errors.push(error_ns / truth.mean_ns());
         covered += usize::from(error_ns <= raw_ns);
-        covered_98 += usize::from(error_ns <= raw_ns * method.bound_calibration());
+        covered_98 += usize::from(error_ns <= flow.bound_ns(method).unwrap());
         if truth.packets >= 2 && truth.stddev_ns() > 1.0 {
             stddevs.push((flow.stddev_ns().unwrap() / truth.stddev_ns() - 1.0).abs());
         }

@@ -273,8 +273,62 @@ fn bounds_are_how_far_references_lie_from_their_neighbours_line() {
     // Intervals of one, two and one packet.
     let expected = 2.0 * (100.0_f64 + 4.0 * 225.0 + 225.0).sqrt() / 4.0;
     assert_close(flow.raw_bound_ns().unwrap(), expected, 1e-9);
-    let calibrated = Method::Linear.bound_calibration() * expected;
+    let calibrated = Method::Linear.bound_calibration(1.0) * expected;
     assert_close(flow.bound_ns(Method::Linear).unwrap(), calibrated, 1e-9);
+}
+
+#[test]
+fn a_flow_is_off_by_no_more_than_the_rest_of_its_interval() {
+    let estimate = |interval, packets: u32| Estimate {
+        epoch: EpochTag(0),
+        received_ns: 0,
+        delay_ns: 50.0,
+        squared_error_ns2: 9.0,
+        share_of_sum: f64::from(packets).recip(),
+        interval,
+    };
+    let bound = |mine: u32, all: u32| {
+        let mut flow = FlowDelay::default();
+        (0..mine).for_each(|_| flow.add(&estimate(1, all)));
+        flow.raw_bound_ns().unwrap() * f64::from(mine)
+    };
+    // n (1 - n / N) errors of 3, twice: the same of the other packets as of these, and nothing of all.
+    assert_close(bound(1, 5), 2.0 * 3.0 * 0.8, 1e-9);
+    assert_close(bound(4, 5), 2.0 * 3.0 * 0.8, 1e-9);
+    assert_close(bound(5, 5), 0.0, 1e-6);
+    let mut flow = FlowDelay::default();
+    (0..8).for_each(|interval| flow.add(&estimate(interval + 1, 5)));
+    assert_close(flow.effective_intervals(), 8.0, 1e-9);
+    // One packet in each of eight intervals, and 99 of 100 in another: those weigh as much as one.
+    (0..99).for_each(|_| flow.add(&estimate(9, 100)));
+    assert_close(flow.effective_intervals(), 9.0, 0.4);
+    let at = |intervals| Method::Sums.bound_calibration(intervals);
+    assert!(at(1.0) > at(2.0) && at(2.0) > at(f64::INFINITY));
+}
+
+#[test]
+fn exact_sums_leave_only_what_delays_differ_by() {
+    let mut wire = Wire::new(Method::Sums);
+    // The references lie far off their neighbours' line, the packets on it but for the middle.
+    for (i, delay_ns) in [300, 900, 300, 900].into_iter().enumerate() {
+        let received_ns = 10_000 * i as u64;
+        wire.reference(received_ns, delay_ns);
+        for place in 1..=4 {
+            wire.regular(place, 100, received_ns + 2_000 * u64::from(place), 600);
+        }
+    }
+    let estimates = wire.finish();
+    let inner: Vec<_> = estimates.iter().filter(|e| e.interval == 2).collect();
+    assert_eq!(inner.len(), 4);
+    for estimate in inner {
+        assert_close(estimate.share_of_sum, 0.25, 1e-12);
+        // A thirtieth of 600^2, and the line's own variance at most beside it.
+        assert!(estimate.squared_error_ns2 >= 0.03 * 600.0 * 600.0 - 1.0);
+        assert!(
+            estimate.squared_error_ns2 < 2.0 * 300.0 * 300.0,
+            "{estimate:?}"
+        );
+    }
 }
 
 #[test]
@@ -329,6 +383,7 @@ fn slots_merge_like_their_union() {
             received_ns: 0,
             delay_ns,
             squared_error_ns2: 9.0,
+            share_of_sum: 0.0,
             interval,
         },
     };
