@@ -11,6 +11,10 @@
 //!   loses packets or makes delays scatter ([`FloorSample::is_calm`]), or where it empties again
 //!   within three epochs. A queue that stands at one height, quietly and for longer, is called a
 //!   step; when it empties, that is another one.
+//!
+//! So a step need not spoil a delay: that of a route or a queue is a true one, and a clock that is
+//! set is told by its own switch. Only a floor under all that were seen before, which neither queue
+//! nor a switch that is silent explains, makes its epoch one not to be trusted.
 //! - Steps and drifts under the floor's own noise are not seen, nor rises of less than delays scatter
 //!   by within an epoch.
 
@@ -70,17 +74,19 @@ pub struct Drift {
 pub enum FloorVerdict {
     /// Nothing unusual, or not enough is known.
     Steady,
-    /// The floor is up and nothing speaks of a queue: it may be a step. The epoch's delays are not to
-    /// be trusted.
-    Suspect,
-    /// A step. The epoch's delays are not to be trusted; later ones go by the new offset.
+    /// The floor has moved: the clocks' offset, the path, or a queue that stands or stood.
     Stepped(Step),
+    /// It has moved to where it never was before, down: no queue does that, and the epoch's delays are
+    /// not to be trusted.
+    Sank(Step),
 }
 
 /// Watches the floor of one segment.
 #[derive(Debug, Clone, Default)]
 pub struct FloorWatch {
     least_ns: f64,
+    /// The lowest of all, however the level moved since.
+    lowest_ever: Option<f64>,
     /// Time and floor of what is usual.
     usual: VecDeque<(u64, f64)>,
     /// The epochs since the floor rose, with their floors.
@@ -92,6 +98,7 @@ impl FloorWatch {
     pub fn new() -> Self {
         Self {
             least_ns: 0.0,
+            lowest_ever: None,
             usual: VecDeque::with_capacity(WINDOW),
             risen: Vec::with_capacity(UNSETTLED_MAX),
         }
@@ -102,6 +109,8 @@ impl FloorWatch {
     pub fn see(&mut self, sample: &FloorSample, least_ns: f64) -> FloorVerdict {
         self.least_ns = least_ns;
         let floor = sample.floor_ns as f64;
+        let before = self.lowest_ever.unwrap_or(floor);
+        self.lowest_ever = Some(before.min(floor));
         if self.usual.len() < LEARN {
             self.remember(sample.at_ns, floor);
             return FloorVerdict::Steady;
@@ -109,8 +118,13 @@ impl FloorWatch {
         let limit = self.limit();
         let (lowest, latest) = self.levels();
         if floor < lowest - limit {
+            let step = self.step(sample, floor - latest, &[]);
             // No queue is shorter than an empty one.
-            return self.step(sample, floor - latest, &[]);
+            return if floor < before - limit {
+                FloorVerdict::Sank(step)
+            } else {
+                FloorVerdict::Stepped(step)
+            };
         }
         if floor <= latest + limit.max(sample.scatter_ns) {
             self.risen.clear();
@@ -126,14 +140,14 @@ impl FloorWatch {
         let recent = self.risen.get(recent..).unwrap_or_default().to_vec();
         let (least, most) = range(recent.iter().map(|(_, _, floor)| *floor));
         if recent.len() == CONFIRM && most - least <= limit {
-            return self.step(sample, least - latest, &recent);
+            return FloorVerdict::Stepped(self.step(sample, least - latest, &recent));
         }
         if self.risen.len() >= UNSETTLED_MAX {
             self.usual.clear();
             self.risen.clear();
             return FloorVerdict::Steady;
         }
-        FloorVerdict::Suspect
+        FloorVerdict::Steady
     }
 
     /// How the clocks run apart, where that is more than noise.
@@ -191,12 +205,7 @@ impl FloorWatch {
     }
 
     /// From now on another level is usual.
-    fn step(
-        &mut self,
-        sample: &FloorSample,
-        by_ns: f64,
-        known: &[(Epoch, u64, f64)],
-    ) -> FloorVerdict {
+    fn step(&mut self, sample: &FloorSample, by_ns: f64, known: &[(Epoch, u64, f64)]) -> Step {
         let since = self.risen.first().filter(|_| !known.is_empty());
         let since = since.map_or(sample.epoch, |(epoch, _, _)| *epoch);
         // What is usual has moved as a whole: its noise is still known.
@@ -205,7 +214,7 @@ impl FloorWatch {
         }
         self.risen.clear();
         self.remember(sample.at_ns, sample.floor_ns as f64);
-        FloorVerdict::Stepped(Step { since, by_ns })
+        Step { since, by_ns }
     }
 }
 

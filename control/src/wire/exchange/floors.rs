@@ -55,20 +55,17 @@ impl Floors {
         }
         self.view.floor_ns = Some(floor_ns);
         self.view.drift = self.watch.drift();
-        match verdict {
-            FloorVerdict::Steady => true,
-            FloorVerdict::Suspect => false,
-            FloorVerdict::Stepped(step) => {
-                counters.clock_steps += 1;
-                self.view.step = Some(step);
-                tracing::warn!(
-                    epoch = step.since.0,
-                    by_ns = step.by_ns,
-                    "the clocks of a wire's ends have stepped, or its path has changed"
-                );
-                false
-            }
-        }
+        let (FloorVerdict::Stepped(step) | FloorVerdict::Sank(step)) = verdict else {
+            return true;
+        };
+        counters.clock_steps += 1;
+        self.view.step = Some(step);
+        tracing::warn!(
+            epoch = step.since.0,
+            by_ns = step.by_ns,
+            "the clocks of a wire's ends have stepped, or its path has changed"
+        );
+        !matches!(verdict, FloorVerdict::Sank(_))
     }
 
     /// Another session: clocks and path may have changed. What was seen stays to be shown.

@@ -31,8 +31,8 @@ fn level(seed: u64, level_ns: f64, epochs: usize) -> Vec<(f64, bool)> {
 
 fn steps(verdicts: &[FloorVerdict]) -> Vec<Step> {
     let step = |verdict: &FloorVerdict| match verdict {
-        FloorVerdict::Stepped(step) => Some(*step),
-        _ => None,
+        FloorVerdict::Stepped(step) | FloorVerdict::Sank(step) => Some(*step),
+        FloorVerdict::Steady => None,
     };
     verdicts.iter().filter_map(step).collect()
 }
@@ -55,6 +55,7 @@ fn a_fall_is_a_step_at_once() {
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].since, Epoch(20));
     assert!((found[0].by_ns + 80_000.0).abs() < 300.0);
+    assert!(matches!(all[20], FloorVerdict::Sank(_)));
     assert_eq!(
         all.iter()
             .filter(|one| **one != FloorVerdict::Steady)
@@ -68,7 +69,7 @@ fn a_rise_is_a_step_once_it_has_stayed() {
     let mut watch = FloorWatch::new();
     let floors = [level(1, 50_000.0, 20), level(2, 130_000.0, 20)].concat();
     let all = verdicts(&mut watch, 0, &floors);
-    assert_eq!(all[20..22], [FloorVerdict::Suspect; 2]);
+    assert_eq!(all[20..22], [FloorVerdict::Steady; 2]);
     let found = steps(&all);
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].since, Epoch(20));
@@ -85,7 +86,10 @@ fn steps_there_and_back_are_two() {
         level(2, 130_000.0, 20),
         level(3, 50_000.0, 20),
     ];
-    assert_eq!(steps(&verdicts(&mut watch, 0, &floors.concat())).len(), 2);
+    let all = verdicts(&mut watch, 0, &floors.concat());
+    assert_eq!(steps(&all).len(), 2);
+    // A queue that stood, or a detour: it was as low before.
+    assert!(!all.iter().any(|one| matches!(one, FloorVerdict::Sank(_))));
 }
 
 #[test]
@@ -100,11 +104,10 @@ fn a_queue_that_builds_up_and_empties_is_no_step() {
     let floors = [level(1, 50_000.0, 20), congested, level(3, 50_000.0, 20)];
     let all = verdicts(&mut watch, 0, &floors.concat());
     assert!(all.iter().all(|one| *one == FloorVerdict::Steady));
-    // One that is quiet, but not for long, is suspected and forgotten.
+    // One that is quiet, but not for long.
     let floors = [level(4, 300_000.0, 2), level(5, 50_000.0, 20)];
     let all = verdicts(&mut watch, 100, &floors.concat());
-    assert_eq!(all[..2], [FloorVerdict::Suspect; 2]);
-    assert!(all[2..].iter().all(|one| *one == FloorVerdict::Steady));
+    assert!(all.iter().all(|one| *one == FloorVerdict::Steady));
     // One that is quiet, and wanders, is never called a step.
     let wandering: Vec<(f64, bool)> = (0..12)
         .map(|epoch| (300_000.0 + 90_000.0 * f64::from(epoch % 3), true))
