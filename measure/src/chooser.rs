@@ -4,6 +4,15 @@
 //! nominal 98 % intervals, so that they can be compared. A bound never undercuts what the clocks
 //! allow. The chooser takes the smallest and says whose it is.
 //!
+//! One method does not speak where another knows all that it knows, and more: joint decoding beside
+//! the hybrid, which has the same cells and the references as well. Of two bounds from the same cells
+//! the smaller one is often the one that is wrong.
+//!
+//! Where the hybrid and RLI both speak for a flow, neither knows all of the other: the hybrid knows
+//! the cells, RLI how long each packet waited. Where their bounds are alike, their mean, weighted by the inverse squares of
+//! their bounds, is nearer than either, and has the smaller of both bounds: how far their errors go
+//! together is not known, and were they one and the same it would be no larger.
+//!
 //! | method | speaks for | bound |
 //! |---|---|---|
 //! | stamps | segments and flows inside a switch | the clocks |
@@ -19,11 +28,17 @@ use crate::lds::{FlowDelay, Source};
 /// without loss, .92 to .96 with it.
 pub const JOINT_DEVIATIONS: f64 = 3.0;
 
+/// Two estimates are combined where neither bound is more than so many times the other: beyond, the
+/// better one's error is so small that a tenth of the other's spoils it.
+const COMBINED_MAX: f64 = 3.0;
+
 /// Who says so. Between equal bounds the earlier one is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Method {
     /// Every packet was stamped at both ends.
     Stamped,
+    /// The hybrid and RLI, weighted by their bounds.
+    Combined,
     /// Joint decoding with the references' delays as a feature.
     Hybrid,
     /// Joint decoding.
@@ -43,6 +58,7 @@ impl Method {
     pub fn name(self) -> &'static str {
         match self {
             Self::Stamped => "stamped",
+            Self::Combined => "combined",
             Self::Hybrid => "hybrid",
             Self::Joint => "joint",
             Self::Rli => "rli",
@@ -102,25 +118,65 @@ impl Candidate {
     }
 }
 
+impl Candidate {
+    /// The smaller bound; between equal ones the earlier method.
+    fn is_better_than(&self, other: &Self) -> bool {
+        let bounds = self.bound_ticks.total_cmp(&other.bound_ticks);
+        bounds.then(self.method.cmp(&other.method)).is_lt()
+    }
+
+    /// The mean of both, weighted by the inverse squares of their bounds; `None` where one is not
+    /// known, or is so much larger that it has nothing to say.
+    fn with(&self, other: &Self) -> Option<Self> {
+        let least = self.bound_ticks.min(other.bound_ticks);
+        let most = self.bound_ticks.max(other.bound_ticks);
+        if !(most.is_finite() && most <= COMBINED_MAX * least) {
+            return None;
+        }
+        // How much of the other: half where both are 0.
+        let share = 1.0 / (1.0 + (other.bound_ticks / self.bound_ticks).powi(2));
+        let share = if share.is_nan() { 0.5 } else { share };
+        Some(Self {
+            method: Method::Combined,
+            mean_ticks: self.mean_ticks + share * (other.mean_ticks - self.mean_ticks),
+            bound_ticks: least,
+        })
+    }
+}
+
 /// The candidate of the smallest bound, none smaller than `floor_ticks`: the clocks' resolution and
 /// error. Bounds that are not known lose to all others; estimates that are not finite are passed
-/// over. `None` without candidates.
+/// over, joint decoding is where there is a hybrid, and hybrid and RLI speak together where their
+/// bounds are alike. `None` without candidates.
 pub fn choose(
     candidates: impl IntoIterator<Item = Candidate>,
     floor_ticks: f64,
 ) -> Option<Candidate> {
-    let floored = |candidate: Candidate| Candidate {
-        bound_ticks: bound(candidate.bound_ticks, floor_ticks),
-        ..candidate
+    let mut best: Option<Candidate> = None;
+    let (mut joint, mut hybrid, mut rli) = (None, None, None);
+    let better = |best: Option<Candidate>, one: Candidate| match best {
+        Some(best) if !one.is_better_than(&best) => Some(best),
+        _ => Some(one),
     };
-    candidates
-        .into_iter()
-        .filter(|candidate| candidate.mean_ticks.is_finite())
-        .map(floored)
-        .min_by(|one, other| {
-            let bounds = one.bound_ticks.total_cmp(&other.bound_ticks);
-            bounds.then(one.method.cmp(&other.method))
-        })
+    for mut candidate in candidates {
+        if !candidate.mean_ticks.is_finite() {
+            continue;
+        }
+        candidate.bound_ticks = bound(candidate.bound_ticks, floor_ticks);
+        match candidate.method {
+            Method::Joint => {
+                joint = better(joint, candidate);
+                continue;
+            }
+            Method::Hybrid => hybrid = better(hybrid, candidate),
+            Method::Rli => rli = better(rli, candidate),
+            _ => {}
+        }
+        best = better(best, candidate);
+    }
+    let joint = joint.filter(|_| hybrid.is_none());
+    let combined = hybrid.zip(rli).and_then(|(hybrid, rli)| hybrid.with(&rli));
+    joint.into_iter().chain(combined).fold(best, better)
 }
 
 /// What is no bound (not a number, negative) is as good as none.
@@ -176,6 +232,40 @@ mod tests {
         let chosen = choose(sure, 1.0).unwrap();
         // Both are as good as the clocks, so that order decides.
         assert_eq!((chosen.method, chosen.bound_ticks), (Method::Joint, 1.0));
+    }
+
+    #[test]
+    fn joint_decoding_is_silent_beside_the_hybrid() {
+        let both = [
+            candidate(Method::Joint, 1.0),
+            candidate(Method::Hybrid, 2.0),
+        ];
+        assert_eq!(choose(both, 0.0).unwrap().method, Method::Hybrid);
+        let unsound = Candidate {
+            mean_ticks: f64::NAN,
+            ..candidate(Method::Hybrid, 2.0)
+        };
+        let chosen = choose([candidate(Method::Joint, 1.0), unsound], 0.0);
+        assert_eq!(chosen.unwrap().method, Method::Joint);
+    }
+
+    #[test]
+    fn hybrid_and_rli_speak_together() {
+        let of = |method, mean_ticks, bound_ticks| Candidate {
+            method,
+            mean_ticks,
+            bound_ticks,
+        };
+        let chosen = |hybrid, rli| {
+            let hybrid = of(Method::Hybrid, 100.0, hybrid);
+            choose([hybrid, of(Method::Rli, 110.0, rli)], 0.0).unwrap()
+        };
+        assert_eq!(chosen(4.0, 2.0), of(Method::Combined, 108.0, 2.0));
+        assert_eq!(chosen(0.0, 0.0), of(Method::Combined, 105.0, 0.0));
+        assert_eq!(chosen(2.0, 6.0), of(Method::Combined, 101.0, 2.0));
+        assert_eq!(chosen(2.0, 6.1), of(Method::Hybrid, 100.0, 2.0));
+        assert_eq!(chosen(2.0, 0.0), of(Method::Rli, 110.0, 0.0));
+        assert_eq!(chosen(4.0, f64::INFINITY), of(Method::Hybrid, 100.0, 4.0));
     }
 
     #[test]

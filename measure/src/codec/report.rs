@@ -96,7 +96,7 @@ impl EpochFate {
 }
 
 /// The methods that a chosen mean may be of; the first has number 1.
-pub(super) const METHODS: [Method; 7] = [
+pub(super) const METHODS: [Method; 8] = [
     Method::Stamped,
     Method::Hybrid,
     Method::Joint,
@@ -104,10 +104,11 @@ pub(super) const METHODS: [Method; 7] = [
     Method::Lda,
     Method::LdsPaper,
     Method::SegmentMean,
+    Method::Combined,
 ];
 
 /// The number of a method on the wire: 1 stamped, 2 hybrid, 3 joint, 4 RLI, 5 LDA, 6 the LDS paper's,
-/// 7 the segment's mean.
+/// 7 the segment's mean, 8 hybrid and RLI combined.
 pub const fn method_number(method: Method) -> u8 {
     match method {
         Method::Stamped => 1,
@@ -117,6 +118,7 @@ pub const fn method_number(method: Method) -> u8 {
         Method::Lda => 5,
         Method::LdsPaper => 6,
         Method::SegmentMean => 7,
+        Method::Combined => 8,
     }
 }
 
@@ -224,8 +226,8 @@ impl Report {
         let number: u8 = reader.number("method")?;
         let method = match number {
             0 => None,
-            1..=7 => METHODS.get(usize::from(number) - 1).copied(),
-            _ => return Err(ParseError::value("method", number, "0 to 7")),
+            1..=8 => METHODS.get(usize::from(number) - 1).copied(),
+            _ => return Err(ParseError::value("method", number, "0 to 8")),
         };
         if method.is_none() && is_known(3) {
             let allowed = "under 8 where nothing is chosen";

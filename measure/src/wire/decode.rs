@@ -46,7 +46,7 @@ pub struct FlowOutcome {
     pub packets: u64,
     /// By joint decoding, by joint decoding with references, by references: those that say something.
     pub estimates: ArrayVec<Estimate, 3>,
-    /// The one with the smallest bound.
+    /// What the [`chooser`](crate::chooser) makes of them.
     pub chosen: Option<Estimate>,
 }
 

@@ -70,7 +70,7 @@ pub(super) fn rows(name: &str, choices: &[Option<Candidate>], truth: &Truth) -> 
     });
     let error = |least| median(errors(&estimates, &truth.mean_ns, truth.flows_of(least)));
     let chosen_by = |row: Row| {
-        [Method::Hybrid, Method::Joint, Method::Rli]
+        [Method::Combined, Method::Hybrid, Method::Rli]
             .into_iter()
             .fold(row, |row, method| {
                 row.other(format!("by {} (%)", method.name()), share_of(method))

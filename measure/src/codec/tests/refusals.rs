@@ -186,7 +186,7 @@ fn bodies_that_mean_nothing_are_named() {
     for (changes, what) in [
         (&[(0, 11)][..], "fate of an epoch is 11"),
         (&[(1, 16)], "what is known is 16"),
-        (&[(2, 8)], "method is 8"),
+        (&[(2, 9)], "method is 9"),
         (&[(2, 0)], "what is known is 15"),
         (&[(6, 13)], "usable cells is 13"),
         (&[(1, 14)], "mean is "),
