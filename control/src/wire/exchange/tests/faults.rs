@@ -208,7 +208,7 @@ fn a_flood_of_useless_frames_changes_nothing() {
 }
 
 #[test]
-fn a_step_of_a_clock_is_seen_and_its_epoch_withheld() {
+fn a_fall_of_the_floor_spoils_its_epoch_and_a_rise_is_only_told() {
     let mut bench = Bench::alike();
     bench.establish();
     (0..8).for_each(|_| bench.epoch());
@@ -226,8 +226,8 @@ fn a_step_of_a_clock_is_seen_and_its_epoch_withheld() {
     assert_eq!(status.counters.clock_steps, 2);
     assert_eq!(
         fates(&status, EpochFate::Clock),
-        4,
-        "a rise is awaited for three epochs"
+        1,
+        "a detour or a queue delays as much, and truly"
     );
     assert_eq!(status.receiving[0].latest.unwrap().fate, EpochFate::Usable);
 }
