@@ -13,11 +13,13 @@
 //! - [`traffic`]: a mix of flows of our own beside iperf3 and ping.
 //! - [`captures`]: what both hosts saw, byte for byte.
 //! - [`memif`]: two switches with nothing between them, as fast as it goes.
-//! - [`scenario`]: one run, from start to end; [`verdict`]: what comes of it; [`report`]: the tables.
+//! - [`scenario`]: one run, from start to end; [`outcome`]: what comes of it; [`verdict`]: what the receiver said, held against
+//!   what happened; [`report`]: the tables.
 
 pub mod captures;
 pub mod memif;
 pub mod nodes;
+pub mod outcome;
 pub mod report;
 pub mod scenario;
 pub mod spaces;

@@ -10,7 +10,7 @@ use anyhow::{Result, ensure};
 use serde::Serialize;
 
 use super::memif;
-use super::scenario::{AttackOutcome, Outcome, Way};
+use super::outcome::{AttackOutcome, Outcome, Way};
 use super::verdict::{CHOSEN, FlowErrors, Means, Verdict};
 use crate::machine::Machine;
 
@@ -521,8 +521,8 @@ mod tests {
         }
     }
 
-    fn refused(frames: u64) -> super::super::scenario::Refused {
-        super::super::scenario::Refused {
+    fn refused(frames: u64) -> super::super::outcome::Refused {
+        super::super::outcome::Refused {
             disbelieved: vec![("tag".to_owned(), frames)],
             useless: 0,
         }
@@ -545,12 +545,12 @@ mod tests {
                     .to_vec(),
                 ..Verdict::default()
             },
-            compared: Some(super::super::scenario::Compared {
+            compared: Some(super::super::outcome::Compared {
                 sent: 5,
                 received: 5,
                 changed: 0,
             }),
-            overhead: super::super::scenario::Overhead {
+            overhead: super::super::outcome::Overhead {
                 control_bps: 1.0,
                 share_bps: 2.0,
                 ..Default::default()
