@@ -246,9 +246,9 @@ impl Findings {
         });
         self.tables.push(Table {
             title: format!("Chooser: {title}"),
-            about: "For each flow the estimate of the smallest 98 % bound among hybrid, LDS joint \
-                    and, for flows that share the references' queue with all of their packets, \
-                    RLI. The smallest of several bounds holds less often than each of them."
+            about: "For each flow the hybrid or, where it shares the references' queue with all of its \
+                    packets, the one of hybrid and RLI with the smaller 98 % bound; their mean, \
+                    weighted by these, where they are alike. LDS joint is silent beside the hybrid."
                 .to_owned(),
             rows: found.chosen,
         });
