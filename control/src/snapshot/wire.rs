@@ -183,7 +183,7 @@ pub struct WireFlow {
     pub class: String,
     /// Packets that arrived.
     pub packets: u64,
-    /// The estimate with the smallest bound.
+    /// The one to believe: the smallest bound, or `combined` of two that are alike.
     pub estimate: Option<WireEstimate>,
     /// Means by method, of those that say something.
     pub estimates: Vec<WireEstimate>,

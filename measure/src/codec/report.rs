@@ -38,7 +38,7 @@ pub enum EpochFate {
     Usable = 0,
     /// The ends are configured differently: no halves can be paired.
     Mismatch = 1,
-    /// A clock is not synchronised, or was set in the epoch.
+    /// A clock is not synchronised, or was set in the epoch; or delays fell to where they never were.
     Clock = 2,
     /// The link went down in it.
     Link = 3,

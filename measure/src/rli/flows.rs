@@ -87,8 +87,8 @@ impl FlowDelay {
     /// RLI-L and RLI: `e_I` is how far a reference at the interval's ends lies from the line between
     /// its neighbours, the farther one; its square is taken as a tenth of what is usual at least.
     /// RLI-S and RLI-AS, where both ends counted the same packets: `e_I^2` is the variance of the
-    /// interval's estimates and the mean square of how far they lie from the line, and a thirtieth of
-    /// the above; elsewhere all of these together. `N_I` is the number of the interval's packets
+    /// interval's estimates and the mean square of how far they lie from the line, and three
+    /// hundredths of the above; elsewhere all of these together. `N_I` is the number of the interval's packets
     /// where the sum of their delays is exact, and infinite elsewhere.
     pub fn raw_bound_ns(&self) -> Option<f64> {
         let squared = self.weighted_error_ns2.max(0.0);

@@ -104,8 +104,8 @@ impl<F: Copy> Interval<F> {
     /// neighbours by `usual_ns2`, squared.
     ///
     /// Where the sum is exact, packets can only be taken for one another: by as much as their
-    /// waits differ, and as the curve, of two parameters, had to leave the line to meet the sums. A
-    /// thirtieth of what the references show is for what neither does. Elsewhere both come on top of
+    /// waits differ, and as the curve, of two parameters, had to leave the line to meet the sums. Three
+    /// hundredths of what the references show are for what neither does. Elsewhere both come on top of
     /// what the references show here and usually: one that lies on the line by chance says little
     /// of packets that may be others than those that were sent.
     pub(super) fn error_of_curve(

@@ -11,12 +11,12 @@
 //!   loses packets or makes delays scatter ([`FloorSample::is_calm`]), or where it empties again
 //!   within three epochs. A queue that stands at one height, quietly and for longer, is called a
 //!   step; when it empties, that is another one.
-//!
-//! So a step need not spoil a delay: that of a route or a queue is a true one, and a clock that is
-//! set is told by its own switch. Only a floor under all that were seen before, which neither queue
-//! nor a switch that is silent explains, makes its epoch one not to be trusted.
 //! - Steps and drifts under the floor's own noise are not seen, nor rises of less than delays scatter
 //!   by within an epoch.
+//!
+//! So a step need not spoil a delay: that of a route or a queue is a true one, and a clock that is
+//! set is told by its own switch. Only a floor under all that were seen before, which no queue
+//! explains, makes its epoch one not to be trusted.
 
 use std::collections::VecDeque;
 
@@ -145,7 +145,6 @@ impl FloorWatch {
         if self.risen.len() >= UNSETTLED_MAX {
             self.usual.clear();
             self.risen.clear();
-            return FloorVerdict::Steady;
         }
         FloorVerdict::Steady
     }

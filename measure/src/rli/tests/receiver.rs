@@ -322,7 +322,7 @@ fn exact_sums_leave_only_what_delays_differ_by() {
     assert_eq!(inner.len(), 4);
     for estimate in inner {
         assert_close(estimate.share_of_sum, 0.25, 1e-12);
-        // A thirtieth of 600^2, and the line's own variance at most beside it.
+        // Three hundredths of 600^2, and the line's own variance at most beside it.
         assert!(estimate.squared_error_ns2 >= 0.03 * 600.0 * 600.0 - 1.0);
         assert!(
             estimate.squared_error_ns2 < 2.0 * 300.0 * 300.0,
