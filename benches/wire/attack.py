@@ -139,7 +139,8 @@ def main():
     if not heard:
         raise SystemExit("no control frames on the link")
     addresses = heard[0][:14]
-    seen = [frame[14:] for frame in heard][:2_000]
+    # Others make frames up, too, and cut some short.
+    seen = [frame[14:] for frame in heard if len(frame) >= 14 + HEADER.size][:2_000]
 
     socket = conf.L2socket(iface=arguments.interface)
     names = tricks(seen)

@@ -109,10 +109,14 @@ impl FlowClass {
         Some(&self.packets) == SIZES.last()
     }
 
-    /// Errors of what was chosen, and of the best single method.
+    /// Errors of what was chosen, and of the best single method among those that speak for nearly as
+    /// many flows: RLI is silent where packets overtake each other, and what it says of a few is no
+    /// measure for the others.
     pub fn chosen_and_best(&self) -> Option<(&FlowErrors, &FlowErrors)> {
         let chosen = self.errors.iter().find(|of| of.method == CHOSEN)?;
+        let speaks = |of: &&FlowErrors| of.flows * 10 >= chosen.flows * 9;
         let single = self.errors.iter().filter(|of| of.method != CHOSEN);
+        let single = single.filter(speaks);
         let best = single.min_by(|a, b| a.error.total_cmp(&b.error))?;
         Some((chosen, best))
     }
@@ -451,6 +455,25 @@ mod tests {
         let (chosen, best) = great.flows[0].chosen_and_best().unwrap();
         assert_eq!(best.method, "rli");
         assert!((chosen.error - 0.293).abs() < 1e-9 && (best.error - 0.23).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_method_that_speaks_for_few_flows_is_no_measure() {
+        let of = |method: &str, flows, error| FlowErrors {
+            method: method.to_owned(),
+            flows,
+            error,
+        };
+        let class = FlowClass {
+            packets: 10..=99,
+            errors: vec![
+                of("hybrid", 95, 0.02),
+                of("rli-s", 89, 0.01),
+                of(CHOSEN, 100, 0.02),
+            ],
+        };
+        let (_, best) = class.chosen_and_best().unwrap();
+        assert_eq!(best.method, "hybrid");
     }
 
     #[test]
