@@ -10,6 +10,9 @@
 //! [`Shard::lost`] when it is dropped between the points, [`Shard::late`] when its epoch is sealed
 //! by then. So cells keep the difference of both ends alone ([`PassedCell`]): two additions for a
 //! packet that passed.
+//!
+//! A worker that sends by one port only needs no more than that port's segments: its shard holds a
+//! [part](ShardLayout::part) of all, which [merging](Synopsis::merge) adds where it belongs.
 
 mod layout;
 mod segment;
@@ -18,6 +21,8 @@ mod tally;
 pub use layout::{ShardBytes, ShardLayout};
 pub use segment::SegmentSynopsis;
 pub use tally::Tally;
+
+use std::ops::Range;
 
 use crate::cell::PassedCell;
 use crate::codec::{ParseError, Put, Reader};
@@ -32,6 +37,8 @@ use crate::synopsis::{ShapeMismatch, Synopsis};
 /// Sights of a segment that is not there are ignored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shard {
+    /// Index of the first segment among all.
+    first_segment: u16,
     segments: Vec<SegmentSynopsis>,
     /// By segment.
     sketch_of: Vec<u16>,
@@ -48,6 +55,7 @@ impl Shard {
         let sds = layout.sds.as_ref().map(Sds::new);
         let flows = (layout.flow_slots > 0).then(|| FlowSlots::new(layout.flow_slots));
         Self {
+            first_segment: layout.first_segment,
             segments: vec![segment; layout.segments()],
             sketch_of: layout.sketch_of.clone(),
             sketches: sketch.map_or_else(Vec::new, |one| vec![one; layout.sketches]),
@@ -60,21 +68,27 @@ impl Shard {
         }
     }
 
-    /// Every segment, in the order of [`SegmentIndex`].
+    /// Every segment, in the order of [`SegmentIndex`] from the shard's first on.
     pub fn segments(&self) -> &[SegmentSynopsis] {
         &self.segments
     }
 
+    /// Every segment with its index among all.
+    pub fn numbered_segments(&self) -> impl Iterator<Item = (SegmentIndex, &SegmentSynopsis)> {
+        let indices = self.first_segment..=u16::MAX;
+        indices.map(SegmentIndex).zip(&self.segments)
+    }
+
     /// One segment; `None` when there is none of that index.
     pub fn segment(&self, index: SegmentIndex) -> Option<&SegmentSynopsis> {
-        self.segments.get(usize::from(index.0))
+        self.segments.get(place(index, self.first_segment))
     }
 
     /// The sketch that a segment's packets go to: an index into [`sketches`](Self::sketches) and
     /// [`sds`](Self::sds).
     pub fn sketch_of(&self, index: SegmentIndex) -> Option<usize> {
         self.sketch_of
-            .get(usize::from(index.0))
+            .get(place(index, self.first_segment))
             .copied()
             .map(usize::from)
     }
@@ -120,7 +134,7 @@ impl Shard {
         if !places.begin(model.layout(), &sights) {
             return;
         }
-        for (sketch, run) in by_sketch(&self.sketch_of, sights) {
+        for (sketch, run) in by_sketch(&self.sketch_of, self.first_segment, sights) {
             let sketch = sketch.and_then(|sketch| self.sketches.get(sketch));
             places.extend(sketch.map_or(&[][..], LdsPair::cells), &run);
         }
@@ -149,7 +163,7 @@ impl Shard {
     ) {
         let sights = sights.into();
         for run in sights.split_by(|a, b| a.segment == b.segment) {
-            if let Some(segment) = self.segments.get_mut(usize::from(run[0].segment.0)) {
+            if let Some(segment) = self.segment_mut(run[0].segment) {
                 segment.pass(run);
             }
         }
@@ -207,7 +221,7 @@ impl Shard {
     /// One segment, to be recorded into; `None` when there is none of that index.
     #[inline]
     pub fn segment_mut(&mut self, index: SegmentIndex) -> Option<&mut SegmentSynopsis> {
-        self.segments.get_mut(usize::from(index.0))
+        self.segments.get_mut(place(index, self.first_segment))
     }
 
     /// Takes runs of sights to their sketches; those of an LDS with the number of the first.
@@ -222,7 +236,7 @@ impl Shard {
             return;
         }
         let mut first = 0;
-        for (sketch, run) in by_sketch(&self.sketch_of, sights) {
+        for (sketch, run) in by_sketch(&self.sketch_of, self.first_segment, sights) {
             let number = first;
             first += run.len();
             let Some(sketch) = sketch else {
@@ -237,32 +251,67 @@ impl Shard {
         }
     }
 
-    fn same_shape(&self, other: &Self) -> Result<(), ShapeMismatch> {
-        let same = |what, left: usize, right: usize| {
-            let (left, right) = (left as u64, right as u64);
-            (left == right)
-                .then_some(())
-                .ok_or(ShapeMismatch { what, left, right })
+    /// Where the segments of another shard lie in this one, and the sketches of both that belong
+    /// together, its own first.
+    fn fit(&self, other: &Self) -> Result<(Range<usize>, Vec<(usize, usize)>), ShapeMismatch> {
+        let range = |shard: &Self| {
+            let first = usize::from(shard.first_segment);
+            first..first + shard.segments.len()
         };
-        let pairs = || self.segments.iter().zip(&other.segments);
-        same(
-            "number of segments",
-            self.segments.len(),
-            other.segments.len(),
-        )?;
-        pairs().try_for_each(|(mine, theirs)| mine.same_shape(theirs))?;
-        for (&mine, &theirs) in self.sketch_of.iter().zip(&other.sketch_of) {
-            same("sketch of a segment", mine.into(), theirs.into())?;
+        let (mine, theirs) = (range(self), range(other));
+        if theirs.start < mine.start {
+            return Err(mismatch("first segment", mine.start, theirs.start));
         }
-        same("number of LDS", self.sketches.len(), other.sketches.len())?;
-        for (mine, theirs) in self.sketches.iter().zip(&other.sketches) {
-            mine.layout().same_shape(theirs.layout())?;
+        if theirs.end > mine.end {
+            return Err(mismatch("end of segments", mine.end, theirs.end));
         }
-        same("number of SDS", self.sds.len(), other.sds.len())?;
-        for (mine, theirs) in self.sds.iter().zip(&other.sds) {
-            mine.layout().same_shape(theirs.layout())?;
+        let place = theirs.start - mine.start..theirs.end - mine.start;
+        let segments = self.segments[place.clone()].iter().zip(&other.segments);
+        for (mine, theirs) in segments {
+            mine.same_shape(theirs)?;
         }
-        Ok(())
+        let sketches = self.sketches_with(other, &self.sketch_of[place.clone()])?;
+        for &(mine, theirs) in &sketches {
+            if let (Some(mine), Some(theirs)) =
+                (self.sketches.get(mine), other.sketches.get(theirs))
+            {
+                mine.layout().same_shape(theirs.layout())?;
+            }
+            if let (Some(mine), Some(theirs)) = (self.sds.get(mine), other.sds.get(theirs)) {
+                mine.layout().same_shape(theirs.layout())?;
+            }
+        }
+        Ok((place, sketches))
+    }
+
+    /// The sketches that the same segments go to, its own first; `sketch_of` are its own of the
+    /// other's segments.
+    fn sketches_with(
+        &self,
+        other: &Self,
+        sketch_of: &[u16],
+    ) -> Result<Vec<(usize, usize)>, ShapeMismatch> {
+        let mut pairs: Vec<(usize, usize)> = Vec::new();
+        for (&mine, &theirs) in sketch_of.iter().zip(&other.sketch_of) {
+            let pair @ (mine, theirs) = (usize::from(mine), usize::from(theirs));
+            let (lds, other_lds) = (self.sketches.len(), other.sketches.len());
+            if (mine < lds) != (theirs < other_lds) {
+                return Err(mismatch("number of LDS", lds, other_lds));
+            }
+            let (sds, other_sds) = (self.sds.len(), other.sds.len());
+            if (mine < sds) != (theirs < other_sds) {
+                return Err(mismatch("number of SDS", sds, other_sds));
+            }
+            let is_there = mine < lds || mine < sds;
+            if !is_there || pairs.contains(&pair) {
+                continue;
+            }
+            if pairs.iter().any(|&(a, b)| a == mine || b == theirs) {
+                return Err(mismatch("sketch of a segment", mine, theirs));
+            }
+            pairs.push(pair);
+        }
+        Ok(pairs)
     }
 }
 
@@ -285,19 +334,24 @@ impl Synopsis for Shard {
         );
     }
 
-    /// Adds segments and sketches. Flow slots stay as they are: each worker numbers them for
-    /// itself, so that they are read worker by worker.
+    /// Adds segments and sketches of a shard that has the same segments, or some of them. Flow
+    /// slots stay as they are: each worker numbers them for itself, so that they are read worker by
+    /// worker.
     fn merge(&mut self, other: &Self) -> Result<(), ShapeMismatch> {
         // All are compared before any is added: nothing is added to a shard that does not fit.
-        self.same_shape(other)?;
-        for (mine, theirs) in self.segments.iter_mut().zip(&other.segments) {
+        let (place, sketches) = self.fit(other)?;
+        for (mine, theirs) in self.segments[place].iter_mut().zip(&other.segments) {
             mine.merge(theirs)?;
         }
-        for (mine, theirs) in self.sketches.iter_mut().zip(&other.sketches) {
-            mine.merge(theirs)?;
-        }
-        for (mine, theirs) in self.sds.iter_mut().zip(&other.sds) {
-            mine.merge(theirs)?;
+        for (mine, theirs) in sketches {
+            if let (Some(mine), Some(theirs)) =
+                (self.sketches.get_mut(mine), other.sketches.get(theirs))
+            {
+                mine.merge(theirs)?;
+            }
+            if let (Some(mine), Some(theirs)) = (self.sds.get_mut(mine), other.sds.get(theirs)) {
+                mine.merge(theirs)?;
+            }
         }
         Ok(())
     }
@@ -309,10 +363,11 @@ impl Synopsis for Shard {
         self.flows.iter_mut().for_each(Synopsis::clear);
     }
 
-    /// Segments (4 bytes), then each one and its sketch (2 bytes); LDS (4 bytes), then each one; SDS
+    /// Index of the first segment (2 bytes); segments (4 bytes), then each one and its sketch (2 bytes); LDS (4 bytes), then each one; SDS
     /// likewise; whether flows are tracked (1 byte: 0 or 1), flow slots. Cells of LDA and LDS are
     /// written as the [halves](crate::cell::BothEnds::halves) that they come to.
     fn encode(&self, out: &mut Vec<u8>) {
+        out.put_number(self.first_segment);
         let segments = encode_count(self.segments.len(), out);
         let numbered = self.segments.iter().zip(&self.sketch_of);
         for (segment, &sketch) in numbered.take(segments) {
@@ -331,6 +386,7 @@ impl Synopsis for Shard {
     }
 
     fn decode(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
+        let first_segment = reader.number("first segment")?;
         let segments: u32 = reader.number("number of segments")?;
         // Not made ready for as many as are announced: each must be there first.
         let (mut read, mut sketch_of) = (Vec::new(), Vec::new());
@@ -339,6 +395,7 @@ impl Synopsis for Shard {
             sketch_of.push(reader.number("sketch of a segment")?);
         }
         Ok(Self {
+            first_segment,
             segments: read,
             sketch_of,
             sketches: decode_all(reader, "number of LDS")?,
@@ -348,13 +405,31 @@ impl Synopsis for Shard {
     }
 }
 
+/// Where a segment lies in a shard; beyond its end for one that comes before the first.
+#[inline]
+fn place(SegmentIndex(index): SegmentIndex, first_segment: u16) -> usize {
+    usize::from(index.wrapping_sub(first_segment))
+}
+
+fn mismatch(what: &'static str, left: usize, right: usize) -> ShapeMismatch {
+    ShapeMismatch {
+        what,
+        left: left as u64,
+        right: right as u64,
+    }
+}
+
 /// Runs of sights that go to one sketch, and which; `None` for those that go to none.
 #[inline]
 fn by_sketch<'a>(
     sketch_of: &'a [u16],
+    first_segment: u16,
     sights: Sights<'a>,
 ) -> impl Iterator<Item = (Option<usize>, Sights<'a>)> {
-    let sketch_of = |sight: &Sight| sketch_of.get(usize::from(sight.segment.0)).copied();
+    let sketch_of = move |sight: &Sight| {
+        let place = place(sight.segment, first_segment);
+        sketch_of.get(place).copied()
+    };
     let is_alike =
         move |a: &Sight, b: &Sight| a.segment == b.segment || sketch_of(a) == sketch_of(b);
     sights

@@ -1,5 +1,7 @@
 //! What a shard holds, and what that takes.
 
+use std::ops::Range;
+
 use crate::cell::PassedCell;
 use crate::flows::{FlowCounters, FlowEstimates};
 use crate::lda::LdaLayout;
@@ -13,9 +15,11 @@ use super::SegmentSynopsis;
 pub struct ShardLayout {
     /// Of the counter that times and delays are read from.
     pub rate: TickRate,
-    /// For each segment, in the order of [`SegmentIndex`](crate::sight::SegmentIndex) and 65,536 at
-    /// most: the sketch that its packets go to, those of its egress port. One that is not there
-    /// means none.
+    /// Index of its first segment among all; the others follow it.
+    pub first_segment: u16,
+    /// For each segment, in the order of [`SegmentIndex`](crate::sight::SegmentIndex) from the first
+    /// on and 65,536 at most: the sketch that its packets go to, those of its egress port. One that
+    /// is not there means none.
     pub sketch_of: Vec<u16>,
     /// Sketches of each kind that is kept: as many as egress ports.
     pub sketches: usize,
@@ -58,6 +62,7 @@ impl ShardLayout {
     pub fn new(rate: TickRate, segments: usize) -> Self {
         Self {
             rate,
+            first_segment: 0,
             sketch_of: vec![0; segments],
             sketches: 0,
             lda: None,
@@ -71,6 +76,33 @@ impl ShardLayout {
     /// Segments.
     pub fn segments(&self) -> usize {
         self.sketch_of.len()
+    }
+
+    /// The layout of a worker that serves no segments but these, by their indices among all: of the
+    /// sketches only those are left that their packets go to. Weights go by index among all, and
+    /// stay.
+    #[must_use]
+    pub fn part(&self, segments: Range<u16>) -> Self {
+        let place = |index: u16| {
+            let place = usize::from(index.saturating_sub(self.first_segment));
+            place.min(self.segments())
+        };
+        let first = place(segments.start);
+        let mut sketch_of = self.sketch_of[first..place(segments.end).max(first)].to_vec();
+        let is_there = |&sketch: &u16| usize::from(sketch) < self.sketches;
+        let mut kept: Vec<u16> = sketch_of.iter().copied().filter(is_there).collect();
+        kept.sort_unstable();
+        kept.dedup();
+        for sketch in &mut sketch_of {
+            let place = kept.binary_search(sketch);
+            *sketch = place.map_or(u16::MAX, |place| u16::try_from(place).unwrap_or(u16::MAX));
+        }
+        Self {
+            first_segment: segments.start.max(self.first_segment),
+            sketch_of,
+            sketches: kept.len(),
+            ..self.clone()
+        }
     }
 
     /// The same without flow slots: for whoever adds up shards of several workers, each of which

@@ -221,7 +221,8 @@ fn shards_of_other_shapes_are_refused_whole() {
     odd_sds.sds[1] = Sds::new(&lds(7));
     let two_ghz = TickRate::from_hz(2_000_000_000);
     for (mut wrong, what) in [
-        (changed(&|l| l.sketch_of.truncate(2)), "number of segments"),
+        (changed(&|l| l.sketch_of.push(0)), "end of segments"),
+        (changed(&|l| l.first_segment = 1), "end of segments"),
         (changed(&|l| l.sketch_of[2] = 0), "sketch of a segment"),
         (changed(&|l| l.rate = two_ghz), "tick rate"),
         (changed(&|l| l.lda = None), "LDA of a segment"),
@@ -236,6 +237,12 @@ fn shards_of_other_shapes_are_refused_whole() {
         assert_eq!(target.merge(&wrong).unwrap_err().what, what);
         assert_eq!(target, shard(), "nothing was added");
     }
+    let mut part = Shard::new(&layout().part(1..3));
+    let error = part.merge(&shard()).unwrap_err();
+    assert_eq!(
+        (error.what, error.left, error.right),
+        ("first segment", 1, 0)
+    );
 }
 
 #[test]
@@ -260,6 +267,41 @@ fn flow_slots_are_left_alone_by_merging() {
 }
 
 #[test]
+fn a_part_has_its_own_segments_and_their_sketches_only() {
+    let whole = layout();
+    let of = |segments| {
+        let part = whole.part(segments);
+        (part.first_segment, part.sketch_of, part.sketches)
+    };
+    assert_eq!(whole.part(0..3), whole);
+    assert_eq!(of(0..1), (0, vec![0], 1));
+    assert_eq!(of(1..3), (1, vec![0, 1], 2));
+    assert_eq!(of(2..9), (2, vec![0], 1), "what there is of it");
+    assert_eq!(of(3..9), (3, vec![], 0));
+    assert_eq!(whole.part(1..3).part(2..3), whole.part(2..3));
+    let nowhere = ShardLayout {
+        sketch_of: vec![9, 1],
+        ..layout()
+    };
+    assert_eq!(nowhere.part(0..2).sketch_of, [u16::MAX, 0]);
+    let mut part = Shard::new(&whole.part(2..3));
+    part.passed(
+        &[sight(1, 1, 1, 1), sight(2, 2, 2, 2), sight(3, 3, 3, 3)],
+        &[],
+        &NOWHERE,
+    );
+    let received = part
+        .numbered_segments()
+        .map(|(index, segment)| (index, segment.tally.received));
+    assert_eq!(received.collect::<Vec<_>>(), [(SegmentIndex(2), 1)]);
+    let there: Vec<_> = (0..4)
+        .map(|n| part.segment(SegmentIndex(n)).is_some())
+        .collect();
+    assert_eq!(there, [false, false, true, false]);
+    assert_eq!(part.sketch_of(SegmentIndex(2)), Some(0));
+}
+
+#[test]
 fn a_sealed_shard_reopens_empty() {
     let mut recorded = shard();
     recorded.record(End::Sender, &[sight(0, 1, 1, 0)]);
@@ -275,7 +317,8 @@ fn the_binary_form_is_its_parts() {
     shard.passed(&[sight(1, 5, 6, 0)], &[], &NOWHERE);
     let mut out = Vec::new();
     shard.encode(&mut out);
-    let mut expected = vec![0, 0, 0, 3];
+    // The first segment, and how many there are.
+    let mut expected = vec![0, 0, 0, 0, 0, 3];
     for (segment, sketch) in shard.segments().iter().zip([1, 0, 1]) {
         segment.tally.encode(&mut expected);
         segment.moments.encode(&mut expected);
@@ -314,6 +357,15 @@ fn memory_is_said_by_purpose() {
         ..layout()
     };
     assert_eq!(with_estimates.size_bytes().flows, 6 * 64);
+    let part = layout().part(1..2).size_bytes();
+    let expected_of_part = ShardBytes {
+        segments: size_of::<SegmentSynopsis>(),
+        lda: 19 * 16,
+        lds: 39 * 16,
+        sds: 21 * (16 + 16),
+        flows: 6 * 32,
+    };
+    assert_eq!(part, expected_of_part);
     let none = layout().without_flows().size_bytes();
     assert_eq!(none.total(), bytes.total() - bytes.flows);
     assert_eq!(ShardLayout::new(rate(), 0).size_bytes().total(), 0);
@@ -463,6 +515,40 @@ proptest! {
         let mut reader = Reader::new(&out);
         prop_assert_eq!(Shard::decode(&mut reader), Ok(shard));
         prop_assert!(reader.rest().is_empty());
+    }
+
+    #[test]
+    fn parts_of_several_workers_are_the_whole(
+        bursts in bursts(),
+        sketch in sketches(),
+        sketch_of in proptest::collection::vec(0_u16..3, SEGMENTS),
+        cut in 0_u16..4,
+    ) {
+        let whole = ShardLayout { lds: sketch, sketch_of, ..layout() };
+        let mut expected = Shard::new(&whole);
+        // Every sight comes to all workers, and each takes its own.
+        let mut parts = [0..cut, cut..4, 4..9].map(|range| Shard::new(&whole.part(range)));
+        let mut places = Places::new();
+        for (fate, burst) in &bursts {
+            add(&mut expected, *fate, burst);
+            for part in &mut parts {
+                let sights: Vec<_> = burst.iter().map(|(sight, _)| *sight).collect();
+                part.prepare(&sights, &mut places);
+                match fate {
+                    Fate::Passed => part.passed(&sights, &[], &places),
+                    _ => add(part, *fate, burst),
+                }
+            }
+        }
+        let mut sum = Shard::new(&whole.without_flows());
+        for part in &parts {
+            let mut out = Vec::new();
+            part.encode(&mut out);
+            let read = Shard::decode(&mut Reader::new(&out));
+            prop_assert_eq!(read.as_ref(), Ok(part));
+            sum.merge(part).unwrap();
+        }
+        prop_assert_eq!(sum, without_flows(expected));
     }
 
     #[test]
