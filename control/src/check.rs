@@ -108,6 +108,7 @@ fn describe_forwarding(forwarding: &Forwarding) -> String {
             };
             format!("bridge, {fdb_entries} addresses{fixed}, forgotten after {ageing_s} s")
         }
+        Forwarding::Host => "as the host decides".to_owned(),
     }
 }
 

@@ -3,6 +3,7 @@
 //! [`Config::parse`] is the only way in from text: what it returns has passed every range check
 //! that the fields' documentation states.
 
+use std::ops::Range;
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
@@ -138,6 +139,9 @@ pub enum Forwarding {
         )]
         flood_limit_pps: u32,
     },
+    /// A program that Vernier is loaded into decides. Never in a configuration file.
+    #[schemars(skip)]
+    Host,
 }
 
 /// A static entry of the bridge's filtering database.
@@ -246,10 +250,11 @@ impl Config {
 
     /// The measured segments, for each class one: both directions of every patched pair, or every
     /// ordered pair of the bridge's ports (at most 4,032), or those of them that
-    /// `measurement.segments` names.
+    /// `measurement.segments` names. In a host every ordered pair of ports (at most 4,096), those
+    /// from a port to itself too.
     ///
-    /// The order is that of the shards' segments: classes of one pair side by side. Empty when
-    /// measurement is off.
+    /// The order is that of the shards' segments: classes of one pair side by side, and in a host
+    /// all of one egress port. Empty when measurement is off.
     pub fn segments(&self) -> Vec<Segment> {
         if !self.measurement.enabled {
             return Vec::new();
@@ -266,6 +271,12 @@ impl Config {
                 let ports = ports.filter(|(_, port)| port.is_present()).map(|(n, _)| n);
                 let from = |a| ports.clone().filter(move |&b| b != a).map(move |b| (a, b));
                 ports.clone().flat_map(from).collect()
+            }
+            Forwarding::Host => {
+                let ports = self.ports.iter().enumerate();
+                let ports = ports.filter(|(_, port)| port.is_present()).map(|(n, _)| n);
+                let to = |egress| ports.clone().map(move |ingress| (ingress, egress));
+                ports.clone().flat_map(to).collect()
             }
         };
         let names = |index: usize| self.ports.get(index).map_or("", |port| port.name.as_str());
@@ -288,6 +299,22 @@ impl Config {
                 })
             })
             .collect()
+    }
+
+    /// The segments of a host by which packets leave by the port at this place, as indices into
+    /// [`segments`](Self::segments); empty where there are none.
+    pub fn segments_of_egress(&self, port: usize) -> Range<u16> {
+        let segments = self.segments();
+        let is_by_it = |segment: &Segment| segment.egress == port;
+        let first = segments.iter().position(is_by_it).unwrap_or_default();
+        let by_it = segments
+            .iter()
+            .skip(first)
+            .take_while(|&segment| is_by_it(segment));
+        let end = first + by_it.count();
+        // There are 32,768 at most.
+        let index = |place| u16::try_from(place).unwrap_or(u16::MAX);
+        index(first)..index(end)
     }
 }
 

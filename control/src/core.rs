@@ -64,7 +64,7 @@ pub struct Setup {
     pub schedule: EpochSchedule,
     /// The hash that the workers know flows by.
     pub hasher: Hasher,
-    /// What each worker counts.
+    /// What each worker counts; further ones can be [hired](Desk::hire).
     pub counters: Vec<Arc<WorkerCounters>>,
     /// The line that workers read TAI by, where there are segments on the wire.
     pub line: Arc<SharedLine>,
@@ -145,7 +145,7 @@ impl<'f> ControlCore<'f> {
             generations: VecDeque::new(),
             has_changed: false,
             missed_epochs: vec![0; workers],
-            assembly: Assembly::new(workers),
+            assembly: Assembly::new(),
             segments: Segments::new(rate),
             flows: Directory::default(),
             hasher,
@@ -254,6 +254,15 @@ impl Desk<'_> {
         self.ledger.generations.len() > 1
     }
 
+    /// One worker more, of the number that is returned. It is in no generation until a
+    /// [change](Self::change) names it.
+    pub fn hire(&mut self, counters: Arc<WorkerCounters>) -> usize {
+        self.ledger.counters.push(counters);
+        self.ledger.missed_epochs.push(0);
+        self.ledger.watch.add();
+        self.ledger.counters.len() - 1
+    }
+
     /// Takes a new generation. To be called before any worker can take it up.
     ///
     /// # Errors
@@ -298,11 +307,8 @@ impl Ledger {
         describe(&change, &mut self.draft);
         self.is_present = change.config.ports.iter().map(Port::is_present).collect();
         self.segments.begin(&change);
-        if change.ends.is_empty() {
-            self.assembly.pause(change.from);
-        } else {
-            self.assembly.resume(change.from);
-        }
+        let is_measuring = change.ends.iter().map(Option::is_some);
+        self.assembly.begin(change.from, is_measuring.collect());
         let measurement = &change.config.measurement;
         let lds = measurement.lds.as_ref().filter(|_| measurement.enabled);
         // Without flows that are tracked there is nobody to estimate for.

@@ -4,7 +4,6 @@ use measure::cell::PassedCell;
 use measure::lda::LdaEstimate;
 use measure::rli::SegmentDelay;
 use measure::shard::{SegmentSynopsis, Shard, Tally};
-use measure::sight::SegmentIndex;
 use measure::time::{Epoch, TickRate};
 
 use crate::snapshot::{Counts, EpochFigures, Estimate, Octave, ReferenceEstimate, Sketch, Stamped};
@@ -99,7 +98,7 @@ pub(crate) fn sketch(epoch: Epoch, sum: &Shard, index: usize, rate: TickRate) ->
 /// them.
 fn stamped_by_weight(sum: &Shard, sketch: usize) -> Option<f64> {
     let layout = sum.sketches().get(sketch)?.layout();
-    let segments = (0..).map(SegmentIndex).zip(sum.segments());
+    let segments = sum.numbered_segments();
     let (mut ticks, mut packets) = (0.0, 0.0);
     for (index, segment) in segments.filter(|(index, _)| sum.sketch_of(*index) == Some(sketch)) {
         let weight = f64::from(layout.weight(index));

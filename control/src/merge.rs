@@ -1,6 +1,7 @@
 //! Shards of one epoch, put together over all workers.
 //!
-//! An epoch closes when every worker gave its shard or has moved past it. Shards are added into a
+//! Which workers measure an epoch its roster says. The epoch closes when each of them gave its shard
+//! or has moved past it. Shards are added into a
 //! sum of the control core's own as they come, so that a worker gets its memory back at once,
 //! however late the others are. Shards of different generations cannot be added: an epoch that the
 //! workers did not measure alike gives no numbers.
@@ -20,6 +21,10 @@ const WAITING_MAX: usize = SHARDS_PER_WORKER;
 /// Most sums that are kept for further epochs.
 const SPARE_MAX: usize = WAITING_MAX + 1;
 
+/// Most rosters that are kept. That so many come while not one epoch closes means that workers come
+/// and go who measure nothing.
+const ROSTERS_MAX: usize = 64;
+
 /// Epochs under assembly.
 #[derive(Debug)]
 pub(crate) struct Assembly<S> {
@@ -31,8 +36,27 @@ pub(crate) struct Assembly<S> {
     spare: Vec<(u32, S)>,
     /// The epoch to be closed next; `None` before the first shard.
     next: Option<Epoch>,
-    /// Epochs that were not to be measured and are not closed yet; the last may have no end.
-    off: VecDeque<Range<u64>>,
+    /// In order of epochs; of those before the oldest nothing is expected.
+    rosters: VecDeque<Roster>,
+}
+
+/// Who measures.
+#[derive(Debug)]
+struct Roster {
+    /// The first epoch that it holds for; the next roster ends it.
+    from: Epoch,
+    /// By worker; nobody beyond.
+    is_in: Vec<bool>,
+}
+
+impl Roster {
+    fn has(&self, worker: usize) -> bool {
+        self.is_in.get(worker) == Some(&true)
+    }
+
+    fn workers(&self) -> impl Iterator<Item = usize> {
+        (0..self.is_in.len()).filter(|&worker| self.has(worker))
+    }
 }
 
 #[derive(Debug)]
@@ -58,33 +82,49 @@ pub(crate) enum Closed<'s, S> {
 }
 
 impl<S: Synopsis> Assembly<S> {
-    /// For `workers` workers.
-    pub(crate) fn new(workers: usize) -> Self {
+    /// Before the first roster nobody measures.
+    pub(crate) fn new() -> Self {
         Self {
-            newest: vec![None; workers],
+            newest: Vec::new(),
             waiting: VecDeque::new(),
             spare: Vec::new(),
             next: None,
-            off: VecDeque::new(),
+            rosters: VecDeque::new(),
         }
     }
 
-    /// From `epoch` on nothing is measured, until [`resume`](Self::resume).
-    pub(crate) fn pause(&mut self, Epoch(epoch): Epoch) {
-        if self.off.back().is_none_or(|off| off.end != u64::MAX) {
-            self.off.push_back(epoch..u64::MAX);
+    /// From epoch `from` on exactly the workers measure that are `present`, by number; where there
+    /// are none such epochs are not missed.
+    pub(crate) fn begin(&mut self, from: Epoch, present: Vec<bool>) {
+        let workers = self.newest.len().max(present.len());
+        self.newest.resize(workers, None);
+        for waiting in &mut self.waiting {
+            waiting.has_given.resize(workers, false);
         }
+        self.rosters.retain(|roster| roster.from < from);
+        if self.rosters.len() == ROSTERS_MAX {
+            self.rosters.pop_front();
+        }
+        self.rosters.push_back(Roster {
+            from,
+            is_in: present,
+        });
     }
 
-    /// From `epoch` on something is measured again.
-    pub(crate) fn resume(&mut self, Epoch(epoch): Epoch) {
-        if let Some(off) = self.off.back_mut() {
-            off.end = off.end.min(epoch);
-        }
+    fn roster(&self, epoch: Epoch) -> Option<&Roster> {
+        let mut rosters = self.rosters.iter().rev();
+        rosters.find(|roster| roster.from <= epoch)
+    }
+
+    /// Who is to measure an epoch.
+    fn workers_of(&self, epoch: Epoch) -> impl Iterator<Item = usize> {
+        let roster = self.roster(epoch);
+        roster.into_iter().flat_map(Roster::workers)
     }
 
     /// Adds a worker's shard of a generation and closes what can be closed; `blank` makes an empty
-    /// sum of that generation. A shard of an epoch that has closed without it is ignored.
+    /// sum of that generation. A shard of an epoch that has closed without it is ignored, as is that of
+    /// a worker that the epoch's roster does not have.
     pub(crate) fn add(
         &mut self,
         worker: usize,
@@ -94,8 +134,11 @@ impl<S: Synopsis> Assembly<S> {
         mut on_closed: impl FnMut(Closed<'_, S>),
     ) {
         let epoch = shard.epoch();
-        self.newest[worker] = self.newest[worker].max(Some(epoch));
-        if self.next.is_none_or(|next| epoch >= next) {
+        if let Some(newest) = self.newest.get_mut(worker) {
+            *newest = (*newest).max(Some(epoch));
+        }
+        let is_expected = self.roster(epoch).is_some_and(|roster| roster.has(worker));
+        if is_expected && self.next.is_none_or(|next| epoch >= next) {
             let waiting = self.waiting_for(epoch, generation, blank);
             waiting.has_given[worker] = true;
             if waiting.generation != generation {
@@ -118,8 +161,18 @@ impl<S: Synopsis> Assembly<S> {
             on_closed(Closed::Missed(Epoch(epoch.0 - 1), missed));
         }
         self.next = Some(epoch.next());
-        self.off.retain(|off| off.end > epoch.0);
-        on_closed(if waiting.has_given.contains(&false) {
+        let is_complete = self
+            .workers_of(epoch)
+            .all(|worker| waiting.has_given[worker]);
+        // Only the last roster that begins up to the next epoch is still needed, and those after it.
+        while self
+            .rosters
+            .get(1)
+            .is_some_and(|second| second.from <= epoch.next())
+        {
+            self.rosters.pop_front();
+        }
+        on_closed(if !is_complete {
             Closed::Missed(epoch, 1)
         } else if waiting.is_mixed {
             Closed::Mixed(epoch)
@@ -141,11 +194,18 @@ impl<S: Synopsis> Assembly<S> {
 
     /// How many of these epochs were to be measured.
     fn measured(&self, epochs: Range<u64>) -> u64 {
-        let off = self.off.iter().map(|off| {
-            let end = off.end.min(epochs.end);
-            end.saturating_sub(off.start.max(epochs.start))
+        let nexts = self.rosters.iter().skip(1).map(|next| next.from.0);
+        let ends = nexts.chain([u64::MAX]);
+        let held = self.rosters.iter().zip(ends).map(|(roster, end)| {
+            let first = roster.from.0.max(epochs.start);
+            let held = end.min(epochs.end).saturating_sub(first);
+            if roster.workers().next().is_some() {
+                held
+            } else {
+                0
+            }
         });
-        (epochs.end - epochs.start).saturating_sub(off.sum())
+        held.sum()
     }
 
     fn waiting_for(
@@ -183,8 +243,10 @@ impl<S: Synopsis> Assembly<S> {
 
     fn pop_closable(&mut self) -> Option<Waiting<S>> {
         let oldest = self.waiting.front()?;
-        let mut workers = oldest.has_given.iter().zip(&self.newest);
-        let is_past = workers.all(|(&given, &newest)| given || newest >= Some(oldest.epoch));
+        let is_past = self.workers_of(oldest.epoch).all(|worker| {
+            let newest = self.newest.get(worker).copied().flatten();
+            newest >= Some(oldest.epoch)
+        });
         let is_closable = is_past || self.waiting.len() > WAITING_MAX;
         if is_closable {
             self.waiting.pop_front()
@@ -265,6 +327,19 @@ mod tests {
         seen
     }
 
+    /// From an epoch on the workers measure that are named.
+    fn begin(assembly: &mut Assembly<Sum>, from: u64, workers: &[usize]) {
+        let most = workers.iter().max().map_or(0, |most| most + 1);
+        let present = (0..most).map(|worker| workers.contains(&worker));
+        assembly.begin(Epoch(from), present.collect());
+    }
+
+    fn of(workers: usize) -> Assembly<Sum> {
+        let mut assembly = Assembly::new();
+        assembly.begin(Epoch(0), vec![true; workers]);
+        assembly
+    }
+
     fn feed(assembly: &mut Assembly<Sum>, shards: &[(usize, u64, u64)]) -> Vec<Seen> {
         let shards = shards
             .iter()
@@ -274,7 +349,7 @@ mod tests {
 
     #[test]
     fn one_worker_closes_each_epoch_at_once() {
-        let mut assembly = Assembly::new(1);
+        let mut assembly = of(1);
         let seen = feed(&mut assembly, &[(0, 5, 10), (0, 6, 20)]);
         assert_eq!(seen, [Whole(5, 10), Whole(6, 20)]);
         assert_eq!(assembly.spare.len(), 1, "one sum is enough");
@@ -282,7 +357,7 @@ mod tests {
 
     #[test]
     fn epochs_that_a_worker_skipped_are_counted_not_looped_over() {
-        let mut assembly = Assembly::new(1);
+        let mut assembly = of(1);
         let far = u64::MAX - 1;
         let seen = feed(&mut assembly, &[(0, 0, 1), (0, 3, 2), (0, far, 3)]);
         assert_eq!(
@@ -299,7 +374,7 @@ mod tests {
 
     #[test]
     fn an_epoch_waits_for_every_worker() {
-        let mut assembly = Assembly::new(2);
+        let mut assembly = of(2);
         assert_eq!(feed(&mut assembly, &[(0, 0, 1), (0, 1, 2)]), []);
         let seen = feed(&mut assembly, &[(1, 0, 10), (1, 1, 20)]);
         assert_eq!(seen, [Whole(0, 11), Whole(1, 22)]);
@@ -307,14 +382,14 @@ mod tests {
 
     #[test]
     fn an_epoch_that_a_worker_moved_past_is_missed() {
-        let mut assembly = Assembly::new(2);
+        let mut assembly = of(2);
         let seen = feed(&mut assembly, &[(0, 0, 1), (0, 1, 2), (1, 1, 20)]);
         assert_eq!(seen, [Missed(0, 1), Whole(1, 22)]);
     }
 
     #[test]
     fn a_hanging_worker_stops_nobody_and_its_late_shard_is_ignored() {
-        let mut assembly = Assembly::new(2);
+        let mut assembly = of(2);
         let shards: Vec<_> = (0..10).map(|epoch| (0, epoch, 1)).collect();
         let seen = feed(&mut assembly, &shards);
         assert_eq!(
@@ -328,7 +403,7 @@ mod tests {
     }
     #[test]
     fn an_epoch_in_two_generations_gives_no_numbers() {
-        let mut assembly = Assembly::new(2);
+        let mut assembly = of(2);
         let shards = [
             (0, 0, 3, 1),
             (1, 0, 3, 10),
@@ -350,13 +425,13 @@ mod tests {
 
     #[test]
     fn epochs_that_were_not_to_be_measured_are_not_missed() {
-        let mut assembly = Assembly::new(1);
+        let mut assembly = of(1);
         assert_eq!(feed(&mut assembly, &[(0, 0, 1)]), [Whole(0, 1)]);
         // Off from 2 to 5 and from 6 to 9; epochs 1 and 5 are missing, 2 to 4 and 6 to 8 are not.
-        assembly.pause(Epoch(2));
-        assembly.resume(Epoch(5));
-        assembly.pause(Epoch(6));
-        assembly.resume(Epoch(9));
+        begin(&mut assembly, 2, &[]);
+        begin(&mut assembly, 5, &[0]);
+        begin(&mut assembly, 6, &[]);
+        begin(&mut assembly, 9, &[0]);
         let seen = feed(&mut assembly, &[(0, 9, 2), (0, 10, 3), (0, 12, 4)]);
         assert_eq!(
             seen,
@@ -368,6 +443,76 @@ mod tests {
                 Whole(12, 4)
             ]
         );
-        assert!(assembly.off.is_empty());
+        assert_eq!(assembly.rosters.len(), 1);
+    }
+
+    #[test]
+    fn a_worker_that_goes_is_not_waited_for_and_its_last_shards_are_ignored() {
+        let mut assembly = of(2);
+        begin(&mut assembly, 2, &[1]);
+        let seen = feed(
+            &mut assembly,
+            &[(0, 0, 1), (1, 0, 10), (1, 1, 20), (1, 2, 30)],
+        );
+        assert_eq!(seen, [Whole(0, 11)], "epoch 1 is still that of both");
+        let seen = feed(
+            &mut assembly,
+            &[(0, 1, 2), (0, 2, 3), (1, 3, 40), (0, 4, 5)],
+        );
+        assert_eq!(seen, [Whole(1, 22), Whole(2, 30), Whole(3, 40)]);
+        assert_eq!(assembly.rosters.len(), 1);
+    }
+
+    #[test]
+    fn a_worker_that_comes_is_waited_for_from_its_first_epoch_on() {
+        let mut assembly = of(1);
+        // It has no part in epoch 1, of which the first worker's shard waits already for another.
+        assert_eq!(feed(&mut assembly, &[(0, 0, 1)]), [Whole(0, 1)]);
+        begin(&mut assembly, 2, &[0, 2]);
+        let seen = feed(
+            &mut assembly,
+            &[(2, 1, 100), (0, 1, 2), (0, 2, 3), (1, 2, 10)],
+        );
+        assert_eq!(seen, [Whole(1, 2)]);
+        assert_eq!(feed(&mut assembly, &[(2, 2, 200)]), [Whole(2, 203)]);
+        // Another comes while epochs wait, the first two go, and one comes back.
+        assert_eq!(feed(&mut assembly, &[(2, 3, 300)]), []);
+        begin(&mut assembly, 4, &[3]);
+        begin(&mut assembly, 6, &[0, 3]);
+        let seen = feed(&mut assembly, &[(3, 4, 1_000), (3, 5, 2_000), (0, 3, 4)]);
+        assert_eq!(seen, [Whole(3, 304), Whole(4, 1_000), Whole(5, 2_000)]);
+        let seen = feed(&mut assembly, &[(3, 6, 3_000), (3, 7, 1), (0, 7, 1)]);
+        assert_eq!(seen, [Missed(6, 1), Whole(7, 2)]);
+    }
+
+    #[test]
+    fn a_later_word_on_the_same_epochs_holds() {
+        let mut assembly = of(1);
+        begin(&mut assembly, 5, &[]);
+        begin(&mut assembly, 3, &[0, 1]);
+        let seen = feed(&mut assembly, &[(0, 2, 1), (0, 6, 2), (1, 6, 20)]);
+        assert_eq!(seen, [Whole(2, 1), Missed(5, 3), Whole(6, 22)]);
+    }
+
+    #[test]
+    fn without_a_roster_nobody_is_heard() {
+        let mut assembly = Assembly::new();
+        assert_eq!(feed(&mut assembly, &[(0, 0, 1), (7, 1, 1)]), []);
+        begin(&mut assembly, 3, &[1]);
+        assert_eq!(feed(&mut assembly, &[(1, 2, 1), (0, 3, 1)]), []);
+        assert_eq!(feed(&mut assembly, &[(1, 3, 5)]), [Whole(3, 5)]);
+    }
+
+    #[test]
+    fn rosters_are_bounded_while_no_epoch_closes() {
+        let mut assembly = of(1);
+        assert_eq!(feed(&mut assembly, &[(0, 0, 1)]), [Whole(0, 1)]);
+        for from in 1..1_000 {
+            begin(&mut assembly, from, &[from as usize % 2]);
+            assert!(assembly.rosters.len() <= ROSTERS_MAX);
+        }
+        let seen = feed(&mut assembly, &[(1, 999, 1)]);
+        assert_eq!(seen, [Missed(998, ROSTERS_MAX as u64 - 1), Whole(999, 1)]);
+        assert_eq!(assembly.rosters.len(), 1);
     }
 }

@@ -55,7 +55,8 @@ pub trait Plant: Send {
 
 /// A generation of what is measured, as the control core needs to know it. Workers take it up at
 /// the turn to epoch `from`, or at a later one: an epoch that they do not all measure in one
-/// generation is unusable.
+/// generation is unusable. From then on an epoch waits for the workers that have an end, and for
+/// no other.
 #[derive(Debug)]
 pub struct Change {
     /// The generation, greater than all before.
@@ -64,10 +65,11 @@ pub struct Change {
     pub from: Epoch,
     /// The configuration: ports by place, segments in the order of the shards'.
     pub config: Config,
-    /// What the shards hold.
+    /// What the shards of all workers together hold.
     pub layout: ShardLayout,
-    /// For each worker where its shards come from; empty where nothing is measured.
-    pub ends: Vec<ControlEnd>,
+    /// For each worker where its shards come from, whole or [parts](ShardLayout::part); `None`, or
+    /// left out at the end, for one that measures nothing. Empty where nobody does.
+    pub ends: Vec<Option<ControlEnd>>,
     /// Ports whose segment on the wire is new, or has changed, and where what they count comes from.
     /// One that is not named here goes on; one that has no wire in the configuration ends.
     pub wires: Vec<(usize, WireControlEnd)>,
@@ -90,10 +92,8 @@ pub enum ChangeError {
         /// That of the newest generation.
         present: u32,
     },
-    /// There has to be an end for each worker, or none.
-    #[error(
-        "{ends} ends for {workers} workers; every worker has one, or none where nothing is measured"
-    )]
+    /// There cannot be more ends than workers.
+    #[error("{ends} ends for {workers} workers; a worker has one at most")]
     Ends {
         /// Ends given.
         ends: usize,

@@ -88,7 +88,7 @@ pub struct Snapshot {
     pub wire_clock: Option<WireClock>,
     /// Ports, in the order of the configuration.
     pub ports: Vec<Port>,
-    /// Workers.
+    /// Workers, by number, up to the last that has begun; none in a host, which has cores of its own.
     pub workers: Vec<Worker>,
     /// The pools of packet buffers.
     pub pools: Vec<Pool>,

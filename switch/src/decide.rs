@@ -204,6 +204,8 @@ impl Decide {
                 };
                 Forwarding::Bridge(Box::new(Bridge::new(layout, rate)))
             }
+            // No worker of ours forwards for a host.
+            ForwardingConfig::Host => Forwarding::Patch(PatchPanel::new(config.ports.len(), &[])),
         };
         Self {
             end,

@@ -1,7 +1,6 @@
 //! A generation of what is measured, as long as its shards are read.
 
 use measure::shard::{Shard, ShardLayout};
-use measure::sight::SegmentIndex;
 use measure::synopsis::Sealed;
 use measure::time::Epoch;
 
@@ -17,8 +16,8 @@ pub(super) struct Generation {
     pub number: u32,
     /// Without flow slots, which are read worker by worker.
     sums: ShardLayout,
-    /// By worker; none where nothing is measured.
-    links: Vec<Link>,
+    /// By worker; `None`, or nothing, for one that measures nothing.
+    links: Vec<Option<Link>>,
 }
 
 /// One worker's shards and slots.
@@ -36,7 +35,7 @@ impl Generation {
             return Err(ChangeError::Stale { number, present });
         }
         let ends = change.ends.len();
-        if ends != 0 && ends != workers {
+        if ends > workers {
             return Err(ChangeError::Ends { ends, workers });
         }
         let configured = change.config.segments().len();
@@ -53,9 +52,11 @@ impl Generation {
     pub fn new(change: Change) -> Self {
         let slots = change.layout.flow_slots;
         let upkeep = upkeep(&change);
-        let link = |end| Link {
-            end,
-            table: SlotTable::new(slots, upkeep),
+        let link = |end: Option<ControlEnd>| {
+            end.map(|end| Link {
+                end,
+                table: SlotTable::new(slots, upkeep),
+            })
         };
         Self {
             number: change.number,
@@ -73,7 +74,10 @@ impl Generation {
         present: Epoch,
         mut take: impl FnMut(&mut Segments, usize, &Sealed<Shard>, &dyn Fn() -> Shard),
     ) {
-        for (worker, Link { end, table }) in self.links.iter_mut().enumerate() {
+        for (worker, link) in self.links.iter_mut().enumerate() {
+            let Some(Link { end, table }) = link else {
+                continue;
+            };
             loop {
                 // The shard first: all reports of flows that count in it are there by then.
                 let parcel = end.take_sealed();
@@ -86,7 +90,7 @@ impl Generation {
                     break;
                 };
                 if let Some(slots) = parcel.flows() {
-                    for (index, segment) in (0..).map(SegmentIndex).zip(parcel.segments()) {
+                    for (index, segment) in parcel.numbered_segments() {
                         let tally = &segment.tally;
                         let sums = FlowSums::of_segment(
                             &segment.moments,
@@ -110,31 +114,35 @@ impl Generation {
 
     /// Sends commands to the workers' flow tables.
     pub fn tend(&mut self) {
-        for Link { end, table } in &mut self.links {
+        for Link { end, table } in self.links.iter_mut().flatten() {
             table.tend(end);
         }
     }
 
     /// Whether every worker has left it and all is read.
     pub fn is_over(&self) -> bool {
-        self.links.iter().all(|link| link.end.is_over())
+        let mut links = self.links.iter().flatten();
+        links.all(|link| link.end.is_over())
     }
 
     /// Forgets its slots.
     pub fn end(self, flows: &mut Directory) {
-        for link in self.links {
+        for link in self.links.into_iter().flatten() {
             link.table.end(flows);
         }
     }
 
     /// Flow slots of all workers.
     pub fn slots(&self) -> usize {
-        self.links.iter().map(|link| link.table.slots()).sum()
+        let links = self.links.iter().flatten();
+        links.map(|link| link.table.slots()).sum()
     }
 
     /// By worker: epochs for which it found no empty shard.
     pub fn missed_epochs(&self) -> impl Iterator<Item = u64> {
-        self.links.iter().map(|link| link.end.missed_epochs())
+        let missed = |link: &Link| link.end.missed_epochs();
+        let links = self.links.iter();
+        links.map(move |link| link.as_ref().map_or(0, missed))
     }
 }
 

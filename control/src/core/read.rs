@@ -79,7 +79,12 @@ impl Ledger {
             }
         }
         let before = std::mem::take(&mut self.draft.workers);
-        let workers = self.counters.iter().zip(missed_epochs).enumerate();
+        // Those of a host never make a pass: it has cores of its own. A worker's place is its number.
+        let has_begun = |counters: &Arc<WorkerCounters>| counters.passes.get() > 0;
+        let last = self.counters.iter().rposition(has_begun);
+        let shown = last.map_or(0, |last| last + 1);
+        let workers = self.counters.iter().zip(missed_epochs).take(shown);
+        let workers = workers.enumerate();
         self.draft.workers = workers
             .map(|(index, (counters, missed_epochs))| {
                 let before = before.get(index);

@@ -80,7 +80,10 @@ fn shards(config: &Config) -> ShardLayout {
 fn change(config: &Config, number: u32, from: u64) -> (Change, Vec<WorkerEnd>) {
     let layout = shards(config);
     let workers = config.workers.iter().filter(|_| config.measurement.enabled);
-    let (worker_ends, ends) = workers.map(|_| handover(number, &layout)).unzip();
+    let ends = workers.map(|_| handover(number, &layout));
+    let (worker_ends, ends) = ends
+        .map(|(worker, control)| (worker, Some(control)))
+        .unzip();
     let change = Change {
         number,
         from: Epoch(from),
@@ -302,6 +305,7 @@ fn ports_and_workers_are_counted_over_all_workers() {
         counters.ports[1].queues[0].expired.add(1);
         counters.ring_packets.set(4);
         counters.references.injected.add(2);
+        counters.passes.add(1);
         counters.burst(20);
     }
     bench.shard(0, 0, 0, 0);
@@ -550,8 +554,8 @@ fn changes_that_do_not_fit_are_refused_and_change_nothing() {
     let mut other = bench.config.clone();
     other.measurement.enabled = false;
     let (stale, _) = change(&bench.config, 0, 2);
-    let (mut few, _) = change(&bench.config, 1, 2);
-    few.ends.pop();
+    let (mut many, _) = change(&bench.config, 1, 2);
+    many.ends.push(None);
     let (mut mixed, _) = change(&bench.config, 1, 2);
     mixed.config = other;
     let (good, _ends) = change(&bench.config, 3, 2);
@@ -560,8 +564,8 @@ fn changes_that_do_not_fit_are_refused_and_change_nothing() {
         let mut refused = |change| desk.change(change).unwrap_err();
         let (number, present) = (0, 0);
         assert_eq!(refused(stale), ChangeError::Stale { number, present });
-        let (ends, workers) = (1, 2);
-        assert_eq!(refused(few), ChangeError::Ends { ends, workers });
+        let (ends, workers) = (3, 2);
+        assert_eq!(refused(many), ChangeError::Ends { ends, workers });
         let (configured, laid_out) = (0, 2);
         assert_eq!(
             refused(mixed),

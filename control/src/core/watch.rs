@@ -39,6 +39,11 @@ impl Watch {
         }
     }
 
+    /// Watches one worker more.
+    pub fn add(&mut self) {
+        self.pulses.push(Pulse::default());
+    }
+
     /// Looks at the workers' passes. A worker that has not made its first is not silent yet.
     pub fn look(&mut self, counters: &[Arc<WorkerCounters>], now: Instant) {
         let elapsed = now.saturating_duration_since(self.looked_at).min(LOOK_MAX);

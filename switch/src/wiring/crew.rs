@@ -63,7 +63,7 @@ pub struct Plans {
     /// For each worker.
     pub plans: Vec<Option<Box<Plan>>>,
     /// The other ends; none where nothing is measured.
-    pub ends: Vec<ControlEnd>,
+    pub ends: Vec<Option<ControlEnd>>,
 }
 
 impl Site<'_> {
@@ -86,7 +86,7 @@ impl Site<'_> {
             let plan = || plan(config, worker, number, &made.layout);
             let (plan, end) = near(cpu, self.usable, plan)??;
             made.plans.push(Some(Box::new(plan)));
-            made.ends.push(end);
+            made.ends.push(Some(end));
         }
         Ok(made)
     }

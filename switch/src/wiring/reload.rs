@@ -91,7 +91,7 @@ struct Prepared<'pool> {
 /// The control core's part of the plans.
 struct PlansAhead {
     layout: measure::shard::ShardLayout,
-    ends: Vec<control::handover::ControlEnd>,
+    ends: Vec<Option<control::handover::ControlEnd>>,
 }
 
 impl<'scope, 'env, 'pool> Reload<'scope, 'env, 'pool> {

@@ -27,6 +27,7 @@ pub(super) fn forwarding(path: &KeyPath, config: &Config) -> Check {
             count_within(path.clone(), stations.len(), 0..=room, what)?;
             self::stations(&path, stations, config)
         }
+        Forwarding::Host => Ok(()),
     }
 }
 

@@ -8,7 +8,7 @@ use crate::config::{CLASSES_MAX, Config, FlowSelection, Flows, Forwarding, Lda, 
 use crate::config::{Measurement, PORTS_MAX, Rli, RliMethod, RliPolicy, SegmentPorts, Stamps};
 
 // A segment's number has 16 bits, and the last is "none".
-const _: () = assert!(PORTS_MAX * (PORTS_MAX - 1) * CLASSES_MAX < u16::MAX as usize);
+const _: () = assert!(PORTS_MAX * PORTS_MAX * CLASSES_MAX < u16::MAX as usize);
 
 pub(super) fn measurement(path: &KeyPath, config: &Config) -> Check {
     let measurement = &config.measurement;
@@ -62,6 +62,7 @@ fn segments(path: &KeyPath, segments: &[SegmentPorts], config: &Config) -> Check
                 let is_patched = pairs.iter().map(ends).any(|(there, back)| there || back);
                 (is_patched, format!("the port that {from} is patched to"))
             }
+            Forwarding::Host => (true, String::new()),
         };
         ensure(exists, path.key("to"), expected, format!("{to:?}"))?;
         unique(&mut seen, (from, to), path, "a segment once")?;

@@ -97,7 +97,7 @@ fn change(
         from: Epoch(0),
         config: config.clone(),
         layout,
-        ends: vec![end],
+        ends: vec![Some(end)],
         wires,
     };
     (change, wire, vec![worker])
