@@ -13,6 +13,7 @@ pub mod address;
 mod change;
 mod class;
 pub mod device;
+mod host;
 mod layout;
 mod measurement;
 mod parse;
@@ -28,6 +29,7 @@ pub use address::{MacAddress, Prefix};
 pub use change::Change;
 pub use class::{CLASSES_MAX, Class, Protocol, Rule};
 pub use device::Device;
+pub use host::HostConfig;
 pub use layout::LayoutError;
 pub use measurement::{
     Decode, FlowRule, FlowSelection, Flows, Lda, LdaBank, Lds, Measurement, Rli, RliMethod,

@@ -1,10 +1,9 @@
 //! Shards of one epoch, put together over all workers.
 //!
-//! Which workers measure an epoch its roster says. The epoch closes when each of them gave its shard
-//! or has moved past it. Shards are added into a
-//! sum of the control core's own as they come, so that a worker gets its memory back at once,
-//! however late the others are. Shards of different generations cannot be added: an epoch that the
-//! workers did not measure alike gives no numbers.
+//! Which workers measure an epoch its roster says. The epoch closes when each of them gave its
+//! shard or has moved past it. Shards are added into a sum of the control core's own as they come,
+//! so that a worker gets its memory back at once, however late the others are. Shards of different
+//! generations cannot be added: an epoch that the workers did not measure alike gives no numbers.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -508,7 +507,7 @@ mod tests {
         let mut assembly = of(1);
         assert_eq!(feed(&mut assembly, &[(0, 0, 1)]), [Whole(0, 1)]);
         for from in 1..1_000 {
-            begin(&mut assembly, from, &[from as usize % 2]);
+            begin(&mut assembly, from, &[usize::from(from % 2 == 1)]);
             assert!(assembly.rosters.len() <= ROSTERS_MAX);
         }
         let seen = feed(&mut assembly, &[(1, 999, 1)]);

@@ -475,6 +475,10 @@ pub struct PortFact {
     pub tx_error_packets: u64,
     /// Packets it dropped for want of a buffer.
     pub no_buffer_packets: u64,
+    /// In a host: packets of the last epoch that were offered to the port and that its own counter
+    /// does not have, by which the epoch's counts are uncertain; `None` in a switch, which knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unsent_packets: Option<u64>,
 }
 
 /// One worker.

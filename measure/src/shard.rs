@@ -47,6 +47,14 @@ pub struct Shard {
     flows: Option<FlowSlots>,
 }
 
+/// How one shard fits into another that has all of its segments.
+struct Fit {
+    /// Where its segments lie.
+    place: Range<usize>,
+    /// The sketches that the same segments go to: the larger shard's, and its own.
+    sketches: Vec<(usize, usize)>,
+}
+
 impl Shard {
     /// An empty shard.
     pub fn new(layout: &ShardLayout) -> Self {
@@ -251,9 +259,8 @@ impl Shard {
         }
     }
 
-    /// Where the segments of another shard lie in this one, and the sketches of both that belong
-    /// together, its own first.
-    fn fit(&self, other: &Self) -> Result<(Range<usize>, Vec<(usize, usize)>), ShapeMismatch> {
+    /// How another shard fits into this one.
+    fn fit(&self, other: &Self) -> Result<Fit, ShapeMismatch> {
         let range = |shard: &Self| {
             let first = usize::from(shard.first_segment);
             first..first + shard.segments.len()
@@ -281,7 +288,7 @@ impl Shard {
                 mine.layout().same_shape(theirs.layout())?;
             }
         }
-        Ok((place, sketches))
+        Ok(Fit { place, sketches })
     }
 
     /// The sketches that the same segments go to, its own first; `sketch_of` are its own of the
@@ -294,15 +301,16 @@ impl Shard {
         let mut pairs: Vec<(usize, usize)> = Vec::new();
         for (&mine, &theirs) in sketch_of.iter().zip(&other.sketch_of) {
             let pair @ (mine, theirs) = (usize::from(mine), usize::from(theirs));
-            let (lds, other_lds) = (self.sketches.len(), other.sketches.len());
-            if (mine < lds) != (theirs < other_lds) {
-                return Err(mismatch("number of LDS", lds, other_lds));
+            let kinds = [
+                ("number of LDS", self.sketches.len(), other.sketches.len()),
+                ("number of SDS", self.sds.len(), other.sds.len()),
+            ];
+            for (what, number, other) in kinds {
+                if (mine < number) != (theirs < other) {
+                    return Err(mismatch(what, number, other));
+                }
             }
-            let (sds, other_sds) = (self.sds.len(), other.sds.len());
-            if (mine < sds) != (theirs < other_sds) {
-                return Err(mismatch("number of SDS", sds, other_sds));
-            }
-            let is_there = mine < lds || mine < sds;
+            let is_there = kinds.iter().any(|&(_, number, _)| mine < number);
             if !is_there || pairs.contains(&pair) {
                 continue;
             }
@@ -339,7 +347,7 @@ impl Synopsis for Shard {
     /// worker.
     fn merge(&mut self, other: &Self) -> Result<(), ShapeMismatch> {
         // All are compared before any is added: nothing is added to a shard that does not fit.
-        let (place, sketches) = self.fit(other)?;
+        let Fit { place, sketches } = self.fit(other)?;
         for (mine, theirs) in self.segments[place].iter_mut().zip(&other.segments) {
             mine.merge(theirs)?;
         }

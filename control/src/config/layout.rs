@@ -96,7 +96,7 @@ impl Lds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Class, Flows, Rli, RliMethod, RliPolicy, SegmentPorts};
+    use crate::config::{Class, Flows, HostConfig, Rli, RliMethod, RliPolicy, SegmentPorts};
 
     fn layout(config: &Config) -> ShardLayout {
         config
@@ -151,6 +151,53 @@ mod tests {
         }]);
         let one = layout(&config);
         assert_eq!((one.sketches, &one.sketch_of[..]), (1, &[0, 0][..]));
+    }
+
+    #[test]
+    fn a_host_s_segments_are_in_the_order_of_egress_ports() {
+        let mut host = HostConfig {
+            classes: ["gold", "rest"]
+                .map(|name| Class {
+                    name: name.to_owned(),
+                    lds_weight: if name == "gold" { 25 } else { 1 },
+                })
+                .to_vec(),
+            ..HostConfig::default()
+        };
+        host.measurement.lds = Some(Lds::default());
+        let ports = [("a", true), ("gone", false), ("b", true)];
+        let config = host.config(&ports.map(|(name, there)| (name.to_owned(), there)));
+        let segments = config.segments();
+        let places: Vec<_> = segments
+            .iter()
+            .map(|s| (s.egress, s.ingress, s.class))
+            .collect();
+        let expected = [
+            (0, 0, 0),
+            (0, 0, 1),
+            (0, 2, 0),
+            (0, 2, 1),
+            (2, 0, 0),
+            (2, 0, 1),
+            (2, 2, 0),
+            (2, 2, 1),
+        ];
+        assert_eq!(places, expected);
+        let of: Vec<_> = (0..4).map(|port| config.segments_of_egress(port)).collect();
+        assert_eq!(of, [0..4, 0..0, 4..8, 0..0]);
+        let whole = layout(&config);
+        assert_eq!(
+            (whole.sketches, &whole.sketch_of[..]),
+            (2, &[0, 0, 0, 0, 1, 1, 1, 1][..])
+        );
+        let part = whole.part(config.segments_of_egress(2));
+        assert_eq!(
+            (part.first_segment, part.sketches, &part.sketch_of[..]),
+            (4, 1, &[0; 4][..])
+        );
+        let (weights, index) = (part.lds.unwrap(), measure::sight::SegmentIndex(6));
+        assert_eq!(weights.weight(index), 25, "they go by the index among all");
+        assert_eq!(part.flow_slots, 16_384);
     }
 
     #[test]

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io;
 
-use serde::de::Error;
+use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_path_to_error::{Path, Segment};
 
-use super::validate::{Invalid, Step, validate};
+use super::validate::{Invalid, KeyPath, Step, validate};
 use super::{Config, Forwarding, PORTS_MAX, Station, defaults};
 
 /// Why a configuration cannot be used.
@@ -67,12 +67,8 @@ impl Config {
     /// # Errors
     /// [`ConfigError`]: not readable, not JSON, an unknown key, a value out of range.
     pub fn load(path: impl AsRef<std::path::Path>) -> Result<Self, ConfigError> {
-        let path = path.as_ref();
-        let origin = path.display().to_string();
-        match std::fs::read_to_string(path) {
-            Ok(text) => Self::parse(&text, &origin),
-            Err(error) => Err(ConfigError::Read { origin, error }),
-        }
+        let (text, origin) = read_file(path.as_ref())?;
+        Self::parse(&text, &origin)
     }
 
     /// Reads and checks a configuration file anew for a switch that runs `running`, and puts it in
@@ -84,12 +80,7 @@ impl Config {
         path: impl AsRef<std::path::Path>,
         running: &Self,
     ) -> Result<Self, ConfigError> {
-        let path = path.as_ref();
-        let origin = path.display().to_string();
-        let text = match std::fs::read_to_string(path) {
-            Ok(text) => text,
-            Err(error) => return Err(ConfigError::Read { origin, error }),
-        };
+        let (text, origin) = read_file(path.as_ref())?;
         let keep_workers = |config: &mut Self| {
             if config.workers.is_empty() {
                 config.workers.clone_from(&running.workers);
@@ -114,14 +105,50 @@ impl Config {
         origin: &str,
         settle: impl FnOnce(&mut Self),
     ) -> Result<Self, ConfigError> {
-        let mut json = serde_json::Deserializer::from_str(text);
-        let mut config: Self = serde_path_to_error::deserialize(&mut json)
-            .map_err(|error| shape_error(origin, text, error.path(), error.inner()))?;
-        json.end()
-            .map_err(|error| syntax_error(origin, "", &error))?;
+        let mut config: Self = parse_json(text, origin)?;
         settle(&mut config);
         validate(&config).map_err(|invalid| value_error(origin, text, invalid))?;
         Ok(config)
+    }
+}
+
+/// A file's text, and what it is called in errors.
+pub(super) fn read_file(path: &std::path::Path) -> Result<(String, String), ConfigError> {
+    let origin = path.display().to_string();
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok((text, origin)),
+        Err(error) => Err(ConfigError::Read { origin, error }),
+    }
+}
+
+/// What the text spells, of the right shape but not checked yet.
+pub(super) fn parse_json<T: DeserializeOwned>(text: &str, origin: &str) -> Result<T, ConfigError> {
+    let mut json = serde_json::Deserializer::from_str(text);
+    let parsed = serde_path_to_error::deserialize(&mut json)
+        .map_err(|error| shape_error(origin, text, error.path(), error.inner()))?;
+    json.end()
+        .map_err(|error| syntax_error(origin, "", &error))?;
+    Ok(parsed)
+}
+
+/// Whether the text has a value at this path, not a default.
+pub(super) fn is_given(text: &str, path: &KeyPath) -> bool {
+    let root: Option<&RawValue> = serde_json::from_str(text).ok();
+    let mut steps = path.0.iter();
+    let value =
+        root.and_then(|root| steps.try_fold(root, |value, &step| member(value.get(), step)));
+    value.is_some()
+}
+
+/// A value that may not be there at all.
+pub(super) fn refusal(origin: &str, text: &str, path: &KeyPath, message: &str) -> ConfigError {
+    let (line, column) = position(text, path.0.iter().copied()).unwrap_or((1, 1));
+    ConfigError::Shape {
+        origin: origin.to_owned(),
+        line,
+        column,
+        path: format!("{path}: "),
+        message: message.to_owned(),
     }
 }
 
@@ -172,7 +199,7 @@ fn syntax_error(origin: &str, path: &str, error: &serde_json::Error) -> ConfigEr
     }
 }
 
-fn value_error(origin: &str, text: &str, invalid: Invalid) -> ConfigError {
+pub(super) fn value_error(origin: &str, text: &str, invalid: Invalid) -> ConfigError {
     let (line, column) = position(text, invalid.path.0.iter().copied()).unwrap_or((1, 1));
     ConfigError::Value {
         origin: origin.to_owned(),
@@ -394,6 +421,16 @@ mod tests {
         assert_eq!(
             error(&format!("{PATCH} {{}}")),
             "v.json:7:3: trailing characters"
+        );
+    }
+
+    #[test]
+    fn a_host_s_forwarding_is_written_and_never_read() {
+        let written = serde_json::to_value(Forwarding::Host).unwrap();
+        assert_eq!(written, serde_json::json!({ "mode": "host" }));
+        assert_eq!(
+            error(&patched("\"mode\": \"patch\",", "\"mode\": \"host\",")),
+            "v.json:6:27: forwarding.mode: unknown variant `host`, expected `patch` or `bridge`"
         );
     }
 

@@ -94,7 +94,7 @@ const SECTIONS: [(&str, &str, &[&str]); 9] = [
 
 /// What has to be there for families to have series, by the beginnings of their names; the first
 /// that fits counts.
-const WHEN: [(&str, &str); 19] = [
+const WHEN: [(&str, &str); 20] = [
     (
         "vernier_wire_flow_",
         "a flow of `vernier_flow_delay_seconds` came in by a wire with an LDS",
@@ -139,6 +139,7 @@ const WHEN: [(&str, &str); 19] = [
     ),
     ("vernier_flow", "`measurement.flows`"),
     ("vernier_sketch_", "`measurement.lds`"),
+    ("vernier_port_unsent_", "the ports are those of a host"),
     ("vernier_fdb_", "`forwarding.mode` is `bridge`"),
     ("vernier_epoch_end_", "an epoch has closed"),
 ];

@@ -390,6 +390,27 @@ fn workers(page: &mut Page, workers: &[Worker]) {
     }
 }
 
+/// What a host's ports are uncertain by; nothing of a switch's.
+fn unsent(page: &mut Page, ports: &[Port]) {
+    let unsent = ports.iter().filter_map(|port| {
+        let packets = port.facts.unsent_packets?;
+        Some((labels(&[("port", &port.name)]), packets))
+    });
+    let unsent: Vec<_> = unsent.collect();
+    if unsent.is_empty() {
+        return;
+    }
+    page.each(
+        &family(
+            "vernier_port_unsent_packets",
+            "gauge",
+            "Packets of the last epoch that a host offered to the port and that the port's own \
+             counter does not have: what the epoch's counts are uncertain by.",
+        ),
+        unsent,
+    );
+}
+
 fn ports(page: &mut Page, snapshot: &Snapshot) {
     let ports = &snapshot.ports;
     for family in PORTS {
@@ -399,6 +420,7 @@ fn ports(page: &mut Page, snapshot: &Snapshot) {
             samples.map(|p| (labels(&[("port", &p.name)]), (family.value)(p))),
         );
     }
+    unsent(page, ports);
     let drivers = ports.iter().map(|port| {
         (
             labels(&[("port", &port.name), ("driver", &port.facts.driver)]),
@@ -566,6 +588,19 @@ pub(crate) mod tests {
                 .all(|line| line.contains("_total{") && line.ends_with(" 0"))
         );
         assert_eq!(silent.len(), 5 + 4 + 2);
+    }
+
+    #[test]
+    fn only_ports_of_a_host_say_what_was_not_sent() {
+        let mut snapshot = Snapshot::example();
+        let text = render(&snapshot);
+        let unsent = |port| format!("vernier_port_unsent_packets{{port=\"{port}\"}}");
+        assert_eq!(value(&text, &unsent("west")), Some(3.0));
+        assert_eq!(value(&text, &unsent("east")), None);
+        for port in &mut snapshot.ports {
+            port.facts.unsent_packets = None;
+        }
+        assert!(!render(&snapshot).contains("vernier_port_unsent_packets"));
     }
 
     #[test]

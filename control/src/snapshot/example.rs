@@ -354,6 +354,7 @@ fn port(name: &str) -> Port {
         facts: PortFact {
             driver: "net_null".to_owned(),
             is_up: true,
+            unsent_packets: (name == "west").then_some(3),
             ..PortFact::default()
         },
         rx_packets: 1_640_000,

@@ -98,7 +98,8 @@ impl ShardLayout {
             *sketch = place.map_or(u16::MAX, |place| u16::try_from(place).unwrap_or(u16::MAX));
         }
         Self {
-            first_segment: segments.start.max(self.first_segment),
+            // No further than where the range or the layout begins.
+            first_segment: self.first_segment + u16::try_from(first).unwrap_or(0),
             sketch_of,
             sketches: kept.len(),
             ..self.clone()

@@ -237,6 +237,7 @@ impl<'scope, 'pool: 'scope> plant::Plant for Plant<'scope, '_, 'pool> {
             rx_error_packets: stats.rx_errors,
             tx_error_packets: stats.tx_errors,
             no_buffer_packets: stats.rx_no_mbuf,
+            unsent_packets: None,
         }
     }
 

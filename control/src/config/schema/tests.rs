@@ -226,6 +226,7 @@ fn slips_are_found_by_the_schema_and_by_the_parser_alike() {
         changed("/ports/0/egress/queues/0/service", json!("weighted")),
         changed("/ports/0/egress/queues/1/red/probability", json!(0)),
         changed("/forwarding/mode", json!("route")),
+        changed("/forwarding", json!({ "mode": "host" })),
         changed("/forwarding/stations/0/address", json!("02:00:00:00:01")),
         changed("/rules/0/dscp/0", json!(64)),
         changed("/rules/0/protocol", json!("quic")),

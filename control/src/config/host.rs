@@ -1,0 +1,267 @@
+//! The configuration of a host: a program of somebody else's that Vernier is loaded into, which has
+//! ports of its own and decides where packets go.
+
+use std::path::Path;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::parse::{is_given, parse_json, read_file, refusal, value_error};
+use super::validate::{KeyPath, validate};
+use super::{
+    Class, Config, ConfigError, Device, Dpdk, Egress, Flows, Forwarding, Http, Measurement, Port,
+    Prometheus, Rule, defaults,
+};
+
+/// Slots of the flows that are tracked at each transmit queue, of which a host may have many.
+const FLOW_SLOTS: u32 = 16_384;
+
+/// The MTU that is written where a host's port has one of its own.
+const MTU: u16 = 1_500;
+
+/// What can be configured in a host: every key is one of [`Config`]'s, and all may be left out.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct HostConfig {
+    /// The host's name in measurement points (`edge-1/p0/rx`) and labels: 1 to 64 letters, digits,
+    /// `.`, `_` or `-`.
+    #[schemars(regex(pattern = "^[A-Za-z0-9._-]{1,64}$"))]
+    pub name: String,
+    /// Traffic classes, at most 8; what no rule names belongs to the last. None: all packets are of
+    /// one class, `all`.
+    #[schemars(length(max = super::CLASSES_MAX))]
+    pub classes: Vec<Class>,
+    /// Which packets belong to which class: the first rule that matches decides. At most 256, none
+    /// of which names ingress ports.
+    #[schemars(length(max = 256))]
+    pub rules: Vec<Rule>,
+    /// What is measured: no `segments`, no `rli`. Flows are tracked in 16,384 slots where `flows` is
+    /// left out; `null`: none are.
+    pub measurement: Measurement,
+    /// Most memory in MiB for all that is measured, 1 to 1,048,576. None: half of what the machine
+    /// has free at start.
+    #[schemars(range(min = 1, max = 1_048_576))]
+    pub memory_budget_mib: Option<u32>,
+    /// Where the answers are served.
+    pub http: Http,
+    /// What is written for Prometheus.
+    pub prometheus: Prometheus,
+}
+
+impl Default for HostConfig {
+    fn default() -> Self {
+        Self {
+            name: defaults::name(),
+            classes: Vec::new(),
+            rules: Vec::new(),
+            measurement: Measurement {
+                flows: Some(flows()),
+                ..Measurement::default()
+            },
+            memory_budget_mib: None,
+            http: Http::default(),
+            prometheus: Prometheus::default(),
+        }
+    }
+}
+
+fn flows() -> Flows {
+    Flows {
+        slots: FLOW_SLOTS,
+        ..Flows::default()
+    }
+}
+
+impl HostConfig {
+    /// Reads and checks a host's configuration file.
+    ///
+    /// # Errors
+    /// [`ConfigError`]: not readable, not JSON, an unknown key, a value out of range or without
+    /// meaning in a host.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
+        let (text, origin) = read_file(path.as_ref())?;
+        Self::parse(&text, &origin)
+    }
+
+    /// Reads and checks a host's configuration; `file` names it in errors.
+    ///
+    /// # Errors
+    /// [`ConfigError`]: not JSON, an unknown key, a value out of range or without meaning in a host.
+    pub fn parse(text: &str, file: &str) -> Result<Self, ConfigError> {
+        let mut host: Self = parse_json(text, file)?;
+        let measurement = KeyPath::default().key("measurement");
+        if !is_given(text, &measurement.key("flows")) {
+            host.measurement.flows = Some(flows());
+        }
+        if let Some((path, why)) = host.meaningless() {
+            return Err(refusal(file, text, &path, why));
+        }
+        // What is checked is the same whatever ports there are, and however many.
+        let mut model = host.config(&[("port".to_owned(), true)]);
+        model.settle_workers(1);
+        validate(&model).map_err(|invalid| value_error(file, text, invalid))?;
+        Ok(host)
+    }
+
+    /// The first key that means nothing in a host, and why.
+    fn meaningless(&self) -> Option<(KeyPath, &'static str)> {
+        const PORTS: &str =
+            "a host's ports are not known beforehand; leave the key out, which means all of them";
+        const REFERENCES: &str = "a host's packets are stamped one by one; reference packets are \
+             not injected in a host; leave the key out";
+        let root = KeyPath::default();
+        let measurement = root.key("measurement");
+        if self.measurement.rli.is_some() {
+            return Some((measurement.key("rli"), REFERENCES));
+        }
+        if self.measurement.segments.is_some() {
+            return Some((measurement.key("segments"), PORTS));
+        }
+        let rule = self.rules.iter().position(|rule| rule.ingress.is_some())?;
+        Some((root.key("rules").index(rule).key("ingress"), PORTS))
+    }
+
+    /// The whole configuration of a host with these ports, in their places: the name of each one's
+    /// device, and whether it is there.
+    pub fn config(&self, ports: &[(String, bool)]) -> Config {
+        let ports = ports.iter().map(|(name, is_present)| Port {
+            name: name.clone(),
+            device: if *is_present {
+                Device::Dpdk(name.clone())
+            } else {
+                Device::Absent
+            },
+            mtu: MTU,
+            rx_queues: None,
+            vlan: None,
+            egress: Egress::default(),
+            wire: None,
+        });
+        Config {
+            name: self.name.clone(),
+            ports: ports.collect(),
+            forwarding: Forwarding::Host,
+            classes: self.classes.clone(),
+            rules: self.rules.clone(),
+            measurement: self.measurement.clone(),
+            wire: None,
+            workers: Vec::new(),
+            memory_budget_mib: self.memory_budget_mib,
+            http: self.http.clone(),
+            prometheus: self.prometheus.clone(),
+            dpdk: Dpdk::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Lda, Lds};
+    use super::*;
+
+    fn parse(text: &str) -> HostConfig {
+        HostConfig::parse(text, "plugin.json").unwrap()
+    }
+
+    fn error(text: &str) -> String {
+        HostConfig::parse(text, "plugin.json")
+            .unwrap_err()
+            .to_string()
+    }
+
+    #[test]
+    fn everything_may_be_left_out() {
+        let host = parse("{}");
+        assert_eq!(host, HostConfig::default());
+        assert_eq!(host.name, "vernier");
+        assert_eq!(host.measurement.lda, Some(Lda::default()));
+        assert_eq!(host.measurement.lds, None);
+        assert_eq!(host.http, Http::default());
+        let slots = |text| parse(text).measurement.flows.map(|flows| flows.slots);
+        assert_eq!(slots("{}"), Some(16_384));
+        assert_eq!(
+            slots(r#"{"measurement": {"interval_ms": 500}}"#),
+            Some(16_384)
+        );
+        assert_eq!(
+            slots(r#"{"measurement": {"flows": {"slots": 64}}}"#),
+            Some(64)
+        );
+        assert_eq!(slots(r#"{"measurement": {"flows": null}}"#), None);
+    }
+
+    #[test]
+    fn a_host_s_ports_become_a_whole_configuration() {
+        let host = parse(
+            r#"{
+                "name": "ovs",
+                "classes": [{ "name": "gold" }, { "name": "rest" }],
+                "rules": [{ "class": "gold", "dscp": [46] }],
+                "measurement": { "lds": {} },
+                "memory_budget_mib": 512,
+                "http": { "listen": "127.0.0.1:9465" },
+                "prometheus": { "top_flows": 3 }
+            }"#,
+        );
+        let ports = [("net0", true), ("gone", false), ("0000:03:00.0", true)];
+        let config = host.config(&ports.map(|(name, there)| (name.to_owned(), there)));
+        assert_eq!(config.forwarding, Forwarding::Host);
+        let devices: Vec<_> = config.ports.iter().map(|port| &port.device).collect();
+        let dpdk = |name: &str| Device::Dpdk(name.to_owned());
+        assert_eq!(
+            devices,
+            [&dpdk("net0"), &Device::Absent, &dpdk("0000:03:00.0")]
+        );
+        assert_eq!(config.ports[2].name, "0000:03:00.0");
+        assert_eq!(config.measurement.lds, Some(Lds::default()));
+        assert_eq!(
+            (config.name.as_str(), config.memory_budget_mib),
+            ("ovs", Some(512))
+        );
+        assert_eq!((config.rules.len(), config.prometheus.top_flows), (1, 3));
+        assert!(config.workers.is_empty());
+        assert_eq!(config.segments().len(), 2 * 2 * 2);
+    }
+
+    #[test]
+    fn errors_say_where_and_what_to_do() {
+        assert_eq!(
+            error(r#"{"ports": []}"#),
+            "plugin.json:1:11: ports: unknown field `ports`, expected one of `name`, `classes`, \
+             `rules`, `measurement`, `memory_budget_mib`, `http`, `prometheus`"
+        );
+        assert_eq!(
+            error("{\n  \"measurement\": { \"interval_ms\": 1 }\n}"),
+            "plugin.json:2:35: measurement.interval_ms: expected 10 to 60000, got 1"
+        );
+        assert!(error(r#"{"http": {"listen": "0.0.0.0:1"}}"#).contains("http.listen: expected a"));
+        assert!(error(r#"{"name": "a b"}"#).contains("name: expected 1 to 64 letters"));
+        assert!(error(r#"{"rules": [{"class": "x"}]}"#).contains("rules[0].class: expected the"));
+        assert!(
+            HostConfig::load("/nowhere/p.json")
+                .unwrap_err()
+                .to_string()
+                .starts_with("/nowhere")
+        );
+    }
+
+    #[test]
+    fn what_means_nothing_in_a_host_is_refused() {
+        let rli = r#"{"measurement": {"rli": {"policy": {"kind": "count", "packets": 100}}}}"#;
+        assert_eq!(
+            error(rli),
+            "plugin.json:1:25: measurement.rli: a host's packets are stamped one by one; reference \
+             packets are not injected in a host; leave the key out"
+        );
+        let ports = "a host's ports are not known beforehand; leave the key out, which means all \
+                     of them";
+        assert_eq!(
+            error(r#"{"measurement": {"segments": [{"from": "a", "to": "b"}]}}"#),
+            format!("plugin.json:1:30: measurement.segments: {ports}")
+        );
+        assert_eq!(
+            error(r#"{"rules": [{"class": "all", "ingress": ["a"]}]}"#),
+            format!("plugin.json:1:40: rules[0].ingress: {ports}")
+        );
+    }
+}
