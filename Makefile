@@ -77,6 +77,11 @@ bench: setup-bench ## Throughput beside testpmd and Open vSwitch, alternating; S
 	$(if $(STEPS),bench steps && bench profile || status=$$?;) \
 	exit $$status
 
+.PHONY: bench-plugin
+bench-plugin: setup-bench ## What the plugin costs testpmd and Open vSwitch, beside latencystats; BENCH_ARGS
+	$(CARGO) build --release --locked -p switch -p benches -p plugin
+	$(SUDO) env "PATH=$$PATH" target/release/vernier-bench plugin --ovs '$(OVS_ROOT)' $(BENCH_ARGS)
+
 .PHONY: bench-micro
 bench-micro: setup-test ## What measuring costs a packet: nanoseconds, and instructions by callgrind
 	$(CARGO) bench --locked -p benches

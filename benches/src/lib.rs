@@ -1,10 +1,11 @@
 //! Benchmarks of Vernier beside its peers.
 //!
 //! ```text
-//! vernier-bench throughput | steps | profile | scrape
+//! vernier-bench throughput | plugin | steps | profile | scrape
 //!   capture     files of frames, which net_pcap replays without end
 //!   throughput  testpmd, Open vSwitch and vernierd, each run in a process of its own, in turn;
-//!               medians of the rounds' ratios, limits; benches/results/throughput.{md,json}
+//!               medians of the rounds' ratios, limits; benches/results/throughput.{md,json};
+//!               testpmd and Open vSwitch with the plugin; benches/results/plugin.{md,json}
 //!   scrape      what a large scrape costs; benches/results/scrape.md
 //!
 //! vernier-accuracy tables | dump | decode | lda | rli

@@ -15,7 +15,7 @@ use benches::throughput::contender::{EVERYTHING, Program};
 use benches::throughput::hugepages::Hugepages;
 use benches::throughput::load::Load;
 use benches::throughput::ovs::{self, OvsPrograms};
-use benches::throughput::plan::{Run, SUITES, Suite};
+use benches::throughput::plan::{PLUGIN, Run, Suite, THROUGHPUT};
 use benches::throughput::report::{Costs, Report, Results, Setting};
 use benches::throughput::{profile, rounds, steps};
 use benches::wire::bed::scenario::{self, SCENARIOS};
@@ -44,6 +44,13 @@ enum Command {
     /// Forward on the same CPU in turn with testpmd and Open vSwitch, and hold ratios against limits
     Throughput {
         /// Only contenders and loads that one of these words names, such as `io` or `imix`; nothing
+        /// is written then
+        #[arg(long, value_delimiter = ',', value_name = "WORDS")]
+        only: Vec<String>,
+    },
+    /// What the plugin costs testpmd and Open vSwitch: as `throughput`, with limits of its own
+    Plugin {
+        /// Only contenders that one of these words names, such as `macswap` or `plugin_lda`; nothing
         /// is written then
         #[arg(long, value_delimiter = ',', value_name = "WORDS")]
         only: Vec<String>,
@@ -122,11 +129,15 @@ struct Common {
     #[arg(long, global = true, value_name = "FILE")]
     vernierd: Option<PathBuf>,
 
+    /// Plugin to load; by default `librte_vernier.so` beside this program
+    #[arg(long, global = true, value_name = "FILE")]
+    plugin: Option<PathBuf>,
+
     /// Where Open vSwitch is: / where it is installed, or the folder it was unpacked into
     #[arg(long, global = true, value_name = "FOLDER", default_value = "/")]
     ovs: PathBuf,
 
-    /// Where throughput.md and throughput.json are
+    /// Where the results are, in Markdown and JSON
     #[arg(long, global = true, value_name = "FOLDER", default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/results"))]
     results: PathBuf,
 }
@@ -171,12 +182,17 @@ fn run(command: &Command, common: &Common) -> Result<bool> {
     if let Command::Scrape = command {
         return scrape(common, folder.path());
     }
+    let comparison = match command {
+        Command::Plugin { .. } => &PLUGIN,
+        _ => &THROUGHPUT,
+    };
     let wanted = |run: &Run| match command {
-        Command::Throughput { only } => is_named(run, only),
+        Command::Throughput { only } | Command::Plugin { only } => is_named(run, only),
         _ => run.load == Load::Small,
     };
     let runs = || {
-        SUITES
+        comparison
+            .suites
             .iter()
             .flat_map(|suite: &Suite| suite.runs)
             .filter(|run| wanted(run))
@@ -188,19 +204,19 @@ fn run(command: &Command, common: &Common) -> Result<bool> {
     let bench = bench(common, folder.path(), hugepages.is_ok())?;
     let rounds = usize::from(common.rounds);
     let setting = || Setting::of_this_machine(bench.hugepages);
-    let mut results = Results::load(&common.results)?;
+    let mut results = Results::load(&common.results, comparison)?;
 
-    if let Command::Throughput { only } = command {
+    if let Command::Throughput { only } | Command::Plugin { only } = command {
         let mut all = Vec::new();
-        for suite in &SUITES {
+        for suite in comparison.suites {
             all.extend(rounds::run(&bench, suite, rounds, wanted)?);
         }
-        let report = Report::new(setting(), rounds, &all);
+        let report = Report::new(setting(), rounds, comparison.claims, &all);
         println!("{}", report.markdown());
         let holds = report.holds();
         if only.is_empty() {
             results.put(report);
-            results.write(&common.results)?;
+            results.write(&common.results, comparison)?;
         }
         return Ok(holds);
     }
@@ -208,7 +224,7 @@ fn run(command: &Command, common: &Common) -> Result<bool> {
     let cpu = setting.machine.cpu.clone();
     let mut report = match results.of_mut(&cpu) {
         Some(report) => report.clone(),
-        None => Report::new(setting.clone(), 0, &[]),
+        None => Report::new(setting.clone(), 0, &[], &[]),
     };
     if let Command::Steps = command {
         let costs = steps::run(&bench, rounds)?;
@@ -220,7 +236,7 @@ fn run(command: &Command, common: &Common) -> Result<bool> {
     }
     println!("{}", report.markdown());
     results.put(report);
-    results.write(&common.results)?;
+    results.write(&common.results, comparison)?;
     Ok(true)
 }
 
@@ -309,6 +325,10 @@ fn bench(common: &Common, folder: &Path, hugepages: bool) -> Result<Bench> {
     Ok(Bench {
         folder: folder.to_owned(),
         vernierd,
+        plugin: match &common.plugin {
+            Some(file) => file.clone(),
+            None => beside_this_program("librte_vernier.so")?,
+        },
         ovs: OvsPrograms::find(&common.ovs),
         cpus: [common.core, common.main_core],
         hugepages,

@@ -5,7 +5,7 @@
 //! others. Spells with scrapes and spells without take turns.
 
 use std::fmt::Write as _;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use crate::machine::Machine;
 use crate::throughput::process::{Owned, PATIENCE, until, wait};
 use crate::throughput::rounds::median;
+use crate::throughput::vernierd::free_address;
 
 /// Ports of the bridge: 870 segments.
 const PORTS: usize = 30;
@@ -57,9 +58,7 @@ pub struct Report {
 /// # Errors
 /// When it does not start, does not answer, or the user interrupts.
 pub fn run(vernierd: &Path, folder: &Path, rounds: usize, stop: &AtomicBool) -> Result<Report> {
-    let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-        .and_then(|listener| listener.local_addr())
-        .context("no free port on 127.0.0.1")?;
+    let address = free_address()?;
     let file = folder.join("scrape.json");
     fs::write(&file, config(address).to_string()).context("cannot write a configuration")?;
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
@@ -242,6 +241,8 @@ fn config(address: SocketAddr) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
 
     #[test]

@@ -7,6 +7,7 @@ pub mod hugepages;
 pub mod load;
 pub mod ovs;
 pub mod plan;
+pub mod plugin;
 pub mod process;
 pub mod profile;
 pub mod report;

@@ -17,6 +17,8 @@ pub struct Bench {
     pub folder: PathBuf,
     /// The `vernierd` to run.
     pub vernierd: PathBuf,
+    /// The plugin to load.
+    pub plugin: PathBuf,
     /// Open vSwitch, if there is one.
     pub ovs: Result<OvsPrograms, String>,
     /// The CPU that forwards; then the one of all other threads, which forwards, too, where two
@@ -87,6 +89,7 @@ impl Bench {
         let bench = Self {
             folder: folder.to_owned(),
             vernierd: folder.join("vernierd"),
+            plugin: folder.join("librte_vernier.so"),
             ovs: OvsPrograms::find(std::path::Path::new("/")),
             cpus: [1, 0],
             hugepages: false,

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 
 use super::bench::{Bench, Input};
-use super::ovs::Rules;
+use super::ovs::{OpenVSwitch, Rules};
 use super::testpmd::Testpmd;
 use super::vernierd::{Extent, Forwarding, Vernierd};
 
@@ -26,7 +26,7 @@ pub enum Program {
     /// DPDK's own forwarder.
     Testpmd(Testpmd),
     /// Open vSwitch with DPDK.
-    OpenVSwitch(Rules),
+    OpenVSwitch(OpenVSwitch),
     /// This switch.
     Vernierd(Vernierd),
 }
@@ -55,8 +55,8 @@ impl Contender {
         let rate_pps = match self.program {
             Program::Testpmd(testpmd) => testpmd.rate_pps(bench, input, self.cpus),
             Program::Vernierd(vernierd) => vernierd.rate_pps(bench, input, self.cpus),
-            Program::OpenVSwitch(rules) => match &bench.ovs {
-                Ok(ovs) => ovs.rate_pps(bench, input, rules),
+            Program::OpenVSwitch(ovs) => match &bench.ovs {
+                Ok(programs) => programs.rate_pps(bench, input, ovs),
                 Err(missing) => Err(anyhow::anyhow!("{missing}")),
             },
         };
@@ -64,11 +64,27 @@ impl Contender {
     }
 
     const fn testpmd(id: &'static str, label: &'static str, mode: &'static str) -> Self {
-        let latencystats = false;
         Self {
             id,
             label,
-            program: Program::Testpmd(Testpmd { mode, latencystats }),
+            program: Program::Testpmd(Testpmd {
+                mode,
+                latencystats: false,
+                plugin: None,
+            }),
+            cpus: 1,
+        }
+    }
+
+    const fn plugin(id: &'static str, label: &'static str, extent: Extent) -> Self {
+        Self {
+            id,
+            label,
+            program: Program::Testpmd(Testpmd {
+                mode: "macswap",
+                latencystats: false,
+                plugin: Some(extent),
+            }),
             cpus: 1,
         }
     }
@@ -77,7 +93,10 @@ impl Contender {
         Self {
             id,
             label,
-            program: Program::OpenVSwitch(rules),
+            program: Program::OpenVSwitch(OpenVSwitch {
+                rules,
+                plugin: None,
+            }),
             cpus: 1,
         }
     }
@@ -117,11 +136,34 @@ pub const LATENCYSTATS: Contender = Contender {
     program: Program::Testpmd(Testpmd {
         mode: "macswap",
         latencystats: true,
+        plugin: None,
     }),
     cpus: 1,
 };
+/// It swaps Ethernet addresses, and the plugin measures: LDA, moments and histogram.
+pub const PLUGIN_LDA: Contender = Contender::plugin(
+    "plugin_lda",
+    "testpmd macswap + plugin, LDA + moments + histogram",
+    Extent::Lda,
+);
+/// The same with all that the plugin has: an LDS and flow slots besides.
+pub const PLUGIN_EVERYTHING: Contender = Contender::plugin(
+    "plugin_everything",
+    "testpmd macswap + plugin, everything on",
+    Extent::Flows,
+);
 /// Open vSwitch as a patch panel, as an operator types it.
 pub const OVS: Contender = Contender::ovs("ovs", "OVS-DPDK, two in_port rules", Rules::AfterPorts);
+/// The same with the plugin: LDA, moments and histogram.
+pub const OVS_PLUGIN: Contender = Contender {
+    id: "ovs_plugin",
+    label: "OVS-DPDK, two in_port rules + plugin, LDA + moments + histogram",
+    program: Program::OpenVSwitch(OpenVSwitch {
+        rules: Rules::AfterPorts,
+        plugin: Some(Extent::Lda),
+    }),
+    cpus: 1,
+};
 /// Open vSwitch as a patch panel at its best.
 pub const OVS_SIMPLE: Contender = Contender::ovs(
     "ovs_simple",

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 
 use super::bench::{Bench, Input};
+use super::plugin::{Measured, Plugin};
 use super::process::{Owned, PATIENCE, output, until, wait};
+use super::vernierd::Extent;
 
 /// Memory for packets in MiB. Open vSwitch takes a pool of 262,144 buffers if that fits, whatever
 /// its ports need, else half of it, and so on.
@@ -20,6 +22,15 @@ const SETTLING: Duration = Duration::from_secs(1);
 
 /// Seconds in which it has to do what it is told.
 const CONFIGURED_S: u64 = 20;
+
+/// How it is set up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenVSwitch {
+    /// When it is told what to do.
+    pub rules: Rules,
+    /// What the plugin measures in it, where it is loaded.
+    pub plugin: Option<Extent>,
+}
 
 /// When it is told that all that enters one port leaves by the other, by two rules on `in_port`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,23 +75,34 @@ impl OvsPrograms {
         self.root.join(file)
     }
 
-    /// Packets a second that it forwards by `rules`.
+    /// Packets a second that it forwards, set up as `ovs` says.
     ///
     /// # Errors
-    /// When it cannot be started, fails, says nothing for a minute, or the user interrupts.
-    pub fn rate_pps(&self, bench: &Bench, input: &Input, rules: Rules) -> Result<f64> {
+    /// When it cannot be started, fails, says nothing for a minute, the plugin measures too little,
+    /// or the user interrupts.
+    pub fn rate_pps(&self, bench: &Bench, input: &Input, ovs: OpenVSwitch) -> Result<f64> {
+        let OpenVSwitch { rules, plugin } = ovs;
+        let install = |extent| Plugin::install(bench, extent, input.flows);
+        let plugin = plugin.map(install).transpose()?;
+        let plugin = plugin.as_ref();
         let folder = tempfile::tempdir_in(&bench.folder).context("cannot make a folder")?;
-        let mut ovs = Running::start(self, folder.path(), bench)?;
+        let mut ovs = Running::start(self, folder.path(), bench, plugin)?;
         ovs.forward(input, rules)?;
         until(PATIENCE, &bench.stop, "it forwarded nothing", || {
             Ok((ovs.sent()? > 0).then_some(()))
         })?;
         wait(SETTLING + bench.warm_up, &bench.stop)?;
+        let measured_before = ovs.epoch_end(plugin, bench)?;
         let (from, began) = (ovs.sent()?, Instant::now());
         wait(bench.measured, &bench.stop)?;
+        let measured = ovs.epoch_end(plugin, bench)?;
         let (to, elapsed) = (ovs.sent()?, began.elapsed());
         ovs.end(bench)?;
-        Ok((to - from) as f64 / elapsed.as_secs_f64())
+        let rate_pps = (to - from) as f64 / elapsed.as_secs_f64();
+        if let Some((before, measured)) = measured_before.zip(measured) {
+            measured.check(&before, rate_pps)?;
+        }
+        Ok(rate_pps)
     }
 }
 
@@ -96,7 +118,12 @@ struct Running<'p> {
 }
 
 impl<'p> Running<'p> {
-    fn start(programs: &'p OvsPrograms, folder: &'p Path, bench: &Bench) -> Result<Self> {
+    fn start(
+        programs: &'p OvsPrograms,
+        folder: &'p Path,
+        bench: &Bench,
+        plugin: Option<&Plugin>,
+    ) -> Result<Self> {
         let place = Place { programs, folder };
         let database = folder.join("conf.db");
         let mut create = place.command("usr/bin/ovsdb-tool");
@@ -119,6 +146,8 @@ impl<'p> Running<'p> {
         let [worker, other] = bench.cpus.map(|cpu| format!("{:#x}", 1_u128 << cpu));
         let memory = format!("other_config:dpdk-socket-mem={MEMORY_MIB}");
         let eal = "other_config:dpdk-extra=--no-pci --no-telemetry --file-prefix=vernier-bench";
+        let loaded = plugin.map_or_else(Vec::new, |plugin| plugin.arguments().to_vec());
+        let eal = [&[eal.to_owned()], &*loaded].concat().join(" ");
         output(place.vsctl().args(["--no-wait", "init"]))?;
         output(
             place
@@ -129,13 +158,16 @@ impl<'p> Running<'p> {
                     &format!("other_config:pmd-cpu-mask={worker}"),
                     &format!("other_config:dpdk-lcore-mask={other}"),
                     &memory,
-                    eal,
+                    &eal,
                 ]),
         )?;
         let mut switch = place.command(VSWITCHD);
         switch
             .arg(format!("unix:{}", place.socket("db.sock")))
             .arg(format!("--unixctl={}", place.socket("switch.ctl")));
+        if let Some(plugin) = plugin {
+            plugin.configure(&mut switch);
+        }
         let mut switch = Owned::start(place.quiet(&mut switch, "switch.log")?)?;
         until(PATIENCE, &bench.stop, "it did not start", || {
             switch.is_alive().with_context(|| place.log())?;
@@ -207,6 +239,12 @@ impl<'p> Running<'p> {
         let sent = sent_packets(&said);
         ensure!(sent.len() == 2, "it said nothing of two ports:\n{said}");
         Ok(sent.iter().sum())
+    }
+
+    /// What the plugin, if there is one, has measured when the present epoch ends.
+    fn epoch_end(&mut self, plugin: Option<&Plugin>, bench: &Bench) -> Result<Option<Measured>> {
+        let measured = plugin.map(|plugin| plugin.epoch_end(bench, &mut self.switch));
+        measured.transpose().with_context(|| self.place().log())
     }
 
     fn end(mut self, bench: &Bench) -> Result<()> {
@@ -322,7 +360,11 @@ mod tests {
             Err(missing) => return eprintln!("SKIPPED: {missing}"),
         };
         for rules in [Rules::AfterPorts, Rules::BeforePorts] {
-            let rate_pps = ovs.rate_pps(&bench, &input, rules).unwrap();
+            let told = OpenVSwitch {
+                rules,
+                plugin: None,
+            };
+            let rate_pps = ovs.rate_pps(&bench, &input, told).unwrap();
             assert!(rate_pps > 10_000.0, "{rate_pps}");
         }
     }

@@ -6,6 +6,34 @@ use super::contender::{
 };
 use super::load::Load;
 
+mod plugin;
+
+pub use plugin::PLUGIN;
+
+/// What one target of `make` holds side by side.
+#[derive(Debug, Clone, Copy)]
+pub struct Comparison {
+    /// The target.
+    pub target: &'static str,
+    /// The name of its results' files, without an ending.
+    pub name: &'static str,
+    /// The heading of its page.
+    pub heading: &'static str,
+    /// Who runs.
+    pub suites: &'static [Suite],
+    /// What has to come of it.
+    pub claims: &'static [Claim],
+}
+
+/// Ourselves beside others.
+pub const THROUGHPUT: Comparison = Comparison {
+    target: "bench",
+    name: "throughput",
+    heading: "Throughput",
+    suites: &[SMALL, GROWTH, SIZES],
+    claims: CLAIMS,
+};
+
 /// A contender under a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
@@ -86,9 +114,6 @@ const SIZES: Suite = Suite {
     warms_up: false,
 };
 
-/// The suites of `vernier-bench throughput`.
-pub const SUITES: [Suite; 3] = [SMALL, GROWTH, SIZES];
-
 /// One step of the fast path after another.
 pub const STEPS: Suite = Suite {
     runs: &[
@@ -143,8 +168,8 @@ const fn at_least(must: f64, aim: f64) -> Goal {
     Goal::AtLeast { must, aim }
 }
 
-/// The claims, in the order of the table.
-pub const CLAIMS: &[Claim] = &[
+/// The claims of [`THROUGHPUT`], in the order of the table.
+const CLAIMS: &[Claim] = &[
     Claim {
         label: "measurement off, learning bridge, by testpmd 5tswap",
         over: &[small(OFF)],
@@ -246,26 +271,33 @@ mod tests {
 
     #[test]
     fn ratios_are_of_runs_that_take_turns() {
-        for claim in CLAIMS {
-            let runs: Vec<Run> = claim.over.iter().chain(claim.under).copied().collect();
-            let together = |suite: &Suite| runs.iter().all(|run| suite.runs.contains(run));
-            assert!(SUITES.iter().any(together), "{}", claim.label);
-            assert_eq!(claim.over.len(), claim.under.len());
+        for comparison in [THROUGHPUT, PLUGIN] {
+            for claim in comparison.claims {
+                let runs: Vec<Run> = claim.over.iter().chain(claim.under).copied().collect();
+                let together = |suite: &Suite| runs.iter().all(|run| suite.runs.contains(run));
+                assert!(comparison.suites.iter().any(together), "{}", claim.label);
+                assert_eq!(claim.over.len(), claim.under.len());
+            }
         }
     }
 
     #[test]
     fn a_run_is_in_one_suite_only() {
-        let runs: Vec<&Run> = SUITES.iter().flat_map(|suite| suite.runs).collect();
-        for (index, run) in runs.iter().enumerate() {
-            assert!(!runs[..index].contains(run), "{run:?}");
+        for comparison in [THROUGHPUT, PLUGIN] {
+            let suites = comparison.suites.iter();
+            let runs: Vec<&Run> = suites.flat_map(|suite| suite.runs).collect();
+            for (index, run) in runs.iter().enumerate() {
+                assert!(!runs[..index].contains(run), "{run:?}");
+            }
         }
     }
 
     #[test]
     fn ids_tell_contenders_apart() {
-        let suites = SUITES.iter().chain([&STEPS]);
+        let comparisons = [THROUGHPUT, PLUGIN];
+        let suites = comparisons.iter().flat_map(|comparison| comparison.suites);
         let everyone: Vec<Contender> = suites
+            .chain([&STEPS])
             .flat_map(|suite| suite.runs)
             .map(|run| run.contender)
             .collect();

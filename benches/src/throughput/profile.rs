@@ -105,6 +105,7 @@ fn counted(bench: &Bench, input: &Input, vernierd: Vernierd) -> Result<ByPlace> 
         hugepages: false,
         folder: bench.folder.clone(),
         vernierd: bench.vernierd.clone(),
+        plugin: bench.plugin.clone(),
         ovs: Err(String::new()),
         stop: std::sync::Arc::clone(&bench.stop),
         ..*bench

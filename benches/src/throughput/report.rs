@@ -1,5 +1,5 @@
-//! What a benchmark leaves behind: `throughput.json` for programs, with the latest results on every
-//! model of CPU, and `throughput.md`, drawn from it, for people.
+//! What a comparison leaves behind: a file in JSON for programs, with the latest results on every
+//! model of CPU, and a page, drawn from it, for people.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,14 +9,11 @@ use std::{fs, io};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use super::plan::{CLAIMS, Claim, Goal};
+use super::plan::{Claim, Comparison, Goal};
 use super::rounds::{Absence, Ratio, Series, median};
 use crate::machine::{Machine, now_utc, output_of};
 
 mod markdown;
-
-/// The files' name, without its ending.
-const NAME: &str = "throughput";
 
 /// Where, when and of what the figures are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -205,8 +202,8 @@ pub struct Costs<T> {
 
 impl Report {
     /// Holds all claims about runs that took place.
-    pub fn new(setting: Setting, rounds: usize, all: &[Series]) -> Self {
-        let rows = CLAIMS
+    pub fn new(setting: Setting, rounds: usize, claims: &[Claim], all: &[Series]) -> Self {
+        let rows = claims
             .iter()
             .filter_map(|claim| Some(Row::new(claim, Ratio::of(claim, all)?)));
         let rates = all.iter().filter_map(|series| {
@@ -232,7 +229,7 @@ impl Report {
         self.rows.iter().all(Row::holds)
     }
 
-    /// Its part of `throughput.md`.
+    /// Its part of the page.
     pub fn markdown(&self) -> String {
         markdown::report(self)
     }
@@ -244,12 +241,12 @@ impl Report {
 pub struct Results(BTreeMap<String, Report>);
 
 impl Results {
-    /// What `folder` has so far.
+    /// What `folder` has of a comparison so far.
     ///
     /// # Errors
     /// When there is something, and it cannot be read.
-    pub fn load(folder: &Path) -> Result<Self> {
-        let file = folder.join(NAME).with_extension("json");
+    pub fn load(folder: &Path, comparison: &Comparison) -> Result<Self> {
+        let file = folder.join(comparison.name).with_extension("json");
         match fs::read(&file) {
             Ok(json) => serde_json::from_slice(&json)
                 .with_context(|| format!("{} is not as it was written", file.display())),
@@ -274,16 +271,16 @@ impl Results {
         self.0.get_mut(cpu)
     }
 
-    /// Writes `throughput.md` and `throughput.json` into `folder`. What a person wrote into the
-    /// former, above its mark, stays.
+    /// Writes both files of a comparison into `folder`. What a person wrote into the page, above its
+    /// mark, stays.
     ///
     /// # Errors
     /// When they cannot be written.
-    pub fn write(&self, folder: &Path) -> Result<()> {
+    pub fn write(&self, folder: &Path, comparison: &Comparison) -> Result<()> {
         let [text_file, json_file] =
-            ["md", "json"].map(|kind| folder.join(NAME).with_extension(kind));
+            ["md", "json"].map(|kind| folder.join(comparison.name).with_extension(kind));
         let before = fs::read_to_string(&text_file).unwrap_or_default();
-        let text = markdown::page(&before, self.0.values());
+        let text = markdown::page(&before, comparison, self.0.values());
         let json = serde_json::to_string_pretty(self)?;
         fs::create_dir_all(folder)
             .and_then(|()| fs::write(text_file, text))

@@ -10,7 +10,9 @@ use std::sync::mpsc::{self, Receiver, TryRecvError};
 use anyhow::{Context, Result, bail};
 
 use super::bench::{Bench, Input};
+use super::plugin::{Measured, Plugin};
 use super::process::{Owned, PATIENCE, until, wait};
+use super::vernierd::Extent;
 
 /// How it forwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,27 +21,45 @@ pub struct Testpmd {
     pub mode: &'static str,
     /// `--latencystats`: DPDK's own latency measurement on every packet.
     pub latencystats: bool,
+    /// What the plugin measures in it, where it is loaded.
+    pub plugin: Option<Extent>,
 }
 
 impl Testpmd {
     /// Packets a second that it forwards on `cpus` of the bench's CPUs.
     ///
     /// # Errors
-    /// When it cannot be started, fails, says nothing for a minute, or the user interrupts.
+    /// When it cannot be started, fails, says nothing for a minute, the plugin measures too little,
+    /// or the user interrupts.
     pub fn rate_pps(self, bench: &Bench, input: &Input, cpus: usize) -> Result<f64> {
+        let install = |extent| Plugin::install(bench, extent, input.flows);
+        let plugin = self.plugin.map(install).transpose()?;
+        let plugin = plugin.as_ref();
         let log = bench.folder.join("testpmd.log");
-        let mut testpmd = Conversation::start(&mut self.command(bench, input, cpus), &log)?;
+        let mut command = self.command(bench, input, cpus, plugin);
+        let mut testpmd = Conversation::start(&mut command, &log)?;
         // The first answer comes once packets flow; each tells the rate since the one before.
         testpmd.rate_pps(&bench.stop)?;
         wait(bench.warm_up, &bench.stop)?;
+        let from = testpmd.epoch_end(plugin, bench)?;
         testpmd.rate_pps(&bench.stop)?;
         wait(bench.measured, &bench.stop)?;
+        let to = testpmd.epoch_end(plugin, bench)?;
         let rate_pps = testpmd.rate_pps(&bench.stop)?;
         testpmd.quit(&bench.stop)?;
+        if let Some((from, to)) = from.zip(to) {
+            to.check(&from, rate_pps)?;
+        }
         Ok(rate_pps)
     }
 
-    fn command(self, bench: &Bench, input: &Input, cpus: usize) -> Command {
+    fn command(
+        self,
+        bench: &Bench,
+        input: &Input,
+        cpus: usize,
+        plugin: Option<&Plugin>,
+    ) -> Command {
         let [worker, other] = bench.cpus;
         let lcores = match cpus {
             1 => format!("0@{other},1@{worker}"),
@@ -52,6 +72,7 @@ impl Testpmd {
             .arg(format!("--lcores={lcores}"))
             .args(["-m".to_owned(), input.memory_mib.to_string()])
             .args(bench.memory_arguments())
+            .args(plugin.map(Plugin::arguments).iter().flatten())
             .args(["--no-pci", "--no-telemetry"])
             .arg("--file-prefix=vernier-bench")
             .args(input.devices().map(|device| format!("--vdev={device}")))
@@ -60,6 +81,9 @@ impl Testpmd {
             .arg(format!("--forward-mode={}", self.mode))
             .arg(format!("--total-num-mbufs={}", input.mbufs))
             .args(self.latencystats.then_some("--latencystats=0"));
+        if let Some(plugin) = plugin {
+            plugin.configure(&mut command);
+        }
         command
     }
 }
@@ -113,9 +137,7 @@ impl Conversation {
                     Err(TryRecvError::Empty) => return Ok(None),
                     Err(TryRecvError::Disconnected) => bail!(
                         "it ended early (dpdk-testpmd is in the Debian package dpdk-dev): {}",
-                        std::fs::read_to_string(&self.log)
-                            .unwrap_or_default()
-                            .trim_end()
+                        said(&self.log)
                     ),
                 }
                 if ports.len() == 2 {
@@ -125,10 +147,22 @@ impl Conversation {
         })
     }
 
+    /// What the plugin, if there is one, has measured when the present epoch ends.
+    fn epoch_end(&mut self, plugin: Option<&Plugin>, bench: &Bench) -> Result<Option<Measured>> {
+        let measured = plugin.map(|plugin| plugin.epoch_end(bench, &mut self.process));
+        measured.transpose().with_context(|| said(&self.log))
+    }
+
     fn quit(mut self, stop: &AtomicBool) -> Result<()> {
         writeln!(self.prompt, "quit").context("it takes no commands")?;
         self.process.wait(PATIENCE, stop)
     }
+}
+
+/// What it has said on standard error.
+fn said(log: &Path) -> String {
+    let log = std::fs::read_to_string(log).unwrap_or_default();
+    log.trim_end().to_owned()
 }
 
 /// The rate in a line such as `  Tx-pps:      9038938          Tx-bps:   4338690488`.
@@ -158,6 +192,7 @@ mod tests {
             let testpmd = Testpmd {
                 mode: "macswap",
                 latencystats,
+                plugin: None,
             };
             let rate_pps = testpmd.rate_pps(&bench, &input, 1).unwrap();
             assert!(rate_pps > 10_000.0, "{rate_pps}");
@@ -171,9 +206,10 @@ mod tests {
         let testpmd = Testpmd {
             mode: "io",
             latencystats: false,
+            plugin: None,
         };
         for (cpus, lcores) in [(1, "--lcores=0@0,1@1"), (2, "--lcores=0@0,1@1,2@0")] {
-            let command = testpmd.command(&bench, &input, cpus);
+            let command = testpmd.command(&bench, &input, cpus, None);
             let arguments: Vec<_> = command.get_args().filter_map(|a| a.to_str()).collect();
             assert!(arguments.contains(&lcores), "{arguments:?}");
             assert!(arguments.contains(&&*format!("--nb-cores={cpus}")));

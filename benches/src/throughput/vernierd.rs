@@ -18,7 +18,7 @@ use super::process::{Owned, PATIENCE, until, wait};
 
 /// Least share of the packets sent that have to be measured where measurement is on: epochs that
 /// went unmeasured would make a switch look fast.
-const MEASURED_SHARE_MIN: f64 = 0.9;
+pub const MEASURED_SHARE_MIN: f64 = 0.9;
 
 /// How it is set up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,8 +56,9 @@ pub enum Extent {
 }
 
 impl Extent {
-    fn measurement(self, flows: u32) -> Value {
-        let mut keys = json!({ "enabled": self > Self::Off, "lda": null });
+    /// What `measurement` is in a configuration, with counters for so many flows.
+    pub fn measurement(self, flows: u32) -> Value {
+        let mut keys = json!({ "enabled": self > Self::Off, "lda": null, "flows": null });
         if self >= Self::Lda {
             keys["lda"] = json!({});
         }
@@ -92,9 +93,7 @@ impl Vernierd {
     /// # Errors
     /// When there is none.
     pub fn config(self, bench: &Bench, input: &Input, workers: usize) -> Result<Config> {
-        let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-            .and_then(|listener| listener.local_addr())
-            .context("no free port on 127.0.0.1")?;
+        let address = free_address()?;
         let ports = (0..).zip(input.devices()).map(|(port, device)| {
             // With two workers, each receives from one port and sends to the other, as testpmd's
             // cores do.
@@ -124,6 +123,16 @@ impl Vernierd {
         });
         Ok(Config { json, address })
     }
+}
+
+/// An address of this machine at which nobody listens.
+///
+/// # Errors
+/// When there is none.
+pub fn free_address() -> Result<SocketAddr> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+        .and_then(|listener| listener.local_addr())
+        .context("no free port on 127.0.0.1")
 }
 
 /// What one process is told.
@@ -246,6 +255,14 @@ fn sent(snapshot: &Snapshot) -> u64 {
     snapshot.ports.iter().map(|port| port.tx_packets).sum()
 }
 
+/// Packets that left their segments, in time or late.
+pub fn measured_packets(snapshot: &Snapshot) -> u64 {
+    let counts = snapshot.segments.iter().map(|segment| segment.total.counts);
+    counts
+        .map(|counts| counts.received_packets + counts.late_packets)
+        .sum()
+}
+
 /// Every packet has to be accounted for, and measured where that was asked for.
 fn check(snapshot: &Snapshot, extent: Extent) -> Result<()> {
     let ports = &snapshot.ports;
@@ -258,14 +275,12 @@ fn check(snapshot: &Snapshot, extent: Extent) -> Result<()> {
         came == went,
         "it lost count: {came} packets received and copied, {went} sent, dropped and queued"
     );
-    let segments = &snapshot.segments;
-    let measured: u64 = segments
-        .iter()
-        .map(|segment| segment.total.counts.received_packets + segment.total.counts.late_packets)
-        .sum();
-    let share = measured as f64 / sent(snapshot).max(1) as f64;
+    let share = measured_packets(snapshot) as f64 / sent(snapshot).max(1) as f64;
     match extent {
-        Extent::Off => ensure!(segments.is_empty(), "it measured; measurement was off"),
+        Extent::Off => ensure!(
+            snapshot.segments.is_empty(),
+            "it measured; measurement was off"
+        ),
         _ => ensure!(
             share >= MEASURED_SHARE_MIN,
             "it measured {:.0} % of its packets",

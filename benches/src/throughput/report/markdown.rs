@@ -2,21 +2,24 @@
 
 use std::fmt::Write as _;
 
+use super::super::plan::Comparison;
 use super::{Costs, Part, Rate, Report, Row, Setting, Step, Verdict};
 
-/// What stands above this line is a person's.
-const MARK: &str = "<!-- Below, all is written by `make bench`. -->";
-
-/// What stands above the mark at first.
-const HEAD: &str = "# Throughput\n";
-
-/// A page with what `before` has above the mark, and all reports.
-pub fn page<'r>(before: &str, reports: impl Iterator<Item = &'r Report>) -> String {
-    let head = match before.split_once(MARK) {
-        Some((head, _)) => head.trim_end(),
-        None => HEAD.trim_end(),
+/// A page with what `before` has above its mark, which is a person's, and all reports.
+pub fn page<'r>(
+    before: &str,
+    comparison: &Comparison,
+    reports: impl Iterator<Item = &'r Report>,
+) -> String {
+    let Comparison {
+        target, heading, ..
+    } = comparison;
+    let mark = format!("<!-- Below, all is written by `make {target}`. -->");
+    let head = match before.split_once(&mark) {
+        Some((head, _)) => head.trim_end().to_owned(),
+        None => format!("# {heading}"),
     };
-    let mut text = format!("{head}\n\n{MARK}\n");
+    let mut text = format!("{head}\n\n{mark}\n");
     for report in reports {
         text.push('\n');
         text.push_str(&self::report(report));

@@ -1,6 +1,6 @@
 use super::super::contender::{EVERYTHING, FIVE_TUPLE_SWAP, IO, OFF, OVS};
 use super::super::load::Load;
-use super::super::plan::Run;
+use super::super::plan::{PLUGIN, Run, THROUGHPUT};
 use super::*;
 
 fn series(contender: super::super::contender::Contender, rates_pps: &[f64]) -> Series {
@@ -14,7 +14,7 @@ fn series(contender: super::super::contender::Contender, rates_pps: &[f64]) -> S
 }
 
 fn report(all: &[Series]) -> Report {
-    Report::new(Setting::of_this_machine(true), 1, all)
+    Report::new(Setting::of_this_machine(true), 1, THROUGHPUT.claims, all)
 }
 
 #[test]
@@ -76,9 +76,9 @@ fn results_of_other_machines_and_words_of_people_stay() {
     let folder = tempfile::tempdir().unwrap();
     let mut other = report(&[series(IO, &[30e6])]);
     other.setting.machine.cpu = "Another CPU".to_owned();
-    let mut results = Results::load(folder.path()).unwrap();
+    let mut results = Results::load(folder.path(), &THROUGHPUT).unwrap();
     results.put(other);
-    results.write(folder.path()).unwrap();
+    results.write(folder.path(), &THROUGHPUT).unwrap();
     let page = folder.path().join("throughput.md");
     let text = fs::read_to_string(&page).unwrap();
     fs::write(
@@ -87,7 +87,7 @@ fn results_of_other_machines_and_words_of_people_stay() {
     )
     .unwrap();
 
-    let mut results = Results::load(folder.path()).unwrap();
+    let mut results = Results::load(folder.path(), &THROUGHPUT).unwrap();
     let mut first = report(&[series(IO, &[40e6])]);
     first.steps = Some(Costs {
         setting: first.setting.clone(),
@@ -100,7 +100,7 @@ fn results_of_other_machines_and_words_of_people_stay() {
     });
     results.put(first);
     results.put(report(&[series(IO, &[42e6])]));
-    results.write(folder.path()).unwrap();
+    results.write(folder.path(), &THROUGHPUT).unwrap();
     let text = fs::read_to_string(&page).unwrap();
     assert!(
         text.starts_with("# Throughput\n\nA word.\n\n<!-- "),
@@ -112,5 +112,13 @@ fn results_of_other_machines_and_words_of_people_stay() {
         text.contains("| forwarding | 25.0 | - | 120 | - |"),
         "{text}"
     );
-    assert_eq!(Results::load(folder.path()).unwrap(), results);
+    assert_eq!(Results::load(folder.path(), &THROUGHPUT).unwrap(), results);
+
+    // Another comparison has files of its own.
+    let plugin = Results::load(folder.path(), &PLUGIN).unwrap();
+    assert_eq!(plugin, Results::default());
+    plugin.write(folder.path(), &PLUGIN).unwrap();
+    let text = fs::read_to_string(folder.path().join("plugin.md")).unwrap();
+    assert!(text.starts_with("# What the plugin costs\n"), "{text}");
+    assert!(text.contains("`make bench-plugin`"), "{text}");
 }
