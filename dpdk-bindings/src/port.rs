@@ -103,6 +103,41 @@ pub struct Link {
     pub autoneg: bool,
 }
 
+impl PortStats {
+    /// What a port that is there has counted; `None` where its driver does not.
+    pub(crate) fn read(id: u16) -> Option<Self> {
+        let mut stats = dpdk_sys::PortStats::default();
+        // SAFETY: the port is there, as the caller says; on success all is written.
+        Errno::check(unsafe { dpdk_sys::vernier_port_stats(id, &raw mut stats) }).ok()?;
+        Some(Self {
+            rx_packets: stats.rx_packets,
+            tx_packets: stats.tx_packets,
+            rx_bytes: stats.rx_bytes,
+            tx_bytes: stats.tx_bytes,
+            rx_missed: stats.rx_missed,
+            rx_errors: stats.rx_errors,
+            tx_errors: stats.tx_errors,
+            rx_no_mbuf: stats.rx_no_mbuf,
+        })
+    }
+}
+
+impl Link {
+    /// The link of a port that is there, and of the kernel's interface behind it.
+    pub(crate) fn read(id: u16, interface: Option<NonZeroU32>) -> Self {
+        let mut link = dpdk_sys::Link::default();
+        // SAFETY: the port is there, as the caller says. On error the default stays.
+        unsafe { dpdk_sys::vernier_port_link(id, &raw mut link) };
+        let runs = |index: NonZeroU32| dpdk_sys::vernier_interface_link(index.get()) == 1;
+        Self {
+            up: link.up != 0 && interface.is_none_or(runs),
+            speed_mbps: (link.speed_mbps != u32::MAX).then_some(link.speed_mbps),
+            full_duplex: link.full_duplex != 0,
+            autoneg: link.autoneg != 0,
+        }
+    }
+}
+
 /// A started port, as one of any number of handles: clones, and the queues that were taken from it.
 /// The last one gone, the packets that its driver holds go back to their pools, it stops, and its
 /// device is detached. That takes a driver's time (milliseconds and more), so let the last handle go
@@ -224,18 +259,11 @@ impl<'pool> Port<'pool> {
 
     /// The port's counters.
     pub fn stats(&self) -> PortStats {
-        let mut stats = dpdk_sys::PortStats::default();
-        // SAFETY: the port is attached. A driver that does not count leaves the zeros.
-        unsafe { dpdk_sys::vernier_port_stats(self.id(), &raw mut stats) };
+        // A driver that does not count leaves the zeros.
+        let stats = PortStats::read(self.id()).unwrap_or_default();
         PortStats {
-            rx_packets: stats.rx_packets,
-            tx_packets: stats.tx_packets,
-            rx_bytes: stats.rx_bytes,
-            tx_bytes: stats.tx_bytes,
-            rx_missed: stats.rx_missed,
-            rx_errors: stats.rx_errors,
             tx_errors: stats.tx_errors + self.started.tx_chains.load(Ordering::Relaxed),
-            rx_no_mbuf: stats.rx_no_mbuf,
+            ..stats
         }
     }
 
@@ -269,17 +297,7 @@ impl<'pool> Port<'pool> {
     /// interface of the kernel's is behind the device, it must be running too, since not every driver
     /// asks the kernel. Not for the fast path: this may make system calls.
     pub fn link(&self) -> Link {
-        let mut link = dpdk_sys::Link::default();
-        // SAFETY: the port is attached. On error the default stays.
-        unsafe { dpdk_sys::vernier_port_link(self.id(), &raw mut link) };
-        let interface = self.info().interface;
-        let runs = |index: NonZeroU32| dpdk_sys::vernier_interface_link(index.get()) == 1;
-        Link {
-            up: link.up != 0 && interface.is_none_or(runs),
-            speed_mbps: (link.speed_mbps != u32::MAX).then_some(link.speed_mbps),
-            full_duplex: link.full_duplex != 0,
-            autoneg: link.autoneg != 0,
-        }
+        Link::read(self.id(), self.info().interface)
     }
 
     /// Sets the link up or down, as an administrator does: the far end sees it too, where there is

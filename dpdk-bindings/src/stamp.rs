@@ -4,6 +4,7 @@ use std::ffi::CStr;
 
 use crate::eal::Eal;
 use crate::error::{DpdkLog, Errno, logged};
+use crate::host::Host;
 use crate::mbuf::Mbuf;
 
 const FIELD: &CStr = c"vernier_stamp";
@@ -51,8 +52,22 @@ impl StampField {
     /// # Errors
     /// See [`StampError`].
     pub fn register(_eal: &Eal) -> Result<Self, StampError> {
+        Self::reserve()
+    }
+
+    /// As [`register`](Self::register), in a program that is not ours, some of whose ports are there
+    /// already. Mbufs that are on their way have the flag cleared like all others.
+    ///
+    /// # Errors
+    /// See [`StampError`].
+    pub fn register_in(_host: &Host) -> Result<Self, StampError> {
+        Self::reserve()
+    }
+
+    /// To be called only while EAL is initialised.
+    fn reserve() -> Result<Self, StampError> {
         let (size, align) = (size_of::<[u64; 3]>(), align_of::<[u64; 3]>());
-        // SAFETY: EAL is initialised; the name is NUL-terminated and copied.
+        // SAFETY: EAL is initialised, as callers say; the name is NUL-terminated and copied.
         let offset = logged(|| unsafe {
             Errno::check(dpdk_sys::vernier_dynfield_register(
                 FIELD.as_ptr(),
@@ -89,9 +104,39 @@ impl StampField {
         let mbuf = mbuf.as_ptr();
         // SAFETY: as in get, and borrowed mutably.
         unsafe {
-            mbuf.byte_add(self.offset).cast::<[u64; 3]>().write(stamp);
+            let words = mbuf.byte_add(self.offset).cast::<u64>();
+            for (n, word) in stamp.into_iter().enumerate() {
+                // One by one: put together first, they would be stored, and waited for, on the way.
+                words.add(n).write_volatile(word);
+            }
             (*mbuf).ol_flags |= self.flag;
         }
+    }
+
+    /// The stamp, if the flag or `vouches` says that it is this packet's; afterwards it has none, and
+    /// its last word is 0. For programs that clear flags which they do not know: the words are then
+    /// all that is left, and those of a fresh mbuf may be an earlier packet's.
+    #[inline]
+    pub fn take(
+        &self,
+        mbuf: &mut Mbuf<'_>,
+        vouches: impl FnOnce(&Mbuf<'_>, [u64; 3]) -> bool,
+    ) -> Option<[u64; 3]> {
+        let raw = mbuf.as_ptr();
+        // SAFETY: as in get, and borrowed mutably.
+        let (stamp, is_flagged) = unsafe {
+            let stamp = raw.byte_add(self.offset).cast::<[u64; 3]>().read();
+            (stamp, (*raw).ol_flags & self.flag != 0)
+        };
+        if !is_flagged && !vouches(mbuf, stamp) {
+            return None;
+        }
+        // SAFETY: as above.
+        unsafe {
+            raw.byte_add(self.offset + 16).cast::<u64>().write(0);
+            (*raw).ol_flags &= !self.flag;
+        }
+        Some(stamp)
     }
 
     /// Takes the stamp off.

@@ -30,6 +30,21 @@ fn stamp_travels_with_its_packet_and_no_further() {
     );
     drop((copy, mbuf));
 
+    // Taken once. Without the flag the words stay, for whoever else can vouch for them.
+    let mut mbuf = frame(&pool, 0);
+    stamp.set(&mut mbuf, [7, 8, 9]);
+    assert_eq!(stamp.take(&mut mbuf, |_, _| false), Some([7, 8, 9]));
+    assert_eq!(stamp.take(&mut mbuf, |_, _| false), None);
+    stamp.set(&mut mbuf, [7, 8, 9]);
+    stamp.clear(&mut mbuf);
+    assert_eq!(stamp.take(&mut mbuf, |_, _| false), None);
+    assert_eq!(
+        stamp.take(&mut mbuf, |_, words| words[2] == 9),
+        Some([7, 8, 9])
+    );
+    assert_eq!(stamp.take(&mut mbuf, |_, words| words[2] == 9), None);
+    drop(mbuf);
+
     // Whatever field earlier packets left behind, a fresh mbuf is unstamped.
     let stamp_all = |mut all: Vec<Mbuf>| {
         for mbuf in &mut all {

@@ -648,3 +648,134 @@ uint16_t vernier_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs
 {
 	return rte_eth_tx_burst(port, queue, mbufs, count);
 }
+
+/* ---- a plugin in a program that is not ours ---- */
+
+static void *host_thread(void *run)
+{
+	pthread_setname_np(pthread_self(), "vernier-plugin");
+	((void (*)(void))(uintptr_t)run)();
+	return NULL;
+}
+
+/* The program's signals are for its own threads: this one, and all that it starts, take none. */
+int vernier_host_thread(void (*run)(void))
+{
+	sigset_t all, before;
+	pthread_t thread;
+	int rc;
+
+	sigfillset(&all);
+	rc = pthread_sigmask(SIG_SETMASK, &all, &before);
+	if (rc == 0) {
+		rc = pthread_create(&thread, NULL, host_thread, (void *)(uintptr_t)run);
+		if (rc == 0)
+			pthread_detach(thread);
+		pthread_sigmask(SIG_SETMASK, &before, NULL);
+	}
+	return -rc;
+}
+
+int vernier_host_at_fork(void (*in_child)(void))
+{
+	return -pthread_atfork(NULL, NULL, in_child);
+}
+
+int vernier_host_is_secondary(void)
+{
+	return rte_eal_process_type() == RTE_PROC_SECONDARY;
+}
+
+/* Registered as this object is loaded, on EAL's own thread: that moves a table which other threads read
+ * as they log. What is below a notice shows only with --log-level=vernier:info. */
+RTE_LOG_REGISTER_IMPL(host_log, "vernier", NOTICE);
+
+void vernier_host_log(uint32_t level, const char *text, size_t len)
+{
+	if (host_log >= 0)
+		rte_log(level, (uint32_t)host_log, "VERNIER: %.*s\n", (int)RTE_MIN(len, 4096u),
+			text);
+}
+
+size_t vernier_host_cpus(uint16_t *cpus, size_t capacity)
+{
+	size_t count = 0;
+	unsigned int lcore;
+	cpu_set_t all;
+
+	CPU_ZERO(&all);
+	RTE_LCORE_FOREACH(lcore) {
+		rte_cpuset_t own = rte_lcore_cpuset(lcore);
+
+		CPU_OR(&all, &all, &own);
+	}
+	for (unsigned int cpu = 0; cpu < CPU_SETSIZE && count < capacity; cpu++)
+		if (CPU_ISSET(cpu, &all))
+			cpus[count++] = (uint16_t)cpu;
+	return count;
+}
+
+/* What stands for the callbacks of a port that is not started (ethdev_private.c): as this object is
+ * loaded, none is. */
+static void **callbacks_of_none;
+
+__attribute__((constructor)) static void remember_callbacks_of_none(void)
+{
+	callbacks_of_none = rte_eth_fp_ops[0].rxq.clbk;
+}
+
+int vernier_host_is_valid(uint16_t port)
+{
+	return rte_eth_dev_is_valid_port(port);
+}
+
+int vernier_host_is_started(uint16_t port)
+{
+	return rte_eth_dev_is_valid_port(port) &&
+	       rte_eth_fp_ops[port].rxq.clbk != callbacks_of_none;
+}
+
+int vernier_host_port(uint16_t port, struct vernier_host_port *out)
+{
+	struct rte_eth_dev_info info;
+	int rc = rte_eth_dev_info_get(port, &info);
+
+	if (rc != 0)
+		return rc;
+	memset(out, 0, sizeof(*out));
+	if (rte_eth_dev_get_name_by_port(port, out->device) != 0)
+		snprintf(out->device, sizeof(out->device), "port%u", port);
+	snprintf(out->driver, sizeof(out->driver), "%s", info.driver_name);
+	out->rx_queues = info.nb_rx_queues;
+	out->tx_queues = info.nb_tx_queues;
+	out->interface = info.if_index == UINT32_MAX ? 0 : info.if_index;
+	return 0;
+}
+
+static int host_changed(uint16_t port, enum rte_eth_event_type event, void *changed, void *ret)
+{
+	(void)ret;
+	((void (*)(uint16_t, int))(uintptr_t)changed)(port, event == RTE_ETH_EVENT_NEW);
+	return 0;
+}
+
+int vernier_host_watch(void (*changed)(uint16_t port, int is_new))
+{
+	void *arg = (void *)(uintptr_t)changed;
+	int rc = rte_eth_dev_callback_register(RTE_ETH_ALL, RTE_ETH_EVENT_NEW, host_changed, arg);
+
+	if (rc == 0)
+		rc = rte_eth_dev_callback_register(RTE_ETH_ALL, RTE_ETH_EVENT_DESTROY,
+						   host_changed, arg);
+	return rc;
+}
+
+int vernier_host_tap_rx(uint16_t port, uint16_t queue, vernier_rx_tap tap, void *param)
+{
+	return rte_eth_add_rx_callback(port, queue, tap, param) != NULL ? 0 : from_rte_errno();
+}
+
+int vernier_host_tap_tx(uint16_t port, uint16_t queue, vernier_tx_tap tap, void *param)
+{
+	return rte_eth_add_tx_callback(port, queue, tap, param) != NULL ? 0 : from_rte_errno();
+}

@@ -62,6 +62,14 @@ struct vernier_link {
 	uint8_t autoneg;
 };
 
+struct vernier_host_port {
+	char device[VERNIER_NAME_BYTES];
+	char driver[VERNIER_NAME_BYTES];
+	uint16_t rx_queues; /* 0: not configured yet */
+	uint16_t tx_queues;
+	uint32_t interface; /* the kernel's index of the interface behind it; 0: none */
+};
+
 /* Log: from begin to end, what DPDK logs in the calling thread is kept instead of printed. */
 void vernier_log_begin(void);
 size_t vernier_log_end(const char **text);
@@ -123,3 +131,21 @@ int vernier_port_set_mtu(uint16_t port, uint16_t mtu);
 /* Bursts. */
 uint16_t vernier_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count);
 uint16_t vernier_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count);
+
+/* A plugin in a program that is not ours. */
+typedef uint16_t (*vernier_rx_tap)(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs,
+				   uint16_t count, uint16_t room, void *param);
+typedef uint16_t (*vernier_tx_tap)(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs,
+				   uint16_t count, void *param);
+
+int vernier_host_thread(void (*run)(void));
+int vernier_host_at_fork(void (*in_child)(void));
+int vernier_host_is_secondary(void);
+void vernier_host_log(uint32_t level, const char *text, size_t len);
+size_t vernier_host_cpus(uint16_t *cpus, size_t capacity);
+int vernier_host_is_valid(uint16_t port);
+int vernier_host_is_started(uint16_t port);
+int vernier_host_port(uint16_t port, struct vernier_host_port *out);
+int vernier_host_watch(void (*changed)(uint16_t port, int is_new));
+int vernier_host_tap_rx(uint16_t port, uint16_t queue, vernier_rx_tap tap, void *param);
+int vernier_host_tap_tx(uint16_t port, uint16_t queue, vernier_tx_tap tap, void *param);

@@ -100,6 +100,28 @@ pub struct PortInfo {
     pub interface: u32,
 }
 
+/// A port of a program that is not ours.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct HostPort {
+    /// Name of the device, NUL-terminated.
+    pub device: [u8; NAME_BYTES],
+    /// Name of its driver, NUL-terminated.
+    pub driver: [u8; NAME_BYTES],
+    /// Receive queues; 0 before it is configured.
+    pub rx_queues: u16,
+    /// Transmit queues.
+    pub tx_queues: u16,
+    /// The kernel's index of the interface behind it, 0 for none.
+    pub interface: u32,
+}
+
+/// What DPDK calls with packets that a queue has given (`rte_rx_callback_fn`).
+pub type RxTap = extern "C" fn(u16, u16, *mut *mut rte_mbuf, u16, u16, *mut c_void) -> u16;
+
+/// What DPDK calls with packets that a queue is offered (`rte_tx_callback_fn`).
+pub type TxTap = extern "C" fn(u16, u16, *mut *mut rte_mbuf, u16, *mut c_void) -> u16;
+
 /// How a port is to be started.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
@@ -284,4 +306,28 @@ unsafe extern "C" {
     pub fn vernier_rx_burst(port: u16, queue: u16, mbufs: *mut *mut rte_mbuf, count: u16) -> u16;
     /// `rte_eth_tx_burst`: returns how many, from the front, now belong to the driver.
     pub fn vernier_tx_burst(port: u16, queue: u16, mbufs: *mut *mut rte_mbuf, count: u16) -> u16;
+
+    /// Starts a thread that takes no signals. Needs no EAL.
+    pub fn vernier_host_thread(run: extern "C" fn()) -> c_int;
+    /// `pthread_atfork`: lets a child of this process call `in_child` first. Needs no EAL.
+    pub fn vernier_host_at_fork(in_child: extern "C" fn()) -> c_int;
+    /// Whether this process is a secondary one (`rte_eal_process_type`), 0 or 1.
+    pub safe fn vernier_host_is_secondary() -> c_int;
+    /// `rte_log`: a line of `len` bytes under the name `vernier`. Not while EAL starts.
+    pub fn vernier_host_log(level: u32, text: *const c_char, len: usize);
+    /// Writes the CPUs of all lcores; returns how many.
+    pub fn vernier_host_cpus(cpus: *mut u16, capacity: usize) -> usize;
+    /// `rte_eth_dev_is_valid_port`, 0 or 1. Needs no EAL.
+    pub safe fn vernier_host_is_valid(port: u16) -> c_int;
+    /// Whether a port is there and started, 0 or 1. Needs no EAL.
+    pub safe fn vernier_host_is_started(port: u16) -> c_int;
+    /// `rte_eth_dev_info_get`, which must not be asked of a port that was never started: it may lack
+    /// its driver still.
+    pub fn vernier_host_port(port: u16, out: *mut HostPort) -> c_int;
+    /// Calls `changed` whenever a port has come (1) or goes (0), on the thread that does it.
+    pub fn vernier_host_watch(changed: extern "C" fn(u16, c_int)) -> c_int;
+    /// `rte_eth_add_rx_callback`, for as long as the process lives.
+    pub fn vernier_host_tap_rx(port: u16, queue: u16, tap: RxTap, param: *mut c_void) -> c_int;
+    /// `rte_eth_add_tx_callback`, for as long as the process lives.
+    pub fn vernier_host_tap_tx(port: u16, queue: u16, tap: TxTap, param: *mut c_void) -> c_int;
 }
