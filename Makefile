@@ -21,11 +21,14 @@ COVERAGE := -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
 
 # What a Debian 12 machine needs to build and run, and further to test.
 RUN_PACKAGES := libdpdk-dev dpdk libpcap-dev pkg-config gcc libc6-dev
-TEST_PACKAGES := $(RUN_PACKAGES) g++ dpdk-dev iproute2 iputils-ping iperf3 ethtool tcpdump valgrind faketime systemd
+TEST_PACKAGES := $(RUN_PACKAGES) g++ dpdk-dev iproute2 iputils-ping iperf3 ethtool tcpdump valgrind faketime systemd \
+  libbpf1 libcap-ng0 libnuma1 libunbound8 libxdp1
 
-# What `make bench` takes besides: the libraries of Open vSwitch and, for STEPS=1, perf. Open vSwitch
-# itself is unpacked beside the sources, since its package would start a service.
-BENCH_PACKAGES := libbpf1 libcap-ng0 libnuma1 libunbound8 libxdp1 linux-perf binutils
+# What `make bench` takes besides, for STEPS=1.
+BENCH_PACKAGES := linux-perf binutils
+
+# The libraries of Open vSwitch are among those to test; itself is unpacked beside the sources, since its
+# package would start a service.
 OVS_PACKAGES := openvswitch-common openvswitch-switch openvswitch-switch-dpdk
 OVS_DPDK := usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk
 OVS_ROOT = $(if $(wildcard /$(OVS_DPDK)),/,$(TOOLS))
@@ -130,9 +133,10 @@ fuzz: setup-test ## Fuzz every parser of bytes from outside, SECONDS_PER_TARGET 
 	done; [ -z "$$failed" ]
 
 .PHONY: install
-install: ## Install vernierd and vernier into PREFIX (default /usr/local)
-	$(CARGO) build --release --locked -p switch -p control
+install: ## Install vernierd, vernier and the plugin for other DPDK programs into PREFIX (default /usr/local)
+	$(CARGO) build --release --locked -p switch -p control -p plugin
 	$(SUDO) install -D -t $(or $(PREFIX),/usr/local)/bin target/release/vernierd target/release/vernier
+	$(SUDO) install -D -m 644 -t $(or $(PREFIX),/usr/local)/lib/vernier target/release/librte_vernier.so
 
 # Installs the packages in $(1) that are missing, and says so first.
 define install_packages
@@ -156,6 +160,10 @@ setup-test: $(TOOLS)/usr/bin/promtool
 	$(call install_packages,$(TEST_PACKAGES))
 	@command -v cargo-nextest >/dev/null || $(CARGO) install --quiet --locked cargo-nextest
 	@command -v cargo-deny >/dev/null || $(CARGO) install --quiet --locked cargo-deny
+	@[ -e '$(OVS_ROOT)/$(OVS_DPDK)' ] || { \
+	  mkdir -p $(TOOLS)/packages && cd $(TOOLS)/packages && apt-get download -qq $(OVS_PACKAGES) && \
+	  for package in *.deb; do dpkg -x "$$package" $(TOOLS); done && rm -r $(TOOLS)/packages; \
+	} || echo 'Open vSwitch cannot be unpacked: tests and benchmarks do without.' >&2
 
 .PHONY: setup-wire
 setup-wire: setup-test
@@ -164,10 +172,6 @@ setup-wire: setup-test
 .PHONY: setup-bench
 setup-bench: setup-test
 	$(call install_packages,$(BENCH_PACKAGES))
-	@[ -e '$(OVS_ROOT)/$(OVS_DPDK)' ] || { \
-	  mkdir -p $(TOOLS)/packages && cd $(TOOLS)/packages && apt-get download -qq $(OVS_PACKAGES) && \
-	  for package in *.deb; do dpkg -x "$$package" $(TOOLS); done && rm -r $(TOOLS)/packages; \
-	} || echo 'Open vSwitch cannot be unpacked: the benchmark does without.' >&2
 
 $(TOOLS)/usr/bin/promtool:
 	@mkdir -p $(TOOLS)

@@ -3,7 +3,7 @@
 use control::counters::FlowTableCounters;
 use control::handover::{FlowCommand, NewFlow, WorkerEnd};
 use measure::flows::{FlowId, FlowSight, FlowTable, Slot, Untracked};
-use measure::packet::FlowKey;
+use measure::packet::{FlowKey, Hasher};
 use measure::rli::FlowSelection;
 use measure::sight::Sight;
 
@@ -20,6 +20,8 @@ const COMMANDS_MAX: usize = 16;
 pub struct Flows {
     table: FlowTable,
     selection: FlowSelection,
+    /// What headers are held against before a flow is told by them.
+    verifier: Option<Hasher>,
     /// What tables of earlier generations could not track.
     untracked_before: Untracked,
 }
@@ -30,7 +32,18 @@ impl Flows {
         Self {
             table: FlowTable::new(slots),
             selection,
+            verifier: None,
             untracked_before: Untracked::default(),
+        }
+    }
+
+    /// Where somebody else may have rewritten headers since they were hashed: a flow is tracked only
+    /// while they still tell it.
+    #[must_use]
+    pub fn verified_by(self, hasher: Hasher) -> Self {
+        Self {
+            verifier: Some(hasher),
+            ..self
         }
     }
 
@@ -61,7 +74,10 @@ impl Flows {
         head: impl Fn(usize) -> &'h [u8],
     ) {
         let Self {
-            table, selection, ..
+            table,
+            selection,
+            verifier,
+            ..
         } = self;
         let is_selected = |n: usize, sight: &Sight| {
             sight.segment != NO_SEGMENT
@@ -73,12 +89,15 @@ impl Flows {
         };
         let report = |new: measure::flows::NewFlow| {
             sights.get(new.position).is_some_and(|sight| {
-                control.report_flow(NewFlow {
-                    id: new.id,
-                    slot: new.slot,
-                    key: FlowKey::parse(head(new.position)),
-                    segment: sight.segment,
-                })
+                let key = FlowKey::parse(head(new.position));
+                let mut verifiers = verifier.iter();
+                verifiers.all(|hasher| hasher.flow_hash(&key) == sight.flow)
+                    && control.report_flow(NewFlow {
+                        id: new.id,
+                        slot: new.slot,
+                        key,
+                        segment: sight.segment,
+                    })
             })
         };
         table.look_up(sights, seen, is_selected, report);

@@ -203,6 +203,17 @@ impl Meter {
         self.current.epoch
     }
 
+    /// The epoch of a packet that was first seen at `arrived`, no later than the last tick, and the
+    /// first tick of it: one that is open, or one of old.
+    #[inline]
+    pub fn epoch_of(&self, arrived: u64) -> (EpochTag, u64) {
+        if arrived >= self.current.start {
+            return (self.current.tag, self.current.start);
+        }
+        let epoch = self.schedule.epoch_at(arrived);
+        (epoch.tag(), self.schedule.start_of(epoch))
+    }
+
     /// The tag of a packet of `class`, first seen at `now`, of which nothing is measured.
     #[inline]
     pub fn blank_tag(&self, len_bytes: u32, class: ClassIndex, now: u64) -> Tag {
@@ -331,6 +342,13 @@ impl Meter {
         } else {
             self.plan.as_deref_mut()
         }
+    }
+
+    /// Whether packets go to sketches in the present epoch.
+    #[inline]
+    pub fn keeps_sketches(&self) -> bool {
+        let shard = self.current.shard.as_ref();
+        shard.is_some_and(|shard| !shard.sketches().is_empty())
     }
 
     /// The flows that have counters of their own, where there are any.

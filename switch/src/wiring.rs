@@ -40,7 +40,7 @@ use plant::{Plant, Running};
 use reload::{Orders, Reload};
 use wires::WirePlans;
 
-mod budget;
+pub mod budget;
 pub mod cpus;
 pub mod crew;
 pub mod devices;
@@ -301,7 +301,10 @@ fn wishes(config: &Config, ports: &[AttachedPort<'_>]) -> Vec<Wish> {
 }
 
 /// For what must not be guessed.
-fn random_seed() -> Result<[u8; 16]> {
+///
+/// # Errors
+/// When the system gives no randomness.
+pub fn random_seed() -> Result<[u8; 16]> {
     let mut seed = [0; 16];
     getrandom::fill(&mut seed)
         .map_err(|error| anyhow!("the system gives no random seed for the hash: {error}"))?;

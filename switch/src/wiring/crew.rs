@@ -123,7 +123,11 @@ impl Site<'_> {
     }
 }
 
-fn plan(
+/// How worker `worker` measures in generation `number`, and the other end of its shards.
+///
+/// # Errors
+/// Sizes that make no synopsis, flows or references that cannot be.
+pub fn plan(
     config: &Config,
     worker: usize,
     number: u32,

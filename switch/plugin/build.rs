@@ -1,0 +1,6 @@
+//! Links the shared object so that it is never unloaded: DPDK goes on calling it.
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
+}

@@ -1,0 +1,38 @@
+//! `librte_vernier.so`: measures the ports of any DPDK program, unmodified.
+//!
+//! EAL loads it (`-d FILE`), and finds nothing of it but a constructor. That starts one thread, which
+//! waits until the program has configured a port, and then shows itself all packets that receive queues
+//! give and that transmit queues are offered:
+//!
+//! ```text
+//!  the program's threads                                     ours, off the program's CPUs
+//!  rte_eth_rx_burst ── Arrivals: parse, hash, stamp          vernier-plugin: control core
+//!        ... the program ...                                   HostPlant: ports, queues, turns
+//!  rte_eth_tx_burst ── Departures: stamp off, record            for queues that rest
+//!                        one shard for each queue ── sealed ──> epochs, estimates ── vernier-http
+//! ```
+//!
+//! The stamp is 24 bytes in the mbuf and a flag, which alone is proof: a copy that carries it is as
+//! good as the packet, and it is taken off when the packet is recorded, so that one that is offered
+//! again counts once. What a packet is offered to is not always sent: how many a port's own counter
+//! lacks is told for each epoch ([`snapshot::PortFact`](control::snapshot::PortFact)).
+//!
+//! Nothing of it can stop the program: it waits for nobody, takes no memory after a queue is tapped but
+//! when ports change, catches its panics, and turns itself off with one line in DPDK's log.
+
+mod arrivals;
+mod departures;
+mod logging;
+mod places;
+mod plant;
+mod seats;
+mod stamp;
+mod start;
+
+use dpdk_bindings::HugePages;
+
+/// Tables of many megabytes lie in huge pages, wherever they are made.
+#[global_allocator]
+static ALLOCATOR: HugePages = HugePages;
+
+dpdk_bindings::plugin!(start::start);

@@ -1,0 +1,138 @@
+//! Which port of the program has which place among ours.
+//!
+//! A port is known by its device's name: one that comes back has its place again, and its counters go
+//! on. Places are never given to another name, so that what was counted keeps its name.
+
+use control::config::PORTS_MAX;
+use dpdk_bindings::HostPort;
+use switch::packet_io::PortIndex;
+
+/// All ports there are or were.
+#[derive(Debug, Default)]
+pub struct Places {
+    places: Vec<Place>,
+    /// Names that found no place, and were told of.
+    refused: Vec<String>,
+}
+
+/// A place.
+#[derive(Debug)]
+pub struct Place {
+    pub name: String,
+    /// The port, while it is there.
+    pub port: Option<HostPort>,
+}
+
+impl Places {
+    /// Takes in which ports there are now; returns the places of those that came, went, or have
+    /// other queues than before, in order.
+    pub fn update(&mut self, ports: &[HostPort]) -> Vec<usize> {
+        for port in ports {
+            if self.find(&port.name).is_some() {
+                continue;
+            }
+            if self.places.len() < PORTS_MAX {
+                self.places.push(Place {
+                    name: port.name.clone(),
+                    port: None,
+                });
+            } else if !self.refused.contains(&port.name) {
+                tracing::warn!(
+                    "port {} is not measured: there were {PORTS_MAX} others before it",
+                    port.name
+                );
+                self.refused.push(port.name.clone());
+            }
+        }
+        let mut changed = Vec::new();
+        for (index, place) in self.places.iter_mut().enumerate() {
+            let now = ports.iter().find(|port| port.name == place.name);
+            if now != place.port.as_ref() {
+                place.port = now.cloned();
+                changed.push(index);
+            }
+        }
+        changed
+    }
+
+    /// The place of the port of that name.
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.places.iter().position(|place| place.name == name)
+    }
+
+    /// The port at a place, while it is there.
+    pub fn port(&self, index: usize) -> Option<&HostPort> {
+        self.places.get(index)?.port.as_ref()
+    }
+
+    /// By place, the port while it is there.
+    pub fn all(&self) -> impl Iterator<Item = Option<&HostPort>> {
+        self.places.iter().map(|place| place.port.as_ref())
+    }
+
+    /// Ports that are there, with their places.
+    pub fn present(&self) -> impl Iterator<Item = (usize, &HostPort)> {
+        let places = self.all().enumerate();
+        places.filter_map(|(index, port)| Some((index, port?)))
+    }
+
+    /// Whose queues the port with DPDK's number `id` has now.
+    pub fn of_port(&self, id: u16) -> Option<(PortIndex, &HostPort)> {
+        let (index, port) = self.present().find(|(_, port)| port.id == id)?;
+        Some((PortIndex(u8::try_from(index).ok()?), port))
+    }
+
+    /// Names by place, and whether the port is there.
+    pub fn names(&self) -> Vec<(String, bool)> {
+        let places = self.places.iter();
+        let names = places.map(|place| (place.name.clone(), place.port.is_some()));
+        names.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn port(id: u16, name: &str, queues: u16) -> HostPort {
+        HostPort {
+            id,
+            life: 0,
+            name: name.to_owned(),
+            driver: "net_null".to_owned(),
+            rx_queues: queues,
+            tx_queues: queues,
+            interface: None,
+        }
+    }
+
+    #[test]
+    fn a_port_that_comes_back_has_its_place_again() {
+        let mut places = Places::default();
+        assert_eq!(places.update(&[port(0, "a", 1), port(1, "b", 1)]), [0, 1]);
+        assert_eq!(
+            places.update(&[port(0, "a", 1), port(1, "b", 1)]),
+            Vec::<usize>::new()
+        );
+        assert_eq!(places.update(&[port(0, "a", 2), port(1, "b", 1)]), [0]);
+        // The one in DPDK's place 0 is another now.
+        assert_eq!(places.update(&[port(0, "c", 1), port(1, "b", 1)]), [0, 2]);
+        assert_eq!(places.of_port(0).unwrap().0, PortIndex(2));
+        assert_eq!(
+            places.names(),
+            [("a", false), ("b", true), ("c", true)].map(|(name, is)| (name.to_owned(), is))
+        );
+        assert_eq!(places.update(&[port(5, "a", 1)]), [0, 1, 2]);
+        assert_eq!(places.of_port(5).unwrap().0, PortIndex(0));
+    }
+
+    #[test]
+    fn names_without_end_find_places_up_to_a_bound() {
+        let mut places = Places::default();
+        for n in 0..200 {
+            places.update(&[port(0, &format!("p{n}"), 1)]);
+        }
+        assert_eq!(places.names().len(), PORTS_MAX);
+        assert_eq!(places.present().count(), 0);
+    }
+}

@@ -1,0 +1,296 @@
+//! What the control core tends in a program that is not ours: its ports and queues as they come and go,
+//! what each queue measures by, and the epochs of queues that rest.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use control::config::{Config, HostConfig};
+use control::core::Desk;
+use control::handover::SHARDS_PER_WORKER;
+use control::plant::{Change, Plant};
+use control::snapshot::{Pool, PortFact};
+use dpdk_bindings::{Host, PortStats, plugin, tsc};
+use measure::shard::ShardLayout;
+use measure::time::{Epoch, TickRate};
+use switch::wiring::crew;
+
+use crate::departures::Turn;
+use crate::places::Places;
+use crate::seats::Seats;
+
+/// How often ports are looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// How long a queue rests before its epochs are turned for it: less than any grace but the least.
+const REST: Duration = Duration::from_millis(2);
+
+/// A change is taken up so many epochs ahead: time for every queue to hear of it.
+const EPOCHS_AHEAD: u64 = 2;
+
+/// The program as the control core sees it.
+pub struct HostPlant {
+    host: Host,
+    settings: HostConfig,
+    rate: TickRate,
+    places: Places,
+    seats: Seats,
+    /// Most memory, where the settings name none.
+    budget_mib: Option<usize>,
+    /// Number of the generation.
+    number: u32,
+    /// Queues came or went since then.
+    has_changed: bool,
+    /// Places that are not measured as they are now until the epoch is over.
+    unsettled: Vec<(usize, Epoch)>,
+    looked_at: Option<Instant>,
+    epoch: Epoch,
+    /// By place.
+    watched: Vec<Watched>,
+}
+
+/// What is known of a port besides its queues.
+#[derive(Debug, Default)]
+struct Watched {
+    is_up: bool,
+    flaps: u64,
+    stats: PortStats,
+    /// At the last turn: packets offered, and those that the port's counter had.
+    balance: Option<(u64, u64)>,
+    unsent: Option<u64>,
+}
+
+impl HostPlant {
+    pub fn new(
+        host: Host,
+        settings: HostConfig,
+        rate: TickRate,
+        seats: Seats,
+        budget_mib: Option<usize>,
+    ) -> Self {
+        Self {
+            host,
+            settings,
+            rate,
+            places: Places::default(),
+            seats,
+            budget_mib,
+            number: 0,
+            has_changed: false,
+            unsettled: Vec::new(),
+            looked_at: None,
+            epoch: Epoch(0),
+            watched: Vec::new(),
+        }
+    }
+
+    /// Sees which ports and queues there are.
+    fn look(&mut self, desk: &mut Desk<'_>) {
+        let changed = self.places.update(&self.host.ports());
+        self.watched
+            .resize_with(self.places.names().len(), Watched::default);
+        for &index in &changed {
+            self.has_changed = true;
+            // Until a plan is made for what it is now.
+            self.unsettled.push((index, Epoch(u64::MAX)));
+            self.watched[index].balance = None;
+            if let Some(port) = self.places.port(index) {
+                self.seats.attend(&self.host, port, desk);
+                tracing::info!(
+                    "port {}: {} receive and {} transmit queues",
+                    port.name,
+                    port.rx_queues,
+                    port.tx_queues
+                );
+            }
+        }
+        if !changed.is_empty() {
+            self.seats.assign(&self.places);
+        }
+        for (index, port) in self.places.present() {
+            let watched = &mut self.watched[index];
+            let is_up = self.host.link(port).is_some_and(|link| link.up);
+            if is_up != watched.is_up {
+                watched.is_up = is_up;
+                watched.flaps += u64::from(!is_up);
+                desk.disturb(index);
+            }
+        }
+    }
+
+    /// Makes and sends plans for the queues that there are.
+    fn plan(&mut self, desk: &mut Desk<'_>) -> Result<()> {
+        let config = self.settings.config(&self.places.names());
+        let layout = config.shard_layout(self.rate)?;
+        let number = self.number + 1;
+        let from = Epoch(desk.epoch().0 + EPOCHS_AHEAD);
+        let Self { seats, places, .. } = self;
+        let hasher = seats.hasher().clone();
+        let is_on = config.measurement.enabled;
+        let planned: Vec<_> = seats
+            .departures()
+            .map(|((id, queue), seat)| {
+                let of_port = places.of_port(id).filter(|_| is_on);
+                let of_port = of_port.filter(|(_, port)| queue < port.tx_queues);
+                let part = of_port
+                    .map(|(place, _)| layout.part(config.segments_of_egress(usize::from(place.0))));
+                (seat, part)
+            })
+            .collect();
+        let parts = planned.iter().filter_map(|(_, part)| part.as_ref());
+        keep_budget(&config, &layout, parts, self.budget_mib)?;
+        let mut ends = Vec::new();
+        let mut turns = Vec::new();
+        for (seat, part) in planned {
+            let plan = match part {
+                Some(part) => {
+                    let (mut plan, end) = crew::plan(&config, seat.worker, number, &part)?;
+                    plan.flows = plan.flows.map(|flows| flows.verified_by(hasher.clone()));
+                    if ends.len() <= seat.worker {
+                        ends.resize_with(seat.worker + 1, || None);
+                    }
+                    ends[seat.worker] = Some(end);
+                    Some(Box::new(plan))
+                }
+                None => None,
+            };
+            turns.push((seat, plan));
+        }
+        desk.change(Change {
+            number,
+            from,
+            config,
+            layout,
+            ends,
+            wires: Vec::new(),
+        })?;
+        for (seat, plan) in turns {
+            let was_planned = std::mem::replace(&mut seat.is_planned, plan.is_some());
+            if was_planned || seat.is_planned {
+                seat.turns.send(Turn { from, plan });
+            }
+        }
+        self.number = number;
+        self.has_changed = false;
+        for (_, until) in &mut self.unsettled {
+            *until = from.min(*until);
+        }
+        Ok(())
+    }
+
+    /// Marks the present epoch for what is not measured as it should be.
+    fn mark(&mut self, desk: &mut Desk<'_>) {
+        let present = desk.epoch();
+        self.unsettled.retain(|&(index, until)| {
+            desk.disturb(index);
+            present <= until
+        });
+        for ((id, _), seat) in self.seats.departures() {
+            if seat.has_missed()
+                && let Some((place, _)) = self.places.of_port(id)
+            {
+                desk.disturb(usize::from(place.0));
+            }
+        }
+    }
+
+    /// Holds what each port was offered in an epoch against what it says it sent.
+    fn balance(&mut self) {
+        for (index, port) in self.places.present() {
+            let watched = &mut self.watched[index];
+            let Some(stats) = self.host.stats(port) else {
+                watched.balance = None;
+                watched.unsent = None;
+                continue;
+            };
+            let now = (self.seats.offered(index), stats.tx_packets);
+            let unsent = watched.balance.and_then(|before| {
+                let sent = now.1.checked_sub(before.1)?;
+                Some((now.0 - before.0).saturating_sub(sent))
+            });
+            watched.unsent = unsent;
+            watched.balance = Some(now);
+            watched.stats = stats;
+        }
+    }
+}
+
+impl Plant for HostPlant {
+    fn now(&mut self) -> u64 {
+        tsc::now()
+    }
+
+    fn port(&mut self, index: usize) -> PortFact {
+        let (Some(watched), Some(port)) = (self.watched.get(index), self.places.port(index)) else {
+            return PortFact::default();
+        };
+        PortFact {
+            driver: port.driver.clone(),
+            is_up: watched.is_up,
+            link_flaps: watched.flaps,
+            missed_packets: watched.stats.rx_missed,
+            rx_error_packets: watched.stats.rx_errors,
+            tx_error_packets: watched.stats.tx_errors,
+            no_buffer_packets: watched.stats.rx_no_mbuf,
+            unsent_packets: watched.unsent,
+        }
+    }
+
+    /// The program's own, of which nothing is known.
+    fn pools(&mut self) -> Vec<Pool> {
+        Vec::new()
+    }
+
+    fn tend(&mut self, desk: &mut Desk<'_>) {
+        let is_due = |looked_at: Instant| looked_at.elapsed() >= LOOK_EVERY;
+        if self.looked_at.is_none_or(is_due) {
+            self.looked_at = Some(Instant::now());
+            self.look(desk);
+        }
+        if self.has_changed
+            && !desk.is_busy()
+            && self.seats.have_room()
+            && let Err(error) = self.plan(desk)
+        {
+            plugin::disable(&format!("{error:#}"));
+        }
+        self.mark(desk);
+        let rest_ticks = self.rate.ticks_in(REST);
+        for (_, seat) in self.seats.departures() {
+            seat.point.turn_for(tsc::now(), rest_ticks);
+            seat.turns.free_gone();
+        }
+        if desk.epoch() != self.epoch {
+            self.epoch = desk.epoch();
+            self.balance();
+        }
+    }
+}
+
+/// Refuses queues whose shards take more memory than they may.
+fn keep_budget<'l>(
+    config: &Config,
+    whole: &ShardLayout,
+    parts: impl Iterator<Item = &'l ShardLayout>,
+    budget_mib: Option<usize>,
+) -> Result<()> {
+    let named = config.memory_budget_mib.map(|mib| mib as usize);
+    let Some(budget_mib) = named.or(budget_mib) else {
+        return Ok(());
+    };
+    let (mut queues, mut bytes) = (0, 0);
+    for part in parts {
+        queues += 1;
+        bytes += SHARDS_PER_WORKER * part.size_bytes().total();
+    }
+    // Sums under assembly, and what is decoded.
+    bytes += 2 * SHARDS_PER_WORKER * whole.clone().without_flows().size_bytes().total();
+    let mib = bytes >> 20;
+    if mib > budget_mib {
+        bail!(
+            "measuring {queues} transmit queues takes {mib} MiB, more than the {budget_mib} MiB that it \
+             may: ask for less (measurement.flows.slots, measurement.lds.cells), or name a \
+             memory_budget_mib in the file that VERNIER_CONFIG names"
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,211 @@
+//! The program's queues, each tapped once and for as long as the process lives: DPDK keeps callbacks by
+//! a port's number, whatever device has that number next.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use control::config::PORTS_MAX;
+use control::core::Desk;
+use control::counters::WorkerCounters;
+use dpdk_bindings::{Host, HostPort, tsc};
+use measure::packet::Hasher;
+use measure::time::EpochSchedule;
+use switch::meter::Meter;
+
+use crate::arrivals::{Arrivals, Stamper};
+use crate::departures::{Departures, Stamps, Turns};
+use crate::places::Places;
+use crate::stamp::PortIds;
+
+/// DPDK's numbers of a port and its queue.
+type Queue = (u16, u16);
+
+/// All queues that there ever were.
+#[derive(Debug)]
+pub struct Seats {
+    stamper: Stamper,
+    schedule: EpochSchedule,
+    ids: Arc<PortIds>,
+    arrivals: BTreeMap<Queue, Tapped<&'static Arrivals>>,
+    departures: BTreeMap<Queue, Tapped<Seat>>,
+}
+
+/// A queue, and whether packets are shown to it.
+#[derive(Debug)]
+struct Tapped<T> {
+    tap: T,
+    /// The port for which DPDK refused; none once it did not.
+    refused_by: Option<u32>,
+}
+
+/// A transmit queue.
+#[derive(Debug)]
+pub struct Seat {
+    pub point: &'static Departures,
+    pub turns: Turns,
+    /// Its number among the control core's workers.
+    pub worker: usize,
+    pub counters: Arc<WorkerCounters>,
+    /// Whether it has been sent a plan that still holds.
+    pub is_planned: bool,
+    /// Of its unseen packets those that were told of.
+    unseen: u64,
+}
+
+impl Seats {
+    pub fn new(stamper: Stamper, schedule: EpochSchedule) -> Self {
+        Self {
+            stamper,
+            schedule,
+            ids: Arc::new(PortIds::new()),
+            arrivals: BTreeMap::new(),
+            departures: BTreeMap::new(),
+        }
+    }
+
+    /// What flows are known by.
+    pub fn hasher(&self) -> &Hasher {
+        &self.stamper.hasher
+    }
+
+    /// Taps the queues of a port that are not, and says to all of them whose they are.
+    pub fn attend(&mut self, host: &Host, port: &HostPort, desk: &mut Desk<'_>) {
+        for number in 0..port.rx_queues {
+            let Self {
+                stamper, arrivals, ..
+            } = self;
+            let queue = arrivals.entry((port.id, number)).or_insert_with(|| Tapped {
+                tap: Box::leak(Box::new(Arrivals::new(stamper.clone(), hire(desk).1))),
+                refused_by: Some(port.life.wrapping_sub(1)),
+            });
+            let tap = queue.tap;
+            queue.tap_once(port, "receive", number, || {
+                host.tap_received(port, number, tap)
+            });
+        }
+        for number in 0..port.tx_queues {
+            let Self {
+                stamper,
+                schedule,
+                ids,
+                departures,
+                ..
+            } = self;
+            let queue = departures
+                .entry((port.id, number))
+                .or_insert_with(|| Tapped {
+                    tap: Seat::new(stamper, ids, *schedule, desk),
+                    refused_by: Some(port.life.wrapping_sub(1)),
+                });
+            let tap = queue.tap.point;
+            queue.tap_once(port, "transmit", number, || {
+                host.tap_sent(port, number, tap)
+            });
+        }
+    }
+
+    /// Says to every queue whose it is now.
+    pub fn assign(&self, places: &Places) {
+        for (place, port) in places.all().enumerate() {
+            self.ids.set(place, port.map(|port| port.id));
+        }
+        for (&(id, _), queue) in &self.arrivals {
+            queue
+                .tap
+                .belongs_to(places.of_port(id).map(|(place, _)| place));
+        }
+        for (&(id, _), queue) in &self.departures {
+            let place = places.of_port(id).map(|(place, _)| place);
+            queue.tap.point.belongs_to(place);
+        }
+    }
+
+    /// Every transmit queue, with the numbers of its port and its own.
+    pub fn departures(&mut self) -> impl Iterator<Item = (Queue, &mut Seat)> {
+        let queues = self.departures.iter_mut();
+        queues.map(|(&number, queue)| (number, &mut queue.tap))
+    }
+
+    /// Whether every queue can be sent another plan.
+    pub fn have_room(&self) -> bool {
+        let mut queues = self.departures.values();
+        queues.all(|queue| queue.tap.turns.has_room())
+    }
+
+    /// Packets that transmit queues of the port with DPDK's number `id`, at `place`, were offered.
+    pub fn offered(&self, place: usize) -> u64 {
+        let of = |queue: &Tapped<Seat>| {
+            let counters = queue.tap.counters.ports.get(place);
+            counters.map_or(0, |counters| counters.tx_packets.get())
+        };
+        self.departures.values().map(of).sum()
+    }
+}
+
+impl<T> Tapped<T> {
+    /// Taps it, unless that was done or refused for this very port.
+    fn tap_once(
+        &mut self,
+        port: &HostPort,
+        direction: &str,
+        number: u16,
+        tap: impl FnOnce() -> Result<(), dpdk_bindings::Errno>,
+    ) {
+        if self.refused_by.is_none_or(|life| life == port.life) {
+            return;
+        }
+        self.refused_by = match tap() {
+            Ok(()) => None,
+            Err(errno) => {
+                tracing::warn!(
+                    "{direction} queue {number} of port {} is not measured: {errno}",
+                    port.name
+                );
+                Some(port.life)
+            }
+        };
+    }
+}
+
+impl Seat {
+    fn new(
+        stamper: &Stamper,
+        ids: &Arc<PortIds>,
+        schedule: EpochSchedule,
+        desk: &mut Desk<'_>,
+    ) -> Self {
+        let (worker, counters) = hire(desk);
+        let meter = meter(&stamper.hasher, schedule);
+        let stamps = Stamps {
+            field: stamper.field,
+            ids: Arc::clone(ids),
+            has_classes: stamper.has_classes,
+        };
+        let (point, turns) = Departures::new(stamps, meter, Arc::clone(&counters));
+        Self {
+            point: Box::leak(Box::new(point)),
+            turns,
+            worker,
+            counters,
+            is_planned: false,
+            unseen: 0,
+        }
+    }
+
+    /// Whether it could not look at packets since the last time.
+    pub fn has_missed(&mut self) -> bool {
+        let before = std::mem::replace(&mut self.unseen, self.point.unseen());
+        self.unseen != before
+    }
+}
+
+/// A point that measures nothing yet.
+fn meter(hasher: &Hasher, schedule: EpochSchedule) -> Meter {
+    // Workers' numbers are for references, of which there are none here.
+    Meter::new(0, hasher.clone(), schedule, None, tsc::now())
+}
+
+fn hire(desk: &mut Desk<'_>) -> (usize, Arc<WorkerCounters>) {
+    let counters = Arc::new(WorkerCounters::new(PORTS_MAX));
+    (desk.hire(Arc::clone(&counters)), counters)
+}

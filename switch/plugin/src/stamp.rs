@@ -1,0 +1,135 @@
+//! What a packet carries from the queue that gave it to the queue that is offered it.
+//!
+//! ```text
+//!  word 0   flow hash
+//!  word 1   packet hash
+//!  word 2   class, 8 bits | port, 8 bits | when it was received, the low 48 bits of the counter
+//! ```
+//!
+//! 48 bits of a counter of 3 GHz come round after 26 hours. The epoch follows from the time.
+//!
+//! The flag is proof that the words are this packet's. Programs clear flags that they do not know,
+//! testpmd's own macswap among them; then the words speak for themselves, if they name the port that
+//! the mbuf says the packet came in by. The last word of what was recorded is 0, every packet that a port
+//! gives is stamped anew, and DPDK takes the port off an mbuf that is given to a new packet
+//! (`rte_pktmbuf_reset`): so what a program made itself never passes for something that it received.
+
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use control::config::PORTS_MAX;
+use measure::packet::{FlowHash, PacketHash, Parsed};
+use switch::packet_io::{ClassIndex, PortIndex};
+
+const TIME_BITS: u32 = 48;
+const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
+
+/// DPDK's number for no port of ours; `RTE_MBUF_PORT_INVALID` is another.
+const NO_PORT: u16 = u16::MAX - 1;
+
+/// DPDK's numbers of our ports, by place.
+#[derive(Debug)]
+pub struct PortIds([AtomicU16; PORTS_MAX]);
+
+impl PortIds {
+    /// No ports.
+    pub fn new() -> Self {
+        Self([const { AtomicU16::new(NO_PORT) }; PORTS_MAX])
+    }
+
+    /// The port at `place` has this number now, or is none.
+    pub fn set(&self, place: usize, id: Option<u16>) {
+        if let Some(known) = self.0.get(place) {
+            known.store(id.unwrap_or(NO_PORT), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether these words name the port that a packet without the flag came in by.
+    #[inline]
+    pub fn vouch(&self, words: [u64; 3], came_by: u16) -> bool {
+        let place = usize::from(place_of(words[2]).0);
+        let is_it = |id: &AtomicU16| id.load(Ordering::Relaxed) == came_by;
+        words[2] != 0 && self.0.get(place).is_some_and(is_it)
+    }
+}
+
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "eight bits are meant")]
+fn place_of(word: u64) -> PortIndex {
+    PortIndex((word >> TIME_BITS) as u8)
+}
+
+/// The stamp, read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp {
+    pub flow: FlowHash,
+    pub packet: PacketHash,
+    /// When the packet was received, in ticks.
+    pub arrived: u64,
+    pub port: PortIndex,
+    pub class: ClassIndex,
+}
+
+/// The words of a packet received at `now`.
+#[inline]
+pub fn words(parsed: &Parsed, port: PortIndex, class: ClassIndex, now: u64) -> [u64; 3] {
+    let place = u64::from(class.0) << (TIME_BITS + 8) | u64::from(port.0) << TIME_BITS;
+    [parsed.flow.0, parsed.packet.0, place | now & TIME_MASK]
+}
+
+impl Stamp {
+    /// Reads the words of a packet that was received before `now`, and not days ago.
+    #[inline]
+    pub fn read([flow, packet, place]: [u64; 3], now: u64) -> Self {
+        Self {
+            flow: FlowHash(flow),
+            packet: PacketHash(packet),
+            arrived: now.wrapping_sub(now.wrapping_sub(place) & TIME_MASK),
+            port: place_of(place),
+            class: ClassIndex((place >> (TIME_BITS + 8)) as u8),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use measure::packet::Kind;
+
+    #[test]
+    fn without_the_flag_words_speak_for_packets_of_their_port_only() {
+        let parsed = Parsed {
+            kind: Kind::Udp,
+            flow: FlowHash(1),
+            packet: PacketHash(2),
+        };
+        let ids = PortIds::new();
+        let stamp = words(&parsed, PortIndex(3), ClassIndex(0), 5);
+        assert!(!ids.vouch(stamp, 9));
+        ids.set(3, Some(9));
+        assert!(ids.vouch(stamp, 9));
+        assert!(!ids.vouch(stamp, 8), "came in by another port");
+        assert!(!ids.vouch(stamp, u16::MAX), "made by the program");
+        assert!(!ids.vouch([1, 2, 0], 9), "recorded before");
+        ids.set(3, None);
+        assert!(!ids.vouch(stamp, 9));
+        ids.set(PORTS_MAX, Some(1));
+        let nowhere = words(&parsed, PortIndex(u8::MAX), ClassIndex(0), 5);
+        assert!(!ids.vouch(nowhere, u16::MAX));
+    }
+
+    #[test]
+    fn a_stamp_reads_as_it_was_written_also_where_its_clock_comes_round() {
+        let parsed = Parsed {
+            kind: Kind::Udp,
+            flow: FlowHash(1 << 63 | 5),
+            packet: PacketHash(7),
+        };
+        for arrived in [0, 12_345, TIME_MASK - 3, TIME_MASK + 9, u64::MAX >> 1] {
+            let stamp = words(&parsed, PortIndex(31), ClassIndex(7), arrived);
+            let read = Stamp::read(stamp, arrived + 1_000_000);
+            assert_eq!((read.flow, read.packet), (parsed.flow, parsed.packet));
+            assert_eq!((read.port, read.class), (PortIndex(31), ClassIndex(7)));
+            assert_eq!(read.arrived, arrived);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! From the constructor's thread to a control core at work.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use control::config::HostConfig;
+use control::core::{ControlCore, Setup};
+use control::http;
+use control::plant::Change;
+use dpdk_bindings::{Host, StampField, plugin, tsc};
+use measure::packet::Hasher;
+use measure::time::{Epoch, EpochSchedule, TickRate};
+use switch::classify::Classifier;
+use switch::wiring::{budget, cpus, random_seed};
+
+use crate::arrivals::Stamper;
+use crate::logging;
+use crate::plant::HostPlant;
+use crate::seats::Seats;
+
+/// The file with the settings; without it all is as [`HostConfig::default`] says.
+const CONFIG: &str = "VERNIER_CONFIG";
+
+/// How often a program that has no port yet is looked at.
+const WAIT: Duration = Duration::from_millis(5);
+
+/// How long the control core rests between two looks.
+const REST: Duration = Duration::from_millis(2);
+
+/// Waits for the program's first port, and measures until the process ends.
+pub fn start() {
+    logging::start();
+    if let Err(error) = run() {
+        plugin::disable(&format!("{error:#}"));
+    }
+}
+
+fn run() -> Result<()> {
+    // Before that nothing is said either: EAL may still be at work on its log.
+    let host = loop {
+        match Host::find().context("DPDK does not tell of ports that come and go")? {
+            Some(host) => break host,
+            None => thread::sleep(WAIT),
+        }
+    };
+    let settings = match std::env::var_os(CONFIG) {
+        Some(file) => HostConfig::load(PathBuf::from(file)).context(CONFIG)?,
+        None => HostConfig::default(),
+    };
+    if host.is_secondary() {
+        bail!("this is a secondary process: load it into the primary one, whose the ports are");
+    }
+    cpus::keep_off(&host.cpus(), &cpus::usable());
+    let field = StampField::register_in(&host)?;
+    let server = http::Server::of(&settings.http)
+        .with_context(|| format!("http.listen (in the file that {CONFIG} names)"))?;
+
+    let rate = TickRate::from_hz(host.tsc_hz());
+    let measurement = &settings.measurement;
+    let schedule = EpochSchedule::new(
+        tsc::now(),
+        rate.ticks_in(measurement.interval()),
+        rate.ticks_in(measurement.grace()),
+    );
+    let hasher = Hasher::new(measurement.hash_key().map_or_else(random_seed, Ok)?);
+    let config = settings.config(&[]);
+    let stamper = Stamper {
+        field,
+        hasher: hasher.clone(),
+        classifier: Arc::new(Classifier::from_config(&config)),
+        has_classes: config.class_count() > 1,
+        stamps_packets: measurement.stamps == control::config::Stamps::Packet,
+    };
+    let setup = Setup {
+        rate,
+        schedule,
+        hasher,
+        counters: Vec::new(),
+        line: Arc::default(),
+        first: Change {
+            number: 0,
+            from: Epoch(0),
+            layout: config.shard_layout(rate)?,
+            config,
+            ends: Vec::new(),
+            wires: Vec::new(),
+        },
+    };
+    let seats = Seats::new(stamper, schedule);
+    let plant = HostPlant::new(host, settings, rate, seats, budget::of_machine());
+    let mut core = ControlCore::new(setup, plant)?;
+    let serving = server.map(|server| server.serve(core.published()));
+    let serving = serving.transpose()?;
+    if let Some(serving) = &serving {
+        tracing::info!("metrics at http://{}/metrics", serving.address());
+    }
+    while plugin::is_at_work() {
+        core.poll();
+        thread::sleep(REST);
+    }
+    Ok(())
+}

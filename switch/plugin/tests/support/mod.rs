@@ -1,0 +1,234 @@
+//! Programs that are not ours, with the plugin in them: where it lies, and what it answers.
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+use std::fs;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// The most that anything here may take; a guard against hanging, not a measure of speed.
+pub const PATIENCE: Duration = Duration::from_mins(1);
+
+/// The plugin where EAL takes it from: all folders above it are root's and nobody else may write.
+pub struct Plugin {
+    pub folder: PathBuf,
+    pub address: SocketAddr,
+    settings: Option<PathBuf>,
+}
+
+impl Plugin {
+    /// With these settings, whose HTTP address is filled in; `None`, said aloud, for whoever is not
+    /// root.
+    pub fn with(mut settings: Value) -> Option<Self> {
+        let mut plugin = Self::install()?;
+        settings["http"]["listen"] = plugin.address.to_string().into();
+        plugin.write_settings(&settings.to_string());
+        Some(plugin)
+    }
+
+    /// Without settings.
+    pub fn install() -> Option<Self> {
+        if !is_root() {
+            skip("a folder that EAL loads plugins from is root's");
+            return None;
+        }
+        let folder = tempfile::Builder::new()
+            .prefix("vernier-test-")
+            .tempdir_in("/run")
+            .unwrap()
+            .keep();
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+        let plugin = Self {
+            folder,
+            address: free_address(),
+            settings: None,
+        };
+        fs::copy(built(), plugin.file()).unwrap();
+        Some(plugin)
+    }
+
+    pub fn write_settings(&mut self, text: &str) {
+        let file = self.folder.join("vernier.json");
+        fs::write(&file, text).unwrap();
+        self.settings = Some(file);
+    }
+
+    pub fn file(&self) -> PathBuf {
+        self.folder.join("librte_vernier.so")
+    }
+
+    /// What EAL is told: this plugin, and the drivers that it would find by itself otherwise.
+    pub fn arguments(&self) -> [String; 4] {
+        let drivers = drivers().display().to_string();
+        let file = self.file().display().to_string();
+        ["-d".to_owned(), file, "-d".to_owned(), drivers]
+    }
+
+    /// Names the settings to a program.
+    pub fn settle(&self, command: &mut Command) {
+        if let Some(settings) = &self.settings {
+            command.env("VERNIER_CONFIG", settings);
+        }
+    }
+
+    /// The body at `path`, once the plugin answers.
+    pub fn get(&self, path: &str) -> Option<String> {
+        let answer = ureq::get(format!("http://{}{path}", self.address)).call();
+        answer.ok()?.body_mut().read_to_string().ok()
+    }
+
+    /// The JSON at `path`.
+    pub fn json(&self, path: &str) -> Option<Value> {
+        serde_json::from_str(&self.get(path)?).ok()
+    }
+
+    /// Waits for an answer that `wanted` makes something of.
+    pub fn wait<T>(&self, path: &str, what: &str, wanted: impl Fn(&Value) -> Option<T>) -> T {
+        let began = Instant::now();
+        let mut last = None;
+        loop {
+            last = self.json(path).or(last);
+            if let Some(found) = last.as_ref().and_then(&wanted) {
+                return found;
+            }
+            assert!(
+                began.elapsed() < PATIENCE,
+                "waited for {what} in vain: {last:#?}"
+            );
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+impl Drop for Plugin {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// The shared object that was built for this test: beside it.
+fn built() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let beside = test.parent().unwrap().join("librte_vernier.so");
+    assert!(beside.exists(), "{} is not built", beside.display());
+    beside
+}
+
+/// Where DPDK has its drivers.
+fn drivers() -> PathBuf {
+    let library = Command::new("pkg-config")
+        .args(["--variable=libdir", "libdpdk"])
+        .output()
+        .unwrap();
+    let library = String::from_utf8(library.stdout).unwrap();
+    let folders = fs::read_dir(Path::new(library.trim()).join("dpdk")).unwrap();
+    let mut folders = folders.map(|folder| folder.unwrap().path());
+    folders
+        .find(|folder| folder.display().to_string().contains("pmds-"))
+        .expect("DPDK's drivers")
+}
+
+/// An address that was free a moment ago.
+fn free_address() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap()
+}
+
+pub fn is_root() -> bool {
+    Command::new("id").arg("-u").output().unwrap().stdout == b"0\n"
+}
+
+/// Says that a test was skipped, which CI does not accept.
+pub fn skip(why: &str) {
+    assert!(
+        std::env::var_os("CI").is_none(),
+        "not to be skipped in CI: {why}"
+    );
+    eprintln!("SKIPPED: {why}");
+}
+
+/// Huge pages of 2 MiB that were free or are reserved for as long as this lives.
+pub struct HugePages {
+    before: u64,
+}
+
+impl HugePages {
+    const RESERVED: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
+
+    /// So many MiB; none, said aloud, where they cannot be had.
+    pub fn reserve(memory_mib: u64) -> Option<Self> {
+        let read =
+            |file: &str| -> u64 { fs::read_to_string(file).unwrap().trim().parse().unwrap() };
+        let is_free = || {
+            let free = Self::RESERVED.replace("nr_", "free_");
+            read(&free) * 2 >= memory_mib
+        };
+        let pages = Self {
+            before: read(Self::RESERVED),
+        };
+        if !is_free() {
+            let wanted = pages.before + memory_mib / 2;
+            fs::write(Self::RESERVED, wanted.to_string()).unwrap();
+        }
+        if !is_free() {
+            skip("there are not enough huge pages");
+            return None;
+        }
+        Some(pages)
+    }
+}
+
+impl Drop for HugePages {
+    fn drop(&mut self) {
+        let _ = fs::write(Self::RESERVED, self.before.to_string());
+    }
+}
+
+/// A process that does not outlive its owner.
+pub struct Owned(pub Child);
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Runs a command that must succeed; what it says.
+pub fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    assert!(
+        output.status.success(),
+        "{command:?}: {}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// A capture of `flows` UDP flows, one packet each: 10.0.0.1:1000+n > 10.0.0.2:9.
+pub fn capture(file: &Path, flows: u16) {
+    let mut bytes = Vec::new();
+    for field in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 262_144, 1] {
+        bytes.extend(field.to_le_bytes());
+    }
+    for n in 0..flows {
+        let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x08, 0x00];
+        frame.extend([
+            0x45, 0, 0, 46, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2,
+        ]);
+        frame[18..20].copy_from_slice(&n.to_be_bytes());
+        frame.extend((1_000 + n).to_be_bytes());
+        frame.extend([0, 9, 0, 26, 0, 0]);
+        frame.resize(60, 0);
+        for field in [u32::from(n), 0, 60, 60] {
+            bytes.extend(field.to_le_bytes());
+        }
+        bytes.extend(frame);
+    }
+    fs::write(file, bytes).unwrap();
+}

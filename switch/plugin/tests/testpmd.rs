@@ -1,0 +1,379 @@
+//! Debian's `dpdk-testpmd`, unmodified, with the plugin in it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test says what must hold in the plainest way"
+)]
+
+mod support;
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdin, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use support::{Owned, PATIENCE, Plugin, capture};
+
+/// testpmd, talked to over its prompt; what it says goes to files.
+struct Testpmd {
+    process: Owned,
+    prompt: ChildStdin,
+    folder: tempfile::TempDir,
+}
+
+impl Testpmd {
+    fn start(plugin: Option<&Plugin>, devices: &[String], arguments: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str| File::create(folder.path().join(name)).unwrap();
+        // Into a file it would write in blocks.
+        let mut command = Command::new("stdbuf");
+        command
+            .args([
+                "--output=L",
+                "dpdk-testpmd",
+                "--lcores=0@0,1@1",
+                "-m",
+                "512",
+            ])
+            .args(["--no-huge", "--no-shconf", "--no-telemetry", "--no-pci"])
+            .args(devices.iter().map(|device| format!("--vdev={device}")))
+            .args(plugin.iter().flat_map(|plugin| plugin.arguments()))
+            .args(["--", "--interactive", "--total-num-mbufs=32768"])
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(file("said"))
+            .stderr(file("complained"));
+        if let Some(plugin) = plugin {
+            plugin.settle(&mut command);
+        }
+        let mut process = Owned(command.spawn().unwrap());
+        let prompt = process.0.stdin.take().unwrap();
+        Self {
+            process,
+            prompt,
+            folder,
+        }
+    }
+
+    fn tell(&mut self, command: &str) {
+        if let Err(error) = writeln!(self.prompt, "{command}") {
+            let ended = self.process.0.try_wait();
+            panic!(
+                "{command}: {error}: {ended:?}: {}{}",
+                self.said(),
+                self.complained()
+            );
+        }
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.folder.path().join(name)).unwrap()
+    }
+
+    fn said(&self) -> String {
+        self.read("said")
+    }
+
+    fn complained(&self) -> String {
+        self.read("complained")
+    }
+
+    /// Waits until it has said something so many times.
+    fn wait_for(&mut self, words: &str, times: usize) {
+        let began = Instant::now();
+        while self.said().matches(words).count() < times {
+            let ended = self.process.0.try_wait().unwrap();
+            assert!(
+                ended.is_none() && began.elapsed() < PATIENCE,
+                "{words:?} did not come ({ended:?}): {}{}",
+                self.said(),
+                self.complained()
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn quit(mut self) -> (ExitStatus, String, String) {
+        self.tell("quit");
+        let began = Instant::now();
+        loop {
+            if let Some(status) = self.process.0.try_wait().unwrap() {
+                return (status, self.said(), self.complained());
+            }
+            assert!(
+                began.elapsed() < PATIENCE,
+                "it does not end: {}",
+                self.said()
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn resident_kib(&self) -> u64 {
+        // The process is stdbuf's only until it has become testpmd.
+        let status = fs::read_to_string(format!("/proc/{}/status", self.process.0.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        line.unwrap()
+            .trim()
+            .trim_end_matches(" kB")
+            .parse()
+            .unwrap()
+    }
+}
+
+/// Two devices that give this capture for ever.
+fn captures(folder: &Path, flows: u16) -> [String; 2] {
+    let file: PathBuf = folder.join("flows.pcap");
+    capture(&file, flows);
+    let file = file.display();
+    [0, 1].map(|n| format!("net_pcap{n},rx_pcap={file},infinite_rx=1"))
+}
+
+/// The sum of what testpmd says of all ports, such as of `TX-packets:`.
+fn total(said: &str, what: &str) -> u64 {
+    let all = said.rsplit_once("Accumulated forward statistics for all ports");
+    let figure = all.unwrap().1.split_once(what).unwrap().1;
+    figure.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+fn sum(snapshot: &Value, list: &str, of: &str) -> u64 {
+    let ports = snapshot[list].as_array().unwrap();
+    ports
+        .iter()
+        .map(|port| port[of].as_u64().unwrap_or(0))
+        .sum()
+}
+
+#[test]
+fn flows_are_measured_and_every_packet_is_counted() {
+    let settings = json!({ "measurement": {
+        "interval_ms": 100, "lds": { "cells": 3_000 }, "flows": { "slots": 1_024 },
+    } });
+    let Some(plugin) = Plugin::with(settings) else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let devices = captures(folder.path(), 50);
+    let mut testpmd = Testpmd::start(Some(&plugin), &devices, &["--forward-mode=macswap"]);
+    plugin.wait("/api/v1/snapshot", "two ports", |snapshot| {
+        (snapshot["ports"].as_array()?.len() == 2).then_some(())
+    });
+    testpmd.tell("start");
+    // Both ways, each flow with its own delay.
+    let flows = plugin.wait("/api/v1/flows?limit=200", "a hundred flows", |answer| {
+        let flows = answer["flows"].as_array()?.clone();
+        (flows.len() == 100).then_some(flows)
+    });
+    for flow in &flows {
+        let name = flow["flow"].as_str().unwrap();
+        assert!(
+            name.starts_with("10.0.0.1:1") && name.ends_with(">10.0.0.2:9/udp"),
+            "{name}"
+        );
+    }
+    let page = plugin.get("/metrics").unwrap();
+    for series in [
+        "vernier_flow_delay_seconds_count",
+        "vernier_segment_delay_seconds_bucket",
+    ] {
+        assert!(page.contains(series), "{series} is not in {page}");
+    }
+    // The estimators' proof beside the stamps.
+    let agree = |answer: &Value| {
+        let totals = answer["segments"].as_array()?.iter();
+        let agreeing = totals.map(|one| &one["total"]).filter(|total| {
+            let [estimated, within] = ["estimated_epochs", "within_bound_epochs"]
+                .map(|key| total[key].as_u64().unwrap_or(0));
+            estimated > 5 && within * 10 >= estimated * 9
+        });
+        (agreeing.count() == 2).then_some(())
+    };
+    plugin.wait("/api/v1/segments", "LDAs that agree with the stamps", agree);
+    testpmd.tell("stop");
+    testpmd.wait_for("Accumulated forward statistics for all ports", 1);
+    let said = testpmd.said();
+    let offered = total(&said, "TX-packets:") + total(&said, "TX-dropped:");
+    let received = total(&said, "RX-packets:");
+    plugin.wait("/api/v1/snapshot", "every packet counted", |snapshot| {
+        // What testpmd throws away before it begins is received, too.
+        let is_all = sum(snapshot, "ports", "rx_packets") >= received;
+        (is_all && sum(snapshot, "ports", "tx_packets") == offered).then_some(())
+    });
+    let (status, _, complained) = testpmd.quit();
+    assert!(status.success(), "{complained}");
+    assert!(!complained.contains("VERNIER"), "{complained}");
+}
+
+/// What does not change from one run to the next: `net_null` draws its addresses.
+fn known(said: &str) -> Vec<&str> {
+    let lines = said.lines();
+    let drawn = |line: &&str| !line.starts_with("MAC address:") && !line.starts_with("Port ");
+    lines.filter(drawn).collect()
+}
+
+#[test]
+fn a_program_says_and_returns_what_it_always_did() {
+    let Some(plugin) = Plugin::with(json!({})) else {
+        return;
+    };
+    let devices = ["net_null0".to_owned(), "net_null1".to_owned()];
+    let run = |plugin: Option<&Plugin>| {
+        let mut testpmd = Testpmd::start(plugin, &devices, &[]);
+        testpmd.tell("show port info all");
+        testpmd.tell("show config fwd");
+        testpmd.wait_for("forwarding", 1);
+        if let Some(plugin) = plugin {
+            plugin.wait("/api/v1/snapshot", "two ports", |snapshot| {
+                (snapshot["ports"].as_array()?.len() == 2).then_some(())
+            });
+        }
+        testpmd.quit()
+    };
+    let (without, with) = (run(None), run(Some(&plugin)));
+    assert!(without.0.success());
+    assert_eq!(known(&without.1), known(&with.1));
+    assert_eq!((without.0, without.2), (with.0, with.2));
+}
+
+#[test]
+fn whatever_is_wrong_turns_it_off_with_one_line_and_the_program_runs_on() {
+    let Some(mut plugin) = Plugin::install() else {
+        return;
+    };
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    let wrong = [
+        (
+            "{ \"measurement\": { \"interval_ms\": 1 } }".to_owned(),
+            "interval_ms",
+        ),
+        ("{ \"ports\": [] }".to_owned(), "ports"),
+        ("{".to_owned(), "vernier.json"),
+        (
+            json!({ "http": { "listen": taken } }).to_string(),
+            taken.as_str(),
+        ),
+        (
+            json!({ "memory_budget_mib": 1, "http": { "listen": plugin.address.to_string() } })
+                .to_string(),
+            "memory_budget_mib",
+        ),
+    ];
+    let devices = ["net_null0".to_owned(), "net_null1".to_owned()];
+    for (settings, word) in wrong {
+        plugin.write_settings(&settings);
+        let mut testpmd = Testpmd::start(Some(&plugin), &devices, &["--forward-mode=io"]);
+        testpmd.tell("start");
+        let began = Instant::now();
+        while !testpmd.complained().contains("VERNIER") {
+            assert!(
+                began.elapsed() < PATIENCE,
+                "{word}: {}",
+                testpmd.complained()
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        testpmd.tell("stop");
+        testpmd.wait_for("Accumulated forward statistics for all ports", 1);
+        assert!(total(&testpmd.said(), "TX-packets:") > 0);
+        let (status, _, complained) = testpmd.quit();
+        let lines: Vec<_> = complained
+            .lines()
+            .filter(|line| line.contains("VERNIER"))
+            .collect();
+        assert!(status.success() && lines.len() == 1, "{word}: {complained}");
+        assert!(
+            lines[0].contains("disabled, the program runs on without it")
+                && lines[0].contains(word),
+            "{word}: {}",
+            lines[0]
+        );
+    }
+}
+
+/// How long queues come and go: a minute in CI.
+fn soak() -> Duration {
+    let seconds = std::env::var("VERNIER_SOAK_SECONDS").ok();
+    Duration::from_secs(
+        seconds
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(10)
+            .min(60),
+    )
+}
+
+#[test]
+fn soak_ports_and_queues_come_and_go_under_load() {
+    let settings = json!({ "measurement": { "interval_ms": 50, "flows": { "slots": 256 } } });
+    let Some(plugin) = Plugin::with(settings) else {
+        return;
+    };
+    let devices = ["net_null0".to_owned(), "net_null1".to_owned()];
+    let mut testpmd = Testpmd::start(Some(&plugin), &devices, &["--forward-mode=io"]);
+    testpmd.tell("start");
+    let began = Instant::now();
+    let (mut round, mut resident) = (0, 0);
+    while began.elapsed() < soak() {
+        round += 1;
+        let queues = 1 + round % 4;
+        for command in [
+            "stop",
+            "port stop all",
+            &format!("port config all rxq {queues}"),
+            &format!("port config all txq {queues}"),
+            "port start all",
+            "start",
+        ] {
+            testpmd.tell(command);
+        }
+        if round % 5 == 0 {
+            // A port goes, and another comes in its place.
+            for command in [
+                "stop",
+                "port stop 1",
+                "port close 1",
+                "port attach net_null1",
+                "port start all",
+                "start",
+            ] {
+                testpmd.tell(command);
+            }
+        }
+        testpmd.wait_for("Accumulated forward statistics", round + round / 5);
+        std::thread::sleep(Duration::from_millis(300));
+        if round == 10 {
+            resident = testpmd.resident_kib();
+        }
+    }
+    // Once all is quiet, epochs are good again.
+    let good = |snapshot: &Value| {
+        let segments = snapshot["segments"].as_array()?.iter();
+        let epochs = segments.filter_map(|one| one["total"]["estimated_epochs"].as_u64());
+        Some(epochs.sum::<u64>())
+    };
+    let before = plugin.wait("/api/v1/snapshot", "segments", good);
+    plugin.wait("/api/v1/snapshot", "good epochs", |snapshot| {
+        (good(snapshot)? > before).then_some(())
+    });
+    let page = plugin.get("/metrics").unwrap();
+    let marked = page.lines().filter_map(|line| {
+        let value = line.strip_prefix("vernier_segment_unusable_epochs_total")?;
+        value
+            .contains("reason=\"link\"")
+            .then(|| value.rsplit_once(' ').unwrap().1)
+    });
+    let marked: f64 = marked.map(|value| value.parse::<f64>().unwrap()).sum();
+    assert!(marked > 0.0, "no epoch was marked:\n{page}");
+    let grown = testpmd.resident_kib().saturating_sub(resident);
+    assert!(
+        round < 12 || grown < 20_000,
+        "{grown} KiB more after {round} rounds"
+    );
+    testpmd.tell("stop");
+    let (status, _, complained) = testpmd.quit();
+    assert!(status.success(), "{complained}");
+    assert!(!complained.contains("VERNIER"), "{complained}");
+}
