@@ -80,7 +80,7 @@ struct Wire {
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     only: Vec<String>,
     /// How long traffic flows in each run, seconds
-    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(2..))]
+    #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u16).range(2..))]
     flow_seconds: u16,
     /// How long attacks go on, and the run beside them, seconds
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u16).range(5..))]

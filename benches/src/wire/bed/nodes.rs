@@ -79,6 +79,8 @@ impl Plan {
                 "hash_seed": HASH_SEED,
                 "flows": { "slots": 4096, "select": "all" },
             },
+            // A flow of a wire has a name while it has series: both directions' are to be judged.
+            "prometheus": { "top_flows": 1_000 },
             "wire": {
                 "switch": self.number,
                 "keys": [{ "id": 1, "file": key }],

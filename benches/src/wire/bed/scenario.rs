@@ -28,7 +28,7 @@ use crate::wire::truth::{Joined, Truth};
 const TRUNK: u8 = 1;
 
 /// Attacks last so much less than the traffic beside them.
-const ATTACK_MARGIN: Duration = Duration::from_secs(8);
+const ATTACK_MARGIN: Duration = Duration::from_secs(13);
 
 /// Where control frames of virtual segments go.
 const UDP_PORT: u16 = 34_997;
@@ -339,14 +339,15 @@ fn start_box(scenario: &Scenario, setting: &Setting<'_>, folder: &Path) -> Resul
         arguments.extend(["--both".to_owned(), scenario.rule.to_owned()]);
     }
     if scenario.attack == Attack::Both {
-        // After the session has begun, and not to the very end, so that each is counted.
+        // After the session has begun and the attacker has heard true frames alone, and not to the very
+        // end, so that each is counted.
         let seconds = setting.attack_duration.saturating_sub(ATTACK_MARGIN);
         let seconds = seconds.as_secs().to_string();
         let made_up = [
             "--made-up-right",
             "1000",
             "--made-up-after",
-            "5",
+            "10",
             "--made-up-for",
             &seconds,
         ];
