@@ -182,7 +182,8 @@ impl Point {
         let Some(counters) = self.counters.ports.get(usize::from(to.0)) else {
             return;
         };
-        let mut seen = Seen::of(&self.meter, to, now);
+        let (mut sights, mut places) = (SightBurst::new_const(), ArrayVec::new_const());
+        let mut seen = Seen::of(&self.meter, to, now, &mut sights, &mut places);
         let mut classes = [(0, 0); 8];
         let mut bytes = 0;
         for (n, mbuf) in (0_u8..).zip(&mut *burst) {
@@ -210,13 +211,7 @@ impl Point {
                 counters.tx_bytes.add(bytes);
             }
         }
-        let Seen {
-            sights,
-            places,
-            are_alike,
-            ..
-        } = seen;
-        let sights = if are_alike {
+        let sights = if seen.are_alike {
             Sights::alike(&sights)
         } else {
             Sights::from(sights.as_slice())
@@ -241,24 +236,30 @@ impl Point {
 }
 
 /// The stamped packets of a burst, as they leave.
-struct Seen<'m> {
+struct Seen<'m, 'b> {
     meter: &'m Meter,
     flows: Option<&'m Flows>,
     to: PortIndex,
     now: u64,
     stamps_packets: bool,
-    sights: SightBurst,
+    sights: &'b mut SightBurst,
     /// Their places in the burst, where somebody asks for their headers.
-    places: ArrayVec<u8, BURST>,
+    places: &'b mut ArrayVec<u8, BURST>,
     /// What port, class and time of the last packet came to, and the word that they were in.
     last: (u64, Sight, ClassIndex),
     /// Of one segment, one epoch and one delay.
     are_alike: bool,
 }
 
-impl<'m> Seen<'m> {
+impl<'m, 'b> Seen<'m, 'b> {
     #[inline]
-    fn of(meter: &'m Meter, to: PortIndex, now: u64) -> Self {
+    fn of(
+        meter: &'m Meter,
+        to: PortIndex,
+        now: u64,
+        sights: &'b mut SightBurst,
+        places: &'b mut ArrayVec<u8, BURST>,
+    ) -> Self {
         let nothing = Sight {
             flow: FlowHash(0),
             packet: PacketHash(0),
@@ -274,8 +275,8 @@ impl<'m> Seen<'m> {
             to,
             now,
             stamps_packets: meter.stamps_packets(),
-            sights: SightBurst::new_const(),
-            places: ArrayVec::new_const(),
+            sights,
+            places,
             last: (0, nothing, ClassIndex(0)),
             are_alike: true,
         }
