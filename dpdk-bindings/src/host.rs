@@ -213,8 +213,8 @@ fn still(port: &HostPort) -> Option<Places> {
     place_of(port.id).filter(|places| places[usize::from(port.id)].lives == port.life)
 }
 
-/// DPDK tells of a port that has come, or is about to go and stopped, on the program's thread: which waits, for
-/// the few calls at most that one look at a port takes.
+/// DPDK tells of a port that has come, or that is stopped and about to go, on the program's own thread.
+/// That waits at most for the calls that one look at a port takes.
 extern "C" fn changed(id: u16, _is_new: c_int) {
     // In a child of fork nobody would ever open the lock.
     if !is_at_work() {

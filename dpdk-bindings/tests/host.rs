@@ -48,7 +48,7 @@ fn stamped<'p>(port: &Port<'p>, pool: &'p Mempool<'p>, stamp: &StampField) -> us
 }
 
 #[test]
-fn a_program_is_seen_from_its_first_configured_port_on_and_taps_outlive_ports() {
+fn a_program_is_seen_from_its_first_started_port_on_and_taps_outlive_ports() {
     let eal = eal();
     let pool = pool(&eal);
     assert!(Host::find().unwrap().is_none(), "no port yet");

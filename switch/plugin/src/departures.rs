@@ -24,7 +24,7 @@ use switch::packet_io::{BURST, ClassIndex, NO_SEGMENT, PortIndex};
 use crate::arrivals::NOWHERE;
 use crate::stamp::{PortIds, Stamp};
 
-/// Plans under way to a queue at most: the next, and nothing after its port has gone.
+/// Plans under way to a queue at most; none is sent while one finds no room.
 const PLANS_MAX: usize = 2;
 
 /// Another way to measure, from an epoch on; none: not at all.

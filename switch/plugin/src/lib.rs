@@ -17,8 +17,8 @@
 //! again counts once. What a packet is offered to is not always sent: how many a port's own counter
 //! lacks is told for each epoch ([`snapshot::PortFact`](control::snapshot::PortFact)).
 //!
-//! Nothing of it can stop the program: it waits for nobody, takes no memory after a queue is tapped but
-//! when ports change, catches its panics, and turns itself off with one line in DPDK's log.
+//! Nothing of it can stop the program: on the program's threads it waits for nobody and takes no memory;
+//! it catches its panics, and turns itself off with one line in DPDK's log.
 
 mod arrivals;
 mod departures;

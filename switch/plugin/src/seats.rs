@@ -68,7 +68,8 @@ impl Seats {
         &self.stamper.hasher
     }
 
-    /// Taps the queues of a port that are not, and says to all of them whose they are.
+    /// Taps those queues of a port that are not tapped yet; they belong to nobody before they are
+    /// [assigned](Self::assign).
     pub fn attend(&mut self, host: &Host, port: &HostPort, desk: &mut Desk<'_>) {
         for number in 0..port.rx_queues {
             let Self {
@@ -132,7 +133,7 @@ impl Seats {
         queues.all(|queue| queue.tap.turns.has_room())
     }
 
-    /// Packets that transmit queues of the port with DPDK's number `id`, at `place`, were offered.
+    /// Packets that transmit queues of the port at `place` were offered, whatever numbers it had.
     pub fn offered(&self, place: usize) -> u64 {
         let of = |queue: &Tapped<Seat>| {
             let counters = queue.tap.counters.ports.get(place);
