@@ -72,6 +72,7 @@ impl Load {
             weights: None,
             features: &[],
             features_per_flow: 0,
+            known: None,
         }
     }
 }

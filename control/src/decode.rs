@@ -228,6 +228,7 @@ impl Lists {
             weights: Some(&self.weights),
             features: &self.features,
             features_per_flow: self.features_per_flow,
+            known: None,
         }
     }
 }

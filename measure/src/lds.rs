@@ -12,7 +12,7 @@ mod sketch;
 
 pub use decode::{
     COMPONENTS_MAX, Component, DecodeError, DecodeOptions, Decoded, FEATURES_MAX, Fallback,
-    FlowDelay, FlowTable, PacketsSource, Source, Warning, decode,
+    FlowDelay, FlowTable, KnownMeans, PacketsSource, Source, Warning, decode,
 };
 pub use delays::{DelayCell, DelayCells, FlowEstimate};
 pub use grid::BytesPair;

@@ -163,6 +163,7 @@ fn assert_estimates_keep_their_bounds(shards: &[(u64, Shard)], truth: &Truths) {
             weights: None,
             features: &[],
             features_per_flow: 0,
+            known: None,
         };
         let decoded = decode(&sketch.delays(), table, &DecodeOptions::default(), || false).unwrap();
         for (flow, decoded) in listed.iter().zip(&decoded.flows) {

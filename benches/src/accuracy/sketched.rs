@@ -116,6 +116,7 @@ impl Sketched {
             weights: (!self.weights.is_empty()).then_some(&self.weights),
             features: known.feature,
             features_per_flow: usize::from(!known.feature.is_empty()),
+            known: None,
         };
         let options = DecodeOptions {
             components: known.components,

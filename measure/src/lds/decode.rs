@@ -12,6 +12,9 @@
 //!                   known        unlisted      the cells    +--> peel, small core directly ------+
 //! ```
 //!
+//! A mean that is known from elsewhere, with its error, is where a flow's prior begins. A virtual LDA or a
+//! sampled row reads parts of flows: how far these may be from the whole follows from which parts are read.
+//!
 //! With R = 3 and up to about three flows for every four cells of the whole sketch, flows peel off one
 //! by one and every one of them comes out exact; above, sweeps of belief propagation take over, and
 //! each estimate carries its posterior variance.
@@ -32,9 +35,11 @@ mod types;
 mod unlisted;
 
 pub use types::{
-    Component, DecodeError, DecodeOptions, Decoded, Fallback, FlowDelay, FlowTable, PacketsSource,
-    Source, Warning,
+    Component, DecodeError, DecodeOptions, Decoded, Fallback, FlowDelay, FlowTable, KnownMeans,
+    PacketsSource, Source, Warning,
 };
+
+use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::DelayCells;
 use counts::Packets;
@@ -48,6 +53,8 @@ pub const COMPONENTS_MAX: usize = 3;
 /// Most features a flow, without the constant.
 pub const FEATURES_MAX: usize = 8;
 
+/// The normal distribution's quantile at 99 %.
+const NORMAL_99: f64 = 2.326_347_874_040_841;
 /// Unlisted packets are worth a warning from this share on.
 const UNLISTED_SHARE: f64 = 1e-3;
 
@@ -94,7 +101,15 @@ pub fn decode(
         warnings.push(Warning::NotSettled);
     }
     let flows = if outcome.sound {
-        joint(&system, &outcome, &order, &packets.counts)
+        let mut flows = joint(&system, &outcome, &order, &packets.counts);
+        if outcome.sweeps > 0 {
+            let doubt = doubt(cells, system.features.learnt());
+            for flow in &mut flows {
+                // Of nothing to go by, not even a variance of 0 is known.
+                flow.variance_ticks2 = doubt * flow.variance_ticks2.max(f64::MIN_POSITIVE);
+            }
+        }
+        flows
     } else {
         paper(&shape, segment_mean_ticks, &packets.counts)
     };
@@ -150,6 +165,19 @@ fn joint(system: &System, outcome: &Outcome, order: &[u32], packets: &[f64]) -> 
         };
     }
     flows
+}
+
+/// How much larger variances are than the fitted prior makes them, for that it was fitted to so few
+/// cells: by the squared quantiles of Student's distribution and the normal one at 99 %. Rows see the
+/// same packets, so that only cells of one row count, and each term that was `learnt` takes one.
+fn doubt(cells: &DelayCells, learnt: usize) -> f64 {
+    let filled = cells.cells().iter().filter(|cell| cell.is_filled()).count();
+    let freedom = filled as f64 / cells.layout().rows() as f64 - learnt as f64;
+    let student = StudentsT::new(0.0, 1.0, freedom).map(|student| student.inverse_cdf(0.99));
+    match student {
+        Ok(quantile) if freedom >= 1.0 => (quantile / NORMAL_99).powi(2).max(1.0),
+        _ => f64::INFINITY,
+    }
 }
 
 /// The paper's estimator for every flow, and the mean over the segment where it has none. Errors

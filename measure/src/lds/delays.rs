@@ -66,7 +66,7 @@ impl DelayCell {
     }
 
     /// Usable, with packets in it.
-    fn is_filled(&self) -> bool {
+    pub(super) fn is_filled(&self) -> bool {
         self.usable && self.count > 0
     }
 

@@ -187,12 +187,14 @@ impl Estimates {
             weights,
             features: &[],
             features_per_flow: 0,
+            known: None,
         };
         let joint = decode(cells, table, options, || false).context("joint decoding")?;
         let any_rli = flows.rli_mean_ns.iter().any(|mean| mean.is_finite());
         let with_rli = FlowTable {
             features: &flows.rli_mean_ns,
             features_per_flow: 1,
+            known: None,
             ..table
         };
         let hybrid = any_rli.then(|| decode(cells, with_rli, options, || false));

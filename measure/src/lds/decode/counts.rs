@@ -167,6 +167,7 @@ impl Rest {
             edges: Vec::with_capacity(order.len() * shape.degree()),
             // A count has no packets of its own to average over.
             inverse_packets: vec![0.0; order.len()],
+            parts: None,
             features: Features::constant(),
             scale: Scale::new(0.0, 1.0),
         };

@@ -3,7 +3,7 @@
 use super::counts::Packets;
 use super::features::Features;
 use super::shape::Shape;
-use super::system::{Edge, Equation, Scale, System};
+use super::system::{Edge, Equation, Part, Scale, System};
 use super::unlisted::Unlisted;
 use crate::lds::DelayCell;
 
@@ -67,13 +67,9 @@ pub(super) fn delays(shape: &Shape<'_>, packets: &Packets, order: &[u32]) -> Del
         equations,
         starts: Vec::with_capacity(order.len() + 1),
         edges: Vec::with_capacity(order.len() * shape.degree()),
+        parts: claims.iter().any(|claim| claim.thinned).then(Vec::new),
         inverse_packets: Vec::with_capacity(order.len()),
-        features: Features::new(
-            table.features,
-            table.features_per_flow,
-            order,
-            &packets.counts,
-        ),
+        features: Features::new(table, scale, order, &packets.counts),
         scale,
     };
     for &flow in order {
@@ -120,7 +116,9 @@ fn add_flow(
     let inverse_packets = if count > 0.0 { count.recip() } else { 1.0 };
     system.inverse_packets.push(inverse_packets);
     let weight = shape.weight(flow);
-    for (row, cell) in shape.cells_of(flow) {
+    let rows = shape.layout().rows();
+    let known_within = system.features.within(system.flows() - 1).unwrap_or(0.0);
+    for (index, (row, cell)) in shape.cells_of(flow).enumerate() {
         let claim = claims[cell];
         let coefficient = weight * count * shape.share(row) * claim.factor;
         if coefficient <= 0.0 {
@@ -131,16 +129,25 @@ fn add_flow(
             coefficient,
         });
         let equation = &mut system.equations[cell];
+        let mut held_here = 1.0;
         if claim.thinned {
             let held = shape.cells.cells()[cell].count as f64;
             let shared = (1.0 - coefficient / held).max(0.0);
-            let elsewhere = (1.0 - coefficient / (weight * count)).max(0.0);
+            held_here = (coefficient / (weight * count)).min(shape.share(row));
+            let elsewhere = 1.0 - held_here;
             equation.between += weight * coefficient * shared;
             equation.within += weight * coefficient * elsewhere;
+            equation.known += weight * coefficient * elsewhere * known_within;
         } else if !packets.known() {
             let error = packets.variance(flow) * (weight * claim.factor).powi(2);
             equation.between += error;
             equation.within += error * inverse_packets;
+        }
+        if let Some(parts) = &mut system.parts {
+            parts.push(Part {
+                place: u32::try_from(index / rows).unwrap_or(u32::MAX),
+                share: held_here,
+            });
         }
     }
 }

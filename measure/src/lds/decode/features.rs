@@ -1,6 +1,7 @@
 //! `z_f`: the constant and what else is known of each flow.
 
-use super::FEATURES_MAX;
+use super::system::Scale;
+use super::{FEATURES_MAX, FlowTable};
 
 /// Most terms of a regression: the constant and all features.
 pub(super) const TERMS_MAX: usize = FEATURES_MAX + 1;
@@ -9,23 +10,38 @@ pub(super) type Terms = [f64; TERMS_MAX];
 /// A square of terms.
 pub(super) type Square = [Terms; TERMS_MAX];
 
-/// Features of all flows in decoding order, standardised (mean 0, variance 1), so that a flow's
-/// unknown feature is 0 +- 1.
+/// Errors of known means in the system's units are this large at least.
+const ERROR_MIN: f64 = 1e-12;
+
+/// Means known from elsewhere, as terms of the regression.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KnownTerms {
+    /// The constant by which they would stand as they are; their coefficient is 1 then.
+    pub constant: f64,
+    /// How sure both are.
+    pub precisions: [f64; 2],
+}
+
+/// What is known of all flows in decoding order: the means known from elsewhere first, in the system's
+/// units, then features, standardised (variance 1). All have mean 0, so that what a flow lacks is 0.
 #[derive(Debug, Default)]
 pub(super) struct Features {
     count: usize,
     /// `count` entries a flow.
     values: Vec<f64>,
-    /// One bit a feature that the flow lacks; empty where no flow lacks any.
-    unknown: Vec<u8>,
+    /// Variance of what each may be off by, `count` entries a flow; empty where none may.
+    errors: Vec<f64>,
+    /// How packets vary of flows whose means are known, one entry a flow, NaN for other flows; empty
+    /// where no means are known.
+    within: Vec<f64>,
+    /// How known means enter.
+    pub known: Option<KnownTerms>,
     /// z-bar: packet-weighted means, the constant's 1 first.
     pub mean: Terms,
     covariance: Square,
     centres: [f64; FEATURES_MAX],
     units: [f64; FEATURES_MAX],
 }
-
-const _: () = assert!(FEATURES_MAX <= u8::BITS as usize, "one bit each");
 
 impl Features {
     /// None but the constant.
@@ -35,36 +51,86 @@ impl Features {
         features
     }
 
-    /// From the list in the flows' own order; `order` tells which flow comes when, `packets` (in the
+    /// From the lists in the flows' own order; `order` tells which flow comes when, `packets` (in the
     /// flows' own order) weigh the means.
-    pub fn new(raw: &[f64], count: usize, order: &[u32], packets: &[f64]) -> Self {
+    pub fn new(table: &FlowTable<'_>, scale: Scale, order: &[u32], packets: &[f64]) -> Self {
         let mut features = Self::constant();
-        if count == 0 {
-            return features;
-        }
-        features.count = count;
-        let mut unknown = vec![0_u8; order.len()];
-        features.values = vec![0.0; order.len() * count];
-        for feature in 0..count {
-            let value_of = |flow: u32| raw[flow as usize * count + feature];
-            let known = || order.iter().map(|&f| value_of(f)).filter(|z| z.is_finite());
-            let (centre, unit) = standard(known);
-            features.centres[feature] = centre;
-            features.units[feature] = unit;
-            for (place, &flow) in order.iter().enumerate() {
-                let value = value_of(flow);
-                if value.is_finite() {
-                    features.values[place * count + feature] = (value / unit) - (centre / unit);
-                } else {
-                    unknown[place] |= 1 << feature;
+        let each = table.features_per_flow;
+        let known = usize::from(table.known.is_some());
+        features.count = known + each;
+        features.values = vec![0.0; order.len() * features.count];
+        features.errors = vec![0.0; order.len() * features.count];
+        if let Some(known) = table.known {
+            let mean_of = |flow| known.mean_ticks[flow];
+            let error_of = |flow| known.error_ticks2[flow];
+            features.fill(0, Some(scale.unit), order, mean_of, error_of);
+            let within = order.iter().map(|&flow| {
+                let flow = flow as usize;
+                let within = known.packets_ticks2[flow] / scale.unit / scale.unit;
+                match mean_of(flow) + error_of(flow) {
+                    known if !known.is_finite() => f64::NAN,
+                    _ if within.is_finite() => within.max(0.0),
+                    _ => 0.0,
                 }
-            }
+            });
+            features.within = within.collect();
         }
-        if unknown.iter().any(|&bits| bits != 0) {
-            features.unknown = unknown;
+        for feature in 0..each {
+            let value_of = |flow| table.features[flow * each + feature];
+            features.fill(known + feature, None, order, value_of, |_| 0.0);
+        }
+        if features.errors.iter().all(|&error| error == 0.0) {
+            features.errors = Vec::new();
         }
         features.summarise(order, packets);
+        features.known = table.known.map(|known| {
+            let mut terms = KnownTerms {
+                constant: (features.centres[0] - scale.centre) / scale.unit,
+                // Where flows do not differ nobody is a witness of the coefficient.
+                precisions: [0.0, 1.0],
+            };
+            for (place, &flow) in order.iter().enumerate() {
+                let error = known.error_ticks2[flow as usize] / scale.unit / scale.unit;
+                if features.within(place).is_some() {
+                    let precision = error.max(ERROR_MIN).recip();
+                    terms.precisions[0] += precision;
+                    terms.precisions[1] += precision * features.of(place)[1].powi(2);
+                }
+            }
+            terms
+        });
         features
+    }
+
+    /// Sets one entry of each flow, in units of its deviation where no other is given. What is not
+    /// known, or known with no finite error, may be off by as much as flows differ.
+    fn fill(
+        &mut self,
+        feature: usize,
+        unit: Option<f64>,
+        order: &[u32],
+        value_of: impl Fn(usize) -> f64,
+        error_of: impl Fn(usize) -> f64,
+    ) {
+        let known = |&flow: &u32| {
+            let (value, error) = (value_of(flow as usize), error_of(flow as usize));
+            (value.is_finite() && error.is_finite()).then_some((value, error))
+        };
+        let values = || order.iter().filter_map(known).map(|(value, _)| value);
+        let (centre, deviation) = standard(values);
+        let unit = unit.unwrap_or(deviation);
+        (self.centres[feature], self.units[feature]) = (centre, unit);
+        let spread = if deviation.is_finite() {
+            deviation / unit
+        } else {
+            0.0
+        };
+        for (flow, place) in order.iter().zip((feature..).step_by(self.count)) {
+            (self.values[place], self.errors[place]) = match known(flow) {
+                Some((value, error)) => (value / unit - centre / unit, error / unit / unit),
+                None => (0.0, spread * spread),
+            };
+        }
     }
 
     fn summarise(&mut self, order: &[u32], packets: &[f64]) {
@@ -90,6 +156,11 @@ impl Features {
         self.count + 1
     }
 
+    /// Terms that only cells tell: all but known means and their constant.
+    pub fn learnt(&self) -> usize {
+        self.terms() - self.known.map_or(0, |_| 2)
+    }
+
     /// z of a flow.
     pub fn of(&self, flow: usize) -> Terms {
         let mut z = Terms::default();
@@ -107,26 +178,32 @@ impl Features {
         beta[0] + products.sum::<f64>()
     }
 
-    /// Whether some flow lacks some feature.
-    pub fn any_unknown(&self) -> bool {
-        !self.unknown.is_empty()
+    /// Whether some flow's feature may be off.
+    pub fn any_errors(&self) -> bool {
+        !self.errors.is_empty()
     }
 
-    /// Which features the flow lacks, one bit each.
+    /// Variances of what the flow's features may be off by: one entry each, or none.
     #[inline]
-    pub fn unknown(&self, flow: usize) -> u8 {
-        self.unknown.get(flow).copied().unwrap_or(0)
+    pub fn errors(&self, flow: usize) -> &[f64] {
+        let errors = self.errors.get(flow * self.count..).unwrap_or(&[]);
+        &errors[..errors.len().min(self.count)]
     }
 
-    /// Variance that a flow's unknown features add to its prior.
+    /// Variance that a flow's unknown features, and the errors of others, add to its prior.
     #[inline]
     pub fn blur(&self, flow: usize, beta: &Terms) -> f64 {
-        let bits = self.unknown(flow);
-        if bits == 0 {
-            return 0.0;
-        }
-        let unknown = (0..self.count).filter(|feature| bits >> feature & 1 == 1);
-        unknown.map(|feature| beta[feature + 1].powi(2)).sum()
+        let errors = self.errors(flow).iter();
+        errors.zip(&beta[1..]).map(|(error, b)| error * b * b).sum()
+    }
+
+    /// How the flow's packets vary; `None` where its mean is not known.
+    #[inline]
+    pub fn within(&self, flow: usize) -> Option<f64> {
+        self.within
+            .get(flow)
+            .copied()
+            .filter(|within| !within.is_nan())
     }
 
     /// Variance of z' beta over the flows.

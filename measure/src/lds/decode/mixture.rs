@@ -52,7 +52,7 @@ impl<'a> Mixed<'a> {
     fn member(&self, component: &Gaussian, flow: usize, value: f64, noise: f64) -> Member {
         let features = &self.system.features;
         let blur = features.blur(flow, &component.beta);
-        let own = component.between + component.within * self.system.inverse_packets[flow] + blur;
+        let own = component.between + component.within * self.system.share_of_within(flow) + blur;
         let mean = features.predict(flow, &component.beta);
         let distance = value - mean;
         let variance = own + noise;
@@ -160,8 +160,8 @@ impl Learner {
     }
 
     fn add(&mut self, system: &System, flow: usize, noise: f64, value: f64, members: &[Member]) {
-        let inverse_packets = system.inverse_packets[flow];
-        if noise >= self.between_max + self.within_max * inverse_packets {
+        let share = system.share_of_within(flow);
+        if noise >= self.between_max + self.within_max * share {
             return;
         }
         let terms = system.features.terms();
@@ -180,7 +180,7 @@ impl Learner {
             }
             let square = member.distance * member.distance - noise - member.blur;
             let weight = weight * member.inverse;
-            lesson.squares.add(weight, 1.0, inverse_packets, square);
+            lesson.squares.add(weight, 1.0, share, square);
         }
     }
 

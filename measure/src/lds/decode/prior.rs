@@ -5,11 +5,14 @@ use arrayvec::ArrayVec;
 use super::features::{Features, Square, Terms};
 use super::linear::{TwoVariances, mirror, solve};
 use super::sweep::Belief;
-use super::system::System;
+use super::system::{Equation, System};
 
 /// Most components in use: counts of packets take more than delays do.
 pub(super) const MIXTURE_MAX: usize = 16;
 const ROUNDS: usize = 6;
+/// Where cells take parts of flows, packets of a flow are taken to vary by this share of all variance at
+/// least: without it, a fit that happens to give all to what sets flows apart makes the part the whole.
+const WITHIN_MIN: f64 = 0.01;
 /// Variances in the system's units, where the spread of the cells' means is about 1: below this no
 /// delay varies.
 const VARIANCE_MIN: f64 = 1e-18;
@@ -31,7 +34,7 @@ impl Gaussian {
     /// A flow before any cell has spoken.
     #[inline]
     pub fn of_flow(&self, system: &System, flow: usize) -> Belief {
-        let variance = self.between + self.within * system.inverse_packets[flow];
+        let variance = self.between + self.within * system.share_of_within(flow);
         Belief {
             mean: system.features.predict(flow, &self.beta),
             variance: variance + system.features.blur(flow, &self.beta),
@@ -65,6 +68,26 @@ pub(super) struct Background {
     pub between: f64,
     /// sig2.
     pub within: f64,
+    /// Square of known means' coefficient.
+    pub known: f64,
+}
+
+impl Background {
+    /// An equation's noise without its flows' own terms.
+    #[inline]
+    pub fn noise(&self, equation: &Equation) -> f64 {
+        equation.fixed
+            + equation.between * self.between
+            + equation.within * self.within
+            + equation.known * self.known
+    }
+
+    /// Variance of the mean of n packets drawn from many more like those of a flow of n.
+    #[inline]
+    pub fn of_parts(&self, system: &System, flow: usize) -> f64 {
+        (self.within + self.known * system.features.within(flow).unwrap_or(0.0))
+            * system.inverse_packets[flow]
+    }
 }
 
 impl Prior {
@@ -83,6 +106,7 @@ impl Prior {
             mean,
             between: average(&|c| c.between + apart(c)),
             within: average(&|c| c.within),
+            known: average(&|c| c.beta[1].powi(2)),
         }
     }
 
@@ -109,8 +133,8 @@ struct Moments {
     within: Vec<f64>,
     /// Sum of a z, `terms` entries a cell.
     weighted_terms: Vec<f64>,
-    /// Sum of a^2 over flows that lack a feature, `terms - 1` entries a cell; empty where no flow
-    /// lacks any.
+    /// Sum of a^2 over flows times what their features may be off by, `terms - 1` entries a cell; empty
+    /// where none may.
     blurs: Vec<f64>,
 }
 
@@ -119,7 +143,7 @@ impl Moments {
         let cells = system.equations.len();
         let features = &system.features;
         let terms = features.terms();
-        let blurs = if features.any_unknown() {
+        let blurs = if features.any_errors() {
             cells * (terms - 1)
         } else {
             0
@@ -147,21 +171,20 @@ impl Moments {
 
     fn add_flow(&mut self, system: &System, flow: usize) {
         let z = system.features.of(flow);
-        let unknown = system.features.unknown(flow);
+        let errors = system.features.errors(flow);
+        let own = system.share_of_within(flow);
         for edge in &system.edges[system.edges_of(flow)] {
             let cell = edge.cell as usize;
             let square = edge.coefficient * edge.coefficient;
             self.between[cell] += square;
-            self.within[cell] += square * system.inverse_packets[flow];
+            self.within[cell] += square * own;
             let weighted = &mut self.weighted_terms[cell * self.terms..][..self.terms];
             for (sum, z) in weighted.iter_mut().zip(z) {
                 *sum += edge.coefficient * z;
             }
-            if unknown != 0 {
-                let blurs = &mut self.blurs[cell * (self.terms - 1)..][..self.terms - 1];
-                for (feature, blur) in blurs.iter_mut().enumerate() {
-                    *blur += f64::from(unknown >> feature & 1) * square;
-                }
+            let blurs = &mut self.blurs[cell * errors.len()..];
+            for (blur, error) in blurs.iter_mut().zip(errors) {
+                *blur += error * square;
             }
         }
     }
@@ -173,7 +196,7 @@ impl Moments {
     /// Variance that a cell has whatever tau2 and sig2 are.
     fn known_variance(&self, system: &System, cell: usize, beta: &Terms, spread: f64) -> f64 {
         let equation = &system.equations[cell];
-        let known = equation.fixed + equation.between * spread;
+        let known = equation.fixed + equation.between * spread + equation.known * beta[1] * beta[1];
         if self.blurs.is_empty() {
             return known;
         }
@@ -198,6 +221,10 @@ pub(super) fn fit(system: &System) -> Gaussian {
     };
     for _ in 0..ROUNDS {
         fitted = round(system, &moments, &filled, &fitted).floored();
+        if system.parts.is_some() {
+            let total = fitted.between + fitted.within;
+            fitted.within = fitted.within.max(WITHIN_MIN * total);
+        }
     }
     fitted
 }
@@ -219,6 +246,13 @@ fn round(system: &System, moments: &Moments, filled: &[usize], last: &Gaussian) 
             for j in 0..=i {
                 matrix[i][j] += weight * z[i] * z[j];
             }
+        }
+    }
+    // Known means stand as they are until cells say otherwise: each is a witness.
+    if let Some(known) = system.features.known {
+        for (term, value) in [known.constant, 1.0].into_iter().enumerate() {
+            matrix[term][term] += known.precisions[term];
+            right[term] += known.precisions[term] * value;
         }
     }
     mirror(&mut matrix, terms);

@@ -1,6 +1,6 @@
 //! The lists that come in, checked, and where each flow lies in the sketch.
 
-use super::{COMPONENTS_MAX, DecodeError, DecodeOptions, FEATURES_MAX, FlowTable};
+use super::{COMPONENTS_MAX, DecodeError, DecodeOptions, FEATURES_MAX, FlowTable, KnownMeans};
 use crate::lds::{DelayCells, LdsLayout};
 
 /// Most edges: at 32 bytes each, 4 GiB.
@@ -41,10 +41,9 @@ impl<'a> Shape<'a> {
                 components: options.components,
             });
         }
-        if table.features_per_flow > FEATURES_MAX {
-            return Err(DecodeError::Features {
-                features: table.features_per_flow,
-            });
+        let features = table.features_per_flow + usize::from(table.known.is_some());
+        if features > FEATURES_MAX {
+            return Err(DecodeError::Features { features });
         }
         if flows * rows != table.columns.len() {
             return Err(DecodeError::Columns {
@@ -66,10 +65,18 @@ impl<'a> Shape<'a> {
     fn check_lengths(&self) -> Result<(), DecodeError> {
         let table = &self.table;
         let features = Some(table.features.len());
+        let known = |list: fn(&KnownMeans<'a>) -> usize| table.known.as_ref().map(list);
         let lists = [
             ("packets", table.packets.map(<[f64]>::len), 1),
             ("weights", table.weights.map(<[f64]>::len), 1),
             ("features", features, table.features_per_flow),
+            ("known means", known(|known| known.mean_ticks.len()), 1),
+            ("their errors", known(|known| known.error_ticks2.len()), 1),
+            (
+                "their packets",
+                known(|known| known.packets_ticks2.len()),
+                1,
+            ),
         ];
         for (list, found, each) in lists {
             let needed = self.flows * each;
@@ -133,13 +140,13 @@ impl<'a> Shape<'a> {
         &self.table.columns[flow * rows..][..rows]
     }
 
-    /// All cells of a flow: row and index.
+    /// All cells of a flow, place by place: row and index.
     pub fn cells_of(&self, flow: usize) -> impl Iterator<Item = (usize, usize)> + use<'a> {
         let columns = self.layout().columns() as usize;
         let virtual_cells = self.layout().virtual_cells() as usize;
         let base = self.base_columns(flow).iter().enumerate();
-        base.flat_map(move |(row, &base)| {
-            (0..virtual_cells).map(move |place| {
+        (0..virtual_cells).flat_map(move |place| {
+            base.clone().map(move |(row, &base)| {
                 let column = base as usize + place;
                 // k is at most C, so that one subtraction is enough.
                 let column = if column < columns {

@@ -2,8 +2,8 @@
 //! stand now and tells them at once what it has become.
 
 use super::mixture::{Learner, Mixed};
-use super::prior::{Gaussian, Prior};
-use super::system::System;
+use super::prior::{Background, Gaussian, Prior};
+use super::system::{Part, System};
 
 /// A reading is never more certain than this share of its flow's variance, ...
 const CERTAINTY_OF_FLOW: f64 = 1e-14;
@@ -95,20 +95,18 @@ impl<'a> Sweeper<'a> {
 
     /// One sweep over all flows; what it shows of the prior goes to `learner`.
     pub fn sweep(&mut self, prior: &Prior, learner: &mut Option<Learner>) -> Change {
-        self.sum_anew(prior);
+        let background = prior.background(&self.system.features);
+        self.sum_anew(&background);
         match prior.components.as_slice() {
-            [only] => self.pass(&mut Single::new(self.system, only)),
-            several => self.pass(&mut Mixed::new(self.system, several, learner)),
+            [only] => self.pass(&mut Single::new(self.system, only), &background),
+            several => self.pass(&mut Mixed::new(self.system, several, learner), &background),
         }
     }
 
     /// `M_c` and `V_c` from the edges, as the last sweep summed them, and from the prior of today.
-    fn sum_anew(&mut self, prior: &Prior) {
-        let background = prior.background(&self.system.features);
+    fn sum_anew(&mut self, background: &Background) {
         for (tally, equation) in self.tallies.iter_mut().zip(&self.system.equations) {
-            let own = equation.fixed
-                + equation.between * background.between
-                + equation.within * background.within;
+            let own = background.noise(equation);
             *tally = Tally {
                 residual: equation.sum - equation.unlisted * background.mean - tally.next_mean,
                 variance: own + tally.next_variance,
@@ -118,7 +116,7 @@ impl<'a> Sweeper<'a> {
         }
     }
 
-    fn pass(&mut self, combine: &mut impl Combine) -> Change {
+    fn pass(&mut self, combine: &mut impl Combine, background: &Background) -> Change {
         let tick2 = self.system.scale.unit.powi(-2);
         let mut change = Change::default();
         for (flow, last) in self.beliefs.iter_mut().enumerate() {
@@ -127,6 +125,7 @@ impl<'a> Sweeper<'a> {
             if edges.is_empty() {
                 continue;
             }
+            let parts = self.system.parts.as_ref().map(|parts| &parts[own.clone()]);
             let cavities = &mut self.cavities[own];
             let readings = &mut self.readings[..edges.len()];
             let floor = CERTAINTY_OF_FLOW * (tick2 + last.variance);
@@ -135,6 +134,10 @@ impl<'a> Sweeper<'a> {
                 *reading = self.tallies[edge.cell as usize].read(edge.coefficient, cavity, floor);
                 all.precision += reading.precision;
                 all.pull += reading.pull;
+            }
+            if let Some(parts) = parts {
+                let within = background.of_parts(self.system, flow);
+                together(&mut all, readings, parts, within);
             }
             let belief = combine.posterior(flow, all);
             for (index, (edge, cavity)) in edges.iter().zip(cavities).enumerate() {
@@ -148,6 +151,35 @@ impl<'a> Sweeper<'a> {
             *last = belief;
         }
         change
+    }
+}
+
+/// Parts of one flow that say the same, and parts that are all there is of it.
+///
+/// Each reading takes the packets of its part for drawn from the flow by themselves. But rows take the
+/// same packets to a place: what they say twice is no surer. And the packets of two places are never
+/// the same: where all places speak, nothing is left to chance. With w a reading's share in what all
+/// say together, and s the share of packets in its part, the mean over the parts lies from the
+/// flow's with a variance of sig2 / n (sum over pairs in one place of w w' / max(s, s') - 1), and was
+/// taken to with sig2 / n sum w^2 (1 / s - 1). `within` is sig2 / n.
+fn together(all: &mut Reading, readings: &mut [Reading], parts: &[Part], within: f64) {
+    let weight = |reading: &Reading| reading.precision / all.precision;
+    let (mut pairs, mut alone) = (0.0, 0.0);
+    for (index, (reading, part)) in readings.iter().zip(parts).enumerate() {
+        let (w, share) = (weight(reading), part.share);
+        pairs += w * w / share;
+        alone += w * w * (1.0 / share - 1.0);
+        let before = readings[..index].iter().zip(&parts[..index]).rev();
+        for (other, part) in before.take_while(|(_, other)| other.place == part.place) {
+            pairs += 2.0 * w * weight(other) / share.max(part.share);
+        }
+    }
+    let taken = all.precision.recip();
+    let noise = taken + within * ((pairs - 1.0).max(0.0) - alone);
+    let surer = taken / noise.max(CERTAINTY_OF_CELL * taken);
+    for reading in std::iter::once(all).chain(readings) {
+        reading.precision *= surer;
+        reading.pull *= surer;
     }
 }
 

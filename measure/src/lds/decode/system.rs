@@ -15,6 +15,16 @@ pub(super) struct Edge {
     pub coefficient: f64,
 }
 
+/// Which part of its flow an edge holds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part {
+    /// Parts of one place are nested: the smaller one's packets are among the larger one's. Those of
+    /// two places have none in common.
+    pub place: u32,
+    /// Share of the flow's packets.
+    pub share: f64,
+}
+
 /// What is known of a cell, without the flows' own terms.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Equation {
@@ -24,6 +34,8 @@ pub(super) struct Equation {
     pub between: f64,
     /// Noise: this many times sig2.
     pub within: f64,
+    /// Noise: this many times the square of known means' coefficient.
+    pub known: f64,
     /// Noise whatever the prior is.
     pub fixed: f64,
     /// `n_u`: packets of flows that are not on the list.
@@ -74,6 +86,8 @@ pub(super) struct System {
     pub starts: Vec<u32>,
     /// Edges, flow by flow.
     pub edges: Vec<Edge>,
+    /// What the edges hold, flow by flow and place by place; `None` where all hold whole flows.
+    pub parts: Option<Vec<Part>>,
     /// 1 / `n_f`.
     pub inverse_packets: Vec<f64>,
     /// `z_f`.
@@ -86,6 +100,16 @@ impl System {
     /// How many flows.
     pub fn flows(&self) -> usize {
         self.inverse_packets.len()
+    }
+
+    /// What sig2 is multiplied with in a flow's prior: 1 / `n_f`, or nothing where its mean is known, for
+    /// that mean's error is that of all its packets.
+    #[inline]
+    pub fn share_of_within(&self, flow: usize) -> f64 {
+        match self.features.within(flow) {
+            Some(_) => 0.0,
+            None => self.inverse_packets[flow],
+        }
     }
 
     /// Where the flow's edges lie.

@@ -1,5 +1,6 @@
 mod blup;
 mod hostile;
+mod parts;
 mod synthetic;
 
 use super::*;
@@ -147,6 +148,7 @@ fn the_hybrid_beats_both_of_its_sources() {
     let table = FlowTable {
         features: &references,
         features_per_flow: 1,
+        known: None,
         ..truth.table()
     };
     let hybrid = truth.decode_table(table, &options(1, 10));
@@ -185,6 +187,7 @@ fn a_flow_without_its_feature_is_less_certain() {
     let table = FlowTable {
         features: &references,
         features_per_flow: 1,
+        known: None,
         ..truth.table()
     };
     let decoded = truth.decode_table(table, &options(1, 15));
@@ -364,6 +367,7 @@ fn lists_that_do_not_fit_are_refused() {
     );
     let error = refused(FlowTable {
         features_per_flow: 2,
+        known: None,
         ..table
     });
     assert!(matches!(
@@ -376,6 +380,7 @@ fn lists_that_do_not_fit_are_refused() {
     ));
     let error = refused(FlowTable {
         features_per_flow: 9,
+        known: None,
         ..table
     });
     assert_eq!(error, DecodeError::Features { features: 9 });

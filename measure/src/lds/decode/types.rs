@@ -13,11 +13,29 @@ pub struct FlowTable<'a> {
     pub packets: Option<&'a [f64]>,
     /// Weight of each flow's packets in the sketch, finite and positive; `None`: all 1.
     pub weights: Option<&'a [f64]>,
-    /// Features without the constant, `features_per_flow` entries a flow (an RLI mean in ticks,
-    /// class columns of 0 and 1); NaN (or infinite) where a flow has none.
+    /// Features without the constant, `features_per_flow` entries a flow (class columns of 0 and 1,
+    /// an RLI mean that may be another queue's); NaN (or infinite) where a flow has none.
     pub features: &'a [f64],
-    /// How many features each flow has; 0 for LDS alone, at most [`FEATURES_MAX`].
+    /// How many features each flow has; 0 for LDS alone, at most [`FEATURES_MAX`], known means
+    /// included.
     pub features_per_flow: usize,
+    /// What is known of each flow's mean from elsewhere, within its error.
+    pub known: Option<KnownMeans<'a>>,
+}
+
+/// Estimates of flows' means that do not come from the cells, as RLI's: unlike a feature's, their errors
+/// are known, and decoding sets out from them, not from what it learns of them.
+#[derive(Debug, Clone, Copy)]
+pub struct KnownMeans<'a> {
+    /// Mean delay of each flow in ticks; NaN (or infinite) where a flow has none.
+    pub mean_ticks: &'a [f64],
+    /// Variance of each mean's error in ticks squared, not negative; where it is not finite, as if the
+    /// flow had none.
+    pub error_ticks2: &'a [f64],
+    /// Variance of the delays of the flow's packets in ticks squared, as far as that is known; NaN
+    /// where it is not. Cells that take some of the flow's packets may differ from all of them by
+    /// that.
+    pub packets_ticks2: &'a [f64],
 }
 
 /// How to decode.
@@ -187,7 +205,7 @@ pub struct FlowDelay {
 pub struct Component {
     /// pi.
     pub share: f64,
-    /// beta: the constant, then one entry a feature.
+    /// beta: the constant, then that of known means where there are any, then one entry a feature.
     pub coefficients: Vec<f64>,
     /// tau2, between flows, in ticks squared.
     pub between_ticks2: f64,

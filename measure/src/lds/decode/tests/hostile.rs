@@ -112,6 +112,7 @@ proptest! {
             weights: use_weights.then_some(&input.weights),
             features: if use_features { &input.features } else { &[] },
             features_per_flow: if use_features { 2 } else { 0 },
+            known: None,
         };
         let options = DecodeOptions { components, ..DecodeOptions::default() };
         let decoded = decode(&cells, table, &options, || false).unwrap();

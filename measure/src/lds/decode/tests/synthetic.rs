@@ -102,6 +102,7 @@ impl Truth {
             weights: Some(&self.weights),
             features: &[],
             features_per_flow: 0,
+            known: None,
         }
     }
 
