@@ -12,7 +12,7 @@ use serde_json::json;
 use super::nodes::{BANKS, INTERVAL_MS, Plan, Switch};
 use super::scenario::{Setting, hasher};
 use super::verdict::{Verdict, judge, median};
-use super::views::{Seen, Watch};
+use super::views::{Seen, Watch, Wire};
 use crate::throughput::process::wait;
 use crate::wire::stamps;
 use crate::wire::truth::Joined;
@@ -26,12 +26,14 @@ const LESS: f64 = 0.7;
 /// Rates to try at most.
 const TRIES: u32 = 8;
 
-/// Capacity of the path, as far as control frames are concerned.
-const CAPACITY_BPS: u64 = 10_000_000_000;
+/// Capacity of the path at most, as far as control frames and references are concerned.
+const CAPACITY_MAX_BPS: u64 = 10_000_000_000;
 
 /// What came of it.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Outcome {
+    /// Capacity of the path in bits a second: what it was seen to carry.
+    pub capacity_bps: u64,
     /// Packets a second that crossed with no record kept.
     pub full_pps: f64,
     /// With every packet recorded at both ends.
@@ -55,33 +57,42 @@ pub struct Outcome {
 struct Run {
     seen: [Seen; 2],
     joined: Option<Joined>,
-    seconds: f64,
+    lasted: Duration,
 }
 
-/// Runs it: once at full rate, then with a record at the highest rate at which that is complete.
+/// Runs it: at full rate to learn what the path carries, which is its capacity, once more at full rate,
+/// and with a record at the highest rate at which that is complete.
 ///
 /// # Errors
 /// When something does not start, or fails.
 pub fn run(setting: &Setting<'_>) -> Result<Outcome> {
     let folder = setting.folder.join("memif");
     fs::create_dir_all(&folder).context("no folder for its files")?;
-    let full = once(setting, &folder, RATE_MAX_PPS, false)?;
-    let [sender, receiver] = &full.seen;
-    let wire = sender.last.wires.first().cloned().unwrap_or_default();
+    let once = |capacity_bps, rate_pps, is_recorded| {
+        once(setting, &folder, capacity_bps, rate_pps, is_recorded)
+    };
+    let first = once(CAPACITY_MAX_BPS, RATE_MAX_PPS, false)?;
+    let capacity_bps = first.data_bps().min(CAPACITY_MAX_BPS);
+    let full = once(capacity_bps, RATE_MAX_PPS, false)?;
+    let [_, receiver] = &full.seen;
+    let wire = full.sent();
     let total = &wire.total;
     let data = total.data_bytes.max(1) as f64;
     let mut outcome = Outcome {
+        capacity_bps,
         full_pps: rate_pps(receiver),
         control_of_data: total.sent_bytes as f64 / data,
         references_of_data: total.reference_bytes as f64 / data,
-        control_of_share: total.sent_bytes as f64 * 8.0 / full.seconds / wire.share_bps,
-        data_bps: data * 8.0 / full.seconds,
+        control_of_share: total.sent_bytes as f64 * 8.0
+            / full.lasted.as_secs_f64()
+            / wire.share_bps,
+        data_bps: full.data_bps() as f64,
         fates: receiver.fates(),
         ..Outcome::default()
     };
     let mut rate_pps_max = outcome.full_pps;
     for _ in 0..TRIES {
-        let recorded = once(setting, &folder, rate_pps_max, true)?;
+        let recorded = once(capacity_bps, rate_pps_max, true)?;
         let [_, receiver] = &recorded.seen;
         if let Some(joined) = &recorded.joined {
             outcome.recorded_pps = rate_pps(receiver);
@@ -102,7 +113,27 @@ fn rate_pps(receiver: &Seen) -> f64 {
     packets * 1e3 / f64::from(INTERVAL_MS)
 }
 
-fn once(setting: &Setting<'_>, folder: &Path, rate_pps: f64, is_recorded: bool) -> Result<Run> {
+impl Run {
+    /// The wire, by its sender.
+    fn sent(&self) -> Wire {
+        let [sender, _] = &self.seen;
+        sender.last.wires.first().cloned().unwrap_or_default()
+    }
+
+    /// Bits a second of data.
+    fn data_bps(&self) -> u64 {
+        let bits = u128::from(self.sent().total.data_bytes) * 8_000;
+        u64::try_from(bits / self.lasted.as_millis().max(1)).unwrap_or(u64::MAX)
+    }
+}
+
+fn once(
+    setting: &Setting<'_>,
+    folder: &Path,
+    capacity_bps: u64,
+    rate_pps: f64,
+    is_recorded: bool,
+) -> Result<Run> {
     let socket = folder.join("wire.sock");
     // One that a process left behind cannot be listened at.
     let _ = fs::remove_file(&socket);
@@ -116,7 +147,7 @@ fn once(setting: &Setting<'_>, folder: &Path, rate_pps: f64, is_recorded: bool) 
         number,
         lan,
         wire: memif(role),
-        extra: json!({ "capacity_bps": CAPACITY_BPS }),
+        extra: json!({ "capacity_bps": capacity_bps }),
         core: Some(usize::from(number) - 1),
         sleeps: true,
         is_recorded,
@@ -139,7 +170,7 @@ fn once(setting: &Setting<'_>, folder: &Path, rate_pps: f64, is_recorded: bool) 
         .collect();
     let began = std::time::Instant::now();
     wait(setting.duration, setting.stop)?;
-    let seconds = began.elapsed();
+    let lasted = began.elapsed();
     let mut seen = watches.into_iter().map(Watch::end);
     let seen = [
         seen.next().unwrap_or_default(),
@@ -161,6 +192,6 @@ fn once(setting: &Setting<'_>, folder: &Path, rate_pps: f64, is_recorded: bool) 
     Ok(Run {
         seen,
         joined,
-        seconds: (seconds + Duration::from_millis(500)).as_secs_f64(),
+        lasted: lasted + Duration::from_millis(500),
     })
 }
