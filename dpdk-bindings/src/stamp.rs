@@ -113,6 +113,17 @@ impl StampField {
         }
     }
 
+    /// Stamps the packet with a last word; the others are an earlier packet's.
+    #[inline]
+    pub fn set_last(&self, mbuf: &mut Mbuf<'_>, word: u64) {
+        let mbuf = mbuf.as_ptr();
+        // SAFETY: as in get, and borrowed mutably.
+        unsafe {
+            mbuf.byte_add(self.offset + 16).cast::<u64>().write(word);
+            (*mbuf).ol_flags |= self.flag;
+        }
+    }
+
     /// The stamp, if the flag or `vouches` says that it is this packet's; afterwards it has none, and
     /// its last word is 0. For programs that clear flags which they do not know: the words are then
     /// all that is left, and those of a fresh mbuf may be an earlier packet's.

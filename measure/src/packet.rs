@@ -117,7 +117,7 @@ mod plain;
 mod rows;
 mod words;
 
-pub use hash::{HASH_VERSION, Hasher};
+pub use hash::{HASH_VERSION, Hasher, kind};
 pub use key::{FlowKey, FlowKeyError};
 pub use rows::{ROW_MULTIPLIERS, row_of};
 

@@ -11,7 +11,7 @@ use siphasher::sip::SipHasher24;
 use super::dissect::Dissected;
 use super::key::FlowKey;
 use super::words::{Pair, first_16, halves};
-use super::{FlowHash, PacketHash, Parsed};
+use super::{FlowHash, Kind, PacketHash, Parsed, plain};
 
 /// Version of the hashes: what is hashed, how, and with which keys. Points of different versions
 /// cannot be paired.
@@ -45,6 +45,18 @@ fn product(word: Pair, key: Pair) -> u128 {
 fn finish(sum: u128, key: Pair) -> u64 {
     let (low, high) = halves(product(halves(sum), key));
     low ^ high
+}
+
+/// The kind of a frame, as [`Hasher::parse`] yields it, for whoever does not ask which flow and packet it
+/// is. `head` and `frame_len` as there.
+#[inline]
+pub fn kind(head: &[u8], frame_len: u32) -> Kind {
+    plain::kind(head).unwrap_or_else(|| kind_of_any(head, frame_len))
+}
+
+#[inline(never)]
+fn kind_of_any(head: &[u8], frame_len: u32) -> Kind {
+    Dissected::of(head, frame_len).kind
 }
 
 impl Hasher {

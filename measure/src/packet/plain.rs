@@ -5,6 +5,7 @@
 )]
 
 use std::hint::select_unpredictable;
+use std::ops::Range;
 
 use super::dissect::{ethertype, ipv4_unchanged, ipv6_unchanged, protocol};
 use super::hash::Hasher;
@@ -25,8 +26,8 @@ struct Plain {
     kind: Kind,
     /// TCP: sequence and acknowledgement numbers.
     transport: u64,
-    /// The first 16 bytes.
-    payload: Pair,
+    /// Where the payload is.
+    payload: Range<usize>,
 }
 
 /// TCP or UDP, without a branch for each.
@@ -56,9 +57,34 @@ impl Plain {
         Some(Self {
             kind: select_unpredictable(is_tcp, Kind::Tcp, Kind::Udp),
             transport: select_unpredictable(is_tcp, le64(header, 4)?, 0),
-            payload: first_16(head, start, end),
+            payload: start..end,
         })
     }
+}
+
+/// A whole TCP or UDP packet over IPv4 without options at `at`: the IP header and the first 20 bytes of
+/// the other.
+#[inline(always)]
+fn over_ipv4(head: &[u8], at: usize) -> Option<(&[u8; 40], Plain)> {
+    // Both headers in one check: 40 bytes come with every whole TCP packet, and with every UDP
+    // packet in a frame of the least length.
+    let ip = chunk::<40>(head, at)?;
+    let transport: &[u8; 20] = ip.last_chunk()?;
+    let is_fragment = be16(ip, 6)? & 0x3fff != 0;
+    if ip[0] != 0x45 || is_fragment {
+        return None;
+    }
+    let end = at + usize::from(be16(ip, 2)?);
+    Some((ip, Plain::read(head, transport, at + 20, end, ip[9])?))
+}
+
+/// The kind of a frame that [`Hasher::parse_plain`] yields something of.
+#[inline(always)]
+pub(super) fn kind(head: &[u8]) -> Option<Kind> {
+    if be16(head, 12)? != ethertype::IPV4 {
+        return None;
+    }
+    over_ipv4(head, 14).map(|(_, plain)| plain.kind)
 }
 
 impl Hasher {
@@ -85,22 +111,12 @@ impl Hasher {
 
     #[inline(always)]
     fn parse_plain_ipv4(&self, head: &[u8], at: usize) -> Option<Parsed> {
-        // Both headers in one check: 40 bytes come with every whole TCP packet, and with every UDP
-        // packet in a frame of the least length.
-        let ip = chunk::<40>(head, at)?;
-        let transport: &[u8; 20] = ip.last_chunk()?;
-        let is_fragment = be16(ip, 6)? & 0x3fff != 0;
-        if ip[0] != 0x45 || is_fragment {
-            return None;
-        }
-        let end = at + usize::from(be16(ip, 2)?);
-        let plain = Plain::read(head, transport, at + 20, end, ip[9])?;
-
+        let (ip, plain) = over_ipv4(head, at)?;
         let source = le64(ip, 8)? & PROTOCOL_AND_SOURCE;
         let destination_and_ports = le64(ip, 16)?;
         let sum = self.sum(&[(source, destination_and_ports)]);
         let identity = (ipv4_unchanged(le64(ip, 0)?), plain.transport);
-        Some(self.parsed(sum, identity, &plain))
+        Some(self.parsed(head, sum, identity, &plain))
     }
 
     #[inline(always)]
@@ -122,14 +138,15 @@ impl Hasher {
             (destination.1, 0),
         ]);
         let identity = (ipv6_unchanged(le64(ip, 0)?), plain.transport);
-        Some(self.parsed(sum, identity, &plain))
+        Some(self.parsed(head, sum, identity, &plain))
     }
 
     #[inline(always)]
-    fn parsed(&self, sum: u128, identity: Pair, plain: &Plain) -> Parsed {
+    fn parsed(&self, head: &[u8], sum: u128, identity: Pair, plain: &Plain) -> Parsed {
+        let payload = first_16(head, plain.payload.start, plain.payload.end);
         Parsed {
             flow: self.flow(sum),
-            packet: self.packet(sum, identity, plain.payload),
+            packet: self.packet(sum, identity, payload),
             kind: plain.kind,
         }
     }

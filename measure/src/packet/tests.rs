@@ -72,6 +72,7 @@ fn hashes_agree_with_the_vectors() {
 /// The fast path may only decline, never disagree; and the flow's key has the flow's hash.
 fn check_consistency(hasher: &Hasher, head: &[u8], frame_len: u32) -> Result<(), TestCaseError> {
     let any = hasher.parse_any(head, frame_len);
+    prop_assert_eq!(kind(head, frame_len), any.kind);
     prop_assert_eq!(hasher.parse(head, frame_len), any);
     prop_assert_eq!(hasher.flow_hash(&FlowKey::parse(head)), any.flow);
     Ok(())

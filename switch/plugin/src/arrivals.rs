@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use control::counters::WorkerCounters;
 use dpdk_bindings::{Mbuf, StampField, Tap, tsc};
-use measure::packet::{Hasher, Kind};
+use measure::packet::{Hasher, Kind, kind};
 use switch::classify::Classifier;
-use switch::packet_io::PortIndex;
+use switch::packet_io::{ClassIndex, PortIndex};
 
 use crate::stamp;
 
@@ -24,6 +24,8 @@ pub struct Stamper {
     pub has_classes: bool,
     /// Whether the clock is read for every packet.
     pub stamps_packets: bool,
+    /// Whether anybody asks which flow and packet it is: an LDA alone does not.
+    pub hashes: bool,
 }
 
 /// One receive queue, parsing, hashing and stamping.
@@ -54,6 +56,17 @@ impl Arrivals {
 impl Tap for Arrivals {
     #[inline]
     fn pass(&self, burst: &mut [Mbuf<'_>]) {
+        if self.stamper.hashes {
+            self.stamp::<true>(burst);
+        } else {
+            self.stamp::<false>(burst);
+        }
+    }
+}
+
+impl Arrivals {
+    #[inline]
+    fn stamp<const HASHES: bool>(&self, burst: &mut [Mbuf<'_>]) {
         let port = PortIndex(self.place.load(Ordering::Relaxed));
         let Some(counters) = self.counters.ports.get(usize::from(port.0)) else {
             return;
@@ -62,6 +75,7 @@ impl Tap for Arrivals {
             field,
             hasher,
             classifier,
+            has_classes,
             stamps_packets,
             ..
         } = &self.stamper;
@@ -74,12 +88,23 @@ impl Tap for Arrivals {
         for mbuf in &mut *burst {
             let len_bytes = mbuf.len_bytes();
             let head = mbuf.head();
-            let parsed = hasher.parse(head, len_bytes);
-            let class = classifier.classify(port, head);
+            let class = if *has_classes {
+                classifier.classify(port, head)
+            } else {
+                ClassIndex(0)
+            };
             let at = if *stamps_packets { tsc::now() } else { now };
-            field.set(mbuf, stamp::words(&parsed, port, class, at));
             bytes += u64::from(len_bytes);
-            kinds[parsed.kind as usize] += 1;
+            let kind = if HASHES {
+                let parsed = hasher.parse(head, len_bytes);
+                field.set(mbuf, stamp::words(&parsed, port, class, at));
+                parsed.kind
+            } else {
+                let kind = kind(head, len_bytes);
+                field.set_last(mbuf, stamp::last_word(port, class, at));
+                kind
+            };
+            kinds[kind as usize] += 1;
         }
         self.counters.burst(burst.len());
         counters.rx_packets.add(burst.len() as u64);

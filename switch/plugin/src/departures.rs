@@ -22,7 +22,7 @@ use switch::meter::{Meter, Plan, SightBurst};
 use switch::packet_io::{BURST, ClassIndex, NO_SEGMENT, PortIndex};
 
 use crate::arrivals::NOWHERE;
-use crate::stamp::{PortIds, Stamp};
+use crate::stamp::{self, NO_PORT, PortIds, Stamp};
 
 /// Plans under way to a queue at most; none is sent while one finds no room.
 const PLANS_MAX: usize = 2;
@@ -65,6 +65,8 @@ pub struct Stamps {
     pub ids: Arc<PortIds>,
     /// Whether there is more than one class.
     pub has_classes: bool,
+    /// Whether they say which flow and packet it is.
+    pub have_hashes: bool,
 }
 
 /// One transmit queue, recording.
@@ -89,6 +91,8 @@ struct Point {
     counters: Arc<WorkerCounters>,
     coming: Consumer<Turn>,
     gone: Producer<Box<Plan>>,
+    /// Packets that came without a hash.
+    nameless: u64,
 }
 
 impl Departures {
@@ -108,6 +112,7 @@ impl Departures {
                 counters,
                 coming,
                 gone,
+                nameless: 0,
             }),
         };
         let turns = Turns {
@@ -147,13 +152,20 @@ impl Tap for Departures {
             self.unseen.fetch_add(burst.len() as u64, Ordering::Relaxed);
             return;
         };
-        for mbuf in &*burst {
-            mbuf.prefetch_header();
+        if self.stamps.have_hashes {
+            // Flows are held against their headers.
+            for mbuf in &*burst {
+                mbuf.prefetch_header();
+            }
         }
         self.seen.store(now, Ordering::Relaxed);
         point.turn(now);
         for part in burst.chunks_mut(BURST) {
-            point.record(&self.stamps, part, to, now);
+            if self.stamps.have_hashes {
+                point.record::<true>(&self.stamps, part, to, now);
+            } else {
+                point.record::<false>(&self.stamps, part, to, now);
+            }
         }
     }
 }
@@ -178,7 +190,13 @@ impl Point {
 
     /// Takes the stamps off, and records what they say.
     #[inline]
-    fn record(&mut self, stamps: &Stamps, burst: &mut [Mbuf<'_>], to: PortIndex, now: u64) {
+    fn record<const HASHED: bool>(
+        &mut self,
+        stamps: &Stamps,
+        burst: &mut [Mbuf<'_>],
+        to: PortIndex,
+        now: u64,
+    ) {
         let Some(counters) = self.counters.ports.get(usize::from(to.0)) else {
             return;
         };
@@ -186,14 +204,31 @@ impl Point {
         let mut seen = Seen::of(&self.meter, to, now, &mut sights, &mut places);
         let mut classes = [(0, 0); 8];
         let mut bytes = 0;
+        // A last word that speaks for packets without the flag that came by a port: none as yet.
+        let mut trusted = (0, NO_PORT);
         for (n, mbuf) in (0_u8..).zip(&mut *burst) {
             let len_bytes = mbuf.len_bytes();
             bytes += u64::from(len_bytes);
-            let vouches = |mbuf: &Mbuf<'_>, words| stamps.ids.vouch(words, mbuf.port());
-            let Some(words) = stamps.field.take(mbuf, vouches) else {
+            let vouches = |mbuf: &Mbuf<'_>, [_, _, last]: [u64; 3]| {
+                // Packets of a burst share it.
+                let is_vouched =
+                    (last, mbuf.port()) == trusted || stamps.ids.vouch(last, mbuf.port());
+                if is_vouched {
+                    trusted = (last, mbuf.port());
+                }
+                is_vouched
+            };
+            let Some([flow, packet, last]) = stamps.field.take(mbuf, vouches) else {
                 continue;
             };
-            let class = seen.add(words, len_bytes, n);
+            let hashes = if HASHED {
+                (FlowHash(flow), PacketHash(packet))
+            } else {
+                // An LDA spreads packets over its rows by chance: that of their hashes, or any other.
+                self.nameless = self.nameless.wrapping_add(1);
+                (FlowHash(0), PacketHash(stamp::spread(self.nameless)))
+            };
+            let class = seen.add::<HASHED>(hashes, last, len_bytes, n);
             if stamps.has_classes {
                 let (packets, bytes) = &mut classes[usize::from(class.0 & 7)];
                 *packets += 1;
@@ -277,26 +312,38 @@ impl<'m, 'b> Seen<'m, 'b> {
             stamps_packets: meter.stamps_packets(),
             sights,
             places,
-            last: (0, nothing, ClassIndex(0)),
+            // No packet's: there are not so many ports.
+            last: (u64::MAX, nothing, ClassIndex(0)),
             are_alike: true,
         }
     }
 
     /// Adds a packet; its class.
-    #[inline]
-    fn add(&mut self, words: [u64; 3], bytes: u32, place: u8) -> ClassIndex {
+    #[expect(
+        clippy::inline_always,
+        reason = "called for every packet, the words would go through memory"
+    )]
+    #[inline(always)]
+    fn add<const HASHED: bool>(
+        &mut self,
+        (flow, packet): (FlowHash, PacketHash),
+        last: u64,
+        bytes: u32,
+        place: u8,
+    ) -> ClassIndex {
         // Packets of a burst share all but their hashes.
-        if words[2] != self.last.0 || self.stamps_packets || self.sights.is_empty() {
+        if last != self.last.0 || self.stamps_packets {
             self.are_alike &= self.sights.is_empty();
-            self.last = self.read(words);
+            self.last = self.read(last);
         }
         let sight = Sight {
-            flow: FlowHash(words[0]),
-            packet: PacketHash(words[1]),
+            flow,
+            packet,
             bytes,
             ..self.last.1
         };
-        if let Some(flows) = self.flows {
+        // Without hashes there are no flows.
+        if HASHED && let Some(flows) = self.flows {
             flows.prefetch(FlowId::of(&sight));
             self.places.push(place);
         }
@@ -305,24 +352,24 @@ impl<'m, 'b> Seen<'m, 'b> {
     }
 
     #[inline(never)]
-    fn read(&self, words: [u64; 3]) -> (u64, Sight, ClassIndex) {
+    fn read(&self, last: u64) -> (u64, Sight, ClassIndex) {
         let now = if self.stamps_packets {
             tsc::now()
         } else {
             self.now
         };
-        let stamp = Stamp::read(words, now);
+        let stamp = Stamp::read(last, now);
         let segments = self.meter.segments(stamp.port, self.to);
         let (epoch, start) = self.meter.epoch_of(stamp.arrived);
         let sight = Sight {
-            flow: stamp.flow,
-            packet: stamp.packet,
+            flow: FlowHash(0),
+            packet: PacketHash(0),
             time: now.wrapping_sub(start),
             delay: now.wrapping_sub(stamp.arrived),
             bytes: 0,
             segment: segments[usize::from(stamp.class.0 & 7)],
             epoch,
         };
-        (words[2], sight, stamp.class)
+        (last, sight, stamp.class)
     }
 }

@@ -181,6 +181,7 @@ impl Seat {
             field: stamper.field,
             ids: Arc::clone(ids),
             has_classes: stamper.has_classes,
+            have_hashes: stamper.hashes,
         };
         let (point, turns) = Departures::new(stamps, meter, Arc::clone(&counters));
         Self {

@@ -1,8 +1,8 @@
 //! What a packet carries from the queue that gave it to the queue that is offered it.
 //!
 //! ```text
-//!  word 0   flow hash
-//!  word 1   packet hash
+//!  word 0   flow hash                 nothing, where only an LDA is kept
+//!  word 1   packet hash               likewise
 //!  word 2   class, 8 bits | port, 8 bits | when it was received, the low 48 bits of the counter
 //! ```
 //!
@@ -17,14 +17,14 @@
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use control::config::PORTS_MAX;
-use measure::packet::{FlowHash, PacketHash, Parsed};
+use measure::packet::Parsed;
 use switch::packet_io::{ClassIndex, PortIndex};
 
 const TIME_BITS: u32 = 48;
 const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
 
 /// DPDK's number for no port of ours; `RTE_MBUF_PORT_INVALID` is another.
-const NO_PORT: u16 = u16::MAX - 1;
+pub const NO_PORT: u16 = u16::MAX - 1;
 
 /// DPDK's numbers of our ports, by place.
 #[derive(Debug)]
@@ -43,12 +43,12 @@ impl PortIds {
         }
     }
 
-    /// Whether these words name the port that a packet without the flag came in by.
+    /// Whether this last word names the port that a packet without the flag came in by.
     #[inline]
-    pub fn vouch(&self, words: [u64; 3], came_by: u16) -> bool {
-        let place = usize::from(place_of(words[2]).0);
+    pub fn vouch(&self, last: u64, came_by: u16) -> bool {
+        let place = usize::from(place_of(last).0);
         let is_it = |id: &AtomicU16| id.load(Ordering::Relaxed) == came_by;
-        words[2] != 0 && self.0.get(place).is_some_and(is_it)
+        last != 0 && self.0.get(place).is_some_and(is_it)
     }
 }
 
@@ -58,11 +58,9 @@ fn place_of(word: u64) -> PortIndex {
     PortIndex((word >> TIME_BITS) as u8)
 }
 
-/// The stamp, read.
+/// The last word of a stamp, read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
-    pub flow: FlowHash,
-    pub packet: PacketHash,
     /// When the packet was received, in ticks.
     pub arrived: u64,
     pub port: PortIndex,
@@ -72,20 +70,32 @@ pub struct Stamp {
 /// The words of a packet received at `now`.
 #[inline]
 pub fn words(parsed: &Parsed, port: PortIndex, class: ClassIndex, now: u64) -> [u64; 3] {
+    [parsed.flow.0, parsed.packet.0, last_word(port, class, now)]
+}
+
+/// Word 2 of a packet received at `now`.
+#[inline]
+pub fn last_word(port: PortIndex, class: ClassIndex, now: u64) -> u64 {
     let place = u64::from(class.0) << (TIME_BITS + 8) | u64::from(port.0) << TIME_BITS;
-    [parsed.flow.0, parsed.packet.0, place | now & TIME_MASK]
+    place | now & TIME_MASK
+}
+
+/// What stands for the hash of the n-th packet of a queue: numbers that come out as if by chance, by
+/// the upper bits, the lower ones and those of a product.
+#[inline]
+pub fn spread(number: u64) -> u64 {
+    let bits = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (bits ^ bits >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93)
 }
 
 impl Stamp {
-    /// Reads the words of a packet that was received before `now`, and not days ago.
+    /// Reads the last word of a packet that was received before `now`, and not days ago.
     #[inline]
-    pub fn read([flow, packet, place]: [u64; 3], now: u64) -> Self {
+    pub fn read(last: u64, now: u64) -> Self {
         Self {
-            flow: FlowHash(flow),
-            packet: PacketHash(packet),
-            arrived: now.wrapping_sub(now.wrapping_sub(place) & TIME_MASK),
-            port: place_of(place),
-            class: ClassIndex((place >> (TIME_BITS + 8)) as u8),
+            arrived: now.wrapping_sub(now.wrapping_sub(last) & TIME_MASK),
+            port: place_of(last),
+            class: ClassIndex((last >> (TIME_BITS + 8)) as u8),
         }
     }
 }
@@ -93,7 +103,7 @@ impl Stamp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use measure::packet::Kind;
+    use measure::packet::{FlowHash, Kind, PacketHash};
 
     #[test]
     fn without_the_flag_words_speak_for_packets_of_their_port_only() {
@@ -104,17 +114,32 @@ mod tests {
         };
         let ids = PortIds::new();
         let stamp = words(&parsed, PortIndex(3), ClassIndex(0), 5);
-        assert!(!ids.vouch(stamp, 9));
+        assert!(!ids.vouch(stamp[2], 9));
         ids.set(3, Some(9));
-        assert!(ids.vouch(stamp, 9));
-        assert!(!ids.vouch(stamp, 8), "came in by another port");
-        assert!(!ids.vouch(stamp, u16::MAX), "made by the program");
-        assert!(!ids.vouch([1, 2, 0], 9), "recorded before");
+        assert!(ids.vouch(stamp[2], 9));
+        assert!(!ids.vouch(stamp[2], 8), "came in by another port");
+        assert!(!ids.vouch(stamp[2], u16::MAX), "made by the program");
+        assert!(!ids.vouch(0, 9), "recorded before");
         ids.set(3, None);
-        assert!(!ids.vouch(stamp, 9));
+        assert!(!ids.vouch(stamp[2], 9));
         ids.set(PORTS_MAX, Some(1));
         let nowhere = words(&parsed, PortIndex(u8::MAX), ClassIndex(0), 5);
-        assert!(!ids.vouch(nowhere, u16::MAX));
+        assert!(!ids.vouch(nowhere[2], u16::MAX));
+    }
+
+    #[test]
+    fn packets_without_a_hash_are_spread_evenly() {
+        // Chi-squared over 1,024 rows of ten packets each, by the upper and by the lower bits: within
+        // five deviations of its mean.
+        for row in [|bits: u64| bits >> 54, |bits: u64| bits & 1_023] {
+            let mut rows = [0_i32; 1_024];
+            for number in 0..10_240 {
+                rows[usize::try_from(row(spread(number))).unwrap()] += 1;
+            }
+            let squares: i32 = rows.iter().map(|count| (count - 10).pow(2)).sum();
+            let chi = f64::from(squares) / 10.0;
+            assert!((chi - 1_023.0).abs() < 5.0 * 2_046_f64.sqrt(), "{chi}");
+        }
     }
 
     #[test]
@@ -126,8 +151,8 @@ mod tests {
         };
         for arrived in [0, 12_345, TIME_MASK - 3, TIME_MASK + 9, u64::MAX >> 1] {
             let stamp = words(&parsed, PortIndex(31), ClassIndex(7), arrived);
-            let read = Stamp::read(stamp, arrived + 1_000_000);
-            assert_eq!((read.flow, read.packet), (parsed.flow, parsed.packet));
+            assert_eq!(stamp[..2], [parsed.flow.0, parsed.packet.0]);
+            let read = Stamp::read(stamp[2], arrived + 1_000_000);
             assert_eq!((read.port, read.class), (PortIndex(31), ClassIndex(7)));
             assert_eq!(read.arrived, arrived);
         }

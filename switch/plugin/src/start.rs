@@ -67,12 +67,14 @@ fn run() -> Result<()> {
     );
     let hasher = Hasher::new(measurement.hash_key().map_or_else(random_seed, Ok)?);
     let config = settings.config(&[]);
+    let layout = config.shard_layout(rate)?;
     let stamper = Stamper {
         field,
         hasher: hasher.clone(),
         classifier: Arc::new(Classifier::from_config(&config)),
         has_classes: config.class_count() > 1,
         stamps_packets: measurement.stamps == control::config::Stamps::Packet,
+        hashes: layout.lds.is_some() || layout.sds.is_some() || layout.flow_slots > 0,
     };
     let setup = Setup {
         rate,
@@ -83,7 +85,7 @@ fn run() -> Result<()> {
         first: Change {
             number: 0,
             from: Epoch(0),
-            layout: config.shard_layout(rate)?,
+            layout,
             config,
             ends: Vec::new(),
             wires: Vec::new(),
