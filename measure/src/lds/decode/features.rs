@@ -1,5 +1,7 @@
 //! `z_f`: the constant and what else is known of each flow.
 
+use std::ops::RangeInclusive;
+
 use super::system::Scale;
 use super::{FEATURES_MAX, FlowTable};
 
@@ -10,6 +12,9 @@ pub(super) type Terms = [f64; TERMS_MAX];
 /// A square of terms.
 pub(super) type Square = [Terms; TERMS_MAX];
 
+/// No clock counts further: means that are known lie within, and their variances within its square.
+const TICKS_MAX: f64 = u64::MAX as f64;
+const TICKS2_MAX: f64 = TICKS_MAX * TICKS_MAX;
 /// Errors of known means in the system's units are this large at least.
 const ERROR_MIN: f64 = 1e-12;
 
@@ -61,16 +66,23 @@ impl Features {
         features.values = vec![0.0; order.len() * features.count];
         features.errors = vec![0.0; order.len() * features.count];
         if let Some(known) = table.known {
-            let mean_of = |flow| known.mean_ticks[flow];
-            let error_of = |flow| known.error_ticks2[flow];
+            let within = |value: f64, limits: RangeInclusive<f64>| {
+                if limits.contains(&value) {
+                    value
+                } else {
+                    f64::NAN
+                }
+            };
+            let mean_of = |flow| within(known.mean_ticks[flow], -TICKS_MAX..=TICKS_MAX);
+            let error_of = |flow| within(known.error_ticks2[flow], 0.0..=TICKS2_MAX);
             features.fill(0, Some(scale.unit), order, mean_of, error_of);
             let within = order.iter().map(|&flow| {
                 let flow = flow as usize;
-                let within = known.packets_ticks2[flow] / scale.unit / scale.unit;
+                let variance = within(known.packets_ticks2[flow], 0.0..=TICKS2_MAX);
                 match mean_of(flow) + error_of(flow) {
-                    known if !known.is_finite() => f64::NAN,
-                    _ if within.is_finite() => within.max(0.0),
-                    _ => 0.0,
+                    known if known.is_nan() => f64::NAN,
+                    _ if variance.is_nan() => 0.0,
+                    _ => variance / scale.unit / scale.unit,
                 }
             });
             features.within = within.collect();

@@ -77,6 +77,7 @@ pub(super) fn within_range(system: &System, prior: &Prior, beliefs: &[Belief]) -
             }
             let slack = DEVIATIONS * expected.variance.sqrt();
             let range = expected.mean + least - slack..=expected.mean + most + slack;
-            belief.variance >= 0.0 && belief.variance.is_finite() && range.contains(&belief.mean)
+            let finite = belief.mean.is_finite() && belief.variance.is_finite();
+            finite && belief.variance >= 0.0 && range.contains(&belief.mean)
         })
 }

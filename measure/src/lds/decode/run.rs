@@ -73,7 +73,7 @@ pub(super) fn run(
         let scale = system.scale;
         let largest = |largest: f64, b: &Belief| largest.max(scale.ticks(b.mean).abs());
         let largest = sweeper.beliefs.iter().fold(f64::MIN_POSITIVE, largest);
-        last_change = change.largest * scale.unit / largest;
+        last_change = (change.largest * scale.unit / largest).min(f64::MAX);
         let open: f64 = sweeper.beliefs.iter().map(|b| b.variance).sum();
         let converged = last_change <= limits.tolerance;
         settled = converged || change.squares <= SETTLED * SETTLED * open;

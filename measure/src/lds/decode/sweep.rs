@@ -177,6 +177,10 @@ fn together(all: &mut Reading, readings: &mut [Reading], parts: &[Part], within:
     let taken = all.precision.recip();
     let noise = taken + within * ((pairs - 1.0).max(0.0) - alone);
     let surer = taken / noise.max(CERTAINTY_OF_CELL * taken);
+    if !surer.is_finite() {
+        // Readings of nothing.
+        return;
+    }
     for reading in std::iter::once(all).chain(readings) {
         reading.precision *= surer;
         reading.pull *= surer;
@@ -198,9 +202,14 @@ impl Tally {
         let variance = self.variance * inverse * inverse;
         let rounding = floor + CERTAINTY_OF_CELL * variance.max(0.0);
         let precision = (variance - cavity.variance).max(rounding).recip();
+        let value = self.residual * inverse + cavity.mean;
+        if !value.is_finite() {
+            // A share so small that nothing of it shows in the cell.
+            return Reading::default();
+        }
         Reading {
             precision,
-            pull: precision * (self.residual * inverse + cavity.mean),
+            pull: precision * value,
         }
     }
 

@@ -27,10 +27,9 @@ pub struct FlowTable<'a> {
 /// are known, and decoding sets out from them, not from what it learns of them.
 #[derive(Debug, Clone, Copy)]
 pub struct KnownMeans<'a> {
-    /// Mean delay of each flow in ticks; NaN (or infinite) where a flow has none.
+    /// Mean delay of each flow in ticks, within 2^64; NaN (or beyond) where a flow has none.
     pub mean_ticks: &'a [f64],
-    /// Variance of each mean's error in ticks squared, not negative; where it is not finite, as if the
-    /// flow had none.
+    /// Variance of each mean's error in ticks squared, 0 to 2^128; beyond, as if the flow had no mean.
     pub error_ticks2: &'a [f64],
     /// Variance of the delays of the flow's packets in ticks squared, as far as that is known; NaN
     /// where it is not. Cells that take some of the flow's packets may differ from all of them by

@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 
 use crate::lds::{
-    DecodeOptions, DelayCell, DelayCells, Fallback, FlowTable, LdsLayout, Source, decode,
+    DecodeOptions, DelayCell, DelayCells, Fallback, FlowTable, KnownMeans, LdsLayout, Source,
+    decode,
 };
 
 fn cell() -> impl Strategy<Value = DelayCell> {
@@ -61,6 +62,8 @@ struct Input {
     packets: Vec<f64>,
     weights: Vec<f64>,
     features: Vec<f64>,
+    /// Mean, error and packets' variance.
+    known: [Vec<f64>; 3],
 }
 
 fn input() -> impl Strategy<Value = Input> {
@@ -82,15 +85,19 @@ fn input() -> impl Strategy<Value = Input> {
             list(packets().boxed()),
             list(weight().boxed()),
             proptest::collection::vec(feature(), flows * 2),
+            [(); 3].map(|()| list(feature().boxed())),
         )
-            .prop_map(move |(cells, columns, packets, weights, features)| Input {
-                layout: layout.clone(),
-                cells,
-                columns,
-                packets,
-                weights,
-                features,
-            })
+            .prop_map(
+                move |(cells, columns, packets, weights, features, known)| Input {
+                    layout: layout.clone(),
+                    cells,
+                    columns,
+                    packets,
+                    weights,
+                    features,
+                    known,
+                },
+            )
     })
 }
 
@@ -102,17 +109,20 @@ proptest! {
         input in input(),
         components in 1_usize..=3,
         use_features in any::<bool>(),
+        use_known in any::<bool>(),
         use_weights in any::<bool>(),
         use_packets in any::<bool>(),
     ) {
         let cells = DelayCells::new(input.layout, input.cells).unwrap();
+        let [mean_ticks, error_ticks2, packets_ticks2] = &input.known;
+        let known = KnownMeans { mean_ticks, error_ticks2, packets_ticks2 };
         let table = FlowTable {
             columns: &input.columns,
             packets: use_packets.then_some(&input.packets),
             weights: use_weights.then_some(&input.weights),
             features: if use_features { &input.features } else { &[] },
             features_per_flow: if use_features { 2 } else { 0 },
-            known: None,
+            known: use_known.then_some(known),
         };
         let options = DecodeOptions { components, ..DecodeOptions::default() };
         let decoded = decode(&cells, table, &options, || false).unwrap();
