@@ -124,30 +124,107 @@ impl StampField {
         }
     }
 
-    /// The stamp, if the flag or `vouches` says that it is this packet's; afterwards it has none, and
-    /// its last word is 0. For programs that clear flags which they do not know: the words are then
-    /// all that is left, and those of a fresh mbuf may be an earlier packet's.
+    /// Stamps a burst with one last word; the bytes of its frames.
+    #[inline]
+    pub fn set_last_of(&self, burst: &mut [Mbuf<'_>], word: u64) -> u64 {
+        let (place, flag) = (self.offset + 16, self.flag);
+        let mut bytes = 0;
+        for mbuf in burst {
+            bytes += u64::from(mbuf.len_bytes());
+            mbuf.prefetch_data();
+            let raw = mbuf.as_ptr();
+            // SAFETY: as in get, and borrowed mutably.
+            unsafe {
+                raw.byte_add(place).cast::<u64>().write(word);
+                (*raw).ol_flags |= flag;
+            }
+        }
+        bytes
+    }
+
+    /// The stamp, as [`take_last`](Self::take_last).
     #[inline]
     pub fn take(
         &self,
         mbuf: &mut Mbuf<'_>,
-        vouches: impl FnOnce(&Mbuf<'_>, [u64; 3]) -> bool,
+        vouches: impl FnOnce(&Mbuf<'_>, u64) -> bool,
     ) -> Option<[u64; 3]> {
+        // SAFETY: as in get.
+        let [first, second] = unsafe {
+            let words = mbuf.as_ptr().byte_add(self.offset).cast::<[u64; 2]>();
+            words.read()
+        };
+        let last = self.take_last(mbuf, vouches)?;
+        Some([first, second, last])
+    }
+
+    /// The last word of the stamp, if the flag or `vouches` says that it is this packet's; afterwards it
+    /// has none, and its last word is 0. For programs that clear flags which they do not know: the words
+    /// are then all that is left, and those of a fresh mbuf may be an earlier packet's.
+    #[inline]
+    pub fn take_last(
+        &self,
+        mbuf: &mut Mbuf<'_>,
+        vouches: impl FnOnce(&Mbuf<'_>, u64) -> bool,
+    ) -> Option<u64> {
         let raw = mbuf.as_ptr();
         // SAFETY: as in get, and borrowed mutably.
-        let (stamp, is_flagged) = unsafe {
-            let stamp = raw.byte_add(self.offset).cast::<[u64; 3]>().read();
-            (stamp, (*raw).ol_flags & self.flag != 0)
+        let (place, last, flags) = unsafe {
+            let place = raw.byte_add(self.offset + 16).cast::<u64>();
+            (place, place.read(), (*raw).ol_flags)
         };
-        if !is_flagged && !vouches(mbuf, stamp) {
+        let is_flagged = flags & self.flag != 0;
+        if !is_flagged && !vouches(mbuf, last) {
             return None;
         }
         // SAFETY: as above.
         unsafe {
-            raw.byte_add(self.offset + 16).cast::<u64>().write(0);
-            (*raw).ol_flags &= !self.flag;
+            place.write(0);
+            if is_flagged {
+                (*raw).ol_flags = flags & !self.flag;
+            }
         }
-        Some(stamp)
+        Some(last)
+    }
+
+    /// The last word that all packets of a burst have in common, and the bytes of their frames, if flag
+    /// and port are alike too and it is [theirs](Self::take_last); afterwards they have none. Else nothing
+    /// is changed.
+    #[inline]
+    pub fn take_last_of(
+        &self,
+        burst: &mut [Mbuf<'_>],
+        vouches: impl FnOnce(&Mbuf<'_>, u64) -> bool,
+    ) -> Option<(u64, u64)> {
+        let place = self.offset + 16;
+        // SAFETY: as in get.
+        let read = |mbuf: &Mbuf<'_>| unsafe {
+            let raw = mbuf.as_ptr();
+            let last = raw.byte_add(place).cast::<u64>().read();
+            (last, (*raw).ol_flags & self.flag, mbuf.port())
+        };
+        let first = burst.first()?;
+        let (last, flag, port) = read(first);
+        let (mut differences, mut bytes) = (0, 0);
+        for mbuf in &*burst {
+            let this = read(mbuf);
+            differences |= this.0 ^ last | this.1 ^ flag | u64::from(this.2 ^ port);
+            bytes += u64::from(mbuf.len_bytes());
+        }
+        if differences != 0 || flag == 0 && !vouches(first, last) {
+            return None;
+        }
+        for mbuf in burst {
+            let raw = mbuf.as_ptr();
+            // SAFETY: as in get, and borrowed mutably.
+            unsafe {
+                raw.byte_add(place).cast::<u64>().write(0);
+                if flag != 0 {
+                    (*raw).ol_flags &= !flag;
+                }
+            }
+        }
+        Some((last, bytes))
     }
 
     /// Takes the stamp off.

@@ -38,12 +38,42 @@ fn stamp_travels_with_its_packet_and_no_further() {
     stamp.set(&mut mbuf, [7, 8, 9]);
     stamp.clear(&mut mbuf);
     assert_eq!(stamp.take(&mut mbuf, |_, _| false), None);
-    assert_eq!(
-        stamp.take(&mut mbuf, |_, words| words[2] == 9),
-        Some([7, 8, 9])
-    );
-    assert_eq!(stamp.take(&mut mbuf, |_, words| words[2] == 9), None);
+    assert_eq!(stamp.take(&mut mbuf, |_, last| last == 9), Some([7, 8, 9]));
+    assert_eq!(stamp.take(&mut mbuf, |_, last| last == 9), None);
     drop(mbuf);
+
+    // A burst at once: all or nothing.
+    let mut burst: Vec<Mbuf> = (0..5).map(|_| frame(&pool, 0)).collect();
+    let bytes: u64 = burst.iter().map(|mbuf| u64::from(mbuf.len_bytes())).sum();
+    assert_eq!(stamp.take_last_of(&mut [], |_, _| true), None);
+    assert_eq!(stamp.set_last_of(&mut burst, 7), bytes);
+    assert_eq!(
+        stamp.take_last_of(&mut burst, |_, _| false),
+        Some((7, bytes))
+    );
+    assert_eq!(stamp.take_last_of(&mut burst, |_, _| false), None);
+    assert_eq!(stamp.take_last(&mut burst[0], |_, _| false), None);
+    stamp.set_last_of(&mut burst, 7);
+    for mbuf in &mut burst {
+        stamp.clear(mbuf);
+    }
+    assert_eq!(stamp.take_last_of(&mut burst, |_, last| last == 8), None);
+    assert_eq!(
+        stamp.take_last_of(&mut burst, |_, last| last == 7),
+        Some((7, bytes))
+    );
+    let spoil: [fn(&StampField, &mut Mbuf); 3] = [
+        |stamp, mbuf| stamp.set_last(mbuf, 8),
+        |stamp, mbuf| stamp.clear(mbuf),
+        |_, mbuf| mbuf.set_port(9),
+    ];
+    for spoil in spoil {
+        stamp.set_last_of(&mut burst, 7);
+        spoil(&stamp, &mut burst[3]);
+        assert_eq!(stamp.take_last_of(&mut burst, |_, _| true), None);
+        assert_eq!(stamp.take_last(&mut burst[0], |_, _| false), Some(7));
+    }
+    drop(burst);
 
     // Whatever field earlier packets left behind, a fresh mbuf is unstamped.
     let stamp_all = |mut all: Vec<Mbuf>| {

@@ -156,6 +156,14 @@ impl PassedCell {
     pub fn delay_sum(&self) -> Option<i64> {
         (self.lost == 0).then(|| self.delay_sum.cast_signed())
     }
+
+    /// Adds a packet that passed after `delay`, `weight` times.
+    #[inline]
+    pub fn pass_delay(&mut self, delay: u64, weight: u32) {
+        let delay = delay.wrapping_mul(weight.into());
+        self.delay_sum = self.delay_sum.wrapping_add(delay);
+        self.received = self.received.wrapping_add(weight);
+    }
 }
 
 impl BothEnds for PassedCell {
@@ -177,9 +185,7 @@ impl BothEnds for PassedCell {
 
     #[inline]
     fn pass(&mut self, sight: &Sight, weight: u32) {
-        let delay = sight.delay.wrapping_mul(weight.into());
-        self.delay_sum = self.delay_sum.wrapping_add(delay);
-        self.received = self.received.wrapping_add(weight);
+        self.pass_delay(sight.delay, weight);
     }
 
     fn merge(&mut self, other: &Self) {

@@ -33,10 +33,11 @@ pub(crate) use layout::prepare_banks;
 use layout::row;
 pub use layout::{Bank, LayoutError, LdaLayout};
 
-use crate::cell::{BothEnds, CellPair};
+use crate::cell::{BothEnds, CellPair, PassedCell};
 use crate::codec::{ParseError, Reader, Shape, whole};
+use crate::packet::Nameless;
 use crate::prefetch::prefetch;
-use crate::sight::{End, Sight};
+use crate::sight::{Batch, End, Sight};
 use crate::synopsis::{ShapeMismatch, Synopsis};
 
 /// An LDA with both ends in one place.
@@ -55,6 +56,31 @@ impl LdaPair {
     /// Takes packets out again that were recorded at one end: the exact inverse.
     pub fn unrecord(&mut self, end: End, sights: &[Sight]) {
         self.record_at(sights, |cell, sight| cell.unrecord(end, sight, 1));
+    }
+}
+
+impl LdaPair<PassedCell> {
+    /// Adds packets that nobody hashed: what [`record_passed`](Self::record_passed) does with hashes of
+    /// chance. For an LDA whose ends are one point; others would not find them again.
+    #[inline]
+    pub fn record_batch(&mut self, batch: &Batch, hashes: &mut Nameless) {
+        let cells = self.cells.as_mut_slice();
+        let mut add = |cell: usize| {
+            if let Some(cell) = cells.get_mut(cell) {
+                cell.pass_delay(batch.delay, 1);
+            }
+        };
+        if let Some(rows) = self.layout.only_bank_rows() {
+            for _ in 0..batch.packets {
+                add(hashes.next_row(rows));
+            }
+            return;
+        }
+        for _ in 0..batch.packets {
+            if let Some(cell) = self.layout.cell_of(hashes.next_hash()) {
+                add(cell);
+            }
+        }
     }
 }
 

@@ -110,15 +110,19 @@
 //! assert_eq!(hasher.flow_hash(&key), parsed.flow);
 //! ```
 
+mod census;
 mod dissect;
 mod hash;
 mod key;
+mod nameless;
 mod plain;
 mod rows;
 mod words;
 
+pub use census::Census;
 pub use hash::{HASH_VERSION, Hasher, kind};
 pub use key::{FlowKey, FlowKeyError};
+pub use nameless::Nameless;
 pub use rows::{ROW_MULTIPLIERS, row_of};
 
 /// Keyed hash of a flow. Uniform over 64 bits; the same at all points that share the seed.

@@ -29,7 +29,8 @@ use crate::codec::{ParseError, Put, Reader};
 use crate::flows::{FlowSight, FlowSlots, Slot};
 pub use crate::lds::Places;
 use crate::lds::{LdsPair, Sds};
-use crate::sight::{End, SegmentIndex, Sight, Sights};
+use crate::packet::Nameless;
+use crate::sight::{Batch, End, SegmentIndex, Sight, Sights};
 use crate::synopsis::{ShapeMismatch, Synopsis};
 
 /// One worker's share of one epoch.
@@ -190,6 +191,15 @@ impl Shard {
         }
     }
 
+    /// Adds packets that the driver took and that nobody hashed: to their segment. Sketches and flows
+    /// ask which packets they are, and get nothing: it is for shards without any.
+    #[inline]
+    pub fn passed_batch(&mut self, batch: &Batch, hashes: &mut Nameless) {
+        if let Some(segment) = self.segment_mut(batch.segment) {
+            segment.pass_batch(batch, hashes);
+        }
+    }
+
     /// Adds a packet that was dropped between the ends: to the sender's end only, at
     /// `time - delay`; and to the losses of its flow's `slot`, where flows are tracked.
     pub fn lost(&mut self, sight: &Sight, slot: Slot) {
@@ -221,8 +231,14 @@ impl Shard {
     /// goes nowhere else.
     pub fn late(&mut self, sight: &Sight) {
         if let Some(segment) = self.segment_mut(sight.segment) {
-            segment.tally.record(End::Sender, &[*sight]);
-            segment.tally.late += 1;
+            segment.tally.late(1, sight.bytes.into());
+        }
+    }
+
+    /// The same of a batch.
+    pub fn late_batch(&mut self, batch: &Batch) {
+        if let Some(segment) = self.segment_mut(batch.segment) {
+            segment.tally.late(batch.packets, batch.bytes);
         }
     }
 

@@ -41,6 +41,22 @@ pub struct Sight {
 
 const _: () = assert!(size_of::<Sight>() == 40, "a sight is five words");
 
+/// Packets that passed both ends of one segment in one epoch with one delay, where nobody asks which
+/// packets they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Batch {
+    /// How many, one or more.
+    pub packets: u64,
+    /// Bytes of all their frames, without frame check sequences.
+    pub bytes: u64,
+    /// Ticks since their stamps were set.
+    pub delay: u64,
+    /// The segment they count for.
+    pub segment: SegmentIndex,
+    /// The epoch they count in.
+    pub epoch: EpochTag,
+}
+
 /// Sights in their order. Where it is known that they are alike, nobody looks for parts that differ:
 /// that would cost a burst as much as recording it in an LDA.
 #[derive(Debug, Clone, Copy)]

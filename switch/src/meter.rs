@@ -13,9 +13,9 @@
 use control::counters::WorkerCounters;
 use control::handover::WorkerEnd;
 use measure::flows::{FlowSight, Slot};
-use measure::packet::{FlowHash, Hasher, PacketHash, Parsed};
+use measure::packet::{FlowHash, Hasher, Nameless, PacketHash, Parsed};
 use measure::shard::{Places, Shard};
-use measure::sight::{SegmentIndex, Sight, Sights};
+use measure::sight::{Batch, SegmentIndex, Sight, Sights};
 use measure::synopsis::Synopsis;
 use measure::time::{Epoch, EpochSchedule, EpochTag};
 
@@ -396,6 +396,19 @@ impl Meter {
             if let Some(shard) = &mut open.shard {
                 shard.passed(run, these, places);
             }
+        }
+    }
+
+    /// Records packets that have left, in their epoch or as late, where only an LDA is kept: nobody
+    /// looks at what they are.
+    #[inline]
+    pub fn passed_batch(&mut self, batch: &Batch, hashes: &mut Nameless) {
+        if let Some(open) = self.open_with(batch.epoch) {
+            if let Some(shard) = &mut open.shard {
+                shard.passed_batch(batch, hashes);
+            }
+        } else if let Some(shard) = &mut self.current.shard {
+            shard.late_batch(batch);
         }
     }
 

@@ -13,13 +13,36 @@ use super::key::protocol_word;
 use super::words::{Pair, be16, chunk, first_16, le_pair, le32, le64};
 use super::{Kind, Parsed};
 
-/// Least length of a TCP header (RFC 9293).
-const TCP_HEADER_BYTES: usize = 20;
-/// Length of a UDP header (RFC 768).
-const UDP_HEADER_BYTES: usize = 8;
+/// The row of a protocol in [`HEADER_BYTES`].
+const ROWS: [u8; 256] = {
+    let mut rows = [OTHER; 256];
+    rows[protocol::TCP as usize] = TCP;
+    rows[protocol::UDP as usize] = UDP;
+    rows
+};
+const OTHER: u8 = 0;
+const TCP: u8 = 1;
+const UDP: u8 = 2;
+
+/// Length of a header by its protocol and by what would be the data offset of TCP (RFC 9293, RFC 768); of
+/// what is no header, more than any packet has. Looked up, not branched over: TCP and UDP come mixed, and
+/// which comes next is hard to guess.
+const HEADER_BYTES: [[u32; 16]; 3] = [
+    [NONE; 16],
+    [
+        NONE, NONE, NONE, NONE, NONE, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 60,
+    ],
+    [8; 16],
+];
+const NONE: u32 = u32::MAX;
 
 /// Of bytes 8 to 15 of an IPv4 header: protocol and source address, not TTL and checksum.
 const PROTOCOL_AND_SOURCE: u64 = u64::from_le_bytes([0, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff]);
+
+/// Of bytes 0 to 7 of an IPv4 header: version and header length, and the fragment's flag and offset.
+const WHOLE_MASK: u64 = u64::from_le_bytes([0xff, 0, 0, 0, 0, 0, 0x3f, 0xff]);
+/// Version 4, no options, no fragment.
+const WHOLE: u64 = u64::from_le_bytes([0x45, 0, 0, 0, 0, 0, 0, 0]);
 
 /// A whole TCP or UDP header.
 struct Plain {
@@ -30,30 +53,19 @@ struct Plain {
     payload: Range<usize>,
 }
 
-/// TCP or UDP, without a branch for each.
-#[inline(always)]
-fn is_plain(protocol: u8) -> bool {
-    const PLAIN: u64 = 1 << protocol::TCP | 1 << protocol::UDP;
-    protocol < 64 && PLAIN >> protocol & 1 == 1
-}
-
 impl Plain {
     /// The header of which `header` is the beginning, at `at` of a packet that `head` begins with
     /// and that ends at `end`, by the IP header.
     #[inline(always)]
     fn read(head: &[u8], header: &[u8; 20], at: usize, end: usize, protocol: u8) -> Option<Self> {
-        if !is_plain(protocol) {
-            return None;
-        }
-        // Chosen, not branched over: TCP and UDP come mixed, and which comes next is hard to guess.
-        let is_tcp = protocol == protocol::TCP;
-        let offset_bytes = usize::from(header[12]) >> 2 & 0x3c;
-        let header_bytes = select_unpredictable(is_tcp, offset_bytes, UDP_HEADER_BYTES);
-        let least_bytes = select_unpredictable(is_tcp, TCP_HEADER_BYTES, UDP_HEADER_BYTES);
+        let row = ROWS[usize::from(protocol)];
+        let lengths = HEADER_BYTES.get(usize::from(row))?;
+        let header_bytes = lengths[usize::from(header[12] >> 4)] as usize;
         let (start, end) = (at + header_bytes, end.min(head.len()));
-        if header_bytes < least_bytes || start > end {
+        if start > end {
             return None;
         }
+        let is_tcp = row == TCP;
         Some(Self {
             kind: select_unpredictable(is_tcp, Kind::Tcp, Kind::Udp),
             transport: select_unpredictable(is_tcp, le64(header, 4)?, 0),
@@ -70,8 +82,8 @@ fn over_ipv4(head: &[u8], at: usize) -> Option<(&[u8; 40], Plain)> {
     // packet in a frame of the least length.
     let ip = chunk::<40>(head, at)?;
     let transport: &[u8; 20] = ip.last_chunk()?;
-    let is_fragment = be16(ip, 6)? & 0x3fff != 0;
-    if ip[0] != 0x45 || is_fragment {
+    // Version and header length, and what tells a fragment, in one comparison.
+    if le64(ip, 0)? & WHOLE_MASK != WHOLE {
         return None;
     }
     let end = at + usize::from(be16(ip, 2)?);
@@ -81,7 +93,9 @@ fn over_ipv4(head: &[u8], at: usize) -> Option<(&[u8; 40], Plain)> {
 /// The kind of a frame that [`Hasher::parse_plain`] yields something of.
 #[inline(always)]
 pub(super) fn kind(head: &[u8]) -> Option<Kind> {
-    if be16(head, 12)? != ethertype::IPV4 {
+    // As much as is asked for below: one check for both.
+    let front: &[u8; 54] = head.first_chunk()?;
+    if be16(front, 12)? != ethertype::IPV4 {
         return None;
     }
     over_ipv4(head, 14).map(|(_, plain)| plain.kind)

@@ -1,13 +1,15 @@
 //! What is kept of one segment, however many others there are.
 
 use super::Tally;
+use super::tally::bytes_of;
 use crate::cell::PassedCell;
 use crate::codec::{ParseError, Put, Reader};
 use crate::histogram::Histogram;
 use crate::lda::{LdaLayout, LdaPair};
 use crate::moments::Moments;
+use crate::packet::Nameless;
 use crate::rli::SegmentDelay;
-use crate::sight::{End, Sight, Sights};
+use crate::sight::{Batch, End, Sight, Sights};
 use crate::synopsis::{ShapeMismatch, Synopsis};
 use crate::time::TickRate;
 
@@ -57,7 +59,7 @@ impl SegmentSynopsis {
     /// Adds packets that passed both ends, as they were seen at the receiver's.
     #[inline]
     pub(super) fn pass(&mut self, sights: Sights<'_>) {
-        self.tally.pass(&sights);
+        self.tally.pass(sights.len() as u64, bytes_of(&sights));
         for run in sights.split_by(|a, b| a.delay == b.delay) {
             let (delay, packets) = (run[0].delay, run.len() as u64);
             self.moments.add_delays(delay, packets);
@@ -65,6 +67,17 @@ impl SegmentSynopsis {
         }
         if let Some(lda) = &mut self.lda {
             lda.record_passed(&sights);
+        }
+    }
+
+    /// The same of packets that nobody hashed: an LDA spreads them by chance.
+    #[inline]
+    pub(super) fn pass_batch(&mut self, batch: &Batch, hashes: &mut Nameless) {
+        self.tally.pass(batch.packets, batch.bytes);
+        self.moments.add_delays(batch.delay, batch.packets);
+        self.histogram.add_delays(batch.delay, batch.packets);
+        if let Some(lda) = &mut self.lda {
+            lda.record_batch(batch, hashes);
         }
     }
 

@@ -27,12 +27,18 @@ pub struct Tally {
 impl Tally {
     /// Counts packets that were seen at both ends.
     #[inline]
-    pub(super) fn pass(&mut self, sights: &[Sight]) {
-        let (packets, bytes) = (sights.len() as u64, bytes_of(sights));
+    pub(super) fn pass(&mut self, packets: u64, bytes: u64) {
         self.sent += packets;
         self.sent_bytes += bytes;
         self.received += packets;
         self.received_bytes += bytes;
+    }
+
+    /// Counts packets that came to the receiver's end after their epoch was sealed.
+    pub(super) fn late(&mut self, packets: u64, bytes: u64) {
+        self.sent += packets;
+        self.sent_bytes += bytes;
+        self.late += packets;
     }
 
     /// Takes packets out again that were recorded at one end: the exact inverse.
@@ -47,8 +53,9 @@ impl Tally {
     }
 }
 
+/// Bytes of all frames.
 #[inline]
-fn bytes_of(sights: &[Sight]) -> u64 {
+pub(super) fn bytes_of(sights: &[Sight]) -> u64 {
     sights.iter().map(|sight| u64::from(sight.bytes)).sum()
 }
 

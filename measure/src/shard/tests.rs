@@ -4,7 +4,7 @@ use super::*;
 use crate::flows::Slot;
 use crate::lda::{Bank, LdaLayout};
 use crate::lds::LdsLayout;
-use crate::packet::{FlowHash, PacketHash};
+use crate::packet::{FlowHash, Nameless, PacketHash};
 use crate::time::{Epoch, EpochTag, TickRate};
 
 const SEGMENTS: usize = 3;
@@ -193,6 +193,59 @@ fn segments_and_sketches_that_are_not_there_are_ignored() {
     shard.passed(&[sight(1, 1, 1, 0)], &[], &NOWHERE);
     assert_eq!(shard.sketches(), Shard::new(&layout).sketches());
     assert_eq!(shard.segments()[1].tally.received, 1);
+}
+
+#[test]
+fn a_batch_is_its_packets_whatever_their_hashes() {
+    let bank = |rows, probability| Bank { rows, probability };
+    for banks in [vec![bank(7, 1.0)], vec![bank(7, 1.0), bank(5, 0.25)]] {
+        let layout = ShardLayout {
+            lda: Some(LdaLayout::new(&banks).unwrap()),
+            ..ShardLayout::new(rate(), 2)
+        };
+        let (mut batched, mut single) = (Shard::new(&layout), Shard::new(&layout));
+        let mut hashes = Nameless::default();
+        for (segment, delay, packets) in [(0, 5, 32), (1, 7, 1), (0, 9, 500), (9, 1, 3)] {
+            let sights = vec![sight(segment, 0, 1_000, delay); packets];
+            single.passed(&sights, &[], &NOWHERE);
+            let batch = Batch {
+                packets: packets as u64,
+                bytes: sights.iter().map(|sight| u64::from(sight.bytes)).sum(),
+                delay,
+                segment: SegmentIndex(segment),
+                epoch: EpochTag(0),
+            };
+            batched.passed_batch(&batch, &mut hashes);
+            single.late(&sight(1, 0, 3, 3));
+            batched.late_batch(&Batch {
+                packets: 1,
+                bytes: 100,
+                segment: SegmentIndex(1),
+                ..batch
+            });
+        }
+        for (batched, single) in batched.segments().iter().zip(single.segments()) {
+            assert_eq!(batched.tally, single.tally);
+            assert_eq!(batched.moments, single.moments);
+            assert_eq!(batched.histogram, single.histogram);
+            let cells = batched.lda.as_ref().unwrap().cells();
+            let sampled: u32 = cells.iter().map(|cell| cell.received).sum();
+            let delays: u64 = cells.iter().map(|cell| cell.delay_sum).sum();
+            let all = batched.moments.count();
+            if banks.len() == 1 {
+                assert_eq!(u64::from(sampled), all);
+                assert_eq!(u128::from(delays), batched.moments.sum_ticks());
+            }
+            assert!(u64::from(sampled) <= all && cells.iter().all(|cell| cell.lost == 0));
+        }
+        // Some rows in each bank are taken.
+        let lda = batched.segments()[0].lda.as_ref().unwrap();
+        let mut taken = lda
+            .cells()
+            .chunks(7)
+            .map(|bank| bank.iter().any(|cell| cell.received > 0));
+        assert!(taken.all(|is_taken| is_taken));
+    }
 }
 
 #[test]

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use control::counters::WorkerCounters;
+use control::counters::{PortCounters, WorkerCounters};
 use dpdk_bindings::{Mbuf, StampField, Tap, tsc};
-use measure::packet::{Hasher, Kind, kind};
+use measure::packet::{Census, Hasher, Parsed, kind};
 use switch::classify::Classifier;
 use switch::packet_io::{ClassIndex, PortIndex};
 
@@ -56,61 +56,87 @@ impl Arrivals {
 impl Tap for Arrivals {
     #[inline]
     fn pass(&self, burst: &mut [Mbuf<'_>]) {
-        if self.stamper.hashes {
-            self.stamp::<true>(burst);
-        } else {
-            self.stamp::<false>(burst);
+        let port = PortIndex(self.place.load(Ordering::Relaxed));
+        let Some(counters) = self.counters.ports.get(usize::from(port.0)) else {
+            return;
+        };
+        for mbuf in &*burst {
+            mbuf.prefetch_header();
+        }
+        let now = tsc::now();
+        self.counters.burst(burst.len());
+        for part in burst.chunks_mut(Census::FRAMES_MAX) {
+            if self.stamper.hashes {
+                self.stamp::<true>(part, port, counters, now);
+            } else {
+                self.stamp::<false>(part, port, counters, now);
+            }
         }
     }
 }
 
 impl Arrivals {
     #[inline]
-    fn stamp<const HASHES: bool>(&self, burst: &mut [Mbuf<'_>]) {
-        let port = PortIndex(self.place.load(Ordering::Relaxed));
-        let Some(counters) = self.counters.ports.get(usize::from(port.0)) else {
-            return;
-        };
-        let Stamper {
-            field,
-            hasher,
-            classifier,
-            has_classes,
-            stamps_packets,
-            ..
-        } = &self.stamper;
-        for mbuf in &*burst {
-            mbuf.prefetch_header();
-        }
-        let now = tsc::now();
+    fn stamp<const HASHES: bool>(
+        &self,
+        burst: &mut [Mbuf<'_>],
+        port: PortIndex,
+        counters: &PortCounters,
+        now: u64,
+    ) {
+        let Stamper { field, hasher, .. } = &self.stamper;
+        let shared = self.stamper.shared_word(port, now);
         let mut bytes = 0;
-        let mut kinds = [0_u64; Kind::COUNT];
-        for mbuf in &mut *burst {
-            let len_bytes = mbuf.len_bytes();
-            let head = mbuf.head();
-            let class = if *has_classes {
-                classifier.classify(port, head)
-            } else {
-                ClassIndex(0)
-            };
-            let at = if *stamps_packets { tsc::now() } else { now };
-            bytes += u64::from(len_bytes);
-            let kind = if HASHES {
-                let parsed = hasher.parse(head, len_bytes);
-                field.set(mbuf, stamp::words(&parsed, port, class, at));
-                parsed.kind
-            } else {
-                let kind = kind(head, len_bytes);
-                field.set_last(mbuf, stamp::last_word(port, class, at));
-                kind
-            };
-            kinds[kind as usize] += 1;
+        let mut census = Census::default();
+        if let Some(word) = shared
+            && !HASHES
+        {
+            // One loop for each: both at once want more registers than there are.
+            bytes = field.set_last_of(burst, word);
+            for mbuf in &*burst {
+                census.add(kind(mbuf.head(), mbuf.len_bytes()));
+            }
+        } else {
+            for mbuf in &mut *burst {
+                let (len_bytes, head) = (mbuf.len_bytes(), mbuf.head());
+                bytes += u64::from(len_bytes);
+                let word = shared.unwrap_or_else(|| self.stamper.word(port, head, now));
+                let kind = if HASHES {
+                    let Parsed { flow, packet, kind } = hasher.parse(head, len_bytes);
+                    field.set(mbuf, [flow.0, packet.0, word]);
+                    kind
+                } else {
+                    let kind = kind(head, len_bytes);
+                    field.set_last(mbuf, word);
+                    kind
+                };
+                census.add(kind);
+            }
         }
-        self.counters.burst(burst.len());
         counters.rx_packets.add(burst.len() as u64);
         counters.rx_bytes.add(bytes);
-        for (counter, n) in counters.kinds.iter().zip(kinds) {
+        for (counter, n) in counters.kinds.iter().zip(census.counts()) {
             counter.add(n);
         }
+    }
+}
+
+impl Stamper {
+    /// The last word of all packets received at `now`, where they have one in common.
+    fn shared_word(&self, port: PortIndex, now: u64) -> Option<u64> {
+        let is_shared = !self.has_classes && !self.stamps_packets;
+        is_shared.then(|| stamp::last_word(port, ClassIndex(0), now))
+    }
+
+    /// The last word of a packet, received at `now` unless the clock is read for every one.
+    #[inline(never)]
+    fn word(&self, port: PortIndex, head: &[u8], now: u64) -> u64 {
+        let class = if self.has_classes {
+            self.classifier.classify(port, head)
+        } else {
+            ClassIndex(0)
+        };
+        let at = if self.stamps_packets { tsc::now() } else { now };
+        stamp::last_word(port, class, at)
     }
 }

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use arrayvec::ArrayVec;
-use control::counters::WorkerCounters;
+use control::counters::{PortCounters, WorkerCounters};
 use dpdk_bindings::{Mbuf, StampField, Tap, tsc};
 use measure::flows::{FlowId, FlowSight};
-use measure::packet::{FlowHash, PacketHash};
+use measure::packet::{FlowHash, Nameless, PacketHash};
 use measure::shard::Places;
-use measure::sight::{Sight, Sights};
+use measure::sight::{Batch, SegmentIndex, Sight, Sights};
 use measure::time::{Epoch, EpochTag};
 use parking_lot::Mutex;
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -22,7 +22,7 @@ use switch::meter::{Meter, Plan, SightBurst};
 use switch::packet_io::{BURST, ClassIndex, NO_SEGMENT, PortIndex};
 
 use crate::arrivals::NOWHERE;
-use crate::stamp::{self, NO_PORT, PortIds, Stamp};
+use crate::stamp::{NO_PORT, PortIds, Stamp};
 
 /// Plans under way to a queue at most; none is sent while one finds no room.
 const PLANS_MAX: usize = 2;
@@ -91,8 +91,58 @@ struct Point {
     counters: Arc<WorkerCounters>,
     coming: Consumer<Turn>,
     gone: Producer<Box<Plan>>,
-    /// Packets that came without a hash.
-    nameless: u64,
+    /// For packets that come without a hash.
+    nameless: Nameless,
+}
+
+impl Stamps {
+    /// Counts packets that a port is offered, as those of its only class where there is no more.
+    #[inline]
+    fn count(&self, counters: &PortCounters, packets: u64, bytes: u64) {
+        counters.tx_packets.add(packets);
+        counters.tx_bytes.add(bytes);
+        if !self.has_classes {
+            count_class(counters, ClassIndex(0), packets, bytes);
+        }
+    }
+}
+
+#[inline]
+fn count_class(counters: &PortCounters, class: ClassIndex, packets: u64, bytes: u64) {
+    if let Some(counters) = counters.classes.get(usize::from(class.0)) {
+        counters.tx_packets.add(packets);
+        counters.tx_bytes.add(bytes);
+    }
+}
+
+/// Last words that speak for packets without the flag.
+struct Trust<'s> {
+    ids: &'s PortIds,
+    /// The one before, and the port that its packets came by. Packets of a burst share it.
+    last: (u64, u16),
+}
+
+impl<'s> Trust<'s> {
+    fn new(ids: &'s PortIds) -> Self {
+        Self {
+            ids,
+            // No packet's: there are not so many ports.
+            last: (u64::MAX, NO_PORT),
+        }
+    }
+
+    #[inline]
+    fn vouches(&mut self, mbuf: &Mbuf<'_>, last: u64) -> bool {
+        let words = (last, mbuf.port());
+        if words == self.last {
+            return true;
+        }
+        let is_vouched = self.ids.vouch(last, mbuf.port());
+        if is_vouched {
+            self.last = words;
+        }
+        is_vouched
+    }
 }
 
 impl Departures {
@@ -112,7 +162,7 @@ impl Departures {
                 counters,
                 coming,
                 gone,
-                nameless: 0,
+                nameless: Nameless::default(),
             }),
         };
         let turns = Turns {
@@ -160,12 +210,11 @@ impl Tap for Departures {
         }
         self.seen.store(now, Ordering::Relaxed);
         point.turn(now);
+        if !self.stamps.have_hashes {
+            return point.record_batches(&self.stamps, burst, to, now);
+        }
         for part in burst.chunks_mut(BURST) {
-            if self.stamps.have_hashes {
-                point.record::<true>(&self.stamps, part, to, now);
-            } else {
-                point.record::<false>(&self.stamps, part, to, now);
-            }
+            point.record(&self.stamps, part, to, now);
         }
     }
 }
@@ -188,15 +237,65 @@ impl Point {
         }
     }
 
+    /// Takes the stamps off, and records packets that have one in common together: what an LDA alone
+    /// asks for.
+    #[inline]
+    fn record_batches(&mut self, stamps: &Stamps, burst: &mut [Mbuf<'_>], to: PortIndex, now: u64) {
+        let Self {
+            meter,
+            counters,
+            nameless,
+            ..
+        } = self;
+        let Some(counters) = counters.ports.get(usize::from(to.0)) else {
+            return;
+        };
+        let mut record = |last: u64, packets: u64, bytes: u64| {
+            if packets == 0 {
+                return;
+            }
+            let departure = Departure::read(meter, last, to, now);
+            let batch = Batch {
+                packets,
+                bytes,
+                delay: departure.delay,
+                segment: departure.segment,
+                epoch: departure.epoch,
+            };
+            meter.passed_batch(&batch, nameless);
+            if stamps.has_classes {
+                count_class(counters, departure.class, packets, bytes);
+            }
+        };
+        let mut trust = Trust::new(&stamps.ids);
+        let shared = (stamps.field).take_last_of(burst, |mbuf, last| trust.vouches(mbuf, last));
+        if let Some((last, bytes)) = shared {
+            let packets = burst.len() as u64;
+            record(last, packets, bytes);
+            return stamps.count(counters, packets, bytes);
+        }
+        let (mut all_bytes, mut last, mut packets, mut bytes) = (0, 0, 0, 0);
+        for mbuf in &mut *burst {
+            let len_bytes = u64::from(mbuf.len_bytes());
+            all_bytes += len_bytes;
+            let taken = (stamps.field).take_last(mbuf, |mbuf, last| trust.vouches(mbuf, last));
+            let Some(word) = taken else {
+                continue;
+            };
+            if word != last {
+                record(last, packets, bytes);
+                (last, packets, bytes) = (word, 0, 0);
+            }
+            packets += 1;
+            bytes += len_bytes;
+        }
+        record(last, packets, bytes);
+        stamps.count(counters, burst.len() as u64, all_bytes);
+    }
+
     /// Takes the stamps off, and records what they say.
     #[inline]
-    fn record<const HASHED: bool>(
-        &mut self,
-        stamps: &Stamps,
-        burst: &mut [Mbuf<'_>],
-        to: PortIndex,
-        now: u64,
-    ) {
+    fn record(&mut self, stamps: &Stamps, burst: &mut [Mbuf<'_>], to: PortIndex, now: u64) {
         let Some(counters) = self.counters.ports.get(usize::from(to.0)) else {
             return;
         };
@@ -204,46 +303,26 @@ impl Point {
         let mut seen = Seen::of(&self.meter, to, now, &mut sights, &mut places);
         let mut classes = [(0, 0); 8];
         let mut bytes = 0;
-        // A last word that speaks for packets without the flag that came by a port: none as yet.
-        let mut trusted = (0, NO_PORT);
+        let mut trust = Trust::new(&stamps.ids);
         for (n, mbuf) in (0_u8..).zip(&mut *burst) {
             let len_bytes = mbuf.len_bytes();
             bytes += u64::from(len_bytes);
-            let vouches = |mbuf: &Mbuf<'_>, [_, _, last]: [u64; 3]| {
-                // Packets of a burst share it.
-                let is_vouched =
-                    (last, mbuf.port()) == trusted || stamps.ids.vouch(last, mbuf.port());
-                if is_vouched {
-                    trusted = (last, mbuf.port());
-                }
-                is_vouched
-            };
-            let Some([flow, packet, last]) = stamps.field.take(mbuf, vouches) else {
+            let taken = (stamps.field).take(mbuf, |mbuf, last| trust.vouches(mbuf, last));
+            let Some([flow, packet, last]) = taken else {
                 continue;
             };
-            let hashes = if HASHED {
-                (FlowHash(flow), PacketHash(packet))
-            } else {
-                // An LDA spreads packets over its rows by chance: that of their hashes, or any other.
-                self.nameless = self.nameless.wrapping_add(1);
-                (FlowHash(0), PacketHash(stamp::spread(self.nameless)))
-            };
-            let class = seen.add::<HASHED>(hashes, last, len_bytes, n);
+            let hashes = (FlowHash(flow), PacketHash(packet));
+            let class = seen.add(hashes, last, len_bytes, n);
             if stamps.has_classes {
                 let (packets, bytes) = &mut classes[usize::from(class.0 & 7)];
                 *packets += 1;
                 *bytes += u64::from(len_bytes);
             }
         }
-        counters.tx_packets.add(burst.len() as u64);
-        counters.tx_bytes.add(bytes);
-        if !stamps.has_classes {
-            classes[0] = (burst.len() as u64, bytes);
-        }
-        for (counters, (packets, bytes)) in counters.classes.iter().zip(classes) {
+        stamps.count(counters, burst.len() as u64, bytes);
+        for (class, (packets, bytes)) in (0..).map(ClassIndex).zip(classes) {
             if packets > 0 {
-                counters.tx_packets.add(packets);
-                counters.tx_bytes.add(bytes);
+                count_class(counters, class, packets, bytes);
             }
         }
         let sights = if seen.are_alike {
@@ -270,6 +349,38 @@ impl Point {
     }
 }
 
+/// What a last word comes to as its packets leave.
+struct Departure {
+    /// Since the epoch's start.
+    time: u64,
+    delay: u64,
+    segment: SegmentIndex,
+    epoch: EpochTag,
+    class: ClassIndex,
+}
+
+impl Departure {
+    /// By port `to`, at `now` unless the clock is read for every packet.
+    #[inline(never)]
+    fn read(meter: &Meter, last: u64, to: PortIndex, now: u64) -> Self {
+        let now = if meter.stamps_packets() {
+            tsc::now()
+        } else {
+            now
+        };
+        let stamp = Stamp::read(last, now);
+        let segments = meter.segments(stamp.port, to);
+        let (epoch, start) = meter.epoch_of(stamp.arrived);
+        Self {
+            time: now.wrapping_sub(start),
+            delay: now.wrapping_sub(stamp.arrived),
+            segment: segments[usize::from(stamp.class.0 & 7)],
+            epoch,
+            class: stamp.class,
+        }
+    }
+}
+
 /// The stamped packets of a burst, as they leave.
 struct Seen<'m, 'b> {
     meter: &'m Meter,
@@ -280,8 +391,8 @@ struct Seen<'m, 'b> {
     sights: &'b mut SightBurst,
     /// Their places in the burst, where somebody asks for their headers.
     places: &'b mut ArrayVec<u8, BURST>,
-    /// What port, class and time of the last packet came to, and the word that they were in.
-    last: (u64, Sight, ClassIndex),
+    /// The last packet's last word, and what it came to.
+    last: (u64, Departure),
     /// Of one segment, one epoch and one delay.
     are_alike: bool,
 }
@@ -295,14 +406,12 @@ impl<'m, 'b> Seen<'m, 'b> {
         sights: &'b mut SightBurst,
         places: &'b mut ArrayVec<u8, BURST>,
     ) -> Self {
-        let nothing = Sight {
-            flow: FlowHash(0),
-            packet: PacketHash(0),
+        let nothing = Departure {
             time: 0,
             delay: 0,
-            bytes: 0,
             segment: NO_SEGMENT,
             epoch: EpochTag(0),
+            class: ClassIndex(0),
         };
         Self {
             meter,
@@ -313,7 +422,7 @@ impl<'m, 'b> Seen<'m, 'b> {
             sights,
             places,
             // No packet's: there are not so many ports.
-            last: (u64::MAX, nothing, ClassIndex(0)),
+            last: (u64::MAX, nothing),
             are_alike: true,
         }
     }
@@ -324,7 +433,7 @@ impl<'m, 'b> Seen<'m, 'b> {
         reason = "called for every packet, the words would go through memory"
     )]
     #[inline(always)]
-    fn add<const HASHED: bool>(
+    fn add(
         &mut self,
         (flow, packet): (FlowHash, PacketHash),
         last: u64,
@@ -334,42 +443,23 @@ impl<'m, 'b> Seen<'m, 'b> {
         // Packets of a burst share all but their hashes.
         if last != self.last.0 || self.stamps_packets {
             self.are_alike &= self.sights.is_empty();
-            self.last = self.read(last);
+            self.last = (last, Departure::read(self.meter, last, self.to, self.now));
         }
+        let (_, departure) = &self.last;
         let sight = Sight {
             flow,
             packet,
+            time: departure.time,
+            delay: departure.delay,
             bytes,
-            ..self.last.1
+            segment: departure.segment,
+            epoch: departure.epoch,
         };
-        // Without hashes there are no flows.
-        if HASHED && let Some(flows) = self.flows {
+        if let Some(flows) = self.flows {
             flows.prefetch(FlowId::of(&sight));
             self.places.push(place);
         }
         self.sights.push(sight);
-        self.last.2
-    }
-
-    #[inline(never)]
-    fn read(&self, last: u64) -> (u64, Sight, ClassIndex) {
-        let now = if self.stamps_packets {
-            tsc::now()
-        } else {
-            self.now
-        };
-        let stamp = Stamp::read(last, now);
-        let segments = self.meter.segments(stamp.port, self.to);
-        let (epoch, start) = self.meter.epoch_of(stamp.arrived);
-        let sight = Sight {
-            flow: FlowHash(0),
-            packet: PacketHash(0),
-            time: now.wrapping_sub(start),
-            delay: now.wrapping_sub(stamp.arrived),
-            bytes: 0,
-            segment: segments[usize::from(stamp.class.0 & 7)],
-            epoch,
-        };
-        (last, sight, stamp.class)
+        departure.class
     }
 }

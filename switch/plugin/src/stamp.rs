@@ -17,7 +17,6 @@
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use control::config::PORTS_MAX;
-use measure::packet::Parsed;
 use switch::packet_io::{ClassIndex, PortIndex};
 
 const TIME_BITS: u32 = 48;
@@ -67,25 +66,11 @@ pub struct Stamp {
     pub class: ClassIndex,
 }
 
-/// The words of a packet received at `now`.
-#[inline]
-pub fn words(parsed: &Parsed, port: PortIndex, class: ClassIndex, now: u64) -> [u64; 3] {
-    [parsed.flow.0, parsed.packet.0, last_word(port, class, now)]
-}
-
-/// Word 2 of a packet received at `now`.
+/// Word 2 of a packet of `class`, received by `port` at `now`.
 #[inline]
 pub fn last_word(port: PortIndex, class: ClassIndex, now: u64) -> u64 {
     let place = u64::from(class.0) << (TIME_BITS + 8) | u64::from(port.0) << TIME_BITS;
     place | now & TIME_MASK
-}
-
-/// What stands for the hash of the n-th packet of a queue: numbers that come out as if by chance, by
-/// the upper bits, the lower ones and those of a product.
-#[inline]
-pub fn spread(number: u64) -> u64 {
-    let bits = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    (bits ^ bits >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93)
 }
 
 impl Stamp {
@@ -103,56 +88,29 @@ impl Stamp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use measure::packet::{FlowHash, Kind, PacketHash};
 
     #[test]
     fn without_the_flag_words_speak_for_packets_of_their_port_only() {
-        let parsed = Parsed {
-            kind: Kind::Udp,
-            flow: FlowHash(1),
-            packet: PacketHash(2),
-        };
         let ids = PortIds::new();
-        let stamp = words(&parsed, PortIndex(3), ClassIndex(0), 5);
-        assert!(!ids.vouch(stamp[2], 9));
+        let word = last_word(PortIndex(3), ClassIndex(0), 5);
+        assert!(!ids.vouch(word, 9));
         ids.set(3, Some(9));
-        assert!(ids.vouch(stamp[2], 9));
-        assert!(!ids.vouch(stamp[2], 8), "came in by another port");
-        assert!(!ids.vouch(stamp[2], u16::MAX), "made by the program");
+        assert!(ids.vouch(word, 9));
+        assert!(!ids.vouch(word, 8), "came in by another port");
+        assert!(!ids.vouch(word, u16::MAX), "made by the program");
         assert!(!ids.vouch(0, 9), "recorded before");
         ids.set(3, None);
-        assert!(!ids.vouch(stamp[2], 9));
+        assert!(!ids.vouch(word, 9));
         ids.set(PORTS_MAX, Some(1));
-        let nowhere = words(&parsed, PortIndex(u8::MAX), ClassIndex(0), 5);
-        assert!(!ids.vouch(nowhere[2], u16::MAX));
-    }
-
-    #[test]
-    fn packets_without_a_hash_are_spread_evenly() {
-        // Chi-squared over 1,024 rows of ten packets each, by the upper and by the lower bits: within
-        // five deviations of its mean.
-        for row in [|bits: u64| bits >> 54, |bits: u64| bits & 1_023] {
-            let mut rows = [0_i32; 1_024];
-            for number in 0..10_240 {
-                rows[usize::try_from(row(spread(number))).unwrap()] += 1;
-            }
-            let squares: i32 = rows.iter().map(|count| (count - 10).pow(2)).sum();
-            let chi = f64::from(squares) / 10.0;
-            assert!((chi - 1_023.0).abs() < 5.0 * 2_046_f64.sqrt(), "{chi}");
-        }
+        let nowhere = last_word(PortIndex(u8::MAX), ClassIndex(0), 5);
+        assert!(!ids.vouch(nowhere, u16::MAX));
     }
 
     #[test]
     fn a_stamp_reads_as_it_was_written_also_where_its_clock_comes_round() {
-        let parsed = Parsed {
-            kind: Kind::Udp,
-            flow: FlowHash(1 << 63 | 5),
-            packet: PacketHash(7),
-        };
         for arrived in [0, 12_345, TIME_MASK - 3, TIME_MASK + 9, u64::MAX >> 1] {
-            let stamp = words(&parsed, PortIndex(31), ClassIndex(7), arrived);
-            assert_eq!(stamp[..2], [parsed.flow.0, parsed.packet.0]);
-            let read = Stamp::read(stamp[2], arrived + 1_000_000);
+            let word = last_word(PortIndex(31), ClassIndex(7), arrived);
+            let read = Stamp::read(word, arrived + 1_000_000);
             assert_eq!((read.port, read.class), (PortIndex(31), ClassIndex(7)));
             assert_eq!(read.arrived, arrived);
         }

@@ -181,7 +181,31 @@ fn flows_are_measured_and_every_packet_is_counted() {
     ] {
         assert!(page.contains(series), "{series} is not in {page}");
     }
-    // The estimators' proof beside the stamps.
+    agrees(&plugin, 2);
+    is_counted(&plugin, testpmd);
+}
+
+#[test]
+fn an_lda_alone_counts_and_estimates_as_well() {
+    let folder = tempfile::tempdir().unwrap();
+    let devices = captures(folder.path(), 50);
+    for stamps in ["burst", "packet"] {
+        let settings = json!({ "measurement": { "interval_ms": 100, "stamps": stamps } });
+        let Some(plugin) = Plugin::with(settings) else {
+            return;
+        };
+        let mut testpmd = Testpmd::start(Some(&plugin), &devices, &["--forward-mode=macswap"]);
+        testpmd.tell("start");
+        agrees(&plugin, 2);
+        let is_udp = |line: &&str| line.contains("kind=\"udp\"") && !line.ends_with(" 0");
+        let page = plugin.get("/metrics").unwrap();
+        assert_eq!(page.lines().filter(is_udp).count(), 2, "{page}");
+        is_counted(&plugin, testpmd);
+    }
+}
+
+/// Waits until the LDAs of so many segments agree with the stamps: the estimators' proof.
+fn agrees(plugin: &Plugin, segments: usize) {
     let agree = |answer: &Value| {
         let totals = answer["segments"].as_array()?.iter();
         let agreeing = totals.map(|one| &one["total"]).filter(|total| {
@@ -189,9 +213,13 @@ fn flows_are_measured_and_every_packet_is_counted() {
                 .map(|key| total[key].as_u64().unwrap_or(0));
             estimated > 5 && within * 10 >= estimated * 9
         });
-        (agreeing.count() == 2).then_some(())
+        (agreeing.count() == segments).then_some(())
     };
     plugin.wait("/api/v1/segments", "LDAs that agree with the stamps", agree);
+}
+
+/// Stops testpmd: what it says that it forwarded is what was counted, packet by packet.
+fn is_counted(plugin: &Plugin, mut testpmd: Testpmd) {
     testpmd.tell("stop");
     testpmd.wait_for("Accumulated forward statistics for all ports", 1);
     let said = testpmd.said();

@@ -2,7 +2,7 @@
 
 use control::counters::PortCounters;
 use measure::flows::FlowId;
-use measure::packet::Kind;
+use measure::packet::Census;
 
 use crate::decide::Decisions;
 use crate::meter::{Meter, Segments};
@@ -37,11 +37,11 @@ impl<I: PacketIo> Tagger<'_, I> {
             .first()
             .map_or(ClassIndex(0), |decision| decision.class());
         let mut differences = 0;
-        let mut kinds = [0_u64; Kind::COUNT];
+        let mut census = Census::default();
         tags.extend(decided.map(|(packet, decision)| {
             let (len_bytes, class) = (self.io.len_bytes(packet), decision.class());
             let parsed = self.meter.parse(self.io.head(packet), len_bytes);
-            kinds[parsed.kind as usize] += 1;
+            census.add(parsed.kind);
             let segment = self.segments[usize::from(class.0 & 7)];
             if let Some(flows) = flows {
                 flows.prefetch(FlowId::new(parsed.flow, segment));
@@ -60,7 +60,7 @@ impl<I: PacketIo> Tagger<'_, I> {
                 tag.arrived = self.io.now();
             }
         }
-        for (counter, n) in self.counters.kinds.iter().zip(kinds) {
+        for (counter, n) in self.counters.kinds.iter().zip(census.counts()) {
             counter.add(n);
         }
         differences == 0 && !is_each_stamped
