@@ -52,6 +52,8 @@ pub struct Suite {
     pub rounds_max: usize,
     /// Whether a round comes before them.
     pub warms_up: bool,
+    /// How often each runs in a round: once, or there and back.
+    pub passes: usize,
 }
 
 const fn small(contender: Contender) -> Run {
@@ -81,6 +83,7 @@ const SMALL: Suite = Suite {
     ],
     rounds_max: usize::MAX,
     warms_up: true,
+    passes: 1,
 };
 
 /// Everything on, as flows grow in number, and as workers do, each with a capture of the same size.
@@ -94,6 +97,7 @@ const GROWTH: Suite = Suite {
     ],
     rounds_max: usize::MAX,
     warms_up: false,
+    passes: 1,
 };
 
 /// What sizes of frames change.
@@ -112,6 +116,7 @@ const SIZES: Suite = Suite {
     ],
     rounds_max: 3,
     warms_up: false,
+    passes: 1,
 };
 
 /// One step of the fast path after another.
@@ -128,6 +133,7 @@ pub const STEPS: Suite = Suite {
     ],
     rounds_max: usize::MAX,
     warms_up: true,
+    passes: 1,
 };
 
 /// What a ratio is to be.

@@ -1,4 +1,4 @@
-//! Rounds in which every contender runs once.
+//! Rounds in which every contender runs.
 
 use anyhow::Result;
 
@@ -26,8 +26,9 @@ pub enum Absence {
 /// Runs the rounds of a suite, telling progress on standard error; runs that `wanted` does not
 /// take are left out.
 ///
-/// Every other round goes backwards, so that a machine that slows down favours nobody. A run that
-/// fails is tried once more.
+/// Every other pass goes backwards, so that a machine that slows down favours nobody. A run that
+/// fails is tried once more. What a contender gets in one round is the rate of all its runs: packets by
+/// the time that they took.
 ///
 /// # Errors
 /// When the captures cannot be written, or the user interrupts.
@@ -59,19 +60,31 @@ pub fn run(
             _ => format!("round {round}"),
         };
         let count = all.len();
-        for turn in 0..count {
-            let place = if round % 2 == 1 {
+        for (pass, turn) in (0..suite.passes).flat_map(|pass| (0..count).map(move |n| (pass, n))) {
+            let place = if (round + pass) % 2 == 1 {
                 count - 1 - turn
             } else {
                 turn
             };
             all[place].take_turn(bench, &which, round > 0)?;
         }
+        if round > 0 {
+            all.iter_mut().for_each(|series| series.end_round(round));
+        }
     }
     Ok(all)
 }
 
 impl Series {
+    /// Makes one rate of those that came after the rounds before `round`.
+    fn end_round(&mut self, round: usize) {
+        if let Ok(kept) = &mut self.rates_pps {
+            let passes = kept.split_off(kept.len().min(round - 1));
+            let packet_seconds: f64 = passes.iter().map(|rate_pps| rate_pps.recip()).sum();
+            kept.push(passes.len() as f64 / packet_seconds);
+        }
+    }
+
     fn take_turn(&mut self, bench: &Bench, which: &str, counts: bool) -> Result<()> {
         let Ok(kept) = &mut self.rates_pps else {
             return Ok(());
@@ -206,6 +219,20 @@ mod tests {
     }
 
     #[test]
+    fn a_round_there_and_back_has_one_rate() {
+        // 25 and 75 ns are 50 ns on average.
+        let mut one = series(small(IO), &[10e6, 40e6, 40e6 / 3.0]);
+        one.end_round(2);
+        let rates: Vec<u64> = one
+            .rates_pps
+            .unwrap()
+            .iter()
+            .map(|rate| rate.round() as u64)
+            .collect();
+        assert_eq!(rates, [10_000_000, 20_000_000]);
+    }
+
+    #[test]
     fn what_did_not_run_has_no_ratio() {
         let skipped = Absence::Skipped("it takes 2 CPUs".to_owned());
         let mut all = vec![
@@ -229,6 +256,7 @@ mod tests {
             runs: const { &[small(OFF), small(IO)] },
             rounds_max: 1,
             warms_up: false,
+            passes: 1,
         };
         // There is no vernierd in that folder.
         let all = run(&bench, &suite, 5, |run| run.contender == OFF).unwrap();

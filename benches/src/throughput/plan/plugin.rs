@@ -21,6 +21,7 @@ pub const PLUGIN: Comparison = Comparison {
         ],
         rounds_max: usize::MAX,
         warms_up: true,
+        passes: 2,
     }],
     claims: CLAIMS,
 };
