@@ -20,7 +20,7 @@
 //!
 //! Where both ends' halves of a cell come together they lie side by side ([`CellPair`]). Inside a
 //! switch one worker owns both ends and knows what it lost, so that a cell holds the difference
-//! alone ([`PassedCell`](crate::cell::PassedCell)). A worker that sees one end only records that
+//! alone ([`PassedCell`]). A worker that sees one end only records that
 //! end, and merging completes it. [`LdaLayout::estimate`] takes halves from anywhere.
 
 pub mod adaptive;
