@@ -2,7 +2,7 @@
 //!
 //! The queue's own thread does all of it, as long as packets pass. A queue that rests turns its epochs
 //! by the control core's hand: whoever has the lock. Nobody waits for it: packets that find it taken
-//! are counted as unseen, and their epoch is marked.
+//! are counted and not measured, and their epoch is marked.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -22,7 +22,7 @@ use switch::meter::{Meter, Plan, SightBurst};
 use switch::packet_io::{BURST, ClassIndex, NO_SEGMENT, PortIndex};
 
 use crate::arrivals::NOWHERE;
-use crate::stamp::{NO_PORT, PortIds, Stamp};
+use crate::stamp::{self, NO_PORT, PortIds, Stamp};
 
 /// Plans under way to a queue at most; none is sent while one finds no room.
 const PLANS_MAX: usize = 2;
@@ -78,7 +78,8 @@ pub struct Departures {
     /// When the queue's own thread was last at the point, in ticks.
     seen: AtomicU64,
     /// Packets that found the point taken.
-    unseen: AtomicU64,
+    unmeasured: AtomicU64,
+    counters: Arc<WorkerCounters>,
     point: Mutex<Point>,
 }
 
@@ -88,30 +89,56 @@ struct Point {
     meter: Meter,
     flows: Box<FlowSights>,
     places: Box<Places>,
-    counters: Arc<WorkerCounters>,
     coming: Consumer<Turn>,
     gone: Producer<Box<Plan>>,
     /// For packets that come without a hash.
     nameless: Nameless,
 }
 
-impl Stamps {
-    /// Counts packets that a port is offered, as those of its only class where there is no more.
-    #[inline]
-    fn count(&self, counters: &PortCounters, packets: u64, bytes: u64) {
-        counters.tx_packets.add(packets);
-        counters.tx_bytes.add(bytes);
-        if !self.has_classes {
-            count_class(counters, ClassIndex(0), packets, bytes);
-        }
-    }
+/// A port that is offered packets.
+#[derive(Clone, Copy)]
+struct Offer<'d> {
+    stamps: &'d Stamps,
+    counters: &'d PortCounters,
+    to: PortIndex,
+    now: u64,
 }
 
-#[inline]
-fn count_class(counters: &PortCounters, class: ClassIndex, packets: u64, bytes: u64) {
-    if let Some(counters) = counters.classes.get(usize::from(class.0)) {
-        counters.tx_packets.add(packets);
-        counters.tx_bytes.add(bytes);
+impl Offer<'_> {
+    /// Counts packets, as those of the only class where there is no other.
+    #[inline]
+    fn count(self, packets: u64, bytes: u64) {
+        self.counters.tx_packets.add(packets);
+        self.counters.tx_bytes.add(bytes);
+        if !self.stamps.has_classes {
+            self.count_class(ClassIndex(0), packets, bytes);
+        }
+    }
+
+    #[inline]
+    fn count_class(self, class: ClassIndex, packets: u64, bytes: u64) {
+        if let Some(counters) = self.counters.classes.get(usize::from(class.0)) {
+            counters.tx_packets.add(packets);
+            counters.tx_bytes.add(bytes);
+        }
+    }
+
+    /// Takes the stamps off and counts the packets, no more.
+    #[cold]
+    fn only_count(self, burst: &mut [Mbuf<'_>]) {
+        let mut trust = Trust::new(&self.stamps.ids);
+        let mut all_bytes = 0;
+        for mbuf in &mut *burst {
+            let bytes = u64::from(mbuf.len_bytes());
+            all_bytes += bytes;
+            let taken = (self.stamps.field).take_last(mbuf, |mbuf, last| trust.vouches(mbuf, last));
+            if let Some(last) = taken
+                && self.stamps.has_classes
+            {
+                self.count_class(Stamp::read(last, self.now).class, 1, bytes);
+            }
+        }
+        self.count(burst.len() as u64, all_bytes);
     }
 }
 
@@ -154,12 +181,12 @@ impl Departures {
             stamps,
             place: AtomicU8::new(NOWHERE),
             seen: AtomicU64::new(0),
-            unseen: AtomicU64::new(0),
+            unmeasured: AtomicU64::new(0),
+            counters,
             point: Mutex::new(Point {
                 meter,
                 flows: Box::new([FlowSight::EMPTY; BURST]),
                 places: Box::new(Places::new()),
-                counters,
                 coming,
                 gone,
                 nameless: Nameless::default(),
@@ -187,9 +214,9 @@ impl Departures {
         }
     }
 
-    /// Packets that could not be looked at.
-    pub fn unseen(&self) -> u64 {
-        self.unseen.load(Ordering::Relaxed)
+    /// Packets that were counted and not measured.
+    pub fn unmeasured(&self) -> u64 {
+        self.unmeasured.load(Ordering::Relaxed)
     }
 }
 
@@ -198,9 +225,19 @@ impl Tap for Departures {
     fn pass(&self, burst: &mut [Mbuf<'_>]) {
         let now = tsc::now();
         let to = PortIndex(self.place.load(Ordering::Relaxed));
-        let Some(mut point) = self.point.try_lock() else {
-            self.unseen.fetch_add(burst.len() as u64, Ordering::Relaxed);
+        let Some(counters) = self.counters.ports.get(usize::from(to.0)) else {
             return;
+        };
+        let offer = Offer {
+            stamps: &self.stamps,
+            counters,
+            to,
+            now,
+        };
+        let Some(mut point) = self.point.try_lock() else {
+            let packets = burst.len() as u64;
+            self.unmeasured.fetch_add(packets, Ordering::Relaxed);
+            return offer.only_count(burst);
         };
         if self.stamps.have_hashes {
             // Flows are held against their headers.
@@ -211,10 +248,10 @@ impl Tap for Departures {
         self.seen.store(now, Ordering::Relaxed);
         point.turn(now);
         if !self.stamps.have_hashes {
-            return point.record_batches(&self.stamps, burst, to, now);
+            return point.record_batches(offer, burst);
         }
         for part in burst.chunks_mut(BURST) {
-            point.record(&self.stamps, part, to, now);
+            point.record(offer, part);
         }
     }
 }
@@ -240,21 +277,16 @@ impl Point {
     /// Takes the stamps off, and records packets that have one in common together: what an LDA alone
     /// asks for.
     #[inline]
-    fn record_batches(&mut self, stamps: &Stamps, burst: &mut [Mbuf<'_>], to: PortIndex, now: u64) {
+    fn record_batches(&mut self, offer: Offer<'_>, burst: &mut [Mbuf<'_>]) {
         let Self {
-            meter,
-            counters,
-            nameless,
-            ..
+            meter, nameless, ..
         } = self;
-        let Some(counters) = counters.ports.get(usize::from(to.0)) else {
-            return;
-        };
+        let stamps = offer.stamps;
         let mut record = |last: u64, packets: u64, bytes: u64| {
             if packets == 0 {
                 return;
             }
-            let departure = Departure::read(meter, last, to, now);
+            let departure = Departure::read(meter, last, offer.to, offer.now);
             let batch = Batch {
                 packets,
                 bytes,
@@ -264,7 +296,7 @@ impl Point {
             };
             meter.passed_batch(&batch, nameless);
             if stamps.has_classes {
-                count_class(counters, departure.class, packets, bytes);
+                offer.count_class(departure.class, packets, bytes);
             }
         };
         let mut trust = Trust::new(&stamps.ids);
@@ -272,7 +304,7 @@ impl Point {
         if let Some((last, bytes)) = shared {
             let packets = burst.len() as u64;
             record(last, packets, bytes);
-            return stamps.count(counters, packets, bytes);
+            return offer.count(packets, bytes);
         }
         let (mut all_bytes, mut last, mut packets, mut bytes) = (0, 0, 0, 0);
         for mbuf in &mut *burst {
@@ -290,17 +322,15 @@ impl Point {
             bytes += len_bytes;
         }
         record(last, packets, bytes);
-        stamps.count(counters, burst.len() as u64, all_bytes);
+        offer.count(burst.len() as u64, all_bytes);
     }
 
     /// Takes the stamps off, and records what they say.
     #[inline]
-    fn record(&mut self, stamps: &Stamps, burst: &mut [Mbuf<'_>], to: PortIndex, now: u64) {
-        let Some(counters) = self.counters.ports.get(usize::from(to.0)) else {
-            return;
-        };
+    fn record(&mut self, offer: Offer<'_>, burst: &mut [Mbuf<'_>]) {
+        let stamps = offer.stamps;
         let (mut sights, mut places) = (SightBurst::new_const(), ArrayVec::new_const());
-        let mut seen = Seen::of(&self.meter, to, now, &mut sights, &mut places);
+        let mut seen = Seen::of(&self.meter, offer, &mut sights, &mut places);
         let mut classes = [(0, 0); 8];
         let mut bytes = 0;
         let mut trust = Trust::new(&stamps.ids);
@@ -319,10 +349,10 @@ impl Point {
                 *bytes += u64::from(len_bytes);
             }
         }
-        stamps.count(counters, burst.len() as u64, bytes);
+        offer.count(burst.len() as u64, bytes);
         for (class, (packets, bytes)) in (0..).map(ClassIndex).zip(classes) {
             if packets > 0 {
-                count_class(counters, class, packets, bytes);
+                offer.count_class(class, packets, bytes);
             }
         }
         let sights = if seen.are_alike {
@@ -385,8 +415,7 @@ impl Departure {
 struct Seen<'m, 'b> {
     meter: &'m Meter,
     flows: Option<&'m Flows>,
-    to: PortIndex,
-    now: u64,
+    offer: Offer<'m>,
     stamps_packets: bool,
     sights: &'b mut SightBurst,
     /// Their places in the burst, where somebody asks for their headers.
@@ -401,8 +430,7 @@ impl<'m, 'b> Seen<'m, 'b> {
     #[inline]
     fn of(
         meter: &'m Meter,
-        to: PortIndex,
-        now: u64,
+        offer: Offer<'m>,
         sights: &'b mut SightBurst,
         places: &'b mut ArrayVec<u8, BURST>,
     ) -> Self {
@@ -416,8 +444,7 @@ impl<'m, 'b> Seen<'m, 'b> {
         Self {
             meter,
             flows: meter.flows(),
-            to,
-            now,
+            offer,
             stamps_packets: meter.stamps_packets(),
             sights,
             places,
@@ -443,7 +470,10 @@ impl<'m, 'b> Seen<'m, 'b> {
         // Packets of a burst share all but their hashes.
         if last != self.last.0 || self.stamps_packets {
             self.are_alike &= self.sights.is_empty();
-            self.last = (last, Departure::read(self.meter, last, self.to, self.now));
+            self.last = (
+                last,
+                Departure::read(self.meter, last, self.offer.to, self.offer.now),
+            );
         }
         let (_, departure) = &self.last;
         let sight = Sight {
@@ -461,5 +491,55 @@ impl<'m, 'b> Seen<'m, 'b> {
         }
         self.sights.push(sight);
         departure.class
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use control::config::PORTS_MAX;
+    use dpdk_bindings::{Eal, EalOptions};
+    use measure::packet::Hasher;
+    use measure::time::EpochSchedule;
+
+    use super::*;
+
+    #[test]
+    fn whoever_finds_the_point_taken_counts_all_the_same() {
+        let options = EalOptions {
+            memory_mib: 64,
+            ..EalOptions::default()
+        };
+        let eal = Eal::init("test", &options).unwrap();
+        let pool = eal.mempool("test", 127, 0, 2048).unwrap();
+        let stamps = Stamps {
+            field: StampField::register(&eal).unwrap(),
+            ids: Arc::new(PortIds::new()),
+            has_classes: true,
+            have_hashes: true,
+        };
+        let field = stamps.field;
+        let schedule = EpochSchedule::new(0, 1_000, 100);
+        let meter = Meter::new(0, Hasher::new([0; 16]), schedule, None, 0);
+        let counters = Arc::new(WorkerCounters::new(PORTS_MAX));
+        let (departures, _turns) = Departures::new(stamps, meter, Arc::clone(&counters));
+        departures.belongs_to(Some(PortIndex(2)));
+
+        let frames = (60..63).map(|len| pool.alloc_frame(&[0; 60], len).unwrap());
+        let mut burst: Vec<Mbuf<'_>> = frames.collect();
+        let word = stamp::last_word(PortIndex(1), ClassIndex(5), tsc::now());
+        field.set_last_of(&mut burst[1..], word);
+        let taken = departures.point.lock();
+        departures.pass(&mut burst);
+        drop(taken);
+
+        let port = &counters.ports[2];
+        let all = (port.tx_packets.get(), port.tx_bytes.get());
+        let class = &port.classes[5];
+        assert_eq!(all, (3, 60 + 61 + 62));
+        assert_eq!((class.tx_packets.get(), class.tx_bytes.get()), (2, 61 + 62));
+        assert_eq!(departures.unmeasured(), 3);
+        assert!(burst.iter().all(|mbuf| field.get(mbuf).is_none()));
+        departures.pass(&mut burst);
+        assert_eq!((port.tx_packets.get(), departures.unmeasured()), (6, 3));
     }
 }

@@ -48,8 +48,8 @@ pub struct Seat {
     pub counters: Arc<WorkerCounters>,
     /// Whether it has been sent a plan that still holds.
     pub is_planned: bool,
-    /// Of its unseen packets those that were told of.
-    unseen: u64,
+    /// Of its unmeasured packets those that were told of.
+    unmeasured: u64,
 }
 
 impl Seats {
@@ -190,14 +190,14 @@ impl Seat {
             worker,
             counters,
             is_planned: false,
-            unseen: 0,
+            unmeasured: 0,
         }
     }
 
-    /// Whether it could not look at packets since the last time.
+    /// Whether packets went unmeasured since the last time.
     pub fn has_missed(&mut self) -> bool {
-        let before = std::mem::replace(&mut self.unseen, self.point.unseen());
-        self.unseen != before
+        let before = std::mem::replace(&mut self.unmeasured, self.point.unmeasured());
+        self.unmeasured != before
     }
 }
 

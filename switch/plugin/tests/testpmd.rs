@@ -225,7 +225,8 @@ fn is_counted(plugin: &Plugin, mut testpmd: Testpmd) {
     let said = testpmd.said();
     let offered = total(&said, "TX-packets:") + total(&said, "TX-dropped:");
     let received = total(&said, "RX-packets:");
-    plugin.wait("/api/v1/snapshot", "every packet counted", |snapshot| {
+    let what = format!("{offered} packets counted as sent");
+    plugin.wait("/api/v1/snapshot", &what, |snapshot| {
         // What testpmd throws away before it begins is received, too.
         let is_all = sum(snapshot, "ports", "rx_packets") >= received;
         (is_all && sum(snapshot, "ports", "tx_packets") == offered).then_some(())
