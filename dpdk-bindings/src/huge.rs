@@ -5,9 +5,10 @@ use std::alloc::{GlobalAlloc, Layout, System};
 /// A huge page (x86-64 and arm64 with pages of 4 KiB).
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// The system's allocator, which asks for huge pages under allocations of 1 MiB and more
-/// (`MADV_HUGEPAGE`), rounded up to whole ones: random reads of a sketch, or of a table of a million
-/// flows, otherwise miss the TLB each time.
+/// The system's allocator, but that allocations of 1 MiB and more, rounded up to whole huge pages, are
+/// mappings for which huge pages are asked for (`MADV_HUGEPAGE`): random reads of a sketch, or of a table
+/// of a million flows, otherwise miss the TLB each time. They are asked for before the memory can be
+/// touched, since programs that lock theirs (`mlockall`) have it touched at once.
 /// Where `/sys/kernel/mm/transparent_hugepage/enabled` says `never` nothing changes.
 ///
 /// ```
@@ -29,23 +30,16 @@ fn large(layout: Layout) -> Option<Layout> {
     Some(pages.pad_to_align())
 }
 
-// SAFETY: every request goes to the system's allocator, with a layout that is a function of the one
-// asked for, so that what was allocated is freed with the same; a larger alignment serves a smaller.
+// SAFETY: where a request goes is a function of its layout, so that what was allocated is freed by whoever
+// allocated it, with the same size; a larger alignment serves a smaller.
 unsafe impl GlobalAlloc for HugePages {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let Some(large) = large(layout) else {
             // SAFETY: the caller's promise.
             return unsafe { System.alloc(layout) };
         };
-        // SAFETY: the caller's layout is not empty, so this one is not; advice about memory that was
-        // just allocated changes nothing but what backs it.
-        unsafe {
-            let start = System.alloc(large);
-            if !start.is_null() {
-                dpdk_sys::vernier_advise_huge(start.cast(), large.size());
-            }
-            start
-        }
+        // SAFETY: both are multiples of a huge page, and the size is not 0.
+        unsafe { dpdk_sys::vernier_huge_map(large.size(), large.align()).cast() }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
@@ -53,7 +47,8 @@ unsafe impl GlobalAlloc for HugePages {
             // SAFETY: the caller's promise.
             return unsafe { System.alloc_zeroed(layout) };
         }
-        // The system would write the zeros before the advice, which is then too late.
+        // It is mapped as zeros; written once more, it is there, and on the NUMA node of whoever asked
+        // for it, before it is used.
         // SAFETY: the caller's promise; what was allocated has this size.
         unsafe {
             let start = self.alloc(layout);
@@ -66,7 +61,12 @@ unsafe impl GlobalAlloc for HugePages {
 
     unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
         // SAFETY: allocated with the same layout.
-        unsafe { System.dealloc(start, large(layout).unwrap_or(layout)) }
+        unsafe {
+            match large(layout) {
+                Some(large) => dpdk_sys::vernier_huge_unmap(start.cast(), large.size()),
+                None => System.dealloc(start, layout),
+            }
+        }
     }
 
     unsafe fn realloc(&self, start: *mut u8, layout: Layout, size: usize) -> *mut u8 {

@@ -279,10 +279,32 @@ void vernier_thread_unregister(void)
 
 /* ---- memory ---- */
 
-void vernier_advise_huge(void *start, size_t len)
+void *vernier_huge_map(size_t len, size_t align)
 {
-	/* A kernel without huge pages says no, and all is as it was. */
+	char *start = mmap(NULL, len + align, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	size_t before;
+
+	if (start == MAP_FAILED)
+		return NULL;
+	before = -(uintptr_t)start % align;
+	if (before > 0)
+		(void)munmap(start, before);
+	(void)munmap(start + before + len, align - before);
+	start += before;
+	/* Advised before it can be used: a program that locks its memory (mlockall, as testpmd and Open
+	 * vSwitch do) is given all pages of a mapping as soon as it may use them. A kernel without huge
+	 * pages says no, and all is as it was.
+	 */
 	(void)madvise(start, len, MADV_HUGEPAGE);
+	if (mprotect(start, len, PROT_READ | PROT_WRITE) == 0)
+		return start;
+	(void)munmap(start, len);
+	return NULL;
+}
+
+void vernier_huge_unmap(void *start, size_t len)
+{
+	(void)munmap(start, len);
 }
 
 /* ---- mempools ---- */

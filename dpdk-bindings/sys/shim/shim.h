@@ -93,7 +93,8 @@ int vernier_thread_register(unsigned int cpu);
 void vernier_thread_unregister(void);
 
 /* Memory. */
-void vernier_advise_huge(void *start, size_t len);
+void *vernier_huge_map(size_t len, size_t align);
+void vernier_huge_unmap(void *start, size_t len);
 
 /* Mempools. */
 int vernier_mempool_create(const char *name, uint32_t mbufs, uint32_t cache, uint16_t room,

@@ -228,9 +228,12 @@ unsafe extern "C" {
     /// `rte_thread_unregister`.
     pub fn vernier_thread_unregister();
 
-    /// Advises the kernel to back whole pages from `start` on with huge ones (`MADV_HUGEPAGE`).
-    /// Needs no EAL.
-    pub fn vernier_advise_huge(start: *mut c_void, len: usize);
+    /// Maps `len` zeros, to be read and written, at a multiple of `align`, with huge pages under them
+    /// where the kernel has any (`MADV_HUGEPAGE`); null where it has no memory. Both are multiples of
+    /// a huge page. Needs no EAL.
+    pub fn vernier_huge_map(len: usize, align: usize) -> *mut c_void;
+    /// Unmaps what [`vernier_huge_map`] returned for `len`.
+    pub fn vernier_huge_unmap(start: *mut c_void, len: usize);
 
     /// `rte_pktmbuf_pool_create` with `room` bytes of data per mbuf, headroom not counted, in memory
     /// of NUMA socket `socket` (-1: any) if there is enough of it.

@@ -112,16 +112,35 @@ impl Testpmd {
         }
     }
 
-    fn resident_kib(&self) -> u64 {
-        // The process is stdbuf's only until it has become testpmd.
-        let status = fs::read_to_string(format!("/proc/{}/status", self.process.0.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        line.unwrap()
-            .trim()
-            .trim_end_matches(" kB")
-            .parse()
-            .unwrap()
+    /// A file of the kernel about its process, which is stdbuf's only until it has become testpmd.
+    fn about(&self, file: &str) -> String {
+        fs::read_to_string(format!("/proc/{}/{file}", self.process.0.id())).unwrap()
     }
+
+    fn resident_kib(&self) -> u64 {
+        let status = self.about("status");
+        status.lines().find_map(|line| kib(line, "VmRSS")).unwrap()
+    }
+
+    /// Memory for which huge pages were asked, and how much of it lies in some.
+    fn huge_kib(&self) -> (u64, u64) {
+        let (mut asked, mut huge, mut resident, mut has) = (0, 0, 0, 0);
+        for line in self.about("smaps").lines() {
+            resident = kib(line, "Rss").unwrap_or(resident);
+            has = kib(line, "AnonHugePages").unwrap_or(has);
+            if line.starts_with("VmFlags:") && line.contains(" hg") {
+                asked += resident;
+                huge += has;
+            }
+        }
+        (asked, huge)
+    }
+}
+
+/// What a line such as `VmRSS:  12 kB` says of this.
+fn kib(line: &str, of: &str) -> Option<u64> {
+    let value = line.strip_prefix(of)?.strip_prefix(':')?;
+    value.trim().trim_end_matches(" kB").parse().ok()
 }
 
 /// Two devices that give this capture for ever.
@@ -202,6 +221,32 @@ fn an_lda_alone_counts_and_estimates_as_well() {
         assert_eq!(page.lines().filter(is_udp).count(), 2, "{page}");
         is_counted(&plugin, testpmd);
     }
+}
+
+#[test]
+fn tables_lie_in_huge_pages_although_testpmd_locks_its_memory() {
+    let enabled = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
+    if enabled.is_ok_and(|enabled| enabled.contains("[never]")) {
+        return support::skip("the kernel has no transparent huge pages");
+    }
+    let settings = json!({ "measurement": {
+        "interval_ms": 100, "lds": { "cells": 200_000 }, "flows": { "slots": 100_000 },
+    } });
+    let Some(plugin) = Plugin::with(settings) else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let devices = captures(folder.path(), 50);
+    let mut testpmd = Testpmd::start(Some(&plugin), &devices, &["--forward-mode=macswap"]);
+    testpmd.tell("start");
+    plugin.wait("/api/v1/flows?limit=200", "a hundred flows", |answer| {
+        (answer["flows"].as_array()?.len() == 100).then_some(())
+    });
+    let (asked, huge) = testpmd.huge_kib();
+    // Three shards for each of two queues.
+    assert!(asked > 6 * 6_000, "{asked} KiB");
+    assert!(huge * 2 > asked, "{huge} of {asked} KiB");
+    assert!(testpmd.quit().0.success());
 }
 
 /// Waits until the LDAs of so many segments agree with the stamps: the estimators' proof.
