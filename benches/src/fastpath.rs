@@ -406,7 +406,6 @@ fn recording(layout: &ShardLayout, mut table: Option<FlowTable>, flows: u32) -> 
             sights.push(sight(parsed.flow, parsed.packet, number));
             number += 1;
         }
-        shard.prepare(&sights, &mut places);
         let mut seen = [FlowSight::EMPTY; BURST];
         let seen = table.as_mut().map_or(&[][..], |table| {
             for sight in &sights {
@@ -414,7 +413,7 @@ fn recording(layout: &ShardLayout, mut table: Option<FlowTable>, flows: u32) -> 
             }
             table.look_up(&sights, &mut seen, |_, _| true, |_| true)
         });
-        shard.prefetch_flows(seen);
+        shard.prepare(&sights, seen, &mut places);
         shard.passed(&sights, seen, &places);
     })
 }

@@ -22,7 +22,7 @@
 //! [`FlowCommand::Give`].
 
 use std::collections::VecDeque;
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -113,6 +113,12 @@ impl Deref for Parcel {
 
     fn deref(&self) -> &Sealed<Shard> {
         &self.shard
+    }
+}
+
+impl DerefMut for Parcel {
+    fn deref_mut(&mut self) -> &mut Sealed<Shard> {
+        &mut self.shard
     }
 }
 

@@ -157,12 +157,11 @@ impl PassedCell {
         (self.lost == 0).then(|| self.delay_sum.cast_signed())
     }
 
-    /// Adds a packet that passed after `delay`, `weight` times.
+    /// Adds packets that passed, modulo 2^32, after delays of that sum.
     #[inline]
-    pub fn pass_delay(&mut self, delay: u64, weight: u32) {
-        let delay = delay.wrapping_mul(weight.into());
-        self.delay_sum = self.delay_sum.wrapping_add(delay);
-        self.received = self.received.wrapping_add(weight);
+    pub fn pass_all(&mut self, packets: u32, delay_sum: u64) {
+        self.delay_sum = self.delay_sum.wrapping_add(delay_sum);
+        self.received = self.received.wrapping_add(packets);
     }
 }
 
@@ -185,7 +184,7 @@ impl BothEnds for PassedCell {
 
     #[inline]
     fn pass(&mut self, sight: &Sight, weight: u32) {
-        self.pass_delay(sight.delay, weight);
+        self.pass_all(weight, sight.delay.wrapping_mul(weight.into()));
     }
 
     fn merge(&mut self, other: &Self) {

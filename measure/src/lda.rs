@@ -67,7 +67,7 @@ impl LdaPair<PassedCell> {
         let cells = self.cells.as_mut_slice();
         let mut add = |cell: usize| {
             if let Some(cell) = cells.get_mut(cell) {
-                cell.pass_delay(batch.delay, 1);
+                cell.pass_all(1, batch.delay);
             }
         };
         if let Some(rows) = self.layout.only_bank_rows() {

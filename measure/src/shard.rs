@@ -6,6 +6,11 @@
 //!          +--> slot      counters of its flow                one for each flow that is tracked
 //! ```
 //!
+//! Cells of a plain sketch (one of each row for every packet) are sums, and so are a slot's counters. So
+//! packets of tracked flows go to their slots alone, and from there to the sketch, all of an epoch at
+//! once, when the shard is sealed ([`Sealed::sketch_flows`]): the same to the last bit, for a fifth of
+//! the memory that packets touch.
+//!
 //! A packet is recorded once, when its fate is known: [`Shard::passed`] once the driver took it,
 //! [`Shard::lost`] when it is dropped between the points, [`Shard::late`] when its epoch is sealed
 //! by then. So cells keep the difference of both ends alone ([`PassedCell`]): two additions for a
@@ -26,12 +31,12 @@ use std::ops::Range;
 
 use crate::cell::PassedCell;
 use crate::codec::{ParseError, Put, Reader};
-use crate::flows::{FlowSight, FlowSlots, Slot};
+use crate::flows::{FlowId, FlowSight, FlowSlots, Slot};
 pub use crate::lds::Places;
 use crate::lds::{LdsPair, Sds};
 use crate::packet::Nameless;
 use crate::sight::{Batch, End, SegmentIndex, Sight, Sights};
-use crate::synopsis::{ShapeMismatch, Synopsis};
+use crate::synopsis::{Sealed, ShapeMismatch, Synopsis};
 
 /// One worker's share of one epoch.
 ///
@@ -122,15 +127,23 @@ impl Shard {
         self.flows.as_mut()
     }
 
-    /// Asks the cache for the cells that packets will be added to once they have
+    /// Asks the cache for the cells and counters that packets will be added to once they have
     /// [`passed`](Self::passed), and keeps in `places` which they are in sketches: to be called with
-    /// the same packets a while before, such as before their flows are looked up.
+    /// the same packets and flows a while before, such as before they are sent.
     ///
     /// Places are kept of 64 packets at most, and of plain sketches (one cell of each row for every
     /// packet); else there are none, which costs time only.
     #[inline]
-    pub fn prepare<'s>(&self, sights: impl Into<Sights<'s>>, places: &mut Places) {
+    pub fn prepare<'s>(
+        &self,
+        sights: impl Into<Sights<'s>>,
+        flows: &[FlowSight],
+        places: &mut Places,
+    ) {
         let sights = sights.into();
+        if let Some(slots) = &self.flows {
+            slots.prefetch(flows);
+        }
         for run in sights.split_by(|a, b| a.segment == b.segment) {
             if let Some(SegmentSynopsis { lda: Some(lda), .. }) = self.segment(run[0].segment) {
                 lda.prefetch(&run);
@@ -143,17 +156,15 @@ impl Shard {
         if !places.begin(model.layout(), &sights) {
             return;
         }
-        for (sketch, run) in by_sketch(&self.sketch_of, self.first_segment, sights) {
-            let sketch = sketch.and_then(|sketch| self.sketches.get(sketch));
-            places.extend(sketch.map_or(&[][..], LdsPair::cells), &run);
-        }
-    }
-
-    /// Asks the cache for the counters that flows of packets will be added to.
-    #[inline]
-    pub fn prefetch_flows(&self, flows: &[FlowSight]) {
-        if let Some(slots) = &self.flows {
-            slots.prefetch(flows);
+        let tracked = slots_for(self.flows.as_ref(), &self.sketches);
+        for part in untracked(tracked, flows, sights.len()) {
+            let mut first = part.start;
+            let these = sights.part(part);
+            for (sketch, run) in by_sketch(&self.sketch_of, self.first_segment, these) {
+                let sketch = sketch.and_then(|sketch| self.sketches.get(sketch));
+                places.keep(sketch.map_or(&[][..], LdsPair::cells), first, &run);
+                first += run.len();
+            }
         }
     }
 
@@ -161,8 +172,9 @@ impl Shard {
     ///
     /// `flows` are the same packets with their flows' slots; empty where no flows are tracked.
     /// `places` are those of a burst that [began](Self::prepare) with `sights`; whatever else they
-    /// are of no use, and `sights` are hashed here. For segments and sketches this comes to what
-    /// recording at both ends does, the sender's at `time - delay`. Never allocates, never fails.
+    /// are of no use, and `sights` are hashed here. For segments this comes to what recording at both
+    /// ends does, the sender's at `time - delay`; and for sketches, once they have
+    /// [their flows](Sealed::sketch_flows). Never allocates, never fails.
     #[inline]
     pub fn passed<'s>(
         &mut self,
@@ -177,15 +189,26 @@ impl Shard {
             }
         }
         let are_placed = places.begin_with(&sights);
-        self.sketch(
-            sights,
-            |sketch, run, first| {
-                if !(are_placed && sketch.record_placed(run, first, places)) {
-                    sketch.record_passed(run);
+        let Self {
+            sketches,
+            sketch_of,
+            first_segment,
+            ..
+        } = self;
+        let tracked = slots_for(self.flows.as_ref(), sketches);
+        for part in untracked(tracked, flows, sights.len()) {
+            let mut first = part.start;
+            let these = sights.part(part);
+            for (sketch, run) in by_sketch(sketch_of, *first_segment, these) {
+                if let Some(sketch) = sketch.and_then(|sketch| sketches.get_mut(sketch))
+                    && !(are_placed && sketch.record_placed(&run, first, places))
+                {
+                    sketch.record_passed(&run);
                 }
-            },
-            |sds, run| sds.record(End::Receiver, run),
-        );
+                first += run.len();
+            }
+        }
+        self.sample(End::Receiver, sights);
         if let Some(slots) = &mut self.flows {
             slots.add(flows);
         }
@@ -248,29 +271,15 @@ impl Shard {
         self.segments.get_mut(place(index, self.first_segment))
     }
 
-    /// Takes runs of sights to their sketches; those of an LDS with the number of the first.
+    /// Takes sights to the sketches of stamped delays.
     #[inline]
-    fn sketch(
-        &mut self,
-        sights: Sights<'_>,
-        lds: impl Fn(&mut LdsPair<PassedCell>, &[Sight], usize),
-        sds: impl Fn(&mut Sds, &[Sight]),
-    ) {
-        if self.sketches.is_empty() && self.sds.is_empty() {
+    fn sample(&mut self, end: End, sights: Sights<'_>) {
+        if self.sds.is_empty() {
             return;
         }
-        let mut first = 0;
         for (sketch, run) in by_sketch(&self.sketch_of, self.first_segment, sights) {
-            let number = first;
-            first += run.len();
-            let Some(sketch) = sketch else {
-                continue;
-            };
-            if let Some(sketch) = self.sketches.get_mut(sketch) {
-                lds(sketch, &run, number);
-            }
-            if let Some(sketch) = self.sds.get_mut(sketch) {
-                sds(sketch, &run);
+            if let Some(sds) = sketch.and_then(|sketch| self.sds.get_mut(sketch)) {
+                sds.record(end, &run);
             }
         }
     }
@@ -339,6 +348,35 @@ impl Shard {
     }
 }
 
+impl Sealed<Shard> {
+    /// Brings the packets of tracked flows, which slots alone know so far, to the sketches: to be called
+    /// once, with the flow of every slot that counted any and the segment that it is seen on. What is
+    /// counted for a slot that is not among them no sketch knows.
+    pub fn sketch_flows(&mut self, flows: impl IntoIterator<Item = (Slot, FlowId, SegmentIndex)>) {
+        let Shard {
+            flows: slots,
+            sketches,
+            sketch_of,
+            first_segment,
+            ..
+        } = &mut *self.synopsis;
+        let Some(slots) = slots_for(slots.as_ref(), sketches) else {
+            return;
+        };
+        for (slot, flow, segment) in flows {
+            let counters = slots.counters(slot);
+            let sketch = sketch_of.get(place(segment, *first_segment));
+            if slots.has(slot)
+                && counters.packets() > 0
+                && let Some(sketch) =
+                    sketch.and_then(|&sketch| sketches.get_mut(usize::from(sketch)))
+            {
+                sketch.record_flow(flow, counters.packets(), counters.sum_ticks());
+            }
+        }
+    }
+}
+
 impl Synopsis for Shard {
     type Item = Sight;
 
@@ -351,11 +389,13 @@ impl Synopsis for Shard {
                 segment.record(end, run);
             }
         }
-        self.sketch(
-            sights.into(),
-            |sketch, run, _| sketch.record(end, run),
-            |sketch, run| sketch.record(end, run),
-        );
+        let sights = sights.into();
+        for (sketch, run) in by_sketch(&self.sketch_of, self.first_segment, sights) {
+            if let Some(sketch) = sketch.and_then(|sketch| self.sketches.get_mut(sketch)) {
+                sketch.record(end, &run);
+            }
+        }
+        self.sample(end, sights);
     }
 
     /// Adds segments and sketches of a shard that has the same segments, or some of them. Flow
@@ -459,6 +499,36 @@ fn by_sketch<'a>(
     sights
         .split_by(is_alike)
         .map(move |run| (sketch_of(&run[0]).map(usize::from), run))
+}
+
+/// The slots whose packets come to sketches only at the seal.
+#[inline]
+fn slots_for<'a>(
+    slots: Option<&'a FlowSlots>,
+    sketches: &[LdsPair<PassedCell>],
+) -> Option<&'a FlowSlots> {
+    // All sketches are of one layout.
+    let is_plain = |sketch: &LdsPair<PassedCell>| sketch.layout().is_plain();
+    slots.filter(|_| sketches.first().is_some_and(is_plain))
+}
+
+/// Those of so many packets, whose flows may be known, that no slot counts for a sketch.
+#[inline]
+fn untracked(
+    tracked: Option<&FlowSlots>,
+    flows: &[FlowSight],
+    packets: usize,
+) -> impl Iterator<Item = Range<usize>> {
+    let is_tracked = move |&n: &usize| match (tracked, flows.get(n)) {
+        (Some(slots), Some(flow)) => slots.has(flow.slot),
+        _ => false,
+    };
+    let mut end = 0;
+    std::iter::from_fn(move || {
+        let start = (end..packets).find(|n| !is_tracked(n))?;
+        end = (start..packets).find(is_tracked).unwrap_or(packets);
+        Some(start..end)
+    })
 }
 
 /// Writes how many there are; returns how many of them that says.

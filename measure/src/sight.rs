@@ -1,6 +1,6 @@
 //! A sight: one packet seen at one point.
 
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 
 use crate::packet::{FlowHash, PacketHash};
 use crate::time::EpochTag;
@@ -100,6 +100,13 @@ impl<'a> Sights<'a> {
         let (first, others) = self.sights.split_at(sights.min(self.sights.len()));
         let part = |sights| Self { sights, ..self };
         (part(first), part(others))
+    }
+
+    /// Those from number `part.start` to before `part.end`, as far as there are any.
+    #[inline]
+    pub fn part(self, part: Range<usize>) -> Self {
+        let (before_end, _) = self.cut(part.end);
+        before_end.cut(part.start).1
     }
 
     /// Parts in which each has `same` in common with the next: segment, epoch or delay.

@@ -73,7 +73,7 @@ pub trait Synopsis {
 #[derive(Debug)]
 pub struct Sealed<S> {
     epoch: Epoch,
-    synopsis: Box<S>,
+    pub(crate) synopsis: Box<S>,
 }
 
 impl<S: Synopsis> Sealed<S> {

@@ -344,34 +344,19 @@ impl Meter {
         }
     }
 
-    /// Whether packets go to sketches in the present epoch.
-    #[inline]
-    pub fn keeps_sketches(&self) -> bool {
-        let shard = self.current.shard.as_ref();
-        shard.is_some_and(|shard| !shard.sketches().is_empty())
-    }
-
     /// The flows that have counters of their own, where there are any.
     #[inline]
     pub fn flows(&self) -> Option<&Flows> {
         self.plan.as_ref()?.flows.as_ref()
     }
 
-    /// Asks the cache for the cells that packets will be recorded in, once they have left, and keeps
-    /// in `places` which they are.
+    /// Asks the cache for the cells and counters that packets will be recorded in, once they have left,
+    /// and keeps in `places` which cells they are; `seen` are their flows, if any were looked up.
     #[inline]
-    pub fn prepare(&self, sights: Sights<'_>, places: &mut Places) {
+    pub fn prepare(&self, sights: Sights<'_>, seen: &[FlowSight], places: &mut Places) {
         match &self.current.shard {
-            Some(shard) => shard.prepare(sights, places),
+            Some(shard) => shard.prepare(sights, seen, places),
             None => places.clear(),
-        }
-    }
-
-    /// Asks the cache for the counters of packets' flows.
-    #[inline]
-    pub fn prefetch_flows(&self, seen: &[FlowSight]) {
-        if let Some(shard) = &self.current.shard {
-            shard.prefetch_flows(seen);
         }
     }
 

@@ -357,12 +357,11 @@ impl<I: PacketIo> Worker<I> {
         }
         let mut burst = SightBurst::new_const();
         let sights = meter.departures(&egress.tags, now, || io.now(), &mut burst);
-        meter.prepare(sights, places);
         let head = &egress.head;
         let seen = meter.look_up(sights, flows, |n| {
             head.get(n).map_or(&[][..], |packet| io.head(packet))
         });
-        meter.prefetch_flows(seen);
+        meter.prepare(sights, seen, places);
         let left = io.transmit(to, &mut egress.head);
         let departed = Departed {
             tags: &egress.tags[..left],

@@ -86,7 +86,7 @@ impl Generation {
                         table.report(flows, &new, segment, present);
                     }
                 }
-                let Some(parcel) = parcel else {
+                let Some(mut parcel) = parcel else {
                     break;
                 };
                 if let Some(slots) = parcel.flows() {
@@ -104,6 +104,7 @@ impl Generation {
                         }
                     }
                     table.read(flows, parcel.epoch(), slots);
+                    parcel.sketch_flows(table.flows());
                 }
                 table.settle(flows, parcel.commands_before());
                 take(segments, worker, &parcel, &|| Shard::new(&self.sums));

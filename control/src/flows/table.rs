@@ -24,6 +24,7 @@ pub(super) const LINK_BYTES: usize = size_of::<Link>();
 #[derive(Debug, Clone, Copy)]
 struct Link {
     id: FlowId,
+    segment: SegmentIndex,
     /// The last epoch in which packets were counted, or that of the report.
     last: Epoch,
     flow: FlowNumber,
@@ -47,6 +48,7 @@ enum State {
 
 const VACANT: Link = Link {
     id: FlowId::new(FlowHash(0), SegmentIndex(0)),
+    segment: SegmentIndex(0),
     last: Epoch(0),
     flow: FlowNumber::NONE,
     recent: 0,
@@ -112,6 +114,7 @@ impl SlotTable {
         }
         *link = Link {
             id: new.id,
+            segment: new.segment,
             last: epoch,
             flow: flows.link(new.key, segment, epoch),
             recent: 0,
@@ -145,6 +148,13 @@ impl SlotTable {
         if self.upkeep.keeps_top {
             self.make_room(epoch);
         }
+    }
+
+    /// The flow that each slot counts for, and the segment, as the worker knows it.
+    pub fn flows(&self) -> impl Iterator<Item = (Slot, FlowId, SegmentIndex)> {
+        let links = (0..).map(Slot).zip(&self.links);
+        let links = links.filter(|(_, link)| link.state != State::Vacant);
+        links.map(|(slot, link)| (slot, link.id, link.segment))
     }
 
     /// Marks the smallest flows to be forgotten, if slots run out.

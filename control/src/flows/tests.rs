@@ -2,6 +2,7 @@ use super::*;
 use crate::estimate::tests::rate;
 use crate::handover::{ControlEnd, FlowCommand, NewFlow, WorkerEnd, handover};
 use measure::flows::{FlowId, FlowSight, FlowTable, Slot};
+use measure::lds::LdsLayout;
 use measure::packet::FlowHash;
 use measure::shard::{Places, Shard, ShardLayout};
 use measure::sight::{SegmentIndex, Sight};
@@ -37,6 +38,10 @@ struct Pair {
     worker: Worker,
     end: ControlEnd,
     table: SlotTable,
+    /// All that was read, added up.
+    sum: Shard,
+    /// All packets, as if no flow were tracked.
+    packets: Shard,
 }
 
 impl Pair {
@@ -44,6 +49,7 @@ impl Pair {
         let layout = ShardLayout {
             flow_slots: slots,
             flow_estimates: true,
+            lds: Some(LdsLayout::new(5, 1, &[1.0; 2]).unwrap()),
             ..ShardLayout::new(rate(), 1)
         };
         let (mut end, control) = handover(0, &layout);
@@ -57,6 +63,8 @@ impl Pair {
             },
             end: control,
             table: SlotTable::new(slots, upkeep),
+            sum: Shard::new(&layout.without_flows()),
+            packets: Shard::new(&layout.without_flows()),
         }
     }
 
@@ -91,6 +99,7 @@ impl Pair {
         );
         let place = open.len() - 1 - usize::from(in_previous && open.len() > 1);
         open[place].passed(&[sight], &seen, &Places::new());
+        self.packets.passed(&[sight], &[], &Places::new());
         seen[0].slot != Slot::OTHER
     }
 
@@ -121,9 +130,11 @@ impl Pair {
                 self.table
                     .report(directory, &new, 0, Epoch(self.worker.epoch));
             }
-            let Some(parcel) = parcel else { break };
+            let Some(mut parcel) = parcel else { break };
             self.table
                 .read(directory, parcel.epoch(), parcel.flows().unwrap());
+            parcel.sketch_flows(self.table.flows());
+            self.sum.merge(&parcel).unwrap();
             self.table.settle(directory, parcel.commands_before());
             self.end.give_back(parcel);
         }
@@ -277,7 +288,8 @@ fn step() -> impl Strategy<Value = Step> {
 
 proptest! {
     /// Whatever the order of packets, turns, commands and polls: no packet is ever counted for
-    /// another flow, and what a flow lost by being forgotten is all that is missing.
+    /// another flow, what a flow lost by being forgotten is all that is missing, and the sketch has
+    /// each packet as if it had recorded them one by one.
     #[test]
     fn slots_never_mix_flows(
         slots in 1..8usize,
@@ -319,6 +331,7 @@ proptest! {
             pair.turn(0);
         }
         pair.poll(&mut directory);
+        prop_assert_eq!(&pair.sum, &pair.packets);
         // Without eviction or idling nothing is missing.
         let comings = directory.comings();
         if comings.expired + comings.evicted == 0 {

@@ -93,6 +93,12 @@ impl FlowSlots {
         self.entries.len() - 1
     }
 
+    /// Whether a slot has counters of its own.
+    #[inline]
+    pub(crate) fn has(&self, Slot(slot): Slot) -> bool {
+        (slot as usize) < self.slots()
+    }
+
     /// What was counted for a slot, or for [`Slot::OTHER`].
     pub fn counters(&self, slot: Slot) -> &FlowCounters {
         self.entries.counters(self.place(slot))

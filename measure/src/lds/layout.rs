@@ -301,7 +301,7 @@ impl LdsLayout {
 
     /// Neither virtual LDAs nor sampling, weights or bytes: a packet of flow f goes to one cell of
     /// each row.
-    pub(super) fn is_plain(&self) -> bool {
+    pub(crate) fn is_plain(&self) -> bool {
         let takes_all = self.bounds.iter().all(|&bound| bound == ALL);
         self.virtual_cells == 1 && takes_all && self.weights.is_empty() && !self.counts_bytes
     }

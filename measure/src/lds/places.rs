@@ -1,26 +1,30 @@
 //! Where the sights of a burst go in a plain sketch, found out a while before they are added.
 
+use std::ops::Range;
+
 use super::{LdsLayout, ROWS_MAX};
 use crate::flows::FlowId;
 use crate::packet::{FlowHash, ROW_MULTIPLIERS, row_of};
 use crate::prefetch::prefetch;
 use crate::sight::{SegmentIndex, Sight};
 
-/// Sights hashed before any is added.
+/// Sights hashed before any is added: as many as a word has bits.
 pub(super) const CHUNK: usize = 64;
 
-/// The cells of a burst in the sketches that it goes to, or nothing: 1 KiB, to be kept and used
+/// The cells of a burst, or of some of it, in the sketches that it goes to: 1 KiB, to be kept and used
 /// again for each burst.
 ///
 /// A place follows from the sight's flow and the sketch's sizes, whatever sketch of these sizes it
-/// is. Places say whose they are: for sketches of other sizes, for more sights, or for sights that
-/// begin with another flow they are of no use.
+/// is. Places say whose they are: for sketches of other sizes, for other sights of the burst, or for
+/// sights that begin with another flow they are of no use.
 #[derive(Debug, Clone)]
 pub struct Places {
     /// Of each sight one a row, without gaps.
     cells: [u32; CHUNK * ROWS_MAX],
-    /// Sights whose places are here.
+    /// Sights of the burst.
     sights: usize,
+    /// By number of the sight, from the lowest bit on: whether its places are here.
+    kept: u64,
     /// R of the sketches, 1 to [`ROWS_MAX`].
     rows: usize,
     /// C of the sketches.
@@ -41,6 +45,7 @@ impl Places {
         Self {
             cells: [0; CHUNK * ROWS_MAX],
             sights: 0,
+            kept: 0,
             rows: 1,
             columns: 0,
             flow: FlowId::new(FlowHash(0), SegmentIndex(0)),
@@ -51,6 +56,7 @@ impl Places {
     #[inline]
     pub const fn clear(&mut self) {
         self.sights = 0;
+        self.kept = 0;
     }
 
     /// Forgets all, and begins with a burst that goes to sketches of that layout; `false` where no
@@ -64,27 +70,34 @@ impl Places {
         self.rows = layout.rows();
         self.columns = layout.columns();
         self.flow = FlowId::of(first);
-        sights.len() <= CHUNK && layout.is_plain()
+        let keeps = sights.len() <= CHUNK && layout.is_plain();
+        if keeps {
+            self.sights = sights.len();
+        }
+        keeps
     }
 
-    /// Goes on with the next sights of the burst, and asks the cache for those of `cells` that they
-    /// will be added to.
+    /// Keeps the places of sights that are number `first` of the burst and the next ones, and asks the
+    /// cache for those of `cells` that they will be added to.
     #[inline]
-    pub(crate) fn extend<C>(&mut self, cells: &[C], sights: &[Sight]) {
+    pub(crate) fn keep<C>(&mut self, cells: &[C], first: usize, sights: &[Sight]) {
         match self.rows {
-            1 => self.extend_rows::<1, C>(cells, sights),
-            2 => self.extend_rows::<2, C>(cells, sights),
-            3 => self.extend_rows::<3, C>(cells, sights),
-            _ => self.extend_rows::<4, C>(cells, sights),
+            1 => self.keep_rows::<1, C>(cells, first, sights),
+            2 => self.keep_rows::<2, C>(cells, first, sights),
+            3 => self.keep_rows::<3, C>(cells, first, sights),
+            _ => self.keep_rows::<4, C>(cells, first, sights),
         }
     }
 
     #[inline]
-    fn extend_rows<const ROWS: usize, C>(&mut self, cells: &[C], sights: &[Sight]) {
+    fn keep_rows<const ROWS: usize, C>(&mut self, cells: &[C], first: usize, sights: &[Sight]) {
+        let numbers = first..first + sights.len();
         let (places, _) = self.cells.as_chunks_mut::<ROWS>();
-        if let Some(places) = places.get_mut(self.sights..self.sights + sights.len()) {
+        if numbers.end <= self.sights
+            && let Some(places) = places.get_mut(numbers.clone())
+        {
             place(cells, self.columns, sights, places);
-            self.sights += sights.len();
+            self.kept |= bits(&numbers);
         }
     }
 
@@ -111,11 +124,15 @@ impl Places {
         first: usize,
         add: impl Fn(&mut C, &Sight),
     ) -> bool {
+        let numbers = first..first + sights.len();
         let (places, _) = self.cells.as_chunks::<ROWS>();
-        let kept = places.get(..self.sights).and_then(|kept| kept.get(first..));
-        let Some(places) = kept.and_then(|kept| kept.get(..sights.len())) else {
+        let Some(places) = places.get(numbers.clone()) else {
             return false;
         };
+        let wanted = bits(&numbers);
+        if self.kept & wanted != wanted {
+            return false;
+        }
         debug_assert!(
             places.iter().zip(sights).all(|(places, sight)| {
                 *places == places_of::<ROWS>(FlowId::of(sight), self.columns)
@@ -127,9 +144,19 @@ impl Places {
     }
 }
 
+/// Bits of numbers under 64.
+#[inline]
+fn bits(numbers: &Range<usize>) -> u64 {
+    let below = |number: usize| {
+        let number = u32::try_from(number).unwrap_or(u32::MAX);
+        1_u64.checked_shl(number).map_or(u64::MAX, |bit| bit - 1)
+    };
+    below(numbers.end) & !below(numbers.start)
+}
+
 /// The cells of a flow in rows that take every packet to the first cell of its flow.
 #[inline]
-fn places_of<const ROWS: usize>(flow: FlowId, columns: u32) -> [u32; ROWS] {
+pub(super) fn places_of<const ROWS: usize>(flow: FlowId, columns: u32) -> [u32; ROWS] {
     // Plain loops over arrays: they are unrolled over rows, which iterators are not.
     let mut places = [0; ROWS];
     let mut first_cell = 0;

@@ -1,9 +1,11 @@
 //! What a point accumulates.
 
 use super::grid::Grid;
-use super::{BytesPair, DelayCells, LdsLayout, Places, form};
-use crate::cell::{BothEnds, CellPair};
+use super::places::places_of;
+use super::{BytesPair, DelayCells, LdsLayout, Places, ROWS_MAX, form};
+use crate::cell::{BothEnds, CellPair, PassedCell};
 use crate::codec::{ParseError, Reader, Shape, SketchShape, whole};
+use crate::flows::FlowId;
 use crate::sight::{End, Sight};
 use crate::synopsis::{ShapeMismatch, Synopsis};
 
@@ -89,6 +91,21 @@ impl<C: BothEnds> LdsPair<C> {
         DelayCells {
             bytes: self.grid.bytes.clone(),
             ..DelayCells::from_halves(&self.grid.layout, halves)
+        }
+    }
+}
+
+impl LdsPair<PassedCell> {
+    /// Adds all packets of a flow that passed, by the sum of their delays: what recording them one by one
+    /// comes to, where the layout is plain.
+    #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
+    pub(crate) fn record_flow(&mut self, flow: FlowId, packets: u64, delay_sum: u64) {
+        let Grid { layout, cells, .. } = &mut self.grid;
+        let places = places_of::<ROWS_MAX>(flow, layout.columns());
+        for &place in places.iter().take(layout.rows()) {
+            if let Some(cell) = cells.get_mut(place as usize) {
+                cell.pass_all(packets as u32, delay_sum);
+            }
         }
     }
 }

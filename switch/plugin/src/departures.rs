@@ -22,7 +22,7 @@ use switch::meter::{Meter, Plan, SightBurst};
 use switch::packet_io::{BURST, ClassIndex, NO_SEGMENT, PortIndex};
 
 use crate::arrivals::NOWHERE;
-use crate::stamp::{self, NO_PORT, PortIds, Stamp};
+use crate::stamp::{NO_PORT, PortIds, Stamp};
 
 /// Plans under way to a queue at most; none is sent while one finds no room.
 const PLANS_MAX: usize = 2;
@@ -363,18 +363,12 @@ impl Point {
         if sights.is_empty() {
             return;
         }
-        // An LDA alone stays near.
-        if self.meter.keeps_sketches() {
-            self.meter.prepare(sights, &mut self.places);
-        } else {
-            self.places.clear();
-        }
         let head = |n: usize| {
             let mbuf = places.get(n).and_then(|&n| burst.get(usize::from(n)));
             mbuf.map_or(&[][..], Mbuf::head)
         };
         let flows = self.meter.look_up(sights, &mut self.flows, head);
-        self.meter.prefetch_flows(flows);
+        self.meter.prepare(sights, flows, &mut self.places);
         self.meter.passed(sights, flows, &self.places);
     }
 }
@@ -502,6 +496,7 @@ mod tests {
     use measure::time::EpochSchedule;
 
     use super::*;
+    use crate::stamp::last_word;
 
     #[test]
     fn whoever_finds_the_point_taken_counts_all_the_same() {
@@ -526,7 +521,7 @@ mod tests {
 
         let frames = (60..63).map(|len| pool.alloc_frame(&[0; 60], len).unwrap());
         let mut burst: Vec<Mbuf<'_>> = frames.collect();
-        let word = stamp::last_word(PortIndex(1), ClassIndex(5), tsc::now());
+        let word = last_word(PortIndex(1), ClassIndex(5), tsc::now());
         field.set_last_of(&mut burst[1..], word);
         let taken = departures.point.lock();
         departures.pass(&mut burst);
