@@ -127,17 +127,13 @@ impl StampField {
     /// Stamps a burst with one last word; the bytes of its frames.
     #[inline]
     pub fn set_last_of(&self, burst: &mut [Mbuf<'_>], word: u64) -> u64 {
-        let (place, flag) = (self.offset + 16, self.flag);
+        // A copy, of which it is known that no write to an mbuf changes it.
+        let field = *self;
         let mut bytes = 0;
         for mbuf in burst {
             bytes += u64::from(mbuf.len_bytes());
             mbuf.prefetch_data();
-            let raw = mbuf.as_ptr();
-            // SAFETY: as in get, and borrowed mutably.
-            unsafe {
-                raw.byte_add(place).cast::<u64>().write(word);
-                (*raw).ol_flags |= flag;
-            }
+            field.set_last(mbuf, word);
         }
         bytes
     }
@@ -167,24 +163,34 @@ impl StampField {
         mbuf: &mut Mbuf<'_>,
         vouches: impl FnOnce(&Mbuf<'_>, u64) -> bool,
     ) -> Option<u64> {
-        let raw = mbuf.as_ptr();
-        // SAFETY: as in get, and borrowed mutably.
-        let (place, last, flags) = unsafe {
-            let place = raw.byte_add(self.offset + 16).cast::<u64>();
-            (place, place.read(), (*raw).ol_flags)
-        };
-        let is_flagged = flags & self.flag != 0;
-        if !is_flagged && !vouches(mbuf, last) {
+        let (last, flag) = self.last(mbuf);
+        if flag == 0 && !vouches(mbuf, last) {
             return None;
         }
-        // SAFETY: as above.
-        unsafe {
-            place.write(0);
-            if is_flagged {
-                (*raw).ol_flags = flags & !self.flag;
-            }
-        }
+        self.wipe(mbuf);
         Some(last)
+    }
+
+    /// The last word, whosever it is, and the flag, or 0.
+    #[inline]
+    fn last(&self, mbuf: &Mbuf<'_>) -> (u64, u64) {
+        let mbuf = mbuf.as_ptr();
+        // SAFETY: as in get.
+        unsafe {
+            let last = mbuf.byte_add(self.offset + 16).cast::<u64>().read();
+            (last, (*mbuf).ol_flags & self.flag)
+        }
+    }
+
+    /// Makes the last word 0 and takes the flag off.
+    #[inline]
+    fn wipe(&self, mbuf: &mut Mbuf<'_>) {
+        let mbuf = mbuf.as_ptr();
+        // SAFETY: as in get, and borrowed mutably.
+        unsafe {
+            mbuf.byte_add(self.offset + 16).cast::<u64>().write(0);
+            (*mbuf).ol_flags &= !self.flag;
+        }
     }
 
     /// The last word that all packets of a burst have in common, and the bytes of their frames, if flag
@@ -196,33 +202,21 @@ impl StampField {
         burst: &mut [Mbuf<'_>],
         vouches: impl FnOnce(&Mbuf<'_>, u64) -> bool,
     ) -> Option<(u64, u64)> {
-        let place = self.offset + 16;
-        // SAFETY: as in get.
-        let read = |mbuf: &Mbuf<'_>| unsafe {
-            let raw = mbuf.as_ptr();
-            let last = raw.byte_add(place).cast::<u64>().read();
-            (last, (*raw).ol_flags & self.flag, mbuf.port())
-        };
+        let field = *self;
         let first = burst.first()?;
-        let (last, flag, port) = read(first);
+        let (last, flag) = field.last(first);
+        let port = first.port();
         let (mut differences, mut bytes) = (0, 0);
         for mbuf in &*burst {
-            let this = read(mbuf);
-            differences |= this.0 ^ last | this.1 ^ flag | u64::from(this.2 ^ port);
+            let (its_last, its_flag) = field.last(mbuf);
+            differences |= its_last ^ last | its_flag ^ flag | u64::from(mbuf.port() ^ port);
             bytes += u64::from(mbuf.len_bytes());
         }
         if differences != 0 || flag == 0 && !vouches(first, last) {
             return None;
         }
         for mbuf in burst {
-            let raw = mbuf.as_ptr();
-            // SAFETY: as in get, and borrowed mutably.
-            unsafe {
-                raw.byte_add(place).cast::<u64>().write(0);
-                if flag != 0 {
-                    (*raw).ol_flags &= !flag;
-                }
-            }
+            field.wipe(mbuf);
         }
         Some((last, bytes))
     }
