@@ -103,6 +103,7 @@ impl<'a> Sights<'a> {
     }
 
     /// Those from number `part.start` to before `part.end`, as far as there are any.
+    #[must_use]
     #[inline]
     pub fn part(self, part: Range<usize>) -> Self {
         let (before_end, _) = self.cut(part.end);

@@ -54,6 +54,7 @@ impl Pair {
         };
         let (mut end, control) = handover(0, &layout);
         let open = VecDeque::from([end.take_empty().unwrap()]);
+        let sum = Shard::new(&layout.without_flows());
         Self {
             worker: Worker {
                 end,
@@ -63,8 +64,8 @@ impl Pair {
             },
             end: control,
             table: SlotTable::new(slots, upkeep),
-            sum: Shard::new(&layout.without_flows()),
-            packets: Shard::new(&layout.without_flows()),
+            sum: sum.clone(),
+            packets: sum,
         }
     }
 

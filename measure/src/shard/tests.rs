@@ -73,7 +73,7 @@ enum Fate {
 
 /// Each fourth flow has a slot; some have one that no shard has.
 fn slot_of(sight: &Sight) -> Slot {
-    let flow = u32::from(sight.segment.0) * 7 + (sight.flow.0 as u32);
+    let flow = u32::from(sight.segment.0) * 7 + u32::try_from(sight.flow.0).unwrap();
     match flow % 6 {
         0 => Slot(flow / 6),
         1 => Slot(SLOTS + flow),
