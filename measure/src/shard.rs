@@ -8,8 +8,8 @@
 //!
 //! Cells of a plain sketch (one of each row for every packet) are sums, and so are a slot's counters. So
 //! packets of tracked flows go to their slots alone, and from there to the sketch, all of an epoch at
-//! once, when the shard is sealed ([`Sealed::sketch_flows`]): the same to the last bit, for a fifth of
-//! the memory that packets touch.
+//! once, when the shard is sealed ([`Sealed::sketch_flows`]): the same to the last bit, and a packet
+//! touches as many cache lines less as the sketch has rows.
 //!
 //! A packet is recorded once, when its fate is known: [`Shard::passed`] once the driver took it,
 //! [`Shard::lost`] when it is dropped between the points, [`Shard::late`] when its epoch is sealed

@@ -1,7 +1,6 @@
 //! What happens to packets as a receive queue gives them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 
 use control::counters::{PortCounters, WorkerCounters};
 use dpdk_bindings::{Mbuf, StampField, Tap, tsc};
@@ -9,10 +8,8 @@ use measure::packet::{Census, Hasher, Parsed, kind};
 use switch::classify::Classifier;
 use switch::packet_io::{ClassIndex, PortIndex};
 
+use crate::places::Home;
 use crate::stamp;
-
-/// No port: what comes by it is not measured.
-pub const NOWHERE: u8 = u8::MAX;
 
 /// What all receive queues do alike.
 #[derive(Debug, Clone)]
@@ -31,32 +28,25 @@ pub struct Stamper {
 /// One receive queue, parsing, hashing and stamping.
 #[derive(Debug)]
 pub struct Arrivals {
+    pub home: Home,
     stamper: Stamper,
-    /// The port's place, or [`NOWHERE`].
-    place: AtomicU8,
     counters: Arc<WorkerCounters>,
 }
 
 impl Arrivals {
     pub fn new(stamper: Stamper, counters: Arc<WorkerCounters>) -> Self {
         Self {
+            home: Home::nowhere(),
             stamper,
-            place: AtomicU8::new(NOWHERE),
             counters,
         }
-    }
-
-    /// From now on it is a queue of the port at `place`, or of none that is measured.
-    pub fn belongs_to(&self, place: Option<PortIndex>) {
-        let place = place.map_or(NOWHERE, |place| place.0);
-        self.place.store(place, Ordering::Relaxed);
     }
 }
 
 impl Tap for Arrivals {
     #[inline]
     fn pass(&self, burst: &mut [Mbuf<'_>]) {
-        let port = PortIndex(self.place.load(Ordering::Relaxed));
+        let port = self.home.port();
         let Some(counters) = self.counters.ports.get(usize::from(port.0)) else {
             return;
         };

@@ -5,7 +5,7 @@
 //! are counted and not measured, and their epoch is marked.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrayvec::ArrayVec;
 use control::counters::{PortCounters, WorkerCounters};
@@ -21,7 +21,7 @@ use switch::flows::{FlowSights, Flows};
 use switch::meter::{Meter, Plan, SightBurst};
 use switch::packet_io::{BURST, ClassIndex, NO_SEGMENT, PortIndex};
 
-use crate::arrivals::NOWHERE;
+use crate::places::Home;
 use crate::stamp::{NO_PORT, PortIds, Stamp};
 
 /// Plans under way to a queue at most; none is sent while one finds no room.
@@ -72,9 +72,8 @@ pub struct Stamps {
 /// One transmit queue, recording.
 #[derive(Debug)]
 pub struct Departures {
+    pub home: Home,
     stamps: Stamps,
-    /// The port's place, or [`NOWHERE`].
-    place: AtomicU8,
     /// When the queue's own thread was last at the point, in ticks.
     seen: AtomicU64,
     /// Packets that found the point taken.
@@ -178,8 +177,8 @@ impl Departures {
         let (coming_in, coming) = RingBuffer::new(PLANS_MAX);
         let (gone, gone_out) = RingBuffer::new(PLANS_MAX + 1);
         let departures = Self {
+            home: Home::nowhere(),
             stamps,
-            place: AtomicU8::new(NOWHERE),
             seen: AtomicU64::new(0),
             unmeasured: AtomicU64::new(0),
             counters,
@@ -197,12 +196,6 @@ impl Departures {
             gone: gone_out,
         };
         (departures, turns)
-    }
-
-    /// From now on it is a queue of the port at `place`, or of none that is measured.
-    pub fn belongs_to(&self, place: Option<PortIndex>) {
-        let place = place.map_or(NOWHERE, |place| place.0);
-        self.place.store(place, Ordering::Relaxed);
     }
 
     /// Turns epochs at `now` on behalf of a queue that has rested for `rest_ticks`.
@@ -224,7 +217,7 @@ impl Tap for Departures {
     #[inline]
     fn pass(&self, burst: &mut [Mbuf<'_>]) {
         let now = tsc::now();
-        let to = PortIndex(self.place.load(Ordering::Relaxed));
+        let to = self.home.port();
         let Some(counters) = self.counters.ports.get(usize::from(to.0)) else {
             return;
         };
@@ -517,7 +510,7 @@ mod tests {
         let meter = Meter::new(0, Hasher::new([0; 16]), schedule, None, 0);
         let counters = Arc::new(WorkerCounters::new(PORTS_MAX));
         let (departures, _turns) = Departures::new(stamps, meter, Arc::clone(&counters));
-        departures.belongs_to(Some(PortIndex(2)));
+        departures.home.move_to(Some(PortIndex(2)));
 
         let frames = (60..63).map(|len| pool.alloc_frame(&[0; 60], len).unwrap());
         let mut burst: Vec<Mbuf<'_>> = frames.collect();

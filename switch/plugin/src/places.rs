@@ -3,6 +3,8 @@
 //! A port is known by its device's name: one that comes back has its place again, and its counters go
 //! on. Places are never given to another name, so that what was counted keeps its name.
 
+use std::sync::atomic::{AtomicU8, Ordering};
+
 use control::config::PORTS_MAX;
 use dpdk_bindings::HostPort;
 use switch::packet_io::PortIndex;
@@ -21,6 +23,31 @@ pub struct Place {
     pub name: String,
     /// The port, while it is there.
     pub port: Option<HostPort>,
+}
+
+/// The place of the port that a queue belongs to, as the queue's own thread reads it.
+#[derive(Debug)]
+pub struct Home(AtomicU8);
+
+impl Home {
+    /// Of a queue that belongs to no port that is measured: no place is so far.
+    const NOWHERE: u8 = u8::MAX;
+
+    pub fn nowhere() -> Self {
+        Self(AtomicU8::new(Self::NOWHERE))
+    }
+
+    /// From now on it belongs to the port at `place`, or to none that is measured.
+    pub fn move_to(&self, place: Option<PortIndex>) {
+        let place = place.map_or(Self::NOWHERE, |place| place.0);
+        self.0.store(place, Ordering::Relaxed);
+    }
+
+    /// The port, beyond all that there are where it is none.
+    #[inline]
+    pub fn port(&self) -> PortIndex {
+        PortIndex(self.0.load(Ordering::Relaxed))
+    }
 }
 
 impl Places {

@@ -111,13 +111,12 @@ impl Seats {
             self.ids.set(place, port.map(|port| port.id));
         }
         for (&(id, _), queue) in &self.arrivals {
-            queue
-                .tap
-                .belongs_to(places.of_port(id).map(|(place, _)| place));
+            let place = places.of_port(id).map(|(place, _)| place);
+            queue.tap.home.move_to(place);
         }
         for (&(id, _), queue) in &self.departures {
             let place = places.of_port(id).map(|(place, _)| place);
-            queue.tap.point.belongs_to(place);
+            queue.tap.point.home.move_to(place);
         }
     }
 
