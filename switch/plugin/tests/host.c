@@ -1,11 +1,15 @@
-/* A program that moves packets between a port's queues, forks, and lets the child do the same. */
+/* A program that moves packets between a port's queues. `fork`: and lets a child do the same;
+ * `crowd`: with no room left in its mbufs.
+ */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <rte_eal.h>
 #include <rte_ethdev.h>
+#include <rte_mbuf_dyn.h>
 
 static unsigned long forward(unsigned int seconds)
 {
@@ -23,16 +27,33 @@ static unsigned long forward(unsigned int seconds)
 	return packets;
 }
 
+/* Takes whatever bytes of the mbuf are free. */
+static void crowd(void)
+{
+	struct rte_mbuf_dynfield field = {.size = 8, .align = 1};
+	unsigned int n = 0;
+
+	while (field.size > 0) {
+		snprintf(field.name, sizeof(field.name), "crowd_%u", n++);
+		if (rte_mbuf_dynfield_register(&field) < 0)
+			field.size /= 2;
+	}
+}
+
 int main(int argc, char **argv)
 {
 	struct rte_eth_conf conf = {0};
 	struct rte_mempool *pool;
 	unsigned long packets;
-	int status;
+	int status, eal_args;
 	pid_t child;
 
-	if (rte_eal_init(argc, argv) < 0)
+	eal_args = rte_eal_init(argc, argv);
+	if (eal_args < 0 || eal_args + 1 >= argc)
 		return 2;
+	argv += eal_args;
+	if (strcmp(argv[1], "crowd") == 0)
+		crowd();
 	pool = rte_pktmbuf_pool_create("pool", 4095, 128, 0, RTE_MBUF_DEFAULT_BUF_SIZE,
 				       SOCKET_ID_ANY);
 	if (pool == NULL || rte_eth_dev_configure(0, 1, 1, &conf) != 0 ||
@@ -43,6 +64,8 @@ int main(int argc, char **argv)
 	packets = forward(2);
 	printf("before %lu\n", packets);
 	fflush(stdout);
+	if (strcmp(argv[1], "fork") != 0)
+		return packets > 0 ? 0 : 4;
 	child = fork();
 	packets = forward(1);
 	if (child == 0) {
