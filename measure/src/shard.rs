@@ -107,7 +107,8 @@ impl Shard {
             .map(usize::from)
     }
 
-    /// Sketches with both ends, one for each egress port; none where they are not kept.
+    /// Sketches with both ends, one for each egress port; none where they are not kept. Plain ones have
+    /// the packets of tracked flows from [`sketch_flows`](Sealed::sketch_flows) on.
     pub fn sketches(&self) -> &[LdsPair<PassedCell>] {
         &self.sketches
     }

@@ -7,6 +7,8 @@ use crate::lds::LdsLayout;
 use crate::packet::{FlowHash, Nameless, PacketHash};
 use crate::time::{Epoch, EpochTag, TickRate};
 
+mod places;
+
 const SEGMENTS: usize = 3;
 const SLOTS: u32 = 5;
 static NOWHERE: Places = Places::new();
@@ -71,7 +73,7 @@ enum Fate {
     Late,
 }
 
-/// Each fourth flow has a slot; some have one that no shard has.
+/// One flow in six has a slot; as many have one that no shard has.
 fn slot_of(sight: &Sight) -> Slot {
     let flow = u32::from(sight.segment.0) * 7 + u32::try_from(sight.flow.0).unwrap();
     match flow % 6 {
@@ -463,131 +465,7 @@ fn sketches() -> impl Strategy<Value = Option<LdsLayout>> {
     ]
 }
 
-/// A burst that is longer than what places are kept of.
-fn long_burst(packets: u64) -> Vec<Sight> {
-    (0..packets).map(|n| sight(0, n, n, 1)).collect()
-}
-
-#[test]
-fn places_are_kept_of_64_packets() {
-    let expected = |sights: &[Sight]| {
-        let mut shard = shard();
-        shard.passed(sights, &[], &NOWHERE);
-        shard
-    };
-    let mut places = Places::new();
-    for (packets, kept) in [(0, false), (1, true), (64, true), (65, false), (200, false)] {
-        let sights = long_burst(packets);
-        let mut shard = shard();
-        shard.prepare(&sights, &[], &mut places);
-        assert_eq!(places.begin_with(&sights), kept);
-        shard.passed(&sights, &[], &places);
-        assert_eq!(shard, expected(&sights));
-    }
-    // More than were prepared, and none.
-    let (few, many) = (long_burst(3), long_burst(5));
-    let mut shard = shard();
-    shard.prepare(&few, &[], &mut places);
-    shard.passed(&many, &[], &places);
-    shard.passed(&[], &[], &places);
-    assert_eq!(shard, expected(&many));
-}
-
-#[test]
-fn places_of_others_are_of_no_use() {
-    let sights = [sight(0, 1, 1, 1), sight(2, 2, 2, 2)];
-    let with_sketch = |sketch: Option<LdsLayout>| {
-        Shard::new(&ShardLayout {
-            lds: sketch,
-            ..layout()
-        })
-    };
-    let others = [
-        with_sketch(None),
-        with_sketch(Some(lds(14))),
-        with_sketch(Some(lds(13).with_bytes())),
-        with_sketch(Some(LdsLayout::new(13, 1, &[1.0; 2]).unwrap())),
-    ];
-    let mut expected = shard();
-    expected.passed(&sights, &[], &NOWHERE);
-    for other in others {
-        let mut places = Places::new();
-        other.prepare(&sights, &[], &mut places);
-        let mut mine = shard();
-        mine.passed(&sights, &[], &places);
-        assert_eq!(mine, expected, "of a sketch of other sizes");
-        // The other way round.
-        mine.prepare(&sights, &[], &mut places);
-        let (mut with, mut without) = (other.clone(), other);
-        with.passed(&sights, &[], &places);
-        without.passed(&sights, &[], &NOWHERE);
-        assert_eq!(with, without);
-    }
-    let mut places = Places::new();
-    let mut mine = shard();
-    mine.prepare(&[sight(0, 2, 2, 2), sights[1]], &[], &mut places);
-    mine.passed(&sights, &[], &places);
-    assert_eq!(mine, expected, "of a burst that begins with another flow");
-    let mut mine = shard();
-    let had_slots = [0, 1].map(|slot| FlowSight {
-        slot: Slot(slot),
-        ..FlowSight::EMPTY
-    });
-    mine.prepare(&sights, &had_slots, &mut places);
-    mine.passed(&sights, &[], &places);
-    assert_eq!(mine, expected, "of packets that were somebody else's");
-    mine.prepare(&sights, &[], &mut places);
-    places.clear();
-    assert!(!places.begin_with(&sights));
-}
-
-#[test]
-fn which_sketch_a_segment_has_is_no_part_of_a_place() {
-    // One has no sketch where the other has, and other ones besides.
-    let of = |sketch_of: &[u16]| {
-        Shard::new(&ShardLayout {
-            sketch_of: sketch_of.to_vec(),
-            ..layout()
-        })
-    };
-    let sights: Vec<_> = (0..20).map(|n| sight(n % 4, n.into(), 9, 1)).collect();
-    let mut places = Places::new();
-    of(&[9, 1, 0]).prepare(&sights, &[], &mut places);
-    assert!(places.begin_with(&sights));
-    let (mut with, mut without) = (of(&[0, 0, 1]), of(&[0, 0, 1]));
-    with.passed(&sights, &[], &places);
-    without.passed(&sights, &[], &NOWHERE);
-    assert_eq!(with, without);
-}
-
 proptest! {
-    #[test]
-    fn places_change_nothing(bursts in bursts(), sketch in sketches(), cut in 0_usize..32) {
-        let layout = ShardLayout { lds: sketch, ..layout() };
-        let (mut with, mut cut_short) = (Shard::new(&layout), Shard::new(&layout));
-        let (mut without, mut twice) = (Shard::new(&layout), Shard::new(&layout));
-        let mut places = Places::new();
-        for (_, burst) in &bursts {
-            let (sights, flows): (Vec<_>, Vec<_>) = burst.iter().copied().unzip();
-            let cut = cut.min(sights.len());
-            with.prepare(&sights, &flows, &mut places);
-            with.passed(&sights, &flows, &places);
-            // The driver refused the rest, which is prepared anew.
-            cut_short.passed(&sights[..cut], &flows[..cut], &places);
-            cut_short.prepare(&sights[cut..], &flows[cut..], &mut places);
-            cut_short.passed(&sights[cut..], &flows[cut..], &places);
-            without.passed(&sights, &flows, &NOWHERE);
-            twice.record(End::Sender, &sights.iter().map(at_sender).collect::<Vec<_>>());
-            twice.record(End::Receiver, &sights);
-            if let Some(slots) = twice.flows_mut() {
-                slots.record(End::Receiver, &flows);
-            }
-        }
-        prop_assert_eq!(&with, &without);
-        prop_assert_eq!(&cut_short, &without);
-        prop_assert_eq!(&twice, &sketched(&without));
-    }
-
     #[test]
     fn what_is_written_is_read(bursts in bursts(), sketch in sketches()) {
         let layout = ShardLayout { lds: sketch, ..layout() };
