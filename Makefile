@@ -36,6 +36,11 @@ OVS_ROOT = $(if $(wildcard /$(OVS_DPDK)),/,$(TOOLS))
 # What `make wire` takes besides, the hand-made attacker's tool among it.
 WIRE_PACKAGES := python3-scapy util-linux procps
 
+# What `make nic` takes besides. The guest's kernel is unpacked beside the sources, not installed.
+NIC_PACKAGES := qemu-system-x86 busybox-static cpio iproute2
+NIC_KERNEL := linux-image-amd64
+NIC_FILES := boot/vmlinuz-* 9p/* netfs/* fscache/* vfio/* virtio/* virtio_console.ko irqbypass.ko
+
 .PHONY: help
 help: ## What can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -57,6 +62,23 @@ SOAK_SECONDS ?= 600
 .PHONY: soak
 soak: setup-test ## Disturb a running switch for ten minutes: leaks, counts, marked epochs; SOAK_SECONDS
 	VERNIER_SOAK_SECONDS=$(SOAK_SECONDS) $(CARGO) nextest run -p switch --test 'soak*' --locked --no-capture
+
+# `make simulate`: HOURS or MINUTES of wall time on all CPUs, or one SEED.
+HOURS ?= 0
+MINUTES ?= $(if $(filter 0,$(HOURS)),1,0)
+
+.PHONY: simulate
+simulate: setup-run ## Whole switches in a world with faults, by seeds: HOURS=1 or MINUTES=1 of wall time; SEED=n replays one
+	$(CARGO) build --locked -p simulate $(if $(PLANTED),--features planted)
+	@target/debug/vernier-simulate $(if $(SEED),--seed '$(SEED)',--hours '$(HOURS)' --minutes '$(MINUTES)') \
+	  $(if $(PLANTED),--planted '$(PLANTED)')
+
+.PHONY: simulate-planted
+simulate-planted: setup-run ## Bugs planted in the engine: the simulation finds each within a minute, or this fails
+	$(CARGO) build --locked -p simulate --features planted
+	@for bug in counted-twice doubled-marker stale-shard; do \
+	  echo "planted: $$bug"; target/debug/vernier-simulate --minutes 1 --planted $$bug --expect-violation; \
+	done
 
 .PHONY: lint
 lint: setup-test ## Formatting, clippy, documentation, licences: all must be silent
@@ -102,6 +124,14 @@ wire: setup-wire ## Two switches and what they say of the path between them, hel
 	$(CARGO) build --release --locked -p switch -p impair -p benches
 	$(SUDO) env "PATH=$$PATH" target/release/vernier-bench wire $(WIRE_ARGS)
 
+# Further arguments of `make nic`, such as `--only e1000e` or `--keep /tmp/guests`.
+NIC_ARGS ?=
+
+.PHONY: nic
+nic: setup-nic ## Real PCI drivers (e1000e, vmxnet3, virtio) in a virtual machine: a table of what was shown; NIC_ARGS
+	$(CARGO) build --locked --workspace --bins --lib
+	$(SUDO) env "PATH=$$PATH" unshare --net target/debug/vernier-nic $(NIC_ARGS)
+
 # The capture of `make accuracy`, beside the project where there is one.
 CAPTURE ?= ../shared/traces/mix-dev-60s.pcap
 
@@ -117,13 +147,18 @@ accuracy: ## Every method beside its paper's figures: tables and figures into be
 	fi; \
 	exit $$status
 
+# Further arguments of `make fuzz`, such as `TARGETS='exchange rli'`.
+TARGETS ?=
+
 .PHONY: fuzz
-fuzz: setup-test ## Fuzz every parser of bytes from outside, SECONDS_PER_TARGET (60) each
+fuzz: setup-test ## Fuzz parsers of bytes from outside and the state behind, SECONDS_PER_TARGET (60) each; TARGETS
 	RUSTFLAGS='$(COVERAGE)' $(CARGO) build --profile fuzz --locked -p fuzz --features libfuzzer --target '$(HOST)'
-	@new=$$(mktemp -d); trap 'rm -rf "$$new"' EXIT; failed=; \
-	for target in frame codec csv; do \
-	  mkdir -p "$$new/$$target" target/fuzz-crashes; \
-	  if target/$(HOST)/fuzz/fuzz-$$target "$$new/$$target" benches/fuzz/corpus/$$target \
+	@new=$$(mktemp -d); trap 'rm -rf "$$new"' EXIT; failed=; mkdir -p target/fuzz-crashes; \
+	all=$$(target/$(HOST)/fuzz/fuzz-seeds "$$new"); \
+	for target in $(or $(TARGETS),$$all); do \
+	  dictionary=$$(ls "$$new/$$target.dict" 2>/dev/null || true); \
+	  if FUZZ_TARGET=$$target target/$(HOST)/fuzz/fuzz-targets "$$new/$$target" benches/fuzz/corpus/$$target \
+	    $${dictionary:+-dict=$$dictionary} \
 	    -max_total_time=$(SECONDS_PER_TARGET) -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
 	    -artifact_prefix="target/fuzz-crashes/$$target-" >"$$new/$$target.log" 2>&1; \
 	  then echo "fuzz $$target: held; $$(grep -E 'number_of_executed' "$$new/$$target.log" | grep -oE '[0-9]+') inputs," \
@@ -131,6 +166,44 @@ fuzz: setup-test ## Fuzz every parser of bytes from outside, SECONDS_PER_TARGET 
 	  else failed=1; echo "fuzz $$target: FAILED; its input is in target/fuzz-crashes" >&2; \
 	    tail -n 40 "$$new/$$target.log" >&2; fi; \
 	done; [ -z "$$failed" ]
+
+# Sanitizers' runtimes come with the stable toolchain, their switch with an unstable one. A sanitizer is one of
+# rustc's and gcc's: `address`; `thread`, where the tests can do with a standard library that it does not see.
+SANITIZER ?= address
+SANITIZER_NAME = $(subst address,asan,$(subst thread,tsan,$(SANITIZER)))
+# Leaks are not looked for: EAL keeps its arguments and DPDK much else until the process ends. Little that is
+# freed is kept back, since a test watches what testpmd grows by.
+SANITIZER_OPTIONS_address := detect_leaks=0:quarantine_size_mb=16:exitcode=66
+SANITIZER_OPTIONS_thread := exitcode=66
+# What runs: the bindings' tests, the engine's in memory and with devices, the plugin's.
+SANITIZED_PACKAGES ?= -p dpdk-bindings -p switch -p plugin
+SANITIZED_TESTS ?= --lib $(patsubst %.rs,--test %,$(notdir $(wildcard dpdk-bindings/tests/*.rs))) \
+  $(addprefix --test ,engine changes classes flooding losses references two_workers odd_frames) \
+  $(addprefix --test ,host testpmd ports)
+
+.PHONY: sanitize
+sanitize: setup-test ## Tests of the bindings, the engine and the plugin under a sanitizer; SANITIZER (address)
+	@export RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR='$(CURDIR)/target/sanitize/$(SANITIZER)' VERNIER_SOAK_SECONDS=5 \
+	  RUSTFLAGS='-Zsanitizer=$(SANITIZER)' TARGET_CFLAGS='-fsanitize=$(SANITIZER) -fno-omit-frame-pointer' \
+	  VERNIER_SANITIZER_RUNTIME="$$(realpath "$$(gcc -print-file-name=lib$(SANITIZER_NAME).so)")" \
+	  $(shell tr a-z A-Z <<<'$(SANITIZER_NAME)')_OPTIONS='$(SANITIZER_OPTIONS_$(SANITIZER))'; \
+	nextest() { $(CARGO) nextest "$$@" --locked --target '$(HOST)' $(SANITIZED_PACKAGES) $(SANITIZED_TESTS); }; \
+	binaries=$$(nextest list --list-type binaries-only --message-format json | \
+	  grep -oE '"binary-path":"[^"]+"' | cut -d'"' -f4); \
+	for binary in $$binaries; do \
+	  grep -qF '__$(SANITIZER_NAME)_init' "$$binary" || { \
+	    echo "sanitize: $$binary was built without $(SANITIZER)" >&2; exit 1; }; \
+	done; \
+	nextest run; \
+	echo "sanitize: the $(SANITIZER) sanitizer saw no fault in $$(wc -w <<<"$$binaries") test binaries:" \
+	  $$(sed -E 's|.*/||; s|-[0-9a-f]+$$||' <<<"$$binaries")
+
+# Preemptions of a thread that `make loom` tries in one run, at most.
+PREEMPTIONS ?= 3
+
+.PHONY: loom
+loom: setup-test ## What threads share in the control core, in every order that loom finds; PREEMPTIONS (3)
+	LOOM_MAX_PREEMPTIONS=$(PREEMPTIONS) $(CARGO) nextest run -p control --lib --features loom --locked -E 'test(/^sync::models::/)'
 
 .PHONY: install
 install: ## Install vernierd, vernier and the plugin for other DPDK programs into PREFIX (default /usr/local)
@@ -168,6 +241,17 @@ setup-test: $(TOOLS)/usr/bin/promtool
 .PHONY: setup-wire
 setup-wire: setup-test
 	$(call install_packages,$(WIRE_PACKAGES))
+
+.PHONY: setup-nic
+setup-nic: setup-run
+	$(call install_packages,$(NIC_PACKAGES))
+	@[ -e $(TOOLS)/nic/complete ] || { \
+	  rm -rf $(TOOLS)/nic && mkdir -p $(TOOLS)/nic && cd $(TOOLS)/nic && \
+	  fetch() { apt-get download -qq "$$(apt-cache depends $(NIC_KERNEL) | sed -n 's/.*Depends: \(linux-image-\)/\1/p')"; } && \
+	  { fetch 2>/dev/null || { $(SUDO) apt-get update -qq && fetch; }; } && \
+	  dpkg-deb --fsys-tarfile linux-image-*.deb | tar --extract --wildcards $(NIC_FILES:%='*/%') && \
+	  rm linux-image-*.deb && touch complete; \
+	} || echo 'No kernel for a guest can be unpacked: make nic cannot run.' >&2
 
 .PHONY: setup-bench
 setup-bench: setup-test

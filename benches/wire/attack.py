@@ -50,7 +50,7 @@ def changed(frame, **fields):
 def made(kind, body, key=1, session=0, tag=None, **fields):
     """A frame from nothing, with a random tag."""
     header = Header(bytes(HEADER.size))
-    header.magic, header.version, header.kind, header.key = MAGIC, 1, kind, key
+    header.magic, header.version, header.kind, header.key = MAGIC, 2, kind, key
     header.length, header.session = len(body), session
     for name, value in fields.items():
         setattr(header, name, value)
@@ -88,7 +88,7 @@ def tricks(seen):
         "other switch": lambda frame: changed(frame, switch=random.getrandbits(32)),
         "no key": lambda frame: changed(frame, key=0),
         "unknown key": lambda frame: changed(frame, key=9),
-        "other version": lambda frame: changed(frame, version=2),
+        "other version": lambda frame: changed(frame, version=3),
         "unknown kind": lambda frame: changed(frame, kind=random.choice([0, 8, 255])),
         "other kind": lambda frame: changed(frame, kind=lambda k: k % 7 + 1),
         "length too long": lambda frame: changed(frame, length=65_535),

@@ -7,8 +7,10 @@ use crate::units::{bytes, rate};
 
 pub mod cost;
 pub mod memory;
+pub mod packets;
 
 use memory::Memory;
+use packets::Held;
 
 /// Segments that are named one by one; of more only the number is given.
 const NAMED_MAX: usize = 8;
@@ -252,7 +254,15 @@ fn describe_memory(text: &mut String, config: &Config) {
         "all but packets: {}; budget {budget}",
         bytes(memory.total_bytes())
     );
-    let all = [packets].into_iter().chain(items).chain([total]);
+    let held = Held::of(config);
+    let held = format!(
+        "at most {} buffers are held at once: {} in descriptors, {} in queues, {} by workers",
+        held.total(),
+        held.descriptors,
+        held.queues + held.rings,
+        held.workers
+    );
+    let all = [packets, held].into_iter().chain(items).chain([total]);
     lines(text, "memory", all);
 }
 
@@ -290,7 +300,8 @@ mod tests {
             "workers     a CPU of those this process may use, sleeps when idle; serves east/0, \
              west/0\n",
             "memory      packets: 65535 buffers, ",
-            " of ordinary memory (no hugepages)\n",
+            " of ordinary memory (no hugepages)\n            at most 2432 buffers are held at once: 0 in \
+             descriptors, 1152 in queues, 1280 by workers\n",
             "            LDA: 160 KiB (5 copies of 32.0 KiB, 2 segments)\n",
             "; budget half of what is free at start\n",
             " ns receive, pass on, transmit\n",

@@ -40,8 +40,8 @@ pub use port::{Egress, Port, Queue, QueueService, Red, Vlan, VlanIds};
 pub use schema::{SCHEMA_ID, schema};
 pub use serving::{Http, Prometheus};
 pub use wire::{
-    REFERENCES_OF_SHARE, Wire, WireBytes, WireClock, WireKey, WireKeyError, WireLayoutError,
-    WireLds, WirePeer, WireRli, WireSwitch,
+    REFERENCES_OF_SHARE, Wire, WireBytes, WireClock, WireKey, WireKeyError, WireKeys,
+    WireLayoutError, WireLds, WirePeer, WireRli, WireSwitch,
 };
 
 /// Most ports of one switch.
@@ -199,7 +199,8 @@ pub struct Dpdk {
     /// Memory for packets in MiB, 16 to 1,048,576.
     #[schemars(range(min = 16, max = 1_048_576))]
     pub memory_mib: u32,
-    /// Packet buffers in the pool, 1,024 to 4,194,304.
+    /// Packet buffers in the pool, 1,024 to 4,194,304: as many at least as queues, descriptors and workers may
+    /// hold at once, which `vernierd --check` says.
     #[schemars(range(min = 1_024, max = 4_194_304))]
     pub mbufs: u32,
     /// Further arguments for EAL, passed on as they are.

@@ -15,12 +15,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use measure::packet::{HASH_VERSION, Hasher};
 use measure::time::{Epoch, EpochSchedule, TickRate};
 
 use crate::config::Port;
+use crate::contain::{Part, contain};
 use crate::counters::WorkerCounters;
 use crate::decode::{Decoder, Sketches};
 use crate::export::process::PUBLISH_SECONDS;
@@ -40,7 +41,8 @@ mod segments;
 mod watch;
 mod wires;
 
-use clock::{ClockWatch, Reading};
+use clock::ClockWatch;
+pub use clock::Reading;
 use flows::{FlowViews, top_settings};
 use generation::Generation;
 use rates::Rates;
@@ -85,6 +87,8 @@ struct Ledger {
     /// The counter at the last poll, and the epoch that it was in.
     now: u64,
     present: Epoch,
+    /// The clocks at the last poll.
+    clocks: Reading,
     counters: Vec<Arc<WorkerCounters>>,
     /// The newest is the last; there are two while the one before is still being read.
     generations: VecDeque<Generation>,
@@ -136,11 +140,15 @@ impl<'f> ControlCore<'f> {
             ..Snapshot::default()
         };
         let workers = counters.len();
+        let clocks = plant.clocks();
+        let now = clocks.monotonic[0];
+        let waits = plant.waits_for_decoding();
         let mut ledger = Ledger {
             rate,
             schedule,
             now: 0,
             present: Epoch(0),
+            clocks,
             counters,
             generations: VecDeque::new(),
             has_changed: false,
@@ -149,21 +157,22 @@ impl<'f> ControlCore<'f> {
             segments: Segments::new(rate),
             flows: Directory::default(),
             hasher,
-            decoder: Decoder::new(),
+            decoder: Decoder::new(waits),
             coming: None,
             awaited: None,
             flow_views: FlowViews::default(),
-            wires: Wires::new(rate, line),
-            watch: Watch::new(workers, Instant::now()),
+            wires: Wires::new(rate, line, waits),
+            watch: Watch::new(workers, now),
             clock: ClockWatch::new(),
-            began: Instant::now(),
+            began: now,
             rates: Rates::default(),
             published: Arc::new(Published::new(draft.clone())),
-            published_at: Instant::now(),
+            published_at: now,
             draft,
             is_present: Vec::new(),
         };
-        ledger.look_at_clock(plant.now());
+        ledger.now = plant.now();
+        ledger.present = schedule.epoch_at(ledger.now);
         ledger.change(first)?;
         let mut core = Self {
             plant: Box::new(plant),
@@ -189,29 +198,34 @@ impl<'f> ControlCore<'f> {
     }
 
     /// Lets the plant do its upkeep, takes what the workers have sealed, never waits, and publishes
-    /// when an epoch has closed.
+    /// when an epoch has closed. A panic costs the part that it is in, and is counted.
     pub fn poll(&mut self) {
+        contain(Part::Core, || self.step());
+        self.ledger.published.beat();
+    }
+
+    fn step(&mut self) {
         if self.ledger.draft.state == State::Starting {
             self.ledger.draft.state = State::Running;
             self.publish();
         }
-        self.ledger.look_at_clock(self.plant.now());
-        self.ledger.draft.clock = self.ledger.clock.look(Reading::now());
         self.ledger
-            .watch
-            .look(&self.ledger.counters, Instant::now());
-        self.plant.tend(&mut Desk {
-            ledger: &mut self.ledger,
+            .look_at_clocks(self.plant.now(), self.plant.clocks());
+        contain(Part::Upkeep, || {
+            self.plant.tend(&mut Desk {
+                ledger: &mut self.ledger,
+            });
         });
-        let monotonic = self.ledger.began.elapsed();
+        let monotonic = self.ledger.since(self.ledger.began);
         // The other ends' epochs end when they like: each is shown.
         self.ledger.has_changed |= self.ledger.wires.poll(&mut *self.plant, monotonic);
         let has_closed = self.ledger.take_shards();
-        let has_decoded = self.ledger.take_estimates();
+        let has_decoded = self.ledger.with_flows(Ledger::take_estimates);
         self.ledger.tend_flows();
-        self.ledger.retire();
+        self.ledger.with_flows(Ledger::retire);
         self.ledger.has_changed |= self.plant.reload() != self.ledger.draft.reload;
-        let is_due = self.ledger.published_at.elapsed() >= REFRESH;
+        let is_due = self.ledger.since(self.ledger.published_at) >= REFRESH;
+        let has_decoded = has_decoded == Some(true);
         if has_closed || has_decoded || is_due || std::mem::take(&mut self.ledger.has_changed) {
             self.publish();
         }
@@ -227,8 +241,13 @@ impl<'f> ControlCore<'f> {
 
     fn publish(&mut self) {
         let began = Instant::now();
-        self.ledger.read_plant(&mut *self.plant);
-        self.ledger.publish();
+        let done = contain(Part::Publish, || {
+            self.ledger.read_plant(&mut *self.plant);
+            self.ledger.publish();
+        });
+        if done.is_none() {
+            self.ledger.describe_again();
+        }
         metrics::histogram!(PUBLISH_SECONDS).record(began.elapsed());
     }
 }
@@ -288,9 +307,22 @@ impl Ledger {
         self.generations.back()
     }
 
-    fn look_at_clock(&mut self, now: u64) {
+    fn look_at_clocks(&mut self, now: u64, clocks: Reading) {
         self.now = now;
         self.present = self.schedule.epoch_at(now);
+        self.clocks = clocks;
+        self.draft.clock = self.clock.look(clocks);
+        self.watch.look(&self.counters, self.monotonic());
+    }
+
+    /// The monotonic clock at this poll.
+    fn monotonic(&self) -> Instant {
+        self.clocks.monotonic[0]
+    }
+
+    /// How long ago `then` was at this poll.
+    fn since(&self, then: Instant) -> Duration {
+        self.monotonic().saturating_duration_since(then)
     }
 
     fn change(&mut self, mut change: Change) -> Result<(), ChangeError> {
@@ -302,9 +334,10 @@ impl Ledger {
         let present = self.newest().map(|newest| newest.number);
         Generation::check(&change, present, self.counters.len())?;
         let ends = std::mem::take(&mut change.wires);
-        let wires = self.wires.prepare(&change.config, ends)?;
+        let keys = std::mem::take(&mut change.keys);
+        let wires = (self.wires).prepare(&change.config, ends, &keys, self.monotonic())?;
         self.wires.begin(&change.config, wires);
-        describe(&change, &mut self.draft);
+        describe(&change.config, change.number, &mut self.draft);
         self.is_present = change.config.ports.iter().map(Port::is_present).collect();
         self.segments.begin(&change);
         let is_measuring = change.ends.iter().map(Option::is_some);
@@ -335,18 +368,27 @@ impl Ledger {
             ..
         } = self;
         let mut newest = None;
+        let mut are_flows_whole = true;
         for generation in generations {
             let number = generation.number;
-            generation.take(
+            are_flows_whole &= generation.take(
                 flows,
                 segments,
                 *present,
                 |segments, worker, shard, blank| {
-                    assembly.add(worker, number, shard, blank, |closed| {
-                        newest = newest.max(Some(segments.close(&closed)));
+                    let added = contain(Part::Epoch, || {
+                        assembly.add(worker, number, shard, blank, |closed| {
+                            newest = newest.max(Some(segments.close(&closed)));
+                        });
                     });
+                    if added.is_none() && !assembly.spoil(shard.epoch()) {
+                        segments.spoil();
+                    }
                 },
             );
+        }
+        if !are_flows_whole {
+            self.begin_flows_anew();
         }
         let Some(epoch) = newest else {
             return false;
@@ -357,18 +399,43 @@ impl Ledger {
             .now
             .saturating_sub(self.schedule.start_of(epoch.next()));
         let age = Duration::from_secs_f64(self.rate.to_ns(age_ticks as f64) / 1e9);
-        let now = SystemTime::now()
+        let now = (self.clocks.system)
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
         self.draft.epoch_end_unix_s = Some(now.saturating_sub(age).as_secs_f64());
-        self.close_flows(epoch);
+        self.with_flows(|ledger| ledger.close_flows(epoch));
         true
     }
 
     /// Sends commands to the workers' flow tables.
     fn tend_flows(&mut self) {
+        self.with_flows(|ledger| {
+            for generation in &mut ledger.generations {
+                generation.tend();
+            }
+        });
+    }
+
+    /// Does what concerns flows; after a panic they begin anew.
+    fn with_flows<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> Option<T> {
+        let done = contain(Part::Flows, || work(self));
+        if done.is_none() {
+            self.begin_flows_anew();
+        }
+        done
+    }
+
+    /// Empties the directory. Workers are to forget the flows that they have, and report them with
+    /// their next packets.
+    fn begin_flows_anew(&mut self) {
+        self.flows.start_anew();
+        if let Some(config) = &self.draft.config {
+            self.flows.set_top(top_settings(config));
+        }
+        self.decoder.drop_sum();
         for generation in &mut self.generations {
-            generation.tend();
+            self.flows.reserve(generation.slots());
+            generation.forget_flows();
         }
     }
 

@@ -4,9 +4,9 @@
 //! packets old, never a torn one. Everything only rises over the engine's life, so that
 //! `received = transmitted + dropped + in flight` can be checked at any time.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use measure::flows::{FlowTable, Untracked};
+
+use crate::sync::{AtomicU64, Ordering};
 
 /// Why a packet was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -28,7 +28,8 @@ pub enum DropReason {
     NoDestination,
     /// Flooded frames of the ingress port are over the limit.
     Storm,
-    /// A tag, or none, where the port takes no such frame, or a VLAN that it is no member of.
+    /// A tag, or none, where the port takes no such frame, or a VLAN that it is no member of; or a
+    /// second tag that would become the first at an access port.
     Vlan,
     /// No room in front of the frame for the VLAN tag that it needs.
     NoHeadroom,
@@ -225,8 +226,10 @@ pub struct WorkerCounters {
     pub ring_packets: Counter,
     /// Gauge: number of the generation at work; that of the start is 0.
     pub generation: Counter,
-    /// Reports of addresses learnt that did not fit into the ring to the control core.
-    pub fdb_reports_lost: Counter,
+    /// Packets that seem to have left before they came: their delay was taken for 0.
+    pub backward_packets: Counter,
+    /// Packets that outlived the generation that they were tagged in, and count in no segment.
+    pub outlived_packets: Counter,
     /// The table of its flows.
     pub flows: FlowTableCounters,
     /// Reference packets.
@@ -322,17 +325,23 @@ pub enum Disbelief {
     Replayed,
     /// Believed, but the control core had no room for it.
     Overflow,
+    /// A hello from another time than this end's clock, which is kept, allows.
+    Stale,
+    /// An old hello, more of which came than are looked at.
+    HelloRate,
 }
 
 impl Disbelief {
     /// Every reason, in the order of its counters.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 8] = [
         Self::Malformed,
         Self::UnknownKey,
         Self::Tag,
         Self::Session,
         Self::Replayed,
         Self::Overflow,
+        Self::Stale,
+        Self::HelloRate,
     ];
 
     /// The value of the `reason` label.
@@ -344,6 +353,8 @@ impl Disbelief {
             Self::Session => "session",
             Self::Replayed => "replayed",
             Self::Overflow => "overflow",
+            Self::Stale => "stale",
+            Self::HelloRate => "hello_rate",
         }
     }
 }

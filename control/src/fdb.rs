@@ -11,6 +11,10 @@
 //! replicas which heard of two moves in different orders end up alike. Reports and deltas travel
 //! through bounded lock-free rings; a replica whose report found no room says it again at the
 //! station's next frame.
+//!
+//! Room is shared out fairly: where there is none left, a station of the port that has most makes room
+//! for one of a port that has fewer. Both ends do so by their own counts, a replica among the four
+//! stations of a bucket. `max_stations` of a port bounds what is learnt behind it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,8 +25,11 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use crate::config::MacAddress;
 
 mod master;
+mod settings;
+mod shares;
 
 pub use master::{FdbEntry, FdbMaster, FdbStats};
+pub use settings::{Limits, limits};
 
 /// Reports that may be under way from one worker.
 pub const REPORTS: usize = 4_096;
@@ -130,7 +137,20 @@ pub struct MasterEnd {
 struct Shared {
     lost: AtomicU64,
     overflows: AtomicU64,
+    evictions: AtomicU64,
+    limited: AtomicU64,
     wants_all: AtomicBool,
+}
+
+/// What a replica counts, since it was made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ReplicaCounts {
+    /// Times that a station found no room, since its bucket was full of live ones of ports with no more stations.
+    pub overflows: u64,
+    /// Stations forgotten for one of a port that has fewer.
+    pub evictions: u64,
+    /// Times that a station was not learnt, since its port had as many as it may.
+    pub limited: u64,
 }
 
 /// Both ends, for one worker, with room for so many of each under way.
@@ -163,9 +183,17 @@ impl ReplicaEnd {
         is_sent
     }
 
-    /// Says how many stations found no room in the replica so far.
-    pub fn set_overflows(&self, overflows: u64) {
-        self.shared.overflows.store(overflows, Ordering::Relaxed);
+    /// Says what the replica has counted so far.
+    pub fn show(&self, counts: ReplicaCounts) {
+        let Shared {
+            overflows,
+            evictions,
+            limited,
+            ..
+        } = &*self.shared;
+        overflows.store(counts.overflows, Ordering::Relaxed);
+        evictions.store(counts.evictions, Ordering::Relaxed);
+        limited.store(counts.limited, Ordering::Relaxed);
     }
 
     /// Asks to be told everything anew: the replica was made anew, and is empty.
@@ -210,9 +238,13 @@ impl MasterEnd {
         self.shared.lost.load(Ordering::Relaxed)
     }
 
-    /// Stations that found no room in the replica.
-    fn overflows(&self) -> u64 {
-        self.shared.overflows.load(Ordering::Relaxed)
+    /// What the replica has counted.
+    fn counts(&self) -> ReplicaCounts {
+        ReplicaCounts {
+            overflows: self.shared.overflows.load(Ordering::Relaxed),
+            evictions: self.shared.evictions.load(Ordering::Relaxed),
+            limited: self.shared.limited.load(Ordering::Relaxed),
+        }
     }
 
     /// Whether the replica asked for everything since this was called last.

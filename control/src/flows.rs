@@ -232,6 +232,14 @@ impl Directory {
             });
     }
 
+    /// Forgets all flows, and who has a place. Settings have to be set again.
+    pub fn start_anew(&mut self) {
+        *self = Self {
+            comings: self.comings,
+            ..Self::default()
+        };
+    }
+
     /// The flow of that key and segment, new or not, with a slot more.
     fn link(&mut self, key: FlowKey, segment: u32, epoch: Epoch) -> FlowNumber {
         let hash = self.hasher.hash_one((key, segment));
@@ -268,6 +276,9 @@ impl Directory {
     /// The flow has a slot less. With its last one it is forgotten; whether it made room for others
     /// or was idle is only counted.
     fn unlink(&mut self, number: FlowNumber, makes_room: bool) {
+        if number == FlowNumber::NONE {
+            return;
+        }
         let flow = &mut self.flows[number.0 as usize];
         flow.links -= 1;
         if flow.links > 0 {
@@ -296,6 +307,9 @@ impl Directory {
         counters: &FlowCounters,
         estimates: Option<&FlowEstimates>,
     ) {
+        if number == FlowNumber::NONE {
+            return;
+        }
         let flow = &mut self.flows[number.0 as usize];
         let sums = FlowSums::from(counters);
         flow.add(epoch, &sums, estimates);

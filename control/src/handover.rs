@@ -24,14 +24,14 @@
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use measure::flows::{FlowId, Slot};
 use measure::packet::FlowKey;
 use measure::shard::{Shard, ShardLayout};
 use measure::sight::SegmentIndex;
 use measure::synopsis::Sealed;
-use rtrb::{Consumer, Producer, RingBuffer};
+
+use crate::sync::{AtomicU64, Consumer, Ordering, Producer, RingBuffer, fence};
 
 /// Shards in circulation for each worker: two open (the present epoch and the one in its grace),
 /// one under way.

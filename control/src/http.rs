@@ -24,6 +24,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::config::Http;
+use crate::contain::{self, Part};
 use crate::export::process;
 use crate::snapshot::Published;
 
@@ -222,6 +223,13 @@ impl Server {
     }
 }
 
+/// The router alone, which answers from `published`, and sets `reload` where somebody may ask for one: no
+/// listener, no connections and none of their limits. For programs that bring these themselves.
+pub fn router(published: Arc<Published>, reload: Option<Arc<AtomicBool>>) -> Router {
+    let sources = Sources::new(published, process::recorder(), reload, false);
+    routes::router(sources, None)
+}
+
 impl Running {
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
@@ -276,7 +284,13 @@ async fn accept(
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }
-        while connections.try_join_next().is_some() {}
+        while let Some(ended) = connections.try_join_next() {
+            if let Err(error) = ended
+                && let Ok(panic) = error.try_into_panic()
+            {
+                contain::note(Part::Http, &*panic);
+            }
+        }
         // However many come, those that are here get their turn.
         tokio::task::yield_now().await;
     }

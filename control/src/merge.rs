@@ -67,6 +67,8 @@ struct Waiting<S> {
     has_given: Vec<bool>,
     /// Some worker's shard is of another generation.
     is_mixed: bool,
+    /// A shard was left half added.
+    is_spoiled: bool,
 }
 
 /// What became of the epochs that closed.
@@ -78,6 +80,8 @@ pub(crate) enum Closed<'s, S> {
     Missed(Epoch, u64),
     /// The workers measured the epoch in different generations.
     Mixed(Epoch),
+    /// A shard was left half added to the epoch's sum.
+    Spoiled(Epoch),
 }
 
 impl<S: Synopsis> Assembly<S> {
@@ -152,6 +156,13 @@ impl<S: Synopsis> Assembly<S> {
         }
     }
 
+    /// A panic came while a shard of the epoch was added: its sum is not to be believed. `false` where
+    /// it waits no more.
+    pub(crate) fn spoil(&mut self, epoch: Epoch) -> bool {
+        let waiting = self.waiting.iter_mut().find(|one| one.epoch == epoch);
+        waiting.map(|waiting| waiting.is_spoiled = true).is_some()
+    }
+
     fn close(&mut self, waiting: Waiting<S>, on_closed: &mut impl FnMut(Closed<'_, S>)) {
         let epoch = waiting.epoch;
         let next = self.next.unwrap_or(epoch);
@@ -173,6 +184,8 @@ impl<S: Synopsis> Assembly<S> {
         }
         on_closed(if !is_complete {
             Closed::Missed(epoch, 1)
+        } else if waiting.is_spoiled {
+            Closed::Spoiled(epoch)
         } else if waiting.is_mixed {
             Closed::Mixed(epoch)
         } else {
@@ -234,6 +247,7 @@ impl<S: Synopsis> Assembly<S> {
                     sum,
                     has_given: vec![false; self.newest.len()],
                     is_mixed: false,
+                    is_spoiled: false,
                 },
             );
         }
@@ -298,8 +312,9 @@ mod tests {
         Whole(u64, u64),
         Missed(u64, u64),
         Mixed(u64),
+        Spoiled(u64),
     }
-    use Seen::{Missed, Mixed, Whole};
+    use Seen::{Missed, Mixed, Spoiled, Whole};
 
     /// Shards as worker, generation, epoch, value.
     fn feed_generations(
@@ -319,6 +334,7 @@ mod tests {
                         Closed::Whole(epoch, _, sum) => Whole(epoch.0, sum.0),
                         Closed::Missed(epoch, epochs) => Missed(epoch.0, epochs),
                         Closed::Mixed(epoch) => Mixed(epoch.0),
+                        Closed::Spoiled(epoch) => Spoiled(epoch.0),
                     });
                 },
             );

@@ -9,14 +9,16 @@
 //!  Plant::port, pools, fdb ---> snapshot  when one is published
 //! ```
 
+use std::hash::{BuildHasher, Hasher as _, RandomState};
+
 use measure::shard::ShardLayout;
 use measure::time::Epoch;
 
-use crate::config::Config;
-use crate::core::Desk;
+use crate::config::{Config, WireKeys};
+use crate::core::{Desk, Reading};
 use crate::handover::ControlEnd;
 use crate::snapshot::{Fdb, Pool, PortFact, Reload};
-use crate::wire::clock::KernelClock;
+use crate::wire::clock::{KernelClock, SystemTime};
 use crate::wire::handover::WireControlEnd;
 
 /// Ports, buffers, and whatever else the data plane has besides the workers' counters. All is
@@ -47,6 +49,29 @@ pub trait Plant: Send {
         None
     }
 
+    /// The monotonic clock and the system's, both at once. All that the control core times it times by these; a
+    /// simulation turns them by hand.
+    fn clocks(&mut self) -> Reading {
+        Reading::now()
+    }
+
+    /// TAI by the system's clock.
+    fn system_time(&mut self) -> SystemTime {
+        SystemTime::now()
+    }
+
+    /// 64 random bits, not to be guessed: nonces of sessions with other switches.
+    fn random(&mut self) -> u64 {
+        // Where the system has none for us it had some for the standard library's hash tables.
+        getrandom::u64().unwrap_or_else(|_| RandomState::new().build_hasher().finish())
+    }
+
+    /// Whether the control core waits for flows to be decoded, and takes it for having taken no time. For
+    /// simulations, in which nothing may depend on when a thread runs; a switch would take its shards late.
+    fn waits_for_decoding(&self) -> bool {
+        false
+    }
+
     /// The plant's own upkeep, at every poll of the control core: some hundred times a second.
     fn tend(&mut self, desk: &mut Desk<'_>) {
         let _ = desk;
@@ -73,6 +98,8 @@ pub struct Change {
     /// Ports whose segment on the wire is new, or has changed, and where what they count comes from.
     /// One that is not named here goes on; one that has no wire in the configuration ends.
     pub wires: Vec<(usize, WireControlEnd)>,
+    /// The keys of the wires that are named here.
+    pub keys: WireKeys,
 }
 
 /// A change that the control core does not take.

@@ -1,14 +1,16 @@
 //! The one published answer: an immutable snapshot that every view reads, so that all agree.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
-use parking_lot::RwLock;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
 use crate::decode::Sketches;
 use crate::history::History;
+use crate::sync::RwLock;
 
 #[cfg(test)]
 mod example;
@@ -28,26 +30,75 @@ pub use wire::{
     WireTotals,
 };
 
-/// The latest snapshot, to be read from any thread.
+/// The control core has stood still when it has not polled for so long; it does so some hundred times a
+/// second.
+const STANDS_STILL_AFTER: Duration = Duration::from_secs(10);
+
+/// The latest snapshot, to be read from any thread, and whether the control core still works.
 ///
 /// Reading costs one uncontended lock and one reference count; nobody holds the lock longer.
 #[derive(Debug)]
-pub struct Published(RwLock<Arc<Snapshot>>);
+pub struct Published {
+    snapshot: RwLock<Arc<Snapshot>>,
+    since: Instant,
+    /// Milliseconds from `since` to the control core's last poll.
+    beat_ms: AtomicU64,
+    /// The same to the last snapshot.
+    renewed_ms: AtomicU64,
+}
 
 impl Published {
     /// Publishes a first snapshot.
     pub fn new(snapshot: Snapshot) -> Self {
-        Self(RwLock::new(Arc::new(snapshot)))
+        Self {
+            snapshot: RwLock::new(Arc::new(snapshot)),
+            since: Instant::now(),
+            beat_ms: AtomicU64::new(0),
+            renewed_ms: AtomicU64::new(0),
+        }
     }
 
     /// The present snapshot.
     pub fn read(&self) -> Arc<Snapshot> {
-        Arc::clone(&self.0.read())
+        Arc::clone(&self.snapshot.read())
     }
 
     /// Replaces the snapshot; readers keep what they have.
     pub fn publish(&self, snapshot: Snapshot) {
-        *self.0.write() = Arc::new(snapshot);
+        *self.snapshot.write() = Arc::new(snapshot);
+        self.renewed_ms.store(self.now_ms(), Ordering::Relaxed);
+    }
+
+    /// The control core polls.
+    pub fn beat(&self) {
+        self.beat_ms.store(self.now_ms(), Ordering::Relaxed);
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Why figures are not to be relied on whatever they say: the control core has ended, hangs, or
+    /// cannot publish. Workers switch packets without it.
+    pub fn standstill(&self) -> Option<String> {
+        self.standstill_at(self.now_ms())
+    }
+
+    fn standstill_at(&self, now_ms: u64) -> Option<String> {
+        let silent = |since: &AtomicU64| {
+            let silent_ms = now_ms.saturating_sub(since.load(Ordering::Relaxed));
+            Some(Duration::from_millis(silent_ms)).filter(|silent| *silent >= STANDS_STILL_AFTER)
+        };
+        let (what, silent) = match (silent(&self.beat_ms), silent(&self.renewed_ms)) {
+            (Some(silent), _) => ("has stood still", silent),
+            (None, Some(silent)) => ("could publish nothing", silent),
+            (None, None) => return None,
+        };
+        Some(format!(
+            "the control core {what} for {} s: packets are switched, figures are old; read the log, \
+             and restart",
+            silent.as_secs()
+        ))
     }
 }
 
@@ -74,6 +125,9 @@ pub struct Snapshot {
     pub interval_ms: u32,
     /// Seconds since the switch started.
     pub uptime_s: f64,
+    /// Faults of this program (panics) that were contained since the process started.
+    #[serde(default)]
+    pub contained_panics: u64,
     /// Measured segments, in the order of the configuration.
     pub segments: Vec<Segment>,
     /// The sketches (LDS), one for each egress port; none where none are kept.
@@ -88,6 +142,9 @@ pub struct Snapshot {
     pub wire_clock: Option<WireClock>,
     /// Ports, in the order of the configuration.
     pub ports: Vec<Port>,
+    /// Packets whose measurement is not as that of others.
+    #[serde(default)]
+    pub exceptions: Exceptions,
     /// Workers, by number, up to the last that has begun; none in a host, which has cores of its own.
     pub workers: Vec<Worker>,
     /// The pools of packet buffers.
@@ -113,6 +170,16 @@ pub struct Clock {
     pub steps: u64,
     /// The last of them in seconds, negative for backward; 0 before the first.
     pub last_step_s: f64,
+}
+
+/// Packets whose measurement is not as that of others, since the switch started.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Exceptions {
+    /// Packets that seem to have left before they came, since the time stamp counters of two cores disagree: their
+    /// delay was taken for 0.
+    pub backward_packets: u64,
+    /// Packets that waited until the generation that measured them had gone: they count in no segment.
+    pub outlived_packets: u64,
 }
 
 /// A reload of the configuration, and what became of it.
@@ -340,16 +407,20 @@ pub struct UnusableEpochs {
     /// Packets passed, but too few of the LDA's cells were usable for an estimate with a bound; the
     /// stamped figures stand.
     pub too_few_cells: u64,
+    /// A fault of this program (a panic) was contained while its figures were made.
+    #[serde(default)]
+    pub internal: u64,
 }
 
 impl UnusableEpochs {
     /// Every reason's label and count.
-    pub fn by_reason(&self) -> [(&'static str, u64); 4] {
+    pub fn by_reason(&self) -> [(&'static str, u64); 5] {
         [
             ("missed_shard", self.missed_shard),
             ("generation", self.generation),
             ("link", self.link),
             ("too_few_cells", self.too_few_cells),
+            ("internal", self.internal),
         ]
     }
 }
@@ -465,8 +536,20 @@ pub struct PortFact {
     pub driver: String,
     /// Whether the link is up.
     pub is_up: bool,
+    /// Whether the device was pulled while the switch ran: it has been let go, and its port is used no
+    /// more before a restart. What is said here of the device is what it said last.
+    #[serde(default)]
+    pub is_removed: bool,
     /// How often the link went down.
     pub link_flaps: u64,
+    /// What the device counts; none where it belongs to a host, whose driver is not ours to ask.
+    #[serde(flatten)]
+    pub device: Option<DeviceCounts>,
+}
+
+/// What the device behind a port counts, beside what passes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DeviceCounts {
     /// Packets that the device dropped for want of a free descriptor.
     pub missed_packets: u64,
     /// Packets that it received broken.
@@ -475,10 +558,6 @@ pub struct PortFact {
     pub tx_error_packets: u64,
     /// Packets it dropped for want of a buffer.
     pub no_buffer_packets: u64,
-    /// In a host: packets of the last epoch that were offered to the port and that its own counter
-    /// does not have, by which the epoch's counts are uncertain; `None` in a switch, which knows.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unsent_packets: Option<u64>,
 }
 
 /// One worker.
@@ -550,6 +629,15 @@ pub struct Fdb {
     pub overflows: u64,
     /// Times that a worker's replica had no room for an address; frames to it are flooded.
     pub replica_overflows: u64,
+    /// Addresses forgotten for one of a port that has fewer.
+    #[serde(default)]
+    pub evictions: u64,
+    /// Times that a worker's replica did that; frames to the address are flooded by that worker.
+    #[serde(default)]
+    pub replica_evictions: u64,
+    /// Times that an address was not learnt, since its port had `max_stations`.
+    #[serde(default)]
+    pub limited: u64,
     /// Reports of workers that did not fit into their ring.
     pub reports_lost: u64,
     /// Times that a worker fell so far behind that it was told everything anew.
@@ -596,7 +684,12 @@ impl Snapshot {
             .iter()
             .filter(|port| !port.facts.is_up && !port.is_absent)
         {
-            reasons.push(format!("port {}: link is down", port.name));
+            let what = if port.facts.is_removed {
+                "device was removed"
+            } else {
+                "link is down"
+            };
+            reasons.push(format!("port {}: {what}", port.name));
         }
         for (index, _) in (self.workers.iter().enumerate()).filter(|(_, worker)| worker.is_stalled)
         {
@@ -632,6 +725,8 @@ mod tests {
             ]
         );
         snapshot.state = State::Running;
+        snapshot.ports[0].facts.is_removed = true;
+        assert_eq!(snapshot.unready()[0], "port east: device was removed");
         snapshot.ports[0].facts.is_up = true;
         snapshot.epoch = Some(0);
         assert!(snapshot.unready().is_empty());
@@ -644,6 +739,19 @@ mod tests {
             serde_json::from_str::<Snapshot>(&json).unwrap(),
             Snapshot::example()
         );
+    }
+
+    #[test]
+    fn a_control_core_that_stands_still_is_told_by_its_silence() {
+        let published = Published::new(Snapshot::default());
+        assert_eq!(published.standstill_at(9_999), None);
+        published.beat_ms.store(8_000, Ordering::Relaxed);
+        let told = |now_ms| published.standstill_at(now_ms).unwrap();
+        assert!(told(17_999).contains("could publish nothing for 17 s"));
+        assert!(told(18_000).contains("has stood still for 10 s"));
+        published.renewed_ms.store(20_000, Ordering::Relaxed);
+        published.beat_ms.store(20_000, Ordering::Relaxed);
+        assert_eq!(published.standstill_at(29_999), None);
     }
 
     #[test]

@@ -165,6 +165,8 @@ pub(crate) fn port_row(port: &Port) -> [String; 7] {
     [
         if port.facts.is_up {
             port.name.clone()
+        } else if port.facts.is_removed {
+            format!("{} (removed)", port.name)
         } else {
             format!("{} (down)", port.name)
         },

@@ -239,7 +239,7 @@ fn a_bad_configuration_is_a_usage_error_that_says_where() {
     assert_eq!((code, out.as_str()), (2, ""));
     let expected = format!(
         "vernier: {path}:1:22: ports[0].nam: unknown field `nam`, expected one of `name`, \
-         `device`, `mtu`, `rx_queues`, `vlan`, `egress`, `wire`\n"
+         `device`, `mtu`, `rx_queues`, `vlan`, `max_stations`, `egress`, `wire`\n"
     );
     assert_eq!(error, expected);
     let (code, _, error) = run(&["check", "/nowhere/v.json"]);

@@ -51,6 +51,12 @@ pub enum EalError {
          it has ended"
     )]
     AlreadyInitialised,
+    /// An argument that prints a page and ends the process.
+    #[error("EAL argument {argument:?} asks for EAL's usage, which ends the process; remove it")]
+    Help {
+        /// The argument.
+        argument: String,
+    },
     /// An argument that C cannot be told.
     #[error("EAL argument {argument:?} contains a NUL byte; remove it")]
     Argument {
@@ -86,6 +92,11 @@ pub enum EalError {
     },
 }
 
+/// Whether EAL was, or is, this crate's own in this process.
+pub(crate) fn is_own() -> bool {
+    STARTED.load(Ordering::Acquire)
+}
+
 /// DPDK, running. Everything else borrows from it; dropping it cleans up (`rte_eal_cleanup`).
 #[derive(Debug)]
 pub struct Eal {
@@ -100,6 +111,10 @@ impl Eal {
     /// # Errors
     /// See [`EalError`].
     pub fn init(program: &str, options: &EalOptions) -> Result<Self, EalError> {
+        if let Some(argument) = options.extra.iter().find(|argument| is_help(argument)) {
+            let argument = argument.clone();
+            return Err(EalError::Help { argument });
+        }
         let arguments: Vec<CString> = arguments(program, options, &allowed_cpus())
             .into_iter()
             .map(|argument| {
@@ -162,6 +177,11 @@ impl Drop for Eal {
     }
 }
 
+/// Whether getopt takes the argument for a question for help.
+fn is_help(argument: &str) -> bool {
+    argument == "-h" || (argument.len() >= "--he".len() && "--help".starts_with(argument))
+}
+
 fn arguments(program: &str, options: &EalOptions, cpus: &[usize]) -> Vec<String> {
     let mut arguments = vec![
         program.to_owned(),
@@ -200,6 +220,19 @@ fn arguments(program: &str, options: &EalOptions, cpus: &[usize]) -> Vec<String>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn questions_for_help_are_refused() {
+        let extra = |argument: &str| EalOptions {
+            extra: vec![argument.to_owned()],
+            ..EalOptions::default()
+        };
+        for argument in ["-h", "--he", "--help"] {
+            let error = Eal::init("v", &extra(argument)).unwrap_err();
+            assert!(matches!(error, EalError::Help { .. }), "{error}");
+        }
+        assert!(!is_help("--huge-unlink") && !is_help("-l") && !is_help(""));
+    }
 
     #[test]
     fn arguments_follow_options() {

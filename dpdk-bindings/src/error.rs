@@ -12,12 +12,14 @@ pub struct Errno(i32);
 impl Errno {
     /// No such device.
     pub const ENODEV: Self = Self(19);
+    pub(crate) const EPERM: Self = Self(1);
     pub(crate) const ENOENT: Self = Self(2);
     pub(crate) const ENOMEM: Self = Self(12);
     pub(crate) const EACCES: Self = Self(13);
     pub(crate) const EFAULT: Self = Self(14);
     pub(crate) const EEXIST: Self = Self(17);
     pub(crate) const EINVAL: Self = Self(22);
+    pub(crate) const ENOSYS: Self = Self(38);
     pub(crate) const ENOTSUP: Self = Self(95);
     pub(crate) const EALREADY: Self = Self(114);
 

@@ -1,28 +1,39 @@
 //! The ports of a program that is not ours, and its packets on their way.
 //!
 //! Ports are the program's: it configures, starts, stops and closes them on threads of its own, at any
-//! time. DPDK tells when one goes (`RTE_ETH_EVENT_DESTROY`) before it does; until then, and under one
-//! lock, it may be asked. Callbacks belong to the place that a port has, not to the port: they outlive
-//! it, and serve whatever device gets the place next. So each queue of each place is tapped once.
+//! time. DPDK has no lock that would keep a driver there meanwhile: it tells that a port goes
+//! (`RTE_ETH_EVENT_DESTROY`) only when the driver has freed its queues, and two threads must not ask one
+//! driver at the same time anyway. So drivers are not asked, with two exceptions:
 //!
-//! A port is seen from its first start on. Before that its device may be half made: DPDK shows a port
-//! before the device has its driver, and reads through that when it is asked.
+//! | what | from where |
+//! |---|---|
+//! | name, whether it is started, queues | DPDK's own tables, which stay until our callback for DESTROY returns, or are read by the kernel |
+//! | driver, interface of the kernel's | asked once in a port's life by the thread that polls a queue of it: a program must not close a port under its own poll |
+//! | link | the kernel's interface; else what the driver told last (`RTE_ETH_EVENT_INTR_LSC`), asked while it tells |
+//! | counters of the driver | not at all |
+//!
+//! Callbacks belong to the place that a port has, not to the port: they outlive it, and serve whatever
+//! device gets the place next. So each queue of each place is tapped once.
+//!
+//! A port is seen from its first start on: before that it has no queues.
 
 use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::num::NonZeroU32;
+use std::ops::Deref;
 use std::ptr;
 use std::slice;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-use dpdk_sys::rte_mbuf;
+use dpdk_sys::{NAME_BYTES, rte_mbuf};
 
 use crate::attach::text;
+use crate::eal::{self, Eal};
 use crate::error::Errno;
 use crate::mbuf::Mbuf;
 use crate::plugin::{guarded, is_at_work};
-use crate::port::{Link, PortStats};
 
 /// Places for ports in a process (`RTE_MAX_ETHPORTS` is 32 in Debian's DPDK).
 const PLACES: usize = 256;
@@ -34,30 +45,97 @@ const CPUS_MAX: usize = 1024;
 /// time. It must neither wait nor panic: a panic is caught, and turns the plugin off.
 pub trait Tap: Sync {
     /// Packets that a receive queue has given, or that a transmit queue is offered.
-    fn pass(&self, burst: &mut [Mbuf<'_>]);
+    fn pass(&self, burst: &mut [PassingMbuf<'_>]);
+}
+
+/// A packet of the program's that passes a [`Tap`]: to be read, and to be stamped. Its frame is not ours to
+/// write: the program may share its buffer with other mbufs (`rte_pktmbuf_clone`), or the mbuf itself.
+///
+/// ```compile_fail,E0596
+/// # fn pass(burst: &mut [dpdk_bindings::PassingMbuf<'_>]) {
+/// burst[0].head_mut()[0] = 0;
+/// # }
+/// ```
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct PassingMbuf<'pool>(Mbuf<'pool>);
+
+impl<'pool> PassingMbuf<'pool> {
+    /// Packets of one's own as a tap sees a program's: for tests.
+    pub fn of<'b>(burst: &'b mut [Mbuf<'pool>]) -> &'b mut [Self] {
+        // SAFETY: transparent, and what is borrowed here is not dropped.
+        unsafe { slice::from_raw_parts_mut(burst.as_mut_ptr().cast(), burst.len()) }
+    }
+}
+
+impl<'pool> Deref for PassingMbuf<'pool> {
+    type Target = Mbuf<'pool>;
+
+    #[inline]
+    fn deref(&self) -> &Mbuf<'pool> {
+        &self.0
+    }
 }
 
 /// What is known of the places for ports.
-static PLACES_KNOWN: Mutex<[Place; PLACES]> = Mutex::new(
-    [Place {
-        lives: 0,
-        was_started: false,
-    }; PLACES],
-);
+static PLACES_KNOWN: Mutex<[Place; PLACES]> = Mutex::new([const { Place::EMPTY }; PLACES]);
+
+/// What is known of a place by its number, without the lock.
+static SIGNS: [Signs; PLACES] = [const { Signs::new() }; PLACES];
 
 #[derive(Debug, Clone, Copy)]
 struct Place {
-    /// How often a port has come to this place.
+    /// How often a port has come to this place, or gone.
     lives: u32,
-    /// The port that is here has been started, and is not going.
-    was_started: bool,
+    /// The port that is here has gone as far as DPDK tells: what is left is no longer to be looked at.
+    is_gone: bool,
+    /// What it was when it was last seen started.
+    seen: Option<Seen>,
+    device: Option<dpdk_sys::HostDevice>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    name: [u8; NAME_BYTES],
+    rx_queues: u16,
+    tx_queues: u16,
+}
+
+impl Place {
+    const EMPTY: Self = Self {
+        lives: 0,
+        is_gone: false,
+        seen: None,
+        device: None,
+    };
+}
+
+#[derive(Debug)]
+struct Signs {
+    /// Somebody wants to know the device: whoever polls a queue next asks.
+    is_device_wanted: AtomicBool,
+    /// What the driver told of the link.
+    link: AtomicU8,
+}
+
+impl Signs {
+    const LINK_UNKNOWN: u8 = 0;
+    const LINK_UP: u8 = 1;
+    const LINK_DOWN: u8 = 2;
+
+    const fn new() -> Self {
+        Self {
+            is_device_wanted: AtomicBool::new(false),
+            link: AtomicU8::new(Self::LINK_UNKNOWN),
+        }
+    }
 }
 
 /// A program that has initialised EAL and has started some port.
 #[derive(Debug)]
-pub struct Host {
-    // Made only by find.
-    _found: PhantomData<()>,
+pub struct Host<'eal> {
+    // Made only by find and Eal::host.
+    _eal: PhantomData<&'eal Eal>,
 }
 
 /// A port of the program.
@@ -65,36 +143,93 @@ pub struct Host {
 pub struct HostPort {
     /// DPDK's number: its place.
     pub id: u16,
-    /// How often a port has come to this place: with the number, what tells two ports apart.
+    /// How often a port has come to this place, or gone: with the number, what tells two ports apart.
     pub life: u32,
     /// The device's name (`net_pcap0`, `0000:03:00.0`).
     pub name: String,
-    /// Its driver.
-    pub driver: String,
     /// Receive queues.
     pub rx_queues: u16,
     /// Transmit queues.
     pub tx_queues: u16,
+}
+
+/// What is behind a port of the program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostDevice {
+    /// Its driver.
+    pub driver: String,
     /// The kernel's index of the network interface behind the device, if there is one.
     pub interface: Option<NonZeroU32>,
 }
 
-impl Host {
+/// Why a program cannot be looked at.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// EAL is this crate's own here, and ends with its [`Eal`].
+    #[error("EAL was initialised by Eal::init in this process: ask Eal::host")]
+    Own,
+    /// The kernel does not read this process's memory for it.
+    #[error(
+        "process_vm_readv: {0}: allow this program that call, if only of itself (seccomp, SystemCallFilter=)"
+    )]
+    Memory(Errno),
+    /// DPDK does not tell of ports that come and go.
+    #[error("DPDK does not tell of ports that come and go: {0}")]
+    Watch(Errno),
+}
+
+impl Host<'static> {
     /// The program, once it has started a port; `None` before that.
     ///
     /// # Errors
-    /// DPDK's, when the program cannot be watched.
-    pub fn find() -> Result<Option<Self>, Errno> {
-        let host = Self {
-            _found: PhantomData,
-        };
-        if host.ports().is_empty() {
-            return Ok(None);
+    /// See [`HostError`].
+    pub fn find() -> Result<Option<Self>, HostError> {
+        if eal::is_own() {
+            return Err(HostError::Own);
         }
-        // SAFETY: a port is there, so EAL is initialised; the function lives as long as the
-        // process.
-        Errno::check(unsafe { dpdk_sys::vernier_host_watch(changed) })?;
-        Ok(Some(host))
+        Self::found()
+    }
+}
+
+impl Eal {
+    /// This process as a program that is looked at, as [`Host::find`] finds others: for tests.
+    ///
+    /// It ends before EAL does:
+    ///
+    /// ```compile_fail,E0505
+    /// # fn run(eal: dpdk_bindings::Eal) {
+    /// let host = eal.host();
+    /// drop(eal);
+    /// drop(host);
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// See [`HostError`].
+    pub fn host(&self) -> Result<Option<Host<'_>>, HostError> {
+        Host::found()
+    }
+}
+
+impl Host<'_> {
+    /// To be called only while EAL is the caller's for `'eal`, or the program's.
+    fn found() -> Result<Option<Self>, HostError> {
+        // This can be read before EAL is there, too.
+        let Some(id) = ids().find(|&id| is_started(id)) else {
+            return Ok(None);
+        };
+        let (mut rx, mut tx) = (0, 0);
+        // SAFETY: a valid port's number; two counts are written.
+        let read = unsafe { dpdk_sys::vernier_host_queues(id, &raw mut rx, &raw mut tx) };
+        match Errno::check(read) {
+            Err(errno @ (Errno::ENOSYS | Errno::EPERM)) => return Err(HostError::Memory(errno)),
+            // It was stopped meanwhile.
+            Err(_) => return Ok(None),
+            Ok(_) => {}
+        }
+        // SAFETY: a port is started, so EAL is initialised; the function lives as long as the process.
+        Errno::check(unsafe { dpdk_sys::vernier_host_watch(changed) }).map_err(HostError::Watch)?;
+        Ok(Some(Self { _eal: PhantomData }))
     }
 
     /// Whether this is a secondary process (`rte_eal_process_type`), whose ports are another's.
@@ -118,41 +253,55 @@ impl Host {
 
     /// The ports that have been started, whether they are now or not.
     pub fn ports(&self) -> Vec<HostPort> {
-        let places = 0..u16::try_from(PLACES).unwrap_or(u16::MAX);
-        places.filter_map(|id| self.port(id)).collect()
+        ids().filter_map(|id| self.port(id)).collect()
     }
 
-    /// A port, if it is there and has been started.
+    /// A port, if it is there and has been started. Its queues are those of its last start that was seen.
     pub fn port(&self, id: u16) -> Option<HostPort> {
-        let places = place_of(id)?;
-        let mut port = MaybeUninit::uninit();
-        // SAFETY: the port is there, and stays while the lock is held; on success all is written.
-        let port = unsafe {
-            Errno::check(dpdk_sys::vernier_host_port(id, port.as_mut_ptr())).ok()?;
-            port.assume_init()
-        };
+        let mut places = there(id)?;
+        let place = &mut places[usize::from(id)];
+        if is_started(id) {
+            // Where it cannot be looked at, it has been stopped since: then it is what it was.
+            place.seen = Seen::look(id, place.seen).or(place.seen);
+        }
+        let seen = place.seen?;
         Some(HostPort {
             id,
-            life: places[usize::from(id)].lives,
-            name: text(&port.device),
-            driver: text(&port.driver),
-            rx_queues: port.rx_queues,
-            tx_queues: port.tx_queues,
-            interface: NonZeroU32::new(port.interface),
+            life: place.lives,
+            name: text(&seen.name),
+            rx_queues: seen.rx_queues,
+            tx_queues: seen.tx_queues,
         })
     }
 
-    /// A port's counters; `None` if it has gone, or does not count.
-    pub fn stats(&self, port: &HostPort) -> Option<PortStats> {
-        let _there = still(port)?;
-        PortStats::read(port.id)
+    /// What is behind a port; `None` if it has gone, and until a queue of it that is tapped has been polled:
+    /// the thread that does so asks.
+    pub fn device(&self, port: &HostPort) -> Option<HostDevice> {
+        let places = still(port)?;
+        let index = usize::from(port.id);
+        let Some(device) = places[index].device else {
+            SIGNS[index].is_device_wanted.store(true, Ordering::Relaxed);
+            return None;
+        };
+        Some(HostDevice {
+            driver: text(&device.driver),
+            interface: NonZeroU32::new(device.interface),
+        })
     }
 
-    /// A port's link, as [`Port::link`](crate::Port::link) has it; `None` if it has gone, or is stopped.
-    pub fn link(&self, port: &HostPort) -> Option<Link> {
-        let _there = still(port)?;
-        let is_started = dpdk_sys::vernier_host_is_started(port.id) != 0;
-        is_started.then(|| Link::read(port.id, port.interface))
+    /// Whether a port's link is up, as the kernel has it where an interface of its is behind the device, or
+    /// else as the driver told last; up where neither says anything. `None` if the port has gone, or is
+    /// stopped.
+    pub fn is_up(&self, port: &HostPort) -> Option<bool> {
+        let device = self.device(port);
+        if still(port).is_none() || !is_started(port.id) {
+            return None;
+        }
+        let signs = SIGNS.get(usize::from(port.id))?;
+        let runs = |index: NonZeroU32| dpdk_sys::vernier_interface_link(index.get()) == 1;
+        let told = signs.link.load(Ordering::Relaxed);
+        let interface = device.and_then(|device| device.interface);
+        Some(interface.map_or(told != Signs::LINK_DOWN, runs))
     }
 
     /// Shows `tap` all that receive queue `queue` gives from now on, for as long as the process lives
@@ -195,39 +344,105 @@ impl Host {
 
 type Places = MutexGuard<'static, [Place; PLACES]>;
 
+fn ids() -> impl Iterator<Item = u16> {
+    0..u16::try_from(PLACES).unwrap_or(u16::MAX)
+}
+
 fn places() -> Places {
     PLACES_KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The lock under which the port in place `id` stays, if there is one.
-fn place_of(id: u16) -> Option<Places> {
-    let mut places = places();
-    let place = places.get_mut(usize::from(id))?;
-    place.was_started |= dpdk_sys::vernier_host_is_started(id) != 0;
-    let is_there = place.was_started && dpdk_sys::vernier_host_is_valid(id) != 0;
-    is_there.then_some(places)
+/// The lock under which DPDK's tables of the port in place `id` stay, if there is one.
+fn there(id: u16) -> Option<Places> {
+    let places = places();
+    let is_gone = places.get(usize::from(id))?.is_gone;
+    (!is_gone && dpdk_sys::vernier_host_is_valid(id) != 0).then_some(places)
 }
 
 /// The lock under which `port` stays, if it is still the same.
 fn still(port: &HostPort) -> Option<Places> {
-    place_of(port.id).filter(|places| places[usize::from(port.id)].lives == port.life)
+    there(port.id).filter(|places| places[usize::from(port.id)].lives == port.life)
 }
 
-/// DPDK tells of a port that has come, or that is stopped and about to go, on the program's own thread.
-/// That waits at most for the calls that one look at a port takes.
-extern "C" fn changed(id: u16, _is_new: c_int) {
-    // In a child of fork nobody would ever open the lock.
-    if !is_at_work() {
-        return;
+fn is_started(id: u16) -> bool {
+    dpdk_sys::vernier_host_is_started(id) != 0
+}
+
+impl Seen {
+    /// A port that is started; `None` if it is stopped meanwhile. To be called under the lock.
+    fn look(id: u16, before: Option<Self>) -> Option<Self> {
+        let mut seen = before.unwrap_or(Self {
+            name: [0; NAME_BYTES],
+            rx_queues: 0,
+            tx_queues: 0,
+        });
+        let (rx, tx) = (&raw mut seen.rx_queues, &raw mut seen.tx_queues);
+        // SAFETY: the port is valid, hence below RTE_MAX_ETHPORTS, and its name is in DPDK's table until
+        // the callback for DESTROY returns, which waits for the lock; there is room for a name.
+        unsafe {
+            if before.is_none() {
+                Errno::check(dpdk_sys::vernier_host_name(id, seen.name.as_mut_ptr())).ok()?;
+            }
+            Errno::check(dpdk_sys::vernier_host_queues(id, rx, tx)).ok()?;
+        }
+        // What was read may be what stands for the queues of a stopped port: none.
+        is_started(id).then_some(seen)
     }
-    if let Some(place) = places().get_mut(usize::from(id)) {
-        place.was_started = false;
-        place.lives = place.lives.wrapping_add(1);
+}
+
+/// DPDK tells what becomes of a port, on a thread of the program's. That waits at most for the calls that
+/// one look at a port takes; what the driver tells of a link does not wait at all.
+extern "C" fn changed(id: u16, change: c_int) {
+    let index = usize::from(id);
+    // In a child of fork nobody would ever open the lock.
+    let (true, Some(signs)) = (is_at_work(), SIGNS.get(index)) else {
+        return;
+    };
+    let link = match change {
+        dpdk_sys::HOST_LINK_UP => Signs::LINK_UP,
+        dpdk_sys::HOST_LINK_DOWN => Signs::LINK_DOWN,
+        _ => Signs::LINK_UNKNOWN,
+    };
+    signs.link.store(link, Ordering::Relaxed);
+    if link == Signs::LINK_UNKNOWN {
+        let place = &mut places()[index];
+        *place = Place {
+            lives: place.lives.wrapping_add(1),
+            is_gone: change == dpdk_sys::HOST_GOES,
+            ..Place::EMPTY
+        };
+    }
+}
+
+/// Asks what is behind a port, of which the calling thread is polling a queue.
+#[cold]
+fn ask(id: u16, signs: &Signs) {
+    let mut places = match PLACES_KNOWN.try_lock() {
+        Ok(places) => places,
+        Err(TryLockError::Poisoned(error)) => error.into_inner(),
+        // The program does not wait: at the next poll.
+        Err(TryLockError::WouldBlock) => return,
+    };
+    signs.is_device_wanted.store(false, Ordering::Relaxed);
+    let mut device = MaybeUninit::uninit();
+    // SAFETY: a callback of this port runs in the calling thread, within rte_eth_rx_burst or
+    // rte_eth_tx_burst: the program must not stop or close the port before they return (rte_ethdev.h), so
+    // its driver is there; on success all is written.
+    let device = unsafe {
+        let rc = dpdk_sys::vernier_host_device(id, device.as_mut_ptr());
+        Errno::check(rc).is_ok().then(|| device.assume_init())
+    };
+    if let Some(place) = places.get_mut(usize::from(id)) {
+        // Where it does not say, it is not asked again.
+        place.device = device.or(Some(dpdk_sys::HostDevice {
+            driver: [0; NAME_BYTES],
+            interface: 0,
+        }));
     }
 }
 
 extern "C" fn received<T: Tap>(
-    _port: u16,
+    port: u16,
     _queue: u16,
     mbufs: *mut *mut rte_mbuf,
     count: u16,
@@ -235,34 +450,40 @@ extern "C" fn received<T: Tap>(
     tap: *mut c_void,
 ) -> u16 {
     // SAFETY: DPDK hands on what it got in tap_received.
-    unsafe { pass::<T>(mbufs, count, tap) };
+    unsafe { pass::<T>(port, mbufs, count, tap) };
     count
 }
 
 extern "C" fn offered<T: Tap>(
-    _port: u16,
+    port: u16,
     _queue: u16,
     mbufs: *mut *mut rte_mbuf,
     count: u16,
     tap: *mut c_void,
 ) -> u16 {
     // SAFETY: DPDK hands on what it got in tap_sent.
-    unsafe { pass::<T>(mbufs, count, tap) };
+    unsafe { pass::<T>(port, mbufs, count, tap) };
     count
 }
 
 /// # Safety
-/// `tap` is a `T` that lives for ever; `mbufs` are `count` packets that the calling thread owns.
+/// `tap` is a `T` that lives for ever; `mbufs` are `count` packets that the calling thread owns; it is within
+/// a burst of `port`.
 #[inline]
-unsafe fn pass<T: Tap>(mbufs: *mut *mut rte_mbuf, count: u16, tap: *mut c_void) {
+unsafe fn pass<T: Tap>(port: u16, mbufs: *mut *mut rte_mbuf, count: u16, tap: *mut c_void) {
+    if let Some(signs) = SIGNS.get(usize::from(port))
+        && signs.is_device_wanted.load(Ordering::Relaxed)
+    {
+        guarded(|| ask(port, signs));
+    }
     // DPDK calls for empty bursts, too.
     if count == 0 {
         return;
     }
-    // SAFETY: the caller's word. Mbuf is a transparent pointer to a packet, and none of them is NULL
+    // SAFETY: the caller's word. PassingMbuf is a transparent pointer to a packet, and none of them is NULL
     // (rte_ethdev.h); what is borrowed here is not dropped.
     let (tap, burst) = unsafe {
-        let burst = slice::from_raw_parts_mut(mbufs.cast::<Mbuf<'_>>(), usize::from(count));
+        let burst = slice::from_raw_parts_mut(mbufs.cast::<PassingMbuf<'_>>(), usize::from(count));
         (&*tap.cast::<T>(), burst)
     };
     guarded(|| tap.pass(burst));

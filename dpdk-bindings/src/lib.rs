@@ -46,14 +46,14 @@ pub use attach::{AttachError, AttachedPort, PortInfo};
 pub use clock::{KernelClock, kernel_clock};
 pub use eal::{Eal, EalError, EalOptions};
 pub use error::{DpdkLog, Errno, lost_log_messages};
-pub use host::{Host, HostPort, Tap};
+pub use host::{Host, HostDevice, HostError, HostPort, PassingMbuf, Tap};
 pub use huge::HugePages;
 pub use lcore::{LcoreError, LcoreRegistration, allowed_cpus, keep_to_cpus, numa_socket_of};
 pub use mbuf::{Mbuf, NoRoom, free_bulk, prefetch_heads};
 pub use mempool::{Mempool, MempoolError};
 pub use port::{Link, LinkError, MtuError, Port, PortStats};
 pub use queue::{RxQueue, TxQueue};
-pub use stamp::{StampError, StampField};
+pub use stamp::{StampError, StampField, Stampable};
 pub use start::{PortConfig, StartError};
 
 mod attach;

@@ -1,6 +1,6 @@
 //! Pools of packet buffers.
 
-use std::ffi::{CString, c_int};
+use std::ffi::{CStr, CString, c_int};
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 
@@ -13,6 +13,15 @@ use crate::mbuf::Mbuf;
 /// Bytes DPDK leaves free before the data of each mbuf (`RTE_PKTMBUF_HEADROOM`), for headers that
 /// are put in front.
 const HEADROOM_BYTES: u16 = 128;
+
+/// Handlers that any thread may call at any time, lcore or not; DPDK's default is the first.
+const HANDLERS: &[&str] = &[
+    "ring_mp_mc",
+    "ring_mt_rts",
+    "ring_mt_hts",
+    "stack",
+    "lf_stack",
+];
 
 /// Why there is no pool.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +46,17 @@ pub enum MempoolError {
         data_room_bytes: u16,
         /// What that comes to.
         needed_mib: u64,
+    },
+    /// A handler that is for one thread, or that nothing is known of.
+    #[error(
+        "mempool {name:?} would be kept by handler {handler:?}, which several threads may not share; leave \
+         --mbuf-pool-ops-name out of the EAL arguments (eal_args), or name one of {HANDLERS:?}"
+    )]
+    Handler {
+        /// The pool.
+        name: String,
+        /// The handler.
+        handler: String,
     },
     /// Sizes or a name that DPDK does not take.
     #[error(
@@ -83,7 +103,7 @@ pub struct Mempool<'eal> {
     _eal: PhantomData<&'eal Eal>,
 }
 
-// SAFETY: a pool belongs to no thread; its default handlers are multi-producer, multi-consumer, and
+// SAFETY: a pool belongs to no thread; its handler is one of HANDLERS, for any number of threads, and
 // caches are per lcore (rte_mempool.h).
 unsafe impl Send for Mempool<'_> {}
 // SAFETY: as above: all that can be done by shared reference is alloc, free and count.
@@ -150,10 +170,11 @@ impl Eal {
             ))
         });
         match (created, NonNull::new(pool)) {
-            (Ok(_), Some(raw)) => Ok(Mempool {
+            (Ok(_), Some(raw)) => Mempool {
                 raw,
                 _eal: PhantomData,
-            }),
+            }
+            .of_any_thread(name),
             (Err((Errno::EEXIST, _)), _) => Err(MempoolError::Taken {
                 name: name.to_owned(),
             }),
@@ -197,6 +218,20 @@ impl Mempool<'_> {
                 len_bytes.max(head_len),
             ))
         }
+    }
+
+    /// Refuses handlers (`--mbuf-pool-ops-name`) that are not [`Sync`].
+    fn of_any_thread(self, name: &str) -> Result<Self, MempoolError> {
+        // SAFETY: the pool lives, and the name of its handler is NUL-terminated and stays.
+        let handler = unsafe { CStr::from_ptr(dpdk_sys::vernier_mempool_handler(self.as_ptr())) };
+        let handler = handler.to_string_lossy();
+        if HANDLERS.contains(&&*handler) {
+            return Ok(self);
+        }
+        Err(MempoolError::Handler {
+            name: name.to_owned(),
+            handler: handler.into_owned(),
+        })
     }
 
     pub(crate) fn as_ptr(&self) -> *mut rte_mempool {

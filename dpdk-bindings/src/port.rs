@@ -3,8 +3,8 @@
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::num::NonZeroU32;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrayvec::ArrayVec;
 
@@ -181,6 +181,9 @@ struct Started<'pool> {
     rx_taken: Box<[AtomicBool]>,
     tx_taken: Box<[AtomicBool]>,
     chains: bool,
+    /// Whoever has it may ask the driver for what is not a queue's: DPDK's drivers take such calls from one
+    /// thread at a time (`rte_ethdev.h`).
+    driver: Mutex<()>,
     /// Chains that were to be transmitted where there are none.
     tx_chains: AtomicU64,
     _pool: PhantomData<(&'pool Mempool<'pool>, Invariant<'pool>)>,
@@ -198,6 +201,7 @@ impl<'pool> Port<'pool> {
                 rx_taken: marks(config.rx_queues),
                 tx_taken: marks(config.tx_queues),
                 chains,
+                driver: Mutex::new(()),
                 tx_chains: AtomicU64::new(0),
                 _pool: PhantomData,
             }),
@@ -257,8 +261,14 @@ impl<'pool> Port<'pool> {
         }
     }
 
+    fn driver(&self) -> MutexGuard<'_, ()> {
+        let driver = self.started.driver.lock();
+        driver.unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The port's counters.
     pub fn stats(&self) -> PortStats {
+        let _alone = self.driver();
         // A driver that does not count leaves the zeros.
         let stats = PortStats::read(self.id()).unwrap_or_default();
         PortStats {
@@ -269,6 +279,7 @@ impl<'pool> Port<'pool> {
 
     /// The driver's own counters, name and value; not for the fast path.
     pub fn xstats(&self) -> Vec<(String, u64)> {
+        let _alone = self.driver();
         // SAFETY: the port is attached, and a capacity of 0 asks how many there are.
         let count = unsafe { dpdk_sys::vernier_port_xstats(self.id(), std::ptr::null_mut(), 0) };
         let Ok(count) = Errno::check(count) else {
@@ -297,7 +308,14 @@ impl<'pool> Port<'pool> {
     /// interface of the kernel's is behind the device, it must be running too, since not every driver
     /// asks the kernel. Not for the fast path: this may make system calls.
     pub fn link(&self) -> Link {
+        let _alone = self.driver();
         Link::read(self.id(), self.info().interface)
+    }
+
+    /// Whether the device is being pulled: with `vfio-pci` the kernel asks for it, and waits until it is
+    /// let go, which is when the last handle is dropped. The device works until then.
+    pub fn is_pulled(&self) -> bool {
+        dpdk_sys::vernier_port_is_pulled(self.id()) != 0
     }
 
     /// Sets the link up or down, as an administrator does: the far end sees it too, where there is
@@ -307,6 +325,7 @@ impl<'pool> Port<'pool> {
     /// # Errors
     /// See [`LinkError`].
     pub fn set_link(&self, up: bool) -> Result<(), LinkError> {
+        let _alone = self.driver();
         let driver = || self.info().driver.clone();
         let set = || {
             // SAFETY: the port is started; rte_ethdev.h lets this be done while queues are in use.

@@ -4,7 +4,7 @@ use std::ffi::CStr;
 
 use crate::eal::Eal;
 use crate::error::{DpdkLog, Errno, logged};
-use crate::host::Host;
+use crate::host::{Host, PassingMbuf};
 use crate::mbuf::Mbuf;
 
 const FIELD: &CStr = c"vernier_stamp";
@@ -34,6 +34,35 @@ pub enum StampError {
     },
 }
 
+/// A packet that takes a stamp: one that is owned, or one that passes a [`Tap`](crate::Tap).
+pub trait Stampable: sealed::Packet {}
+
+impl Stampable for Mbuf<'_> {}
+impl Stampable for PassingMbuf<'_> {}
+
+mod sealed {
+    use crate::host::PassingMbuf;
+    use crate::mbuf::Mbuf;
+
+    pub trait Packet {
+        fn mbuf(&self) -> &Mbuf<'_>;
+    }
+
+    impl Packet for Mbuf<'_> {
+        #[inline]
+        fn mbuf(&self) -> &Mbuf<'_> {
+            self
+        }
+    }
+
+    impl Packet for PassingMbuf<'_> {
+        #[inline]
+        fn mbuf(&self) -> &Mbuf<'_> {
+            self
+        }
+    }
+}
+
 /// The stamp: a dynamic field of 24 bytes and a dynamic flag (`rte_mbuf_dyn.h`).
 ///
 /// The flag alone is proof. Copies carry both; a fresh mbuf, received or allocated, has the flag
@@ -60,7 +89,7 @@ impl StampField {
     ///
     /// # Errors
     /// See [`StampError`].
-    pub fn register_in(_host: &Host) -> Result<Self, StampError> {
+    pub fn register_in(_host: &Host<'_>) -> Result<Self, StampError> {
         Self::reserve()
     }
 
@@ -100,8 +129,8 @@ impl StampField {
 
     /// Stamps the packet.
     #[inline]
-    pub fn set(&self, mbuf: &mut Mbuf<'_>, stamp: [u64; 3]) {
-        let mbuf = mbuf.as_ptr();
+    pub fn set(&self, mbuf: &mut impl Stampable, stamp: [u64; 3]) {
+        let mbuf = mbuf.mbuf().as_ptr();
         // SAFETY: as in get, and borrowed mutably.
         unsafe {
             let words = mbuf.byte_add(self.offset).cast::<u64>();
@@ -115,8 +144,8 @@ impl StampField {
 
     /// Stamps the packet with a last word; the others are an earlier packet's.
     #[inline]
-    pub fn set_last(&self, mbuf: &mut Mbuf<'_>, word: u64) {
-        let mbuf = mbuf.as_ptr();
+    pub fn set_last(&self, mbuf: &mut impl Stampable, word: u64) {
+        let mbuf = mbuf.mbuf().as_ptr();
         // SAFETY: as in get, and borrowed mutably.
         unsafe {
             mbuf.byte_add(self.offset + 16).cast::<u64>().write(word);
@@ -126,13 +155,13 @@ impl StampField {
 
     /// Stamps a burst with one last word; the bytes of its frames.
     #[inline]
-    pub fn set_last_of(&self, burst: &mut [Mbuf<'_>], word: u64) -> u64 {
+    pub fn set_last_of(&self, burst: &mut [impl Stampable], word: u64) -> u64 {
         // A copy, of which it is known that no write to an mbuf changes it.
         let field = *self;
         let mut bytes = 0;
         for mbuf in burst {
-            bytes += u64::from(mbuf.len_bytes());
-            mbuf.prefetch_data();
+            bytes += u64::from(mbuf.mbuf().len_bytes());
+            mbuf.mbuf().prefetch_data();
             field.set_last(mbuf, word);
         }
         bytes
@@ -142,12 +171,16 @@ impl StampField {
     #[inline]
     pub fn take(
         &self,
-        mbuf: &mut Mbuf<'_>,
+        mbuf: &mut impl Stampable,
         vouches: impl FnOnce(&Mbuf<'_>, u64) -> bool,
     ) -> Option<[u64; 3]> {
         // SAFETY: as in get.
         let [first, second] = unsafe {
-            let words = mbuf.as_ptr().byte_add(self.offset).cast::<[u64; 2]>();
+            let words = mbuf
+                .mbuf()
+                .as_ptr()
+                .byte_add(self.offset)
+                .cast::<[u64; 2]>();
             words.read()
         };
         let last = self.take_last(mbuf, vouches)?;
@@ -160,11 +193,11 @@ impl StampField {
     #[inline]
     pub fn take_last(
         &self,
-        mbuf: &mut Mbuf<'_>,
+        mbuf: &mut impl Stampable,
         vouches: impl FnOnce(&Mbuf<'_>, u64) -> bool,
     ) -> Option<u64> {
         let (last, flag) = self.last(mbuf);
-        if flag == 0 && !vouches(mbuf, last) {
+        if flag == 0 && !vouches(mbuf.mbuf(), last) {
             return None;
         }
         self.wipe(mbuf);
@@ -173,8 +206,8 @@ impl StampField {
 
     /// The last word, whosever it is, and the flag, or 0.
     #[inline]
-    fn last(&self, mbuf: &Mbuf<'_>) -> (u64, u64) {
-        let mbuf = mbuf.as_ptr();
+    fn last(&self, mbuf: &impl Stampable) -> (u64, u64) {
+        let mbuf = mbuf.mbuf().as_ptr();
         // SAFETY: as in get.
         unsafe {
             let last = mbuf.byte_add(self.offset + 16).cast::<u64>().read();
@@ -184,8 +217,8 @@ impl StampField {
 
     /// Makes the last word 0 and takes the flag off.
     #[inline]
-    fn wipe(&self, mbuf: &mut Mbuf<'_>) {
-        let mbuf = mbuf.as_ptr();
+    fn wipe(&self, mbuf: &mut impl Stampable) {
+        let mbuf = mbuf.mbuf().as_ptr();
         // SAFETY: as in get, and borrowed mutably.
         unsafe {
             mbuf.byte_add(self.offset + 16).cast::<u64>().write(0);
@@ -199,20 +232,20 @@ impl StampField {
     #[inline]
     pub fn take_last_of(
         &self,
-        burst: &mut [Mbuf<'_>],
+        burst: &mut [impl Stampable],
         vouches: impl FnOnce(&Mbuf<'_>, u64) -> bool,
     ) -> Option<(u64, u64)> {
         let field = *self;
         let first = burst.first()?;
         let (last, flag) = field.last(first);
-        let port = first.port();
+        let port = first.mbuf().port();
         let (mut differences, mut bytes) = (0, 0);
         for mbuf in &*burst {
             let (its_last, its_flag) = field.last(mbuf);
-            differences |= its_last ^ last | its_flag ^ flag | u64::from(mbuf.port() ^ port);
-            bytes += u64::from(mbuf.len_bytes());
+            differences |= its_last ^ last | its_flag ^ flag | u64::from(mbuf.mbuf().port() ^ port);
+            bytes += u64::from(mbuf.mbuf().len_bytes());
         }
-        if differences != 0 || flag == 0 && !vouches(first, last) {
+        if differences != 0 || flag == 0 && !vouches(first.mbuf(), last) {
             return None;
         }
         for mbuf in burst {
@@ -223,7 +256,8 @@ impl StampField {
 
     /// Takes the stamp off.
     #[inline]
-    pub fn clear(&self, mbuf: &mut Mbuf<'_>) {
-        mbuf.view_mut().ol_flags &= !self.flag;
+    pub fn clear(&self, mbuf: &mut impl Stampable) {
+        // SAFETY: as in get, and borrowed mutably.
+        unsafe { (*mbuf.mbuf().as_ptr()).ol_flags &= !self.flag }
     }
 }

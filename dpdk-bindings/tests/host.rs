@@ -6,7 +6,9 @@ mod common;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::{Burst, eal, frame, pool, receive_all};
-use dpdk_bindings::{Errno, Host, Mbuf, Mempool, Port, PortConfig, StampField, Tap};
+use dpdk_bindings::{
+    Errno, Host, HostError, Mempool, PassingMbuf, Port, PortConfig, StampField, Tap,
+};
 
 /// Counts packets, and stamps them where it is told to.
 struct Counting {
@@ -28,7 +30,7 @@ impl Counting {
 }
 
 impl Tap for Counting {
-    fn pass(&self, burst: &mut [Mbuf<'_>]) {
+    fn pass(&self, burst: &mut [PassingMbuf<'_>]) {
         self.packets.fetch_add(burst.len(), Ordering::Relaxed);
         for (mbuf, n) in burst.iter_mut().zip(0..) {
             if let Some(stamp) = &self.stamp {
@@ -51,16 +53,20 @@ fn stamped<'p>(port: &Port<'p>, pool: &'p Mempool<'p>, stamp: &StampField) -> us
 fn a_program_is_seen_from_its_first_started_port_on_and_taps_outlive_ports() {
     let eal = eal();
     let pool = pool(&eal);
-    assert!(Host::find().unwrap().is_none(), "no port yet");
+    assert!(
+        matches!(Host::find(), Err(HostError::Own)),
+        "EAL is ours, and a host would outlive it"
+    );
+    assert!(eal.host().unwrap().is_none(), "no port yet");
     let config = PortConfig {
         rx_queues: 1,
         tx_queues: 1,
         ..PortConfig::default()
     };
     let attached = eal.attach("net_ring0").unwrap();
-    assert!(Host::find().unwrap().is_none(), "not started yet");
+    assert!(eal.host().unwrap().is_none(), "not started yet");
     let port = attached.start(&config, &pool).unwrap();
-    let host = Host::find().unwrap().unwrap();
+    let host = eal.host().unwrap().unwrap();
     assert!(!host.is_secondary() && host.tsc_hz() == eal.tsc_hz());
     assert!(!host.cpus().is_empty());
 
@@ -69,9 +75,8 @@ fn a_program_is_seen_from_its_first_started_port_on_and_taps_outlive_ports() {
         panic!("{ports:?}");
     };
     assert_eq!((seen.id, seen.name.as_str()), (port.id(), "net_ring0"));
-    assert_eq!(seen.driver, "net_ring");
     assert_eq!((seen.rx_queues, seen.tx_queues), (1, 1));
-    assert!(host.link(seen).unwrap().up);
+    assert_eq!(host.is_up(seen), Some(true));
 
     let stamp = StampField::register_in(&host).unwrap();
     let (given, offered) = (Counting::leak(Some(stamp)), Counting::leak(None));
@@ -79,14 +84,21 @@ fn a_program_is_seen_from_its_first_started_port_on_and_taps_outlive_ports() {
     host.tap_sent(seen, 0, offered).unwrap();
     assert_eq!(host.tap_sent(seen, 1, offered).unwrap_err().code(), 22);
 
+    // The driver is asked by whoever polls the port, and not before.
+    assert_eq!(host.device(seen), None);
     assert_eq!(stamped(&port, &pool, &stamp), 7);
     assert_eq!((offered.packets(), given.packets()), (7, 7));
-    assert_eq!(host.stats(seen).unwrap().tx_packets, 7);
+    let device = host.device(seen).unwrap();
+    assert_eq!(
+        (device.driver.as_str(), device.interface),
+        ("net_ring", None)
+    );
+    assert_eq!(host.is_up(seen), Some(true));
 
     // The port goes: nothing of it can be asked any more.
     drop(port);
     assert!(host.ports().is_empty());
-    assert_eq!(host.stats(seen), None);
+    assert_eq!((host.device(seen), host.is_up(seen)), (None, None));
     assert_eq!(
         host.tap_received(seen, 0, given).unwrap_err(),
         Errno::ENODEV
@@ -101,7 +113,9 @@ fn a_program_is_seen_from_its_first_started_port_on_and_taps_outlive_ports() {
     let again = host.port(seen.id).unwrap();
     assert_eq!(again.name, "net_ring1");
     assert_ne!(again.life, seen.life);
-    assert_eq!(host.stats(seen), None, "the old one is not the new one");
+    assert_eq!(host.is_up(seen), None, "the old one is not the new one");
+    assert_eq!(host.device(&again), None, "this one has not been asked");
     assert_eq!(stamped(&port, &pool, &stamp), 7);
     assert_eq!((offered.packets(), given.packets()), (14, 14));
+    assert_eq!(host.device(&again).unwrap().driver, "net_ring");
 }

@@ -1,7 +1,8 @@
-//! Hundreds of devices, one after another, in one process.
+//! Hundreds of devices, one after another, in one process; and one that is pulled.
 
 mod common;
 
+use std::ffi::{CStr, c_char, c_int};
 use std::time::{Duration, Instant};
 
 use common::{eal, pool, receive_all, write_capture};
@@ -39,4 +40,29 @@ fn devices_come_and_go() {
     drop(all);
     let port = attach(32).unwrap();
     assert_eq!(eal.port_names(), [port.name()]);
+    drop(port);
+
+    // The kernel wants one back (`make nic` has it do so): only that one says so, and not its successor.
+    let start = |n: usize| {
+        let attached = attach(n).unwrap();
+        attached.start(&PortConfig::default(), &pool).unwrap()
+    };
+    let (port, other) = (start(1), start(10));
+    pull(c"net_null1");
+    assert!(port.is_pulled() && !other.is_pulled());
+    let id = port.id();
+    drop(port);
+    let successor = start(1);
+    assert_eq!(successor.id(), id);
+    assert!(!successor.is_pulled());
+}
+
+/// What `vfio-pci` has EAL do when a device is to be unplugged.
+fn pull(device: &CStr) {
+    unsafe extern "C" {
+        fn rte_dev_event_callback_process(device: *const c_char, event: c_int);
+    }
+    const REMOVE: c_int = 1;
+    // SAFETY: EAL is initialised, and the name is NUL-terminated (rte_dev.h).
+    unsafe { rte_dev_event_callback_process(device.as_ptr(), REMOVE) }
 }

@@ -45,7 +45,7 @@ fn stamp_travels_with_its_packet_and_no_further() {
     // A burst at once: all or nothing.
     let mut burst: Vec<Mbuf> = (0..5).map(|_| frame(&pool, 0)).collect();
     let bytes: u64 = burst.iter().map(|mbuf| u64::from(mbuf.len_bytes())).sum();
-    assert_eq!(stamp.take_last_of(&mut [], |_, _| true), None);
+    assert_eq!(stamp.take_last_of(&mut burst[..0], |_, _| true), None);
     assert_eq!(stamp.set_last_of(&mut burst, 7), bytes);
     assert_eq!(
         stamp.take_last_of(&mut burst, |_, _| false),

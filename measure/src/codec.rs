@@ -1,4 +1,4 @@
-//! The binary form of synopses and control frames, version 1.
+//! The binary form of synopses and control frames, version 2.
 //!
 //! ```text
 //!  Hello, Marker, Stash, Reference ----+                        +--> Handshake (sessions)
@@ -26,7 +26,7 @@
 //!
 //! Who does not hold a key can neither make a frame that is believed (SipHash-2-4-128 as a MAC;
 //! forging succeeds with probability 2^-128 a try) nor have an old one believed once more
-//! (sessions from mutual nonces, a replay window for each kind). Frames are not secret. Without
+//! (sessions from mutual nonces, with keys of their own; a replay window for each kind). Frames are not secret. Without
 //! a key they are believed on trusted ports only ([`KeyRing::trusting`]), and the tag is a mere
 //! checksum.
 
@@ -60,8 +60,8 @@ pub use frame::{
     VERSION,
 };
 pub use handshake::{Handshake, Heard, Nonces, Sessions};
-pub use hello::{ClockState, Hello, Mismatch, SHAPES_MAX, seed_check};
-pub use key::{Key, KeyId, KeyRing, KeyRingError, Nonce, SessionId};
+pub use hello::{Claim, ClockState, Hello, Mismatch, NAME_MAX, PortName, SHAPES_MAX, seed_check};
+pub use key::{Key, KeyId, KeyRing, KeyRingError, Nonce, Session, SessionId};
 pub use marker::Marker;
 pub use message::{Body, Message};
 pub use reference::{FRAME_BYTES as REFERENCE_FRAME_BYTES, Reference};

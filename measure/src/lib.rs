@@ -22,6 +22,8 @@ pub mod lda;
 pub mod lds;
 pub mod moments;
 pub mod packet;
+#[cfg(feature = "planted")]
+pub mod planted;
 pub mod prefetch;
 pub mod rli;
 pub mod shard;

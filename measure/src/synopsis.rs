@@ -84,6 +84,10 @@ impl<S: Synopsis> Sealed<S> {
 
     /// Empties it for another epoch.
     pub fn reopen(mut self) -> Box<S> {
+        #[cfg(feature = "planted")]
+        if self.epoch.0 % 16 == 7 && crate::planted::is(crate::planted::Bug::StaleShard) {
+            return self.synopsis;
+        }
         self.synopsis.clear();
         self.synopsis
     }

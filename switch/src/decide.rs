@@ -12,7 +12,7 @@
 
 use control::config::{Config, Device, Forwarding as ForwardingConfig, Vlan};
 use control::counters::DropReason;
-use control::fdb::{FdbDelta, ReplicaEnd, StationKey};
+use control::fdb::{FdbDelta, ReplicaEnd, StationKey, limits};
 use measure::time::TickRate;
 
 use crate::classify::Classifier;
@@ -115,8 +115,10 @@ pub enum Rewrite {
     Push(u16),
     /// It loses its outer tag.
     Pop,
-    /// Its outer tag, a priority tag, gets this control information.
+    /// Its outer tag, a priority tag or one that must not be popped, gets this control information.
     Replace(u16),
+    /// It must not leave: without its outer tag, the next one would name its VLAN.
+    Drop,
 }
 
 /// How frames find their way.
@@ -198,6 +200,7 @@ impl Decide {
                     stations_max: *fdb_entries as usize,
                     ageing: std::time::Duration::from_secs(u64::from(*ageing_s)),
                     statics: stations.iter().filter_map(fixed).collect(),
+                    limits: limits(config),
                     // A port's frames may come to any of them.
                     flood_limit_pps: flood_limit_pps.div_ceil(workers),
                     seed,
@@ -288,7 +291,7 @@ impl Decide {
             self.take_deltas(now);
         }
         if let Forwarding::Bridge(bridge) = &mut self.forwarding {
-            bridge.fdb_mut().tick();
+            bridge.fdb_mut().tick(now);
         }
     }
 

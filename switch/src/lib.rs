@@ -27,6 +27,7 @@ pub mod log;
 pub mod meter;
 pub mod packet_io;
 pub mod preflight;
+mod privileges;
 pub mod references;
 pub mod source;
 pub mod wire;

@@ -46,8 +46,11 @@ pub fn attend(
         thread::sleep(NAP);
         if options.live && Instant::now() >= next_table {
             next_table += REFRESH;
-            writeln!(io::stdout(), "{}", view::live(&published.read()))
-                .context("cannot write the table")?;
+            match writeln!(io::stdout(), "{}", view::live(&published.read())) {
+                // Who read it has seen enough (`| head`).
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+                written => written.context("cannot write the table")?,
+            }
         }
     }
     Ok(())

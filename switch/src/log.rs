@@ -19,6 +19,8 @@ use std::time::Duration;
 use control::export::process;
 use crossbeam::channel::{Receiver, Sender, unbounded};
 
+use crate::privileges;
+
 /// Lines that wait take no more than this: several thousand of them.
 const WAITING_BYTES_MAX: usize = 1 << 20;
 
@@ -90,7 +92,12 @@ impl Log {
         };
         thread::Builder::new()
             .name("vernier-log".to_owned())
-            .spawn(move || scribe.work())?;
+            .spawn(move || {
+                if let Err(error) = privileges::give_up_all() {
+                    tracing::warn!("the log's thread: {error:#}");
+                }
+                scribe.work();
+            })?;
         Ok(Self {
             lines: Lines { entries, level },
         })

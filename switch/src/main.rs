@@ -1,7 +1,8 @@
 //! `vernierd`: the switch.
 #![forbid(unsafe_code)]
 
-use std::io::{IsTerminal, Write, stderr};
+use std::fs::File;
+use std::io::{self, IsTerminal, Write, stderr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -91,12 +92,22 @@ fn main() -> ExitCode {
         Err(error) => return fail(&error, 2, log.lines()),
     };
     if arguments.check {
-        print!("{}", control::check::report(&config));
-        return ExitCode::SUCCESS;
+        return match say(&control::check::report(&config)) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => fail(&error.into(), 1, log.lines()),
+        };
     }
     match run(&config, &arguments, log.lines()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error, 1, log.lines()),
+    }
+}
+
+/// Writes to standard output; a reader that has seen enough (`| head`) is no error.
+fn say(text: &str) -> io::Result<()> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+        _ => Ok(()),
     }
 }
 
@@ -127,11 +138,17 @@ fn run(config: &Config, arguments: &Arguments, log: Lines) -> anyhow::Result<()>
         log: Some(log),
         wire_record: arguments.wire_record.clone(),
     };
+    // Opened before privileges are given up.
+    let summary = arguments.summary_json.as_deref().map(|path| {
+        let cannot_write = || format!("cannot write the summary to {}", path.display());
+        File::create(path).with_context(cannot_write)
+    });
+    let summary = summary.transpose()?;
     let outcome = wiring::run(config, &options, &signals)?;
-    if let Some(file) = &arguments.summary_json {
+    if let Some(mut file) = summary {
         let json = serde_json::to_string_pretty(&outcome).context("cannot write the summary")?;
-        std::fs::write(file, json)
-            .with_context(|| format!("cannot write the summary to {}", file.display()))?;
+        file.write_all(json.as_bytes())
+            .context("cannot write the summary")?;
     }
     Ok(())
 }

@@ -24,6 +24,10 @@ use crate::flows::{FlowSights, Flows};
 use crate::packet_io::{BURST, ClassIndex, NO_SEGMENT, PortIndex, Tag};
 use crate::references::{Departed, OpenShards, References};
 
+mod age;
+
+use age::PlanNumber;
+
 /// Room for the sights of one burst.
 pub type SightBurst = arrayvec::ArrayVec<Sight, BURST>;
 
@@ -116,19 +120,30 @@ struct Open {
 struct OpenEpochs<'m> {
     current: &'m mut Open,
     previous: Option<&'m mut Open>,
+    interval_ticks: u64,
+}
+
+impl OpenEpochs<'_> {
+    #[inline]
+    fn open(&mut self, tag: EpochTag) -> Option<&mut Open> {
+        if self.current.tag == tag {
+            return Some(&mut *self.current);
+        }
+        self.previous.as_deref_mut().filter(|open| open.tag == tag)
+    }
 }
 
 impl OpenShards for OpenEpochs<'_> {
     #[inline]
     fn shard(&mut self, epoch: EpochTag) -> Option<&mut Shard> {
-        let open = if self.current.tag == epoch {
-            &mut *self.current
-        } else {
-            self.previous
-                .as_deref_mut()
-                .filter(|open| open.tag == epoch)?
-        };
-        open.shard.as_deref_mut()
+        self.open(epoch)?.shard.as_deref_mut()
+    }
+
+    fn shard_since(&mut self, epoch: EpochTag, queued: u64) -> Option<&mut Shard> {
+        let interval_ticks = self.interval_ticks;
+        let open = self.open(epoch)?;
+        let is_its = !age::is_before(queued, open.start, interval_ticks);
+        open.shard.as_deref_mut().filter(|_| is_its)
     }
 }
 
@@ -148,6 +163,14 @@ pub struct Meter {
     retired: Option<Box<Plan>>,
     /// When something is to be done next: a seal or a turn.
     next_event: u64,
+    /// Of the present plan.
+    number: PlanNumber,
+    /// Start of its first epoch.
+    plan_began: u64,
+    /// Delays from which on tags are held against times.
+    doubtful_ticks: u64,
+    backward_packets: u64,
+    outlived_packets: u64,
 }
 
 impl Meter {
@@ -160,18 +183,25 @@ impl Meter {
         mut plan: Option<Box<Plan>>,
         now: u64,
     ) -> Self {
-        let current = Open::new(&schedule, plan.as_deref_mut(), schedule.epoch_at(now));
-        let next_event = schedule.start_of(current.epoch.next());
+        let number = PlanNumber::default();
+        let epoch = schedule.epoch_at(now);
+        let current = Open::new(&schedule, plan.as_deref_mut(), epoch, number);
+        let next_event = schedule.start_of(epoch.next());
         Self {
             worker,
             hasher,
             schedule,
             plan,
+            plan_began: current.start,
             current,
             previous: None,
             retiring: None,
             retired: None,
             next_event,
+            number,
+            doubtful_ticks: age::doubtful_ticks(&schedule),
+            backward_packets: 0,
+            outlived_packets: 0,
         }
     }
 
@@ -203,17 +233,6 @@ impl Meter {
         self.current.epoch
     }
 
-    /// The epoch of a packet that was first seen at `arrived`, no later than the last tick, and the
-    /// first tick of it: one that is open, or one of old.
-    #[inline]
-    pub fn epoch_of(&self, arrived: u64) -> (EpochTag, u64) {
-        if arrived >= self.current.start {
-            return (self.current.tag, self.current.start);
-        }
-        let epoch = self.schedule.epoch_at(arrived);
-        (epoch.tag(), self.schedule.start_of(epoch))
-    }
-
     /// The tag of a packet of `class`, first seen at `now`, of which nothing is measured.
     #[inline]
     pub fn blank_tag(&self, len_bytes: u32, class: ClassIndex, now: u64) -> Tag {
@@ -243,11 +262,23 @@ impl Meter {
         }
     }
 
+    /// The same by the plan of the epoch that `tag` is of, if that is still there.
+    #[inline]
+    pub fn segments_of(&self, tag: EpochTag, ingress: PortIndex, egress: PortIndex) -> Segments {
+        if self.number.is_of(tag) {
+            return self.segments(ingress, egress);
+        }
+        match &self.retiring {
+            Some(plan) if self.number.before().is_of(tag) => plan.segments.between(ingress, egress),
+            _ => NO_SEGMENTS,
+        }
+    }
+
     /// Sights of packets that are about to leave: all at `now`, or each at its own time by `clock`
     /// where packets are stamped; none where nothing is measured.
     #[inline]
     pub fn departures<'b>(
-        &self,
+        &mut self,
         tags: &[Tag],
         now: u64,
         clock: impl Fn() -> u64,
@@ -256,17 +287,27 @@ impl Meter {
         let Some(first) = tags.first().filter(|_| self.is_on()) else {
             return Sights::alike(&[]);
         };
+        let (mut differences, mut delays) = (0, 0);
         if self.stamps_packets() {
-            burst.extend(tags.iter().map(|tag| self.departure(tag, clock())));
-            return Sights::from(burst.as_slice());
+            burst.extend(tags.iter().map(|tag| {
+                let sight = self.departure(tag, clock());
+                delays |= sight.delay;
+                sight
+            }));
+            differences = 1;
+        } else {
+            burst.extend(tags.iter().map(|tag| {
+                differences |= tag.arrived ^ first.arrived;
+                differences |= u64::from(tag.segment.0 ^ first.segment.0);
+                differences |= u64::from(tag.epoch.0 ^ first.epoch.0);
+                let sight = self.departure(tag, now);
+                delays |= sight.delay;
+                sight
+            }));
         }
-        let mut differences = 0;
-        burst.extend(tags.iter().map(|tag| {
-            differences |= tag.arrived ^ first.arrived;
-            differences |= u64::from(tag.segment.0 ^ first.segment.0);
-            differences |= u64::from(tag.epoch.0 ^ first.epoch.0);
-            self.departure(tag, now)
-        }));
+        if delays >= self.doubtful_ticks {
+            self.mend(burst, tags.iter().map(|tag| tag.arrived));
+        }
         if differences == 0 {
             Sights::alike(burst)
         } else {
@@ -336,12 +377,13 @@ impl Meter {
         plans.any(|plan| plan.flows.is_some())
     }
 
-    fn plan_of(&mut self, epoch: EpochTag) -> Option<&mut Plan> {
-        if epoch != self.current.tag && self.retiring.is_some() {
-            self.retiring.as_deref_mut()
-        } else {
-            self.plan.as_deref_mut()
+    /// The plan by which packets of this tag were tagged, while it is there.
+    fn plan_of(&mut self, tag: EpochTag) -> Option<&mut Plan> {
+        if self.number.is_of(tag) {
+            return self.plan.as_deref_mut();
         }
+        let before = self.number.before();
+        self.retiring.as_deref_mut().filter(|_| before.is_of(tag))
     }
 
     /// The flows that have counters of their own, where there are any.
@@ -392,6 +434,8 @@ impl Meter {
             if let Some(shard) = &mut open.shard {
                 shard.passed_batch(batch, hashes);
             }
+        } else if !self.number.is_of(batch.epoch) {
+            self.outlived(batch.segment, batch.packets);
         } else if let Some(shard) = &mut self.current.shard {
             shard.late_batch(batch);
         }
@@ -451,19 +495,21 @@ impl Meter {
             retiring,
             current,
             previous,
+            number,
+            schedule,
             ..
         } = self;
-        let (present, is_one) = (current.tag, retiring.is_none());
         let mut open = OpenEpochs {
             current,
             previous: previous.as_mut(),
+            interval_ticks: schedule.interval_ticks(),
         };
         if let Some(streams) = plan.as_mut().and_then(|plan| plan.references.as_mut()) {
-            let mine = |epoch| is_one || epoch == present;
+            let mine = |tag| number.is_of(tag);
             streams.departed(port, packets, references, now, mine, &mut open);
         }
         if let Some(streams) = retiring.as_mut().and_then(|plan| plan.references.as_mut()) {
-            let mine = |epoch| epoch != present;
+            let mine = |tag| number.before().is_of(tag);
             streams.departed(port, packets, references, now, mine, &mut open);
         }
     }
@@ -475,11 +521,13 @@ impl Meter {
             retiring,
             current,
             previous,
+            schedule,
             ..
         } = self;
         let mut open = OpenEpochs {
             current,
             previous: previous.as_mut(),
+            interval_ticks: schedule.interval_ticks(),
         };
         for plan in plan.iter_mut().chain(retiring) {
             if let Some(references) = &mut plan.references {
@@ -500,8 +548,10 @@ impl Meter {
 
     #[cold]
     fn late(&mut self, sights: &[Sight]) {
-        if let Some(shard) = &mut self.current.shard {
-            for sight in sights {
+        for sight in sights {
+            if !self.number.is_of(sight.epoch) {
+                self.outlived(sight.segment, 1);
+            } else if let Some(shard) = &mut self.current.shard {
                 shard.late(sight);
             }
         }
@@ -510,18 +560,18 @@ impl Meter {
     /// Records a packet that was dropped between the points of its segment.
     #[cold]
     pub fn lost(&mut self, tag: &Tag) {
-        let mut sight = self.departure(tag, tag.arrived);
-        let is_previous = tag.epoch != self.current.tag;
-        let plan = self.retiring.as_ref().filter(|_| is_previous);
-        let flows = plan
-            .or(self.plan.as_ref())
-            .and_then(|plan| plan.flows.as_ref());
+        let epoch = self.believed(tag.epoch, tag.arrived);
+        let mut sight = self.departure(&Tag { epoch, ..*tag }, tag.arrived);
+        let flows = self.plan_of(epoch).and_then(|plan| plan.flows.as_ref());
         let slot = flows.map_or(Slot::OTHER, |flows| flows.slot_of(&sight));
-        if let Some(open) = self.open_with(tag.epoch) {
+        if let Some(open) = self.open_with(epoch) {
             if let Some(shard) = &mut open.shard {
                 shard.lost(&sight, slot);
             }
             return;
+        }
+        if !self.number.is_of(epoch) {
+            return self.outlived(tag.segment, 1);
         }
         // A drop after the seal is still a loss: the present epoch's.
         sight.epoch = self.current.tag;
@@ -574,7 +624,9 @@ impl Meter {
         {
             new.succeed(old);
         }
+        self.number = self.number.next();
         self.begin(self.schedule.epoch_at(now), now);
+        self.plan_began = self.current.start;
         self.await_next();
     }
 
@@ -589,7 +641,7 @@ impl Meter {
             // Only after a stall of most of an epoch is the previous one still there.
             self.seal_previous();
         }
-        let next = Open::new(&self.schedule, self.plan.as_deref_mut(), epoch);
+        let next = Open::new(&self.schedule, self.plan.as_deref_mut(), epoch, self.number);
         self.previous = Some(std::mem::replace(&mut self.current, next));
         if self.is_due(now) {
             self.seal_previous();
@@ -633,8 +685,11 @@ impl Meter {
         }
     }
 
-    /// Shows how full the present flow table is, and what became of references.
+    /// Shows how full the present flow table is, what became of references, and which packets were
+    /// measured otherwise than they should.
     pub fn show(&mut self, counters: &WorkerCounters) {
+        counters.backward_packets.set(self.backward_packets);
+        counters.outlived_packets.set(self.outlived_packets);
         for plan in self.plan.iter_mut().chain(&mut self.retiring) {
             plan.show_references(counters);
         }
@@ -650,10 +705,15 @@ impl Meter {
 }
 
 impl Open {
-    fn new(schedule: &EpochSchedule, plan: Option<&mut Plan>, epoch: Epoch) -> Self {
+    fn new(
+        schedule: &EpochSchedule,
+        plan: Option<&mut Plan>,
+        epoch: Epoch,
+        number: PlanNumber,
+    ) -> Self {
         Self {
             epoch,
-            tag: epoch.tag(),
+            tag: number.tag(epoch),
             start: schedule.start_of(epoch),
             shard: plan.and_then(|plan| plan.handover.take_empty()),
         }

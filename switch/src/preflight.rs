@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use control::config::{Config, Device};
+use control::config::{Config, Device, Port};
 
 /// Offloads that make frames other than they were on the wire, as `ethtool -k` spells them.
 const SPOILING_OFFLOADS: [&str; 4] = [
@@ -18,14 +18,20 @@ const SPOILING_OFFLOADS: [&str; 4] = [
 pub fn warnings(config: &Config, worker_cpus: &[usize]) -> Vec<String> {
     let system = Path::new("/");
     let mut found = Vec::from_iter(tsc_warning(system));
+    found.extend(clock_warning());
     for &cpu in worker_cpus {
         found.extend(cpu_warnings(system, cpu));
     }
-    found.extend(config.ports.iter().filter_map(|port| match &port.device {
+    found.extend(config.ports.iter().filter_map(port_warning));
+    found
+}
+
+/// Looks at what is behind a port, such as one that comes while the switch runs.
+pub fn port_warning(port: &Port) -> Option<String> {
+    match &port.device {
         Device::Dpdk(device) => offload_warning(&port.name, device),
         _ => None,
-    }));
-    found
+    }
 }
 
 fn read(root: &Path, path: &str) -> Option<String> {
@@ -66,6 +72,28 @@ fn cpu_warnings(root: &Path, cpu: usize) -> Vec<String> {
 pub(crate) fn siblings(root: &Path, cpu: usize) -> Vec<usize> {
     let path = format!("sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
     parse_cpu_list(&read(root, &path).unwrap_or_default())
+}
+
+/// Whether the kernel does not trust the time stamp counter, by which all delays are measured.
+pub fn clock_warning() -> Option<String> {
+    clock_warning_in(Path::new("/"))
+}
+
+fn clock_warning_in(root: &Path) -> Option<String> {
+    if !cfg!(target_arch = "x86_64") {
+        return None;
+    }
+    let source = read(
+        root,
+        "sys/devices/system/clocksource/clocksource0/current_clocksource",
+    )?;
+    (source != "tsc").then(|| {
+        format!(
+            "the kernel's clock source is {source}, not tsc: the time stamp counters of its CPUs may disagree, so that \
+             delays between cores are off and some come out as 0 (vernier_backward_packets_total); see dmesg for why \
+             the kernel left it (in a virtual machine the host may have to offer it)"
+        )
+    })
 }
 
 fn tsc_warning(root: &Path) -> Option<String> {
@@ -178,6 +206,23 @@ mod tests {
             "flags : constant_tsc nonstop_tsc\n",
         );
         assert_eq!(tsc_warning(root.path()), None);
+    }
+
+    #[test]
+    fn a_clock_source_other_than_the_counter_is_named() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(
+            clock_warning_in(root.path()),
+            None,
+            "the kernel does not say"
+        );
+        let path = "sys/devices/system/clocksource/clocksource0/current_clocksource";
+        write(root.path(), path, "tsc\n");
+        assert_eq!(clock_warning_in(root.path()), None);
+        write(root.path(), path, "hpet\n");
+        let found = clock_warning_in(root.path());
+        assert_eq!(found.is_some(), cfg!(target_arch = "x86_64"));
+        assert!(found.is_none_or(|found| found.contains("is hpet")));
     }
 
     #[test]

@@ -54,6 +54,9 @@ const OVERDUE_STREAMS: usize = 32;
 pub trait OpenShards {
     /// The shard of an epoch; `None` where it is sealed, or goes unmeasured.
     fn shard(&mut self, epoch: EpochTag) -> Option<&mut Shard>;
+
+    /// The same for what has waited since `queued`: a tag tells epochs apart for a while only.
+    fn shard_since(&mut self, epoch: EpochTag, queued: u64) -> Option<&mut Shard>;
 }
 
 /// What happened to references and estimates.
@@ -307,13 +310,13 @@ impl References {
         mine: impl Fn(EpochTag) -> bool,
         open: &mut impl OpenShards,
     ) {
-        let (Some(tag), Some(departed)) = (run.tags.first(), run.times().next()) else {
+        let (Some(sight), Some(departed)) = (run.sights.first(), run.times().next()) else {
             return;
         };
         let units = self.units;
         let mut late = 0;
-        if mine(tag.epoch)
-            && let Some(stream) = self.stream(tag.segment)
+        if mine(sight.epoch)
+            && let Some(stream) = self.stream(sight.segment)
         {
             let digest = run.tags.iter().fold(0, |digest, tag| digest ^ tag.packet.0);
             let mut slots = [Slot::OTHER; BURST];
@@ -322,7 +325,7 @@ impl References {
             }
             let slots = &slots[..run.tags.len().min(BURST)];
             let departed_ns = units.ns(departed);
-            stream.departed(slots, digest, departed_ns, tag.epoch, &mut |estimates| {
+            stream.departed(slots, digest, departed_ns, sight.epoch, &mut |estimates| {
                 late += record(open, &estimates, units);
             });
         }
@@ -339,8 +342,8 @@ impl References {
                 late += record(open, &estimates, units);
             });
             if let Some(mean) = mean
-                && let Some(segment) =
-                    (open.shard(tag.epoch)).and_then(|shard| shard.segment_mut(tag.segment))
+                && let Some(segment) = (open.shard_since(tag.epoch, tag.arrived))
+                    .and_then(|shard| shard.segment_mut(tag.segment))
             {
                 segment.rli.merge(&mean);
             }

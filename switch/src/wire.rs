@@ -10,11 +10,13 @@
 //! one mbuf for it from its making to its sending.
 
 mod envelope;
+mod hellos;
 mod port;
 mod recorder;
 mod share;
 
 pub use envelope::{Envelope, Route, source_address};
+pub use hellos::HelloGate;
 pub use port::{Arrival, WireClasses, WirePort, WireSetup};
 pub use recorder::{RECORD_BYTES, Recorder, Recording};
 pub use share::Share;

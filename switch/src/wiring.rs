@@ -17,7 +17,7 @@ use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use control::config::Config;
+use control::config::{Config, WireKeys};
 use control::core::{ControlCore, Setup};
 use control::http;
 use control::plant::Change;
@@ -29,6 +29,7 @@ use serde::Serialize;
 use crate::live;
 use crate::log::Lines;
 use crate::preflight;
+use crate::privileges;
 use crate::source::Source;
 use crate::wire::Recording;
 
@@ -44,15 +45,18 @@ pub mod budget;
 pub mod cpus;
 pub mod crew;
 pub mod devices;
+mod draft;
 mod hands;
 pub mod lanes;
 pub mod links;
+mod lowered;
 pub mod memif;
 pub mod plant;
 mod record;
 pub mod reload;
+mod removals;
 pub mod service;
-mod wires;
+pub mod wires;
 
 /// How long a stopping worker goes on sending what waits.
 const DRAIN: Duration = Duration::from_millis(200);
@@ -90,22 +94,43 @@ pub struct Outcome {
     pub snapshot: Snapshot,
 }
 
+/// What a configuration names besides devices, open before anything is started.
+struct Opened {
+    /// By place.
+    sources: Vec<Option<Source>>,
+    server: Option<http::Server>,
+    wire_keys: WireKeys,
+}
+
+impl Opened {
+    fn of(config: &Config) -> Result<Self> {
+        let sources = config.ports.iter().map(crew::open_source);
+        Ok(Self {
+            sources: sources.collect::<Result<_>>()?,
+            server: http::Server::of(&config.http)?,
+            wire_keys: config.read_wire_keys()?,
+        })
+    }
+}
+
 /// Builds the switch, runs it until it is to stop or the duration is over, and takes it down.
 ///
 /// # Errors
 /// Whatever keeps it from starting, in words for its user; nothing is left behind then.
 pub fn run(config: &Config, options: &RunOptions, signals: &Signals) -> Result<Outcome> {
     let mut config = config.clone();
-    let sources: Vec<Option<Source>> = config
-        .ports
-        .iter()
-        .map(crew::open_source)
-        .collect::<Result<_>>()?;
-    let server = http::Server::of(&config.http)?;
+    let opened = Opened::of(&config)?;
+    let recording = (options.wire_record.as_ref())
+        .map(|file| {
+            Recording::begin(file).with_context(|| format!("cannot write {}", file.display()))
+        })
+        .transpose()?;
 
     let budget_mib = budget::of_machine();
     budget::keep(&config, budget_mib)?;
 
+    // Before EAL makes threads.
+    privileges::give_up(&config)?;
     let eal = Eal::init("vernierd", &devices::eal_options(&config))?;
     let attached = attach_all(&mut config, &eal)?;
     let usable = cpus::usable();
@@ -115,11 +140,6 @@ pub fn run(config: &Config, options: &RunOptions, signals: &Signals) -> Result<O
     }
     let pools = Pools::new(&eal, config.dpdk.mbufs, &cpus, &usable)?;
     let rate = TickRate::from_hz(eal.tsc_hz());
-    let recording = (options.wire_record.as_ref())
-        .map(|file| {
-            Recording::begin(file).with_context(|| format!("cannot write {}", file.display()))
-        })
-        .transpose()?;
     let site = Site {
         eal: &eal,
         pools: &pools,
@@ -140,7 +160,7 @@ pub fn run(config: &Config, options: &RunOptions, signals: &Signals) -> Result<O
     let start = |(place, attached)| devices::start(&config, place, attached, site);
     let ports: Vec<Port<'_>> = attached.map(start).collect::<Result<_>>()?;
 
-    let outcome = switch(site, &config, ports, sources, options, signals, server)?;
+    let outcome = switch(site, &config, ports, opened, options, signals)?;
     if options.live {
         live::summarise(&outcome.snapshot);
     }
@@ -152,11 +172,15 @@ fn switch<'pool>(
     site: Site<'pool>,
     config: &Config,
     ports: Vec<Port<'pool>>,
-    sources: Vec<Option<Source>>,
+    opened: Opened,
     options: &RunOptions,
     signals: &Signals,
-    server: Option<http::Server>,
 ) -> Result<Outcome> {
+    let Opened {
+        sources,
+        server,
+        wire_keys,
+    } = opened;
     let Plans {
         layout,
         plans,
@@ -167,7 +191,7 @@ fn switch<'pool>(
     let WirePlans {
         wires,
         ends: wire_ends,
-    } = site.wires(config, &places)?;
+    } = site.wires(config, &wire_keys, &places)?;
     let orders = Orders {
         wanted: Arc::clone(&signals.reload),
         file: options.file.clone(),
@@ -185,6 +209,7 @@ fn switch<'pool>(
             layout,
             ends,
             wires: wire_ends,
+            keys: wire_keys,
         },
     };
     let stopping = &AtomicBool::new(false);
@@ -224,9 +249,10 @@ fn switch<'pool>(
             core
         })?;
 
+        // Packets are switched whether the control core works or not.
         let is_over = || {
             let has_ended = workers.iter().any(ScopedJoinHandle::is_finished);
-            has_ended || control.is_finished() || signals.stop.load(Ordering::Relaxed)
+            has_ended || signals.stop.load(Ordering::Relaxed)
         };
         let shown = live::attend(options, &published, is_over);
         drop(stop);

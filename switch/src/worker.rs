@@ -426,7 +426,7 @@ impl<I: PacketIo> Worker<I> {
         self.receiving.fetch_sub(1, Ordering::AcqRel);
         let is_over =
             |worker: &Self| worker.receiving.load(Ordering::Acquire) == 0 && !worker.is_waiting();
-        while !is_over(&self) && self.io.now().wrapping_sub(began) < drain_ticks {
+        while !is_over(&self) && self.io.now().saturating_sub(began) < drain_ticks {
             self.tick(self.io.now());
             self.send_all();
         }

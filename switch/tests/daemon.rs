@@ -11,6 +11,7 @@ mod support;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use support::{Daemon, assert_conserved, shared, vernierd};
@@ -348,4 +349,99 @@ fn ctrl_c_ends_cleanly_with_a_summary() {
         String::from_utf8_lossy(&output.stderr)
     );
     assert_says(&table, &["east", "west"]);
+}
+
+#[test]
+fn a_reader_that_goes_is_no_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("vernier.json");
+    std::fs::write(&file, generated(1000).to_string()).unwrap();
+    for arguments in [
+        &["--check"] as &[_],
+        &["--live", "--duration", "10"],
+        &["--help"],
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = vernierd();
+        command.args(arguments).arg("--config").arg(&file);
+        let output = command.stdout(writer).output().unwrap();
+        let words = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {words}");
+        for word in ["panic", "pipe"] {
+            assert!(!words.contains(word), "{arguments:?}: {words}");
+        }
+    }
+}
+
+#[test]
+fn an_eal_that_does_not_start_is_one_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("vernier.json");
+    for (argument, wanted) in [
+        ("--nonsense", "the further EAL arguments [\"--nonsense\"]"),
+        ("--help", "asks for EAL's usage"),
+        ("--iova-mode=qq", "--iova-mode"),
+    ] {
+        let mut config = generated(1000);
+        config["http"] = json!({ "listen": null });
+        config["dpdk"] = json!({ "eal_args": [argument] });
+        std::fs::write(&file, config.to_string()).unwrap();
+        let (code, page, words) = run(vernierd().arg("--config").arg(&file));
+        assert_eq!((code, page.as_str()), (Some(1), ""), "{argument}: {words}");
+        assert_says(&words, &["vernierd: ", wanted]);
+        // The rest is what the log says of the machine.
+        let others = words.lines().filter(|line| !line.contains(" WARN "));
+        assert_eq!(others.count(), 1, "{words}");
+        assert!(
+            !words.contains("FATAL") && !words.contains("Usage"),
+            "{words}"
+        );
+    }
+}
+
+#[test]
+fn packets_are_switched_whatever_panics_in_the_control_core() {
+    let panics = "core=3,upkeep=3,epoch=3,estimate=3,publish=3";
+    let mut switch = Daemon::start_as(generated(5_000), |command| {
+        command.env("VERNIER_INJECT_PANICS", panics);
+    });
+    let contained = |switch: &Daemon, part: &str| -> Option<u64> {
+        switch.metric(&format!(
+            "vernier_contained_panics_total{{part=\"{part}\"}}"
+        ))
+    };
+    for part in ["core", "upkeep", "epoch", "estimate", "publish"] {
+        switch.wait_for(|switch| contained(switch, part) == Some(3));
+    }
+    assert_eq!(contained(&switch, "flows"), Some(0));
+    let epoch = |switch: &Daemon| switch.json("/api/v1/status").unwrap()["epoch"].as_u64();
+    let before = epoch(&switch);
+    switch.wait_for(|switch| epoch(switch) > before);
+    assert_conserved(&switch.stop()["snapshot"]);
+}
+
+/// Nothing that the control core does works any more: the workers go on, and whoever asks is told.
+#[test]
+fn packets_are_switched_without_a_control_core() {
+    let switch = Daemon::start_as(generated(5_000), |command| {
+        let all = format!("core={}", u64::MAX);
+        command.env("VERNIER_INJECT_PANICS", all);
+    });
+    let told = |switch: &Daemon, path: &str| {
+        let answer = switch.answer(path);
+        answer.filter(|(status, text)| *status == 503 && text.contains("the control core"))
+    };
+    let began = Instant::now();
+    while told(&switch, "/healthz").is_none() {
+        assert!(began.elapsed() < Duration::from_mins(2), "nobody is told");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert!(told(&switch, "/readyz").is_some());
+    let summary = switch.stop();
+    assert_conserved(&summary["snapshot"]);
+    let ports = summary["snapshot"]["ports"].as_array().unwrap();
+    for port in ports {
+        assert!(port["tx_packets"].as_u64().unwrap() > 0, "{port:#}");
+    }
 }

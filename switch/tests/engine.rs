@@ -7,13 +7,11 @@
     reason = "a test says what must hold in the plainest way"
 )]
 
-mod tube;
-
 use control::counters::DropReason;
 use measure::shard::Tally;
 use proptest::prelude::*;
+use simulate::tube::*;
 use switch::packet_io::{BURST, PortIndex};
-use tube::*;
 
 #[test]
 fn packets_cross_in_order_and_their_delay_is_exact() {

@@ -9,11 +9,9 @@
 )]
 
 use control::counters::DropReason;
-use rack::{GHZ, Rack, between, config, port};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg32;
-
-mod rack;
+use simulate::rack::{GHZ, Rack, between, config, port};
 
 const X: [u8; 6] = [2, 0, 0, 0, 0, 0xaa];
 const Y: [u8; 6] = [2, 0, 0, 0, 0, 0xbb];

@@ -14,11 +14,9 @@ use measure::lds::{DecodeOptions, FlowTable, decode};
 use measure::packet::FlowKey;
 use measure::shard::Shard;
 use measure::sight::SegmentIndex;
-use rack::{GRACE, INTERVAL, Rack, config, hasher, port, udp};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg32;
-
-mod rack;
+use simulate::rack::{GRACE, INTERVAL, Rack, config, hasher, port, udp};
 
 const FLOWS: u16 = 150;
 const EPOCHS: u64 = 250;

@@ -5,15 +5,13 @@
     reason = "says what must hold in the plainest way"
 )]
 
-mod tube;
-
 use std::num::NonZeroU32;
 
 use measure::rli::{Link, Method, Policy};
 use measure::sight::SegmentIndex;
+use simulate::tube::{EAST, GHZ, INTERVAL, Setup, TWO_PATCHED, TestTube, WEST, rate, udp};
 use switch::packet_io::{ClassIndex, PortIndex};
 use switch::references::{References, ReferencesLayout, StreamLayout};
-use tube::{EAST, GHZ, INTERVAL, Setup, TWO_PATCHED, TestTube, WEST, rate, udp};
 
 fn references(method: Method) -> References {
     let stream = |segment: u16, port: PortIndex| StreamLayout {

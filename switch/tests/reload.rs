@@ -181,3 +181,28 @@ fn ports_count_where_nothing_is_measured() {
     switch.wait_for(|switch| received(switch, 0) > 1_000 && received(switch, 2) > 1_000);
     assert_conserved(&switch.stop()["snapshot"]);
 }
+
+#[test]
+fn a_configuration_that_became_a_pipe_holds_up_neither_reloads_nor_the_end() {
+    let mut switch = Daemon::start(config());
+    let file = switch.folder.path().join("vernier.json");
+    std::fs::remove_file(&file).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(&file).status();
+    assert!(made.unwrap().success());
+    let outcome = |switch: &Daemon| snapshot(switch).map(|snapshot| snapshot["reload"].clone());
+    for number in 1..3 {
+        switch.hang_up();
+        let is_refused =
+            |reload: Value| reload["number"] == number && reload["outcome"] == "refused";
+        switch.wait_for(|switch| outcome(switch).is_some_and(is_refused));
+    }
+    let reload = outcome(&switch).unwrap();
+    let words = reload["message"].as_str().unwrap();
+    assert!(words.contains("it is not a regular file"), "{words}");
+    std::fs::remove_file(&file).unwrap();
+    let mut changed = config();
+    changed["measurement"]["enabled"] = json!(false);
+    switch.reload(changed);
+    wait_for_generation(&mut switch, 1);
+    assert_conserved(&switch.stop()["snapshot"]);
+}

@@ -44,6 +44,58 @@ impl Drop for Wire {
     }
 }
 
+/// Whether an interface is up as its administrator sees it.
+fn is_let_up(interface: &str) -> bool {
+    let flags = std::fs::read_to_string(format!("/sys/class/net/{interface}/flags")).unwrap();
+    let flags = u32::from_str_radix(flags.trim().trim_start_matches("0x"), 16).unwrap();
+    flags & 1 == 1
+}
+
+/// Records that a switch keeps of interfaces that it took down.
+fn is_recorded(interface: &str) -> bool {
+    let number = std::fs::read_to_string(format!("/sys/class/net/{interface}/ifindex")).unwrap();
+    let files = std::fs::read_dir("/run/vernier/lowered");
+    let mut files = files.into_iter().flatten().flatten();
+    let end = format!("-{}", number.trim());
+    files.any(|file| file.file_name().to_string_lossy().ends_with(&end))
+}
+
+/// Two wires, patched so that each loses its link when the other does, and two ports more.
+fn patched(wires: &[Wire; 2], with_wires: bool) -> Value {
+    let mut ports = vec![
+        json!({ "name": "c", "device": "sink" }),
+        json!({ "name": "d", "device": "sink" }),
+    ];
+    let mut pairs = vec![json!(["c", "d"])];
+    if with_wires {
+        for (name, Wire(ours)) in ["a", "b"].into_iter().zip(wires) {
+            let device = format!("net_af_packet_{name},iface={ours}");
+            ports.push(json!({ "name": name, "device": device }));
+        }
+        pairs.push(json!(["a", "b"]));
+    }
+    json!({
+        "ports": ports,
+        "forwarding": { "mode": "patch", "pairs": pairs, "link_loss_forwarding": true },
+        "measurement": { "interval_ms": 100 },
+        "workers": [{ "idle": "sleep" }],
+    })
+}
+
+/// Takes the first wire's link away, and waits until the second is taken down for it.
+fn lose_first(switch: &mut Daemon, wires: &[Wire; 2]) {
+    let [Wire(a), Wire(b)] = wires;
+    switch.wait_for(|switch| is_up(switch, "a") && is_up(switch, "b"));
+    assert!(ip(&format!("link set {a}p down")));
+    switch.wait_for(|_| !is_let_up(b));
+    assert!(is_let_up(a) && is_recorded(b));
+}
+
+fn is_up(switch: &Daemon, port: &str) -> bool {
+    let series = format!("vernier_port_link_up{{port=\"{port}\"}}");
+    switch.metric::<u64>(&series) == Some(1)
+}
+
 /// MiB of hugepages that nobody uses, where this may use them.
 fn free_hugepages_mib(is_root: bool) -> u64 {
     let memory = std::fs::read_to_string("/proc/meminfo").unwrap();
@@ -206,4 +258,57 @@ fn two_switches_side_by_side_know_nothing_of_each_other() {
     for switch in [goes, stays_peer, stays] {
         assert_conserved(&switch.stop()["snapshot"]);
     }
+}
+
+#[test]
+fn a_link_that_was_taken_down_is_let_up_by_the_next_switch() {
+    if !is_root("virtual interfaces") {
+        return;
+    }
+    let wires = ["la", "lb"].map(Wire::lay);
+    let [Wire(a), Wire(b)] = &wires;
+    let mut switch = Daemon::start(patched(&wires, true));
+    for _ in 0..2 {
+        lose_first(&mut switch, &wires);
+        // The link that was lost comes back while nobody looks, or only later.
+        switch.kill_and_start_again();
+        assert!(ip(&format!("link set {a}p up")));
+        switch.wait_for(|switch| is_let_up(b) && is_up(switch, "a") && is_up(switch, "b"));
+        assert!(is_let_up(a) && !is_recorded(b));
+    }
+    switch.stop();
+
+    // What the administrator took down stays his.
+    assert!(ip(&format!("link set {b} down")));
+    let mut switch = Daemon::start(patched(&wires, true));
+    switch.wait_for(|switch| !is_up(switch, "b"));
+    switch.wait_for(|_| !is_let_up(a));
+    assert!(!is_let_up(b) && !is_recorded(b));
+    assert!(ip(&format!("link set {b} up")));
+    switch.wait_for(|switch| is_up(switch, "a") && is_up(switch, "b"));
+    switch.stop();
+    assert!(is_let_up(a) && !is_recorded(a));
+}
+
+#[test]
+fn a_port_that_goes_while_it_is_taken_down_is_let_up() {
+    if !is_root("virtual interfaces") {
+        return;
+    }
+    let wires = ["ga", "gb"].map(Wire::lay);
+    let mut switch = Daemon::start(patched(&wires, true));
+    lose_first(&mut switch, &wires);
+    switch.reload(patched(&wires, false));
+    let Wire(b) = &wires[1];
+    let takes = |number| move |switch: &Daemon| switch.metric("vernier_generation") == Some(number);
+    switch.wait_for(takes(1));
+    switch.wait_for(|_| is_let_up(b));
+    assert!(!is_recorded(b));
+    // They come back, and what spoils their frames is said as it is at a start.
+    let says = format!("port b: interface {b} has");
+    assert!(ip(&format!("link set {}p up", wires[0].0)));
+    switch.reload(patched(&wires, true));
+    switch.wait_for(takes(2));
+    let words = switch.last_words();
+    assert_eq!(words.matches(&says).count(), 2, "{words}");
 }

@@ -10,8 +10,6 @@
     reason = "a test says what must hold in the plainest way"
 )]
 
-mod tube;
-
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -27,13 +25,13 @@ use measure::shard::{ShardLayout, Tally};
 use measure::time::EpochSchedule;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
+use simulate::tube::{GRACE, INTERVAL, frame_between, one_queue, pairs, rate};
 use switch::decide::{BridgeLayout, Decide, Lan};
 use switch::generation::{Generation, Generations, Measuring, generations};
 use switch::meter::{Meter, Plan, SegmentMap};
 use switch::packet_io::memory::MemoryIo;
 use switch::packet_io::{BURST, PortIndex};
 use switch::worker::{Lane, Worker};
-use tube::{GRACE, INTERVAL, frame_between, one_queue, pairs, rate};
 
 const PORTS: u8 = 4;
 const STATIONS: u8 = 40;

@@ -12,9 +12,7 @@ use control::counters::DropReason;
 use measure::shard::Shard;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use rack::{Rack, config, ledger, port, udp};
-
-mod rack;
+use simulate::rack::{Rack, config, ledger, port, udp};
 
 /// What happens between two passes.
 #[derive(Debug, Clone)]

@@ -7,14 +7,12 @@
     reason = "a test says what must hold in the plainest way"
 )]
 
-mod rack;
-
 use std::num::{NonZero, NonZeroU64};
 use std::ops::{Deref, DerefMut};
 
 use control::counters::{Disbelief, DropReason};
 use control::wire::handover::{Order, WireControlEnd};
-use measure::codec::{Kind, Nonce, SessionId, Sessions};
+use measure::codec::{Kind, Nonce, Sessions};
 use measure::lda::{Bank, LdaLayout};
 use measure::lds::LdsLayout;
 use measure::rli::{Link, Method, Policy};
@@ -22,8 +20,8 @@ use measure::sight::End;
 use measure::synopsis::Synopsis;
 use measure::time::EpochSchedule;
 use measure::wire::{ReferencePlan, SealedWire, WireLayout};
-use rack::wired::{HOST, WIRE, Wired, is_control, kind_of, wired};
-use rack::{GRACE, INTERVAL, port_index, udp};
+use simulate::rack::wired::{HOST, WIRE, Wired, is_control, kind_of, wired};
+use simulate::rack::{GRACE, INTERVAL, port_index, udp};
 
 const CAPACITY_BPS: u64 = 10_000_000_000;
 
@@ -99,12 +97,9 @@ impl Switch {
 fn pair(share: f64) -> [Switch; 2] {
     let [mut one, mut other] = [1, 2].map(|number| Switch::new(number, share));
     let (mine, theirs) = (nonce(11), nonce(22));
-    let sessions = |own, peer| Sessions {
-        sending: SessionId::new(own, peer),
-        receiving: SessionId::new(peer, own),
-    };
-    assert!(one.control.order(Order::Begin(sessions(mine, theirs))));
-    assert!(other.control.order(Order::Begin(sessions(theirs, mine))));
+    let begin = |own, peer| Order::Begin(Sessions::new(own, peer));
+    one.control.order(begin(mine, theirs)).unwrap();
+    other.control.order(begin(theirs, mine)).unwrap();
     one.pass(1);
     other.pass(1);
     [one, other]

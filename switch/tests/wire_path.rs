@@ -7,14 +7,11 @@
     reason = "a test says what must hold in the plainest way"
 )]
 
-mod path;
-mod rack;
-
-use control::counters::Counter;
+use control::counters::{Counter, Disbelief};
 use control::wire::exchange::SessionState;
 use measure::codec::{EpochFate, Kind};
-use path::{EPOCH, Passage, Path, is_control, kind_of};
 use rand::RngExt;
+use simulate::path::{EPOCH, Passage, Path, is_control, kind_of};
 
 /// The session, and the first turns in it.
 const BEGINNING: u64 = 8;
@@ -277,6 +274,83 @@ fn an_own_hello_that_somebody_throws_back_blocks_nothing_while_the_peer_is_there
     }
     assert!(path.coverage().0 >= 95);
     assert_eq!(path.wrong_losses(), []);
+}
+
+#[test]
+fn keys_are_renewed_under_load_and_no_epoch_and_no_frame_is_lost() {
+    let mut path = Path::new(17);
+    path.run(BEGINNING, |_, _, frame| Passage::as_it_is(frame));
+    path.measured.clear();
+    let refused = |path: &Path| {
+        let counters = path.switches.iter().map(|switch| &switch.wire_counters);
+        let refused = counters.flat_map(|counters| counters.disbelieved.iter().map(Counter::get));
+        refused.sum::<u64>()
+    };
+    let before = refused(&path);
+    path.run(150, |_, _, frame| Passage::as_it_is(frame));
+    assert_eq!(refused(&path), before);
+    let (usable, covered) = path.coverage();
+    assert!(usable >= 149, "{usable} epochs usable");
+    assert!(covered * 100 >= usable * 93, "{covered} of {usable}");
+    assert_eq!(path.wrong_losses(), []);
+    for switch in &path.switches {
+        let counters = switch.status().counters;
+        assert!(counters.renewals >= 2, "{counters:?}");
+        assert_eq!(counters.sessions, 1);
+        switch.assert_conserved();
+    }
+}
+
+/// Runs for so many epochs, and gives the last hello that the first switch sent in them.
+fn recorded_hello(path: &mut Path, epochs: u64) -> Vec<u8> {
+    let mut hello = None;
+    path.run(epochs, |_, from, frame| {
+        if from == 0 && kind_of(&frame) == Some(Kind::Hello as u8) {
+            hello = Some(frame.clone());
+        }
+        Passage::as_it_is(frame)
+    });
+    hello.unwrap()
+}
+
+fn disbelieved(path: &Path, why: Disbelief) -> u64 {
+    path.switches[1].wire_counters.disbelieved[why as usize].get()
+}
+
+/// Hellos of a flood in a millisecond: two million a second.
+const FLOOD: usize = 2_048;
+
+#[test]
+fn a_flood_of_one_recorded_hello_costs_neither_epochs_nor_the_session() {
+    let mut path = Path::new(15);
+    let of_this_session = recorded_hello(&mut path, 40);
+    path.measured.clear();
+    path.flood = Some((of_this_session, FLOOD));
+    path.run(30, |_, _, frame| Passage::as_it_is(frame));
+    path.flood = None;
+    let (usable, covered) = path.coverage();
+    assert!(usable >= 28, "{usable} epochs usable");
+    assert!(covered * 100 >= usable * 90, "{covered} of {usable}");
+    assert_eq!(path.wrong_losses(), []);
+    assert_eq!(disbelieved(&path, Disbelief::Overflow), 0);
+    assert_eq!(path.is_established(), [true, true]);
+    assert_eq!(path.switches[1].status().counters.sessions, 1);
+    path.switches[1].assert_conserved();
+}
+
+#[test]
+fn a_peer_that_starts_anew_in_a_flood_of_its_old_hello_is_found_again() {
+    let mut path = Path::new(16);
+    let of_the_old = recorded_hello(&mut path, 30);
+    path.flood = Some((of_the_old, FLOOD));
+    path.restart(0, 256, 78);
+    path.run(30, |_, _, frame| Passage::as_it_is(frame));
+    assert_eq!(path.is_established(), [true, true]);
+    path.measured.clear();
+    path.run(20, |_, _, frame| Passage::as_it_is(frame));
+    let (usable, _) = path.coverage();
+    assert!(usable >= 18, "{usable} epochs usable");
+    assert_eq!(disbelieved(&path, Disbelief::Overflow), 0);
 }
 
 #[test]

@@ -1,12 +1,21 @@
-//! Fuzz targets: every parser of bytes from outside.
+//! Fuzz targets: every parser of bytes from outside, and the state that what comes from outside drives.
 //!
-//! A target is a function of bytes that panics where something that must hold does not. libFuzzer
-//! calls it with what it makes up (`make fuzz`, `src/bin`); the test suite calls it with the
-//! committed corpus (`tests/corpus.rs`).
+//! A target is a function of bytes that panics where something that must hold does not; its oracle stands
+//! at the head of its file. Parsers take the bytes as they are. Those of state read them as a sequence of
+//! actions ([`arbitrary`]), so that every input means something. libFuzzer calls a target with what it makes
+//! up (`make fuzz`); the test suite calls it with its seeds and the committed corpus (`tests/corpus.rs`).
 //!
 //! - [`frame`]: Ethernet frames to flow and packet hashes.
 //! - [`codec`]: control frames, synopses' binary forms, fragments put together.
 //! - [`csv`]: files that other programs hand over.
+//! - [`session`]: handshakes between recordings, and replay windows.
+//! - [`rli`]: a receiver of references that lie.
+//! - [`lds`]: joint decoding of hostile cells, alone and with references.
+//! - [`config`]: configurations, from text to memory.
+//! - [`http`]: requests to the HTTP server's router.
+//! - [`pairing`]: epochs of a wire, reconciled by lists and paired with cells that lie.
+//! - [`exchange`]: two ends of a wire and a hostile network between them.
+//! - [`capture`]: captures that are replayed.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::panic,
@@ -14,16 +23,53 @@
     reason = "a panic is how a target tells libFuzzer what it found"
 )]
 
+mod capture;
 mod codec;
+mod config;
 mod csv;
+mod exchange;
 mod frame;
+mod http;
+mod lds;
+mod pairing;
+mod rli;
+mod session;
 
+pub use capture::capture;
 pub use codec::codec;
+pub use config::{config, config_dictionary};
 pub use csv::csv;
+pub use exchange::exchange;
 pub use frame::frame;
+pub use http::http;
+pub use lds::lds;
+pub use pairing::pairing;
+pub use rli::rli;
+pub use session::session;
 
 /// A target by name.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target, by the name of its corpus.
-pub const TARGETS: [Target; 3] = [("frame", frame), ("codec", codec), ("csv", csv)];
+pub const TARGETS: [Target; 11] = [
+    ("frame", frame),
+    ("codec", codec),
+    ("csv", csv),
+    ("session", session),
+    ("rli", rli),
+    ("lds", lds),
+    ("config", config),
+    ("capture", capture),
+    ("http", http),
+    ("pairing", pairing),
+    ("exchange", exchange),
+];
+
+/// Inputs that the project's own code and examples make, to begin with beside the corpus.
+pub fn seeds(target: &str) -> Vec<Vec<u8>> {
+    match target {
+        "config" => config::examples(),
+        "capture" => capture::seeds(),
+        _ => Vec::new(),
+    }
+}

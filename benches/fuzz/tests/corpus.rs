@@ -1,37 +1,64 @@
-//! The committed corpus through every target, without libFuzzer.
+//! The committed corpus and the seeds through every target, without libFuzzer.
 //!
-//! Inputs that once broke something stay here for good.
+//! Inputs that once broke something stay in the corpus for good.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test says what must hold in the plainest way"
+)]
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// Cuts of each input, at most: spread over its first bytes.
+const CUTS: usize = 100;
+
+fn corpus() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus")
+}
+
+/// A target's inputs, each with what it is called.
+fn inputs(target: &str) -> Vec<(String, Vec<u8>)> {
+    let files = std::fs::read_dir(corpus().join(target)).unwrap();
+    let committed = files.map(|entry| {
+        let path = entry.unwrap().path();
+        (path.display().to_string(), std::fs::read(path).unwrap())
+    });
+    let seeds = (0..).zip(fuzz::seeds(target));
+    let seeds = seeds.map(|(n, seed)| (format!("seed {n} of {target}"), seed));
+    committed.chain(seeds).collect()
+}
+
+#[test]
+fn every_target_has_a_corpus_and_every_corpus_a_target() {
+    let targets: BTreeSet<_> = fuzz::TARGETS.map(|(name, _)| name.to_owned()).into();
+    let folders = std::fs::read_dir(corpus()).unwrap();
+    let folders: BTreeSet<_> = folders
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    assert_eq!(targets, folders);
+}
 
 #[test]
 fn targets_hold_on_the_corpus() {
     for (name, target) in fuzz::TARGETS {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("corpus")
-            .join(name);
-        let mut inputs = 0;
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            println!("{}", path.display());
-            target(&std::fs::read(path).unwrap());
-            inputs += 1;
+        let inputs = inputs(name);
+        assert!(inputs.len() >= 5, "{name}: {} inputs", inputs.len());
+        for (input, bytes) in inputs {
+            println!("{input}");
+            target(&bytes);
         }
-        assert!(inputs >= 10, "{name}: {inputs} inputs");
     }
 }
 
 #[test]
 fn targets_hold_on_inputs_cut_anywhere() {
     for (name, target) in fuzz::TARGETS {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("corpus")
-            .join(name);
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let input = std::fs::read(entry.unwrap().path()).unwrap();
-            for length in 0..input.len().min(200) {
-                target(&input[..length]);
-            }
+        for (input, bytes) in inputs(name) {
+            println!("{input}");
+            let step = bytes.len().div_ceil(CUTS).max(1);
+            (0..bytes.len())
+                .step_by(step)
+                .for_each(|length| target(&bytes[..length]));
         }
     }
 }

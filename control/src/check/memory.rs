@@ -8,7 +8,8 @@ use measure::shard::{ShardBytes, ShardLayout};
 use measure::time::TickRate;
 use measure::wire::{Placed, WireFlow, WireLayout, WireSegment};
 
-use crate::config::{Config, Forwarding, Port, RING_PACKETS};
+use super::packets::Held;
+use crate::config::{Config, Forwarding, RING_PACKETS};
 use crate::fdb::FdbMaster;
 use crate::flows::BYTES_PER_SLOT;
 use crate::handover::SHARDS_PER_WORKER;
@@ -282,31 +283,17 @@ fn wires(config: &Config, items: &mut Vec<Item>) {
 }
 
 fn queues(config: &Config, items: &mut Vec<Item>) {
-    let workers = config.workers.len();
-    // References in the switch have an eighth of a queue to themselves.
-    let places = |packets: u32| packets as usize + (packets as usize / 8).max(1);
-    let port_places = |port: &Port| match port.egress.queues.as_slice() {
-        [] => places(port.egress.queue_packets),
-        queues => queues.iter().map(|queue| places(queue.packets)).sum(),
-    };
-    let (mut places, mut owned) = (0, 0);
-    for (index, port) in config.ports.iter().enumerate() {
-        if port.is_present() {
-            let is_owned = config.owner(index).is_some();
-            owned += usize::from(is_owned);
-            places += port_places(port) * if is_owned { 1 } else { workers };
-        }
-    }
+    let Held { queues, rings, .. } = Held::of(config);
     items.push(Item {
         purpose: "egress queues",
-        bytes: places * PLACE_BYTES,
+        bytes: queues * PLACE_BYTES,
         copies: 1,
-        of: format!("{places} places"),
+        of: format!("{queues} places"),
     });
     items.push(Item {
         purpose: "rings to owners",
         bytes: RING_PACKETS * PLACE_BYTES,
-        copies: owned * workers.saturating_sub(1),
+        copies: rings / RING_PACKETS,
         of: format!("{RING_PACKETS} places"),
     });
 }

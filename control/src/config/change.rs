@@ -206,6 +206,7 @@ fn absent(old: &Port, running: &Config) -> Port {
         mtu: old.mtu,
         rx_queues,
         vlan: None,
+        max_stations: None,
         egress: Egress::default(),
         wire: None,
     }

@@ -134,6 +134,7 @@ impl HostConfig {
             mtu: MTU,
             rx_queues: None,
             vlan: None,
+            max_stations: None,
             egress: Egress::default(),
             wire: None,
         });

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::io;
+use std::io::{self, Read};
 
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
@@ -11,6 +11,13 @@ use serde_path_to_error::{Path, Segment};
 
 use super::validate::{Invalid, KeyPath, Step, validate};
 use super::{Config, Forwarding, PORTS_MAX, Station, defaults};
+use crate::file;
+
+/// What the keys are called at which, or below which, secrets stand: what is wrong there is not quoted.
+const SECRETS: [&str; 3] = ["hash_seed", "key", "token"];
+
+/// Most bytes of a configuration: as many static stations as there may be, and room.
+const BYTES_MAX: u64 = 256 << 20;
 
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -115,10 +122,20 @@ impl Config {
 /// A file's text, and what it is called in errors.
 pub(super) fn read_file(path: &std::path::Path) -> Result<(String, String), ConfigError> {
     let origin = path.display().to_string();
-    match std::fs::read_to_string(path) {
+    match read_text(path) {
         Ok(text) => Ok((text, origin)),
         Err(error) => Err(ConfigError::Read { origin, error }),
     }
+}
+
+fn read_text(path: &std::path::Path) -> io::Result<String> {
+    let mut text = String::new();
+    let mut file = file::open(path)?.take(BYTES_MAX + 1);
+    if file.read_to_string(&mut text)? as u64 > BYTES_MAX {
+        let what = format!("it has more than {} MiB", BYTES_MAX >> 20);
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
+    }
+    Ok(text)
 }
 
 /// What the text spells, of the right shape but not checked yet.
@@ -156,7 +173,10 @@ pub(super) fn refusal(origin: &str, text: &str, path: &KeyPath, message: &str) -
 fn shape_error(origin: &str, text: &str, path: &Path, error: &serde_json::Error) -> ConfigError {
     // The path ends in a question mark where not even the key could be read.
     let path_text = path.to_string();
-    let error = syntax_error(origin, path_text.trim_end_matches(['?', '.']), error);
+    let mut error = syntax_error(origin, path_text.trim_end_matches(['?', '.']), error);
+    if let (true, ConfigError::Shape { message, .. }) = (is_secret(path), &mut error) {
+        hide_value(message);
+    }
     let steps = path.iter().filter_map(|segment| match segment {
         Segment::Map { key } => Some(Step::Key(key)),
         Segment::Seq { index } => Some(Step::Index(*index)),
@@ -179,6 +199,21 @@ fn shape_error(origin: &str, text: &str, path: &Path, error: &serde_json::Error)
             message,
         },
         (error, _) => error,
+    }
+}
+
+/// Whether a secret belongs at this path, or near it.
+fn is_secret(path: &Path) -> bool {
+    path.iter().any(|segment| match segment {
+        Segment::Map { key } => SECRETS.iter().any(|secret| key.contains(secret)),
+        _ => false,
+    })
+}
+
+/// Leaves what was expected, and not what was found.
+fn hide_value(message: &mut String) {
+    if let Some((_, expected)) = message.rsplit_once(", expected ") {
+        *message = format!("expected {expected}, got something else");
     }
 }
 
@@ -367,6 +402,7 @@ mod tests {
                 mtu: 1500,
                 rx_queues: None,
                 vlan: None,
+                max_stations: None,
                 egress: super::super::Egress::default(),
                 wire: None,
             }
@@ -402,7 +438,7 @@ mod tests {
                 "\"device\": \"sink\", \"mtuu\": 9"
             )),
             "v.json:3:49: ports[0].mtuu: unknown field `mtuu`, expected one of `name`, `device`, \
-             `mtu`, `rx_queues`, `vlan`, `egress`, `wire`"
+             `mtu`, `rx_queues`, `vlan`, `max_stations`, `egress`, `wire`"
         );
         assert_eq!(
             error(&patched("\"sink\"", "\"generate:rate=0\"")),
@@ -422,6 +458,38 @@ mod tests {
             error(&format!("{PATCH} {{}}")),
             "v.json:7:3: trailing characters"
         );
+    }
+
+    #[test]
+    fn a_secret_in_the_wrong_form_or_place_is_not_quoted() {
+        let with = |keys: &str| error(&patched("] }\n}", &format!("] }}, {keys}\n}}")));
+        let cases = [
+            (
+                r#""measurement": { "hash_seed": 31415926535 }"#,
+                "measurement.hash_seed: expected a string, got",
+            ),
+            (
+                r#""measurement": { "hash_seed": "31415926535" }"#,
+                "measurement.hash_seed: expected 32 hexadecimal digits, got 11 characters",
+            ),
+            (
+                r#""wire": { "switch": 1, "keys": ["31415926535"] }"#,
+                "wire.keys[0]: expected struct WireKey, got",
+            ),
+            (
+                r#""wire": { "switch": 1, "keys": [{ "id": "31415926535" }] }"#,
+                "wire.keys[0].id: expected u16, got",
+            ),
+            (
+                r#""http": { "token_file": 31415926535 }"#,
+                "http.token_file: expected path string, got",
+            ),
+        ];
+        for (keys, expected) in cases {
+            let error = with(keys);
+            assert!(error.contains(expected), "{error}");
+            assert!(!error.contains("31415"), "a secret in {error}");
+        }
     }
 
     #[test]

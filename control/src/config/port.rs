@@ -28,6 +28,11 @@ pub struct Port {
     /// are one LAN.
     #[serde(default)]
     pub vlan: Option<Vlan>,
+    /// Most stations that the bridge learns behind this port, 1 to 1,048,576; frames to others are flooded. None: as
+    /// many as it has room for, which it shares out fairly: once full, it forgets those of the port that has most.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 1_048_576))]
+    pub max_stations: Option<u32>,
     /// Its egress side.
     #[serde(default)]
     pub egress: Egress,
@@ -50,7 +55,7 @@ impl Port {
 #[serde(tag = "mode", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Vlan {
     /// Frames have no tag on this port; all are of one VLAN. Tagged frames (but priority tags) are
-    /// dropped.
+    /// dropped, and so are frames to it that have a second tag behind the one that they would lose.
     Access {
         /// The VLAN, 1 to 4094.
         #[schemars(range(min = 1, max = 4_094))]
@@ -61,8 +66,8 @@ pub enum Vlan {
         /// VLANs that may pass.
         #[serde(default)]
         vlans: VlanIds,
-        /// The VLAN of frames without a tag, 1 to 4094, sent without a tag too; none: they are
-        /// dropped.
+        /// The VLAN of frames without a tag, 1 to 4094, sent without a tag too, unless another tag
+        /// would then come first; none: they are dropped.
         #[serde(default)]
         #[schemars(range(min = 1, max = 4_094))]
         native: Option<u16>,

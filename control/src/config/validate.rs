@@ -7,6 +7,7 @@ use std::ops::RangeInclusive;
 
 use super::{Config, Dpdk, WORKERS_MAX, Worker};
 use crate::check::memory::Memory;
+use crate::check::packets::Held;
 
 mod classes;
 mod forwarding;
@@ -159,6 +160,7 @@ pub(super) fn validate(config: &Config) -> Check {
     serving::http(&root.key("http"), &config.http)?;
     serving::prometheus(&root.key("prometheus"), &config.prometheus)?;
     dpdk(&root.key("dpdk"), &config.dpdk)?;
+    packets(root.key("dpdk").key("mbufs"), config)?;
     budget(root.key("memory_budget_mib"), config)
 }
 
@@ -175,6 +177,22 @@ fn budget(path: KeyPath, config: &Config) -> Check {
         format!("{} at least (most goes to: {most})", memory.total_mib()),
         budget_mib,
     )
+}
+
+/// The pool has more packet buffers than may be held at once: when it is empty no port receives.
+fn packets(path: KeyPath, config: &Config) -> Check {
+    let held = Held::of(config);
+    let expected = format!(
+        "{} at least ({} in descriptors of {} workers and all ports, {} in queues, {} in rings, {} by workers)",
+        held.total(),
+        held.descriptors,
+        config.workers.len(),
+        held.queues,
+        held.rings,
+        held.workers,
+    );
+    let mbufs = config.dpdk.mbufs;
+    ensure(held.total() <= mbufs as usize, path, expected, mbufs)
 }
 
 fn workers(path: &KeyPath, config: &Config) -> Check {

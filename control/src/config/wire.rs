@@ -1,6 +1,7 @@
 //! Segments on the wire: who this switch is to others, and which ports measure the path to another
 //! switch.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
@@ -23,7 +24,7 @@ pub struct WireSwitch {
     /// other's hello for its own that came back.
     #[schemars(range(max = 4_294_967_295_u64))]
     pub switch: u32,
-    /// Keys that control frames are believed under, at most 16: two while a key is changed, one
+    /// Keys of all wires that have none of their own, at most 16: two while a key is changed, one
     /// switch after the other.
     #[serde(default)]
     #[schemars(length(max = KeyRing::KEYS_MAX))]
@@ -37,7 +38,7 @@ pub struct WireSwitch {
     pub clock: WireClock,
 }
 
-/// A key of 128 bits that switches share.
+/// A key of 128 bits that the ends of a wire share. Sessions have keys of their own, made from it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WireKey {
@@ -72,6 +73,20 @@ pub struct Wire {
     /// Where the other end is, for a virtual segment across routers that know nothing of it. None:
     /// a direct link.
     pub peer: Option<WirePeer>,
+    /// The number of the switch at the other end, 0 to 4,294,967,295: another one is refused. None: any
+    /// that has a key.
+    #[schemars(range(max = 4_294_967_295_u64))]
+    pub peer_switch: Option<u32>,
+    /// The name of the port at the other end: another one is refused. None: any.
+    pub peer_port: Option<String>,
+    /// Keys of this wire, at most 16, in place of those in `wire.keys` beside `ports`: with keys of their
+    /// own, two wires cannot be joined by mistake or on purpose. Empty: those.
+    #[schemars(length(max = KeyRing::KEYS_MAX))]
+    pub keys: Vec<WireKey>,
+    /// The key that control frames of this wire are sent under, by its `id`. None: the first of `keys`;
+    /// without `keys`, what `wire.key` says.
+    #[schemars(range(min = 1, max = 65_535))]
+    pub key: Option<u16>,
     /// Classes that a virtual segment measures, each for itself. Empty: all. A direct link measures
     /// all together.
     #[schemars(length(max = CLASSES_MAX))]
@@ -159,12 +174,42 @@ pub struct WireRli {
     pub method: RliMethod,
 }
 
+/// The keys that stand in a configuration's files, each read once. It shows nothing of them.
+#[derive(Debug, Clone, Default)]
+pub struct WireKeys(BTreeMap<PathBuf, Key>);
+
+impl WireSwitch {
+    /// Whether wires go on where this becomes `other`: keys are changed while they do.
+    pub fn is_same_but_for_keys(&self, other: &Self) -> bool {
+        let bare = |wire: &Self| Self {
+            keys: Vec::new(),
+            key: None,
+            ..wire.clone()
+        };
+        bare(self) == bare(other)
+    }
+}
+
+impl Wire {
+    /// Whether the wire goes on where this becomes `other`: keys are changed while it does.
+    pub fn is_same_but_for_keys(&self, other: &Self) -> bool {
+        let bare = |wire: &Self| Self {
+            keys: Vec::new(),
+            key: None,
+            ..wire.clone()
+        };
+        bare(self) == bare(other)
+    }
+}
+
 /// Keys that cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum WireKeyError {
     /// A file cannot be used.
-    #[error("wire.keys[{index}].file {}: {fault}; make it with `openssl rand -hex 16`", file.display())]
+    #[error("{of}.keys[{index}].file {}: {fault}; make it with `openssl rand -hex 16`", file.display())]
     File {
+        /// Whose list it is in.
+        of: String,
         /// Which key, counted from 0.
         index: usize,
         /// Its file.
@@ -173,7 +218,7 @@ pub enum WireKeyError {
         fault: String,
     },
     /// Keys that do not go together, which a configuration that was parsed has none of.
-    #[error("wire.keys: {0}")]
+    #[error("keys of a wire: {0}")]
     Ring(#[from] measure::codec::KeyRingError),
 }
 
@@ -247,28 +292,72 @@ impl Config {
         self.wire_segments(port).iter().map(dscp).collect()
     }
 
-    /// Reads the keys that a wire believes in, and names the one that it sends under.
+    /// Reads the keys of all wires: each file once for a start, or for a reload.
     ///
     /// # Errors
-    /// [`WireKeyError`] for a file that cannot be read, that others may read, or that holds no key.
-    pub fn wire_keys(&self, port: usize) -> Result<(KeyRing, KeyId), WireKeyError> {
+    /// [`WireKeyError`] for a file that cannot be read, that others may read or change, or that holds no key.
+    pub fn read_wire_keys(&self) -> Result<WireKeys, WireKeyError> {
+        let mut keys = WireKeys::default();
+        let ports = self
+            .wires()
+            .map(|(port, wire)| (format!("ports[{port}].wire"), &wire.keys));
+        let all = self.wire.iter().map(|wire| ("wire".to_owned(), &wire.keys));
+        for (of, list) in all.chain(ports) {
+            for (index, WireKey { file, .. }) in list.iter().enumerate() {
+                if !keys.0.contains_key(file) {
+                    let key = read_key(file).map_err(|fault| WireKeyError::File {
+                        of: of.clone(),
+                        index,
+                        file: file.clone(),
+                        fault,
+                    })?;
+                    keys.0.insert(file.clone(), key);
+                }
+            }
+        }
+        Ok(keys)
+    }
+
+    /// The keys that a wire believes in, of those that were read, and the one that it sends under.
+    ///
+    /// # Errors
+    /// [`WireKeyError`] for a key that was not read, or for keys that do not go together.
+    pub fn wire_keys(
+        &self,
+        port: usize,
+        keys: &WireKeys,
+    ) -> Result<(KeyRing, KeyId), WireKeyError> {
         let mut ring = KeyRing::new();
         if self.wire(port).is_some_and(|wire| wire.trusted) {
             ring = ring.trusting();
         }
-        let Some(wire) = &self.wire else {
-            return Ok((ring, KeyId::NONE));
-        };
-        for (index, WireKey { id, file }) in wire.keys.iter().enumerate() {
-            let key = read_key(file).map_err(|fault| WireKeyError::File {
+        let (of, list, key) = self.key_list(port);
+        for (index, WireKey { id, file }) in list.iter().enumerate() {
+            let key = keys.0.get(file).ok_or_else(|| WireKeyError::File {
+                of: of.clone(),
                 index,
                 file: file.clone(),
-                fault,
+                fault: "it was not read with the others".to_owned(),
             })?;
-            ring = ring.with(KeyId(*id), key)?;
+            ring = ring.with(KeyId(*id), key.clone())?;
         }
-        let first = wire.keys.first().map(|key| key.id);
-        Ok((ring, wire.key.or(first).map_or(KeyId::NONE, KeyId)))
+        Ok((ring, key.map_or(KeyId::NONE, KeyId)))
+    }
+
+    /// The keys of a port's wire: where they stand, what they are, and the one to send under.
+    fn key_list(&self, port: usize) -> (String, &[WireKey], Option<u16>) {
+        let own = self.wire(port);
+        if let Some(own) = own.filter(|own| !own.keys.is_empty()) {
+            let first = own.keys.first().map(|key| key.id);
+            return (format!("ports[{port}].wire"), &own.keys, own.key.or(first));
+        }
+        let (keys, key) = match &self.wire {
+            Some(all) => (&all.keys[..], all.key),
+            None => (&[][..], None),
+        };
+        let first = keys.first().map(|key| key.id);
+        let key = own.and_then(|own| own.key).or(key).or(first);
+        ("wire".to_owned(), keys, key)
     }
 }
 
@@ -294,6 +383,10 @@ impl Default for Wire {
     fn default() -> Self {
         Self {
             peer: None,
+            peer_switch: None,
+            peer_port: None,
+            keys: Vec::new(),
+            key: None,
             classes: Vec::new(),
             capacity_bps: None,
             share: 0.005,

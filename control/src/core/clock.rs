@@ -17,7 +17,7 @@ const READING_MAX: Duration = Duration::from_millis(10);
 
 /// Both clocks at once.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Reading {
+pub struct Reading {
     /// The monotonic clock before the system's clock was read, and after.
     pub monotonic: [Instant; 2],
     /// The system's clock.

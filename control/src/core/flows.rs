@@ -43,8 +43,9 @@ impl Ledger {
         if self.awaited.take().is_some() {
             tracing::debug!(epoch = epoch.0, "estimates come later than the next epoch");
         }
+        let now = self.monotonic();
         let is_awaited = cells.is_some_and(|cells| {
-            let is_awaited = self.decoder.close(&cells, &mut self.flows);
+            let is_awaited = self.decoder.close(&cells, &mut self.flows, now);
             self.coming = Some(Arc::new(self.sketches_of(cells)));
             is_awaited
         });

@@ -6,8 +6,9 @@ use measure::time::Epoch;
 
 use super::segments::Segments;
 use crate::config::FlowSelection;
+use crate::contain::{Part, contain};
 use crate::flows::{Directory, FlowSums, SlotTable, Upkeep};
-use crate::handover::ControlEnd;
+use crate::handover::{ControlEnd, Parcel};
 use crate::plant::{Change, ChangeError};
 
 /// A generation.
@@ -66,57 +67,57 @@ impl Generation {
     }
 
     /// Takes all that the workers gave: `take` is handed each worker's shard, with what makes a sum
-    /// of its kind.
+    /// of its kind. `false` after a panic in what concerns flows, which have to begin anew.
     pub fn take(
         &mut self,
         flows: &mut Directory,
         segments: &mut Segments,
         present: Epoch,
         mut take: impl FnMut(&mut Segments, usize, &Sealed<Shard>, &dyn Fn() -> Shard),
-    ) {
+    ) -> bool {
+        let mut are_flows_whole = true;
         for (worker, link) in self.links.iter_mut().enumerate() {
             let Some(Link { end, table }) = link else {
                 continue;
             };
             loop {
                 // The shard first: all reports of flows that count in it are there by then.
-                let parcel = end.take_sealed();
-                while let Some(new) = end.next_report() {
-                    if let Some(segment) = segments.number_of(self.number, new.segment) {
-                        table.report(flows, &new, segment, present);
-                    }
-                }
-                let Some(mut parcel) = parcel else {
-                    break;
-                };
-                if let Some(slots) = parcel.flows() {
-                    for (index, segment) in parcel.numbered_segments() {
-                        let tally = &segment.tally;
-                        let sums = FlowSums::of_segment(
-                            &segment.moments,
-                            tally.received_bytes,
-                            tally.dropped,
-                        );
-                        if sums != FlowSums::default()
-                            && let Some(number) = segments.number_of(self.number, index)
-                        {
-                            flows.add_segment(number, &sums);
+                let mut parcel = end.take_sealed();
+                let done = contain(Part::Flows, || {
+                    while let Some(new) = end.next_report() {
+                        if let Some(segment) = segments.number_of(self.number, new.segment) {
+                            table.report(flows, &new, segment, present);
                         }
                     }
-                    table.read(flows, parcel.epoch(), slots);
-                    parcel.sketch_flows(table.flows());
+                    if let Some(parcel) = &mut parcel {
+                        read_flows(table, flows, segments, self.number, parcel);
+                    }
+                });
+                are_flows_whole &= done.is_some();
+                let Some(parcel) = parcel else {
+                    break;
+                };
+                // Without its flows a shard's sketch is not whole: as if it had not come.
+                if done.is_some() {
+                    take(segments, worker, &parcel, &|| Shard::new(&self.sums));
                 }
-                table.settle(flows, parcel.commands_before());
-                take(segments, worker, &parcel, &|| Shard::new(&self.sums));
                 end.give_back(parcel);
             }
         }
+        are_flows_whole
     }
 
     /// Sends commands to the workers' flow tables.
     pub fn tend(&mut self) {
         for Link { end, table } in self.links.iter_mut().flatten() {
             table.tend(end);
+        }
+    }
+
+    /// The directory of flows begins anew: lets the workers forget all flows.
+    pub fn forget_flows(&mut self) {
+        for Link { table, .. } in self.links.iter_mut().flatten() {
+            table.start_anew();
         }
     }
 
@@ -145,6 +146,30 @@ impl Generation {
         let links = self.links.iter();
         links.map(move |link| link.as_ref().map_or(0, missed))
     }
+}
+
+/// Adds what a shard counted of flows.
+fn read_flows(
+    table: &mut SlotTable,
+    flows: &mut Directory,
+    segments: &Segments,
+    generation: u32,
+    parcel: &mut Parcel,
+) {
+    if let Some(slots) = parcel.flows() {
+        for (index, segment) in parcel.numbered_segments() {
+            let tally = &segment.tally;
+            let sums = FlowSums::of_segment(&segment.moments, tally.received_bytes, tally.dropped);
+            if sums != FlowSums::default()
+                && let Some(number) = segments.number_of(generation, index)
+            {
+                flows.add_segment(number, &sums);
+            }
+        }
+        table.read(flows, parcel.epoch(), slots);
+        parcel.sketch_flows(table.flows());
+    }
+    table.settle(flows, parcel.commands_before());
 }
 
 fn upkeep(change: &Change) -> Upkeep {

@@ -1,26 +1,26 @@
 //! From counters, directory and plant to the snapshot.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use measure::packet::Kind;
 use measure::time::TickRate;
 
 use super::Ledger;
 use crate::config::Config;
+use crate::contain::contained;
 use crate::counters::{BURST_BUCKETS, Counter, DropReason, PortCounters, WorkerCounters};
-use crate::plant::{Change, Plant};
+use crate::plant::Plant;
 use crate::snapshot::{
-    Bursts, ClassCounts, Labelled, Port, PortFact, QueueCounts, References, Snapshot, Worker,
+    Bursts, ClassCounts, Exceptions, Labelled, Port, PortFact, QueueCounts, References, Snapshot,
+    Worker,
 };
 
-/// Enters into the snapshot what the configuration of a new generation says.
-pub(super) fn describe(change: &Change, draft: &mut Snapshot) {
-    let config = &change.config;
+/// Enters into the snapshot what the configuration of a generation says.
+pub(super) fn describe(config: &Config, number: u32, draft: &mut Snapshot) {
     draft.switch.clone_from(&config.name);
     draft.measuring = config.measurement.enabled;
     draft.interval_ms = config.measurement.interval_ms;
-    draft.generation = change.number;
+    draft.generation = number;
     draft.config = Some(Arc::new(config.clone()));
     let old = std::mem::take(&mut draft.ports);
     let ports = config.ports.iter().enumerate();
@@ -62,6 +62,14 @@ fn queue_names(config: &Config, port: usize) -> Vec<QueueCounts> {
 }
 
 impl Ledger {
+    /// Makes the draft anew, which was left half read.
+    pub(super) fn describe_again(&mut self) {
+        if let Some(config) = self.draft.config.clone() {
+            let number = self.draft.generation;
+            describe(&config, number, &mut self.draft);
+        }
+    }
+
     /// Reads every counter and gauge, and what the plant says.
     pub(super) fn read_plant(&mut self, plant: &mut dyn Plant) {
         for (index, port) in self.draft.ports.iter_mut().enumerate() {
@@ -69,6 +77,16 @@ impl Ledger {
             let facts = plant.port(index);
             *port = read_port(std::mem::take(port), facts, &blocks.collect::<Vec<_>>());
         }
+        let all = |counter: fn(&WorkerCounters) -> &Counter| {
+            self.counters
+                .iter()
+                .map(|worker| counter(worker).get())
+                .sum()
+        };
+        self.draft.exceptions = Exceptions {
+            backward_packets: all(|worker| &worker.backward_packets),
+            outlived_packets: all(|worker| &worker.outlived_packets),
+        };
         self.draft.pools = plant.pools();
         self.draft.fdb = plant.fdb();
         self.draft.reload = plant.reload();
@@ -97,15 +115,15 @@ impl Ledger {
                 }
             })
             .collect();
-        let now = Instant::now();
+        let now = self.monotonic();
         self.rates
             .renew(&mut self.draft, self.rate.hz() as f64, now);
     }
 
     /// Publishes the draft, with what is made for each snapshot anew.
     pub(super) fn publish(&mut self) {
-        let now = Instant::now();
-        self.draft.uptime_s = self.began.elapsed().as_secs_f64();
+        self.draft.uptime_s = self.since(self.began).as_secs_f64();
+        self.draft.contained_panics = contained();
         let mut snapshot = self.draft.clone();
         let mut is_present = self.is_present.iter();
         // A port that went is shown for what it has counted, so that sums over ports still hold.
@@ -119,7 +137,7 @@ impl Ledger {
         snapshot.lds.clone_from(&self.flow_views.sketches);
         self.publish_wires(&mut snapshot);
         self.published.publish(snapshot);
-        self.published_at = now;
+        self.published_at = self.monotonic();
     }
 }
 

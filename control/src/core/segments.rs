@@ -10,6 +10,7 @@ use measure::time::{Epoch, TickRate};
 
 use super::segment::{self, SegmentState};
 use crate::config;
+use crate::contain::{Part, contain};
 use crate::decode::EpochCells;
 use crate::estimate;
 use crate::merge::Closed;
@@ -205,7 +206,16 @@ impl Segments {
                 self.count_unusable(|unusable| unusable.generation += 1);
                 epoch
             }
+            Closed::Spoiled(epoch) => {
+                self.spoil();
+                epoch
+            }
         }
+    }
+
+    /// A fault of this program cost an epoch.
+    pub fn spoil(&mut self) {
+        self.count_unusable(|unusable| unusable.internal += 1);
     }
 
     fn count_unusable(&mut self, count: impl Fn(&mut UnusableEpochs)) {
@@ -226,10 +236,16 @@ impl Segments {
             let Some(Some(state)) = self.states.get_mut(number as usize) else {
                 continue;
             };
-            if let Err(error) =
-                state.add(epoch, synopsis, is_disturbed, self.rate, plan.interval_ms)
-            {
-                tracing::error!(epoch = epoch.0, "totals not added to: {error}");
+            let (rate, interval_ms) = (self.rate, plan.interval_ms);
+            let added = contain(Part::Estimate, || {
+                state.add(epoch, synopsis, is_disturbed, rate, interval_ms)
+            });
+            match added {
+                Some(Ok(())) => (),
+                Some(Err(error)) => {
+                    tracing::error!(epoch = epoch.0, "totals not added to: {error}");
+                }
+                None => state.unusable.internal += 1,
             }
         }
         let mut cells = Vec::with_capacity(plan.sketches.len());
@@ -238,7 +254,10 @@ impl Segments {
                 cells.push(None);
                 continue;
             }
-            let Some(sketch) = estimate::sketch(epoch, sum, index, self.rate) else {
+            let sketch = contain(Part::Estimate, || {
+                estimate::sketch(epoch, sum, index, self.rate)
+            });
+            let Some(Some(sketch)) = sketch else {
                 continue;
             };
             let filled = (sketch.filled_cells > 0).then(|| sum.sketches().get(index));

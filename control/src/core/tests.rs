@@ -1,6 +1,7 @@
 use super::*;
 use crate::config::Worker as WorkerConfig;
-use crate::config::{Config, FlowSelection, Flows, Forwarding, HostConfig, Lds};
+use crate::config::{Config, FlowSelection, Flows, Forwarding, HostConfig, Lds, WireKeys};
+use crate::contain::inject;
 use crate::counters::DropReason;
 use crate::estimate::tests::{layout, rate, sights};
 use crate::handover::{NewFlow, SHARDS_PER_WORKER, WorkerEnd, handover};
@@ -12,8 +13,10 @@ use measure::sight::SegmentIndex;
 use measure::synopsis::Synopsis;
 use parking_lot::Mutex;
 use std::sync::atomic::AtomicU64;
+use std::time::SystemTime;
 
 mod changes;
+mod faults;
 mod host;
 
 /// Length of an epoch in ticks.
@@ -26,6 +29,8 @@ type Wish = Box<dyn FnOnce(&mut Desk<'_>) + Send>;
 struct ByHand {
     now: Arc<AtomicU64>,
     wishes: Arc<Mutex<Vec<Wish>>>,
+    /// The n-th port that it is asked for from now on makes it panic, once.
+    panics_at_port: Arc<AtomicU64>,
 }
 
 impl Plant for ByHand {
@@ -34,6 +39,12 @@ impl Plant for ByHand {
     }
 
     fn port(&mut self, index: usize) -> PortFact {
+        let less = |left: u64| left.checked_sub(1);
+        let left = &self.panics_at_port;
+        let left = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        if left == Ok(1) {
+            inject::panic();
+        }
         PortFact {
             driver: format!("net_null{index}"),
             is_up: true,
@@ -95,6 +106,7 @@ fn change(config: &Config, number: u32, from: u64) -> (Change, Vec<WorkerEnd>) {
         layout,
         ends,
         wires: Vec::new(),
+        keys: WireKeys::default(),
     };
     (change, worker_ends)
 }

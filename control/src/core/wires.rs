@@ -1,36 +1,42 @@
 //! Segments on the wire: the clock, one exchange for each port, and what is published of both.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, Hasher as _, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use measure::chooser::Method;
-use measure::codec::{ClockState, EpochFate, Kind, seed_check};
+use measure::codec::{ClockState, EpochFate, KeyId, KeyRing, Kind, Mismatch, PortName, seed_check};
 use measure::packet::{FlowHash, Hasher};
 use measure::time::TickRate;
 use measure::wire::{Estimate, SegmentOutcome};
 
 use super::{Ledger, REFRESH};
-use crate::config::{Config, Wire as WireConfig};
+use crate::config::{Config, Wire as WireConfig, WireClock as WireClockSettings, WireKeys};
+use crate::contain::{Part, contain};
 use crate::counters::{Counter, Disbelief, WireCounters};
 use crate::plant::{ChangeError, Plant};
 use crate::snapshot::{
     FRESH_S, Labelled, Wire, WireClock, WireEstimate, WireFigures, WireFlow, WireFlows, WirePeer,
     WireSegment, WireTotals,
 };
-use crate::wire::clock::{ClockSource, ClockStatus, KernelClock, SharedLine, TaiClock};
+use crate::wire::clock::{ClockSource, ClockStatus, KernelClock, SharedLine, SystemTime, TaiClock};
 use crate::wire::exchange::{
-    Exchange, MeasuredEpoch, Moment, ReportedEpoch, SegmentStatus, SessionState, Settings,
-    WireFlowsView,
+    Exchange, Expected, MeasuredEpoch, Moment, PeerView, ReportedEpoch, SegmentStatus,
+    SessionState, Settings, WireFlowsView,
 };
 use crate::wire::handover::WireControlEnd;
+
+/// How long a session has the same keys.
+const RENEW_NS: u64 = 3_600_000_000_000;
 
 /// All wires.
 #[derive(Debug)]
 pub(super) struct Wires {
     rate: TickRate,
+    waits_for_decoding: bool,
+    line: Arc<SharedLine>,
     clock: TaiClock,
+    clock_settings: WireClockSettings,
     status: Option<ClockStatus>,
     ports: Vec<WirePort>,
     /// Wires that ended, for when they come back: they are as many as ports have had names.
@@ -58,6 +64,16 @@ pub(super) struct WirePort {
     control: Rate,
     /// By segment and direction, the greatest number of packets lost.
     lost_max: Vec<u64>,
+    /// Whether data did not pass at the last poll.
+    is_blocked: bool,
+}
+
+/// What a change brings, ready to hold.
+#[derive(Debug)]
+pub(super) struct Ahead {
+    new: Vec<WirePort>,
+    /// Of ports whose exchanges stay: what is believed, and what to send under.
+    keys: Vec<(usize, KeyRing, KeyId)>,
 }
 
 /// Bits a second, over a second or so.
@@ -76,47 +92,64 @@ impl ClockSource for Clocks<'_> {
         self.0.now()
     }
 
+    fn system(&mut self) -> SystemTime {
+        self.0.system_time()
+    }
+
     fn kernel(&mut self) -> Option<KernelClock> {
         self.0.kernel_clock()
     }
 }
 
-/// 64 random bits, not to be guessed.
-fn random() -> u64 {
-    // Where the system has none for us it had some for the standard library's hash tables.
-    getrandom::u64().unwrap_or_else(|_| RandomState::new().build_hasher().finish())
-}
-
 impl Wires {
-    pub fn new(rate: TickRate, line: Arc<SharedLine>) -> Self {
+    pub fn new(rate: TickRate, line: Arc<SharedLine>, waits_for_decoding: bool) -> Self {
         Self {
             rate,
-            clock: TaiClock::new(rate, crate::config::WireClock::default(), line),
+            waits_for_decoding,
+            clock: TaiClock::new(rate, WireClockSettings::default(), Arc::clone(&line)),
+            clock_settings: WireClockSettings::default(),
+            line,
             status: None,
             ports: Vec::new(),
             ended: Vec::new(),
         }
     }
 
-    /// Makes the exchanges of a change, nothing of which holds yet.
+    /// Makes the exchanges of a change, and reads the keys of those that stay; nothing of it holds yet.
     ///
     /// # Errors
-    /// [`ChangeError::Wire`] for keys that cannot be read, or what does not fit together.
+    /// [`ChangeError::Wire`] for keys that were not read, or what does not fit together.
     pub fn prepare(
         &self,
         config: &Config,
         ends: Vec<(usize, WireControlEnd)>,
-    ) -> Result<Vec<WirePort>, ChangeError> {
+        keys: &WireKeys,
+        now: Instant,
+    ) -> Result<Ahead, ChangeError> {
+        let refused = |port: usize, message: String| ChangeError::Wire { port, message };
+        let is_kept = |port: &&WirePort| {
+            config.wire(port.index).is_some() && ends.iter().all(|(index, _)| *index != port.index)
+        };
+        // Where keys were not read, they are as they were.
+        let kept = self.ports.iter().filter(is_kept).filter_map(|port| {
+            let (ring, key) = config.wire_keys(port.index, keys).ok()?;
+            Some((port.index, ring, key))
+        });
+        let others: Vec<(usize, KeyRing, KeyId)> = kept.collect();
+        if let Some((index, ..)) = others
+            .iter()
+            .find(|(_, ring, key)| ring.get(*key).is_none())
+        {
+            return Err(refused(*index, "it has no key to send under".to_owned()));
+        }
         let each = ends.into_iter().map(|(index, end)| {
-            let refused = |message: String| ChangeError::Wire {
-                port: index,
-                message,
-            };
+            let refused = |message| refused(index, message);
             let wire = config.wire(index);
             let wire = wire.ok_or_else(|| refused("it has no `wire`".to_owned()))?;
-            let settings = settings(config, index, wire, self.rate).map_err(&refused)?;
+            let settings = settings(config, index, wire, keys, self.rate).map_err(&refused)?;
             let share_bps = settings.bytes_per_s as f64 * 8.0;
-            let exchange = Exchange::new(settings, end).map_err(|e| refused(e.to_string()))?;
+            let mut exchange = Exchange::new(settings, end).map_err(|e| refused(e.to_string()))?;
+            exchange.wait_for_decoding(self.waits_for_decoding);
             Ok(WirePort {
                 index,
                 exchange,
@@ -124,20 +157,23 @@ impl Wires {
                 share_bps,
                 epoch_s: config.measurement.interval().as_secs_f64(),
                 control: Rate {
-                    since: Instant::now(),
+                    since: now,
                     bytes: 0,
                     bps: 0.0,
                 },
                 lost_max: Vec::new(),
+                is_blocked: false,
             })
         });
-        each.collect()
+        let new = each.collect::<Result<_, _>>()?;
+        Ok(Ahead { new, keys: others })
     }
 
-    /// A change holds: `new` exchanges take the places of old ones of their ports; those of ports
+    /// A change holds: new exchanges take the places of old ones of their ports; those of ports
     /// that have no wire any more end.
-    pub fn begin(&mut self, config: &Config, new: Vec<WirePort>) {
-        self.clock.configure(config.wire_clock());
+    pub fn begin(&mut self, config: &Config, Ahead { new, keys }: Ahead) {
+        self.clock_settings = config.wire_clock();
+        self.clock.configure(self.clock_settings);
         let is_replaced = |port: &WirePort| new.iter().any(|new| new.index == port.index);
         let (kept, over): (Vec<_>, Vec<_>) = std::mem::take(&mut self.ports)
             .into_iter()
@@ -160,6 +196,13 @@ impl Wires {
             self.ports.push(port);
         }
         self.ports.sort_by_key(|port| port.index);
+        for (index, keys, key) in keys {
+            let port = self.ports.iter_mut().find(|port| port.index == index);
+            let Some(port) = port else { continue };
+            if let Err(error) = port.exchange.set_keys(keys, key) {
+                tracing::error!(port = port.base.port, "keys stay as they are: {error}");
+            }
+        }
     }
 
     /// Renews the line, and lets every exchange do what is due. Returns whether an epoch has ended.
@@ -167,7 +210,10 @@ impl Wires {
         if self.ports.is_empty() {
             return false;
         }
-        let status = self.clock.look(&mut Clocks(plant));
+        let Some(status) = contain(Part::Clock, || self.clock.look(&mut Clocks(plant))) else {
+            self.clock = TaiClock::new(self.rate, self.clock_settings, Arc::clone(&self.line));
+            return false;
+        };
         self.status = Some(status);
         let Some(line) = self.clock.line() else {
             return false;
@@ -179,8 +225,10 @@ impl Wires {
         let mut has_ended = false;
         for port in &mut self.ports {
             let before = port.exchange.latest();
-            port.exchange.poll(now, &status.view, &mut random);
+            port.exchange
+                .poll(now, &status.view, &mut || plant.random());
             has_ended |= port.exchange.latest() != before;
+            port.tell_loop();
         }
         has_ended
     }
@@ -199,10 +247,17 @@ impl Wires {
         })
     }
 
-    /// Every wire. `names` are the flows that have names, by their hashes.
-    pub fn publish(&mut self, names: &HashMap<FlowHash, String>) -> Vec<Wire> {
+    /// Every wire that can be shown. `names` are the flows that have names, by their hashes.
+    pub fn publish(&mut self, names: &HashMap<FlowHash, String>, now: Instant) -> Vec<Wire> {
         let ports = self.ports.iter_mut();
-        ports.map(|port| port.publish(names)).collect()
+        let wires = ports.filter_map(|port| {
+            let wire = contain(Part::Wire, || port.publish(names, now));
+            if wire.is_none() {
+                port.exchange.start_anew();
+            }
+            wire
+        });
+        wires.collect()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -215,9 +270,10 @@ fn settings(
     config: &Config,
     index: usize,
     wire: &WireConfig,
+    keys: &WireKeys,
     rate: TickRate,
 ) -> Result<Settings, String> {
-    let (keys, key) = config.wire_keys(index).map_err(|e| e.to_string())?;
+    let (keys, key) = config.wire_keys(index, keys).map_err(|e| e.to_string())?;
     let layout = config.wire_layout(index).map_err(|e| e.to_string())?;
     let seed = config.measurement.hash_key();
     let seed = seed.ok_or("it needs `measurement.hash_seed`")?;
@@ -229,9 +285,20 @@ fn settings(
         reason = "saturates, and is over 0"
     )]
     let bytes_per_s = bytes_per_s as u64;
+    // A name that is checked has 64 letters at most.
+    let name = |name: &str| PortName::from(name).map_err(|error| error.to_string());
+    let own = config.ports.get(index);
+    let peer_port = wire.peer_port.as_deref().map(name).transpose()?;
     Ok(Settings {
         switch: config.wire_switch(),
         port: u16::try_from(index).unwrap_or(u16::MAX),
+        is_routed: wire.peer.is_some(),
+        port_name: name(own.map_or("", |port| &port.name))?,
+        expected: Expected {
+            switch: wire.peer_switch,
+            port: peer_port,
+        },
+        renew_ns: RENEW_NS,
         keys,
         key,
         layout,
@@ -273,6 +340,26 @@ fn named(config: &Config, index: usize) -> Wire {
 }
 
 impl WirePort {
+    /// Says in the log that data does not pass any more, or passes again.
+    fn tell_loop(&mut self) {
+        let is_blocked = self.exchange.is_blocked();
+        if std::mem::replace(&mut self.is_blocked, is_blocked) == is_blocked {
+            return;
+        }
+        let port = &self.base.port;
+        if is_blocked {
+            tracing::warn!(
+                port,
+                "the wire leads back to this switch, or two switches share a number: no data passes"
+            );
+        } else {
+            tracing::warn!(
+                port,
+                "the wire does not lead back any more: data passes again"
+            );
+        }
+    }
+
     /// Names, and everything that only rises; with what the worker has counted, or without.
     fn counted(&self, with_workers: bool) -> Wire {
         let mut wire = self.base.clone();
@@ -315,7 +402,9 @@ impl WirePort {
         let events = [
             ("session_begun", own.sessions),
             ("session_lost", own.sessions_lost),
+            ("session_renewed", own.renewals),
             ("loop_seen", own.loops),
+            ("wrong_peer_heard", own.strangers),
             ("frame_malformed", own.frames_malformed),
             ("frame_useless", own.frames_useless),
             ("fragment_unsent", own.fragments_unsent),
@@ -332,6 +421,7 @@ impl WirePort {
             ("packet_unexplained", own.unexplained),
             ("decode_skipped", own.decodes_skipped),
             ("clock_step_seen", own.clock_steps),
+            ("restarted", own.restarts),
         ];
         WireTotals {
             sent_frames: kinds(&counters.sent),
@@ -347,7 +437,7 @@ impl WirePort {
         }
     }
 
-    fn publish(&mut self, names: &HashMap<FlowHash, String>) -> Wire {
+    fn publish(&mut self, names: &HashMap<FlowHash, String>, now: Instant) -> Wire {
         let mut wire = self.counted(true);
         self.lost_max.resize(wire.segments.len(), 0);
         for (segment, most) in wire.segments.iter_mut().zip(&mut self.lost_max) {
@@ -355,17 +445,18 @@ impl WirePort {
             segment.lost_packets_max = *most;
         }
         wire.share_bps = self.share_bps;
-        wire.control_bps = self.control.renew(wire.total.sent_bytes);
+        wire.control_bps = self.control.renew(wire.total.sent_bytes, now);
         let Some(status) = self.exchange.status() else {
             SessionState::Waiting.label().clone_into(&mut wire.session);
             return wire;
         };
         status.session.label().clone_into(&mut wire.session);
-        wire.mismatch = status.mismatch.map(|mismatch| mismatch.to_string());
+        wire.mismatch = status.mismatch.map(|mismatch| words(mismatch, status.peer));
         wire.is_blocked = status.is_blocked;
         wire.peer = status.peer.map(|peer| WirePeer {
             switch: peer.switch,
             port: peer.port,
+            port_name: peer.port_name.to_string(),
             clock: clock_label(peer.clock).to_owned(),
             clock_error_ns: peer.clock_error_ns,
             tai_utc_s: peer.tai_utc_s,
@@ -405,12 +496,12 @@ impl WirePort {
 }
 
 impl Rate {
-    fn renew(&mut self, bytes: u64) -> f64 {
-        let elapsed = self.since.elapsed();
+    fn renew(&mut self, bytes: u64, now: Instant) -> f64 {
+        let elapsed = now.saturating_duration_since(self.since);
         if elapsed >= REFRESH {
             let more = bytes.saturating_sub(self.bytes);
             self.bps = more as f64 * 8.0 / elapsed.as_secs_f64();
-            self.since = Instant::now();
+            self.since = now;
             self.bytes = bytes;
         }
         self.bps
@@ -429,6 +520,19 @@ impl Wire {
                 segment.add(old);
             }
         }
+    }
+}
+
+/// Why the ends do not agree.
+fn words(mismatch: Mismatch, peer: Option<PeerView>) -> String {
+    match (mismatch, peer) {
+        (Mismatch::Peer, Some(peer)) => {
+            let PeerView {
+                switch, port_name, ..
+            } = peer;
+            format!("port {port_name} of switch {switch} is heard: {mismatch}")
+        }
+        _ => mismatch.to_string(),
     }
 }
 
@@ -585,7 +689,7 @@ impl Ledger {
             return;
         }
         let names = names(&self.hasher, self.flows.top().iter().map(|held| held.key));
-        snapshot.wires = self.wires.publish(&names);
+        snapshot.wires = self.wires.publish(&names, self.monotonic());
     }
 }
 

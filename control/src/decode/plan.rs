@@ -11,6 +11,7 @@ use measure::time::{Epoch, TickRate};
 use super::{Job, JobFlow, JobSketch, Results, work};
 use crate::background::Background;
 use crate::config::Decode;
+use crate::contain::Part;
 use crate::flows::{Directory, FlowSums};
 use crate::snapshot::Decoding;
 
@@ -35,10 +36,13 @@ struct Sum {
 /// Decides when to decode, and remembers how it went.
 #[derive(Debug)]
 pub(crate) struct Decoder {
-    thread: Option<Background<Job, Option<Results>>>,
+    /// Results are waited for, and took no time.
+    waits: bool,
+    thread: Option<Background<Job, Results>>,
     interval: Duration,
     settings: Option<Decode>,
-    is_busy: bool,
+    /// What is being decoded: the last epoch, and how many.
+    under_way: Option<(Epoch, u32)>,
     /// Epochs are summed, since one takes too long.
     sums: bool,
     sum: Option<Sum>,
@@ -47,13 +51,14 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
-    /// Not decoding yet.
-    pub fn new() -> Self {
+    /// Not decoding yet; on a thread of its own later on, which is waited for or not.
+    pub fn new(waits: bool) -> Self {
         Self {
+            waits,
             thread: None,
             interval: Duration::ZERO,
             settings: None,
-            is_busy: false,
+            under_way: None,
             sums: false,
             sum: None,
             given_at: None,
@@ -73,7 +78,7 @@ impl Decoder {
         if settings.is_some() && self.thread.is_none() {
             let hasher = hasher.clone();
             let work = move |job: Job, stop: &_| work(&job, &hasher, rate, stop);
-            self.thread = Background::start("vernier-decode", work)
+            self.thread = Background::start(Part::Decode, "vernier-decode", work)
                 .inspect_err(|error| {
                     tracing::error!("the system gives no thread to decode with: {error}");
                 })
@@ -99,29 +104,29 @@ impl Decoder {
 
     /// Takes an epoch that has closed. Whether its estimates are under way, and will be there well
     /// within the next epoch.
-    pub fn close(&mut self, cells: &EpochCells, flows: &mut Directory) -> bool {
+    pub fn close(&mut self, cells: &EpochCells, flows: &mut Directory, now: Instant) -> bool {
         let Some(settings) = self.settings.clone() else {
             return false;
         };
-        if !self.sums && !self.is_busy {
+        if !self.sums && self.under_way.is_none() {
             self.drop_sum();
             let job = self.job(&settings, cells, 1, flows, |flow| {
                 (flow.last == cells.epoch).then_some(flow.recent)
             });
-            return self.give(job);
+            return self.give(job, now);
         }
         self.add(cells, flows);
-        let is_due = self
-            .given_at
-            .is_none_or(|at| at.elapsed() >= Duration::from_secs(settings.interval_s.into()));
+        let is_due = self.given_at.is_none_or(|at| {
+            now.saturating_duration_since(at) >= Duration::from_secs(settings.interval_s.into())
+        });
         if is_due
-            && !self.is_busy
+            && self.under_way.is_none()
             && let Some(sum) = self.sum.take()
         {
             let job = self.job(&settings, &sum.cells, sum.epochs, flows, |flow| {
                 Some(std::mem::take(&mut flow.pending))
             });
-            self.give(job);
+            self.give(job, now);
         }
         false
     }
@@ -170,7 +175,7 @@ impl Decoder {
     }
 
     /// Epochs that were summed will not be decoded.
-    fn drop_sum(&mut self) {
+    pub fn drop_sum(&mut self) {
         let epochs = self.sum.take().map_or(0, |sum| sum.epochs);
         self.shown.skipped_epochs += u64::from(epochs);
     }
@@ -225,27 +230,32 @@ impl Decoder {
         }
     }
 
-    fn give(&mut self, job: Job) -> bool {
-        let epochs = job.epochs;
+    fn give(&mut self, job: Job, now: Instant) -> bool {
+        let (epoch, epochs) = (job.epoch, job.epochs);
         let is_given = self.thread.as_ref().is_some_and(|thread| thread.give(job));
-        self.is_busy |= is_given;
         if !is_given {
             self.shown.skipped_epochs += u64::from(epochs);
             return false;
         }
-        self.given_at = Some(Instant::now());
+        self.under_way = Some((epoch, epochs));
+        self.given_at = Some(now);
         if epochs > 1 {
             self.shown.summed_epochs += u64::from(epochs);
         }
         true
     }
 
-    /// What has been decoded since the last time, entered into the directory; whether there was
-    /// anything.
+    /// What has been decoded since the last time, entered into the directory; the last epoch of it,
+    /// also where nothing came of it.
     pub fn take(&mut self, flows: &mut Directory) -> Option<Epoch> {
-        let results = self.thread.as_ref()?.take()??;
-        self.is_busy = false;
-        self.sums = results.duration > self.interval * 4 / 5;
+        let waits = self.waits && self.under_way.is_some();
+        let results = self.thread.as_ref()?.take(waits)?;
+        let (epoch, epochs) = self.under_way.take()?;
+        let Ok(results) = results else {
+            self.shown.skipped_epochs += u64::from(epochs);
+            return Some(epoch);
+        };
+        self.sums = !self.waits && results.duration > self.interval * 4 / 5;
         let Results {
             epoch,
             epochs,

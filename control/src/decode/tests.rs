@@ -11,6 +11,7 @@ use measure::time::EpochTag;
 
 use super::*;
 use crate::config::Decode;
+use crate::contain::{Part, Point, inject};
 use crate::estimate::tests::rate;
 use crate::flows::Directory;
 use crate::snapshot::{FlowFigures, FlowList, FlowRecord, SegmentName, SketchedFlow};
@@ -98,7 +99,7 @@ fn count(directory: &mut Directory, flows: u32, epoch: u64) {
 }
 
 fn decoder(interval: Duration) -> Decoder {
-    let mut decoder = Decoder::new();
+    let mut decoder = Decoder::new(false);
     let settings = Decode {
         components: 1,
         interval_s: 1,
@@ -124,7 +125,7 @@ fn an_epoch_is_decoded_alone_where_there_is_time() {
     let sketch = sketch(2_000);
     for epoch in [3, 4] {
         count(&mut directory, 2_000, epoch);
-        assert!(decoder.close(&cells(epoch, &sketch), &mut directory));
+        assert!(decoder.close(&cells(epoch, &sketch), &mut directory, Instant::now()));
         assert_eq!(wait(&mut decoder, &mut directory), Epoch(epoch));
     }
     let shown = decoder.shown().unwrap();
@@ -152,21 +153,39 @@ fn an_epoch_is_decoded_alone_where_there_is_time() {
 }
 
 #[test]
+fn a_panic_costs_the_estimates_of_its_epoch_and_no_other() {
+    let mut directory = Directory::default();
+    let mut decoder = decoder(Duration::from_hours(1));
+    let sketch = sketch(500);
+    inject::arm(Point::In(Part::Decode), 2);
+    for epoch in 0..4 {
+        count(&mut directory, 500, epoch);
+        assert!(decoder.close(&cells(epoch, &sketch), &mut directory, Instant::now()));
+        assert_eq!(wait(&mut decoder, &mut directory), Epoch(epoch));
+    }
+    let shown = decoder.shown().unwrap();
+    assert_eq!(
+        (shown.epoch, shown.runs, shown.skipped_epochs),
+        (Some(3), 2, 2)
+    );
+}
+
+#[test]
 fn epochs_are_summed_where_one_takes_too_long() {
     let mut directory = Directory::default();
     // No decoding is done in that.
     let mut decoder = decoder(Duration::from_nanos(1));
     let sketch = sketch(500);
     count(&mut directory, 500, 0);
-    assert!(decoder.close(&cells(0, &sketch), &mut directory));
+    assert!(decoder.close(&cells(0, &sketch), &mut directory, Instant::now()));
     wait(&mut decoder, &mut directory);
     for epoch in 1..4 {
         count(&mut directory, 500, epoch);
-        assert!(!decoder.close(&cells(epoch, &sketch), &mut directory));
+        assert!(!decoder.close(&cells(epoch, &sketch), &mut directory, Instant::now()));
     }
     std::thread::sleep(Duration::from_millis(1_050));
     count(&mut directory, 500, 4);
-    decoder.close(&cells(4, &sketch), &mut directory);
+    decoder.close(&cells(4, &sketch), &mut directory, Instant::now());
     assert_eq!(wait(&mut decoder, &mut directory), Epoch(4));
     let shown = decoder.shown().unwrap();
     assert_eq!((shown.epochs, shown.summed_epochs), (4, 4));
@@ -185,20 +204,20 @@ fn a_sketch_that_cannot_be_believed_is_skipped_and_another_generation_starts_a_n
     let mut decoder = decoder(Duration::from_nanos(1));
     let sketch = sketch(100);
     count(&mut directory, 100, 0);
-    decoder.close(&cells(0, &sketch), &mut directory);
+    decoder.close(&cells(0, &sketch), &mut directory, Instant::now());
     wait(&mut decoder, &mut directory);
     let disturbed = EpochCells {
         sketches: vec![None],
         ..cells(1, &sketch)
     };
-    decoder.close(&disturbed, &mut directory);
+    decoder.close(&disturbed, &mut directory, Instant::now());
     assert_eq!(decoder.shown().unwrap().skipped_epochs, 1);
-    decoder.close(&cells(2, &sketch), &mut directory);
+    decoder.close(&cells(2, &sketch), &mut directory, Instant::now());
     let next = EpochCells {
         generation: 1,
         ..cells(3, &sketch)
     };
-    decoder.close(&next, &mut directory);
+    decoder.close(&next, &mut directory, Instant::now());
     let shown = decoder.shown().unwrap();
     assert_eq!((shown.skipped_epochs, shown.summed_epochs), (2, 0));
 }
@@ -208,7 +227,7 @@ fn stopping_does_not_wait_for_a_long_decoding() {
     let mut directory = Directory::default();
     let mut decoder = decoder(Duration::from_hours(1));
     count(&mut directory, 2_000, 0);
-    decoder.close(&cells(0, &sketch(2_000)), &mut directory);
+    decoder.close(&cells(0, &sketch(2_000)), &mut directory, Instant::now());
     drop(decoder);
 }
 

@@ -65,7 +65,12 @@ const SECTIONS: [(&str, &str, &[&str]); 9] = [
     (
         "Workers and pools",
         "Said by every worker of itself; pools are DPDK's.",
-        &["vernier_worker_", "vernier_mempool_"],
+        &[
+            "vernier_worker_",
+            "vernier_mempool_",
+            "vernier_backward_",
+            "vernier_outlived_",
+        ],
     ),
     (
         "The switch",
@@ -84,6 +89,7 @@ const SECTIONS: [(&str, &str, &[&str]); 9] = [
         "The process",
         "Kept by the process's own recorder: answers served, snapshots published, the log.",
         &[
+            "vernier_contained_",
             "vernier_http_",
             "vernier_snapshot_",
             "vernier_log_",
@@ -139,7 +145,7 @@ const WHEN: [(&str, &str); 20] = [
     ),
     ("vernier_flow", "`measurement.flows`"),
     ("vernier_sketch_", "`measurement.lds`"),
-    ("vernier_port_unsent_", "the ports are those of a host"),
+    ("vernier_port_device_", "the ports are not a host's"),
     ("vernier_fdb_", "`forwarding.mode` is `bridge`"),
     ("vernier_epoch_end_", "an epoch has closed"),
 ];

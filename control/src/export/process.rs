@@ -8,6 +8,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
+use crate::contain::{self, Part};
+
 /// Requests answered, by `path` (one of ours, or `other`) and `status`.
 pub(crate) const HTTP_REQUESTS: &str = "vernier_http_requests_total";
 /// Connections that are served.
@@ -30,6 +32,14 @@ static LOST_LOG_LINES: AtomicU64 = AtomicU64::new(0);
 pub fn count_lost_log_lines(lines: u64) {
     let before = LOST_LOG_LINES.fetch_add(lines, Ordering::Relaxed);
     metrics::counter!(LOG_LOST_LINES).absolute(before + lines);
+}
+
+/// Panics that were contained, by `part`.
+const CONTAINED: &str = "vernier_contained_panics_total";
+
+/// Says how many panics were contained in a part so far.
+pub(crate) fn contained(part: &'static str, panics: u64) {
+    counter!(CONTAINED, "part" => part).absolute(panics);
 }
 
 /// Upper bounds in seconds: from a cached answer to a scrape of thousands of segments.
@@ -102,5 +112,12 @@ fn install() -> PrometheusHandle {
         "Lines of the log that could not be written."
     );
     count_lost_log_lines(0);
+    describe_counter!(
+        CONTAINED,
+        "Faults of this program (panics) that were contained, by the part that was reset and went on."
+    );
+    for part in Part::ALL {
+        contained(part.label(), contain::contained_in(part));
+    }
     handle
 }

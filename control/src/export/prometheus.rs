@@ -14,7 +14,9 @@ use metrics_exporter_prometheus::formatting::{
 };
 
 use crate::snapshot::{Octave, Port, ReferenceEstimate, Segment, Snapshot, State, Worker};
-use families::{CLASSES, ESTIMATES, FDB, PORTS, QUEUES, SEGMENTS, SKETCHES, WORKERS};
+use families::{
+    CLASSES, DEVICES, ESTIMATES, EXCEPTIONS, FDB, PORTS, QUEUES, SEGMENTS, SKETCHES, WORKERS,
+};
 
 mod families;
 mod filter;
@@ -192,6 +194,9 @@ fn process(page: &mut Page, snapshot: &Snapshot) {
         ),
         [(whole(), snapshot.clock.steps)],
     );
+    for family in EXCEPTIONS {
+        page.each(&family, [(whole(), (family.value)(&snapshot.exceptions))]);
+    }
     page.each(
         &family(
             "vernier_epoch_interval_seconds",
@@ -390,27 +395,6 @@ fn workers(page: &mut Page, workers: &[Worker]) {
     }
 }
 
-/// What a host's ports are uncertain by; nothing of a switch's.
-fn unsent(page: &mut Page, ports: &[Port]) {
-    let unsent = ports.iter().filter_map(|port| {
-        let packets = port.facts.unsent_packets?;
-        Some((labels(&[("port", &port.name)]), packets))
-    });
-    let unsent: Vec<_> = unsent.collect();
-    if unsent.is_empty() {
-        return;
-    }
-    page.each(
-        &family(
-            "vernier_port_unsent_packets",
-            "gauge",
-            "Packets of the last epoch that a host offered to the port and that the port's own \
-             counter does not have: what the epoch's counts are uncertain by.",
-        ),
-        unsent,
-    );
-}
-
 fn ports(page: &mut Page, snapshot: &Snapshot) {
     let ports = &snapshot.ports;
     for family in PORTS {
@@ -420,7 +404,17 @@ fn ports(page: &mut Page, snapshot: &Snapshot) {
             samples.map(|p| (labels(&[("port", &p.name)]), (family.value)(p))),
         );
     }
-    unsent(page, ports);
+    let devices = ports
+        .iter()
+        .filter_map(|p| Some((&p.name, p.facts.device.as_ref()?)));
+    let devices: Vec<_> = devices.collect();
+    for family in DEVICES.iter().filter(|_| !devices.is_empty()) {
+        let samples = devices.iter();
+        page.each(
+            family,
+            samples.map(|(name, device)| (labels(&[("port", name)]), (family.value)(device))),
+        );
+    }
     let drivers = ports.iter().map(|port| {
         (
             labels(&[("port", &port.name), ("driver", &port.facts.driver)]),
@@ -587,20 +581,20 @@ pub(crate) mod tests {
                 .iter()
                 .all(|line| line.contains("_total{") && line.ends_with(" 0"))
         );
-        assert_eq!(silent.len(), 5 + 4 + 2);
+        assert_eq!(silent.len(), 5 + 5 + 2);
     }
 
     #[test]
-    fn only_ports_of_a_host_say_what_was_not_sent() {
+    fn ports_of_a_host_say_nothing_of_their_devices() {
         let mut snapshot = Snapshot::example();
-        let text = render(&snapshot);
-        let unsent = |port| format!("vernier_port_unsent_packets{{port=\"{port}\"}}");
-        assert_eq!(value(&text, &unsent("west")), Some(3.0));
-        assert_eq!(value(&text, &unsent("east")), None);
+        let device = "vernier_port_device_missed_packets_total";
+        let missed = |port| format!("{device}{{port=\"{port}\"}}");
+        assert_eq!(value(&render(&snapshot), &missed("west")), Some(0.0));
         for port in &mut snapshot.ports {
-            port.facts.unsent_packets = None;
+            port.facts.device = None;
         }
-        assert!(!render(&snapshot).contains("vernier_port_unsent_packets"));
+        let page = render(&snapshot);
+        assert!(DEVICES.iter().all(|family| !page.contains(family.name)));
     }
 
     #[test]

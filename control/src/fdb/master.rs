@@ -3,8 +3,13 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
+use super::settings::{Limits, limits, settings};
+use super::shares::Shares;
 use super::{FdbDelta, Learned, MasterEnd, REFRESHES_PER_AGE, REPORTS, StationKey};
-use crate::config::{Config, Device, Forwarding, Station};
+use crate::config::{Config, Device, PORTS_MAX};
+
+/// All workers.
+const EVERYONE: u64 = u64::MAX;
 
 /// How often entries that are too old are looked for.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -15,6 +20,7 @@ const SWEEP: Duration = Duration::from_secs(1);
 pub struct FdbMaster {
     stations: HashMap<StationKey, Known>,
     stations_max: usize,
+    shares: Shares,
     ageing: Duration,
     workers: Vec<Line>,
     /// Ports with a link, one bit each.
@@ -25,8 +31,10 @@ pub struct FdbMaster {
 
 /// One station.
 #[derive(Debug, Clone, Copy)]
-struct Known {
+pub(super) struct Known {
     port: u8,
+    /// Of its entry to the port's [`Shares`]; 0 where it is static.
+    pub(super) ticket: u64,
     worker: u8,
     is_static: bool,
     seen: Duration,
@@ -40,6 +48,7 @@ impl Known {
     fn fixed(port: u8) -> Self {
         Self {
             port,
+            ticket: 0,
             worker: 0,
             is_static: true,
             seen: Duration::ZERO,
@@ -84,8 +93,14 @@ pub struct FdbStats {
     pub moves: u64,
     /// Reports of new stations for which there was no room.
     pub overflows: u64,
+    /// Stations forgotten for one of a port that has fewer.
+    pub evictions: u64,
     /// Times that a replica had no room for a station, of all workers; frames to it are flooded.
     pub replica_overflows: u64,
+    /// Times that a replica forgot a station for one of a port that has fewer, of all workers.
+    pub replica_evictions: u64,
+    /// Times that a station was not learnt, here or by a replica, since its port had as many as it may.
+    pub limited: u64,
     /// Reports that found no room in their ring; they are said again.
     pub reports_lost: u64,
     /// Times that a worker was told everything anew, since it fell too far behind or asked for it.
@@ -95,7 +110,7 @@ pub struct FdbStats {
 impl FdbMaster {
     /// A database of `stations_max` stations at most, each forgotten after `ageing` without a
     /// sight, told to the worker at each of `ends`. `statics`, as (station, port), never age and
-    /// never move. All ports are taken to have a link.
+    /// never move. All ports are taken to have a link, and no limit of their own.
     pub fn new(
         stations_max: usize,
         ageing: Duration,
@@ -116,6 +131,7 @@ impl FdbMaster {
         let mut master = Self {
             stations,
             stations_max,
+            shares: Shares::new(&[u32::MAX; PORTS_MAX]),
             ageing,
             workers: ends.into_iter().map(line).collect(),
             up: u64::MAX,
@@ -133,7 +149,16 @@ impl FdbMaster {
     /// That of a valid configuration. A patch panel has one for the sake of links.
     pub fn from_config(config: &Config, ends: Vec<MasterEnd>) -> Self {
         let (stations_max, ageing, statics) = settings(config);
-        Self::new(stations_max, ageing, statics, ends)
+        Self::new(stations_max, ageing, statics, ends).with_limits(&limits(config))
+    }
+
+    /// With so many stations learnt behind each port at most: to be called before any is.
+    #[must_use]
+    pub fn with_limits(self, limits: &Limits) -> Self {
+        Self {
+            shares: Shares::new(limits),
+            ..self
+        }
     }
 
     /// Goes on with another configuration, in which ports have the places that they had: with other
@@ -148,13 +173,17 @@ impl FdbMaster {
             port.is_some_and(|port| port.device != Device::Absent)
         };
         let fixed: HashSet<StationKey> = statics.iter().map(|(station, _)| *station).collect();
-        let mut room = stations_max.saturating_sub(statics.len());
-        self.stations.retain(|station, known| {
-            let is_learnt = !known.is_static && !fixed.contains(station);
-            let stays = is_learnt && is_there(known.port) && room > 0;
-            room -= usize::from(stays);
-            stays
-        });
+        let room = stations_max.saturating_sub(statics.len());
+        self.shares = Shares::new(&limits(config));
+        let old = std::mem::replace(&mut self.stations, HashMap::with_capacity(stations_max));
+        for (station, mut known) in old {
+            let is_learnt = !known.is_static && !fixed.contains(&station);
+            let has_room = self.stations.len() < room && !self.shares.is_full(known.port);
+            if is_learnt && is_there(known.port) && has_room {
+                known.ticket = self.shares.enter(known.port, station, &self.stations);
+                self.stations.insert(station, known);
+            }
+        }
         let fixed = statics.into_iter().take(stations_max);
         self.stations
             .extend(fixed.map(|(station, port)| (station, Known::fixed(port))));
@@ -165,7 +194,8 @@ impl FdbMaster {
         // A hash table is at most 7/8 full and has a power of two of places.
         let places = (stations_max * 8).div_ceil(7).next_power_of_two();
         let queue = 2 * stations_max * size_of::<StationKey>();
-        places * (size_of::<(StationKey, Known)>() + 1) + workers * queue
+        let table = places * (size_of::<(StationKey, Known)>() + 1);
+        table + Shares::size_bytes(stations_max) + workers * queue
     }
 
     /// Hears all workers, forgets who was not seen for too long, and tells what is new: as much as
@@ -191,9 +221,6 @@ impl FdbMaster {
         for line in 0..self.workers.len() {
             self.tell(line);
         }
-        let ends = || self.workers.iter().map(|line| &line.end);
-        self.stats.reports_lost = ends().map(MasterEnd::lost).sum();
-        self.stats.replica_overflows = ends().map(MasterEnd::overflows).sum();
     }
 
     fn hear(&mut self, worker: usize, learned: Learned, now: Duration) {
@@ -202,7 +229,6 @@ impl FdbMaster {
         if self.up & port_bit(port) == 0 {
             return;
         }
-        let everyone = u64::MAX;
         let others = !worker_bit(worker);
         #[expect(clippy::cast_possible_truncation, reason = "64 workers at most")]
         let worker = worker as u8;
@@ -212,20 +238,25 @@ impl FdbMaster {
             }
             (known.seen, known.worker) = (now, worker);
             if known.port != port {
-                known.port = port;
                 self.stats.moves += 1;
-                self.queue(station, everyone, now);
+                self.move_to(port, station, now);
             } else if now.saturating_sub(known.told) >= self.ageing / REFRESHES_PER_AGE / 2 {
                 self.queue(station, others, now);
             }
             return;
         }
-        if self.stations.len() >= self.stations_max {
+        if self.shares.is_full(port) {
+            self.stats.limited += 1;
+            // The replica did not know yet how many others had learnt.
+            return self.queue_gone(station, !others);
+        }
+        if self.stations.len() >= self.stations_max && !self.make_room(port, now) {
             self.stats.overflows += 1;
             return;
         }
         let known = Known {
             port,
+            ticket: self.shares.enter(port, station, &self.stations),
             worker,
             is_static: false,
             seen: now,
@@ -234,6 +265,45 @@ impl FdbMaster {
         };
         self.stations.insert(station, known);
         self.queue(station, others, now);
+    }
+
+    /// A station that is known was seen behind another port.
+    fn move_to(&mut self, port: u8, station: StationKey, now: Duration) {
+        if self.shares.is_full(port) {
+            self.stats.limited += 1;
+            // It is not where it was, and may not be where it is: nobody knows.
+            self.forget(station, now);
+            return;
+        }
+        let ticket = self.shares.enter(port, station, &self.stations);
+        if let Some(known) = self.stations.get_mut(&station) {
+            self.shares.leave(known.port);
+            (known.port, known.ticket) = (port, ticket);
+        }
+        self.queue(station, EVERYONE, now);
+    }
+
+    /// Makes room for a station behind `port`, if that has fewer than another port.
+    fn make_room(&mut self, port: u8, now: Duration) -> bool {
+        let Some(station) = self.shares.evict(port, &self.stations) else {
+            return false;
+        };
+        self.stats.evictions += 1;
+        self.forget(station, now)
+    }
+
+    /// Lets a station that is not in the table be forgotten by those `workers`.
+    fn queue_gone(&mut self, station: StationKey, workers: u64) {
+        for worker in 0..self.workers.len() {
+            if workers & worker_bit(worker) == 0 {
+                continue;
+            }
+            if self.workers[worker].queue.len() >= 2 * self.stations_max {
+                self.restart(worker);
+            } else {
+                self.workers[worker].queue.push_back(station);
+            }
+        }
     }
 
     /// Lets `station` be told to those `workers` in whose queues it does not wait already.
@@ -321,8 +391,19 @@ impl FdbMaster {
     /// not for one and a quarter is too old everywhere, and nobody need be told.
     fn forget_the_old(&mut self, now: Duration) {
         let limit = self.ageing + self.ageing / REFRESHES_PER_AGE;
-        self.stations
-            .retain(|_, known| known.is_static || now.saturating_sub(known.seen) <= limit);
+        self.keep(|known| now.saturating_sub(known.seen) <= limit);
+    }
+
+    /// Keeps static stations, and of the others those that `stays` is true of.
+    fn keep(&mut self, stays: impl Fn(&Known) -> bool) {
+        let shares = &mut self.shares;
+        self.stations.retain(|_, known| {
+            let stays = known.is_static || stays(known);
+            if !stays {
+                shares.leave(known.port);
+            }
+            stays
+        });
     }
 
     /// Forgets a station everywhere; false if it was not known, or is static.
@@ -331,14 +412,17 @@ impl FdbMaster {
         if is_known.is_none_or(|known| known.is_static) {
             return false;
         }
-        self.queue(station, u64::MAX, now);
-        self.stations.remove(&station).is_some()
+        self.queue(station, EVERYONE, now);
+        let known = self.stations.remove(&station);
+        known.is_some_and(|known| {
+            self.shares.leave(known.port);
+            true
+        })
     }
 
     /// Forgets all stations behind a port, static ones excepted, everywhere.
     pub fn flush(&mut self, port: u8) {
-        self.stations
-            .retain(|_, known| known.is_static || known.port != port);
+        self.keep(|known| known.port != port);
         for line in &mut self.workers {
             line.flushes |= port_bit(port);
         }
@@ -381,38 +465,23 @@ impl FdbMaster {
         self.stations.is_empty()
     }
 
-    /// What it has counted.
+    /// What it and the replicas have counted.
     pub fn stats(&self) -> FdbStats {
-        self.stats
+        let mut stats = self.stats;
+        for Line { end, .. } in &self.workers {
+            let replica = end.counts();
+            stats.reports_lost += end.lost();
+            stats.replica_overflows += replica.overflows;
+            stats.replica_evictions += replica.evictions;
+            stats.limited += replica.limited;
+        }
+        stats
     }
 
     /// The ends to all workers, for a master made anew.
     pub fn into_ends(self) -> Vec<MasterEnd> {
         self.workers.into_iter().map(|line| line.end).collect()
     }
-}
-
-/// Most stations, their ageing time, and static ones with their ports.
-fn settings(config: &Config) -> (usize, Duration, Vec<(StationKey, u8)>) {
-    let Forwarding::Bridge {
-        ageing_s,
-        fdb_entries,
-        stations,
-        ..
-    } = &config.forwarding
-    else {
-        return (1, Duration::from_secs(1), Vec::new());
-    };
-    let fixed = |station: &Station| {
-        let port = u8::try_from(config.port_index(&station.port)?).ok()?;
-        Some((StationKey::of(station.vlan, station.address), port))
-    };
-    let ageing = Duration::from_secs(u64::from(*ageing_s));
-    (
-        *fdb_entries as usize,
-        ageing,
-        stations.iter().filter_map(fixed).collect(),
-    )
 }
 
 /// No bit for a port out of range, which no configuration has.

@@ -238,6 +238,29 @@ impl SlotTable {
         self.scanned = end;
     }
 
+    /// The directory has forgotten all flows: none counts any more, and all are to be forgotten by the
+    /// worker, too.
+    pub fn start_anew(&mut self) {
+        self.leaving.clear();
+        let mut is_commanded = vec![false; self.links.len()];
+        for (_, slot) in &self.forgotten {
+            is_commanded[slot.0 as usize] = true;
+        }
+        let links = (0..).map(Slot).zip(&mut self.links);
+        for ((slot, link), is_commanded) in links.zip(is_commanded) {
+            if link.state == State::Vacant {
+                continue;
+            }
+            link.flow = FlowNumber::NONE;
+            if !is_commanded {
+                link.state = State::Idle;
+                self.leaving.push_back(slot);
+            }
+        }
+        let vacant = self.links.iter().filter(|link| link.state == State::Vacant);
+        self.taken = self.links.len() - vacant.count() + self.returning.len();
+    }
+
     /// The worker has left the generation: its flows lose their slots.
     pub fn end(self, flows: &mut Directory) {
         for link in self.links {

@@ -13,7 +13,7 @@ use subtle::ConstantTimeEq;
 
 use super::refusal::Refusal;
 use crate::export::process;
-use crate::secret::{self, SecretFault};
+use crate::secret::{self, SecretAccess, SecretFault};
 
 /// Paths that need no token: those by which others see whether the switch lives.
 const OPEN: [&str; 2] = ["/healthz", "/readyz"];
@@ -45,11 +45,8 @@ pub enum TokenFault {
     #[error("cannot be read: {0}; make it with `head -c 24 /dev/urandom | base64 > FILE`")]
     Unreadable(io::Error),
     /// Others may read or change it.
-    #[error("mode {mode:03o} lets every user of this machine at it; say `chmod o= FILE`")]
-    Public {
-        /// Its permissions.
-        mode: u32,
-    },
+    #[error(transparent)]
+    Open(SecretAccess),
     /// It is no token.
     #[error(
         "expected one line of {TOKEN_MIN} to {TOKEN_MAX} visible ASCII characters, got {got}; make \
@@ -93,7 +90,7 @@ impl Token {
 fn read(path: &Path) -> Result<Arc<[u8]>, TokenFault> {
     let text = secret::read_line(path, TOKEN_MAX).map_err(|fault| match fault {
         SecretFault::Unreadable(error) => TokenFault::Unreadable(error),
-        SecretFault::Public { mode } => TokenFault::Public { mode },
+        SecretFault::Open(access) => TokenFault::Open(access),
     })?;
     let got = if text.len() < TOKEN_MIN {
         format!("{}", text.len())

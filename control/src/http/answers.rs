@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::query::{SegmentFilter, Width};
 use crate::history::Course;
 use crate::snapshot::{
-    Counts, Decoding, Fdb, Flow, FlowList, FlowQuery, FlowTotals, Pool, Port, Reload, Segment,
-    Snapshot, State, Wire, WireClock, Worker,
+    Counts, Decoding, Exceptions, Fdb, Flow, FlowList, FlowQuery, FlowTotals, Pool, Port, Reload,
+    Segment, Snapshot, State, Wire, WireClock, Worker,
 };
 
 /// What went wrong.
@@ -40,10 +40,16 @@ pub struct Status {
     pub interval_ms: u32,
     /// Seconds since the switch started.
     pub uptime_s: f64,
+    /// Faults of this program (panics) that were contained since the process started.
+    #[serde(default)]
+    pub contained_panics: u64,
     /// The generation of what is measured: 0 at start, more with every change.
     pub generation: u32,
     /// The last reload that somebody asked for; `None` before the first.
     pub reload: Option<Reload>,
+    /// Packets whose measurement is not as that of others.
+    #[serde(default)]
+    pub exceptions: Exceptions,
     /// Workers.
     pub workers: Vec<Worker>,
     /// The pools of packet buffers.
@@ -70,8 +76,10 @@ impl From<&Snapshot> for Status {
             epoch_end_unix_s: snapshot.epoch_end_unix_s,
             interval_ms: snapshot.interval_ms,
             uptime_s: snapshot.uptime_s,
+            contained_panics: snapshot.contained_panics,
             generation: snapshot.generation,
             reload: snapshot.reload.clone(),
+            exceptions: snapshot.exceptions,
             workers: snapshot.workers.clone(),
             pools: snapshot.pools.clone(),
             fdb: snapshot.fdb,

@@ -125,8 +125,8 @@ pub(super) fn routes() -> Vec<Route> {
         },
         text(
             "/healthz",
-            "200 as long as the process answers",
-            get(|| async { "ok\n" }),
+            "200 as long as the control core works, else 503 and why",
+            get(healthz),
         ),
         text(
             "/readyz",
@@ -314,10 +314,20 @@ async fn metrics_text(State(sources): State<Sources>) -> impl IntoResponse {
     ([(header::CONTENT_TYPE, prometheus::CONTENT_TYPE)], text)
 }
 
+async fn healthz(State(sources): State<Sources>) -> impl IntoResponse {
+    well(sources.published.standstill().as_slice(), "ok\n")
+}
+
 async fn readyz(State(sources): State<Sources>) -> impl IntoResponse {
-    let reasons = sources.published.read().unready();
+    let mut reasons = sources.published.read().unready();
+    reasons.extend(sources.published.standstill());
+    well(&reasons, "ready\n")
+}
+
+/// Says that all is well, or why it is not.
+fn well(reasons: &[String], well: &str) -> (StatusCode, String) {
     if reasons.is_empty() {
-        (StatusCode::OK, "ready\n".to_owned())
+        (StatusCode::OK, well.to_owned())
     } else {
         (StatusCode::SERVICE_UNAVAILABLE, reasons.join("\n") + "\n")
     }

@@ -21,6 +21,11 @@ impl Snapshot {
             },
             interval_ms: 250,
             uptime_s: 20.5,
+            exceptions: Exceptions {
+                backward_packets: 4,
+                outlived_packets: 9,
+            },
+            contained_panics: 0,
             segments: vec![busy_segment(), silent_segment()],
             ports: vec![port("east"), port("west")],
             workers: vec![Worker {
@@ -55,6 +60,9 @@ impl Snapshot {
                 moves: 7,
                 overflows: 0,
                 replica_overflows: 3,
+                evictions: 12,
+                replica_evictions: 2,
+                limited: 40,
                 reports_lost: 1,
                 restarts: 0,
             }),
@@ -146,6 +154,7 @@ fn wire() -> Wire {
         peer: Some(WirePeer {
             switch: 2,
             port: 1,
+            port_name: "trunk".to_owned(),
             clock: "locked".to_owned(),
             clock_error_ns: 1_000,
             tai_utc_s: 37,
@@ -324,6 +333,7 @@ fn busy_segment() -> Segment {
                 generation: 3,
                 link: 4,
                 too_few_cells: 2,
+                internal: 0,
             },
             estimated_epochs: 79,
             within_bound_epochs: 78,
@@ -354,8 +364,9 @@ fn port(name: &str) -> Port {
         facts: PortFact {
             driver: "net_null".to_owned(),
             is_up: true,
-            unsent_packets: (name == "west").then_some(3),
-            ..PortFact::default()
+            link_flaps: 0,
+            is_removed: false,
+            device: Some(DeviceCounts::default()),
         },
         rx_packets: 1_640_000,
         rx_bytes: 590_400_000,

@@ -64,6 +64,8 @@ pub struct WirePeer {
     pub switch: u32,
     /// Index of its port.
     pub port: u16,
+    /// The name of that port there.
+    pub port_name: String,
     /// What its clock follows.
     pub clock: String,
     /// Its clock is off by so many nanoseconds at most.

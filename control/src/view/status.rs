@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::http::Status;
-use crate::snapshot::{Decoding, ReloadOutcome};
+use crate::snapshot::{Decoding, Exceptions, Fdb, ReloadOutcome};
 use crate::units::{count, uptime};
 
 /// What a switch is doing, line by line: readiness, epoch, last reload, workers, memory, tables.
@@ -24,6 +24,11 @@ pub fn status(status: &Status) -> String {
         line("ready", "yes");
     } else {
         line("ready", &format!("NO: {}", status.unready.join("; ")));
+    }
+    if status.contained_panics > 0 {
+        let words =
+            "faults of this program were contained: please report what the log says of them";
+        line("faults", &format!("{} {words}", status.contained_panics));
     }
     let epoch = match status.epoch {
         _ if !status.measuring => "measurement off".to_owned(),
@@ -64,10 +69,10 @@ pub fn status(status: &Status) -> String {
         line(&format!("pool {}", pool.name), &words);
     }
     if let Some(fdb) = &status.fdb {
-        line(
-            "addresses",
-            &format!("{} of {} known", fdb.entries, fdb.capacity),
-        );
+        line("addresses", &addresses(fdb));
+    }
+    for (packets, what) in exceptions(&status.exceptions) {
+        line("packets", &format!("{} {what}", count(packets)));
     }
     if let Some(flows) = &status.flows {
         let untracked = flows.untracked.iter().filter(|reason| reason.packets > 0);
@@ -91,6 +96,33 @@ pub fn status(status: &Status) -> String {
         line("decoding", &decoded(decoding));
     }
     text
+}
+
+fn addresses(fdb: &Fdb) -> String {
+    let refused = [
+        (fdb.evictions, "evicted"),
+        (fdb.overflows, "without room"),
+        (fdb.limited, "over a port's limit"),
+    ];
+    let refused = refused.into_iter().filter(|&(n, _)| n > 0);
+    let refused = refused.map(|(n, what)| format!(", {} {what}", count(n)));
+    let known = format!("{} of {} known", fdb.entries, fdb.capacity);
+    std::iter::once(known).chain(refused).collect()
+}
+
+/// Packets whose measurement is not as that of others, where there are any.
+fn exceptions(of: &Exceptions) -> impl Iterator<Item = (u64, &'static str)> {
+    let all = [
+        (
+            of.backward_packets,
+            "left before they came: counters of cores disagree",
+        ),
+        (
+            of.outlived_packets,
+            "outlived their generation, and count in no segment",
+        ),
+    ];
+    all.into_iter().filter(|&(packets, _)| packets > 0)
 }
 
 fn decoded(decoding: &Decoding) -> String {
@@ -123,6 +155,7 @@ mod tests {
     fn a_switch_is_told_line_by_line() {
         let mut snapshot = Snapshot::example();
         snapshot.ports[0].facts.is_up = false;
+        snapshot.contained_panics = 2;
         snapshot.reload = Some(Reload {
             number: 3,
             outcome: ReloadOutcome::Refused,
@@ -131,11 +164,14 @@ mod tests {
         let expected = "\
 switch     demo, vernier 0.1.0, running, up 20s
 ready      NO: port east: link is down
+faults     2 faults of this program were contained: please report what the log says of them
 epoch      81 of 250 ms, generation 1
 reload     3 REFUSED: name: no
 worker 0   25% busy, 188 cycles a packet, 1 epochs missed
 pool node0 1200 of 65535 buffers in use
-addresses  2000 of 65536 known
+addresses  2000 of 65536 known, 12 evicted, 40 over a port's limit
+packets    4 left before they came: counters of cores disagree
+packets    9 outlived their generation, and count in no segment
 flows      50000 tracked, 15500 slots free; untracked: 40 packets no_free_slot, 2 packets no_place
 decoding   epoch 81: 50000 flows in 82 ms; the true mean lay inside the bound for 99.2% of all \
 estimates; the median error of flows of 10 packets and more is 0.04%

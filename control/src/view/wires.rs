@@ -31,6 +31,10 @@ pub fn wires(wires: &Wires) -> String {
             let looped =
                 "looped to this very switch, or two switches share a number: no data passes";
             let _ = writeln!(text, "{}: {looped}", wire.port);
+        } else if wire.session == "loop" {
+            let echoed =
+                "its own hellos come back across the routers, no peer answers: data passes";
+            let _ = writeln!(text, "{}: {echoed}", wire.port);
         }
     }
     text += "\n";
@@ -69,7 +73,7 @@ fn port_row(wire: &Wire) -> [String; 7] {
         wire.session.clone(),
         peer.map_or_else(
             || NONE.to_owned(),
-            |peer| format!("{}/{}", peer.switch, peer.port),
+            |peer| format!("{}/{}", peer.switch, peer.port_name),
         ),
         format!("{}bit/s", rate(wire.control_bps)),
         format!("{used:.0} %"),
@@ -146,8 +150,13 @@ mod tests {
             segment.last = None;
             segment.fate = Some("mismatch".to_owned());
         }
+        snapshot.wires.push(snapshot.wires[0].clone());
+        "loop".clone_into(&mut snapshot.wires[1].session);
+        snapshot.wires[1].is_blocked = false;
+        "east".clone_into(&mut snapshot.wires[1].port);
         let text = wires(&Wires::from(&snapshot));
         for expected in [
+            "east: its own hellos come back across the routers",
             "west: the ends have different seeds\n",
             "west: looped to this very switch",
             "mismatch\n",

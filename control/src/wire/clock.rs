@@ -1,9 +1,9 @@
 //! TAI, as workers read it: a line through the time stamp counter, drawn anew several times a second,
 //! and how good the clock is that it goes by.
 
-use std::sync::atomic::{AtomicU64, Ordering, fence};
-
 use measure::time::TickRate;
+
+use crate::sync::{AtomicU64, Ordering, fence};
 
 mod discipline;
 mod tai;

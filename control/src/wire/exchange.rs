@@ -12,8 +12,11 @@
 //! It is polled every few milliseconds, never waits and never grows: two epochs of each end wait, three
 //! of the other end's are put together, and what does not fit is counted.
 
+use std::collections::VecDeque;
+
 use measure::codec::{
-    Body, EpochFate, Frame, Header, Message, Nonce, Report, Sealer, Sessions, Subject,
+    Body, ClockState, EpochFate, Frame, Header, KeyId, KeyRing, Message, Nonce, Report, Sealer,
+    Sessions, Subject,
 };
 use measure::lds::LdsLayout;
 use measure::sight::End;
@@ -26,12 +29,13 @@ mod held;
 mod incoming;
 mod outgoing;
 mod report;
+mod restart;
 mod session;
 mod settings;
 mod status;
 mod waiting;
 
-pub use settings::{ClockView, ExchangeError, Moment, Settings};
+pub use settings::{ClockView, ExchangeError, Expected, Moment, Settings};
 pub use status::{
     ExchangeCounters, FloorView, MeasuredEpoch, PeerView, ReportedEpoch, SegmentStatus,
     SessionState, WireFlowsView, WireStatus,
@@ -40,17 +44,19 @@ pub use status::{
 use decoding::Decoding;
 use epochs::{Epochs, Hands};
 use outgoing::Outgoing;
-use session::Session;
+use restart::Restart;
+use session::{Begins, Session};
 use waiting::Circumstances;
 
-use super::handover::{FRAME_ROOM, FrameBox, Order, WireControlEnd};
+use super::handover::{FRAME_ROOM, FRAMES_MAX, FrameBox, Order, WireControlEnd};
+use crate::contain::{Part, contain};
 
 /// Frames smaller than this are not worth their headers.
 const FRAME_BYTES_MIN: usize = 512;
 
 /// A frame was taken; with it sessions may begin.
 struct Heard {
-    begins: Option<Sessions>,
+    begins: Option<Begins>,
 }
 
 /// One wire port.
@@ -60,8 +66,9 @@ pub struct Exchange {
     end: WireControlEnd,
     sealer: Sealer,
     session: Option<Session>,
-    /// What the worker has still to be told.
-    order: Option<Order>,
+    /// What the worker has still to be told: a few, since what begins or ends a session takes the place
+    /// of all that was said of it.
+    orders: VecDeque<Order>,
     outgoing: Outgoing,
     epochs: Epochs,
     decoding: Decoding,
@@ -69,6 +76,7 @@ pub struct Exchange {
     counters: ExchangeCounters,
     /// The clock as it was at the last poll.
     clock: Option<ClockView>,
+    restart: Restart,
 }
 
 impl Exchange {
@@ -94,47 +102,59 @@ impl Exchange {
         Ok(Self {
             sealer,
             session: None,
-            order: None,
+            orders: VecDeque::new(),
             outgoing: Outgoing::default(),
             epochs: Epochs::new(&settings)?,
             decoding: Decoding::default(),
             sending: vec![SegmentStatus::default(); segments],
             counters: ExchangeCounters::default(),
             clock: None,
+            restart: Restart::default(),
             end,
             settings,
         })
     }
 
-    /// Does what is to be done now. `random` gives 64 random bits, not to be guessed.
+    /// Waits for flows to be decoded, or looks for them at the next poll.
+    pub(crate) fn wait_for_decoding(&mut self, waits: bool) {
+        self.decoding.waits = waits;
+    }
+
+    /// Does what is to be done now. `random` gives 64 random bits, not to be guessed. After a panic
+    /// the exchange starts anew.
     pub fn poll(&mut self, now: Moment, clock: &ClockView, random: &mut impl FnMut() -> u64) {
-        let clock = *clock;
+        if self.may_go_on(now) && contain(Part::Wire, || self.step(now, *clock, random)).is_none() {
+            self.start_anew();
+        }
+    }
+
+    fn step(&mut self, now: Moment, clock: ClockView, random: &mut impl FnMut() -> u64) {
         self.clock = Some(clock);
-        let switch = self.settings.switch;
+        let settings = &self.settings;
         self.session
-            .get_or_insert_with(|| Session::new(switch, Nonce::from_random(random())));
+            .get_or_insert_with(|| Session::new(settings, Nonce::from_random(random())));
         self.take_sealed(now, clock);
-        while let Some(Heard { begins }) = self.hear(now, clock, random) {
-            if let Some(sessions) = begins {
-                self.begin(sessions, now, clock);
+        self.end.keep_clock(clock.state == ClockState::Locked);
+        // What comes in meanwhile waits for the next poll: no flood keeps this one from its end.
+        for _ in 0..FRAMES_MAX {
+            let Some(Heard { begins }) = self.hear(now, clock, random) else {
+                break;
+            };
+            match begins {
+                Some(Begins::Anew(sessions)) => self.begin(sessions, now, clock),
+                Some(Begins::Renewed(sessions)) => self.renew(sessions),
+                None => {}
             }
             // A shard is given before the frames that come after its turn.
             self.take_sealed(now, clock);
         }
-        let session = self.session.as_mut();
-        if session.is_some_and(|one| one.expire(now, || Nonce::from_random(random()))) {
-            self.counters.sessions_lost += 1;
-            self.reset(now, clock);
-            self.sealer.end();
-            self.order = Some(Order::End);
-        }
-        self.order = self.order.take().filter(|order| !self.end.order(*order));
-        let is_blocked = self.session.as_ref().is_some_and(Session::is_blocked);
-        self.end.block(is_blocked);
+        self.go_on(now, clock, random);
+        self.say_orders();
+        self.end.block(self.is_blocked());
         let (around, epochs, mut hands) = self.parts(now, clock);
         epochs.tick(around, &mut hands);
         self.send(now, clock);
-        self.decoding.poll();
+        self.counters.decodes_skipped += u64::from(!self.decoding.poll());
     }
 
     /// The last epoch that has ended of what arrives here.
@@ -153,7 +173,8 @@ impl Exchange {
             peer: session.peer().copied(),
             clock: self.clock?,
             counters: ExchangeCounters {
-                loops: session.loops(),
+                loops: self.counters.loops + session.loops(),
+                strangers: self.counters.strangers + session.strangers(),
                 ..self.counters
             },
             receiving: self.epochs.segments().to_vec(),
@@ -161,6 +182,11 @@ impl Exchange {
             floor: self.epochs.floor(),
             flows: self.decoding.latest(),
         })
+    }
+
+    /// Whether data must not pass: the port is looped.
+    pub fn is_blocked(&self) -> bool {
+        self.session.as_ref().is_some_and(Session::is_blocked)
     }
 
     /// Whether the worker has dropped its end: the exchange is over.
@@ -197,10 +223,7 @@ impl Exchange {
 
     /// Takes what the worker has sealed; without a session it goes back at once.
     fn take_sealed(&mut self, now: Moment, clock: ClockView) {
-        let has_session = self
-            .session
-            .as_ref()
-            .is_some_and(|one| one.sending().is_some());
+        let has_session = self.session.as_ref().is_some_and(Session::is_established);
         while let Some(sealed) = self.end.take_sealed(End::Sender) {
             if has_session {
                 let (end, counters) = (&mut self.end, &mut self.counters);
@@ -273,12 +296,78 @@ impl Exchange {
         Some(Heard { begins })
     }
 
+    /// What is due of a session whatever was heard: its end, its renewal, the end of what was before.
+    fn go_on(&mut self, now: Moment, clock: ClockView, random: &mut impl FnMut() -> u64) {
+        let Some(session) = &mut self.session else {
+            return;
+        };
+        let mut draw = || Nonce::from_random(random());
+        if session.expire(now, &mut draw) {
+            self.counters.sessions_lost += 1;
+            self.reset(now, clock);
+            self.sealer.end();
+            self.order(Order::End);
+            return;
+        }
+        session.renew(now, self.settings.renew_ns, draw);
+        let (sending, is_over) = (session.take_sending(), session.forget(now));
+        if let Some(sending) = sending {
+            self.sealer.begin(sending);
+            self.orders.push_back(Order::Send(sending));
+        }
+        if is_over {
+            self.orders.push_back(Order::Forget);
+        }
+    }
+
     /// A session begins: all of an old one is over.
     fn begin(&mut self, sessions: Sessions, now: Moment, clock: ClockView) {
         self.reset(now, clock);
         self.counters.sessions += 1;
         self.sealer.begin(sessions.sending);
-        self.order = Some(Order::Begin(sessions));
+        self.order(Order::Begin(sessions));
+    }
+
+    /// The session goes on under another name and key. This end sends in it as soon as the other one
+    /// hears in it.
+    fn renew(&mut self, sessions: Sessions) {
+        self.counters.renewals += 1;
+        self.orders.push_back(Order::Hear(sessions.receiving));
+        if self.session.as_ref().is_some_and(Session::is_sending) {
+            self.sealer.begin(sessions.sending);
+            self.orders.push_back(Order::Send(sessions.sending));
+        }
+    }
+
+    /// Tells the worker what it has still to be told.
+    fn say_orders(&mut self) {
+        while let Some(order) = self.orders.pop_front() {
+            if let Err(order) = self.end.order(order) {
+                self.orders.push_front(order);
+                break;
+            }
+        }
+    }
+
+    /// Orders what makes all that was said of sessions before void; of keys it is not.
+    fn order(&mut self, order: Order) {
+        self.orders
+            .retain(|before| matches!(before, Order::Keys { .. }));
+        self.orders.push_back(order);
+    }
+
+    /// Believes and seals under other keys of the wire from now on. The session goes on: both ends need
+    /// the old key and the new one while they are told one after the other.
+    ///
+    /// # Errors
+    /// [`ExchangeError::Key`] where `key` is none of `keys`; nothing is changed then.
+    pub fn set_keys(&mut self, keys: KeyRing, key: KeyId) -> Result<(), ExchangeError> {
+        self.sealer.set_key(&keys, key)?;
+        (self.settings.keys, self.settings.key) = (keys.clone(), key);
+        self.orders
+            .retain(|before| !matches!(before, Order::Keys { .. }));
+        self.orders.push_back(Order::Keys { keys, key });
+        Ok(())
     }
 
     fn reset(&mut self, now: Moment, clock: ClockView) {
@@ -304,11 +393,8 @@ impl Exchange {
                 }
             }
         }
-        if self
-            .session
-            .as_ref()
-            .is_none_or(|one| one.sending().is_none())
-        {
+        let session = self.session.as_ref();
+        if !session.is_some_and(Session::is_established) {
             return;
         }
         let (around, epochs, _) = self.parts(now, clock);

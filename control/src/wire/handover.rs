@@ -13,21 +13,24 @@
 //! Frames travel in boxes that circulate: nobody allocates.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use measure::codec::{Frame, Kind, Sessions};
+use measure::codec::{Frame, KeyId, KeyRing, Kind, Session, Sessions};
 use measure::sight::End;
 use measure::wire::{SealedWire, WireLayout, WireShard};
-use rtrb::{Consumer, Producer, RingBuffer};
 
 use super::clock::SharedLine;
 use crate::counters::WireCounters;
+use crate::sync::{AtomicBool, Consumer, Ordering, Producer, PushError, RingBuffer};
 
 /// Shards in circulation for each end: one open, and three epochs that wait for what belongs to them.
 pub const SHARDS_PER_END: usize = 4;
 
 /// Frames in each direction that wait at most.
-pub const FRAMES_MAX: usize = 256;
+pub const FRAMES_MAX: usize = if cfg!(feature = "loom") { 2 } else { 256 };
+
+/// Of those that were heard, hellos at most: they belong to no session, so that anybody can have
+/// recorded them, and must not take the room of frames that do.
+pub const HELLOS_MAX: usize = if cfg!(feature = "loom") { 1 } else { 64 };
 
 /// Most bytes of a control frame between worker and control core: the payload of an Ethernet frame.
 pub const FRAME_ROOM: usize = 1_500;
@@ -67,12 +70,29 @@ impl FrameBox {
 }
 
 /// What the control core wants of the worker's part of a wire.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "keys travel in the ring, so that the worker frees no memory"
+)]
+#[derive(Debug, Clone)]
 pub enum Order {
     /// A session begins: markers and references are sent and believed under it.
     Begin(Sessions),
+    /// The session goes on: what arrives in this one is believed, too.
+    Hear(Session),
+    /// The session goes on: what leaves is sent in this one.
+    Send(Session),
+    /// What arrives in the session before the present one is not believed any more.
+    Forget,
     /// There is no session any more: nothing but data and hellos.
     End,
+    /// Other keys of the wire. The session goes on.
+    Keys {
+        /// Those that are believed.
+        keys: KeyRing,
+        /// The one to seal with.
+        key: KeyId,
+    },
 }
 
 /// Shards of one end in circulation.
@@ -86,6 +106,8 @@ struct WorkerShards {
 struct ControlShards {
     sealed: Consumer<SealedWire>,
     empty: Producer<Box<WireShard>>,
+    /// Shards that are on this side.
+    taken: usize,
 }
 
 /// The worker's end.
@@ -104,6 +126,8 @@ pub struct WireWorkerEnd {
     pub counters: Arc<WireCounters>,
     /// Set by the control core while data must not pass: the port is looped.
     pub is_blocked: Arc<AtomicBool>,
+    /// Set by the control core while this end's clock is kept: hellos from other times are stale.
+    pub is_clock_kept: Arc<AtomicBool>,
 }
 
 /// The control core's end.
@@ -118,8 +142,8 @@ pub struct WireControlEnd {
     orders: Producer<Order>,
     /// What the worker counts.
     pub counters: Arc<WireCounters>,
-    /// To be set while data must not pass.
-    pub is_blocked: Arc<AtomicBool>,
+    is_blocked: Arc<AtomicBool>,
+    is_clock_kept: Arc<AtomicBool>,
 }
 
 fn shards(layout: &WireLayout, end: End) -> (WorkerShards, ControlShards) {
@@ -136,6 +160,7 @@ fn shards(layout: &WireLayout, end: End) -> (WorkerShards, ControlShards) {
     let control = ControlShards {
         sealed: sealed_out,
         empty: empty_in,
+        taken: 0,
     };
     (worker, control)
 }
@@ -163,6 +188,7 @@ pub fn wire_handover(
     }
     let (orders_in, orders_out) = RingBuffer::new(8);
     let is_blocked = Arc::new(AtomicBool::new(false));
+    let is_clock_kept = Arc::new(AtomicBool::new(false));
     let worker = WireWorkerEnd {
         sending: sending_worker,
         receiving: receiving_worker,
@@ -174,6 +200,7 @@ pub fn wire_handover(
         line,
         counters: Arc::clone(&counters),
         is_blocked: Arc::clone(&is_blocked),
+        is_clock_kept: Arc::clone(&is_clock_kept),
     };
     let control = WireControlEnd {
         sending,
@@ -185,6 +212,7 @@ pub fn wire_handover(
         orders: orders_in,
         counters,
         is_blocked,
+        is_clock_kept,
     };
     (worker, control)
 }
@@ -207,8 +235,16 @@ impl WireWorkerEnd {
         let _ = self.shards(end).sealed.push(sealed);
     }
 
-    /// Passes a believed frame on; `false` when there is no room: it is as good as lost.
-    pub fn hear(&mut self, frame: &[u8], tai_ns: u64) -> bool {
+    /// Passes a believed frame on; `false` when there is no room for one of its kind: it is as good as
+    /// lost.
+    pub fn hear(&mut self, frame: &[u8], kind: Kind, tai_ns: u64) -> bool {
+        let kept_free = match kind {
+            Kind::Hello => FRAMES_MAX - HELLOS_MAX,
+            _ => 0,
+        };
+        if self.heard_empty.slots() <= kept_free {
+            return false;
+        }
         let Some(room) = frame
             .len()
             .checked_sub(1)
@@ -245,6 +281,30 @@ impl WireWorkerEnd {
     }
 }
 
+/// A box on its way to a ring: it gets there, also when what is done with it before panics.
+struct Going<'r> {
+    boxed: Option<Box<FrameBox>>,
+    ring: &'r mut Producer<Box<FrameBox>>,
+}
+
+impl<'r> Going<'r> {
+    fn by(ring: &'r mut Producer<Box<FrameBox>>, boxed: Box<FrameBox>) -> Self {
+        Self {
+            boxed: Some(boxed),
+            ring,
+        }
+    }
+}
+
+impl Drop for Going<'_> {
+    fn drop(&mut self) {
+        if let Some(boxed) = self.boxed.take() {
+            // The rings have room for all boxes.
+            let _ = self.ring.push(boxed);
+        }
+    }
+}
+
 impl WireControlEnd {
     fn shards(&mut self, end: End) -> &mut ControlShards {
         match end {
@@ -255,21 +315,37 @@ impl WireControlEnd {
 
     /// The next sealed shard of an end, in order of epochs.
     pub fn take_sealed(&mut self, end: End) -> Option<SealedWire> {
-        self.shards(end).sealed.pop().ok()
+        let shards = self.shards(end);
+        let sealed = shards.sealed.pop().ok()?;
+        shards.taken += 1;
+        Some(sealed)
     }
 
     /// Empties a shard and gives it back to the worker.
     pub fn give_back(&mut self, end: End, mut shard: Box<WireShard>) {
         shard.clear();
-        let _ = self.shards(end).empty.push(shard);
+        let shards = self.shards(end);
+        shards.taken = shards.taken.saturating_sub(1);
+        let _ = shards.empty.push(shard);
+    }
+
+    /// Gives the worker new shards for all that were taken and not given back: they are lost, with
+    /// what took them. Returns how many these are.
+    pub fn replace_taken(&mut self, end: End, layout: &WireLayout) -> u64 {
+        let shards = self.shards(end);
+        let taken = std::mem::take(&mut shards.taken);
+        for _ in 0..taken {
+            // As many circulate as the ring has room for.
+            let _ = shards.empty.push(Box::new(WireShard::new(layout, end)));
+        }
+        taken as u64
     }
 
     /// Looks at the next frame that was heard, and lets go of it.
     pub fn next_heard<T>(&mut self, look: impl FnOnce(&FrameBox) -> T) -> Option<T> {
         let boxed = self.heard.pop().ok()?;
-        let seen = look(&boxed);
-        let _ = self.heard_empty.push(boxed);
-        Some(seen)
+        let going = Going::by(&mut self.heard_empty, boxed);
+        going.boxed.as_deref().map(look)
     }
 
     /// Frames that can be given to the worker at once.
@@ -288,18 +364,34 @@ impl WireControlEnd {
             return false;
         };
         boxed.segment = segment;
-        boxed.len = write(&mut boxed.bytes).unwrap_or(0);
-        self.to_send.push(boxed).is_ok()
+        // One in which nothing was written sends nothing.
+        boxed.len = 0;
+        let mut going = Going::by(&mut self.to_send, boxed);
+        if let Some(boxed) = &mut going.boxed {
+            boxed.len = write(&mut boxed.bytes).unwrap_or(0);
+        }
+        true
     }
 
-    /// Orders; `false` when there is no room: again later.
-    pub fn order(&mut self, order: Order) -> bool {
-        self.orders.push(order).is_ok()
+    /// Orders; `Err` gives it back when there is no room: again later.
+    ///
+    /// # Errors
+    /// The order.
+    #[expect(clippy::result_large_err, reason = "it is the order, which moves back")]
+    pub fn order(&mut self, order: Order) -> Result<(), Order> {
+        self.orders
+            .push(order)
+            .map_err(|PushError::Full(order)| order)
     }
 
     /// Lets data pass, or not.
     pub fn block(&self, is_blocked: bool) {
         self.is_blocked.store(is_blocked, Ordering::Relaxed);
+    }
+
+    /// Says whether this end's clock is kept.
+    pub fn keep_clock(&self, is_kept: bool) {
+        self.is_clock_kept.store(is_kept, Ordering::Relaxed);
     }
 
     /// Whether the worker has dropped its end.

@@ -1,4 +1,6 @@
 #define _GNU_SOURCE
+/* For rte_dev_event_callback_register, which 22.11 and later have under this name. */
+#define ALLOW_EXPERIMENTAL_API
 #include "shim.h"
 
 #include <dirent.h>
@@ -18,6 +20,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/timex.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <rte_cycles.h>
@@ -90,15 +93,20 @@ static void log_say(const char *text, size_t len)
 	}
 }
 
+static void log_keep(const char *text, size_t len)
+{
+	size_t room = sizeof(captured.text) - captured.len;
+	size_t kept = len < room ? len : room;
+
+	memcpy(captured.text + captured.len, text, kept);
+	captured.len += kept;
+}
+
 static ssize_t log_write(void *cookie, const char *text, size_t len)
 {
 	(void)cookie;
 	if (captured.active) {
-		size_t room = sizeof(captured.text) - captured.len;
-		size_t kept = len < room ? len : room;
-
-		memcpy(captured.text + captured.len, text, kept);
-		captured.len += kept;
+		log_keep(text, len);
 		/* A critical message may be the last thing before abort(). */
 		if (rte_log_cur_msg_loglevel() > (int)RTE_LOG_CRIT)
 			return (ssize_t)len;
@@ -175,16 +183,85 @@ static void remove_orphaned_dirs(void)
 	closedir(dir);
 }
 
+/* What EAL prints for people at a terminal: on stdout pages of usage, which nobody needs here; on stderr
+ * what it logs as well, behind "FATAL", and the words of getopt(3), which it does not log. */
+static ssize_t print_skip(void *cookie, const char *text, size_t len)
+{
+	(void)cookie;
+	(void)text;
+	return (ssize_t)len;
+}
+
+static ssize_t print_keep(void *cookie, const char *text, size_t len)
+{
+	static const char logged_too[] = "EAL: FATAL: ";
+	const size_t start = sizeof(logged_too) - 1;
+
+	(void)cookie;
+	if (len < start || memcmp(text, logged_too, start) != 0)
+		log_keep(text, len);
+	return (ssize_t)len;
+}
+
+/* rte_eal_init with the C library's streams turned aside. They are its own: what Rust and our log write
+ * goes to the file descriptors. */
+static int init_without_pages(int argc, char **argv)
+{
+	cookie_io_functions_t skip = {.write = print_skip}, keep = {.write = print_keep};
+	FILE *const out = stdout, *const err = stderr;
+	FILE *nowhere = fopencookie(NULL, "w", skip), *kept = fopencookie(NULL, "w", keep);
+	int rc = -ENOMEM;
+
+	if (nowhere != NULL && kept != NULL && setvbuf(kept, NULL, _IOLBF, BUFSIZ) == 0) {
+		stdout = nowhere;
+		stderr = kept;
+		rc = rte_eal_init(argc, argv) < 0 ? from_rte_errno() : 0;
+		stdout = out;
+		stderr = err;
+	}
+	if (nowhere != NULL)
+		fclose(nowhere);
+	if (kept != NULL)
+		fclose(kept);
+	return rc;
+}
+
+/* By port: somebody wants its device back. Written by EAL's interrupt thread, which must not remove
+ * anything itself. */
+static uint8_t pulled[RTE_MAX_ETHPORTS];
+
+/* With vfio-pci the kernel asks for a device that is to be unplugged, and lets nobody have it before
+ * it was closed here: until then its registers can be read and written. */
+static void device_event(const char *device, enum rte_dev_event_type event, void *arg)
+{
+	const size_t len = strlen(device);
+	char name[RTE_ETH_NAME_MAX_LEN];
+
+	(void)arg;
+	if (event != RTE_DEV_EVENT_REMOVE)
+		return;
+	for (uint16_t port = 0; port < RTE_MAX_ETHPORTS; port++)
+		/* A device with several ports names them DEVICE_..., too. */
+		if (rte_eth_dev_is_valid_port(port) &&
+		    rte_eth_dev_get_name_by_port(port, name) == 0 &&
+		    strncmp(name, device, len) == 0 && (name[len] == '\0' || name[len] == '_'))
+			__atomic_store_n(&pulled[port], 1, __ATOMIC_RELAXED);
+}
+
 int vernier_eal_init(int argc, char **argv)
 {
 	int rc = log_install();
 
-	if (rc == 0 && rte_eal_init(argc, argv) < 0) {
-		rc = from_rte_errno();
-		remove_runtime_dir();
+	if (rc == 0) {
+		rc = init_without_pages(argc, argv);
+		if (rc != 0)
+			remove_runtime_dir();
 	}
-	if (rc == 0)
+	if (rc == 0) {
 		remove_orphaned_dirs();
+		/* Without it all is well, but for a device that is pulled. */
+		(void)rte_dev_event_callback_register(NULL, device_event, NULL);
+	}
 	return rc;
 }
 
@@ -338,6 +415,11 @@ uint32_t vernier_mempool_capacity(const struct rte_mempool *pool)
 	return pool->size;
 }
 
+const char *vernier_mempool_handler(const struct rte_mempool *pool)
+{
+	return rte_mempool_get_ops(pool->ops_index)->name;
+}
+
 /* ---- mbufs ---- */
 
 struct rte_mbuf *vernier_frame_alloc(struct rte_mempool *pool, const uint8_t *head,
@@ -447,6 +529,8 @@ void vernier_port_detach(uint16_t port)
 	/* Nothing to be done about a device that refuses: it is let go of all the same. */
 	(void)rte_eth_dev_stop(port);
 	(void)rte_eth_dev_close(port);
+	/* The number may be another's next. */
+	__atomic_store_n(&pulled[port], 0, __ATOMIC_RELAXED);
 	if (info.device == NULL)
 		return;
 	/* A device with several ports stays until the last of them is closed. */
@@ -616,6 +700,11 @@ int vernier_port_set_link(uint16_t port, int up)
 	return from_driver(up ? rte_eth_dev_set_link_up(port) : rte_eth_dev_set_link_down(port));
 }
 
+int vernier_port_is_pulled(uint16_t port)
+{
+	return port < RTE_MAX_ETHPORTS && __atomic_load_n(&pulled[port], __ATOMIC_RELAXED);
+}
+
 /* Asks the kernel for an interface's flags (netdevice(7)), and sets them where it is told to. */
 static int interface_flags(uint32_t index, int set, int up)
 {
@@ -757,7 +846,41 @@ int vernier_host_is_started(uint16_t port)
 	       rte_eth_fp_ops[port].rxq.clbk != callbacks_of_none;
 }
 
-int vernier_host_port(uint16_t port, struct vernier_host_port *out)
+int vernier_host_name(uint16_t port, char *name)
+{
+	return rte_eth_dev_get_name_by_port(port, name);
+}
+
+/* Queues that are set up. The array is ethdev's own, of RTE_MAX_QUEUES_PER_PORT places, and what a
+ * place points to is not looked at. The program may give the array back meanwhile (it configures the port
+ * without queues): then the kernel says that it cannot be read, where a load would end the program. */
+static int queues_of(void *const *data, uint16_t *queues)
+{
+	void *some[64];
+	struct iovec to = {.iov_base = some, .iov_len = sizeof(some)};
+
+	*queues = 0;
+	while (data != NULL && *queues < RTE_MAX_QUEUES_PER_PORT) {
+		struct iovec from = {.iov_base = (void *)(uintptr_t)(data + *queues),
+				     .iov_len = sizeof(some)};
+
+		if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) != (ssize_t)sizeof(some))
+			return -errno;
+		for (size_t n = 0; n < RTE_DIM(some); n++, (*queues)++)
+			if (some[n] == NULL)
+				return 0;
+	}
+	return 0;
+}
+
+int vernier_host_queues(uint16_t port, uint16_t *rx_queues, uint16_t *tx_queues)
+{
+	int rc = queues_of(rte_eth_fp_ops[port].rxq.data, rx_queues);
+
+	return rc != 0 ? rc : queues_of(rte_eth_fp_ops[port].txq.data, tx_queues);
+}
+
+int vernier_host_device(uint16_t port, struct vernier_host_device *out)
 {
 	struct rte_eth_dev_info info;
 	int rc = rte_eth_dev_info_get(port, &info);
@@ -765,30 +888,38 @@ int vernier_host_port(uint16_t port, struct vernier_host_port *out)
 	if (rc != 0)
 		return rc;
 	memset(out, 0, sizeof(*out));
-	if (rte_eth_dev_get_name_by_port(port, out->device) != 0)
-		snprintf(out->device, sizeof(out->device), "port%u", port);
 	snprintf(out->driver, sizeof(out->driver), "%s", info.driver_name);
-	out->rx_queues = info.nb_rx_queues;
-	out->tx_queues = info.nb_tx_queues;
 	out->interface = info.if_index == UINT32_MAX ? 0 : info.if_index;
 	return 0;
 }
 
+/* The link is asked for while its driver tells of it: then the driver is there. */
 static int host_changed(uint16_t port, enum rte_eth_event_type event, void *changed, void *ret)
 {
+	enum vernier_host_change change = VERNIER_HOST_GOES;
+	struct vernier_link link = {0};
+
 	(void)ret;
-	((void (*)(uint16_t, int))(uintptr_t)changed)(port, event == RTE_ETH_EVENT_NEW);
+	if (event == RTE_ETH_EVENT_NEW) {
+		change = VERNIER_HOST_COMES;
+	} else if (event == RTE_ETH_EVENT_INTR_LSC) {
+		if (!vernier_host_is_started(port) || vernier_port_link(port, &link) != 0)
+			return 0;
+		change = link.up ? VERNIER_HOST_LINK_UP : VERNIER_HOST_LINK_DOWN;
+	}
+	((vernier_host_watcher)(uintptr_t)changed)(port, change);
 	return 0;
 }
 
-int vernier_host_watch(void (*changed)(uint16_t port, int is_new))
+int vernier_host_watch(vernier_host_watcher changed)
 {
+	static const enum rte_eth_event_type events[] = {
+		RTE_ETH_EVENT_NEW, RTE_ETH_EVENT_DESTROY, RTE_ETH_EVENT_INTR_LSC};
 	void *arg = (void *)(uintptr_t)changed;
-	int rc = rte_eth_dev_callback_register(RTE_ETH_ALL, RTE_ETH_EVENT_NEW, host_changed, arg);
+	int rc = 0;
 
-	if (rc == 0)
-		rc = rte_eth_dev_callback_register(RTE_ETH_ALL, RTE_ETH_EVENT_DESTROY,
-						   host_changed, arg);
+	for (size_t n = 0; n < RTE_DIM(events) && rc == 0; n++)
+		rc = rte_eth_dev_callback_register(RTE_ETH_ALL, events[n], host_changed, arg);
 	return rc;
 }
 

@@ -62,11 +62,8 @@ struct vernier_link {
 	uint8_t autoneg;
 };
 
-struct vernier_host_port {
-	char device[VERNIER_NAME_BYTES];
+struct vernier_host_device {
 	char driver[VERNIER_NAME_BYTES];
-	uint16_t rx_queues; /* 0: not configured yet */
-	uint16_t tx_queues;
 	uint32_t interface; /* the kernel's index of the interface behind it; 0: none */
 };
 
@@ -102,6 +99,7 @@ int vernier_mempool_create(const char *name, uint32_t mbufs, uint32_t cache, uin
 void vernier_mempool_free(struct rte_mempool *pool);
 uint32_t vernier_mempool_available(const struct rte_mempool *pool);
 uint32_t vernier_mempool_capacity(const struct rte_mempool *pool);
+const char *vernier_mempool_handler(const struct rte_mempool *pool);
 
 /* Mbufs. */
 struct rte_mbuf *vernier_frame_alloc(struct rte_mempool *pool, const uint8_t *head,
@@ -123,6 +121,7 @@ int vernier_port_start(uint16_t port, const struct vernier_port_config *config,
 int vernier_port_stats(uint16_t port, struct vernier_port_stats *stats);
 int vernier_port_xstats(uint16_t port, struct vernier_xstat *xstats, uint32_t capacity);
 int vernier_port_link(uint16_t port, struct vernier_link *link);
+int vernier_port_is_pulled(uint16_t port);
 int vernier_port_set_link(uint16_t port, int up);
 int vernier_interface_link(uint32_t index);
 int vernier_interface_set_link(uint32_t index, int up);
@@ -139,6 +138,16 @@ typedef uint16_t (*vernier_rx_tap)(uint16_t port, uint16_t queue, struct rte_mbu
 typedef uint16_t (*vernier_tx_tap)(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs,
 				   uint16_t count, void *param);
 
+/* What becomes of a port. */
+enum vernier_host_change {
+	VERNIER_HOST_COMES,
+	VERNIER_HOST_GOES,
+	VERNIER_HOST_LINK_UP,
+	VERNIER_HOST_LINK_DOWN,
+};
+
+typedef void (*vernier_host_watcher)(uint16_t port, int change);
+
 int vernier_host_thread(void (*run)(void));
 int vernier_host_at_fork(void (*in_child)(void));
 int vernier_host_is_secondary(void);
@@ -146,7 +155,9 @@ void vernier_host_log(uint32_t level, const char *text, size_t len);
 size_t vernier_host_cpus(uint16_t *cpus, size_t capacity);
 int vernier_host_is_valid(uint16_t port);
 int vernier_host_is_started(uint16_t port);
-int vernier_host_port(uint16_t port, struct vernier_host_port *out);
-int vernier_host_watch(void (*changed)(uint16_t port, int is_new));
+int vernier_host_name(uint16_t port, char *name);
+int vernier_host_queues(uint16_t port, uint16_t *rx_queues, uint16_t *tx_queues);
+int vernier_host_device(uint16_t port, struct vernier_host_device *out);
+int vernier_host_watch(vernier_host_watcher changed);
 int vernier_host_tap_rx(uint16_t port, uint16_t queue, vernier_rx_tap tap, void *param);
 int vernier_host_tap_tx(uint16_t port, uint16_t queue, vernier_tx_tap tap, void *param);

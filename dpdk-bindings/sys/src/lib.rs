@@ -100,21 +100,24 @@ pub struct PortInfo {
     pub interface: u32,
 }
 
-/// A port of a program that is not ours.
+/// The device behind a port of a program that is not ours.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
-pub struct HostPort {
-    /// Name of the device, NUL-terminated.
-    pub device: [u8; NAME_BYTES],
+pub struct HostDevice {
     /// Name of its driver, NUL-terminated.
     pub driver: [u8; NAME_BYTES],
-    /// Receive queues; 0 before it is configured.
-    pub rx_queues: u16,
-    /// Transmit queues.
-    pub tx_queues: u16,
     /// The kernel's index of the interface behind it, 0 for none.
     pub interface: u32,
 }
+
+/// What becomes of a port: it has come.
+pub const HOST_COMES: c_int = 0;
+/// It goes, and is there until the call returns.
+pub const HOST_GOES: c_int = 1;
+/// Its driver says that there is a link.
+pub const HOST_LINK_UP: c_int = 2;
+/// Its driver says that there is no link.
+pub const HOST_LINK_DOWN: c_int = 3;
 
 /// What DPDK calls with packets that a queue has given (`rte_rx_callback_fn`).
 pub type RxTap = extern "C" fn(u16, u16, *mut *mut rte_mbuf, u16, u16, *mut c_void) -> u16;
@@ -251,6 +254,9 @@ unsafe extern "C" {
     pub fn vernier_mempool_available(pool: *const rte_mempool) -> u32;
     /// Mbufs that were created.
     pub fn vernier_mempool_capacity(pool: *const rte_mempool) -> u32;
+    /// Name of the handler that keeps the pool's mbufs (`rte_mempool_ops`), NUL-terminated, valid as long
+    /// as the process lives.
+    pub fn vernier_mempool_handler(pool: *const rte_mempool) -> *const c_char;
 
     /// A frame of `len` bytes that starts with `head` and goes on with zeros, in as many segments as
     /// it takes; NULL if there is no memory.
@@ -296,6 +302,9 @@ unsafe extern "C" {
     pub fn vernier_port_link(port: u16, link: *mut Link) -> c_int;
     /// `rte_eth_dev_set_link_up`, or `..._down` for 0.
     pub fn vernier_port_set_link(port: u16, up: c_int) -> c_int;
+    /// Whether somebody wants the port's device back (`rte_dev_event_callback_register`), 0 or 1. Needs
+    /// no EAL.
+    pub safe fn vernier_port_is_pulled(port: u16) -> c_int;
     /// Whether an interface of the kernel's is running (`SIOCGIFFLAGS`), 0 or 1. Needs no EAL.
     pub safe fn vernier_interface_link(index: u32) -> c_int;
     /// Sets an interface of the kernel's up or down (`SIOCSIFFLAGS`). Needs no EAL.
@@ -324,10 +333,15 @@ unsafe extern "C" {
     pub safe fn vernier_host_is_valid(port: u16) -> c_int;
     /// Whether a port is there and started, 0 or 1. Needs no EAL.
     pub safe fn vernier_host_is_started(port: u16) -> c_int;
-    /// `rte_eth_dev_info_get`, which must not be asked of a port that was never started: it may lack
-    /// its driver still.
-    pub fn vernier_host_port(port: u16, out: *mut HostPort) -> c_int;
-    /// Calls `changed` whenever a port has come (1) or goes (0), on the thread that does it.
+    /// `rte_eth_dev_get_name_by_port`: writes [`NAME_BYTES`] at most.
+    pub fn vernier_host_name(port: u16, name: *mut u8) -> c_int;
+    /// The queues of a started port, of which nothing is asked of its driver; an error where it was stopped
+    /// meanwhile. The port is less than `RTE_MAX_ETHPORTS`.
+    pub fn vernier_host_queues(port: u16, rx_queues: *mut u16, tx_queues: *mut u16) -> c_int;
+    /// `rte_eth_dev_info_get`, which asks the driver: to be called only where it cannot go meanwhile.
+    pub fn vernier_host_device(port: u16, out: *mut HostDevice) -> c_int;
+    /// Calls `changed` whenever something becomes of a port ([`HOST_COMES`] and so on), on the thread that
+    /// does it.
     pub fn vernier_host_watch(changed: extern "C" fn(u16, c_int)) -> c_int;
     /// `rte_eth_add_rx_callback`, for as long as the process lives.
     pub fn vernier_host_tap_rx(port: u16, queue: u16, tap: RxTap, param: *mut c_void) -> c_int;

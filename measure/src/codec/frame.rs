@@ -3,9 +3,9 @@
 //! | bytes | field | |
 //! |---|---|---|
 //! | 0..4 | magic | `VRNR` |
-//! | 4 | version | 1 |
+//! | 4 | version | 2 |
 //! | 5 | kind | see [`Kind`] |
-//! | 6..8 | key | which key the tag was made with; 0: none |
+//! | 6..8 | key | which key of the wire the tag, or the session's key, was made with; 0: none |
 //! | 8..10 | body length | b, in bytes |
 //! | 10..12 | port | of the sender |
 //! | 12..16 | switch | the sender |
@@ -15,7 +15,7 @@
 //! | 34..42 | epoch | that the body speaks of |
 //! | 42..50 | time | when it was sealed: TAI, ns since 1970-01-01 TAI, signed |
 //! | 50..50+b | body | by kind |
-//! | 50+b..66+b | tag | SipHash-2-4-128 of all bytes before it, as its authors order them |
+//! | 50+b..66+b | tag | SipHash-2-4-128 of all bytes before it, as its authors order them: under the wire's key in a hello, else under the session's ([`Key::of_session`](super::Key::of_session)) |
 //!
 //! Behind an Ethernet header every 64-bit field is aligned, and the body starts with the frame's
 //! second cache line. No frame is as short as to be padded, so that bytes behind the tag are an
@@ -28,7 +28,7 @@ use crate::time::Epoch;
 /// The first four bytes of every control frame.
 pub const MAGIC: [u8; 4] = *b"VRNR";
 /// Version of all that this module describes.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 /// Bytes before the body.
 pub const HEADER_BYTES: usize = 50;
 /// Bytes of the tag.
@@ -38,6 +38,9 @@ pub const FRAME_BYTES_MAX: usize = 9_000;
 /// Most bytes of a control frame where nothing else is configured: the payload of an Ethernet
 /// frame.
 pub const FRAME_BYTES_DEFAULT: usize = 1_500;
+
+/// Where the kind is.
+pub(super) const KIND_AT: usize = field::KIND;
 
 /// Where fields begin.
 mod field {

@@ -7,25 +7,37 @@
 //! | 12..20 | epoch length | ns |
 //! | 20..28 | own nonce | never 0 |
 //! | 28..36 | peer's nonce | 0: not heard yet |
-//! | 36..40 | clock error | at most, ns |
-//! | 40..42 | TAI - UTC | s, signed |
-//! | 42 | clock | 0 free, 1 holding over, 2 locked |
-//! | 43 | PTP domain | |
-//! | 44..46 | stash | packets on each side of a turn |
-//! | 46 | shapes | how many follow, 0 to 8 |
-//! | 47.. | shape | synopsis (1 byte), length (2 bytes), shape; see [`Shape`] |
+//! | 36..44 | renewed nonce | that the own one follows; 0: none |
+//! | 44..48 | clock error | at most, ns |
+//! | 48..50 | TAI - UTC | s, signed |
+//! | 50 | clock | 0 free, 1 holding over, 2 locked |
+//! | 51 | PTP domain | |
+//! | 52..54 | stash | packets on each side of a turn |
+//! | 54 | name length | n, 0 to 64 |
+//! | 55..55+n | name | of the sender's port: ASCII, no spaces |
+//! | 55+n | shapes | how many follow, 0 to 8 |
+//! | 56+n.. | shape | synopsis (1 byte), length (2 bytes), shape; see [`Shape`] |
 
-use arrayvec::ArrayVec;
+use arrayvec::{ArrayString, ArrayVec};
 use siphasher::sip::SipHasher24;
 
 use super::bytes::{Put, Reader};
+use super::frame::KIND_AT;
 use super::handshake::Nonces;
 use super::key::Nonce;
 use super::shape::Shape;
-use super::{Body, Kind, ParseError};
+use super::{Body, Frame, Kind, ParseError};
 
 /// Most shapes in a hello.
 pub const SHAPES_MAX: usize = 8;
+/// Most bytes of a port's name.
+pub const NAME_MAX: usize = 64;
+
+/// A port's name.
+pub type PortName = ArrayString<NAME_MAX>;
+
+/// Where the state of the clock is in the body.
+const CLOCK_AT: usize = 50;
 
 /// How good the sender's clock is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -60,8 +72,34 @@ pub struct Hello {
     pub ptp_domain: u8,
     /// Packets that a stash lists on each side of a turn.
     pub stash_packets: u16,
+    /// The sender's name of its port: printable ASCII without spaces.
+    pub port_name: PortName,
     /// Synopses of the segment, without what changes from epoch to epoch.
     pub shapes: ArrayVec<Shape, SHAPES_MAX>,
+}
+
+/// What a hello claims of its time, before anything of it is believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Claim {
+    /// When it was sealed: nanoseconds of TAI since 1970-01-01.
+    pub tai_ns: i64,
+    /// By a clock that follows PTP or NTP.
+    pub is_locked: bool,
+}
+
+impl Claim {
+    /// Of the control frame that `bytes` are; `None` where they are no whole hello.
+    #[inline]
+    pub fn of(bytes: &[u8]) -> Option<Self> {
+        if *bytes.get(KIND_AT)? != Kind::Hello as u8 {
+            return None;
+        }
+        let frame = Frame::parse(bytes).ok()?;
+        Some(Self {
+            tai_ns: frame.header().tai_ns,
+            is_locked: *frame.body().get(CLOCK_AT)? == ClockState::Locked as u8,
+        })
+    }
 }
 
 /// Tells whether two ends share the seed, and nothing of the seed itself.
@@ -96,6 +134,11 @@ pub enum Mismatch {
     /// Stashes of different sizes.
     #[error("the ends have stashes of different sizes: configure the same one")]
     Stash,
+    /// The other end is not the one that it should be.
+    #[error(
+        "the other end is not the one that `peer_switch` and `peer_port` name: compare the cables"
+    )]
+    Peer,
 }
 
 impl Hello {
@@ -145,6 +188,7 @@ impl Hello {
             "anything but 0",
         ))?;
         let peer = Nonce::from_number(reader.number("peer's nonce")?);
+        let renews = Nonce::from_number(reader.number("renewed nonce")?);
         let clock_error_ns = reader.number("clock error")?;
         let tai_utc_s = reader.number("TAI - UTC")?;
         let clock = match reader.number("clock state")? {
@@ -155,6 +199,7 @@ impl Hello {
         };
         let ptp_domain = reader.number("PTP domain")?;
         let stash_packets = reader.number("stash")?;
+        let port_name = name(&mut reader)?;
         let mut shapes = ArrayVec::new();
         for _ in 0..reader.number::<u8, 1>("number of shapes")? {
             let shape = Shape::read(&mut reader)?;
@@ -167,15 +212,30 @@ impl Hello {
             hash_version,
             seed_check,
             epoch_ns,
-            nonces: Nonces { own, peer },
+            nonces: Nonces { own, peer, renews },
             clock_error_ns,
             tai_utc_s,
             clock,
             ptp_domain,
             stash_packets,
+            port_name,
             shapes,
         })
     }
+}
+
+/// A port's name: it is shown, so that nothing may be in it that a terminal or a table takes for more.
+fn name(reader: &mut Reader<'_>) -> Result<PortName, ParseError> {
+    let length: u8 = reader.number("length of the name")?;
+    let bytes = reader.bytes("name", length.into())?;
+    let is_plain = bytes.iter().all(u8::is_ascii_graphic);
+    let text = std::str::from_utf8(bytes).ok().filter(|_| is_plain);
+    let name = text.and_then(|text| PortName::from(text).ok());
+    name.ok_or(ParseError::value(
+        "name",
+        length,
+        "up to 64 printable characters",
+    ))
 }
 
 impl Body for Hello {
@@ -187,11 +247,15 @@ impl Body for Hello {
         out.put_number(self.epoch_ns);
         out.put_number(Nonce::number(Some(self.nonces.own)));
         out.put_number(Nonce::number(self.nonces.peer));
+        out.put_number(Nonce::number(self.nonces.renews));
         out.put_number(self.clock_error_ns);
         out.put_number(self.tai_utc_s);
         out.put_number(self.clock as u8);
         out.put_number(self.ptp_domain);
         out.put_number(self.stash_packets);
+        #[expect(clippy::cast_possible_truncation, reason = "64 at most")]
+        out.put_number(self.port_name.len() as u8);
+        out.put(self.port_name.as_bytes());
         #[expect(clippy::cast_possible_truncation, reason = "8 at most")]
         out.put_number(self.shapes.len() as u8);
         for shape in &self.shapes {

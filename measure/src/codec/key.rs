@@ -5,6 +5,7 @@ use std::num::NonZeroU64;
 
 use arrayvec::ArrayVec;
 use siphasher::{sip, sip128};
+use zeroize::Zeroize;
 
 use super::frame::TAG_BYTES;
 
@@ -17,14 +18,12 @@ impl KeyId {
     pub const NONE: Self = Self(0);
 }
 
-/// A key of 128 bits, shared by the switches of a deployment.
+/// A key of 128 bits: of a wire, shared by its two ends, or of one direction of a session. Its bytes are
+/// overwritten when it goes.
 #[derive(Clone)]
 pub struct Key([u8; 16]);
 
 impl Key {
-    /// The tag of frames that have none: a checksum, no more.
-    const NONE: Self = Self([0; 16]);
-
     /// A key of these bytes, which should be random.
     pub const fn new(bytes: [u8; 16]) -> Self {
         Self(bytes)
@@ -38,10 +37,24 @@ impl Key {
             .as_bytes()
     }
 
+    /// The key of a session, which nobody can compute without this one, and which tells nothing of it:
+    /// SipHash-2-4-128, a pseudorandom function, of `vernier session key` and the nonces of sender and
+    /// receiver, big-endian. No frame begins like that, so that no tag is a session's key.
+    #[must_use]
+    pub fn of_session(&self, session: Session) -> Self {
+        Self(self.tag(&session.labelled(b"vernier session key")))
+    }
+
     /// Whether the tag is right. Takes equally long wherever the two differ: they are compared as
     /// one number, with no branch.
     pub(super) fn verify(&self, bytes: &[u8], tag: [u8; TAG_BYTES]) -> bool {
         u128::from_ne_bytes(self.tag(bytes)) ^ u128::from_ne_bytes(tag) == 0
+    }
+}
+
+impl Drop for Key {
+    fn drop(&mut self) {
+        self.0.zeroize();
     }
 }
 
@@ -76,7 +89,9 @@ pub enum KeyRingError {
 #[derive(Debug, Clone, Default)]
 pub struct KeyRing {
     keys: ArrayVec<(KeyId, Key), { Self::KEYS_MAX }>,
-    trusting: bool,
+    /// The key of frames that have none, where they are believed: everybody knows it, so that their tag
+    /// is a checksum, no more.
+    public: Option<Key>,
 }
 
 impl KeyRing {
@@ -91,7 +106,7 @@ impl KeyRing {
     /// Believes frames without a key as well: for a port that the operator marked trusted.
     #[must_use]
     pub fn trusting(mut self) -> Self {
-        self.trusting = true;
+        self.public = Some(Key([0; 16]));
         self
     }
 
@@ -115,11 +130,23 @@ impl KeyRing {
     /// The key of an id, if it is believed.
     pub fn get(&self, id: KeyId) -> Option<&Key> {
         if id == KeyId::NONE {
-            return self.trusting.then_some(&Key::NONE);
+            return self.public.as_ref();
         }
         self.keys
             .iter()
             .find_map(|(held, key)| (*held == id).then_some(key))
+    }
+
+    /// The keys of a session under each of these.
+    #[must_use]
+    pub fn of_session(&self, session: Session) -> Self {
+        let keys = self.keys.iter();
+        Self {
+            keys: keys
+                .map(|(id, key)| (*id, key.of_session(session)))
+                .collect(),
+            public: self.public.as_ref().map(|key| key.of_session(session)),
+        }
     }
 }
 
@@ -142,31 +169,38 @@ impl Nonce {
     }
 }
 
-/// What one end sends to the other between two restarts of either. Each direction has its own, so
-/// that a frame sent back to its sender is not believed.
+/// What one end sends to the other from one handshake to the next, by the nonces of both. Each
+/// direction has its own, with a key of its own, so that a frame sent back to its sender is not
+/// believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Session {
+    /// The nonce of the end that sends in it.
+    pub sender: Nonce,
+    /// Of the one that receives.
+    pub receiver: Nonce,
+}
+
+impl Session {
+    /// What frames name it by: SipHash-2-4 under the key 0 of `vernier session` and both nonces,
+    /// big-endian; 1 in place of 0.
+    pub fn id(self) -> SessionId {
+        let message = self.labelled(b"vernier session");
+        let hash = sip::SipHasher24::new_with_keys(0, 0).hash(&message);
+        SessionId(NonZeroU64::new(hash).unwrap_or(NonZeroU64::MIN))
+    }
+
+    fn labelled(self, label: &[u8]) -> ArrayVec<u8, 40> {
+        let nonces = [self.sender, self.receiver].map(|nonce| nonce.0.get().to_be_bytes());
+        let bytes = label.iter().copied().chain(nonces.into_iter().flatten());
+        bytes.take(40).collect()
+    }
+}
+
+/// A session's name in frames: no secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SessionId(NonZeroU64);
 
 impl SessionId {
-    /// The session of what `sender` sends to `receiver`: SipHash-2-4 under the key 0 of
-    /// `vernier session` and both nonces, big-endian; 1 in place of 0.
-    ///
-    /// No key is needed here: nonces are drawn at random, and the tag covers the session.
-    pub fn new(sender: Nonce, receiver: Nonce) -> Self {
-        const LABEL: &[u8; 15] = b"vernier session";
-        let mut message = [0; LABEL.len() + 16];
-        let parts = LABEL
-            .iter()
-            .copied()
-            .chain(sender.0.get().to_be_bytes())
-            .chain(receiver.0.get().to_be_bytes());
-        for (to, from) in message.iter_mut().zip(parts) {
-            *to = from;
-        }
-        let hash = sip::SipHasher24::new_with_keys(0, 0).hash(&message);
-        Self(NonZeroU64::new(hash).unwrap_or(NonZeroU64::MIN))
-    }
-
     pub(super) fn number(self) -> u64 {
         self.0.get()
     }

@@ -2,7 +2,7 @@
 
 use super::bytes::Slot;
 use super::frame::{FRAME_BYTES_MAX, HEADER_BYTES, TAG_BYTES};
-use super::key::{Key, KeyId, KeyRing, SessionId};
+use super::key::{Key, KeyId, KeyRing, Session, SessionId};
 use super::window::ReplayWindow;
 use super::{Body, Frame, FrameError, Header, Kind};
 use crate::time::Epoch;
@@ -53,9 +53,28 @@ pub struct Sealer {
     switch: u32,
     port: u16,
     id: KeyId,
+    /// The wire's.
     key: Key,
-    session: Option<SessionId>,
+    session: Option<Sealing>,
     sealed: [u64; Kind::COUNT],
+}
+
+/// A session that frames are sealed in.
+#[derive(Debug, Clone)]
+struct Sealing {
+    session: Session,
+    id: SessionId,
+    key: Key,
+}
+
+impl Sealing {
+    fn new(session: Session, wire: &Key) -> Self {
+        Self {
+            session,
+            id: session.id(),
+            key: wire.of_session(session),
+        }
+    }
 }
 
 impl Sealer {
@@ -76,9 +95,22 @@ impl Sealer {
     }
 
     /// Begins a session: sequences start anew.
-    pub fn begin(&mut self, session: SessionId) {
-        self.session = Some(session);
+    pub fn begin(&mut self, session: Session) {
+        self.session = Some(Sealing::new(session, &self.key));
         self.sealed = [0; Kind::COUNT];
+    }
+
+    /// Seals with the ring's key `id` from now on. The session and its sequences go on.
+    ///
+    /// # Errors
+    /// [`SealError::UnknownKey`] when the ring does not have it; nothing is changed then.
+    pub fn set_key(&mut self, keys: &KeyRing, id: KeyId) -> Result<(), SealError> {
+        self.key = keys.get(id).ok_or(SealError::UnknownKey { id })?.clone();
+        self.id = id;
+        if let Some(sealing) = &mut self.session {
+            *sealing = Sealing::new(sealing.session, &self.key);
+        }
+        Ok(())
     }
 
     /// Ends the session: nothing but hellos can be sealed.
@@ -121,7 +153,8 @@ impl Sealer {
 
         let frame = buffer.get_mut(..needed).ok_or(no_room.clone())?;
         let (tagged, tag) = frame.split_last_chunk_mut().ok_or(no_room)?;
-        *tag = self.key.tag(tagged);
+        let of_session = self.session.as_ref().filter(|_| session.is_some());
+        *tag = of_session.map_or(&self.key, |one| &one.key).tag(tagged);
         if session.is_some() {
             self.sealed[B::KIND.index()] = sequence;
         }
@@ -133,7 +166,7 @@ impl Sealer {
         if kind == Kind::Hello {
             return Ok((None, 0));
         }
-        let session = self.session.ok_or(SealError::NoSession)?;
+        let session = self.session.as_ref().ok_or(SealError::NoSession)?.id;
         let sequence = self.sealed[kind.index()]
             .checked_add(1)
             .ok_or(SealError::Exhausted)?;
@@ -170,12 +203,33 @@ pub enum OpenError {
     },
 }
 
+/// A session that frames are believed in.
+#[derive(Debug, Clone)]
+struct Hearing {
+    session: Session,
+    id: SessionId,
+    keys: KeyRing,
+    windows: [ReplayWindow; Kind::COUNT],
+}
+
+impl Hearing {
+    fn new(session: Session, wire: &KeyRing) -> Self {
+        Self {
+            session,
+            id: session.id(),
+            keys: wire.of_session(session),
+            windows: [ReplayWindow::default(); Kind::COUNT],
+        }
+    }
+}
+
 /// Checks frames that one port receives from one peer.
 #[derive(Debug, Clone)]
 pub struct Verifier {
     keys: KeyRing,
-    session: Option<SessionId>,
-    windows: [ReplayWindow; Kind::COUNT],
+    present: Option<Hearing>,
+    /// What was present before it was renewed: frames of it may still be on their way.
+    previous: Option<Hearing>,
 }
 
 impl Verifier {
@@ -183,23 +237,48 @@ impl Verifier {
     pub fn new(keys: KeyRing) -> Self {
         Self {
             keys,
-            session: None,
-            windows: [ReplayWindow::default(); Kind::COUNT],
+            present: None,
+            previous: None,
         }
     }
 
     /// Begins a session: frames of any other are refused, sequences start anew.
-    pub fn begin(&mut self, session: SessionId) {
-        self.session = Some(session);
-        self.windows = [ReplayWindow::default(); Kind::COUNT];
+    pub fn begin(&mut self, session: Session) {
+        self.previous = None;
+        self.present = Some(Hearing::new(session, &self.keys));
+    }
+
+    /// Goes on to a session that follows the present one, frames of which are believed besides until
+    /// it is [forgotten](Self::forget).
+    pub fn renew(&mut self, session: Session) {
+        let next = Hearing::new(session, &self.keys);
+        self.previous = self.present.replace(next);
+    }
+
+    /// Frames of the session before the present one are refused from now on.
+    pub fn forget(&mut self) {
+        self.previous = None;
+    }
+
+    /// Believes frames under any of `keys`, and no others, from now on. Sessions and sequences go on.
+    pub fn set_keys(&mut self, keys: KeyRing) {
+        self.keys = keys;
+        for hearing in [&mut self.present, &mut self.previous]
+            .into_iter()
+            .flatten()
+        {
+            hearing.keys = self.keys.of_session(hearing.session);
+        }
     }
 
     /// Ends the session: nothing but hellos is believed.
     pub fn end(&mut self) {
-        self.session = None;
+        self.present = None;
+        self.previous = None;
     }
 
-    /// Checks the frame that `bytes` are: form, tag, session and sequence, in this order.
+    /// Checks the frame that `bytes` are: form, key, session, sequence and tag, in this order, so that
+    /// a tag is made for those only that nothing else is wrong with.
     ///
     /// A hello belongs to no session and may be a replayed one:
     /// [`Handshake`](super::Handshake) tells.
@@ -210,21 +289,29 @@ impl Verifier {
         let frame = Frame::parse(bytes)?;
         let header = frame.header();
         let id = header.key;
-        let key = self.keys.get(id).ok_or(OpenError::UnknownKey { id })?;
-        if !key.verify(frame.tagged(), frame.tag()) {
-            return Err(OpenError::Tag { id });
+        let wire = self.keys.get(id).ok_or(OpenError::UnknownKey { id })?;
+        let is_right = |key: &Key| key.verify(frame.tagged(), frame.tag());
+        if frame.kind() == Kind::Hello {
+            return match header.session {
+                Some(_) => Err(OpenError::Session),
+                None if is_right(wire) => Ok(frame),
+                None => Err(OpenError::Tag { id }),
+            };
         }
-        let expected = match frame.kind() {
-            Kind::Hello => None,
-            _ => Some(self.session.ok_or(OpenError::Session)?),
-        };
-        if header.session != expected {
-            return Err(OpenError::Session);
-        }
+        let mut sessions = [&mut self.present, &mut self.previous]
+            .into_iter()
+            .flatten();
+        let hearing = sessions.find(|hearing| header.session == Some(hearing.id));
+        let hearing = hearing.ok_or(OpenError::Session)?;
         let sequence = header.sequence;
-        if expected.is_some() && !self.windows[frame.kind().index()].accept(sequence) {
+        let window = &mut hearing.windows[frame.kind().index()];
+        if !window.is_new(sequence) {
             return Err(OpenError::Replayed { sequence });
         }
+        if !hearing.keys.get(id).is_some_and(is_right) {
+            return Err(OpenError::Tag { id });
+        }
+        window.accept(sequence);
         Ok(frame)
     }
 }

@@ -29,8 +29,11 @@ fn keys() -> KeyRing {
     KeyRing::new().with(KeyId(7), key()).unwrap()
 }
 
-fn session() -> SessionId {
-    SessionId::new(Nonce::from_random(NONCES.0), Nonce::from_random(NONCES.1))
+fn session() -> Session {
+    Session {
+        sender: Nonce::from_random(NONCES.0),
+        receiver: Nonce::from_random(NONCES.1),
+    }
 }
 
 /// Both ends of a session.
@@ -79,12 +82,14 @@ fn hello() -> Hello {
         nonces: Nonces {
             own: Nonce::from_random(NONCES.0),
             peer: Some(Nonce::from_random(NONCES.1)),
+            renews: Some(Nonce::from_random(NONCES.0 + 1)),
         },
         clock_error_ns: 250,
         tai_utc_s: 37,
         clock: ClockState::Locked,
         ptp_domain: 24,
         stash_packets: 64,
+        port_name: PortName::from("trunk").unwrap(),
         shapes: [Shape::Lda(two_banks()), Shape::Lds(sketch())]
             .into_iter()
             .collect(),

@@ -14,10 +14,20 @@ impl ReplayWindow {
     /// How far a frame may fall behind.
     pub const WIDTH: u64 = 64;
 
-    /// Takes note of a sequence number; `false` if it was seen, is older than the window, or is 0.
+    /// Whether a sequence number was not seen, is not older than the window, and is not 0.
+    pub fn is_new(&self, sequence: u64) -> bool {
+        let behind = self.greatest.saturating_sub(sequence);
+        let is_known = behind >= Self::WIDTH || self.seen >> behind & 1 == 1;
+        sequence > self.greatest || sequence != 0 && !is_known
+    }
+
+    /// Takes note of a sequence number; `false` where it is not [new](Self::is_new).
     ///
-    /// To be asked only after the frame has proved authentic, or anyone could move the window.
+    /// To be called only after the frame has proved authentic, or anyone could move the window.
     pub fn accept(&mut self, sequence: u64) -> bool {
+        if !self.is_new(sequence) {
+            return false;
+        }
         if sequence > self.greatest {
             let ahead = sequence - self.greatest;
             let kept = if ahead < Self::WIDTH {
@@ -29,11 +39,7 @@ impl ReplayWindow {
             self.greatest = sequence;
             return true;
         }
-        let behind = self.greatest - sequence;
-        if sequence == 0 || behind >= Self::WIDTH || self.seen >> behind & 1 == 1 {
-            return false;
-        }
-        self.seen |= 1 << behind;
+        self.seen |= 1 << (self.greatest - sequence);
         true
     }
 }
@@ -65,6 +71,7 @@ mod tests {
             for sequence in sequences {
                 let fresh = sequence > 0 && sequence + 64 > greatest && seen.insert(sequence);
                 greatest = greatest.max(sequence);
+                prop_assert_eq!(window.is_new(sequence), fresh, "{}", sequence);
                 prop_assert_eq!(window.accept(sequence), fresh, "{}", sequence);
             }
         }

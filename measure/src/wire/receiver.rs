@@ -11,8 +11,10 @@ use arrayvec::ArrayVec;
 use super::{
     Marks, Refusal, SEGMENTS_MAX, SealedWire, WireError, WireFlows, WireLayout, WireShard,
 };
-use crate::codec::{KeyRing, Kind, Marker, Reference, SessionId, Verifier};
+use crate::codec::{KeyRing, Kind, Marker, Reference, Session, Verifier};
 use crate::lda::LdaLayout;
+#[cfg(feature = "planted")]
+use crate::planted;
 use crate::rli::{self, Estimates, ReceiverConfig, Run};
 use crate::sight::{End, Sight};
 use crate::time::Epoch;
@@ -91,11 +93,27 @@ impl Receiver {
 
     /// A session begins: packets count from its first marker on. The epoch in progress is partial,
     /// and goes when that comes.
-    pub fn begin(&mut self, session: SessionId) {
+    pub fn begin(&mut self, session: Session) {
         self.end();
         self.verifier.begin(session);
         self.is_in_session = true;
         self.coming.clone_from(&self.lda);
+    }
+
+    /// The session goes on under another name and key: frames of both are believed until the old one is
+    /// [forgotten](Self::forget), and everything is counted as before.
+    pub fn renew(&mut self, session: Session) {
+        self.verifier.renew(session);
+    }
+
+    /// Frames of the session before the last renewal are refused.
+    pub fn forget(&mut self) {
+        self.verifier.forget();
+    }
+
+    /// Believes frames under these keys only. The session goes on.
+    pub fn set_keys(&mut self, keys: KeyRing) {
+        self.verifier.set_keys(keys);
     }
 
     /// There is no session any more: hellos alone are believed, and nothing is recorded.
@@ -205,6 +223,11 @@ impl Receiver {
 
     /// A copy of a marker: the first one to arrive turns the epoch.
     fn turn(&mut self, epoch: Epoch, marker: &Marker, shards: &mut impl Shards) {
+        #[cfg(feature = "planted")]
+        let epoch = match self.turn == Some(epoch) && planted::is(planted::Bug::DoubledMarker) {
+            true => epoch.next(),
+            false => epoch,
+        };
         if self.turn.is_some_and(|latest| epoch <= latest) {
             return;
         }

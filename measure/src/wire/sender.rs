@@ -11,7 +11,9 @@
 use arrayvec::ArrayVec;
 
 use super::{Marks, SEGMENTS_MAX, SealedWire, WireError, WireLayout, WireShard};
-use crate::codec::{Body, KeyId, KeyRing, Kind, Marker, Reference, Sealer, SessionId, Subject};
+use crate::codec::{
+    Body, KeyId, KeyRing, Kind, Marker, Reference, SealError, Sealer, Session, Subject,
+};
 use crate::lda::LdaLayout;
 use crate::rli::{Injector, ReferenceSender};
 use crate::sight::{End, Sight};
@@ -122,7 +124,7 @@ impl Sender {
 
     /// A session begins: with the next turn's marker, at which all streams begin anew. The epoch in
     /// progress is partial.
-    pub fn begin(&mut self, session: SessionId) {
+    pub fn begin(&mut self, session: Session) {
         self.end();
         self.sealer.begin(session);
         self.is_in_session = true;
@@ -131,6 +133,20 @@ impl Sender {
         for stream in &mut self.streams {
             stream.sender = ReferenceSender::new(WireLayout::stream(stream.segment));
         }
+    }
+
+    /// The session goes on under another name and key, which frames are sealed with from now on;
+    /// everything is counted as before.
+    pub fn renew(&mut self, session: Session) {
+        self.sealer.begin(session);
+    }
+
+    /// Seals with the ring's key `id` from now on. The session goes on.
+    ///
+    /// # Errors
+    /// [`SealError::UnknownKey`] when the ring does not have it; nothing is changed then.
+    pub fn set_key(&mut self, keys: &KeyRing, id: KeyId) -> Result<(), SealError> {
+        self.sealer.set_key(keys, id)
     }
 
     /// There is no session any more: nothing is sent or recorded.

@@ -10,7 +10,7 @@ use std::num::{NonZeroU32, NonZeroU64};
 use path::{EPOCH_NS, Frame, Path, Truth, Wire};
 
 use super::*;
-use crate::codec::{Key, KeyId, KeyRing, Kind, Marker, Message, Nonce, SessionId};
+use crate::codec::{Key, KeyId, KeyRing, Kind, Marker, Message, Nonce, Session};
 use crate::lda::Bank;
 use crate::packet::{FlowHash, PacketHash};
 use crate::sight::{End, SegmentIndex, Sight};
@@ -26,9 +26,12 @@ fn keys() -> KeyRing {
 }
 
 /// What one direction of the `n`-th acquaintance of two ends makes of their nonces.
-fn session(n: u64) -> SessionId {
+fn session(n: u64) -> Session {
     let nonce = |bits| Nonce::from_random(1_000 * n + bits);
-    SessionId::new(nonce(1), nonce(2))
+    Session {
+        sender: nonce(1),
+        receiver: nonce(2),
+    }
 }
 
 fn lda(sampled: f64) -> LdaLayout {

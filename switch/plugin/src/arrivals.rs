@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use control::counters::{PortCounters, WorkerCounters};
-use dpdk_bindings::{Mbuf, StampField, Tap, tsc};
+use dpdk_bindings::{PassingMbuf, StampField, Tap, tsc};
 use measure::packet::{Census, Hasher, Parsed, kind};
 use switch::classify::Classifier;
 use switch::packet_io::{ClassIndex, PortIndex};
@@ -45,7 +45,7 @@ impl Arrivals {
 
 impl Tap for Arrivals {
     #[inline]
-    fn pass(&self, burst: &mut [Mbuf<'_>]) {
+    fn pass(&self, burst: &mut [PassingMbuf<'_>]) {
         let port = self.home.port();
         let Some(counters) = self.counters.ports.get(usize::from(port.0)) else {
             return;
@@ -69,7 +69,7 @@ impl Arrivals {
     #[inline]
     fn stamp<const HASHES: bool>(
         &self,
-        burst: &mut [Mbuf<'_>],
+        burst: &mut [PassingMbuf<'_>],
         port: PortIndex,
         counters: &PortCounters,
         now: u64,

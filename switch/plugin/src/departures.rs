@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrayvec::ArrayVec;
 use control::counters::{PortCounters, WorkerCounters};
-use dpdk_bindings::{Mbuf, StampField, Tap, tsc};
+use dpdk_bindings::{Mbuf, PassingMbuf, StampField, Tap, tsc};
 use measure::flows::{FlowId, FlowSight};
 use measure::packet::{FlowHash, Nameless, PacketHash};
 use measure::shard::Places;
@@ -124,7 +124,7 @@ impl Offer<'_> {
 
     /// Takes the stamps off and counts the packets, no more.
     #[cold]
-    fn only_count(self, burst: &mut [Mbuf<'_>]) {
+    fn only_count(self, burst: &mut [PassingMbuf<'_>]) {
         let mut trust = Trust::new(&self.stamps.ids);
         let mut all_bytes = 0;
         for mbuf in &mut *burst {
@@ -215,7 +215,7 @@ impl Departures {
 
 impl Tap for Departures {
     #[inline]
-    fn pass(&self, burst: &mut [Mbuf<'_>]) {
+    fn pass(&self, burst: &mut [PassingMbuf<'_>]) {
         let now = tsc::now();
         let to = self.home.port();
         let Some(counters) = self.counters.ports.get(usize::from(to.0)) else {
@@ -270,7 +270,7 @@ impl Point {
     /// Takes the stamps off, and records packets that have one in common together: what an LDA alone
     /// asks for.
     #[inline]
-    fn record_batches(&mut self, offer: Offer<'_>, burst: &mut [Mbuf<'_>]) {
+    fn record_batches(&mut self, offer: Offer<'_>, burst: &mut [PassingMbuf<'_>]) {
         let Self {
             meter, nameless, ..
         } = self;
@@ -280,6 +280,9 @@ impl Point {
                 return;
             }
             let departure = Departure::read(meter, last, offer.to, offer.now);
+            if departure.is_backward {
+                meter.count_backward(packets);
+            }
             let batch = Batch {
                 packets,
                 bytes,
@@ -320,7 +323,7 @@ impl Point {
 
     /// Takes the stamps off, and records what they say.
     #[inline]
-    fn record(&mut self, offer: Offer<'_>, burst: &mut [Mbuf<'_>]) {
+    fn record(&mut self, offer: Offer<'_>, burst: &mut [PassingMbuf<'_>]) {
         let stamps = offer.stamps;
         let (mut sights, mut places) = (SightBurst::new_const(), ArrayVec::new_const());
         let mut seen = Seen::of(&self.meter, offer, &mut sights, &mut places);
@@ -348,7 +351,9 @@ impl Point {
                 offer.count_class(class, packets, bytes);
             }
         }
-        let sights = if seen.are_alike {
+        let (are_alike, backward) = (seen.are_alike, seen.backward);
+        self.meter.count_backward(backward);
+        let sights = if are_alike {
             Sights::alike(&sights)
         } else {
             Sights::from(sights.as_slice())
@@ -358,7 +363,7 @@ impl Point {
         }
         let head = |n: usize| {
             let mbuf = places.get(n).and_then(|&n| burst.get(usize::from(n)));
-            mbuf.map_or(&[][..], Mbuf::head)
+            mbuf.map_or(&[][..], |mbuf| mbuf.head())
         };
         let flows = self.meter.look_up(sights, &mut self.flows, head);
         self.meter.prepare(sights, flows, &mut self.places);
@@ -374,6 +379,8 @@ struct Departure {
     segment: SegmentIndex,
     epoch: EpochTag,
     class: ClassIndex,
+    /// The stamp is after the present; the delay is 0.
+    is_backward: bool,
 }
 
 impl Departure {
@@ -386,14 +393,15 @@ impl Departure {
             now
         };
         let stamp = Stamp::read(last, now);
-        let segments = meter.segments(stamp.port, to);
         let (epoch, start) = meter.epoch_of(stamp.arrived);
+        let segments = meter.segments_of(epoch, stamp.port, to);
         Self {
             time: now.wrapping_sub(start),
             delay: now.wrapping_sub(stamp.arrived),
             segment: segments[usize::from(stamp.class.0 & 7)],
             epoch,
             class: stamp.class,
+            is_backward: stamp.is_backward,
         }
     }
 }
@@ -411,6 +419,7 @@ struct Seen<'m, 'b> {
     last: (u64, Departure),
     /// Of one segment, one epoch and one delay.
     are_alike: bool,
+    backward: u64,
 }
 
 impl<'m, 'b> Seen<'m, 'b> {
@@ -427,6 +436,7 @@ impl<'m, 'b> Seen<'m, 'b> {
             segment: NO_SEGMENT,
             epoch: EpochTag(0),
             class: ClassIndex(0),
+            is_backward: false,
         };
         Self {
             meter,
@@ -438,6 +448,7 @@ impl<'m, 'b> Seen<'m, 'b> {
             // No packet's: there are not so many ports.
             last: (u64::MAX, nothing),
             are_alike: true,
+            backward: 0,
         }
     }
 
@@ -463,6 +474,7 @@ impl<'m, 'b> Seen<'m, 'b> {
             );
         }
         let (_, departure) = &self.last;
+        self.backward += u64::from(departure.is_backward);
         let sight = Sight {
             flow,
             packet,
@@ -517,7 +529,7 @@ mod tests {
         let word = last_word(PortIndex(1), ClassIndex(5), tsc::now());
         field.set_last_of(&mut burst[1..], word);
         let taken = departures.point.lock();
-        departures.pass(&mut burst);
+        departures.pass(PassingMbuf::of(&mut burst));
         drop(taken);
 
         let port = &counters.ports[2];
@@ -527,7 +539,7 @@ mod tests {
         assert_eq!((class.tx_packets.get(), class.tx_bytes.get()), (2, 61 + 62));
         assert_eq!(departures.unmeasured(), 3);
         assert!(burst.iter().all(|mbuf| field.get(mbuf).is_none()));
-        departures.pass(&mut burst);
+        departures.pass(PassingMbuf::of(&mut burst));
         assert_eq!((port.tx_packets.get(), departures.unmeasured()), (6, 3));
     }
 }

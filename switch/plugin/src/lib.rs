@@ -14,8 +14,8 @@
 //!
 //! The stamp is 24 bytes in the mbuf and a flag, which alone is proof: a copy that carries it is as
 //! good as the packet, and it is taken off when the packet is recorded, so that one that is offered
-//! again counts once. What a packet is offered to is not always sent: how many a port's own counter
-//! lacks is told for each epoch ([`snapshot::PortFact`](control::snapshot::PortFact)).
+//! again counts once. What is offered is not always sent. Only the driver knows, and it is not asked: it
+//! may be on its way out ([`dpdk_bindings::Host`]).
 //!
 //! Nothing of it can stop the program: on the program's threads it waits for nobody and takes no memory;
 //! it catches its panics, and turns itself off with one line in DPDK's log.

@@ -126,10 +126,8 @@ mod tests {
             id,
             life: 0,
             name: name.to_owned(),
-            driver: "net_null".to_owned(),
             rx_queues: queues,
             tx_queues: queues,
-            interface: None,
         }
     }
 

@@ -4,12 +4,12 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use control::config::{Config, HostConfig};
+use control::config::{Config, HostConfig, WireKeys};
 use control::core::Desk;
 use control::handover::SHARDS_PER_WORKER;
 use control::plant::{Change, Plant};
 use control::snapshot::{Pool, PortFact};
-use dpdk_bindings::{Host, PortStats, plugin, tsc};
+use dpdk_bindings::{Host, plugin, tsc};
 use measure::shard::ShardLayout;
 use measure::time::{Epoch, TickRate};
 use switch::wiring::crew;
@@ -29,7 +29,7 @@ const EPOCHS_AHEAD: u64 = 2;
 
 /// The program as the control core sees it.
 pub struct HostPlant {
-    host: Host,
+    host: Host<'static>,
     settings: HostConfig,
     rate: TickRate,
     places: Places,
@@ -43,7 +43,6 @@ pub struct HostPlant {
     /// Places that are not measured as they are now until the epoch is over.
     unsettled: Vec<(usize, Epoch)>,
     looked_at: Option<Instant>,
-    epoch: Epoch,
     /// By place.
     watched: Vec<Watched>,
 }
@@ -53,15 +52,13 @@ pub struct HostPlant {
 struct Watched {
     is_up: bool,
     flaps: u64,
-    stats: PortStats,
-    /// At the last turn: packets offered, and those that the port's counter had.
-    balance: Option<(u64, u64)>,
-    unsent: Option<u64>,
+    /// Empty until it is known.
+    driver: String,
 }
 
 impl HostPlant {
     pub fn new(
-        host: Host,
+        host: Host<'static>,
         settings: HostConfig,
         rate: TickRate,
         seats: Seats,
@@ -78,7 +75,6 @@ impl HostPlant {
             has_changed: false,
             unsettled: Vec::new(),
             looked_at: None,
-            epoch: Epoch(0),
             watched: Vec::new(),
         }
     }
@@ -92,7 +88,6 @@ impl HostPlant {
             self.has_changed = true;
             // Until a plan is made for what it is now.
             self.unsettled.push((index, Epoch(u64::MAX)));
-            self.watched[index].balance = None;
             if let Some(port) = self.places.port(index) {
                 self.seats.attend(&self.host, port, desk);
                 tracing::info!(
@@ -108,7 +103,12 @@ impl HostPlant {
         }
         for (index, port) in self.places.present() {
             let watched = &mut self.watched[index];
-            let is_up = self.host.link(port).is_some_and(|link| link.up);
+            let is_up = self.host.is_up(port) == Some(true);
+            if watched.driver.is_empty()
+                && let Some(device) = self.host.device(port)
+            {
+                watched.driver = device.driver;
+            }
             if is_up != watched.is_up {
                 watched.is_up = is_up;
                 watched.flaps += u64::from(!is_up);
@@ -162,6 +162,7 @@ impl HostPlant {
             layout,
             ends,
             wires: Vec::new(),
+            keys: WireKeys::default(),
         })?;
         for (seat, plan) in turns {
             let was_planned = std::mem::replace(&mut seat.is_planned, plan.is_some());
@@ -192,26 +193,6 @@ impl HostPlant {
             }
         }
     }
-
-    /// Holds what each port was offered in an epoch against what it says it sent.
-    fn balance(&mut self) {
-        for (index, port) in self.places.present() {
-            let watched = &mut self.watched[index];
-            let Some(stats) = self.host.stats(port) else {
-                watched.balance = None;
-                watched.unsent = None;
-                continue;
-            };
-            let now = (self.seats.offered(index), stats.tx_packets);
-            let unsent = watched.balance.and_then(|before| {
-                let sent = now.1.checked_sub(before.1)?;
-                Some((now.0 - before.0).saturating_sub(sent))
-            });
-            watched.unsent = unsent;
-            watched.balance = Some(now);
-            watched.stats = stats;
-        }
-    }
 }
 
 impl Plant for HostPlant {
@@ -220,18 +201,16 @@ impl Plant for HostPlant {
     }
 
     fn port(&mut self, index: usize) -> PortFact {
-        let (Some(watched), Some(port)) = (self.watched.get(index), self.places.port(index)) else {
+        let (Some(watched), Some(_)) = (self.watched.get(index), self.places.port(index)) else {
             return PortFact::default();
         };
         PortFact {
-            driver: port.driver.clone(),
+            driver: watched.driver.clone(),
             is_up: watched.is_up,
+            is_removed: false,
             link_flaps: watched.flaps,
-            missed_packets: watched.stats.rx_missed,
-            rx_error_packets: watched.stats.rx_errors,
-            tx_error_packets: watched.stats.tx_errors,
-            no_buffer_packets: watched.stats.rx_no_mbuf,
-            unsent_packets: watched.unsent,
+            // The driver's counters are the program's to read.
+            ..PortFact::default()
         }
     }
 
@@ -258,10 +237,6 @@ impl Plant for HostPlant {
         for (_, seat) in self.seats.departures() {
             seat.point.turn_for(tsc::now(), rest_ticks);
             seat.turns.free_gone();
-        }
-        if desk.epoch() != self.epoch {
-            self.epoch = desk.epoch();
-            self.balance();
         }
     }
 }

@@ -45,7 +45,6 @@ pub struct Seat {
     pub turns: Turns,
     /// Its number among the control core's workers.
     pub worker: usize,
-    pub counters: Arc<WorkerCounters>,
     /// Whether it has been sent a plan that still holds.
     pub is_planned: bool,
     /// Of its unmeasured packets those that were told of.
@@ -70,7 +69,7 @@ impl Seats {
 
     /// Taps those queues of a port that are not tapped yet; they belong to nobody before they are
     /// [assigned](Self::assign).
-    pub fn attend(&mut self, host: &Host, port: &HostPort, desk: &mut Desk<'_>) {
+    pub fn attend(&mut self, host: &Host<'_>, port: &HostPort, desk: &mut Desk<'_>) {
         for number in 0..port.rx_queues {
             let Self {
                 stamper, arrivals, ..
@@ -131,15 +130,6 @@ impl Seats {
         let mut queues = self.departures.values();
         queues.all(|queue| queue.tap.turns.has_room())
     }
-
-    /// Packets that transmit queues of the port at `place` were offered, whatever numbers it had.
-    pub fn offered(&self, place: usize) -> u64 {
-        let of = |queue: &Tapped<Seat>| {
-            let counters = queue.tap.counters.ports.get(place);
-            counters.map_or(0, |counters| counters.tx_packets.get())
-        };
-        self.departures.values().map(of).sum()
-    }
 }
 
 impl<T> Tapped<T> {
@@ -182,12 +172,11 @@ impl Seat {
             has_classes: stamper.has_classes,
             have_hashes: stamper.hashes,
         };
-        let (point, turns) = Departures::new(stamps, meter, Arc::clone(&counters));
+        let (point, turns) = Departures::new(stamps, meter, counters);
         Self {
             point: Box::leak(Box::new(point)),
             turns,
             worker,
-            counters,
             is_planned: false,
             unmeasured: 0,
         }

@@ -6,7 +6,8 @@
 //!  word 2   class, 8 bits | port, 8 bits | when it was received, the low 48 bits of the counter
 //! ```
 //!
-//! 48 bits of a counter of 3 GHz come round after 26 hours. The epoch follows from the time.
+//! 48 bits of a counter of 3 GHz come round after 26 hours, half of which are the past. The epoch follows from the
+//! time.
 //!
 //! The flag is proof that the words are this packet's. Programs clear flags that they do not know,
 //! testpmd's own macswap among them; then the words speak for themselves, if they name the port that
@@ -62,6 +63,8 @@ fn place_of(word: u64) -> PortIndex {
 pub struct Stamp {
     /// When the packet was received, in ticks.
     pub arrived: u64,
+    /// Whether that seemed to be after the present, by under half of what the stamp's bits hold: then it is now.
+    pub is_backward: bool,
     pub port: PortIndex,
     pub class: ClassIndex,
 }
@@ -74,11 +77,15 @@ pub fn last_word(port: PortIndex, class: ClassIndex, now: u64) -> u64 {
 }
 
 impl Stamp {
-    /// Reads the last word of a packet that was received before `now`, and not days ago.
+    /// Reads the last word of a packet that was received before `now`, and not half a day ago.
     #[inline]
     pub fn read(last: u64, now: u64) -> Self {
+        // The top bit of so many is the sign: another core's counter may be some ticks ahead.
+        let behind = now.wrapping_sub(last) << (u64::BITS - TIME_BITS);
+        let delay = behind.cast_signed() >> (u64::BITS - TIME_BITS);
         Self {
-            arrived: now.wrapping_sub(now.wrapping_sub(last) & TIME_MASK),
+            arrived: now.wrapping_sub(delay.max(0).cast_unsigned()),
+            is_backward: delay < 0,
             port: place_of(last),
             class: ClassIndex((last >> (TIME_BITS + 8)) as u8),
         }
@@ -104,6 +111,17 @@ mod tests {
         ids.set(PORTS_MAX, Some(1));
         let nowhere = last_word(PortIndex(u8::MAX), ClassIndex(0), 5);
         assert!(!ids.vouch(nowhere, u16::MAX));
+    }
+
+    #[test]
+    fn a_stamp_of_a_core_whose_counter_is_ahead_is_of_now() {
+        for ahead in [1, 9, 1 << 40] {
+            let now = 5_000_000;
+            let read = Stamp::read(last_word(PortIndex(3), ClassIndex(0), now + ahead), now);
+            assert_eq!((read.arrived, read.is_backward), (now, true));
+        }
+        let read = Stamp::read(last_word(PortIndex(3), ClassIndex(0), 5), 5);
+        assert_eq!((read.arrived, read.is_backward), (5, false));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use control::config::HostConfig;
+use control::config::{HostConfig, WireKeys};
 use control::core::{ControlCore, Setup};
 use control::http;
 use control::plant::Change;
@@ -14,6 +14,7 @@ use dpdk_bindings::{Host, StampField, plugin, tsc};
 use measure::packet::Hasher;
 use measure::time::{Epoch, EpochSchedule, TickRate};
 use switch::classify::Classifier;
+use switch::preflight::clock_warning;
 use switch::wiring::{budget, cpus, random_seed};
 
 use crate::arrivals::Stamper;
@@ -41,7 +42,7 @@ pub fn start() {
 fn run() -> Result<()> {
     // Before that nothing is said either: EAL may still be at work on its log.
     let host = loop {
-        match Host::find().context("DPDK does not tell of ports that come and go")? {
+        match Host::find()? {
             Some(host) => break host,
             None => thread::sleep(WAIT),
         }
@@ -54,6 +55,9 @@ fn run() -> Result<()> {
         bail!("this is a secondary process: load it into the primary one, whose the ports are");
     }
     cpus::keep_off(&host.cpus(), &cpus::usable());
+    if let Some(warning) = clock_warning() {
+        tracing::warn!("{warning}");
+    }
     let field = StampField::register_in(&host)?;
     let server = http::Server::of(&settings.http)
         .with_context(|| format!("http.listen (in the file that {CONFIG} names)"))?;
@@ -89,6 +93,7 @@ fn run() -> Result<()> {
             config,
             ends: Vec::new(),
             wires: Vec::new(),
+            keys: WireKeys::default(),
         },
     };
     let seats = Seats::new(stamper, schedule);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use control::counters::DropReason;
-use control::fdb::{FdbDelta, ReplicaEnd, StationKey};
+use control::fdb::{FdbDelta, Limits, ReplicaEnd, StationKey};
 use measure::time::TickRate;
 
 use super::fdb::{Fdb, Fresh, MacAddress};
@@ -27,6 +27,8 @@ pub struct BridgeLayout {
     pub ageing: Duration,
     /// Stations that never age and never move.
     pub statics: Vec<(StationKey, PortIndex)>,
+    /// Most stations that are learnt behind each port.
+    pub limits: Limits,
     /// Most frames a second of one ingress port that this worker floods.
     pub flood_limit_pps: u32,
     /// Keys the place of a station, so that nobody can aim at one.
@@ -41,6 +43,7 @@ impl BridgeLayout {
             stations_max: 65_536,
             ageing: Duration::from_mins(5),
             statics: Vec::new(),
+            limits: [u32::MAX; PORTS],
             flood_limit_pps: 100_000,
             seed: 0x9e37_79b9_7f4a_7c15,
         }
@@ -64,10 +67,11 @@ impl Bridge {
             stations_max,
             ageing,
             statics,
+            limits,
             flood_limit_pps,
             seed,
         } = layout;
-        let mut fdb = Fdb::new(stations_max, ageing, rate, seed);
+        let mut fdb = Fdb::new(stations_max, ageing, rate, seed).with_limits(limits);
         for &(station, port) in &statics {
             fdb.fix(station, port);
         }
@@ -207,7 +211,7 @@ impl Bridge {
         }
     }
 
-    /// Takes over what `old` has learnt; false where tables differ in size or in static stations.
+    /// Takes over what `old` has learnt; false where tables differ in size, limits or static stations.
     pub(super) fn adopt(&mut self, old: &mut Self) -> bool {
         for (new, old) in self.storms.iter_mut().zip(&old.storms) {
             new.adopt(old);

@@ -1,8 +1,9 @@
 //! The filtering database of one worker: which station was last seen behind which port.
 //!
 //! A set-associative table of fixed size: four stations to a bucket, one cache line a bucket, no
-//! allocation after start, no tombstones. A bucket full of live stations learns no more until one
-//! ages; frames to a station that found no room are flooded, and it is counted.
+//! allocation after start, no tombstones. In a bucket full of live stations one of the port that has
+//! most in the table makes room for one of a port that has fewer; else the bucket learns no more until
+//! one ages. Frames to a station that found no room are flooded, and it is counted.
 //!
 //! It is a replica: what it sees it learns at once and reports, what other workers saw it is told
 //! (`control::fdb`).
@@ -12,7 +13,7 @@
 
 use std::time::Duration;
 
-use control::fdb::{Learned, REFRESHES_PER_AGE, ReplicaEnd, StationKey};
+use control::fdb::{Learned, Limits, REFRESHES_PER_AGE, ReplicaCounts, ReplicaEnd, StationKey};
 use measure::prefetch::prefetch;
 use measure::time::TickRate;
 
@@ -186,14 +187,20 @@ pub struct Fdb {
     /// A bucket's index is the upper bits of the key's product with an odd number.
     multiplier: u64,
     shift: u32,
-    age_limit: u32,
+    age_limit: i32,
     /// Units of age after which a station in use is reported again.
     refresh: u16,
     eras: [u8; PORTS],
     /// Buckets left to be cleared since the last flush.
     unswept: usize,
     flushes_unswept: u8,
-    overflows: u64,
+    /// Stations by port that are not static: those that have aged count until they are swept.
+    learnt: Limits,
+    learnt_max: Limits,
+    /// As of the last tick, and as buckets were last swept of what had aged.
+    age: u32,
+    swept: u32,
+    counts: ReplicaCounts,
     moves: u64,
 }
 
@@ -203,22 +210,32 @@ impl Fdb {
     /// station, so that nobody can aim at one.
     pub fn new(stations: usize, ageing: Duration, rate: TickRate, seed: u64) -> Self {
         let buckets = Self::buckets(stations);
-        let age_limit = u32::try_from(rate.ticks_in(ageing) >> AGE_SHIFT).unwrap_or(u32::MAX);
+        let age_limit = i32::try_from(rate.ticks_in(ageing) >> AGE_SHIFT).unwrap_or(i32::MAX);
         Self {
             buckets: vec![Bucket::default(); buckets].into_boxed_slice(),
             multiplier: seed | 1,
             shift: u64::BITS - buckets.ilog2(),
             age_limit: age_limit.max(1),
             // Half of what 16 bits can tell apart, at most.
-            refresh: u16::try_from(age_limit / REFRESHES_PER_AGE)
+            refresh: u16::try_from(age_limit.cast_unsigned() / REFRESHES_PER_AGE)
                 .unwrap_or(u16::MAX)
                 .min(0x7fff),
             eras: [0; PORTS],
             unswept: 0,
             flushes_unswept: 0,
-            overflows: 0,
+            learnt: [0; PORTS],
+            learnt_max: [u32::MAX; PORTS],
+            age: 0,
+            swept: 0,
+            counts: ReplicaCounts::default(),
             moves: 0,
         }
+    }
+
+    /// With so many stations learnt behind each port at most.
+    #[must_use]
+    pub fn with_limits(self, learnt_max: Limits) -> Self {
+        Self { learnt_max, ..self }
     }
 
     /// Half full at most: more than one in a hundred buckets would overflow long before it is full.
@@ -260,7 +277,9 @@ impl Fdb {
     fn is_live(&self, mark: Mark, age: u32) -> bool {
         // Nothing of an earlier era is left once all buckets are swept.
         let is_current = || self.unswept == 0 || mark.era() == self.era_of(mark.port());
-        (is_current() && age.wrapping_sub(mark.seen()) <= self.age_limit) || mark.is_static()
+        // Below 0 where the counter went back by a tick at a unit's end.
+        let unseen = age.wrapping_sub(mark.seen()).cast_signed();
+        (is_current() && unseen <= self.age_limit) || mark.is_static()
     }
 
     /// Asks the cache for what is known of a station: packets themselves leave little of the table
@@ -307,6 +326,14 @@ impl Fdb {
         }
         let is_live = self.is_live(old, fresh.age());
         self.moves += u64::from(is_live && !is_here);
+        self.uncount(old);
+        if self.is_full(fresh.port()) {
+            // Not where it was, and may not be where it is: the master forgets it everywhere.
+            self.buckets[index].keys[way] = 0;
+            Self::say(station, fresh, end);
+            return self.limited(end.as_ref());
+        }
+        self.count(fresh.port());
         #[expect(clippy::cast_possible_truncation, reason = "16 bits are compared")]
         let unreported = (fresh.age() as u16).wrapping_sub(old.reported());
         let is_due = !is_live || !is_here || old.is_unsaid() || unreported >= self.refresh;
@@ -324,24 +351,81 @@ impl Fdb {
         index: usize,
         end: &mut Option<ReplicaEnd>,
     ) {
-        let Some(way) = self.free_way(index, fresh.age()) else {
+        if self.is_full(fresh.port()) {
+            return self.limited(end.as_ref());
+        }
+        let Some(way) = self.free_way(index, fresh) else {
             return self.overflow(end.as_ref());
         };
-        self.buckets[index].keys[way] = station.0;
-        self.buckets[index].marks[way] = Self::say(station, fresh, end);
+        let mark = Self::say(station, fresh, end);
+        self.enter(index, way, station, mark);
     }
 
-    /// A place in a bucket that no live station has.
-    fn free_way(&self, index: usize, age: u32) -> Option<usize> {
-        let Bucket { keys, marks } = &self.buckets[index];
-        let mut ways = keys.iter().zip(marks);
-        ways.position(|(&key, &mark)| key == 0 || !self.is_live(mark, age))
+    /// A place in a bucket that no live station has, or that one of the port with most stations leaves for one of
+    /// a port that then has no more; cleared.
+    fn free_way(&mut self, index: usize, newcomer: Fresh) -> Option<usize> {
+        let Bucket { keys, marks } = self.buckets[index];
+        let mut ways = keys.iter().zip(&marks);
+        let free = ways.position(|(&key, &mark)| key == 0 || !self.is_live(mark, newcomer.age()));
+        let way = free.or_else(|| self.busiest(&marks, newcomer))?;
+        if keys[way] != 0 {
+            self.uncount(marks[way]);
+            self.counts.evictions += u64::from(free.is_none());
+        }
+        Some(way)
+    }
+
+    /// Which of these stations, all of them live, makes room.
+    fn busiest(&mut self, marks: &[Mark; WAYS], newcomer: Fresh) -> Option<usize> {
+        if self.unswept == 0 && self.age.wrapping_sub(self.swept) > u32::from(self.refresh) {
+            // What has aged counts for its port until then.
+            (self.unswept, self.swept) = (self.buckets.len(), self.age);
+        }
+        let of = |port: PortIndex| self.learnt[usize::from(port.0) % PORTS];
+        let unseen = |mark: &Mark| newcomer.age().wrapping_sub(mark.seen()).cast_signed();
+        let learnt = (0..WAYS).filter(|&way| !marks[way].is_static());
+        let busiest = learnt.max_by_key(|&way| (of(marks[way].port()), unseen(&marks[way])))?;
+        (of(marks[busiest].port()) > of(newcomer.port()).saturating_add(1)).then_some(busiest)
+    }
+
+    fn enter(&mut self, index: usize, way: usize, station: StationKey, mark: Mark) {
+        self.buckets[index].keys[way] = station.0;
+        self.buckets[index].marks[way] = mark;
+        if !mark.is_static() {
+            self.count(mark.port());
+        }
+    }
+
+    fn is_full(&self, port: PortIndex) -> bool {
+        let place = usize::from(port.0) % PORTS;
+        self.learnt[place] >= self.learnt_max[place]
+    }
+
+    fn count(&mut self, port: PortIndex) {
+        self.learnt[usize::from(port.0) % PORTS] += 1;
+    }
+
+    /// A station with this mark is not there any more. Those of an earlier era went from the count with it.
+    fn uncount(&mut self, mark: Mark) {
+        if !mark.is_static() && mark.era() == self.era_of(mark.port()) {
+            let learnt = &mut self.learnt[usize::from(mark.port().0) % PORTS];
+            *learnt = learnt.saturating_sub(1);
+        }
     }
 
     fn overflow(&mut self, end: Option<&ReplicaEnd>) {
-        self.overflows += 1;
+        self.counts.overflows += 1;
+        self.show(end);
+    }
+
+    fn limited(&mut self, end: Option<&ReplicaEnd>) {
+        self.counts.limited += 1;
+        self.show(end);
+    }
+
+    fn show(&self, end: Option<&ReplicaEnd>) {
         if let Some(end) = end {
-            end.set_overflows(self.overflows);
+            end.show(self.counts);
         }
     }
 
@@ -371,18 +455,16 @@ impl Fdb {
     fn put(&mut self, station: StationKey, mark: Mark) {
         let index = self.bucket_of(station);
         let way = self.buckets[index].find(station);
-        if let Some(old) = self.buckets[index].marks.get_mut(way) {
+        if let Some(&old) = self.buckets[index].marks.get(way) {
             if !old.is_static() {
-                *old = mark;
+                self.uncount(old);
+                self.enter(index, way, station, mark);
             }
             return;
         }
-        match self.free_way(index, mark.seen()) {
-            Some(way) => {
-                self.buckets[index].keys[way] = station.0;
-                self.buckets[index].marks[way] = mark;
-            }
-            None => self.overflows += 1,
+        match self.free_way(index, Fresh(mark.0 & Mark::SIGHT)) {
+            Some(way) => self.enter(index, way, station, mark),
+            None => self.counts.overflows += 1,
         }
     }
 
@@ -399,17 +481,20 @@ impl Fdb {
     /// Forgets a station, unless it is static.
     pub fn forget(&mut self, station: StationKey) {
         let index = self.bucket_of(station);
-        let bucket = &mut self.buckets[index];
-        let way = bucket.find(station);
-        if way < WAYS && !bucket.marks[way].is_static() {
-            bucket.keys[way] = 0;
+        let way = self.buckets[index].find(station);
+        if let Some(&mark) = self.buckets[index].marks.get(way)
+            && !mark.is_static()
+        {
+            self.buckets[index].keys[way] = 0;
+            self.uncount(mark);
         }
     }
 
     /// Forgets all stations behind a port, static ones excepted.
     pub fn flush(&mut self, port: PortIndex) {
-        let era = &mut self.eras[usize::from(port.0) % PORTS];
-        *era = era.wrapping_add(1);
+        let place = usize::from(port.0) % PORTS;
+        self.eras[place] = self.eras[place].wrapping_add(1);
+        self.learnt[place] = 0;
         self.begin_sweep();
     }
 
@@ -418,6 +503,7 @@ impl Fdb {
         for era in &mut self.eras {
             *era = era.wrapping_add(1);
         }
+        self.learnt = [0; PORTS];
         self.begin_sweep();
     }
 
@@ -430,9 +516,11 @@ impl Fdb {
         }
     }
 
-    /// Clears a few buckets of what was flushed, if any are left. To be called once a pass.
+    /// Clears a few buckets of what was flushed, or has aged at `now` (ticks), if any are left. To be called
+    /// once a pass.
     #[inline]
-    pub fn tick(&mut self) {
+    pub fn tick(&mut self, now: u64) {
+        self.age = self.fresh(PortIndex(0), now).age();
         if self.unswept > 0 {
             self.sweep(SWEPT_PER_TICK);
         }
@@ -444,8 +532,9 @@ impl Fdb {
         for index in until..self.unswept {
             for way in 0..WAYS {
                 let mark = self.buckets[index].marks[way];
-                if mark.era() != self.era_of(mark.port()) && !mark.is_static() {
+                if self.buckets[index].keys[way] != 0 && !self.is_live(mark, self.age) {
                     self.buckets[index].keys[way] = 0;
+                    self.uncount(mark);
                 }
             }
         }
@@ -456,9 +545,9 @@ impl Fdb {
     }
 
     /// Takes over what `old` has learnt, which gets the new, empty table; false, and nothing done,
-    /// where they differ in size.
+    /// where they differ in size or limits.
     pub fn adopt(&mut self, old: &mut Self) -> bool {
-        if self.buckets.len() != old.buckets.len() {
+        if self.buckets.len() != old.buckets.len() || self.learnt_max != old.learnt_max {
             return false;
         }
         std::mem::swap(self, old);
@@ -479,9 +568,9 @@ impl Fdb {
             .count()
     }
 
-    /// Times that a station found no room, since its bucket was full of live ones.
-    pub fn overflows(&self) -> u64 {
-        self.overflows
+    /// What it has counted.
+    pub fn counts(&self) -> ReplicaCounts {
+        self.counts
     }
 
     /// Times that a station was seen behind another port than before.

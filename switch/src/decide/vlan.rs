@@ -10,6 +10,9 @@ use crate::packet_io::PortIndex;
 /// The tag's type; frames with any other, 0x88A8 for one, count as untagged.
 const TPID: [u8; 2] = [0x81, 0x00];
 
+/// Types of tags that somebody may read a VLAN from, if they come first.
+const TPIDS: [[u8; 2]; 3] = [TPID, [0x88, 0xa8], [0x91, 0x00]];
+
 /// VLAN id of a tag.
 const VID_MASK: u16 = 0x0fff;
 
@@ -67,6 +70,14 @@ impl TagControl {
     fn with_vlan(self, vlan: u16) -> u16 {
         self.0 & !VID_MASK | vlan
     }
+}
+
+/// Whether another tag follows the outer one. Popping that would make the inner one name the VLAN:
+/// whoever can send a priority tag could reach any VLAN beyond a trunk.
+#[inline]
+fn is_stacked(head: &[u8]) -> bool {
+    head.get(16..18)
+        .is_some_and(|inner| TPIDS.iter().any(|tpid| inner == tpid))
 }
 
 impl Lan {
@@ -213,9 +224,10 @@ impl Vlans {
         let vlan = if vlan == 0 { from.untagged } else { vlan };
         match (tag, to.untagged == vlan) {
             (None, false) => Rewrite::Push(vlan),
-            (Some(_), true) => Rewrite::Pop,
-            (Some(tag), false) if tag.vlan() == 0 => Rewrite::Replace(tag.with_vlan(vlan)),
-            (None, true) | (Some(_), false) => Rewrite::None,
+            (Some(_), true) if !is_stacked(head) => Rewrite::Pop,
+            (Some(_), true) if !to.takes_tags => Rewrite::Drop,
+            (Some(tag), _) if tag.vlan() == 0 => Rewrite::Replace(tag.with_vlan(vlan)),
+            (None, true) | (Some(_), _) => Rewrite::None,
         }
     }
 }

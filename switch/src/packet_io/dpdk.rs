@@ -151,7 +151,7 @@ impl<'pool> PacketIo for DpdkIo<'pool> {
             }
             Inlet::Source { source, started } => {
                 let now = tsc::now();
-                let elapsed = now.wrapping_sub(*started.get_or_insert(now));
+                let elapsed = now.saturating_sub(*started.get_or_insert(now));
                 let room = burst.remaining_capacity();
                 source.poll(self.rate.ticks_to_ns(elapsed), room, |frame| {
                     let mbuf = self.pool.alloc_frame(frame.head, frame.len_bytes);

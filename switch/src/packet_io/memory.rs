@@ -29,10 +29,33 @@ impl Live {
 pub struct MemoryPacket {
     bytes: Vec<u8>,
     ingress: PortIndex,
+    number: Option<u64>,
+    received: u64,
     live: Live,
 }
 
+/// A numbered packet that a worker received, and when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Received {
+    /// Its number.
+    pub number: u64,
+    /// The port it came in by.
+    pub port: PortIndex,
+    /// The worker's clock, in ticks.
+    pub at: u64,
+}
+
 impl MemoryPacket {
+    /// What whoever let it arrive calls it; copies have the same number, packets made here none.
+    pub fn number(&self) -> Option<u64> {
+        self.number
+    }
+
+    /// When a worker received it, by its clock.
+    pub fn received(&self) -> u64 {
+        self.received
+    }
+
     /// The whole frame.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -68,7 +91,11 @@ pub struct MemoryIo {
     arrivals: Vec<VecDeque<MemoryPacket>>,
     ports: Vec<MemoryPort>,
     live: Live,
+    /// Of packets made here, not copied.
+    made: Live,
     copies_left: usize,
+    /// Numbered packets that were received, until somebody takes them.
+    received: Vec<Received>,
 }
 
 /// Ports that come (past the last one) and receive queues that come and go.
@@ -76,7 +103,7 @@ pub struct MemoryIo {
 pub struct MemoryChange {
     /// New ports.
     pub ports: usize,
-    /// The port of each receive queue, from now on; what waits at those that stay in place stays.
+    /// The port of each receive queue, from now on; what waits at those of ports that stay stays.
     pub inlets: Vec<PortIndex>,
 }
 
@@ -101,7 +128,9 @@ impl MemoryIo {
                 .take(ports)
                 .collect(),
             live: Live::default(),
+            made: Live::default(),
             copies_left: usize::MAX,
+            received: Vec::new(),
         }
     }
 
@@ -117,14 +146,28 @@ impl MemoryIo {
 
     /// Lets a frame wait at the first receive queue of `port`; lost if none is served here.
     pub fn arrive(&mut self, port: PortIndex, bytes: Vec<u8>) {
+        self.arrive_as(port, bytes, None);
+    }
+
+    /// Lets a frame of that number wait; whether a receive queue of `port` is served here.
+    pub fn arrive_as(&mut self, port: PortIndex, bytes: Vec<u8>, number: Option<u64>) -> bool {
         let inlet = self.inlets.iter().position(|&inlet| inlet == port);
-        if let Some(waiting) = inlet.and_then(|inlet| self.arrivals.get_mut(inlet)) {
-            waiting.push_back(MemoryPacket {
-                bytes,
-                ingress: port,
-                live: self.live.another(),
-            });
-        }
+        let Some(waiting) = inlet.and_then(|inlet| self.arrivals.get_mut(inlet)) else {
+            return false;
+        };
+        waiting.push_back(MemoryPacket {
+            bytes,
+            ingress: port,
+            number,
+            received: 0,
+            live: self.live.another(),
+        });
+        true
+    }
+
+    /// Takes the numbered packets that were received since the last time, in order.
+    pub fn take_received(&mut self) -> Vec<Received> {
+        std::mem::take(&mut self.received)
     }
 
     /// Takes what `port` has sent so far, each with its time.
@@ -142,9 +185,24 @@ impl MemoryIo {
         self.copies_left = copies;
     }
 
+    /// Whether there is such a port yet.
+    pub fn has_port(&self, port: PortIndex) -> bool {
+        usize::from(port.0) < self.ports.len()
+    }
+
+    /// Packets that wait to be received.
+    pub fn waiting(&self) -> usize {
+        self.arrivals.iter().map(VecDeque::len).sum()
+    }
+
     /// Packets made here that exist anywhere.
     pub fn live_packets(&self) -> usize {
-        self.live.0.load(Ordering::Relaxed)
+        self.live.0.load(Ordering::Relaxed) + self.made_packets()
+    }
+
+    /// Those of them that were made from bytes: control frames.
+    pub fn made_packets(&self) -> usize {
+        self.made.0.load(Ordering::Relaxed)
     }
 }
 
@@ -163,7 +221,15 @@ impl PacketIo for MemoryIo {
     fn receive(&mut self, inlet: usize, burst: &mut Burst<MemoryPacket>) {
         let arrivals = &mut self.arrivals[inlet];
         let n = arrivals.len().min(burst.remaining_capacity());
-        burst.extend(arrivals.drain(..n));
+        let at = self.now.get();
+        for mut packet in arrivals.drain(..n) {
+            packet.received = at;
+            if let Some(number) = packet.number {
+                let port = packet.ingress;
+                self.received.push(Received { number, port, at });
+            }
+            burst.push(packet);
+        }
     }
 
     fn transmit(&mut self, port: PortIndex, burst: &mut Burst<MemoryPacket>) -> usize {
@@ -182,6 +248,8 @@ impl PacketIo for MemoryIo {
         Some(MemoryPacket {
             bytes: packet.bytes.clone(),
             ingress: packet.ingress,
+            number: packet.number,
+            received: packet.received,
             live: self.live.another(),
         })
     }
@@ -191,7 +259,9 @@ impl PacketIo for MemoryIo {
         Some(MemoryPacket {
             bytes: bytes.to_vec(),
             ingress: PortIndex(u8::MAX),
-            live: self.live.another(),
+            number: None,
+            received: self.now.get(),
+            live: self.made.another(),
         })
     }
 
@@ -229,6 +299,14 @@ impl PacketIo for MemoryIo {
         self.ports
             .extend(std::iter::repeat_with(MemoryPort::default).take(change.ports));
         std::mem::swap(&mut self.inlets, &mut change.inlets);
-        self.arrivals.resize_with(self.inlets.len(), VecDeque::new);
+        let mut waiting: Vec<_> = (change.inlets.iter().copied())
+            .zip(self.arrivals.drain(..))
+            .collect();
+        // What waits at a queue that is no longer served is lost with it.
+        let stays = |inlet: &PortIndex| {
+            let place = waiting.iter().position(|(port, _)| port == inlet);
+            place.map_or_else(VecDeque::new, |place| waiting.swap_remove(place).1)
+        };
+        self.arrivals = self.inlets.iter().map(stays).collect();
     }
 }

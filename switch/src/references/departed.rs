@@ -1,7 +1,7 @@
 //! Packets on their way out.
 
 use measure::flows::FlowSight;
-use measure::sight::Sights;
+use measure::sight::{Sight, Sights};
 
 use crate::packet_io::{BURST, Tag};
 
@@ -49,14 +49,14 @@ impl<'a> Departed<'a> {
     /// the end.
     #[inline]
     pub(super) fn take_run(&mut self) -> Option<Self> {
-        let first = self.tags.first()?;
+        let first = self.sights.first()?;
         if self.sights.are_alike() {
             return Some(std::mem::replace(self, self.split_at(self.tags.len()).1));
         }
         let departed = self.times().next()?;
-        let mut both = self.tags.iter().zip(self.times());
-        let is_alike = |(tag, time): &(&Tag, u64)| {
-            (tag.segment, tag.epoch, *time) == (first.segment, first.epoch, departed)
+        let mut both = self.sights.iter().zip(self.times());
+        let is_alike = |(sight, time): &(&Sight, u64)| {
+            (sight.segment, sight.epoch, *time) == (first.segment, first.epoch, departed)
         };
         let differs = both.position(|one| !is_alike(&one));
         let alike = differs.unwrap_or(self.tags.len()).min(BURST);

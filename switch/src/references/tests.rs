@@ -74,6 +74,10 @@ impl OpenShards for Shards {
             Shard::new(&layout)
         }))
     }
+
+    fn shard_since(&mut self, epoch: EpochTag, _: u64) -> Option<&mut Shard> {
+        self.shard(epoch)
+    }
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

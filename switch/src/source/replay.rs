@@ -85,7 +85,11 @@ impl Replay {
         Self::from_bytes(file_bytes, spec, mtu_bytes)
     }
 
-    fn from_bytes(
+    /// The same with a file that is in memory already; `spec` names it in errors.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open), but for reading.
+    pub fn from_bytes(
         file_bytes: Vec<u8>,
         spec: &device::Replay,
         mtu_bytes: u16,

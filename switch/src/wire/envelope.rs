@@ -77,13 +77,15 @@ impl Envelope {
     }
 
     /// The control frame in a frame that came in: what begins with the magic behind this envelope.
-    /// `None` for everything else, which is data. VLAN tags that the way put on are passed over.
+    /// `None` for everything else, which is data. On a link only the neighbour's group address is
+    /// taken: any station of the network may send frames of this type to others, and these are not
+    /// ours to take. VLAN tags that the way put on are passed over.
     #[inline]
     pub fn open<'f>(&self, frame: &'f [u8]) -> Option<&'f [u8]> {
         match self {
             Self::Link { ethertype, .. } => {
                 let found = number(frame, 12)?;
-                if found != *ethertype {
+                if found != *ethertype || !frame.starts_with(&NEAREST_BRIDGE) {
                     return None;
                 }
                 magic(frame.get(ETHERNET_BYTES..)?)

@@ -7,13 +7,13 @@ use control::config::CLASSES_MAX;
 use control::counters::Disbelief;
 use control::wire::clock::TaiLine;
 use control::wire::handover::{FRAME_ROOM, Order, WireWorkerEnd};
-use measure::codec::{FRAME_BYTES_DEFAULT, Kind};
+use measure::codec::{Claim, FRAME_BYTES_DEFAULT, Kind};
 use measure::sight::{End, SegmentIndex, Sight};
 use measure::time::{Epoch, EpochSchedule};
 use measure::wire::{Control, Receiver, Refusal, SealedWire, Sender, Shards, WireShard};
 
 use super::recorder::Recorder;
-use super::{Envelope, Share};
+use super::{Envelope, HelloGate, Share};
 use crate::egress::layout::wire_bytes;
 use crate::packet_io::{BURST, Burst, ClassIndex, PacketIo, PortIndex, Tag};
 use measure::packet::{FlowHash, PacketHash};
@@ -44,6 +44,8 @@ pub struct WireSetup {
     pub envelope: Envelope,
     /// How many may go.
     pub share: Share,
+    /// Which hellos that come in are looked at.
+    pub hellos: HelloGate,
     /// When epochs turn.
     pub schedule: EpochSchedule,
     /// Takes down every packet, for tests.
@@ -60,6 +62,7 @@ pub struct WirePort<P> {
     classes: WireClasses,
     envelope: Envelope,
     share: Share,
+    hellos: HelloGate,
     schedule: EpochSchedule,
     /// The present epoch of the sender's; none before the clock is known.
     epoch: Option<Epoch>,
@@ -87,6 +90,7 @@ impl<P> WirePort<P> {
             classes,
             envelope,
             share,
+            hellos,
             schedule,
             recorder,
         } = setup;
@@ -98,6 +102,7 @@ impl<P> WirePort<P> {
             classes,
             envelope,
             share,
+            hellos,
             schedule,
             epoch: None,
             next_turn: 0,
@@ -126,9 +131,17 @@ impl<P> WirePort<P> {
                     self.sender.begin(sessions.sending);
                     self.receiver.begin(sessions.receiving);
                 }
+                Order::Hear(session) => self.receiver.renew(session),
+                Order::Send(session) => self.sender.renew(session),
+                Order::Forget => self.receiver.forget(),
                 Order::End => {
                     self.sender.end();
                     self.receiver.end();
+                }
+                Order::Keys { keys, key } => {
+                    let is_set = self.sender.set_key(&keys, key);
+                    debug_assert!(is_set.is_ok(), "the control core has the key");
+                    self.receiver.set_keys(keys);
                 }
             }
         }
@@ -252,21 +265,32 @@ impl<P> WirePort<P> {
 
     /// A control frame that came in at `now`, in a frame of `len_bytes`.
     pub fn control(&mut self, frame: &[u8], len_bytes: u32, now: u64) {
-        let tai_ns = self.line.1.tai_ns(now);
-        let Self { receiver, end, .. } = self;
-        let taken = receiver.control(frame, len_bytes, tai_ns, &mut Receiving(end));
+        let believed = self.believe(frame, len_bytes, now);
         let counters = &self.end.counters;
-        let refused = |why: Disbelief| counters.disbelieved[why as usize].add(1);
-        match taken {
-            Control::Taken(kind) => counters.believed[kind.index()].add(1),
+        match believed {
+            Ok(kind) => counters.believed[kind.index()].add(1),
+            Err(why) => counters.disbelieved[why as usize].add(1),
+        }
+    }
+
+    fn believe(&mut self, frame: &[u8], len_bytes: u32, now: u64) -> Result<Kind, Disbelief> {
+        let tai_ns = self.line.1.tai_ns(now);
+        let hello = Claim::of(frame);
+        if let Some(claim) = hello {
+            let is_kept = self.end.is_clock_kept.load(Ordering::Relaxed);
+            self.hellos.admit(claim, is_kept.then_some(tai_ns), now)?;
+        }
+        let Self { receiver, end, .. } = self;
+        match receiver.control(frame, len_bytes, tai_ns, &mut Receiving(end)) {
+            Control::Taken(kind) => Ok(kind),
             Control::Pass(kind) => {
-                if self.end.hear(frame, tai_ns) {
-                    self.end.counters.believed[kind.index()].add(1);
-                } else {
-                    self.end.counters.disbelieved[Disbelief::Overflow as usize].add(1);
+                if let Some(claim) = hello {
+                    self.hellos.believed(claim);
                 }
+                let is_heard = self.end.hear(frame, kind, tai_ns);
+                is_heard.then_some(kind).ok_or(Disbelief::Overflow)
             }
-            Control::Refused(refusal) => refused(match refusal {
+            Control::Refused(refusal) => Err(match refusal {
                 Refusal::Malformed => Disbelief::Malformed,
                 Refusal::UnknownKey => Disbelief::UnknownKey,
                 Refusal::Tag => Disbelief::Tag,

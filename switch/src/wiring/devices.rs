@@ -1,6 +1,7 @@
 //! The switch's devices: found, their queues counted, started, and let go.
 
 use anyhow::{Context, Result};
+use control::check::packets::{DESCRIPTORS, POOL_CACHE};
 use control::config::{self, Config, Device};
 use dpdk_bindings::{AttachedPort, Eal, EalOptions, Mempool, Port, PortConfig};
 
@@ -11,12 +12,6 @@ use super::memif;
 /// Room for data in a packet buffer, besides DPDK's headroom of 128 bytes; longer frames are
 /// chained.
 const DATA_ROOM_BYTES: u16 = 2048;
-
-/// Descriptors of a queue, where the device has them.
-const DESCRIPTORS: u16 = 1024;
-
-/// Buffers that a worker's cache keeps of a pool.
-const POOL_CACHE: u32 = 512;
 
 /// How EAL is to be started.
 pub fn eal_options(config: &Config) -> EalOptions {

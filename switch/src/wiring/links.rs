@@ -4,7 +4,8 @@
 //! for [`UP_HOLD`], so that a flapping port does not flap the switch. Between two ports with
 //! link-loss forwarding the loss of one takes the other down on purpose, so that the station behind
 //! it sees it, too. A port that was taken down so tells nothing of its own link; should that be lost,
-//! it shows when the port is let up again and does not come up within [`SETTLE`].
+//! it shows when the port is let up again and does not come up within [`SETTLE`]. One that a switch before
+//! this took down, and was killed, begins as taken down: it is let up, not lost.
 
 use std::time::{Duration, Instant};
 
@@ -73,6 +74,25 @@ impl LinkWatch {
             partner,
             ..blank(flaps)
         };
+    }
+
+    /// The same for a port whose link is down, and was taken down by a switch that could not let it up again: it is let
+    /// up at the next look.
+    pub fn watch_lowered(&mut self, index: usize, partner: Option<usize>, now: Instant) {
+        self.watch(index, partner, now);
+        let port = &mut self.ports[index];
+        port.is_up = false;
+        port.is_lowered = true;
+    }
+
+    /// Forgets what is known of a port that is no longer used, but not how often it flapped. Whether its link is down on
+    /// purpose: then it is to be let up now.
+    pub fn forget(&mut self, index: usize, now: Instant) -> bool {
+        let was_lowered = self.ports.get(index).is_some_and(|port| port.is_lowered);
+        if index < self.ports.len() {
+            self.watch(index, None, now);
+        }
+        was_lowered
     }
 
     /// Joins a port's fate to another's, or parts them; if it was taken down for that, it is let up.
@@ -276,6 +296,35 @@ mod tests {
         bench.links = vec![true, true];
         assert_eq!(bench.pass(400), [Up(0), Up(1)]);
         assert_eq!(bench.watch.flaps(0), 0, "it was never up");
+    }
+
+    #[test]
+    fn what_a_killed_switch_took_down_is_let_up_and_is_no_lost_link() {
+        let mut bench = Bench::new(&[Some(1), Some(0)]);
+        bench.watch.watch_lowered(1, Some(0), bench.now);
+        assert!(!bench.watch.is_up(1));
+        assert_eq!(bench.pass(400), [Raise(1)]);
+        assert_eq!(bench.pass(400), [Up(1)]);
+        // The loss that it was taken down for is still there.
+        let mut bench = Bench::new(&[Some(1), Some(0)]);
+        bench.watch.watch_lowered(1, Some(0), bench.now);
+        bench.links[0] = false;
+        assert_eq!(bench.pass(1_000), [Down(0), Raise(1), Up(1)]);
+        assert_eq!(bench.pass(5_000), [Down(1), Lower(1)]);
+        assert_eq!(bench.watch.flaps(0), 0);
+    }
+
+    #[test]
+    fn a_port_that_goes_while_it_is_lowered_is_let_up() {
+        let mut bench = Bench::new(&[Some(1), Some(0)]);
+        bench.pass(1000);
+        bench.links[0] = false;
+        bench.pass(100);
+        assert!(!bench.watch.forget(0, bench.now));
+        assert!(bench.watch.forget(1, bench.now));
+        assert!(!bench.watch.forget(1, bench.now));
+        assert!(!bench.watch.forget(9, bench.now));
+        assert_eq!(bench.watch.lowered().count(), 0);
     }
 
     #[test]

@@ -3,20 +3,24 @@
 
 use std::time::{Duration, Instant};
 
+use anyhow::anyhow;
 use control::config::{Config, Forwarding};
+use control::contain::{Part, contain};
 use control::core::Desk;
 use control::export::process;
 use control::fdb::FdbMaster;
 use control::plant;
-use control::snapshot::{self, Fdb, Pool, PortFact};
+use control::snapshot::{self, DeviceCounts, Fdb, Pool, PortFact};
 use control::wire::clock::KernelClock;
-use dpdk_bindings::{LinkError, Port, kernel_clock, lost_log_messages, tsc};
+use dpdk_bindings::{Port, kernel_clock, lost_log_messages, tsc};
 
 use super::crew::{Site, port_index, present};
 use super::lanes::layout;
 use super::links::{Event, LinkWatch};
+use super::lowered::Lowered;
 use super::record::Record;
 use super::reload::{Changes, Reload};
+use super::removals::Removals;
 use super::service::Service;
 use crate::egress::EgressLayout;
 use crate::generation::Generations;
@@ -31,10 +35,12 @@ pub struct Plant<'scope, 'env, 'pool: 'scope> {
     running: Running<'pool>,
     master: FdbMaster,
     links: LinkWatch,
+    lowered: Lowered,
     looked_at: Option<Instant>,
     events: Vec<Event>,
     generations: Vec<Generations<DpdkIo<'pool>>>,
     reload: Reload<'scope, 'env, 'pool>,
+    removals: Removals,
     record: Record,
     service: Service,
     began: Instant,
@@ -81,21 +87,38 @@ impl<'scope, 'env, 'pool: 'scope> Plant<'scope, 'env, 'pool> {
             running,
             master,
             links: LinkWatch::new(),
+            lowered: Lowered::from_env(),
             looked_at: None,
             events: Vec::new(),
             generations,
             reload,
+            removals: Removals::default(),
             record: Record::default(),
             service: Service::from_env(),
             began: Instant::now(),
             lost_messages: 0,
         };
-        for place in present(&plant.running.config) {
-            plant.links.watch(place, None, plant.began);
+        for place in present(&plant.running.config).collect::<Vec<_>>() {
+            plant.watch_link(place, plant.began);
         }
         plant.join_links();
         plant.service.ready(&plant.status());
         plant
+    }
+
+    /// Watches the link of a new port.
+    fn watch_link(&mut self, place: usize, now: Instant) {
+        let port = self.running.ports.get(place).and_then(Option::as_ref);
+        let interface = port.and_then(|port| port.info().interface);
+        let was_lowered = interface.is_some_and(|interface| self.lowered.holds(interface));
+        self.master.set_link(port_number(place), !was_lowered);
+        if was_lowered {
+            let name = self.name(place);
+            tracing::warn!("port {name}: a switch that was killed has left its link down");
+            self.links.watch_lowered(place, None, now);
+        } else {
+            self.links.watch(place, None, now);
+        }
     }
 
     /// Joins the fates of the ports of each patched pair, where links' losses are to be passed on.
@@ -115,6 +138,17 @@ impl<'scope, 'env, 'pool: 'scope> Plant<'scope, 'env, 'pool> {
         }
     }
 
+    /// After a panic: forgets all stations that were learnt, and lets the workers forget them.
+    fn begin_master_anew(&mut self) {
+        let nobody = FdbMaster::new(1, Duration::ZERO, [], Vec::new());
+        let ends = std::mem::replace(&mut self.master, nobody).into_ends();
+        self.master = FdbMaster::from_config(&self.running.config, ends);
+        for place in 0..self.running.config.ports.len() {
+            self.master
+                .set_link(port_number(place), self.links.is_up(place));
+        }
+    }
+
     fn watch_links(&mut self, now: Instant, desk: &mut Desk<'_>) {
         let is_due = |looked_at| now.saturating_duration_since(looked_at) >= LINKS_EVERY;
         if !self.looked_at.is_none_or(is_due) {
@@ -123,6 +157,7 @@ impl<'scope, 'env, 'pool: 'scope> Plant<'scope, 'env, 'pool> {
         self.looked_at = Some(now);
         let ports = &self.running.ports;
         let has_link = |place: usize| match ports.get(place) {
+            _ if self.removals.facts(place).is_some() => false,
             Some(Some(port)) => port.link().up,
             _ => true,
         };
@@ -144,26 +179,63 @@ impl<'scope, 'env, 'pool: 'scope> Plant<'scope, 'env, 'pool> {
                 self.master.set_link(port_number(place), is_up);
                 desk.disturb(place);
             }
-            Event::Lower(_) | Event::Raise(_) => {
-                let up = matches!(event, Event::Raise(_));
-                let verb = if up {
-                    "let up again"
-                } else {
-                    "taken down with its partner's"
-                };
-                match self.set_link(place, up) {
-                    Ok(()) => tracing::warn!("port {name}: link {verb}"),
-                    Err(error) => tracing::warn!("port {name}: link not {verb}: {error}"),
-                }
-            }
+            Event::Lower(_) => self.set_link(place, false),
+            Event::Raise(_) => self.set_link(place, true),
         }
     }
 
-    fn set_link(&self, place: usize, up: bool) -> Result<(), LinkError> {
-        match self.running.ports.get(place) {
-            Some(Some(port)) => port.set_link(up),
-            _ => Ok(()),
+    /// Gives up ports whose devices are pulled.
+    fn watch_removals(&mut self) {
+        while let Some(place) = self.removals.find(&self.running.ports) {
+            let facts = plant::Plant::port(self, place);
+            self.removals.note(place, facts);
+            tracing::error!(
+                "port {}: its device is being removed; the port is given up until the switch is started again",
+                self.name(place)
+            );
         }
+        let is_busy = self.reload.is_under_way();
+        let Self {
+            removals,
+            running,
+            generations,
+            ..
+        } = self;
+        for place in removals.step(running, generations, is_busy) {
+            tracing::warn!("port {}: its device is released", self.name(place));
+        }
+    }
+
+    /// Lets a link up or takes it down, and says so.
+    fn set_link(&self, place: usize, up: bool) {
+        let name = self.name(place);
+        let verb = if up {
+            "let up again"
+        } else {
+            "taken down with its partner's"
+        };
+        match self.try_set_link(place, up) {
+            Ok(()) => tracing::warn!("port {name}: link {verb}"),
+            Err(error) => tracing::warn!("port {name}: link not {verb}: {error:#}"),
+        }
+    }
+
+    fn try_set_link(&self, place: usize, up: bool) -> anyhow::Result<()> {
+        let Some(Some(port)) = self.running.ports.get(place) else {
+            return Ok(());
+        };
+        let Some(interface) = port.info().interface else {
+            // It ends with this process, and with it its being down.
+            return Ok(port.set_link(up)?);
+        };
+        if !up {
+            self.lowered.note(interface, &self.name(place))?;
+        }
+        let set = port.set_link(up);
+        if set.is_ok() == up {
+            self.lowered.clear(interface);
+        }
+        Ok(set?)
     }
 
     fn name(&self, place: usize) -> String {
@@ -204,10 +276,12 @@ impl<'scope, 'env, 'pool: 'scope> Plant<'scope, 'env, 'pool> {
                 self.master.reconfigure(&self.running.config);
                 for place in gone {
                     self.master.set_link(port_number(place), false);
+                    if self.links.forget(place, now) {
+                        self.set_link(place, true);
+                    }
                 }
                 for place in come {
-                    self.links.watch(place, None, now);
-                    self.master.set_link(port_number(place), true);
+                    self.watch_link(place, now);
                 }
                 self.join_links();
             }
@@ -225,6 +299,9 @@ impl<'scope, 'pool: 'scope> plant::Plant for Plant<'scope, '_, 'pool> {
     }
 
     fn port(&mut self, index: usize) -> PortFact {
+        if let Some(facts) = self.removals.facts(index) {
+            return facts.clone();
+        }
         let Some(Some(port)) = self.running.ports.get(index) else {
             return PortFact::default();
         };
@@ -232,12 +309,14 @@ impl<'scope, 'pool: 'scope> plant::Plant for Plant<'scope, '_, 'pool> {
         PortFact {
             driver: port.info().driver.clone(),
             is_up: self.links.is_up(index),
+            is_removed: false,
             link_flaps: self.links.flaps(index),
-            missed_packets: stats.rx_missed,
-            rx_error_packets: stats.rx_errors,
-            tx_error_packets: stats.tx_errors,
-            no_buffer_packets: stats.rx_no_mbuf,
-            unsent_packets: None,
+            device: Some(DeviceCounts {
+                missed_packets: stats.rx_missed,
+                rx_error_packets: stats.rx_errors,
+                tx_error_packets: stats.tx_errors,
+                no_buffer_packets: stats.rx_no_mbuf,
+            }),
         }
     }
 
@@ -264,6 +343,9 @@ impl<'scope, 'pool: 'scope> plant::Plant for Plant<'scope, '_, 'pool> {
             moves: stats.moves,
             overflows: stats.overflows,
             replica_overflows: stats.replica_overflows,
+            evictions: stats.evictions,
+            replica_evictions: stats.replica_evictions,
+            limited: stats.limited,
             reports_lost: stats.reports_lost,
             restarts: stats.restarts,
         })
@@ -284,9 +366,17 @@ impl<'scope, 'pool: 'scope> plant::Plant for Plant<'scope, '_, 'pool> {
 
     fn tend(&mut self, desk: &mut Desk<'_>) {
         let now = Instant::now();
-        self.watch_links(now, desk);
-        self.master.poll(now.saturating_duration_since(self.began));
-        self.change(desk);
+        contain(Part::Upkeep, || self.watch_removals());
+        contain(Part::Upkeep, || self.watch_links(now, desk));
+        let elapsed = now.saturating_duration_since(self.began);
+        if contain(Part::Upkeep, || self.master.poll(elapsed)).is_none() {
+            self.begin_master_anew();
+        }
+        if !self.removals.is_under_way() && contain(Part::Upkeep, || self.change(desk)).is_none() {
+            let fault = anyhow!("a fault of this program ended it, of which the log says more");
+            self.record.note(&Changes::Refused(fault));
+            self.service.ready(&self.status());
+        }
         self.count_lost_messages();
         if desk.stalled().next().is_none() {
             self.service.feed(now);
@@ -297,10 +387,8 @@ impl<'scope, 'pool: 'scope> plant::Plant for Plant<'scope, '_, 'pool> {
 impl<'scope, 'pool: 'scope> Drop for Plant<'scope, '_, 'pool> {
     fn drop(&mut self) {
         self.service.stopping();
-        for place in self.links.lowered().collect::<Vec<_>>() {
-            if let Err(error) = self.set_link(place, true) {
-                tracing::warn!("port {}: link stays down: {error}", self.name(place));
-            }
+        for place in self.links.lowered() {
+            self.set_link(place, true);
         }
     }
 }

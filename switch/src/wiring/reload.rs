@@ -2,29 +2,33 @@
 //! taken up whole, at an epoch's turn.
 //!
 //! ```text
-//!  wanted -> Preparing (a thread: read, compare, attach, allocate) -> Ready
+//!  wanted -> Reading (a thread that nobody waits for: files, compare)
+//!         -> Preparing (a thread: attach, allocate) -> Ready
 //!         -> UnderWay (boxes at the workers; old parts come back) -> done: old ports are closed
 //! ```
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
+use std::time::Instant;
 
-use anyhow::{Context, Result, anyhow, bail};
-use control::config::Config;
+use anyhow::{Context, Result, anyhow};
+use control::config::{Config, WireKeys};
 use control::core::Desk;
 use control::plant;
 use control::wire::handover::WireControlEnd;
 use dpdk_bindings::Port;
 
-use super::crew::{Plans, Site, handles, open_source, port_index, present, replica};
+use super::crew::{Plans, Site, handles, port_index, present, replica};
+use super::draft::{Draft, READING_MAX, Reading};
 use super::plant::Running;
-use super::wires::{self, WirePlans};
-use super::{budget, devices, lanes};
+use super::wires::WirePlans;
+use super::{devices, lanes};
 use crate::egress::EgressLayout;
 use crate::generation::{Generation, Generations, Measuring};
 use crate::packet_io::dpdk::{Change, DpdkIo, Handles};
+use crate::preflight;
 
 /// Epochs from the present one to that with which a generation begins: time for all workers to see
 /// it.
@@ -66,11 +70,14 @@ pub struct Reload<'scope, 'env, 'pool> {
     orders: Orders,
     scope: &'scope Scope<'scope, 'env>,
     stage: Stage<'scope, 'pool>,
+    /// What took too long to read, and may still be at it: there is one such thread at most.
+    overdue: Option<Reading<Option<Draft>>>,
 }
 
 enum Stage<'scope, 'pool> {
     Idle,
-    Preparing(ScopedJoinHandle<'scope, Result<Option<Prepared<'pool>>>>),
+    Reading(Reading<Option<Draft>>),
+    Preparing(ScopedJoinHandle<'scope, Result<Prepared<'pool>>>),
     Ready(Box<Prepared<'pool>>),
     UnderWay { gone: Vec<usize>, returned: usize },
 }
@@ -82,6 +89,7 @@ struct Prepared<'pool> {
     plans: PlansAhead,
     generations: Vec<Generation<DpdkIo<'pool>>>,
     wire_ends: Vec<(usize, WireControlEnd)>,
+    wire_keys: WireKeys,
     come: Vec<(usize, Port<'pool>)>,
     gone: Vec<usize>,
     keys: Vec<String>,
@@ -101,7 +109,13 @@ impl<'scope, 'env, 'pool> Reload<'scope, 'env, 'pool> {
             orders,
             scope,
             stage: Stage::Idle,
+            overdue: None,
         }
+    }
+
+    /// Whether the workers have a generation of it.
+    pub fn is_under_way(&self) -> bool {
+        matches!(self.stage, Stage::UnderWay { .. })
     }
 
     /// Goes on, without waiting; says what is new.
@@ -120,22 +134,40 @@ impl<'scope, 'env, 'pool> Reload<'scope, 'env, 'pool> {
                 if !self.orders.wanted.swap(false, Ordering::Relaxed) {
                     return None;
                 }
-                match self.begin(site, running) {
-                    Ok(stage) => self.stage = stage,
+                match self.read(site.budget_mib, running) {
+                    Ok(reading) => self.stage = Stage::Reading(reading),
                     Err(error) => return Some(Changes::Refused(error)),
                 }
                 Some(Changes::Reading)
             }
+            Stage::Reading(reading) => match reading.result() {
+                None if reading.is_overdue(Instant::now()) => {
+                    self.overdue = Some(reading);
+                    Some(Changes::Refused(overdue()))
+                }
+                None => {
+                    self.stage = Stage::Reading(reading);
+                    None
+                }
+                Some(Ok(Some(draft))) => match self.prepare(site, draft, running) {
+                    Ok(preparing) => {
+                        self.stage = Stage::Preparing(preparing);
+                        None
+                    }
+                    Err(error) => Some(Changes::Refused(error)),
+                },
+                Some(Ok(None)) => Some(Changes::None),
+                Some(Err(error)) => Some(Changes::Refused(error)),
+            },
             Stage::Preparing(preparing) if !preparing.is_finished() => {
                 self.stage = Stage::Preparing(preparing);
                 None
             }
             Stage::Preparing(preparing) => match preparing.join() {
-                Ok(Ok(Some(prepared))) => {
+                Ok(Ok(prepared)) => {
                     self.stage = Stage::Ready(Box::new(prepared));
                     None
                 }
-                Ok(Ok(None)) => Some(Changes::None),
                 Ok(Err(error)) => Some(Changes::Refused(error)),
                 Err(_) => Some(Changes::Refused(anyhow!("preparing it panicked"))),
             },
@@ -172,57 +204,77 @@ impl<'scope, 'env, 'pool> Reload<'scope, 'env, 'pool> {
         }
     }
 
-    fn begin(&self, site: Site<'pool>, running: &Running<'pool>) -> Result<Stage<'scope, 'pool>>
-    where
-        'pool: 'scope,
-    {
+    fn read(
+        &mut self,
+        budget_mib: Option<usize>,
+        running: &Running<'_>,
+    ) -> Result<Reading<Option<Draft>>> {
+        if let Some(earlier) = self.overdue.take_if(|earlier| earlier.result().is_none()) {
+            self.overdue = Some(earlier);
+            return Err(overdue());
+        }
+        self.overdue = None;
         let file = self.orders.file.clone();
         let file = file.context("it was built in and has no file; start with --config FILE")?;
         let config = running.config.clone();
+        let read = move || Draft::read(&file, &config, budget_mib);
+        Reading::begin(read, Instant::now())
+    }
+
+    fn prepare(
+        &self,
+        site: Site<'pool>,
+        draft: Draft,
+        running: &Running<'pool>,
+    ) -> Result<ScopedJoinHandle<'scope, Result<Prepared<'pool>>>>
+    where
+        'pool: 'scope,
+    {
+        let config = running.config.clone();
         let layouts = running.layouts.clone();
         let number = running.number + 1;
-        let prepare = move || prepare(site, &file, &config, layouts, number);
-        let preparing = Builder::new()
+        let prepare = move || prepare(site, draft, &config, layouts, number);
+        Builder::new()
             .name("vernier-reload".to_owned())
             .spawn_scoped(self.scope, prepare)
-            .context("cannot start a thread to read it")?;
-        Ok(Stage::Preparing(preparing))
+            .context("cannot start a thread to prepare it")
     }
 }
 
-/// Reads the configuration and makes all that a change to it takes; nothing, if nothing has changed.
+fn overdue() -> anyhow::Error {
+    let limit_s = READING_MAX.as_secs();
+    anyhow!(
+        "it, or a file that it names, is not read within {limit_s} s; see whether its file system answers"
+    )
+}
+
+/// Makes all that a change to the configuration takes.
 fn prepare<'pool>(
     site: Site<'pool>,
-    file: &Path,
+    draft: Draft,
     running: &Config,
     mut layouts: Vec<Option<EgressLayout>>,
     number: u32,
-) -> Result<Option<Prepared<'pool>>> {
-    let mut config = Config::load_again(file, running)?;
-    let changes = running.diff(&config);
-    if changes.is_empty() {
-        return Ok(None);
-    }
-    refuse_fixed(&changes)?;
-    budget::keep(&config, site.budget_mib)?;
-
-    let was_present = |place: &usize| present(running).any(|other| other == *place);
+) -> Result<Prepared<'pool>> {
+    let Draft {
+        mut config,
+        keys,
+        come: sources,
+        gone,
+        wires: changed_wires,
+        wire_keys,
+    } = draft;
+    let come: Vec<usize> = sources.iter().map(|(place, _)| *place).collect();
     let is_present: Vec<usize> = present(&config).collect();
-    let come: Vec<usize> = is_present
-        .iter()
-        .copied()
-        .filter(|p| !was_present(p))
-        .collect();
-    let gone: Vec<usize> = present(running)
-        .filter(|p| !is_present.contains(p))
-        .collect();
 
-    let mut started = Vec::with_capacity(come.len());
+    let mut started = Vec::with_capacity(sources.len());
     let mut taken: Vec<Vec<Handles<'pool>>> = site.cpus.iter().map(|_| Vec::new()).collect();
-    for &place in &come {
-        let source = open_source(&config.ports[place])?;
+    for (place, source) in sources {
         let attached = devices::attach(&config, place, site.eal)?;
         devices::settle(&mut config, place, &attached);
+        if let Some(warning) = preflight::port_warning(&config.ports[place]) {
+            tracing::warn!("{warning}");
+        }
         let port = devices::start(&config, place, attached, site)?;
         for (worker, handles) in taken
             .iter_mut()
@@ -257,7 +309,7 @@ fn prepare<'pool>(
     let WirePlans {
         wires,
         ends: wire_ends,
-    } = site.wires(&config, &wires::changed(running, &config))?;
+    } = site.wires(&config, &wire_keys, &changed_wires)?;
     let parts = lanes.into_iter().zip(plans).zip(taken).zip(wires);
     let generations = parts.map(|(((lanes, plan), come), wires)| {
         let gone = gone
@@ -276,30 +328,18 @@ fn prepare<'pool>(
             wires,
         }
     });
-    Ok(Some(Prepared {
+    Ok(Prepared {
         number,
         plans: PlansAhead { layout, ends },
         generations: generations.collect(),
         wire_ends,
+        wire_keys,
         come: started,
         gone,
-        keys: changes.into_iter().map(|change| change.path).collect(),
+        keys,
         layouts,
         config,
-    }))
-}
-
-/// Names what cannot change while the switch runs.
-fn refuse_fixed(changes: &[control::config::Change]) -> Result<()> {
-    let fixed: Vec<String> = changes
-        .iter()
-        .filter(|change| !change.is_live())
-        .map(ToString::to_string)
-        .collect();
-    if !fixed.is_empty() {
-        bail!("{}", fixed.join("; "));
-    }
-    Ok(())
+    })
 }
 
 impl<'pool> Prepared<'pool> {
@@ -318,6 +358,7 @@ impl<'pool> Prepared<'pool> {
             layout: self.plans.layout,
             ends: self.plans.ends,
             wires: self.wire_ends,
+            keys: self.wire_keys,
         })?;
         for (worker, mut generation) in generations.iter_mut().zip(self.generations) {
             generation.from = from;

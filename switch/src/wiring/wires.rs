@@ -3,15 +3,19 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use control::config::{self, Config};
+use control::config::{self, Config, WireKeys};
 use control::counters::WireCounters;
+use control::wire::clock::SharedLine;
 use control::wire::handover::{WireControlEnd, wire_handover};
 use dpdk_bindings::tsc;
+use measure::time::{EpochSchedule, TickRate};
 use measure::wire::{Receiver, Sender};
 
 use super::cpus::near;
 use super::crew::{Site, port_index};
-use crate::wire::{Envelope, Route, Share, WireChange, WirePort, WireSetup, source_address};
+use crate::wire::{
+    Envelope, HelloGate, Recorder, Route, Share, WireChange, WirePort, WireSetup, source_address,
+};
 
 /// For each worker what changes at its wires: another one, or none.
 pub type WorkerWires<P> = Vec<Vec<WireChange<P>>>;
@@ -24,7 +28,8 @@ pub struct WirePlans<P> {
     pub ends: Vec<(usize, WireControlEnd)>,
 }
 
-/// Places at which the wire of `config` is another than that of `running`, or begins, or ends.
+/// Places at which the wire of `config` is another than that of `running`, or begins, or ends. With
+/// other keys it is the same: the control core tells its worker.
 pub fn changed(running: &Config, config: &Config) -> Vec<usize> {
     let is_other = |&place: &usize| {
         let (old, new) = (running.wire(place), config.wire(place));
@@ -38,9 +43,17 @@ pub fn changed(running: &Config, config: &Config) -> Vec<usize> {
             }
             _ => false,
         };
+        let is_alike = match (old, new) {
+            (Some(old), Some(new)) => old.is_same_but_for_keys(new),
+            _ => false,
+        };
+        let are_all_alike = match (&running.wire, &config.wire) {
+            (Some(old), Some(new)) => old.is_same_but_for_keys(new),
+            (old, new) => old == new,
+        };
         let is_same = is_same_port
-            && old == new
-            && running.wire == config.wire
+            && is_alike
+            && are_all_alike
             && running.classes == config.classes
             && running.rules == config.rules
             && running.owner(place) == config.owner(place)
@@ -57,8 +70,13 @@ impl Site<'_> {
     /// wire, none.
     ///
     /// # Errors
-    /// Keys that cannot be read, sizes that make no synopsis.
-    pub fn wires<P: Send>(&self, config: &Config, places: &[usize]) -> Result<WirePlans<P>> {
+    /// Keys that were not read, sizes that make no synopsis.
+    pub fn wires<P: Send>(
+        &self,
+        config: &Config,
+        keys: &WireKeys,
+        places: &[usize],
+    ) -> Result<WirePlans<P>> {
         let mut plans = WirePlans {
             wires: self.cpus.iter().map(|_| Vec::new()).collect(),
             ends: Vec::new(),
@@ -72,7 +90,15 @@ impl Site<'_> {
                 };
                 let cpu = self.cpus.get(worker).copied().unwrap_or_default();
                 let name = &config.ports[place].name;
-                let make = || self.wire::<P>(config, place, wire);
+                let origin = Origin {
+                    rate: self.rate,
+                    schedule: self.schedule,
+                    line: self.line,
+                    recorder: (self.recording)
+                        .map(|recording| recording.recorder(port_index(place).0)),
+                    now: tsc::now(),
+                };
+                let make = move || wire_port::<P>(config, keys, place, wire, origin);
                 let (wire, end) =
                     near(cpu, self.usable, make)?.with_context(|| format!("port {name}: wire"))?;
                 wires.push((place, Some(Box::new(wire))));
@@ -81,41 +107,60 @@ impl Site<'_> {
         }
         Ok(plans)
     }
+}
 
-    fn wire<P>(
-        &self,
-        config: &Config,
-        place: usize,
-        wire: &config::Wire,
-    ) -> Result<(WirePort<P>, WireControlEnd)> {
-        let layout = config.wire_layout(place)?;
-        let (keys, key) = config.wire_keys(place)?;
-        let switch = config.wire_switch();
-        let port = port_index(place);
-        let counters = Arc::new(WireCounters::default());
-        let (end, control_end) = wire_handover(&layout, Arc::clone(self.line), counters);
-        let sender = Sender::new(&layout, switch, port.0.into(), &keys, key)?;
-        let receiver = Receiver::new(&layout, keys)?;
-        let now = tsc::now();
-        let setup = WireSetup {
-            port,
-            sender,
-            receiver,
-            end,
-            classes: config.wire_segment_of_class(place),
-            envelope: envelope(config, place, wire),
-            share: Share::new(
-                config.wire_capacity_bps(place),
-                wire.share,
-                config::REFERENCES_OF_SHARE,
-                self.rate,
-                now,
-            ),
-            schedule: self.schedule,
-            recorder: self.recording.map(|recording| recording.recorder(port.0)),
-        };
-        Ok((WirePort::new(setup), control_end))
-    }
+/// What a wire has of the switch that it belongs to.
+pub struct Origin<'s> {
+    /// Rate of the counter.
+    pub rate: TickRate,
+    /// When epochs turn.
+    pub schedule: EpochSchedule,
+    /// TAI, as the control core has it.
+    pub line: &'s Arc<SharedLine>,
+    /// Where its packets are taken down, for tests.
+    pub recorder: Option<Recorder>,
+    /// The counter, now.
+    pub now: u64,
+}
+
+/// The wire of the port at `place`, and the control core's end of it.
+///
+/// # Errors
+/// Keys that cannot be read, sizes that make no synopsis.
+pub fn wire_port<P>(
+    config: &Config,
+    keys: &WireKeys,
+    place: usize,
+    wire: &config::Wire,
+    origin: Origin<'_>,
+) -> Result<(WirePort<P>, WireControlEnd)> {
+    let layout = config.wire_layout(place)?;
+    let (keys, key) = config.wire_keys(place, keys)?;
+    let switch = config.wire_switch();
+    let port = port_index(place);
+    let counters = Arc::new(WireCounters::default());
+    let (end, control_end) = wire_handover(&layout, Arc::clone(origin.line), counters);
+    let sender = Sender::new(&layout, switch, port.0.into(), &keys, key)?;
+    let receiver = Receiver::new(&layout, keys)?;
+    let setup = WireSetup {
+        port,
+        sender,
+        receiver,
+        end,
+        classes: config.wire_segment_of_class(place),
+        envelope: envelope(config, place, wire),
+        share: Share::new(
+            config.wire_capacity_bps(place),
+            wire.share,
+            config::REFERENCES_OF_SHARE,
+            origin.rate,
+            origin.now,
+        ),
+        hellos: HelloGate::new(origin.rate, origin.now),
+        schedule: origin.schedule,
+        recorder: origin.recorder,
+    };
+    Ok((WirePort::new(setup), control_end))
 }
 
 fn envelope(config: &Config, place: usize, wire: &config::Wire) -> Envelope {

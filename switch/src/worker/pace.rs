@@ -45,7 +45,7 @@ impl Pace {
             return;
         };
         if *last != 0 {
-            self.gap_max = self.gap_max.max(now.wrapping_sub(*last));
+            self.gap_max = self.gap_max.max(now.saturating_sub(*last));
         }
         *last = now;
     }
@@ -53,7 +53,7 @@ impl Pace {
     /// Accounts for the pass that ends at `now`; true where it is time to renew gauges.
     #[inline]
     pub fn pass_ended(&mut self, counters: &WorkerCounters, now: u64) -> bool {
-        let ticks = now.wrapping_sub(std::mem::replace(&mut self.pass_began, now));
+        let ticks = now.saturating_sub(std::mem::replace(&mut self.pass_began, now));
         counters.passes.add(1);
         if std::mem::take(&mut self.moved) > 0 {
             counters.busy_ticks.add(ticks);

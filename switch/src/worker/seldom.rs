@@ -28,6 +28,10 @@ impl<I: PacketIo> Worker<I> {
             Rewrite::Replace(tci) => {
                 self.io.pop_vlan(&mut packet) && self.io.push_vlan(&mut packet, tci)
             }
+            Rewrite::Drop => {
+                self.port(from).dropped(DropReason::Vlan, 1);
+                return None;
+            }
         };
         tag.len_bytes = self.io.len_bytes(&packet);
         if !done {

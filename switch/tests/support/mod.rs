@@ -19,6 +19,18 @@ pub struct Daemon {
     pub folder: tempfile::TempDir,
 }
 
+/// A daemon that does not outlive its test.
+pub struct Guard(pub Option<Child>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
 /// An address that was free a moment ago.
 pub fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0")
@@ -177,6 +189,16 @@ impl Daemon {
         let text = answer.and_then(|mut answer| answer.body_mut().read_to_string());
         text.inspect_err(|error| eprintln!("GET {path}: {error}"))
             .ok()
+    }
+
+    /// Status and body at `path`, whatever the status.
+    pub fn answer(&self, path: &str) -> Option<(u16, String)> {
+        let agent = ureq::Agent::config_builder().http_status_as_error(false);
+        let agent = ureq::Agent::new_with_config(agent.build());
+        let url = format!("http://{}{path}", self.address);
+        let mut answer = agent.get(url).call().ok()?;
+        let text = answer.body_mut().read_to_string().ok()?;
+        Some((answer.status().as_u16(), text))
     }
 
     /// The JSON at `path`.

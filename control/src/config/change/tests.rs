@@ -130,7 +130,7 @@ fn what_the_start_decided_is_fixed() {
         ["-http.listen"]
     );
     assert_eq!(
-        change(|v| v["dpdk"] = json!({ "mbufs": 4096 })),
+        change(|v| v["dpdk"] = json!({ "mbufs": 131_071 })),
         ["-dpdk.mbufs"]
     );
     assert_eq!(
@@ -275,7 +275,9 @@ fn ports_keep_their_places() {
 
     let names: Vec<_> = (0..63).map(|n| format!("p{n}")).collect();
     let names: Vec<_> = names.iter().map(String::as_str).collect();
-    let full = config(&bridge(&names)).in_place_of(&running).unwrap_err();
+    let mut many = bridge(&names);
+    many["dpdk"] = json!({ "mbufs": 262_143 });
+    let full = config(&many).in_place_of(&running).unwrap_err();
     assert!(full.to_string().contains("has had 64 ports"), "{full}");
 }
 

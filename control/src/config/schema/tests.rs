@@ -145,7 +145,7 @@ fn everything() -> Value {
             "include": ["vernier_*"],
             "exclude": ["vernier_port_parsed_packets_total"],
         },
-        "dpdk": { "hugepages": true, "memory_mib": 64, "mbufs": 2_048, "eal_args": ["--no-telemetry"] },
+        "dpdk": { "hugepages": true, "memory_mib": 64, "mbufs": 2_000_000, "eal_args": ["--no-telemetry"] },
     })
 }
 

@@ -49,6 +49,17 @@ pub(super) fn ports(path: &KeyPath, config: &Config) -> Check {
             ensure(bridges, path.clone(), expected, "some")?;
             self::vlan(&path, vlan)?;
         }
+        if let Some(max) = port.max_stations {
+            let path = path.key("max_stations");
+            let bridges = matches!(config.forwarding, Forwarding::Bridge { .. });
+            ensure(
+                bridges,
+                path.clone(),
+                "none in mode patch, which learns no stations",
+                max,
+            )?;
+            within(path, max, 1..=1_048_576)?;
+        }
         egress(&path.key("egress"), port, config)?;
     }
     Ok(())

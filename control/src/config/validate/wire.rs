@@ -6,8 +6,10 @@ use std::net::IpAddr;
 use measure::codec::KeyRing;
 
 use super::measurement::{self, policy};
-use super::{Check, KeyPath, class_names, count_within, ensure, known, share, unique, within};
-use crate::config::{Config, Device, Port, RliMethod, Wire, WireLds, WirePeer, WireRli};
+use super::{
+    Check, KeyPath, class_names, count_within, ensure, known, name, share, unique, within,
+};
+use crate::config::{Config, Device, Port, RliMethod, Wire, WireKey, WireLds, WirePeer, WireRli};
 use crate::units::rate;
 
 /// Least MTU of a port with a wire: what every IPv4 router passes whole.
@@ -20,24 +22,37 @@ pub(super) fn switch(path: &KeyPath, config: &Config) -> Check {
     let Some(wire) = &config.wire else {
         return Ok(());
     };
-    let keys = path.key("keys");
-    count_within(keys.clone(), wire.keys.len(), 0..=KeyRing::KEYS_MAX, "keys")?;
+    keys(path, &wire.keys)?;
+    key(path, wire.key, &wire.keys)?;
+    let clock = path.key("clock");
+    let error_ns = wire.clock.error_ns.unwrap_or_default();
+    within(clock.key("error_ns"), error_ns, 0..=1_000_000_000)
+}
+
+fn keys(path: &KeyPath, keys: &[WireKey]) -> Check {
+    let path = path.key("keys");
+    count_within(path.clone(), keys.len(), 0..=KeyRing::KEYS_MAX, "keys")?;
     let mut ids = HashSet::new();
-    for (index, key) in wire.keys.iter().enumerate() {
-        let path = keys.index(index);
+    for (index, key) in keys.iter().enumerate() {
+        let path = path.index(index);
         within(path.key("id"), key.id, 1..=u16::MAX)?;
         unique(&mut ids, key.id, path.key("id"), "a number of its own")?;
         let is_named = !key.file.as_os_str().is_empty();
         ensure(is_named, path.key("file"), "a file's name", "none")?;
+        let text = key.file.as_os_str().as_encoded_bytes();
+        let is_key = text.len() == 32 && text.iter().all(u8::is_ascii_hexdigit);
+        let expected = "the name of the file that the key stands in";
+        ensure(!is_key, path.key("file"), expected, "what looks like a key")?;
     }
-    if let Some(key) = wire.key {
-        within(path.key("key"), key, 1..=u16::MAX)?;
-        let expected = "the `id` of one of `keys`";
-        ensure(ids.contains(&key), path.key("key"), expected, key)?;
-    }
-    let clock = path.key("clock");
-    let error_ns = wire.clock.error_ns.unwrap_or_default();
-    within(clock.key("error_ns"), error_ns, 0..=1_000_000_000)
+    Ok(())
+}
+
+/// The key to send under is one of `keys`.
+fn key(path: &KeyPath, key: Option<u16>, keys: &[WireKey]) -> Check {
+    let Some(key) = key else { return Ok(()) };
+    within(path.key("key"), key, 1..=u16::MAX)?;
+    let is_known = keys.iter().any(|known| known.id == key);
+    ensure(is_known, path.key("key"), "the `id` of one of `keys`", key)
 }
 
 pub(super) fn wires(path: &KeyPath, config: &Config) -> Check {
@@ -103,10 +118,26 @@ fn wire(path: &KeyPath, wire: &Wire, config: &Config) -> Check {
     let is_free = ![0x0800, 0x0806, 0x8100, 0x86DD, 0x8808, 0x88A8].contains(&wire.ethertype);
     let expected = "a type that no other protocol has, such as 34997";
     ensure(is_free, path.key("ethertype"), expected, wire.ethertype)?;
-    let has_keys = config.wire.as_ref().is_some_and(|all| !all.keys.is_empty());
-    let expected = "`wire.keys` beside `ports`, or true";
+    keys(path, &wire.keys)?;
+    let of_all = config.wire.as_ref().map_or(&[][..], |all| &all.keys);
+    let in_force = if wire.keys.is_empty() {
+        of_all
+    } else {
+        &wire.keys
+    };
+    key(path, wire.key, in_force)?;
+    if let Some(port) = &wire.peer_port {
+        name(path.key("peer_port"), port)?;
+    }
+    let is_other = wire
+        .peer_switch
+        .is_none_or(|peer| peer != config.wire_switch());
+    let expected = "another switch's number than `wire.switch`";
+    let got = wire.peer_switch.unwrap_or_default();
+    ensure(is_other, path.key("peer_switch"), expected, got)?;
+    let expected = "`keys` here, or `wire.keys` beside `ports`, or true";
     ensure(
-        has_keys || wire.trusted,
+        !in_force.is_empty() || wire.trusted,
         path.key("trusted"),
         expected,
         "false",

@@ -6,7 +6,7 @@
 
 use std::num::{NonZeroU32, NonZeroU64};
 
-use measure::codec::{HEADER_BYTES, Marker, REFERENCE_FRAME_BYTES, TAG_BYTES};
+use measure::codec::{HEADER_BYTES, Marker, NAME_MAX, REFERENCE_FRAME_BYTES, TAG_BYTES};
 use measure::lda::{self, Bank, LdaLayout};
 use measure::lds::{self, LdsLayout};
 use measure::rli::{Adaptive, Link, LinkError, Method, Policy};
@@ -35,8 +35,8 @@ const STASHED_BYTES: usize = 20;
 const STASH_BYTES: usize = 5;
 const FRAGMENT_BYTES: usize = 12;
 
-/// Bodies of hello and marker without shapes and banks, of a tally's fragment; a bank, a row's share.
-const HELLO_BYTES: usize = 47;
+/// Bodies of hello, with the longest name, and marker without shapes and banks, of a tally's fragment; a bank, a row's share.
+const HELLO_BYTES: usize = 56 + NAME_MAX;
 const MARKER_BYTES: usize = 6;
 const TALLY_BYTES: usize = 48;
 const BANK_BYTES: usize = 12;

@@ -1,5 +1,5 @@
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, chown};
 
 use measure::rli::Policy;
 use proptest::prelude::*;
@@ -131,7 +131,7 @@ fn what_is_given_is_taken() {
 /// Frames of the sizes that are reckoned with, sealed.
 #[test]
 fn what_frames_take_is_what_is_reckoned() {
-    use measure::codec::{Sealer, SessionId, Shape, Side, Stash, Stashed, Subject, fragments};
+    use measure::codec::{Sealer, Sessions, Shape, Side, Stash, Stashed, Subject, fragments};
     use measure::{cell::Cell, packet::FlowHash, packet::PacketHash, sight::End, time::Epoch};
 
     let config = keyed(&json!({ "capacity_bps": 100_000_000 }));
@@ -140,7 +140,7 @@ fn what_frames_take_is_what_is_reckoned() {
     let ring = KeyRing::new().trusting();
     let mut sealer = Sealer::new(7, 0, &ring, KeyId::NONE).unwrap();
     let nonce = measure::codec::Nonce::from_random;
-    sealer.begin(SessionId::new(nonce(1), nonce(2)));
+    sealer.begin(Sessions::new(nonce(1), nonce(2)).sending);
     let subject = Subject {
         segment: 0,
         epoch: Epoch(1),
@@ -189,16 +189,41 @@ fn keys_are_read_from_files_of_the_operators_own() {
         let keys = files
             .iter()
             .map(|(id, file)| json!({ "id": id, "file": file }));
-        config(&json!({}), &keys.collect(), 1_000).wire_keys(0)
+        let config = config(&json!({}), &keys.collect(), 1_000);
+        config.wire_keys(0, &config.read_wire_keys()?)
     };
     let good = file("good", &format!("{digits}\n"), 0o640);
     let (ring, id) = keys(&[(5, good.clone()), (6, good.clone())]).unwrap();
     assert_eq!(id, KeyId(5));
     assert!(ring.get(KeyId(6)).is_some() && ring.get(KeyId::NONE).is_none());
 
+    // Each is read once.
+    let of_one = config(
+        &json!({}),
+        &json!([{ "id": 5, "file": file("once", digits, 0o600) }]),
+        1_000,
+    );
+    let read = of_one.read_wire_keys().unwrap();
+    fs::remove_file(folder.path().join("once")).unwrap();
+    assert!(
+        of_one
+            .wire_keys(0, &read)
+            .unwrap()
+            .0
+            .get(KeyId(5))
+            .is_some()
+    );
+    assert!(of_one.wire_keys(0, &WireKeys::default()).is_err());
+
     let refused = |file: PathBuf| keys(&[(5, file)]).unwrap_err().to_string();
     let public = refused(file("public", digits, 0o644));
     assert!(public.contains("mode 644 lets every user"), "{public}");
+    let foreign = file("foreign", digits, 0o600);
+    // Only root can make a file somebody else's.
+    if chown(&foreign, Some(54_321), None).is_ok() {
+        let foreign = refused(foreign);
+        assert!(foreign.contains("belongs to user 54321"), "{foreign}");
+    }
     let missing = refused(folder.path().join("missing"));
     assert!(missing.contains("wire.keys[0].file"), "{missing}");
     assert!(missing.contains("cannot be read"), "{missing}");
@@ -213,9 +238,41 @@ fn keys_are_read_from_files_of_the_operators_own() {
         assert!(bad.contains("expected 32 hexadecimal digits"), "{bad}");
         assert!(!bad.contains("2233"), "a secret in {bad}");
     }
+    // A wire with keys of its own has no others.
+    let own = json!({ "keys": [{ "id": 7, "file": good }, { "id": 8, "file": good }], "key": 8 });
+    let of_all = json!([{ "id": 5, "file": good }, { "id": 6, "file": good }]);
+    let own = config(&own, &of_all, 1_000);
+    let (ring, id) = own.wire_keys(0, &own.read_wire_keys().unwrap()).unwrap();
+    assert_eq!(id, KeyId(8));
+    assert!(ring.get(KeyId(7)).is_some() && ring.get(KeyId(5)).is_none());
+    let sends = config(&json!({ "key": 6 }), &of_all, 1_000);
+    let read = sends.read_wire_keys().unwrap();
+    assert_eq!(sends.wire_keys(0, &read).unwrap().1, KeyId(6));
+    let gone = json!({ "keys": [{ "id": 7, "file": folder.path().join("gone") }] });
+    let gone = config(&gone, &of_all, 1_000).read_wire_keys().unwrap_err();
+    let gone = gone.to_string();
+    assert!(gone.contains("ports[0].wire.keys[0].file"), "{gone}");
     let trusting = config(&json!({ "trusted": true }), &json!([]), 1_000);
-    let (ring, id) = trusting.wire_keys(0).unwrap();
+    let (ring, id) = trusting.wire_keys(0, &WireKeys::default()).unwrap();
     assert!(ring.get(id).is_some() && id == KeyId::NONE);
+}
+
+#[test]
+fn a_wire_goes_on_with_other_keys_and_with_nothing_else() {
+    let config = keyed(&json!({}));
+    let mut other = config.clone();
+    let wire = |config: &mut Config| config.ports[0].wire.take().unwrap();
+    let mut all = other.wire.take().unwrap();
+    let (old, mut new) = (wire(&mut config.clone()), wire(&mut other));
+    new.keys.clone_from(&all.keys);
+    new.key = Some(1);
+    assert!(old.is_same_but_for_keys(&new));
+    new.peer_switch = Some(9);
+    assert!(!old.is_same_but_for_keys(&new));
+    all.keys.clear();
+    assert!(config.wire.as_ref().unwrap().is_same_but_for_keys(&all));
+    all.switch += 1;
+    assert!(!config.wire.as_ref().unwrap().is_same_but_for_keys(&all));
 }
 
 proptest! {

@@ -24,6 +24,7 @@ fn host_change(number: u32, from: u64, ports: &[Option<usize>]) -> (Change, Vec<
         layout: whole,
         ends,
         wires: Vec::new(),
+        keys: WireKeys::default(),
     };
     (change, worker_ends)
 }

@@ -99,6 +99,7 @@ fn change(
         layout,
         ends: vec![Some(end)],
         wires,
+        keys: config.read_wire_keys().unwrap_or_default(),
     };
     (change, wire, vec![worker])
 }
@@ -178,10 +179,10 @@ fn run(one: &mut Switch, other: &mut Switch, is_done: impl Fn(&Snapshot, &Snapsh
         for _ in 0..64 {
             let (a, b) = (one.sent(), other.sent());
             if let Some(frame) = a.as_ref() {
-                assert!(other.wire.hear(frame, 0));
+                assert!(other.wire.hear(frame, Kind::Report, 0));
             }
             if let Some(frame) = b.as_ref() {
-                assert!(one.wire.hear(frame, 0));
+                assert!(one.wire.hear(frame, Kind::Report, 0));
             }
             if a.is_none() && b.is_none() {
                 break;
@@ -272,7 +273,7 @@ fn counts_go_on_when_a_wire_changes_and_when_it_comes_back() {
 }
 
 #[test]
-fn a_change_whose_keys_cannot_be_read_is_refused_and_changes_nothing() {
+fn a_change_whose_keys_were_not_read_is_refused_and_changes_nothing() {
     let key = key();
     let mut one = Switch::new(1, key.path());
     fs::set_permissions(key.path(), fs::Permissions::from_mode(0o644)).unwrap();

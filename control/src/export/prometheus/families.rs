@@ -2,8 +2,8 @@
 
 use super::Family;
 use crate::snapshot::{
-    ClassCounts, Estimate, Fdb, FlowTotals, Port, QueueCounts, ReferenceEstimate, Segment, Sketch,
-    Worker,
+    ClassCounts, DeviceCounts, Estimate, Exceptions, Fdb, FlowTotals, Port, QueueCounts,
+    ReferenceEstimate, Segment, Sketch, Worker,
 };
 
 /// Of a segment, since the switch started.
@@ -179,8 +179,25 @@ pub(super) const FLOWS: [Family<FlowTotals, u64>; 5] = [
     },
 ];
 
+/// Of packets that are not measured as others are.
+pub(super) const EXCEPTIONS: [Family<Exceptions, u64>; 2] = [
+    Family {
+        name: "vernier_backward_packets_total",
+        kind: "counter",
+        help: "Packets that seem to have left before they came, since the counters of two cores disagree: their delay \
+               is taken for 0.",
+        value: |e| e.backward_packets,
+    },
+    Family {
+        name: "vernier_outlived_packets_total",
+        kind: "counter",
+        help: "Packets that waited until the generation that measured them had gone: they count in no segment.",
+        value: |e| e.outlived_packets,
+    },
+];
+
 /// Of the bridge's filtering database.
-pub(super) const FDB: [Family<Fdb, u64>; 7] = [
+pub(super) const FDB: [Family<Fdb, u64>; 10] = [
     Family {
         name: "vernier_fdb_entries",
         kind: "gauge",
@@ -210,6 +227,24 @@ pub(super) const FDB: [Family<Fdb, u64>; 7] = [
         kind: "counter",
         help: "Times that a worker had no room for an address; frames to it are flooded.",
         value: |f| f.replica_overflows,
+    },
+    Family {
+        name: "vernier_fdb_evictions_total",
+        kind: "counter",
+        help: "Addresses forgotten, since the table was full, for one of a port that has fewer.",
+        value: |f| f.evictions,
+    },
+    Family {
+        name: "vernier_fdb_replica_evictions_total",
+        kind: "counter",
+        help: "Times that a worker forgot an address for one of a port that has fewer.",
+        value: |f| f.replica_evictions,
+    },
+    Family {
+        name: "vernier_fdb_limited_total",
+        kind: "counter",
+        help: "Times that an address was not learnt, since its port had its `max_stations`.",
+        value: |f| f.limited,
     },
     Family {
         name: "vernier_fdb_reports_lost_total",
@@ -264,7 +299,7 @@ pub(super) const QUEUES: [Family<QueueCounts, u64>; 2] = [
 ];
 
 /// Of a port.
-pub(super) const PORTS: [Family<Port, u64>; 12] = [
+pub(super) const PORTS: [Family<Port, u64>; 9] = [
     Family {
         name: "vernier_port_received_packets_total",
         kind: "counter",
@@ -308,34 +343,44 @@ pub(super) const PORTS: [Family<Port, u64>; 12] = [
         value: |p| p.facts.is_up.into(),
     },
     Family {
+        name: "vernier_port_removed",
+        kind: "gauge",
+        help: "1 if the device was pulled while the switch ran: its port is used no more before a restart.",
+        value: |p| p.facts.is_removed.into(),
+    },
+    Family {
         name: "vernier_port_link_flaps_total",
         kind: "counter",
         help: "Times that the link went down.",
         value: |p| p.facts.link_flaps,
     },
+];
+
+/// Of the device behind a port, where it is not a host's.
+pub(super) const DEVICES: [Family<DeviceCounts, u64>; 4] = [
     Family {
         name: "vernier_port_device_missed_packets_total",
         kind: "counter",
         help: "Packets that the device dropped for want of a free descriptor.",
-        value: |p| p.facts.missed_packets,
+        value: |d| d.missed_packets,
     },
     Family {
         name: "vernier_port_device_no_buffer_packets_total",
         kind: "counter",
         help: "Packets that the device dropped for want of a buffer.",
-        value: |p| p.facts.no_buffer_packets,
+        value: |d| d.no_buffer_packets,
     },
     Family {
         name: "vernier_port_device_receive_errors_total",
         kind: "counter",
         help: "Packets that the device received broken.",
-        value: |p| p.facts.rx_error_packets,
+        value: |d| d.rx_error_packets,
     },
     Family {
         name: "vernier_port_device_transmit_errors_total",
         kind: "counter",
         help: "Packets that the device could not send.",
-        value: |p| p.facts.tx_error_packets,
+        value: |d| d.tx_error_packets,
     },
 ];
 

@@ -348,6 +348,7 @@ fn sessions(page: &mut Page, wires: &[Wire]) {
             ("port", wire.port.as_str()),
             ("peer_switch", &peer.switch.to_string()),
             ("peer_port", &peer.port.to_string()),
+            ("peer_port_name", peer.port_name.as_str()),
             ("peer_clock", peer.clock.as_str()),
         ];
         Some((labels(&own), 1))

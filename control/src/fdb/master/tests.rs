@@ -297,3 +297,130 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_port_that_has_most_makes_room_for_one_that_has_fewer() {
+    let (mut master, mut replicas) = master(4, 2, 64);
+    for n in 1..=9 {
+        report(&mut replicas[0], n, 0);
+    }
+    master.poll(at(1));
+    assert_eq!(
+        (master.len(), master.stats().overflows),
+        (4, 6),
+        "one is static"
+    );
+    deltas(&mut replicas[1]);
+    report(&mut replicas[1], 20, 1);
+    master.poll(at(2));
+    assert_eq!(
+        deltas(&mut replicas[0]),
+        [FdbDelta::Forget(key(1)), learn(20, 1)]
+    );
+    assert_eq!(deltas(&mut replicas[1]), [FdbDelta::Forget(key(1))]);
+    // Two against one is as fair as it gets.
+    report(&mut replicas[1], 21, 1);
+    master.poll(at(3));
+    assert_eq!((master.len(), master.stats().evictions), (4, 1));
+}
+
+#[test]
+fn a_port_has_no_more_stations_than_it_may() {
+    let (master, mut replicas) = master(10, 2, 64);
+    let mut limits = [u32::MAX; PORTS_MAX];
+    limits[0] = 2;
+    let mut master = master.with_limits(&limits);
+    for n in 1..=3 {
+        report(&mut replicas[0], n, 0);
+    }
+    report(&mut replicas[1], 4, 1);
+    report(&mut replicas[1], 4, 0);
+    master.poll(at(1));
+    let forget = |n| FdbDelta::Forget(key(n));
+    assert_eq!(deltas(&mut replicas[0]), [forget(3), forget(4)]);
+    assert_eq!(
+        deltas(&mut replicas[1]),
+        [learn(1, 0), learn(2, 0), forget(4)]
+    );
+    assert_eq!(
+        (master.len(), master.stats().limited),
+        (3, 2),
+        "one is static"
+    );
+}
+
+/// What is behind which port, in the order in which it came there.
+#[derive(Debug, Default)]
+struct Model(Vec<(u64, u8)>);
+
+impl Model {
+    const ROOM: usize = 9;
+    const LIMITED: (u8, usize) = (3, 2);
+
+    fn behind(&self, port: u8) -> usize {
+        self.0.iter().filter(|entry| entry.1 == port).count()
+    }
+
+    fn hear(&mut self, n: u64, port: u8) {
+        let known = self.0.iter().position(|entry| entry.0 == n);
+        if known.is_some_and(|place| self.0[place].1 == port) {
+            return;
+        }
+        if let Some(place) = known {
+            self.0.remove(place);
+        }
+        if port == Self::LIMITED.0 && self.behind(port) >= Self::LIMITED.1 {
+            return;
+        }
+        if self.0.len() >= Self::ROOM {
+            let most = (0..4).map(|port| self.behind(port)).max().unwrap();
+            let busiest = (0..4)
+                .rev()
+                .find(|&port| self.behind(port) == most)
+                .unwrap();
+            if most <= self.behind(port) + 1 {
+                return;
+            }
+            let oldest = self.0.iter().position(|entry| entry.1 == busiest).unwrap();
+            self.0.remove(oldest);
+        }
+        self.0.push((n, port));
+    }
+}
+
+proptest! {
+    #[test]
+    fn room_is_shared_out_as_a_naive_model_does(
+        events in proptest::collection::vec((0..30u64, 0..4u8, 0..20u8), 1..400),
+    ) {
+        let (master, mut replicas) = master(Model::ROOM + 1, 2, 64);
+        let mut limits = [u32::MAX; PORTS_MAX];
+        limits[usize::from(Model::LIMITED.0)] = 2;
+        let mut master = master.with_limits(&limits);
+        let mut naive = Model::default();
+        for (n, port, what) in events {
+            match what {
+                0 => {
+                    master.flush(port);
+                    naive.0.retain(|entry| entry.1 != port);
+                }
+                1 => {
+                    master.forget(key(n), at(1));
+                    naive.0.retain(|entry| entry.0 != n);
+                }
+                _ => {
+                    report(&mut replicas[usize::from(what) % 2], n, port);
+                    naive.hear(n, port);
+                }
+            }
+            master.poll(at(1));
+            for replica in &mut replicas {
+                deltas(replica);
+            }
+            let learnt = master.entries(at(1)).filter(|entry| !entry.is_static);
+            let learnt: HashSet<_> = learnt.map(|entry| (entry.station, entry.port)).collect();
+            let expected: HashSet<_> = naive.0.iter().map(|&(n, port)| (key(n), port)).collect();
+            prop_assert_eq!(learnt, expected);
+        }
+    }
+}

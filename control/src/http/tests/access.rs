@@ -88,6 +88,12 @@ fn a_file_that_gives_no_token_says_what_to_do() {
         assert!(error.contains(wanted), "{error}");
         assert!(!error.contains("horse"), "{error}");
     }
+    let foreign = token_file(TOKEN, 0o600);
+    // Only root can make a file somebody else's.
+    if std::os::unix::fs::chown(foreign.path(), Some(54_321), None).is_ok() {
+        let error = bind().with_token(foreign.path()).unwrap_err().to_string();
+        assert!(error.contains("belongs to user 54321"), "{error}");
+    }
     let missing = bind().with_token(Path::new("/nowhere/token"));
     let missing = missing.unwrap_err().to_string();
     assert!(missing.contains("No such file"), "{missing}");

@@ -9,6 +9,7 @@ use measure::wire::DecodeJob;
 
 use super::status::WireFlowsView;
 use crate::background::Background;
+use crate::contain::{Part, contain};
 
 /// What is decoded at once: some milliseconds of work.
 const EFFORT_AT_ONCE: usize = 10_000;
@@ -41,25 +42,29 @@ impl EpochFlows {
 /// Decodes.
 #[derive(Debug, Default)]
 pub(super) struct Decoding {
-    /// Gives nothing of a job that failed.
-    thread: Option<Background<Box<EpochFlows>, Option<WireFlowsView>>>,
+    thread: Option<Background<Box<EpochFlows>, WireFlowsView>>,
     is_busy: bool,
+    /// Jobs are waited for.
+    pub waits: bool,
     latest: Option<Arc<WireFlowsView>>,
 }
 
 impl Decoding {
-    /// Takes an epoch; `false` where it goes undecoded, since another one is still under way.
+    /// Takes an epoch; `false` where it goes undecoded, since another one is still under way, or
+    /// decoding it panicked.
     pub fn give(&mut self, flows: EpochFlows) -> bool {
         if self.is_busy {
             return false;
         }
         if flows.job.effort() <= EFFORT_AT_ONCE {
-            self.show(flows.decode(&AtomicBool::new(false)));
-            return true;
+            let decoded = contain(Part::WireDecode, || flows.decode(&AtomicBool::new(false)));
+            let is_decoded = decoded.is_some();
+            self.show(decoded.flatten());
+            return is_decoded;
         }
         if self.thread.is_none() {
             let work = |flows: Box<EpochFlows>, stop: &_| flows.decode(stop);
-            self.thread = Background::start("vernier-wire", work)
+            self.thread = Background::start(Part::WireDecode, "vernier-wire", work)
                 .inspect_err(|error| {
                     tracing::error!("the system gives no thread to decode with: {error}");
                 })
@@ -72,12 +77,17 @@ impl Decoding {
         self.is_busy
     }
 
-    /// Looks whether a job is done.
-    pub fn poll(&mut self) {
-        if let Some(view) = self.thread.as_ref().and_then(Background::take) {
-            self.is_busy = false;
-            self.show(view);
-        }
+    /// Looks whether a job is done; `false` where one came to nothing.
+    pub fn poll(&mut self) -> bool {
+        let waits = self.waits && self.is_busy;
+        let done = (self.thread.as_ref()).and_then(|thread| thread.take(waits));
+        let Some(result) = done else {
+            return true;
+        };
+        self.is_busy = false;
+        let is_decoded = result.is_ok();
+        self.show(result.ok());
+        is_decoded
     }
 
     fn show(&mut self, view: Option<WireFlowsView>) {

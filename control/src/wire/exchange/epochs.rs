@@ -25,6 +25,7 @@ use super::report::report;
 use super::settings::Settings;
 use super::status::{ExchangeCounters, FloorView, MeasuredEpoch, SegmentStatus};
 use super::waiting::{Circumstances, Waiting, fate_of};
+use crate::contain::{Point, inject};
 use crate::wire::handover::WireControlEnd;
 
 /// Epochs that wait; with the one that the worker fills and an empty one for the next turn that is
@@ -100,7 +101,8 @@ impl Epochs {
         self.waiting.push_back(waiting);
     }
 
-    fn count(&mut self, fate: EpochFate, epochs: u64) {
+    /// Counts epochs of all segments.
+    pub fn count(&mut self, fate: EpochFate, epochs: u64) {
         for segment in &mut self.segments {
             segment.count(fate, epochs);
         }
@@ -200,6 +202,7 @@ impl Epochs {
             }
             return hands.end.give_back(End::Receiver, first.shard);
         };
+        inject::point(Point::Pairing);
         let mut halves = slot.halves();
         let segments = first.shard.segments.iter().zip(&mut halves.segments);
         for (index, (own, sender)) in segments.enumerate() {
@@ -318,6 +321,15 @@ impl Epochs {
         let segment = u16::try_from(segment).unwrap_or(u16::MAX);
         self.reports
             .push_back((waiting.epoch, segment, report(&measured)));
+    }
+
+    /// Forgets everything but what was counted; what waits is lost.
+    pub fn start_anew(&mut self, settings: &Settings) {
+        // It could be made at first, with the same settings.
+        if let Ok(new) = Self::new(settings) {
+            let segments = std::mem::replace(self, new).segments;
+            self.segments = segments;
+        }
     }
 
     /// The session is over: what waits ends as it is.

@@ -1,6 +1,8 @@
 //! What an exchange is made for, and what it is told at every poll.
 
-use measure::codec::{ClockState, Hello, KeyId, KeyRing, Nonces, SealError, TooLarge};
+use measure::codec::{
+    ClockState, Header, Hello, KeyId, KeyRing, Nonces, PortName, SealError, TooLarge,
+};
 use measure::packet::HASH_VERSION;
 use measure::wire::WireLayout;
 
@@ -11,6 +13,14 @@ pub struct Settings {
     pub switch: u32,
     /// and the port's.
     pub port: u16,
+    /// The other end is across routers.
+    pub is_routed: bool,
+    /// The port's name here.
+    pub port_name: PortName,
+    /// Who must be at the other end.
+    pub expected: Expected,
+    /// How long a session has the same key, in nanoseconds.
+    pub renew_ns: u64,
     /// Keys that are believed.
     pub keys: KeyRing,
     /// The one that frames are sealed with.
@@ -32,6 +42,22 @@ pub struct Settings {
     pub components: usize,
     /// Below this the switches' stamps tell nothing, in nanoseconds.
     pub resolution_ns: f64,
+}
+
+/// Who must be at the other end of a wire, as far as that is said.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Expected {
+    /// Its switch.
+    pub switch: Option<u32>,
+    /// Its name of its port.
+    pub port: Option<PortName>,
+}
+
+impl Expected {
+    pub(super) fn is_met(&self, header: &Header, hello: &Hello) -> bool {
+        let is_switch = self.switch.is_none_or(|switch| switch == header.switch);
+        is_switch && self.port.is_none_or(|port| port == hello.port_name)
+    }
 }
 
 /// When a poll is.
@@ -89,6 +115,7 @@ impl Settings {
             clock: clock.state,
             ptp_domain: clock.ptp_domain,
             stash_packets: self.layout.stash_packets,
+            port_name: self.port_name,
             shapes: self.layout.shapes(),
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use measure::codec::{ClockState, EpochFate, Header, Hello, Mismatch, Report};
+use measure::codec::{ClockState, EpochFate, Header, Hello, Mismatch, PortName, Report};
 use measure::wire::{Drift, FlowOutcome, SegmentOutcome, Step};
 
 use super::settings::ClockView;
@@ -41,8 +41,10 @@ impl SessionState {
 pub struct PeerView {
     /// Its switch,
     pub switch: u32,
-    /// and port.
+    /// and port,
     pub port: u16,
+    /// as it names that.
+    pub port_name: PortName,
     /// What its clock follows.
     pub clock: ClockState,
     /// It is off by this much at most.
@@ -58,6 +60,7 @@ impl PeerView {
         Self {
             switch: header.switch,
             port: header.port,
+            port_name: hello.port_name,
             clock: hello.clock,
             clock_error_ns: hello.clock_error_ns,
             tai_utc_s: hello.tai_utc_s,
@@ -73,8 +76,12 @@ pub struct ExchangeCounters {
     pub sessions: u64,
     /// Sessions whose peer went silent.
     pub sessions_lost: u64,
+    /// Sessions that went on under new keys.
+    pub renewals: u64,
     /// Own hellos that came back.
     pub loops: u64,
+    /// Hellos of another end than the one that is expected.
+    pub strangers: u64,
     /// Believed frames that could not be read.
     pub frames_malformed: u64,
     /// Believed frames that were of no use: other sessions, epochs or shapes.
@@ -103,10 +110,12 @@ pub struct ExchangeCounters {
     pub moved_to_later: u64,
     /// Packets in this end's lists that the sender's did not have.
     pub unexplained: u64,
-    /// Epochs whose flows were not decoded, since others still were.
+    /// Epochs whose flows were not decoded, since others still were, or it failed.
     pub decodes_skipped: u64,
     /// Steps of the clocks' offset that the floor showed.
     pub clock_steps: u64,
+    /// Faults of this program after which the exchange started anew.
+    pub restarts: u64,
 }
 
 /// One segment in one direction.

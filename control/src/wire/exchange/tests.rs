@@ -1,9 +1,10 @@
-use measure::codec::{Kind, Mismatch};
+use measure::codec::{Kind, Mismatch, OpenError};
 
 use super::*;
 
 mod bench;
 mod faults;
+mod restarts;
 mod sessions;
 
 use bench::{Bench, EPOCH_NS, LOCKED, STEP_NS, Switch, Truth, settings};

@@ -1,5 +1,7 @@
 //! Frames that must not be believed.
 
+use std::collections::HashSet;
+
 use super::golden::frames;
 use super::*;
 
@@ -40,7 +42,7 @@ fn frames_of_the_wrong_form_are_named() {
         Frame::parse(&damaged).map(drop).unwrap_err()
     };
     assert_eq!(with(0, b'v'), FrameError::Magic);
-    assert_eq!(with(4, 2), FrameError::Version { version: 2 });
+    assert_eq!(with(4, 1), FrameError::Version { version: 1 });
     assert_eq!(with(5, 0), FrameError::Kind { kind: 0 });
     assert_eq!(with(5, 8), FrameError::Kind { kind: 8 });
     assert_eq!(with(8, 1), FrameError::Truncated { bytes: frame.len() });
@@ -70,20 +72,96 @@ fn strangers_are_refused() {
     let error = Verifier::new(other_id).open(&frame).unwrap_err();
     assert_eq!(error, OpenError::UnknownKey { id });
     let other_key = KeyRing::new().with(id, Key::new([1; 16])).unwrap();
-    let error = Verifier::new(other_key).open(&frame).unwrap_err();
-    assert_eq!(error, OpenError::Tag { id });
+    let mut stranger = Verifier::new(other_key);
+    stranger.begin(session());
+    assert_eq!(stranger.open(&frame), Err(OpenError::Tag { id }));
     let error = Verifier::new(keys()).open(&frame).unwrap_err();
     assert_eq!(error, OpenError::Session, "none yet");
     let mut reversed = Verifier::new(keys());
-    reversed.begin(SessionId::new(
-        Nonce::from_random(NONCES.1),
-        Nonce::from_random(NONCES.0),
-    ));
+    reversed.begin(Session {
+        sender: session().receiver,
+        receiver: session().sender,
+    });
     assert_eq!(reversed.open(&frame), Err(OpenError::Session), "reflected");
 
     assert!(verifier.open(&frame).is_ok());
     let error = verifier.open(&frame).unwrap_err();
     assert_eq!(error, OpenError::Replayed { sequence: 1 });
+}
+
+#[test]
+fn sessions_have_keys_of_their_own_and_nobody_elses() {
+    let nonce = Nonce::from_random;
+    let [a, b, c] = [1, 2, 3].map(nonce);
+    let session = |sender, receiver| Session { sender, receiver };
+    let mut tags = HashSet::new();
+    for wire in [key(), Key::new([1; 16])] {
+        for of in [session(a, b), session(b, a), session(a, c), session(c, b)] {
+            tags.insert(wire.of_session(of).tag(b"x"));
+        }
+        tags.insert(wire.tag(b"x"));
+    }
+    assert_eq!(
+        tags.len(),
+        10,
+        "two switches with one key, other nonces: another key"
+    );
+    // Of a frame of one session, with the name of another, the tag is wrong.
+    let (mut sealer, _) = pair();
+    let request = Request::new(&Shape::Tally, [0..1]).unwrap();
+    let mut frame = seal(&mut sealer, &request);
+    let other = session(a, b);
+    let mut verifier = Verifier::new(keys());
+    verifier.begin(other);
+    frame[18..26].copy_from_slice(&other.id().number().to_be_bytes());
+    let id = KeyId(7);
+    assert_eq!(verifier.open(&frame), Err(OpenError::Tag { id }));
+}
+
+#[test]
+fn a_session_that_is_renewed_is_believed_beside_the_old_one_until_that_is_forgotten() {
+    let (mut sealer, mut verifier) = pair();
+    let request = Request::new(&Shape::Tally, [0..1]).unwrap();
+    let heard = seal(&mut sealer, &request);
+    assert!(verifier.open(&heard).is_ok());
+    let under_way = seal(&mut sealer, &request);
+    let too_late = seal(&mut sealer, &request);
+    let next = Session {
+        sender: Nonce::from_random(5),
+        receiver: Nonce::from_random(6),
+    };
+    verifier.renew(next);
+    sealer.begin(next);
+    let first = seal(&mut sealer, &request);
+    assert!(verifier.open(&first).is_ok());
+    assert!(verifier.open(&under_way).is_ok());
+    let sequence = 1;
+    assert_eq!(verifier.open(&heard), Err(OpenError::Replayed { sequence }));
+    assert_eq!(verifier.open(&first), Err(OpenError::Replayed { sequence }));
+    verifier.forget();
+    assert_eq!(verifier.open(&too_late), Err(OpenError::Session));
+    assert!(verifier.open(&seal(&mut sealer, &request)).is_ok());
+}
+
+#[test]
+fn a_key_is_changed_within_a_session() {
+    let both = keys().with(KeyId(8), Key::new([8; 16])).unwrap();
+    let new = KeyRing::new().with(KeyId(8), Key::new([8; 16])).unwrap();
+    let (mut sealer, mut verifier) = pair();
+    let request = Request::new(&Shape::Tally, [0..1]).unwrap();
+    let old = [(); 2].map(|()| seal(&mut sealer, &request));
+    verifier.set_keys(both.clone());
+    assert!(verifier.open(&old[0]).is_ok());
+    sealer.set_key(&both, KeyId(8)).unwrap();
+    let frame = seal(&mut sealer, &request);
+    let header = verifier.open(&frame).unwrap().header();
+    assert_eq!((header.key, header.sequence), (KeyId(8), 3), "it goes on");
+    verifier.set_keys(new);
+    let id = KeyId(7);
+    assert_eq!(verifier.open(&old[1]), Err(OpenError::UnknownKey { id }));
+    assert!(verifier.open(&seal(&mut sealer, &request)).is_ok());
+    let refused = sealer.set_key(&both, KeyId(9));
+    assert_eq!(refused, Err(SealError::UnknownKey { id: KeyId(9) }));
 }
 
 #[test]
@@ -148,9 +226,13 @@ fn bodies_that_mean_nothing_are_named() {
         body[at] = byte;
         Hello::parse(&body).unwrap_err().to_string()
     };
-    assert_eq!(hello_with(42, 3), "clock state is 3; it must be 0 to 2");
-    assert_eq!(hello_with(46, 1), "37 bytes behind the end of hello");
-    assert_eq!(hello_with(47, 9), "synopsis is 9; it must be 1 to 8");
+    assert_eq!(hello_with(50, 3), "clock state is 3; it must be 0 to 2");
+    for (at, byte) in [(54, 65), (55, b' '), (56, 0x1b), (57, 0xe9)] {
+        let error = hello_with(at, byte);
+        assert!(error.starts_with("name "), "{error}");
+    }
+    assert_eq!(hello_with(60, 1), "37 bytes behind the end of hello");
+    assert_eq!(hello_with(61, 9), "synopsis is 9; it must be 1 to 8");
     for (body, error) in [
         (
             &[3, 0, 0, 0, 0, 0][..],

@@ -5,9 +5,11 @@ use crate::packet::FlowHash;
 use crate::rli::StreamSums;
 
 fn nonces() -> impl Strategy<Value = Nonces> {
-    (1_u64.., proptest::option::of(1_u64..)).prop_map(|(own, peer)| Nonces {
+    let other = || proptest::option::of(1_u64..);
+    (1_u64.., other(), other()).prop_map(|(own, peer, renews)| Nonces {
         own: Nonce::from_random(own),
         peer: peer.map(Nonce::from_random),
+        renews: renews.map(Nonce::from_random),
     })
 }
 
@@ -19,6 +21,7 @@ prop_compose! {
         clock in prop_oneof![
             Just(ClockState::Free), Just(ClockState::HoldingOver), Just(ClockState::Locked)
         ],
+        port_name in "[!-~]{0,64}",
         shapes in proptest::collection::vec(shapes(), 0..=8),
     ) -> Hello {
         Hello {
@@ -31,6 +34,7 @@ prop_compose! {
             clock,
             ptp_domain,
             stash_packets,
+            port_name: PortName::from(&port_name).unwrap(),
             shapes: shapes.into_iter().collect(),
         }
     }

@@ -40,7 +40,7 @@ impl Switch {
     fn hear(&mut self, (from, nonces): (u32, Nonces), dice: &mut Dice) -> Option<(u32, Nonces)> {
         let hello = Hello { nonces, ..hello() };
         match self.handshake.hear(from, &hello, || dice.draw()) {
-            Heard::Established(sessions) => {
+            Heard::Established(sessions) | Heard::Renewed { sessions, .. } => {
                 self.sessions = Some(sessions);
                 Some(self.hello())
             }
@@ -140,6 +140,72 @@ fn restarts_make_new_sessions_and_recordings_do_not() {
         settle(&mut a, &mut b, &mut dice);
         assert_eq!(a.sessions.unwrap(), present);
     }
+}
+
+/// One end renews, and both do so as one, whatever is lost or said twice on the way; recordings of
+/// it do nothing.
+#[test]
+fn a_session_is_renewed_and_both_ends_know_that_it_goes_on() {
+    let mut dice = Dice(0);
+    let (mut a, mut b) = (Switch::start(1, &mut dice), Switch::start(2, &mut dice));
+    let mut recorded = settle(&mut a, &mut b, &mut dice);
+    for _ in 0..5 {
+        let before = a.sessions.unwrap();
+        a.handshake.renew(|| dice.draw());
+        let asked = a.hello();
+        assert_eq!(asked.1.renews, Some(before.sending.sender));
+        recorded.push(asked);
+        b.hear(asked, &mut dice);
+        let answer = b.hear(asked, &mut dice).unwrap();
+        assert_eq!(b.sessions.unwrap().receiving, before.sending, "not yet");
+        let hear = |to: &mut Switch, (from, nonces): (u32, Nonces)| {
+            let hello = Hello { nonces, ..hello() };
+            to.handshake.hear(from, &hello, || unreachable!())
+        };
+        let Heard::Renewed { sessions, is_heard } = hear(&mut a, answer) else {
+            panic!("a does not renew");
+        };
+        assert!(!is_heard, "b has not been told");
+        a.sessions = Some(sessions);
+        assert_eq!(hear(&mut a, b.hello()), Heard::Stale);
+        let told = a.hello();
+        let Heard::Renewed { sessions, is_heard } = hear(&mut b, told) else {
+            panic!("b does not renew");
+        };
+        assert!(is_heard, "a says it back");
+        b.sessions = Some(sessions);
+        assert!(agree(&a, &b));
+        recorded.extend([answer, told]);
+        for &hello in &recorded {
+            a.hear(hello, &mut dice);
+            b.hear(hello, &mut dice);
+        }
+        assert_eq!(a.sessions.unwrap().sending, sessions.receiving);
+        assert!(agree(&a, &b));
+        recorded.extend(settle(&mut a, &mut b, &mut dice));
+    }
+}
+
+#[test]
+fn a_peer_that_was_started_anew_in_a_renewal_begins_another_session() {
+    let mut dice = Dice(0);
+    let (mut a, mut b) = (Switch::start(1, &mut dice), Switch::start(2, &mut dice));
+    settle(&mut a, &mut b, &mut dice);
+    a.handshake.renew(|| dice.draw());
+    b = Switch::start(2, &mut dice);
+    let answer = b.hear(a.hello(), &mut dice).unwrap();
+    let of_a = Hello {
+        nonces: answer.1,
+        ..hello()
+    };
+    let heard = a.handshake.hear(2, &of_a, || dice.draw());
+    assert!(matches!(heard, Heard::Established(_)), "{heard:?}");
+    let of_b = Hello {
+        nonces: a.handshake.nonces(),
+        ..hello()
+    };
+    let heard = b.handshake.hear(1, &of_b, || dice.draw());
+    assert!(matches!(heard, Heard::Established(_)), "{heard:?}");
 }
 
 /// a is in a session with what b was. b begins one with the nonce that a drew for it, and what it
@@ -332,7 +398,7 @@ fn ends_that_differ_are_told_apart() {
 proptest! {
     /// Losses, repetitions and restarts in any order: a session is shared, or there is none yet.
     #[test]
-    fn ends_converge(steps in proptest::collection::vec((0_u8..8, any::<prop::sample::Index>()), 0..60)) {
+    fn ends_converge(steps in proptest::collection::vec((0_u8..9, any::<prop::sample::Index>()), 0..60)) {
         let mut dice = Dice(0);
         let (mut a, mut b) = (Switch::start(1, &mut dice), Switch::start(2, &mut dice));
         let mut said = vec![a.hello(), b.hello()];
@@ -342,6 +408,7 @@ proptest! {
                 1 => b = Switch::start(2, &mut dice),
                 2 => said.push(a.hello()),
                 3 => said.push(b.hello()),
+                4 => a.handshake.renew(|| dice.draw()),
                 _ => {
                     let hello = said[which.index(said.len())];
                     let to = if hello.0 == 1 { &mut b } else { &mut a };

@@ -102,9 +102,10 @@ fn refusals_are_named() {
     let mut pool = path::Pool::new(&layout(), End::Receiver);
     let mut receiver = receiver(&mut pool);
     let mut refuse = |frame: &[u8]| receiver.control(frame, 100, 6, &mut pool);
-    let good = seal(&mut sealer(), 0, 9, &marker(0));
+    let mut next = sealer();
+    let [good, _, unseen] = [(); 3].map(|()| seal(&mut next, 0, 9, &marker(0)));
     let with = |at: usize| {
-        let mut frame = good.clone();
+        let mut frame = unseen.clone();
         frame[at] ^= 1;
         frame
     };
@@ -113,7 +114,7 @@ fn refusals_are_named() {
         (good[..good.len() - 1].to_vec(), Refusal::Malformed),
         (with(0), Refusal::Malformed),
         (with(7), Refusal::UnknownKey),
-        (with(good.len() - 1), Refusal::Tag),
+        (with(unseen.len() - 1), Refusal::Tag),
         (with(HEADER_BYTES), Refusal::Tag),
     ] {
         assert_eq!(refuse(&frame), Control::Refused(refusal));

@@ -1,6 +1,8 @@
 //! Programs that are not ours, with the plugin in them: where it lies, and what it answers.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+pub mod testpmd;
+
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
@@ -13,11 +15,17 @@ use serde_json::Value;
 /// The most that anything here may take; a guard against hanging, not a measure of speed.
 pub const PATIENCE: Duration = Duration::from_mins(1);
 
+/// Names the runtime of the sanitizer that the plugin was built with (`make sanitize`): a program that was
+/// built without has to load it first.
+const SANITIZER_RUNTIME: &str = "VERNIER_SANITIZER_RUNTIME";
+
 /// The plugin where EAL takes it from: all folders above it are root's and nobody else may write.
 pub struct Plugin {
     pub folder: PathBuf,
     pub address: SocketAddr,
     settings: Option<PathBuf>,
+    /// What a program is made to load before all else.
+    preloaded: Vec<PathBuf>,
 }
 
 impl Plugin {
@@ -46,6 +54,10 @@ impl Plugin {
             folder,
             address: free_address(),
             settings: None,
+            preloaded: std::env::var_os(SANITIZER_RUNTIME)
+                .map(PathBuf::from)
+                .into_iter()
+                .collect(),
         };
         fs::copy(built(), plugin.file()).unwrap();
         Some(plugin)
@@ -68,8 +80,26 @@ impl Plugin {
         ["-d".to_owned(), file, "-d".to_owned(), drivers]
     }
 
-    /// Names the settings to a program.
+    /// Builds `source`, a file of this folder, and lets programs load it before all else.
+    pub fn preload(&mut self, source: &str) {
+        let object = self.folder.join(source).with_extension("so");
+        run(Command::new("gcc")
+            .args(["-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-o"])
+            .arg(&object)
+            .arg(
+                Path::new(env!("CARGO_MANIFEST_DIR"))
+                    .join("tests")
+                    .join(source),
+            ));
+        self.preloaded.push(object);
+    }
+
+    /// Names the settings to a program, and what it is to load.
     pub fn settle(&self, command: &mut Command) {
+        if !self.preloaded.is_empty() {
+            let files = self.preloaded.iter().map(|file| file.display().to_string());
+            command.env("LD_PRELOAD", files.collect::<Vec<_>>().join(":"));
+        }
         if let Some(settings) = &self.settings {
             command.env("VERNIER_CONFIG", settings);
         }

@@ -52,7 +52,7 @@ fn what_is_static_neither_ages_nor_moves_nor_is_flushed() {
     fdb.place(station(1), PortIndex(5), SECOND);
     fdb.forget(station(1));
     fdb.flush(PortIndex(3));
-    (0..1000).for_each(|_| fdb.tick());
+    (0..1000).for_each(|_| fdb.tick(0));
     assert_eq!(fdb.port_of(station(1), 1_000_000 * SECOND), Some(3));
     fdb.see(station(1), 3, 2_000_000 * SECOND);
     assert_eq!(fdb.port_of(station(1), 3_000_000 * SECOND), Some(3));
@@ -67,7 +67,7 @@ fn a_flood_of_stations_stays_bounded_and_is_counted() {
     }
     let live = fdb.live_stations(0);
     assert!(live <= Fdb::size_bytes(1024) / 16);
-    assert_eq!(fdb.overflows() + live as u64, 100_000);
+    assert_eq!(fdb.counts().overflows + live as u64, 100_000);
     // Once they have aged the table learns again.
     fdb.see(station(1_000_000), 1, 20 * SECOND);
     assert_eq!(fdb.port_of(station(1_000_000), 20 * SECOND), Some(1));
@@ -99,7 +99,7 @@ fn a_flush_holds_at_once_and_through_256_of_them() {
     }
     fdb.see(station(0), 1, 0);
     assert_eq!(fdb.port_of(station(0), 0), Some(1));
-    (0..1000).for_each(|_| fdb.tick());
+    (0..1000).for_each(|_| fdb.tick(0));
     assert_eq!(fdb.live_stations(0), 251);
 }
 
@@ -203,7 +203,7 @@ proptest! {
                     fdb.flush_all();
                     model.clear();
                 }
-                Step::Tick => fdb.tick(),
+                Step::Tick => fdb.tick(0),
                 Step::Pause(ticks) => now += ticks,
             }
             let limit = (10 * SECOND) >> AGE_SHIFT;
@@ -213,6 +213,132 @@ proptest! {
                 prop_assert_eq!(fdb.port_of(station(n), now), expected);
             }
             prop_assert_eq!(fdb.live_stations(now), model.len());
+        }
+    }
+}
+
+#[test]
+fn the_port_that_has_most_makes_room_for_one_that_has_fewer() {
+    let mut fdb = table(64);
+    fdb.fix(station(0), PortIndex(9));
+    for n in 1..10_000 {
+        fdb.see(station(n), 0, 0);
+    }
+    let full = fdb.live_stations(0);
+    for n in 0..20 {
+        fdb.see(station(20_000 + n), 1, 0);
+        assert_eq!(fdb.port_of(station(20_000 + n), 0), Some(1));
+    }
+    assert_eq!((fdb.live_stations(0), fdb.counts().evictions), (full, 20));
+    // More from the first port change nothing.
+    for n in 1..10_000 {
+        fdb.see(station(30_000 + n), 0, 0);
+    }
+    for n in 0..20 {
+        assert_eq!(fdb.port_of(station(20_000 + n), 0), Some(1));
+    }
+    assert_eq!(fdb.port_of(station(0), 0), Some(9), "static");
+    assert_eq!(fdb.counts().evictions, 20);
+}
+
+#[test]
+fn what_has_aged_counts_for_its_port_until_it_is_swept() {
+    let mut fdb = table(64);
+    for n in 1..1_000 {
+        fdb.see(station(n), 0, 0);
+    }
+    let (aged, now) = (fdb.learnt[0], 20 * SECOND);
+    fdb.tick(now);
+    for n in 0..1_000 {
+        fdb.see(station(5_000 + n), 1, now);
+    }
+    (0..100).for_each(|_| fdb.tick(now));
+    assert!(
+        aged > 64 && fdb.learnt[0] == 0,
+        "{} of {aged}",
+        fdb.learnt[0]
+    );
+    assert_eq!(fdb.counts().evictions, 0);
+}
+
+#[test]
+fn a_counter_that_goes_back_by_a_tick_makes_no_station_old() {
+    let mut fdb = table(64);
+    let unit = 5 << AGE_SHIFT;
+    fdb.see(station(1), 3, unit);
+    assert_eq!(fdb.port_of(station(1), unit - 1), Some(3));
+}
+
+/// What may happen to a table of few buckets.
+#[derive(Debug, Clone)]
+enum Event {
+    See { n: u64, port: u8 },
+    Told { n: u64, port: u8 },
+    Forget(u64),
+    Flush(u8),
+    Pass(u64),
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let event = prop_oneof![
+        12 => (0..60u64, 0..4u8).prop_map(|(n, port)| Event::See { n, port }),
+        4 => (0..60u64, 0..4u8).prop_map(|(n, port)| Event::Told { n, port }),
+        2 => (0..60u64).prop_map(Event::Forget),
+        1 => (0..4u8).prop_map(Event::Flush),
+        3 => (0..3 * SECOND).prop_map(Event::Pass),
+    ];
+    proptest::collection::vec(event, 1..300)
+}
+
+proptest! {
+    /// Counts by port are those of the entries; what a port may have it gets where another has more, and no more
+    /// than its limit.
+    #[test]
+    fn room_is_shared_out_by_true_counts(events in events()) {
+        let mut limits = [u32::MAX; PORTS];
+        limits[3] = 3;
+        let mut fdb = table(4).with_limits(limits);
+        fdb.fix(station(0), PortIndex(2));
+        let mut now = 0;
+        for event in events {
+            match event {
+                Event::See { n, port } => {
+                    let before = fdb.learnt;
+                    let was_known = fdb.port_of(station(n), now);
+                    fdb.see(station(n), port, now);
+                    let found = fdb.port_of(station(n), now);
+                    if n == 0 {
+                        prop_assert_eq!(found, Some(2));
+                    } else if port == 3 && was_known != Some(3) && before[3] >= 3 {
+                        prop_assert!(fdb.learnt[3] <= before[3]);
+                    } else if found.is_none() {
+                        let entries = fdb.buckets[fdb.bucket_of(station(n))].marks;
+                        let own = before[usize::from(port)];
+                        for mark in entries {
+                            let held = before[usize::from(mark.port().0)];
+                            prop_assert!(mark.is_static() || held <= own + 1);
+                        }
+                    } else {
+                        prop_assert_eq!(found, Some(port));
+                    }
+                }
+                Event::Told { n, port } => fdb.place(station(n), PortIndex(port), now),
+                Event::Forget(n) => fdb.forget(station(n)),
+                Event::Flush(port) => fdb.flush(PortIndex(port)),
+                Event::Pass(ticks) => {
+                    now += ticks;
+                    fdb.tick(now);
+                }
+            }
+            let mut learnt = [0; PORTS];
+            for bucket in &fdb.buckets {
+                for (&key, mark) in bucket.keys.iter().zip(bucket.marks) {
+                    let is_current = mark.era() == fdb.era_of(mark.port());
+                    let counts = key != 0 && !mark.is_static() && is_current;
+                    learnt[usize::from(mark.port().0)] += u32::from(counts);
+                }
+            }
+            prop_assert_eq!(fdb.learnt, learnt);
         }
     }
 }

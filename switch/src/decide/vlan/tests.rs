@@ -1,5 +1,7 @@
-use super::*;
 use config::{Vlan, VlanIds};
+use proptest::prelude::*;
+
+use super::*;
 
 const ACCESS: PortIndex = PortIndex(0);
 const TRUNK: PortIndex = PortIndex(1);
@@ -90,4 +92,107 @@ fn tags_are_put_on_and_taken_off_as_the_way_out_has_it() {
     assert_eq!(rewrite(NATIVE, OTHER, &[]), Rewrite::None);
     assert_eq!(rewrite(NATIVE, OTHER, &[(0x8100, 0x2000)]), Rewrite::Pop);
     assert_eq!(rewrite(PLAIN, PLAIN, &[(0x8100, 20)]), Rewrite::None);
+}
+
+#[test]
+fn no_tag_comes_to_light_behind_one_that_is_taken_off() {
+    let rewrite = |from, to, tags: &[(u16, u16)]| lan().rewrite(from, to, &frame(tags));
+    for inner in [0x8100, 0x88a8, 0x9100] {
+        assert_eq!(
+            rewrite(OTHER, NATIVE, &[(0x8100, 0xe000), (inner, 30)]),
+            Rewrite::Replace(0xe014),
+            "a trunk gets the tag of the VLAN"
+        );
+        assert_eq!(
+            rewrite(TRUNK, NATIVE, &[(0x8100, 20), (inner, 30)]),
+            Rewrite::None,
+            "which it has already"
+        );
+        assert_eq!(
+            rewrite(TRUNK, ACCESS, &[(0x8100, 10), (inner, 30)]),
+            Rewrite::Drop,
+            "an access port sends no tags"
+        );
+        assert_eq!(
+            rewrite(TRUNK, NATIVE, &[(0x8100, 10), (inner, 20)]),
+            Rewrite::None,
+            "QinQ passes between trunks"
+        );
+    }
+}
+
+/// The VLAN that a strict receiver of 802.1Q takes a frame for that comes by a link of these VLANs.
+fn received_as(link: Option<&Vlan>, frame: &[u8]) -> Option<u16> {
+    let tag = TagControl::of(frame).map_or(0, TagControl::vlan);
+    match link {
+        Some(Vlan::Access { vlan }) if tag == 0 => Some(*vlan),
+        Some(Vlan::Trunk { native, .. }) if tag == 0 => *native,
+        Some(Vlan::Trunk { .. }) => Some(tag),
+        Some(Vlan::Access { .. }) | None => None,
+    }
+}
+
+/// The frame as it leaves; `None`: dropped.
+fn rewritten(frame: &[u8], rewrite: Rewrite) -> Option<Vec<u8>> {
+    let with = |tci: u16, rest: &[u8]| {
+        let tci = tci.to_be_bytes();
+        [&frame[..12], &TPID, &tci, rest].concat()
+    };
+    match rewrite {
+        Rewrite::None => Some(frame.to_vec()),
+        Rewrite::Push(tci) => Some(with(tci, &frame[12..])),
+        Rewrite::Pop => Some([&frame[..12], &frame[16..]].concat()),
+        Rewrite::Replace(tci) => Some(with(tci, &frame[16..])),
+        Rewrite::Drop => None,
+    }
+}
+
+fn modes() -> impl Strategy<Value = Vlan> {
+    let vlan = || prop_oneof![Just(10), Just(20)];
+    prop_oneof![
+        vlan().prop_map(|vlan| Vlan::Access { vlan }),
+        (any::<bool>(), proptest::option::of(vlan())).prop_map(|(all, native)| Vlan::Trunk {
+            vlans: if all {
+                VlanIds::All
+            } else {
+                VlanIds::Listed(vec![10, 20])
+            },
+            native,
+        }),
+    ]
+}
+
+fn tags() -> impl Strategy<Value = Vec<(u16, u16)>> {
+    let tpid = prop_oneof![3 => Just(0x8100), 1 => Just(0x88a8), 1 => Just(0x9100)];
+    let vlan = prop_oneof![Just(0_u16), Just(10), Just(20), Just(30)];
+    let tag =
+        (tpid, vlan, 0_u16..8).prop_map(|(tpid, vlan, priority)| (tpid, priority << 13 | vlan));
+    proptest::collection::vec(tag, 0..=3)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4_096))]
+
+    #[test]
+    fn a_frame_stays_in_its_vlan(from in modes(), to in modes(), tags in tags()) {
+        let lan = Lan::of([(ACCESS, Some(&from)), (TRUNK, Some(&to))]);
+        let frame = frame(&tags);
+        let Ok((vlan, members)) = lan.admit(ACCESS, &frame) else {
+            return Ok(());
+        };
+        if !members.contains(TRUNK) {
+            return Ok(());
+        }
+        let rewrite = lan.rewrite(ACCESS, TRUNK, &frame);
+        let Some(sent) = rewritten(&frame, rewrite) else {
+            prop_assert!(matches!(to, Vlan::Access { .. }), "only an access port refuses a stack");
+            prop_assert!(tags.len() > 1);
+            return Ok(());
+        };
+        prop_assert_eq!(received_as(Some(&to), &sent), Some(vlan), "{:?}", rewrite);
+        // What the tag of the VLAN was put on, or taken off, is payload, and untouched.
+        let is_tagged = |frame: &[u8]| TagControl::of(frame).is_some();
+        let payload = |frame: &[u8]| frame[if is_tagged(frame) { 16 } else { 12 }..].to_vec();
+        prop_assert_eq!(payload(&sent), payload(&frame));
+    }
 }

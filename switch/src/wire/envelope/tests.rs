@@ -82,6 +82,20 @@ fn for_another_address_port_or_type_it_is_data() {
 }
 
 #[test]
+fn on_a_link_only_what_is_for_the_neighbour_is_a_control_frame() {
+    let frame = closed(&link(), 0, PAYLOAD);
+    assert_eq!(link().open(&frame), Some(PAYLOAD));
+    let broadcast = [0xFF; 6];
+    let station = [0x02, 0, 0, 0, 0, 9];
+    let other_group = [0x01, 0x80, 0xC2, 0, 0, 0x0F];
+    for destination in [broadcast, station, other_group] {
+        let mut frame = frame.clone();
+        frame[..6].copy_from_slice(&destination);
+        assert_eq!(link().open(&frame), None, "{destination:02x?}");
+    }
+}
+
+#[test]
 fn a_frame_to_the_neighbour_is_for_no_bridge_to_pass_on() {
     let frame = closed(&link(), 0, PAYLOAD);
     assert_eq!(frame[..5], [0x01, 0x80, 0xC2, 0, 0]);

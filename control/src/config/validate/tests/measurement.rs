@@ -182,7 +182,7 @@ fn measurement_and_memory_are_checked() {
         ),
         (
             error(|c| c.measurement.hash_seed = Some("12".to_owned())),
-            "measurement.hash_seed: expected 32 hexadecimal digits, got \"12\"",
+            "measurement.hash_seed: expected 32 hexadecimal digits, got 2 characters, or others",
         ),
         (
             error(|c| lda(c).banks.clear()),

@@ -75,7 +75,8 @@ fn a_wire_needs_a_device_a_seed_a_number_and_keys() {
         ),
         (
             refused(|c| c.wire.as_mut().unwrap().keys.clear()),
-            "ports[0].wire.trusted: expected `wire.keys` beside `ports`, or true, got false",
+            "ports[0].wire.trusted: expected `keys` here, or `wire.keys` beside `ports`, or true, got \
+             false",
         ),
         (
             refused(|c| c.ports[0].rx_queues = Some(2)),
@@ -130,6 +131,10 @@ fn keys_are_numbered_from_1_and_each_once() {
         (
             refused(|c| c.wire.as_mut().unwrap().keys[0].file = "".into()),
             "wire.keys[0].file: expected a file's name, got none",
+        ),
+        (
+            refused(|c| c.wire.as_mut().unwrap().keys[0].file = "0f".repeat(16).into()),
+            "wire.keys[0].file: expected the name of the file that the key stands in, got what looks like a key",
         ),
     ];
     for (error, expected) in cases {
@@ -190,6 +195,30 @@ fn what_a_wire_says_of_itself_is_checked() {
                 });
             }),
             "ports[0].wire.lds.virtual_cells: expected no more than a row has (4 cells), got 5",
+        ),
+        (
+            refused_wire(|w| w.peer_switch = Some(7)),
+            "ports[0].wire.peer_switch: expected another switch's number than `wire.switch`, got 7",
+        ),
+        (
+            refused_wire(|w| w.peer_port = Some("a b".to_owned())),
+            "ports[0].wire.peer_port: expected 1 to 64 letters, digits, `.`, `_` or `-`, got \"a b\"",
+        ),
+        (
+            refused_wire(|w| w.key = Some(9)),
+            "ports[0].wire.key: expected the `id` of one of `keys`, got 9",
+        ),
+        (
+            refused_wire(|w| w.keys = vec![key(3), key(3)]),
+            "ports[0].wire.keys[1].id: expected a number of its own, got 3 again",
+        ),
+        (
+            // The number of one of the keys that all wires share, which this wire does not have.
+            refused_wire(|w| {
+                w.keys = vec![key(3)];
+                w.key = Some(1);
+            }),
+            "ports[0].wire.key: expected the `id` of one of `keys`, got 1",
         ),
         (
             refused_wire(|w| w.flows = 15),

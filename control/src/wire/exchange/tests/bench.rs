@@ -4,7 +4,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use measure::codec::{ClockState, Frame, Key, KeyId, KeyRing, Kind, Sessions, Verifier};
+use measure::codec::{
+    ClockState, Frame, Key, KeyId, KeyRing, Kind, OpenError, PortName, Sessions, Verifier,
+};
 use measure::lda::{Bank, LdaLayout};
 use measure::lds::LdsLayout;
 use measure::packet::{FlowHash, PacketHash};
@@ -14,7 +16,7 @@ use measure::wire::{SealedWire, WireLayout, WireShard};
 
 use crate::counters::WireCounters;
 use crate::wire::clock::SharedLine;
-use crate::wire::exchange::{ClockView, Exchange, Moment, Settings, WireStatus};
+use crate::wire::exchange::{ClockView, Exchange, Expected, Moment, Settings, WireStatus};
 use crate::wire::handover::{Order, WireWorkerEnd, wire_handover};
 
 /// Length of an epoch, and of a step.
@@ -86,6 +88,10 @@ pub fn settings(switch: u32) -> Settings {
     Settings {
         switch,
         port: 3,
+        is_routed: false,
+        port_name: PortName::from("trunk").unwrap(),
+        expected: Expected::default(),
+        renew_ns: u64::MAX,
         keys: keys(),
         key: KeyId(1),
         layout: layout(),
@@ -106,6 +112,8 @@ pub struct Switch {
     verifier: Verifier,
     pub sessions: Option<Sessions>,
     pub clock: ClockView,
+    /// What was not believed, and why.
+    pub refused: Vec<OpenError>,
     open: [Option<Box<WireShard>>; 2],
 }
 
@@ -114,11 +122,13 @@ impl Switch {
         let counters = Arc::<WireCounters>::default();
         let line = Arc::<SharedLine>::default();
         let (worker, control) = wire_handover(&settings.layout, line, counters);
+        let verifier = Verifier::new(settings.keys.clone());
         Self {
             exchange: Exchange::new(settings, control).unwrap(),
             worker,
-            verifier: Verifier::new(keys()),
+            verifier,
             sessions: None,
+            refused: Vec::new(),
             clock: LOCKED,
             open: [None, None],
         }
@@ -130,14 +140,26 @@ impl Switch {
 
     /// A frame comes in.
     pub fn receive(&mut self, frame: &[u8], tai_ns: u64) {
-        if self.verifier.open(frame).is_ok() {
-            self.worker.hear(frame, tai_ns);
+        match self.verifier.open(frame) {
+            Ok(opened) => {
+                self.worker.hear(frame, opened.kind(), tai_ns);
+            }
+            Err(error) => self.refused.push(error),
         }
     }
 
     fn obey(&mut self) {
         while let Some(order) = self.worker.next_order() {
-            self.verifier = Verifier::new(keys());
+            match &order {
+                Order::Hear(session) => self.verifier.renew(*session),
+                Order::Forget => self.verifier.forget(),
+                Order::Keys { keys, .. } => self.verifier.set_keys(keys.clone()),
+                Order::Begin(_) | Order::Send(_) | Order::End => {}
+            }
+            if !matches!(order, Order::Begin(_) | Order::End) {
+                continue;
+            }
+            self.verifier.end();
             self.sessions = None;
             // What was open is over; the next epoch begins somewhere in its middle.
             for (end, open) in [End::Sender, End::Receiver].into_iter().zip(&mut self.open) {

@@ -195,7 +195,7 @@ fn a_flood_of_useless_frames_changes_nothing() {
         };
         let frame = &buffer[..length.unwrap()];
         // As if the worker had let it pass.
-        bench.switches[1].worker.hear(frame, 0);
+        bench.switches[1].worker.hear(frame, Kind::Fragment, 0);
         if number % 100 == 0 {
             bench.step();
         }

@@ -1,6 +1,9 @@
-use measure::codec::ClockState;
+use std::cell::RefCell;
+use std::rc::Rc;
 
-use super::bench::Switch;
+use measure::codec::{ClockState, Key, KeyId, KeyRing, PortName};
+
+use super::bench::{Switch, keys};
 use super::*;
 
 #[test]
@@ -182,4 +185,246 @@ fn who_hears_himself_blocks_until_he_does_not() {
     looped.receive(&heard[0], now.tai_ns);
     looped.exchange.poll(now, &LOCKED, &mut || random.bits());
     assert!(!looped.status().is_blocked);
+}
+
+#[test]
+fn one_own_hello_thrown_back_again_and_again_blocks_nothing() {
+    let mut bench = Bench::alike();
+    let [alone, _] = &mut bench.switches;
+    let mut recorded: Option<Vec<u8>> = None;
+    let mut random = bench::Random(9);
+    let mut now = bench.now;
+    for _ in 0..400 {
+        now.tai_ns += STEP_NS;
+        now.monotonic_ns += STEP_NS;
+        alone.exchange.poll(now, &LOCKED, &mut || random.bits());
+        while let Some(boxed) = alone.worker.to_send() {
+            recorded.get_or_insert_with(|| boxed.frame().to_vec());
+            alone.worker.sent();
+        }
+        alone.receive(recorded.as_ref().unwrap(), now.tai_ns);
+        assert!(!alone.status().is_blocked);
+    }
+    assert!(alone.status().counters.loops > 0);
+}
+
+#[test]
+fn across_routers_own_hellos_that_come_back_are_shown_and_block_nothing() {
+    let routed = Settings {
+        is_routed: true,
+        ..settings(1)
+    };
+    let mut alone = Switch::new(routed);
+    let mut random = bench::Random(9);
+    let mut now = Bench::alike().now;
+    for _ in 0..400 {
+        now.tai_ns += STEP_NS;
+        now.monotonic_ns += STEP_NS;
+        alone.exchange.poll(now, &LOCKED, &mut || random.bits());
+        while let Some(boxed) = alone.worker.to_send() {
+            let frame = boxed.frame().to_vec();
+            alone.worker.sent();
+            alone.receive(&frame, now.tai_ns);
+        }
+        assert!(!alone.status().is_blocked);
+    }
+    assert_eq!(alone.status().session, SessionState::Loop);
+}
+
+/// Ends that renew their sessions every second and a half.
+fn renewing() -> Bench {
+    let often = |switch| Settings {
+        renew_ns: 1_500_000_000,
+        ..settings(switch)
+    };
+    Bench::new([often(1), often(2)])
+}
+
+#[test]
+fn sessions_are_renewed_and_no_epoch_and_no_frame_is_lost() {
+    let mut bench = renewing();
+    bench.establish();
+    (0..60).for_each(|_| bench.epoch());
+    bench.steps(30);
+    assert_true(&latest(&bench));
+    for switch in &bench.switches {
+        let status = switch.status();
+        assert_eq!(status.counters.sessions, 1);
+        assert!(status.counters.renewals >= 2, "{:?}", status.counters);
+        assert_eq!(switch.refused, []);
+        assert_eq!(status.counters.requests_sent, 0);
+        assert_eq!(status.counters.sessions_lost, 0);
+    }
+    let status = bench.switches[1].status();
+    assert_eq!(fates(&status, EpochFate::Usable), 58);
+    assert_eq!(fates(&status, EpochFate::Partial), 1);
+}
+
+#[test]
+fn renewals_get_through_when_a_third_of_all_frames_is_lost_doubled_or_late() {
+    let mut bench = renewing();
+    bench.establish();
+    bench.fault = Box::new(|random, _, _| match random.below(9) {
+        0 => vec![],
+        1 => vec![(0, false), (3, false)],
+        2 => vec![(u64::try_from(random.below(20)).unwrap(), false)],
+        _ => vec![(0, false)],
+    });
+    (0..150).for_each(|_| bench.epoch());
+    bench.fault = Box::new(|_, _, _| vec![(0, false)]);
+    (0..6).for_each(|_| bench.epoch());
+    bench.steps(30);
+    assert_true(&latest(&bench));
+    for switch in &bench.switches {
+        let counters = switch.status().counters;
+        assert_eq!((counters.sessions, counters.sessions_lost), (1, 0));
+        assert!(counters.renewals >= 4, "{counters:?}");
+        // Doubled ones, and no others: whatever was under way was still believed.
+        let others = switch
+            .refused
+            .iter()
+            .filter(|error| !matches!(error, OpenError::Replayed { .. }));
+        assert_eq!(others.count(), 0, "{:?}", switch.refused);
+    }
+}
+
+#[test]
+fn frames_of_a_session_that_was_renewed_are_refused_afterwards() {
+    let mut bench = renewing();
+    let recorded = Rc::new(RefCell::new(Vec::new()));
+    let into = Rc::clone(&recorded);
+    bench.establish();
+    // Never heard before: no window has seen them.
+    bench.fault = Box::new(move |random, kind, frame| {
+        if kind == Kind::Report && random.chance(0.5) {
+            into.borrow_mut().push(frame.to_vec());
+            return vec![];
+        }
+        vec![(0, false)]
+    });
+    (0..4).for_each(|_| bench.epoch());
+    bench.fault = Box::new(|_, _, _| vec![(0, false)]);
+    (0..50).for_each(|_| bench.epoch());
+    let recorded = recorded.borrow();
+    assert!(!recorded.is_empty());
+    for switch in &mut bench.switches {
+        assert!(switch.status().counters.renewals >= 1);
+        let before = switch.refused.len();
+        for frame in recorded.iter() {
+            switch.receive(frame, bench.now.tai_ns);
+        }
+        let refused = &switch.refused[before..];
+        assert_eq!(refused.len(), recorded.len());
+        assert!(refused.iter().all(|error| *error == OpenError::Session));
+    }
+}
+
+#[test]
+fn keys_are_changed_at_one_end_after_the_other_and_nothing_is_lost() {
+    let (old, new) = (KeyId(1), KeyId(2));
+    let both = || keys().with(new, Key::new([8; 16])).unwrap();
+    let alone = KeyRing::new().with(new, Key::new([8; 16])).unwrap();
+    let mut bench = Bench::alike();
+    bench.establish();
+    let steps = [(both(), old), (both(), new), (alone, new)];
+    for (ring, id) in steps {
+        for end in 0..2 {
+            (0..3).for_each(|_| bench.epoch());
+            let exchange = &mut bench.switches[end].exchange;
+            exchange.set_keys(ring.clone(), id).unwrap();
+        }
+    }
+    (0..4).for_each(|_| bench.epoch());
+    bench.steps(30);
+    assert_true(&latest(&bench));
+    for switch in &mut bench.switches {
+        assert_eq!(switch.refused, []);
+        assert_eq!(switch.status().counters.sessions, 1);
+        let refused = switch.exchange.set_keys(keys(), new);
+        assert!(refused.is_err(), "no such key");
+    }
+    let usable = fates(&bench.switches[1].status(), EpochFate::Usable);
+    assert_eq!(usable, 20);
+}
+
+/// Ends with what each expects of the other.
+fn expecting(of_one: Expected, of_other: Expected) -> Bench {
+    let with = |switch, expected| Settings {
+        expected,
+        ..settings(switch)
+    };
+    Bench::new([with(1, of_one), with(2, of_other)])
+}
+
+#[test]
+fn the_end_that_is_expected_is_let_in() {
+    let expected = |switch| Expected {
+        switch: Some(switch),
+        port: PortName::from("trunk").ok(),
+    };
+    let mut bench = expecting(expected(2), expected(1));
+    bench.establish();
+    assert_eq!(bench.switches[0].status().counters.strangers, 0);
+}
+
+#[test]
+fn wires_that_are_spliced_are_refused_by_name() {
+    let wrong_switch = Expected {
+        switch: Some(3),
+        port: None,
+    };
+    let wrong_port = Expected {
+        switch: Some(2),
+        port: PortName::from("uplink").ok(),
+    };
+    for wrong in [wrong_switch, wrong_port] {
+        let mut bench = expecting(wrong, Expected::default());
+        bench.steps(200);
+        let [one, other] = &bench.switches;
+        let status = one.status();
+        assert_eq!(status.session, SessionState::Mismatch);
+        assert_eq!(status.mismatch, Some(Mismatch::Peer));
+        let peer = status.peer.unwrap();
+        assert_eq!((peer.switch, &*peer.port_name), (2, "trunk"));
+        assert!(status.counters.strangers > 0);
+        assert!(one.sessions.is_none() && other.sessions.is_none());
+    }
+    // With keys of their own, wires do not even hear each other.
+    let mut other = settings(2);
+    other.keys = KeyRing::new().with(KeyId(1), Key::new([8; 16])).unwrap();
+    let mut bench = Bench::new([settings(1), other]);
+    bench.steps(200);
+    for switch in &bench.switches {
+        assert_eq!(switch.status().session, SessionState::Waiting);
+        let id = KeyId(1);
+        assert!(switch.refused.contains(&OpenError::Tag { id }));
+    }
+}
+
+#[test]
+fn a_wrong_peer_ends_no_session() {
+    let expected = Expected {
+        switch: Some(2),
+        port: None,
+    };
+    let mut bench = expecting(expected, Expected::default());
+    bench.establish();
+    let mut stranger = Switch::new(settings(3));
+    let mut random = bench::Random(77);
+    for _ in 0..400 {
+        bench.step();
+        // What the first one says is heard by the stranger, too, and answered.
+        let now = bench.now;
+        stranger.exchange.poll(now, &LOCKED, &mut || random.bits());
+        while let Some(boxed) = stranger.worker.to_send() {
+            let frame = boxed.frame().to_vec();
+            stranger.worker.sent();
+            bench.switches[0].receive(&frame, now.tai_ns);
+        }
+    }
+    let status = bench.switches[0].status();
+    assert_eq!(status.session, SessionState::Established);
+    assert_eq!(status.peer.unwrap().switch, 2);
+    assert!(status.counters.strangers > 0);
+    assert_eq!(status.counters.sessions, 1);
 }

@@ -1,4 +1,0 @@
-//! libFuzzer's entry to [`fuzz::frame`].
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz::frame(bytes));

@@ -1,0 +1,158 @@
+//! Captures that a `replay:` port plays.
+//!
+//! The first three bytes choose speed, loops and MTU; the others are the file.
+//!
+//! Oracle: a capture that opens gives each of its packets once a loop, never more at once than there is room
+//! for, in the order of their times, none longer than the port carries, and none captured longer than it was;
+//! then it is exhausted. One that does not open says why.
+
+use std::path::PathBuf;
+
+use arbitrary::Unstructured;
+use control::config::device;
+use switch::source::Replay;
+
+/// What two VLAN tags and the Ethernet header add to an MTU.
+const ENVELOPE_BYTES: u32 = 14 + 8;
+
+/// Frames that are played at most: loops of large files say nothing new.
+const FRAMES_MAX: u64 = 4_096;
+
+/// The bytes are a way to play, and a file.
+pub fn capture(bytes: &[u8]) {
+    let Some((&[speed, loops, mtu], file)) = bytes.split_first_chunk() else {
+        return;
+    };
+    let speeds = [1.0, 0.01, 100.0, f64::MIN_POSITIVE, 1e9];
+    let spec = device::Replay {
+        file: PathBuf::from("fuzz.pcap"),
+        speed: speeds[usize::from(speed) % speeds.len()],
+        loops: u64::from(loops % 4),
+    };
+    let mtus = [1_500, 64, 9_000, u16::MAX];
+    let mtu_bytes = mtus[usize::from(mtu) % mtus.len()];
+    let mut replay = match Replay::from_bytes(file.to_vec(), &spec, mtu_bytes) {
+        Ok(replay) => replay,
+        Err(error) => return assert!(!error.to_string().is_empty()),
+    };
+    assert!(replay.packets() > 0);
+    assert!(
+        replay.packets() <= file.len() / 16,
+        "more packets than headers"
+    );
+    let limit_bytes = (u32::from(mtu_bytes) + ENVELOPE_BYTES).min(u16::MAX.into());
+    let mut rooms = Unstructured::new(file);
+    let mut played = 0;
+    let mut elapsed_ns = 0;
+    // Far ahead in large steps, then at the end of time: what is due is due at last.
+    for shift in (20..=64).step_by(4) {
+        loop {
+            let room = rooms.int_in_range(1..=64).unwrap_or(64);
+            let emitted = replay.poll(elapsed_ns, room, |frame| {
+                assert!(frame.head.len() <= frame.len_bytes as usize);
+                assert!(frame.len_bytes <= limit_bytes, "{} bytes", frame.len_bytes);
+                true
+            });
+            assert!(emitted <= room, "{emitted} frames where {room} have room");
+            played += emitted as u64;
+            if emitted == 0 || played > FRAMES_MAX {
+                break;
+            }
+        }
+        elapsed_ns = 1_u64.checked_shl(shift).unwrap_or(u64::MAX);
+    }
+    let refused = replay.poll(u64::MAX, 1, |_| false);
+    assert_eq!(refused, 0, "a frame that was not taken counts as played");
+    let whole = replay.packets() as u64 * spec.loops;
+    if spec.loops > 0 && played <= FRAMES_MAX {
+        while replay.poll(u64::MAX, 64, |_| true) > 0 && played <= whole {
+            played += 1;
+        }
+        assert!(replay.exhausted());
+    }
+    for warning in replay.warnings() {
+        assert!(!warning.to_string().is_empty());
+    }
+}
+
+/// Captures of both formats, with times in both precisions, in both byte orders.
+pub(crate) fn seeds() -> Vec<Vec<u8>> {
+    let magics = [
+        0xA1B2_C3D4_u32.to_le_bytes(),
+        0xA1B2_C3D4_u32.to_be_bytes(),
+        0xA1B2_3C4D_u32.to_le_bytes(),
+        0xA1B2_3C4D_u32.to_be_bytes(),
+    ];
+    let mut seeds: Vec<Vec<u8>> = magics.into_iter().map(pcap).collect();
+    seeds.extend([true, false].map(pcapng));
+    seeds
+}
+
+/// An integer in the file's byte order.
+fn word(number: u32, is_big: bool) -> [u8; 4] {
+    if is_big {
+        number.to_be_bytes()
+    } else {
+        number.to_le_bytes()
+    }
+}
+
+fn half(number: u16, is_big: bool) -> [u8; 2] {
+    if is_big {
+        number.to_be_bytes()
+    } else {
+        number.to_le_bytes()
+    }
+}
+
+fn pcap(magic: [u8; 4]) -> Vec<u8> {
+    let is_big = magic[0] == 0xA1;
+    let mut file = vec![0, 2, 0];
+    file.extend(magic);
+    file.extend(half(2, is_big));
+    file.extend(half(4, is_big));
+    for number in [0, 0, 262_144, 1] {
+        file.extend(word(number, is_big));
+    }
+    for n in 0..3 {
+        for number in [1_000 + n, 500 * n, 60, 60 + 700 * n] {
+            file.extend(word(number, is_big));
+        }
+        file.extend([0x55; 60]);
+    }
+    file
+}
+
+fn pcapng(is_big: bool) -> Vec<u8> {
+    let mut file = vec![0, 1, 0];
+    let mut block = |kind: u32, body: &[&[u8]]| {
+        let bytes = body.concat();
+        let len = u32::try_from(bytes.len() + 12).unwrap_or(0);
+        for part in [
+            &word(kind, is_big)[..],
+            &word(len, is_big),
+            &bytes,
+            &word(len, is_big),
+        ] {
+            file.extend(part);
+        }
+    };
+    let (one, ether) = (half(1, is_big), half(1, is_big));
+    let magic = word(0x1A2B_3C4D, is_big);
+    block(0x0A0D_0D0A, &[&magic, &one, &[0; 2], &[0xFF; 8]]);
+    // Times in nanoseconds: option 9.
+    let resolution = [
+        &half(9, is_big)[..],
+        &half(1, is_big),
+        &[9, 0, 0, 0],
+        &[0; 4],
+    ]
+    .concat();
+    block(1, &[&ether, &[0; 2], &word(262_144, is_big), &resolution]);
+    for n in 0..3 {
+        let head = [0, 0, 5_000 * n, 60, 60 + 700 * n].map(|number| word(number, is_big));
+        block(6, &[head.as_flattened(), &[0x66; 60]]);
+    }
+    block(3, &[&word(60, is_big), &[0x77; 60]]);
+    file
+}

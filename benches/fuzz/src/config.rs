@@ -1,0 +1,282 @@
+//! Configurations: from any text to a switch's memory.
+//!
+//! Oracle: what is refused says where (origin, line and column, and the path of a value that is out of
+//! range); what is accepted is the same after it was written and read again, differs in nothing from itself,
+//! and everything that follows from it (workers, queues, segments, layouts, memory, the report of `--check`)
+//! can be worked out and keeps to its limits.
+
+use std::sync::LazyLock;
+
+use arbitrary::{Arbitrary, Unstructured};
+use control::check::{self, memory::Memory};
+use control::config::{Config, ConfigError, PORTS_MAX, WORKERS_MAX};
+use measure::time::TickRate;
+use serde_json::Value;
+
+/// Longest text: what is larger finds nothing that smaller ones do not.
+const TEXT_BYTES_MAX: usize = 1 << 16;
+
+/// The repository's own examples.
+static EXAMPLES: LazyLock<Vec<Value>> = LazyLock::new(|| {
+    let parsed = examples().into_iter();
+    parsed
+        .filter_map(|text| serde_json::from_slice(&text).ok())
+        .collect()
+});
+
+/// The texts of the examples.
+pub(crate) fn examples() -> Vec<Vec<u8>> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
+    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths: Vec<_> = files.map(|file| file.path()).collect();
+    paths.retain(|path| {
+        path.extension()
+            .is_some_and(|extension| extension == "json")
+    });
+    paths.sort();
+    paths.iter().flat_map(std::fs::read).collect()
+}
+
+/// Every key and every word of the examples and of the schema, as libFuzzer reads dictionaries.
+pub fn config_dictionary() -> String {
+    let schema = serde_json::to_value(control::config::schema()).unwrap_or_default();
+    let mut words = std::collections::BTreeSet::new();
+    for value in EXAMPLES.iter().chain([&schema]) {
+        collect_words(value, &mut words);
+    }
+    let is_plain = |word: &&String| {
+        (1..=40).contains(&word.len())
+            && word
+                .chars()
+                .all(|c| c.is_ascii_graphic() && c != '\\' && c != '"')
+    };
+    let line = |word: &String| format!("\"\\\"{word}\\\"\"\n");
+    words.iter().filter(is_plain).map(line).collect()
+}
+
+fn collect_words(value: &Value, words: &mut std::collections::BTreeSet<String>) {
+    match value {
+        Value::Object(members) => {
+            for (key, value) in members {
+                words.insert(key.clone());
+                collect_words(value, words);
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| collect_words(item, words)),
+        Value::String(word) => drop(words.insert(word.clone())),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// An example, disturbed.
+#[derive(Debug, Arbitrary)]
+struct Input {
+    example: u8,
+    changes: Vec<Change>,
+}
+
+#[derive(Debug, Arbitrary)]
+struct Change {
+    /// Which value of the document, in its order.
+    at: u16,
+    to: To,
+}
+
+#[derive(Debug, Arbitrary)]
+enum To {
+    Null,
+    Bool(bool),
+    Whole(u64),
+    Small(u8),
+    Signed(i64),
+    Real(f64),
+    Text(String),
+    Empty,
+    /// A value of an example.
+    Other(u8, u16),
+    /// As often as this in a list.
+    Repeated(u8),
+    /// Under another key of its object.
+    Renamed(String),
+    Removed,
+}
+
+/// A byte 0 before actions on an example; any other text is a configuration itself.
+pub fn config(bytes: &[u8]) {
+    if bytes.len() > TEXT_BYTES_MAX {
+        return;
+    }
+    match bytes.split_first() {
+        Some((0, rest)) => {
+            let Ok(input) = Input::arbitrary_take_rest(Unstructured::new(rest)) else {
+                return;
+            };
+            check(&disturbed(&input).to_string());
+        }
+        _ => {
+            if let Ok(text) = std::str::from_utf8(bytes) {
+                check(text);
+            }
+        }
+    }
+}
+
+fn disturbed(input: &Input) -> Value {
+    let Some(index) = usize::from(input.example).checked_rem(EXAMPLES.len()) else {
+        return Value::Null;
+    };
+    let mut value = EXAMPLES[index].clone();
+    for change in input.changes.iter().take(16) {
+        let count = count(&value);
+        let at = usize::from(change.at) % count;
+        apply(&mut value, at, &change.to);
+    }
+    value
+}
+
+/// Values in a document, itself among them.
+fn count(value: &Value) -> usize {
+    let members = match value {
+        Value::Object(members) => members.values().map(count).sum(),
+        Value::Array(items) => items.iter().map(count).sum(),
+        _ => 0,
+    };
+    members + 1
+}
+
+/// The value number `at`, and what it is a member of.
+fn find(value: &mut Value, mut at: usize) -> Option<&mut Value> {
+    if at == 0 {
+        return Some(value);
+    }
+    at -= 1;
+    let members: Vec<&mut Value> = match value {
+        Value::Object(members) => members.values_mut().collect(),
+        Value::Array(items) => items.iter_mut().collect(),
+        _ => return None,
+    };
+    for member in members {
+        let inside = count(member);
+        if at < inside {
+            return find(member, at);
+        }
+        at -= inside;
+    }
+    None
+}
+
+fn apply(root: &mut Value, at: usize, to: &To) {
+    let Some(value) = find(root, at) else { return };
+    *value = match to {
+        To::Null => Value::Null,
+        To::Bool(is) => (*is).into(),
+        To::Whole(number) => (*number).into(),
+        To::Small(number) => (*number).into(),
+        To::Signed(number) => (*number).into(),
+        To::Real(number) => (*number).into(),
+        To::Text(text) => text.as_str().into(),
+        To::Empty if value.is_object() => Value::Object(serde_json::Map::new()),
+        To::Empty => Value::Array(Vec::new()),
+        To::Other(example, at) => {
+            let mut other = EXAMPLES[usize::from(*example) % EXAMPLES.len()].clone();
+            let at = usize::from(*at) % count(&other);
+            find(&mut other, at).map(Value::take).unwrap_or_default()
+        }
+        To::Repeated(times) => {
+            // Names would be there twice: a number tells them apart.
+            let numbered = (0..*times).map(|number| numbered(value, number));
+            Value::Array(numbered.collect())
+        }
+        To::Renamed(key) => {
+            if let Value::Object(members) = value
+                && let Some(first) = members.keys().next().cloned()
+                && let Some(member) = members.remove(&first)
+            {
+                members.insert(key.clone(), member);
+            }
+            return;
+        }
+        To::Removed => {
+            if let Value::Object(members) = value
+                && let Some(last) = members.keys().next_back().cloned()
+            {
+                members.remove(&last);
+            }
+            return;
+        }
+    };
+}
+
+fn numbered(value: &Value, number: u8) -> Value {
+    let mut value = value.clone();
+    if let Some(Value::String(name)) = value.get_mut("name") {
+        name.push_str(&number.to_string());
+    }
+    value
+}
+
+fn check(text: &str) {
+    let config = match Config::parse(text, "fuzz.json") {
+        Ok(config) => config,
+        Err(error) => return refused(&error),
+    };
+    assert!((1..=WORKERS_MAX).contains(&config.workers.len()));
+    assert!(config.ports.len() <= PORTS_MAX);
+    written_again(&config);
+    assert_eq!(config.diff(&config), []);
+    for port in 0..=config.ports.len() {
+        let (queues, owner) = (config.rx_queues(port), config.owner(port));
+        assert!(owner.is_none_or(|worker| worker < config.workers.len()));
+        assert!(port < config.ports.len() || queues == 0);
+        let _ = config.queue_of_class(port);
+        assert!(config.segments_of_egress(port).len() <= config.segments().len());
+    }
+    let assignment = config.assignment();
+    assert_eq!(assignment.len(), config.workers.len());
+    if let Err(error) = config.shard_layout(TickRate::from_hz(1_000_000_000)) {
+        panic!("accepted, and has no layout: {error}");
+    }
+    assert!(Memory::of(&config).total_bytes() > 0);
+    assert!(!check::report(&config).is_empty());
+    if let Ok(demo) = Config::demo() {
+        let changes = demo.diff(&config);
+        assert!(changes.iter().all(|change| !change.to_string().is_empty()));
+        let _ = config.in_place_of(&demo);
+    }
+}
+
+fn refused(error: &ConfigError) {
+    let words = error.to_string();
+    match error {
+        ConfigError::Shape { line, column, .. } => {
+            assert!(
+                *line >= 1 && words.contains(&format!(":{line}:{column}: ")),
+                "{words}"
+            );
+        }
+        ConfigError::Value {
+            line,
+            path,
+            expected,
+            ..
+        } => {
+            assert!(
+                *line >= 1 && !path.is_empty() && !expected.is_empty(),
+                "{words}"
+            );
+        }
+        ConfigError::Read { .. } | ConfigError::Places => panic!("{words}"),
+    }
+}
+
+/// A configuration as `/api/v1/config` and the run folder have it.
+fn written_again(config: &Config) {
+    let text = match serde_json::to_string_pretty(config) {
+        Ok(text) => text,
+        Err(error) => panic!("accepted, and cannot be written: {error}"),
+    };
+    match Config::parse(&text, "written.json") {
+        Ok(again) => assert_eq!(&again, config, "{text}"),
+        Err(error) => panic!("accepted, and refused as it was written: {error}\n{text}"),
+    }
+}

@@ -1,0 +1,413 @@
+//! Two ends of a wire, workers and exchanges, and between them a network that does what it likes: it loses,
+//! doubles, reorders, damages, replays, reflects and forges frames, while ends restart and clocks step.
+//!
+//! Oracle:
+//! - A frame is believed only if it was sealed by the other end (a hello: by either), and one of a session
+//!   only once; once an end believed a frame of a session, none of an earlier one but for [`OVERLAP_NS`].
+//! - Every frame that was heard counts once, as believed or as not believed and why.
+//! - Nothing is sent before there is a session but hellos.
+//! - Once the network behaves, both ends are in one session, and neither is blocked, within
+//!   [`RECOVERY_NS`], and both believe what the other says.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::num::NonZeroU64;
+
+use arbitrary::{Arbitrary, Unstructured};
+use arrayvec::ArrayVec;
+use control::wire::exchange::SessionState;
+use measure::codec::{
+    ClockState, Frame, Hello, KeyId, KeyRing, Kind, Nonce, Nonces, PortName, Sealer, SessionId,
+    Subject,
+};
+use measure::packet::{FlowHash, HASH_VERSION, PacketHash};
+use measure::sight::SegmentIndex;
+use measure::time::{Epoch, EpochTag};
+use switch::packet_io::{ClassIndex, Tag};
+use switch::wire::Arrival;
+
+mod end;
+
+use end::{End, keys};
+
+const TAI_NS: u64 = 1_800_000_000_000_000_000;
+const EPOCH_NS: u64 = 100_000_000;
+const STEP_NS: u64 = 20_000_000;
+/// Steps of one input at most, before the network behaves.
+const STEPS_MAX: u32 = 600;
+/// Frames that are remembered to be replayed.
+const RECORDED_MAX: usize = 512;
+/// After a renewal an end hears in the session before for 5 s more.
+const OVERLAP_NS: u64 = 6_000_000_000;
+/// Silence ends a session after 5 s, a loop is over after 3 s, hellos go every second at least.
+const RECOVERY_NS: u64 = 20_000_000_000;
+
+#[derive(Debug, Clone, Copy, Arbitrary)]
+enum Action {
+    /// Time goes by; what is under way arrives, or waits.
+    Run {
+        steps: u8,
+        is_delivered: bool,
+    },
+    /// One frame under way to an end.
+    Deliver {
+        to: bool,
+        which: u8,
+    },
+    Lose {
+        to: bool,
+        which: u8,
+    },
+    Double {
+        to: bool,
+        which: u8,
+    },
+    Damage {
+        to: bool,
+        which: u8,
+        at: u16,
+        by: u8,
+    },
+    /// A recording, of any age, to any end: back to who sent it, too.
+    Replay {
+        to: bool,
+        which: u16,
+        times: u8,
+    },
+    /// A hello by somebody who has another key, or none.
+    Forge {
+        to: bool,
+        switch: u8,
+        own: u8,
+        peer: Option<u8>,
+        has_key: bool,
+    },
+    Garbage {
+        to: bool,
+        bytes: [u8; 24],
+    },
+    Packets {
+        by: bool,
+        packets: u8,
+        is_lost: bool,
+    },
+    Restart {
+        which: bool,
+    },
+    ClockStep {
+        which: bool,
+        by_ns: i64,
+        is_told: bool,
+    },
+    ClockState {
+        which: bool,
+        state: u8,
+    },
+    Link {
+        which: bool,
+        is_up: bool,
+    },
+}
+
+/// The bytes are what the network does.
+pub fn exchange(bytes: &[u8]) {
+    let Ok(actions) = Vec::<Action>::arbitrary_take_rest(Unstructured::new(bytes)) else {
+        return;
+    };
+    let Some(mut bench) = Bench::new() else {
+        panic!("ends that cannot be made")
+    };
+    for action in actions {
+        bench.act(action);
+        if bench.steps >= STEPS_MAX {
+            break;
+        }
+    }
+    bench.settle();
+}
+
+struct Bench {
+    ends: Vec<End>,
+    now: u64,
+    steps: u32,
+    drawn: u64,
+    /// To each end.
+    under_way: [VecDeque<Vec<u8>>; 2],
+    recorded: Vec<Vec<u8>>,
+    /// What each end ever sealed, and what it ever believed of sessions.
+    sealed: [HashSet<Vec<u8>>; 2],
+    believed: [HashSet<Vec<u8>>; 2],
+    /// Sessions that each end has left, and until when it may still hear in them.
+    past: [HashMap<SessionId, u64>; 2],
+}
+
+impl Bench {
+    fn new() -> Option<Self> {
+        Some(Self {
+            ends: vec![End::new(1, 0)?, End::new(2, 0)?],
+            now: 0,
+            steps: 0,
+            drawn: 0,
+            under_way: Default::default(),
+            recorded: Vec::new(),
+            sealed: Default::default(),
+            believed: Default::default(),
+            past: Default::default(),
+        })
+    }
+
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Run {
+                steps,
+                is_delivered,
+            } => (0..steps % 64).for_each(|_| self.step(is_delivered)),
+            Action::Deliver { to, which } => {
+                if let Some(frame) = self.take(to, which) {
+                    self.hear(to.into(), &frame);
+                }
+            }
+            Action::Lose { to, which } => drop(self.take(to, which)),
+            Action::Double { to, which } => {
+                if let Some(frame) = self.take(to, which) {
+                    self.hear(to.into(), &frame);
+                    self.hear(to.into(), &frame);
+                }
+            }
+            Action::Damage { to, which, at, by } => {
+                if let Some(mut frame) = self.take(to, which) {
+                    let at = usize::from(at) % frame.len();
+                    frame[at] ^= by;
+                    self.hear(to.into(), &frame);
+                }
+            }
+            Action::Replay { to, which, times } => {
+                if let Some(index) = usize::from(which).checked_rem(self.recorded.len()) {
+                    let frame = self.recorded[index].clone();
+                    (0..=times).for_each(|_| self.hear(to.into(), &frame));
+                }
+            }
+            Action::Forge {
+                to,
+                switch,
+                own,
+                peer,
+                has_key,
+            } => {
+                if let Some(frame) = self.forged(switch, own, peer, has_key) {
+                    self.hear(to.into(), &frame);
+                }
+            }
+            Action::Garbage { to, bytes } => self.hear(to.into(), &bytes),
+            Action::Packets {
+                by,
+                packets,
+                is_lost,
+            } => self.packets(by.into(), packets, is_lost),
+            Action::Restart { which } => self.restart(which.into()),
+            Action::ClockStep {
+                which,
+                by_ns,
+                is_told,
+            } => {
+                let end = &mut self.ends[usize::from(which)];
+                if is_told {
+                    end.line.count_step();
+                }
+                // 36 years either way.
+                end.set_clock(end.ahead_ns.wrapping_add(by_ns) >> 3);
+            }
+            Action::ClockState { which, state } => {
+                let states = [
+                    ClockState::Free,
+                    ClockState::HoldingOver,
+                    ClockState::Locked,
+                ];
+                self.ends[usize::from(which)].clock.state = states[usize::from(state % 3)];
+            }
+            Action::Link { which, is_up } => self.ends[usize::from(which)].is_up = is_up,
+        }
+        for end in &self.ends {
+            assert_eq!(end.counted(), end.heard, "a frame counts once");
+        }
+    }
+
+    fn take(&mut self, to: bool, which: u8) -> Option<Vec<u8>> {
+        let queue = &mut self.under_way[usize::from(to)];
+        let index = usize::from(which).checked_rem(queue.len())?;
+        queue.remove(index)
+    }
+
+    fn step(&mut self, is_delivered: bool) {
+        self.now += STEP_NS;
+        self.steps += 1;
+        for index in 0..2 {
+            let frames = self.ends[index].step(self.now, &mut self.drawn);
+            for frame in frames {
+                if self.recorded.len() < RECORDED_MAX {
+                    self.recorded.push(frame.clone());
+                }
+                self.sealed[index].insert(frame.clone());
+                self.under_way[1 - index].push_back(frame);
+            }
+        }
+        for to in [0, 1] {
+            // What waits for ever is as good as lost.
+            while is_delivered || self.under_way[to].len() > RECORDED_MAX {
+                let Some(frame) = self.under_way[to].pop_front() else {
+                    break;
+                };
+                if is_delivered {
+                    self.hear(to, &frame);
+                }
+            }
+        }
+    }
+
+    fn hear(&mut self, to: usize, frame: &[u8]) {
+        let end = &mut self.ends[to];
+        let parsed = Frame::parse(frame).ok();
+        let kind = parsed.as_ref().map(Frame::kind);
+        let before = kind.map(|kind| end.believed(kind));
+        let len_bytes = u32::try_from(frame.len() + 14).unwrap_or(u32::MAX);
+        end.wire.control(frame, len_bytes, self.now);
+        end.heard += 1;
+        let is_believed = kind.map(|kind| end.believed(kind)) != before;
+        let Some(parsed) = parsed.filter(|_| is_believed) else {
+            return;
+        };
+        let is_by_peer = self.sealed[1 - to].contains(frame);
+        if parsed.kind() == Kind::Hello {
+            assert!(is_by_peer || self.sealed[to].contains(frame), "forged");
+            return;
+        }
+        assert!(is_by_peer, "not sealed by the peer: {:?}", parsed.header());
+        assert!(self.believed[to].insert(frame.to_vec()), "believed twice");
+        let session = parsed.header().session;
+        assert!(session.is_some(), "of no session");
+        let until = session.and_then(|session| self.past[to].get(&session));
+        assert!(
+            until.is_none_or(|until| self.now <= *until),
+            "of a session that is over"
+        );
+        if until.is_none() && end.session != session {
+            let left = end.session.map(|left| (left, self.now + OVERLAP_NS));
+            self.past[to].extend(left);
+            end.session = session;
+        }
+    }
+
+    fn forged(&self, switch: u8, own: u8, peer: Option<u8>, has_key: bool) -> Option<Vec<u8>> {
+        let ring = if has_key {
+            keys(8)
+        } else {
+            KeyRing::new().trusting()
+        };
+        let id = if has_key { KeyId(1) } else { KeyId::NONE };
+        let mut sealer = Sealer::new(switch.into(), 3, &ring, id).ok()?;
+        let nonce = |byte: u8| Nonce(NonZeroU64::new(byte.into()).unwrap_or(NonZeroU64::MAX));
+        let hello = Hello {
+            hash_version: HASH_VERSION,
+            seed_check: 42,
+            epoch_ns: EPOCH_NS,
+            nonces: Nonces {
+                own: nonce(own),
+                peer: peer.map(nonce),
+                renews: None,
+            },
+            clock_error_ns: 0,
+            tai_utc_s: 37,
+            clock: ClockState::Locked,
+            ptp_domain: 0,
+            stash_packets: 8,
+            port_name: PortName::default(),
+            shapes: ArrayVec::new(),
+        };
+        let subject = Subject {
+            segment: 0,
+            epoch: Epoch(0),
+            tai_ns: TAI_NS.wrapping_add(self.now).cast_signed(),
+        };
+        let mut buffer = [0; 512];
+        let len = sealer.seal(subject, &hello, &mut buffer).ok()?;
+        Some(buffer[..len].to_vec())
+    }
+
+    fn packets(&mut self, by: usize, packets: u8, is_lost: bool) {
+        let tag = |n: u8| {
+            self.drawn += 1;
+            Tag {
+                flow: FlowHash(u64::from(n % 20) << 20),
+                packet: PacketHash(self.drawn.wrapping_mul(0x9E37_79B9_7F4A_7C15)),
+                arrived: self.now,
+                len_bytes: 100,
+                segment: SegmentIndex(0),
+                epoch: EpochTag::default(),
+                class: ClassIndex(0),
+            }
+        };
+        let tags: Vec<Tag> = (0..packets % 64).map(tag).collect();
+        self.ends[by].wire.sent(&tags, &[], self.now);
+        if is_lost {
+            return;
+        }
+        let arrived = tags.iter().map(|tag| {
+            let arrival = Arrival {
+                flow: tag.flow,
+                packet: tag.packet,
+                len_bytes: tag.len_bytes,
+            };
+            (tag.class, arrival)
+        });
+        self.ends[1 - by].wire.received(arrived, self.now + 10_000);
+    }
+
+    fn restart(&mut self, which: usize) {
+        let number = u32::from(which == 1) + 1;
+        if let Some(mut end) = End::new(number, self.now) {
+            let old = &self.ends[which];
+            end.set_clock(old.ahead_ns);
+            self.past[which].extend(old.session.map(|left| (left, 0)));
+            self.ends[which] = end;
+        }
+    }
+
+    /// The network behaves from now on.
+    fn settle(&mut self) {
+        self.under_way = Default::default();
+        for end in &mut self.ends {
+            end.set_clock(0);
+            end.clock.state = ClockState::Locked;
+            end.is_up = true;
+        }
+        let until = self.now + RECOVERY_NS;
+        loop {
+            assert!(self.now < until, "no session: {:?}", self.states());
+            self.recorded.clear();
+            self.step(true);
+            let markers = self.markers();
+            if !self.ends.iter().all(End::is_established) {
+                continue;
+            }
+            (0..3 * EPOCH_NS / STEP_NS).for_each(|_| self.step(true));
+            let is_heard = markers
+                .iter()
+                .zip(self.markers())
+                .all(|(before, after)| *before < after);
+            let is_blocked = self.ends.iter().any(|end| end.wire.is_blocked());
+            if is_heard && !is_blocked {
+                return;
+            }
+        }
+    }
+
+    /// Markers that each end believed.
+    fn markers(&self) -> Vec<u64> {
+        let ends = self.ends.iter();
+        ends.map(|end| end.believed(Kind::Marker)).collect()
+    }
+
+    fn states(&self) -> Vec<Option<SessionState>> {
+        let state = |end: &End| end.exchange.status().map(|status| status.session);
+        self.ends.iter().map(state).collect()
+    }
+}

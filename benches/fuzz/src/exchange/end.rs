@@ -1,0 +1,167 @@
+//! One end of a wire: its worker's part and its exchange.
+
+use std::sync::Arc;
+
+use control::counters::{Counter, WireCounters};
+use control::wire::clock::{SharedLine, TaiLine};
+use control::wire::exchange::{ClockView, Exchange, Expected, Moment, SessionState, Settings};
+use control::wire::handover::wire_handover;
+use measure::codec::{ClockState, Key, KeyId, KeyRing, Kind, PortName, SessionId};
+use measure::lda::{Bank, LdaLayout};
+use measure::lds::LdsLayout;
+use measure::time::{EpochSchedule, TickRate};
+use measure::wire::{Receiver, Sender, WireLayout};
+use switch::packet_io::PortIndex;
+use switch::packet_io::memory::{MemoryIo, MemoryPacket};
+use switch::wire::{Envelope, HelloGate, Share, WirePort, WireSetup, source_address};
+
+use super::{EPOCH_NS, TAI_NS};
+
+const PORT: PortIndex = PortIndex(0);
+const ETHERTYPE: u16 = 0x88B5;
+const CAPACITY_BPS: u64 = 1_000_000_000;
+
+fn layout() -> Option<WireLayout> {
+    let bank = |probability| Bank {
+        rows: 4,
+        probability,
+    };
+    Some(WireLayout {
+        segments: 1,
+        lda: LdaLayout::new(&[bank(0.5), bank(1.0)]).ok()?,
+        lds: Some(LdsLayout::new(8, 2, &[1.0]).ok()?),
+        stash_packets: 8,
+        flows: 16,
+        references: None,
+    })
+}
+
+pub(super) fn keys(byte: u8) -> KeyRing {
+    let ring = KeyRing::new().with(KeyId(1), Key::new([byte; 16]));
+    ring.unwrap_or_default()
+}
+
+fn rate() -> TickRate {
+    TickRate::from_hz(1_000_000_000)
+}
+
+pub(super) struct End {
+    pub exchange: Exchange,
+    pub wire: WirePort<MemoryPacket>,
+    io: MemoryIo,
+    pub line: Arc<SharedLine>,
+    counters: Arc<WireCounters>,
+    pub clock: ClockView,
+    pub ahead_ns: i64,
+    pub is_up: bool,
+    /// Control frames that its worker was given.
+    pub heard: u64,
+    /// The session of the latest frame that was believed.
+    pub session: Option<SessionId>,
+}
+
+impl End {
+    pub fn new(switch: u32, now: u64) -> Option<Self> {
+        let layout = layout()?;
+        let (line, counters) = (Arc::<SharedLine>::default(), Arc::<WireCounters>::default());
+        line.set(TaiLine::at_rate(0, TAI_NS, rate()));
+        let (end, control) = wire_handover(&layout, Arc::clone(&line), Arc::clone(&counters));
+        let keys = keys(7);
+        let wire = WirePort::new(WireSetup {
+            port: PORT,
+            sender: Sender::new(&layout, switch, 3, &keys, KeyId(1)).ok()?,
+            receiver: Receiver::new(&layout, keys.clone()).ok()?,
+            end,
+            classes: [Some(0); 8],
+            envelope: Envelope::Link {
+                ethertype: ETHERTYPE,
+                source: source_address(switch, 3),
+            },
+            share: Share::new(CAPACITY_BPS, 0.02, 0.4, rate(), now),
+            hellos: HelloGate::new(rate(), now),
+            schedule: EpochSchedule::new(0, EPOCH_NS, EPOCH_NS / 5),
+            recorder: None,
+        });
+        let settings = Settings {
+            switch,
+            port: 3,
+            keys,
+            key: KeyId(1),
+            layout,
+            seed_check: 42,
+            epoch_ns: EPOCH_NS,
+            frame_bytes: 1_500,
+            overhead_bytes: 38,
+            bytes_per_s: CAPACITY_BPS / 400,
+            components: 1,
+            resolution_ns: 1.0,
+            is_routed: false,
+            port_name: PortName::default(),
+            expected: Expected::default(),
+            renew_ns: u64::MAX,
+        };
+        Some(Self {
+            exchange: Exchange::new(settings, control).ok()?,
+            wire,
+            io: MemoryIo::new(1),
+            line,
+            counters,
+            clock: ClockView {
+                state: ClockState::Locked,
+                error_ns: 100,
+                tai_utc_s: 37,
+                ptp_domain: 0,
+            },
+            ahead_ns: 0,
+            is_up: true,
+            heard: 0,
+            session: None,
+        })
+    }
+
+    pub fn set_clock(&mut self, ahead_ns: i64) {
+        self.ahead_ns = ahead_ns;
+        let tai_ns = TAI_NS.wrapping_add_signed(ahead_ns);
+        self.line.set(TaiLine::at_rate(0, tai_ns, rate()));
+    }
+
+    /// One pass of the worker and one poll of the control core; gives the control frames that were sent.
+    pub fn step(&mut self, now: u64, drawn: &mut u64) -> Vec<Vec<u8>> {
+        self.io.set_now(now);
+        self.wire.tick(now, self.is_up);
+        self.wire.send_due(&mut self.io, now);
+        self.wire.send_bulk(&mut self.io, now);
+        let moment = Moment {
+            tai_ns: TAI_NS.wrapping_add_signed(self.ahead_ns).wrapping_add(now),
+            monotonic_ns: now,
+        };
+        self.exchange.poll(moment, &self.clock, &mut || {
+            *drawn += 1;
+            // No two alike.
+            drawn.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+        });
+        let departed = self.io.departed(PORT);
+        let frames = departed.iter().map(|(_, packet)| packet.bytes());
+        frames
+            .filter_map(|frame| self.wire.control_in(frame).map(<[u8]>::to_vec))
+            .collect()
+    }
+
+    pub fn believed(&self, kind: Kind) -> u64 {
+        self.counters.believed[kind.index()].get()
+    }
+
+    pub fn counted(&self) -> u64 {
+        let counters = self
+            .counters
+            .believed
+            .iter()
+            .chain(&self.counters.disbelieved);
+        counters.map(Counter::get).sum()
+    }
+
+    pub fn is_established(&self) -> bool {
+        let status = self.exchange.status();
+        status.is_some_and(|status| status.session == SessionState::Established)
+    }
+}

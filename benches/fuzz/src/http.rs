@@ -1,0 +1,271 @@
+//! Requests to the HTTP server's router, of any method, path, query and header.
+//!
+//! Oracle: every request gets an answer: one of the statuses that the documents name, never 500; JSON is whole
+//! and valid, a refusal's names its error; no answer is larger than the snapshot allows; a reload is asked for
+//! by nothing but a `POST` with its proof.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock, Mutex};
+
+use arbitrary::{Arbitrary, Unstructured};
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::http::{HeaderName, HeaderValue, Method, Request, StatusCode, header};
+use control::config::Config;
+use control::snapshot::{
+    FlowFigures, FlowList, FlowRecord, Flows, Port, Segment, SegmentName, Snapshot,
+};
+use control::{http, snapshot::Published};
+use hyper::service::Service;
+use hyper_util::service::TowerToHyperService;
+use measure::packet::FlowKey;
+use serde_json::Value;
+use tokio::runtime::{Builder, Runtime};
+
+/// More than anything that the snapshot below can be answered with.
+const ANSWER_BYTES_MAX: usize = 4 << 20;
+
+const METHODS: [Method; 6] = [
+    Method::GET,
+    Method::HEAD,
+    Method::POST,
+    Method::PUT,
+    Method::OPTIONS,
+    Method::DELETE,
+];
+
+const PATHS: [&str; 18] = [
+    "/",
+    "/metrics",
+    "/healthz",
+    "/readyz",
+    "/api/v1/status",
+    "/api/v1/ports",
+    "/api/v1/segments",
+    "/api/v1/classes",
+    "/api/v1/wires",
+    "/api/v1/epochs",
+    "/api/v1/flows",
+    "/api/v1/flow",
+    "/api/v1/config",
+    "/api/v1/snapshot",
+    "/api/v1/reload",
+    "/api/v1/openapi.json",
+    "/api/v1/",
+    "//",
+];
+
+const PARAMETERS: [&str; 16] = [
+    "name",
+    "ingress",
+    "egress",
+    "class",
+    "width_s",
+    "state",
+    "sort",
+    "ascending",
+    "offset",
+    "limit",
+    "contains",
+    "flow",
+    "source",
+    "destination",
+    "protocol",
+    "source_port",
+];
+
+const VALUES: [&str; 16] = [
+    "",
+    "east",
+    "west",
+    "all",
+    "ended",
+    "active",
+    "packets",
+    "true",
+    "0",
+    "10000",
+    "18446744073709551615",
+    "-1",
+    "10.0.0.1:1024%3E10.0.0.2:80/tcp",
+    "2001:db8::1",
+    "tcp",
+    "10.0.0.1",
+];
+
+#[derive(Debug, Arbitrary)]
+struct Input {
+    method: u8,
+    path: Word,
+    query: Vec<(Word, Word)>,
+    headers: Vec<(u8, Vec<u8>)>,
+    body_bytes: u16,
+}
+
+/// A word of a list, or one of its own.
+#[derive(Debug, Arbitrary)]
+enum Word {
+    Known(u8),
+    Own(String),
+}
+
+impl Word {
+    fn of<'w>(&'w self, list: &[&'w str]) -> &'w str {
+        match self {
+            Self::Known(index) => list[usize::from(*index) % list.len()],
+            Self::Own(word) => word,
+        }
+    }
+}
+
+struct Server {
+    runtime: Runtime,
+    router: TowerToHyperService<Router>,
+    reload: Arc<AtomicBool>,
+}
+
+static SERVER: LazyLock<Option<Mutex<Server>>> = LazyLock::new(|| {
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(2)
+        .build();
+    let reload = Arc::<AtomicBool>::default();
+    let published = Arc::new(Published::new(snapshot()));
+    let router = http::router(published, Some(Arc::clone(&reload)));
+    Some(Mutex::new(Server {
+        runtime: runtime.ok()?,
+        router: TowerToHyperService::new(router),
+        reload,
+    }))
+});
+
+fn snapshot() -> Snapshot {
+    let name = SegmentName {
+        ingress: "east".to_owned(),
+        egress: "west".to_owned(),
+        class: "all".to_owned(),
+    };
+    let flow = |n: u64| FlowRecord {
+        key: FlowKey::parse(&n.to_be_bytes().repeat(8)),
+        segment: 0,
+        first_epoch: n,
+        last_epoch: n + 3,
+        last: FlowFigures::default(),
+        total: FlowFigures::default(),
+        estimate: None,
+        rli_mean_ns: Some(n as f64),
+    };
+    let list = Arc::new(FlowList {
+        epoch: Some(7),
+        segments: vec![Arc::new(name)],
+        flows: (0..100).map(flow).collect(),
+    });
+    let [ingress, egress] = ["east", "west"].map(str::to_owned);
+    Snapshot {
+        switch: "fuzz".to_owned(),
+        segments: vec![Segment {
+            ingress: ingress.clone(),
+            egress: egress.clone(),
+            class: "all".to_owned(),
+            ..Segment::default()
+        }],
+        ports: [ingress, egress]
+            .map(|name| Port {
+                name,
+                ..Port::default()
+            })
+            .into(),
+        flows: Some(Flows {
+            list: Arc::clone(&list),
+            ended: list,
+            ..Flows::default()
+        }),
+        config: Config::demo().ok().map(Arc::new),
+        ..Snapshot::default()
+    }
+}
+
+/// The bytes are a request.
+pub fn http(bytes: &[u8]) {
+    let Ok(input) = Input::arbitrary_take_rest(Unstructured::new(bytes)) else {
+        return;
+    };
+    let Some(request) = request(&input) else {
+        return;
+    };
+    let (method, target) = (request.method().clone(), request.uri().to_string());
+    let is_proven = request.headers().contains_key("x-vernier");
+    let Some(server) = &*SERVER else {
+        panic!("no runtime")
+    };
+    let Ok(server) = server.lock() else { return };
+    server.reload.store(false, Ordering::Relaxed);
+    let answer = server.runtime.block_on(async {
+        let answer = match server.router.call(request).await {
+            Ok(answer) => answer,
+            Err(never) => match never {},
+        };
+        let (head, body) = answer.into_parts();
+        (head, to_bytes(body, ANSWER_BYTES_MAX).await)
+    });
+    let (head, body) = answer;
+    let Ok(body) = body else {
+        panic!("{target}: an answer without an end")
+    };
+    check(&head, &body, &target);
+    let is_reloaded = server.reload.load(Ordering::Relaxed);
+    assert!(!is_reloaded || method == Method::POST && is_proven);
+}
+
+fn request(input: &Input) -> Option<Request<Body>> {
+    let mut target = input.path.of(&PATHS).to_owned();
+    let mut mark = '?';
+    for (name, value) in &input.query {
+        target.push(mark);
+        target.push_str(name.of(&PARAMETERS));
+        target.push('=');
+        target.push_str(value.of(&VALUES));
+        mark = '&';
+    }
+    let mut request = Request::builder()
+        .method(METHODS[usize::from(input.method) % METHODS.len()].clone())
+        .uri(target)
+        .body(Body::from(vec![b'x'; usize::from(input.body_bytes)]))
+        .ok()?;
+    let names = [
+        header::HOST,
+        header::AUTHORIZATION,
+        header::ACCEPT,
+        header::CONTENT_LENGTH,
+        header::IF_NONE_MATCH,
+        HeaderName::from_static("x-vernier"),
+    ];
+    for (name, value) in &input.headers {
+        let name = names[usize::from(*name) % names.len()].clone();
+        let value = match &value[..] {
+            // What the router looks for.
+            [0] => HeaderValue::from_static("reload"),
+            [1] => HeaderValue::from_static("127.0.0.1:9464"),
+            value => HeaderValue::from_bytes(value).ok()?,
+        };
+        request.headers_mut().append(name, value);
+    }
+    Some(request)
+}
+
+fn check(head: &axum::http::response::Parts, body: &[u8], target: &str) {
+    let status = head.status;
+    let is_documented = matches!(status.as_u16(), 200 | 202 | 400..=499 | 503);
+    assert!(is_documented, "{target}: {status}");
+    let content = head.headers.get(header::CONTENT_TYPE);
+    let is_json = content.is_some_and(|content| content == "application/json");
+    if !is_json || body.is_empty() {
+        return;
+    }
+    let json: Value = match serde_json::from_slice(body) {
+        Ok(json) => json,
+        Err(error) => panic!("{target}: {error}"),
+    };
+    let is_refused = !matches!(status, StatusCode::OK | StatusCode::ACCEPTED);
+    assert!(!is_refused || json["error"].is_string(), "{target}: {json}");
+}

@@ -1,0 +1,33 @@
+//! Bugs that are planted to be found by simulation (feature `planted`, never in a release).
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// A planted bug.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bug {
+    /// A packet that waits while a generation is taken up is counted twice.
+    CountedTwice = 1,
+    /// A marker that comes twice turns the receiver to the next epoch.
+    DoubledMarker = 2,
+    /// A shard comes back now and then without having been cleared.
+    StaleShard = 3,
+}
+
+static PLANTED: AtomicU8 = AtomicU8::new(0);
+
+/// Plants the bug of that name in this process; false where there is none.
+pub fn plant(name: &str) -> bool {
+    let bug = match name {
+        "counted-twice" => Bug::CountedTwice,
+        "doubled-marker" => Bug::DoubledMarker,
+        "stale-shard" => Bug::StaleShard,
+        _ => return false,
+    };
+    PLANTED.store(bug as u8, Ordering::Relaxed);
+    true
+}
+
+/// Whether this bug is planted.
+pub fn is(bug: Bug) -> bool {
+    PLANTED.load(Ordering::Relaxed) == bug as u8
+}

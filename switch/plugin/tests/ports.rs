@@ -1,0 +1,101 @@
+//! Ports that stop, close and come back while the plugin looks at them. What a driver has freed nobody may
+//! read, and when a port closes DPDK tells of it only afterwards: the crash would be the program's.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test says what must hold in the plainest way"
+)]
+
+mod support;
+
+use std::process::Command;
+
+use serde_json::json;
+use support::testpmd::Testpmd;
+use support::{Plugin, skip};
+
+/// Rounds in which one of four ports closes and comes back.
+const ROUNDS: usize = 8;
+
+/// A pair of interfaces, gone with this value.
+struct Veth([String; 2]);
+
+fn ip(arguments: &str) -> bool {
+    let status = Command::new("ip")
+        .args(arguments.split_whitespace())
+        .status();
+    status.is_ok_and(|status| status.success())
+}
+
+impl Veth {
+    fn new() -> Option<Self> {
+        let names = ["a", "b"].map(|end| format!("vp{}{end}", std::process::id()));
+        let [near, far] = &names;
+        let is_made = ip(&format!("link add {near} type veth peer name {far}"));
+        let veth = Self(names);
+        let are_up = || veth.0.iter().all(|end| ip(&format!("link set {end} up")));
+        (is_made && are_up()).then_some(veth)
+    }
+}
+
+impl Drop for Veth {
+    fn drop(&mut self) {
+        ip(&format!("link del {}", self.0[0]));
+    }
+}
+
+#[test]
+fn nothing_is_asked_of_a_driver_that_may_have_freed_its_queues() {
+    let settings = json!({ "measurement": { "interval_ms": 20, "flows": { "slots": 256 } } });
+    let Some(mut plugin) = Plugin::with(settings) else {
+        return;
+    };
+    let Some(veth) = Veth::new() else {
+        return skip("no veth");
+    };
+    plugin.preload("fence.c");
+    let [near, far] = &veth.0;
+    let devices = [
+        format!("net_af_packet0,iface={near}"),
+        format!("net_af_packet1,iface={far}"),
+        "net_null0".to_owned(),
+        "net_ring0".to_owned(),
+    ];
+    let mut testpmd = Testpmd::start(Some(&plugin), &devices, &["--forward-mode=io"]);
+    testpmd.tell("start tx_first");
+    for round in 0..ROUNDS {
+        plugin.wait("/api/v1/snapshot", "four ports", |snapshot| {
+            (snapshot["ports"].as_array()?.len() == 4).then_some(())
+        });
+        let port = round % devices.len();
+        let name = devices[port].split(',').next().unwrap();
+        for command in [
+            "stop",
+            "port stop all",
+            &format!("port close {port}"),
+            &format!("device detach {name}"),
+            &format!("port attach {}", devices[port]),
+            "port start all",
+            "start tx_first",
+        ] {
+            testpmd.tell(command);
+        }
+        testpmd.wait_for("is attached. Now total ports is 4", round + 1);
+        testpmd.wait_for("Accumulated forward statistics", round + 1);
+    }
+    // It measures them still: what circulates between both ends of the pair.
+    let good = |snapshot: &serde_json::Value| {
+        let segments = snapshot["segments"].as_array()?.iter();
+        let epochs = segments.filter_map(|one| one["total"]["estimated_epochs"].as_u64());
+        Some(epochs.sum::<u64>())
+    };
+    let before = plugin.wait("/api/v1/snapshot", "segments", good);
+    plugin.wait("/api/v1/snapshot", "good epochs", |snapshot| {
+        (good(snapshot)? > before).then_some(())
+    });
+    testpmd.tell("stop");
+    let (status, said, complained) = testpmd.quit();
+    assert!(status.success(), "{status}: {said}{complained}");
+    assert!(!complained.contains("VERNIER"), "{complained}");
+}

@@ -1,0 +1,134 @@
+//! Debian's `dpdk-testpmd`, unmodified, at its prompt.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::process::{ChildStdin, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use super::{Owned, PATIENCE, Plugin};
+
+/// testpmd; what it says goes to files.
+pub struct Testpmd {
+    process: Owned,
+    prompt: ChildStdin,
+    folder: tempfile::TempDir,
+}
+
+impl Testpmd {
+    pub fn start(plugin: Option<&Plugin>, devices: &[String], arguments: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str| File::create(folder.path().join(name)).unwrap();
+        // Into a file it would write in blocks.
+        let mut command = Command::new("stdbuf");
+        command
+            .args([
+                "--output=L",
+                "dpdk-testpmd",
+                "--lcores=0@0,1@1",
+                "-m",
+                "512",
+            ])
+            .args(["--no-huge", "--no-shconf", "--no-telemetry", "--no-pci"])
+            .args(devices.iter().map(|device| format!("--vdev={device}")))
+            .args(plugin.iter().flat_map(|plugin| plugin.arguments()))
+            .args(["--", "--interactive", "--total-num-mbufs=32768"])
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(file("said"))
+            .stderr(file("complained"));
+        if let Some(plugin) = plugin {
+            plugin.settle(&mut command);
+        }
+        let mut process = Owned(command.spawn().unwrap());
+        let prompt = process.0.stdin.take().unwrap();
+        Self {
+            process,
+            prompt,
+            folder,
+        }
+    }
+
+    pub fn tell(&mut self, command: &str) {
+        if let Err(error) = writeln!(self.prompt, "{command}") {
+            let ended = self.process.0.try_wait();
+            panic!(
+                "{command}: {error}: {ended:?}: {}{}",
+                self.said(),
+                self.complained()
+            );
+        }
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.folder.path().join(name)).unwrap()
+    }
+
+    pub fn said(&self) -> String {
+        self.read("said")
+    }
+
+    pub fn complained(&self) -> String {
+        self.read("complained")
+    }
+
+    /// Waits until it has said something so many times.
+    pub fn wait_for(&mut self, words: &str, times: usize) {
+        let began = Instant::now();
+        while self.said().matches(words).count() < times {
+            let ended = self.process.0.try_wait().unwrap();
+            assert!(
+                ended.is_none() && began.elapsed() < PATIENCE,
+                "{words:?} did not come ({ended:?}): {}{}",
+                self.said(),
+                self.complained()
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    pub fn quit(mut self) -> (ExitStatus, String, String) {
+        self.tell("quit");
+        let began = Instant::now();
+        loop {
+            if let Some(status) = self.process.0.try_wait().unwrap() {
+                return (status, self.said(), self.complained());
+            }
+            assert!(
+                began.elapsed() < PATIENCE,
+                "it does not end: {}",
+                self.said()
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// A file of the kernel about its process, which is stdbuf's only until it has become testpmd.
+    fn about(&self, file: &str) -> String {
+        fs::read_to_string(format!("/proc/{}/{file}", self.process.0.id())).unwrap()
+    }
+
+    pub fn resident_kib(&self) -> u64 {
+        let status = self.about("status");
+        status.lines().find_map(|line| kib(line, "VmRSS")).unwrap()
+    }
+
+    /// Memory for which huge pages were asked, and how much of it lies in some.
+    pub fn huge_kib(&self) -> (u64, u64) {
+        let (mut asked, mut huge, mut resident, mut has) = (0, 0, 0, 0);
+        for line in self.about("smaps").lines() {
+            resident = kib(line, "Rss").unwrap_or(resident);
+            has = kib(line, "AnonHugePages").unwrap_or(has);
+            if line.starts_with("VmFlags:") && line.contains(" hg") {
+                asked += resident;
+                huge += has;
+            }
+        }
+        (asked, huge)
+    }
+}
+
+/// What a line such as `VmRSS:  12 kB` says of this.
+fn kib(line: &str, of: &str) -> Option<u64> {
+    let value = line.strip_prefix(of)?.strip_prefix(':')?;
+    value.trim().trim_end_matches(" kB").parse().ok()
+}

@@ -1,0 +1,209 @@
+//! `vernier-simulate`: worlds with faults, one seed after the other, until a rule is broken or time is over.
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::panic::AssertUnwindSafe;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow};
+use clap::Parser;
+use simulate::world::{Coverage, Fault, Outcome, World};
+
+/// Worlds with faults: whole switches in memory, by seeds. Exits with 1 where a rule was broken.
+#[derive(Debug, Parser)]
+#[command(name = "vernier-simulate", version)]
+struct Options {
+    /// Only this seed, and its events: what it takes to replay a violation.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Hours of wall time.
+    #[arg(long, default_value_t = 0.0)]
+    hours: f64,
+    /// Minutes of wall time, besides.
+    #[arg(long, default_value_t = 0.0)]
+    minutes: f64,
+    /// The first seed; the others follow.
+    #[arg(long, default_value_t = 1)]
+    first_seed: u64,
+    /// Worlds at a time; by default one for each CPU.
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Only a violation is what is hoped for: exits with 0 where one is found, with 1 where none is.
+    #[arg(long)]
+    expect_violation: bool,
+    /// The planted bug to live with, by its name; needs a build with the feature `planted`.
+    #[arg(long)]
+    planted: Option<String>,
+}
+
+/// Sums over worlds.
+#[derive(Debug, Default)]
+struct Sums {
+    seeds: u64,
+    simulated_s: f64,
+    checks: u64,
+    offered: u64,
+    epochs: (u64, u64),
+    faults: BTreeMap<Fault, u64>,
+    coverage: Coverage,
+    broken: Vec<(u64, Outcome)>,
+}
+
+impl Sums {
+    fn add(&mut self, seed: u64, outcome: Outcome) {
+        self.seeds += 1;
+        self.simulated_s += outcome.simulated_s;
+        self.checks += outcome.checks;
+        self.offered += outcome.offered;
+        self.epochs.0 += outcome.epochs.0;
+        self.epochs.1 += outcome.epochs.1;
+        for (fault, times) in &outcome.faults {
+            *self.faults.entry(*fault).or_default() += times;
+        }
+        self.coverage.add(&outcome.coverage);
+        if outcome.violation.is_some() {
+            self.broken.push((seed, outcome));
+        }
+    }
+}
+
+fn main() -> Result<ExitCode> {
+    let options = Options::parse();
+    plant(options.planted.as_deref())?;
+    let key = key()?;
+    let began = Instant::now();
+    let wall = Duration::from_secs_f64(options.hours * 3_600.0 + options.minutes * 60.0);
+    let sums = match options.seed {
+        Some(seed) => {
+            let mut sums = Sums::default();
+            let outcome = live(seed, key.path())?;
+            println!("seed {seed}: hash {:016x}", outcome.hash);
+            sums.add(seed, outcome);
+            sums
+        }
+        None => run(&options, key.path(), began + wall)?,
+    };
+    table(&sums, began.elapsed());
+    let mut is_broken = false;
+    if let Some((seed, outcome)) = sums.broken.iter().min_by_key(|(seed, _)| *seed) {
+        is_broken = true;
+        tell(*seed, outcome, options.planted.as_deref());
+    }
+    if let Err(violation) = sums.coverage.check() {
+        is_broken = true;
+        println!("VIOLATION of {}: {}", violation.rule, violation.what);
+    }
+    let is_success = is_broken == options.expect_violation;
+    Ok(if is_success {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+#[cfg(feature = "planted")]
+fn plant(name: Option<&str>) -> Result<()> {
+    let Some(name) = name else { return Ok(()) };
+    anyhow::ensure!(
+        measure::planted::plant(name),
+        "no planted bug is called {name}"
+    );
+    Ok(())
+}
+
+#[cfg(not(feature = "planted"))]
+fn plant(name: Option<&str>) -> Result<()> {
+    anyhow::ensure!(name.is_none(), "built without the feature `planted`");
+    Ok(())
+}
+
+/// A file with a key, that nobody else may read.
+fn key() -> Result<tempfile::NamedTempFile> {
+    let mut file = tempfile::NamedTempFile::new().context("no file for a key")?;
+    writeln!(file, "000102030405060708090a0b0c0d0e0f")?;
+    file.as_file()
+        .set_permissions(std::fs::Permissions::from_mode(0o600))?;
+    Ok(file)
+}
+
+fn live(seed: u64, key: &Path) -> Result<Outcome> {
+    let world = World::new(seed, key).map_err(|error| anyhow!("seed {seed}: {error}"))?;
+    // What panics is a violation, too: the seed must be known.
+    std::panic::catch_unwind(AssertUnwindSafe(|| world.run()))
+        .map_err(|_| anyhow!("seed {seed} panicked; replay: make simulate SEED={seed}"))
+}
+
+/// One world for each thread, until `end` or a violation.
+fn run(options: &Options, key: &Path, end: Instant) -> Result<Sums> {
+    let threads = options
+        .threads
+        .map_or_else(std::thread::available_parallelism, |n| {
+            Ok(std::num::NonZero::new(n).unwrap_or(std::num::NonZero::<usize>::MIN))
+        })?;
+    let (next, is_over) = (AtomicU64::new(options.first_seed), AtomicBool::new(false));
+    let sums = Mutex::new(Sums::default());
+    let work = || -> Result<()> {
+        while Instant::now() < end && !is_over.load(Ordering::Relaxed) {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            let outcome = live(seed, key)?;
+            is_over.fetch_or(outcome.violation.is_some(), Ordering::Relaxed);
+            sums.lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .add(seed, outcome);
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let started: Vec<_> = (0..threads.get()).map(|_| scope.spawn(work)).collect();
+        started
+            .into_iter()
+            .try_for_each(|thread| match thread.join() {
+                Ok(result) => result,
+                Err(_) => Err(anyhow!(
+                    "a world panicked; its seed is one of the last {threads}"
+                )),
+            })
+    })?;
+    Ok(sums.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+fn table(sums: &Sums, wall: Duration) {
+    let wall_s = wall.as_secs_f64();
+    println!("seeds               {:>14}", sums.seeds);
+    println!("simulated hours     {:>14.3}", sums.simulated_s / 3_600.0);
+    println!(
+        "wall time, s        {wall_s:>14.1}   ({:.0} times real time)",
+        sums.simulated_s / wall_s
+    );
+    println!("packets offered     {:>14}", sums.offered);
+    println!("checks              {:>14}", sums.checks);
+    println!("epochs, inside      {:>14}", sums.epochs.0);
+    println!("epochs, wires       {:>14}", sums.epochs.1);
+    for (fault, times) in &sums.faults {
+        println!("  {:<18}{times:>14}", format!("{fault:?}"));
+    }
+    for (kind, (excluded, all)) in &sums.coverage.0 {
+        println!("  bounds of {kind}: {excluded} of {all} exclude the truth");
+    }
+    println!("violations          {:>14}", sums.broken.len());
+}
+
+fn tell(seed: u64, outcome: &Outcome, planted: Option<&str>) {
+    for event in &outcome.events {
+        println!("  {event}");
+    }
+    if let Some(violation) = &outcome.violation {
+        println!(
+            "VIOLATION of {} in seed {seed} at {:.6} s: {}",
+            violation.rule, outcome.simulated_s, violation.what
+        );
+    }
+    let planted = planted.map_or_else(String::new, |bug| format!(" PLANTED={bug}"));
+    println!("replay: make simulate SEED={seed}{planted}");
+}

@@ -1,0 +1,414 @@
+//! A whole switch in a test tube: several workers by one configuration, each with its own view of
+//! ports in memory, the control core's end of everything, and a clock turned by hand.
+#![allow(
+    missing_docs,
+    missing_debug_implementations,
+    clippy::missing_panics_doc,
+    clippy::return_self_not_must_use,
+    clippy::new_without_default,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "it is for tests, and says what must hold in the plainest way"
+)]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
+
+use control::config::Config;
+use control::counters::{Counter, DropReason, PortCounters, WorkerCounters};
+use control::fdb::{DELTAS, FdbMaster, MasterEnd, REPORTS, ReplicaEnd, fdb_rings};
+use control::handover::{ControlEnd, handover};
+use measure::packet::Hasher;
+use measure::shard::{Shard, ShardLayout, Tally};
+use measure::synopsis::Synopsis;
+use measure::time::{EpochSchedule, TickRate};
+use switch::decide::Decide;
+use switch::egress::EgressLayout;
+use switch::generation::{Generations, generations};
+use switch::meter::{Meter, Plan, SegmentMap};
+use switch::packet_io::memory::{MemoryIo, MemoryPacket};
+use switch::packet_io::{ClassIndex, PortIndex};
+use switch::worker::{Lane, Worker};
+
+pub mod wired;
+
+/// Ticks of 1 ns.
+pub const GHZ: u64 = 1_000_000_000;
+
+/// Epochs of 1 ms with 0.2 ms of grace.
+pub const INTERVAL: u64 = 1_000_000;
+pub const GRACE: u64 = 200_000;
+
+/// Places in a ring from one worker to another.
+const RING_PACKETS: usize = 512;
+
+pub fn rate() -> TickRate {
+    TickRate::from_hz(GHZ)
+}
+
+pub fn hasher() -> Hasher {
+    Hasher::new([7; 16])
+}
+
+/// A configuration: `ports` in JSON, as many workers, and `rest` of the document. There are packets enough for
+/// queues of any length, since none are allocated here.
+pub fn config(workers: usize, ports: &str, rest: &str) -> Config {
+    let workers = vec!["{}"; workers].join(", ");
+    let dpdk = r#""dpdk": {"mbufs": 1048576}"#;
+    let json = format!(r#"{{"workers": [{workers}], "ports": [{ports}], {dpdk}, {rest}}}"#);
+    Config::parse(&json, "test.json").unwrap()
+}
+
+/// A port by that name, with further keys.
+pub fn port(name: &str, keys: &str) -> String {
+    format!(r#"{{"name": "{name}", "device": "net_null_{name}", {keys} "mtu": 1500}}"#)
+}
+
+/// One worker and the control side's ends of what leads to it.
+pub struct Seat {
+    pub worker: Worker<MemoryIo>,
+    pub counters: Arc<WorkerCounters>,
+    /// One for each generation of what is measured.
+    pub controls: Vec<ControlEnd>,
+    pub generations: Generations<MemoryIo>,
+}
+
+pub struct Rack {
+    pub config: Config,
+    pub seats: Vec<Seat>,
+    pub master: FdbMaster,
+    pub now: u64,
+    layout: ShardLayout,
+    /// What all workers gave, by epoch, and how many did.
+    sums: BTreeMap<u64, (usize, Shard)>,
+}
+
+impl Rack {
+    pub fn new(config: Config) -> Self {
+        let layout = config.shard_layout(rate()).unwrap();
+        let receiving = Arc::new(AtomicUsize::new(config.workers.len()));
+        let mut seats = Vec::new();
+        let mut master_ends: Vec<MasterEnd> = Vec::new();
+        for ((number, queues), lanes) in (0..).zip(config.assignment()).zip(lanes(&config)) {
+            let (plan, control) = plan(&config, 0);
+            let schedule = EpochSchedule::new(0, INTERVAL, GRACE);
+            let meter = Meter::new(number, hasher(), schedule, Some(plan), 0);
+            let (replica_end, master_end) = fdb_rings(REPORTS, DELTAS);
+            master_ends.push(master_end);
+            let inlets = queues.iter().map(|&(port, _)| port_index(port)).collect();
+            let counters = Arc::new(WorkerCounters::new(config.ports.len()));
+            let (generations, worker_generations) = generations();
+            let worker = Worker::new(
+                MemoryIo::with_inlets(config.ports.len(), inlets),
+                lanes,
+                Box::new(decide(&config, Some(replica_end))),
+                meter,
+                Arc::clone(&counters),
+                worker_generations,
+                Arc::clone(&receiving),
+                10 * INTERVAL,
+            );
+            seats.push(Seat {
+                worker,
+                counters,
+                controls: vec![control],
+                generations,
+            });
+        }
+        Self {
+            master: FdbMaster::from_config(&config, master_ends),
+            config,
+            seats,
+            now: 0,
+            layout,
+            sums: BTreeMap::new(),
+        }
+    }
+
+    /// Lets a frame come in where the device's hash would put it: by what is in it.
+    pub fn arrive(&mut self, port: usize, frame: Vec<u8>) {
+        let hash = (frame.iter()).fold(0u32, |hash, &byte| {
+            (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+        });
+        let serving: Vec<usize> = (0..self.seats.len())
+            .filter(|&seat| self.config.assignment()[seat].iter().any(|q| q.0 == port))
+            .collect();
+        self.arrive_at(serving[hash as usize % serving.len()], port, frame);
+    }
+
+    /// Lets a frame come in by that worker's queue of a port.
+    pub fn arrive_at(&mut self, worker: usize, port: usize, frame: Vec<u8>) {
+        let io = self.seats[worker].worker.io_mut();
+        io.arrive(port_index(port), frame);
+    }
+
+    /// Every worker passes once, the last first, so that what is handed over to the first leaves in
+    /// the same pass; then the control core does its work. How many packets each worker moved.
+    pub fn pass_at(&mut self, now: u64) -> Vec<usize> {
+        self.now = now;
+        let mut moved: Vec<usize> = Vec::new();
+        for seat in self.seats.iter_mut().rev() {
+            seat.worker.io_mut().set_now(now);
+            moved.insert(0, seat.worker.pass());
+        }
+        self.collect();
+        moved
+    }
+
+    /// The control core hears of addresses, and says what it heard.
+    pub fn poll_master(&mut self) {
+        self.master.poll(Duration::from_nanos(self.now));
+    }
+
+    /// Lets a port take `room` more packets of each worker; `None`: all.
+    pub fn set_room(&mut self, port: usize, room: Option<usize>) {
+        for seat in &mut self.seats {
+            seat.worker.io_mut().set_room(port_index(port), room);
+        }
+    }
+
+    /// What a port has sent since it was last asked, each with its time.
+    pub fn departed(&mut self, port: usize) -> Vec<(u64, Vec<u8>)> {
+        let mut departed = Vec::new();
+        for seat in &mut self.seats {
+            let packets = seat.worker.io_mut().departed(port_index(port));
+            departed.extend(packets.into_iter().map(|(at, p)| (at, p.bytes().to_vec())));
+        }
+        departed
+    }
+
+    /// Adds up the shards that came.
+    fn collect(&mut self) {
+        for control in self.seats.iter_mut().flat_map(|seat| &mut seat.controls) {
+            while let Some(shard) = control.take_sealed() {
+                let blank = || (0, Shard::new(&self.layout));
+                let (workers, sum) = self.sums.entry(shard.epoch().0).or_insert_with(blank);
+                // Shards of another shape are of a generation that a test looks after by itself.
+                if sum.merge(&shard).is_ok() {
+                    *workers += 1;
+                }
+                control.give_back(shard);
+            }
+        }
+    }
+
+    /// What was sent, received, dropped and late, over all epochs that nobody took.
+    pub fn ledger(&self) -> Tally {
+        ledger(self.sums.values().map(|(_, sum)| sum))
+    }
+
+    /// The sums of epochs that every worker has sealed, once.
+    pub fn take_epochs(&mut self) -> Vec<(u64, Shard)> {
+        let all = self.seats.len();
+        let whole = self.sums.iter().filter(|(_, (workers, _))| *workers == all);
+        let whole: Vec<u64> = whole.map(|(&epoch, _)| epoch).collect();
+        let take = |epoch| Some((epoch, self.sums.remove(&epoch)?.1));
+        whole.into_iter().filter_map(take).collect()
+    }
+
+    /// A counter of all ports and all workers.
+    pub fn sum(&self, of: impl Fn(&PortCounters) -> u64) -> u64 {
+        let ports = self.seats.iter().flat_map(|seat| &seat.counters.ports);
+        ports.map(of).sum()
+    }
+
+    /// A counter of one port, of all workers.
+    pub fn sum_at(&self, port: usize, of: impl Fn(&PortCounters) -> u64) -> u64 {
+        self.seats
+            .iter()
+            .map(|seat| of(&seat.counters.ports[port]))
+            .sum()
+    }
+
+    pub fn dropped(&self, port: usize, reason: DropReason) -> u64 {
+        self.sum_at(port, |port| port.drops[reason as usize].get())
+    }
+
+    /// All counters of a port that do not depend on how its work is shared out.
+    pub fn counters_of(&self, port: usize) -> Vec<u64> {
+        let plain = |port: &PortCounters| {
+            let PortCounters {
+                rx_packets,
+                rx_bytes,
+                tx_packets,
+                tx_bytes,
+                copies,
+                queued_packets,
+                kinds,
+                drops,
+                classes,
+                ..
+            } = port;
+            let all = [
+                rx_packets,
+                rx_bytes,
+                tx_packets,
+                tx_bytes,
+                copies,
+                queued_packets,
+            ];
+            let classes = classes
+                .iter()
+                .flat_map(|c| [&c.tx_packets, &c.tx_bytes, &c.dropped]);
+            let all = all.into_iter().chain(kinds).chain(drops).chain(classes);
+            all.map(Counter::get).collect::<Vec<u64>>()
+        };
+        let mut sum = Vec::new();
+        for seat in &self.seats {
+            let counters = plain(&seat.counters.ports[port]);
+            sum.resize(counters.len(), 0);
+            sum.iter_mut().zip(counters).for_each(|(sum, n)| *sum += n);
+        }
+        sum
+    }
+
+    /// received + copies = transmitted + dropped + queued, over all ports.
+    pub fn assert_conserved(&self) {
+        let came = self.sum(|port| port.rx_packets.get() + port.copies.get());
+        let went = self.sum(|port| port.tx_packets.get() + port.dropped_total());
+        assert_eq!(came, went + self.sum(|port| port.queued_packets.get()));
+    }
+
+    /// Lets all that waits leave, and seals the epochs that are open.
+    pub fn settle(&mut self) {
+        for port in 0..self.config.ports.len() {
+            self.set_room(port, None);
+        }
+        for _ in 0..100_000 {
+            self.pass_at(self.now + INTERVAL / 10);
+            if self.sum(|port| port.queued_packets.get()) == 0 {
+                break;
+            }
+        }
+        for _ in 0..6 {
+            self.pass_at(self.now + INTERVAL);
+        }
+        assert_eq!(self.sum(|port| port.queued_packets.get()), 0);
+    }
+
+    /// Packets that exist anywhere.
+    pub fn live_packets(&mut self) -> usize {
+        let live = |seat: &mut Seat| seat.worker.io_mut().live_packets();
+        self.seats.iter_mut().map(live).sum()
+    }
+}
+
+/// What was sent, received, dropped and late, over all segments and epochs.
+pub fn ledger<'s>(shards: impl IntoIterator<Item = &'s Shard>) -> Tally {
+    let mut sum = Tally::default();
+    for tally in shards
+        .into_iter()
+        .flat_map(Shard::segments)
+        .map(|s| &s.tally)
+    {
+        sum.sent += tally.sent;
+        sum.received += tally.received;
+        sum.dropped += tally.dropped;
+        sum.late += tally.late;
+    }
+    sum
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "64 ports at most")]
+pub fn port_index(port: usize) -> PortIndex {
+    PortIndex(port as u8)
+}
+
+/// How a worker measures in generation `number`, and the control core's end of it.
+pub fn plan(config: &Config, number: u32) -> (Box<Plan>, ControlEnd) {
+    let (handover, control) = handover(number, &config.shard_layout(rate()).unwrap());
+    let places = config.segments();
+    #[expect(clippy::cast_possible_truncation, reason = "8 classes at most")]
+    let places = places.iter().map(|s| {
+        let class = ClassIndex(s.class as u8);
+        (port_index(s.ingress), port_index(s.egress), class)
+    });
+    let plan = Plan {
+        handover,
+        segments: SegmentMap::new(config.ports.len(), places),
+        flows: None,
+        stamps_packets: false,
+        references: None,
+    };
+    (Box::new(plan), control)
+}
+
+/// The layout of a port's egress side.
+pub fn egress(config: &Config, port: usize) -> EgressLayout {
+    let port = &config.ports[port];
+    EgressLayout::from_config(&port.egress, port.mtu, &config.classes)
+}
+
+/// Each worker's ways out: its own, or rings to the owners of the ports.
+fn lanes(config: &Config) -> Vec<Vec<Lane<MemoryPacket>>> {
+    let workers = config.workers.len();
+    let mut lanes: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
+    for (index, port) in config.ports.iter().enumerate() {
+        let owner = config.owner(index);
+        let mut entrances = Vec::new();
+        for (worker, lanes) in lanes.iter_mut().enumerate() {
+            let own = |entrances| {
+                Lane::own(
+                    &egress(config, index),
+                    port.mtu,
+                    rate(),
+                    index as u64,
+                    entrances,
+                )
+            };
+            match owner {
+                None => lanes.push(own(Vec::new())),
+                Some(owner) if owner == worker => lanes.push(Lane::closed()),
+                Some(_) => {
+                    let (producer, consumer) = Lane::ring(RING_PACKETS);
+                    entrances.push(consumer);
+                    lanes.push(Lane::hand_over(producer, port.mtu));
+                }
+            }
+        }
+        if let Some(owner) = owner {
+            let layout = egress(config, index);
+            lanes[owner][index] = Lane::own(&layout, port.mtu, rate(), index as u64, entrances);
+        }
+    }
+    lanes
+}
+
+/// A worker's forwarding.
+pub fn decide(config: &Config, end: Option<ReplicaEnd>) -> Decide {
+    Decide::from_config(config, rate(), 0x9e37_79b9_7f4a_7c15, end)
+}
+
+/// A UDP datagram of flow `flow` told from others by `n`, `len_bytes` long (60 at least).
+pub fn udp(flow: u16, n: u32, len_bytes: usize) -> Vec<u8> {
+    between([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2], flow, n, len_bytes)
+}
+
+/// The same from one station to another.
+pub fn between(
+    destination: [u8; 6],
+    source: [u8; 6],
+    flow: u16,
+    n: u32,
+    len_bytes: usize,
+) -> Vec<u8> {
+    let len_bytes = len_bytes.max(60);
+    let ip_bytes = u16::try_from(len_bytes - 14).unwrap();
+    let mut frame = Vec::with_capacity(len_bytes);
+    frame.extend(destination);
+    frame.extend(source);
+    frame.extend([0x08, 0x00, 0x45, 0]);
+    frame.extend(ip_bytes.to_be_bytes());
+    frame.extend(&n.to_be_bytes()[2..]);
+    frame.extend([0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    frame.extend(flow.to_be_bytes());
+    frame.extend([0, 53]);
+    frame.extend((ip_bytes - 20).to_be_bytes());
+    frame.extend([0, 0]);
+    frame.extend(n.to_be_bytes());
+    frame.resize(len_bytes, 0);
+    frame
+}

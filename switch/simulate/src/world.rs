@@ -1,0 +1,401 @@
+//! A world with faults: whole switches with their control cores, wires between them, hosts that send, and all that can go
+//! wrong, in one order of events drawn from one seed. Nothing runs beside it, so that a seed is a run.
+//!
+//! ```text
+//!  hosts --> switch --> wire (faults) --> switch --> hosts        events: offer, arrive, pass, poll, fault, start
+//!               \________ ledger: what is true ________/
+//!                              |
+//!            after each step: rules --> a violation, or the next event
+//! ```
+//!
+//! Faults come for [`FAULTY_NS`], then none for [`QUIET_NS`], at whose end everything must have recovered; so on, for
+//! [`LIFE_NS`].
+#![allow(
+    clippy::indexing_slicing,
+    clippy::missing_panics_doc,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::unnecessary_box_returns,
+    clippy::needless_pass_by_value,
+    clippy::match_bool,
+    clippy::semicolon_if_nothing_returned,
+    clippy::unnecessary_wraps,
+    clippy::too_many_lines,
+    clippy::doc_markdown,
+    missing_debug_implementations,
+    reason = "a world is made of as many switches and links as it was made with, its times are small, and it is for tests"
+)]
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::path::Path;
+
+use control::snapshot::Snapshot;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64;
+use serde_json::Value;
+use std::sync::Arc;
+
+use clock::Clocks;
+use configure::{INTERVAL_MS, Shape};
+use ledger::Ledger;
+use node::Node;
+use trace::Trace;
+
+mod checks;
+mod clock;
+mod configure;
+mod faults;
+mod ledger;
+mod link;
+mod menu;
+mod node;
+mod plant;
+mod rules;
+mod trace;
+
+pub use menu::{Fault, Menu};
+pub use rules::{Coverage, Violation};
+
+/// How long faults come.
+pub const FAULTY_NS: u64 = 3_000_000_000;
+
+/// How long none come then: at its end all must have recovered. Time for hello, clock (eight readings) and links
+/// (300 ms), and for [`RECOVERED_EPOCHS`].
+pub const QUIET_NS: u64 = 3_000_000_000;
+
+/// At the end of a quiet time so many of the last epochs have been usable.
+pub const RECOVERED_EPOCHS: u64 = 12;
+
+/// How long a world lives.
+pub const LIFE_NS: u64 = 12_500_000_000;
+
+const EPOCH_NS: u64 = INTERVAL_MS * 1_000_000;
+
+/// Between two polls of a control core, about.
+const POLL_NS: u64 = 5_000_000;
+
+/// Between two passes of a worker, at most.
+const PASS_NS: u64 = 200_000;
+
+/// Something that happens.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// A host sends a packet.
+    Offer,
+    /// A worker passes: switch, life, worker.
+    Pass(usize, u32, usize),
+    /// A control core polls: switch, life.
+    Poll(usize, u32),
+    /// A frame arrives at a port of a switch: its number, and the port that sent it, for data on a wire.
+    Arrive(usize, usize, Vec<u8>, Option<u64>),
+    /// A fault comes, of those on the menu by its place.
+    Fault(usize),
+    /// A switch starts.
+    Start(usize),
+    /// A link is back.
+    LinkUp(usize),
+    /// A port takes everything again: switch, life, port.
+    PortFree(usize, u32, usize),
+    /// The clocks' drift changes, and old truth is forgotten.
+    Second,
+    /// Faults cease, or come again.
+    Phase,
+}
+
+/// A place for a switch, and what the world knows of it.
+struct Place {
+    shape: Shape,
+    base: Value,
+    node: Option<Node>,
+    clocks: Clocks,
+    life: u32,
+    seen: Arc<Snapshot>,
+    /// By wire port: control frames that its peer has sent since this life began, by kind.
+    genuine: Vec<BTreeMap<String, u64>>,
+    /// Until when the clock's last step may not have been noticed.
+    clock_disturbed_until: u64,
+    /// Data frames that came in and that left, by port.
+    received: BTreeMap<usize, u64>,
+    sent: BTreeMap<usize, u64>,
+    /// By name of a segment: the epoch that was checked last.
+    checked: BTreeMap<String, u64>,
+    /// When its links were last up all the time, its workers and core not held up.
+    calm_since: u64,
+}
+
+/// What became of a world.
+#[derive(Debug)]
+pub struct Outcome {
+    /// All that happened, as one number.
+    pub hash: u64,
+    /// How long it lived, in seconds of its own.
+    pub simulated_s: f64,
+    /// Faults, by kind.
+    pub faults: BTreeMap<Fault, u64>,
+    /// Checks that were made.
+    pub checks: u64,
+    /// Data frames that hosts sent.
+    pub offered: u64,
+    /// Usable epochs that were compared with the truth: inside switches, and on wires.
+    pub epochs: (u64, u64),
+    /// Bounds.
+    pub coverage: Coverage,
+    /// The first rule that was broken.
+    pub violation: Option<Violation>,
+    /// The last events.
+    pub events: Vec<String>,
+}
+
+/// A world.
+pub struct World {
+    random: Pcg64,
+    now: u64,
+    menu: Menu,
+    is_quiet: bool,
+    places: Vec<Place>,
+    links: Vec<link::Link>,
+    events: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    order: u64,
+    ledger: Ledger,
+    trace: Trace,
+    faults: BTreeMap<Fault, u64>,
+    checks: u64,
+    offered: u64,
+    epochs: (u64, u64),
+    coverage: Coverage,
+    gap_ns: u64,
+}
+
+impl World {
+    /// The world of a seed; `key` is a file with a key that switches share.
+    ///
+    /// # Errors
+    /// In words: a configuration that makes no switch.
+    pub fn new(seed: u64, key: &Path) -> Result<Self, String> {
+        let mut random = Pcg64::seed_from_u64(seed);
+        let switches = random.random_range(2..4);
+        let is_patch = random.random_range(0..4) == 0;
+        let menu = Menu::draw(&mut random);
+        let places = (0..switches).map(|number| {
+            let shape = Shape {
+                number: u32::try_from(number).unwrap_or(0) + 1,
+                workers: random.random_range(1..3),
+                wires: if number == 0 || number == switches - 1 {
+                    1
+                } else {
+                    2
+                },
+                is_patch,
+                is_owned: random.random(),
+            };
+            let base = configure::base(&shape, key);
+            let genuine = vec![BTreeMap::new(); shape.wires];
+            Place {
+                shape,
+                base,
+                node: None,
+                clocks: Clocks::new(0, random.random_range(1..1 << 50), 0, 0),
+                life: 0,
+                seen: Arc::default(),
+                genuine,
+                clock_disturbed_until: 0,
+                received: BTreeMap::new(),
+                sent: BTreeMap::new(),
+                checked: BTreeMap::new(),
+                calm_since: 0,
+            }
+        });
+        let places: Vec<Place> = places.collect();
+        let mut world = Self {
+            now: 0,
+            is_quiet: false,
+            links: link::chain(switches, &mut random),
+            places,
+            menu,
+            events: BinaryHeap::new(),
+            order: 0,
+            ledger: Ledger::default(),
+            trace: Trace::new(),
+            faults: BTreeMap::new(),
+            checks: 0,
+            offered: 0,
+            epochs: (0, 0),
+            coverage: Coverage::default(),
+            gap_ns: random.random_range(100_000..400_000),
+            random,
+        };
+        for number in 0..switches {
+            world.start(number)?;
+        }
+        world.push(1_000, Event::Offer);
+        world.push(FAULTY_NS, Event::Phase);
+        world.push(1_000_000_000, Event::Second);
+        world.draw_faults();
+        Ok(world)
+    }
+
+    /// Lives until its end, or a rule is broken.
+    pub fn run(mut self) -> Outcome {
+        let mut violation = None;
+        while self.now < LIFE_NS
+            && let Some(Reverse((at, _, event))) = self.events.pop()
+        {
+            self.now = at;
+            if let Err(broken) = self.happen(event) {
+                violation = Some(broken);
+                break;
+            }
+        }
+        let violation = violation.or_else(|| self.coverage.check().err());
+        Outcome {
+            hash: self.trace.hash(),
+            simulated_s: self.now as f64 / 1e9,
+            faults: self.faults,
+            checks: self.checks,
+            offered: self.offered,
+            epochs: self.epochs,
+            coverage: self.coverage,
+            violation,
+            events: self.trace.last(),
+        }
+    }
+
+    fn push(&mut self, after_ns: u64, event: Event) {
+        self.order += 1;
+        self.events
+            .push(Reverse((self.now + after_ns, self.order, event)));
+    }
+
+    fn happen(&mut self, event: Event) -> rules::Check {
+        match event {
+            Event::Offer => self.offer()?,
+            Event::Pass(switch, life, worker) => self.pass_due(switch, life, worker)?,
+            Event::Poll(switch, life) => self.poll(switch, life)?,
+            Event::Arrive(switch, port, frame, number) => {
+                self.arrive(switch, port, frame, number)?
+            }
+            Event::Fault(place) => self.fault(place),
+            Event::Start(switch) => {
+                if self.places[switch].node.is_none() {
+                    let started = self.start(switch);
+                    rules::holds("start", started.is_ok(), || format!("{started:?}"))?;
+                }
+            }
+            Event::LinkUp(link) => self.set_link(link, true),
+            Event::PortFree(switch, life, port) => self.set_room(switch, life, port, None),
+            Event::Second => self.second(),
+            Event::Phase => self.phase()?,
+        }
+        Ok(())
+    }
+
+    /// Starts a switch, by the configuration that it began with.
+    fn start(&mut self, switch: usize) -> Result<(), String> {
+        let config = configure::parse(&self.places[switch].base)?;
+        let ppm = self.menu.counter_ppm;
+        let counter_ppb = (self.random.random_range(-1.0..=1.0) * ppm * 1e3) as i64;
+        let has_link = self.links_of(switch);
+        let place = &mut self.places[switch];
+        place.life += 1;
+        place.clocks = Clocks::new(
+            self.now,
+            place.clocks.ticks(self.now),
+            counter_ppb,
+            place.clocks.ahead_ns(self.now),
+        );
+        place.seen = Arc::default();
+        place.genuine.iter_mut().for_each(BTreeMap::clear);
+        place.received.clear();
+        place.sent.clear();
+        place.checked.clear();
+        place.calm_since = self.now;
+        let skew = self.menu.skew_ticks;
+        let clocks = place.clocks.clone();
+        let node = Node::start(&config, clocks, self.now, skew, has_link, &mut self.random)?;
+        let (workers, life) = (node.workers.len(), place.life);
+        place.node = Some(node);
+        for worker in 0..workers {
+            let after = self.random.random_range(0..PASS_NS);
+            self.push(after, Event::Pass(switch, life, worker));
+        }
+        let after = self.random.random_range(0..POLL_NS);
+        self.push(after, Event::Poll(switch, life));
+        self.trace.note(
+            self.now,
+            format_args!("switch {switch} starts, life {life}"),
+        );
+        Ok(())
+    }
+
+    /// A host sends a packet, into its switch if that runs.
+    fn offer(&mut self) -> rules::Check {
+        let (number, packet) = self
+            .ledger
+            .make(self.now, self.places.len(), &mut self.random);
+        let frame = Ledger::frame(number, &packet);
+        let (switch, host) = packet.from;
+        self.offered += 1;
+        let gap = self.random.random_range(1..2 * self.gap_ns);
+        self.push(gap, Event::Offer);
+        if let Some(node) = &mut self.places[switch].node {
+            node.arrive(host, frame, Some(number));
+        }
+        Ok(())
+    }
+
+    fn pass_due(&mut self, switch: usize, life: u32, worker: usize) -> rules::Check {
+        let place = &self.places[switch];
+        let Some(node) = place.node.as_ref().filter(|_| place.life == life) else {
+            return Ok(());
+        };
+        let stalled = node.workers[worker].stalled_until.saturating_sub(self.now);
+        let after = stalled + self.random.random_range(PASS_NS / 10..PASS_NS);
+        self.push(after, Event::Pass(switch, life, worker));
+        if stalled > 0 {
+            return Ok(());
+        }
+        self.pass(switch, worker)
+    }
+
+    fn poll(&mut self, switch: usize, life: u32) -> rules::Check {
+        let place = &mut self.places[switch];
+        let is_alive = place.life == life;
+        let Some(node) = place.node.as_mut().filter(|_| is_alive) else {
+            return Ok(());
+        };
+        let stalled = node.stalled_until.saturating_sub(self.now);
+        let after = stalled + self.random.random_range(POLL_NS / 2..POLL_NS * 3 / 2);
+        if stalled > 0 {
+            self.push(after, Event::Poll(switch, life));
+            return Ok(());
+        }
+        node.clocks = place.clocks.clone();
+        let snapshot = node.poll(self.now);
+        for refused in std::mem::take(&mut node.hand.lock().refused) {
+            self.trace.note(
+                self.now,
+                format_args!("switch {switch} refuses a reload: {refused}"),
+            );
+        }
+        self.push(after, Event::Poll(switch, life));
+        self.look(switch, snapshot)
+    }
+
+    fn second(&mut self) {
+        self.push(1_000_000_000, Event::Second);
+        self.ledger.forget(self.now);
+        let drift = if self.is_quiet {
+            0.0
+        } else {
+            self.menu.drift_ppm
+        };
+        for place in &mut self.places {
+            let ppb = (self.random.random_range(-1.0..=1.0) * drift * 1e3) as i64;
+            place.clocks.drift(self.now, ppb);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

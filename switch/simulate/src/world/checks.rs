@@ -1,0 +1,396 @@
+//! After each step: passes, arrivals and snapshots are entered in the ledger, and held against it.
+
+use std::sync::Arc;
+
+use control::snapshot::{Snapshot, WireEstimate};
+use measure::time::Epoch;
+use switch::packet_io::PortIndex;
+
+use super::configure::HOSTS;
+use super::ledger::Truth;
+use super::rules::{self, Check, holds};
+use super::{EPOCH_NS, RECOVERED_EPOCHS, World};
+use crate::rack::wired::is_control;
+
+/// Most packets that may be in a switch: queues, rings between workers, bursts.
+const PACKETS_MAX: usize = 20_000;
+
+/// Most entries of the ledger itself, which is of four seconds.
+const LEDGER_MAX: usize = 1_000_000;
+
+/// A packet that left: when it was received, where it came in, its number, its bytes.
+type Departed = (u64, PortIndex, Option<u64>, Vec<u8>);
+
+impl World {
+    /// A frame arrives.
+    pub(super) fn arrive(
+        &mut self,
+        switch: usize,
+        port: usize,
+        frame: Vec<u8>,
+        number: Option<u64>,
+    ) -> Check {
+        let Some((link, _)) = self.link_at(switch, port) else {
+            return Ok(());
+        };
+        if !self.links[link].is_up {
+            return Ok(());
+        }
+        if let Some(node) = &mut self.places[switch].node {
+            node.arrive(port, frame, number);
+        }
+        Ok(())
+    }
+
+    /// A worker passes, and all that it did is entered.
+    pub(super) fn pass(&mut self, switch: usize, worker: usize) -> Check {
+        let now = self.now;
+        let place = &mut self.places[switch];
+        let Some(node) = &mut place.node else {
+            return Ok(());
+        };
+        node.clocks.clone_from(&place.clocks);
+        node.pass(worker, now);
+        let ticks = node.ticks(worker, now);
+        let io = node.workers[worker].worker.io_mut();
+        let received = io.take_received();
+        let mut left: Vec<(usize, Vec<Departed>)> = Vec::new();
+        for port in 0..node.ports {
+            let index = PortIndex(u8::try_from(port).unwrap_or(u8::MAX));
+            let Some(departed) = io.has_port(index).then(|| io.departed(index)) else {
+                continue;
+            };
+            if !departed.is_empty() {
+                let fact = |(_, packet): (u64, switch::packet_io::memory::MemoryPacket)| {
+                    (
+                        packet.received(),
+                        packet.ingress(),
+                        packet.number(),
+                        packet.bytes().to_vec(),
+                    )
+                };
+                left.push((port, departed.into_iter().map(fact).collect()));
+            }
+        }
+        let tai_ns = place.clocks.tai_ns(now);
+        for one in received {
+            let port = usize::from(one.port.0);
+            *place.received.entry(port).or_default() += 1;
+            let at =
+                |link: &super::link::Link| link.ends.iter().position(|&end| end == (switch, port));
+            if let Some((link, end)) = self.links.iter().find_map(|link| Some((link, at(link)?))) {
+                let (from, port) = link.ends[1 - end];
+                self.ledger
+                    .arrived((from, u8::try_from(port).unwrap_or(0)), one.number, tai_ns);
+            }
+        }
+        for (port, packets) in left {
+            for packet in packets {
+                self.depart(switch, (ticks, tai_ns), port, packet)?;
+            }
+        }
+        self.conserved(switch)
+    }
+
+    /// A packet has left by `port`.
+    fn depart(
+        &mut self,
+        switch: usize,
+        (ticks, tai_ns): (u64, u64),
+        port: usize,
+        packet: Departed,
+    ) -> Check {
+        let (received, ingress, number, frame) = packet;
+        self.trace.fold(&[
+            self.now,
+            switch as u64,
+            port as u64,
+            frame.len() as u64,
+            number.unwrap_or(0),
+        ]);
+        let place = &mut self.places[switch];
+        let Some(node) = &place.node else {
+            return Ok(());
+        };
+        let link = self.links.iter().enumerate().find_map(|(n, link)| {
+            let end = link.ends.iter().position(|&end| end == (switch, port))?;
+            Some((n, end))
+        });
+        self.checks += 1;
+        if let Some(number) = number {
+            *place.sent.entry(port).or_default() += 1;
+            let is_whole = self.ledger.is_whole(number, &frame);
+            holds("unchanged", is_whole != Some(false), || {
+                format!("packet {number} left port {port} of switch {switch} as {frame:02x?}")
+            })?;
+            let epoch = node.schedule.epoch_at(received);
+            if ticks < node.schedule.sealed_from(epoch) {
+                let egress = u8::try_from(port).unwrap_or(0);
+                let segment = (switch, place.life, ingress.0, egress, epoch.0);
+                self.ledger
+                    .passed(self.now, segment, ticks.saturating_sub(received));
+            }
+            if link.is_some() {
+                let epoch = node.schedule.epoch_at(ticks);
+                let wire = (switch, place.life, u8::try_from(port).unwrap_or(0), epoch.0);
+                self.ledger.sent(self.now, wire, number, tai_ns);
+            }
+        } else {
+            holds(
+                "no-leak",
+                link.is_some() && is_control(&frame) && ingress.0 == u8::MAX,
+                || {
+                    format!(
+                        "port {port} of switch {switch} sent {frame:02x?}, which came in by {ingress:?}"
+                    )
+                },
+            )?;
+        }
+        if let Some(link) = link {
+            self.transport(link, frame, number);
+        }
+        Ok(())
+    }
+
+    /// `conserved`: received + copies = transmitted + dropped + inside, and what counters say of data frames is what
+    /// came in and went out. `bounded`: no more packets are inside than queues and rings hold.
+    fn conserved(&mut self, switch: usize) -> Check {
+        let place = &mut self.places[switch];
+        let Some(node) = &mut place.node else {
+            return Ok(());
+        };
+        self.checks += 3;
+        let came = node.sum(|port| port.rx_packets.get() + port.copies.get());
+        let went = node.sum(|port| port.tx_packets.get() + port.dropped_total());
+        let mut inside = 0;
+        for one in &mut node.workers {
+            let io = one.worker.io_mut();
+            // A control frame that the driver refused is held, and counted when it is sent.
+            inside += io.live_packets() - io.made_packets() - io.waiting();
+        }
+        holds("conserved", came == went + inside as u64, || {
+            format!(
+                "switch {switch}: received and copied {came}, sent and dropped {went}, {inside} inside"
+            )
+        })?;
+        for (&port, &sent) in &place.sent {
+            let index = PortIndex(u8::try_from(port).unwrap_or(u8::MAX));
+            let counted = node.sum_at(index, |port| port.tx_packets.get());
+            holds("conserved", counted == sent, || {
+                format!("switch {switch}: port {port} sent {sent}, counted {counted}")
+            })?;
+        }
+        for port in 0..HOSTS {
+            let received = place.received.get(&port).copied().unwrap_or(0);
+            let index = PortIndex(u8::try_from(port).unwrap_or(u8::MAX));
+            let counted = node.sum_at(index, |port| port.rx_packets.get());
+            holds("conserved", counted == received, || {
+                format!("switch {switch}: port {port} received {received}, counted {counted}")
+            })?;
+        }
+        holds(
+            "bounded",
+            inside < PACKETS_MAX && self.ledger.len() < LEDGER_MAX,
+            || {
+                format!(
+                    "switch {switch}: {inside} packets, {} entries",
+                    self.ledger.len()
+                )
+            },
+        )
+    }
+
+    /// A snapshot is held against the ledger.
+    pub(super) fn look(&mut self, switch: usize, snapshot: Arc<Snapshot>) -> Check {
+        if Arc::ptr_eq(&snapshot, &self.places[switch].seen) {
+            return Ok(());
+        }
+        let tx: u64 = snapshot.ports.iter().map(|port| port.tx_packets).sum();
+        self.trace
+            .fold(&[self.now, switch as u64, snapshot.epoch.unwrap_or(0), tx]);
+        let seen = std::mem::replace(&mut self.places[switch].seen, Arc::clone(&snapshot));
+        rules::monotone(&seen, &snapshot)?;
+        self.checks += 1;
+        self.look_inside(switch, &snapshot)?;
+        for wire in &snapshot.wires {
+            self.look_at_wire(switch, wire)?;
+        }
+        Ok(())
+    }
+
+    fn look_inside(&mut self, switch: usize, snapshot: &Snapshot) -> Check {
+        let place = &mut self.places[switch];
+        let Some(node) = &place.node else {
+            return Ok(());
+        };
+        let has_classes = snapshot
+            .segments
+            .iter()
+            .any(|segment| segment.class != "all");
+        let (running, changes) = {
+            let hand = node.hand.lock();
+            (hand.running.clone(), hand.changes)
+        };
+        for segment in &snapshot.segments {
+            self.checks += 2;
+            rules::segment_sums(segment)?;
+            rules::snapshot_sums(segment)?;
+            let Some(last) = segment.last.as_ref().filter(|_| !has_classes) else {
+                continue;
+            };
+            if place.checked.insert(segment.title(), last.epoch) == Some(last.epoch) {
+                continue;
+            }
+            let (Some(from), Some(to)) = (
+                running.port_index(&segment.ingress),
+                running.port_index(&segment.egress),
+            ) else {
+                continue;
+            };
+            let index = |port: usize| u8::try_from(port).unwrap_or(u8::MAX);
+            let key = (switch, place.life, index(from), index(to), last.epoch);
+            let truth = self
+                .ledger
+                .inside
+                .get(&key)
+                .map(|(_, truth)| *truth)
+                .unwrap_or_default();
+            let may_miss =
+                (changes.0.saturating_sub(2)..=changes.1.saturating_add(2)).contains(&last.epoch);
+            rules::segment_truth(segment, truth, may_miss, true)?;
+            self.epochs.0 += 1;
+            if let Some(lda) = &last.lda
+                && truth.received == last.counts.received_packets
+            {
+                self.coverage
+                    .judge("lda inside", lda.mean_ns, lda.bound_ns, truth.mean());
+            }
+        }
+        Ok(())
+    }
+
+    fn look_at_wire(&mut self, switch: usize, wire: &control::snapshot::Wire) -> Check {
+        let place = &self.places[switch];
+        let Some(port) = (0..place.shape.wires).find(|n| wire.port == format!("w{n}")) else {
+            return Ok(());
+        };
+        self.checks += 1;
+        rules::believed(wire, &place.genuine[port])?;
+        let Some((link, end)) = self.link_at(switch, HOSTS + port) else {
+            return Ok(());
+        };
+        let peer = self.links[link].ends[1 - end];
+        for segment in &wire.segments {
+            let Some(figures) = &segment.last else {
+                continue;
+            };
+            let name = segment.name();
+            let (sender, from) = if segment.is_incoming {
+                peer
+            } else {
+                (switch, HOSTS + port)
+            };
+            if self.places[switch].checked.insert(name, figures.epoch) == Some(figures.epoch) {
+                continue;
+            }
+            let life = self.places[sender].life;
+            let truth = |life: u32| {
+                let key = (sender, life, u8::try_from(from).unwrap_or(0), figures.epoch);
+                self.ledger.of_wire(key)
+            };
+            let truths: Vec<Truth> = [truth(life), truth(life.saturating_sub(1))]
+                .into_iter()
+                .flatten()
+                .collect();
+            if truths.is_empty() {
+                continue;
+            }
+            self.checks += 1;
+            self.epochs.1 += 1;
+            rules::wire_truth(segment, figures, &truths).map_err(|broken| rules::Violation {
+                what: format!(
+                    "switch {switch}: {}; {}, {:?}, {:?}",
+                    broken.what, wire.session, segment.epochs, wire.total.events
+                ),
+                ..broken
+            })?;
+            let is_disturbed = [switch, peer.0].iter().any(|&n| {
+                self.places[n].clock_disturbed_until + 2 * EPOCH_NS
+                    > self.now.saturating_sub(8 * EPOCH_NS)
+            });
+            if is_disturbed || truths.len() > 1 || truths[0].received == 0 || truths[0].doubled > 0
+            {
+                continue;
+            }
+            let mean = truths[0].mean();
+            let judge = |coverage: &mut super::Coverage, kind: String, one: &WireEstimate| {
+                if let Some(bound_ns) = one.bound_ns {
+                    coverage.judge(&kind, one.mean_ns, bound_ns, mean);
+                }
+            };
+            for one in &figures.estimates {
+                judge(&mut self.coverage, format!("{} on wires", one.method), one);
+            }
+            if let Some(chosen) = &figures.chosen {
+                judge(&mut self.coverage, "chosen on wires".to_owned(), chosen);
+            }
+        }
+        Ok(())
+    }
+
+    /// The present epoch of the switch at the other end of a wire.
+    fn peer_epoch(&self, switch: usize, port: &str) -> u64 {
+        let wires = 0..self.places[switch].shape.wires;
+        let number = wires.into_iter().find(|n| port == format!("w{n}"));
+        let link = number.and_then(|number| self.link_at(switch, HOSTS + number));
+        let peer = link.and_then(|(link, end)| {
+            let (peer, _) = self.links[link].ends[1 - end];
+            self.places[peer].node.as_ref()
+        });
+        peer.map_or(0, |node| {
+            node.schedule.epoch_at(node.clocks.ticks(self.now)).0
+        })
+    }
+
+    /// `recovered`: once faults have ceased for [`super::QUIET_NS`], every wire is established and both of its
+    /// directions have a usable epoch among the last, and every switch has closed an epoch of late.
+    pub(super) fn recovered(&mut self) -> Check {
+        for switch in 0..self.places.len() {
+            let place = &self.places[switch];
+            let Some(node) = &place.node else {
+                return holds("recovered", false, || {
+                    format!("switch {switch} does not run")
+                });
+            };
+            let ticks = node.clocks.ticks(self.now);
+            let Epoch(present) = node.schedule.epoch_at(ticks);
+            let closed = place.seen.epoch.unwrap_or(0);
+            self.checks += 1;
+            holds("recovered", closed + 4 >= present, || {
+                format!("switch {switch}: epoch {closed} closed last, {present} is the present one")
+            })?;
+            for wire in &place.seen.wires {
+                let is_up = wire.session == "established" && !wire.is_blocked;
+                holds("recovered", is_up, || {
+                    format!("switch {switch}: {} is {}", wire.port, wire.session)
+                })?;
+                if place.shape.is_patch {
+                    // Ends that are patched through to hosts may have had no traffic.
+                    continue;
+                }
+                for segment in wire.segments.iter().filter(|segment| segment.is_incoming) {
+                    let last = segment.last.as_ref().map_or(0, |last| last.epoch);
+                    let sender = self.peer_epoch(switch, &wire.port);
+                    holds("recovered", last + RECOVERED_EPOCHS >= sender, || {
+                        let fate = segment.fate.as_deref().unwrap_or("none");
+                        format!(
+                            "switch {switch}: {}: {last} was usable last, {sender} is present, {fate}",
+                            segment.name()
+                        )
+                    })?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,192 @@
+//! What is true: the fate of every packet, as the world saw it.
+
+use std::collections::BTreeMap;
+
+use rand_pcg::Pcg64;
+
+use rand::RngExt;
+
+use super::configure::HOSTS;
+use crate::rack::between;
+
+/// A data packet.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Packet {
+    pub from: Station,
+    to: Station,
+    flow: u16,
+    len_bytes: usize,
+    born: u64,
+}
+
+/// A host, by its switch and its number there.
+pub(super) type Station = (usize, usize);
+
+/// What is true of one segment in one epoch.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Truth {
+    pub sent: u64,
+    /// Packets that were received, each once.
+    pub received: u64,
+    /// Further copies of them.
+    pub doubled: u64,
+    /// Sum of the delays of what was received, in nanoseconds or ticks.
+    pub delays: i128,
+}
+
+impl Truth {
+    pub fn mean(&self) -> f64 {
+        self.delays as f64 / self.received as f64
+    }
+}
+
+/// A segment inside a switch in one epoch of one life: switch, life, ingress, egress, epoch.
+pub(super) type Inside = (usize, u32, u8, u8, u64);
+
+/// One direction of a wire in one epoch of one life of its sender: switch, life, port, epoch.
+pub(super) type OnWire = (usize, u32, u8, u64);
+
+/// A packet on a wire.
+#[derive(Debug, Clone, Copy)]
+struct UnderWay {
+    since: u64,
+    wire: OnWire,
+    sent_ns: u64,
+    has_arrived: bool,
+}
+
+/// Epochs that may have been next to another: a worker that stalls leaves out as many.
+const NEAR_EPOCHS: u64 = 6;
+
+/// How long truth is kept, in the world's nanoseconds.
+const KEPT_NS: u64 = 4_000_000_000;
+
+/// The ledger.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    packets: BTreeMap<u64, Packet>,
+    next: u64,
+    pub inside: BTreeMap<Inside, (u64, Truth)>,
+    pub wires: BTreeMap<OnWire, (u64, Truth)>,
+    /// By sending port and number of a packet: its epoch, and TAI when it left.
+    under_way: BTreeMap<(usize, u8, u64), UnderWay>,
+}
+
+fn address((switch, host): Station) -> [u8; 6] {
+    let byte = |n: usize| u8::try_from(n).unwrap_or(u8::MAX);
+    [2, 0, 0, 0, byte(switch), byte(host)]
+}
+
+impl Ledger {
+    /// A packet of a random flow between any two hosts.
+    pub fn make(&mut self, now: u64, switches: usize, random: &mut Pcg64) -> (u64, Packet) {
+        let station = |random: &mut Pcg64| {
+            (
+                random.random_range(0..switches),
+                random.random_range(0..HOSTS),
+            )
+        };
+        let (from, mut to) = (station(random), station(random));
+        if from == to {
+            to.0 = (to.0 + 1) % switches;
+        }
+        // Zipf-like: flow n has a share of 1/n.
+        let flow = 50.0_f64.powf(random.random::<f64>()) as u16;
+        let packet = Packet {
+            from,
+            to,
+            flow,
+            len_bytes: 60 + usize::from(flow) * 20,
+            born: now,
+        };
+        let number = self.next;
+        self.next += 1;
+        self.packets.insert(number, packet);
+        (number, packet)
+    }
+
+    /// The frame of packet `number`.
+    pub fn frame(number: u64, packet: &Packet) -> Vec<u8> {
+        let Packet {
+            from,
+            to,
+            flow,
+            len_bytes,
+            ..
+        } = *packet;
+        between(address(to), address(from), flow, number as u32, len_bytes)
+    }
+
+    /// Whether a frame is what packet `number` was; `None` where that is forgotten.
+    pub fn is_whole(&self, number: u64, frame: &[u8]) -> Option<bool> {
+        let packet = self.packets.get(&number)?;
+        Some(Self::frame(number, packet) == frame)
+    }
+
+    /// A packet left a switch within its epoch's time, `ticks` after it came.
+    pub fn passed(&mut self, now: u64, segment: Inside, ticks: u64) {
+        let (_, truth) = self
+            .inside
+            .entry(segment)
+            .or_insert((now, Truth::default()));
+        truth.received += 1;
+        truth.delays += i128::from(ticks);
+    }
+
+    /// A packet was sent on a wire.
+    pub fn sent(&mut self, now: u64, wire: OnWire, number: u64, tai_ns: u64) {
+        let (_, truth) = self.wires.entry(wire).or_insert((now, Truth::default()));
+        truth.sent += 1;
+        let packet = UnderWay {
+            since: now,
+            wire,
+            sent_ns: tai_ns,
+            has_arrived: false,
+        };
+        self.under_way.insert((wire.0, wire.2, number), packet);
+    }
+
+    /// A packet that port `port` of switch `from` sent was received at the other end.
+    pub fn arrived(&mut self, (from, port): (usize, u8), number: u64, tai_ns: u64) {
+        let Some(packet) = self.under_way.get_mut(&(from, port, number)) else {
+            return;
+        };
+        let Some((_, truth)) = self.wires.get_mut(&packet.wire) else {
+            return;
+        };
+        if std::mem::replace(&mut packet.has_arrived, true) {
+            truth.doubled += 1;
+            return;
+        }
+        truth.received += 1;
+        truth.delays += i128::from(tai_ns) - i128::from(packet.sent_ns);
+    }
+
+    /// What is true of a wire in an epoch, with the copies that its neighbours had, too; `None` where nothing was sent.
+    pub fn of_wire(&self, (switch, life, port, epoch): OnWire) -> Option<Truth> {
+        let truth = |epoch| {
+            self.wires
+                .get(&(switch, life, port, epoch))
+                .map(|(_, truth)| *truth)
+        };
+        let mut own = truth(epoch)?;
+        let near = epoch.saturating_sub(NEAR_EPOCHS)..=epoch + NEAR_EPOCHS;
+        let others = near.filter(|&other| other != epoch).filter_map(truth);
+        own.doubled += others.map(|truth| truth.doubled).sum::<u64>();
+        Some(own)
+    }
+
+    /// Forgets what is long ago.
+    pub fn forget(&mut self, now: u64) {
+        let kept = now.saturating_sub(KEPT_NS);
+        self.packets.retain(|_, packet| packet.born >= kept);
+        self.inside.retain(|_, (at, _)| *at >= kept);
+        self.wires.retain(|_, (at, _)| *at >= kept);
+        self.under_way.retain(|_, packet| packet.since >= kept);
+    }
+
+    /// Entries of all tables.
+    pub fn len(&self) -> usize {
+        self.packets.len() + self.inside.len() + self.wires.len() + self.under_way.len()
+    }
+}

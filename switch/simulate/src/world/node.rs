@@ -1,0 +1,240 @@
+//! A whole switch: its workers and its control core, from a start to a kill.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+use control::config::{Config, PORTS_MAX};
+use control::core::{ControlCore, Setup};
+use control::counters::{PortCounters, WorkerCounters};
+use control::fdb::{DELTAS, FdbMaster, REPORTS, fdb_rings};
+use control::snapshot::{Published, Snapshot};
+use measure::packet::Hasher;
+use measure::time::{EpochSchedule, TickRate};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64;
+use switch::generation::generations;
+use switch::meter::Meter;
+use switch::packet_io::PortIndex;
+use switch::packet_io::memory::MemoryIo;
+use switch::wire::Wires;
+use switch::wiring::crew::present;
+use switch::wiring::links::LinkWatch;
+use switch::worker::{Lane, Worker};
+
+use super::clock::Clocks;
+use super::plant::{Hand, MemoryPlant, Shared, Site};
+
+/// Nominal rate of all counters: a tick is a nanosecond.
+const HZ: u64 = 1_000_000_000;
+
+/// A worker, and what holds it up.
+pub(super) struct SimWorker {
+    pub worker: Worker<MemoryIo>,
+    pub counters: Arc<WorkerCounters>,
+    /// What its counter is ahead of the first worker's.
+    pub skew_ticks: u64,
+    pub stalled_until: u64,
+}
+
+/// A switch that runs.
+pub(super) struct Node {
+    pub clocks: Clocks,
+    pub schedule: EpochSchedule,
+    pub hand: Shared,
+    pub workers: Vec<SimWorker>,
+    pub published: Arc<Published>,
+    pub stalled_until: u64,
+    /// The ports' number at the last pass of any worker.
+    pub ports: usize,
+    core: ControlCore<'static>,
+    began: Instant,
+    born_ticks: u64,
+}
+
+impl Node {
+    /// Starts a switch by `config`, with clocks as they are.
+    ///
+    /// # Errors
+    /// In words: a configuration that makes no switch.
+    pub fn start(
+        config: &Config,
+        clocks: Clocks,
+        now: u64,
+        skew_ticks: u64,
+        has_link: Vec<bool>,
+        random: &mut Pcg64,
+    ) -> Result<Self, String> {
+        let ticks = clocks.ticks(now);
+        let rate = TickRate::from_hz(HZ);
+        let measurement = &config.measurement;
+        let schedule = EpochSchedule::new(
+            ticks,
+            rate.ticks_in(measurement.interval()),
+            rate.ticks_in(measurement.grace()),
+        );
+        let site = Site {
+            rate,
+            schedule,
+            line: Arc::default(),
+            workers: config.workers.len(),
+            seed: random.random(),
+        };
+        let places: Vec<usize> = present(config).collect();
+        let parts = site.parts(config, 0, (&places, &places), Vec::new(), ticks)?;
+        let hasher = Hasher::new(measurement.hash_key().ok_or("no hash_seed")?);
+        let receiving = Arc::new(AtomicUsize::new(site.workers));
+        let (mut workers, mut ends, mut boxes) = (Vec::new(), Vec::new(), Vec::new());
+        for (number, parts) in (0..).zip(parts.workers) {
+            let (replica, master) = fdb_rings(REPORTS, DELTAS);
+            ends.push(master);
+            let (generations, worker_generations) = generations();
+            boxes.push(generations);
+            let skew_ticks = u64::from(number) * skew_ticks;
+            let mut io = MemoryIo::with_inlets(config.ports.len(), parts.inlets);
+            io.set_now(ticks + skew_ticks);
+            let counters = Arc::new(WorkerCounters::new(PORTS_MAX));
+            let lanes: Vec<Lane<_>> = parts.lanes.into_iter().map(|(_, lane)| lane).collect();
+            let worker = Worker::new(
+                io,
+                lanes,
+                site.decide(config, Some(replica)),
+                Meter::new(
+                    number,
+                    hasher.clone(),
+                    schedule,
+                    parts.plan,
+                    ticks + skew_ticks,
+                ),
+                Arc::clone(&counters),
+                worker_generations,
+                Arc::clone(&receiving),
+                schedule.interval_ticks() / 2,
+            );
+            workers.push(SimWorker {
+                worker: worker.with_wires(Wires::with(config.ports.len(), parts.wires)),
+                counters,
+                skew_ticks,
+                stalled_until: 0,
+            });
+        }
+        let began = Instant::now();
+        let hand = Shared::new(Hand {
+            ticks,
+            monotonic: began,
+            system: UNIX_EPOCH,
+            tai_ns: clocks.tai_ns(now),
+            has_link,
+            wanted: None,
+            running: config.clone(),
+            changes: (0, 0),
+            refused: Vec::new(),
+            random: Pcg64::seed_from_u64(random.random()),
+        });
+        let mut links = LinkWatch::new();
+        for place in places {
+            links.watch(place, None, began);
+        }
+        let setup = Setup {
+            rate,
+            schedule,
+            line: Arc::clone(&site.line),
+            hasher,
+            counters: workers
+                .iter()
+                .map(|one| Arc::clone(&one.counters))
+                .collect(),
+            first: parts.change,
+        };
+        let plant = MemoryPlant {
+            site,
+            hand: hand.clone(),
+            master: FdbMaster::from_config(config, ends),
+            generations: boxes,
+            layouts: parts.layouts,
+            began,
+            links,
+            looked_at: None,
+            number: 0,
+            returned: None,
+        };
+        let core = ControlCore::new(setup, plant).map_err(|e| e.to_string())?;
+        Ok(Self {
+            clocks,
+            schedule,
+            hand,
+            workers,
+            published: core.published(),
+            stalled_until: 0,
+            ports: config.ports.len(),
+            core,
+            began,
+            born_ticks: ticks,
+        })
+    }
+
+    /// The counter, as a worker reads it.
+    pub fn ticks(&self, worker: usize, now: u64) -> u64 {
+        self.clocks.ticks(now) + self.workers[worker].skew_ticks
+    }
+
+    /// The control core's poll; the snapshot that it leaves.
+    pub fn poll(&mut self, now: u64) -> Arc<Snapshot> {
+        let ticks = self.clocks.ticks(now);
+        {
+            let hand = &mut *self.hand.lock();
+            hand.ticks = ticks;
+            hand.monotonic = self.began + Duration::from_nanos(ticks - self.born_ticks);
+            hand.tai_ns = self.clocks.tai_ns(now);
+            hand.system = UNIX_EPOCH + Duration::from_nanos(hand.tai_ns - 37_000_000_000);
+        }
+        self.core.poll();
+        self.published.read()
+    }
+
+    /// Worker `worker` passes once.
+    pub fn pass(&mut self, worker: usize, now: u64) {
+        let ticks = self.ticks(worker, now);
+        let one = &mut self.workers[worker];
+        one.worker.io_mut().set_now(ticks);
+        one.worker.pass();
+        self.ports = self.ports.max(self.hand.lock().running.ports.len());
+    }
+
+    /// Lets a frame come in by the queue that its device's hash picks; whether anybody receives it.
+    pub fn arrive(&mut self, port: usize, frame: Vec<u8>, number: Option<u64>) -> bool {
+        let hash = frame.iter().fold(0_u32, |hash, &byte| {
+            (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+        });
+        let port = switch::wiring::crew::port_index(port);
+        let serves = |one: &mut SimWorker| {
+            use switch::packet_io::PacketIo;
+            one.worker.io_mut().inlets().contains(&port)
+        };
+        let serving: Vec<usize> = (0..self.workers.len())
+            .filter(|&worker| serves(&mut self.workers[worker]))
+            .collect();
+        let Some(&worker) = serving.get(hash as usize % serving.len().max(1)) else {
+            return false;
+        };
+        self.workers[worker]
+            .worker
+            .io_mut()
+            .arrive_as(port, frame, number)
+    }
+
+    /// A counter of all ports and workers.
+    pub fn sum(&self, of: impl Fn(&PortCounters) -> u64) -> u64 {
+        let ports = self.workers.iter().flat_map(|one| &one.counters.ports);
+        ports.map(of).sum()
+    }
+
+    /// A counter of one port, of all workers.
+    pub fn sum_at(&self, port: PortIndex, of: impl Fn(&PortCounters) -> u64) -> u64 {
+        let port = usize::from(port.0);
+        self.workers
+            .iter()
+            .map(|one| of(&one.counters.ports[port]))
+            .sum()
+    }
+}

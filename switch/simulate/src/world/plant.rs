@@ -1,0 +1,410 @@
+//! The control core's way to ports and workers in memory: links, the filtering database, reloads, and the clocks.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use control::config::{Config, Device, Forwarding, WireKeys};
+use control::core::{Desk, Reading};
+use control::fdb::FdbMaster;
+use control::plant::{Change, Plant};
+use control::snapshot::{Fdb, Pool, PortFact};
+use control::wire::clock::{KernelClock, SharedLine, SystemTime as Tai};
+use control::wire::handover::WireControlEnd;
+use measure::time::{Epoch, EpochSchedule, TickRate};
+use rand::RngExt;
+use rand_pcg::Pcg64;
+use switch::decide::Decide;
+use switch::egress::EgressLayout;
+use switch::generation::{Generation, Generations, Measuring};
+use switch::packet_io::PortIndex;
+use switch::packet_io::memory::{MemoryChange, MemoryIo, MemoryPacket};
+use switch::wire::WireChange;
+use switch::wiring::crew::{plan, port_index, present};
+use switch::wiring::lanes;
+use switch::wiring::links::{Event, LinkWatch};
+use switch::wiring::wires::{Origin, changed, wire_port};
+use switch::worker::Lane;
+
+/// As in the daemon.
+const LINKS_EVERY: Duration = Duration::from_millis(100);
+const EPOCHS_AHEAD: u64 = 2;
+
+/// What the world tells the plant, and the plant the world.
+#[derive(Debug)]
+pub(super) struct Hand {
+    pub ticks: u64,
+    pub monotonic: Instant,
+    pub system: SystemTime,
+    pub tai_ns: u64,
+    pub has_link: Vec<bool>,
+    /// A configuration that is to be taken up.
+    pub wanted: Option<Config>,
+    /// The configuration that holds.
+    pub running: Config,
+    /// Epochs in which generations change: from the first to the last, while workers still take one up to none.
+    pub changes: (u64, u64),
+    /// Refused reloads, in words.
+    pub refused: Vec<String>,
+    pub random: Pcg64,
+}
+
+/// Both sides' way to it.
+#[derive(Debug, Clone)]
+pub(super) struct Shared(Arc<Mutex<Hand>>);
+
+impl Shared {
+    pub fn new(hand: Hand) -> Self {
+        Self(Arc::new(Mutex::new(hand)))
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, Hand> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What does not change while a switch lives.
+#[derive(Debug, Clone)]
+pub(super) struct Site {
+    pub rate: TickRate,
+    pub schedule: EpochSchedule,
+    pub line: Arc<SharedLine>,
+    pub workers: usize,
+    pub seed: u64,
+}
+
+/// What workers get of a generation, and the control core's ends.
+pub(super) struct Parts {
+    pub workers: Vec<WorkerParts>,
+    pub change: Change,
+    pub layouts: Vec<Option<EgressLayout>>,
+}
+
+/// One worker's part.
+pub(super) struct WorkerParts {
+    pub lanes: Vec<(usize, Lane<MemoryPacket>)>,
+    pub plan: Option<Box<switch::meter::Plan>>,
+    pub wires: Vec<WireChange<MemoryPacket>>,
+    pub inlets: Vec<PortIndex>,
+}
+
+impl Site {
+    /// All of a generation: lanes of the ports at `lanes_of`, wires of those at `wires_of`.
+    ///
+    /// # Errors
+    /// In words, as a reload is refused.
+    pub fn parts(
+        &self,
+        config: &Config,
+        number: u32,
+        (lanes_of, wires_of): (&[usize], &[usize]),
+        mut layouts: Vec<Option<EgressLayout>>,
+        now: u64,
+    ) -> Result<Parts, String> {
+        let layout = config.shard_layout(self.rate).map_err(|e| e.to_string())?;
+        let keys = config.read_wire_keys().map_err(|e| e.to_string())?;
+        let (mut workers, mut ends) = (Vec::new(), Vec::new());
+        for (worker, queues) in config.assignment().into_iter().enumerate() {
+            let mut measured = None;
+            if config.measurement.enabled {
+                let (plan, end) =
+                    plan(config, worker, number, &layout).map_err(|e| format!("{e:#}"))?;
+                ends.push(Some(end));
+                measured = Some(Box::new(plan));
+            }
+            workers.push(WorkerParts {
+                lanes: Vec::new(),
+                plan: measured,
+                wires: Vec::new(),
+                inlets: queues
+                    .into_iter()
+                    .map(|(port, _)| port_index(port))
+                    .collect(),
+            });
+        }
+        for &place in lanes_of {
+            let old = layouts.get(place).and_then(Option::as_ref);
+            for (worker, way) in lanes::ways(config, place).into_iter().enumerate() {
+                let seed = self.seed ^ ((worker as u64) << 32 | place as u64);
+                let lane = way.lane(config, place, old, self.rate, seed);
+                workers[worker].lanes.push((place, lane));
+            }
+        }
+        layouts.resize_with(config.ports.len(), || None);
+        for &place in lanes_of {
+            let is_there = config.ports[place].device != Device::Absent;
+            layouts[place] =
+                is_there.then(|| lanes::layout(config, place, layouts[place].as_ref()));
+        }
+        let mut wires = Vec::new();
+        for &place in wires_of {
+            let (wire, end) = self.wire(config, &keys, place, now)?;
+            wires.extend(end.map(|end| (place, end)));
+            let owner = config.owner(place).unwrap_or(0);
+            let mut wire = wire;
+            for (worker, parts) in workers.iter_mut().enumerate() {
+                parts.wires.push((place, wire.take_if(|_| worker == owner)));
+            }
+        }
+        let change = Change {
+            number,
+            from: Epoch(0),
+            config: config.clone(),
+            keys,
+            layout,
+            ends,
+            wires,
+        };
+        Ok(Parts {
+            workers,
+            change,
+            layouts,
+        })
+    }
+
+    #[expect(
+        clippy::type_complexity,
+        reason = "both are absent together, and taken apart at once"
+    )]
+    fn wire(
+        &self,
+        config: &Config,
+        keys: &WireKeys,
+        place: usize,
+        now: u64,
+    ) -> Result<
+        (
+            Option<Box<switch::wire::WirePort<MemoryPacket>>>,
+            Option<WireControlEnd>,
+        ),
+        String,
+    > {
+        let Some(wire) = config.wire(place) else {
+            return Ok((None, None));
+        };
+        let origin = Origin {
+            rate: self.rate,
+            schedule: self.schedule,
+            line: &self.line,
+            recorder: None,
+            now,
+        };
+        let (wire, end) =
+            wire_port(config, keys, place, wire, origin).map_err(|e| format!("{e:#}"))?;
+        Ok((Some(Box::new(wire)), Some(end)))
+    }
+
+    /// A worker's forwarding.
+    pub fn decide(&self, config: &Config, end: Option<control::fdb::ReplicaEnd>) -> Box<Decide> {
+        Box::new(Decide::from_config(config, self.rate, self.seed, end))
+    }
+}
+
+/// The plant.
+pub(super) struct MemoryPlant {
+    pub site: Site,
+    pub hand: Shared,
+    pub master: FdbMaster,
+    pub generations: Vec<Generations<MemoryIo>>,
+    pub layouts: Vec<Option<EgressLayout>>,
+    pub began: Instant,
+    pub links: LinkWatch,
+    pub looked_at: Option<Instant>,
+    pub number: u32,
+    /// Workers that have given back the old parts of what is under way.
+    pub returned: Option<usize>,
+}
+
+impl MemoryPlant {
+    fn watch_links(&mut self, now: Instant, desk: &mut Desk<'_>) {
+        let is_due = |at| now.saturating_duration_since(at) >= LINKS_EVERY;
+        if !self.looked_at.is_none_or(is_due) {
+            return;
+        }
+        self.looked_at = Some(now);
+        let has_link = self.hand.lock().has_link.clone();
+        let mut events = Vec::new();
+        let has_link = |place: usize| has_link.get(place).copied().unwrap_or(true);
+        self.links.look(now, has_link, &mut events);
+        for event in events {
+            if let Event::Down(place) | Event::Up(place) = event {
+                self.master
+                    .set_link(port_index(place).0, matches!(event, Event::Up(_)));
+                desk.disturb(place);
+            }
+        }
+    }
+
+    /// Goes on with a reload, as the daemon does.
+    fn change(&mut self, now: Instant, desk: &mut Desk<'_>) {
+        if let Some(returned) = &mut self.returned {
+            let back = self
+                .generations
+                .iter_mut()
+                .filter_map(Generations::take_gone);
+            *returned += back.count();
+            if *returned == self.generations.len() {
+                self.returned = None;
+                let hand = &mut *self.hand.lock();
+                hand.changes.1 = desk.epoch().0 + 1;
+            }
+            return;
+        }
+        if desk.is_busy() {
+            return;
+        }
+        let Some(wanted) = self.hand.lock().wanted.take() else {
+            return;
+        };
+        if let Err(refused) = self.begin(wanted, now, desk) {
+            self.hand.lock().refused.push(refused);
+        }
+    }
+
+    fn begin(&mut self, wanted: Config, now: Instant, desk: &mut Desk<'_>) -> Result<(), String> {
+        let (running, ticks) = {
+            let hand = self.hand.lock();
+            (hand.running.clone(), hand.ticks)
+        };
+        let config = wanted.in_place_of(&running).map_err(|e| e.to_string())?;
+        let changes = running.diff(&config);
+        if changes.is_empty() {
+            return Ok(());
+        }
+        if let Some(fixed) = changes.iter().find(|change| !change.is_live()) {
+            return Err(fixed.to_string());
+        }
+        let was: Vec<usize> = present(&running).collect();
+        let is: Vec<usize> = present(&config).collect();
+        let come: Vec<usize> = is
+            .iter()
+            .copied()
+            .filter(|place| !was.contains(place))
+            .collect();
+        let gone: Vec<usize> = was
+            .iter()
+            .copied()
+            .filter(|place| !is.contains(place))
+            .collect();
+        let is_other = |place: &usize| {
+            come.contains(place)
+                || gone.contains(place)
+                || running.classes != config.classes
+                || running.ports[*place].egress != config.ports[*place].egress
+        };
+        let others: Vec<usize> = (0..config.ports.len()).filter(is_other).collect();
+        let number = self.number + 1;
+        let wires = changed(&running, &config);
+        let mut parts = self.site.parts(
+            &config,
+            number,
+            (&others, &wires),
+            self.layouts.clone(),
+            ticks,
+        )?;
+        let from = Epoch(desk.epoch().0 + EPOCHS_AHEAD);
+        parts.change.from = from;
+        let more_ports = config.ports.len() - running.ports.len();
+        desk.change(parts.change).map_err(|e| e.to_string())?;
+        for (worker, parts) in self.generations.iter_mut().zip(parts.workers) {
+            let generation = Generation {
+                number: number.into(),
+                from,
+                ports: Some(MemoryChange {
+                    ports: more_ports,
+                    inlets: parts.inlets,
+                }),
+                decide: Some(self.site.decide(&config, None)),
+                lanes: parts.lanes,
+                measuring: Measuring::Changed(parts.plan),
+                wires: parts.wires,
+            };
+            assert!(
+                worker.send(Box::new(generation)).is_ok(),
+                "all before have come back"
+            );
+        }
+        self.number = number;
+        self.layouts = parts.layouts;
+        self.returned = Some(0);
+        self.master.reconfigure(&config);
+        for place in gone {
+            self.master.set_link(port_index(place).0, false);
+        }
+        for place in come {
+            self.links.watch(place, None, now);
+            self.master.set_link(port_index(place).0, true);
+        }
+        let hand = &mut *self.hand.lock();
+        hand.changes = (from.0, u64::MAX);
+        hand.running = config;
+        Ok(())
+    }
+}
+
+impl Plant for MemoryPlant {
+    fn now(&mut self) -> u64 {
+        self.hand.lock().ticks
+    }
+
+    fn port(&mut self, index: usize) -> PortFact {
+        PortFact {
+            driver: "memory".to_owned(),
+            is_up: self.links.is_up(index),
+            link_flaps: self.links.flaps(index),
+            ..PortFact::default()
+        }
+    }
+
+    fn pools(&mut self) -> Vec<Pool> {
+        Vec::new()
+    }
+
+    fn fdb(&mut self) -> Option<Fdb> {
+        let Forwarding::Bridge { fdb_entries, .. } = self.hand.lock().running.forwarding else {
+            return None;
+        };
+        Some(Fdb {
+            entries: self.master.len() as u64,
+            capacity: u64::from(fdb_entries),
+            ..Fdb::default()
+        })
+    }
+
+    fn kernel_clock(&mut self) -> Option<KernelClock> {
+        Some(KernelClock {
+            is_synchronised: true,
+            estimated_error_us: 1,
+            error_us_max: 1,
+        })
+    }
+
+    fn clocks(&mut self) -> Reading {
+        let hand = self.hand.lock();
+        Reading {
+            monotonic: [hand.monotonic; 2],
+            system: hand.system,
+        }
+    }
+
+    fn system_time(&mut self) -> Tai {
+        Tai {
+            tai_ns: self.hand.lock().tai_ns,
+            tai_utc_s: 37,
+        }
+    }
+
+    fn random(&mut self) -> u64 {
+        self.hand.lock().random.random()
+    }
+
+    fn waits_for_decoding(&self) -> bool {
+        true
+    }
+
+    fn tend(&mut self, desk: &mut Desk<'_>) {
+        let now = self.hand.lock().monotonic;
+        self.watch_links(now, desk);
+        self.master.poll(now.saturating_duration_since(self.began));
+        self.change(now, desk);
+    }
+}

@@ -1,0 +1,287 @@
+//! What must hold, each rule by itself.
+
+use std::collections::BTreeMap;
+
+use control::snapshot::{Segment, Snapshot, Wire, WireFigures, WireSegment};
+
+use super::ledger::Truth;
+
+/// A rule that was broken.
+#[derive(Debug, Clone)]
+pub struct Violation {
+    /// The rule's name.
+    pub rule: &'static str,
+    /// What was seen, and what is true.
+    pub what: String,
+}
+
+/// Outcome of a check.
+pub(super) type Check = Result<(), Violation>;
+
+/// Share of bounds that may exclude the truth: all are nominal 98 %.
+const LEVEL: f64 = 0.02;
+
+/// How improbable it must be that so many bounds exclude it by chance.
+const CHANCE: f64 = 1e-9;
+
+pub(super) fn holds(rule: &'static str, holds: bool, what: impl FnOnce() -> String) -> Check {
+    if holds {
+        Ok(())
+    } else {
+        Err(Violation { rule, what: what() })
+    }
+}
+
+/// How often bounds of each kind of estimate excluded the truth, of how many.
+#[derive(Debug, Clone, Default)]
+pub struct Coverage(pub BTreeMap<String, (u64, u64)>);
+
+impl Coverage {
+    /// Enters an estimate.
+    pub(super) fn judge(&mut self, kind: &str, mean_ns: f64, bound_ns: f64, truth_ns: f64) {
+        let (excluded, all) = self.0.entry(kind.to_owned()).or_default();
+        // A billionth of the mean is rounding.
+        let off_ns = (mean_ns - truth_ns).abs() - truth_ns.abs() * 1e-9;
+        *excluded += u64::from(off_ns > bound_ns);
+        *all += 1;
+    }
+
+    /// Adds those of another world.
+    pub fn add(&mut self, other: &Self) {
+        for (kind, (excluded, all)) in &other.0 {
+            let sum = self.0.entry(kind.clone()).or_default();
+            sum.0 += excluded;
+            sum.1 += all;
+        }
+    }
+
+    /// `bounds`: no kind of estimate has bounds that exclude the truth more often than their level allows.
+    ///
+    /// # Errors
+    /// The kind, where so many excluded ones have a chance of less than 10^-9.
+    pub fn check(&self) -> Result<(), Violation> {
+        for (kind, &(excluded, all)) in &self.0 {
+            let chance = binomial_tail(all, excluded, LEVEL);
+            holds("bounds", chance >= CHANCE, || {
+                format!("{excluded} of {all} bounds of {kind} exclude the truth, chance {chance:e}")
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// The chance of `k` or more of `n`, each of chance `p`.
+fn binomial_tail(n: u64, k: u64, p: f64) -> f64 {
+    if k as f64 <= n as f64 * p {
+        return 1.0;
+    }
+    // From the k-th term on each is smaller than the one before.
+    let mut log = n as f64 * (1.0 - p).ln();
+    for i in 0..k {
+        log += ((n - i) as f64 / (i + 1) as f64).ln() + (p / (1.0 - p)).ln();
+    }
+    let (mut term, mut sum) = (log.exp(), 0.0);
+    for i in k..=n {
+        sum += term;
+        term *= (n - i) as f64 / (i + 1) as f64 * p / (1.0 - p);
+        if term < sum * 1e-12 {
+            break;
+        }
+    }
+    sum
+}
+
+/// `segment-sums`: of each segment sent = received + dropped + late, in all and in the last epoch.
+pub(super) fn segment_sums(segment: &Segment) -> Check {
+    let last = segment.last.iter().map(|last| &last.counts);
+    for counts in last.chain([&segment.total.counts]) {
+        let sum = counts.received_packets + counts.dropped_packets + counts.late_packets;
+        holds("segment-sums", counts.sent_packets == sum, || {
+            format!("{}: {counts:?}", segment.title())
+        })?;
+    }
+    Ok(())
+}
+
+/// `segment-truth`: what a usable epoch counts as received, and the stamped mean, are those of the ledger. Where workers
+/// took up another generation packets may be in none: then there are no more than in the ledger.
+pub(super) fn segment_truth(
+    segment: &Segment,
+    truth: Truth,
+    may_miss: bool,
+    check_mean: bool,
+) -> Check {
+    let Some(last) = &segment.last else {
+        return Ok(());
+    };
+    let received = last.counts.received_packets;
+    let is_right = received == truth.received || may_miss && received < truth.received;
+    holds("segment-truth", is_right, || {
+        format!(
+            "{}: epoch {}: {:?}, in truth {truth:?}",
+            segment.title(),
+            last.epoch,
+            last.counts
+        )
+    })?;
+    if let Some(stamped) = &last.stamped
+        && received == truth.received
+        && received > 0
+        && check_mean
+    {
+        let off = (stamped.mean_ns - truth.mean()).abs();
+        holds("segment-truth", off <= 1e-6 * truth.mean().max(1.0), || {
+            format!(
+                "{}: epoch {}: mean {} ns, in truth {truth:?}",
+                segment.title(),
+                last.epoch,
+                stamped.mean_ns
+            )
+        })?;
+    }
+    Ok(())
+}
+
+/// `wire-truth`: counts that a usable epoch of a wire tells are those of the ledger. Of two lives of the sender either
+/// may have had an epoch of that number.
+pub(super) fn wire_truth(segment: &WireSegment, figures: &WireFigures, truths: &[Truth]) -> Check {
+    let (Some(sent), Some(lost)) = (figures.sent_packets, figures.lost_packets) else {
+        return Ok(());
+    };
+    let is_right = |truth: &Truth| {
+        let lost_in_truth = truth.sent.cast_signed() - truth.received.cast_signed();
+        // Nobody can tell a copy from a packet that looks the same: a packet and its copy both count where they arrive.
+        let most = 2 * truth.doubled.cast_signed();
+        truth.sent == sent && (lost_in_truth - most..=lost_in_truth + most).contains(&lost)
+    };
+    holds("wire-truth", truths.iter().any(is_right), || {
+        format!("{}: {figures:?}, in truth {truths:?}", segment.name())
+    })
+}
+
+/// `monotone`: what only rises has not fallen since the snapshot before.
+pub(super) fn monotone(before: &Snapshot, now: &Snapshot) -> Check {
+    let fell = |what: &str, before: u64, now: u64| {
+        holds("monotone", before <= now, || {
+            format!("{what} fell from {before} to {now}")
+        })
+    };
+    for old in &before.ports {
+        let Some(new) = now.ports.iter().find(|port| port.name == old.name) else {
+            continue;
+        };
+        for (what, was, is) in [
+            ("rx", old.rx_packets, new.rx_packets),
+            ("tx", old.tx_packets, new.tx_packets),
+            ("copies", old.copies, new.copies),
+        ] {
+            fell(&format!("{what} of {}", new.name), was, is)?;
+        }
+        for (old, new) in old.drops.iter().zip(&new.drops) {
+            fell(&new.label, old.packets, new.packets)?;
+        }
+    }
+    for old in &before.segments {
+        let is_same = |new: &&Segment| {
+            (&new.ingress, &new.egress, &new.class) == (&old.ingress, &old.egress, &old.class)
+        };
+        // One that was gone for a generation begins anew.
+        if let Some(new) = now.segments.iter().find(is_same)
+            && before.generation == now.generation
+        {
+            let (a, b) = (&old.total, &new.total);
+            fell(&new.title(), a.counts.sent_packets, b.counts.sent_packets)?;
+            fell(&new.title(), a.estimated_epochs, b.estimated_epochs)?;
+            fell(
+                &new.title(),
+                a.unusable_epochs.missed_shard,
+                b.unusable_epochs.missed_shard,
+            )?;
+        }
+    }
+    wires_monotone(before, now)
+}
+
+fn wires_monotone(before: &Snapshot, now: &Snapshot) -> Check {
+    for (old, new) in before.wires.iter().zip(&now.wires) {
+        if old.port != new.port {
+            continue;
+        }
+        let (a, b) = (&old.total, &new.total);
+        let lists = [
+            (&a.believed_frames, &b.believed_frames),
+            (&a.disbelieved_frames, &b.disbelieved_frames),
+            (&a.events, &b.events),
+        ];
+        for (old, new) in lists {
+            for (old, new) in old.iter().zip(new) {
+                holds("monotone", old.packets <= new.packets, || {
+                    format!("{} of {old:?}", new.label)
+                })?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `snapshot-sums`: every epoch that a segment estimated from had its truth within the bound or not; packets in the
+/// histogram are those received.
+pub(super) fn snapshot_sums(segment: &Segment) -> Check {
+    let total = &segment.total;
+    holds(
+        "snapshot-sums",
+        total.within_bound_epochs <= total.estimated_epochs,
+        || format!("{}: {total:?}", segment.title()),
+    )?;
+    let octaves: u64 = total.octaves.iter().map(|octave| octave.packets).sum();
+    holds(
+        "snapshot-sums",
+        octaves == total.counts.received_packets,
+        || {
+            format!(
+                "{}: {octaves} packets in octaves, {:?}",
+                segment.title(),
+                total.counts
+            )
+        },
+    )
+}
+
+/// `believed`: of each kind but hellos no more control frames were authenticated than genuine ones were delivered, each
+/// once.
+pub(super) fn believed(wire: &Wire, genuine: &BTreeMap<String, u64>) -> Check {
+    for kind in wire
+        .total
+        .believed_frames
+        .iter()
+        .filter(|kind| kind.label != "hello")
+    {
+        let delivered = genuine.get(&kind.label).copied().unwrap_or(0);
+        holds("believed", kind.packets <= delivered, || {
+            format!(
+                "{}: {} {}s believed, {delivered} genuine ones delivered",
+                wire.port, kind.packets, kind.label
+            )
+        })?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tail_of_a_binomial_is_that_of_tables() {
+        // By the sum of all terms, in Python's exact integers.
+        for (n, k, chance) in [
+            (100, 3, 0.323_314),
+            (100, 10, 3.441_68e-5),
+            (1_000, 21, 0.440_904),
+        ] {
+            let tail = binomial_tail(n, k, 0.02);
+            assert!((tail / chance - 1.0).abs() < 1e-4, "{n} {k}: {tail}");
+        }
+        assert!((binomial_tail(50, 0, 0.02) - 1.0).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,182 @@
+//! Which hellos are worth a look.
+//!
+//! A hello belongs to no session: whoever recorded one can send it again as fast as the link goes,
+//! with a tag that is right. What a hello says of its time is compared before anything is paid for
+//! it:
+//!
+//! ```text
+//!  of another time than a kept clock allows ----> stale
+//!  newer than all that were believed -----------> looked at: no recording is
+//!  one of the latest that were believed --------> replayed
+//!  else (old, or from a clock that was set back) -> looked at, some a second
+//! ```
+//!
+//! So one recording costs a comparison, however often it comes, many of them cost some tags a second,
+//! and a genuine hello, which is new, waits for none of them.
+
+use control::counters::Disbelief;
+use measure::codec::Claim;
+use measure::time::TickRate;
+
+/// Farther than this from a clock that is kept, a hello of a clock that is kept is a recording: by
+/// more than the difference of TAI and UTC, so that ends that reckon with different offsets hear
+/// each other and say so.
+const STALE_NS: u64 = 60_000_000_000;
+
+/// Old hellos that are looked at in a second, and at once.
+const OLD_PER_S: u64 = 16;
+const OLD_AT_ONCE: u64 = 16;
+
+/// Hellos that are known again.
+const KNOWN: usize = 8;
+
+/// What was heard of hellos by one port.
+#[derive(Debug)]
+pub struct HelloGate {
+    /// When the latest that were believed were sealed, one after the other.
+    known: [i64; KNOWN],
+    next: usize,
+    /// When the newest of all was.
+    newest: i64,
+    ticks_per_old: u64,
+    /// Old hellos count as of times this far apart, which lie behind the present by `OLD_AT_ONCE` at
+    /// most (GCRA, ITU-T I.371, annex A).
+    old_at: u64,
+}
+
+impl HelloGate {
+    /// Nothing was heard. `now` and `rate` are those of the worker's counter.
+    pub fn new(rate: TickRate, now: u64) -> Self {
+        Self {
+            known: [i64::MIN; KNOWN],
+            next: 0,
+            newest: i64::MIN,
+            ticks_per_old: rate.hz() / OLD_PER_S,
+            old_at: now,
+        }
+    }
+
+    /// Whether a hello that claims `claim` is to be looked at, at `now`; `kept_tai_ns` is this end's
+    /// time where its clock is kept.
+    ///
+    /// # Errors
+    /// As what it is to be counted where it is not.
+    pub fn admit(
+        &mut self,
+        claim: Claim,
+        kept_tai_ns: Option<u64>,
+        now: u64,
+    ) -> Result<(), Disbelief> {
+        let sealed_ns = claim.tai_ns;
+        if let Some(tai_ns) = kept_tai_ns.filter(|_| claim.is_locked)
+            && tai_ns.cast_signed().abs_diff(sealed_ns) > STALE_NS
+        {
+            return Err(Disbelief::Stale);
+        }
+        if sealed_ns > self.newest {
+            return Ok(());
+        }
+        if self.known.contains(&sealed_ns) {
+            return Err(Disbelief::Replayed);
+        }
+        let saved = self.ticks_per_old * OLD_AT_ONCE;
+        let next_at = self.old_at.max(now.saturating_sub(saved)) + self.ticks_per_old;
+        if next_at > now {
+            return Err(Disbelief::HelloRate);
+        }
+        self.old_at = next_at;
+        Ok(())
+    }
+
+    /// Its tag was right.
+    pub fn believed(&mut self, claim: Claim) {
+        self.newest = self.newest.max(claim.tai_ns);
+        if let Some(known) = self.known.get_mut(self.next) {
+            *known = claim.tai_ns;
+        }
+        self.next = (self.next + 1) % KNOWN;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GHZ: u64 = 1_000_000_000;
+    const SECOND: i64 = 1_000_000_000;
+
+    fn gate() -> HelloGate {
+        HelloGate::new(TickRate::from_hz(GHZ), 0)
+    }
+
+    fn claim(tai_ns: i64) -> Claim {
+        Claim {
+            tai_ns,
+            is_locked: true,
+        }
+    }
+
+    #[test]
+    fn new_hellos_are_looked_at_and_known_again() {
+        let mut gate = gate();
+        for tai_ns in 1..100 {
+            assert_eq!(gate.admit(claim(tai_ns), None, 0), Ok(()));
+            gate.believed(claim(tai_ns));
+            for old in (tai_ns - 7).max(1)..=tai_ns {
+                assert_eq!(
+                    gate.admit(claim(old), None, 0),
+                    Err(Disbelief::Replayed),
+                    "{old}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn many_recordings_are_metered_and_never_stand_in_the_way_of_a_new_hello() {
+        let mut gate = gate();
+        gate.believed(claim(1_000));
+        let start = 100 * GHZ;
+        let flood = |gate: &mut HelloGate, from: u64, until: u64| {
+            let times = (from..until).step_by(1_000_000);
+            let admitted = times.filter(|&now| {
+                let recorded = claim(-i64::try_from(now % 900).unwrap());
+                let is_admitted = gate.admit(recorded, None, now).is_ok();
+                if is_admitted {
+                    assert!(gate.admit(claim(1_001), None, now).is_ok(), "a new one");
+                }
+                is_admitted
+            });
+            admitted.count()
+        };
+        // What was saved up, and then sixteen a second.
+        assert_eq!(flood(&mut gate, start, start + GHZ), 31);
+        assert_eq!(flood(&mut gate, start + GHZ, start + 11 * GHZ), 160);
+    }
+
+    #[test]
+    fn what_a_kept_clock_cannot_explain_is_stale() {
+        let mut gate = gate();
+        let now_ns = 1_800_000_000 * GHZ;
+        let at = |off_s: i64| now_ns.cast_signed() + off_s * SECOND;
+        for (off_s, verdict) in [
+            (-61, Err(Disbelief::Stale)),
+            (61, Err(Disbelief::Stale)),
+            (-37, Ok(())),
+            (37, Ok(())),
+        ] {
+            assert_eq!(gate.admit(claim(at(off_s)), Some(now_ns), 0), verdict);
+        }
+        for extreme in [i64::MIN + 1, i64::MAX] {
+            let verdict = gate.admit(claim(extreme), Some(now_ns), 0);
+            assert_eq!(verdict, Err(Disbelief::Stale));
+        }
+        // One of the clocks is not kept: the handshake will say so.
+        assert_eq!(gate.admit(claim(at(-999)), None, 0), Ok(()));
+        let free = Claim {
+            is_locked: false,
+            ..claim(at(-999))
+        };
+        assert_eq!(gate.admit(free, Some(now_ns), 0), Ok(()));
+    }
+}

@@ -1,0 +1,142 @@
+//! Interfaces that this switch took down, written down where its next start finds them.
+//!
+//! An interface of the kernel's stays down when the process that took it down is killed: nobody can tell it from one
+//! that its administrator took down. So there is a file for each, made before it is taken down and removed when it is
+//! up again. Its name is the interface's network namespace and number there, which no other interface gets while
+//! the machine runs; `/run` does not outlive that.
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Write};
+use std::num::NonZeroU32;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use rustix::process::geteuid;
+
+/// The folder of these files, and the network namespace that this process is in.
+#[derive(Debug)]
+pub struct Lowered {
+    folder: PathBuf,
+    namespace: u64,
+}
+
+impl Lowered {
+    /// In the folder that systemd gives (`RuntimeDirectory=vernier`), else `/run/vernier` for root, else in the user's
+    /// own run folder, or one in `/tmp`.
+    pub fn from_env() -> Self {
+        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+        let given = variable("RUNTIME_DIRECTORY").map(|given| {
+            // More than one are parted by colons.
+            let first = std::env::split_paths(&given).next();
+            first.unwrap_or_default()
+        });
+        let user = geteuid();
+        let folder = match (given, variable("XDG_RUNTIME_DIR")) {
+            (Some(given), _) => given,
+            (None, _) if user.is_root() => "/run/vernier".into(),
+            (None, Some(own)) => PathBuf::from(own).join("vernier"),
+            (None, None) => std::env::temp_dir().join(format!("vernier-{}", user.as_raw())),
+        };
+        Self::within(&folder)
+    }
+
+    fn within(folder: &Path) -> Self {
+        // Without /proc all interfaces are taken to be in one namespace.
+        let namespace = fs::metadata("/proc/self/ns/net").map_or(0, |namespace| namespace.ino());
+        Self {
+            folder: folder.join("lowered"),
+            namespace,
+        }
+    }
+
+    /// Writes down that the interface is about to be taken down.
+    ///
+    /// # Errors
+    /// The system's, with the file's name, and when the folder belongs to another user.
+    pub fn note(&self, interface: NonZeroU32, port: &str) -> io::Result<()> {
+        let file = self.file(interface);
+        let write = || {
+            DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(&self.folder)?;
+            self.check_owner()?;
+            writeln!(File::create(&file)?, "{port} {}", std::process::id())
+        };
+        write().map_err(|error| {
+            let file = file.display();
+            io::Error::new(error.kind(), format!("{file} cannot be written: {error}"))
+        })
+    }
+
+    /// Whether a switch took the interface down and has not brought it up again.
+    pub fn holds(&self, interface: NonZeroU32) -> bool {
+        self.check_owner().is_ok() && self.file(interface).exists()
+    }
+
+    /// The interface is up again.
+    pub fn clear(&self, interface: NonZeroU32) {
+        let file = self.file(interface);
+        if let Err(error) = fs::remove_file(&file)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!("{} cannot be removed: {error}", file.display());
+        }
+    }
+
+    fn file(&self, interface: NonZeroU32) -> PathBuf {
+        self.folder.join(format!("{}-{interface}", self.namespace))
+    }
+
+    /// In `/tmp` everybody may have been here first.
+    fn check_owner(&self) -> io::Result<()> {
+        let metadata = fs::symlink_metadata(&self.folder)?;
+        let is_own = [0, geteuid().as_raw()].contains(&metadata.uid());
+        if is_own && metadata.is_dir() && metadata.mode() & 0o022 == 0 {
+            return Ok(());
+        }
+        Err(io::Error::other("others may write to its folder"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn what_was_noted_is_found_until_it_is_cleared() {
+        let run = tempfile::tempdir().unwrap();
+        let folder = run.path().join("vernier");
+        let before = Lowered::within(&folder);
+        let [one, other] = [7, 70].map(|number| NonZeroU32::new(number).unwrap());
+        assert!(!before.holds(one));
+        before.clear(one);
+        before.note(one, "wan").unwrap();
+        before.note(one, "wan").unwrap();
+        // Another process, later.
+        let after = Lowered::within(&folder);
+        assert!(after.holds(one) && !after.holds(other));
+        let elsewhere = Lowered {
+            namespace: after.namespace + 1,
+            ..Lowered::within(&folder)
+        };
+        assert!(!elsewhere.holds(one));
+        after.clear(one);
+        assert!(!before.holds(one) && !after.holds(one));
+    }
+
+    #[test]
+    fn a_folder_that_others_may_write_to_is_not_believed() {
+        let run = tempfile::tempdir().unwrap();
+        let lowered = Lowered::within(run.path());
+        let interface = NonZeroU32::new(7).unwrap();
+        lowered.note(interface, "wan").unwrap();
+        let open = fs::Permissions::from_mode(0o777);
+        fs::set_permissions(&lowered.folder, open).unwrap();
+        assert!(!lowered.holds(interface));
+        let error = lowered.note(interface, "wan").unwrap_err().to_string();
+        assert!(error.contains("others may write"), "{error}");
+    }
+}
