@@ -1,0 +1,148 @@
+//! Packets of many flows: each comes out in the order of its flow, whichever queue it came by.
+
+use std::net::{Ipv4Addr, UdpSocket};
+use std::os::unix::net::UnixDatagram;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::frames::{HEADER_BYTES, try_receive, try_send};
+use crate::guest::TAP;
+
+/// Flows.
+pub const FLOWS: u16 = 16;
+
+/// Packets of each.
+pub const PACKETS: u32 = 20;
+
+/// Packets under way, at most; see `frames`.
+const WINDOW: usize = 8;
+
+/// How long one may be under way.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The host's address on the tap, and that of a station behind the switch.
+const HOST: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 1);
+const STATION: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 2);
+
+/// Source port of the first flow, and the destination port of all.
+const FIRST_PORT: u16 = 20_000;
+const PORT: u16 = 9;
+
+/// Begins the payload.
+const MARK: &[u8; 4] = b"VRNR";
+
+/// Where packets of flows go in.
+#[derive(Debug)]
+pub enum Source<'e> {
+    /// Made here, and sent as frames.
+    Frames(&'e UnixDatagram),
+    /// Sent by the kernel over the tap, a socket for each flow.
+    Kernel(Vec<UdpSocket>),
+}
+
+impl Source<'_> {
+    /// The kernel's, over the tap, which is in this process's network namespace.
+    ///
+    /// # Errors
+    /// Without the tap, or the right to set it up.
+    pub fn over_tap() -> Result<Self> {
+        let setup = format!(
+            "ip link set lo up; echo 1 >/proc/sys/net/ipv6/conf/{TAP}/disable_ipv6; \
+             ip address add {HOST}/24 dev {TAP} && ip link set {TAP} up && \
+             ip neighbour replace {STATION} lladdr 02:00:00:00:00:02 dev {TAP}"
+        );
+        let done = Command::new("sh").args(["-c", &setup]).status()?;
+        ensure!(done.success(), "the tap cannot be set up");
+        let socket = |flow| -> Result<UdpSocket> {
+            let socket = UdpSocket::bind((HOST, FIRST_PORT + flow))?;
+            socket.connect((STATION, PORT))?;
+            Ok(socket)
+        };
+        Ok(Self::Kernel((0..FLOWS).map(socket).collect::<Result<_>>()?))
+    }
+
+    fn send(&self, flow: u16, number: u32) -> Result<bool> {
+        let mut payload = MARK.to_vec();
+        payload.extend(flow.to_be_bytes());
+        payload.extend(number.to_be_bytes());
+        match self {
+            Self::Frames(end) => try_send(end, &frame(flow, &payload)),
+            Self::Kernel(sockets) => {
+                sockets[usize::from(flow)].send(&payload)?;
+                Ok(true)
+            }
+        }
+    }
+
+    /// Sends all packets of all flows in turn; each comes out at `to` after those before it of its
+    /// flow. How many came out.
+    ///
+    /// # Errors
+    /// When one is missing, or out of order.
+    pub fn send_all(&self, to: &UnixDatagram) -> Result<usize> {
+        let packets: Vec<(u16, u32)> = (0..PACKETS)
+            .flat_map(|number| (0..FLOWS).map(move |flow| (flow, number)))
+            .collect();
+        let mut next = vec![0; usize::from(FLOWS)];
+        let (mut sent, mut received) = (0, 0);
+        let mut buffer = vec![0; 1 << 16];
+        let mut moved = Instant::now();
+        while received < packets.len() {
+            let before = (sent, received);
+            while sent < packets.len() && sent < received + WINDOW {
+                let (flow, number) = packets[sent];
+                if !self.send(flow, number)? {
+                    break;
+                }
+                sent += 1;
+            }
+            while let Some(frame) = try_receive(to, &mut buffer)? {
+                let Some((flow, number)) = parse(frame) else {
+                    continue;
+                };
+                let due = next.get_mut(usize::from(flow)).context("no such flow")?;
+                ensure!(
+                    number == *due,
+                    "packet {number} of flow {flow} came in place of {due}"
+                );
+                *due += 1;
+                received += 1;
+            }
+            if (sent, received) == before {
+                ensure!(
+                    moved.elapsed() < PATIENCE,
+                    "packets are missing: {sent} went in, {received} came out"
+                );
+                std::thread::sleep(Duration::from_micros(100));
+            } else {
+                moved = Instant::now();
+            }
+        }
+        Ok(received)
+    }
+}
+
+/// A packet of a flow, as the kernel would send it but for the checksums.
+fn frame(flow: u16, payload: &[u8]) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
+    frame.extend([0x45, 0, 0, 38, 0, 0, 0x40, 0, 64, 17, 0, 0]);
+    frame.extend(HOST.octets());
+    frame.extend(STATION.octets());
+    frame.extend((FIRST_PORT + flow).to_be_bytes());
+    frame.extend(PORT.to_be_bytes());
+    frame.extend([0, 18, 0, 0]);
+    frame.extend(payload);
+    frame.resize(60, 0);
+    frame
+}
+
+/// Flow and number of a packet that was sent here.
+fn parse(frame: &[u8]) -> Option<(u16, u32)> {
+    let payload = frame.get(HEADER_BYTES + 20 + 8..)?;
+    let rest = payload.strip_prefix(MARK)?;
+    let flow = u16::from_be_bytes(rest.get(..2)?.try_into().ok()?);
+    let number = u32::from_be_bytes(rest.get(2..6)?.try_into().ok()?);
+    Some((flow, number))
+}

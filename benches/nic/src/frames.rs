@@ -1,0 +1,201 @@
+//! Frames of many kinds, sent into devices and compared byte for byte where they come out.
+
+use std::io::ErrorKind;
+use std::os::unix::net::UnixDatagram;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64;
+
+/// Frames under way in each direction at most: the kernel keeps no more than ten datagrams for a
+/// socket that is not read.
+const WINDOW: usize = 8;
+
+/// How long a frame may be under way.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Ethernet's header without a tag, bytes.
+pub const HEADER_BYTES: usize = 14;
+
+/// Least frame, without its check sequence, bytes.
+const FRAME_BYTES_MIN: usize = 60;
+
+/// Destination addresses, and what follows the source address. All else is random: no device may
+/// mend, strip or drop what it does not understand. What says IP has a whole header of it: without, QEMU's
+/// e1000e and vmxnet3 drop the frame as they send it.
+const KINDS: [([u8; 6], &[u8]); 10] = [
+    // Local experiments.
+    ([2, 0, 0, 0, 0, 2], &[0x88, 0xb5]),
+    // IPv4 with UDP, its checksums wrong.
+    (
+        [2, 0, 0, 0, 0, 2],
+        &[8, 0, 0x45, 0, 0, 46, 0, 0, 0x40, 0, 64, 17],
+    ),
+    // IPv4 with TCP.
+    (
+        [2, 0, 0, 0, 0, 2],
+        &[8, 0, 0x45, 0, 0, 46, 0, 0, 0x40, 0, 64, 6],
+    ),
+    // A later fragment.
+    (
+        [2, 0, 0, 0, 0, 2],
+        &[8, 0, 0x45, 0, 0, 46, 0, 1, 0, 9, 64, 17],
+    ),
+    // IPv6 with UDP.
+    (
+        [2, 0, 0, 0, 0, 2],
+        &[0x86, 0xdd, 0x60, 0, 0, 0, 0, 6, 17, 64],
+    ),
+    // A VLAN tag, and two.
+    ([2, 0, 0, 0, 0, 2], &[0x81, 0, 0x20, 10, 8, 0, 0x45]),
+    (
+        [2, 0, 0, 0, 0, 2],
+        &[0x88, 0xa8, 0, 10, 0x81, 0, 0, 20, 0x88, 0xb5],
+    ),
+    // Broadcast ARP.
+    ([0xff; 6], &[8, 6, 0, 1, 8, 0, 6, 4, 0, 1]),
+    // LLDP, which no bridge forwards, and a patch panel does.
+    ([1, 0x80, 0xc2, 0, 0, 0x0e], &[0x88, 0xcc]),
+    // A length in place of a type (spanning tree).
+    ([1, 0x80, 0xc2, 0, 0, 0], &[0, 39, 0x42, 0x42, 3]),
+];
+
+/// `count` frames of all kinds, with payloads of up to `mtu` bytes; another `seed` gives others.
+pub fn of_all_kinds(count: usize, mtu: usize, seed: u64) -> Vec<Vec<u8>> {
+    let mut random = Pcg64::seed_from_u64(seed);
+    let longest = mtu + HEADER_BYTES;
+    // The ends of the range, what is around the room of a buffer, and anything between.
+    let special = [
+        FRAME_BYTES_MIN,
+        FRAME_BYTES_MIN + 1,
+        64,
+        65,
+        127,
+        128,
+        1514,
+        2047,
+        2048,
+        2049,
+        longest - 1,
+        longest,
+    ];
+    let frame = |n: usize| {
+        let len = match n % 3 {
+            0 => special[n / 3 % special.len()].min(longest),
+            _ => random.random_range(FRAME_BYTES_MIN..=longest),
+        };
+        let (destination, head) = KINDS[n % KINDS.len()];
+        let mut frame = destination.to_vec();
+        frame.extend([2, 0, 0, 0, 0, 1]);
+        frame.extend(head);
+        frame.resize_with(len, || random.random());
+        frame
+    };
+    (0..count).map(frame).collect()
+}
+
+/// One direction: frames that go in by one end and must come out by the other.
+#[derive(Debug)]
+pub struct Way<'e> {
+    /// Where they go in.
+    pub from: &'e UnixDatagram,
+    /// Where they come out.
+    pub to: &'e UnixDatagram,
+    /// The frames, in order.
+    pub frames: Vec<Vec<u8>>,
+}
+
+/// Sends all frames of all directions at once. Each must come out as it went in, none missing, in
+/// order.
+///
+/// # Errors
+/// The first frame that does not.
+pub fn exchange(ways: &[Way<'_>]) -> Result<()> {
+    let mut sent = vec![0; ways.len()];
+    let mut received = vec![0; ways.len()];
+    let mut buffer = vec![0; 1 << 16];
+    let mut moved = Instant::now();
+    while ways
+        .iter()
+        .zip(&received)
+        .any(|(way, received)| *received < way.frames.len())
+    {
+        let mut has_moved = false;
+        for (n, way) in ways.iter().enumerate() {
+            while sent[n] < way.frames.len() && sent[n] < received[n] + WINDOW {
+                if !try_send(way.from, &way.frames[sent[n]])? {
+                    break;
+                }
+                sent[n] += 1;
+                has_moved = true;
+            }
+            while let Some(frame) = try_receive(way.to, &mut buffer)? {
+                let expected = way.frames.get(received[n]);
+                let expected = expected.context("a frame came out that nobody sent")?;
+                if frame != expected {
+                    bail!(
+                        "frame {} of direction {n} went in as {} bytes {:02x?} and came out as {} bytes {:02x?}",
+                        received[n],
+                        expected.len(),
+                        &expected[..expected.len().min(32)],
+                        frame.len(),
+                        &frame[..frame.len().min(32)],
+                    );
+                }
+                received[n] += 1;
+                has_moved = true;
+            }
+        }
+        if has_moved {
+            moved = Instant::now();
+        } else {
+            ensure!(
+                moved.elapsed() < PATIENCE,
+                "frames are missing: {sent:?} went in, {received:?} came out"
+            );
+            std::thread::sleep(Duration::from_micros(100));
+        }
+    }
+    Ok(())
+}
+
+/// Sends a frame if there is room.
+///
+/// # Errors
+/// When the device is gone.
+pub fn try_send(end: &UnixDatagram, frame: &[u8]) -> Result<bool> {
+    match end.send(frame) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
+        Err(error) => Err(error).context("a device takes no frames"),
+    }
+}
+
+/// The next frame, if one waits.
+///
+/// # Errors
+/// When the socket fails.
+pub fn try_receive<'b>(end: &UnixDatagram, buffer: &'b mut [u8]) -> Result<Option<&'b [u8]>> {
+    match end.recv(buffer) {
+        Ok(len) => Ok(Some(&buffer[..len])),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A frame that comes within a moment.
+///
+/// # Errors
+/// When the socket fails.
+pub fn receive_within(end: &UnixDatagram, patience: Duration) -> Result<Option<Vec<u8>>> {
+    let deadline = Instant::now() + patience;
+    let mut buffer = vec![0; 1 << 16];
+    while Instant::now() < deadline {
+        if let Some(frame) = try_receive(end, &mut buffer)? {
+            return Ok(Some(frame.to_vec()));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(None)
+}

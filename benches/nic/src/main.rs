@@ -1,0 +1,126 @@
+//! `vernier-nic`: what the switch and the plugin do with real PCI drivers.
+//!
+//! ```text
+//!  host                                    guest: Debian's kernel, an IOMMU, vfio-pci
+//!   frames <- unix sockets, a tap ------->  e1000e, vmxnet3, virtio <- DPDK <- vernierd, testpmd
+//!   commands <- virtio-serial ----------->  busybox
+//!   links, devices that are pulled <- QMP   the host's /usr and programs, read only (9p)
+//! ```
+//!
+//! The guest is emulated (no KVM), so that its times say nothing of the switch's speed.
+#![forbid(unsafe_code)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+
+use checks::{DRIVERS, Driver, Shown};
+use image::Image;
+
+mod checks;
+mod flows;
+mod frames;
+mod guest;
+mod image;
+mod program;
+mod qmp;
+mod report;
+
+/// Real PCI drivers (e1000e, vmxnet3, virtio) in a virtual machine, with the switch and the plugin.
+///
+/// It takes root and a network namespace of its own for one tap: `unshare --net`.
+#[derive(Debug, Parser)]
+#[command(version)]
+#[command(after_help = "Exit codes: 0 all was shown, 1 something was not, 2 bad usage.")]
+struct Arguments {
+    /// Only these drivers; nothing is written then
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    only: Vec<String>,
+    /// Where the kernel's package was unpacked
+    #[arg(long, value_name = "FOLDER", default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.tools/nic"))]
+    kernel: PathBuf,
+    /// Where `vernierd` and the plugin are; by default beside this program
+    #[arg(long, value_name = "FOLDER")]
+    programs: Option<PathBuf>,
+    /// Where the table is written, too
+    #[arg(long, value_name = "FILE", default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../results/nic.md"))]
+    results: PathBuf,
+    /// Where the guests' files are kept; by default nowhere
+    #[arg(long, value_name = "FOLDER")]
+    keep: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    if let Err(error) = can_run(&arguments.kernel) {
+        if std::env::var_os("CI").is_some() {
+            eprintln!("vernier-nic: {error:#}");
+            return ExitCode::FAILURE;
+        }
+        println!("vernier-nic: skipped: {error:#}");
+        return ExitCode::SUCCESS;
+    }
+    match run(&arguments) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("vernier-nic: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether what it takes is there.
+fn can_run(kernel: &Path) -> Result<()> {
+    let version = Command::new(guest::QEMU).arg("--version").output();
+    version.with_context(|| format!("no {} (make setup-nic)", guest::QEMU))?;
+    let folder = kernel.join("boot");
+    std::fs::read_dir(&folder)
+        .with_context(|| format!("no kernel in {} (make setup-nic)", folder.display()))?;
+    Ok(())
+}
+
+fn run(arguments: &Arguments) -> Result<bool> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    let programs = match &arguments.programs {
+        Some(programs) => programs.canonicalize()?,
+        None => beside_this_program()?,
+    };
+    let temporary = tempfile::tempdir()?;
+    let folder = arguments.keep.as_deref().unwrap_or(temporary.path());
+    let image = Image::build(&arguments.kernel, &folder.join("image"))?;
+    let is_asked = |driver: &Driver| {
+        arguments.only.is_empty() || arguments.only.iter().any(|name| name == driver.name)
+    };
+    let drivers: Vec<Driver> = DRIVERS.into_iter().filter(is_asked).collect();
+    let shown: Vec<(Driver, Vec<Shown>)> = drivers
+        .into_iter()
+        .map(|driver| {
+            let folder = folder.join(driver.name);
+            (
+                driver,
+                checks::all(driver, &image, &programs, &folder, &stop),
+            )
+        })
+        .collect();
+    let table = report::table(&shown);
+    println!("{table}");
+    let has_failed = report::complain(&shown);
+    if arguments.only.is_empty() && !has_failed {
+        std::fs::write(&arguments.results, report::page(&table))?;
+    }
+    Ok(!has_failed)
+}
+
+fn beside_this_program() -> Result<PathBuf> {
+    let program = std::env::current_exe()?.canonicalize()?;
+    let folder = program.parent().context("a program is in a folder")?;
+    Ok(folder.to_owned())
+}

@@ -1,0 +1,97 @@
+//! QEMU's monitor, in JSON.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+
+/// How long QEMU may take to answer.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A connection to the monitor.
+#[derive(Debug)]
+pub struct Qmp {
+    lines: BufReader<UnixStream>,
+    /// What it has read of a line that is not complete yet.
+    partial: String,
+    /// Names of events and of the devices they are about, oldest first.
+    events: Vec<(String, String)>,
+}
+
+impl Qmp {
+    /// Greets it.
+    ///
+    /// # Errors
+    /// When it does not answer as QEMU does.
+    pub fn new(stream: UnixStream) -> Result<Self> {
+        let lines = BufReader::new(stream);
+        let mut qmp = Self {
+            lines,
+            partial: String::new(),
+            events: Vec::new(),
+        };
+        qmp.next(PATIENCE)?.context("QEMU does not greet")?;
+        qmp.execute("qmp_capabilities", &json!({}))?;
+        Ok(qmp)
+    }
+
+    /// Executes a command.
+    ///
+    /// # Errors
+    /// QEMU's own.
+    pub fn execute(&mut self, command: &str, arguments: &Value) -> Result<Value> {
+        let line = json!({ "execute": command, "arguments": arguments });
+        writeln!(self.lines.get_mut(), "{line}")?;
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            let Some(mut answer) = self.next(PATIENCE)? else {
+                continue;
+            };
+            if let Some(error) = answer.get("error") {
+                bail!("{command} {arguments}: {error}");
+            }
+            if let Some(value) = answer.get_mut("return") {
+                return Ok(value.take());
+            }
+        }
+        bail!("{command}: QEMU does not answer")
+    }
+
+    /// Whether an event has come about a device; looks for a moment.
+    ///
+    /// # Errors
+    /// When QEMU is gone.
+    pub fn has_event(&mut self, name: &str, device: &str) -> Result<bool> {
+        while self.next(Duration::from_millis(1))?.is_some() {}
+        let is_it = |(event, about): &(String, String)| event == name && about == device;
+        Ok(self.events.iter().any(is_it))
+    }
+
+    /// The next message that comes within `patience`; events are noted as well.
+    fn next(&mut self, patience: Duration) -> Result<Option<Value>> {
+        self.lines.get_ref().set_read_timeout(Some(patience))?;
+        match self.lines.read_line(&mut self.partial) {
+            Ok(0) => bail!("QEMU has ended"),
+            Ok(_) => {}
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut
+                ) =>
+            {
+                return Ok(None);
+            }
+            Err(error) => return Err(error.into()),
+        }
+        let line = std::mem::take(&mut self.partial);
+        ensure!(line.ends_with('\n'), "QEMU has ended");
+        let message: Value = serde_json::from_str(&line)?;
+        if let Some(event) = message["event"].as_str() {
+            let device = message["data"]["device"].as_str().unwrap_or_default();
+            self.events.push((event.to_owned(), device.to_owned()));
+        }
+        Ok(Some(message))
+    }
+}

@@ -1,0 +1,68 @@
+//! The table: what was shown, by driver.
+
+use std::fmt::Write as _;
+use std::process::Command;
+
+use benches::machine::{Machine, output_of};
+
+use crate::checks::{Driver, Shown};
+use crate::guest::QEMU;
+
+/// In Markdown.
+pub fn table(drivers: &[(Driver, Vec<Shown>)]) -> String {
+    let names: Vec<&str> = drivers.iter().map(|(driver, _)| driver.name).collect();
+    let mut table = format!(
+        "| | {} |\n|---{}|",
+        names.join(" | "),
+        "|---".repeat(names.len())
+    );
+    let mut rows: Vec<&str> = Vec::new();
+    for shown in drivers.iter().flat_map(|(_, shown)| shown) {
+        if !rows.contains(&shown.what) {
+            rows.push(shown.what);
+        }
+    }
+    for row in rows {
+        let _ = write!(table, "\n| {row} |");
+        for (_, shown) in drivers {
+            let cell = shown.iter().find(|shown| shown.what == row);
+            let figure = cell.map_or("", |cell| cell.figure.as_deref().unwrap_or("FAILED"));
+            let _ = write!(table, " {figure} |");
+        }
+    }
+    table
+}
+
+/// Says on standard error what was not shown; whether there is any.
+pub fn complain(drivers: &[(Driver, Vec<Shown>)]) -> bool {
+    let mut has_failed = false;
+    for (driver, shown) in drivers {
+        for error in shown.iter().filter_map(|shown| shown.figure.as_ref().err()) {
+            eprintln!("{}: {error:#}", driver.name);
+            has_failed = true;
+        }
+    }
+    has_failed
+}
+
+/// The page in `benches/results`.
+pub fn page(table: &str) -> String {
+    let Machine {
+        cpu,
+        cpus,
+        os,
+        kernel,
+        commit,
+    } = Machine::of_this_run();
+    let qemu = output_of(Command::new(QEMU).arg("--version"));
+    let qemu = qemu.lines().next().unwrap_or_default();
+    format!(
+        "# Real PCI drivers\n\n\
+         What the switch and the plugin do with DPDK's drivers of real PCI devices: `make nic`.\n\n\
+         Devices are QEMU's, behind its IOMMU, bound to `vfio-pci`; the far end of each is a socket of the host. Without KVM the\n\
+         guest is some twenty times slower than the machine: times compare drivers with each other, and say nothing of real\n\
+         hardware.\n\n\
+         {cpu}; {cpus} CPUs, {os}, Linux {kernel}; {qemu}; development build of {commit}.\n\n\
+         {table}\n"
+    )
+}
