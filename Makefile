@@ -63,19 +63,20 @@ SOAK_SECONDS ?= 600
 soak: setup-test ## Disturb a running switch for ten minutes: leaks, counts, marked epochs; SOAK_SECONDS
 	VERNIER_SOAK_SECONDS=$(SOAK_SECONDS) $(CARGO) nextest run -p switch --test 'soak*' --locked --no-capture
 
-# `make simulate`: HOURS or MINUTES of wall time on all CPUs, or one SEED.
+# `make simulate`: HOURS or MINUTES of wall time on all CPUs, or one SEED. It is built as part of the workspace, so that
+# crates are built once for it and for `make test`: by itself it would ask for other features of them.
 HOURS ?= 0
 MINUTES ?= $(if $(filter 0,$(HOURS)),1,0)
 
 .PHONY: simulate
 simulate: setup-run ## Whole switches in a world with faults, by seeds: HOURS=1 or MINUTES=1 of wall time; SEED=n replays one
-	$(CARGO) build --locked -p simulate $(if $(PLANTED),--features planted)
+	$(CARGO) build --locked --workspace --bin vernier-simulate $(if $(PLANTED),--features simulate/planted)
 	@target/debug/vernier-simulate $(if $(SEED),--seed '$(SEED)',--hours '$(HOURS)' --minutes '$(MINUTES)') \
 	  $(if $(PLANTED),--planted '$(PLANTED)')
 
 .PHONY: simulate-planted
 simulate-planted: setup-run ## Bugs planted in the engine: the simulation finds each within a minute, or this fails
-	$(CARGO) build --locked -p simulate --features planted
+	$(CARGO) build --locked --workspace --bin vernier-simulate --features simulate/planted
 	@for bug in counted-twice doubled-marker stale-shard; do \
 	  echo "planted: $$bug"; target/debug/vernier-simulate --minutes 1 --planted $$bug --expect-violation; \
 	done

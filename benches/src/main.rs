@@ -19,7 +19,7 @@ use benches::throughput::plan::{PLUGIN, Run, Suite, THROUGHPUT};
 use benches::throughput::report::{Costs, Report, Results, Setting};
 use benches::throughput::{profile, rounds, steps};
 use benches::wire::bed::scenario::{self, SCENARIOS};
-use benches::wire::bed::{memif, report, spaces, traffic};
+use benches::wire::bed::{flood, memif, report, spaces, traffic};
 use clap::{Args, Parser, Subcommand};
 
 /// Benchmarks of Vernier beside its peers.
@@ -76,7 +76,7 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct Wire {
-    /// Only runs of these names, `memif` among them; nothing is written then
+    /// Only runs of these names, `memif` and `flood` among them; nothing is written then
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     only: Vec<String>,
     /// How long traffic flows in each run, seconds
@@ -288,6 +288,13 @@ fn wire(options: &Wire, common: &Common) -> Result<bool> {
         match memif::run(&setting) {
             Ok(outcome) => report.memif = Some(outcome),
             Err(error) => report.fail("memif", &error, &stop)?,
+        }
+    }
+    if is_wanted("flood") {
+        eprintln!("flood: one recorded hello, as fast as it goes ...");
+        match flood::run(&setting) {
+            Ok(outcome) => report.flood = Some(outcome),
+            Err(error) => report.fail("flood", &error, &stop)?,
         }
     }
     println!("{}", report.markdown());

@@ -10,6 +10,7 @@ use measure::packet::Hasher;
 use measure::time::TickRate;
 use serde::Serialize;
 
+use crate::flood::Flood;
 use crate::frame::Packet;
 use crate::impairment::Plan;
 use crate::mutate::Mutator;
@@ -17,7 +18,7 @@ use crate::pipeline::{Arrival, Pipeline};
 use crate::record::Recorder;
 
 /// Packets received or sent at a time.
-const BURST: usize = 32;
+pub(crate) const BURST: usize = 32;
 
 /// Longest nap of the loop, and how late it may wake up.
 const NAP_NS: u64 = 100_000;
@@ -57,6 +58,7 @@ struct Way<'pool> {
     tx: TxQueue<'pool>,
     pipeline: Pipeline<Packet<'pool>>,
     mutator: Mutator,
+    flood: Flood<'pool>,
     /// What is due, and not with the driver yet.
     due: ArrayVec<Mbuf<'pool>, BURST>,
     passages: ArrayVec<Passage, BURST>,
@@ -96,6 +98,8 @@ pub struct Counts {
     pub held_back: u64,
     /// Frames of the box's own making that left.
     pub made_up_passed: u64,
+    /// Copies of a recorded hello that left; they are counted nowhere else.
+    pub replayed: u64,
     /// All other frames that left, by kind: data, hello, marker, stash, fragment, reference, request, report,
     /// anything else with the magic.
     pub passed_by_kind: [u64; KINDS.len() + 1],
@@ -166,6 +170,7 @@ impl<'pool> Bridge<'pool> {
                 tx: to.tx_queue(0)?,
                 pipeline: Pipeline::new(number, &direction.rules, plan.seed, *room),
                 mutator: Mutator::new(&direction.made_up, seed, *ethertype),
+                flood: Flood::new(direction.replay.clone()),
                 due: ArrayVec::new(),
                 passages: ArrayVec::new(),
             })
@@ -213,6 +218,7 @@ impl<'pool> Bridge<'pool> {
             };
             if arrival.class.is_control() && !is_made_up {
                 way.mutator.see(mbuf.head());
+                way.flood.see(mbuf.head(), arrival.class, now_ns);
             }
             let packet = Packet {
                 mbuf,
@@ -252,9 +258,11 @@ impl<'pool> Bridge<'pool> {
             way.passages.push(passage);
         }
         if way.due.is_empty() {
+            let replayed = way.flood.send(&mut way.tx, self.pool, now_ns);
+            counts.replayed += replayed;
             // What is soon due is not slept on.
             let next_ns = way.pipeline.next_ns();
-            return next_ns.is_some_and(|next_ns| next_ns < now_ns + NAP_NS);
+            return replayed > 0 || next_ns.is_some_and(|next_ns| next_ns < now_ns + NAP_NS);
         }
         let sent = way.tx.transmit(&mut way.due);
         let now_ns = self.clock.now_ns();

@@ -264,6 +264,18 @@ pub struct Direction {
     pub rules: Vec<Impairment>,
     /// Made up control frames.
     pub made_up: MadeUp,
+    /// A hello that is recorded and sent again; none: none is.
+    pub replay: Option<Replay>,
+}
+
+/// The first hello that passes, sent again as fast as the port takes it beside what is due.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Replay {
+    /// From so long after it passed, in seconds.
+    pub after_s: f64,
+    /// For so long, in seconds.
+    pub for_s: f64,
 }
 
 /// Control frames that the box makes up.

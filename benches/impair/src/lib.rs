@@ -13,6 +13,7 @@
 //! - [`pipeline`]: one direction; a clock turned by hand is enough to drive it.
 //! - [`rewrite`]: what a router would change.
 //! - [`mutate`]: control frames made up from those seen, that must not be believed.
+//! - [`flood`]: one hello, recorded and sent again as fast as the port takes it.
 //! - [`record`]: what was done to each packet, written down by a thread of its own.
 //! - [`bridge`]: two DPDK ports and the loop between them.
 //!
@@ -21,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bridge;
+pub mod flood;
 pub mod frame;
 pub mod impairment;
 pub mod mutate;

@@ -14,7 +14,7 @@ use clap::{Parser, ValueEnum};
 use control::config::Idle;
 use dpdk_bindings::{Eal, EalOptions, PortConfig, allowed_cpus, keep_to_cpus};
 use impair::bridge::{Bridge, Setting};
-use impair::impairment::{Impairment, MadeUp, Plan};
+use impair::impairment::{Impairment, MadeUp, Plan, Replay};
 use impair::record::Recorder;
 use measure::packet::Hasher;
 use measure::time::TickRate;
@@ -63,6 +63,12 @@ struct Arguments {
     /// Seconds to go on with it; for ever without
     #[arg(long, value_name = "SECONDS")]
     made_up_for: Option<f64>,
+    /// Seconds to send the first hello that passed to the right again, as fast as the port takes it
+    #[arg(long, value_name = "SECONDS")]
+    replay_right: Option<f64>,
+    /// Seconds after that hello to begin with it
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
+    replay_after: f64,
     /// Write what was done to each packet to this file
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
@@ -168,6 +174,12 @@ impl Arguments {
                     for_s: self.made_up_for,
                 };
             }
+        }
+        if let Some(for_s) = self.replay_right {
+            plan.to_right.replay = Some(Replay {
+                after_s: self.replay_after,
+                for_s,
+            });
         }
         Ok(plan)
     }

@@ -9,12 +9,13 @@
 use std::time::{Duration, Instant};
 
 use arrayvec::ArrayVec;
-use benches::wire::frames::ETHERTYPE;
+use benches::wire::frames::{Class, ETHERTYPE, HELLO};
 use benches::wire::passages::{self, Fate};
-use dpdk_bindings::{Eal, EalOptions, Mbuf, PortConfig};
+use dpdk_bindings::{Eal, EalOptions, Mbuf, Mempool, Port, PortConfig};
 use impair::bridge::{Bridge, Setting, Summary};
-use impair::impairment::{Direction, Impairment, MadeUp, Plan};
+use impair::impairment::{Direction, Impairment, Plan, Replay};
 use impair::record::Recorder;
+use measure::codec::MAGIC;
 use measure::packet::Hasher;
 use measure::time::TickRate;
 
@@ -31,6 +32,21 @@ fn frame(number: u64) -> Vec<u8> {
     frame
 }
 
+fn start<'eal>(eal: &'eal Eal, pool: &'eal Mempool<'eal>) -> [Port<'eal>; 2] {
+    ["net_ring_left", "net_ring_right"].map(|device| {
+        let device = eal.attach(device).unwrap();
+        device.start(&PortConfig::default(), pool).unwrap()
+    })
+}
+
+fn put_in(port: &Port<'_>, pool: &Mempool<'_>, frames: impl Iterator<Item = Vec<u8>>) {
+    let mut tx = port.tx_queue(0).unwrap();
+    for frame in frames {
+        let mut burst: ArrayVec<Mbuf, 1> = pool.alloc_frame(&frame, 0).into_iter().collect();
+        assert_eq!(tx.transmit(&mut burst), 1);
+    }
+}
+
 /// `net_ring`'s two ports lead to themselves: what the box sends, it receives again. So each frame
 /// goes round until a rule loses it; here a VLAN tag is pushed at each pass to the right and half
 /// are lost at each pass to the left.
@@ -40,15 +56,10 @@ fn frames_go_through_and_are_recorded() {
     let file = folder.path().join("record");
     let eal = Eal::init("impair-test", &EalOptions::default()).unwrap();
     let pool = eal.mempool("impair", 8_191, 256, 2_048).unwrap();
-    let ports = ["net_ring_left", "net_ring_right"].map(|device| {
-        eal.attach(device)
-            .unwrap()
-            .start(&PortConfig::default(), &pool)
-            .unwrap()
-    });
+    let ports = start(&eal, &pool);
     let direction = |rules: &str| Direction {
         rules: vec![rule(rules)],
-        made_up: MadeUp::default(),
+        ..Direction::default()
     };
     let setting = Setting {
         plan: Plan {
@@ -62,13 +73,7 @@ fn frames_go_through_and_are_recorded() {
     };
     // Put in before the box takes the queues.
     let count = 400_u64;
-    let mut tx = ports[0].tx_queue(0).unwrap();
-    for number in 0..count {
-        let mut burst: ArrayVec<Mbuf, 1> =
-            pool.alloc_frame(&frame(number), 0).into_iter().collect();
-        assert_eq!(tx.transmit(&mut burst), 1);
-    }
-    drop(tx);
+    put_in(&ports[0], &pool, (0..count).map(frame));
     let recorder = Recorder::create(&file).unwrap();
     let rate = TickRate::from_hz(eal.tsc_hz());
     let [left, right] = &ports;
@@ -111,6 +116,70 @@ fn frames_go_through_and_are_recorded() {
         .as_nanos();
     let old = way(0).filter(|p| u128::from(p.arrival_ns) + 60_000_000_000 < now_ns);
     assert_eq!(old.count(), 0, "times are the system's");
+    drop(ports);
+    assert_eq!(pool.available(), pool.capacity(), "no mbuf is missing");
+}
+
+#[test]
+fn the_first_hello_is_sent_again_while_it_is_time_and_what_is_due_goes_first() {
+    let eal = Eal::init("impair-test", &EalOptions::default()).unwrap();
+    let pool = eal.mempool("impair", 8_191, 256, 2_048).unwrap();
+    let ports = start(&eal, &pool);
+    let hello = |number: u8| {
+        let mut frame = vec![2; 12];
+        frame.extend(ETHERTYPE.to_be_bytes());
+        frame.extend(MAGIC);
+        frame.extend([2, HELLO, number]);
+        frame.resize(80, 0);
+        assert_eq!(Class::of(&frame, ETHERTYPE).kind, HELLO);
+        frame
+    };
+    let setting = Setting {
+        plan: Plan {
+            to_right: Direction {
+                replay: Some(Replay {
+                    after_s: 0.0,
+                    for_s: 0.05,
+                }),
+                ..Direction::default()
+            },
+            to_left: Direction {
+                rules: vec![rule("loss=1")],
+                ..Direction::default()
+            },
+            ..Plan::default()
+        },
+        hasher: Hasher::new([1; 16]),
+        ethertype: ETHERTYPE,
+        room: 4_096,
+    };
+    put_in(
+        &ports[0],
+        &pool,
+        [hello(1), hello(2)].into_iter().chain((0..100).map(frame)),
+    );
+    let rate = TickRate::from_hz(eal.tsc_hz());
+    let [left, right] = &ports;
+    let mut bridge = Bridge::new([left, right], &pool, rate, &setting, None).unwrap();
+    let patience = Instant::now() + Duration::from_secs(20);
+    let is_over = |summary: &Summary| {
+        let [to_right, to_left] = &summary.ways;
+        to_right.replayed > 0 && to_left.lost == to_right.replayed + 102
+    };
+    let mut still = 0;
+    while still < 1_000 {
+        bridge.pass();
+        still = if is_over(&bridge.summary()) {
+            still + 1
+        } else {
+            0
+        };
+        assert!(Instant::now() < patience, "{:?}", bridge.summary());
+    }
+    let summary = bridge.end().unwrap();
+    let [to_right, to_left] = &summary.ways;
+    assert!(to_right.adds_up() && to_left.adds_up(), "{summary:?}");
+    assert_eq!((to_right.passed, to_right.overrun), (102, 0));
     drop(ports);
     assert_eq!(pool.available(), pool.capacity(), "no mbuf is missing");
 }

@@ -12,11 +12,13 @@
 //! - [`views`]: what switches answer, epoch by epoch.
 //! - [`traffic`]: a mix of flows of our own beside iperf3 and ping.
 //! - [`captures`]: what both hosts saw, byte for byte.
+//! - [`flood`]: one recorded hello, replayed as fast as it goes.
 //! - [`memif`]: two switches with nothing between them, as fast as it goes.
 //! - [`scenario`]: one run, from start to end; [`outcome`]: what comes of it; [`verdict`]: what the receiver said, held against
 //!   what happened; [`report`]: the tables.
 
 pub mod captures;
+pub mod flood;
 pub mod memif;
 pub mod nodes;
 pub mod outcome;

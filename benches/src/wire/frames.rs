@@ -18,6 +18,9 @@ pub const KINDS: [&str; 8] = [
     "report",
 ];
 
+/// The number of hellos' kind.
+pub const HELLO: u8 = 1;
+
 /// The number of markers' kind.
 pub const MARKER: u8 = 2;
 

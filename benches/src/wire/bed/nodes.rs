@@ -229,6 +229,8 @@ pub struct BoxCounts {
     pub arrived: u64,
     /// Control frames that it made up and that left.
     pub made_up_passed: u64,
+    /// Copies of a recorded hello that left.
+    pub replayed: u64,
     /// Packets that left.
     pub passed: u64,
     /// Packets lost on purpose.

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::captures::Comparison;
 use super::verdict::Verdict;
-use super::views::{Seen, since};
+use super::views::{Seen, Totals, since};
 
 /// What came of a run.
 #[derive(Debug, Clone, Serialize)]
@@ -133,6 +133,15 @@ impl Refused {
             let wire = wires.wires.first().cloned();
             wire.map(|wire| wire.total).unwrap_or_default()
         });
+        Self::since(&before, &after)
+    }
+
+    /// Since the switch was started.
+    pub(super) fn at_all(total: &Totals) -> Self {
+        Self::since(&Totals::default(), total)
+    }
+
+    fn since(before: &Totals, after: &Totals) -> Self {
         let events = since(&before.events, &after.events).into_iter();
         let useless = events.filter(|(event, _)| event.contains("useless"));
         Self {

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Result, ensure};
 use serde::Serialize;
 
+use super::flood;
 use super::memif;
 use super::outcome::{AttackOutcome, Outcome, Way};
 use super::verdict::{CHOSEN, FlowClass, FlowErrors, Means, Verdict};
@@ -38,6 +39,8 @@ pub struct Report {
     pub runs: Vec<Outcome>,
     /// Over shared memory.
     pub memif: Option<memif::Outcome>,
+    /// Under a replayed hello.
+    pub flood: Option<flood::Outcome>,
     /// Runs that came to no end, and why.
     pub failed: Vec<(String, String)>,
 }
@@ -102,19 +105,19 @@ fn verdict_limits(name: &str, verdict: &Verdict, limits: &mut Vec<Limit>) {
 }
 
 fn attack_limits(attack: &AttackOutcome, limits: &mut Vec<Limit>) {
-    let by_hand = attack.by_hand() - attack.old_hellos();
+    let by_hand = attack.by_hand();
     let switches = [
         ("1", by_hand, &attack.at_1),
         ("2", by_hand + attack.made_up, &attack.at_2),
     ];
     for (switch, thrown, refused) in switches {
-        let what = format!("attack: frames thrown at switch {switch}, all counted as not believed");
+        let what = format!(
+            "attack: frames thrown at switch {switch}, all but some old hellos counted as not believed"
+        );
         let got = refused.frames();
-        limits.push(limit(
-            what,
-            format!("{got} of {thrown}"),
-            got == thrown && got > 0,
-        ));
+        let least = thrown - attack.old_hellos();
+        let holds = (least.max(1)..=thrown).contains(&got);
+        limits.push(limit(what, format!("{got} of {thrown}"), holds));
         let what = format!("attack: frames that switch {switch} believed, of no use");
         limits.push(limit(
             what,
@@ -126,6 +129,26 @@ fn attack_limits(attack: &AttackOutcome, limits: &mut Vec<Limit>) {
         let what = format!("attack: epochs lost, {arrow}");
         limits.push(limit(what, list(lost), lost.is_empty()));
     }
+}
+
+fn flood_limits(flood: &flood::Outcome, limits: &mut Vec<Limit>) {
+    let (epochs, missed) = flood.epochs();
+    limits.push(limit(
+        format!("flood: epochs missed, of {EPOCHS_MIN} at least"),
+        format!("{missed} of {epochs}"),
+        missed == 0 && epochs >= EPOCHS_MIN as u64,
+    ));
+    let what = "flood: sessions kept".to_owned();
+    let got = if flood.is_session_kept { "yes" } else { "no" };
+    limits.push(limit(what, got.to_owned(), flood.is_session_kept));
+    let lost = flood.lost_packets;
+    let what = "flood: packets lost beside it".to_owned();
+    limits.push(limit(what, lost.to_string(), lost == 0));
+    let what = "flood: hellos, all counted as believed or refused".to_owned();
+    let counted = flood.believed + flood.refused.frames();
+    let sent = flood.replayed + flood.hellos;
+    let got = format!("{counted} of {sent}");
+    limits.push(limit(what, got, counted == sent && flood.replayed > 0));
 }
 
 fn means<'v>(verdict: &'v Verdict, method: &str) -> Option<&'v Means> {
@@ -174,6 +197,7 @@ impl Report {
             },
             runs: Vec::new(),
             memif: None,
+            flood: None,
             failed: Vec::new(),
         }
     }
@@ -242,6 +266,9 @@ impl Report {
                 share < REFERENCES_MAX,
             ));
         }
+        if let Some(flood) = &self.flood {
+            flood_limits(flood, &mut limits);
+        }
         limits
     }
 
@@ -269,6 +296,9 @@ impl Report {
         self.attacks(&mut text);
         if let Some(memif) = &self.memif {
             shared_memory(memif, &mut text);
+        }
+        if let Some(flood) = &self.flood {
+            replayed_hello(flood, &mut text);
         }
         text += "\n## What had to hold\n\n| | | |\n|---|---|---|\n";
         for Limit { what, got, holds } in self.limits() {
@@ -516,6 +546,29 @@ fn shared_memory(memif: &memif::Outcome, text: &mut String) {
     }
 }
 
+fn replayed_hello(flood: &flood::Outcome, text: &mut String) {
+    let _ = write!(
+        text,
+        "\n## Under a replayed hello\n\n\
+         Two switches and the box between them, `net_memif` on both sides. The box records the first hello of switch 1 and sends it to \
+         switch 2 over and over, as fast as it makes copies; what is genuine goes first, as on a link that is not full. Nobody has a \
+         CPU of his own.\n\n\
+         | | before | in the flood |\n\
+         |---|--:|--:|\n\
+         | replayed hellos a second | 0 | {:.0} |\n\
+         | epochs by fate | {} | {} |\n\
+         | packets of an epoch | {:.0} | {:.0} |\n\n\
+         {} copies of the hello in all; refused: {}.\n",
+        flood.replayed_pps,
+        list(&flood.quiet_fates),
+        list(&flood.fates),
+        flood.quiet_packets,
+        flood.packets,
+        flood.replayed,
+        list(&flood.refused.disbelieved),
+    );
+}
+
 /// What stands above the tables.
 const PREFACE: &str = "# Segments on the wire
 
@@ -628,6 +681,44 @@ mod tests {
             "{text}"
         );
         assert!(!text.contains("**no**") && !text.contains("NaN"), "{text}");
+    }
+
+    #[test]
+    fn a_flood_costs_nothing_or_is_told() {
+        let counts = |counts: &[(&str, u64)]| {
+            let counts = counts.iter();
+            let counts = counts.map(|(name, count)| ((*name).to_owned(), *count));
+            counts.collect::<Vec<_>>()
+        };
+        let flood = flood::Outcome {
+            replayed: 5_000,
+            believed: 10,
+            refused: refused(5_002),
+            hellos: 12,
+            fates: counts(&[("usable", 120), ("idle", 1)]),
+            is_session_kept: true,
+            ..flood::Outcome::default()
+        };
+        let missed = |spoil: fn(&mut flood::Outcome)| {
+            let mut flood = flood.clone();
+            spoil(&mut flood);
+            let mut report = Report::new();
+            report.flood = Some(flood);
+            assert!(report.markdown().contains("Under a replayed hello"));
+            let limits = report.limits().into_iter();
+            limits.filter(|limit| !limit.holds).count()
+        };
+        assert_eq!(missed(|_| ()), 0);
+        let spoilers: [fn(&mut flood::Outcome); 5] = [
+            |flood| flood.fates.push(("partial".to_owned(), 1)),
+            |flood| flood.fates[0].1 = 99,
+            |flood| flood.is_session_kept = false,
+            |flood| flood.lost_packets = 1,
+            |flood| flood.replayed += 1,
+        ];
+        for (number, spoil) in spoilers.into_iter().enumerate() {
+            assert_eq!(missed(spoil), 1, "{number}");
+        }
     }
 
     #[test]

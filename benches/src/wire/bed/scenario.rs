@@ -198,7 +198,7 @@ pub struct Setting<'a> {
 }
 
 /// Epochs that packets were in and that came to nothing.
-fn lost(fates: &[(String, u64)]) -> Vec<(String, u64)> {
+pub(super) fn lost(fates: &[(String, u64)]) -> Vec<(String, u64)> {
     let harmless = ["usable", "idle"];
     let lost = fates
         .iter()
