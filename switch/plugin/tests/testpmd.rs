@@ -66,13 +66,17 @@ fn flows_are_measured_and_every_packet_is_counted() {
             "{name}"
         );
     }
-    let page = plugin.get("/metrics").unwrap();
-    for series in [
-        "vernier_flow_delay_seconds_count",
-        "vernier_segment_delay_seconds_bucket",
-    ] {
-        assert!(page.contains(series), "{series} is not in {page}");
-    }
+    plugin.wait("/metrics", "delays of flows and segments", |page| {
+        let series = [
+            "vernier_flow_delay_seconds_count",
+            "vernier_segment_delay_seconds_bucket",
+        ];
+        let page = page.as_str()?;
+        series
+            .iter()
+            .all(|series| page.contains(series))
+            .then_some(())
+    });
     agrees(&plugin, 2);
     is_counted(&plugin, testpmd);
 }
@@ -90,8 +94,9 @@ fn an_lda_alone_counts_and_estimates_as_well() {
         testpmd.tell("start");
         agrees(&plugin, 2);
         let is_udp = |line: &&str| line.contains("kind=\"udp\"") && !line.ends_with(" 0");
-        let page = plugin.get("/metrics").unwrap();
-        assert_eq!(page.lines().filter(is_udp).count(), 2, "{page}");
+        plugin.wait("/metrics", "UDP packets of two ports", |page| {
+            (page.as_str()?.lines().filter(is_udp).count() == 2).then_some(())
+        });
         is_counted(&plugin, testpmd);
     }
 }

@@ -116,12 +116,15 @@ impl Plugin {
         serde_json::from_str(&self.get(path)?).ok()
     }
 
-    /// Waits for an answer that `wanted` makes something of.
+    /// Waits for an answer that `wanted` makes something of; one that is not JSON is a string.
     pub fn wait<T>(&self, path: &str, what: &str, wanted: impl Fn(&Value) -> Option<T>) -> T {
         let began = Instant::now();
         let mut last = None;
         loop {
-            last = self.json(path).or(last);
+            let answer = self.get(path);
+            let answer =
+                answer.map(|text| serde_json::from_str(&text).unwrap_or(Value::String(text)));
+            last = answer.or(last);
             if let Some(found) = last.as_ref().and_then(&wanted) {
                 return found;
             }
