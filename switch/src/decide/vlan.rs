@@ -10,9 +10,6 @@ use crate::packet_io::PortIndex;
 /// The tag's type; frames with any other, 0x88A8 for one, count as untagged.
 const TPID: [u8; 2] = [0x81, 0x00];
 
-/// Types of tags that somebody may read a VLAN from, if they come first.
-const TPIDS: [[u8; 2]; 3] = [TPID, [0x88, 0xa8], [0x91, 0x00]];
-
 /// VLAN id of a tag.
 const VID_MASK: u16 = 0x0fff;
 
@@ -76,8 +73,9 @@ impl TagControl {
 /// whoever can send a priority tag could reach any VLAN beyond a trunk.
 #[inline]
 fn is_stacked(head: &[u8]) -> bool {
-    head.get(16..18)
-        .is_some_and(|inner| TPIDS.iter().any(|tpid| inner == tpid))
+    let inner = head.get(16..18).and_then(<[u8]>::first_chunk);
+    // All types of tags that somebody may read a VLAN from, if they come first.
+    inner.is_some_and(|inner| matches!(u16::from_be_bytes(*inner), 0x8100 | 0x88a8 | 0x9100))
 }
 
 impl Lan {
