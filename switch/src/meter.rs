@@ -25,87 +25,17 @@ use crate::packet_io::{BURST, ClassIndex, NO_SEGMENT, PortIndex, Tag};
 use crate::references::{Departed, OpenShards, References};
 
 mod age;
+mod plan;
+mod turns;
 
 use age::PlanNumber;
+pub use plan::{NO_SEGMENTS, Plan, SegmentMap, Segments};
 
 /// Room for the sights of one burst.
 pub type SightBurst = arrayvec::ArrayVec<Sight, BURST>;
 
-/// Most classes of a configuration.
-const CLASSES: usize = 8;
-
 /// Of packets whose cells were not asked for.
 static NOWHERE: Places = Places::new();
-
-/// Segments by class.
-pub type Segments = [SegmentIndex; CLASSES];
-
-/// None is measured.
-pub const NO_SEGMENTS: Segments = [NO_SEGMENT; CLASSES];
-
-/// Which segment leads from one port to another, for each class.
-#[derive(Debug, Clone)]
-pub struct SegmentMap {
-    ports: usize,
-    segments: Box<[Segments]>,
-}
-
-impl SegmentMap {
-    /// A map over `ports` ports in which the n-th (ingress, egress, class) is segment n.
-    pub fn new(
-        ports: usize,
-        places: impl IntoIterator<Item = (PortIndex, PortIndex, ClassIndex)>,
-    ) -> Self {
-        let mut segments = vec![NO_SEGMENTS; ports * ports].into_boxed_slice();
-        for (n, (ingress, egress, class)) in (0..NO_SEGMENT.0).zip(places) {
-            let pair = usize::from(ingress.0) * ports + usize::from(egress.0);
-            if let Some(place) =
-                (segments.get_mut(pair)).and_then(|pair| pair.get_mut(usize::from(class.0)))
-            {
-                *place = SegmentIndex(n);
-            }
-        }
-        Self { ports, segments }
-    }
-
-    /// The segments from one port to another, by class.
-    #[inline]
-    pub fn between(&self, ingress: PortIndex, egress: PortIndex) -> Segments {
-        let pair = usize::from(ingress.0) * self.ports + usize::from(egress.0);
-        self.segments.get(pair).copied().unwrap_or(NO_SEGMENTS)
-    }
-}
-
-/// How a generation measures.
-#[derive(Debug)]
-pub struct Plan {
-    /// Where its shards come from and go to.
-    pub handover: WorkerEnd,
-    /// What its segments are called.
-    pub segments: SegmentMap,
-    /// Flows with counters of their own.
-    pub flows: Option<Flows>,
-    /// Whether the clock is read for every packet, not for every burst.
-    pub stamps_packets: bool,
-    /// References among packets, where there are any.
-    pub references: Option<Box<References>>,
-}
-
-impl Plan {
-    /// Shows what became of references since the last time.
-    pub fn show_references(&mut self, counters: &WorkerCounters) {
-        if let Some(references) = &mut self.references {
-            references.show(&counters.references);
-        }
-    }
-
-    /// Does what the control core asks for between epochs.
-    fn obey(&mut self) {
-        if let Some(flows) = &mut self.flows {
-            flows.obey(&mut self.handover);
-        }
-    }
-}
 
 /// An epoch that still takes packets; without a shard it is unmeasured.
 #[derive(Debug)]
@@ -514,28 +444,6 @@ impl Meter {
         }
     }
 
-    /// Estimates what packets of an epoch that is about to be sealed still wait for.
-    fn settle(&mut self, epoch: EpochTag) {
-        let Self {
-            plan,
-            retiring,
-            current,
-            previous,
-            schedule,
-            ..
-        } = self;
-        let mut open = OpenEpochs {
-            current,
-            previous: previous.as_mut(),
-            interval_ticks: schedule.interval_ticks(),
-        };
-        for plan in plan.iter_mut().chain(retiring) {
-            if let Some(references) = &mut plan.references {
-                references.sealing(epoch, &mut open);
-            }
-        }
-    }
-
     #[inline]
     fn open_with(&mut self, tag: EpochTag) -> Option<&mut Open> {
         if self.current.tag == tag {
@@ -580,111 +488,6 @@ impl Meter {
         }
     }
 
-    /// Seals and turns epochs whose time has come at `now`. To be called once a pass.
-    #[inline]
-    pub fn tick(&mut self, now: u64) {
-        if now >= self.next_event {
-            self.turn(now);
-        }
-        if let Some(plan) = &mut self.plan {
-            plan.obey();
-        }
-    }
-
-    #[cold]
-    fn turn(&mut self, now: u64) {
-        if self.is_due(now) {
-            self.seal_previous();
-        }
-        let epoch = self.schedule.epoch_at(now);
-        if epoch > self.current.epoch {
-            self.begin(epoch, now);
-        }
-        self.await_next();
-    }
-
-    /// The epoch that begins at `now`, if the present one is over.
-    #[inline]
-    pub fn turns_to(&self, now: u64) -> Option<Epoch> {
-        if now < self.next_event {
-            return None;
-        }
-        let epoch = self.schedule.epoch_at(now);
-        (epoch > self.current.epoch).then_some(epoch)
-    }
-
-    /// Turns to the epoch at `now`, which [must be another](Self::turns_to), and measures by another
-    /// plan from there on, or nothing.
-    #[cold]
-    pub fn replan(&mut self, plan: Option<Box<Plan>>, now: u64) {
-        self.seal_previous();
-        self.retiring = std::mem::replace(&mut self.plan, plan);
-        if let (Some(new), Some(old)) = (&mut self.plan, &self.retiring)
-            && let (Some(new), Some(old)) = (&mut new.flows, &old.flows)
-        {
-            new.succeed(old);
-        }
-        self.number = self.number.next();
-        self.begin(self.schedule.epoch_at(now), now);
-        self.plan_began = self.current.start;
-        self.await_next();
-    }
-
-    /// The plan before the present one, once its last epoch is sealed.
-    #[inline]
-    pub fn take_retired(&mut self) -> Option<Box<Plan>> {
-        self.retired.take()
-    }
-
-    fn begin(&mut self, epoch: Epoch, now: u64) {
-        if self.previous.is_some() {
-            // Only after a stall of most of an epoch is the previous one still there.
-            self.seal_previous();
-        }
-        let next = Open::new(&self.schedule, self.plan.as_deref_mut(), epoch, self.number);
-        self.previous = Some(std::mem::replace(&mut self.current, next));
-        if self.is_due(now) {
-            self.seal_previous();
-        }
-    }
-
-    fn is_due(&self, now: u64) -> bool {
-        self.previous
-            .as_ref()
-            .is_some_and(|previous| now >= self.schedule.sealed_from(previous.epoch))
-    }
-
-    fn await_next(&mut self) {
-        self.next_event = match &self.previous {
-            Some(previous) => self.schedule.sealed_from(previous.epoch),
-            None => self.schedule.start_of(self.current.epoch.next()),
-        };
-    }
-
-    fn seal_previous(&mut self) {
-        if let Some(previous) = &self.previous {
-            self.settle(previous.tag);
-        }
-        if let Some(Open { epoch, shard, .. }) = self.previous.take()
-            && let Some(plan) = self.retiring.as_mut().or(self.plan.as_mut())
-            && let Some(shard) = shard
-        {
-            plan.handover.give_sealed(shard.seal(epoch));
-        }
-        if let Some(plan) = self.retiring.take() {
-            self.retired = Some(plan);
-        }
-    }
-
-    /// Seals everything: the switch stops. The last epoch is handed over as far as it got.
-    pub fn finish(&mut self) {
-        self.seal_previous();
-        self.settle(self.current.tag);
-        if let (Some(shard), Some(plan)) = (self.current.shard.take(), &mut self.plan) {
-            plan.handover.give_sealed(shard.seal(self.current.epoch));
-        }
-    }
-
     /// Shows how full the present flow table is, what became of references, and which packets were
     /// measured otherwise than they should.
     pub fn show(&mut self, counters: &WorkerCounters) {
@@ -701,21 +504,5 @@ impl Meter {
     /// The worker's number.
     pub fn worker(&self) -> u8 {
         self.worker
-    }
-}
-
-impl Open {
-    fn new(
-        schedule: &EpochSchedule,
-        plan: Option<&mut Plan>,
-        epoch: Epoch,
-        number: PlanNumber,
-    ) -> Self {
-        Self {
-            epoch,
-            tag: number.tag(epoch),
-            start: schedule.start_of(epoch),
-            shard: plan.and_then(|plan| plan.handover.take_empty()),
-        }
     }
 }

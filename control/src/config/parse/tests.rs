@@ -1,0 +1,189 @@
+
+use super::super::device::Generate;
+use super::super::{Device, Measurement, Port};
+use super::*;
+
+const PATCH: &str = r#"{
+  "ports": [
+    { "name": "east", "device": "sink" },
+    { "name": "west", "device": "generate:flows=9" }
+  ],
+  "forwarding": { "mode": "patch", "pairs": [["east", "west"]] }
+}"#;
+
+fn ends(config: &Config) -> Vec<(usize, usize)> {
+    let segments = config.segments();
+    segments.iter().map(|s| (s.ingress, s.egress)).collect()
+}
+
+fn error(text: &str) -> String {
+    Config::parse(text, "v.json").unwrap_err().to_string()
+}
+
+fn patched(from: &str, to: &str) -> String {
+    assert!(PATCH.contains(from));
+    PATCH.replacen(from, to, 1)
+}
+
+#[test]
+fn what_is_left_out_has_its_default() {
+    let config = Config::parse(PATCH, "v.json").unwrap();
+    assert_eq!(config.measurement, Measurement::default());
+    assert_eq!(
+        config.ports[1],
+        Port {
+            name: "west".to_owned(),
+            device: Device::Generate(Generate {
+                flows: 9,
+                ..Generate::default()
+            }),
+            mtu: 1500,
+            rx_queues: None,
+            vlan: None,
+            max_stations: None,
+            egress: super::super::Egress::default(),
+            wire: None,
+        }
+    );
+    assert_eq!(ends(&config), [(0, 1), (1, 0)]);
+}
+
+#[test]
+fn serialization_gives_the_same_configuration_back() {
+    let bridge = patched(
+        r#""mode": "patch", "pairs": [["east", "west"]]"#,
+        r#""mode": "bridge", "ageing_s": 9"#,
+    );
+    let replay = Config::demo_replay("a.pcap").unwrap();
+    let configs = [
+        Config::parse(PATCH, "").unwrap(),
+        Config::parse(&bridge, "").unwrap(),
+        Config::demo().unwrap(),
+        replay,
+    ];
+    for config in configs {
+        let text = serde_json::to_string_pretty(&config).unwrap();
+        assert_eq!(Config::parse(&text, "").unwrap(), config);
+    }
+}
+
+#[test]
+fn shape_errors_say_where_what_was_expected_and_what_was_found() {
+    assert_eq!(error("{"), "v.json:1:1: EOF while parsing an object");
+    assert_eq!(
+        error(&patched(
+            "\"device\": \"sink\"",
+            "\"device\": \"sink\", \"mtuu\": 9"
+        )),
+        "v.json:3:49: ports[0].mtuu: unknown field `mtuu`, expected one of `name`, `device`, \
+             `mtu`, `rx_queues`, `vlan`, `max_stations`, `egress`, `wire`"
+    );
+    assert_eq!(
+        error(&patched("\"sink\"", "\"generate:rate=0\"")),
+        "v.json:3:33: ports[0].device: generate: `rate=0`: expected packets a second over 0, \
+             up to 100000000"
+    );
+    assert_eq!(
+        error(&patched("[\"east\", \"west\"]", "[\"east\"]")),
+        "v.json:6:46: forwarding.pairs[0]: invalid length 1, expected a tuple of size 2"
+    );
+    assert_eq!(
+        error(&patched("\"mode\": \"patch\",", "\"mode\": \"bridge\",")),
+        "v.json:6:17: forwarding: `pairs` has no meaning in mode bridge, which takes \
+             `ageing_s`, `fdb_entries`, `stations` and `flood_limit_pps`"
+    );
+    assert_eq!(
+        error(&format!("{PATCH} {{}}")),
+        "v.json:7:3: trailing characters"
+    );
+}
+
+#[test]
+fn a_secret_in_the_wrong_form_or_place_is_not_quoted() {
+    let with = |keys: &str| error(&patched("] }\n}", &format!("] }}, {keys}\n}}")));
+    let cases = [
+        (
+            r#""measurement": { "hash_seed": 31415926535 }"#,
+            "measurement.hash_seed: expected a string, got",
+        ),
+        (
+            r#""measurement": { "hash_seed": "31415926535" }"#,
+            "measurement.hash_seed: expected 32 hexadecimal digits, got 11 characters",
+        ),
+        (
+            r#""wire": { "switch": 1, "keys": ["31415926535"] }"#,
+            "wire.keys[0]: expected struct WireKey, got",
+        ),
+        (
+            r#""wire": { "switch": 1, "keys": [{ "id": "31415926535" }] }"#,
+            "wire.keys[0].id: expected u16, got",
+        ),
+        (
+            r#""http": { "token_file": 31415926535 }"#,
+            "http.token_file: expected path string, got",
+        ),
+    ];
+    for (keys, expected) in cases {
+        let error = with(keys);
+        assert!(error.contains(expected), "{error}");
+        assert!(!error.contains("31415"), "a secret in {error}");
+    }
+}
+
+#[test]
+fn a_host_s_forwarding_is_written_and_never_read() {
+    let written = serde_json::to_value(Forwarding::Host).unwrap();
+    assert_eq!(written, serde_json::json!({ "mode": "host" }));
+    assert_eq!(
+        error(&patched("\"mode\": \"patch\",", "\"mode\": \"host\",")),
+        "v.json:6:27: forwarding.mode: unknown variant `host`, expected `patch` or `bridge`"
+    );
+}
+
+#[test]
+fn value_errors_point_at_the_value() {
+    assert_eq!(
+        error(&patched(
+            "\"sink\"",
+            "\"sink\",\n\"egress\": {\n  \"queue_packets\": 0}"
+        )),
+        "v.json:5:20: ports[0].egress.queue_packets: expected 1 to 65536, got 0"
+    );
+    assert_eq!(
+        error(&patched("\"west\"]", "\"wset\"]")),
+        "v.json:6:55: forwarding.pairs[0][1]: expected the name of a port (east, west), got \
+             \"wset\""
+    );
+    // A default has no place of its own: the object around it does.
+    let grace = patched("}\n}", "},\n  \"measurement\": { \"grace_ms\": 500 }\n}");
+    assert_eq!(
+        error(&grace),
+        "v.json:7:32: measurement.grace_ms: expected less than half of interval_ms (1000), \
+             got 500"
+    );
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let error = Config::load("/nowhere/v.json").unwrap_err().to_string();
+    assert!(error.starts_with("/nowhere/v.json: cannot read the configuration: No such"));
+}
+
+#[test]
+fn the_demos_need_no_privileges() {
+    let replay = Config::demo_replay("/tmp/x.pcap").unwrap();
+    assert_eq!(
+        replay.ports[0].device.to_string(),
+        "replay:/tmp/x.pcap?loop=0"
+    );
+    for config in [Config::demo().unwrap(), replay] {
+        assert!(!config.dpdk.hugepages);
+        assert_eq!(ends(&config), [(0, 1), (1, 0)]);
+        assert!(
+            config
+                .ports
+                .iter()
+                .all(|p| !matches!(p.device, Device::Dpdk(_)))
+        );
+    }
+}

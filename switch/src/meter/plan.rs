@@ -1,0 +1,82 @@
+//! How a generation of the configuration measures: its segments, flows and references.
+
+use control::counters::WorkerCounters;
+use control::handover::WorkerEnd;
+use measure::sight::SegmentIndex;
+
+use crate::flows::Flows;
+use crate::packet_io::{ClassIndex, NO_SEGMENT, PortIndex};
+use crate::references::References;
+
+/// Most classes of a configuration.
+const CLASSES: usize = 8;
+
+/// Segments by class.
+pub type Segments = [SegmentIndex; CLASSES];
+
+/// None is measured.
+pub const NO_SEGMENTS: Segments = [NO_SEGMENT; CLASSES];
+
+/// Which segment leads from one port to another, for each class.
+#[derive(Debug, Clone)]
+pub struct SegmentMap {
+    ports: usize,
+    segments: Box<[Segments]>,
+}
+
+impl SegmentMap {
+    /// A map over `ports` ports in which the n-th (ingress, egress, class) is segment n.
+    pub fn new(
+        ports: usize,
+        places: impl IntoIterator<Item = (PortIndex, PortIndex, ClassIndex)>,
+    ) -> Self {
+        let mut segments = vec![NO_SEGMENTS; ports * ports].into_boxed_slice();
+        for (n, (ingress, egress, class)) in (0..NO_SEGMENT.0).zip(places) {
+            let pair = usize::from(ingress.0) * ports + usize::from(egress.0);
+            if let Some(place) =
+                (segments.get_mut(pair)).and_then(|pair| pair.get_mut(usize::from(class.0)))
+            {
+                *place = SegmentIndex(n);
+            }
+        }
+        Self { ports, segments }
+    }
+
+    /// The segments from one port to another, by class.
+    #[inline]
+    pub fn between(&self, ingress: PortIndex, egress: PortIndex) -> Segments {
+        let pair = usize::from(ingress.0) * self.ports + usize::from(egress.0);
+        self.segments.get(pair).copied().unwrap_or(NO_SEGMENTS)
+    }
+}
+
+/// How a generation measures.
+#[derive(Debug)]
+pub struct Plan {
+    /// Where its shards come from and go to.
+    pub handover: WorkerEnd,
+    /// What its segments are called.
+    pub segments: SegmentMap,
+    /// Flows with counters of their own.
+    pub flows: Option<Flows>,
+    /// Whether the clock is read for every packet, not for every burst.
+    pub stamps_packets: bool,
+    /// References among packets, where there are any.
+    pub references: Option<Box<References>>,
+}
+
+impl Plan {
+    /// Shows what became of references since the last time.
+    pub fn show_references(&mut self, counters: &WorkerCounters) {
+        if let Some(references) = &mut self.references {
+            references.show(&counters.references);
+        }
+    }
+
+    /// Does what the control core asks for between epochs.
+    pub(super) fn obey(&mut self) {
+        if let Some(flows) = &mut self.flows {
+            flows.obey(&mut self.handover);
+        }
+    }
+}
