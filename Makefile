@@ -204,7 +204,7 @@ PREEMPTIONS ?= 3
 
 .PHONY: loom
 loom: setup-test ## What threads share in the control core, in every order that loom finds; PREEMPTIONS (3)
-	LOOM_MAX_PREEMPTIONS=$(PREEMPTIONS) $(CARGO) nextest run -p control --lib --features loom --locked -E 'test(/^sync::models::/)'
+	LOOM_MAX_PREEMPTIONS=$(PREEMPTIONS) $(CARGO) nextest run --workspace --test orderings --features control/loom --locked
 
 .PHONY: install
 install: ## Install vernierd, vernier and the plugin for other DPDK programs into PREFIX (default /usr/local)

@@ -2,7 +2,7 @@
 //! reader.
 //!
 //! They are those of the standard library, of `parking_lot` and of `rtrb`. With the feature `loom` (`make loom`)
-//! they are models: loom runs what stands in `models.rs` in every order in which threads may take turns and
+//! they are models: loom runs `tests/orderings.rs` in every order in which threads may take turns and
 //! see each other's writes, up to a number of preemptions. The rings are then our own, in safe Rust (`ring.rs`),
 //! and promise no more than `rtrb` documents: what is shown is how we use them. That `rtrb` keeps its word
 //! its authors test.
@@ -53,6 +53,3 @@ mod modelled {
 
 #[cfg(feature = "loom")]
 pub(crate) use modelled::*;
-
-#[cfg(all(test, feature = "loom"))]
-mod models;

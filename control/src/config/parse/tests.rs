@@ -1,4 +1,3 @@
-
 use super::super::device::Generate;
 use super::super::{Device, Measurement, Port};
 use super::*;

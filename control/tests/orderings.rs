@@ -5,6 +5,12 @@
 //! The reader is the thread that is spawned, the writer the one that spawns it: loom 0.7 remembers the last access
 //! only, so that a writer's own load before its store hides a reader's; but a reader that comes later is shown
 //! every older value that the orderings allow.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test says what must hold in the plainest way"
+)]
 
 use std::sync::Arc;
 
@@ -16,10 +22,10 @@ use measure::sight::SegmentIndex;
 use measure::synopsis::Synopsis;
 use measure::time::{Epoch, TickRate};
 
-use crate::counters::Counter;
-use crate::handover::{FlowCommand, NewFlow, handover};
-use crate::snapshot::{Published, Snapshot};
-use crate::wire::clock::{SharedLine, TaiLine};
+use control::counters::Counter;
+use control::handover::{FlowCommand, NewFlow, handover};
+use control::snapshot::{Published, Snapshot};
+use control::wire::clock::{SharedLine, TaiLine};
 
 fn layout() -> ShardLayout {
     ShardLayout {
@@ -261,8 +267,8 @@ mod wire {
     use measure::wire::WireLayout;
 
     use super::*;
-    use crate::counters::WireCounters;
-    use crate::wire::handover::{Order, WireControlEnd, WireWorkerEnd, wire_handover};
+    use control::counters::WireCounters;
+    use control::wire::handover::{Order, WireControlEnd, WireWorkerEnd, wire_handover};
 
     fn ends() -> (WireWorkerEnd, WireControlEnd) {
         let bank = Bank {
@@ -317,7 +323,7 @@ mod wire {
             let (mut worker, mut control) = ends();
             let working = thread::spawn(move || {
                 if worker.next_order().is_some() {
-                    assert!(worker.is_blocked.load(crate::sync::Ordering::Relaxed));
+                    assert!(worker.is_blocked.load(std::sync::atomic::Ordering::Relaxed));
                 }
             });
             control.block(true);
