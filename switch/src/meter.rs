@@ -11,18 +11,16 @@
 //! coming epoch goes unmeasured (and is counted as missed): a worker never waits.
 
 use control::counters::WorkerCounters;
-use control::handover::WorkerEnd;
 use measure::flows::{FlowSight, Slot};
 use measure::packet::{FlowHash, Hasher, Nameless, PacketHash, Parsed};
 use measure::shard::{Places, Shard};
-use measure::sight::{Batch, SegmentIndex, Sight, Sights};
-use measure::synopsis::Synopsis;
+use measure::sight::{Batch, Sight, Sights};
 use measure::time::{Epoch, EpochSchedule, EpochTag};
 
 use crate::egress::{PortEgress, Refused};
 use crate::flows::{FlowSights, Flows};
 use crate::packet_io::{BURST, ClassIndex, NO_SEGMENT, PortIndex, Tag};
-use crate::references::{Departed, OpenShards, References};
+use crate::references::{Departed, OpenShards};
 
 mod age;
 mod plan;
