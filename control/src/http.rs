@@ -3,12 +3,14 @@
 //! ```text
 //!  listener -> crowd (64 places) -> connection (limits of time and size) -> router
 //!                  ^                                                          |
-//!                  +---- who was longest without a request goes      count, receive, guard, answer
+//!                  +---- who was longest without progress goes       count, receive, guard, answer
+//!                                                                                             |
+//!                                       chunks of at most so many bytes over all connections -+
 //! ```
 //!
 //! One thread, one current-thread runtime, away from the workers. At most [`CONNECTIONS_MAX`]
-//! clients are served at once; none can hold its place by being slow, and a new one always finds
-//! one. Every answer is made from one snapshot.
+//! clients are served at once; none can hold its place by doing nothing, and a new one always finds
+//! one. Every answer is made from one snapshot, and all of them together have a limit of memory.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -20,6 +22,7 @@ use std::time::Duration;
 
 use axum::Router;
 use metrics_exporter_prometheus::PrometheusHandle;
+use rustix::net::sockopt::set_socket_send_buffer_size;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -32,6 +35,7 @@ mod access;
 mod answers;
 mod connection;
 mod crowd;
+mod in_flight;
 mod openapi;
 mod query;
 mod refusal;
@@ -39,7 +43,7 @@ mod routes;
 #[cfg(test)]
 mod tests;
 
-use access::Token;
+use access::{Access, Token};
 use crowd::Crowd;
 use routes::Sources;
 
@@ -49,7 +53,10 @@ pub use answers::{
     Segments, Status, Wires,
 };
 pub use crowd::CONNECTIONS_MAX;
-pub use query::{FLOWS_DEFAULT, FLOWS_MAX, SegmentFilter, Width};
+pub(crate) use in_flight::bytes_max;
+pub use query::{
+    COURSES_DEFAULT, COURSES_MAX, CourseQuery, FLOWS_DEFAULT, FLOWS_MAX, SegmentFilter, Width,
+};
 
 /// How often samples of the process's own histograms are gathered.
 const UPKEEP: Duration = Duration::from_secs(5);
@@ -57,6 +64,9 @@ const UPKEEP: Duration = Duration::from_secs(5);
 /// After so many steps of tasks the system is asked for news: so often that the request of a new
 /// client is seen before as many others have come as there are places.
 const STEPS_BETWEEN_NEWS: u32 = 8;
+
+/// Bytes of an answer that the kernel holds for a client, about; it would take megabytes for each.
+const SEND_BUFFER_BYTES: usize = 256 << 10;
 
 /// Why the server cannot listen.
 #[derive(Debug, thiserror::Error)]
@@ -86,7 +96,7 @@ pub enum StartError {
 pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
-    token: Option<Token>,
+    access: Access,
     reload: Option<Arc<AtomicBool>>,
 }
 
@@ -108,7 +118,7 @@ impl Server {
         let Some(address) = http.listen else {
             return Ok(None);
         };
-        let server = Self::bind(address)?;
+        let server = Self::bind(address)?.with_hosts(&http.hosts);
         let Some(file) = &http.token_file else {
             if !address.ip().is_loopback() {
                 tracing::warn!(
@@ -131,12 +141,14 @@ impl Server {
     pub fn bind(address: SocketAddr) -> Result<Self, BindError> {
         let listen = || {
             let listener = TcpListener::bind(address)?;
+            // Of each connection that it accepts, too.
+            set_socket_send_buffer_size(&listener, SEND_BUFFER_BYTES)?;
             listener.set_nonblocking(true)?;
             let address = listener.local_addr()?;
             Ok(Self {
                 listener,
                 address,
-                token: None,
+                access: Access::default(),
                 reload: None,
             })
         };
@@ -164,11 +176,16 @@ impl Server {
     ///
     /// # Errors
     /// [`TokenError`] when there is none, or every user of the machine may read it.
-    pub fn with_token(self, file: &Path) -> Result<Self, TokenError> {
-        Ok(Self {
-            token: Some(Token::load(file)?),
-            ..self
-        })
+    pub fn with_token(mut self, file: &Path) -> Result<Self, TokenError> {
+        self.access.token = Some(Token::load(file)?);
+        Ok(self)
+    }
+
+    /// Answers also who asks by one of these names, not only by an address or `localhost`.
+    #[must_use]
+    pub fn with_hosts(mut self, hosts: &[String]) -> Self {
+        self.access.hosts = hosts.into();
+        self
     }
 
     /// Sets `wanted` when somebody asks for a reload; without this, such a wish is refused.
@@ -202,12 +219,12 @@ impl Server {
         };
         let recorder = process::recorder();
         let (stop, stopped) = watch::channel(false);
-        let (reload, token) = (self.reload, self.token);
+        let (reload, access) = (self.reload, self.access);
         let thread = std::thread::Builder::new()
             .name("vernier-http".to_owned())
             .spawn(move || {
-                let sources = Sources::new(published, recorder.clone(), reload, token.is_some());
-                let router = routes::router(sources, token);
+                let sources = Sources::new(published, recorder.clone(), reload);
+                let router = routes::router(sources, access);
                 runtime.block_on(async {
                     tokio::select! {
                         () = accept(listener, router, stopped) => {}
@@ -226,8 +243,8 @@ impl Server {
 /// The router alone, which answers from `published`, and sets `reload` where somebody may ask for one: no
 /// listener, no connections and none of their limits. For programs that bring these themselves.
 pub fn router(published: Arc<Published>, reload: Option<Arc<AtomicBool>>) -> Router {
-    let sources = Sources::new(published, process::recorder(), reload, false);
-    routes::router(sources, None)
+    let sources = Sources::new(published, process::recorder(), reload);
+    routes::router(sources, Access::default())
 }
 
 impl Running {

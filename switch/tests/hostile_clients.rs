@@ -11,7 +11,7 @@
 mod support;
 
 use std::collections::VecDeque;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -210,7 +210,7 @@ fn withstand(reason: &str, visits: u64, attack: impl Fn(&Siege) + Sync) {
 #[test]
 fn headers_that_come_byte_by_byte_keep_nobody_out() {
     withstand("crowded", 600, |siege| {
-        let header = b"GET /metrics HTTP/1.1\r\nHost: x\r\nX-Slow: ";
+        let header = b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ";
         let mut clients: Vec<(Option<TcpStream>, usize)> = (0..300).map(|_| (None, 0)).collect();
         while siege.goes_on() {
             for (client, sent) in &mut clients {
@@ -272,7 +272,7 @@ fn headers_without_end_are_refused() {
             let Some(mut client) = siege.connect() else {
                 continue;
             };
-            let _ = client.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n");
+            let _ = client.write_all(b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n");
             for _ in 0..1_000 {
                 if client.write_all(line.as_bytes()).is_err() {
                     break;
@@ -286,7 +286,7 @@ fn headers_without_end_are_refused() {
 fn who_never_reads_an_answer_is_cut_off() {
     withstand("slow", 30, |siege| {
         // More answers than fit between the two, from as many clients as leave places free.
-        let requests = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n".repeat(5_000);
+        let requests = "GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".repeat(5_000);
         let mut clients: Vec<TcpStream> = Vec::new();
         while siege.goes_on() {
             if clients.len() < 30
@@ -300,4 +300,102 @@ fn who_never_reads_an_answer_is_cut_off() {
             }
         }
     });
+}
+
+/// As many ports as Debian's DPDK opens.
+const PORTS: u64 = 32;
+
+/// All pairs of ports, in as many classes as there may be.
+const SEGMENTS: u64 = PORTS * (PORTS - 1) * 8;
+
+/// The largest configuration that starts everywhere; all segments are on every page.
+fn largest() -> Value {
+    let device = |port| match port {
+        0 => "generate:flows=500,rate=1000",
+        _ => "sink",
+    };
+    let port = |port| json!({ "name": format!("port-{port:02}"), "device": device(port) });
+    let class = |class| json!({ "name": format!("class-{class}") });
+    json!({
+        "ports": (0..PORTS).map(port).collect::<Vec<_>>(),
+        "classes": (0..8).map(class).collect::<Vec<_>>(),
+        "forwarding": { "mode": "bridge" },
+        "measurement": { "interval_ms": 1000, "lda": null },
+        "workers": [{ "idle": "sleep" }],
+    })
+}
+
+/// Bytes in flight that `docs/operating.md` promises for the largest configuration, in KiB.
+const IN_FLIGHT_KIB_MAX: u64 = 16 * 1_024 + 32 * SEGMENTS;
+
+/// A client that asks for `path` and has read the head of the answer: its status and length.
+fn asks(switch: &Daemon, path: &str) -> (TcpStream, u16, usize) {
+    let mut client = TcpStream::connect(switch.address).unwrap();
+    client.set_read_timeout(Some(support::PATIENCE)).unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    client.write_all(request.as_bytes()).unwrap();
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        let mut byte = [0];
+        client.read_exact(&mut byte).unwrap();
+        head.push(char::from(byte[0]));
+    }
+    let head = head.to_ascii_lowercase();
+    let after = |start: &str| head.split_once(start).unwrap().1.split_whitespace().next();
+    let number = |text: Option<&str>| text.unwrap().parse().unwrap();
+    let status = number(after("http/1.1 "));
+    let length = number(after("content-length: "));
+    (client, u16::try_from(status).unwrap(), length)
+}
+
+#[test]
+fn readers_that_stall_take_no_more_memory_than_is_promised() {
+    let mut switch = Daemon::start_logging(largest(), "error");
+    switch.wait_for(|switch| switch.answer("/readyz").is_some_and(|ready| ready.0 == 200));
+    let page_kib = page(&mut switch).len() as u64 / 1_024;
+    let quiet_kib = switch.resident_kib();
+    let (mut stalled, mut refused, mut resident_kib) = (Vec::new(), 0, 0);
+    for _ in 0..40 {
+        match asks(&switch, "/metrics") {
+            (client, 200, _) => stalled.push(client),
+            (_, status, _) => {
+                assert_eq!(status, 503);
+                refused += 1;
+            }
+        }
+        resident_kib = resident_kib.max(switch.resident_kib());
+    }
+    println!(
+        "{page_kib} KiB a page; {} clients stall, {refused} were refused; {quiet_kib} KiB, then \
+         {resident_kib} at most",
+        stalled.len()
+    );
+    assert!(stalled.len() >= 2, "{refused}");
+    assert!(
+        resident_kib <= quiet_kib + IN_FLIGHT_KIB_MAX + GROWTH_KIB_MAX,
+        "{quiet_kib} KiB grew to {resident_kib}"
+    );
+    // What is small is answered meanwhile, and pages are once they have left.
+    assert_eq!(switch.answer("/healthz").unwrap().0, 200);
+    drop(stalled);
+    page(&mut switch);
+    switch.stop();
+}
+
+#[test]
+fn a_slow_reader_is_not_thrown_out_for_newcomers_that_say_nothing() {
+    let mut switch = Daemon::start_logging(largest(), "error");
+    switch.wait_for(|switch| switch.answer("/readyz").is_some_and(|ready| ready.0 == 200));
+    let (mut slow, status, length) = asks(&switch, "/metrics");
+    assert!(status == 200 && length > 8 << 20, "{length}");
+    let mut part = vec![0; length / 10];
+    for _ in 0..10 {
+        let newcomer = |_| TcpStream::connect(switch.address).unwrap();
+        let silent: Vec<_> = (0..100).map(newcomer).collect();
+        assert_eq!(switch.answer("/healthz").unwrap().0, 200);
+        slow.read_exact(&mut part).unwrap();
+        drop(silent);
+    }
+    assert!(rejected(&page(&mut switch), "crowded") >= 100.0);
+    switch.stop();
 }

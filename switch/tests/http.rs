@@ -8,7 +8,8 @@
 
 mod support;
 
-use std::io::Write;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
@@ -104,6 +105,41 @@ fn who_shows_the_token_sees_everything_and_may_reload() {
     switch
         .wait_for(|switch| ask(switch, "/api/v1/config")["measurement"]["flows"]["slots"] == 2_048);
     switch.wait_for(|switch| ask(switch, "/api/v1/status")["generation"] == 1);
+    switch.stop();
+}
+
+#[test]
+fn a_web_page_reaches_no_path_by_a_name_of_its_own() {
+    let mut config = config(5);
+    config["http"] = json!({ "hosts": ["edge-1"] });
+    let switch = Daemon::start(config);
+    let status = |method: &str, path: &str, host: &str| {
+        let mut page = TcpStream::connect(switch.address).unwrap();
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: {host}:{}\r\nX-Vernier: reload\r\n\
+             Connection: close\r\n\r\n",
+            switch.address.port()
+        );
+        page.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        page.read_to_string(&mut answer).unwrap();
+        answer.split(' ').nth(1).unwrap().parse::<u16>().unwrap()
+    };
+    let index = switch.get("/").unwrap();
+    let paths = index.lines().filter_map(|line| line.strip_prefix("  "));
+    let paths: Vec<_> = paths.filter_map(|path| path.split(' ').next()).collect();
+    assert!(paths.contains(&"/metrics") && paths.len() > 10, "{index}");
+    for path in paths.into_iter().chain(["/nowhere"]) {
+        for method in ["GET", "POST"] {
+            assert_eq!(status(method, path, "evil.example"), 403, "{path}");
+        }
+    }
+    for host in ["127.0.0.1", "localhost", "[::1]", "edge-1", "EDGE-1"] {
+        assert_eq!(status("GET", "/metrics", host), 200, "{host}");
+    }
+    assert_eq!(status("POST", "/api/v1/reload", "edge-1"), 202);
+    let refused: Option<u32> = switch.metric("vernier_http_rejected_total{reason=\"host\"}");
+    assert!(refused > Some(20), "{refused:?}");
     switch.stop();
 }
 

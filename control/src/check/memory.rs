@@ -14,6 +14,7 @@ use crate::fdb::FdbMaster;
 use crate::flows::BYTES_PER_SLOT;
 use crate::handover::SHARDS_PER_WORKER;
 use crate::history;
+use crate::http;
 use crate::wire::handover;
 
 /// Shards that the control core adds up in: those of the two epochs that may be incomplete. They
@@ -81,6 +82,7 @@ impl Memory {
         database(config, &mut items);
         queues(config, &mut items);
         wires(config, &mut items);
+        answers(config, &mut items);
         let (streams, bytes) = config.reference_streams();
         items.push(Item {
             purpose: "RLI",
@@ -231,6 +233,17 @@ fn database(config: &Config, items: &mut Vec<Item>) {
     });
 }
 
+/// What clients have asked for and not taken yet.
+fn answers(config: &Config, items: &mut Vec<Item>) {
+    let segments = layout(config).segments();
+    items.push(Item {
+        purpose: "HTTP answers in flight, at most",
+        bytes: http::bytes_max(segments),
+        copies: usize::from(config.http.listen.is_some()),
+        of: format!("{segments} segments"),
+    });
+}
+
 /// Shards, frames and references of segments on the wire, each purpose over all ports.
 fn wires(config: &Config, items: &mut Vec<Item>) {
     let layouts = config
@@ -352,6 +365,8 @@ mod tests {
         assert_eq!(find(&memory, "flow directory"), bytes);
         let histories = (12 + 50) * history::BYTES_MAX;
         assert_eq!(find(&memory, "histories, at most"), histories);
+        let answers = http::bytes_max(12);
+        assert_eq!(find(&memory, "HTTP answers in flight, at most"), answers);
         assert_eq!(
             find(&memory, "cells to be asked and decoded"),
             3 * 3 * 3_000 * 40
@@ -368,7 +383,12 @@ mod tests {
             "filtering database, master",
             "filtering database, replicas",
             "egress queues",
+            "HTTP answers in flight, at most",
         ];
         assert_eq!(purposes, expected);
+        let mut alone = config(&json!({ "enabled": false }), 1);
+        alone.http.listen = None;
+        let alone = Memory::of(&alone);
+        assert_eq!(find(&alone, "HTTP answers in flight, at most"), 0);
     }
 }

@@ -19,6 +19,10 @@ pub struct Http {
     pub token_file: Option<PathBuf>,
     /// Serve whoever can reach the address, without a token.
     pub insecure: bool,
+    /// Names by which clients without a token may ask (the header `Host`), besides addresses and
+    /// `localhost`: at most 64. Prometheus asks by the name in its `targets`.
+    #[schemars(length(max = 64), inner(regex(pattern = "^[A-Za-z0-9._-]+$")))]
+    pub hosts: Vec<String>,
 }
 
 /// What is written for Prometheus.
@@ -49,6 +53,7 @@ impl Default for Http {
             listen: Some(SocketAddr::from(([127, 0, 0, 1], 9464))),
             token_file: None,
             insecure: false,
+            hosts: Vec::new(),
         }
     }
 }

@@ -46,8 +46,17 @@ pub(crate) fn contained(part: &'static str, panics: u64) {
 const BUCKETS_S: [f64; 8] = [1e-5, 1e-4, 5e-4, 1e-3, 5e-3, 1e-2, 0.1, 1.0];
 
 /// Why a client is not served: it sends or reads too slowly, it had to make room for a newer one, it
-/// sends too much, it sends what is no HTTP, it shows no token.
-const HTTP_REASONS: [&str; 5] = ["slow", "crowded", "too_large", "garbage", "unauthorized"];
+/// sends too much, it sends what is no HTTP, it shows no token, it asks by a name that is not ours,
+/// too many bytes of answers are in flight.
+const HTTP_REASONS: [&str; 7] = [
+    "slow",
+    "crowded",
+    "too_large",
+    "garbage",
+    "unauthorized",
+    "host",
+    "memory",
+];
 
 /// Counts a client that is not served, by one of the reasons above.
 pub(crate) fn rejected(reason: &'static str) {

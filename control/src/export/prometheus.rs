@@ -4,7 +4,7 @@
 //! A segment that no packet has passed has its counters, but no histogram: a bridge of 64 ports has
 //! 4,032 segments, and most stay silent.
 
-use std::fmt::Display;
+use std::fmt::{self, Display, Write};
 use std::ops::RangeInclusive;
 
 use metrics::{Key, Label};
@@ -23,7 +23,7 @@ mod filter;
 mod flows;
 mod wires;
 
-pub use filter::Filter;
+pub use filter::{Filter, Filtered};
 
 /// Content type of the text.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -32,9 +32,19 @@ pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// that histograms of all hosts and releases can be added.
 const OCTAVES: RangeInclusive<u32> = 7..=33;
 
-/// Writes the snapshot as Prometheus text, all of it.
-pub fn render(snapshot: &Snapshot) -> String {
-    let mut page = Page::default();
+/// Bytes of text after which it is passed on: of a large switch it never is in memory as a whole.
+const PART_BYTES: usize = 16 << 10;
+
+/// Writes the snapshot as Prometheus text, some lines at a time.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write(snapshot: &Snapshot, out: &mut dyn Write) -> fmt::Result {
+    let mut page = Page {
+        text: String::new(),
+        out,
+        written: Ok(()),
+    };
     process(&mut page, snapshot);
     segments(&mut page, &snapshot.segments);
     estimates(&mut page, snapshot);
@@ -44,7 +54,8 @@ pub fn render(snapshot: &Snapshot) -> String {
     ports(&mut page, snapshot);
     queues(&mut page, &snapshot.ports);
     workers(&mut page, &snapshot.workers);
-    page.0
+    page.pass_on();
+    page.written
 }
 
 /// A metric family, and how to read its value from a `T`, if it has one.
@@ -66,13 +77,39 @@ const fn family(name: &'static str, kind: &'static str, help: &'static str) -> F
 }
 
 /// The text under construction.
-#[derive(Default)]
-struct Page(String);
+struct Page<'o> {
+    /// Lines that were not passed on yet.
+    text: String,
+    out: &'o mut dyn Write,
+    /// After an error nothing more is passed on.
+    written: fmt::Result,
+}
 
-impl Page {
+impl Page<'_> {
     fn begin<T, V>(&mut self, family: &Family<T, V>) {
-        write_help_line(&mut self.0, family.name, None, None, family.help);
-        write_type_line(&mut self.0, family.name, None, None, family.kind);
+        write_help_line(&mut self.text, family.name, None, None, family.help);
+        write_type_line(&mut self.text, family.name, None, None, family.kind);
+    }
+
+    fn line(
+        &mut self,
+        name: &str,
+        suffix: Option<&'static str>,
+        labels: &LabelSet,
+        le: Option<(&'static str, String)>,
+        value: impl Display,
+    ) {
+        write_metric_line(&mut self.text, name, suffix, labels, le, value, None);
+        if self.text.len() >= PART_BYTES {
+            self.pass_on();
+        }
+    }
+
+    fn pass_on(&mut self) {
+        if self.written.is_ok() {
+            self.written = self.out.write_str(&self.text);
+        }
+        self.text.clear();
     }
 
     /// A family with its samples.
@@ -83,13 +120,18 @@ impl Page {
     ) {
         self.begin(family);
         for (labels, value) in samples {
-            let none = None::<(&str, &str)>;
-            write_metric_line(&mut self.0, family.name, None, &labels, none, value, None);
+            if self.written.is_err() {
+                return;
+            }
+            self.line(family.name, None, &labels, None, value);
         }
     }
 
     /// One series of a histogram of delays: cumulative buckets, sum and count.
     fn delays(&mut self, name: &str, labels: &LabelSet, octaves: &[Octave], sum: f64) {
+        if self.written.is_err() {
+            return;
+        }
         let at_most = |bound_ns| -> u64 {
             let within = octaves.iter().filter(|octave| octave.le_ns <= bound_ns);
             within.map(|octave| octave.packets).sum()
@@ -109,8 +151,8 @@ impl Page {
         count: u64,
         sum: f64,
     ) {
-        let mut line = |suffix, le: Option<(&'static str, String)>, value: &dyn Display| {
-            write_metric_line(&mut self.0, name, Some(suffix), labels, le, value, None);
+        let mut line = |suffix, le, value: &dyn Display| {
+            self.line(name, Some(suffix), labels, le, value);
         };
         for (bound, at_most) in buckets {
             line("bucket", Some(("le", bound.to_string())), &at_most);
@@ -468,8 +510,14 @@ fn ports(page: &mut Page, snapshot: &Snapshot) {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use std::io::Write;
+    use std::io::Write as _;
     use std::process::{Command, Stdio};
+
+    fn render(snapshot: &Snapshot) -> String {
+        let mut text = String::new();
+        write(snapshot, &mut text).unwrap();
+        text
+    }
 
     /// Runs `promtool check metrics`; `None` where there is none, which CI does not accept.
     pub(crate) fn promtool(text: &str) -> Option<String> {

@@ -1,11 +1,13 @@
-//! Who may ask: everybody, or who shows a token.
+//! Who may ask: everybody, or who shows a token; and by which names.
 
 use std::fmt;
 use std::io;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
+use axum::http::uri::Authority;
 use axum::http::{StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -23,6 +25,15 @@ const TOKEN_MIN: usize = 16;
 
 /// Most characters of a token.
 const TOKEN_MAX: usize = 1_024;
+
+/// Who is answered.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Access {
+    /// What clients have to show; `None`: nothing.
+    pub(super) token: Option<Token>,
+    /// Names of this switch in `Host`, besides `localhost` and addresses.
+    pub(super) hosts: Arc<[String]>,
+}
 
 /// What clients have to show.
 #[derive(Clone)]
@@ -110,21 +121,45 @@ pub(super) fn is_open(path: &str) -> bool {
 }
 
 /// Lets a request through if it may be answered.
-pub(super) async fn guard(
-    State(token): State<Option<Token>>,
-    request: Request,
-    next: Next,
-) -> Response {
-    let is_shown = token
-        .as_ref()
-        .is_none_or(|token| token.is_shown_by(&request));
-    if is_shown || is_open(request.uri().path()) {
+pub(super) async fn guard(State(access): State<Access>, request: Request, next: Next) -> Response {
+    let token = access.token.as_ref();
+    // A web page cannot show the token: who shows it may come by any name.
+    if token.is_some_and(|token| token.is_shown_by(&request)) {
         return next.run(request).await;
     }
-    process::rejected("unauthorized");
-    let error = "expected the header `Authorization: Bearer TOKEN` with the token that stands in \
-                 the file of http.token_file";
-    Refusal::new(StatusCode::UNAUTHORIZED, error)
-        .with(header::WWW_AUTHENTICATE, "Bearer realm=\"vernier\"")
-        .into_response()
+    if token.is_some() && !is_open(request.uri().path()) {
+        process::rejected("unauthorized");
+        let error = "expected the header `Authorization: Bearer TOKEN` with the token that stands \
+                     in the file of http.token_file";
+        return Refusal::new(StatusCode::UNAUTHORIZED, error)
+            .with(header::WWW_AUTHENTICATE, "Bearer realm=\"vernier\"")
+            .into_response();
+    }
+    if access.is_named_by(&request) {
+        return next.run(request).await;
+    }
+    process::rejected("host");
+    let error = "expected an address, `localhost` or a name of http.hosts in the header Host: any \
+                 other name could be that of a web page; add it to http.hosts if it is this \
+                 switch's, or set http.token_file and show the token";
+    Refusal::new(StatusCode::FORBIDDEN, error).into_response()
+}
+
+impl Access {
+    /// Whether a request was sent to this switch by an address or by a name of its own. A web page
+    /// can let its own name point here (DNS rebinding), and then read what it likes.
+    fn is_named_by(&self, request: &Request) -> bool {
+        let in_headers = request.headers().get_all(header::HOST).iter();
+        let in_headers = in_headers.map(|host| host.to_str().ok()?.parse().ok());
+        let in_target = request.uri().authority().cloned().map(Some);
+        let is_ours = |host: Option<Authority>| host.is_some_and(|host| self.has(host.host()));
+        in_headers.chain(in_target).all(is_ours)
+    }
+
+    fn has(&self, host: &str) -> bool {
+        let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+        let names = self.hosts.iter().map(String::as_str);
+        let mut names = names.chain(["localhost"]);
+        address.is_ok() || names.any(|name| name.eq_ignore_ascii_case(host))
+    }
 }

@@ -1,9 +1,11 @@
 //! What the JSON paths answer, made from one snapshot each.
 
+use std::borrow::Cow;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::query::{SegmentFilter, Width};
+use super::query::{CourseQuery, SegmentFilter};
 use crate::history::Course;
 use crate::snapshot::{
     Counts, Decoding, Exceptions, Fdb, Flow, FlowList, FlowQuery, FlowTotals, Pool, Port, Reload,
@@ -112,7 +114,7 @@ impl Ports {
 
 /// Answer of `/api/v1/segments`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Segments {
+pub struct Segments<'s> {
     /// Number of the last epoch that closed.
     pub epoch: Option<u64>,
     /// Its end in seconds since 1970 (UTC).
@@ -120,23 +122,24 @@ pub struct Segments {
     /// Length of an epoch in milliseconds.
     pub interval_ms: u32,
     /// The segments, in the order of the configuration.
-    pub segments: Vec<Segment>,
+    pub segments: Vec<Cow<'s, Segment>>,
 }
 
-impl Segments {
+impl<'s> Segments<'s> {
     /// The segments that are wanted.
-    pub fn of(snapshot: &Snapshot, wanted: &SegmentFilter) -> Self {
+    pub fn of(snapshot: &'s Snapshot, wanted: &SegmentFilter) -> Self {
+        let segments = wanted.choose(&snapshot.segments);
         Self {
             epoch: snapshot.epoch,
             epoch_end_unix_s: snapshot.epoch_end_unix_s,
             interval_ms: snapshot.interval_ms,
-            segments: wanted.choose(&snapshot.segments).cloned().collect(),
+            segments: segments.map(Cow::Borrowed).collect(),
         }
     }
 }
 
-impl From<&Snapshot> for Segments {
-    fn from(snapshot: &Snapshot) -> Self {
+impl<'s> From<&'s Snapshot> for Segments<'s> {
+    fn from(snapshot: &'s Snapshot) -> Self {
         Self::of(snapshot, &SegmentFilter::default())
     }
 }
@@ -265,6 +268,10 @@ pub struct Epochs {
     pub interval_ms: u32,
     /// When the first epoch, number 0, began, likewise; `None` before it has closed.
     pub origin_unix_s: Option<f64>,
+    /// Segments that were wanted, of which this is a part.
+    pub matching: u64,
+    /// How many of them come before this part.
+    pub offset: u64,
     /// The segments, in the order of the configuration.
     pub segments: Vec<SegmentCourses>,
 }
@@ -284,11 +291,12 @@ pub struct SegmentCourses {
 
 impl Epochs {
     /// The courses that are wanted.
-    pub fn of(snapshot: &Snapshot, wanted: &SegmentFilter, width: Option<Width>) -> Self {
+    pub fn of(snapshot: &Snapshot, query: &CourseQuery) -> Self {
         let origin_unix_s = snapshot.origin_unix_s();
         let courses = |segment: &Segment| {
             let mut courses = segment.history.courses(origin_unix_s);
-            courses.retain(|course| width.is_none_or(|width| course.width_s == width.seconds()));
+            let is_wanted = |width_s| query.width.is_none_or(|width| width_s == width.seconds());
+            courses.retain(|course| is_wanted(course.width_s));
             SegmentCourses {
                 ingress: segment.ingress.clone(),
                 egress: segment.egress.clone(),
@@ -296,12 +304,17 @@ impl Epochs {
                 courses,
             }
         };
+        let matching = query.segments.choose(&snapshot.segments);
+        let part = query.segments.choose(&snapshot.segments);
+        let part = part.skip(query.offset).take(query.limit);
         Self {
             epoch: snapshot.epoch,
             epoch_end_unix_s: snapshot.epoch_end_unix_s,
             interval_ms: snapshot.interval_ms,
             origin_unix_s: snapshot.epoch.map(|_| origin_unix_s),
-            segments: wanted.choose(&snapshot.segments).map(courses).collect(),
+            matching: matching.count() as u64,
+            offset: query.offset as u64,
+            segments: part.map(courses).collect(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! One connection, from its first byte to its last, with limits on all that a client may do to it.
 
 use std::error::Error;
-use std::io;
+use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -23,6 +23,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
 use super::crowd::{CutOff, Place};
+use super::in_flight::CHUNK_BYTES;
 use super::refusal::Refusal;
 use crate::export::process;
 
@@ -39,14 +40,14 @@ pub(super) const BODY_BYTES_MAX: usize = 64 * 1_024;
 /// that has not asked again.
 pub(super) const REQUEST_MAX: Duration = Duration::from_secs(10);
 
-/// A client that takes no byte of its answer for this time is cut off.
+/// A client for which the kernel takes no byte of its answer for this time is cut off.
 const STALL_MAX: Duration = Duration::from_secs(10);
 
-/// A connection is closed after this time, between two requests if it can be: whoever reads its
-/// answer slowly gives the place back in the end.
+/// After this time a connection is closed with the answer that is under way, which a client that
+/// makes progress gets to its end.
 const CONNECTION_MAX: Duration = Duration::from_mins(1);
 
-/// How long a connection that is to be closed may still write its last answer.
+/// How long connections may still write their last answers when the server ends.
 pub(super) const FAREWELL_MAX: Duration = Duration::from_secs(2);
 
 /// One connection, from its first byte to its last.
@@ -54,7 +55,7 @@ pub(super) async fn converse(
     stream: TcpStream,
     router: Router,
     place: Place,
-    cut_off: CutOff,
+    mut cut_off: CutOff,
     mut stopped: watch::Receiver<bool>,
 ) {
     let place = Arc::new(place);
@@ -75,20 +76,25 @@ pub(super) async fn converse(
         .header_read_timeout(REQUEST_MAX)
         .max_header_size(HEADER_BYTES_MAX)
         .max_headers(HEADERS_MAX)
+        .max_buf_size(CHUNK_BYTES)
         .serve_connection(TokioIo::new(wire), service);
     let mut connection = pin!(connection);
-    let is_shutting_down = tokio::select! {
+    tokio::select! {
         ended = &mut connection => return account(ended, &place),
         // Counted by whom it made room for.
-        _ = cut_off => return,
-        () = sleep(CONNECTION_MAX) => false,
-        _ = stopped.wait_for(|&stopped| stopped) => true,
-    };
+        _ = &mut cut_off => return,
+        () = sleep(CONNECTION_MAX) => {}
+        _ = stopped.wait_for(|&stopped| stopped) => {}
+    }
     connection.as_mut().graceful_shutdown();
-    match timeout(FAREWELL_MAX, connection).await {
-        Ok(ended) => account(ended, &place),
-        Err(_) if is_shutting_down => {}
-        Err(_) => process::rejected("slow"),
+    let farewell = async {
+        drop(stopped.wait_for(|&stopped| stopped).await);
+        sleep(FAREWELL_MAX).await;
+    };
+    tokio::select! {
+        ended = &mut connection => account(ended, &place),
+        _ = &mut cut_off => {}
+        () = farewell => {}
     }
 }
 
@@ -194,16 +200,30 @@ impl AsyncRead for Wire {
 
 impl AsyncWrite for Wire {
     fn poll_write(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.poll_write_vectored(context, &[IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        chunks: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, chunks);
         if written.is_pending() {
             return self.stall(context);
         }
         self.is_stalled = false;
+        self.place.took();
         written
+    }
+
+    /// Chunks are written from where they are: a copy would not be counted.
+    fn is_write_vectored(&self) -> bool {
+        true
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

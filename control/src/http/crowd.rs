@@ -1,5 +1,7 @@
-//! The places for connections. Who comes always gets one: when all are taken, that of the connection
-//! which has been longest without a complete request.
+//! The places for connections: half of them for clients that have not completed a request yet, half
+//! for those that have. Who comes always gets a place of the first half, and with a complete request
+//! one of the second. Where all of a half are taken, that of the connection in it which has been
+//! longest without progress: clients that say nothing never cost one that reads its place.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,8 +29,10 @@ struct Places {
 
 #[derive(Debug)]
 struct Guest {
-    /// When its last request was complete, or when it came.
+    /// When it last made progress: it came, its request was complete, it took bytes of its answer.
     last: Instant,
+    /// Has completed a request.
+    has_asked: bool,
     /// Has sent a part of a request since.
     is_asking: bool,
     /// Dropped, it cuts the connection off.
@@ -45,23 +49,32 @@ pub(super) struct Place {
 /// Ends when the connection has to make room.
 pub(super) type CutOff = oneshot::Receiver<()>;
 
+impl Places {
+    /// Makes room for one more of those that have asked, or have not.
+    fn make_room(&mut self, has_asked: bool) {
+        let half = self.taken.iter();
+        let half = half.filter(|(_, guest)| guest.has_asked == has_asked);
+        if half.clone().count() < CONNECTIONS_MAX / 2 {
+            return;
+        }
+        if let Some((&number, _)) = half.min_by_key(|(_, guest)| guest.last) {
+            self.taken.remove(&number);
+            process::rejected("crowded");
+        }
+    }
+}
+
 impl Crowd {
     /// Takes a place, from another if need be.
     pub(super) fn enter(&self) -> (Place, CutOff) {
         let (hold, cut_off) = oneshot::channel();
         let mut places = self.0.lock();
-        if places.taken.len() >= CONNECTIONS_MAX {
-            let guests = places.taken.iter();
-            let longest = guests.min_by_key(|(_, guest)| guest.last);
-            if let Some((&number, _)) = longest {
-                places.taken.remove(&number);
-                process::rejected("crowded");
-            }
-        }
+        places.make_room(false);
         let number = places.came;
         places.came += 1;
         let guest = Guest {
             last: Instant::now(),
+            has_asked: false,
             is_asking: true,
             _hold: hold,
         };
@@ -80,11 +93,24 @@ impl Place {
         }
     }
 
-    /// A request is complete.
+    /// A request is complete. The first takes a place among those that have asked, from another if need be.
     pub(super) fn asked(&self) {
+        let mut places = self.crowd.0.lock();
+        let guest = places.taken.get(&self.number);
+        if guest.is_some_and(|guest| !guest.has_asked) {
+            places.make_room(true);
+        }
+        if let Some(guest) = places.taken.get_mut(&self.number) {
+            guest.last = Instant::now();
+            guest.has_asked = true;
+            guest.is_asking = false;
+        }
+    }
+
+    /// The client took bytes of its answer.
+    pub(super) fn took(&self) {
         if let Some(guest) = self.crowd.0.lock().taken.get_mut(&self.number) {
             guest.last = Instant::now();
-            guest.is_asking = false;
         }
     }
 
@@ -106,37 +132,74 @@ impl Drop for Place {
 
 #[cfg(test)]
 mod tests {
+    use std::thread::sleep;
+    use std::time::Duration;
+
     use super::*;
+
+    const HALF: usize = CONNECTIONS_MAX / 2;
 
     fn is_cut_off(cut_off: &mut CutOff) -> bool {
         cut_off.try_recv() == Err(oneshot::error::TryRecvError::Closed)
     }
 
+    /// As many as have places in one half, and which of them were cut off.
+    fn half(crowd: &Crowd, has_asked: bool) -> Vec<(Place, CutOff)> {
+        let enter = |_| {
+            let guest = crowd.enter();
+            if has_asked {
+                guest.0.asked();
+            }
+            guest
+        };
+        (0..HALF).map(enter).collect()
+    }
+
+    fn cut_off(guests: &mut [(Place, CutOff)]) -> Vec<usize> {
+        let guests = guests.iter_mut().enumerate();
+        let gone = guests.filter_map(|(n, (_, cut_off))| is_cut_off(cut_off).then_some(n));
+        gone.collect()
+    }
+
     #[test]
-    fn who_was_longest_without_a_request_makes_room() {
+    fn who_was_longest_without_progress_makes_room() {
         let crowd = Crowd::default();
-        let mut guests: Vec<_> = (0..CONNECTIONS_MAX).map(|_| crowd.enter()).collect();
-        assert!(!guests.iter_mut().any(|(_, cut_off)| is_cut_off(cut_off)));
-        // The first has asked since, so that the second is the one.
-        std::thread::sleep(std::time::Duration::from_millis(2));
-        guests[0].0.asked();
-        let _newcomer = crowd.enter();
-        let cut_off: Vec<_> = guests
-            .iter_mut()
-            .map(|(_, cut_off)| is_cut_off(cut_off))
-            .collect();
-        assert!(cut_off[1], "{cut_off:?}");
-        assert_eq!(cut_off.iter().filter(|is_cut_off| **is_cut_off).count(), 1);
+        let mut guests = half(&crowd, true);
+        // The first has read since, and the second has asked again, so that the third is the one.
+        sleep(Duration::from_millis(2));
+        guests[0].0.took();
+        guests[1].0.asked();
+        let (newcomer, mut is_newcomer_out) = crowd.enter();
+        assert_eq!(cut_off(&mut guests), [0; 0]);
+        newcomer.asked();
+        assert_eq!(cut_off(&mut guests), [2]);
+        assert!(!is_cut_off(&mut is_newcomer_out));
+    }
+
+    #[test]
+    fn who_says_nothing_costs_only_others_that_say_nothing() {
+        let crowd = Crowd::default();
+        let mut readers = half(&crowd, true);
+        sleep(Duration::from_millis(2));
+        let mut silent = half(&crowd, false);
+        for newcomer in 0..HALF {
+            silent.push(crowd.enter());
+            let expected: Vec<_> = (0..=newcomer).collect();
+            assert_eq!(cut_off(&mut silent), expected);
+        }
+        assert_eq!(cut_off(&mut readers), [0; 0]);
+        assert_eq!(crowd.0.lock().taken.len(), CONNECTIONS_MAX);
     }
 
     #[test]
     fn a_place_that_was_given_back_is_nobody_s_loss() {
         let crowd = Crowd::default();
-        let mut guests: Vec<_> = (0..CONNECTIONS_MAX).map(|_| crowd.enter()).collect();
-        drop(guests.pop());
-        guests.push(crowd.enter());
-        assert!(!guests.iter_mut().any(|(_, cut_off)| is_cut_off(cut_off)));
-        drop(guests);
+        for has_asked in [false, true] {
+            let mut guests = half(&crowd, has_asked);
+            drop(guests.pop());
+            guests.push(crowd.enter());
+            assert_eq!(cut_off(&mut guests), [0; 0]);
+        }
         assert!(crowd.0.lock().taken.is_empty());
     }
 

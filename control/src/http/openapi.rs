@@ -5,7 +5,7 @@ use schemars::generate::{SchemaGenerator, SchemaSettings};
 use serde_json::{Map, Value, json};
 
 use super::answers::Problem;
-use super::routes::{Answer, Route, Schemer};
+use super::routes::{Form, Route, Schemer};
 
 /// The document that describes these paths.
 pub(super) fn document(routes: &[Route]) -> Value {
@@ -56,8 +56,12 @@ fn operation(route: &Route, schemas: &mut SchemaGenerator) -> (&'static str, Val
     let refusal = |why: &str| json!({ "description": why, "content": { "application/json": { "schema": problem } } });
     let mut responses = Map::new();
     let mut method = "get";
-    match &route.answer {
-        Answer::Text(content_type) => {
+    responses.insert(
+        "403".to_owned(),
+        refusal("The header Host is neither an address, `localhost` nor a name of http.hosts."),
+    );
+    match &route.form {
+        Form::Text(content_type) => {
             let content = json!({ *content_type: { "schema": { "type": "string" } } });
             responses.insert(
                 "200".to_owned(),
@@ -70,7 +74,7 @@ fn operation(route: &Route, schemas: &mut SchemaGenerator) -> (&'static str, Val
                 );
             }
         }
-        Answer::Json {
+        Form::Json {
             is_post,
             parameters: asked,
             schema,
@@ -97,6 +101,10 @@ fn operation(route: &Route, schemas: &mut SchemaGenerator) -> (&'static str, Val
             responses.insert(
                 "400".to_owned(),
                 refusal("A parameter is unknown or has a value that means nothing."),
+            );
+            responses.insert(
+                "503".to_owned(),
+                refusal("Too many bytes of answers wait for their clients: ask again in a second."),
             );
             for (status, why) in *refusals {
                 responses.insert(status.to_string(), refusal(why));

@@ -22,6 +22,12 @@ pub const FLOWS_DEFAULT: usize = 100;
 /// Most flows of an answer.
 pub const FLOWS_MAX: usize = 10_000;
 
+/// Segments with courses of an answer where nothing is said of it.
+pub const COURSES_DEFAULT: usize = 100;
+
+/// Most segments with courses of an answer.
+pub const COURSES_MAX: usize = 500;
+
 /// The parameters of a request.
 pub(super) struct Asked<T>(pub(super) T);
 
@@ -80,7 +86,7 @@ impl SegmentFilter {
 }
 
 /// Which courses are wanted.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct CourseFilter {
     /// Only of this ingress port.
@@ -90,15 +96,53 @@ pub(super) struct CourseFilter {
     /// Only of this class.
     class: Option<String>,
     /// Only buckets of so many seconds: 1 (the last minute), 10 (ten minutes) or 60 (an hour).
-    pub(super) width_s: Option<Width>,
+    width_s: Option<Width>,
+    /// How many segments are left out at the beginning.
+    #[serde(deserialize_with = "number::<_, { usize::MAX }>")]
+    offset: usize,
+    /// How many segments are wanted at most.
+    #[serde(deserialize_with = "number::<_, COURSES_MAX>")]
+    #[schemars(range(max = 500))]
+    limit: usize,
+}
+
+impl Default for CourseFilter {
+    fn default() -> Self {
+        Self {
+            ingress: None,
+            egress: None,
+            class: None,
+            width_s: None,
+            offset: 0,
+            limit: COURSES_DEFAULT,
+        }
+    }
+}
+
+/// Which courses are wanted, of a part of the segments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CourseQuery {
+    /// Of these segments.
+    pub segments: SegmentFilter,
+    /// Of buckets of this width; `None`: of each.
+    pub width: Option<Width>,
+    /// Segments that are left out at the beginning.
+    pub offset: usize,
+    /// Most segments of the answer.
+    pub limit: usize,
 }
 
 impl CourseFilter {
-    pub(super) fn segments(&self) -> SegmentFilter {
-        SegmentFilter {
-            ingress: self.ingress.clone(),
-            egress: self.egress.clone(),
-            class: self.class.clone(),
+    pub(super) fn into_query(self) -> CourseQuery {
+        CourseQuery {
+            segments: SegmentFilter {
+                ingress: self.ingress,
+                egress: self.egress,
+                class: self.class,
+            },
+            width: self.width_s,
+            offset: self.offset,
+            limit: self.limit,
         }
     }
 }

@@ -1,14 +1,14 @@
 //! Every path of the server in one list: the router, the page of paths and the `OpenAPI` document are
 //! made from it.
 
-use std::net::IpAddr;
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use axum::Router;
+use axum::body::Bytes;
 use axum::extract::{Request, State};
-use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Json, Response};
@@ -20,8 +20,9 @@ use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-use super::access::{self, Token};
+use super::access::{self, Access};
 use super::answers::{Classes, Epochs, FlowPage, Ports, Reloading, Segments, Status, Wires};
+use super::in_flight::{Answer, InFlight};
 use super::query::{
     Asked, CourseFilter, FlowAsked, FlowsAsked, Nothing, PortFilter, SegmentFilter,
 };
@@ -46,12 +47,12 @@ pub(super) struct Route {
     pub(super) path: &'static str,
     /// In a few words.
     pub(super) what: &'static str,
-    pub(super) answer: Answer,
+    pub(super) form: Form,
     handler: MethodRouter<Sources>,
 }
 
 /// How a path answers.
-pub(super) enum Answer {
+pub(super) enum Form {
     /// `GET`, with this content type.
     Text(&'static str),
     /// JSON.
@@ -65,13 +66,12 @@ pub(super) enum Answer {
 }
 
 const TEXT: &str = "text/plain; charset=utf-8";
-const JSON: &str = "application/json";
 
 fn text(path: &'static str, what: &'static str, handler: MethodRouter<Sources>) -> Route {
     Route {
         path,
         what,
-        answer: Answer::Text(TEXT),
+        form: Form::Text(TEXT),
         handler,
     }
 }
@@ -84,7 +84,7 @@ fn json<Parameters: JsonSchema, T: JsonSchema>(
     Route {
         path,
         what,
-        answer: Answer::Json {
+        form: Form::Json {
             is_post: false,
             parameters: Parameters::json_schema,
             schema: |schemas| schemas.subschema_for::<T>(),
@@ -101,14 +101,14 @@ impl Route {
     }
 
     fn refusing(mut self, reasons: &'static [(u16, &'static str)]) -> Self {
-        if let Answer::Json { refusals, .. } = &mut self.answer {
+        if let Form::Json { refusals, .. } = &mut self.form {
             *refusals = reasons;
         }
         self
     }
 
     fn by_post(mut self) -> Self {
-        if let Answer::Json { is_post, .. } = &mut self.answer {
+        if let Form::Json { is_post, .. } = &mut self.form {
             *is_post = true;
         }
         self
@@ -120,7 +120,7 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         text("/", "this page", get(index)),
         Route {
-            answer: Answer::Text(prometheus::CONTENT_TYPE),
+            form: Form::Text(prometheus::CONTENT_TYPE),
             ..text("/metrics", "everything, for Prometheus", get(metrics_text))
         },
         text(
@@ -156,7 +156,7 @@ pub(super) fn routes() -> Vec<Route> {
         ),
         json::<CourseFilter, Epochs>(
             "/api/v1/epochs",
-            "the last minute, ten minutes and hour of segments; as segments, and &width_s=",
+            "the last minute, ten minutes and hour of segments; as segments, and &width_s= &offset= &limit=",
             get(epochs),
         ),
         json::<FlowsAsked, FlowPage>(
@@ -193,8 +193,8 @@ pub(super) fn routes() -> Vec<Route> {
         .refusing(&[
             (
                 403,
-                "The header `X-Vernier: reload` is missing, or there is neither a token nor an \
-                 address in Host.",
+                "The header `X-Vernier: reload` is missing, or Host is neither an address, \
+                 `localhost` nor a name of http.hosts.",
             ),
             (409, "The switch has no configuration file."),
         ]),
@@ -212,19 +212,21 @@ pub(super) struct Sources {
     published: Arc<Published>,
     recorder: PrometheusHandle,
     reload: Option<Arc<AtomicBool>>,
-    /// Whether clients have to show a token.
-    is_guarded: bool,
     pages: Arc<Pages>,
+    in_flight: InFlight,
     /// Long work, one at a time each: lists of flows wait for each other, single flows do not.
     lists: Arc<Semaphore>,
     pub(super) singles: Arc<Semaphore>,
 }
 
+/// An answer, or why there is none.
+type Made = Result<Response, Refusal>;
+
 /// What does not change.
 struct Pages {
     paths: Vec<&'static str>,
     list: String,
-    document: String,
+    document: Bytes,
 }
 
 impl Sources {
@@ -233,29 +235,37 @@ impl Sources {
         published: Arc<Published>,
         recorder: PrometheusHandle,
         reload: Option<Arc<AtomicBool>>,
-        is_guarded: bool,
     ) -> Self {
         let routes = routes();
         let line = |route: &Route| format!("  {:20} {}\n", route.path, route.what);
         let pages = Pages {
             paths: routes.iter().map(|route| route.path).collect(),
             list: routes.iter().map(line).collect(),
-            document: openapi::document(&routes).to_string(),
+            document: openapi::document(&routes).to_string().into(),
         };
         Self {
             published,
             recorder,
             reload,
-            is_guarded,
             pages: Arc::new(pages),
+            in_flight: InFlight::default(),
             lists: Arc::new(Semaphore::new(1)),
             singles: Arc::new(Semaphore::new(1)),
         }
     }
+
+    /// An empty answer, of as many bytes as are free.
+    fn answer(&self) -> Answer {
+        self.in_flight.answer(self.published.read().segments.len())
+    }
+
+    fn json(&self, value: &impl Serialize) -> Made {
+        self.answer().json(value)
+    }
 }
 
 /// The router, with everything that is done to all requests.
-pub(super) fn router(sources: Sources, token: Option<Token>) -> Router {
+pub(super) fn router(sources: Sources, access: Access) -> Router {
     let pages = Arc::clone(&sources.pages);
     let add = |router: Router<Sources>, route: Route| router.route(route.path, route.handler);
     routes()
@@ -263,7 +273,7 @@ pub(super) fn router(sources: Sources, token: Option<Token>) -> Router {
         .fold(Router::new(), add)
         .fallback(not_found)
         .method_not_allowed_fallback(not_allowed)
-        .layer(from_fn_with_state(token, access::guard))
+        .layer(from_fn_with_state(access, access::guard))
         .layer(from_fn(connection::receive))
         .layer(from_fn_with_state(pages, count))
         .with_state(sources)
@@ -305,13 +315,16 @@ async fn index(State(sources): State<Sources>) -> String {
     format!("Vernier {version}, switch {switch}\n\n{list}")
 }
 
-async fn metrics_text(State(sources): State<Sources>) -> impl IntoResponse {
+async fn metrics_text(State(sources): State<Sources>) -> Made {
     let snapshot = sources.published.read();
-    let page = prometheus::render(&snapshot) + &sources.recorder.render();
     let config = snapshot.config.as_ref();
     let filter = config.map(|config| prometheus::Filter::from(&config.prometheus));
-    let text = filter.unwrap_or_default().apply(page);
-    ([(header::CONTENT_TYPE, prometheus::CONTENT_TYPE)], text)
+    let filter = filter.unwrap_or_default();
+    sources.answer().text(prometheus::CONTENT_TYPE, |answer| {
+        let mut page = filter.before(answer);
+        prometheus::write(&snapshot, &mut page)?;
+        page.write_str(&sources.recorder.render())
+    })
 }
 
 async fn healthz(State(sources): State<Sources>) -> impl IntoResponse {
@@ -333,44 +346,40 @@ fn well(reasons: &[String], well: &str) -> (StatusCode, String) {
     }
 }
 
-async fn status(State(sources): State<Sources>, _: Asked<Nothing>) -> Json<Status> {
-    Json(Status::from(&*sources.published.read()))
+async fn status(State(sources): State<Sources>, _: Asked<Nothing>) -> Made {
+    sources.json(&Status::from(&*sources.published.read()))
 }
 
-async fn ports(State(sources): State<Sources>, asked: Asked<PortFilter>) -> Json<Ports> {
+async fn ports(State(sources): State<Sources>, asked: Asked<PortFilter>) -> Made {
     let name = asked.0.name.as_deref();
-    Json(Ports::of(&sources.published.read(), name))
+    sources.json(&Ports::of(&sources.published.read(), name))
 }
 
-async fn segments(State(sources): State<Sources>, asked: Asked<SegmentFilter>) -> Json<Segments> {
-    Json(Segments::of(&sources.published.read(), &asked.0))
+async fn segments(State(sources): State<Sources>, asked: Asked<SegmentFilter>) -> Made {
+    sources.json(&Segments::of(&sources.published.read(), &asked.0))
 }
 
-async fn classes(State(sources): State<Sources>, _: Asked<Nothing>) -> Json<Classes> {
-    Json(Classes::from(&*sources.published.read()))
+async fn classes(State(sources): State<Sources>, _: Asked<Nothing>) -> Made {
+    sources.json(&Classes::from(&*sources.published.read()))
 }
 
-async fn wires(State(sources): State<Sources>, _: Asked<Nothing>) -> Json<Wires> {
-    Json(Wires::from(&*sources.published.read()))
+async fn wires(State(sources): State<Sources>, _: Asked<Nothing>) -> Made {
+    sources.json(&Wires::from(&*sources.published.read()))
 }
 
-async fn epochs(State(sources): State<Sources>, asked: Asked<CourseFilter>) -> Json<Epochs> {
-    let (segments, width) = (asked.0.segments(), asked.0.width_s);
-    Json(Epochs::of(&sources.published.read(), &segments, width))
+async fn epochs(State(sources): State<Sources>, Asked(asked): Asked<CourseFilter>) -> Made {
+    sources.json(&Epochs::of(&sources.published.read(), &asked.into_query()))
 }
 
-async fn flows(
-    State(sources): State<Sources>,
-    Asked(asked): Asked<FlowsAsked>,
-) -> Result<Response, Refusal> {
+async fn flows(State(sources): State<Sources>, Asked(asked): Asked<FlowsAsked>) -> Made {
     // There may be a million, to be searched by name.
-    let turn = sources.lists.acquire_owned().await;
+    let turn = Arc::clone(&sources.lists).acquire_owned().await;
     let turn = turn.map_err(|error| Refusal::internal(&error))?;
     let snapshot = sources.published.read();
     let work = move || {
         let state = asked.state;
         let page = FlowPage::of(&snapshot, state, &asked.into_query());
-        let answer = serialize(&page);
+        let answer = sources.json(&page);
         drop(turn);
         answer
     };
@@ -378,12 +387,9 @@ async fn flows(
     done.map_err(|error| Refusal::internal(&error))?
 }
 
-async fn flow(
-    State(sources): State<Sources>,
-    Asked(asked): Asked<FlowAsked>,
-) -> Result<Response, Refusal> {
+async fn flow(State(sources): State<Sources>, Asked(asked): Asked<FlowAsked>) -> Made {
     let key = asked.key()?;
-    let Ok(turn) = sources.singles.try_acquire_owned() else {
+    let Ok(turn) = Arc::clone(&sources.singles).try_acquire_owned() else {
         let error = "another flow is being looked for; ask again in a second";
         return Err(
             Refusal::new(StatusCode::SERVICE_UNAVAILABLE, error).with(header::RETRY_AFTER, "1")
@@ -394,13 +400,13 @@ async fn flow(
         let answer = snapshot.answer(&key);
         // Held until the work is done, even where nobody waits for it any more.
         drop(turn);
-        serialize(&answer)
+        sources.json(&answer)
     };
     let done = spawn_blocking(work).await;
     done.map_err(|error| Refusal::internal(&error))?
 }
 
-async fn config(State(sources): State<Sources>, _: Asked<Nothing>) -> Result<Response, Refusal> {
+async fn config(State(sources): State<Sources>, _: Asked<Nothing>) -> Made {
     let Some(config) = sources.published.read().config.clone() else {
         let error = "the switch is starting: no configuration holds yet; ask again in a second";
         return Err(
@@ -410,11 +416,11 @@ async fn config(State(sources): State<Sources>, _: Asked<Nothing>) -> Result<Res
     let mut config = Config::clone(&config);
     // Who knows the seed can aim packets at cells.
     config.measurement.hash_seed = None;
-    serialize(&config)
+    sources.json(&config)
 }
 
-async fn snapshot(State(sources): State<Sources>, _: Asked<Nothing>) -> Result<Response, Refusal> {
-    serialize(&*sources.published.read())
+async fn snapshot(State(sources): State<Sources>, _: Asked<Nothing>) -> Made {
+    sources.json(&*sources.published.read())
 }
 
 async fn reload(
@@ -425,11 +431,6 @@ async fn reload(
     let (name, value) = PROOF;
     if headers.get(name).is_none_or(|given| given != value) {
         let error = "expected the header `X-Vernier: reload`, which shows that no web page asks";
-        return Err(Refusal::new(StatusCode::FORBIDDEN, error));
-    }
-    if !sources.is_guarded && !is_by_address(&headers) {
-        let error = "expected the switch's address in the header Host, not a name, which could be \
-                     that of a web page; or configure http.token_file";
         return Err(Refusal::new(StatusCode::FORBIDDEN, error));
     }
     let Some(wanted) = sources.reload else {
@@ -443,26 +444,7 @@ async fn reload(
     Ok((StatusCode::ACCEPTED, Json(Reloading { after })))
 }
 
-/// Whether a request was sent to an address: a web page can let its own name point to the switch, and
-/// then send what headers it likes.
-fn is_by_address(headers: &HeaderMap) -> bool {
-    let Some(host) = headers.get(header::HOST) else {
-        return true;
-    };
-    let host: Option<Authority> = host.to_str().ok().and_then(|host| host.parse().ok());
-    host.is_some_and(|host| {
-        let host = host.host().trim_matches(['[', ']']);
-        host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok()
-    })
-}
-
 async fn document(State(sources): State<Sources>, _: Asked<Nothing>) -> impl IntoResponse {
     let document = sources.pages.document.clone();
-    ([(header::CONTENT_TYPE, JSON)], document)
-}
-
-/// What is large, or shared, is written from where it is.
-fn serialize(value: &impl Serialize) -> Result<Response, Refusal> {
-    let json = serde_json::to_string(value).map_err(|error| Refusal::internal(&error))?;
-    Ok(([(header::CONTENT_TYPE, JSON)], json).into_response())
+    ([(header::CONTENT_TYPE, "application/json")], document)
 }

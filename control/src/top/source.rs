@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::client::{Client, ClientError};
 use crate::history::Course;
-use crate::http::{Epochs, FlowPage, FlowState, SegmentFilter, Width};
+use crate::http::{CourseQuery, Epochs, FlowPage, FlowState, SegmentFilter, Width};
 use crate::snapshot::{FlowQuery, Published, SegmentName, Snapshot};
 
 /// Something that has a latest snapshot, the courses of its segments, and flows.
@@ -36,14 +36,18 @@ impl SnapshotSource for Arc<Published> {
     }
 
     fn course(&mut self, segment: &SegmentName, width_s: u32) -> Result<Course, ClientError> {
-        let wanted = SegmentFilter {
-            ingress: Some(segment.ingress.clone()),
-            egress: Some(segment.egress.clone()),
-            class: Some(segment.class.clone()),
-        };
         let all = [Width::Second, Width::TenSeconds, Width::Minute];
-        let width = all.into_iter().find(|width| width.seconds() == width_s);
-        Ok(only(Epochs::of(&self.read(), &wanted, width), width_s))
+        let query = CourseQuery {
+            segments: SegmentFilter {
+                ingress: Some(segment.ingress.clone()),
+                egress: Some(segment.egress.clone()),
+                class: Some(segment.class.clone()),
+            },
+            width: all.into_iter().find(|width| width.seconds() == width_s),
+            offset: 0,
+            limit: 1,
+        };
+        Ok(only(Epochs::of(&self.read(), &query), width_s))
     }
 
     fn flows(&mut self, query: &FlowQuery) -> Result<FlowPage, ClientError> {

@@ -186,7 +186,10 @@ impl Daemon {
     /// The body at `path`, if the daemon answers 200.
     pub fn get(&self, path: &str) -> Option<String> {
         let answer = ureq::get(format!("http://{}{path}", self.address)).call();
-        let text = answer.and_then(|mut answer| answer.body_mut().read_to_string());
+        let text = answer.and_then(|mut answer| {
+            let body = answer.body_mut().with_config();
+            body.limit(1 << 30).read_to_string()
+        });
         text.inspect_err(|error| eprintln!("GET {path}: {error}"))
             .ok()
     }

@@ -137,7 +137,8 @@ fn everything() -> Value {
             "clock": { "error_ns": 1_000, "ptp_domain": 24 },
         },
         "memory_budget_mib": 4_096,
-        "http": { "listen": "127.0.0.1:9464", "token_file": "/etc/vernier/token", "insecure": false },
+        "http": { "listen": "127.0.0.1:9464", "token_file": "/etc/vernier/token", "insecure": false,
+                  "hosts": ["edge-1"] },
         "prometheus": {
             "top_flows": 10,
             "top_hold_s": 60,

@@ -1,13 +1,21 @@
 //! How answers are served.
 
 use super::classes::flow_rules;
-use super::{Check, KeyPath, count_within, ensure, within};
+use super::{Check, KeyPath, count_within, ensure, name, within};
 use crate::config::{Http, Prometheus};
 
 /// Most patterns of metric names, of either kind.
 const PATTERNS_MAX: usize = 64;
 
+/// Most names by which clients may ask.
+const HOSTS_MAX: usize = 64;
+
 pub(super) fn http(path: &KeyPath, http: &Http) -> Check {
+    let hosts = path.key("hosts");
+    count_within(hosts.clone(), http.hosts.len(), 0..=HOSTS_MAX, "names")?;
+    for (index, host) in http.hosts.iter().enumerate() {
+        name(hosts.index(index), host)?;
+    }
     let Some(address) = http.listen else {
         return Ok(());
     };

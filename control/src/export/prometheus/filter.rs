@@ -1,5 +1,7 @@
 //! Which metrics are written.
 
+use std::fmt::{self, Write};
+
 use crate::config::Prometheus;
 
 /// Names of metrics, as patterns with `*` for any characters.
@@ -25,26 +27,47 @@ impl Filter {
         (self.include.is_empty() || any(&self.include)) && !any(&self.exclude)
     }
 
-    /// The families of a page that are written, with all their lines. A family begins with its
-    /// `# HELP` or `# TYPE` line.
-    pub fn apply(&self, page: String) -> String {
-        if self.include.is_empty() && self.exclude.is_empty() {
-            return page;
+    /// Writes to `page` only the families that are taken, with all their lines. A family begins with
+    /// its `# HELP` or `# TYPE` line.
+    pub fn before<W: Write>(&self, page: W) -> Filtered<'_, W> {
+        Filtered {
+            filter: self,
+            is_wanted: true,
+            page,
         }
-        let mut is_wanted = true;
-        let mut text = String::with_capacity(page.len());
-        for line in page.split_inclusive('\n') {
+    }
+
+    fn takes_all(&self) -> bool {
+        self.include.is_empty() && self.exclude.is_empty()
+    }
+}
+
+/// A page that only some families reach. What is written at a time are whole lines.
+#[derive(Debug)]
+pub struct Filtered<'f, W> {
+    filter: &'f Filter,
+    is_wanted: bool,
+    page: W,
+}
+
+impl<W: Write> Write for Filtered<'_, W> {
+    fn write_str(&mut self, lines: &str) -> fmt::Result {
+        if self.filter.takes_all() {
+            return self.page.write_str(lines);
+        }
+        debug_assert!(lines.is_empty() || lines.ends_with('\n'), "{lines}");
+        for line in lines.split_inclusive('\n') {
             let name = line
                 .strip_prefix("# HELP ")
                 .or(line.strip_prefix("# TYPE "));
             if let Some(name) = name.and_then(|rest| rest.split_whitespace().next()) {
-                is_wanted = self.takes(name);
+                self.is_wanted = self.filter.takes(name);
             }
-            if is_wanted {
-                text.push_str(line);
+            if self.is_wanted {
+                self.page.write_str(line)?;
             }
         }
-        text
+        Ok(())
     }
 }
 
@@ -101,9 +124,18 @@ mod tests {
                 exclude: owned(exclude),
             }
         };
-        assert_eq!(filter(&[], &[]).apply(page.to_owned()), page);
-        let only_c = filter(&["a_*"], &["*_seconds"]).apply(page.to_owned());
+        // Line by line, as a page comes in parts.
+        let apply = |filter: &Filter| {
+            let mut text = String::new();
+            let mut filtered = filter.before(&mut text);
+            for line in page.split_inclusive('\n') {
+                filtered.write_str(line).unwrap();
+            }
+            text
+        };
+        assert_eq!(apply(&filter(&[], &[])), page);
+        let only_c = apply(&filter(&["a_*"], &["*_seconds"]));
         assert_eq!(only_c, "# HELP a_c C.\n# TYPE a_c gauge\na_c 1\n");
-        assert_eq!(filter(&["b*"], &[]).apply(page.to_owned()), "");
+        assert_eq!(apply(&filter(&["b*"], &[])), "");
     }
 }

@@ -1,7 +1,6 @@
 //! Flows: those with series of their own, `other`, and how decoding goes.
 
 use metrics_exporter_prometheus::LabelSet;
-use metrics_exporter_prometheus::formatting::write_metric_line;
 
 use super::families::FLOWS;
 use super::{Family, Page, family, labels};
@@ -160,26 +159,8 @@ fn delays(page: &mut Page, flows: Option<&Flows>) {
     );
     page.begin(&delay);
     for (labels, credit) in &credits {
-        let none = None::<(&str, &str)>;
-        let (sum, count) = (credit.delay_sum_s, credit.packets);
-        write_metric_line(
-            &mut page.0,
-            delay.name,
-            Some("sum"),
-            labels,
-            none,
-            sum,
-            None,
-        );
-        write_metric_line(
-            &mut page.0,
-            delay.name,
-            Some("count"),
-            labels,
-            none,
-            count,
-            None,
-        );
+        page.line(delay.name, Some("sum"), labels, None, credit.delay_sum_s);
+        page.line(delay.name, Some("count"), labels, None, credit.packets);
     }
     let lost = credits.into_iter();
     page.each(

@@ -63,6 +63,60 @@ fn a_token_is_asked_of_everybody_but_for_health() {
 }
 
 #[test]
+fn a_name_that_may_be_that_of_a_web_page_is_refused_on_every_path() {
+    let server = bind().with_hosts(&["edge-1".to_owned()]);
+    let server = server.serve(Arc::new(Published::new(example()))).unwrap();
+    let ask = |method: &str, target: &str, hosts: &[&str]| {
+        let mut client = TcpStream::connect(server.address()).unwrap();
+        let hosts = hosts.iter().map(|host| format!("Host: {host}\r\n"));
+        let hosts: String = hosts.collect();
+        let head = format!("{method} {target} HTTP/1.1\r\n{hosts}X-Vernier: reload\r\n");
+        let request = format!("{head}Connection: close\r\n\r\n");
+        client.write_all(request.as_bytes()).unwrap();
+        listen(client)
+    };
+    let paths = routes::routes();
+    let paths: Vec<_> = paths
+        .iter()
+        .map(|route| route.path)
+        .chain(["/no"])
+        .collect();
+    let mut refused = 0.0;
+    for path in &paths {
+        for method in ["GET", "POST"] {
+            let answer = ask(method, path, &["evil.example:9464"]);
+            assert_eq!(answer.status, 403, "{method} {path}");
+            assert!(answer.error().contains("http.hosts"), "{answer:?}");
+            refused += 1.0;
+        }
+        assert_ne!(ask("GET", path, &["edge-1"]).status, 403, "{path}");
+    }
+    for hosts in [
+        &["127.0.0.1.evil.example"][..],
+        &["edge-1.evil.example"],
+        &["evil.localhost"],
+        &["a b"],
+        &[""],
+        &["127.0.0.1", "evil.example"],
+    ] {
+        let answer = ask("GET", "/metrics", hosts);
+        assert_eq!(answer.status, 403, "{hosts:?}");
+        refused += 1.0;
+    }
+    for host in [
+        "EDGE-1:80",
+        "LocalHost:9464",
+        "192.0.2.7",
+        "[2001:db8::1]:9464",
+    ] {
+        assert_eq!(ask("GET", "/metrics", &[host]).status, 200, "{host}");
+    }
+    let by_target = ask("GET", "http://evil.example/metrics", &["127.0.0.1"]);
+    assert_eq!(by_target.status, 403);
+    assert!((rejected(&server, "host") - refused - 1.0).abs() < 0.5);
+}
+
+#[test]
 fn a_file_that_gives_no_token_says_what_to_do() {
     let error = |text: &str, mode: u32| {
         let file = token_file(text, mode);
@@ -108,15 +162,15 @@ fn a_server_is_as_configured() {
     let http = |listen: Option<&str>, token_file: Option<&Path>| Http {
         listen: listen.map(|address| address.parse().unwrap()),
         token_file: token_file.map(Path::to_owned),
-        insecure: false,
+        ..Http::default()
     };
     assert!(Server::of(&http(None, None)).unwrap().is_none());
     let address = Some("127.0.0.1:0");
     let open = Server::of(&http(address, None)).unwrap().unwrap();
-    assert!(open.token.is_none() && open.address().port() != 0);
+    assert!(open.access.token.is_none() && open.address().port() != 0);
     let file = token_file(TOKEN, 0o600);
     let guarded = Server::of(&http(address, Some(file.path()))).unwrap();
-    assert!(guarded.unwrap().token.is_some());
+    assert!(guarded.unwrap().access.token.is_some());
     let missing = http(address, Some(Path::new("/nowhere/token")));
     assert!(matches!(Server::of(&missing), Err(StartError::Token(_))));
 }

@@ -1,6 +1,7 @@
 use std::time::Instant;
 
 use super::*;
+use crate::snapshot::Segment;
 
 #[test]
 fn a_taken_address_is_one_clear_message() {
@@ -39,7 +40,7 @@ fn a_new_client_takes_the_place_of_who_is_longest_without_a_request() {
     let mut crowd: Vec<_> = (0..CONNECTIONS_MAX)
         .map(|_| {
             // Whoever asks now and then stays, though all others came later.
-            let ask = b"HEAD /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
+            let ask = b"HEAD /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
             regular.write_all(ask).unwrap();
             let mut answer = [0; 12];
             regular.read_exact(&mut answer).unwrap();
@@ -72,6 +73,85 @@ fn a_new_client_takes_the_place_of_who_is_longest_without_a_request() {
     assert!(answer.starts_with("HTTP/1.0 200"), "{answer}");
 }
 
+/// A switch with so many segments, all of which have all figures.
+fn large(segments: usize) -> Snapshot {
+    let mut snapshot = Snapshot::example();
+    let one = snapshot.segments[0].clone();
+    let named = |n| Segment {
+        ingress: format!("ingress-{n:05}"),
+        ..one.clone()
+    };
+    snapshot.segments = (0..segments).map(named).collect();
+    snapshot
+}
+
+/// Status and content length of an answer, whose body is left where it is.
+fn head(client: &mut TcpStream) -> (u16, usize) {
+    let mut text = String::new();
+    while !text.ends_with("\r\n\r\n") {
+        let mut byte = [0];
+        client.read_exact(&mut byte).unwrap();
+        text.push(char::from(byte[0]));
+    }
+    let answer = Answer::of(&text);
+    let length = answer.header("content-length").unwrap().parse().unwrap();
+    (answer.status, length)
+}
+
+#[test]
+fn a_slow_reader_keeps_its_place_among_silent_newcomers() {
+    let (server, _) = serve(large(2_000));
+    let mut slow = ask(&server, "GET", "/metrics", &[]);
+    let (status, length) = head(&mut slow);
+    assert!(status == 200 && length > 4 << 20, "{length}");
+    let mut part = vec![0; length / 8];
+    let mut silent = Vec::new();
+    for _ in 0..8 {
+        let newcomer = |_| TcpStream::connect(server.address()).unwrap();
+        silent.extend((0..CONNECTIONS_MAX).map(newcomer));
+        // Each is there once somebody who came later is answered.
+        assert_eq!(fetch(&server, "/healthz").status, 200);
+        slow.read_exact(&mut part).unwrap();
+    }
+    assert!(rejected(&server, "crowded") > CONNECTIONS_MAX as f64);
+}
+
+#[test]
+fn readers_that_stall_leave_others_a_limit_and_a_hint() {
+    let segments = 1_000;
+    let (server, _) = serve(large(segments));
+    let mut stalled = Vec::new();
+    let refused = loop {
+        let mut client = ask(&server, "GET", "/metrics", &[]);
+        let (status, length) = head(&mut client);
+        if status != 200 {
+            break (client, status, length);
+        }
+        stalled.push((client, length));
+        assert!(stalled.len() < CONNECTIONS_MAX / 2);
+    };
+    let (mut client, status, length) = refused;
+    assert_eq!(status, 503);
+    let mut error = vec![0; length];
+    client.read_exact(&mut error).unwrap();
+    let error = String::from_utf8(error).unwrap();
+    assert!(error.contains("ask again"), "{error}");
+    // What the kernel has is not in flight; one answer more is what did not fit.
+    let page = stalled[0].1;
+    let in_flight = stalled.len() * page;
+    assert!(in_flight + page > bytes_max(segments), "{in_flight}");
+    assert!(in_flight < bytes_max(segments) + stalled.len() * (8 << 20));
+    assert!(stalled.len() >= 2, "two whole pages are promised");
+    // Small answers are always there, and pages when one who stalled has left.
+    assert_eq!(fetch(&server, "/healthz").status, 200);
+    drop(stalled);
+    let began = Instant::now();
+    while fetch(&server, "/metrics").status != 200 {
+        assert!(began.elapsed() < connection::REQUEST_MAX);
+    }
+    assert!(rejected(&server, "memory") >= 1.0);
+}
+
 /// Reads the rest of a header.
 fn drain(client: &mut TcpStream) {
     let mut seen = Vec::new();
@@ -97,7 +177,7 @@ fn say(server: &Running, bytes: &[u8]) -> String {
 #[test]
 fn garbage_and_what_is_too_large_are_refused_and_counted() {
     let (server, _) = serve(Snapshot::example());
-    let start = "GET /healthz HTTP/1.1\r\nHost: x\r\n";
+    let start = "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n";
     let long = format!(
         "{start}X: {}\r\n\r\n",
         "x".repeat(connection::HEADER_BYTES_MAX)
@@ -159,7 +239,7 @@ fn a_body_is_read_up_to_a_limit() {
 fn who_is_slow_with_a_request_is_cut_off_and_who_is_idle_is_not_counted() {
     let (server, _) = serve(Snapshot::example());
     let mut idle = TcpStream::connect(server.address()).unwrap();
-    idle.write_all(b"HEAD /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+    idle.write_all(b"HEAD /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
         .unwrap();
     drain(&mut idle);
     let mut slow = TcpStream::connect(server.address()).unwrap();

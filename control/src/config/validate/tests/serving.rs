@@ -36,6 +36,26 @@ fn an_address_that_others_reach_needs_a_token_or_a_word() {
 }
 
 #[test]
+fn names_of_the_switch_are_names() {
+    let mut rack = rack();
+    rack["http"] = json!({ "hosts": ["edge-1", "edge-1.example.org"] });
+    Config::parse(&rack.to_string(), "rack").unwrap();
+    let expected = "expected 1 to 64 letters, digits, `.`, `_` or `-`, got";
+    for wrong in ["edge-1:9464", "", "*", "http://edge-1"] {
+        check(&[(
+            "/http",
+            json!({ "hosts": ["edge-1", wrong] }),
+            &format!("http.hosts[1]: {expected} {wrong:?}"),
+        )]);
+    }
+    check(&[(
+        "/http",
+        json!({ "hosts": vec!["a"; 65] }),
+        "http.hosts: expected 0 to 64 names, got 65",
+    )]);
+}
+
+#[test]
 fn what_prometheus_gets_is_checked() {
     let mut rack = rack();
     rack["prometheus"] = json!({ "include": ["vernier_*"], "pinned": [{ "protocol": 6 }] });
