@@ -113,9 +113,9 @@ pub struct SegmentOutcome {
     pub tally: Tally,
     /// Whether the sender's counts arrived.
     pub is_sent_known: bool,
-    /// Whether both ends are known to count the same packets in this epoch, but for lost ones: where
-    /// markers and lists around a turn were lost, a few may count in its neighbour. Cells see to
-    /// themselves, counts cannot.
+    /// Whether both ends are known to count the same packets in this epoch, but for lost ones and for
+    /// copies that the network made: where the lists around a turn do not prove it, a few may count in
+    /// its neighbour. Cells see to themselves, counts cannot.
     pub are_counts_settled: bool,
     /// What the LDA says, its ticks being nanoseconds; bounds are the method's own.
     pub lda: LdaEstimate,

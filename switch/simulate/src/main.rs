@@ -2,7 +2,8 @@
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::fmt::{self, Write as _};
+use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt;
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use clap::Parser;
-use simulate::world::{Coverage, Fault, Outcome, World};
+use simulate::world::{Coverage, Epochs, Fault, Outcome, World};
 
 /// Worlds with faults: whole switches in memory, by seeds. Exits with 1 where a rule was broken.
 #[derive(Debug, Parser)]
@@ -49,7 +50,7 @@ struct Sums {
     simulated_s: f64,
     checks: u64,
     offered: u64,
-    epochs: (u64, u64),
+    epochs: Epochs,
     faults: BTreeMap<Fault, u64>,
     coverage: Coverage,
     broken: Vec<(u64, Outcome)>,
@@ -61,8 +62,9 @@ impl Sums {
         self.simulated_s += outcome.simulated_s;
         self.checks += outcome.checks;
         self.offered += outcome.offered;
-        self.epochs.0 += outcome.epochs.0;
-        self.epochs.1 += outcome.epochs.1;
+        self.epochs.inside += outcome.epochs.inside;
+        self.epochs.on_wires += outcome.epochs.on_wires;
+        self.epochs.with_losses += outcome.epochs.with_losses;
         for (fault, times) in &outcome.faults {
             *self.faults.entry(*fault).or_default() += times;
         }
@@ -79,25 +81,31 @@ fn main() -> Result<ExitCode> {
     let key = key()?;
     let began = Instant::now();
     let wall = Duration::from_secs_f64(options.hours * 3_600.0 + options.minutes * 60.0);
+    let mut text = String::new();
     let sums = match options.seed {
         Some(seed) => {
             let mut sums = Sums::default();
             let outcome = live(seed, key.path())?;
-            println!("seed {seed}: hash {:016x}", outcome.hash);
+            writeln!(text, "seed {seed}: hash {:016x}", outcome.hash)?;
             sums.add(seed, outcome);
             sums
         }
         None => run(&options, key.path(), began + wall)?,
     };
-    table(&sums, began.elapsed());
+    table(&sums, began.elapsed(), &mut text)?;
     let mut is_broken = false;
     if let Some((seed, outcome)) = sums.broken.iter().min_by_key(|(seed, _)| *seed) {
         is_broken = true;
-        tell(*seed, outcome, options.planted.as_deref());
+        tell(*seed, outcome, options.planted.as_deref(), &mut text)?;
     }
     if let Err(violation) = sums.coverage.check() {
         is_broken = true;
-        println!("VIOLATION of {}: {}", violation.rule, violation.what);
+        writeln!(text, "VIOLATION of {}: {}", violation.rule, violation.what)?;
+    }
+    match io::stdout().write_all(text.as_bytes()) {
+        // Nobody reads it any more.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error.into()),
+        _ => {}
     }
     let is_success = is_broken == options.expect_violation;
     Ok(if is_success {
@@ -173,37 +181,47 @@ fn run(options: &Options, key: &Path, end: Instant) -> Result<Sums> {
     Ok(sums.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-fn table(sums: &Sums, wall: Duration) {
+fn table(sums: &Sums, wall: Duration, text: &mut String) -> fmt::Result {
     let wall_s = wall.as_secs_f64();
-    println!("seeds               {:>14}", sums.seeds);
-    println!("simulated hours     {:>14.3}", sums.simulated_s / 3_600.0);
-    println!(
+    writeln!(text, "seeds               {:>14}", sums.seeds)?;
+    writeln!(
+        text,
+        "simulated hours     {:>14.3}",
+        sums.simulated_s / 3_600.0
+    )?;
+    writeln!(
+        text,
         "wall time, s        {wall_s:>14.1}   ({:.0} times real time)",
         sums.simulated_s / wall_s
-    );
-    println!("packets offered     {:>14}", sums.offered);
-    println!("checks              {:>14}", sums.checks);
-    println!("epochs, inside      {:>14}", sums.epochs.0);
-    println!("epochs, wires       {:>14}", sums.epochs.1);
+    )?;
+    writeln!(text, "packets offered     {:>14}", sums.offered)?;
+    writeln!(text, "checks              {:>14}", sums.checks)?;
+    writeln!(text, "epochs, inside      {:>14}", sums.epochs.inside)?;
+    writeln!(text, "epochs, wires       {:>14}", sums.epochs.on_wires)?;
+    writeln!(text, "  with losses       {:>14}", sums.epochs.with_losses)?;
     for (fault, times) in &sums.faults {
-        println!("  {:<18}{times:>14}", format!("{fault:?}"));
+        writeln!(text, "  {:<18}{times:>14}", format!("{fault:?}"))?;
     }
     for (kind, (excluded, all)) in &sums.coverage.0 {
-        println!("  bounds of {kind}: {excluded} of {all} exclude the truth");
+        writeln!(
+            text,
+            "  bounds of {kind}: {excluded} of {all} exclude the truth"
+        )?;
     }
-    println!("violations          {:>14}", sums.broken.len());
+    writeln!(text, "violations          {:>14}", sums.broken.len())
 }
 
-fn tell(seed: u64, outcome: &Outcome, planted: Option<&str>) {
+fn tell(seed: u64, outcome: &Outcome, planted: Option<&str>, text: &mut String) -> fmt::Result {
     for event in &outcome.events {
-        println!("  {event}");
+        writeln!(text, "  {event}")?;
     }
     if let Some(violation) = &outcome.violation {
-        println!(
+        writeln!(
+            text,
             "VIOLATION of {} in seed {seed} at {:.6} s: {}",
             violation.rule, outcome.simulated_s, violation.what
-        );
+        )?;
     }
     let planted = planted.map_or_else(String::new, |bug| format!(" PLANTED={bug}"));
-    println!("replay: make simulate SEED={seed}{planted}");
+    writeln!(text, "replay: make simulate SEED={seed}{planted}")
 }

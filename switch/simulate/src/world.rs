@@ -87,8 +87,8 @@ enum Event {
     Pass(usize, u32, usize),
     /// A control core polls: switch, life.
     Poll(usize, u32),
-    /// A frame arrives at a port of a switch: its number, and the port that sent it, for data on a wire.
-    Arrive(usize, usize, Vec<u8>, Option<u64>),
+    /// A frame arrives at a port of a switch: its number, and which sending it is, for data.
+    Arrive(usize, usize, Vec<u8>, Option<(u64, ledger::Sending)>),
     /// A fault comes, of those on the menu by its place.
     Fault(usize),
     /// A switch starts.
@@ -124,6 +124,17 @@ struct Place {
     calm_since: u64,
 }
 
+/// Usable epochs that were compared with the truth.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Epochs {
+    /// Of segments inside switches.
+    pub inside: u64,
+    /// Of wires.
+    pub on_wires: u64,
+    /// Of wires, with losses: the others say that they do not know theirs.
+    pub with_losses: u64,
+}
+
 /// What became of a world.
 #[derive(Debug)]
 pub struct Outcome {
@@ -137,8 +148,8 @@ pub struct Outcome {
     pub checks: u64,
     /// Data frames that hosts sent.
     pub offered: u64,
-    /// Usable epochs that were compared with the truth: inside switches, and on wires.
-    pub epochs: (u64, u64),
+    /// Usable epochs that were compared with the truth.
+    pub epochs: Epochs,
     /// Bounds.
     pub coverage: Coverage,
     /// The first rule that was broken.
@@ -162,7 +173,7 @@ pub struct World {
     faults: BTreeMap<Fault, u64>,
     checks: u64,
     offered: u64,
-    epochs: (u64, u64),
+    epochs: Epochs,
     coverage: Coverage,
     gap_ns: u64,
 }
@@ -220,7 +231,7 @@ impl World {
             faults: BTreeMap::new(),
             checks: 0,
             offered: 0,
-            epochs: (0, 0),
+            epochs: Epochs::default(),
             coverage: Coverage::default(),
             gap_ns: random.random_range(100_000..400_000),
             random,

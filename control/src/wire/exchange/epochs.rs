@@ -269,22 +269,19 @@ impl Epochs {
         let before = ended_by.0.checked_sub(1).map(Epoch);
         let last = before.and_then(|before| self.incoming.slot(before));
         let after = self.incoming.slot(ended_by);
-        let are_listed = last.is_some_and(|slot| slot.last.is_complete())
-            && after.is_some_and(|slot| slot.first.is_complete());
-        if !first.is_turn_settled(next, are_listed) {
-            first.is_settled = false;
-            next.is_settled = false;
-        }
-        let last = last.map(|slot| slot.last.packets()).unwrap_or_default();
-        let after = after.map(|slot| slot.first.packets()).unwrap_or_default();
-        if last.is_empty() && after.is_empty() {
-            return;
-        }
+        let last = last.map(|slot| slot.last.from_end()).unwrap_or_default();
+        let after = after
+            .map(|slot| slot.first.from_start())
+            .unwrap_or_default();
         let lists = SenderLists {
             last: &last,
             first: &after,
         };
         let reconciled = reconcile(&mut first.shard, &mut next.shard, lists);
+        if !first.is_turn_settled(next, &reconciled) {
+            first.is_settled = false;
+            next.is_settled = false;
+        }
         let moved = reconciled.to_earlier + reconciled.to_later;
         first.moved += moved;
         next.moved += moved;

@@ -55,8 +55,19 @@ impl List {
         self.packets.is_empty() || total.is_some_and(|total| self.arrived >= total)
     }
 
-    pub fn packets(&self) -> Vec<Stashed> {
-        self.packets.iter().flatten().copied().collect()
+    /// Its packets from the first on, as far as none is missing.
+    pub fn from_start(&self) -> Vec<Stashed> {
+        self.packets.iter().map_while(|packet| *packet).collect()
+    }
+
+    /// Its packets to the last, from the one on after which none is missing.
+    pub fn from_end(&self) -> Vec<Stashed> {
+        let total = self.total.unwrap_or(0).into();
+        let list = self.packets.get(..total).unwrap_or_default();
+        let known = list.iter().rev().map_while(|packet| *packet);
+        let mut known: Vec<Stashed> = known.collect();
+        known.reverse();
+        known
     }
 
     fn clear(&mut self) {

@@ -158,8 +158,28 @@ fn without_the_lists_misplaced_packets_spoil_cells_and_nothing_else() {
     let outcome = measured.outcome.unwrap();
     assert!(outcome.cells.unusable() >= 14);
     assert_eq!(measured.moved, 0);
+    // The first marker came in its time, and references show nothing: still, data may have overtaken it.
+    assert_eq!(outcome.lost(), None);
     let lda = outcome.lda_mean.unwrap();
     assert!((lda.mean_ns - truth.mean_ns).abs() <= lda.bound_ns.unwrap());
+}
+
+#[test]
+fn one_list_of_a_turn_is_enough_to_tell_losses_where_order_is_kept() {
+    for lost_side in [0, 1] {
+        let mut bench = Bench::alike();
+        bench.traffic.loss = 0.01;
+        bench.fault = Box::new(move |_, kind, frame| match kind {
+            Kind::Stash if frame[50] == lost_side => vec![],
+            _ => vec![(0, false)],
+        });
+        bench.establish();
+        for _ in 0..6 {
+            bench.epoch();
+        }
+        bench.steps(60);
+        assert_true(&latest(&bench));
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use measure::codec::{ClockState, EpochFate, Mismatch};
 use measure::time::Epoch;
-use measure::wire::{ClockBound, SegmentOutcome, WireShard};
+use measure::wire::{ClockBound, Reconciled, SegmentOutcome, WireShard};
 
 use super::settings::{ClockView, Moment, Settings};
 use super::status::PeerView;
@@ -44,14 +44,15 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// Whether every packet around the turn from this epoch to `next` is counted where it belongs:
-    /// the sender `listed` them all, or none can have been misplaced.
-    pub fn is_turn_settled(&self, next: &Self, listed: bool) -> bool {
-        let misplaced = next.shard.marks.late_marker_packets;
-        if listed {
-            return misplaced <= u32::from(self.shard.layout().stash_packets);
-        }
-        misplaced == 0 && self.shard.is_fifo() && next.shard.is_fifo()
+    /// Whether every packet around the turn from this epoch to `next` is counted where it belongs. Of
+    /// packets that are alike lists cannot tell; those are where they belong if nothing shows that any
+    /// packet overtook another, or that the marker came late.
+    pub fn is_turn_settled(&self, next: &Self, reconciled: &Reconciled) -> bool {
+        let shows_order = reconciled.to_earlier + reconciled.to_later == 0
+            && next.shard.marks.late_marker_packets == 0
+            && self.shard.is_fifo()
+            && next.shard.is_fifo();
+        reconciled.is_proven && (shows_order || !reconciled.has_alike)
     }
 
     /// The epoch whose turn ended it.

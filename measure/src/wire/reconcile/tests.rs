@@ -133,17 +133,92 @@ fn packets_that_look_the_same_are_moved_by_number_where_all_are_accounted_for() 
     let mut earlier = counted(8, &sights([1, 7, 2, 7, 7]));
     let mut later = counted(8, &sights([7, 3]));
     let moved = run(8, &mut earlier, &mut later, &lists);
-    assert_eq!(moved, Reconciled::default());
+    assert_eq!((moved.to_later, moved.to_earlier), (0, 0));
+    assert!(moved.has_alike);
 }
 
 #[test]
-fn a_packet_that_the_network_repeated_is_not_moved() {
+fn copies_that_the_network_made_count_where_the_packet_was_sent() {
     let (before, after) = (sights(0..6), sights(6..12));
-    let mut earlier = counted(8, &sights((0..6).chain([6])));
-    let mut later = counted(8, &sights(6..12));
-    let moved = run(8, &mut earlier, &mut later, &listed(8, &before, &after));
-    assert_eq!((moved.to_later, moved.to_earlier), (0, 0));
-    assert_eq!(moved.unexplained, 1);
+    let lists = listed(8, &before, &after);
+    // 6 came on both sides of the marker, 7 twice before it, 4 once more behind it.
+    let mut earlier = counted(8, &sights((0..6).chain([6, 7, 7])));
+    let mut later = counted(8, &sights([4, 6, 8, 9, 10, 11]));
+    let moved = run(8, &mut earlier, &mut later, &lists);
+    assert_eq!((moved.to_later, moved.to_earlier), (3, 1));
+    assert_eq!(moved.unexplained, 3);
+    assert!(moved.is_proven && !moved.has_alike);
+    assert_same(&earlier, &counted(8, &sights((0..6).chain([4]))));
+    assert_same(&later, &counted(8, &sights((6..12).chain([6, 7]))));
+}
+
+#[test]
+fn one_list_proves_that_nothing_is_misplaced_and_none_proves_nothing() {
+    let (before, after) = (sights(0..40), sights(40..80));
+    let [last, first] = listed(8, &before, &after);
+    // 35 and 43 are lost, so that the receiver's lists reach farther than the sender's.
+    let receive = |misplaced: &[u64]| {
+        let came = |n: &u64| ![35, 43].contains(n);
+        let is_early = |n: &u64| (*n < 40) != misplaced.contains(n);
+        let all = || (0..80).filter(came);
+        let earlier = counted(8, &sights(all().filter(is_early)));
+        (earlier, counted(8, &sights(all().filter(|n| !is_early(n)))))
+    };
+    let proves = |misplaced: &[u64], lists: [&[Stashed]; 2]| {
+        let (mut earlier, mut later) = receive(misplaced);
+        run(8, &mut earlier, &mut later, &lists.map(<[Stashed]>::to_vec)).is_proven
+    };
+    for lists in [[&last[..], &first], [&last, &[]], [&[], &first]] {
+        assert!(proves(&[], lists), "{lists:?}");
+    }
+    assert!(!proves(&[], [&[], &[]]));
+    // Data that overtook the marker, and a marker that overtook data: shown by the list of either side.
+    for misplaced in [&[40, 41, 42][..], &[38, 39]] {
+        let (mut earlier, mut later) = receive(misplaced);
+        let lists = [last.clone(), first.clone()];
+        assert!(run(8, &mut earlier, &mut later, &lists).is_proven);
+        let came = |n: &u64| ![35, 43].contains(n);
+        assert_same(&earlier, &counted(8, &sights((0..40).filter(came))));
+        assert_same(&later, &counted(8, &sights((40..80).filter(came))));
+    }
+    assert!(!proves(&[40, 41, 42], [&last, &[]]));
+    assert!(!proves(&[38, 39], [&[], &first]));
+}
+
+#[test]
+fn more_misplaced_packets_than_a_list_holds_are_not_proven() {
+    let (before, after) = (sights(0..40), sights(40..80));
+    let lists = listed(8, &before, &after);
+    for late in [8, 9, 12, 16, 20, 30] {
+        let mut earlier = counted(8, &sights(0..40 + late));
+        let mut later = counted(8, &sights(40 + late..80));
+        assert!(
+            !run(8, &mut earlier, &mut later, &lists).is_proven,
+            "{late}"
+        );
+        let mut earlier = counted(8, &sights(0..40 - late));
+        let mut later = counted(8, &sights(40 - late..80));
+        assert!(
+            !run(8, &mut earlier, &mut later, &lists).is_proven,
+            "{late}"
+        );
+    }
+}
+
+#[test]
+fn packets_that_look_the_same_on_both_sides_are_said() {
+    let sevens = |n: usize| sights(std::iter::repeat_n(7, n));
+    let lists = listed(8, &sevens(4), &sevens(4));
+    let alike = |before: usize, after: usize| {
+        let (mut earlier, mut later) = (counted(8, &sevens(before)), counted(8, &sevens(after)));
+        run(8, &mut earlier, &mut later, &lists).has_alike
+    };
+    assert!(!alike(4, 4) && !alike(5, 3), "all are accounted for");
+    assert!(alike(4, 3) && alike(4, 5));
+    // The lists end: what lies beyond them may look the same.
+    let lists = listed(8, &sevens(20), &sevens(20));
+    let (mut earlier, mut later) = (counted(8, &sevens(23)), counted(8, &sevens(17)));
+    assert!(run(8, &mut earlier, &mut later, &lists).has_alike);
 }
 
 #[test]
@@ -156,7 +231,7 @@ fn a_packet_is_not_moved_twice_in_a_short_epoch() {
     let moved = run(8, &mut one, &mut two, &listed(8, &first, &middle));
     assert_eq!((moved.to_later, moved.to_earlier), (0, 1));
     let moved = run(8, &mut two, &mut three, &listed(8, &middle, &last));
-    assert_eq!(moved, Reconciled::default());
+    assert_eq!((moved.to_later, moved.to_earlier), (0, 0));
     assert_same(&one, &counted(8, &first));
     assert_same(&two, &counted(8, &middle));
 }
@@ -190,6 +265,42 @@ proptest! {
         if has_lists == [true; 2] {
             assert_same(&earlier, &counted(16, &sights((0..20).filter(arrived))));
             assert_same(&later, &counted(16, &sights((20..40).filter(arrived))));
+        }
+    }
+
+    /// A marker that comes early or late by so many packets, packets lost and doubled, whichever parts of the
+    /// sender's lists arrive: what is told as proven is where it was sent. Lists are longer than copies are late.
+    #[test]
+    fn what_is_proven_is_true(
+        marker in 5_u64..55,
+        lost in proptest::collection::btree_set(0_u64..60, 0..12),
+        doubled in proptest::collection::btree_map(0_u64..60, 0_usize..4, 0..6),
+        has_lists in any::<[bool; 2]>(),
+        stash in 16_u16..40,
+    ) {
+        let (before, after) = (sights(0..30), sights(30..60));
+        let mut lists = listed(stash.into(), &before, &after);
+        for (list, is_there) in lists.iter_mut().zip(has_lists) {
+            if !is_there {
+                list.clear();
+            }
+        }
+        // In order of arrival; copies come a few packets later.
+        let mut arrivals: Vec<u64> = (0..60).filter(|n| !lost.contains(n)).collect();
+        for (packet, after) in &doubled {
+            if let Some(at) = arrivals.iter().position(|n| n == packet) {
+                arrivals.insert((at + 1 + after).min(arrivals.len()), *packet);
+            }
+        }
+        let turn = arrivals.iter().position(|n| *n >= marker).unwrap_or(arrivals.len());
+        let mut earlier = counted(stash, &sights(arrivals[..turn].iter().copied()));
+        let mut later = counted(stash, &sights(arrivals[turn..].iter().copied()));
+        if run(stash, &mut earlier, &mut later, &lists).is_proven {
+            let sent = |is_before: bool| {
+                sights(arrivals.iter().copied().filter(move |n| (*n < 30) == is_before))
+            };
+            assert_same(&earlier, &counted(stash, &sent(true)));
+            assert_same(&later, &counted(stash, &sent(false)));
         }
     }
 }

@@ -7,7 +7,7 @@ use measure::time::Epoch;
 use switch::packet_io::PortIndex;
 
 use super::configure::HOSTS;
-use super::ledger::Truth;
+use super::ledger::{Sending, Truth};
 use super::rules::{self, Check, holds};
 use super::{EPOCH_NS, RECOVERED_EPOCHS, World};
 use crate::rack::wired::is_control;
@@ -28,7 +28,7 @@ impl World {
         switch: usize,
         port: usize,
         frame: Vec<u8>,
-        number: Option<u64>,
+        packet: Option<(u64, Sending)>,
     ) -> Check {
         let Some((link, _)) = self.link_at(switch, port) else {
             return Ok(());
@@ -37,7 +37,10 @@ impl World {
             return Ok(());
         }
         if let Some(node) = &mut self.places[switch].node {
-            node.arrive(port, frame, number);
+            let is_taken = node.arrive(port, frame, packet.map(|(number, _)| number));
+            if let Some((number, sending)) = packet.filter(|_| is_taken) {
+                self.ledger.came(switch, port, number, sending);
+            }
         }
         Ok(())
     }
@@ -76,13 +79,7 @@ impl World {
         for one in received {
             let port = usize::from(one.port.0);
             *place.received.entry(port).or_default() += 1;
-            let at =
-                |link: &super::link::Link| link.ends.iter().position(|&end| end == (switch, port));
-            if let Some((link, end)) = self.links.iter().find_map(|link| Some((link, at(link)?))) {
-                let (from, port) = link.ends[1 - end];
-                self.ledger
-                    .arrived((from, u8::try_from(port).unwrap_or(0)), one.number, tai_ns);
-            }
+            self.ledger.arrived(switch, port, one.number, tai_ns);
         }
         for (port, packets) in left {
             for packet in packets {
@@ -130,10 +127,11 @@ impl World {
                 self.ledger
                     .passed(self.now, segment, ticks.saturating_sub(received));
             }
-            if link.is_some() {
+            if let Some(link) = link {
                 let epoch = node.schedule.epoch_at(ticks);
                 let wire = (switch, place.life, u8::try_from(port).unwrap_or(0), epoch.0);
-                self.ledger.sent(self.now, wire, number, tai_ns);
+                let sending = self.ledger.sent(self.now, wire, tai_ns);
+                self.transport(link, frame, Some((number, sending)));
             }
         } else {
             holds(
@@ -145,9 +143,9 @@ impl World {
                     )
                 },
             )?;
-        }
-        if let Some(link) = link {
-            self.transport(link, frame, number);
+            if let Some(link) = link {
+                self.transport(link, frame, None);
+            }
         }
         Ok(())
     }
@@ -258,7 +256,7 @@ impl World {
             let may_miss =
                 (changes.0.saturating_sub(2)..=changes.1.saturating_add(2)).contains(&last.epoch);
             rules::segment_truth(segment, truth, may_miss, true)?;
-            self.epochs.0 += 1;
+            self.epochs.inside += 1;
             if let Some(lda) = &last.lda
                 && truth.received == last.counts.received_packets
             {
@@ -306,7 +304,8 @@ impl World {
                 continue;
             }
             self.checks += 1;
-            self.epochs.1 += 1;
+            self.epochs.on_wires += 1;
+            self.epochs.with_losses += u64::from(figures.lost_packets.is_some());
             rules::wire_truth(segment, figures, &truths).map_err(|broken| rules::Violation {
                 what: format!(
                     "switch {switch}: {}; {}, {:?}, {:?}",

@@ -52,6 +52,7 @@ impl World {
                 if self.places[switch].node.take().is_none() {
                     return false;
                 }
+                self.ledger.killed(switch);
                 self.trace
                     .note(now, format_args!("switch {switch} is killed"));
                 let after =

@@ -1,6 +1,7 @@
 //! What is true: the fate of every packet, as the world saw it.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
+use std::collections::btree_map::{BTreeMap, Entry};
 
 use rand_pcg::Pcg64;
 
@@ -28,7 +29,7 @@ pub(super) struct Truth {
     pub sent: u64,
     /// Packets that were received, each once.
     pub received: u64,
-    /// Further copies of them.
+    /// Further copies of them that arrived, in whichever epoch.
     pub doubled: u64,
     /// Sum of the delays of what was received, in nanoseconds or ticks.
     pub delays: i128,
@@ -46,6 +47,9 @@ pub(super) type Inside = (usize, u32, u8, u8, u64);
 /// One direction of a wire in one epoch of one life of its sender: switch, life, port, epoch.
 pub(super) type OnWire = (usize, u32, u8, u64);
 
+/// One sending of a packet on a wire.
+pub(super) type Sending = u64;
+
 /// A packet on a wire.
 #[derive(Debug, Clone, Copy)]
 struct UnderWay {
@@ -54,9 +58,6 @@ struct UnderWay {
     sent_ns: u64,
     has_arrived: bool,
 }
-
-/// Epochs that may have been next to another: a worker that stalls leaves out as many.
-const NEAR_EPOCHS: u64 = 6;
 
 /// How long truth is kept, in the world's nanoseconds.
 const KEPT_NS: u64 = 4_000_000_000;
@@ -68,8 +69,11 @@ pub(super) struct Ledger {
     next: u64,
     pub inside: BTreeMap<Inside, (u64, Truth)>,
     pub wires: BTreeMap<OnWire, (u64, Truth)>,
-    /// By sending port and number of a packet: its epoch, and TAI when it left.
-    under_way: BTreeMap<(usize, u8, u64), UnderWay>,
+    /// By sending: its epoch, and TAI when it left. A packet may be sent twice on one wire, if it came twice.
+    under_way: BTreeMap<Sending, UnderWay>,
+    sendings: Sending,
+    /// By switch, port and number of a packet: what has come to the port, and was not received yet.
+    waiting: BTreeMap<(usize, usize, u64), VecDeque<Sending>>,
 }
 
 fn address((switch, host): Station) -> [u8; 6] {
@@ -134,7 +138,7 @@ impl Ledger {
     }
 
     /// A packet was sent on a wire.
-    pub fn sent(&mut self, now: u64, wire: OnWire, number: u64, tai_ns: u64) {
+    pub fn sent(&mut self, now: u64, wire: OnWire, tai_ns: u64) -> Sending {
         let (_, truth) = self.wires.entry(wire).or_insert((now, Truth::default()));
         truth.sent += 1;
         let packet = UnderWay {
@@ -143,12 +147,32 @@ impl Ledger {
             sent_ns: tai_ns,
             has_arrived: false,
         };
-        self.under_way.insert((wire.0, wire.2, number), packet);
+        self.sendings += 1;
+        self.under_way.insert(self.sendings, packet);
+        self.sendings
     }
 
-    /// A packet that port `port` of switch `from` sent was received at the other end.
-    pub fn arrived(&mut self, (from, port): (usize, u8), number: u64, tai_ns: u64) {
-        let Some(packet) = self.under_way.get_mut(&(from, port, number)) else {
+    /// What was sent came to a port of a switch, as packet `number`.
+    pub fn came(&mut self, switch: usize, port: usize, number: u64, sending: Sending) {
+        let waiting = self.waiting.entry((switch, port, number)).or_default();
+        waiting.push_back(sending);
+    }
+
+    /// A switch was killed: it receives nothing of what came.
+    pub fn killed(&mut self, switch: usize) {
+        self.waiting.retain(|&(at, ..), _| at != switch);
+    }
+
+    /// A switch received packet `number` by a port.
+    pub fn arrived(&mut self, switch: usize, port: usize, number: u64, tai_ns: u64) {
+        let Entry::Occupied(mut waiting) = self.waiting.entry((switch, port, number)) else {
+            return;
+        };
+        let sending = waiting.get_mut().pop_front();
+        if waiting.get().is_empty() {
+            waiting.remove();
+        }
+        let Some(packet) = sending.and_then(|sending| self.under_way.get_mut(&sending)) else {
             return;
         };
         let Some((_, truth)) = self.wires.get_mut(&packet.wire) else {
@@ -162,18 +186,9 @@ impl Ledger {
         truth.delays += i128::from(tai_ns) - i128::from(packet.sent_ns);
     }
 
-    /// What is true of a wire in an epoch, with the copies that its neighbours had, too; `None` where nothing was sent.
-    pub fn of_wire(&self, (switch, life, port, epoch): OnWire) -> Option<Truth> {
-        let truth = |epoch| {
-            self.wires
-                .get(&(switch, life, port, epoch))
-                .map(|(_, truth)| *truth)
-        };
-        let mut own = truth(epoch)?;
-        let near = epoch.saturating_sub(NEAR_EPOCHS)..=epoch + NEAR_EPOCHS;
-        let others = near.filter(|&other| other != epoch).filter_map(truth);
-        own.doubled += others.map(|truth| truth.doubled).sum::<u64>();
-        Some(own)
+    /// What is true of a wire in an epoch; `None` where nothing was sent.
+    pub fn of_wire(&self, wire: OnWire) -> Option<Truth> {
+        self.wires.get(&wire).map(|(_, truth)| *truth)
     }
 
     /// Forgets what is long ago.
@@ -183,10 +198,17 @@ impl Ledger {
         self.inside.retain(|_, (at, _)| *at >= kept);
         self.wires.retain(|_, (at, _)| *at >= kept);
         self.under_way.retain(|_, packet| packet.since >= kept);
+        let oldest = self.under_way.keys().next().copied();
+        self.waiting
+            .retain(|_, waiting| waiting.back().copied() >= oldest && oldest.is_some());
     }
 
     /// Entries of all tables.
     pub fn len(&self) -> usize {
-        self.packets.len() + self.inside.len() + self.wires.len() + self.under_way.len()
+        self.packets.len()
+            + self.inside.len()
+            + self.wires.len()
+            + self.under_way.len()
+            + self.waiting.len()
     }
 }

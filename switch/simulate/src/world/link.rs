@@ -5,6 +5,7 @@ use rand::RngExt;
 use rand_pcg::Pcg64;
 
 use super::configure::HOSTS;
+use super::ledger::Sending;
 use super::{Event, Fault, World};
 use crate::rack::wired::{is_control, kind_of};
 
@@ -95,7 +96,7 @@ impl World {
         &mut self,
         (number, end): (usize, usize),
         frame: Vec<u8>,
-        packet: Option<u64>,
+        packet: Option<(u64, Sending)>,
     ) {
         let is_control = is_control(&frame);
         let link = &mut self.links[number];
@@ -131,7 +132,7 @@ impl World {
         mut after: u64,
         (switch, port): (usize, usize),
         mut frame: Vec<u8>,
-        packet: Option<u64>,
+        packet: Option<(u64, Sending)>,
     ) {
         let menu = self.menu.clone();
         let (lost, reordered, doubled, corrupted) = if is_control {
@@ -156,10 +157,7 @@ impl World {
         if self.happens(lost, kinds[0]) {
             return;
         }
-        // Not borne yet: a marker that data overtakes, where no list of its turn arrives and references, which were not
-        // overtaken, say that the path keeps order. Counts are told as exact then, and are not.
-        let is_marker = kind_label(&frame) == Some("marker");
-        if !is_marker && self.happens(reordered, kinds[1]) {
+        if self.happens(reordered, kinds[1]) {
             after += self.random.random_range(1_000..400_000);
         }
         if self.happens(corrupted, Fault::ControlCorrupted) {

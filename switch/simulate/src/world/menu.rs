@@ -32,7 +32,7 @@ pub struct Menu {
     pub data_doubled: f64,
     /// Share of control frames lost, 0 to 10 %.
     pub control_lost: f64,
-    /// Share of control frames, but for markers, that come later than those behind them, 0 to 5 %.
+    /// Share of control frames that come later than those behind them, 0 to 5 %.
     pub control_reordered: f64,
     /// Share of control frames that come twice, 0 to 5 %.
     pub control_doubled: f64,

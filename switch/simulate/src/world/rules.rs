@@ -142,17 +142,16 @@ pub(super) fn segment_truth(
     Ok(())
 }
 
-/// `wire-truth`: counts that a usable epoch of a wire tells are those of the ledger. Of two lives of the sender either
-/// may have had an epoch of that number.
+/// `wire-truth`: counts that a usable epoch of a wire tells are those of the ledger. Nobody can tell a copy that the
+/// network made from a packet that looks the same, so copies count where they arrive, in the epoch in which the packet was
+/// sent. Of two lives of the sender either may have had an epoch of that number.
 pub(super) fn wire_truth(segment: &WireSegment, figures: &WireFigures, truths: &[Truth]) -> Check {
     let (Some(sent), Some(lost)) = (figures.sent_packets, figures.lost_packets) else {
         return Ok(());
     };
     let is_right = |truth: &Truth| {
-        let lost_in_truth = truth.sent.cast_signed() - truth.received.cast_signed();
-        // Nobody can tell a copy from a packet that looks the same: a packet and its copy both count where they arrive.
-        let most = 2 * truth.doubled.cast_signed();
-        truth.sent == sent && (lost_in_truth - most..=lost_in_truth + most).contains(&lost)
+        let arrived = truth.received + truth.doubled;
+        truth.sent == sent && truth.sent.cast_signed() - arrived.cast_signed() == lost
     };
     holds("wire-truth", truths.iter().any(is_right), || {
         format!("{}: {figures:?}, in truth {truths:?}", segment.name())
