@@ -269,10 +269,8 @@ impl Epochs {
         let before = ended_by.0.checked_sub(1).map(Epoch);
         let last = before.and_then(|before| self.incoming.slot(before));
         let after = self.incoming.slot(ended_by);
-        let last = last.map(|slot| slot.last.from_end()).unwrap_or_default();
-        let after = after
-            .map(|slot| slot.first.from_start())
-            .unwrap_or_default();
+        let last = last.map(|slot| slot.last.trailing()).unwrap_or_default();
+        let after = after.map(|slot| slot.first.leading()).unwrap_or_default();
         let lists = SenderLists {
             last: &last,
             first: &after,

@@ -56,12 +56,12 @@ impl List {
     }
 
     /// Its packets from the first on, as far as none is missing.
-    pub fn from_start(&self) -> Vec<Stashed> {
+    pub fn leading(&self) -> Vec<Stashed> {
         self.packets.iter().map_while(|packet| *packet).collect()
     }
 
     /// Its packets to the last, from the one on after which none is missing.
-    pub fn from_end(&self) -> Vec<Stashed> {
+    pub fn trailing(&self) -> Vec<Stashed> {
         let total = self.total.unwrap_or(0).into();
         let list = self.packets.get(..total).unwrap_or_default();
         let known = list.iter().rev().map_while(|packet| *packet);
