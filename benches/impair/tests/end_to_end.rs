@@ -39,7 +39,11 @@ fn start<'eal>(eal: &'eal Eal, pool: &'eal Mempool<'eal>) -> [Port<'eal>; 2] {
     })
 }
 
-fn put_in(port: &Port<'_>, pool: &Mempool<'_>, frames: impl Iterator<Item = Vec<u8>>) {
+fn put_in<'eal>(
+    port: &Port<'eal>,
+    pool: &'eal Mempool<'eal>,
+    frames: impl Iterator<Item = Vec<u8>>,
+) {
     let mut tx = port.tx_queue(0).unwrap();
     for frame in frames {
         let mut burst: ArrayVec<Mbuf, 1> = pool.alloc_frame(&frame, 0).into_iter().collect();
