@@ -112,7 +112,7 @@ fn attack_limits(attack: &AttackOutcome, limits: &mut Vec<Limit>) {
     ];
     for (switch, thrown, refused) in switches {
         let what = format!(
-            "attack: frames thrown at switch {switch}, all but some old hellos counted as not believed"
+            "attack: frames thrown at switch {switch}, all counted as not believed, but for some old hellos"
         );
         let got = refused.frames();
         let least = thrown - attack.old_hellos();

@@ -82,12 +82,14 @@ impl Epochs {
             self.finish(around, hands);
         }
         let SealedWire { epoch, shard } = sealed;
+        let before = self.waiting.back();
         let waiting = Waiting {
             epoch,
             shard,
             sealed_ns: around.now.monotonic_ns,
             moved: 0,
-            is_settled: true,
+            // Otherwise nobody holds the lists against the turn that it began with.
+            is_settled: before.is_some_and(|before| before.ended_by() == epoch),
         };
         if let Some(next) = self.next {
             // Nobody had memory for those between.

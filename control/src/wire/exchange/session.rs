@@ -179,7 +179,7 @@ impl Session {
         let is_alive = matches!(heard, Heard::Alive | Heard::Answer(_)) && said.peer.is_some();
         if is_peer && is_alive && self.sessions.is_some() {
             self.hello_tai_ns = header.tai_ns;
-            self.heard_ns = now.monotonic_ns;
+            self.peer_spoke(now);
         }
         match heard {
             Heard::Loop | Heard::Stale | Heard::Alive => None,
@@ -212,7 +212,7 @@ impl Session {
         self.was_established = true;
         self.keyed_ns = now.monotonic_ns;
         self.hello_tai_ns = header.tai_ns;
-        self.heard_ns = now.monotonic_ns;
+        self.peer_spoke(now);
         self.hello_ns = 0;
         self.answer = None;
     }
@@ -268,9 +268,15 @@ impl Session {
             belongs |= header.session == Some(renewal.receiving);
         }
         if belongs {
-            self.heard_ns = now.monotonic_ns;
+            self.peer_spoke(now);
         }
         belongs
+    }
+
+    /// The peer is there: what came back before its time was no cable that leads back.
+    fn peer_spoke(&mut self, now: Moment) {
+        self.heard_ns = now.monotonic_ns;
+        self.echoes.fresh = 0;
     }
 
     /// How long the peer has been silent.

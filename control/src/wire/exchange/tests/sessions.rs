@@ -188,6 +188,31 @@ fn who_hears_himself_blocks_until_he_does_not() {
 }
 
 #[test]
+fn a_peer_that_comes_ends_the_block() {
+    let mut bench = Bench::alike();
+    let mut random = bench::Random(9);
+    for _ in 0..200 {
+        bench.now.tai_ns += STEP_NS;
+        bench.now.monotonic_ns += STEP_NS;
+        let now = bench.now;
+        let [alone, _] = &mut bench.switches;
+        alone.exchange.poll(now, &LOCKED, &mut || random.bits());
+        while let Some(boxed) = alone.worker.to_send() {
+            let frame = boxed.frame().to_vec();
+            alone.worker.sent();
+            alone.receive(&frame, now.tai_ns);
+        }
+    }
+    assert!(bench.switches[0].status().is_blocked);
+    bench.establish();
+    let status = bench.switches[0].status();
+    assert_eq!(
+        (status.session, status.is_blocked),
+        (SessionState::Established, false)
+    );
+}
+
+#[test]
 fn one_own_hello_thrown_back_again_and_again_blocks_nothing() {
     let mut bench = Bench::alike();
     let [alone, _] = &mut bench.switches;
