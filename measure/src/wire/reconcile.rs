@@ -128,8 +128,8 @@ impl<'a> Near<'a> {
         let own = self.packets.iter().rposition(|one| sent(one).0 > 0);
         let any = self.packets.iter().rposition(|one| sent(one).1 > 0);
         let reach = own.or(any).map_or(0, |at| at + 1);
-        // Misplaced packets to the list's end: there may be more behind it.
-        let is_flooded = self.is_cut && own.is_none() && reach == self.packets.len() && reach > 0;
+        // Misplaced packets, and none that shows where they end: there may be more behind the list.
+        let is_flooded = self.is_cut && own.is_none() && reach > 0;
         let is_reached = any < Some(reach);
         self.packets.truncate(reach);
         let is_whole = self.packets.iter().all(|one| sent(one).1 > 0);
