@@ -20,7 +20,9 @@
 //! that every packet is where it was sent. Going from the turn outward, the receiver's packets must all
 //! be in the sender's lists, as far as these reach: a packet in between that is in none may belong to the
 //! other epoch. One of the sender's lists is enough for that: what came on its side and is in no list
-//! gives a misplaced packet away. It is supposed that the network moves no packet past a whole list.
+//! gives a misplaced packet away. It is supposed that the network moves no packet and no copy by more than half
+//! a list: where the outermost misplaced one lies farther out than that, what the list does not hold may be
+//! misplaced as well, and nothing is proven.
 
 use std::collections::HashMap;
 
@@ -128,8 +130,10 @@ impl<'a> Near<'a> {
         let own = self.packets.iter().rposition(|one| sent(one).0 > 0);
         let any = self.packets.iter().rposition(|one| sent(one).1 > 0);
         let reach = own.or(any).map_or(0, |at| at + 1);
-        // Misplaced packets, and none that shows where they end: there may be more behind the list.
-        let is_flooded = self.is_cut && own.is_none() && reach > 0;
+        // So far out, the next may lie behind the end of the list.
+        let misplaced = |one: &&Placed| sent(one).0 == 0 && sent(one).1 > 0;
+        let outermost = self.packets.iter().rposition(misplaced);
+        let is_flooded = self.is_cut && outermost.is_some_and(|at| at >= self.packets.len() / 2);
         let is_reached = any < Some(reach);
         self.packets.truncate(reach);
         let is_whole = self.packets.iter().all(|one| sent(one).1 > 0);
