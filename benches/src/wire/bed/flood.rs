@@ -1,5 +1,5 @@
 //! One recorded hello, replayed over shared memory as fast as a core makes copies, between two switches
-//! that measure.
+//! that measure. Box, workers and control cores share the CPUs: other work on the machine costs epochs, too.
 //!
 //! ```text
 //!  [switch 1] ---- memif ---- [box] ---- memif ---- [switch 2]
@@ -26,19 +26,19 @@ const RATE_PPS: f64 = 200e3;
 /// Capacity of the path, as far as control frames are concerned.
 const CAPACITY_BPS: u64 = 1_000_000_000;
 
-/// How long nobody floods, from the first hello on: time for a session, and for [`QUIET`].
+/// Time from the first hello to the flood: a session begins in it, and [`QUIET`] passes.
 const BEFORE: Duration = Duration::from_secs(9);
 
-/// How long is watched before the flood.
+/// Time watched before the flood.
 const QUIET: Duration = Duration::from_secs(4);
 
-/// How long is watched in the flood: a hundred epochs, and some more.
+/// Time watched in the flood: 120 epochs.
 const WATCHED: Duration = Duration::from_secs(12);
 
-/// How long it lasts.
+/// Duration of the flood.
 const FLOOD: Duration = Duration::from_secs(15);
 
-/// So many refused hellos are a flood.
+/// The flood has begun when so many hellos were refused.
 const FLOOD_MIN: u64 = 1_000;
 
 /// What came of it.
@@ -46,23 +46,23 @@ const FLOOD_MIN: u64 = 1_000;
 pub struct Outcome {
     /// Copies of the hello that went to switch 2.
     pub replayed: u64,
-    /// As many a second.
+    /// Hellos a second that switch 2 refused while it was watched.
     pub replayed_pps: f64,
-    /// Control frames at switch 2: hellos of both kinds that it believed, and all that it did not.
+    /// Hellos that switch 2 believed, genuine and replayed ones, since its start.
     pub believed: u64,
-    /// See [`believed`](Self::believed).
+    /// Control frames that switch 2 did not believe, since its start.
     pub refused: Refused,
     /// Genuine hellos that the box let pass.
     pub hellos: u64,
-    /// Epochs of switch 2 by fate, before and in the flood.
+    /// Epochs of switch 2 by fate, before the flood.
     pub quiet_fates: Vec<(String, u64)>,
-    /// See [`quiet_fates`](Self::quiet_fates).
+    /// Epochs of switch 2 by fate, from just before the flood on.
     pub fates: Vec<(String, u64)>,
-    /// Packets of an epoch, in the middle, before and in the flood.
+    /// Median number of packets in an epoch, before the flood.
     pub quiet_packets: f64,
-    /// See [`quiet_packets`](Self::quiet_packets).
+    /// Median number of packets in an epoch, in the flood.
     pub packets: f64,
-    /// Packets that switch 2 missed in usable epochs.
+    /// Packets lost between the switches, over the usable epochs watched in the flood.
     pub lost_packets: i64,
     /// Whether both switches kept the session that they had.
     pub is_session_kept: bool,
