@@ -22,7 +22,8 @@
 //! other epoch. One of the sender's lists is enough for that: what came on its side and is in no list
 //! gives a misplaced packet away. It is supposed that the network moves no packet and no copy by more than half
 //! a list: where the outermost misplaced one lies farther out than that, what the list does not hold may be
-//! misplaced as well, and nothing is proven.
+//! misplaced as well, and nothing is proven. For the same reason, packets in the outer half of a full list may
+//! be in no list of the sender's: packets that the network held back, for example.
 
 use std::collections::HashMap;
 
@@ -133,10 +134,12 @@ impl<'a> Near<'a> {
         // So far out, the next may lie behind the end of the list.
         let misplaced = |one: &&Placed| sent(one).0 == 0 && sent(one).1 > 0;
         let outermost = self.packets.iter().rposition(misplaced);
-        let is_flooded = self.is_cut && outermost.is_some_and(|at| at >= self.packets.len() / 2);
+        let half = self.packets.len() / 2;
+        let is_flooded = self.is_cut && outermost.is_some_and(|at| at >= half);
         let is_reached = any < Some(reach);
         self.packets.truncate(reach);
-        let is_whole = self.packets.iter().all(|one| sent(one).1 > 0);
+        let near = if self.is_cut { half } else { reach };
+        let is_whole = self.packets.iter().take(near).all(|one| sent(one).1 > 0);
         is_whole && is_reached && !is_flooded
     }
 }

@@ -268,12 +268,14 @@ proptest! {
         }
     }
 
-    /// A marker that comes early or late by so many packets, packets lost and doubled, whichever parts of the
-    /// sender's lists arrive: what is told as proven is where it was sent. Lists are longer than copies are late.
+    /// A marker that comes early or late by so many packets, packets lost, held back and doubled, whichever parts
+    /// of the sender's lists arrive: what is told as proven is where it was sent. Lists are longer than packets and
+    /// copies are late.
     #[test]
     fn what_is_proven_is_true(
         marker in 5_u64..55,
         lost in proptest::collection::btree_set(0_u64..60, 0..12),
+        held in proptest::collection::btree_map(0_u64..60, 1_usize..5, 0..6),
         doubled in proptest::collection::btree_map(0_u64..60, 0_usize..4, 0..6),
         has_lists in any::<[bool; 2]>(),
         stash in 16_u16..40,
@@ -287,6 +289,12 @@ proptest! {
         }
         // In order of arrival; copies come a few packets later.
         let mut arrivals: Vec<u64> = (0..60).filter(|n| !lost.contains(n)).collect();
+        for (packet, after) in &held {
+            if let Some(at) = arrivals.iter().position(|n| n == packet) {
+                let packet = arrivals.remove(at);
+                arrivals.insert((at + after).min(arrivals.len()), packet);
+            }
+        }
         for (packet, after) in &doubled {
             if let Some(at) = arrivals.iter().position(|n| n == packet) {
                 arrivals.insert((at + 1 + after).min(arrivals.len()), *packet);
