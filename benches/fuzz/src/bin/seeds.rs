@@ -3,6 +3,10 @@
 use std::path::PathBuf;
 use std::{env, fs, io};
 
+// Code that is built for libFuzzer calls it.
+#[cfg(feature = "libfuzzer")]
+use libfuzzer_sys as _;
+
 fn main() -> io::Result<()> {
     let Some(folder) = env::args_os().nth(1).map(PathBuf::from) else {
         return Err(io::Error::other("usage: fuzz-seeds FOLDER"));
