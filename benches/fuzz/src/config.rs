@@ -16,6 +16,9 @@ use serde_json::Value;
 /// Longest text: what is larger finds nothing that smaller ones do not.
 const TEXT_BYTES_MAX: usize = 1 << 16;
 
+/// Most values that a change adds: lists of lists grow by powers.
+const VALUES_MAX: usize = 4_096;
+
 /// The repository's own examples.
 static EXAMPLES: LazyLock<Vec<Value>> = LazyLock::new(|| {
     let parsed = examples().into_iter();
@@ -182,6 +185,7 @@ fn apply(root: &mut Value, at: usize, to: &To) {
             let at = usize::from(*at) % count(&other);
             find(&mut other, at).map(Value::take).unwrap_or_default()
         }
+        To::Repeated(times) if count(value) * usize::from(*times) > VALUES_MAX => return,
         To::Repeated(times) => {
             // Names would be there twice: a number tells them apart.
             let numbered = (0..*times).map(|number| numbered(value, number));

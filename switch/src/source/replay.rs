@@ -21,6 +21,8 @@ use super::{ETHERNET_HEADER_BYTES, Frame, SourceError, VLAN_TAGS_BYTES, Warning}
 const FILE_BYTES_MAX: u64 = u32::MAX as u64;
 /// The longest packet in a capture that is taken for one (libpcap's `MAXIMUM_SNAPLEN`).
 const CAPTURED_BYTES_MAX: usize = 262_144;
+/// The shortest block of a pcapng file: its type, and its length twice.
+const BLOCK_BYTES_MIN: u32 = 12;
 /// How long one loop lasts over a capture that has no span, as one of a single packet.
 const SPANLESS_LOOP_NS: u64 = 1_000_000;
 /// The latest time within a capture, 73 years: what lies later is noise in a damaged file.
@@ -319,11 +321,7 @@ impl Index {
         let mut rest = file;
         let mut big_endian = false;
         let mut interfaces = Vec::new();
-        while let Ok((after, block)) = if big_endian {
-            parse_block_be(rest)
-        } else {
-            parse_block_le(rest)
-        } {
+        while let Some((after, block)) = parse_block(rest, big_endian) {
             let block_start = file.len() - rest.len();
             match block {
                 Block::SectionHeader(header) => {
@@ -357,6 +355,26 @@ impl Index {
         }
         Ok(file.len() - rest.len())
     }
+}
+
+/// The pcapng block that `bytes` begin with, and what follows it.
+fn parse_block(bytes: &[u8], big_endian: bool) -> Option<(&[u8], Block<'_>)> {
+    let len_bytes = *bytes.get(4..)?.first_chunk()?;
+    let len_bytes = if big_endian {
+        u32::from_be_bytes(len_bytes)
+    } else {
+        u32::from_le_bytes(len_bytes)
+    };
+    // pcap-parser 0.17 takes it for granted of process information blocks, and would underflow.
+    if len_bytes < BLOCK_BYTES_MIN {
+        return None;
+    }
+    let parse = if big_endian {
+        parse_block_be
+    } else {
+        parse_block_le
+    };
+    parse(bytes).ok()
 }
 
 /// What an interface description block says about the packets that name it.

@@ -340,6 +340,28 @@ fn a_capture_cut_short_is_replayed_as_far_as_it_goes() {
 }
 
 #[test]
+fn a_block_that_is_too_short_to_be_one_ends_the_capture() {
+    for big_endian in [false, true] {
+        for (kind, len_bytes) in [(0x8000_0001, 11), (0x8000_0001, 0), (6, 11), (0x0bad, 8)] {
+            let whole = pcapng(big_endian, 6, 0, &[0, 1]);
+            let from_byte = whole.len();
+            let mut file = Writer {
+                big_endian,
+                bytes: whole,
+            };
+            file.u32(kind).u32(len_bytes).u32(0).u32(len_bytes);
+            let replay = open(&file.bytes).unwrap();
+            let damaged = Warning::Damaged {
+                file: spec().file,
+                from_byte,
+                packets: 2,
+            };
+            assert_eq!(replay.warnings(), [damaged], "{kind:#x}");
+        }
+    }
+}
+
+#[test]
 fn what_cannot_be_replayed_is_refused_with_a_reason() {
     let missing = device::Replay {
         file: "no/such.pcap".into(),
