@@ -276,7 +276,7 @@ pub(crate) fn hint(device: &str) -> &'static str {
         (
             "net_af_xdp",
             "net_af_xdp takes iface=NAME of an interface there is, and needs root or CAP_NET_ADMIN, \
-             CAP_NET_RAW and CAP_BPF",
+             CAP_NET_RAW and CAP_SYS_ADMIN, which a switch keeps only if it starts with such a port",
         ),
         (
             "net_tap",

@@ -23,11 +23,13 @@ use rustix::thread::{
 /// | `NET_ADMIN` | taking interfaces down and letting them up, MTU and promiscuous mode, `net_tap`, XDP |
 /// | `NET_RAW` | sockets of `net_af_packet` and `net_af_xdp`, queues of NVIDIA's NICs |
 /// | `IPC_LOCK` | memory that devices read and that is locked |
-/// | `BPF` | the program of `net_af_xdp` |
 const FOR_PORTS: CapabilitySet = CapabilitySet::NET_ADMIN
     .union(CapabilitySet::NET_RAW)
-    .union(CapabilitySet::IPC_LOCK)
-    .union(CapabilitySet::BPF);
+    .union(CapabilitySet::IPC_LOCK);
+
+/// What `net_af_xdp` needs besides: libxdp opens the program that an interface has by the program's
+/// number (`BPF_PROG_GET_FD_BY_ID`).
+const FOR_XDP: CapabilitySet = CapabilitySet::SYS_ADMIN;
 
 /// What devices need besides that go by physical addresses (`/proc/PID/pagemap`) and I/O ports.
 const FOR_PHYSICAL: CapabilitySet = CapabilitySet::SYS_ADMIN.union(CapabilitySet::SYS_RAWIO);
@@ -78,14 +80,22 @@ fn keep(kept: CapabilitySet) -> Result<(), Errno> {
 }
 
 fn needed(config: &Config, root: &Path) -> CapabilitySet {
-    let is_physical = |device: &Device| match device {
-        Device::Dpdk(device) => is_physical(device, root),
-        _ => false,
-    };
-    if config.ports.iter().any(|port| is_physical(&port.device)) {
-        FOR_PORTS.union(FOR_PHYSICAL)
+    let devices = config.ports.iter().filter_map(|port| match &port.device {
+        Device::Dpdk(device) => Some(device.as_str()),
+        _ => None,
+    });
+    devices.fold(FOR_PORTS, |needed, device| {
+        needed.union(needed_besides(device, root))
+    })
+}
+
+fn needed_besides(device: &str, root: &Path) -> CapabilitySet {
+    if device.starts_with("net_af_xdp") {
+        FOR_XDP
+    } else if is_physical(device, root) {
+        FOR_PHYSICAL
     } else {
-        FOR_PORTS
+        CapabilitySet::empty()
     }
 }
 
@@ -134,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_without_an_iommu_need_more() {
+    fn devices_without_an_iommu_and_xdp_need_more() {
         let root = tempfile::tempdir().unwrap();
         let devices = root.path().join("sys/bus/pci/devices");
         for (device, driver) in [
@@ -150,6 +160,7 @@ mod tests {
         }
         let needed = |device: &str| needed(&config(device), root.path());
         assert_eq!(needed("net_af_packet0,iface=x"), FOR_PORTS);
+        assert_eq!(needed("net_af_xdp0,iface=x"), FOR_PORTS.union(FOR_XDP));
         assert_eq!(needed("0000:01:00.0"), FOR_PORTS);
         assert_eq!(needed("01:00.0,arg=1"), FOR_PORTS);
         assert_eq!(needed("0000:09:00.0"), FOR_PORTS);

@@ -123,6 +123,16 @@ pub fn build() -> Result<()> {
         ip(&format!("-n {name} link set eth0 up"))?;
         ip(&format!("link set {lan} up"))?;
     }
+    let [a, b] = &HOSTS;
+    for (host, other) in [(a, b), (b, a)] {
+        // ARP ends at a router, which asks for itself on its other side: a loss, and a packet that nobody sent.
+        ip(&format!(
+            "-n {} neigh add {} lladdr {} dev eth0 nud permanent",
+            host.name,
+            other.address,
+            other.mac()?
+        ))?;
+    }
     for (wire, of_box) in WIRES {
         ip(&format!("link add {wire} type veth peer name {of_box}"))?;
         for interface in [wire, of_box] {
