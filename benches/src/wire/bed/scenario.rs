@@ -252,12 +252,13 @@ pub fn run(scenario: &Scenario, setting: &Setting<'_>) -> Result<Outcome> {
     // The last epochs' fragments are still on their way.
     wait(Duration::from_millis(500), stop)?;
     let seen: Vec<_> = watches.into_iter().map(Watch::end).collect();
-    let frames = captures.into_iter().map(|capture| capture.end(stop));
-    let frames: Vec<_> = frames.collect::<Result<_>>()?;
     let mut ended = Vec::new();
     for switch in switches {
         ended.push(switch.end(stop)?);
     }
+    // Nothing passes any more: what comes to the host that is captured last was captured at the other one.
+    let frames = captures.into_iter().map(|capture| capture.end(stop));
+    let frames: Vec<_> = frames.collect::<Result<_>>()?;
     let seconds = began.elapsed().as_secs_f64();
     let (passages, summary) = impair.end(stop)?;
     ensure!(
