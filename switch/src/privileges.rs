@@ -27,8 +27,8 @@ const FOR_PORTS: CapabilitySet = CapabilitySet::NET_ADMIN
     .union(CapabilitySet::NET_RAW)
     .union(CapabilitySet::IPC_LOCK);
 
-/// What `net_af_xdp` needs besides: libxdp opens the program that an interface has by the program's
-/// number (`BPF_PROG_GET_FD_BY_ID`).
+/// What `net_af_xdp` needs besides, so that a reload cannot add the first such port: libxdp opens an
+/// interface's program by its number (`BPF_PROG_GET_FD_BY_ID`).
 const FOR_XDP: CapabilitySet = CapabilitySet::SYS_ADMIN;
 
 /// What devices need besides that go by physical addresses (`/proc/PID/pagemap`) and I/O ports.

@@ -18,12 +18,12 @@
 //!
 //! Lists end somewhere, and parts of the sender's may be lost. So it is also said whether the lists prove
 //! that every packet is where it was sent. Going from the turn outward, the receiver's packets must all
-//! be in the sender's lists, as far as these reach: a packet in between that is in none may belong to the
-//! other epoch. One of the sender's lists is enough for that: what came on its side and is in no list
-//! gives a misplaced packet away. It is supposed that the network moves no packet and no copy by more than half
+//! be in the sender's lists, as far as these reach, and in a full list as far as its middle: a packet in
+//! between that is in none may belong to the other epoch. One of the sender's lists is enough for that: what
+//! came on its side and is in no list gives a misplaced packet away. It is supposed that the network moves no packet and no copy by more than half
 //! a list: where the outermost misplaced one lies farther out than that, what the list does not hold may be
-//! misplaced as well, and nothing is proven. For the same reason, packets in the outer half of a full list may
-//! be in no list of the sender's: packets that the network held back, for example.
+//! misplaced as well, and nothing is proven. What lies behind the middle of a full list is therefore where it
+//! was sent, also where no list has it, as packets that the network held back.
 
 use std::collections::HashMap;
 
