@@ -7,6 +7,7 @@ use measure::packet::{FlowKey, Hasher};
 use serde::Serialize;
 
 use super::views::{Estimate, Figures, Flow, Seen};
+use crate::accuracy::stats::quantile;
 use crate::wire::chance::{Bank, epoch_seen, range_arrives, standard_error_ns};
 use crate::wire::truth::{Delays, FlowTruth, Joined, Truth};
 
@@ -131,6 +132,8 @@ pub struct FlowErrors {
     pub flows: usize,
     /// Median relative error.
     pub error: f64,
+    /// What it is at least, by so many flows: see [`median_at_least`].
+    pub error_at_least: f64,
 }
 
 /// The name that stands for whatever was chosen.
@@ -305,7 +308,8 @@ fn flow_errors<'f>(judged: impl Iterator<Item = (&'f Flow, &'f Delays)>) -> Vec<
     let errors = methods.into_iter().map(|(method, errors)| FlowErrors {
         method,
         flows: errors.len(),
-        error: median(errors.into_iter()),
+        error: median(errors.iter().copied()),
+        error_at_least: median_at_least(errors),
     });
     errors.collect()
 }
@@ -333,6 +337,13 @@ pub fn median(numbers: impl Iterator<Item = f64>) -> f64 {
         (Some(lower), Some(upper)) => f64::midpoint(*lower, *upper),
         _ => 0.0,
     }
+}
+
+/// Lower end of the 95 % confidence interval of the median that `numbers` are drawn from, by order
+/// statistics: how many of them lie below it is binomial, n/2 with a deviation of sqrt(n)/2.
+fn median_at_least(numbers: Vec<f64>) -> f64 {
+    let deviation = 0.5 / (numbers.len() as f64).sqrt();
+    quantile(numbers, 0.5 - 1.96 * deviation)
 }
 
 #[cfg(test)]
@@ -463,6 +474,7 @@ mod tests {
             method: method.to_owned(),
             flows,
             error,
+            error_at_least: error,
         };
         let class = FlowClass {
             packets: 10..=99,
@@ -481,5 +493,14 @@ mod tests {
         assert!((median([3.0, 1.0, 2.0].into_iter()) - 2.0).abs() < 1e-12);
         assert!((median([3.0, 1.0].into_iter()) - 2.0).abs() < 1e-12);
         assert!(median(std::iter::empty()).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_median_is_known_to_what_so_many_numbers_tell() {
+        // Between the 40th and the 41st of 100.
+        let least = |count: u32| median_at_least((1..=count).rev().map(f64::from).collect());
+        assert!((40.0..41.0).contains(&least(100)));
+        assert!((4_902.0..4_903.0).contains(&least(10_000)));
+        assert!((least(1) - 1.0).abs() < 1e-12);
     }
 }
