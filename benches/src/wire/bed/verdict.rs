@@ -132,7 +132,7 @@ pub struct FlowErrors {
     pub flows: usize,
     /// Median relative error.
     pub error: f64,
-    /// What it is at least, by so many flows: see [`median_at_least`].
+    /// Lower end of its 95 % confidence interval.
     pub error_at_least: f64,
 }
 
