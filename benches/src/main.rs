@@ -18,8 +18,8 @@ use benches::throughput::ovs::{self, OvsPrograms};
 use benches::throughput::plan::{PLUGIN, Run, Suite, THROUGHPUT};
 use benches::throughput::report::{Costs, Report, Results, Setting};
 use benches::throughput::{profile, rounds, steps};
-use benches::wire::bed::scenario::{self, SCENARIOS};
-use benches::wire::bed::{flood, memif, report, spaces, traffic};
+use benches::wire::testbed::scenario::{self, SCENARIOS};
+use benches::wire::testbed::{flood, memif, report, spaces, traffic};
 use clap::{Args, Parser, Subcommand};
 
 /// Benchmarks of Vernier beside its peers.
@@ -63,7 +63,7 @@ enum Command {
     Scrape,
     /// What two switches say of the path between them, held against what happened (needs root)
     Wire(Wire),
-    /// A mix of flows from one host of the bed to the other
+    /// A mix of flows from one host of the testbed to the other
     #[command(hide = true)]
     WireMix(Mix),
     /// Takes the mix
@@ -144,8 +144,8 @@ struct Common {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let is_bed = matches!(arguments.command, Command::Wire(_));
-    if is_bed && let Err(error) = spaces::enter() {
+    let is_testbed = matches!(arguments.command, Command::Wire(_));
+    if is_testbed && let Err(error) = spaces::enter() {
         eprintln!("vernier-bench: {error:#}");
         return ExitCode::FAILURE;
     }
@@ -257,7 +257,7 @@ fn scrape(common: &Common, folder: &Path) -> Result<bool> {
     Ok(true)
 }
 
-/// The bed's runs, one after the other.
+/// The testbed's runs, one after the other.
 fn wire(options: &Wire, common: &Common) -> Result<bool> {
     let stop = stop_on_signals()?;
     let temporary = tempfile::tempdir().context("cannot make a temporary folder")?;
@@ -274,7 +274,7 @@ fn wire(options: &Wire, common: &Common) -> Result<bool> {
     };
     let is_wanted =
         |name: &str| options.only.is_empty() || options.only.iter().any(|wanted| wanted == name);
-    spaces::build().context("no test bed")?;
+    spaces::build().context("no testbed")?;
     let mut report = report::Report::new();
     for scenario in SCENARIOS.iter().filter(|scenario| is_wanted(scenario.name)) {
         eprintln!("{}: {} ...", scenario.name, scenario.words);

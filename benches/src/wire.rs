@@ -11,11 +11,11 @@
 //! - [`stamps`]: when each switch saw each packet, as its test recorder writes it down.
 //! - [`truth`]: both switches' stamps joined, by epoch and by flow.
 //! - [`chance`]: how much of an epoch probability says is usable.
-//! - [`bed`]: all of it together, run after run.
+//! - [`testbed`]: all of it together, run after run.
 
-pub mod bed;
 pub mod chance;
 pub mod frames;
 pub mod passages;
 pub mod stamps;
+pub mod testbed;
 pub mod truth;

@@ -9,8 +9,8 @@
 //!           <--forget, give--- +------------+
 //! ```
 //!
-//! Ports, links, and generations on their way to the workers belong to the [`Plant`], which is
-//! given a [`Desk`] at every poll.
+//! Ports, links, and generations on their way to the workers belong to the [`DataPlane`], which is
+//! given a [`CoreHandle`] at every poll.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,11 +23,11 @@ use measure::time::{Epoch, EpochSchedule, TickRate};
 use crate::config::Port;
 use crate::contain::{Part, contain};
 use crate::counters::WorkerCounters;
+use crate::data_plane::{Change, ChangeError, DataPlane};
 use crate::decode::{Decoder, Sketches};
 use crate::export::process::PUBLISH_SECONDS;
 use crate::flows::Directory;
 use crate::merge::Assembly;
-use crate::plant::{Change, ChangeError, Plant};
 use crate::snapshot::{Published, Snapshot, State};
 use crate::wire::clock::SharedLine;
 
@@ -66,7 +66,7 @@ pub struct Setup {
     pub schedule: EpochSchedule,
     /// The hash that the workers know flows by.
     pub hasher: Hasher,
-    /// What each worker counts; further ones can be [hired](Desk::hire).
+    /// What each worker counts; further ones can be [added](CoreHandle::add_worker).
     pub counters: Vec<Arc<WorkerCounters>>,
     /// The line that workers read TAI by, where there are segments on the wire.
     pub line: Arc<SharedLine>,
@@ -74,14 +74,14 @@ pub struct Setup {
     pub first: Change,
 }
 
-/// The control core; `'f` is the life of what the [`Plant`] holds.
+/// The control core; `'f` is the life of what the [`DataPlane`] holds.
 pub struct ControlCore<'f> {
-    plant: Box<dyn Plant + 'f>,
-    ledger: Ledger,
+    data_plane: Box<dyn DataPlane + 'f>,
+    state: CoreState,
 }
 
 /// All that the control core keeps.
-struct Ledger {
+struct CoreState {
     rate: TickRate,
     schedule: EpochSchedule,
     /// The counter at the last poll, and the epoch that it was in.
@@ -121,11 +121,11 @@ struct Ledger {
 }
 
 impl<'f> ControlCore<'f> {
-    /// A control core over `plant`. Publishes a first snapshot.
+    /// A control core over `data_plane`. Publishes a first snapshot.
     ///
     /// # Errors
     /// [`ChangeError`] when the first generation does not fit together.
-    pub fn new(setup: Setup, mut plant: impl Plant + 'f) -> Result<Self, ChangeError> {
+    pub fn new(setup: Setup, mut data_plane: impl DataPlane + 'f) -> Result<Self, ChangeError> {
         let Setup {
             rate,
             schedule,
@@ -140,10 +140,10 @@ impl<'f> ControlCore<'f> {
             ..Snapshot::default()
         };
         let workers = counters.len();
-        let clocks = plant.clocks();
+        let clocks = data_plane.clocks();
         let now = clocks.monotonic[0];
-        let waits = plant.waits_for_decoding();
-        let mut ledger = Ledger {
+        let waits = data_plane.waits_for_decoding();
+        let mut state = CoreState {
             rate,
             schedule,
             now: 0,
@@ -171,12 +171,12 @@ impl<'f> ControlCore<'f> {
             draft,
             is_present: Vec::new(),
         };
-        ledger.now = plant.now();
-        ledger.present = schedule.epoch_at(ledger.now);
-        ledger.change(first)?;
+        state.now = data_plane.now();
+        state.present = schedule.epoch_at(state.now);
+        state.change(first)?;
         let mut core = Self {
-            plant: Box::new(plant),
-            ledger,
+            data_plane: Box::new(data_plane),
+            state,
         };
         core.publish();
         Ok(core)
@@ -184,7 +184,7 @@ impl<'f> ControlCore<'f> {
 
     /// Where the snapshots appear.
     pub fn published(&self) -> Arc<Published> {
-        Arc::clone(&self.ledger.published)
+        Arc::clone(&self.state.published)
     }
 
     /// Polls until `stop` is set, then says that the switch is draining.
@@ -193,93 +193,93 @@ impl<'f> ControlCore<'f> {
             self.poll();
             std::thread::sleep(REST);
         }
-        self.ledger.draft.state = State::Draining;
+        self.state.draft.state = State::Draining;
         self.publish();
     }
 
-    /// Lets the plant do its upkeep, takes what the workers have sealed, never waits, and publishes
+    /// Lets the data plane do its upkeep, takes what the workers have sealed, never waits, and publishes
     /// when an epoch has closed. A panic costs the part that it is in, and is counted.
     pub fn poll(&mut self) {
         contain(Part::Core, || self.step());
-        self.ledger.published.beat();
+        self.state.published.beat();
     }
 
     fn step(&mut self) {
-        if self.ledger.draft.state == State::Starting {
-            self.ledger.draft.state = State::Running;
+        if self.state.draft.state == State::Starting {
+            self.state.draft.state = State::Running;
             self.publish();
         }
-        self.ledger
-            .look_at_clocks(self.plant.now(), self.plant.clocks());
+        self.state
+            .look_at_clocks(self.data_plane.now(), self.data_plane.clocks());
         contain(Part::Upkeep, || {
-            self.plant.tend(&mut Desk {
-                ledger: &mut self.ledger,
+            self.data_plane.tend(&mut CoreHandle {
+                state: &mut self.state,
             });
         });
-        let monotonic = self.ledger.since(self.ledger.began);
+        let monotonic = self.state.since(self.state.began);
         // The other ends' epochs end when they like: each is shown.
-        self.ledger.has_changed |= self.ledger.wires.poll(&mut *self.plant, monotonic);
-        let has_closed = self.ledger.take_shards();
-        let has_decoded = self.ledger.with_flows(Ledger::take_estimates);
-        self.ledger.tend_flows();
-        self.ledger.with_flows(Ledger::retire);
-        self.ledger.has_changed |= self.plant.reload() != self.ledger.draft.reload;
-        let is_due = self.ledger.since(self.ledger.published_at) >= REFRESH;
+        self.state.has_changed |= self.state.wires.poll(&mut *self.data_plane, monotonic);
+        let has_closed = self.state.take_shards();
+        let has_decoded = self.state.with_flows(CoreState::take_estimates);
+        self.state.tend_flows();
+        self.state.with_flows(CoreState::retire);
+        self.state.has_changed |= self.data_plane.reload() != self.state.draft.reload;
+        let is_due = self.state.since(self.state.published_at) >= REFRESH;
         let has_decoded = has_decoded == Some(true);
-        if has_closed || has_decoded || is_due || std::mem::take(&mut self.ledger.has_changed) {
+        if has_closed || has_decoded || is_due || std::mem::take(&mut self.state.has_changed) {
             self.publish();
         }
     }
 
     /// Takes the last shards of workers that have ended and publishes the final totals.
     pub fn finish(mut self) -> Arc<Snapshot> {
-        self.ledger.draft.state = State::Draining;
-        self.ledger.take_shards();
+        self.state.draft.state = State::Draining;
+        self.state.take_shards();
         self.publish();
-        self.ledger.published.read()
+        self.state.published.read()
     }
 
     fn publish(&mut self) {
         let began = Instant::now();
         let done = contain(Part::Publish, || {
-            self.ledger.read_plant(&mut *self.plant);
-            self.ledger.publish();
+            self.state.read_data_plane(&mut *self.data_plane);
+            self.state.publish();
         });
         if done.is_none() {
-            self.ledger.describe_again();
+            self.state.describe_again();
         }
         metrics::histogram!(PUBLISH_SECONDS).record(began.elapsed());
     }
 }
 
-/// What a [`Plant`] may ask of the control core, and has to tell it.
-pub struct Desk<'c> {
-    ledger: &'c mut Ledger,
+/// What a [`DataPlane`] may ask of the control core, and has to tell it.
+pub struct CoreHandle<'c> {
+    state: &'c mut CoreState,
 }
 
-impl Desk<'_> {
+impl CoreHandle<'_> {
     /// The present epoch.
     pub fn epoch(&self) -> Epoch {
-        self.ledger.present
+        self.state.present
     }
 
     /// The newest generation.
     pub fn generation(&self) -> u32 {
-        self.ledger.newest().map_or(0, |newest| newest.number)
+        self.state.newest().map_or(0, |newest| newest.number)
     }
 
     /// Whether the generation before the newest is still being read: then no further one is taken.
     pub fn is_busy(&self) -> bool {
-        self.ledger.generations.len() > 1
+        self.state.generations.len() > 1
     }
 
     /// One worker more, of the number that is returned. It is in no generation until a
     /// [change](Self::change) names it.
-    pub fn hire(&mut self, counters: Arc<WorkerCounters>) -> usize {
-        self.ledger.counters.push(counters);
-        self.ledger.missed_epochs.push(0);
-        self.ledger.watch.add();
-        self.ledger.counters.len() - 1
+    pub fn add_worker(&mut self, counters: Arc<WorkerCounters>) -> usize {
+        self.state.counters.push(counters);
+        self.state.missed_epochs.push(0);
+        self.state.watch.add();
+        self.state.counters.len() - 1
     }
 
     /// Takes a new generation. To be called before any worker can take it up.
@@ -287,22 +287,22 @@ impl Desk<'_> {
     /// # Errors
     /// [`ChangeError`]; nothing has changed then.
     pub fn change(&mut self, change: Change) -> Result<(), ChangeError> {
-        self.ledger.change(change)
+        self.state.change(change)
     }
 
     /// The link of a port went down or came up: the present epoch and the one before give no
     /// figures for its segments and its sketch.
     pub fn disturb(&mut self, port: usize) {
-        self.ledger.segments.disturb(port, self.ledger.present);
+        self.state.segments.disturb(port, self.state.present);
     }
 
     /// Workers that have made no pass for a second.
     pub fn stalled(&self) -> impl Iterator<Item = usize> {
-        self.ledger.watch.stalled()
+        self.state.watch.stalled()
     }
 }
 
-impl Ledger {
+impl CoreState {
     fn newest(&self) -> Option<&Generation> {
         self.generations.back()
     }
@@ -403,14 +403,14 @@ impl Ledger {
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
         self.draft.epoch_end_unix_s = Some(now.saturating_sub(age).as_secs_f64());
-        self.with_flows(|ledger| ledger.close_flows(epoch));
+        self.with_flows(|state| state.close_flows(epoch));
         true
     }
 
     /// Sends commands to the workers' flow tables.
     fn tend_flows(&mut self) {
-        self.with_flows(|ledger| {
-            for generation in &mut ledger.generations {
+        self.with_flows(|state| {
+            for generation in &mut state.generations {
                 generation.tend();
             }
         });

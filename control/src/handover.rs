@@ -17,7 +17,7 @@
 //! # How a slot changes its flow
 //!
 //! Counters of an epoch know slots, not flows. The control core commands [`FlowCommand::Forget`],
-//! waits for a shard that was still empty when the worker obeyed ([`Parcel::commands_before`]):
+//! waits for a shard that was still empty when the worker applied the command ([`SealedShard::commands_before`]):
 //! everything that may count the old flow has come in before it. Then it returns the slot by
 //! [`FlowCommand::Give`].
 
@@ -70,7 +70,7 @@ pub enum FlowCommand {
 #[derive(Debug)]
 pub struct WorkerEnd {
     generation: u32,
-    sealed: Producer<Parcel>,
+    sealed: Producer<SealedShard>,
     empty: Consumer<Box<Shard>>,
     reports: Producer<NewFlow>,
     commands: Consumer<FlowCommand>,
@@ -86,7 +86,7 @@ pub struct WorkerEnd {
 #[derive(Debug)]
 pub struct ControlEnd {
     generation: u32,
-    sealed: Consumer<Parcel>,
+    sealed: Consumer<SealedShard>,
     empty: Producer<Box<Shard>>,
     reports: Consumer<NewFlow>,
     commands: Producer<FlowCommand>,
@@ -95,12 +95,12 @@ pub struct ControlEnd {
 
 /// A sealed shard on its way, which it reads as.
 #[derive(Debug)]
-pub struct Parcel {
+pub struct SealedShard {
     shard: Sealed<Shard>,
     commands_before: u64,
 }
 
-impl Parcel {
+impl SealedShard {
     /// Commands that the worker had taken when the shard was still empty: no flow forgotten by one
     /// of them counts in this shard or a later one.
     pub fn commands_before(&self) -> u64 {
@@ -108,7 +108,7 @@ impl Parcel {
     }
 }
 
-impl Deref for Parcel {
+impl Deref for SealedShard {
     type Target = Sealed<Shard>;
 
     fn deref(&self) -> &Sealed<Shard> {
@@ -116,7 +116,7 @@ impl Deref for Parcel {
     }
 }
 
-impl DerefMut for Parcel {
+impl DerefMut for SealedShard {
     fn deref_mut(&mut self) -> &mut Sealed<Shard> {
         &mut self.shard
     }
@@ -182,7 +182,7 @@ impl WorkerEnd {
     /// Cannot fail: the ring holds as many as circulate.
     pub fn give_sealed(&mut self, shard: Sealed<Shard>) {
         let commands_before = self.out.pop_front().unwrap_or(0);
-        let _ = self.sealed.push(Parcel {
+        let _ = self.sealed.push(SealedShard {
             shard,
             commands_before,
         });
@@ -195,7 +195,7 @@ impl WorkerEnd {
         self.reports.push(flow).is_ok()
     }
 
-    /// What the control core wants, if anything. To be obeyed at once, between two bursts; a few
+    /// What the control core wants, if anything. To be applied at once, between two bursts; a few
     /// (16, say) a tick will do.
     #[inline]
     pub fn next_command(&mut self) -> Option<FlowCommand> {
@@ -212,13 +212,13 @@ impl ControlEnd {
     }
 
     /// The next sealed shard, in order of epochs.
-    pub fn take_sealed(&mut self) -> Option<Parcel> {
+    pub fn take_sealed(&mut self) -> Option<SealedShard> {
         self.sealed.pop().ok()
     }
 
     /// Empties a shard and gives it back to the worker.
-    pub fn give_back(&mut self, parcel: Parcel) {
-        let _ = self.empty.push(parcel.shard.reopen());
+    pub fn give_back(&mut self, sealed: SealedShard) {
+        let _ = self.empty.push(sealed.shard.reopen());
     }
 
     /// The next new flow.

@@ -1,7 +1,7 @@
 //! The HTTP server: Prometheus text and JSON, read from the published snapshot.
 //!
 //! ```text
-//!  listener -> crowd (64 places) -> connection (limits of time and size) -> router
+//!  listener -> connection limit (64 places) -> connection (limits of time and size) -> router
 //!                  ^                                                          |
 //!                  +---- who was longest without progress goes       count, receive, guard, answer
 //!                                                                                             |
@@ -34,7 +34,7 @@ use crate::snapshot::Published;
 mod access;
 mod answers;
 mod connection;
-mod crowd;
+mod connection_limit;
 mod in_flight;
 mod openapi;
 mod query;
@@ -44,7 +44,7 @@ mod routes;
 mod tests;
 
 use access::{Access, Token};
-use crowd::Crowd;
+use connection_limit::ConnectionLimit;
 use routes::Sources;
 
 pub use access::{TokenError, TokenFault};
@@ -52,7 +52,7 @@ pub use answers::{
     ClassTotals, Classes, Epochs, FlowPage, FlowState, Ports, Problem, Reloading, SegmentCourses,
     Segments, Status, Wires,
 };
-pub use crowd::CONNECTIONS_MAX;
+pub use connection_limit::CONNECTIONS_MAX;
 pub(crate) use in_flight::bytes_max;
 pub use query::{
     COURSES_DEFAULT, COURSES_MAX, CourseQuery, FLOWS_DEFAULT, FLOWS_MAX, SegmentFilter, Width,
@@ -280,7 +280,7 @@ async fn accept(
     router: Router,
     mut stopped: watch::Receiver<bool>,
 ) {
-    let crowd = Crowd::default();
+    let limit = ConnectionLimit::default();
     let mut connections = JoinSet::new();
     loop {
         let accepted = tokio::select! {
@@ -289,7 +289,7 @@ async fn accept(
         };
         match accepted {
             Ok((stream, _)) => {
-                let (place, cut_off) = crowd.enter();
+                let (place, cut_off) = limit.enter();
                 let (router, stopped) = (router.clone(), stopped.clone());
                 connections.spawn(connection::converse(
                     stream, router, place, cut_off, stopped,

@@ -32,6 +32,7 @@ pub mod config;
 pub mod contain;
 pub mod core;
 pub mod counters;
+pub mod data_plane;
 pub mod decode;
 #[cfg(test)]
 mod documents;
@@ -44,7 +45,6 @@ pub mod handover;
 pub mod history;
 pub mod http;
 mod merge;
-pub mod plant;
 mod secret;
 pub mod snapshot;
 mod sync;

@@ -1,6 +1,6 @@
 //! Shards of one epoch, put together over all workers.
 //!
-//! Which workers measure an epoch its roster says. The epoch closes when each of them gave its
+//! An epoch's worker set says which workers measure it. The epoch closes when each of them gave its
 //! shard or has moved past it. Shards are added into a sum of the control core's own as they come,
 //! so that a worker gets its memory back at once, however late the others are. Shards of different
 //! generations cannot be added: an epoch that the workers did not measure alike gives no numbers.
@@ -20,9 +20,9 @@ const WAITING_MAX: usize = SHARDS_PER_WORKER;
 /// Most sums that are kept for further epochs.
 const SPARE_MAX: usize = WAITING_MAX + 1;
 
-/// Most rosters that are kept. That so many come while not one epoch closes means that workers come
+/// Most worker sets that are kept. That so many come while not one epoch closes means that workers come
 /// and go who measure nothing.
-const ROSTERS_MAX: usize = 64;
+const WORKER_SETS_MAX: usize = 64;
 
 /// Epochs under assembly.
 #[derive(Debug)]
@@ -36,19 +36,19 @@ pub(crate) struct Assembly<S> {
     /// The epoch to be closed next; `None` before the first shard.
     next: Option<Epoch>,
     /// In order of epochs; of those before the oldest nothing is expected.
-    rosters: VecDeque<Roster>,
+    worker_sets: VecDeque<WorkerSet>,
 }
 
 /// Who measures.
 #[derive(Debug)]
-struct Roster {
-    /// The first epoch that it holds for; the next roster ends it.
+struct WorkerSet {
+    /// The first epoch that it holds for; the next worker set ends it.
     from: Epoch,
     /// By worker; nobody beyond.
     is_in: Vec<bool>,
 }
 
-impl Roster {
+impl WorkerSet {
     fn has(&self, worker: usize) -> bool {
         self.is_in.get(worker) == Some(&true)
     }
@@ -85,14 +85,14 @@ pub(crate) enum Closed<'s, S> {
 }
 
 impl<S: Synopsis> Assembly<S> {
-    /// Before the first roster nobody measures.
+    /// Before the first worker set nobody measures.
     pub(crate) fn new() -> Self {
         Self {
             newest: Vec::new(),
             waiting: VecDeque::new(),
             spare: Vec::new(),
             next: None,
-            rosters: VecDeque::new(),
+            worker_sets: VecDeque::new(),
         }
     }
 
@@ -104,30 +104,30 @@ impl<S: Synopsis> Assembly<S> {
         for waiting in &mut self.waiting {
             waiting.has_given.resize(workers, false);
         }
-        self.rosters.retain(|roster| roster.from < from);
-        if self.rosters.len() == ROSTERS_MAX {
-            self.rosters.pop_front();
+        self.worker_sets.retain(|worker_set| worker_set.from < from);
+        if self.worker_sets.len() == WORKER_SETS_MAX {
+            self.worker_sets.pop_front();
         }
-        self.rosters.push_back(Roster {
+        self.worker_sets.push_back(WorkerSet {
             from,
             is_in: present,
         });
     }
 
-    fn roster(&self, epoch: Epoch) -> Option<&Roster> {
-        let mut rosters = self.rosters.iter().rev();
-        rosters.find(|roster| roster.from <= epoch)
+    fn worker_set(&self, epoch: Epoch) -> Option<&WorkerSet> {
+        let mut worker_sets = self.worker_sets.iter().rev();
+        worker_sets.find(|worker_set| worker_set.from <= epoch)
     }
 
     /// Who is to measure an epoch.
     fn workers_of(&self, epoch: Epoch) -> impl Iterator<Item = usize> {
-        let roster = self.roster(epoch);
-        roster.into_iter().flat_map(Roster::workers)
+        let worker_set = self.worker_set(epoch);
+        worker_set.into_iter().flat_map(WorkerSet::workers)
     }
 
     /// Adds a worker's shard of a generation and closes what can be closed; `blank` makes an empty
     /// sum of that generation. A shard of an epoch that has closed without it is ignored, as is that of
-    /// a worker that the epoch's roster does not have.
+    /// a worker that the epoch's worker set does not have.
     pub(crate) fn add(
         &mut self,
         worker: usize,
@@ -140,7 +140,9 @@ impl<S: Synopsis> Assembly<S> {
         if let Some(newest) = self.newest.get_mut(worker) {
             *newest = (*newest).max(Some(epoch));
         }
-        let is_expected = self.roster(epoch).is_some_and(|roster| roster.has(worker));
+        let is_expected = self
+            .worker_set(epoch)
+            .is_some_and(|worker_set| worker_set.has(worker));
         if is_expected && self.next.is_none_or(|next| epoch >= next) {
             let waiting = self.waiting_for(epoch, generation, blank);
             waiting.has_given[worker] = true;
@@ -174,13 +176,13 @@ impl<S: Synopsis> Assembly<S> {
         let is_complete = self
             .workers_of(epoch)
             .all(|worker| waiting.has_given[worker]);
-        // Only the last roster that begins up to the next epoch is still needed, and those after it.
+        // Only the last worker set that begins up to the next epoch is still needed, and those after it.
         while self
-            .rosters
+            .worker_sets
             .get(1)
             .is_some_and(|second| second.from <= epoch.next())
         {
-            self.rosters.pop_front();
+            self.worker_sets.pop_front();
         }
         on_closed(if !is_complete {
             Closed::Missed(epoch, 1)
@@ -206,12 +208,12 @@ impl<S: Synopsis> Assembly<S> {
 
     /// How many of these epochs were to be measured.
     fn measured(&self, epochs: Range<u64>) -> u64 {
-        let nexts = self.rosters.iter().skip(1).map(|next| next.from.0);
+        let nexts = self.worker_sets.iter().skip(1).map(|next| next.from.0);
         let ends = nexts.chain([u64::MAX]);
-        let held = self.rosters.iter().zip(ends).map(|(roster, end)| {
-            let first = roster.from.0.max(epochs.start);
+        let held = self.worker_sets.iter().zip(ends).map(|(worker_set, end)| {
+            let first = worker_set.from.0.max(epochs.start);
             let held = end.min(epochs.end).saturating_sub(first);
-            if roster.workers().next().is_some() {
+            if worker_set.workers().next().is_some() {
                 held
             } else {
                 0
@@ -458,7 +460,7 @@ mod tests {
                 Whole(12, 4)
             ]
         );
-        assert_eq!(assembly.rosters.len(), 1);
+        assert_eq!(assembly.worker_sets.len(), 1);
     }
 
     #[test]
@@ -475,7 +477,7 @@ mod tests {
             &[(0, 1, 2), (0, 2, 3), (1, 3, 40), (0, 4, 5)],
         );
         assert_eq!(seen, [Whole(1, 22), Whole(2, 30), Whole(3, 40)]);
-        assert_eq!(assembly.rosters.len(), 1);
+        assert_eq!(assembly.worker_sets.len(), 1);
     }
 
     #[test]
@@ -510,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_roster_nobody_is_heard() {
+    fn without_a_worker_set_nobody_is_heard() {
         let mut assembly = Assembly::new();
         assert_eq!(feed(&mut assembly, &[(0, 0, 1), (7, 1, 1)]), []);
         begin(&mut assembly, 3, &[1]);
@@ -519,15 +521,18 @@ mod tests {
     }
 
     #[test]
-    fn rosters_are_bounded_while_no_epoch_closes() {
+    fn worker_sets_are_bounded_while_no_epoch_closes() {
         let mut assembly = of(1);
         assert_eq!(feed(&mut assembly, &[(0, 0, 1)]), [Whole(0, 1)]);
         for from in 1..1_000 {
             begin(&mut assembly, from, &[usize::from(from % 2 == 1)]);
-            assert!(assembly.rosters.len() <= ROSTERS_MAX);
+            assert!(assembly.worker_sets.len() <= WORKER_SETS_MAX);
         }
         let seen = feed(&mut assembly, &[(1, 999, 1)]);
-        assert_eq!(seen, [Missed(998, ROSTERS_MAX as u64 - 1), Whole(999, 1)]);
-        assert_eq!(assembly.rosters.len(), 1);
+        assert_eq!(
+            seen,
+            [Missed(998, WORKER_SETS_MAX as u64 - 1), Whole(999, 1)]
+        );
+        assert_eq!(assembly.worker_sets.len(), 1);
     }
 }

@@ -75,9 +75,9 @@ fn with_a_shard_come_the_reports_of_its_flows() {
         let (mut worker, mut control) = handover(0, &layout());
         let core = thread::spawn(move || {
             for _ in 0..2 {
-                if let Some(parcel) = control.take_sealed() {
+                if let Some(sealed) = control.take_sealed() {
                     assert_eq!(control.next_report(), Some(flow(1)));
-                    control.give_back(parcel);
+                    control.give_back(sealed);
                     break;
                 }
             }
@@ -106,10 +106,10 @@ fn what_is_forgotten_counts_in_no_shard_that_says_so() {
         });
         assert!(control.command(FlowCommand::Forget(flow(1).id)));
         let mut settle = |is_last: bool| {
-            while let Some(parcel) = control.take_sealed() {
-                let is_settled = parcel.commands_before() > 0;
+            while let Some(sealed) = control.take_sealed() {
+                let is_settled = sealed.commands_before() > 0;
                 assert!(
-                    !is_settled || parcel.epoch() == Epoch(0),
+                    !is_settled || sealed.epoch() == Epoch(0),
                     "counts what is forgotten"
                 );
             }
@@ -136,8 +136,8 @@ fn shards_circulate_and_an_epoch_without_one_counts_as_missed() {
             }
             taken
         });
-        if let Some(parcel) = control.take_sealed() {
-            control.give_back(parcel);
+        if let Some(sealed) = control.take_sealed() {
+            control.give_back(sealed);
         }
         let taken = turning.join().unwrap();
         assert!(taken >= 3);

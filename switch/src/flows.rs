@@ -12,7 +12,7 @@ use crate::packet_io::{BURST, NO_SEGMENT};
 /// Flows of the sights of one burst.
 pub type FlowSights = [FlowSight; BURST];
 
-/// Commands of the control core that are obeyed at a time: what bounds the work.
+/// Commands of the control core that are applied at a time: what bounds the work.
 const COMMANDS_MAX: usize = 16;
 
 /// The flows that one worker tracks.
@@ -125,7 +125,7 @@ impl Flows {
     }
 
     /// Forgets flows and takes slots back as the control core commands, a bounded number of them.
-    pub fn obey(&mut self, control: &mut WorkerEnd) {
+    pub fn apply_commands(&mut self, control: &mut WorkerEnd) {
         for _ in 0..COMMANDS_MAX {
             match control.next_command() {
                 None => return,

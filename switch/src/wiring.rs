@@ -1,9 +1,9 @@
 //! From a configuration to a running switch, and down again in the right order.
 //!
 //! ```text
-//!  devices (EAL, pools, ports) -> cpus -> crew (plans, lanes, queues) -> worker threads
+//!  devices (EAL, pools, ports) -> cpus -> workers (plans, lanes, queues) -> worker threads
 //!                                            |  rings: shards, FDB, generations
-//!                                          plant (links, FDB, reload, watchdog) <- control core
+//!                                          data plane (links, FDB, reload, watchdog) <- control core
 //! ```
 //!
 //! Everything that can fail fails here, before the first packet: capture files, the HTTP address,
@@ -19,8 +19,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use control::config::{Config, WireKeys};
 use control::core::{ControlCore, Setup};
+use control::data_plane::Change;
 use control::http;
-use control::plant::Change;
 use control::snapshot::Snapshot;
 use dpdk_bindings::{AttachedPort, Eal, Port, tsc};
 use measure::time::{Epoch, EpochSchedule, TickRate};
@@ -34,29 +34,29 @@ use crate::source::Source;
 use crate::wire::Recording;
 
 use cpus::Wish;
-use crew::{Plans, Site};
+use data_plane::{Running, SwitchDataPlane};
 use devices::Pools;
-use hands::Crew;
-use plant::{Plant, Running};
+use plans::{Plans, Site};
 use reload::{Orders, Reload};
 use wires::WirePlans;
+use workers::Workers;
 
 pub mod budget;
 pub mod cpus;
-pub mod crew;
+pub mod data_plane;
 pub mod devices;
 mod draft;
-mod hands;
 pub mod lanes;
 pub mod links;
 mod lowered;
 pub mod memif;
-pub mod plant;
+pub mod plans;
 mod record;
 pub mod reload;
 mod removals;
 pub mod service;
 pub mod wires;
+mod workers;
 
 /// How long a stopping worker goes on sending what waits.
 const DRAIN: Duration = Duration::from_millis(200);
@@ -104,7 +104,7 @@ struct Opened {
 
 impl Opened {
     fn of(config: &Config) -> Result<Self> {
-        let sources = config.ports.iter().map(crew::open_source);
+        let sources = config.ports.iter().map(plans::open_source);
         Ok(Self {
             sources: sources.collect::<Result<_>>()?,
             server: http::Server::of(&config.http)?,
@@ -186,8 +186,8 @@ fn switch<'pool>(
         plans,
         ends,
     } = site.plans(config, 0)?;
-    let crew = Crew::muster(site, config, &ports, sources)?;
-    let places: Vec<usize> = crew::present(config).collect();
+    let workers = Workers::build(site, config, &ports, sources)?;
+    let places: Vec<usize> = plans::present(config).collect();
     let WirePlans {
         wires,
         ends: wire_ends,
@@ -200,8 +200,8 @@ fn switch<'pool>(
         rate: site.rate,
         schedule: site.schedule,
         line: Arc::clone(site.line),
-        hasher: crew.hasher,
-        counters: crew.counters,
+        hasher: workers.hasher,
+        counters: workers.counters,
         first: Change {
             number: 0,
             from: Epoch(0),
@@ -216,9 +216,9 @@ fn switch<'pool>(
     thread::scope(|scope| {
         let stop = StopOnDrop(stopping);
         let mut workers = Vec::new();
-        let members = crew.hands.into_iter().zip(plans).zip(wires);
-        for (n, ((hand, plan), wires)) in members.enumerate() {
-            let work = move || hand.work(plan, wires, stopping);
+        let members = workers.setups.into_iter().zip(plans).zip(wires);
+        for (n, ((setup, plan), wires)) in members.enumerate() {
+            let work = move || setup.work(plan, wires, stopping);
             workers.push(spawn(scope, &format!("vernier-work-{n}"), work)?);
         }
         cpus::keep_off(site.cpus, site.usable);
@@ -229,8 +229,9 @@ fn switch<'pool>(
 
         let running = Running::new(config, ports);
         let reload = Reload::new(orders, scope);
-        let plant = Plant::new(site, running, crew.master, crew.generations, reload);
-        let mut core = ControlCore::new(setup, plant)?;
+        let data_plane =
+            SwitchDataPlane::new(site, running, workers.master, workers.generations, reload);
+        let mut core = ControlCore::new(setup, data_plane)?;
         let published = core.published();
         let serving = server.map(|server| {
             let server = match &options.file {

@@ -25,7 +25,7 @@ mod counting;
 mod handing;
 mod lane;
 mod pace;
-mod seldom;
+mod slow_path;
 mod tagger;
 mod wires;
 
@@ -292,7 +292,7 @@ impl<I: PacketIo> Worker<I> {
             return 0;
         }
         self.hand_over(to);
-        self.welcome(to);
+        self.drain_rings(to);
         let rings = self.lanes[usize::from(to.0)].entrances.len();
         self.depart_all(to, rings + SPARE_BURSTS)
     }

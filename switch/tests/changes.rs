@@ -104,15 +104,15 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 /// Sends a generation to every worker, if the one before it is back from all.
 fn send(rack: &mut Rack, number: u64, change: &Change, last: &mut EgressLayout) {
-    let workers = rack.seats.len();
+    let workers = rack.workers.len();
     let config = change.egress.map(|n| with_egress(workers, n));
     let layout = config.map(|config| egress(&config, 1).to_succeed(last));
-    for (worker, seat) in rack.seats.iter_mut().enumerate() {
+    for (worker, rack_worker) in rack.workers.iter_mut().enumerate() {
         let owned = layout.as_ref().filter(|_| worker == 0 || workers == 1);
         let lane = owned.map(|layout| (1, Lane::own(layout, 1500, rate(), number, Vec::new())));
         let measuring = if change.measuring {
             let (plan, control) = plan(&rack.config, u32::try_from(number).unwrap());
-            seat.controls.push(control);
+            rack_worker.controls.push(control);
             Measuring::Changed(Some(plan))
         } else {
             Measuring::Unchanged
@@ -129,7 +129,7 @@ fn send(rack: &mut Rack, number: u64, change: &Change, last: &mut EgressLayout) 
             measuring,
             wires: Vec::new(),
         };
-        seat.generations.send(Box::new(generation)).unwrap();
+        rack_worker.generations.send(Box::new(generation)).unwrap();
     }
     if let Some(layout) = layout {
         *last = layout;
@@ -138,8 +138,8 @@ fn send(rack: &mut Rack, number: u64, change: &Change, last: &mut EgressLayout) 
 
 /// Whether every worker has given back as many generations as it was sent.
 fn are_back(rack: &mut Rack, gone: &mut [u64], sent: u64) -> bool {
-    for (seat, gone) in rack.seats.iter_mut().zip(gone.iter_mut()) {
-        while seat.generations.take_gone().is_some() {
+    for (rack_worker, gone) in rack.workers.iter_mut().zip(gone.iter_mut()) {
+        while rack_worker.generations.take_gone().is_some() {
             *gone += 1;
         }
     }
@@ -176,7 +176,10 @@ fn run(workers: usize, steps: &[Step]) {
         are_back(&mut rack, &mut gone, sent),
         "all generations were taken up"
     );
-    let counters = rack.seats.iter().map(|seat| seat.counters.generation.get());
+    let counters = rack
+        .workers
+        .iter()
+        .map(|rack_worker| rack_worker.counters.generation.get());
     assert!(counters.into_iter().all(|generation| generation == sent));
 
     let mut left: BTreeMap<(usize, u16), Vec<u32>> = BTreeMap::new();
@@ -198,8 +201,10 @@ fn run(workers: usize, steps: &[Step]) {
     for _ in 0..12 {
         rack.pass_at(rack.now + INTERVAL);
     }
-    let seats = rack.seats.iter();
-    let outlived: u64 = seats.map(|seat| seat.counters.outlived_packets.get()).sum();
+    let workers = rack.workers.iter();
+    let outlived: u64 = workers
+        .map(|rack_worker| rack_worker.counters.outlived_packets.get())
+        .sum();
     let tally: Tally = rack.ledger();
     assert_eq!(tally.sent + outlived, u64::from(number));
     assert_eq!(tally.sent, tally.received + tally.late);
@@ -224,13 +229,13 @@ fn a_queue_may_go_in_the_middle_of_a_pass() {
             measuring: Measuring::Unchanged,
             wires: Vec::new(),
         };
-        let seat = &mut rack.seats[0];
-        seat.generations.send(Box::new(generation)).unwrap();
-        seat.worker.io_mut().set_tick(1);
+        let rack_worker = &mut rack.workers[0];
+        rack_worker.generations.send(Box::new(generation)).unwrap();
+        rack_worker.worker.io_mut().set_tick(1);
         rack.arrive(0, udp(0, 0, 60));
         rack.pass_at(INTERVAL - before);
         rack.pass_at(INTERVAL + 100);
-        assert_eq!(rack.seats[0].counters.generation.get(), 1);
+        assert_eq!(rack.workers[0].counters.generation.get(), 1);
         assert_eq!(rack.departed(1).len(), 1, "{before} ticks before");
     }
 }

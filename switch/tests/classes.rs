@@ -84,7 +84,7 @@ fn the_strict_queue_goes_first_and_the_others_share_by_weight() {
     assert!((silver_frames - ideal).abs() * 125.0 <= 2.0 * (2.0 * 1_522.0 + 1_542.0));
 
     for (class, segment) in [&gold, &silver, &bronze].into_iter().enumerate() {
-        let counters = &rack.seats[0].counters.ports[1].classes[class];
+        let counters = &rack.workers[0].counters.ports[1].classes[class];
         let left = segment.tally.received + segment.tally.late;
         assert_eq!(counters.tx_packets.get(), left);
         assert_eq!(counters.tx_bytes.get(), left * 101);
@@ -159,9 +159,10 @@ fn a_pass_does_a_bounded_amount_of_work() {
         }
         rack.pass_at(rack.now + rng.random_range(100..20_000));
         rack.assert_conserved();
-        for (seat, last) in rack.seats.iter().zip(&mut last) {
-            let sum =
-                |of: fn(&PortCounters) -> u64| -> u64 { seat.counters.ports.iter().map(of).sum() };
+        for (rack_worker, last) in rack.workers.iter().zip(&mut last) {
+            let sum = |of: fn(&PortCounters) -> u64| -> u64 {
+                rack_worker.counters.ports.iter().map(of).sum()
+            };
             let now = [
                 sum(|port| port.rx_packets.get()),
                 sum(|port| port.tx_packets.get()),

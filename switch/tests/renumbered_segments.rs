@@ -90,20 +90,20 @@ struct Generations {
 impl Generations {
     fn new(rack: &mut Rack, n: usize) -> Self {
         let mut ends = Vec::new();
-        for seat in &mut rack.seats {
-            ends.extend(seat.controls.drain(..).map(|end| (n, end)));
+        for rack_worker in &mut rack.workers {
+            ends.extend(rack_worker.controls.drain(..).map(|end| (n, end)));
         }
         Self {
             ends,
             sent: 0,
-            gone: vec![0; rack.seats.len()],
+            gone: vec![0; rack.workers.len()],
             sums: BTreeMap::new(),
         }
     }
 
     fn are_back(&mut self, rack: &mut Rack) -> bool {
-        for (seat, gone) in rack.seats.iter_mut().zip(&mut self.gone) {
-            while seat.generations.take_gone().is_some() {
+        for (rack_worker, gone) in rack.workers.iter_mut().zip(&mut self.gone) {
+            while rack_worker.generations.take_gone().is_some() {
                 *gone += 1;
             }
         }
@@ -114,7 +114,7 @@ impl Generations {
         self.sent += 1;
         // Now and then too late for a worker that has begun the epoch already.
         let from = Epoch(rack.now / INTERVAL + self.sent % 3);
-        for seat in &mut rack.seats {
+        for rack_worker in &mut rack.workers {
             let (plan, end) = plan(config, u32::try_from(self.sent).unwrap());
             self.ends.push((n, end));
             let generation = Generation {
@@ -126,7 +126,7 @@ impl Generations {
                 measuring: Measuring::Changed(Some(plan)),
                 wires: Vec::new(),
             };
-            seat.generations.send(Box::new(generation)).unwrap();
+            rack_worker.generations.send(Box::new(generation)).unwrap();
         }
     }
 
@@ -185,9 +185,9 @@ fn run(workers: usize, steps: &[Step]) {
     }
     assert!(generations.are_back(&mut rack), "the last one is {way}");
     let outlived: u64 = rack
-        .seats
+        .workers
         .iter()
-        .map(|seat| seat.counters.outlived_packets.get())
+        .map(|rack_worker| rack_worker.counters.outlived_packets.get())
         .sum();
     let mut counted = outlived;
     for (&(ingress, egress), tally) in &generations.sums {
@@ -250,7 +250,7 @@ fn packets_that_outlive_a_reload_count_in_no_other_segment() {
             .filter(|(_, tally)| tally.sent > 0)
             .collect();
         assert!(sums.is_empty(), "{sums:?}");
-        assert_eq!(rack.seats[0].counters.outlived_packets.get(), 10);
+        assert_eq!(rack.workers[0].counters.outlived_packets.get(), 10);
     }
 }
 

@@ -26,8 +26,8 @@ fn a_counter_that_is_behind_makes_a_delay_of_nothing() {
         for number in 0..100 {
             now += INTERVAL / 1_000;
             rack.arrive_at(1, 0, udp(7, number, 100));
-            for (seat, ahead) in [(1, ahead), (0, 0)] {
-                let worker = &mut rack.seats[seat].worker;
+            for (rack_worker, ahead) in [(1, ahead), (0, 0)] {
+                let worker = &mut rack.workers[rack_worker].worker;
                 worker.io_mut().set_now(now + ahead);
                 worker.pass();
             }
@@ -47,7 +47,7 @@ fn a_counter_that_is_behind_makes_a_delay_of_nothing() {
         assert_eq!(longest, Some(0), "{stamps}");
         assert_eq!(segments().map(|s| s.moments.sum_ticks()).sum::<u128>(), 0);
         let late: u64 = segments().map(|s| s.tally.late).sum();
-        let backward = rack.seats[0].counters.backward_packets.get();
+        let backward = rack.workers[0].counters.backward_packets.get();
         assert_eq!((backward, late), (100, 0), "{stamps}");
     }
 }

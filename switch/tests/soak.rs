@@ -75,13 +75,13 @@ struct Ledger {
 
 impl Watch {
     fn poll(&mut self, ledger: &mut Ledger) {
-        while let Some(parcel) = self.end.take_sealed() {
+        while let Some(sealed) = self.end.take_sealed() {
             assert!(
-                self.epochs.insert(parcel.epoch().0),
+                self.epochs.insert(sealed.epoch().0),
                 "each epoch comes once"
             );
             ledger.epochs += 1;
-            for segment in parcel.segments() {
+            for segment in sealed.segments() {
                 let Tally {
                     sent,
                     received,
@@ -105,7 +105,7 @@ impl Watch {
                     ledger.within_bound += u64::from((mean - truth).abs() <= half_width.max(1.0));
                 }
             }
-            self.end.give_back(parcel);
+            self.end.give_back(sealed);
         }
     }
 }

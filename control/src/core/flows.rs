@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use measure::time::{Epoch, TickRate};
 
-use super::Ledger;
+use super::CoreState;
 use crate::config::Config;
 use crate::counters::{Counter, WorkerCounters};
 use crate::decode::{EpochCells, Sketches};
@@ -35,7 +35,7 @@ pub(super) fn top_settings(config: &Config) -> TopSettings {
     }
 }
 
-impl Ledger {
+impl CoreState {
     /// An epoch has closed: its sketches are decoded, or its flows published as they are.
     pub(super) fn close_flows(&mut self, epoch: Epoch) {
         let (cells, untaken) = self.segments.take_cells();

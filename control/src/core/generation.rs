@@ -7,9 +7,9 @@ use measure::time::Epoch;
 use super::segments::Segments;
 use crate::config::FlowSelection;
 use crate::contain::{Part, contain};
+use crate::data_plane::{Change, ChangeError};
 use crate::flows::{Directory, FlowSums, SlotTable, Upkeep};
-use crate::handover::{ControlEnd, Parcel};
-use crate::plant::{Change, ChangeError};
+use crate::handover::{ControlEnd, SealedShard};
 
 /// A generation.
 #[derive(Debug)]
@@ -82,26 +82,26 @@ impl Generation {
             };
             loop {
                 // The shard first: all reports of flows that count in it are there by then.
-                let mut parcel = end.take_sealed();
+                let mut sealed = end.take_sealed();
                 let done = contain(Part::Flows, || {
                     while let Some(new) = end.next_report() {
                         if let Some(segment) = segments.number_of(self.number, new.segment) {
                             table.report(flows, &new, segment, present);
                         }
                     }
-                    if let Some(parcel) = &mut parcel {
-                        read_flows(table, flows, segments, self.number, parcel);
+                    if let Some(sealed) = &mut sealed {
+                        read_flows(table, flows, segments, self.number, sealed);
                     }
                 });
                 are_flows_whole &= done.is_some();
-                let Some(parcel) = parcel else {
+                let Some(sealed) = sealed else {
                     break;
                 };
                 // Without its flows a shard's sketch is not whole: as if it had not come.
                 if done.is_some() {
-                    take(segments, worker, &parcel, &|| Shard::new(&self.sums));
+                    take(segments, worker, &sealed, &|| Shard::new(&self.sums));
                 }
-                end.give_back(parcel);
+                end.give_back(sealed);
             }
         }
         are_flows_whole
@@ -154,10 +154,10 @@ fn read_flows(
     flows: &mut Directory,
     segments: &Segments,
     generation: u32,
-    parcel: &mut Parcel,
+    sealed: &mut SealedShard,
 ) {
-    if let Some(slots) = parcel.flows() {
-        for (index, segment) in parcel.numbered_segments() {
+    if let Some(slots) = sealed.flows() {
+        for (index, segment) in sealed.numbered_segments() {
             let tally = &segment.tally;
             let sums = FlowSums::of_segment(&segment.moments, tally.received_bytes, tally.dropped);
             if sums != FlowSums::default()
@@ -166,10 +166,10 @@ fn read_flows(
                 flows.add_segment(number, &sums);
             }
         }
-        table.read(flows, parcel.epoch(), slots);
-        parcel.sketch_flows(table.flows());
+        table.read(flows, sealed.epoch(), slots);
+        sealed.sketch_flows(table.flows());
     }
-    table.settle(flows, parcel.commands_before());
+    table.settle(flows, sealed.commands_before());
 }
 
 fn upkeep(change: &Change) -> Upkeep {

@@ -1,15 +1,15 @@
-//! From counters, directory and plant to the snapshot.
+//! From counters, directory and data plane to the snapshot.
 
 use std::sync::Arc;
 
 use measure::packet::Kind;
 use measure::time::TickRate;
 
-use super::Ledger;
+use super::CoreState;
 use crate::config::Config;
 use crate::contain::contained;
 use crate::counters::{BURST_BUCKETS, Counter, DropReason, PortCounters, WorkerCounters};
-use crate::plant::Plant;
+use crate::data_plane::DataPlane;
 use crate::snapshot::{
     Bursts, ClassCounts, Exceptions, Labelled, Port, PortFact, QueueCounts, References, Snapshot,
     Worker,
@@ -61,7 +61,7 @@ fn queue_names(config: &Config, port: usize) -> Vec<QueueCounts> {
     }
 }
 
-impl Ledger {
+impl CoreState {
     /// Makes the draft anew, which was left half read.
     pub(super) fn describe_again(&mut self) {
         if let Some(config) = self.draft.config.clone() {
@@ -70,11 +70,11 @@ impl Ledger {
         }
     }
 
-    /// Reads every counter and gauge, and what the plant says.
-    pub(super) fn read_plant(&mut self, plant: &mut dyn Plant) {
+    /// Reads every counter and gauge, and what the data plane says.
+    pub(super) fn read_data_plane(&mut self, data_plane: &mut dyn DataPlane) {
         for (index, port) in self.draft.ports.iter_mut().enumerate() {
             let blocks = self.counters.iter().filter_map(|c| c.ports.get(index));
-            let facts = plant.port(index);
+            let facts = data_plane.port(index);
             *port = read_port(std::mem::take(port), facts, &blocks.collect::<Vec<_>>());
         }
         let all = |counter: fn(&WorkerCounters) -> &Counter| {
@@ -87,9 +87,9 @@ impl Ledger {
             backward_packets: all(|worker| &worker.backward_packets),
             outlived_packets: all(|worker| &worker.outlived_packets),
         };
-        self.draft.pools = plant.pools();
-        self.draft.fdb = plant.fdb();
-        self.draft.reload = plant.reload();
+        self.draft.pools = data_plane.pools();
+        self.draft.fdb = data_plane.fdb();
+        self.draft.reload = data_plane.reload();
         let mut missed_epochs = self.missed_epochs.clone();
         for generation in &self.generations {
             for (missed, epochs) in missed_epochs.iter_mut().zip(generation.missed_epochs()) {

@@ -11,10 +11,10 @@ use measure::time::{Epoch, TickRate};
 use super::segment::{self, SegmentState};
 use crate::config;
 use crate::contain::{Part, contain};
+use crate::data_plane::Change;
 use crate::decode::EpochCells;
 use crate::estimate;
 use crate::merge::Closed;
-use crate::plant::Change;
 use crate::snapshot::{Segment, SegmentName, Sketch, UnusableEpochs};
 use std::sync::Arc;
 

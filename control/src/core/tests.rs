@@ -22,9 +22,9 @@ mod host;
 /// Length of an epoch in ticks.
 const INTERVAL: u64 = 1_000_000;
 
-type Wish = Box<dyn FnOnce(&mut Desk<'_>) + Send>;
+type Wish = Box<dyn FnOnce(&mut CoreHandle<'_>) + Send>;
 
-/// A plant with a clock that is set by hand, and wishes that it passes on when it is tended.
+/// A data plane with a clock that is set by hand, and wishes that it passes on when it is tended.
 #[derive(Clone, Default)]
 struct ByHand {
     now: Arc<AtomicU64>,
@@ -33,7 +33,7 @@ struct ByHand {
     panics_at_port: Arc<AtomicU64>,
 }
 
-impl Plant for ByHand {
+impl DataPlane for ByHand {
     fn now(&mut self) -> u64 {
         self.now.load(Ordering::Relaxed)
     }
@@ -67,16 +67,16 @@ impl Plant for ByHand {
         })
     }
 
-    fn tend(&mut self, desk: &mut Desk<'_>) {
+    fn tend(&mut self, core: &mut CoreHandle<'_>) {
         for wish in self.wishes.lock().drain(..) {
-            wish(desk);
+            wish(core);
         }
     }
 }
 
 struct Bench {
     core: ControlCore<'static>,
-    plant: ByHand,
+    data_plane: ByHand,
     config: Config,
     ends: Vec<WorkerEnd>,
     counters: Vec<Arc<WorkerCounters>>,
@@ -146,10 +146,10 @@ impl Bench {
             line: Arc::default(),
             first,
         };
-        let plant = ByHand::default();
+        let data_plane = ByHand::default();
         Self {
-            core: ControlCore::new(setup, plant.clone()).unwrap(),
-            plant,
+            core: ControlCore::new(setup, data_plane.clone()).unwrap(),
+            data_plane,
             config,
             ends,
             counters,
@@ -165,12 +165,12 @@ impl Bench {
     /// Sets the clock into an epoch.
     fn set_epoch(&self, epoch: u64) {
         let now = epoch * INTERVAL + INTERVAL / 2;
-        self.plant.now.store(now, Ordering::Relaxed);
+        self.data_plane.now.store(now, Ordering::Relaxed);
     }
 
-    /// Lets the plant ask for something at the next poll.
-    fn wish(&self, wish: impl FnOnce(&mut Desk<'_>) + Send + 'static) {
-        self.plant.wishes.lock().push(Box::new(wish));
+    /// Lets the data plane ask for something at the next poll.
+    fn wish(&self, wish: impl FnOnce(&mut CoreHandle<'_>) + Send + 'static) {
+        self.data_plane.wishes.lock().push(Box::new(wish));
     }
 
     fn poll(&mut self) -> Arc<Snapshot> {
@@ -493,9 +493,9 @@ fn a_worker_that_stands_still_is_said_to() {
     let now = Instant::now();
     for tenths in 1..12 {
         let later = now + Duration::from_millis(100 * tenths);
-        let Ledger {
+        let CoreState {
             watch, counters, ..
-        } = &mut bench.core.ledger;
+        } = &mut bench.core.state;
         watch.look(counters, later);
     }
     bench.core.publish();
@@ -506,6 +506,6 @@ fn a_worker_that_stands_still_is_said_to() {
             .unready()
             .contains(&"worker 0 has stalled".to_owned())
     );
-    bench.wish(|desk| assert_eq!(desk.stalled().collect::<Vec<_>>(), [0]));
+    bench.wish(|core| assert_eq!(core.stalled().collect::<Vec<_>>(), [0]));
     bench.poll();
 }

@@ -10,11 +10,11 @@ use measure::packet::{FlowHash, Hasher};
 use measure::time::TickRate;
 use measure::wire::{Estimate, SegmentOutcome};
 
-use super::{Ledger, REFRESH};
+use super::{CoreState, REFRESH};
 use crate::config::{Config, Wire as WireConfig, WireClock as WireClockSettings, WireKeys};
 use crate::contain::{Part, contain};
 use crate::counters::{Counter, Disbelief, WireCounters};
-use crate::plant::{ChangeError, Plant};
+use crate::data_plane::{ChangeError, DataPlane};
 use crate::snapshot::{
     FRESH_S, Labelled, Wire, WireClock, WireEstimate, WireFigures, WireFlow, WireFlows, WirePeer,
     WireSegment, WireTotals,
@@ -84,8 +84,8 @@ struct Rate {
     bps: f64,
 }
 
-/// The plant's counter and the system's clock.
-struct Clocks<'p>(&'p mut dyn Plant);
+/// The data plane's counter and the system's clock.
+struct Clocks<'p>(&'p mut dyn DataPlane);
 
 impl ClockSource for Clocks<'_> {
     fn ticks(&mut self) -> u64 {
@@ -206,11 +206,11 @@ impl Wires {
     }
 
     /// Renews the line, and lets every exchange do what is due. Returns whether an epoch has ended.
-    pub fn poll(&mut self, plant: &mut dyn Plant, monotonic: Duration) -> bool {
+    pub fn poll(&mut self, data_plane: &mut dyn DataPlane, monotonic: Duration) -> bool {
         if self.ports.is_empty() {
             return false;
         }
-        let Some(status) = contain(Part::Clock, || self.clock.look(&mut Clocks(plant))) else {
+        let Some(status) = contain(Part::Clock, || self.clock.look(&mut Clocks(data_plane))) else {
             self.clock = TaiClock::new(self.rate, self.clock_settings, Arc::clone(&self.line));
             return false;
         };
@@ -219,14 +219,14 @@ impl Wires {
             return false;
         };
         let now = Moment {
-            tai_ns: line.tai_ns(plant.now()),
+            tai_ns: line.tai_ns(data_plane.now()),
             monotonic_ns: u64::try_from(monotonic.as_nanos()).unwrap_or(u64::MAX),
         };
         let mut has_ended = false;
         for port in &mut self.ports {
             let before = port.exchange.latest();
             port.exchange
-                .poll(now, &status.view, &mut || plant.random());
+                .poll(now, &status.view, &mut || data_plane.random());
             has_ended |= port.exchange.latest() != before;
             port.tell_loop();
         }
@@ -681,7 +681,7 @@ fn flows_of(
     }
 }
 
-impl Ledger {
+impl CoreState {
     /// Enters wires and their clock into the snapshot.
     pub(super) fn publish_wires(&mut self, snapshot: &mut crate::snapshot::Snapshot) {
         snapshot.wire_clock = self.wires.clock();

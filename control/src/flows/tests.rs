@@ -104,7 +104,7 @@ impl Pair {
         seen[0].slot != Slot::OTHER
     }
 
-    /// The worker's epoch turns, and the one before that is sealed; then it obeys some commands.
+    /// The worker's epoch turns, and the one before that is sealed; then it applies some commands.
     fn turn(&mut self, commands: usize) {
         let worker = &mut self.worker;
         let next = worker.end.take_empty().unwrap();
@@ -126,18 +126,18 @@ impl Pair {
     /// What the control core does at a poll.
     fn poll(&mut self, directory: &mut Directory) {
         loop {
-            let parcel = self.end.take_sealed();
+            let sealed = self.end.take_sealed();
             while let Some(new) = self.end.next_report() {
                 self.table
                     .report(directory, &new, 0, Epoch(self.worker.epoch));
             }
-            let Some(mut parcel) = parcel else { break };
+            let Some(mut sealed) = sealed else { break };
             self.table
-                .read(directory, parcel.epoch(), parcel.flows().unwrap());
-            parcel.sketch_flows(self.table.flows());
-            self.sum.merge(&parcel).unwrap();
-            self.table.settle(directory, parcel.commands_before());
-            self.end.give_back(parcel);
+                .read(directory, sealed.epoch(), sealed.flows().unwrap());
+            sealed.sketch_flows(self.table.flows());
+            self.sum.merge(&sealed).unwrap();
+            self.table.settle(directory, sealed.commands_before());
+            self.end.give_back(sealed);
         }
         self.table.tend(&mut self.end);
     }

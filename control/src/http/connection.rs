@@ -22,7 +22,7 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
-use super::crowd::{CutOff, Place};
+use super::connection_limit::{CutOff, Place};
 use super::in_flight::CHUNK_BYTES;
 use super::refusal::Refusal;
 use crate::export::process;

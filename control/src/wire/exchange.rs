@@ -42,7 +42,7 @@ pub use status::{
 };
 
 use decoding::Decoding;
-use epochs::{Epochs, Hands};
+use epochs::{Epochs, Resources};
 use outgoing::Outgoing;
 use restart::Restart;
 use session::{Begins, Session};
@@ -151,8 +151,8 @@ impl Exchange {
         self.go_on(now, clock, random);
         self.say_orders();
         self.end.block(self.is_blocked());
-        let (around, epochs, mut hands) = self.parts(now, clock);
-        epochs.tick(around, &mut hands);
+        let (around, epochs, mut resources) = self.parts(now, clock);
+        epochs.tick(around, &mut resources);
         self.send(now, clock);
         self.counters.decodes_skipped += u64::from(!self.decoding.poll());
     }
@@ -204,7 +204,7 @@ impl Exchange {
         &mut self,
         now: Moment,
         clock: ClockView,
-    ) -> (Circumstances<'_>, &mut Epochs, Hands<'_>) {
+    ) -> (Circumstances<'_>, &mut Epochs, Resources<'_>) {
         let session = self.session.as_ref();
         let around = Circumstances {
             settings: &self.settings,
@@ -213,12 +213,12 @@ impl Exchange {
             peer: session.and_then(Session::peer),
             mismatch: session.and_then(Session::mismatch),
         };
-        let hands = Hands {
+        let resources = Resources {
             end: &mut self.end,
             decoding: &mut self.decoding,
             counters: &mut self.counters,
         };
-        (around, &mut self.epochs, hands)
+        (around, &mut self.epochs, resources)
     }
 
     /// Takes what the worker has sealed; without a session it goes back at once.
@@ -234,8 +234,8 @@ impl Exchange {
         }
         while let Some(sealed) = self.end.take_sealed(End::Receiver) {
             if has_session {
-                let (around, epochs, mut hands) = self.parts(now, clock);
-                epochs.take(sealed, around, &mut hands);
+                let (around, epochs, mut resources) = self.parts(now, clock);
+                epochs.take(sealed, around, &mut resources);
             } else {
                 self.end.give_back(End::Receiver, sealed.shard);
             }
@@ -371,8 +371,8 @@ impl Exchange {
     }
 
     fn reset(&mut self, now: Moment, clock: ClockView) {
-        let (around, epochs, mut hands) = self.parts(now, clock);
-        epochs.reset(around, &mut hands);
+        let (around, epochs, mut resources) = self.parts(now, clock);
+        epochs.reset(around, &mut resources);
         self.outgoing.reset(&mut self.end, &mut self.counters);
         // Epochs are numbered anew after a restart.
         for segment in &mut self.sending {

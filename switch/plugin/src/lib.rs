@@ -7,7 +7,7 @@
 //! ```text
 //!  the program's threads                                     ours, off the program's CPUs
 //!  rte_eth_rx_burst ── Arrivals: parse, hash, stamp          vernier-plugin: control core
-//!        ... the program ...                                   HostPlant: ports, queues, turns
+//!        ... the program ...                                   HostDataPlane: ports, queues, turns
 //!  rte_eth_tx_burst ── Departures: stamp off, record            for queues that rest
 //!                        one shard for each queue ── sealed ──> epochs, estimates ── vernier-http
 //! ```
@@ -21,13 +21,13 @@
 //! it catches its panics, and turns itself off with one line in DPDK's log.
 
 mod arrivals;
+mod data_plane;
 mod departures;
 mod logging;
 mod places;
-mod plant;
-mod seats;
 mod stamp;
 mod start;
+mod taps;
 
 use dpdk_bindings::HugePages;
 

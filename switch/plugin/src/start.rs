@@ -8,8 +8,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use control::config::{HostConfig, WireKeys};
 use control::core::{ControlCore, Setup};
+use control::data_plane::Change;
 use control::http;
-use control::plant::Change;
 use dpdk_bindings::{Host, StampField, plugin, tsc};
 use measure::packet::Hasher;
 use measure::time::{Epoch, EpochSchedule, TickRate};
@@ -18,9 +18,9 @@ use switch::preflight::clock_warning;
 use switch::wiring::{budget, cpus, random_seed};
 
 use crate::arrivals::Stamper;
+use crate::data_plane::HostDataPlane;
 use crate::logging;
-use crate::plant::HostPlant;
-use crate::seats::Seats;
+use crate::taps::Taps;
 
 /// The file with the settings; without it all is as [`HostConfig::default`] says.
 const CONFIG: &str = "VERNIER_CONFIG";
@@ -96,9 +96,9 @@ fn run() -> Result<()> {
             keys: WireKeys::default(),
         },
     };
-    let seats = Seats::new(stamper, schedule);
-    let plant = HostPlant::new(host, settings, rate, seats, budget::of_machine());
-    let mut core = ControlCore::new(setup, plant)?;
+    let taps = Taps::new(stamper, schedule);
+    let data_plane = HostDataPlane::new(host, settings, rate, taps, budget::of_machine());
+    let mut core = ControlCore::new(setup, data_plane)?;
     let serving = server.map(|server| server.serve(core.published()));
     let serving = serving.transpose()?;
     if let Some(serving) = &serving {

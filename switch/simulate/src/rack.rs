@@ -68,7 +68,7 @@ pub fn port(name: &str, keys: &str) -> String {
 }
 
 /// One worker and the control side's ends of what leads to it.
-pub struct Seat {
+pub struct RackWorker {
     pub worker: Worker<MemoryIo>,
     pub counters: Arc<WorkerCounters>,
     /// One for each generation of what is measured.
@@ -78,7 +78,7 @@ pub struct Seat {
 
 pub struct Rack {
     pub config: Config,
-    pub seats: Vec<Seat>,
+    pub workers: Vec<RackWorker>,
     pub master: FdbMaster,
     pub now: u64,
     layout: ShardLayout,
@@ -90,7 +90,7 @@ impl Rack {
     pub fn new(config: Config) -> Self {
         let layout = config.shard_layout(rate()).unwrap();
         let receiving = Arc::new(AtomicUsize::new(config.workers.len()));
-        let mut seats = Vec::new();
+        let mut workers = Vec::new();
         let mut master_ends: Vec<MasterEnd> = Vec::new();
         for ((number, queues), lanes) in (0..).zip(config.assignment()).zip(lanes(&config)) {
             let (plan, control) = plan(&config, 0);
@@ -111,7 +111,7 @@ impl Rack {
                 Arc::clone(&receiving),
                 10 * INTERVAL,
             );
-            seats.push(Seat {
+            workers.push(RackWorker {
                 worker,
                 counters,
                 controls: vec![control],
@@ -121,7 +121,7 @@ impl Rack {
         Self {
             master: FdbMaster::from_config(&config, master_ends),
             config,
-            seats,
+            workers,
             now: 0,
             layout,
             sums: BTreeMap::new(),
@@ -133,15 +133,19 @@ impl Rack {
         let hash = (frame.iter()).fold(0u32, |hash, &byte| {
             (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
         });
-        let serving: Vec<usize> = (0..self.seats.len())
-            .filter(|&seat| self.config.assignment()[seat].iter().any(|q| q.0 == port))
+        let serving: Vec<usize> = (0..self.workers.len())
+            .filter(|&rack_worker| {
+                self.config.assignment()[rack_worker]
+                    .iter()
+                    .any(|q| q.0 == port)
+            })
             .collect();
         self.arrive_at(serving[hash as usize % serving.len()], port, frame);
     }
 
     /// Lets a frame come in by that worker's queue of a port.
     pub fn arrive_at(&mut self, worker: usize, port: usize, frame: Vec<u8>) {
-        let io = self.seats[worker].worker.io_mut();
+        let io = self.workers[worker].worker.io_mut();
         io.arrive(port_index(port), frame);
     }
 
@@ -150,9 +154,9 @@ impl Rack {
     pub fn pass_at(&mut self, now: u64) -> Vec<usize> {
         self.now = now;
         let mut moved: Vec<usize> = Vec::new();
-        for seat in self.seats.iter_mut().rev() {
-            seat.worker.io_mut().set_now(now);
-            moved.insert(0, seat.worker.pass());
+        for rack_worker in self.workers.iter_mut().rev() {
+            rack_worker.worker.io_mut().set_now(now);
+            moved.insert(0, rack_worker.worker.pass());
         }
         self.collect();
         moved
@@ -165,16 +169,16 @@ impl Rack {
 
     /// Lets a port take `room` more packets of each worker; `None`: all.
     pub fn set_room(&mut self, port: usize, room: Option<usize>) {
-        for seat in &mut self.seats {
-            seat.worker.io_mut().set_room(port_index(port), room);
+        for rack_worker in &mut self.workers {
+            rack_worker.worker.io_mut().set_room(port_index(port), room);
         }
     }
 
     /// What a port has sent since it was last asked, each with its time.
     pub fn departed(&mut self, port: usize) -> Vec<(u64, Vec<u8>)> {
         let mut departed = Vec::new();
-        for seat in &mut self.seats {
-            let packets = seat.worker.io_mut().departed(port_index(port));
+        for rack_worker in &mut self.workers {
+            let packets = rack_worker.worker.io_mut().departed(port_index(port));
             departed.extend(packets.into_iter().map(|(at, p)| (at, p.bytes().to_vec())));
         }
         departed
@@ -182,7 +186,11 @@ impl Rack {
 
     /// Adds up the shards that came.
     fn collect(&mut self) {
-        for control in self.seats.iter_mut().flat_map(|seat| &mut seat.controls) {
+        for control in self
+            .workers
+            .iter_mut()
+            .flat_map(|rack_worker| &mut rack_worker.controls)
+        {
             while let Some(shard) = control.take_sealed() {
                 let blank = || (0, Shard::new(&self.layout));
                 let (workers, sum) = self.sums.entry(shard.epoch().0).or_insert_with(blank);
@@ -202,7 +210,7 @@ impl Rack {
 
     /// The sums of epochs that every worker has sealed, once.
     pub fn take_epochs(&mut self) -> Vec<(u64, Shard)> {
-        let all = self.seats.len();
+        let all = self.workers.len();
         let whole = self.sums.iter().filter(|(_, (workers, _))| *workers == all);
         let whole: Vec<u64> = whole.map(|(&epoch, _)| epoch).collect();
         let take = |epoch| Some((epoch, self.sums.remove(&epoch)?.1));
@@ -211,15 +219,18 @@ impl Rack {
 
     /// A counter of all ports and all workers.
     pub fn sum(&self, of: impl Fn(&PortCounters) -> u64) -> u64 {
-        let ports = self.seats.iter().flat_map(|seat| &seat.counters.ports);
+        let ports = self
+            .workers
+            .iter()
+            .flat_map(|rack_worker| &rack_worker.counters.ports);
         ports.map(of).sum()
     }
 
     /// A counter of one port, of all workers.
     pub fn sum_at(&self, port: usize, of: impl Fn(&PortCounters) -> u64) -> u64 {
-        self.seats
+        self.workers
             .iter()
-            .map(|seat| of(&seat.counters.ports[port]))
+            .map(|rack_worker| of(&rack_worker.counters.ports[port]))
             .sum()
     }
 
@@ -257,8 +268,8 @@ impl Rack {
             all.map(Counter::get).collect::<Vec<u64>>()
         };
         let mut sum = Vec::new();
-        for seat in &self.seats {
-            let counters = plain(&seat.counters.ports[port]);
+        for rack_worker in &self.workers {
+            let counters = plain(&rack_worker.counters.ports[port]);
             sum.resize(counters.len(), 0);
             sum.iter_mut().zip(counters).for_each(|(sum, n)| *sum += n);
         }
@@ -291,8 +302,8 @@ impl Rack {
 
     /// Packets that exist anywhere.
     pub fn live_packets(&mut self) -> usize {
-        let live = |seat: &mut Seat| seat.worker.io_mut().live_packets();
-        self.seats.iter_mut().map(live).sum()
+        let live = |rack_worker: &mut RackWorker| rack_worker.worker.io_mut().live_packets();
+        self.workers.iter_mut().map(live).sum()
     }
 }
 

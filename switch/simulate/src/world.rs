@@ -45,12 +45,12 @@ use trace::Trace;
 mod checks;
 mod clock;
 mod configure;
+mod data_plane;
 mod faults;
 mod ledger;
 mod link;
 mod menu;
 mod node;
-mod plant;
 mod rules;
 mod trace;
 
@@ -383,7 +383,7 @@ impl World {
         }
         node.clocks = place.clocks.clone();
         let snapshot = node.poll(self.now);
-        for refused in std::mem::take(&mut node.hand.lock().refused) {
+        for refused in std::mem::take(&mut node.state.lock().refused) {
             self.trace.note(
                 self.now,
                 format_args!("switch {switch} refuses a reload: {refused}"),

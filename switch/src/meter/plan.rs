@@ -74,9 +74,9 @@ impl Plan {
     }
 
     /// Does what the control core asks for between epochs.
-    pub(super) fn obey(&mut self) {
+    pub(super) fn apply_commands(&mut self) {
         if let Some(flows) = &mut self.flows {
-            flows.obey(&mut self.handover);
+            flows.apply_commands(&mut self.handover);
         }
     }
 }

@@ -14,7 +14,7 @@ impl Meter {
             self.turn(now);
         }
         if let Some(plan) = &mut self.plan {
-            plan.obey();
+            plan.apply_commands();
         }
     }
 

@@ -6,8 +6,8 @@ use control::config::{self, Config, Device};
 use dpdk_bindings::{AttachedPort, Eal, EalOptions, Mempool, Port, PortConfig};
 
 use super::cpus::Cpu;
-use super::crew::Site;
 use super::memif;
+use super::plans::Site;
 
 /// Room for data in a packet buffer, besides DPDK's headroom of 128 bytes; longer frames are
 /// chained.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use control::config::{Change, Config, WireKeys};
 
-use super::crew::{open_source, present};
+use super::plans::{open_source, present};
 use super::{budget, wires};
 use crate::source::Source;
 

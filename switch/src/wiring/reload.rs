@@ -15,14 +15,14 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow};
 use control::config::{Config, WireKeys};
-use control::core::Desk;
-use control::plant;
+use control::core::CoreHandle;
+use control::data_plane;
 use control::wire::handover::WireControlEnd;
 use dpdk_bindings::Port;
 
-use super::crew::{Plans, Site, handles, port_index, present, replica};
+use super::data_plane::Running;
 use super::draft::{Draft, READING_MAX, Reading};
-use super::plant::Running;
+use super::plans::{Plans, Site, handles, port_index, present, replica};
 use super::wires::WirePlans;
 use super::{devices, lanes};
 use crate::egress::EgressLayout;
@@ -124,7 +124,7 @@ impl<'scope, 'env, 'pool> Reload<'scope, 'env, 'pool> {
         site: Site<'pool>,
         running: &mut Running<'pool>,
         generations: &mut [Generations<DpdkIo<'pool>>],
-        desk: &mut Desk<'_>,
+        core: &mut CoreHandle<'_>,
     ) -> Option<Changes>
     where
         'pool: 'scope,
@@ -171,11 +171,11 @@ impl<'scope, 'env, 'pool> Reload<'scope, 'env, 'pool> {
                 Ok(Err(error)) => Some(Changes::Refused(error)),
                 Err(_) => Some(Changes::Refused(anyhow!("preparing it panicked"))),
             },
-            Stage::Ready(prepared) if desk.is_busy() => {
+            Stage::Ready(prepared) if core.is_busy() => {
                 self.stage = Stage::Ready(prepared);
                 None
             }
-            Stage::Ready(prepared) => match prepared.take_up(running, generations, desk) {
+            Stage::Ready(prepared) => match prepared.take_up(running, generations, core) {
                 Ok((come, gone, keys)) => {
                     self.stage = Stage::UnderWay {
                         gone: gone.clone(),
@@ -348,10 +348,10 @@ impl<'pool> Prepared<'pool> {
         self,
         running: &mut Running<'pool>,
         generations: &mut [Generations<DpdkIo<'pool>>],
-        desk: &mut Desk<'_>,
+        core: &mut CoreHandle<'_>,
     ) -> Result<(Vec<usize>, Vec<usize>, Vec<String>)> {
-        let from = measure::time::Epoch(desk.epoch().0 + EPOCHS_AHEAD);
-        desk.change(plant::Change {
+        let from = measure::time::Epoch(core.epoch().0 + EPOCHS_AHEAD);
+        core.change(data_plane::Change {
             number: self.number,
             from,
             config: self.config.clone(),

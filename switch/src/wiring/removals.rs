@@ -13,8 +13,8 @@ use control::snapshot::PortFact;
 use dpdk_bindings::Port;
 use measure::time::Epoch;
 
-use super::crew::port_index;
-use super::plant::Running;
+use super::data_plane::Running;
+use super::plans::port_index;
 use crate::generation::{Generation, Generations, Measuring};
 use crate::packet_io::dpdk::{Change, DpdkIo, Handles};
 

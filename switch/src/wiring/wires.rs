@@ -12,7 +12,7 @@ use measure::time::{EpochSchedule, TickRate};
 use measure::wire::{Receiver, Sender};
 
 use super::cpus::near;
-use super::crew::{Site, port_index};
+use super::plans::{Site, port_index};
 use crate::wire::{
     Envelope, HelloGate, Recorder, Route, Share, WireChange, WirePort, WireSetup, source_address,
 };

@@ -26,7 +26,7 @@ impl<I: PacketIo> Worker<I> {
     }
 
     /// Takes in what other workers handed over, a burst from each at most.
-    pub(super) fn welcome(&mut self, to: PortIndex) {
+    pub(super) fn drain_rings(&mut self, to: PortIndex) {
         let now = self.io.now();
         for entrance in 0..self.lanes[usize::from(to.0)].entrances.len() {
             for _ in 0..BURST {

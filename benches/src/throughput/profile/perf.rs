@@ -1,4 +1,4 @@
-//! Time, sampled by `perf` with the CPU's clock: virtual machines seldom have counters.
+//! Time, sampled by `perf` with the CPU's clock: virtual machines rarely have counters.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -13,10 +13,10 @@ fn a_change_of_sizes_keeps_totals_and_loses_no_epoch() {
     let mut config = bench.config.clone();
     config.measurement.lds = Some(Lds::default());
     let (change, mut ends) = change(&config, 1, 6);
-    bench.wish(move |desk| {
-        assert_eq!((desk.epoch(), desk.generation()), (Epoch(4), 0));
-        desk.change(change).unwrap();
-        assert!(desk.is_busy());
+    bench.wish(move |core| {
+        assert_eq!((core.epoch(), core.generation()), (Epoch(4), 0));
+        core.change(change).unwrap();
+        assert!(core.is_busy());
     });
     assert_eq!(bench.poll().generation, 1);
     bench.set_epoch(7);
@@ -42,7 +42,7 @@ fn a_change_of_sizes_keeps_totals_and_loses_no_epoch() {
         sketch.error_ratio.unwrap().abs() < 1e-12,
         "nothing was lost"
     );
-    bench.wish(|desk| assert!(!desk.is_busy(), "the first generation is over"));
+    bench.wish(|core| assert!(!core.is_busy(), "the first generation is over"));
     bench.poll();
 }
 
@@ -50,7 +50,7 @@ fn a_change_of_sizes_keeps_totals_and_loses_no_epoch() {
 fn an_epoch_that_workers_measured_in_two_generations_is_marked() {
     let mut bench = Bench::new(2);
     let (change, mut ends) = change(&bench.config, 1, 1);
-    bench.wish(move |desk| desk.change(change).unwrap());
+    bench.wish(move |core| core.change(change).unwrap());
     bench.poll();
     bench.shard(0, 0, 10, 0);
     bench.shard(1, 0, 10, 0);
@@ -74,7 +74,7 @@ fn measurement_goes_off_and_on_and_no_epoch_between_is_missed() {
     let mut off = bench.config.clone();
     off.measurement.enabled = false;
     let (change_off, _) = change(&off, 1, 2);
-    bench.wish(move |desk| desk.change(change_off).unwrap());
+    bench.wish(move |core| core.change(change_off).unwrap());
     bench.shard(0, 1, 10, 0);
     bench.poll();
     bench.ends.clear();
@@ -82,7 +82,7 @@ fn measurement_goes_off_and_on_and_no_epoch_between_is_missed() {
     bench.core.publish();
     assert!(snapshot.measuring == off.measurement.enabled);
     let (change_on, mut ends) = change(&bench.config, 2, 50);
-    bench.wish(move |desk| desk.change(change_on).unwrap());
+    bench.wish(move |core| core.change(change_on).unwrap());
     bench.poll();
     give(&mut ends[0], 0, 51, 10, 0);
     let total = &bench.poll().segments[0].total;
@@ -105,7 +105,7 @@ fn segments_that_come_and_go_are_told_apart_by_name() {
         to: east.clone(),
     }]);
     let (change, mut ends) = change(&one_way, 1, 1);
-    bench.wish(move |desk| desk.change(change).unwrap());
+    bench.wish(move |core| core.change(change).unwrap());
     bench.poll();
     bench.ends.clear();
     give(&mut ends[0], 0, 1, 7, 0);
@@ -123,7 +123,7 @@ fn segments_that_come_and_go_are_told_apart_by_name() {
 fn a_link_that_flaps_makes_epochs_unusable_and_loses_no_count() {
     let mut bench = Bench::new(1);
     bench.set_epoch(5);
-    bench.wish(|desk| desk.disturb(1));
+    bench.wish(|core| core.disturb(1));
     bench.poll();
     for epoch in 3..8 {
         bench.shard(0, epoch, 100, 0);
@@ -135,7 +135,7 @@ fn a_link_that_flaps_makes_epochs_unusable_and_loses_no_count() {
     assert_eq!(segment.total.counts.sent_packets, 500);
     assert_eq!(segment.total.estimated_epochs, 3);
     assert_eq!(segment.last.as_ref().unwrap().epoch, 7);
-    bench.wish(|desk| desk.disturb(99));
+    bench.wish(|core| core.disturb(99));
     bench.poll();
 }
 
@@ -151,8 +151,8 @@ fn changes_that_do_not_fit_are_refused_and_change_nothing() {
     mixed.config = other;
     let (good, _ends) = change(&bench.config, 3, 2);
     let (early, _) = change(&bench.config, 4, 2);
-    bench.wish(move |desk| {
-        let mut refused = |change| desk.change(change).unwrap_err();
+    bench.wish(move |core| {
+        let mut refused = |change| core.change(change).unwrap_err();
         let (number, present) = (0, 0);
         assert_eq!(refused(stale), ChangeError::Stale { number, present });
         let (ends, workers) = (3, 2);
@@ -165,9 +165,9 @@ fn changes_that_do_not_fit_are_refused_and_change_nothing() {
                 laid_out
             }
         );
-        assert_eq!(desk.generation(), 0);
-        desk.change(good).unwrap();
-        let busy = desk.change(early).unwrap_err();
+        assert_eq!(core.generation(), 0);
+        core.change(good).unwrap();
+        let busy = core.change(early).unwrap_err();
         assert_eq!(busy, ChangeError::Busy { number: 0 });
     });
     assert_eq!(bench.poll().generation, 3);
@@ -179,7 +179,7 @@ fn a_port_that_is_taken_away_is_not_shown_and_has_its_counts_when_it_comes_back(
     bench.counters[0].ports[1].rx_packets.add(7);
     let shown = |bench: &mut Bench, number, config: &Config| {
         let (change, _) = change(config, number, 2);
-        bench.wish(move |desk| desk.change(change).unwrap());
+        bench.wish(move |core| core.change(change).unwrap());
         bench.poll();
         let snapshot = bench.poll();
         let ports = snapshot.ports.iter();

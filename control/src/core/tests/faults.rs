@@ -34,7 +34,7 @@ fn upkeep_that_panics_is_tried_again_and_the_rest_is_done() {
 fn a_snapshot_that_panics_half_way_leaves_names_and_the_next_is_whole() {
     let mut bench = Bench::new(1);
     let before = bench.poll();
-    bench.plant.panics_at_port.store(2, Ordering::Relaxed);
+    bench.data_plane.panics_at_port.store(2, Ordering::Relaxed);
     bench.shard(0, 0, 100, 0);
     let after = bench.poll();
     assert_eq!(contained_in(Part::Publish), 1);

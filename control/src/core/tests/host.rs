@@ -45,7 +45,7 @@ fn give_host(end: &mut WorkerEnd, epoch: u64, packets: [u64; 4]) {
 fn transmit_queues_of_a_host_come_and_go() {
     let (first, _) = host_change(0, 0, &[]);
     let config = first.config.clone();
-    let plant = ByHand::default();
+    let data_plane = ByHand::default();
     let setup = Setup {
         rate: rate(),
         schedule: EpochSchedule::new(0, INTERVAL, INTERVAL / 10),
@@ -54,10 +54,10 @@ fn transmit_queues_of_a_host_come_and_go() {
         line: Arc::default(),
         first,
     };
-    let core = ControlCore::new(setup, plant.clone()).unwrap();
+    let core = ControlCore::new(setup, data_plane.clone()).unwrap();
     let mut bench = Bench {
         core,
-        plant,
+        data_plane,
         config,
         ends: Vec::new(),
         counters: Vec::new(),
@@ -69,10 +69,10 @@ fn transmit_queues_of_a_host_come_and_go() {
     };
     // A queue of either port.
     let (change, mut ends) = host_change(1, 2, &[Some(0), Some(1)]);
-    bench.wish(move |desk| {
-        let hired = [(); 2].map(|()| desk.hire(Arc::new(WorkerCounters::new(2))));
-        assert_eq!(hired, [0, 1]);
-        desk.change(change).unwrap();
+    bench.wish(move |core| {
+        let added = [(); 2].map(|()| core.add_worker(Arc::new(WorkerCounters::new(2))));
+        assert_eq!(added, [0, 1]);
+        core.change(change).unwrap();
     });
     bench.poll();
     for epoch in 2..4 {
@@ -101,9 +101,9 @@ fn transmit_queues_of_a_host_come_and_go() {
     assert!(snapshot.workers.is_empty(), "its cores are not ours");
     // The first queue goes, and another of the second port comes.
     let (change, mut next) = host_change(2, 5, &[None, Some(1), Some(1)]);
-    bench.wish(move |desk| {
-        assert_eq!(desk.hire(Arc::new(WorkerCounters::new(2))), 2);
-        desk.change(change).unwrap();
+    bench.wish(move |core| {
+        assert_eq!(core.add_worker(Arc::new(WorkerCounters::new(2))), 2);
+        core.change(change).unwrap();
     });
     bench.poll();
     give_host(&mut ends[0], 4, [1, 0, 0, 0]);
@@ -127,6 +127,6 @@ fn transmit_queues_of_a_host_come_and_go() {
         "epoch 6 alone"
     );
     assert_eq!(snapshot.generation, 2);
-    bench.wish(|desk| assert!(!desk.is_busy()));
+    bench.wish(|core| assert!(!core.is_busy()));
     bench.poll();
 }

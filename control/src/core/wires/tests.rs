@@ -6,14 +6,14 @@ use parking_lot::Mutex;
 use serde_json::json;
 
 use super::*;
-use crate::core::{ControlCore, Desk, Setup};
+use crate::core::{ControlCore, CoreHandle, Setup};
 use crate::counters::WorkerCounters;
+use crate::data_plane::Change;
 use crate::handover::{WorkerEnd, handover};
-use crate::plant::Change;
 use crate::snapshot::{Pool, PortFact, Snapshot};
 use crate::wire::handover::{WireWorkerEnd, wire_handover};
 
-type Wish = Box<dyn FnOnce(&mut Desk<'_>) + Send>;
+type Wish = Box<dyn FnOnce(&mut CoreHandle<'_>) + Send>;
 
 /// A counter of nanoseconds, and wishes that are passed on.
 #[derive(Clone)]
@@ -22,7 +22,7 @@ struct RealTime {
     wishes: Arc<Mutex<Vec<Wish>>>,
 }
 
-impl Plant for RealTime {
+impl DataPlane for RealTime {
     fn now(&mut self) -> u64 {
         u64::try_from(self.began.elapsed().as_nanos()).unwrap() + 1_000_000_000
     }
@@ -35,9 +35,9 @@ impl Plant for RealTime {
         Vec::new()
     }
 
-    fn tend(&mut self, desk: &mut Desk<'_>) {
+    fn tend(&mut self, core: &mut CoreHandle<'_>) {
         for wish in self.wishes.lock().drain(..) {
-            wish(desk);
+            wish(core);
         }
     }
 }
@@ -45,7 +45,7 @@ impl Plant for RealTime {
 /// A switch with a wire at port 0, the worker of which is played.
 struct Switch {
     core: ControlCore<'static>,
-    plant: RealTime,
+    data_plane: RealTime,
     config: Config,
     line: Arc<SharedLine>,
     counters: Arc<WireCounters>,
@@ -117,13 +117,13 @@ impl Switch {
             line: Arc::clone(&line),
             first,
         };
-        let plant = RealTime {
+        let data_plane = RealTime {
             began: Instant::now(),
             wishes: Arc::default(),
         };
         Self {
-            core: ControlCore::new(setup, plant.clone()).unwrap(),
-            plant,
+            core: ControlCore::new(setup, data_plane.clone()).unwrap(),
+            data_plane,
             config,
             line,
             counters,
@@ -134,10 +134,10 @@ impl Switch {
 
     fn change(&mut self, config: &Config, number: u32, counters: Option<&Arc<WireCounters>>) {
         let (change, wire, ends) = change(config, number, &self.line, counters);
-        self.plant
+        self.data_plane
             .wishes
             .lock()
-            .push(Box::new(move |desk| desk.change(change).unwrap()));
+            .push(Box::new(move |core| core.change(change).unwrap()));
         self.core.poll();
         if let Some(wire) = wire {
             self.wire = wire;
@@ -278,13 +278,13 @@ fn a_change_whose_keys_were_not_read_is_refused_and_changes_nothing() {
     let mut one = Switch::new(1, key.path());
     fs::set_permissions(key.path(), fs::Permissions::from_mode(0o644)).unwrap();
     let (change, _, _) = change(&one.config, 1, &one.line, Some(&one.counters));
-    one.plant.wishes.lock().push(Box::new(move |desk| {
-        let error = desk.change(change).unwrap_err().to_string();
+    one.data_plane.wishes.lock().push(Box::new(move |core| {
+        let error = core.change(change).unwrap_err().to_string();
         assert!(
             error.starts_with("the wire of port 0: wire.keys[0].file"),
             "{error}"
         );
-        assert_eq!(desk.generation(), 0);
+        assert_eq!(core.generation(), 0);
     }));
     one.core.poll();
     assert_eq!(one.snapshot().wires.len(), 1);

@@ -201,7 +201,7 @@ impl Naive {
         }
     }
 
-    fn obey(&mut self) {
+    fn apply_commands(&mut self) {
         while let Some(delta) = self.end.next_delta() {
             match delta {
                 FdbDelta::Learn { station, port } => {
@@ -226,7 +226,7 @@ enum Event {
         station: u64,
         port: u8,
     },
-    Obey(usize),
+    Apply(usize),
     Poll,
     Flush(u8),
 }
@@ -238,7 +238,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
             station,
             port
         }),
-        3 => (0..3usize).prop_map(Event::Obey),
+        3 => (0..3usize).prop_map(Event::Apply),
         2 => Just(Event::Poll),
         1 => (0..4u8).prop_map(Event::Flush),
     ];
@@ -264,7 +264,7 @@ proptest! {
                     replicas[worker].see(key(station), port, false);
                     last.insert(key(station), (worker, port));
                 }
-                Event::Obey(worker) => replicas[worker].obey(),
+                Event::Apply(worker) => replicas[worker].apply_commands(),
                 Event::Poll => master.poll(at(1)),
                 Event::Flush(port) => master.flush(port),
             }
@@ -276,12 +276,12 @@ proptest! {
             for (&station, &(worker, port)) in &last {
                 replicas[worker].see(station, port, true);
                 master.poll(at(40 * round));
-                replicas.iter_mut().for_each(Naive::obey);
+                replicas.iter_mut().for_each(Naive::apply_commands);
             }
         }
         for _ in 0..50 {
             master.poll(at(800));
-            replicas.iter_mut().for_each(Naive::obey);
+            replicas.iter_mut().for_each(Naive::apply_commands);
         }
         let known: HashMap<_, _> = master
             .entries(at(800))

@@ -37,7 +37,7 @@ fn stopping_waits_for_nobody_and_frees_the_address() {
 fn a_new_client_takes_the_place_of_who_is_longest_without_a_request() {
     let (server, _) = serve(Snapshot::example());
     let mut regular = TcpStream::connect(server.address()).unwrap();
-    let mut crowd: Vec<_> = (0..CONNECTIONS_MAX)
+    let mut clients: Vec<_> = (0..CONNECTIONS_MAX)
         .map(|_| {
             // Whoever asks now and then stays, though all others came later.
             let ask = b"HEAD /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
@@ -56,13 +56,13 @@ fn a_new_client_takes_the_place_of_who_is_longest_without_a_request() {
     assert!(own_metric(&server, "vernier_http_connections") <= CONNECTIONS_MAX as f64);
     // The first that came and said nothing was cut off, the last was not.
     let mut byte = [0];
-    let first = &mut crowd[0];
+    let first = &mut clients[0];
     first
         .set_read_timeout(Some(Duration::from_secs(5)))
         .unwrap();
     let ended = first.read(&mut byte);
     assert!(matches!(ended, Ok(0)) || ended.unwrap_err().kind() == io::ErrorKind::ConnectionReset);
-    let last = crowd.last_mut().unwrap();
+    let last = clients.last_mut().unwrap();
     last.write_all(b"GET /healthz HTTP/1.0\r\n\r\n").unwrap();
     let mut answer = String::new();
     last.read_to_string(&mut answer).unwrap();

@@ -36,7 +36,7 @@ const WAITING: usize = 2;
 const REPORTED: usize = 4;
 
 /// What the rest of the exchange does for epochs.
-pub(super) struct Hands<'a> {
+pub(super) struct Resources<'a> {
     pub end: &'a mut WireControlEnd,
     pub decoding: &'a mut Decoding,
     pub counters: &'a mut ExchangeCounters,
@@ -77,9 +77,14 @@ impl Epochs {
     }
 
     /// Takes an epoch that this end has sealed.
-    pub fn take(&mut self, sealed: SealedWire, around: Circumstances<'_>, hands: &mut Hands<'_>) {
+    pub fn take(
+        &mut self,
+        sealed: SealedWire,
+        around: Circumstances<'_>,
+        resources: &mut Resources<'_>,
+    ) {
         while self.waiting.len() >= WAITING {
-            self.finish(around, hands);
+            self.finish(around, resources);
         }
         let SealedWire { epoch, shard } = sealed;
         let before = self.waiting.back();
@@ -111,9 +116,9 @@ impl Epochs {
     }
 
     /// Finishes what can be.
-    pub fn tick(&mut self, around: Circumstances<'_>, hands: &mut Hands<'_>) {
+    pub fn tick(&mut self, around: Circumstances<'_>, resources: &mut Resources<'_>) {
         while self.is_first_ready(around) {
-            self.finish(around, hands);
+            self.finish(around, resources);
         }
     }
 
@@ -186,11 +191,11 @@ impl Epochs {
     }
 
     /// Ends the first epoch that waits.
-    fn finish(&mut self, around: Circumstances<'_>, hands: &mut Hands<'_>) {
+    fn finish(&mut self, around: Circumstances<'_>, resources: &mut Resources<'_>) {
         let Some(mut first) = self.waiting.pop_front() else {
             return;
         };
-        self.reconcile(&mut first, hands.counters);
+        self.reconcile(&mut first, resources.counters);
         let fate = first.fate(&around);
         let slot = self.incoming.slot(first.epoch);
         let slot = slot.filter(|slot| fate == EpochFate::Usable && slot.heard_ns.is_some());
@@ -202,7 +207,7 @@ impl Epochs {
             for segment in 0..self.segments.len() {
                 self.end(&first, segment, fate, None);
             }
-            return hands.end.give_back(End::Receiver, first.shard);
+            return resources.end.give_back(End::Receiver, first.shard);
         };
         inject::point(Point::Pairing);
         let mut halves = slot.halves();
@@ -225,7 +230,7 @@ impl Epochs {
             first.shard.marks.least_delay_ns,
             &outcomes,
             clocks.error_ns,
-            hands.counters,
+            resources.counters,
         );
         let mut is_usable = false;
         for (segment, outcome) in outcomes.iter().enumerate() {
@@ -252,9 +257,9 @@ impl Epochs {
                 other_packets: first.shard.flows.other_packets(),
                 job,
             };
-            hands.counters.decodes_skipped += u64::from(!hands.decoding.give(flows));
+            resources.counters.decodes_skipped += u64::from(!resources.decoding.give(flows));
         }
-        hands.end.give_back(End::Receiver, first.shard);
+        resources.end.give_back(End::Receiver, first.shard);
     }
 
     /// Moves packets around the turn that ended an epoch.
@@ -330,9 +335,9 @@ impl Epochs {
     }
 
     /// The session is over: what waits ends as it is.
-    pub fn reset(&mut self, around: Circumstances<'_>, hands: &mut Hands<'_>) {
+    pub fn reset(&mut self, around: Circumstances<'_>, resources: &mut Resources<'_>) {
         while !self.waiting.is_empty() {
-            self.finish(around, hands);
+            self.finish(around, resources);
         }
         self.incoming.reset();
         self.floors.reset();

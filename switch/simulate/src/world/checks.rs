@@ -226,8 +226,8 @@ impl World {
             .iter()
             .any(|segment| segment.class != "all");
         let (running, changes) = {
-            let hand = node.hand.lock();
-            (hand.running.clone(), hand.changes)
+            let state = node.state.lock();
+            (state.running.clone(), state.changes)
         };
         for segment in &snapshot.segments {
             self.checks += 2;

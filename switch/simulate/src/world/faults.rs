@@ -123,7 +123,7 @@ impl World {
                 json["classes"]
             ),
         );
-        node.hand.lock().wanted = Some(config);
+        node.state.lock().wanted = Some(config);
         true
     }
 
@@ -203,7 +203,7 @@ impl World {
                 .iter_mut()
                 .for_each(|one| one.stalled_until = 0);
             if let Ok(base) = base {
-                node.hand.lock().wanted = Some(base);
+                node.state.lock().wanted = Some(base);
             }
             let life = self.places[switch].life;
             (0..ports).for_each(|port| self.set_room(switch, life, port, None));

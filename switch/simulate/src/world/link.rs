@@ -81,7 +81,7 @@ impl World {
         link.losses += u64::from(!is_up);
         for (switch, port) in link.ends {
             if let Some(node) = &self.places[switch].node
-                && let Some(has_link) = node.hand.lock().has_link.get_mut(port)
+                && let Some(has_link) = node.state.lock().has_link.get_mut(port)
             {
                 *has_link = is_up;
             }

@@ -18,12 +18,12 @@ use switch::meter::Meter;
 use switch::packet_io::PortIndex;
 use switch::packet_io::memory::MemoryIo;
 use switch::wire::Wires;
-use switch::wiring::crew::present;
 use switch::wiring::links::LinkWatch;
+use switch::wiring::plans::present;
 use switch::worker::{Lane, Worker};
 
 use super::clock::Clocks;
-use super::plant::{Hand, MemoryPlant, Shared, Site};
+use super::data_plane::{MemoryDataPlane, NodeState, Shared, Site};
 
 /// Nominal rate of all counters: a tick is a nanosecond.
 const HZ: u64 = 1_000_000_000;
@@ -41,7 +41,7 @@ pub(super) struct SimWorker {
 pub(super) struct Node {
     pub clocks: Clocks,
     pub schedule: EpochSchedule,
-    pub hand: Shared,
+    pub state: Shared,
     pub workers: Vec<SimWorker>,
     pub published: Arc<Published>,
     pub stalled_until: u64,
@@ -119,7 +119,7 @@ impl Node {
             });
         }
         let began = Instant::now();
-        let hand = Shared::new(Hand {
+        let state = Shared::new(NodeState {
             ticks,
             monotonic: began,
             system: UNIX_EPOCH,
@@ -146,9 +146,9 @@ impl Node {
                 .collect(),
             first: parts.change,
         };
-        let plant = MemoryPlant {
+        let data_plane = MemoryDataPlane {
             site,
-            hand: hand.clone(),
+            state: state.clone(),
             master: FdbMaster::from_config(config, ends),
             generations: boxes,
             layouts: parts.layouts,
@@ -158,11 +158,11 @@ impl Node {
             number: 0,
             returned: None,
         };
-        let core = ControlCore::new(setup, plant).map_err(|e| e.to_string())?;
+        let core = ControlCore::new(setup, data_plane).map_err(|e| e.to_string())?;
         Ok(Self {
             clocks,
             schedule,
-            hand,
+            state,
             workers,
             published: core.published(),
             stalled_until: 0,
@@ -182,11 +182,11 @@ impl Node {
     pub fn poll(&mut self, now: u64) -> Arc<Snapshot> {
         let ticks = self.clocks.ticks(now);
         {
-            let hand = &mut *self.hand.lock();
-            hand.ticks = ticks;
-            hand.monotonic = self.began + Duration::from_nanos(ticks - self.born_ticks);
-            hand.tai_ns = self.clocks.tai_ns(now);
-            hand.system = UNIX_EPOCH + Duration::from_nanos(hand.tai_ns - 37_000_000_000);
+            let state = &mut *self.state.lock();
+            state.ticks = ticks;
+            state.monotonic = self.began + Duration::from_nanos(ticks - self.born_ticks);
+            state.tai_ns = self.clocks.tai_ns(now);
+            state.system = UNIX_EPOCH + Duration::from_nanos(state.tai_ns - 37_000_000_000);
         }
         self.core.poll();
         self.published.read()
@@ -198,7 +198,7 @@ impl Node {
         let one = &mut self.workers[worker];
         one.worker.io_mut().set_now(ticks);
         one.worker.pass();
-        self.ports = self.ports.max(self.hand.lock().running.ports.len());
+        self.ports = self.ports.max(self.state.lock().running.ports.len());
     }
 
     /// Lets a frame come in by the queue that its device's hash picks; whether anybody receives it.
@@ -206,7 +206,7 @@ impl Node {
         let hash = frame.iter().fold(0_u32, |hash, &byte| {
             (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
         });
-        let port = switch::wiring::crew::port_index(port);
+        let port = switch::wiring::plans::port_index(port);
         let serves = |one: &mut SimWorker| {
             use switch::packet_io::PacketIo;
             one.worker.io_mut().inlets().contains(&port)

@@ -148,7 +148,7 @@ impl Switch {
         }
     }
 
-    fn obey(&mut self) {
+    fn apply_commands(&mut self) {
         while let Some(order) = self.worker.next_order() {
             match &order {
                 Order::Hear(session) => self.verifier.renew(*session),
@@ -311,7 +311,7 @@ impl Bench {
             let (random, switch) = (&mut self.random, &mut self.switches[index]);
             let clock = switch.clock;
             switch.exchange.poll(now, &clock, &mut || random.bits());
-            switch.obey();
+            switch.apply_commands();
             while let Some(boxed) = switch.worker.to_send() {
                 let frame = boxed.frame().to_vec();
                 switch.worker.sent();

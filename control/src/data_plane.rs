@@ -1,12 +1,12 @@
-//! What the control core has to do with the plant, that is ports, buffers and workers' generations,
+//! What the control core has to do with the data plane, that is ports, buffers and workers' generations,
 //! of which it knows nothing but this.
 //!
 //! ```text
 //!             ControlCore::poll
-//!  Plant::tend(desk) ------------+        every few milliseconds: links, FDB, generations
-//!    desk.disturb(port)          |
-//!    desk.change(change)         v
-//!  Plant::port, pools, fdb ---> snapshot  when one is published
+//!  DataPlane::tend(core) -------------+        every few milliseconds: links, FDB, generations
+//!    core.disturb(port)               |
+//!    core.change(change)              v
+//!  DataPlane::port, pools, fdb ---> snapshot   when one is published
 //! ```
 
 use std::hash::{BuildHasher, Hasher as _, RandomState};
@@ -15,7 +15,7 @@ use measure::shard::ShardLayout;
 use measure::time::Epoch;
 
 use crate::config::{Config, WireKeys};
-use crate::core::{Desk, Reading};
+use crate::core::{CoreHandle, Reading};
 use crate::handover::ControlEnd;
 use crate::snapshot::{Fdb, Pool, PortFact, Reload};
 use crate::wire::clock::{KernelClock, SystemTime};
@@ -23,7 +23,7 @@ use crate::wire::handover::WireControlEnd;
 
 /// Ports, buffers, and whatever else the data plane has besides the workers' counters. All is
 /// called on the control core's thread.
-pub trait Plant: Send {
+pub trait DataPlane: Send {
     /// The counter that epochs are cut from, now.
     fn now(&mut self) -> u64;
 
@@ -72,9 +72,9 @@ pub trait Plant: Send {
         false
     }
 
-    /// The plant's own upkeep, at every poll of the control core: some hundred times a second.
-    fn tend(&mut self, desk: &mut Desk<'_>) {
-        let _ = desk;
+    /// The data plane's own upkeep, at every poll of the control core: some hundred times a second.
+    fn tend(&mut self, core: &mut CoreHandle<'_>) {
+        let _ = core;
     }
 }
 

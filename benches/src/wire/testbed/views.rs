@@ -1,4 +1,4 @@
-//! What switches answer at `/api/v1/wires`, as far as the bed reads it.
+//! What switches answer at `/api/v1/wires`, as far as the testbed reads it.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -1,8 +1,8 @@
-//! A test bed: two hosts, two switches and the impairment box between them, all in namespaces of
+//! A testbed: two hosts, two switches and the impairment box between them, all in namespaces of
 //! their own, which vanish with the process whatever happens.
 //!
 //! ```text
-//!  namespace a          the bed's own namespace, no way out            namespace b
+//!  namespace a          the testbed's own namespace, no way out            namespace b
 //!   eth0 ------ l1 [switch 1] w1 ------ x1 [box] x2 ------ w2 [switch 2] l2 ------ eth0
 //!   10.9.0.1                                                                 10.9.0.2
 //! ```

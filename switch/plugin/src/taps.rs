@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use control::config::PORTS_MAX;
-use control::core::Desk;
+use control::core::CoreHandle;
 use control::counters::WorkerCounters;
 use dpdk_bindings::{Host, HostPort, tsc};
 use measure::packet::Hasher;
@@ -22,12 +22,12 @@ type Queue = (u16, u16);
 
 /// All queues that there ever were.
 #[derive(Debug)]
-pub struct Seats {
+pub struct Taps {
     stamper: Stamper,
     schedule: EpochSchedule,
     ids: Arc<PortIds>,
     arrivals: BTreeMap<Queue, Tapped<&'static Arrivals>>,
-    departures: BTreeMap<Queue, Tapped<Seat>>,
+    departures: BTreeMap<Queue, Tapped<TransmitTap>>,
 }
 
 /// A queue, and whether packets are shown to it.
@@ -40,7 +40,7 @@ struct Tapped<T> {
 
 /// A transmit queue.
 #[derive(Debug)]
-pub struct Seat {
+pub struct TransmitTap {
     pub point: &'static Departures,
     pub turns: Turns,
     /// Its number among the control core's workers.
@@ -51,7 +51,7 @@ pub struct Seat {
     unmeasured: u64,
 }
 
-impl Seats {
+impl Taps {
     pub fn new(stamper: Stamper, schedule: EpochSchedule) -> Self {
         Self {
             stamper,
@@ -69,13 +69,13 @@ impl Seats {
 
     /// Taps those queues of a port that are not tapped yet; they belong to nobody before they are
     /// [assigned](Self::assign).
-    pub fn attend(&mut self, host: &Host<'_>, port: &HostPort, desk: &mut Desk<'_>) {
+    pub fn attend(&mut self, host: &Host<'_>, port: &HostPort, core: &mut CoreHandle<'_>) {
         for number in 0..port.rx_queues {
             let Self {
                 stamper, arrivals, ..
             } = self;
             let queue = arrivals.entry((port.id, number)).or_insert_with(|| Tapped {
-                tap: Box::leak(Box::new(Arrivals::new(stamper.clone(), hire(desk).1))),
+                tap: Box::leak(Box::new(Arrivals::new(stamper.clone(), add_worker(core).1))),
                 refused_by: Some(port.life.wrapping_sub(1)),
             });
             let tap = queue.tap;
@@ -94,7 +94,7 @@ impl Seats {
             let queue = departures
                 .entry((port.id, number))
                 .or_insert_with(|| Tapped {
-                    tap: Seat::new(stamper, ids, *schedule, desk),
+                    tap: TransmitTap::new(stamper, ids, *schedule, core),
                     refused_by: Some(port.life.wrapping_sub(1)),
                 });
             let tap = queue.tap.point;
@@ -120,7 +120,7 @@ impl Seats {
     }
 
     /// Every transmit queue, with the numbers of its port and its own.
-    pub fn departures(&mut self) -> impl Iterator<Item = (Queue, &mut Seat)> {
+    pub fn departures(&mut self) -> impl Iterator<Item = (Queue, &mut TransmitTap)> {
         let queues = self.departures.iter_mut();
         queues.map(|(&number, queue)| (number, &mut queue.tap))
     }
@@ -157,14 +157,14 @@ impl<T> Tapped<T> {
     }
 }
 
-impl Seat {
+impl TransmitTap {
     fn new(
         stamper: &Stamper,
         ids: &Arc<PortIds>,
         schedule: EpochSchedule,
-        desk: &mut Desk<'_>,
+        core: &mut CoreHandle<'_>,
     ) -> Self {
-        let (worker, counters) = hire(desk);
+        let (worker, counters) = add_worker(core);
         let meter = meter(&stamper.hasher, schedule);
         let stamps = Stamps {
             field: stamper.field,
@@ -195,7 +195,7 @@ fn meter(hasher: &Hasher, schedule: EpochSchedule) -> Meter {
     Meter::new(0, hasher.clone(), schedule, None, tsc::now())
 }
 
-fn hire(desk: &mut Desk<'_>) -> (usize, Arc<WorkerCounters>) {
+fn add_worker(core: &mut CoreHandle<'_>) -> (usize, Arc<WorkerCounters>) {
     let counters = Arc::new(WorkerCounters::new(PORTS_MAX));
-    (desk.hire(Arc::clone(&counters)), counters)
+    (core.add_worker(Arc::clone(&counters)), counters)
 }

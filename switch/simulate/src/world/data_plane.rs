@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use control::config::{Config, Device, Forwarding, WireKeys};
-use control::core::{Desk, Reading};
+use control::core::{CoreHandle, Reading};
+use control::data_plane::{Change, DataPlane};
 use control::fdb::FdbMaster;
-use control::plant::{Change, Plant};
 use control::snapshot::{Fdb, Pool, PortFact};
 use control::wire::clock::{KernelClock, SharedLine, SystemTime as Tai};
 use control::wire::handover::WireControlEnd;
@@ -19,9 +19,9 @@ use switch::generation::{Generation, Generations, Measuring};
 use switch::packet_io::PortIndex;
 use switch::packet_io::memory::{MemoryChange, MemoryIo, MemoryPacket};
 use switch::wire::WireChange;
-use switch::wiring::crew::{plan, port_index, present};
 use switch::wiring::lanes;
 use switch::wiring::links::{Event, LinkWatch};
+use switch::wiring::plans::{plan, port_index, present};
 use switch::wiring::wires::{Origin, changed, wire_port};
 use switch::worker::Lane;
 
@@ -29,9 +29,9 @@ use switch::worker::Lane;
 const LINKS_EVERY: Duration = Duration::from_millis(100);
 const EPOCHS_AHEAD: u64 = 2;
 
-/// What the world tells the plant, and the plant the world.
+/// What the world and its data plane share.
 #[derive(Debug)]
-pub(super) struct Hand {
+pub(super) struct NodeState {
     pub ticks: u64,
     pub monotonic: Instant,
     pub system: SystemTime,
@@ -50,14 +50,14 @@ pub(super) struct Hand {
 
 /// Both sides' way to it.
 #[derive(Debug, Clone)]
-pub(super) struct Shared(Arc<Mutex<Hand>>);
+pub(super) struct Shared(Arc<Mutex<NodeState>>);
 
 impl Shared {
-    pub fn new(hand: Hand) -> Self {
-        Self(Arc::new(Mutex::new(hand)))
+    pub fn new(state: NodeState) -> Self {
+        Self(Arc::new(Mutex::new(state)))
     }
 
-    pub fn lock(&self) -> MutexGuard<'_, Hand> {
+    pub fn lock(&self) -> MutexGuard<'_, NodeState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -199,10 +199,10 @@ impl Site {
     }
 }
 
-/// The plant.
-pub(super) struct MemoryPlant {
+/// The data plane.
+pub(super) struct MemoryDataPlane {
     pub site: Site,
-    pub hand: Shared,
+    pub state: Shared,
     pub master: FdbMaster,
     pub generations: Vec<Generations<MemoryIo>>,
     pub layouts: Vec<Option<EgressLayout>>,
@@ -214,14 +214,14 @@ pub(super) struct MemoryPlant {
     pub returned: Option<usize>,
 }
 
-impl MemoryPlant {
-    fn watch_links(&mut self, now: Instant, desk: &mut Desk<'_>) {
+impl MemoryDataPlane {
+    fn watch_links(&mut self, now: Instant, core: &mut CoreHandle<'_>) {
         let is_due = |at| now.saturating_duration_since(at) >= LINKS_EVERY;
         if !self.looked_at.is_none_or(is_due) {
             return;
         }
         self.looked_at = Some(now);
-        let has_link = self.hand.lock().has_link.clone();
+        let has_link = self.state.lock().has_link.clone();
         let mut events = Vec::new();
         let has_link = |place: usize| has_link.get(place).copied().unwrap_or(true);
         self.links.look(now, has_link, &mut events);
@@ -229,13 +229,13 @@ impl MemoryPlant {
             if let Event::Down(place) | Event::Up(place) = event {
                 self.master
                     .set_link(port_index(place).0, matches!(event, Event::Up(_)));
-                desk.disturb(place);
+                core.disturb(place);
             }
         }
     }
 
     /// Goes on with a reload, as the daemon does.
-    fn change(&mut self, now: Instant, desk: &mut Desk<'_>) {
+    fn change(&mut self, now: Instant, core: &mut CoreHandle<'_>) {
         if let Some(returned) = &mut self.returned {
             let back = self
                 .generations
@@ -244,26 +244,31 @@ impl MemoryPlant {
             *returned += back.count();
             if *returned == self.generations.len() {
                 self.returned = None;
-                let hand = &mut *self.hand.lock();
-                hand.changes.1 = desk.epoch().0 + 1;
+                let state = &mut *self.state.lock();
+                state.changes.1 = core.epoch().0 + 1;
             }
             return;
         }
-        if desk.is_busy() {
+        if core.is_busy() {
             return;
         }
-        let Some(wanted) = self.hand.lock().wanted.take() else {
+        let Some(wanted) = self.state.lock().wanted.take() else {
             return;
         };
-        if let Err(refused) = self.begin(wanted, now, desk) {
-            self.hand.lock().refused.push(refused);
+        if let Err(refused) = self.begin(wanted, now, core) {
+            self.state.lock().refused.push(refused);
         }
     }
 
-    fn begin(&mut self, wanted: Config, now: Instant, desk: &mut Desk<'_>) -> Result<(), String> {
+    fn begin(
+        &mut self,
+        wanted: Config,
+        now: Instant,
+        core: &mut CoreHandle<'_>,
+    ) -> Result<(), String> {
         let (running, ticks) = {
-            let hand = self.hand.lock();
-            (hand.running.clone(), hand.ticks)
+            let state = self.state.lock();
+            (state.running.clone(), state.ticks)
         };
         let config = wanted.in_place_of(&running).map_err(|e| e.to_string())?;
         let changes = running.diff(&config);
@@ -301,10 +306,10 @@ impl MemoryPlant {
             self.layouts.clone(),
             ticks,
         )?;
-        let from = Epoch(desk.epoch().0 + EPOCHS_AHEAD);
+        let from = Epoch(core.epoch().0 + EPOCHS_AHEAD);
         parts.change.from = from;
         let more_ports = config.ports.len() - running.ports.len();
-        desk.change(parts.change).map_err(|e| e.to_string())?;
+        core.change(parts.change).map_err(|e| e.to_string())?;
         for (worker, parts) in self.generations.iter_mut().zip(parts.workers) {
             let generation = Generation {
                 number: number.into(),
@@ -334,16 +339,16 @@ impl MemoryPlant {
             self.links.watch(place, None, now);
             self.master.set_link(port_index(place).0, true);
         }
-        let hand = &mut *self.hand.lock();
-        hand.changes = (from.0, u64::MAX);
-        hand.running = config;
+        let state = &mut *self.state.lock();
+        state.changes = (from.0, u64::MAX);
+        state.running = config;
         Ok(())
     }
 }
 
-impl Plant for MemoryPlant {
+impl DataPlane for MemoryDataPlane {
     fn now(&mut self) -> u64 {
-        self.hand.lock().ticks
+        self.state.lock().ticks
     }
 
     fn port(&mut self, index: usize) -> PortFact {
@@ -360,7 +365,7 @@ impl Plant for MemoryPlant {
     }
 
     fn fdb(&mut self) -> Option<Fdb> {
-        let Forwarding::Bridge { fdb_entries, .. } = self.hand.lock().running.forwarding else {
+        let Forwarding::Bridge { fdb_entries, .. } = self.state.lock().running.forwarding else {
             return None;
         };
         Some(Fdb {
@@ -379,32 +384,32 @@ impl Plant for MemoryPlant {
     }
 
     fn clocks(&mut self) -> Reading {
-        let hand = self.hand.lock();
+        let state = self.state.lock();
         Reading {
-            monotonic: [hand.monotonic; 2],
-            system: hand.system,
+            monotonic: [state.monotonic; 2],
+            system: state.system,
         }
     }
 
     fn system_time(&mut self) -> Tai {
         Tai {
-            tai_ns: self.hand.lock().tai_ns,
+            tai_ns: self.state.lock().tai_ns,
             tai_utc_s: 37,
         }
     }
 
     fn random(&mut self) -> u64 {
-        self.hand.lock().random.random()
+        self.state.lock().random.random()
     }
 
     fn waits_for_decoding(&self) -> bool {
         true
     }
 
-    fn tend(&mut self, desk: &mut Desk<'_>) {
-        let now = self.hand.lock().monotonic;
-        self.watch_links(now, desk);
+    fn tend(&mut self, core: &mut CoreHandle<'_>) {
+        let now = self.state.lock().monotonic;
+        self.watch_links(now, core);
         self.master.poll(now.saturating_duration_since(self.began));
-        self.change(now, desk);
+        self.change(now, core);
     }
 }

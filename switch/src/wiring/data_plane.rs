@@ -6,18 +6,18 @@ use std::time::{Duration, Instant};
 use anyhow::anyhow;
 use control::config::{Config, Forwarding};
 use control::contain::{Part, contain};
-use control::core::Desk;
+use control::core::CoreHandle;
+use control::data_plane;
 use control::export::process;
 use control::fdb::FdbMaster;
-use control::plant;
 use control::snapshot::{self, DeviceCounts, Fdb, Pool, PortFact};
 use control::wire::clock::KernelClock;
 use dpdk_bindings::{Port, kernel_clock, lost_log_messages, tsc};
 
-use super::crew::{Site, port_index, present};
 use super::lanes::layout;
 use super::links::{Event, LinkWatch};
 use super::lowered::Lowered;
+use super::plans::{Site, port_index, present};
 use super::record::Record;
 use super::reload::{Changes, Reload};
 use super::removals::Removals;
@@ -30,7 +30,7 @@ use crate::packet_io::dpdk::DpdkIo;
 const LINKS_EVERY: Duration = Duration::from_millis(100);
 
 /// The switch as the control core sees it.
-pub struct Plant<'scope, 'env, 'pool: 'scope> {
+pub struct SwitchDataPlane<'scope, 'env, 'pool: 'scope> {
     site: Site<'pool>,
     running: Running<'pool>,
     master: FdbMaster,
@@ -73,8 +73,8 @@ impl<'pool> Running<'pool> {
     }
 }
 
-impl<'scope, 'env, 'pool: 'scope> Plant<'scope, 'env, 'pool> {
-    /// A plant that runs as `running` says.
+impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
+    /// A data plane that runs as `running` says.
     pub fn new(
         site: Site<'pool>,
         running: Running<'pool>,
@@ -82,7 +82,7 @@ impl<'scope, 'env, 'pool: 'scope> Plant<'scope, 'env, 'pool> {
         generations: Vec<Generations<DpdkIo<'pool>>>,
         reload: Reload<'scope, 'env, 'pool>,
     ) -> Self {
-        let mut plant = Self {
+        let mut data_plane = Self {
             site,
             running,
             master,
@@ -98,12 +98,12 @@ impl<'scope, 'env, 'pool: 'scope> Plant<'scope, 'env, 'pool> {
             began: Instant::now(),
             lost_messages: 0,
         };
-        for place in present(&plant.running.config).collect::<Vec<_>>() {
-            plant.watch_link(place, plant.began);
+        for place in present(&data_plane.running.config).collect::<Vec<_>>() {
+            data_plane.watch_link(place, data_plane.began);
         }
-        plant.join_links();
-        plant.service.ready(&plant.status());
-        plant
+        data_plane.join_links();
+        data_plane.service.ready(&data_plane.status());
+        data_plane
     }
 
     /// Watches the link of a new port.
@@ -149,7 +149,7 @@ impl<'scope, 'env, 'pool: 'scope> Plant<'scope, 'env, 'pool> {
         }
     }
 
-    fn watch_links(&mut self, now: Instant, desk: &mut Desk<'_>) {
+    fn watch_links(&mut self, now: Instant, core: &mut CoreHandle<'_>) {
         let is_due = |looked_at| now.saturating_duration_since(looked_at) >= LINKS_EVERY;
         if !self.looked_at.is_none_or(is_due) {
             return;
@@ -163,11 +163,11 @@ impl<'scope, 'env, 'pool: 'scope> Plant<'scope, 'env, 'pool> {
         };
         self.links.look(now, has_link, &mut self.events);
         for event in std::mem::take(&mut self.events) {
-            self.follow(event, desk);
+            self.follow(event, core);
         }
     }
 
-    fn follow(&mut self, event: Event, desk: &mut Desk<'_>) {
+    fn follow(&mut self, event: Event, core: &mut CoreHandle<'_>) {
         let (Event::Down(place) | Event::Up(place) | Event::Lower(place) | Event::Raise(place)) =
             event;
         let name = self.name(place);
@@ -177,7 +177,7 @@ impl<'scope, 'env, 'pool: 'scope> Plant<'scope, 'env, 'pool> {
                 let state = if is_up { "up" } else { "down" };
                 tracing::warn!("port {name} is {state}");
                 self.master.set_link(port_number(place), is_up);
-                desk.disturb(place);
+                core.disturb(place);
             }
             Event::Lower(_) => self.set_link(place, false),
             Event::Raise(_) => self.set_link(place, true),
@@ -187,7 +187,7 @@ impl<'scope, 'env, 'pool: 'scope> Plant<'scope, 'env, 'pool> {
     /// Gives up ports whose devices are pulled.
     fn watch_removals(&mut self) {
         while let Some(place) = self.removals.find(&self.running.ports) {
-            let facts = plant::Plant::port(self, place);
+            let facts = data_plane::DataPlane::port(self, place);
             self.removals.note(place, facts);
             tracing::error!(
                 "port {}: its device is being removed; the port is given up until the switch is started again",
@@ -253,10 +253,10 @@ impl<'scope, 'env, 'pool: 'scope> Plant<'scope, 'env, 'pool> {
     }
 
     /// Goes on with what a reload has come to.
-    fn change(&mut self, desk: &mut Desk<'_>) {
+    fn change(&mut self, core: &mut CoreHandle<'_>) {
         let Some(changes) =
             self.reload
-                .step(self.site, &mut self.running, &mut self.generations, desk)
+                .step(self.site, &mut self.running, &mut self.generations, core)
         else {
             return;
         };
@@ -293,7 +293,7 @@ impl<'scope, 'env, 'pool: 'scope> Plant<'scope, 'env, 'pool> {
     }
 }
 
-impl<'scope, 'pool: 'scope> plant::Plant for Plant<'scope, '_, 'pool> {
+impl<'scope, 'pool: 'scope> data_plane::DataPlane for SwitchDataPlane<'scope, '_, 'pool> {
     fn now(&mut self) -> u64 {
         tsc::now()
     }
@@ -364,27 +364,27 @@ impl<'scope, 'pool: 'scope> plant::Plant for Plant<'scope, '_, 'pool> {
         })
     }
 
-    fn tend(&mut self, desk: &mut Desk<'_>) {
+    fn tend(&mut self, core: &mut CoreHandle<'_>) {
         let now = Instant::now();
         contain(Part::Upkeep, || self.watch_removals());
-        contain(Part::Upkeep, || self.watch_links(now, desk));
+        contain(Part::Upkeep, || self.watch_links(now, core));
         let elapsed = now.saturating_duration_since(self.began);
         if contain(Part::Upkeep, || self.master.poll(elapsed)).is_none() {
             self.begin_master_anew();
         }
-        if !self.removals.is_under_way() && contain(Part::Upkeep, || self.change(desk)).is_none() {
+        if !self.removals.is_under_way() && contain(Part::Upkeep, || self.change(core)).is_none() {
             let fault = anyhow!("a fault of this program ended it, of which the log says more");
             self.record.note(&Changes::Refused(fault));
             self.service.ready(&self.status());
         }
         self.count_lost_messages();
-        if desk.stalled().next().is_none() {
+        if core.stalled().next().is_none() {
             self.service.feed(now);
         }
     }
 }
 
-impl<'scope, 'pool: 'scope> Drop for Plant<'scope, '_, 'pool> {
+impl<'scope, 'pool: 'scope> Drop for SwitchDataPlane<'scope, '_, 'pool> {
     fn drop(&mut self) {
         self.service.stopping();
         for place in self.links.lowered() {

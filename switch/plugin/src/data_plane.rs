@@ -5,18 +5,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use control::config::{Config, HostConfig, WireKeys};
-use control::core::Desk;
+use control::core::CoreHandle;
+use control::data_plane::{Change, DataPlane};
 use control::handover::SHARDS_PER_WORKER;
-use control::plant::{Change, Plant};
 use control::snapshot::{Pool, PortFact};
 use dpdk_bindings::{Host, plugin, tsc};
 use measure::shard::ShardLayout;
 use measure::time::{Epoch, TickRate};
-use switch::wiring::crew;
+use switch::wiring::plans;
 
 use crate::departures::Turn;
 use crate::places::Places;
-use crate::seats::Seats;
+use crate::taps::Taps;
 
 /// How often ports are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -28,12 +28,12 @@ const REST: Duration = Duration::from_millis(2);
 const EPOCHS_AHEAD: u64 = 2;
 
 /// The program as the control core sees it.
-pub struct HostPlant {
+pub struct HostDataPlane {
     host: Host<'static>,
     settings: HostConfig,
     rate: TickRate,
     places: Places,
-    seats: Seats,
+    taps: Taps,
     /// Most memory, where the settings name none.
     budget_mib: Option<usize>,
     /// Number of the generation.
@@ -56,12 +56,12 @@ struct Watched {
     driver: String,
 }
 
-impl HostPlant {
+impl HostDataPlane {
     pub fn new(
         host: Host<'static>,
         settings: HostConfig,
         rate: TickRate,
-        seats: Seats,
+        taps: Taps,
         budget_mib: Option<usize>,
     ) -> Self {
         Self {
@@ -69,7 +69,7 @@ impl HostPlant {
             settings,
             rate,
             places: Places::default(),
-            seats,
+            taps,
             budget_mib,
             number: 0,
             has_changed: false,
@@ -80,7 +80,7 @@ impl HostPlant {
     }
 
     /// Sees which ports and queues there are.
-    fn look(&mut self, desk: &mut Desk<'_>) {
+    fn look(&mut self, core: &mut CoreHandle<'_>) {
         let changed = self.places.update(&self.host.ports());
         self.watched
             .resize_with(self.places.names().len(), Watched::default);
@@ -89,7 +89,7 @@ impl HostPlant {
             // Until a plan is made for what it is now.
             self.unsettled.push((index, Epoch(u64::MAX)));
             if let Some(port) = self.places.port(index) {
-                self.seats.attend(&self.host, port, desk);
+                self.taps.attend(&self.host, port, core);
                 tracing::info!(
                     "port {}: {} receive and {} transmit queues",
                     port.name,
@@ -99,7 +99,7 @@ impl HostPlant {
             }
         }
         if !changed.is_empty() {
-            self.seats.assign(&self.places);
+            self.taps.assign(&self.places);
         }
         for (index, port) in self.places.present() {
             let watched = &mut self.watched[index];
@@ -112,50 +112,50 @@ impl HostPlant {
             if is_up != watched.is_up {
                 watched.is_up = is_up;
                 watched.flaps += u64::from(!is_up);
-                desk.disturb(index);
+                core.disturb(index);
             }
         }
     }
 
     /// Makes and sends plans for the queues that there are.
-    fn plan(&mut self, desk: &mut Desk<'_>) -> Result<()> {
+    fn plan(&mut self, core: &mut CoreHandle<'_>) -> Result<()> {
         let config = self.settings.config(&self.places.names());
         let layout = config.shard_layout(self.rate)?;
         let number = self.number + 1;
-        let from = Epoch(desk.epoch().0 + EPOCHS_AHEAD);
-        let Self { seats, places, .. } = self;
-        let hasher = seats.hasher().clone();
+        let from = Epoch(core.epoch().0 + EPOCHS_AHEAD);
+        let Self { taps, places, .. } = self;
+        let hasher = taps.hasher().clone();
         let is_on = config.measurement.enabled;
-        let planned: Vec<_> = seats
+        let planned: Vec<_> = taps
             .departures()
-            .map(|((id, queue), seat)| {
+            .map(|((id, queue), tap)| {
                 let of_port = places.of_port(id).filter(|_| is_on);
                 let of_port = of_port.filter(|(_, port)| queue < port.tx_queues);
                 let part = of_port
                     .map(|(place, _)| layout.part(config.segments_of_egress(usize::from(place.0))));
-                (seat, part)
+                (tap, part)
             })
             .collect();
         let parts = planned.iter().filter_map(|(_, part)| part.as_ref());
         keep_budget(&config, &layout, parts, self.budget_mib)?;
         let mut ends = Vec::new();
         let mut turns = Vec::new();
-        for (seat, part) in planned {
+        for (tap, part) in planned {
             let plan = match part {
                 Some(part) => {
-                    let (mut plan, end) = crew::plan(&config, seat.worker, number, &part)?;
+                    let (mut plan, end) = plans::plan(&config, tap.worker, number, &part)?;
                     plan.flows = plan.flows.map(|flows| flows.verified_by(hasher.clone()));
-                    if ends.len() <= seat.worker {
-                        ends.resize_with(seat.worker + 1, || None);
+                    if ends.len() <= tap.worker {
+                        ends.resize_with(tap.worker + 1, || None);
                     }
-                    ends[seat.worker] = Some(end);
+                    ends[tap.worker] = Some(end);
                     Some(Box::new(plan))
                 }
                 None => None,
             };
-            turns.push((seat, plan));
+            turns.push((tap, plan));
         }
-        desk.change(Change {
+        core.change(Change {
             number,
             from,
             config,
@@ -164,10 +164,10 @@ impl HostPlant {
             wires: Vec::new(),
             keys: WireKeys::default(),
         })?;
-        for (seat, plan) in turns {
-            let was_planned = std::mem::replace(&mut seat.is_planned, plan.is_some());
-            if was_planned || seat.is_planned {
-                seat.turns.send(Turn { from, plan });
+        for (tap, plan) in turns {
+            let was_planned = std::mem::replace(&mut tap.is_planned, plan.is_some());
+            if was_planned || tap.is_planned {
+                tap.turns.send(Turn { from, plan });
             }
         }
         self.number = number;
@@ -179,23 +179,23 @@ impl HostPlant {
     }
 
     /// Marks the present epoch for what is not measured as it should be.
-    fn mark(&mut self, desk: &mut Desk<'_>) {
-        let present = desk.epoch();
+    fn mark(&mut self, core: &mut CoreHandle<'_>) {
+        let present = core.epoch();
         self.unsettled.retain(|&(index, until)| {
-            desk.disturb(index);
+            core.disturb(index);
             present <= until
         });
-        for ((id, _), seat) in self.seats.departures() {
-            if seat.has_missed()
+        for ((id, _), tap) in self.taps.departures() {
+            if tap.has_missed()
                 && let Some((place, _)) = self.places.of_port(id)
             {
-                desk.disturb(usize::from(place.0));
+                core.disturb(usize::from(place.0));
             }
         }
     }
 }
 
-impl Plant for HostPlant {
+impl DataPlane for HostDataPlane {
     fn now(&mut self) -> u64 {
         tsc::now()
     }
@@ -219,24 +219,24 @@ impl Plant for HostPlant {
         Vec::new()
     }
 
-    fn tend(&mut self, desk: &mut Desk<'_>) {
+    fn tend(&mut self, core: &mut CoreHandle<'_>) {
         let is_due = |looked_at: Instant| looked_at.elapsed() >= LOOK_EVERY;
         if self.looked_at.is_none_or(is_due) {
             self.looked_at = Some(Instant::now());
-            self.look(desk);
+            self.look(core);
         }
         if self.has_changed
-            && !desk.is_busy()
-            && self.seats.have_room()
-            && let Err(error) = self.plan(desk)
+            && !core.is_busy()
+            && self.taps.have_room()
+            && let Err(error) = self.plan(core)
         {
             plugin::disable(&format!("{error:#}"));
         }
-        self.mark(desk);
+        self.mark(core);
         let rest_ticks = self.rate.ticks_in(REST);
-        for (_, seat) in self.seats.departures() {
-            seat.point.turn_for(tsc::now(), rest_ticks);
-            seat.turns.free_gone();
+        for (_, tap) in self.taps.departures() {
+            tap.point.turn_for(tsc::now(), rest_ticks);
+            tap.turns.free_gone();
         }
     }
 }

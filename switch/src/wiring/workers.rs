@@ -12,7 +12,7 @@ use dpdk_bindings::{Mbuf, Port, tsc};
 use measure::packet::Hasher;
 
 use super::cpus::near;
-use super::crew::{Site, handles, present, replica};
+use super::plans::{Site, handles, present, replica};
 use super::{DRAIN, random_seed};
 use crate::decide::Decide;
 use crate::generation::{Generations, WorkerGenerations, generations};
@@ -24,11 +24,11 @@ use crate::wire::{WireChange, Wires};
 use crate::worker::{Lane, Worker};
 
 /// All workers, and the control side's ends to them.
-pub struct Crew<'pool> {
+pub struct Workers<'pool> {
     /// What they know flows by.
     pub hasher: Hasher,
     /// The workers.
-    pub hands: Vec<Hand<'pool>>,
+    pub setups: Vec<WorkerSetup<'pool>>,
     /// What each counts.
     pub counters: Vec<Arc<WorkerCounters>>,
     /// Where its changes go.
@@ -38,7 +38,7 @@ pub struct Crew<'pool> {
 }
 
 /// One worker: everything but what it measures by.
-pub struct Hand<'pool> {
+pub struct WorkerSetup<'pool> {
     site: Site<'pool>,
     number: u8,
     cpu: usize,
@@ -52,12 +52,12 @@ pub struct Hand<'pool> {
     receiving: Arc<AtomicUsize>,
 }
 
-impl<'pool> Crew<'pool> {
+impl<'pool> Workers<'pool> {
     /// A worker for each of the site's CPUs, with its share of `ports` and `sources`.
     ///
     /// # Errors
     /// A queue that cannot be had, no randomness, no threads.
-    pub fn muster(
+    pub fn build(
         site: Site<'pool>,
         config: &Config,
         ports: &[Port<'pool>],
@@ -79,9 +79,9 @@ impl<'pool> Crew<'pool> {
             replica_ends.push(replica);
             master_ends.push(master);
         }
-        let mut crew = Self {
+        let mut workers = Self {
             hasher: hasher.clone(),
-            hands: Vec::with_capacity(site.cpus.len()),
+            setups: Vec::with_capacity(site.cpus.len()),
             counters: Vec::with_capacity(site.cpus.len()),
             generations: Vec::with_capacity(site.cpus.len()),
             master: FdbMaster::from_config(config, master_ends),
@@ -91,9 +91,9 @@ impl<'pool> Crew<'pool> {
             let decide = near(cpu, site.usable, || replica(config, site, Some(end)))?;
             let counters = Arc::new(WorkerCounters::new(PORTS_MAX));
             let (generations, worker_generations) = generations();
-            crew.counters.push(Arc::clone(&counters));
-            crew.generations.push(generations);
-            crew.hands.push(Hand {
+            workers.counters.push(Arc::clone(&counters));
+            workers.generations.push(generations);
+            workers.setups.push(WorkerSetup {
                 site,
                 number,
                 cpu,
@@ -107,11 +107,11 @@ impl<'pool> Crew<'pool> {
                 receiving: Arc::clone(&receiving),
             });
         }
-        Ok(crew)
+        Ok(workers)
     }
 }
 
-impl<'pool> Hand<'pool> {
+impl<'pool> WorkerSetup<'pool> {
     /// Works on the calling thread until `stop` is set; how long, and the ports that it had.
     ///
     /// # Errors

@@ -17,7 +17,7 @@ pub const CONNECTIONS_MAX: usize = 64;
 
 /// All connections that have a place.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Crowd(Arc<Mutex<Places>>);
+pub(super) struct ConnectionLimit(Arc<Mutex<Places>>);
 
 #[derive(Debug, Default)]
 struct Places {
@@ -43,7 +43,7 @@ struct Guest {
 #[derive(Debug)]
 pub(super) struct Place {
     number: u64,
-    crowd: Crowd,
+    limit: ConnectionLimit,
 }
 
 /// Ends when the connection has to make room.
@@ -64,7 +64,7 @@ impl Places {
     }
 }
 
-impl Crowd {
+impl ConnectionLimit {
     /// Takes a place, from another if need be.
     pub(super) fn enter(&self) -> (Place, CutOff) {
         let (hold, cut_off) = oneshot::channel();
@@ -80,22 +80,22 @@ impl Crowd {
         };
         places.taken.insert(number, guest);
         process::connections(places.taken.len());
-        let crowd = self.clone();
-        (Place { number, crowd }, cut_off)
+        let limit = self.clone();
+        (Place { number, limit }, cut_off)
     }
 }
 
 impl Place {
     /// Bytes of a request have come.
     pub(super) fn heard(&self) {
-        if let Some(guest) = self.crowd.0.lock().taken.get_mut(&self.number) {
+        if let Some(guest) = self.limit.0.lock().taken.get_mut(&self.number) {
             guest.is_asking = true;
         }
     }
 
     /// A request is complete. The first takes a place among those that have asked, from another if need be.
     pub(super) fn asked(&self) {
-        let mut places = self.crowd.0.lock();
+        let mut places = self.limit.0.lock();
         let guest = places.taken.get(&self.number);
         if guest.is_some_and(|guest| !guest.has_asked) {
             places.make_room(true);
@@ -109,14 +109,14 @@ impl Place {
 
     /// The client took bytes of its answer.
     pub(super) fn took(&self) {
-        if let Some(guest) = self.crowd.0.lock().taken.get_mut(&self.number) {
+        if let Some(guest) = self.limit.0.lock().taken.get_mut(&self.number) {
             guest.last = Instant::now();
         }
     }
 
     /// Whether a request is expected: it has begun, or none has come at all.
     pub(super) fn is_asking(&self) -> bool {
-        let places = self.crowd.0.lock();
+        let places = self.limit.0.lock();
         let guest = places.taken.get(&self.number);
         guest.is_some_and(|guest| guest.is_asking)
     }
@@ -124,7 +124,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut places = self.crowd.0.lock();
+        let mut places = self.limit.0.lock();
         places.taken.remove(&self.number);
         process::connections(places.taken.len());
     }
@@ -144,9 +144,9 @@ mod tests {
     }
 
     /// As many as have places in one half, and which of them were cut off.
-    fn half(crowd: &Crowd, has_asked: bool) -> Vec<(Place, CutOff)> {
+    fn half(limit: &ConnectionLimit, has_asked: bool) -> Vec<(Place, CutOff)> {
         let enter = |_| {
-            let guest = crowd.enter();
+            let guest = limit.enter();
             if has_asked {
                 guest.0.asked();
             }
@@ -163,13 +163,13 @@ mod tests {
 
     #[test]
     fn who_was_longest_without_progress_makes_room() {
-        let crowd = Crowd::default();
-        let mut guests = half(&crowd, true);
+        let limit = ConnectionLimit::default();
+        let mut guests = half(&limit, true);
         // The first has read since, and the second has asked again, so that the third is the one.
         sleep(Duration::from_millis(2));
         guests[0].0.took();
         guests[1].0.asked();
-        let (newcomer, mut is_newcomer_out) = crowd.enter();
+        let (newcomer, mut is_newcomer_out) = limit.enter();
         assert_eq!(cut_off(&mut guests), [0; 0]);
         newcomer.asked();
         assert_eq!(cut_off(&mut guests), [2]);
@@ -178,35 +178,35 @@ mod tests {
 
     #[test]
     fn who_says_nothing_costs_only_others_that_say_nothing() {
-        let crowd = Crowd::default();
-        let mut readers = half(&crowd, true);
+        let limit = ConnectionLimit::default();
+        let mut readers = half(&limit, true);
         sleep(Duration::from_millis(2));
-        let mut silent = half(&crowd, false);
+        let mut silent = half(&limit, false);
         for newcomer in 0..HALF {
-            silent.push(crowd.enter());
+            silent.push(limit.enter());
             let expected: Vec<_> = (0..=newcomer).collect();
             assert_eq!(cut_off(&mut silent), expected);
         }
         assert_eq!(cut_off(&mut readers), [0; 0]);
-        assert_eq!(crowd.0.lock().taken.len(), CONNECTIONS_MAX);
+        assert_eq!(limit.0.lock().taken.len(), CONNECTIONS_MAX);
     }
 
     #[test]
     fn a_place_that_was_given_back_is_nobody_s_loss() {
-        let crowd = Crowd::default();
+        let limit = ConnectionLimit::default();
         for has_asked in [false, true] {
-            let mut guests = half(&crowd, has_asked);
+            let mut guests = half(&limit, has_asked);
             drop(guests.pop());
-            guests.push(crowd.enter());
+            guests.push(limit.enter());
             assert_eq!(cut_off(&mut guests), [0; 0]);
         }
-        assert!(crowd.0.lock().taken.is_empty());
+        assert!(limit.0.lock().taken.is_empty());
     }
 
     #[test]
     fn a_request_is_expected_until_it_is_complete() {
-        let crowd = Crowd::default();
-        let (place, _cut_off) = crowd.enter();
+        let limit = ConnectionLimit::default();
+        let (place, _cut_off) = limit.enter();
         assert!(place.is_asking());
         place.asked();
         assert!(!place.is_asking());

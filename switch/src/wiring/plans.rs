@@ -186,7 +186,7 @@ pub fn handles<'pool>(
 ) -> Result<Vec<Handles<'pool>>> {
     let name = &config.ports[index].name;
     let owner = config.owner(index);
-    let mut crew = Vec::new();
+    let mut workers = Vec::new();
     for (worker, queues) in config.assignment().into_iter().enumerate() {
         let mut handles = Handles::room(port_index(index), queues.len());
         for (_, queue) in queues.into_iter().filter(|(of, _)| *of == index) {
@@ -207,9 +207,9 @@ pub fn handles<'pool>(
             let tx = tx.with_context(|| format!("port {name}: no transmit queue {queue}"))?;
             handles.outlet = Some(tx);
         }
-        crew.push(handles);
+        workers.push(handles);
     }
-    Ok(crew)
+    Ok(workers)
 }
 
 /// A worker's replica of the forwarding, joined to its master by `end`; without one, that of a later

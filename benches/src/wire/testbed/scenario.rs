@@ -1,4 +1,4 @@
-//! One run of the bed.
+//! One run of the testbed.
 
 use std::collections::HashMap;
 use std::fs;

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::throughput::process::output;
 
-/// Set where this process is in the bed's namespaces already.
+/// Set where this process is in the testbed's namespaces already.
 const INSIDE: &str = "VERNIER_BED";
 
 /// Host a, and host b.
@@ -96,7 +96,7 @@ fn ip(arguments: &str) -> Result<()> {
 pub fn build() -> Result<()> {
     ensure!(
         std::env::var_os(INSIDE).is_some(),
-        "the bed is built in namespaces of its own only"
+        "the testbed is built in namespaces of its own only"
     );
     // What is under /run/netns and /sys is that of these namespaces from now on.
     fs::create_dir_all("/run/netns").context("cannot make /run/netns")?;
