@@ -4,8 +4,8 @@ use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use measure::lds::{DecodeOptions, DelayCell, DelayCells, FlowTable, LdsLayout, decode};
+use measure::observation::SegmentIndex;
 use measure::packet::FlowHash;
-use measure::sight::SegmentIndex;
 use rand::SeedableRng;
 use rand_distr::{Distribution, Normal, Pareto};
 use rand_pcg::Pcg64;

@@ -3,24 +3,24 @@
 //!
 //! Packets come in bursts of 64, as a worker takes them. Each case knows its packets before it
 //! starts, and goes round them for ever; flows come in no order, each as often as any other. With
-//! 100,000 flows neither the sights nor the cells fit the second-level cache.
+//! 100,000 flows neither the observations nor the cells fit the second-level cache.
 
 use std::hint::black_box;
 use std::num::NonZeroU32;
 
 use measure::cell::PassedCell;
-use measure::flows::{FlowId, FlowSight, FlowSlots, FlowTable, Slot};
+use measure::flows::{FlowId, FlowObservation, FlowSlots, FlowTable, Slot};
 use measure::histogram::Histogram;
 use measure::lda::{Bank, LdaLayout, LdaPair};
 use measure::lds::{LdsLayout, LdsPair, Sds};
 use measure::moments::Moments;
+use measure::observation::{End, Observation, SegmentIndex};
 use measure::packet::{FlowHash, Hasher, PacketHash};
 use measure::rli::{
     Estimates, Injector, Link, Method, Policy, Receiver, ReceiverConfig, ReferenceSender, Run,
     StreamId,
 };
 use measure::shard::{Places, Shard, ShardLayout};
-use measure::sight::{End, SegmentIndex, Sight};
 use measure::synopsis::Synopsis;
 use measure::time::{EpochTag, TickRate};
 use rand::seq::SliceRandom;
@@ -67,10 +67,14 @@ const fn case(name: &'static str, guide_ns: Option<f64>, prepare: fn() -> Work) 
 /// All pieces, baselines first.
 pub const CASES: &[Case] = &[
     case("baseline: copy of the frame", None, copy),
-    case("baseline: reading sights, 1,000 flows", None, || read(FEW)),
-    case("baseline: reading sights, 100,000 flows", None, || {
-        read(MANY)
+    case("baseline: reading observations, 1,000 flows", None, || {
+        read(FEW)
     }),
+    case(
+        "baseline: reading observations, 100,000 flows",
+        None,
+        || read(MANY),
+    ),
     case("parse and hash", Some(4.0), parse),
     case("LDA, both ends", None, lda),
     case("LDA, both ends at once", Some(2.0), lda_passed),
@@ -180,9 +184,9 @@ fn frames(flows: u32) -> Vec<[u8; FRAME_BYTES]> {
         .collect()
 }
 
-/// The sight of packet `number`, delayed by 2 to 8 us at 2.7 GHz as all of its burst.
-fn sight(flow: FlowHash, packet: PacketHash, number: u64) -> Sight {
-    Sight {
+/// The observation of packet `number`, delayed by 2 to 8 us at 2.7 GHz as all of its burst.
+fn observation(flow: FlowHash, packet: PacketHash, number: u64) -> Observation {
+    Observation {
         flow,
         packet,
         time: number * 100,
@@ -193,13 +197,13 @@ fn sight(flow: FlowHash, packet: PacketHash, number: u64) -> Sight {
     }
 }
 
-fn sights(flows: u32) -> Vec<Sight> {
+fn observations(flows: u32) -> Vec<Observation> {
     let mut rng = Pcg64Mcg::seed_from_u64(2);
     let hashes: Vec<u64> = (0..flows).map(|_| rng.random()).collect();
     (order(flows).into_iter().zip(0..))
         .map(|(flow, number)| {
             let packet = PacketHash(rng.random());
-            sight(FlowHash(hashes[flow as usize]), packet, number)
+            observation(FlowHash(hashes[flow as usize]), packet, number)
         })
         .collect()
 }
@@ -234,9 +238,9 @@ fn copy() -> Work {
 }
 
 fn read(flows: u32) -> Work {
-    cycle(sights(flows), |burst| {
-        for sight in burst {
-            black_box((sight.flow, sight.packet, sight.time));
+    cycle(observations(flows), |burst| {
+        for observation in burst {
+            black_box((observation.flow, observation.packet, observation.time));
         }
     })
 }
@@ -252,7 +256,7 @@ fn parse() -> Work {
 
 fn lda() -> Work {
     let mut lda = LdaPair::new(&lda_layout());
-    cycle(sights(FEW), move |burst| {
+    cycle(observations(FEW), move |burst| {
         lda.record(End::Sender, burst);
         lda.record(End::Receiver, burst);
     })
@@ -260,12 +264,12 @@ fn lda() -> Work {
 
 fn lda_passed() -> Work {
     let mut lda = LdaPair::<PassedCell>::empty(&lda_layout());
-    cycle(sights(FEW), move |burst| lda.record_passed(burst))
+    cycle(observations(FEW), move |burst| lda.record_passed(burst))
 }
 
 fn moments() -> Work {
     let (mut moments, mut histogram) = (Moments::default(), Histogram::new(rate()));
-    cycle(sights(FEW), move |burst| {
+    cycle(observations(FEW), move |burst| {
         moments.record(End::Receiver, burst);
         histogram.record(End::Receiver, burst);
     })
@@ -273,7 +277,7 @@ fn moments() -> Work {
 
 fn lds<const ROWS: usize>(flows: u32) -> Work {
     let mut lds = LdsPair::new(&lds_layout(1, &[1.0; ROWS]));
-    cycle(sights(flows), move |burst| {
+    cycle(observations(flows), move |burst| {
         lds.record(End::Sender, burst);
         lds.record(End::Receiver, burst);
     })
@@ -281,26 +285,30 @@ fn lds<const ROWS: usize>(flows: u32) -> Work {
 
 fn passed<const ROWS: usize>(flows: u32) -> Work {
     let mut lds = LdsPair::<PassedCell>::empty(&lds_layout(1, &[1.0; ROWS]));
-    cycle(sights(flows), move |burst| lds.record_passed(burst))
+    cycle(observations(flows), move |burst| lds.record_passed(burst))
 }
 
 fn wire(flows: u32) -> Work {
     let mut lds = LdsPair::new(&lds_layout(5, &[0.01, 0.1, 0.5, 1.0]));
-    cycle(sights(flows), move |burst| lds.record(End::Sender, burst))
+    cycle(observations(flows), move |burst| {
+        lds.record(End::Sender, burst)
+    })
 }
 
 fn sds(flows: u32) -> Work {
     let mut sds = Sds::new(&lds_layout(1, &[1.0; 4]));
-    cycle(sights(flows), move |burst| sds.record(End::Receiver, burst))
+    cycle(observations(flows), move |burst| {
+        sds.record(End::Receiver, burst)
+    })
 }
 
 fn slots(flows: u32) -> Work {
     let mut table = FlowTable::new(flows as usize);
     let mut slots = FlowSlots::new(flows as usize);
-    cycle(sights(flows), move |burst| {
-        let mut seen = [FlowSight::EMPTY; BURST];
-        for sight in burst {
-            table.prefetch(FlowId::of(sight));
+    cycle(observations(flows), move |burst| {
+        let mut seen = [FlowObservation::EMPTY; BURST];
+        for observation in burst {
+            table.prefetch(FlowId::of(observation));
         }
         let seen = table.look_up(burst, &mut seen, |_, _| true, |_| true);
         slots.record(End::Receiver, seen);
@@ -333,7 +341,7 @@ fn rli(flows: u32) -> Work {
         flow_slots.record_estimates(estimates.flows, estimates.estimate.delay_ns as i64);
     };
     let packets: Vec<_> = (order(flows).into_iter().map(Slot))
-        .zip(sights(flows))
+        .zip(observations(flows))
         .collect();
     cycle(packets, move |burst| {
         for run in burst.chunks(RUN) {
@@ -346,9 +354,9 @@ fn rli(flows: u32) -> Work {
                 rest = behind;
                 let mut flows = [Slot::OTHER; RUN];
                 let mut digest = 0;
-                for (flow, (slot, sight)) in flows.iter_mut().zip(part) {
+                for (flow, (slot, observation)) in flows.iter_mut().zip(part) {
                     *flow = *slot;
-                    digest ^= sight.packet.0;
+                    digest ^= observation.packet.0;
                 }
                 sender.record_run(part.len() as u32, digest, sent_ns);
                 let run = Run {
@@ -397,24 +405,24 @@ fn recording(layout: &ShardLayout, mut table: Option<FlowTable>, flows: u32) -> 
     let hasher = hasher();
     let mut shard = Shard::new(layout);
     let mut number = 0;
-    let mut sights = Vec::with_capacity(BURST);
+    let mut observations = Vec::with_capacity(BURST);
     let mut places = Places::new();
     cycle(frames(flows), move |burst| {
-        sights.clear();
+        observations.clear();
         for frame in burst {
             let parsed = hasher.parse(frame, LEN_BYTES);
-            sights.push(sight(parsed.flow, parsed.packet, number));
+            observations.push(observation(parsed.flow, parsed.packet, number));
             number += 1;
         }
-        let mut seen = [FlowSight::EMPTY; BURST];
+        let mut seen = [FlowObservation::EMPTY; BURST];
         let seen = table.as_mut().map_or(&[][..], |table| {
-            for sight in &sights {
-                table.prefetch(FlowId::of(sight));
+            for observation in &observations {
+                table.prefetch(FlowId::of(observation));
             }
-            table.look_up(&sights, &mut seen, |_, _| true, |_| true)
+            table.look_up(&observations, &mut seen, |_, _| true, |_| true)
         });
-        shard.prepare(&sights, seen, &mut places);
-        shard.passed(&sights, seen, &places);
+        shard.prepare(&observations, seen, &mut places);
+        shard.passed(&observations, seen, &places);
     })
 }
 
@@ -441,8 +449,10 @@ mod tests {
 
     #[test]
     fn every_flow_has_a_packet() {
-        let flows: std::collections::HashSet<_> =
-            sights(MANY).into_iter().map(|sight| sight.flow).collect();
+        let flows: std::collections::HashSet<_> = observations(MANY)
+            .into_iter()
+            .map(|observation| observation.flow)
+            .collect();
         assert_eq!(flows.len(), MANY as usize);
     }
 }

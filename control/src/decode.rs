@@ -19,8 +19,8 @@ use measure::lds::{
     DecodeOptions, Decoded, DelayCells, FEATURES_MAX, FlowDelay, FlowTable, LdsLayout, Source,
     decode,
 };
+use measure::observation::SegmentIndex;
 use measure::packet::{FlowKey, Hasher};
-use measure::sight::SegmentIndex;
 use measure::time::{Epoch, TickRate};
 
 use crate::flows::{FlowNumber, FlowSums};

@@ -182,8 +182,8 @@ fn estimate(lda: &LdaEstimate, stamped_mean_ns: Option<f64>, rate: TickRate) -> 
 pub(crate) mod tests {
     use super::*;
     use measure::lda::{Bank, LdaLayout};
+    use measure::observation::{End, Observation, SegmentIndex};
     use measure::packet::{FlowHash, PacketHash};
-    use measure::sight::{End, SegmentIndex, Sight};
     use measure::synopsis::Synopsis;
     use measure::time::EpochTag;
 
@@ -201,11 +201,11 @@ pub(crate) mod tests {
     }
 
     /// Packet `n` of a segment, seen at its sender's end and `delay` ticks later.
-    pub(crate) fn sights(segment: u16, n: u64, delay: u64) -> (Sight, Sight) {
+    pub(crate) fn observations(segment: u16, n: u64, delay: u64) -> (Observation, Observation) {
         // Weyl's sequence, mixed: any hash that spreads will do.
         let hash = (n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let hash = (hash ^ (hash >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let sent = Sight {
+        let sent = Observation {
             flow: FlowHash(n % 7),
             packet: PacketHash(hash ^ (hash >> 32)),
             time: 1_000 * n,
@@ -216,7 +216,7 @@ pub(crate) mod tests {
         };
         (
             sent,
-            Sight {
+            Observation {
                 time: sent.time + delay,
                 delay,
                 ..sent
@@ -227,7 +227,7 @@ pub(crate) mod tests {
     fn synopsis(probability: f64, packets: u64, is_lost: impl Fn(u64) -> bool) -> SegmentSynopsis {
         let mut synopsis = SegmentSynopsis::new(Some(&layout(probability)), rate());
         for n in 0..packets {
-            let (sent, received) = sights(0, n, 200 + n % 100);
+            let (sent, received) = observations(0, n, 200 + n % 100);
             synopsis.record(End::Sender, &[sent]);
             if is_lost(n) {
                 synopsis.tally.dropped += 1;

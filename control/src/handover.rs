@@ -26,9 +26,9 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use measure::flows::{FlowId, Slot};
+use measure::observation::SegmentIndex;
 use measure::packet::FlowKey;
 use measure::shard::{Shard, ShardLayout};
-use measure::sight::SegmentIndex;
 use measure::synopsis::Sealed;
 
 use crate::sync::{AtomicU64, Consumer, Ordering, Producer, RingBuffer, fence};

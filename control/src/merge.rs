@@ -275,7 +275,7 @@ impl<S: Synopsis> Assembly<S> {
 mod tests {
     use super::*;
     use measure::codec::{ParseError, Put, Reader};
-    use measure::sight::{End, Sight};
+    use measure::observation::{End, Observation};
     use measure::synopsis::ShapeMismatch;
 
     /// A synopsis that is one number.
@@ -283,10 +283,10 @@ mod tests {
     struct Sum(u64);
 
     impl Synopsis for Sum {
-        type Item = Sight;
+        type Item = Observation;
 
-        fn record(&mut self, _: End, sights: &[Sight]) {
-            self.0 += sights.len() as u64;
+        fn record(&mut self, _: End, observations: &[Observation]) {
+            self.0 += observations.len() as u64;
         }
 
         fn merge(&mut self, other: &Self) -> Result<(), ShapeMismatch> {

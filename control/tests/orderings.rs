@@ -16,9 +16,9 @@ use std::sync::Arc;
 
 use loom::thread;
 use measure::flows::{FlowId, Slot};
+use measure::observation::SegmentIndex;
 use measure::packet::{FlowHash, FlowKey};
 use measure::shard::ShardLayout;
-use measure::sight::SegmentIndex;
 use measure::synopsis::Synopsis;
 use measure::time::{Epoch, TickRate};
 

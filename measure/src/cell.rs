@@ -1,7 +1,7 @@
 //! A cell: what LDA and LDS accumulate, and what both ends compare.
 
+use crate::observation::{End, Observation};
 use crate::packet::PacketHash;
-use crate::sight::{End, Sight};
 
 /// One end's half of a cell: 16 bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -46,11 +46,11 @@ impl Cell {
 /// the parts are merged.
 pub trait BothEnds: Copy + Default {
     /// Adds a packet that was seen at one end, `weight` times.
-    fn record(&mut self, end: End, sight: &Sight, weight: u32);
+    fn record(&mut self, end: End, observation: &Observation, weight: u32);
 
     /// Adds a packet that passed both ends, as it was seen at the receiver's, `weight` times: at
     /// the sender's end at `time - delay`.
-    fn pass(&mut self, sight: &Sight, weight: u32);
+    fn pass(&mut self, observation: &Observation, weight: u32);
 
     /// Adds what another shard accumulated.
     fn merge(&mut self, other: &Self);
@@ -75,12 +75,12 @@ pub struct CellPair {
 
 impl CellPair {
     /// Takes a packet out again that was recorded at one end with this weight: the exact inverse.
-    pub fn unrecord(&mut self, end: End, sight: &Sight, weight: u32) {
+    pub fn unrecord(&mut self, end: End, observation: &Observation, weight: u32) {
         let half = match end {
             End::Sender => &mut self.sender,
             End::Receiver => &mut self.receiver,
         };
-        half.remove(sight.packet, sight.time, weight);
+        half.remove(observation.packet, observation.time, weight);
     }
 
     /// The sum of its packets' delays in ticks, where both ends counted the same packets; `None`
@@ -100,19 +100,20 @@ impl CellPair {
 
 impl BothEnds for CellPair {
     #[inline]
-    fn record(&mut self, end: End, sight: &Sight, weight: u32) {
+    fn record(&mut self, end: End, observation: &Observation, weight: u32) {
         let half = match end {
             End::Sender => &mut self.sender,
             End::Receiver => &mut self.receiver,
         };
-        half.add(sight.packet, sight.time, weight);
+        half.add(observation.packet, observation.time, weight);
     }
 
     #[inline]
-    fn pass(&mut self, sight: &Sight, weight: u32) {
-        let sent = sight.time.wrapping_sub(sight.delay);
-        self.sender.add(sight.packet, sent, weight);
-        self.receiver.add(sight.packet, sight.time, weight);
+    fn pass(&mut self, observation: &Observation, weight: u32) {
+        let sent = observation.time.wrapping_sub(observation.delay);
+        self.sender.add(observation.packet, sent, weight);
+        self.receiver
+            .add(observation.packet, observation.time, weight);
     }
 
     fn merge(&mut self, other: &Self) {
@@ -167,8 +168,8 @@ impl PassedCell {
 
 impl BothEnds for PassedCell {
     #[inline]
-    fn record(&mut self, end: End, sight: &Sight, weight: u32) {
-        let time = sight.time.wrapping_mul(weight.into());
+    fn record(&mut self, end: End, observation: &Observation, weight: u32) {
+        let time = observation.time.wrapping_mul(weight.into());
         match end {
             End::Sender => {
                 self.delay_sum = self.delay_sum.wrapping_sub(time);
@@ -183,8 +184,8 @@ impl BothEnds for PassedCell {
     }
 
     #[inline]
-    fn pass(&mut self, sight: &Sight, weight: u32) {
-        self.pass_all(weight, sight.delay.wrapping_mul(weight.into()));
+    fn pass(&mut self, observation: &Observation, weight: u32) {
+        self.pass_all(weight, observation.delay.wrapping_mul(weight.into()));
     }
 
     fn merge(&mut self, other: &Self) {

@@ -1,7 +1,7 @@
 //! Flow slots: exact counters of the flows that are tracked.
 //!
 //! ```text
-//! sights --> FlowTable ---------> FlowSights --> FlowSlots  (a synopsis: travels at the turn)
+//! observations --> FlowTable ---------> FlowObservations --> FlowSlots  (a synopsis: travels at the turn)
 //!            index: id -> slot    slot, delay    slot 0   packets bytes sum squares ..
 //!            free slots             bytes        slot 1
 //!            | new flow: takes a slot, reported  ...
@@ -29,8 +29,8 @@ pub use index::{FlowIndex, InsertError};
 pub use slots::FlowSlots;
 pub use table::{FlowTable, GiveError, NewFlow, Untracked};
 
+use crate::observation::{Observation, SegmentIndex};
 use crate::packet::FlowHash;
-use crate::sight::{SegmentIndex, Sight};
 
 /// A flow on a segment: 64 bits, uniform as the flow hash is.
 ///
@@ -51,10 +51,10 @@ impl FlowId {
         Self(hash.0 ^ SEGMENT_MULTIPLIER.wrapping_mul(segment as u64))
     }
 
-    /// The flow of a sight.
+    /// The flow of an observation.
     #[inline]
-    pub const fn of(sight: &Sight) -> Self {
-        Self::new(sight.flow, sight.segment)
+    pub const fn of(observation: &Observation) -> Self {
+        Self::new(observation.flow, observation.segment)
     }
 
     /// Its 64 bits.
@@ -73,9 +73,9 @@ impl Slot {
     pub const OTHER: Self = Self(u32::MAX);
 }
 
-/// A sight whose flow has been looked up: what the slots record. 16 bytes.
+/// An observation whose flow has been looked up: what the slots record. 16 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FlowSight {
+pub struct FlowObservation {
     /// The flow's slot.
     pub slot: Slot,
     /// Length of the frame in bytes.
@@ -84,7 +84,7 @@ pub struct FlowSight {
     pub delay: u64,
 }
 
-impl FlowSight {
+impl FlowObservation {
     /// Of no packet: to fill a buffer with.
     pub const EMPTY: Self = Self {
         slot: Slot::OTHER,

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use crate::codec::{ParseError, Reader, Shape, whole};
-use crate::sight::{End, Sight};
+use crate::observation::{End, Observation};
 use crate::synopsis::{ShapeMismatch, Synopsis};
 use crate::time::TickRate;
 
@@ -134,14 +134,14 @@ impl Histogram {
 }
 
 impl Synopsis for Histogram {
-    type Item = Sight;
+    type Item = Observation;
 
     #[inline]
-    fn record(&mut self, end: End, sights: &[Sight]) {
+    fn record(&mut self, end: End, observations: &[Observation]) {
         if end == End::Sender {
             return;
         }
-        for run in sights.chunk_by(|a, b| a.delay == b.delay) {
+        for run in observations.chunk_by(|a, b| a.delay == b.delay) {
             self.add_delays(run[0].delay, run.len() as u64);
         }
     }
@@ -181,7 +181,7 @@ impl Synopsis for Histogram {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sight::tests::sight_with_delay;
+    use crate::observation::tests::observation_with_delay;
     use proptest::prelude::*;
 
     /// A tick is a nanosecond.
@@ -192,8 +192,8 @@ mod tests {
     fn histogram_of(delays_ns: &[u64]) -> Histogram {
         let mut histogram = Histogram::new(rate());
         for &delay in delays_ns {
-            histogram.record(End::Sender, &[sight_with_delay(delay)]);
-            histogram.record(End::Receiver, &[sight_with_delay(delay)]);
+            histogram.record(End::Sender, &[observation_with_delay(delay)]);
+            histogram.record(End::Receiver, &[observation_with_delay(delay)]);
         }
         histogram
     }
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn ticks_become_nanoseconds() {
         let mut histogram = Histogram::new(TickRate::from_hz(2_500_000_000));
-        histogram.record(End::Receiver, &[sight_with_delay(2_500)]);
+        histogram.record(End::Receiver, &[observation_with_delay(2_500)]);
         assert_eq!(histogram.count_at_most_pow2(9), 0);
         assert_eq!(histogram.count_at_most_pow2(10), 1);
     }

@@ -35,9 +35,9 @@ pub use layout::{Bank, LayoutError, LdaLayout};
 
 use crate::cell::{BothEnds, CellPair, PassedCell};
 use crate::codec::{ParseError, Reader, Shape, whole};
+use crate::observation::{Batch, End, Observation};
 use crate::packet::Nameless;
 use crate::prefetch::prefetch;
-use crate::sight::{Batch, End, Sight};
 use crate::synopsis::{ShapeMismatch, Synopsis};
 
 /// An LDA with both ends in one place.
@@ -54,8 +54,10 @@ impl LdaPair {
     }
 
     /// Takes packets out again that were recorded at one end: the exact inverse.
-    pub fn unrecord(&mut self, end: End, sights: &[Sight]) {
-        self.record_at(sights, |cell, sight| cell.unrecord(end, sight, 1));
+    pub fn unrecord(&mut self, end: End, observations: &[Observation]) {
+        self.record_at(observations, |cell, observation| {
+            cell.unrecord(end, observation, 1)
+        });
     }
 }
 
@@ -121,22 +123,22 @@ impl<C: BothEnds> LdaPair<C> {
     }
 
     #[inline]
-    fn record_at(&mut self, sights: &[Sight], record: impl Fn(&mut C, &Sight)) {
+    fn record_at(&mut self, observations: &[Observation], record: impl Fn(&mut C, &Observation)) {
         let cells = self.cells.as_mut_slice();
-        let mut add = |cell: usize, sight: &Sight| {
+        let mut add = |cell: usize, observation: &Observation| {
             if let Some(cell) = cells.get_mut(cell) {
-                record(cell, sight);
+                record(cell, observation);
             }
         };
         if let Some(rows) = self.layout.only_bank_rows() {
-            for sight in sights {
-                add(row(sight.packet, rows), sight);
+            for observation in observations {
+                add(row(observation.packet, rows), observation);
             }
             return;
         }
-        for sight in sights {
-            if let Some(cell) = self.layout.cell_of(sight.packet) {
-                add(cell, sight);
+        for observation in observations {
+            if let Some(cell) = self.layout.cell_of(observation.packet) {
+                add(cell, observation);
             }
         }
     }
@@ -144,21 +146,21 @@ impl<C: BothEnds> LdaPair<C> {
     /// Adds packets that passed both ends, as they were seen at the receiver's: what recording
     /// them there, and at the sender's end at `time - delay`, comes to.
     #[inline]
-    pub fn record_passed(&mut self, sights: &[Sight]) {
-        self.record_at(sights, |cell, sight| cell.pass(sight, 1));
+    pub fn record_passed(&mut self, observations: &[Observation]) {
+        self.record_at(observations, |cell, observation| cell.pass(observation, 1));
     }
 
     /// Asks the cache for the cells that packets will be added to, a while before they are.
     #[inline]
-    pub(crate) fn prefetch(&self, sights: &[Sight]) {
+    pub(crate) fn prefetch(&self, observations: &[Observation]) {
         if let Some(rows) = self.layout.only_bank_rows() {
-            for sight in sights {
-                prefetch(&self.cells, row(sight.packet, rows));
+            for observation in observations {
+                prefetch(&self.cells, row(observation.packet, rows));
             }
             return;
         }
-        for sight in sights {
-            if let Some(cell) = self.layout.cell_of(sight.packet) {
+        for observation in observations {
+            if let Some(cell) = self.layout.cell_of(observation.packet) {
                 prefetch(&self.cells, cell);
             }
         }
@@ -170,16 +172,16 @@ impl<C: BothEnds> LdaPair<C> {
 }
 
 impl<C: BothEnds> Synopsis for LdaPair<C> {
-    type Item = Sight;
+    type Item = Observation;
 
     #[inline]
-    fn record(&mut self, end: End, sights: &[Sight]) {
+    fn record(&mut self, end: End, observations: &[Observation]) {
         match end {
-            End::Sender => self.record_at(sights, |cell, sight| {
-                cell.record(End::Sender, sight, 1);
+            End::Sender => self.record_at(observations, |cell, observation| {
+                cell.record(End::Sender, observation, 1);
             }),
-            End::Receiver => self.record_at(sights, |cell, sight| {
-                cell.record(End::Receiver, sight, 1);
+            End::Receiver => self.record_at(observations, |cell, observation| {
+                cell.record(End::Receiver, observation, 1);
             }),
         }
     }

@@ -21,13 +21,13 @@ pub mod histogram;
 pub mod lda;
 pub mod lds;
 pub mod moments;
+pub mod observation;
 pub mod packet;
 #[cfg(feature = "planted")]
 pub mod planted;
 pub mod prefetch;
 pub mod rli;
 pub mod shard;
-pub mod sight;
 pub mod sizing;
 pub mod synopsis;
 pub mod time;

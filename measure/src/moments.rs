@@ -1,7 +1,7 @@
 //! Exact moments of a delay that is known for each packet.
 
 use crate::codec::{Element, ParseError, Put, Reader, Shape, whole};
-use crate::sight::{End, Sight};
+use crate::observation::{End, Observation};
 use crate::synopsis::{ShapeMismatch, Synopsis};
 
 /// Count, sum, sum of squares and extremes of stamped delays in ticks, from the receiver's end.
@@ -106,14 +106,14 @@ impl Moments {
 }
 
 impl Synopsis for Moments {
-    type Item = Sight;
+    type Item = Observation;
 
     #[inline]
-    fn record(&mut self, end: End, sights: &[Sight]) {
+    fn record(&mut self, end: End, observations: &[Observation]) {
         if end == End::Sender {
             return;
         }
-        for run in sights.chunk_by(|a, b| a.delay == b.delay) {
+        for run in observations.chunk_by(|a, b| a.delay == b.delay) {
             self.add_delays(run[0].delay, run.len() as u64);
         }
     }
@@ -162,16 +162,16 @@ impl Element for Moments {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sight::tests::sight_with_delay;
+    use crate::observation::tests::observation_with_delay;
     use proptest::prelude::*;
 
     fn moments_of(delays: &[u64]) -> Moments {
         let mut moments = Moments::default();
-        let sights: Vec<_> = delays
+        let observations: Vec<_> = delays
             .iter()
-            .map(|&delay| sight_with_delay(delay))
+            .map(|&delay| observation_with_delay(delay))
             .collect();
-        for burst in sights.chunks(32) {
+        for burst in observations.chunks(32) {
             moments.record(End::Sender, burst);
             moments.record(End::Receiver, burst);
         }

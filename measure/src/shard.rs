@@ -1,7 +1,7 @@
 //! All that one worker accumulates over one epoch.
 //!
 //! ```text
-//!  sight --+--> segment   tally, moments, histogram, LDA      one for each segment
+//!  observation --+--> segment   tally, moments, histogram, LDA      one for each segment
 //!          +--> sketch    LDS, SDS                            one for each egress port
 //!          +--> slot      counters of its flow                one for each flow that is tracked
 //! ```
@@ -31,16 +31,16 @@ use std::ops::Range;
 
 use crate::cell::PassedCell;
 use crate::codec::{ParseError, Put, Reader};
-use crate::flows::{FlowId, FlowSight, FlowSlots, Slot};
+use crate::flows::{FlowId, FlowObservation, FlowSlots, Slot};
 pub use crate::lds::Places;
 use crate::lds::{LdsPair, Sds};
+use crate::observation::{Batch, End, Observation, Observations, SegmentIndex};
 use crate::packet::Nameless;
-use crate::sight::{Batch, End, SegmentIndex, Sight, Sights};
 use crate::synopsis::{Sealed, ShapeMismatch, Synopsis};
 
 /// One worker's share of one epoch.
 ///
-/// Sights of a segment that is not there are ignored.
+/// Observations of a segment that is not there are ignored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shard {
     /// Index of the first segment among all.
@@ -137,15 +137,15 @@ impl Shard {
     #[inline]
     pub fn prepare<'s>(
         &self,
-        sights: impl Into<Sights<'s>>,
-        flows: &[FlowSight],
+        observations: impl Into<Observations<'s>>,
+        flows: &[FlowObservation],
         places: &mut Places,
     ) {
-        let sights = sights.into();
+        let observations = observations.into();
         if let Some(slots) = &self.flows {
             slots.prefetch(flows);
         }
-        for run in sights.split_by(|a, b| a.segment == b.segment) {
+        for run in observations.split_by(|a, b| a.segment == b.segment) {
             if let Some(SegmentSynopsis { lda: Some(lda), .. }) = self.segment(run[0].segment) {
                 lda.prefetch(&run);
             }
@@ -154,13 +154,13 @@ impl Shard {
         let Some(model) = self.sketches.first() else {
             return places.clear();
         };
-        if !places.begin(model.layout(), &sights) {
+        if !places.begin(model.layout(), &observations) {
             return;
         }
         let tracked = slots_for(self.flows.as_ref(), &self.sketches);
-        for part in untracked(tracked, flows, sights.len()) {
+        for part in untracked(tracked, flows, observations.len()) {
             let mut first = part.start;
-            let these = sights.part(part);
+            let these = observations.part(part);
             for (sketch, run) in by_sketch(&self.sketch_of, self.first_segment, these) {
                 let sketch = sketch.and_then(|sketch| self.sketches.get(sketch));
                 places.keep(sketch.map_or(&[][..], LdsPair::cells), first, &run);
@@ -172,24 +172,24 @@ impl Shard {
     /// Adds packets that the driver took, as they were seen at the receiver's end: to both ends.
     ///
     /// `flows` are the same packets with their flows' slots; empty where no flows are tracked.
-    /// `places` are those of a burst that [began](Self::prepare) with `sights`; whatever else they
-    /// are of no use, and `sights` are hashed here. For segments this comes to what recording at both
+    /// `places` are those of a burst that [began](Self::prepare) with `observations`; whatever else they
+    /// are of no use, and `observations` are hashed here. For segments this comes to what recording at both
     /// ends does, the sender's at `time - delay`; and for sketches, once they have
     /// [their flows](Sealed::sketch_flows). Never allocates, never fails.
     #[inline]
     pub fn passed<'s>(
         &mut self,
-        sights: impl Into<Sights<'s>>,
-        flows: &[FlowSight],
+        observations: impl Into<Observations<'s>>,
+        flows: &[FlowObservation],
         places: &Places,
     ) {
-        let sights = sights.into();
-        for run in sights.split_by(|a, b| a.segment == b.segment) {
+        let observations = observations.into();
+        for run in observations.split_by(|a, b| a.segment == b.segment) {
             if let Some(segment) = self.segment_mut(run[0].segment) {
                 segment.pass(run);
             }
         }
-        let are_placed = places.begin_with(&sights);
+        let are_placed = places.begin_with(&observations);
         let Self {
             sketches,
             sketch_of,
@@ -197,9 +197,9 @@ impl Shard {
             ..
         } = self;
         let tracked = slots_for(self.flows.as_ref(), sketches);
-        for part in untracked(tracked, flows, sights.len()) {
+        for part in untracked(tracked, flows, observations.len()) {
             let mut first = part.start;
-            let these = sights.part(part);
+            let these = observations.part(part);
             for (sketch, run) in by_sketch(sketch_of, *first_segment, these) {
                 if let Some(sketch) = sketch.and_then(|sketch| sketches.get_mut(sketch))
                     && !(are_placed && sketch.record_placed(&run, first, places))
@@ -209,7 +209,7 @@ impl Shard {
                 first += run.len();
             }
         }
-        self.sample(End::Receiver, sights);
+        self.sample(End::Receiver, observations);
         if let Some(slots) = &mut self.flows {
             slots.add(flows);
         }
@@ -226,14 +226,14 @@ impl Shard {
 
     /// Adds a packet that was dropped between the ends: to the sender's end only, at
     /// `time - delay`; and to the losses of its flow's `slot`, where flows are tracked.
-    pub fn lost(&mut self, sight: &Sight, slot: Slot) {
-        let sent = Sight {
-            time: sight.time.wrapping_sub(sight.delay),
+    pub fn lost(&mut self, observation: &Observation, slot: Slot) {
+        let sent = Observation {
+            time: observation.time.wrapping_sub(observation.delay),
             delay: 0,
-            ..*sight
+            ..*observation
         };
         self.record(End::Sender, &[sent]);
-        let Some(segment) = self.segment_mut(sight.segment) else {
+        let Some(segment) = self.segment_mut(observation.segment) else {
             return;
         };
         segment.tally.dropped += 1;
@@ -244,18 +244,18 @@ impl Shard {
 
     /// Adds a packet that was dropped between the ends after its epoch was sealed: a loss, but no
     /// estimator's.
-    pub fn lost_late(&mut self, sight: &Sight) {
-        if let Some(segment) = self.segment_mut(sight.segment) {
-            segment.tally.record(End::Sender, &[*sight]);
+    pub fn lost_late(&mut self, observation: &Observation) {
+        if let Some(segment) = self.segment_mut(observation.segment) {
+            segment.tally.record(End::Sender, &[*observation]);
             segment.tally.dropped += 1;
         }
     }
 
     /// Adds a packet that came to the receiver's end after its epoch was sealed: it is counted, and
     /// goes nowhere else.
-    pub fn late(&mut self, sight: &Sight) {
-        if let Some(segment) = self.segment_mut(sight.segment) {
-            segment.tally.late(1, sight.bytes.into());
+    pub fn late(&mut self, observation: &Observation) {
+        if let Some(segment) = self.segment_mut(observation.segment) {
+            segment.tally.late(1, observation.bytes.into());
         }
     }
 
@@ -272,13 +272,13 @@ impl Shard {
         self.segments.get_mut(place(index, self.first_segment))
     }
 
-    /// Takes sights to the sketches of stamped delays.
+    /// Takes observations to the sketches of stamped delays.
     #[inline]
-    fn sample(&mut self, end: End, sights: Sights<'_>) {
+    fn sample(&mut self, end: End, observations: Observations<'_>) {
         if self.sds.is_empty() {
             return;
         }
-        for (sketch, run) in by_sketch(&self.sketch_of, self.first_segment, sights) {
+        for (sketch, run) in by_sketch(&self.sketch_of, self.first_segment, observations) {
             if let Some(sds) = sketch.and_then(|sketch| self.sds.get_mut(sketch)) {
                 sds.record(end, &run);
             }
@@ -379,24 +379,24 @@ impl Sealed<Shard> {
 }
 
 impl Synopsis for Shard {
-    type Item = Sight;
+    type Item = Observation;
 
-    /// Adds each sight to its segment and its sketch. Flow slots take packets that
+    /// Adds each observation to its segment and its sketch. Flow slots take packets that
     /// [passed](Self::passed) only.
     #[inline]
-    fn record(&mut self, end: End, sights: &[Sight]) {
-        for run in sights.chunk_by(|a, b| a.segment == b.segment) {
+    fn record(&mut self, end: End, observations: &[Observation]) {
+        for run in observations.chunk_by(|a, b| a.segment == b.segment) {
             if let Some(segment) = self.segment_mut(run[0].segment) {
                 segment.record(end, run);
             }
         }
-        let sights = sights.into();
-        for (sketch, run) in by_sketch(&self.sketch_of, self.first_segment, sights) {
+        let observations = observations.into();
+        for (sketch, run) in by_sketch(&self.sketch_of, self.first_segment, observations) {
             if let Some(sketch) = sketch.and_then(|sketch| self.sketches.get_mut(sketch)) {
                 sketch.record(end, &run);
             }
         }
-        self.sample(end, sights);
+        self.sample(end, observations);
     }
 
     /// Adds segments and sketches of a shard that has the same segments, or some of them. Flow
@@ -484,20 +484,21 @@ fn mismatch(what: &'static str, left: usize, right: usize) -> ShapeMismatch {
     }
 }
 
-/// Runs of sights that go to one sketch, and which; `None` for those that go to none.
+/// Runs of observations that go to one sketch, and which; `None` for those that go to none.
 #[inline]
 fn by_sketch<'a>(
     sketch_of: &'a [u16],
     first_segment: u16,
-    sights: Sights<'a>,
-) -> impl Iterator<Item = (Option<usize>, Sights<'a>)> {
-    let sketch_of = move |sight: &Sight| {
-        let place = place(sight.segment, first_segment);
+    observations: Observations<'a>,
+) -> impl Iterator<Item = (Option<usize>, Observations<'a>)> {
+    let sketch_of = move |observation: &Observation| {
+        let place = place(observation.segment, first_segment);
         sketch_of.get(place).copied()
     };
-    let is_alike =
-        move |a: &Sight, b: &Sight| a.segment == b.segment || sketch_of(a) == sketch_of(b);
-    sights
+    let is_alike = move |a: &Observation, b: &Observation| {
+        a.segment == b.segment || sketch_of(a) == sketch_of(b)
+    };
+    observations
         .split_by(is_alike)
         .map(move |run| (sketch_of(&run[0]).map(usize::from), run))
 }
@@ -517,7 +518,7 @@ fn slots_for<'a>(
 #[inline]
 fn untracked(
     tracked: Option<&FlowSlots>,
-    flows: &[FlowSight],
+    flows: &[FlowObservation],
     packets: usize,
 ) -> impl Iterator<Item = Range<usize>> {
     let is_tracked = move |&n: &usize| match (tracked, flows.get(n)) {

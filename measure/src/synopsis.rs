@@ -3,7 +3,7 @@
 use std::ops::Deref;
 
 use crate::codec::{ParseError, Reader};
-use crate::sight::End;
+use crate::observation::End;
 use crate::time::Epoch;
 
 /// Two synopses of different shape (sizes, probabilities, seeds) cannot be added.
@@ -22,10 +22,10 @@ pub struct ShapeMismatch {
 
 /// Something that one point accumulates over one epoch.
 ///
-/// Synopses are linear: `a.merge(b)` equals the synopsis of both streams of sights, whatever the
+/// Synopses are linear: `a.merge(b)` equals the synopsis of both streams of observations, whatever the
 /// order and however the stream was split (over workers, queues or time).
 pub trait Synopsis {
-    /// What is recorded: a [`Sight`](crate::sight::Sight), or what was made of one.
+    /// What is recorded: an [`Observation`](crate::observation::Observation), or what was made of one.
     type Item;
 
     /// Adds a burst of items seen at one end of the segment.
@@ -68,7 +68,7 @@ pub trait Synopsis {
         Self: Sized;
 }
 
-/// A synopsis that takes no more sights. Ownership of it is what travels from worker to control
+/// A synopsis that takes no more observations. Ownership of it is what travels from worker to control
 /// core and back.
 #[derive(Debug)]
 pub struct Sealed<S> {

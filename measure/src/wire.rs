@@ -21,8 +21,8 @@ use arrayvec::ArrayVec;
 use crate::codec::{SHAPES_MAX, SealError, Shape, SketchShape};
 use crate::lda::LdaLayout;
 use crate::lds::LdsLayout;
+use crate::observation::SegmentIndex;
 use crate::rli;
-use crate::sight::SegmentIndex;
 
 mod decode;
 mod floor;

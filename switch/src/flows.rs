@@ -2,15 +2,15 @@
 
 use control::counters::FlowTableCounters;
 use control::handover::{FlowCommand, NewFlow, WorkerEnd};
-use measure::flows::{FlowId, FlowSight, FlowTable, Slot, Untracked};
+use measure::flows::{FlowId, FlowObservation, FlowTable, Slot, Untracked};
+use measure::observation::Observation;
 use measure::packet::{FlowKey, Hasher};
 use measure::rli::FlowSelection;
-use measure::sight::Sight;
 
 use crate::packet_io::{BURST, NO_SEGMENT};
 
-/// Flows of the sights of one burst.
-pub type FlowSights = [FlowSight; BURST];
+/// Flows of the observations of one burst.
+pub type FlowObservations = [FlowObservation; BURST];
 
 /// Commands of the control core that are applied at a time: what bounds the work.
 const COMMANDS_MAX: usize = 16;
@@ -68,8 +68,8 @@ impl Flows {
     #[inline]
     pub fn look_up<'h>(
         &mut self,
-        sights: &[Sight],
-        seen: &mut [FlowSight],
+        observations: &[Observation],
+        seen: &mut [FlowObservation],
         control: &mut WorkerEnd,
         head: impl Fn(usize) -> &'h [u8],
     ) {
@@ -79,42 +79,44 @@ impl Flows {
             verifier,
             ..
         } = self;
-        let is_selected = |n: usize, sight: &Sight| {
-            sight.segment != NO_SEGMENT
+        let is_selected = |n: usize, observation: &Observation| {
+            observation.segment != NO_SEGMENT
                 && match &*selection {
                     FlowSelection::All => true,
-                    FlowSelection::Sampled(sample) => sample.selects(sight.flow),
-                    selection => selection.selects(sight.flow, &FlowKey::parse(head(n))),
+                    FlowSelection::Sampled(sample) => sample.selects(observation.flow),
+                    selection => selection.selects(observation.flow, &FlowKey::parse(head(n))),
                 }
         };
         let report = |new: measure::flows::NewFlow| {
-            sights.get(new.position).is_some_and(|sight| {
+            observations.get(new.position).is_some_and(|observation| {
                 let key = FlowKey::parse(head(new.position));
                 let mut verifiers = verifier.iter();
-                verifiers.all(|hasher| hasher.flow_hash(&key) == sight.flow)
+                verifiers.all(|hasher| hasher.flow_hash(&key) == observation.flow)
                     && control.report_flow(NewFlow {
                         id: new.id,
                         slot: new.slot,
                         key,
-                        segment: sight.segment,
+                        segment: observation.segment,
                     })
             })
         };
-        table.look_up(sights, seen, is_selected, report);
+        table.look_up(observations, seen, is_selected, report);
     }
 
     /// The slot of a packet's flow, if it has one.
-    pub fn slot_of(&self, sight: &Sight) -> Slot {
-        self.table.slot_of(FlowId::of(sight)).unwrap_or(Slot::OTHER)
+    pub fn slot_of(&self, observation: &Observation) -> Slot {
+        self.table
+            .slot_of(FlowId::of(observation))
+            .unwrap_or(Slot::OTHER)
     }
 
     /// Of packets whose flows are not kept.
-    pub fn look_up_none(sights: &[Sight], seen: &mut [FlowSight]) {
-        for (seen, sight) in seen.iter_mut().zip(sights) {
-            *seen = FlowSight {
+    pub fn look_up_none(observations: &[Observation], seen: &mut [FlowObservation]) {
+        for (seen, observation) in seen.iter_mut().zip(observations) {
+            *seen = FlowObservation {
                 slot: Slot::OTHER,
-                bytes: sight.bytes,
-                delay: sight.delay,
+                bytes: observation.bytes,
+                delay: observation.delay,
             };
         }
     }

@@ -11,14 +11,14 @@
 //! coming epoch goes unmeasured (and is counted as missed): a worker never waits.
 
 use control::counters::WorkerCounters;
-use measure::flows::{FlowSight, Slot};
+use measure::flows::{FlowObservation, Slot};
+use measure::observation::{Batch, Observation, Observations};
 use measure::packet::{FlowHash, Hasher, Nameless, PacketHash, Parsed};
 use measure::shard::{Places, Shard};
-use measure::sight::{Batch, Sight, Sights};
 use measure::time::{Epoch, EpochSchedule, EpochTag};
 
 use crate::egress::{PortEgress, Refused};
-use crate::flows::{FlowSights, Flows};
+use crate::flows::{FlowObservations, Flows};
 use crate::packet_io::{BURST, ClassIndex, NO_SEGMENT, PortIndex, Tag};
 use crate::references::{Departed, OpenShards};
 
@@ -29,8 +29,8 @@ mod turns;
 use age::PlanNumber;
 pub use plan::{NO_SEGMENTS, Plan, SegmentMap, Segments};
 
-/// Room for the sights of one burst.
-pub type SightBurst = arrayvec::ArrayVec<Sight, BURST>;
+/// Room for the observations of one burst.
+pub type ObservationBurst = arrayvec::ArrayVec<Observation, BURST>;
 
 /// Of packets whose cells were not asked for.
 static NOWHERE: Places = Places::new();
@@ -202,7 +202,7 @@ impl Meter {
         }
     }
 
-    /// Sights of packets that are about to leave: all at `now`, or each at its own time by `clock`
+    /// Observations of packets that are about to leave: all at `now`, or each at its own time by `clock`
     /// where packets are stamped; none where nothing is measured.
     #[inline]
     pub fn departures<'b>(
@@ -210,17 +210,17 @@ impl Meter {
         tags: &[Tag],
         now: u64,
         clock: impl Fn() -> u64,
-        burst: &'b mut SightBurst,
-    ) -> Sights<'b> {
+        burst: &'b mut ObservationBurst,
+    ) -> Observations<'b> {
         let Some(first) = tags.first().filter(|_| self.is_on()) else {
-            return Sights::alike(&[]);
+            return Observations::alike(&[]);
         };
         let (mut differences, mut delays) = (0, 0);
         if self.stamps_packets() {
             burst.extend(tags.iter().map(|tag| {
-                let sight = self.departure(tag, clock());
-                delays |= sight.delay;
-                sight
+                let observation = self.departure(tag, clock());
+                delays |= observation.delay;
+                observation
             }));
             differences = 1;
         } else {
@@ -228,30 +228,30 @@ impl Meter {
                 differences |= tag.arrived ^ first.arrived;
                 differences |= u64::from(tag.segment.0 ^ first.segment.0);
                 differences |= u64::from(tag.epoch.0 ^ first.epoch.0);
-                let sight = self.departure(tag, now);
-                delays |= sight.delay;
-                sight
+                let observation = self.departure(tag, now);
+                delays |= observation.delay;
+                observation
             }));
         }
         if delays >= self.doubtful_ticks {
             self.mend(burst, tags.iter().map(|tag| tag.arrived));
         }
         if differences == 0 {
-            Sights::alike(burst)
+            Observations::alike(burst)
         } else {
-            Sights::from(burst.as_slice())
+            Observations::from(burst.as_slice())
         }
     }
 
-    /// The sight, at `now`, of a packet that leaves.
+    /// The observation, at `now`, of a packet that leaves.
     #[inline]
-    fn departure(&self, tag: &Tag, now: u64) -> Sight {
+    fn departure(&self, tag: &Tag, now: u64) -> Observation {
         let start = if tag.epoch == self.current.tag {
             self.current.start
         } else {
             self.previous_start()
         };
-        Sight {
+        Observation {
             flow: tag.flow,
             packet: tag.packet,
             time: now.wrapping_sub(start),
@@ -274,17 +274,19 @@ impl Meter {
     #[inline]
     pub fn look_up<'s, 'h>(
         &mut self,
-        sights: Sights<'_>,
-        seen: &'s mut FlowSights,
+        observations: Observations<'_>,
+        seen: &'s mut FlowObservations,
         head: impl Fn(usize) -> &'h [u8],
-    ) -> &'s [FlowSight] {
+    ) -> &'s [FlowObservation] {
         if !self.keeps_flows() {
             return &[];
         }
         let mut rest = &mut seen[..];
         let mut first = 0;
-        for run in sights.split_by(|a, b| a.epoch == b.epoch) {
-            let epoch = run.first().map_or(self.current.tag, |sight| sight.epoch);
+        for run in observations.split_by(|a, b| a.epoch == b.epoch) {
+            let epoch = run
+                .first()
+                .map_or(self.current.tag, |observation| observation.epoch);
             let (these, others) = rest.split_at_mut(run.len().min(rest.len()));
             match self.plan_of(epoch) {
                 Some(Plan {
@@ -323,9 +325,14 @@ impl Meter {
     /// Asks the cache for the cells and counters that packets will be recorded in, once they have left,
     /// and keeps in `places` which cells they are; `seen` are their flows, if any were looked up.
     #[inline]
-    pub fn prepare(&self, sights: Sights<'_>, seen: &[FlowSight], places: &mut Places) {
+    pub fn prepare(
+        &self,
+        observations: Observations<'_>,
+        seen: &[FlowObservation],
+        places: &mut Places,
+    ) {
         match &self.current.shard {
-            Some(shard) => shard.prepare(sights, seen, places),
+            Some(shard) => shard.prepare(observations, seen, places),
             None => places.clear(),
         }
     }
@@ -334,14 +341,19 @@ impl Meter {
     /// looked up, and `places` those of a burst that [began](Self::prepare) with them. What belongs
     /// to a sealed epoch is counted as late.
     #[inline]
-    pub fn passed(&mut self, sights: Sights<'_>, seen: &[FlowSight], places: &Places) {
+    pub fn passed(
+        &mut self,
+        observations: Observations<'_>,
+        seen: &[FlowObservation],
+        places: &Places,
+    ) {
         let (mut flows, mut places) = (seen, places);
-        for run in sights.split_by(|a, b| a.epoch == b.epoch) {
+        for run in observations.split_by(|a, b| a.epoch == b.epoch) {
             let (these, rest) = flows.split_at(run.len().min(flows.len()));
             flows = rest;
             // Only the first run begins the burst.
             let places = std::mem::replace(&mut places, &NOWHERE);
-            let Some(epoch) = run.first().map(|sight| sight.epoch) else {
+            let Some(epoch) = run.first().map(|observation| observation.epoch) else {
                 return;
             };
             let Some(open) = self.open_with(epoch) else {
@@ -453,12 +465,12 @@ impl Meter {
     }
 
     #[cold]
-    fn late(&mut self, sights: &[Sight]) {
-        for sight in sights {
-            if !self.number.is_of(sight.epoch) {
-                self.outlived(sight.segment, 1);
+    fn late(&mut self, observations: &[Observation]) {
+        for observation in observations {
+            if !self.number.is_of(observation.epoch) {
+                self.outlived(observation.segment, 1);
             } else if let Some(shard) = &mut self.current.shard {
-                shard.late(sight);
+                shard.late(observation);
             }
         }
     }
@@ -467,12 +479,12 @@ impl Meter {
     #[cold]
     pub fn lost(&mut self, tag: &Tag) {
         let epoch = self.believed(tag.epoch, tag.arrived);
-        let mut sight = self.departure(&Tag { epoch, ..*tag }, tag.arrived);
+        let mut observation = self.departure(&Tag { epoch, ..*tag }, tag.arrived);
         let flows = self.plan_of(epoch).and_then(|plan| plan.flows.as_ref());
-        let slot = flows.map_or(Slot::OTHER, |flows| flows.slot_of(&sight));
+        let slot = flows.map_or(Slot::OTHER, |flows| flows.slot_of(&observation));
         if let Some(open) = self.open_with(epoch) {
             if let Some(shard) = &mut open.shard {
-                shard.lost(&sight, slot);
+                shard.lost(&observation, slot);
             }
             return;
         }
@@ -480,9 +492,9 @@ impl Meter {
             return self.outlived(tag.segment, 1);
         }
         // A drop after the seal is still a loss: the present epoch's.
-        sight.epoch = self.current.tag;
+        observation.epoch = self.current.tag;
         if let Some(shard) = &mut self.current.shard {
-            shard.lost_late(&sight);
+            shard.lost_late(&observation);
         }
     }
 

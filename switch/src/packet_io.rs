@@ -3,8 +3,8 @@
 //! [`dpdk`] drives real ports; [`memory`] is a switch in a test tube, with a clock that the test
 //! turns by hand.
 
+use measure::observation::SegmentIndex;
 use measure::packet::{FlowHash, PacketHash};
-use measure::sight::SegmentIndex;
 use measure::time::EpochTag;
 
 pub mod dpdk;

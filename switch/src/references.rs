@@ -28,9 +28,9 @@ mod stream;
 use arrayvec::ArrayVec;
 use control::counters;
 use measure::flows::Slot;
+use measure::observation::SegmentIndex;
 use measure::rli::{Estimates, LinkError, PolicyError, ReceiverError};
 use measure::shard::Shard;
-use measure::sight::SegmentIndex;
 use measure::time::EpochTag;
 
 use crate::egress::{PortEgress, Refused};
@@ -310,13 +310,14 @@ impl References {
         mine: impl Fn(EpochTag) -> bool,
         open: &mut impl OpenShards,
     ) {
-        let (Some(sight), Some(departed)) = (run.sights.first(), run.times().next()) else {
+        let (Some(observation), Some(departed)) = (run.observations.first(), run.times().next())
+        else {
             return;
         };
         let units = self.units;
         let mut late = 0;
-        if mine(sight.epoch)
-            && let Some(stream) = self.stream(sight.segment)
+        if mine(observation.epoch)
+            && let Some(stream) = self.stream(observation.segment)
         {
             let digest = run.tags.iter().fold(0, |digest, tag| digest ^ tag.packet.0);
             let mut slots = [Slot::OTHER; BURST];
@@ -325,9 +326,15 @@ impl References {
             }
             let slots = &slots[..run.tags.len().min(BURST)];
             let departed_ns = units.ns(departed);
-            stream.departed(slots, digest, departed_ns, sight.epoch, &mut |estimates| {
-                late += record(open, &estimates, units);
-            });
+            stream.departed(
+                slots,
+                digest,
+                departed_ns,
+                observation.epoch,
+                &mut |estimates| {
+                    late += record(open, &estimates, units);
+                },
+            );
         }
         self.late_estimates += late;
     }

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use control::counters::{DropReason, PortCounters, WorkerCounters};
-use measure::flows::FlowSight;
+use measure::flows::FlowObservation;
 use measure::shard::Places;
 
 use crate::decide::{Decide, Decisions, PortSet, Verdict};
-use crate::flows::FlowSights;
+use crate::flows::FlowObservations;
 use crate::generation::{Generation, WorkerGenerations};
 use crate::idle::IdlePolicy;
-use crate::meter::{Meter, NO_SEGMENTS, SightBurst};
+use crate::meter::{Meter, NO_SEGMENTS, ObservationBurst};
 use crate::packet_io::{BURST, Burst, PacketIo, PortIndex, Tag, Tags};
 use crate::references::Departed;
 use crate::wire::Wires;
@@ -53,7 +53,7 @@ pub struct Worker<I: PacketIo> {
     receiving: Arc<AtomicUsize>,
     /// A generation that was taken up, of which an old part is still in use.
     retiring: Option<Box<Generation<I>>>,
-    flows: Box<FlowSights>,
+    flows: Box<FlowObservations>,
     places: Box<Places>,
     /// Ports for which the present burst brought something.
     touched: PortSet,
@@ -88,7 +88,7 @@ impl<I: PacketIo> Worker<I> {
             generations,
             receiving,
             retiring: None,
-            flows: Box::new([FlowSight::EMPTY; BURST]),
+            flows: Box::new([FlowObservation::EMPTY; BURST]),
             places: Box::new(Places::new()),
             touched: PortSet::EMPTY,
             pace,
@@ -355,24 +355,24 @@ impl<I: PacketIo> Worker<I> {
             egress.taken(0);
             return (0, false);
         }
-        let mut burst = SightBurst::new_const();
-        let sights = meter.departures(&egress.tags, now, || io.now(), &mut burst);
+        let mut burst = ObservationBurst::new_const();
+        let observations = meter.departures(&egress.tags, now, || io.now(), &mut burst);
         let head = &egress.head;
-        let seen = meter.look_up(sights, flows, |n| {
+        let seen = meter.look_up(observations, flows, |n| {
             head.get(n).map_or(&[][..], |packet| io.head(packet))
         });
-        meter.prepare(sights, seen, places);
+        meter.prepare(observations, seen, places);
         let left = io.transmit(to, &mut egress.head);
         let departed = Departed {
             tags: &egress.tags[..left],
-            sights: sights.cut(left).0,
+            observations: observations.cut(left).0,
             seen: &seen[..left.min(seen.len())],
         };
-        meter.passed(departed.sights, departed.seen, places);
+        meter.passed(departed.observations, departed.seen, places);
         meter.estimate(to, departed, &egress.references, now);
         count_departures(counters, departed.tags);
         if let Some(wire) = wires.at(to) {
-            wire.sent(departed.tags, departed.sights.as_slice(), now);
+            wire.sent(departed.tags, departed.observations.as_slice(), now);
             wire.send_due(io, now);
         }
         egress.taken(left);

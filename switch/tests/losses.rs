@@ -11,9 +11,9 @@ use std::collections::HashMap;
 
 use control::counters::DropReason;
 use measure::lds::{DecodeOptions, FlowTable, decode};
+use measure::observation::SegmentIndex;
 use measure::packet::FlowKey;
 use measure::shard::Shard;
-use measure::sight::SegmentIndex;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg32;
 use simulate::rack::{GRACE, INTERVAL, Rack, config, hasher, port, udp};

@@ -7,8 +7,8 @@
 
 use std::num::NonZeroU32;
 
+use measure::observation::SegmentIndex;
 use measure::rli::{Link, Method, Policy};
-use measure::sight::SegmentIndex;
 use simulate::tube::{EAST, GHZ, INTERVAL, Setup, TWO_PATCHED, TestTube, WEST, rate, udp};
 use switch::packet_io::{ClassIndex, PortIndex};
 use switch::references::{References, ReferencesLayout, StreamLayout};

@@ -12,8 +12,8 @@ use measure::histogram::Histogram;
 use measure::lda::LdaPair;
 use measure::lds::{LdsLayout, LdsPair, Sds};
 use measure::moments::Moments;
+use measure::observation::End;
 use measure::shard::{Shard, Tally};
-use measure::sight::End;
 use measure::synopsis::Synopsis;
 
 /// The first byte chooses what the others are.

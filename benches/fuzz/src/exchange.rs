@@ -19,8 +19,8 @@ use measure::codec::{
     ClockState, Frame, Hello, KeyId, KeyRing, Kind, Nonce, Nonces, PortName, Sealer, SessionId,
     Subject,
 };
+use measure::observation::SegmentIndex;
 use measure::packet::{FlowHash, HASH_VERSION, PacketHash};
-use measure::sight::SegmentIndex;
 use measure::time::{Epoch, EpochTag};
 use switch::packet_io::{ClassIndex, Tag};
 use switch::wire::Arrival;

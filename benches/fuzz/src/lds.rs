@@ -13,9 +13,9 @@ use measure::lds::{
     DecodeError, DecodeOptions, DelayCell, DelayCells, Fallback, FlowTable, KnownMeans, LdsLayout,
     Source, decode,
 };
+use measure::observation::SegmentIndex;
 use measure::packet::FlowHash;
 use measure::rli::{Estimate, FlowDelay, Method};
-use measure::sight::SegmentIndex;
 use measure::time::EpochTag;
 use measure::wire::{ClockBound, DecodeJob, WireFlow};
 

@@ -11,9 +11,9 @@ use measure::cell::Cell;
 use measure::codec::Stashed;
 use measure::lda::{Bank, LdaLayout};
 use measure::lds::LdsLayout;
+use measure::observation::{End, Observation, SegmentIndex};
 use measure::packet::{FlowHash, PacketHash};
 use measure::shard::Tally;
-use measure::sight::{End, SegmentIndex, Sight};
 use measure::time::EpochTag;
 use measure::wire::{
     CellCounts, ClockBound, Placed, SegmentHalves, SenderHalves, SenderLists, WireLayout,
@@ -70,8 +70,8 @@ impl Packet {
         }
     }
 
-    fn sight(self, segments: u16, delay_ns: u32) -> Sight {
-        Sight {
+    fn observation(self, segments: u16, delay_ns: u32) -> Observation {
+        Observation {
             flow: FlowHash(u64::from(self.flow) << 20),
             packet: PacketHash(u64::from(self.hash) << 40),
             time: self.time_ns.wrapping_add(delay_ns.into()),
@@ -124,8 +124,8 @@ impl Ends {
         };
         for (epoch, packets) in input.packets.iter().enumerate() {
             for packet in packets.iter().take(PACKETS_MAX) {
-                let sent = packet.sight(layout.segments, 0);
-                let came = packet.sight(layout.segments, packet.delay_ns);
+                let sent = packet.observation(layout.segments, 0);
+                let came = packet.observation(layout.segments, packet.delay_ns);
                 ends.sent[epoch].record(End::Sender, &[sent]);
                 match packet.fate() {
                     Fate::Arrived => ends.receive(epoch, &came),
@@ -138,10 +138,10 @@ impl Ends {
         ends
     }
 
-    fn receive(&mut self, epoch: usize, sight: &Sight) {
+    fn receive(&mut self, epoch: usize, observation: &Observation) {
         let shard = &mut self.received[epoch];
-        shard.record(End::Receiver, std::slice::from_ref(sight));
-        shard.flows.count(sight.flow, sight.segment);
+        shard.record(End::Receiver, std::slice::from_ref(observation));
+        shard.flows.count(observation.flow, observation.segment);
     }
 
     /// Packets and bytes received, by segment, and packets of all flows: of both epochs together.

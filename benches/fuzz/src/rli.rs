@@ -5,12 +5,12 @@
 //! shares within 0 and 1; means, deviations and bounds of flows and of the segment likewise.
 
 use arbitrary::{Arbitrary, Unstructured};
+use measure::observation::SegmentIndex;
 use measure::packet::PacketHash;
 use measure::rli::{
     Estimates, FlowDelays, Link, Method, Receiver, ReceiverConfig, Reference, ReferenceSender, Run,
     StreamId, StreamSums,
 };
-use measure::sight::SegmentIndex;
 use measure::time::EpochTag;
 
 /// Flows of the stream.

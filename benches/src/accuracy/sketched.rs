@@ -2,15 +2,15 @@
 
 use anyhow::Result;
 use measure::lds::{DecodeOptions, Decoded, DelayCells, FlowTable, LdsLayout, LdsPair, decode};
+use measure::observation::{End, Observation, SegmentIndex};
 use measure::packet::PacketHash;
-use measure::sight::{End, SegmentIndex, Sight};
 use measure::synopsis::Synopsis;
 use measure::time::EpochTag;
 
 use super::stats::{error_percent, whole};
 use super::trace::{LossMask, Packet, Trace};
 
-/// Sights are recorded in bursts, as a switch does.
+/// Observations are recorded in bursts, as a switch does.
 const BURST: usize = 64;
 /// Flows of the acceptance trace, for which sizes of sketches are given.
 const FLOWS: f64 = 146_000.0;
@@ -62,17 +62,17 @@ impl Sketched {
                 weights.push(f64::from(layout.weight(segment)));
             }
             for (packet_hash, packet) in trace.of_flow(flow) {
-                let sight = sight(
+                let observation = observation(
                     packet_hash,
                     packet,
-                    Sight {
+                    Observation {
                         flow: hash,
                         segment,
                         ..EMPTY
                     },
                 );
                 let lost = losses.takes(packet_hash, packet.sent_ns);
-                recorder.add(sight, packet.delay_ns().filter(|_| !lost));
+                recorder.add(observation, packet.delay_ns().filter(|_| !lost));
             }
         }
         Self {
@@ -160,7 +160,7 @@ pub fn errors(
         .collect()
 }
 
-const EMPTY: Sight = Sight {
+const EMPTY: Observation = Observation {
     flow: measure::packet::FlowHash(0),
     packet: PacketHash(0),
     time: 0,
@@ -170,8 +170,8 @@ const EMPTY: Sight = Sight {
     epoch: EpochTag(0),
 };
 
-fn sight(hash: PacketHash, packet: Packet, of_flow: Sight) -> Sight {
-    Sight {
+fn observation(hash: PacketHash, packet: Packet, of_flow: Observation) -> Observation {
+    Observation {
         packet: hash,
         time: packet.sent_ns,
         bytes: packet.bytes,
@@ -182,8 +182,8 @@ fn sight(hash: PacketHash, packet: Packet, of_flow: Sight) -> Sight {
 /// Collects bursts at both ends.
 struct Recorder {
     pair: LdsPair,
-    sent: Vec<Sight>,
-    received: Vec<Sight>,
+    sent: Vec<Observation>,
+    received: Vec<Observation>,
 }
 
 impl Recorder {
@@ -196,12 +196,12 @@ impl Recorder {
     }
 
     /// A packet; lost where it has no delay.
-    fn add(&mut self, mut sight: Sight, delay_ns: Option<u32>) {
-        self.sent.push(sight);
+    fn add(&mut self, mut observation: Observation, delay_ns: Option<u32>) {
+        self.sent.push(observation);
         if let Some(delay_ns) = delay_ns.map(u64::from) {
-            sight.time += delay_ns;
-            sight.delay = delay_ns;
-            self.received.push(sight);
+            observation.time += delay_ns;
+            observation.delay = delay_ns;
+            self.received.push(observation);
         }
         if self.sent.len() == BURST {
             self.flush();

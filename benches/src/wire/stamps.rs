@@ -17,7 +17,7 @@ use std::fs::File;
 use std::io::{self, BufReader};
 use std::path::Path;
 
-use measure::sight::End;
+use measure::observation::End;
 
 use super::passages::{half, number, records};
 

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use measure::sight::End;
+use measure::observation::End;
 
 use super::stamps::Stamp;
 

@@ -195,7 +195,7 @@ mod tests {
             (part.first_segment, part.sketches, &part.sketch_of[..]),
             (4, 1, &[0; 4][..])
         );
-        let (weights, index) = (part.lds.unwrap(), measure::sight::SegmentIndex(6));
+        let (weights, index) = (part.lds.unwrap(), measure::observation::SegmentIndex(6));
         assert_eq!(weights.weight(index), 25, "they go by the index among all");
         assert_eq!(part.flow_slots, 16_384);
     }

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use measure::cell::Cell;
 use measure::lds::DelayCells;
+use measure::observation::SegmentIndex;
 use measure::shard::Shard;
-use measure::sight::SegmentIndex;
 use measure::time::{Epoch, TickRate};
 
 use super::segment::{self, SegmentState};

@@ -3,13 +3,13 @@ use crate::config::Worker as WorkerConfig;
 use crate::config::{Config, FlowSelection, Flows, Forwarding, HostConfig, Lds, WireKeys};
 use crate::contain::inject;
 use crate::counters::DropReason;
-use crate::estimate::tests::{layout, rate, sights};
+use crate::estimate::tests::{layout, observations, rate};
 use crate::handover::{NewFlow, SHARDS_PER_WORKER, WorkerEnd, handover};
 use crate::snapshot::{Fdb, Labelled, Pool, PortFact, Totals};
-use measure::flows::{FlowId, FlowSight, Slot};
+use measure::flows::{FlowId, FlowObservation, Slot};
+use measure::observation::SegmentIndex;
 use measure::packet::{FlowHash, FlowKey, Kind};
 use measure::shard::{Places, ShardLayout, Tally};
-use measure::sight::SegmentIndex;
 use measure::synopsis::Synopsis;
 use parking_lot::Mutex;
 use std::sync::atomic::AtomicU64;
@@ -183,7 +183,7 @@ impl Bench {
 fn give(end: &mut WorkerEnd, worker: usize, epoch: u64, packets: u64, dropped: u64) {
     let mut shard = end.take_empty().unwrap();
     for n in 0..packets {
-        let (sent, received) = sights(0, n + 1_000 * worker as u64, n + 1);
+        let (sent, received) = observations(0, n + 1_000 * worker as u64, n + 1);
         if n < packets - dropped {
             shard.passed(&[received], &[], &Places::new());
         } else {
@@ -440,8 +440,8 @@ fn flows_are_known_by_their_keys_and_segments() {
     for epoch in 0..3 {
         let end = &mut bench.ends[0];
         let mut shard = end.take_empty().unwrap();
-        let (_, received) = sights(0, epoch, 400);
-        let seen = FlowSight {
+        let (_, received) = observations(0, epoch, 400);
+        let seen = FlowObservation {
             slot: Slot(3),
             bytes: received.bytes,
             delay: received.delay,

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use measure::lds::{DelayCells, FlowDelay, LdsLayout, Source, Warning, decode};
+use measure::observation::SegmentIndex;
 use measure::packet::{FlowHash, FlowKey, Hasher};
-use measure::sight::SegmentIndex;
 use measure::time::TickRate;
 
 use super::{EpochCells, Lists, estimate, options};

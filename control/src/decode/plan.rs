@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use measure::lds::DelayCells;
+use measure::observation::SegmentIndex;
 use measure::packet::Hasher;
-use measure::sight::SegmentIndex;
 use measure::time::{Epoch, TickRate};
 
 use super::{Job, JobFlow, JobSketch, Results, work};

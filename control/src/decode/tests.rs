@@ -4,8 +4,8 @@ use std::net::Ipv4Addr;
 
 use measure::cell::PassedCell;
 use measure::lds::LdsPair;
+use measure::observation::{End, Observation};
 use measure::packet::PacketHash;
-use measure::sight::{End, Sight};
 use measure::synopsis::Synopsis;
 use measure::time::EpochTag;
 
@@ -43,7 +43,7 @@ fn sketch(flows: u32) -> LdsPair<PassedCell> {
     for n in 0..flows {
         let (packets, delay) = traffic(n);
         for packet in 0..packets {
-            let sight = Sight {
+            let observation = Observation {
                 flow: hasher().flow_hash(&key(n)),
                 packet: PacketHash(total),
                 time: 10_000 * packet + delay,
@@ -54,14 +54,14 @@ fn sketch(flows: u32) -> LdsPair<PassedCell> {
             };
             total += 1;
             if total % 1_000 == 0 {
-                let sent = Sight {
-                    time: sight.time - delay,
+                let sent = Observation {
+                    time: observation.time - delay,
                     delay: 0,
-                    ..sight
+                    ..observation
                 };
                 sketch.record(End::Sender, &[sent]);
             }
-            sketch.record_passed(&[sight]);
+            sketch.record_passed(&[observation]);
         }
     }
     sketch

@@ -109,7 +109,7 @@ pub struct FdbStats {
 
 impl FdbMaster {
     /// A database of `stations_max` stations at most, each forgotten after `ageing` without a
-    /// sight, told to the worker at each of `ends`. `statics`, as (station, port), never age and
+    /// observation, told to the worker at each of `ends`. `statics`, as (station, port), never age and
     /// never move. All ports are taken to have a link, and no limit of their own.
     pub fn new(
         stations_max: usize,

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use measure::flows::{FlowId, FlowSlots, Slot};
+use measure::observation::SegmentIndex;
 use measure::packet::FlowHash;
-use measure::sight::SegmentIndex;
 use measure::time::Epoch;
 
 use super::{Directory, FlowNumber};

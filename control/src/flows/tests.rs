@@ -1,11 +1,11 @@
 use super::*;
 use crate::estimate::tests::rate;
 use crate::handover::{ControlEnd, FlowCommand, NewFlow, WorkerEnd, handover};
-use measure::flows::{FlowId, FlowSight, FlowTable, Slot};
+use measure::flows::{FlowId, FlowObservation, FlowTable, Slot};
 use measure::lds::LdsLayout;
+use measure::observation::{Observation, SegmentIndex};
 use measure::packet::FlowHash;
 use measure::shard::{Places, Shard, ShardLayout};
-use measure::sight::{SegmentIndex, Sight};
 use measure::synopsis::Synopsis;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
@@ -75,7 +75,7 @@ impl Pair {
         let Worker {
             end, flows, open, ..
         } = &mut self.worker;
-        let sight = Sight {
+        let observation = Observation {
             flow: FlowHash(n.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
             packet: measure::packet::PacketHash(n),
             time: delay,
@@ -84,9 +84,9 @@ impl Pair {
             segment: SegmentIndex(0),
             epoch: measure::time::EpochTag(0),
         };
-        let mut seen = [FlowSight::EMPTY];
+        let mut seen = [FlowObservation::EMPTY];
         flows.look_up(
-            &[sight],
+            &[observation],
             &mut seen,
             |_, _| true,
             |new| {
@@ -99,8 +99,8 @@ impl Pair {
             },
         );
         let place = open.len() - 1 - usize::from(in_previous && open.len() > 1);
-        open[place].passed(&[sight], &seen, &Places::new());
-        self.packets.passed(&[sight], &[], &Places::new());
+        open[place].passed(&[observation], &seen, &Places::new());
+        self.packets.passed(&[observation], &[], &Places::new());
         seen[0].slot != Slot::OTHER
     }
 

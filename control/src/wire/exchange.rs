@@ -19,7 +19,7 @@ use measure::codec::{
     Sessions, Subject,
 };
 use measure::lds::LdsLayout;
-use measure::sight::End;
+use measure::observation::End;
 use measure::time::Epoch;
 
 mod decoding;

@@ -15,7 +15,7 @@
 use std::sync::Arc;
 
 use measure::codec::{Frame, KeyId, KeyRing, Kind, Session, Sessions};
-use measure::sight::End;
+use measure::observation::End;
 use measure::wire::{SealedWire, WireLayout, WireShard};
 
 use super::clock::SharedLine;

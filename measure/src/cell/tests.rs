@@ -1,8 +1,8 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::observation::SegmentIndex;
 use crate::packet::FlowHash;
-use crate::sight::SegmentIndex;
 use crate::time::EpochTag;
 
 /// What is known of a packet.
@@ -19,7 +19,7 @@ enum Fate {
 
 #[derive(Debug, Clone, Copy)]
 struct Packet {
-    sight: Sight,
+    observation: Observation,
     weight: u32,
     fate: Fate,
 }
@@ -35,7 +35,7 @@ fn packets() -> impl Strategy<Value = Vec<Packet>> {
     let delay = prop_oneof![0..1_u64 << 40, any::<u64>()];
     let one = (any::<u64>(), any::<u64>(), delay, weight, fate);
     let one = one.prop_map(|(hash, time, delay, weight, fate)| Packet {
-        sight: Sight {
+        observation: Observation {
             flow: FlowHash(0),
             packet: PacketHash(hash),
             time,
@@ -50,11 +50,11 @@ fn packets() -> impl Strategy<Value = Vec<Packet>> {
     proptest::collection::vec(one, 0..12)
 }
 
-fn sent(sight: &Sight) -> Sight {
-    Sight {
-        time: sight.time.wrapping_sub(sight.delay),
+fn sent(observation: &Observation) -> Observation {
+    Observation {
+        time: observation.time.wrapping_sub(observation.delay),
         delay: 0,
-        ..*sight
+        ..*observation
     }
 }
 
@@ -63,22 +63,22 @@ fn cell_of<C: BothEnds>(packets: &[Packet], shards: usize) -> C {
     let mut parts = vec![C::default(); shards];
     for (n, packet) in packets.iter().enumerate() {
         let Packet {
-            sight,
+            observation,
             weight,
             fate,
         } = packet;
         let (here, there) = (n % shards, (n + 1) % shards);
         match fate {
-            Fate::Passed => parts[here].pass(sight, *weight),
+            Fate::Passed => parts[here].pass(observation, *weight),
             Fate::SeenTwice => {
-                parts[here].record(End::Sender, &sent(sight), *weight);
-                parts[here].record(End::Receiver, sight, *weight);
+                parts[here].record(End::Sender, &sent(observation), *weight);
+                parts[here].record(End::Receiver, observation, *weight);
             }
             Fate::SeenApart => {
-                parts[here].record(End::Receiver, sight, *weight);
-                parts[there].record(End::Sender, &sent(sight), *weight);
+                parts[here].record(End::Receiver, observation, *weight);
+                parts[there].record(End::Sender, &sent(observation), *weight);
             }
-            Fate::Lost => parts[here].record(End::Sender, &sent(sight), *weight),
+            Fate::Lost => parts[here].record(End::Sender, &sent(observation), *weight),
         }
     }
     let mut sum = C::default();
@@ -90,7 +90,7 @@ fn cell_of<C: BothEnds>(packets: &[Packet], shards: usize) -> C {
 
 #[test]
 fn a_packet_that_passed_is_two_additions() {
-    let [packet, other] = [3, 5].map(|delay| Sight {
+    let [packet, other] = [3, 5].map(|delay| Observation {
         flow: FlowHash(1),
         packet: PacketHash(u64::MAX),
         time: 100,
@@ -116,13 +116,13 @@ fn a_packet_that_passed_is_two_additions() {
 
 #[test]
 fn a_loss_and_a_packet_from_nowhere_are_told_by_digests_only() {
-    let sight = |hash| Sight {
+    let observation = |hash| Observation {
         packet: PacketHash(hash),
-        ..crate::sight::tests::sight_with_delay(0)
+        ..crate::observation::tests::observation_with_delay(0)
     };
     let mut pair = CellPair::default();
-    pair.record(End::Sender, &sight(1 << 32), 1);
-    pair.record(End::Receiver, &sight(2 << 32), 1);
+    pair.record(End::Sender, &observation(1 << 32), 1);
+    pair.record(End::Receiver, &observation(2 << 32), 1);
     assert_eq!(pair.sender.count, pair.receiver.count);
     assert_eq!(pair.delay_sum(), None);
 }

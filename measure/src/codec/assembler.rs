@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::element::Element;
 use super::fragment::{FragmentError, FragmentView};
 use super::{ParseError, Shape};
-use crate::sight::End;
+use crate::observation::End;
 
 /// A fragment that cannot be added.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

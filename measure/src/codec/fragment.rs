@@ -25,7 +25,7 @@ use super::element::Element;
 use super::frame::{HEADER_BYTES, TAG_BYTES};
 use super::shape::Shape;
 use super::{Body, Kind, ParseError};
-use crate::sight::End;
+use crate::observation::End;
 
 /// Bytes before the shape.
 const FIXED_BYTES: usize = 12;

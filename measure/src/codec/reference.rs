@@ -17,8 +17,8 @@
 use super::bytes::{Put, Reader};
 use super::frame::{HEADER_BYTES, TAG_BYTES};
 use super::{Body, Header, Kind, ParseError, Subject};
+use crate::observation::SegmentIndex;
 use crate::rli::{self, StreamId, StreamSums};
-use crate::sight::SegmentIndex;
 use crate::time::Epoch;
 
 /// Length of a frame with a reference, from the destination MAC on, without frame check sequence.

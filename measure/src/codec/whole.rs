@@ -5,7 +5,7 @@ use super::element::Element;
 use super::fragment::{FragmentView, emit_head};
 use super::{ParseError, Shape};
 use crate::cell::{BothEnds, Cell};
-use crate::sight::End;
+use crate::observation::End;
 
 /// Appends one half of a synopsis: all elements of its shape.
 pub(crate) fn encode<E: Element>(

@@ -1,6 +1,6 @@
 //! What is counted for one flow.
 
-use super::FlowSight;
+use super::FlowObservation;
 use crate::codec::{Element, ParseError, Put, Reader};
 use crate::moments;
 
@@ -79,12 +79,12 @@ impl FlowCounters {
     }
 
     #[inline]
-    pub(super) fn add(&mut self, sight: &FlowSight) {
-        let delay = u128::from(sight.delay);
+    pub(super) fn add(&mut self, observation: &FlowObservation) {
+        let delay = u128::from(observation.delay);
         self.add_squares(delay * delay);
-        self.sum = self.sum.wrapping_add(sight.delay);
+        self.sum = self.sum.wrapping_add(observation.delay);
         self.packets = self.packets.wrapping_add(1);
-        self.bytes_and_lost = self.bytes_and_lost.wrapping_add(sight.bytes.into());
+        self.bytes_and_lost = self.bytes_and_lost.wrapping_add(observation.bytes.into());
     }
 
     #[inline]

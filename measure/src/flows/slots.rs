@@ -1,9 +1,9 @@
 //! What travels at the turn: counters by slot.
 
-use super::{FlowCounters, FlowEstimates, FlowSight, Slot};
+use super::{FlowCounters, FlowEstimates, FlowObservation, Slot};
 use crate::codec::{ParseError, Put, Reader, Shape, whole};
+use crate::observation::End;
 use crate::prefetch::prefetch;
-use crate::sight::End;
 use crate::synopsis::{ShapeMismatch, Synopsis};
 
 /// Slots that are asked for before any is added to: more would push each other out.
@@ -55,13 +55,13 @@ fn prefetch_all<T>(entries: &[T], slots: impl Iterator<Item = Slot>) {
 #[inline]
 fn add_all<T>(
     entries: &mut [T],
-    sights: &[FlowSight],
+    observations: &[FlowObservation],
     counters: impl Fn(&mut T) -> &mut FlowCounters,
 ) {
-    for sight in sights {
-        let place = place(entries, sight.slot);
+    for observation in observations {
+        let place = place(entries, observation.slot);
         if let Some(entry) = entries.get_mut(place) {
-            counters(entry).add(sight);
+            counters(entry).add(observation);
         }
     }
 }
@@ -149,8 +149,8 @@ impl FlowSlots {
 
     /// Asks the cache for what a burst will be [added](Self::add) to, a while before it is.
     #[inline]
-    pub(crate) fn prefetch(&self, sights: &[FlowSight]) {
-        let slots = sights.iter().map(|sight| sight.slot);
+    pub(crate) fn prefetch(&self, observations: &[FlowObservation]) {
+        let slots = observations.iter().map(|observation| observation.slot);
         match &self.entries {
             Entries::Counted(counters) => prefetch_all(counters, slots),
             Entries::Estimated(tracked) => prefetch_all(tracked, slots),
@@ -159,11 +159,11 @@ impl FlowSlots {
 
     /// Adds stamped delays.
     #[inline]
-    pub(crate) fn add(&mut self, sights: &[FlowSight]) {
+    pub(crate) fn add(&mut self, observations: &[FlowObservation]) {
         match &mut self.entries {
-            Entries::Counted(counters) => add_all(counters, sights, |entry| entry),
+            Entries::Counted(counters) => add_all(counters, observations, |entry| entry),
             Entries::Estimated(tracked) => {
-                add_all(tracked, sights, |entry| &mut entry.counters);
+                add_all(tracked, observations, |entry| &mut entry.counters);
             }
         }
     }
@@ -198,15 +198,15 @@ impl Entries {
 }
 
 impl Synopsis for FlowSlots {
-    type Item = FlowSight;
+    type Item = FlowObservation;
 
     /// Adds stamped delays, from the receiver's end.
     #[inline]
-    fn record(&mut self, end: End, sights: &[FlowSight]) {
+    fn record(&mut self, end: End, observations: &[FlowObservation]) {
         if end == End::Sender {
             return;
         }
-        for burst in sights.chunks(BURST) {
+        for burst in observations.chunks(BURST) {
             self.prefetch(burst);
             self.add(burst);
         }

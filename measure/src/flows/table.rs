@@ -1,7 +1,7 @@
 //! What stays with the worker: the index, and the slots that no flow has.
 
-use super::{FlowId, FlowIndex, FlowSight, Slot};
-use crate::sight::Sight;
+use super::{FlowId, FlowIndex, FlowObservation, Slot};
+use crate::observation::Observation;
 
 /// A flow that has just got a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub struct NewFlow {
     pub id: FlowId,
     /// Its slot.
     pub slot: Slot,
-    /// Which of the sights looked up was its first.
+    /// Which of the observations looked up was its first.
     pub position: usize,
 }
 
@@ -76,7 +76,7 @@ impl FlowTable {
     }
 
     /// Looks up the flows of a burst; as many of `seen` are filled and returned as there are
-    /// sights, in their order, or as `seen` has room for.
+    /// observations, in their order, or as `seen` has room for.
     ///
     /// A flow that is not there takes a free slot and is handed to `report`, which says whether
     /// it could pass the news on: else the flow is not tracked, and tried again with its next
@@ -84,25 +84,25 @@ impl FlowTable {
     #[inline]
     pub fn look_up<'a>(
         &mut self,
-        sights: &[Sight],
-        seen: &'a mut [FlowSight],
-        is_selected: impl Fn(usize, &Sight) -> bool,
+        observations: &[Observation],
+        seen: &'a mut [FlowObservation],
+        is_selected: impl Fn(usize, &Observation) -> bool,
         mut report: impl FnMut(NewFlow) -> bool,
-    ) -> &'a [FlowSight] {
-        for (position, (sight, seen)) in sights.iter().zip(&mut *seen).enumerate() {
-            let id = FlowId::of(sight);
+    ) -> &'a [FlowObservation] {
+        for (position, (observation, seen)) in observations.iter().zip(&mut *seen).enumerate() {
+            let id = FlowId::of(observation);
             let slot = match self.index.look_up(id) {
                 Some(slot) => slot,
-                None if !is_selected(position, sight) => Slot::OTHER,
+                None if !is_selected(position, observation) => Slot::OTHER,
                 None => self.admit(id, position, &mut report),
             };
-            *seen = FlowSight {
+            *seen = FlowObservation {
                 slot,
-                bytes: sight.bytes,
-                delay: sight.delay,
+                bytes: observation.bytes,
+                delay: observation.delay,
             };
         }
-        let filled = sights.len().min(seen.len());
+        let filled = observations.len().min(seen.len());
         &seen[..filled]
     }
 

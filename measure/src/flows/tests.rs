@@ -6,26 +6,30 @@ use rand_pcg::Pcg64;
 
 use super::*;
 use crate::codec::Reader;
-use crate::sight::End;
-use crate::sight::tests::sight_with_delay;
+use crate::observation::End;
+use crate::observation::tests::observation_with_delay;
 use crate::synopsis::{ShapeMismatch, Synopsis};
 
 fn id(hash: u64) -> FlowId {
     FlowId::new(FlowHash(hash), SegmentIndex(0))
 }
 
-fn sight(flow: u64, delay: u64) -> Sight {
-    Sight {
+fn observation(flow: u64, delay: u64) -> Observation {
+    Observation {
         flow: FlowHash(flow),
-        ..sight_with_delay(delay)
+        ..observation_with_delay(delay)
     }
 }
 
 /// Sends a burst through a table into slots; every new flow's report is noted and accepted.
-fn pass(table: &mut FlowTable, slots: &mut FlowSlots, sights: &[Sight]) -> Vec<NewFlow> {
+fn pass(
+    table: &mut FlowTable,
+    slots: &mut FlowSlots,
+    observations: &[Observation],
+) -> Vec<NewFlow> {
     let mut news = Vec::new();
-    let mut seen = [FlowSight::EMPTY; 32];
-    for burst in sights.chunks(32) {
+    let mut seen = [FlowObservation::EMPTY; 32];
+    for burst in observations.chunks(32) {
         let seen = table.look_up(
             burst,
             &mut seen,
@@ -48,12 +52,12 @@ fn one_flow_differs_on_any_two_segments() {
     ids.sort_unstable();
     ids.dedup();
     assert_eq!(ids.len(), 1 << 16);
-    let sight = Sight {
+    let observation = Observation {
         segment: SegmentIndex(3),
-        ..sight(12_345, 0)
+        ..observation(12_345, 0)
     };
     let by_hand = FlowId::new(FlowHash(12_345), SegmentIndex(3));
-    assert_eq!(FlowId::of(&sight), by_hand);
+    assert_eq!(FlowId::of(&observation), by_hand);
 }
 
 /// Share of flows that find no place where an index is filled to what it was made for.
@@ -143,11 +147,11 @@ fn new_flows_take_slots_until_none_is_free() {
         &mut table,
         &mut slots,
         &[
-            sight(1, 10),
-            sight(2, 20),
-            sight(1, 30),
-            sight(3, 40),
-            sight(3, 50),
+            observation(1, 10),
+            observation(2, 20),
+            observation(1, 30),
+            observation(3, 40),
+            observation(3, 50),
         ],
     );
     let expected = [
@@ -181,7 +185,7 @@ fn new_flows_take_slots_until_none_is_free() {
 fn a_slot_serves_again_once_it_is_given_back() {
     let mut table = FlowTable::new(1);
     let mut slots = FlowSlots::new(1);
-    pass(&mut table, &mut slots, &[sight(1, 1)]);
+    pass(&mut table, &mut slots, &[observation(1, 1)]);
     assert_eq!(
         table.give(Slot(0)),
         Err(GiveError::NotAway { slot: Slot(0) })
@@ -191,7 +195,7 @@ fn a_slot_serves_again_once_it_is_given_back() {
     assert_eq!(table.slot_of(id(1)), None);
 
     // Away: epochs in which it is the old flow's are still on their way.
-    assert_eq!(pass(&mut table, &mut slots, &[sight(2, 1)]), []);
+    assert_eq!(pass(&mut table, &mut slots, &[observation(2, 1)]), []);
     table.give(Slot(0)).unwrap();
     assert_eq!(
         table.give(Slot(0)),
@@ -202,18 +206,18 @@ fn a_slot_serves_again_once_it_is_given_back() {
         slots: 1,
     };
     assert_eq!(table.give(Slot(1)), Err(beyond));
-    assert_eq!(pass(&mut table, &mut slots, &[sight(2, 1)]).len(), 1);
+    assert_eq!(pass(&mut table, &mut slots, &[observation(2, 1)]).len(), 1);
     assert_eq!(table.slot_of(id(2)), Some(Slot(0)));
 }
 
 #[test]
 fn a_flow_that_cannot_be_reported_is_tried_again() {
     let mut table = FlowTable::new(4);
-    let mut seen = [FlowSight::EMPTY; 4];
-    let sights = [sight(1, 1), sight(1, 2), sight(1, 3)];
+    let mut seen = [FlowObservation::EMPTY; 4];
+    let observations = [observation(1, 1), observation(1, 2), observation(1, 3)];
     let mut asked = 0;
     let seen = table.look_up(
-        &sights,
+        &observations,
         &mut seen,
         |_, _| true,
         |_| {
@@ -230,11 +234,11 @@ fn a_flow_that_cannot_be_reported_is_tried_again() {
 #[test]
 fn as_many_are_looked_up_as_there_is_room_for() {
     let mut table = FlowTable::new(4);
-    let mut seen = [FlowSight::EMPTY; 2];
-    let sights = [sight(1, 1), sight(2, 2), sight(3, 3)];
+    let mut seen = [FlowObservation::EMPTY; 2];
+    let observations = [observation(1, 1), observation(2, 2), observation(3, 3)];
     assert_eq!(
         table
-            .look_up(&sights, &mut seen, |_, _| true, |_| true)
+            .look_up(&observations, &mut seen, |_, _| true, |_| true)
             .len(),
         2
     );
@@ -245,7 +249,11 @@ fn as_many_are_looked_up_as_there_is_room_for() {
 fn a_table_without_slots_counts_everything_as_other() {
     let mut table = FlowTable::new(0);
     let mut slots = FlowSlots::new(0);
-    pass(&mut table, &mut slots, &[sight(1, 7), sight(2, 8)]);
+    pass(
+        &mut table,
+        &mut slots,
+        &[observation(1, 7), observation(2, 8)],
+    );
     assert_eq!(slots.counters(Slot::OTHER).sum_ticks(), 15);
     assert_eq!(
         slots.counters(Slot(0)).sum_ticks(),
@@ -260,7 +268,7 @@ fn the_senders_end_counts_nothing() {
     let mut slots = FlowSlots::new(1);
     slots.record(
         End::Sender,
-        &[FlowSight {
+        &[FlowObservation {
             slot: Slot(0),
             bytes: 64,
             delay: 0,
@@ -317,7 +325,7 @@ fn slots_of_different_shape_do_not_add() {
 /// The form itself is documented and tested in `codec`.
 #[test]
 fn what_is_encoded_is_read_back() {
-    let seen = [3, 4 << 40].map(|delay| FlowSight {
+    let seen = [3, 4 << 40].map(|delay| FlowObservation {
         slot: Slot(0),
         bytes: 64,
         delay,
@@ -352,9 +360,10 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 0..400)
 }
 
-fn sights() -> impl Strategy<Value = Vec<Sight>> {
-    let sight = (0_u64..40, 0_u64..1 << 44).prop_map(|(flow, delay)| sight(flow << 58, delay));
-    proptest::collection::vec(sight, 0..300)
+fn observations() -> impl Strategy<Value = Vec<Observation>> {
+    let observation =
+        (0_u64..40, 0_u64..1 << 44).prop_map(|(flow, delay)| observation(flow << 58, delay));
+    proptest::collection::vec(observation, 0..300)
 }
 
 proptest! {
@@ -391,14 +400,14 @@ proptest! {
     }
 
     #[test]
-    fn every_packet_counts_for_its_flow_or_for_other(sights in sights(), room in 0_usize..50) {
+    fn every_packet_counts_for_its_flow_or_for_other(observations in observations(), room in 0_usize..50) {
         let (mut table, mut slots) = (FlowTable::new(room), FlowSlots::new(room));
-        pass(&mut table, &mut slots, &sights);
+        pass(&mut table, &mut slots, &observations);
 
         let mut delays: HashMap<Slot, Vec<u64>> = HashMap::new();
-        for sight in &sights {
-            let slot = table.slot_of(FlowId::of(sight)).unwrap_or(Slot::OTHER);
-            delays.entry(slot).or_default().push(sight.delay);
+        for observation in &observations {
+            let slot = table.slot_of(FlowId::of(observation)).unwrap_or(Slot::OTHER);
+            delays.entry(slot).or_default().push(observation.delay);
         }
         prop_assert_eq!(delays.len(), slots.filled().count()
             + usize::from(slots.counters(Slot::OTHER).packets() > 0));
@@ -416,14 +425,14 @@ proptest! {
     }
 
     #[test]
-    fn merging_is_the_synopsis_of_the_union(sights in sights(), cut in 0_usize..300) {
+    fn merging_is_the_synopsis_of_the_union(observations in observations(), cut in 0_usize..300) {
         let mut table = FlowTable::new(30);
         let mut whole = FlowSlots::new(30).with_estimates();
-        pass(&mut table, &mut whole, &sights);
-        let (left, right) = sights.split_at(cut.min(sights.len()));
-        let halves = [left, right].map(|sights| {
+        pass(&mut table, &mut whole, &observations);
+        let (left, right) = observations.split_at(cut.min(observations.len()));
+        let halves = [left, right].map(|observations| {
             let mut slots = FlowSlots::new(30).with_estimates();
-            pass(&mut table, &mut slots, sights);
+            pass(&mut table, &mut slots, observations);
             slots
         });
         let [mut ab, mut ba] = halves.clone();
@@ -438,7 +447,7 @@ proptest! {
 
 #[test]
 fn losses_count_beside_bytes_and_stop_at_their_greatest() {
-    let sight = FlowSight {
+    let observation = FlowObservation {
         slot: Slot(1),
         bytes: 1_500,
         delay: 7,
@@ -446,7 +455,7 @@ fn losses_count_beside_bytes_and_stop_at_their_greatest() {
     let mut slots = FlowSlots::new(2).with_estimates();
     for _ in 0..3 {
         slots.record_lost(Slot(1));
-        slots.record(End::Receiver, &[sight]);
+        slots.record(End::Receiver, &[observation]);
     }
     slots.record_lost(Slot(77));
     let counters = slots.counters(Slot(1));

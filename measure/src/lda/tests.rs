@@ -4,12 +4,12 @@ mod layout;
 use proptest::prelude::*;
 
 use super::*;
+use crate::observation::SegmentIndex;
 use crate::packet::{FlowHash, PacketHash};
-use crate::sight::SegmentIndex;
 use crate::time::EpochTag;
 
-fn sight(hash: u64, time: u64) -> Sight {
-    Sight {
+fn observation(hash: u64, time: u64) -> Observation {
+    Observation {
         flow: FlowHash(0),
         packet: PacketHash(hash),
         time,
@@ -39,18 +39,21 @@ struct Packet {
 }
 
 impl Packet {
-    fn sender_sight(&self) -> Sight {
-        sight(self.hash, self.sent)
+    fn sender_observation(&self) -> Observation {
+        observation(self.hash, self.sent)
     }
 
-    fn receiver_sight(&self) -> Option<Sight> {
-        (!self.lost).then(|| sight(self.hash, self.sent.wrapping_add(self.delay)))
+    fn receiver_observation(&self) -> Option<Observation> {
+        (!self.lost).then(|| observation(self.hash, self.sent.wrapping_add(self.delay)))
     }
 }
 
 fn record(lda: &mut LdaPair, packets: &[Packet]) {
-    let sent: Vec<_> = packets.iter().map(Packet::sender_sight).collect();
-    let received: Vec<_> = packets.iter().filter_map(Packet::receiver_sight).collect();
+    let sent: Vec<_> = packets.iter().map(Packet::sender_observation).collect();
+    let received: Vec<_> = packets
+        .iter()
+        .filter_map(Packet::receiver_observation)
+        .collect();
     lda.record(End::Sender, &sent);
     lda.record(End::Receiver, &received);
 }
@@ -208,8 +211,8 @@ proptest! {
         let mut c = LdaPair::new(&layout);
         let mut d = LdaPair::new(&layout);
         for packet in &packets[high..] {
-            c.record(End::Sender, &[packet.sender_sight()]);
-            d.record(End::Receiver, packet.receiver_sight().as_slice());
+            c.record(End::Sender, &[packet.sender_observation()]);
+            d.record(End::Receiver, packet.receiver_observation().as_slice());
         }
         let sum = |parts: [&LdaPair; 4]| {
             let mut sum = LdaPair::new(&layout);
@@ -236,8 +239,8 @@ fn means_are_signed() {
     let mut lda = LdaPair::new(&full(16));
     for hash in 0..100_u64 {
         let hash = hash << 57;
-        lda.record(End::Sender, &[sight(hash, 1_000)]);
-        lda.record(End::Receiver, &[sight(hash, 500)]);
+        lda.record(End::Sender, &[observation(hash, 1_000)]);
+        lda.record(End::Receiver, &[observation(hash, 500)]);
     }
     assert_eq!(lda.estimate(100).mean_ticks, Some(-500.0));
 }
@@ -259,8 +262,8 @@ fn sums_may_wrap() {
 #[test]
 fn equal_counts_of_different_packets_are_found_by_the_digest() {
     let mut lda = LdaPair::new(&full(1));
-    lda.record(End::Sender, &[sight(1 << 40, 0)]);
-    lda.record(End::Receiver, &[sight(2 << 40, 10)]);
+    lda.record(End::Sender, &[observation(1 << 40, 0)]);
+    lda.record(End::Receiver, &[observation(2 << 40, 10)]);
     let estimate = lda.estimate(1);
     assert_eq!((estimate.usable_cells, estimate.effective_samples), (0, 0));
     assert_eq!(estimate.mean_ticks, None);
@@ -345,7 +348,7 @@ fn other_layouts_are_refused() {
 fn clearing_keeps_the_shape() {
     let layout = full(16);
     let mut lda = LdaPair::new(&layout);
-    lda.record(End::Sender, &[sight(1, 1)]);
+    lda.record(End::Sender, &[observation(1, 1)]);
     lda.clear();
     assert_eq!(lda, LdaPair::new(&layout));
 }

@@ -3,8 +3,8 @@
 
 use super::{BytesPair, LayoutError, LdsLayout};
 use crate::cell::{Cell, CellPair};
+use crate::observation::SegmentIndex;
 use crate::packet::FlowHash;
-use crate::sight::SegmentIndex;
 use crate::synopsis::ShapeMismatch;
 
 /// Interference that the paper's estimator tolerates: alpha of section 2.3.4.

@@ -4,7 +4,7 @@
 
 use super::{LdsLayout, ROWS_MAX};
 use crate::codec::{Counted, Element, ParseError, Put, Reader, Shape, SketchShape, whole};
-use crate::sight::End;
+use crate::observation::End;
 
 pub(super) fn encode_weights(layout: &LdsLayout, out: &mut Vec<u8>) {
     let weights = layout.weights();

@@ -1,6 +1,6 @@
-//! Rows of cells, and how a burst of sights is added to them.
+//! Rows of cells, and how a burst of observations is added to them.
 //!
-//! Cells lie scattered in more memory than a core's caches hold. So sights are taken in chunks:
+//! Cells lie scattered in more memory than a core's caches hold. So observations are taken in chunks:
 //! all of a chunk are hashed and their cells asked for, then all are added, by which time the
 //! cells are there. Whoever has something else to do in between does both by itself ([`Places`]).
 
@@ -8,9 +8,9 @@ use super::layout::RowMap;
 use super::places::{CHUNK, add_at, place};
 use super::{LdsLayout, Places};
 use crate::flows::FlowId;
+use crate::observation::Observation;
 use crate::packet::row_of;
 use crate::prefetch::prefetch;
-use crate::sight::Sight;
 use crate::synopsis::ShapeMismatch;
 
 /// Bytes at both ends of a cell.
@@ -40,7 +40,7 @@ pub(super) struct Grid<C> {
     pub bytes: Vec<BytesPair>,
 }
 
-/// What is hashed of a sight once for all rows.
+/// What is hashed of an observation once for all rows.
 #[derive(Clone, Copy, Default)]
 struct Hashed {
     key: u64,
@@ -48,11 +48,11 @@ struct Hashed {
     weight: u32,
 }
 
-/// A cell that a sight of the chunk is added to.
+/// A cell that an observation of the chunk is added to.
 #[derive(Clone, Copy, Default)]
 struct Place {
     cell: u32,
-    sight: u32,
+    observation: u32,
 }
 
 impl<C: Copy + Default> Grid<C> {
@@ -69,47 +69,47 @@ impl<C: Copy + Default> Grid<C> {
         }
     }
 
-    /// Adds a burst: `add` is called with each cell of each sight and the sight's weight, and
+    /// Adds a burst: `add` is called with each cell of each observation and the observation's weight, and
     /// `add_bytes` with the cell's bytes, where they are counted.
     #[inline]
     pub fn record(
         &mut self,
-        sights: &[Sight],
-        add: impl Fn(&mut C, &Sight, u32),
+        observations: &[Observation],
+        add: impl Fn(&mut C, &Observation, u32),
         add_bytes: impl Fn(&mut BytesPair, u64),
     ) {
         if !self.layout.is_plain() {
-            return self.record_any(sights, add, add_bytes);
+            return self.record_any(observations, add, add_bytes);
         }
         let columns = self.layout.columns();
         let cells = self.cells.as_mut_slice();
         match self.layout.rows() {
-            1 => record_plain::<1, C>(cells, columns, sights, add),
-            2 => record_plain::<2, C>(cells, columns, sights, add),
-            3 => record_plain::<3, C>(cells, columns, sights, add),
-            _ => record_plain::<4, C>(cells, columns, sights, add),
+            1 => record_plain::<1, C>(cells, columns, observations, add),
+            2 => record_plain::<2, C>(cells, columns, observations, add),
+            3 => record_plain::<3, C>(cells, columns, observations, add),
+            _ => record_plain::<4, C>(cells, columns, observations, add),
         }
     }
 
-    /// Adds sights to the cells that `places` has for them, that of the first as number `first`, with
+    /// Adds observations to the cells that `places` has for them, that of the first as number `first`, with
     /// weight 1. `false`, and nothing is added, where the places are not of this grid.
     #[inline]
     pub fn record_placed(
         &mut self,
-        sights: &[Sight],
+        observations: &[Observation],
         first: usize,
         places: &Places,
-        add: impl Fn(&mut C, &Sight),
+        add: impl Fn(&mut C, &Observation),
     ) -> bool {
         if !places.fit(&self.layout) {
             return false;
         }
         let cells = self.cells.as_mut_slice();
         match self.layout.rows() {
-            1 => places.add::<1, C>(cells, sights, first, add),
-            2 => places.add::<2, C>(cells, sights, first, add),
-            3 => places.add::<3, C>(cells, sights, first, add),
-            _ => places.add::<4, C>(cells, sights, first, add),
+            1 => places.add::<1, C>(cells, observations, first, add),
+            2 => places.add::<2, C>(cells, observations, first, add),
+            3 => places.add::<3, C>(cells, observations, first, add),
+            _ => places.add::<4, C>(cells, observations, first, add),
         }
     }
 
@@ -117,8 +117,8 @@ impl<C: Copy + Default> Grid<C> {
     #[inline(never)]
     fn record_any(
         &mut self,
-        sights: &[Sight],
-        add: impl Fn(&mut C, &Sight, u32),
+        observations: &[Observation],
+        add: impl Fn(&mut C, &Observation, u32),
         add_bytes: impl Fn(&mut BytesPair, u64),
     ) {
         let Self {
@@ -128,12 +128,12 @@ impl<C: Copy + Default> Grid<C> {
         } = self;
         let mut hashed = [Hashed::default(); CHUNK];
         let mut places = [Place::default(); CHUNK];
-        for chunk in sights.chunks(CHUNK) {
-            for (hashed, sight) in hashed.iter_mut().zip(chunk) {
+        for chunk in observations.chunks(CHUNK) {
+            for (hashed, observation) in hashed.iter_mut().zip(chunk) {
                 *hashed = Hashed {
-                    key: FlowId::of(sight).bits(),
-                    offset: layout.offset(sight.packet),
-                    weight: layout.weight(sight.segment),
+                    key: FlowId::of(observation).bits(),
+                    offset: layout.offset(observation.packet),
+                    weight: layout.weight(observation.segment),
                 };
             }
             for row in layout.row_maps() {
@@ -141,22 +141,23 @@ impl<C: Copy + Default> Grid<C> {
                 for place in places {
                     prefetch(cells, place.cell as usize);
                 }
-                for &Place { cell, sight } in places {
-                    let sight = sight as usize;
+                for &Place { cell, observation } in places {
+                    let observation = observation as usize;
                     if let Some(cell) = cells.get_mut(cell as usize)
-                        && let Some((sight, hashed)) = chunk.get(sight).zip(hashed.get(sight))
+                        && let Some((observation, hashed)) =
+                            chunk.get(observation).zip(hashed.get(observation))
                     {
-                        add(cell, sight, hashed.weight);
+                        add(cell, observation, hashed.weight);
                     }
                 }
                 if bytes.is_empty() {
                     continue;
                 }
-                for &Place { cell, sight } in places {
+                for &Place { cell, observation } in places {
                     if let Some(bytes) = bytes.get_mut(cell as usize)
-                        && let Some(sight) = chunk.get(sight as usize)
+                        && let Some(observation) = chunk.get(observation as usize)
                     {
-                        add_bytes(bytes, sight.bytes.into());
+                        add_bytes(bytes, observation.bytes.into());
                     }
                 }
             }
@@ -181,11 +182,11 @@ impl<C: Copy + Default> Grid<C> {
 }
 
 impl RowMap {
-    /// Where the sights that this row samples go.
+    /// Where the observations that this row samples go.
     #[inline]
     fn places<'a>(
         &self,
-        sights: &[Sight],
+        observations: &[Observation],
         hashed: &[Hashed],
         places: &'a mut [Place; CHUNK],
     ) -> &'a [Place] {
@@ -196,18 +197,18 @@ impl RowMap {
             bound,
         } = *self;
         let mut sampled = 0;
-        for ((number, sight), hashed) in (0..).zip(sights).zip(hashed) {
+        for ((number, observation), hashed) in (0..).zip(observations).zip(hashed) {
             let column = row_of(hashed.key, multiplier, columns) + hashed.offset;
             // The lesser of the two is the one in range: the other is over it, or wrapped.
             let column = column.min(column.wrapping_sub(columns));
-            // Written for every sight, kept for those sampled: no branch on what is hard to guess.
+            // Written for every observation, kept for those sampled: no branch on what is hard to guess.
             if let Some(place) = places.get_mut(sampled) {
                 *place = Place {
                     cell: first_cell + column,
-                    sight: number,
+                    observation: number,
                 };
             }
-            sampled += usize::from(sight.packet.0 & 0xffff_ffff < bound);
+            sampled += usize::from(observation.packet.0 & 0xffff_ffff < bound);
         }
         places.get(..sampled).unwrap_or(&[])
     }
@@ -218,12 +219,14 @@ impl RowMap {
 fn record_plain<const ROWS: usize, C>(
     cells: &mut [C],
     columns: u32,
-    sights: &[Sight],
-    add: impl Fn(&mut C, &Sight, u32),
+    observations: &[Observation],
+    add: impl Fn(&mut C, &Observation, u32),
 ) {
     let mut places = [[0_u32; ROWS]; CHUNK];
-    for chunk in sights.chunks(CHUNK) {
+    for chunk in observations.chunks(CHUNK) {
         place(cells, columns, chunk, &mut places);
-        add_at(cells, chunk, &places, |cell, sight| add(cell, sight, 1));
+        add_at(cells, chunk, &places, |cell, observation| {
+            add(cell, observation, 1)
+        });
     }
 }

@@ -3,8 +3,8 @@
 use arrayvec::ArrayVec;
 
 use crate::flows::FlowId;
+use crate::observation::SegmentIndex;
 use crate::packet::{FlowHash, PacketHash, ROW_MULTIPLIERS, row_of};
-use crate::sight::SegmentIndex;
 use crate::synopsis::ShapeMismatch;
 
 /// Most rows of a sketch.

@@ -7,8 +7,8 @@
 //! upper bound.
 
 use super::{DelayCell, DelayCells};
+use crate::observation::SegmentIndex;
 use crate::packet::FlowHash;
-use crate::sight::SegmentIndex;
 
 /// What is mined of one flow.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]

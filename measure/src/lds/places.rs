@@ -1,35 +1,35 @@
-//! Where the sights of a burst go in a plain sketch, found out a while before they are added.
+//! Where the observations of a burst go in a plain sketch, found out a while before they are added.
 
 use std::ops::Range;
 
 use super::{LdsLayout, ROWS_MAX};
 use crate::flows::FlowId;
+use crate::observation::{Observation, SegmentIndex};
 use crate::packet::{FlowHash, ROW_MULTIPLIERS, row_of};
 use crate::prefetch::prefetch;
-use crate::sight::{SegmentIndex, Sight};
 
-/// Sights hashed before any is added: as many as a word has bits.
+/// Observations hashed before any is added: as many as a word has bits.
 pub(super) const CHUNK: usize = 64;
 
 /// The cells of a burst, or of some of it, in the sketches that it goes to: 1 KiB, to be kept and used
 /// again for each burst.
 ///
-/// A place follows from the sight's flow and the sketch's sizes, whatever sketch of these sizes it
-/// is. Places say whose they are: for sketches of other sizes, for other sights of the burst, or for
-/// sights that begin with another flow they are of no use.
+/// A place follows from the observation's flow and the sketch's sizes, whatever sketch of these sizes it
+/// is. Places say whose they are: for sketches of other sizes, for other observations of the burst, or for
+/// observations that begin with another flow they are of no use.
 #[derive(Debug, Clone)]
 pub struct Places {
-    /// Of each sight one a row, without gaps.
+    /// Of each observation one a row, without gaps.
     cells: [u32; CHUNK * ROWS_MAX],
-    /// Sights of the burst.
-    sights: usize,
-    /// By number of the sight, from the lowest bit on: whether its places are here.
+    /// Observations of the burst.
+    observations: usize,
+    /// By number of the observation, from the lowest bit on: whether its places are here.
     kept: u64,
     /// R of the sketches, 1 to [`ROWS_MAX`].
     rows: usize,
     /// C of the sketches.
     columns: u32,
-    /// Of the first sight.
+    /// Of the first observation.
     flow: FlowId,
 }
 
@@ -40,11 +40,11 @@ impl Default for Places {
 }
 
 impl Places {
-    /// Of no sights.
+    /// Of no observations.
     pub const fn new() -> Self {
         Self {
             cells: [0; CHUNK * ROWS_MAX],
-            sights: 0,
+            observations: 0,
             kept: 0,
             rows: 1,
             columns: 0,
@@ -55,57 +55,62 @@ impl Places {
     /// Forgets all.
     #[inline]
     pub const fn clear(&mut self) {
-        self.sights = 0;
+        self.observations = 0;
         self.kept = 0;
     }
 
     /// Forgets all, and begins with a burst that goes to sketches of that layout; `false` where no
     /// places are kept of it.
     #[inline]
-    pub(crate) fn begin(&mut self, layout: &LdsLayout, sights: &[Sight]) -> bool {
+    pub(crate) fn begin(&mut self, layout: &LdsLayout, observations: &[Observation]) -> bool {
         self.clear();
-        let Some(first) = sights.first() else {
+        let Some(first) = observations.first() else {
             return false;
         };
         self.rows = layout.rows();
         self.columns = layout.columns();
         self.flow = FlowId::of(first);
-        let keeps = sights.len() <= CHUNK && layout.is_plain();
+        let keeps = observations.len() <= CHUNK && layout.is_plain();
         if keeps {
-            self.sights = sights.len();
+            self.observations = observations.len();
         }
         keeps
     }
 
-    /// Keeps the places of sights that are number `first` of the burst and the next ones, and asks the
+    /// Keeps the places of observations that are number `first` of the burst and the next ones, and asks the
     /// cache for those of `cells` that they will be added to.
     #[inline]
-    pub(crate) fn keep<C>(&mut self, cells: &[C], first: usize, sights: &[Sight]) {
+    pub(crate) fn keep<C>(&mut self, cells: &[C], first: usize, observations: &[Observation]) {
         match self.rows {
-            1 => self.keep_rows::<1, C>(cells, first, sights),
-            2 => self.keep_rows::<2, C>(cells, first, sights),
-            3 => self.keep_rows::<3, C>(cells, first, sights),
-            _ => self.keep_rows::<4, C>(cells, first, sights),
+            1 => self.keep_rows::<1, C>(cells, first, observations),
+            2 => self.keep_rows::<2, C>(cells, first, observations),
+            3 => self.keep_rows::<3, C>(cells, first, observations),
+            _ => self.keep_rows::<4, C>(cells, first, observations),
         }
     }
 
     #[inline]
-    fn keep_rows<const ROWS: usize, C>(&mut self, cells: &[C], first: usize, sights: &[Sight]) {
-        let numbers = first..first + sights.len();
+    fn keep_rows<const ROWS: usize, C>(
+        &mut self,
+        cells: &[C],
+        first: usize,
+        observations: &[Observation],
+    ) {
+        let numbers = first..first + observations.len();
         let (places, _) = self.cells.as_chunks_mut::<ROWS>();
-        if numbers.end <= self.sights
+        if numbers.end <= self.observations
             && let Some(places) = places.get_mut(numbers.clone())
         {
-            place(cells, self.columns, sights, places);
+            place(cells, self.columns, observations, places);
             self.kept |= bits(&numbers);
         }
     }
 
-    /// Whether the burst begins with these sights.
+    /// Whether the burst begins with these observations.
     #[inline]
-    pub(crate) fn begin_with(&self, sights: &[Sight]) -> bool {
-        let first = sights.first().map(FlowId::of);
-        sights.len() <= self.sights && first == Some(self.flow)
+    pub(crate) fn begin_with(&self, observations: &[Observation]) -> bool {
+        let first = observations.first().map(FlowId::of);
+        observations.len() <= self.observations && first == Some(self.flow)
     }
 
     /// Whether they are places in sketches of that layout.
@@ -114,17 +119,17 @@ impl Places {
         (self.rows, self.columns) == (layout.rows(), layout.columns()) && layout.is_plain()
     }
 
-    /// Adds sights, of which the first is number `first` of the burst; `false`, and nothing is added,
+    /// Adds observations, of which the first is number `first` of the burst; `false`, and nothing is added,
     /// where not all of them have places.
     #[inline]
     pub(super) fn add<const ROWS: usize, C>(
         &self,
         cells: &mut [C],
-        sights: &[Sight],
+        observations: &[Observation],
         first: usize,
-        add: impl Fn(&mut C, &Sight),
+        add: impl Fn(&mut C, &Observation),
     ) -> bool {
-        let numbers = first..first + sights.len();
+        let numbers = first..first + observations.len();
         let (places, _) = self.cells.as_chunks::<ROWS>();
         let Some(places) = places.get(numbers.clone()) else {
             return false;
@@ -134,12 +139,15 @@ impl Places {
             return false;
         }
         debug_assert!(
-            places.iter().zip(sights).all(|(places, sight)| {
-                *places == places_of::<ROWS>(FlowId::of(sight), self.columns)
-            }),
-            "places of other sights"
+            places
+                .iter()
+                .zip(observations)
+                .all(|(places, observation)| {
+                    *places == places_of::<ROWS>(FlowId::of(observation), self.columns)
+                }),
+            "places of other observations"
         );
-        add_at(cells, sights, places, add);
+        add_at(cells, observations, places, add);
         true
     }
 }
@@ -167,34 +175,34 @@ pub(super) fn places_of<const ROWS: usize>(flow: FlowId, columns: u32) -> [u32; 
     places
 }
 
-/// Finds the cells of sights, and asks the cache for them.
+/// Finds the cells of observations, and asks the cache for them.
 #[inline]
 pub(super) fn place<const ROWS: usize, C>(
     cells: &[C],
     columns: u32,
-    sights: &[Sight],
+    observations: &[Observation],
     places: &mut [[u32; ROWS]],
 ) {
-    for (places, sight) in places.iter_mut().zip(sights) {
-        *places = places_of(FlowId::of(sight), columns);
+    for (places, observation) in places.iter_mut().zip(observations) {
+        *places = places_of(FlowId::of(observation), columns);
         for &place in &*places {
             prefetch(cells, place as usize);
         }
     }
 }
 
-/// Adds sights to the cells that were found for them.
+/// Adds observations to the cells that were found for them.
 #[inline]
 pub(super) fn add_at<const ROWS: usize, C>(
     cells: &mut [C],
-    sights: &[Sight],
+    observations: &[Observation],
     places: &[[u32; ROWS]],
-    add: impl Fn(&mut C, &Sight),
+    add: impl Fn(&mut C, &Observation),
 ) {
-    for (places, sight) in places.iter().zip(sights) {
+    for (places, observation) in places.iter().zip(observations) {
         for &place in places {
             if let Some(cell) = cells.get_mut(place as usize) {
-                add(cell, sight);
+                add(cell, observation);
             }
         }
     }

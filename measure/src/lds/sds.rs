@@ -3,7 +3,7 @@
 use super::grid::Grid;
 use super::{BytesPair, DelayCell, DelayCells, LdsLayout, form};
 use crate::codec::{Element, ParseError, Put, Reader, Shape, SketchShape, whole};
-use crate::sight::{End, Sight};
+use crate::observation::{End, Observation};
 use crate::synopsis::{ShapeMismatch, Synopsis};
 
 /// A cell of an [`Sds`]: 16 bytes.
@@ -85,17 +85,17 @@ impl Sds {
 }
 
 impl Synopsis for Sds {
-    type Item = Sight;
+    type Item = Observation;
 
     /// Nothing is known at the sender's end.
     #[inline]
-    fn record(&mut self, end: End, sights: &[Sight]) {
+    fn record(&mut self, end: End, observations: &[Observation]) {
         if end == End::Receiver {
             self.grid.record(
-                sights,
-                |cell, sight, weight| {
+                observations,
+                |cell, observation, weight| {
                     let weight = u64::from(weight);
-                    cell.add(sight.delay.wrapping_mul(weight), weight);
+                    cell.add(observation.delay.wrapping_mul(weight), weight);
                 },
                 |pair, bytes| {
                     pair.sender = pair.sender.wrapping_add(bytes);

@@ -6,7 +6,7 @@ use super::{BytesPair, DelayCells, LdsLayout, Places, ROWS_MAX, form};
 use crate::cell::{BothEnds, CellPair, PassedCell};
 use crate::codec::{ParseError, Reader, Shape, SketchShape, whole};
 use crate::flows::FlowId;
-use crate::sight::{End, Sight};
+use crate::observation::{End, Observation};
 use crate::synopsis::{ShapeMismatch, Synopsis};
 
 /// An LDS with both ends in one place.
@@ -22,10 +22,10 @@ impl LdsPair {
     }
 
     /// Takes packets out again that were recorded at one end: the exact inverse.
-    pub fn unrecord(&mut self, end: End, sights: &[Sight]) {
+    pub fn unrecord(&mut self, end: End, observations: &[Observation]) {
         self.grid.record(
-            sights,
-            |cell, sight, weight| cell.unrecord(end, sight, weight),
+            observations,
+            |cell, observation, weight| cell.unrecord(end, observation, weight),
             |pair, bytes| match end {
                 End::Sender => pair.sender = pair.sender.wrapping_sub(bytes),
                 End::Receiver => pair.receiver = pair.receiver.wrapping_sub(bytes),
@@ -64,25 +64,27 @@ impl<C: BothEnds> LdsPair<C> {
     /// For a worker that owns both ends of a burst. What was lost in between has to be recorded
     /// at the sender's end.
     #[inline]
-    pub fn record_passed(&mut self, sights: &[Sight]) {
-        self.grid.record(sights, C::pass, |pair, bytes| {
+    pub fn record_passed(&mut self, observations: &[Observation]) {
+        self.grid.record(observations, C::pass, |pair, bytes| {
             pair.sender = pair.sender.wrapping_add(bytes);
             pair.receiver = pair.receiver.wrapping_add(bytes);
         });
     }
 
-    /// The same for sights whose cells were asked for a while before: `places` has those of the
+    /// The same for observations whose cells were asked for a while before: `places` has those of the
     /// first of them as number `first`. `false`, and nothing is added, where the places are not of
     /// this sketch.
     #[inline]
     pub(crate) fn record_placed(
         &mut self,
-        sights: &[Sight],
+        observations: &[Observation],
         first: usize,
         places: &Places,
     ) -> bool {
         self.grid
-            .record_placed(sights, first, places, |cell, sight| cell.pass(sight, 1))
+            .record_placed(observations, first, places, |cell, observation| {
+                cell.pass(observation, 1)
+            })
     }
 
     /// The difference of both ends.
@@ -111,19 +113,19 @@ impl LdsPair<PassedCell> {
 }
 
 impl<C: BothEnds> Synopsis for LdsPair<C> {
-    type Item = Sight;
+    type Item = Observation;
 
     #[inline]
-    fn record(&mut self, end: End, sights: &[Sight]) {
+    fn record(&mut self, end: End, observations: &[Observation]) {
         match end {
             End::Sender => self.grid.record(
-                sights,
-                |cell, sight, weight| cell.record(End::Sender, sight, weight),
+                observations,
+                |cell, observation, weight| cell.record(End::Sender, observation, weight),
                 |pair, bytes| pair.sender = pair.sender.wrapping_add(bytes),
             ),
             End::Receiver => self.grid.record(
-                sights,
-                |cell, sight, weight| cell.record(End::Receiver, sight, weight),
+                observations,
+                |cell, observation, weight| cell.record(End::Receiver, observation, weight),
                 |pair, bytes| pair.receiver = pair.receiver.wrapping_add(bytes),
             ),
         }

@@ -7,8 +7,8 @@ mod update;
 use proptest::prelude::*;
 
 use super::*;
+use crate::observation::{End, Observation, SegmentIndex};
 use crate::packet::{FlowHash, PacketHash};
-use crate::sight::{End, SegmentIndex, Sight};
 use crate::synopsis::Synopsis;
 use crate::time::EpochTag;
 
@@ -38,8 +38,8 @@ impl Packet {
         }
     }
 
-    fn sender_sight(&self) -> Sight {
-        Sight {
+    fn sender_observation(&self) -> Observation {
+        Observation {
             flow: FlowHash(self.flow),
             packet: PacketHash(self.hash),
             time: self.sent,
@@ -50,34 +50,37 @@ impl Packet {
         }
     }
 
-    fn receiver_sight(&self) -> Option<Sight> {
-        let sight = Sight {
+    fn receiver_observation(&self) -> Option<Observation> {
+        let observation = Observation {
             time: self.sent.wrapping_add(self.delay),
             delay: self.delay,
-            ..self.sender_sight()
+            ..self.sender_observation()
         };
-        (!self.lost).then_some(sight)
+        (!self.lost).then_some(observation)
     }
 }
 
-fn sender_sights(packets: &[Packet]) -> Vec<Sight> {
-    packets.iter().map(Packet::sender_sight).collect()
+fn sender_observations(packets: &[Packet]) -> Vec<Observation> {
+    packets.iter().map(Packet::sender_observation).collect()
 }
 
-fn receiver_sights(packets: &[Packet]) -> Vec<Sight> {
-    packets.iter().filter_map(Packet::receiver_sight).collect()
+fn receiver_observations(packets: &[Packet]) -> Vec<Observation> {
+    packets
+        .iter()
+        .filter_map(Packet::receiver_observation)
+        .collect()
 }
 
 fn lds_of(layout: &LdsLayout, packets: &[Packet]) -> LdsPair {
     let mut lds = LdsPair::new(layout);
-    lds.record(End::Sender, &sender_sights(packets));
-    lds.record(End::Receiver, &receiver_sights(packets));
+    lds.record(End::Sender, &sender_observations(packets));
+    lds.record(End::Receiver, &receiver_observations(packets));
     lds
 }
 
 fn sds_of(layout: &LdsLayout, packets: &[Packet]) -> Sds {
     let mut sds = Sds::new(layout);
-    sds.record(End::Receiver, &receiver_sights(packets));
+    sds.record(End::Receiver, &receiver_observations(packets));
     sds
 }
 

@@ -1,7 +1,7 @@
 //! Reference packets, as sent.
 
+use crate::observation::SegmentIndex;
 use crate::packet::PacketHash;
-use crate::sight::SegmentIndex;
 
 /// Which stream a reference speaks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

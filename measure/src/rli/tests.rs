@@ -14,7 +14,7 @@ mod select;
 mod sums;
 
 use super::{Link, StreamId};
-use crate::sight::SegmentIndex;
+use crate::observation::SegmentIndex;
 
 /// The stream that all tests listen to.
 const STREAM: StreamId = StreamId {

@@ -17,7 +17,7 @@ pub struct ShardLayout {
     pub rate: TickRate,
     /// Index of its first segment among all; the others follow it.
     pub first_segment: u16,
-    /// For each segment, in the order of [`SegmentIndex`](crate::sight::SegmentIndex) from the first
+    /// For each segment, in the order of [`SegmentIndex`](crate::observation::SegmentIndex) from the first
     /// on and 65,536 at most: the sketch that its packets go to, those of its egress port. One that
     /// is not there means none.
     pub sketch_of: Vec<u16>,

@@ -7,9 +7,9 @@ use crate::codec::{ParseError, Put, Reader};
 use crate::histogram::Histogram;
 use crate::lda::{LdaLayout, LdaPair};
 use crate::moments::Moments;
+use crate::observation::{Batch, End, Observation, Observations};
 use crate::packet::Nameless;
 use crate::rli::SegmentDelay;
-use crate::sight::{Batch, End, Sight, Sights};
 use crate::synopsis::{ShapeMismatch, Synopsis};
 use crate::time::TickRate;
 
@@ -40,33 +40,34 @@ impl SegmentSynopsis {
         }
     }
 
-    /// Adds sights that are all of one delay, as those of one burst usually are.
+    /// Adds observations that are all of one delay, as those of one burst usually are.
     #[inline]
-    pub fn record_alike(&mut self, end: End, sights: &[Sight]) {
-        let Some(&Sight { delay, .. }) = sights.first() else {
+    pub fn record_alike(&mut self, end: End, observations: &[Observation]) {
+        let Some(&Observation { delay, .. }) = observations.first() else {
             return;
         };
-        self.tally.record(end, sights);
+        self.tally.record(end, observations);
         if end == End::Receiver {
-            self.moments.add_delays(delay, sights.len() as u64);
-            self.histogram.add_delays(delay, sights.len() as u64);
+            self.moments.add_delays(delay, observations.len() as u64);
+            self.histogram.add_delays(delay, observations.len() as u64);
         }
         if let Some(lda) = &mut self.lda {
-            lda.record(end, sights);
+            lda.record(end, observations);
         }
     }
 
     /// Adds packets that passed both ends, as they were seen at the receiver's.
     #[inline]
-    pub(super) fn pass(&mut self, sights: Sights<'_>) {
-        self.tally.pass(sights.len() as u64, bytes_of(&sights));
-        for run in sights.split_by(|a, b| a.delay == b.delay) {
+    pub(super) fn pass(&mut self, observations: Observations<'_>) {
+        self.tally
+            .pass(observations.len() as u64, bytes_of(&observations));
+        for run in observations.split_by(|a, b| a.delay == b.delay) {
             let (delay, packets) = (run[0].delay, run.len() as u64);
             self.moments.add_delays(delay, packets);
             self.histogram.add_delays(delay, packets);
         }
         if let Some(lda) = &mut self.lda {
-            lda.record_passed(&sights);
+            lda.record_passed(&observations);
         }
     }
 
@@ -96,11 +97,11 @@ impl SegmentSynopsis {
 }
 
 impl Synopsis for SegmentSynopsis {
-    type Item = Sight;
+    type Item = Observation;
 
     #[inline]
-    fn record(&mut self, end: End, sights: &[Sight]) {
-        for run in sights.chunk_by(|a, b| a.delay == b.delay) {
+    fn record(&mut self, end: End, observations: &[Observation]) {
+        for run in observations.chunk_by(|a, b| a.delay == b.delay) {
             self.record_alike(end, run);
         }
     }

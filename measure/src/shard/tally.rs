@@ -1,7 +1,7 @@
 //! Plain counts.
 
 use crate::codec::{Element, ParseError, Put, Reader, Shape, whole};
-use crate::sight::{End, Sight};
+use crate::observation::{End, Observation};
 use crate::synopsis::{ShapeMismatch, Synopsis};
 
 /// Plain counts of a segment, which the estimators are held against.
@@ -42,8 +42,8 @@ impl Tally {
     }
 
     /// Takes packets out again that were recorded at one end: the exact inverse.
-    pub fn unrecord(&mut self, end: End, sights: &[Sight]) {
-        let (packets, bytes) = (sights.len() as u64, bytes_of(sights));
+    pub fn unrecord(&mut self, end: End, observations: &[Observation]) {
+        let (packets, bytes) = (observations.len() as u64, bytes_of(observations));
         let (counted, counted_bytes) = match end {
             End::Sender => (&mut self.sent, &mut self.sent_bytes),
             End::Receiver => (&mut self.received, &mut self.received_bytes),
@@ -55,16 +55,19 @@ impl Tally {
 
 /// Bytes of all frames.
 #[inline]
-pub(super) fn bytes_of(sights: &[Sight]) -> u64 {
-    sights.iter().map(|sight| u64::from(sight.bytes)).sum()
+pub(super) fn bytes_of(observations: &[Observation]) -> u64 {
+    observations
+        .iter()
+        .map(|observation| u64::from(observation.bytes))
+        .sum()
 }
 
 impl Synopsis for Tally {
-    type Item = Sight;
+    type Item = Observation;
 
     #[inline]
-    fn record(&mut self, end: End, sights: &[Sight]) {
-        let (packets, bytes) = (sights.len() as u64, bytes_of(sights));
+    fn record(&mut self, end: End, observations: &[Observation]) {
+        let (packets, bytes) = (observations.len() as u64, bytes_of(observations));
         match end {
             End::Sender => {
                 self.sent += packets;

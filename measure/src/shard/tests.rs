@@ -43,8 +43,8 @@ fn shard() -> Shard {
     Shard::new(&layout())
 }
 
-fn sight(segment: u16, hash: u64, time: u64, delay: u64) -> Sight {
-    Sight {
+fn observation(segment: u16, hash: u64, time: u64, delay: u64) -> Observation {
+    Observation {
         flow: FlowHash(hash % 7),
         packet: PacketHash(hash),
         time,
@@ -56,11 +56,11 @@ fn sight(segment: u16, hash: u64, time: u64, delay: u64) -> Sight {
 }
 
 /// The same packet at the sender's end.
-fn at_sender(sight: &Sight) -> Sight {
-    Sight {
-        time: sight.time.wrapping_sub(sight.delay),
+fn at_sender(observation: &Observation) -> Observation {
+    Observation {
+        time: observation.time.wrapping_sub(observation.delay),
         delay: 0,
-        ..*sight
+        ..*observation
     }
 }
 
@@ -74,8 +74,8 @@ enum Fate {
 }
 
 /// One flow in six has a slot; as many have one that no shard has.
-fn slot_of(sight: &Sight) -> Slot {
-    let flow = u32::from(sight.segment.0) * 7 + u32::try_from(sight.flow.0).unwrap();
+fn slot_of(observation: &Observation) -> Slot {
+    let flow = u32::from(observation.segment.0) * 7 + u32::try_from(observation.flow.0).unwrap();
     match flow % 6 {
         0 => Slot(flow / 6),
         1 => Slot(SLOTS + flow),
@@ -85,9 +85,16 @@ fn slot_of(sight: &Sight) -> Slot {
 
 /// The flows that have slots.
 fn tracked() -> impl Iterator<Item = (Slot, FlowId, SegmentIndex)> {
-    let sights = (0..4).flat_map(|segment| (0..7).map(move |hash| sight(segment, hash, 0, 0)));
-    sights
-        .map(|sight| (slot_of(&sight), FlowId::of(&sight), sight.segment))
+    let observations =
+        (0..4).flat_map(|segment| (0..7).map(move |hash| observation(segment, hash, 0, 0)));
+    observations
+        .map(|observation| {
+            (
+                slot_of(&observation),
+                FlowId::of(&observation),
+                observation.segment,
+            )
+        })
         .filter(|(slot, ..)| slot.0 < SLOTS)
 }
 
@@ -98,7 +105,7 @@ fn sketched(shard: &Shard) -> Shard {
     Shard::clone(&sealed)
 }
 
-type Bursts = Vec<(Fate, Vec<(Sight, FlowSight)>)>;
+type Bursts = Vec<(Fate, Vec<(Observation, FlowObservation)>)>;
 
 /// Bursts of packets, often of one delay, some of a segment that is not there.
 fn bursts() -> impl Strategy<Value = Bursts> {
@@ -111,30 +118,34 @@ fn bursts() -> impl Strategy<Value = Bursts> {
     let delay = prop_oneof![Just(77_u64), 0_u64..1 << 40];
     let one = (0_u16..4, any::<u64>(), any::<u64>(), delay);
     let one = one.prop_map(|(segment, hash, time, delay)| {
-        let sight = sight(segment, hash, time, delay);
-        let flow = FlowSight {
-            slot: slot_of(&sight),
-            bytes: sight.bytes,
+        let observation = observation(segment, hash, time, delay);
+        let flow = FlowObservation {
+            slot: slot_of(&observation),
+            bytes: observation.bytes,
             delay,
         };
-        (sight, flow)
+        (observation, flow)
     });
     proptest::collection::vec((fate, proptest::collection::vec(one, 0..32)), 0..6)
 }
 
-fn add(shard: &mut Shard, fate: Fate, burst: &[(Sight, FlowSight)]) {
-    let (sights, flows): (Vec<_>, Vec<_>) = burst.iter().copied().unzip();
+fn add(shard: &mut Shard, fate: Fate, burst: &[(Observation, FlowObservation)]) {
+    let (observations, flows): (Vec<_>, Vec<_>) = burst.iter().copied().unzip();
     match fate {
-        Fate::Passed => shard.passed(&sights, &flows, &NOWHERE),
-        Fate::Lost => sights
+        Fate::Passed => shard.passed(&observations, &flows, &NOWHERE),
+        Fate::Lost => observations
             .iter()
-            .for_each(|sight| shard.lost(sight, Slot::OTHER)),
-        Fate::LostLate => sights.iter().for_each(|sight| shard.lost_late(sight)),
-        Fate::Late => sights.iter().for_each(|sight| shard.late(sight)),
+            .for_each(|observation| shard.lost(observation, Slot::OTHER)),
+        Fate::LostLate => observations
+            .iter()
+            .for_each(|observation| shard.lost_late(observation)),
+        Fate::Late => observations
+            .iter()
+            .for_each(|observation| shard.late(observation)),
     }
 }
 
-fn shard_of(bursts: &[(Fate, Vec<(Sight, FlowSight)>)]) -> Shard {
+fn shard_of(bursts: &[(Fate, Vec<(Observation, FlowObservation)>)]) -> Shard {
     let mut shard = shard();
     for (fate, burst) in bursts {
         add(&mut shard, *fate, burst);
@@ -151,9 +162,13 @@ fn without_flows(mut shard: Shard) -> Shard {
 #[test]
 fn each_segment_gets_its_packets() {
     let mut shard = shard();
-    shard.passed(&[sight(0, 1, 15, 5), sight(2, 3, 37, 7)], &[], &NOWHERE);
-    shard.lost(&sight(0, 2, 20, 0), Slot::OTHER);
-    shard.late(&sight(0, 4, 40, 0));
+    shard.passed(
+        &[observation(0, 1, 15, 5), observation(2, 3, 37, 7)],
+        &[],
+        &NOWHERE,
+    );
+    shard.lost(&observation(0, 2, 20, 0), Slot::OTHER);
+    shard.late(&observation(0, 4, 40, 0));
 
     let first = shard.segment(SegmentIndex(0)).unwrap();
     let expected = Tally {
@@ -179,13 +194,13 @@ fn each_segment_gets_its_packets() {
 #[test]
 fn each_sketch_gets_the_packets_of_its_egress_port() {
     let mut shard = shard();
-    let sights = [
-        sight(0, 1, 10, 2),
-        sight(2, 2, 20, 3),
-        sight(1, 3, 30, 4),
-        sight(0, 4, 40, 5),
+    let observations = [
+        observation(0, 1, 10, 2),
+        observation(2, 2, 20, 3),
+        observation(1, 3, 30, 4),
+        observation(0, 4, 40, 5),
     ];
-    shard.passed(&sights, &[], &NOWHERE);
+    shard.passed(&observations, &[], &NOWHERE);
     let counted = |sketch: &LdsPair<PassedCell>| {
         let cells = sketch.cells().iter();
         cells.map(|cell| cell.received).sum::<u32>()
@@ -211,13 +226,13 @@ fn segments_and_sketches_that_are_not_there_are_ignored() {
     };
     let mut shard = Shard::new(&layout);
     shard.passed(
-        &[sight(2, 1, 1, 0), sight(u16::MAX, 1, 1, 0)],
+        &[observation(2, 1, 1, 0), observation(u16::MAX, 1, 1, 0)],
         &[],
         &NOWHERE,
     );
-    shard.lost(&sight(2, 1, 1, 0), Slot::OTHER);
+    shard.lost(&observation(2, 1, 1, 0), Slot::OTHER);
     assert_eq!(shard, Shard::new(&layout));
-    shard.passed(&[sight(1, 1, 1, 0)], &[], &NOWHERE);
+    shard.passed(&[observation(1, 1, 1, 0)], &[], &NOWHERE);
     assert_eq!(shard.sketches(), Shard::new(&layout).sketches());
     assert_eq!(shard.segments()[1].tally.received, 1);
 }
@@ -233,17 +248,20 @@ fn a_batch_is_its_packets_whatever_their_hashes() {
         let (mut batched, mut single) = (Shard::new(&layout), Shard::new(&layout));
         let mut hashes = Nameless::default();
         for (segment, delay, packets) in [(0, 5, 32), (1, 7, 1), (0, 9, 500), (9, 1, 3)] {
-            let sights = vec![sight(segment, 0, 1_000, delay); packets];
-            single.passed(&sights, &[], &NOWHERE);
+            let observations = vec![observation(segment, 0, 1_000, delay); packets];
+            single.passed(&observations, &[], &NOWHERE);
             let batch = Batch {
                 packets: packets as u64,
-                bytes: sights.iter().map(|sight| u64::from(sight.bytes)).sum(),
+                bytes: observations
+                    .iter()
+                    .map(|observation| u64::from(observation.bytes))
+                    .sum(),
                 delay,
                 segment: SegmentIndex(segment),
                 epoch: EpochTag(0),
             };
             batched.passed_batch(&batch, &mut hashes);
-            single.late(&sight(1, 0, 3, 3));
+            single.late(&observation(1, 0, 3, 3));
             batched.late_batch(&Batch {
                 packets: 1,
                 bytes: 100,
@@ -278,8 +296,8 @@ fn a_batch_is_its_packets_whatever_their_hashes() {
 #[test]
 fn without_anything_but_segments_exact_figures_are_kept() {
     let mut shard = Shard::new(&ShardLayout::new(rate(), 1));
-    shard.passed(&[sight(0, 1, 9, 4)], &[], &NOWHERE);
-    shard.lost(&sight(0, 1, 9, 4), Slot::OTHER);
+    shard.passed(&[observation(0, 1, 9, 4)], &[], &NOWHERE);
+    shard.lost(&observation(0, 1, 9, 4), Slot::OTHER);
     let segment = &shard.segments()[0];
     assert_eq!((segment.tally.sent, segment.moments.sum_ticks()), (2, 4));
     assert_eq!((segment.lda.as_ref(), shard.flows()), (None, None));
@@ -312,7 +330,7 @@ fn shards_of_other_shapes_are_refused_whole() {
         (odd_sketch, "columns"),
         (odd_sds, "bytes counted"),
     ] {
-        wrong.passed(&[sight(0, 1, 1, 0)], &[], &NOWHERE);
+        wrong.passed(&[observation(0, 1, 1, 0)], &[], &NOWHERE);
         let mut target = shard();
         assert_eq!(target.merge(&wrong).unwrap_err().what, what);
         assert_eq!(target, shard(), "nothing was added");
@@ -327,14 +345,14 @@ fn shards_of_other_shapes_are_refused_whole() {
 
 #[test]
 fn flow_slots_are_left_alone_by_merging() {
-    let flow = |slot| FlowSight {
+    let flow = |slot| FlowObservation {
         slot: Slot(slot),
         bytes: 100,
         delay: 1,
     };
     let (mut a, mut b) = (shard(), shard());
-    a.passed(&[sight(0, 1, 1, 1)], &[flow(0)], &NOWHERE);
-    b.passed(&[sight(0, 2, 1, 1)], &[flow(1)], &NOWHERE);
+    a.passed(&[observation(0, 1, 1, 1)], &[flow(0)], &NOWHERE);
+    b.passed(&[observation(0, 2, 1, 1)], &[flow(1)], &NOWHERE);
     let before = a.flows().cloned();
     a.merge(&b).unwrap();
     assert_eq!(a.flows().cloned(), before);
@@ -366,7 +384,11 @@ fn a_part_has_its_own_segments_and_their_sketches_only() {
     assert_eq!(nowhere.part(0..2).sketch_of, [u16::MAX, 0]);
     let mut part = Shard::new(&whole.part(2..3));
     part.passed(
-        &[sight(1, 1, 1, 1), sight(2, 2, 2, 2), sight(3, 3, 3, 3)],
+        &[
+            observation(1, 1, 1, 1),
+            observation(2, 2, 2, 2),
+            observation(3, 3, 3, 3),
+        ],
         &[],
         &NOWHERE,
     );
@@ -384,7 +406,7 @@ fn a_part_has_its_own_segments_and_their_sketches_only() {
 #[test]
 fn a_sealed_shard_reopens_empty() {
     let mut recorded = shard();
-    recorded.record(End::Sender, &[sight(0, 1, 1, 0)]);
+    recorded.record(End::Sender, &[observation(0, 1, 1, 0)]);
     let sealed = Box::new(recorded).seal(Epoch(7));
     assert_eq!(sealed.epoch(), Epoch(7));
     assert_eq!(sealed.segments()[0].tally.sent, 1);
@@ -394,7 +416,7 @@ fn a_sealed_shard_reopens_empty() {
 #[test]
 fn the_binary_form_is_its_parts() {
     let mut shard = shard();
-    shard.passed(&[sight(1, 5, 6, 0)], &[], &NOWHERE);
+    shard.passed(&[observation(1, 5, 6, 0)], &[], &NOWHERE);
     let mut out = Vec::new();
     shard.encode(&mut out);
     // The first segment, and how many there are.
@@ -489,16 +511,16 @@ proptest! {
     ) {
         let whole = ShardLayout { lds: sketch, sketch_of, ..layout() };
         let mut expected = Shard::new(&whole);
-        // Every sight comes to all workers, and each takes its own.
+        // Every observation comes to all workers, and each takes its own.
         let mut parts = [0..cut, cut..4, 4..9].map(|range| Shard::new(&whole.part(range)));
         let mut places = Places::new();
         for (fate, burst) in &bursts {
             add(&mut expected, *fate, burst);
             for part in &mut parts {
-                let sights: Vec<_> = burst.iter().map(|(sight, _)| *sight).collect();
-                part.prepare(&sights, &[], &mut places);
+                let observations: Vec<_> = burst.iter().map(|(observation, _)| *observation).collect();
+                part.prepare(&observations, &[], &mut places);
                 match fate {
-                    Fate::Passed => part.passed(&sights, &[], &places),
+                    Fate::Passed => part.passed(&observations, &[], &places),
                     _ => add(part, *fate, burst),
                 }
             }
@@ -518,10 +540,10 @@ proptest! {
     fn a_packet_that_passed_is_one_at_both_ends(bursts in bursts()) {
         let (mut once, mut twice) = (shard(), shard());
         for (_, burst) in &bursts {
-            let (sights, flows): (Vec<_>, Vec<_>) = burst.iter().copied().unzip();
-            once.passed(&sights, &flows, &NOWHERE);
-            twice.record(End::Sender, &sights.iter().map(at_sender).collect::<Vec<_>>());
-            twice.record(End::Receiver, &sights);
+            let (observations, flows): (Vec<_>, Vec<_>) = burst.iter().copied().unzip();
+            once.passed(&observations, &flows, &NOWHERE);
+            twice.record(End::Sender, &observations.iter().map(at_sender).collect::<Vec<_>>());
+            twice.record(End::Receiver, &observations);
             if let Some(slots) = twice.flows_mut() {
                 slots.record(End::Receiver, &flows);
             }
@@ -532,10 +554,10 @@ proptest! {
     #[test]
     fn a_lost_packet_is_one_at_the_senders_end(bursts in bursts()) {
         let (mut lost, mut sent) = (shard(), shard());
-        for sight in bursts.iter().flat_map(|(_, burst)| burst).map(|(sight, _)| sight) {
-            lost.lost(sight, Slot::OTHER);
-            sent.record(End::Sender, &[at_sender(sight)]);
-            if let Some(segment) = sent.segment_mut(sight.segment) {
+        for observation in bursts.iter().flat_map(|(_, burst)| burst).map(|(observation, _)| observation) {
+            lost.lost(observation, Slot::OTHER);
+            sent.record(End::Sender, &[at_sender(observation)]);
+            if let Some(segment) = sent.segment_mut(observation.segment) {
                 segment.tally.dropped += 1;
             }
         }

@@ -5,9 +5,9 @@ use rand_pcg::Pcg64;
 
 use super::*;
 use crate::lda::LdaPair;
+use crate::observation::tests::observation_with_delay;
+use crate::observation::{End, Observation};
 use crate::packet::PacketHash;
-use crate::sight::tests::sight_with_delay;
-use crate::sight::{End, Sight};
 use crate::synopsis::Synopsis;
 
 /// Deviation over mean of a Weibull of shape 0.6.
@@ -54,14 +54,14 @@ fn simulate(plan: &LdaPlan, demand: &LdaDemand, loss: f64, epochs: u64) -> (f64,
             reason = "counts and delays"
         )]
         for _ in 0..demand.packets_per_s as u64 {
-            let sent = Sight {
+            let sent = Observation {
                 packet: PacketHash(rng.random()),
-                ..sight_with_delay(0)
+                ..observation_with_delay(0)
             };
             lda.record(End::Sender, &[sent]);
             let time = (delays.sample(&mut rng) * 1_000.0) as u64;
             if !rng.random_bool(loss) {
-                lda.record(End::Receiver, &[Sight { time, ..sent }]);
+                lda.record(End::Receiver, &[Observation { time, ..sent }]);
                 received += 1;
                 sum += time as f64;
             }

@@ -9,9 +9,9 @@ use crate::lds::{
     DecodeError, DecodeOptions, Decoded, DelayCells, FEATURES_MAX, FlowTable, KnownMeans, Source,
     decode,
 };
+use crate::observation::SegmentIndex;
 use crate::packet::FlowHash;
 use crate::rli;
-use crate::sight::SegmentIndex;
 
 const _: () = assert!(
     SEGMENTS_MAX as usize <= FEATURES_MAX,

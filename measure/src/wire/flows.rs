@@ -1,8 +1,8 @@
 //! The flows of one epoch at the receiver's end, by hash.
 
+use crate::observation::SegmentIndex;
 use crate::packet::FlowHash;
 use crate::rli::{Estimates, FlowDelay};
-use crate::sight::SegmentIndex;
 
 /// A place that is not taken.
 const FREE: u32 = u32::MAX;

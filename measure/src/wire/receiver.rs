@@ -13,10 +13,10 @@ use super::{
 };
 use crate::codec::{KeyRing, Kind, Marker, Reference, Session, Verifier};
 use crate::lda::LdaLayout;
+use crate::observation::{End, Observation};
 #[cfg(feature = "planted")]
 use crate::planted;
 use crate::rli::{self, Estimates, ReceiverConfig, Run};
-use crate::sight::{End, Sight};
 use crate::time::Epoch;
 
 /// Packets that are looked up together.
@@ -127,27 +127,28 @@ impl Receiver {
 
     /// Data packets in order of arrival, all at one time: nanoseconds of TAI.
     #[inline]
-    pub fn received(&mut self, sights: &[Sight]) {
+    pub fn received(&mut self, observations: &[Observation]) {
         if !self.is_in_session {
             return;
         }
         let mut shard = open_shard(self.turn, &mut self.open);
         if let Some(shard) = &mut shard {
-            shard.record(End::Receiver, sights);
+            shard.record(End::Receiver, observations);
         }
         let mut flows = shard.map(|shard| &mut shard.flows);
         let epoch = self.turn.unwrap_or_default().tag();
-        let is_alike =
-            |one: &Sight, other: &Sight| (one.segment, one.bytes) == (other.segment, other.bytes);
-        let runs = sights.chunk_by(is_alike);
+        let is_alike = |one: &Observation, other: &Observation| {
+            (one.segment, one.bytes) == (other.segment, other.bytes)
+        };
+        let runs = observations.chunk_by(is_alike);
         for run in runs.flat_map(|run| run.chunks(RUN_MAX)) {
             let Some(first) = run.first() else { continue };
             let mut slots = ArrayVec::<u32, RUN_MAX>::new();
             let mut digest = 0;
-            for sight in run {
-                digest ^= sight.packet.0;
+            for observation in run {
+                digest ^= observation.packet.0;
                 slots.push(match &mut flows {
-                    Some(flows) => flows.count(sight.flow, sight.segment),
+                    Some(flows) => flows.count(observation.flow, observation.segment),
                     None => WireFlows::OTHER,
                 });
             }
@@ -167,7 +168,7 @@ impl Receiver {
     }
 
     /// A frame with the magic that came in by the port at `tai_ns`: what follows the Ethernet or UDP
-    /// header. `link_bytes` is the length of the whole frame, as [`Sight::bytes`] counts it.
+    /// header. `link_bytes` is the length of the whole frame, as [`Observation::bytes`] counts it.
     pub fn control(
         &mut self,
         frame: &[u8],

@@ -29,8 +29,8 @@ use std::collections::HashMap;
 
 use super::{Placed, WireShard};
 use crate::codec::Stashed;
+use crate::observation::End;
 use crate::packet::FlowHash;
-use crate::sight::End;
 
 /// What the sender listed around one turn, as far as it arrived: each list without a gap from the turn
 /// on.
@@ -227,9 +227,9 @@ fn take(
 
 fn shift(packets: &[Placed], from: &mut WireShard, to: &mut WireShard) {
     for packet in packets {
-        let sight = [packet.sight()];
-        from.uncount(End::Receiver, &sight);
-        to.count(End::Receiver, &sight);
+        let observation = [packet.observation()];
+        from.uncount(End::Receiver, &observation);
+        to.count(End::Receiver, &observation);
         from.flows.uncount(packet.flow, packet.segment);
         to.flows.count(packet.flow, packet.segment);
     }

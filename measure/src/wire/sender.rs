@@ -15,8 +15,8 @@ use crate::codec::{
     Body, KeyId, KeyRing, Kind, Marker, Reference, SealError, Sealer, Session, Subject,
 };
 use crate::lda::LdaLayout;
+use crate::observation::{End, Observation};
 use crate::rli::{Injector, ReferenceSender};
-use crate::sight::{End, Sight};
 use crate::time::Epoch;
 
 /// How long a copy of a marker waits for the packets that should come before it, at most.
@@ -209,29 +209,29 @@ impl Sender {
 
     /// Data packets that the driver has taken, in order, all at one time: nanoseconds of TAI.
     #[inline]
-    pub fn sent(&mut self, sights: &[Sight]) {
+    pub fn sent(&mut self, observations: &[Observation]) {
         if !self.is_in_session {
             return;
         }
         if let Some(open) = &mut self.open {
-            open.shard.record(End::Sender, sights);
+            open.shard.record(End::Sender, observations);
         }
         if let Some(turn) = &mut self.turn {
-            turn.packets = turn.packets.saturating_add(count(sights));
+            turn.packets = turn.packets.saturating_add(count(observations));
         }
         if self.streams.is_empty() {
             return;
         }
-        for run in sights.chunk_by(|one, other| one.segment == other.segment) {
+        for run in observations.chunk_by(|one, other| one.segment == other.segment) {
             let Some(first) = run.first() else { continue };
             let segment = usize::from(first.segment.0);
             let Some(stream) = self.streams.get_mut(segment) else {
                 continue;
             };
             let (mut digest, mut bytes) = (0, 0);
-            for sight in run {
-                digest ^= sight.packet.0;
-                bytes += u64::from(sight.bytes);
+            for observation in run {
+                digest ^= observation.packet.0;
+                bytes += u64::from(observation.bytes);
             }
             stream.sender.record_run(count(run), digest, first.time);
             stream.injector.run(count(run), bytes, first.time);
@@ -356,6 +356,6 @@ fn write<B: Body>(
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "a burst")]
-fn count(sights: &[Sight]) -> u32 {
-    sights.len() as u32
+fn count(observations: &[Observation]) -> u32 {
+    observations.len() as u32
 }

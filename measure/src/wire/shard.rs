@@ -3,9 +3,9 @@
 use super::{StashList, WireFlows, WireLayout};
 use crate::lda::{LdaLayout, LdaPair};
 use crate::lds::LdsPair;
+use crate::observation::{End, Observation};
 use crate::rli::SegmentDelay;
 use crate::shard::Tally;
-use crate::sight::{End, Sight};
 use crate::synopsis::Synopsis;
 use crate::time::Epoch;
 
@@ -56,7 +56,7 @@ impl Marks {
 #[derive(Debug, Clone)]
 pub struct WireShard {
     layout: WireLayout,
-    /// By [`SegmentIndex`](crate::sight::SegmentIndex).
+    /// By [`SegmentIndex`](crate::observation::SegmentIndex).
     pub segments: Vec<WireSegment>,
     /// This end's halves of the sketch.
     pub lds: Option<LdsPair>,
@@ -105,36 +105,40 @@ impl WireShard {
 impl WireShard {
     /// Adds packets seen at `end`, in their order: their times are nanoseconds of TAI, their
     /// segments those of the wire. Never allocates, never fails.
-    pub fn record(&mut self, end: End, sights: &[Sight]) {
-        self.count(end, sights);
-        self.stash.record(sights);
+    pub fn record(&mut self, end: End, observations: &[Observation]) {
+        self.count(end, observations);
+        self.stash.record(observations);
     }
 
     /// Adds packets to all but the lists.
-    pub(super) fn count(&mut self, end: End, sights: &[Sight]) {
-        for run in sights.chunk_by(|one, other| one.segment == other.segment) {
-            let segment = run.first().map(|sight| usize::from(sight.segment.0));
+    pub(super) fn count(&mut self, end: End, observations: &[Observation]) {
+        for run in observations.chunk_by(|one, other| one.segment == other.segment) {
+            let segment = run
+                .first()
+                .map(|observation| usize::from(observation.segment.0));
             if let Some(segment) = segment.and_then(|index| self.segments.get_mut(index)) {
                 segment.tally.record(end, run);
                 segment.lda.record(end, run);
             }
         }
         if let Some(lds) = &mut self.lds {
-            lds.record(end, sights);
+            lds.record(end, observations);
         }
     }
 
     /// Takes packets out again that were counted here, of all but the lists: the exact inverse.
-    pub(super) fn uncount(&mut self, end: End, sights: &[Sight]) {
-        for run in sights.chunk_by(|one, other| one.segment == other.segment) {
-            let segment = run.first().map(|sight| usize::from(sight.segment.0));
+    pub(super) fn uncount(&mut self, end: End, observations: &[Observation]) {
+        for run in observations.chunk_by(|one, other| one.segment == other.segment) {
+            let segment = run
+                .first()
+                .map(|observation| usize::from(observation.segment.0));
             if let Some(segment) = segment.and_then(|index| self.segments.get_mut(index)) {
                 segment.tally.unrecord(end, run);
                 segment.lda.unrecord(end, run);
             }
         }
         if let Some(lds) = &mut self.lds {
-            lds.unrecord(end, sights);
+            lds.unrecord(end, observations);
         }
     }
 

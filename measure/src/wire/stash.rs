@@ -3,8 +3,8 @@
 use std::collections::{HashMap, VecDeque};
 
 use crate::codec::Stashed;
+use crate::observation::{Observation, SegmentIndex};
 use crate::packet::{FlowHash, PacketHash};
-use crate::sight::{SegmentIndex, Sight};
 
 /// A packet near a turn, as this end counted it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,14 +21,14 @@ pub struct Placed {
     pub segment: SegmentIndex,
 }
 
-impl From<&Sight> for Placed {
-    fn from(sight: &Sight) -> Self {
+impl From<&Observation> for Placed {
+    fn from(observation: &Observation) -> Self {
         Self {
-            flow: sight.flow,
-            packet: sight.packet,
-            tai_ns: sight.time,
-            bytes: sight.bytes,
-            segment: sight.segment,
+            flow: observation.flow,
+            packet: observation.packet,
+            tai_ns: observation.time,
+            bytes: observation.bytes,
+            segment: observation.segment,
         }
     }
 }
@@ -45,8 +45,8 @@ impl Placed {
     }
 
     /// As it was seen.
-    pub fn sight(&self) -> Sight {
-        Sight {
+    pub fn observation(&self) -> Observation {
+        Observation {
             flow: self.flow,
             packet: self.packet,
             time: self.tai_ns,
@@ -79,15 +79,16 @@ impl StashList {
 
     /// Adds packets in their order.
     #[inline]
-    pub fn record(&mut self, sights: &[Sight]) {
-        let (early, _) = sights.split_at(sights.len().min(self.room - self.first.len()));
+    pub fn record(&mut self, observations: &[Observation]) {
+        let (early, _) =
+            observations.split_at(observations.len().min(self.room - self.first.len()));
         self.first.extend(early.iter().map(Placed::from));
-        let late = sights.len().saturating_sub(self.room);
-        for sight in sights.get(late..).unwrap_or_default() {
+        let late = observations.len().saturating_sub(self.room);
+        for observation in observations.get(late..).unwrap_or_default() {
             if self.last.len() == self.room {
                 self.last.pop_front();
             }
-            self.last.push_back(Placed::from(sight));
+            self.last.push_back(Placed::from(observation));
         }
     }
 

@@ -12,8 +12,8 @@ use path::{EPOCH_NS, Frame, Path, Truth, Wire};
 use super::*;
 use crate::codec::{Key, KeyId, KeyRing, Kind, Marker, Message, Nonce, Session};
 use crate::lda::Bank;
+use crate::observation::{End, Observation, SegmentIndex};
 use crate::packet::{FlowHash, PacketHash};
-use crate::sight::{End, SegmentIndex, Sight};
 use crate::synopsis::Synopsis;
 use crate::time::{Epoch, EpochTag};
 
@@ -64,8 +64,8 @@ fn layout() -> WireLayout {
 }
 
 /// A packet of flow 1.
-fn sight(packet: u64, segment: u16, time: u64) -> Sight {
-    Sight {
+fn observation(packet: u64, segment: u16, time: u64) -> Observation {
+    Observation {
         flow: FlowHash(1),
         packet: PacketHash(packet),
         time,

@@ -10,15 +10,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arrayvec::ArrayVec;
 use control::counters::{PortCounters, WorkerCounters};
 use dpdk_bindings::{Mbuf, PassingMbuf, StampField, Tap, tsc};
-use measure::flows::{FlowId, FlowSight};
+use measure::flows::{FlowId, FlowObservation};
+use measure::observation::{Batch, Observation, Observations, SegmentIndex};
 use measure::packet::{FlowHash, Nameless, PacketHash};
 use measure::shard::Places;
-use measure::sight::{Batch, SegmentIndex, Sight, Sights};
 use measure::time::{Epoch, EpochTag};
 use parking_lot::Mutex;
 use rtrb::{Consumer, Producer, RingBuffer};
-use switch::flows::{FlowSights, Flows};
-use switch::meter::{Meter, Plan, SightBurst};
+use switch::flows::{FlowObservations, Flows};
+use switch::meter::{Meter, ObservationBurst, Plan};
 use switch::packet_io::{BURST, ClassIndex, NO_SEGMENT, PortIndex};
 
 use crate::places::Home;
@@ -86,7 +86,7 @@ pub struct Departures {
 #[derive(Debug)]
 struct Point {
     meter: Meter,
-    flows: Box<FlowSights>,
+    flows: Box<FlowObservations>,
     places: Box<Places>,
     coming: Consumer<Turn>,
     gone: Producer<Box<Plan>>,
@@ -184,7 +184,7 @@ impl Departures {
             counters,
             point: Mutex::new(Point {
                 meter,
-                flows: Box::new([FlowSight::EMPTY; BURST]),
+                flows: Box::new([FlowObservation::EMPTY; BURST]),
                 places: Box::new(Places::new()),
                 coming,
                 gone,
@@ -325,8 +325,8 @@ impl Point {
     #[inline]
     fn record(&mut self, offer: Offer<'_>, burst: &mut [PassingMbuf<'_>]) {
         let stamps = offer.stamps;
-        let (mut sights, mut places) = (SightBurst::new_const(), ArrayVec::new_const());
-        let mut seen = Seen::of(&self.meter, offer, &mut sights, &mut places);
+        let (mut observations, mut places) = (ObservationBurst::new_const(), ArrayVec::new_const());
+        let mut seen = Seen::of(&self.meter, offer, &mut observations, &mut places);
         let mut classes = [(0, 0); 8];
         let mut bytes = 0;
         let mut trust = Trust::new(&stamps.ids);
@@ -353,21 +353,21 @@ impl Point {
         }
         let (are_alike, backward) = (seen.are_alike, seen.backward);
         self.meter.count_backward(backward);
-        let sights = if are_alike {
-            Sights::alike(&sights)
+        let observations = if are_alike {
+            Observations::alike(&observations)
         } else {
-            Sights::from(sights.as_slice())
+            Observations::from(observations.as_slice())
         };
-        if sights.is_empty() {
+        if observations.is_empty() {
             return;
         }
         let head = |n: usize| {
             let mbuf = places.get(n).and_then(|&n| burst.get(usize::from(n)));
             mbuf.map_or(&[][..], |mbuf| mbuf.head())
         };
-        let flows = self.meter.look_up(sights, &mut self.flows, head);
-        self.meter.prepare(sights, flows, &mut self.places);
-        self.meter.passed(sights, flows, &self.places);
+        let flows = self.meter.look_up(observations, &mut self.flows, head);
+        self.meter.prepare(observations, flows, &mut self.places);
+        self.meter.passed(observations, flows, &self.places);
     }
 }
 
@@ -412,7 +412,7 @@ struct Seen<'m, 'b> {
     flows: Option<&'m Flows>,
     offer: Offer<'m>,
     stamps_packets: bool,
-    sights: &'b mut SightBurst,
+    observations: &'b mut ObservationBurst,
     /// Their places in the burst, where somebody asks for their headers.
     places: &'b mut ArrayVec<u8, BURST>,
     /// The last packet's last word, and what it came to.
@@ -427,7 +427,7 @@ impl<'m, 'b> Seen<'m, 'b> {
     fn of(
         meter: &'m Meter,
         offer: Offer<'m>,
-        sights: &'b mut SightBurst,
+        observations: &'b mut ObservationBurst,
         places: &'b mut ArrayVec<u8, BURST>,
     ) -> Self {
         let nothing = Departure {
@@ -443,7 +443,7 @@ impl<'m, 'b> Seen<'m, 'b> {
             flows: meter.flows(),
             offer,
             stamps_packets: meter.stamps_packets(),
-            sights,
+            observations,
             places,
             // No packet's: there are not so many ports.
             last: (u64::MAX, nothing),
@@ -467,7 +467,7 @@ impl<'m, 'b> Seen<'m, 'b> {
     ) -> ClassIndex {
         // Packets of a burst share all but their hashes.
         if last != self.last.0 || self.stamps_packets {
-            self.are_alike &= self.sights.is_empty();
+            self.are_alike &= self.observations.is_empty();
             self.last = (
                 last,
                 Departure::read(self.meter, last, self.offer.to, self.offer.now),
@@ -475,7 +475,7 @@ impl<'m, 'b> Seen<'m, 'b> {
         }
         let (_, departure) = &self.last;
         self.backward += u64::from(departure.is_backward);
-        let sight = Sight {
+        let observation = Observation {
             flow,
             packet,
             time: departure.time,
@@ -485,10 +485,10 @@ impl<'m, 'b> Seen<'m, 'b> {
             epoch: departure.epoch,
         };
         if let Some(flows) = self.flows {
-            flows.prefetch(FlowId::of(&sight));
+            flows.prefetch(FlowId::of(&observation));
             self.places.push(place);
         }
-        self.sights.push(sight);
+        self.observations.push(observation);
         departure.class
     }
 }

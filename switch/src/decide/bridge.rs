@@ -23,7 +23,7 @@ pub struct BridgeLayout {
     pub lan: Lan,
     /// Most stations that it remembers.
     pub stations_max: usize,
-    /// How long it does without a sight of them.
+    /// How long it does without an observation of them.
     pub ageing: Duration,
     /// Stations that never age and never move.
     pub statics: Vec<(StationKey, PortIndex)>,

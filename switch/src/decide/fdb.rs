@@ -90,7 +90,7 @@ impl Mark {
     /// A report of it found no room.
     const UNSAID: u64 = 1 << 39;
     /// What tells that it was seen in this unit of age behind this port of this era.
-    const SIGHT: u64 = 0xffff_ffff | 0x3f << 32 | 0xff << 40;
+    const OBSERVATION: u64 = 0xffff_ffff | 0x3f << 32 | 0xff << 40;
 
     fn is_static(self) -> bool {
         self.0 & Self::STATIC != 0
@@ -98,7 +98,7 @@ impl Mark {
 
     #[inline]
     fn is_seen(self, fresh: Fresh) -> bool {
-        self.0 & Self::SIGHT == fresh.0
+        self.0 & Self::OBSERVATION == fresh.0
     }
 
     #[inline]
@@ -134,11 +134,11 @@ impl Mark {
 
     /// Seen like this, and reported when `self` was.
     fn seen_again(self, fresh: Fresh) -> Self {
-        Self(self.0 & !Self::SIGHT | fresh.0)
+        Self(self.0 & !Self::OBSERVATION | fresh.0)
     }
 }
 
-/// A sight of a station: when, behind which port, in which era of it; bits as in a `Mark`.
+/// An observation of a station: when, behind which port, in which era of it; bits as in a `Mark`.
 #[derive(Debug, Clone, Copy)]
 pub struct Fresh(u64);
 
@@ -206,7 +206,7 @@ pub struct Fdb {
 
 impl Fdb {
     /// A table with room for at least `stations` (rounded up to a power of two, eight at least),
-    /// each forgotten after `ageing` (0.1 s resolution) without a sight. `seed` keys the bucket of a
+    /// each forgotten after `ageing` (0.1 s resolution) without an observation. `seed` keys the bucket of a
     /// station, so that nobody can aim at one.
     pub fn new(stations: usize, ageing: Duration, rate: TickRate, seed: u64) -> Self {
         let buckets = Self::buckets(stations);
@@ -265,7 +265,7 @@ impl Fdb {
         self.eras[usize::from(port.0) % PORTS]
     }
 
-    /// A sight behind `port` at `now` (ticks).
+    /// An observation behind `port` at `now` (ticks).
     #[inline]
     pub fn fresh(&self, port: PortIndex, now: u64) -> Fresh {
         // Ages compare modulo 2^32 units, 13 years.
@@ -429,7 +429,7 @@ impl Fdb {
         }
     }
 
-    /// Reports a sight; what to remember of it.
+    /// Reports an observation; what to remember of it.
     fn say(station: StationKey, fresh: Fresh, end: &mut Option<ReplicaEnd>) -> Mark {
         let port = fresh.port().0;
         let is_said = end
@@ -462,7 +462,7 @@ impl Fdb {
             }
             return;
         }
-        match self.free_way(index, Fresh(mark.0 & Mark::SIGHT)) {
+        match self.free_way(index, Fresh(mark.0 & Mark::OBSERVATION)) {
             Some(way) => self.enter(index, way, station, mark),
             None => self.counts.overflows += 1,
         }

@@ -156,7 +156,7 @@ fn a_bridge_floods_learns_forwards_and_never_hairpins() {
         bridge.one(EAST, &frame(a, c, 0x0800), 3),
         dropped(DropReason::Hairpin)
     );
-    // The station moved: the newest sight counts.
+    // The station moved: the newest observation counts.
     assert_eq!(
         bridge.one(NORTH, &frame(BROADCAST, a, 0x0806), 4),
         to(&[EAST, WEST])

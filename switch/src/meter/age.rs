@@ -8,7 +8,7 @@
 //! is of none, for as long as less than three epochs went by. Packets that waited for longer are held against the
 //! start of the epoch and of the plan that they seem to be of: off the fast path, which looks at one sum a burst.
 
-use measure::sight::Sight;
+use measure::observation::Observation;
 use measure::time::{Epoch, EpochSchedule, EpochTag};
 
 use super::{Meter, Open};
@@ -61,15 +61,19 @@ pub(super) fn is_before(time: u64, start: u64, interval_ticks: u64) -> bool {
 }
 
 impl Meter {
-    /// Puts sights right that have a delay below 0 or one that a tag cannot vouch for.
+    /// Puts observations right that have a delay below 0 or one that a tag cannot vouch for.
     #[cold]
-    pub(super) fn mend(&mut self, sights: &mut [Sight], arrived: impl Iterator<Item = u64>) {
-        for (sight, arrived) in sights.iter_mut().zip(arrived) {
-            if sight.delay.cast_signed() < 0 {
-                sight.delay = 0;
+    pub(super) fn mend(
+        &mut self,
+        observations: &mut [Observation],
+        arrived: impl Iterator<Item = u64>,
+    ) {
+        for (observation, arrived) in observations.iter_mut().zip(arrived) {
+            if observation.delay.cast_signed() < 0 {
+                observation.delay = 0;
                 self.count_backward(1);
             }
-            sight.epoch = self.believed(sight.epoch, arrived);
+            observation.epoch = self.believed(observation.epoch, arrived);
         }
     }
 
@@ -132,7 +136,7 @@ impl Meter {
 
     /// Counts packets that outlived the plan that they were tagged by: their segment may be another's by now.
     #[cold]
-    pub(super) fn outlived(&mut self, segment: measure::sight::SegmentIndex, packets: u64) {
+    pub(super) fn outlived(&mut self, segment: measure::observation::SegmentIndex, packets: u64) {
         if segment != NO_SEGMENT {
             self.outlived_packets += packets;
         }

@@ -2,7 +2,7 @@
 
 use control::counters::WorkerCounters;
 use control::handover::WorkerEnd;
-use measure::sight::SegmentIndex;
+use measure::observation::SegmentIndex;
 
 use crate::flows::Flows;
 use crate::packet_io::{ClassIndex, NO_SEGMENT, PortIndex};

@@ -1,7 +1,7 @@
 //! Packets on their way out.
 
-use measure::flows::FlowSight;
-use measure::sight::{Sight, Sights};
+use measure::flows::FlowObservation;
+use measure::observation::{Observation, Observations};
 
 use crate::packet_io::{BURST, Tag};
 
@@ -11,9 +11,9 @@ pub struct Departed<'a> {
     /// What was known of them in the switch.
     pub tags: &'a [Tag],
     /// As they were seen to leave; as many. Alike ones arrived together, too.
-    pub sights: Sights<'a>,
+    pub observations: Observations<'a>,
     /// Their flows: as many, or none where flows are not kept.
-    pub seen: &'a [FlowSight],
+    pub seen: &'a [FlowObservation],
 }
 
 impl<'a> Departed<'a> {
@@ -21,7 +21,7 @@ impl<'a> Departed<'a> {
     pub fn none() -> Self {
         Self {
             tags: &[],
-            sights: Sights::alike(&[]),
+            observations: Observations::alike(&[]),
             seen: &[],
         }
     }
@@ -29,19 +29,23 @@ impl<'a> Departed<'a> {
     /// When each left, in ticks.
     #[inline]
     pub(super) fn times(&self) -> impl DoubleEndedIterator<Item = u64> + use<'a> {
-        let both = self.tags.iter().zip(self.sights.as_slice());
-        both.map(|(tag, sight)| tag.arrived.wrapping_add(sight.delay))
+        let both = self.tags.iter().zip(self.observations.as_slice());
+        both.map(|(tag, observation)| tag.arrived.wrapping_add(observation.delay))
     }
 
     #[inline]
     pub(super) fn split_at(&self, packets: usize) -> (Self, Self) {
         let tags = self.tags.split_at(packets.min(self.tags.len()));
-        let sights = self.sights.cut(packets);
+        let observations = self.observations.cut(packets);
         let seen = self.seen.split_at(packets.min(self.seen.len()));
-        let part = |tags, sights, seen| Self { tags, sights, seen };
+        let part = |tags, observations, seen| Self {
+            tags,
+            observations,
+            seen,
+        };
         (
-            part(tags.0, sights.0, seen.0),
-            part(tags.1, sights.1, seen.1),
+            part(tags.0, observations.0, seen.0),
+            part(tags.1, observations.1, seen.1),
         )
     }
 
@@ -49,14 +53,15 @@ impl<'a> Departed<'a> {
     /// the end.
     #[inline]
     pub(super) fn take_run(&mut self) -> Option<Self> {
-        let first = self.sights.first()?;
-        if self.sights.are_alike() {
+        let first = self.observations.first()?;
+        if self.observations.are_alike() {
             return Some(std::mem::replace(self, self.split_at(self.tags.len()).1));
         }
         let departed = self.times().next()?;
-        let mut both = self.sights.iter().zip(self.times());
-        let is_alike = |(sight, time): &(&Sight, u64)| {
-            (sight.segment, sight.epoch, *time) == (first.segment, first.epoch, departed)
+        let mut both = self.observations.iter().zip(self.times());
+        let is_alike = |(observation, time): &(&Observation, u64)| {
+            (observation.segment, observation.epoch, *time)
+                == (first.segment, first.epoch, departed)
         };
         let differs = both.position(|one| !is_alike(&one));
         let alike = differs.unwrap_or(self.tags.len()).min(BURST);

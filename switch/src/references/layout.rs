@@ -4,8 +4,8 @@ use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
 
 use control::config::{Config, RliMethod, RliPolicy, Stamps};
+use measure::observation::SegmentIndex;
 use measure::rli::{Adaptive, Link, LinkError, Method, Policy, ReceiverConfig, StreamId};
-use measure::sight::SegmentIndex;
 use measure::time::TickRate;
 
 use crate::egress::layout::WIRE_OVERHEAD_BYTES;

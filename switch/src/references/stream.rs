@@ -1,9 +1,9 @@
 //! One stream: its sender's end, what is under way, its receiver's end.
 
 use measure::flows::Slot;
+use measure::observation::SegmentIndex;
 use measure::packet::{FlowHash, PacketHash};
 use measure::rli::{Estimates, Injector, Receiver, ReferenceSender, Run, SegmentDelay};
-use measure::sight::SegmentIndex;
 use measure::time::EpochTag;
 
 use super::flight::Flight;

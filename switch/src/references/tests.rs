@@ -7,11 +7,11 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::{NonZeroU32, NonZeroU64};
 
-use measure::flows::{FlowEstimates, FlowSight, Slot};
+use measure::flows::{FlowEstimates, FlowObservation, Slot};
+use measure::observation::Observation;
 use measure::packet::{FlowHash, PacketHash};
 use measure::rli::{Adaptive, Link, Method, Policy};
 use measure::shard::{Shard, ShardLayout};
-use measure::sight::Sight;
 use measure::time::TickRate;
 use proptest::prelude::*;
 
@@ -193,7 +193,7 @@ impl Tube {
         }
         // One behind a packet that stays.
         references.extend(references.last().map(|&(_, tag)| (tags.len() + 1, tag)));
-        let sight = |tag: &Tag| Sight {
+        let observation = |tag: &Tag| Observation {
             flow: tag.flow,
             packet: tag.packet,
             time: 0,
@@ -202,16 +202,16 @@ impl Tube {
             segment: tag.segment,
             epoch: tag.epoch,
         };
-        let sights: Vec<_> = tags.iter().map(sight).collect();
-        let seen = |sight: &Sight| FlowSight {
-            slot: Slot(sight.flow.0 as u32 % SLOTS),
-            bytes: sight.bytes,
-            delay: sight.delay,
+        let observations: Vec<_> = tags.iter().map(observation).collect();
+        let seen = |observation: &Observation| FlowObservation {
+            slot: Slot(observation.flow.0 as u32 % SLOTS),
+            bytes: observation.bytes,
+            delay: observation.delay,
         };
-        let seen: Vec<_> = sights.iter().map(seen).collect();
+        let seen: Vec<_> = observations.iter().map(seen).collect();
         let departed = Departed {
             tags: &tags,
-            sights: (&sights).into(),
+            observations: (&observations).into(),
             seen: &seen,
         };
         self.references.departed(

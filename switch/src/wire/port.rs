@@ -8,7 +8,7 @@ use control::counters::Disbelief;
 use control::wire::clock::TaiLine;
 use control::wire::handover::{FRAME_ROOM, Order, WireWorkerEnd};
 use measure::codec::{Claim, FRAME_BYTES_DEFAULT, Kind};
-use measure::sight::{End, SegmentIndex, Sight};
+use measure::observation::{End, Observation, SegmentIndex};
 use measure::time::{Epoch, EpochSchedule};
 use measure::wire::{Control, Receiver, Refusal, SealedWire, Sender, Shards, WireShard};
 
@@ -73,7 +73,7 @@ pub struct WirePort<P> {
     steps: u64,
     /// A control frame that the driver refused: nothing goes before it.
     held: Option<P>,
-    sights: ArrayVec<Sight, BURST>,
+    observations: ArrayVec<Observation, BURST>,
     buffer: Box<[u8; ROOM]>,
     is_up: bool,
     recorder: Option<Recorder>,
@@ -109,7 +109,7 @@ impl<P> WirePort<P> {
             line: (0, TaiLine::default()),
             steps: 0,
             held: None,
-            sights: ArrayVec::new(),
+            observations: ArrayVec::new(),
             buffer: Box::new([0; ROOM]),
             is_up: true,
             recorder,
@@ -191,13 +191,13 @@ impl<P> WirePort<P> {
 
     /// Counts packets that the driver has just taken: each left at the time of its departure inside
     /// the switch, so that the delays of a path add up.
-    pub fn sent(&mut self, tags: &[Tag], departures: &[Sight], now: u64) {
+    pub fn sent(&mut self, tags: &[Tag], departures: &[Observation], now: u64) {
         if self.line.0 == 0 {
             return;
         }
         let (line, classes) = (self.line.1, self.classes);
         let mut bytes = 0;
-        self.sights.clear();
+        self.observations.clear();
         // Of one burst all times are alike, but where each packet is stamped.
         let mut last = (now, line.tai_ns(now));
         for (n, tag) in tags.iter().enumerate() {
@@ -205,23 +205,26 @@ impl<P> WirePort<P> {
             let Some(segment) = classes[usize::from(tag.class.0) % CLASSES_MAX] else {
                 continue;
             };
-            let left = departures
-                .get(n)
-                .map_or(now, |sight| tag.arrived.wrapping_add(sight.delay));
+            let left = departures.get(n).map_or(now, |observation| {
+                tag.arrived.wrapping_add(observation.delay)
+            });
             if left != last.0 {
                 last = (left, line.tai_ns(left));
             }
-            let sight = sight(tag, segment, last.1);
-            if self.sights.try_push(sight).is_err() {
+            let observation = observation(tag, segment, last.1);
+            if self.observations.try_push(observation).is_err() {
                 break;
             }
         }
         self.end.counters.data_bytes.add(bytes);
-        for run in self.sights.chunk_by(|one, other| one.time == other.time) {
+        for run in self
+            .observations
+            .chunk_by(|one, other| one.time == other.time)
+        {
             self.sender.sent(run);
         }
         if let (Some(recorder), Some(epoch)) = (&mut self.recorder, self.epoch) {
-            recorder.record(End::Sender, epoch.0, &self.sights);
+            recorder.record(End::Sender, epoch.0, &self.observations);
         }
     }
 
@@ -231,12 +234,12 @@ impl<P> WirePort<P> {
             return;
         }
         let tai_ns = self.line.1.tai_ns(now);
-        self.sights.clear();
+        self.observations.clear();
         for (class, packet) in seen {
             let Some(segment) = self.classes[usize::from(class.0) % CLASSES_MAX] else {
                 continue;
             };
-            let sight = Sight {
+            let observation = Observation {
                 flow: packet.flow,
                 packet: packet.packet,
                 time: tai_ns,
@@ -245,15 +248,15 @@ impl<P> WirePort<P> {
                 segment: SegmentIndex(segment),
                 epoch: measure::time::EpochTag::default(),
             };
-            if self.sights.try_push(sight).is_err() {
+            if self.observations.try_push(observation).is_err() {
                 break;
             }
         }
-        self.receiver.received(&self.sights);
+        self.receiver.received(&self.observations);
         if let Some(recorder) = &mut self.recorder {
             // Without a session they are of no epoch.
             let epoch = self.receiver.epoch().map_or(u64::MAX, |epoch| epoch.0);
-            recorder.record(End::Receiver, epoch, &self.sights);
+            recorder.record(End::Receiver, epoch, &self.observations);
         }
     }
 
@@ -421,8 +424,8 @@ impl Shards for Receiving<'_> {
     }
 }
 
-fn sight(tag: &Tag, segment: u16, tai_ns: u64) -> Sight {
-    Sight {
+fn observation(tag: &Tag, segment: u16, tai_ns: u64) -> Observation {
+    Observation {
         flow: tag.flow,
         packet: tag.packet,
         time: tai_ns,

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use measure::sight::{End, Sight};
+use measure::observation::{End, Observation};
 use rtrb::{Consumer, Producer, RingBuffer};
 
 /// Bytes of a record.
@@ -44,19 +44,19 @@ pub struct Recorder {
 impl Recorder {
     /// Takes down packets of an epoch of the sender's; their times are TAI.
     #[cold]
-    pub fn record(&mut self, end: End, epoch: u64, sights: &[Sight]) {
+    pub fn record(&mut self, end: End, epoch: u64, observations: &[Observation]) {
         #[expect(clippy::cast_possible_truncation, reason = "the low bits are meant")]
         let epoch = epoch as u32;
-        let mut left = sights.len();
-        for sight in sights {
+        let mut left = observations.len();
+        for observation in observations {
             let mut record = [0; RECORD_BYTES];
-            record[..8].copy_from_slice(&sight.packet.0.to_le_bytes());
-            record[8..16].copy_from_slice(&sight.flow.0.to_le_bytes());
-            record[16..24].copy_from_slice(&sight.time.to_le_bytes());
+            record[..8].copy_from_slice(&observation.packet.0.to_le_bytes());
+            record[8..16].copy_from_slice(&observation.flow.0.to_le_bytes());
+            record[16..24].copy_from_slice(&observation.time.to_le_bytes());
             record[24..28].copy_from_slice(&epoch.to_le_bytes());
             record[28] = u8::from(end == End::Receiver);
             record[29] = self.port;
-            record[30] = sight.segment.0.to_le_bytes()[0];
+            record[30] = observation.segment.0.to_le_bytes()[0];
             if self.records.push(record).is_err() {
                 break;
             }

@@ -7,8 +7,8 @@ use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use measure::cell::Cell;
 use measure::lds::{LdsLayout, LdsPair};
+use measure::observation::{End, Observation, SegmentIndex};
 use measure::packet::PacketHash;
-use measure::sight::{End, SegmentIndex, Sight};
 use measure::synopsis::Synopsis;
 use measure::time::EpochTag;
 
@@ -291,7 +291,7 @@ fn record(
 ) {
     let hash = trace.flow_hash(flow);
     for (packet_hash, packet) in trace.of_flow(flow) {
-        let sight = |time, delay| Sight {
+        let observation = |time, delay| Observation {
             flow: hash,
             packet: packet_hash,
             time,
@@ -300,9 +300,9 @@ fn record(
             segment,
             epoch: EpochTag(0),
         };
-        sketch.record(End::Sender, &[sight(packet.sent_ns, 0)]);
+        sketch.record(End::Sender, &[observation(packet.sent_ns, 0)]);
         if let Some((received_ns, delay_ns)) = arrival(packet_hash, packet, losses) {
-            sketch.record(End::Receiver, &[sight(received_ns, delay_ns)]);
+            sketch.record(End::Receiver, &[observation(received_ns, delay_ns)]);
         }
     }
 }

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use measure::lda::{Bank, LdaLayout, LdaPair};
+use measure::observation::{End, Observation, SegmentIndex};
 use measure::packet::{FlowHash, PacketHash};
-use measure::sight::{End, SegmentIndex, Sight};
 use measure::synopsis::Synopsis;
 use measure::time::EpochTag;
 use serde::Serialize;
@@ -129,7 +129,7 @@ fn estimate(layout: &LdaLayout, packets: &[Packet]) -> Result<Findings> {
     let mut lda = LdaPair::new(layout);
     let mut truth = Truth::default();
     for packet in packets {
-        let at = |time| sight(packet.hash, ticks(time));
+        let at = |time| observation(packet.hash, ticks(time));
         lda.record(End::Sender, &[at(packet.send)]);
         if let Some(receive) = packet.receive {
             lda.record(End::Receiver, &[at(receive)]);
@@ -157,8 +157,8 @@ fn estimate(layout: &LdaLayout, packets: &[Packet]) -> Result<Findings> {
     })
 }
 
-fn sight(packet: PacketHash, time: u64) -> Sight {
-    Sight {
+fn observation(packet: PacketHash, time: u64) -> Observation {
+    Observation {
         flow: FlowHash(0),
         packet,
         time,

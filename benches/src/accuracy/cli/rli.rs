@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::Args;
+use measure::observation::SegmentIndex;
 use measure::packet::PacketHash;
 use measure::rli::{
     Estimates, FlowDelay, FlowDelays, Link, Method, Receiver, ReceiverConfig, ReceiverCounters,
     Reference, ReferenceSender, StreamId,
 };
-use measure::sight::SegmentIndex;
 
 use super::{Kept, files};
 use crate::accuracy::interchange::{Kind, LinkPacket, Time, known, read_link, whole};

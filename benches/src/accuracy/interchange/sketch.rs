@@ -20,7 +20,7 @@ const FLOW_BYTES_MAX: usize = 256;
 pub struct Half {
     /// Packets.
     pub count: Option<u64>,
-    /// Times of sight in nanoseconds, added modulo 2^64.
+    /// Times of observation in nanoseconds, added modulo 2^64.
     pub sum_ns: Option<u64>,
     /// Exclusive or of the packets' hashes.
     pub digest: Option<u64>,

@@ -1,8 +1,8 @@
 //! Packets of one segment, through an LDA.
 
 use measure::lda::{LdaLayout, LdaPair, eq1_half_width_ticks};
+use measure::observation::{End, Observation, SegmentIndex};
 use measure::packet::{FlowHash, PacketHash};
-use measure::sight::{End, SegmentIndex, Sight};
 use measure::synopsis::Synopsis;
 use measure::time::EpochTag;
 use rand::{RngExt, SeedableRng};
@@ -19,7 +19,7 @@ const MEAN_TICKS: f64 = 200_000.0;
 const LOST: u32 = u32::MAX;
 /// Packets of a lost episode, on average (Kompella et al. 2012, section IV-C).
 const EPISODE_PACKETS: f64 = 100.0;
-/// Sights are recorded in bursts, as a switch does.
+/// Observations are recorded in bursts, as a switch does.
 const BURST: usize = 64;
 
 /// Where delays are drawn from; all have the same mean but the queue.
@@ -226,12 +226,13 @@ impl Passed {
             sent.clear();
             received.clear();
             for (n, &delay) in (burst * BURST..).zip(delays) {
-                let mut sight = sight(PacketHash(mix(key ^ n as u64)), 1_000_000 * n as u64);
-                sent.push(sight);
+                let mut observation =
+                    observation(PacketHash(mix(key ^ n as u64)), 1_000_000 * n as u64);
+                sent.push(observation);
                 if delay != LOST {
-                    sight.time += u64::from(delay);
-                    sight.delay = u64::from(delay);
-                    received.push(sight);
+                    observation.time += u64::from(delay);
+                    observation.delay = u64::from(delay);
+                    received.push(observation);
                 }
             }
             pair.record(End::Sender, &sent);
@@ -241,8 +242,8 @@ impl Passed {
     }
 }
 
-fn sight(packet: PacketHash, time: u64) -> Sight {
-    Sight {
+fn observation(packet: PacketHash, time: u64) -> Observation {
+    Observation {
         flow: FlowHash(0),
         packet,
         time,

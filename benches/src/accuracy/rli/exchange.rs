@@ -1,12 +1,12 @@
 //! Both ends of RLI around a simulated link.
 
 use anyhow::Result;
+use measure::observation::SegmentIndex;
 use measure::packet::PacketHash;
 use measure::rli::{
     Estimates, FlowDelay, FlowDelays, Injector, Link, Method, Policy, Receiver, ReceiverConfig,
     ReceiverCounters, Reference, ReferenceSender, SegmentDelay, StreamId,
 };
-use measure::sight::SegmentIndex;
 
 use crate::accuracy::queue::{Crossing, LinkConfig, cross};
 use crate::accuracy::traffic::mix;

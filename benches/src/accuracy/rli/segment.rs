@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 use measure::lda::{Bank, LdaLayout, LdaPair};
+use measure::observation::{End, Observation, SegmentIndex};
 use measure::rli::Method;
-use measure::sight::{End, SegmentIndex, Sight};
 use measure::synopsis::Synopsis;
 use measure::time::EpochTag;
 use rayon::prelude::*;
@@ -131,7 +131,7 @@ pub fn lda_mean_ns(crossings: &[Crossing], truth: &Truth) -> Result<Option<f64>>
     let regular = crossings.iter().filter(|c| c.kind == Kind::Regular);
     for (crossing, number) in regular.zip(0_u64..) {
         let passage = crossing.passage();
-        let mut sight = Sight {
+        let mut observation = Observation {
             flow: measure::packet::FlowHash(passage.flow.into()),
             packet: packet_hash(number),
             time: passage.sent_ns.cast_unsigned(),
@@ -140,10 +140,10 @@ pub fn lda_mean_ns(crossings: &[Crossing], truth: &Truth) -> Result<Option<f64>>
             segment: SegmentIndex(0),
             epoch: EpochTag(0),
         };
-        lda.record(End::Sender, &[sight]);
+        lda.record(End::Sender, &[observation]);
         if let Some(received_ns) = passage.received_ns {
-            sight.time = received_ns.cast_unsigned();
-            lda.record(End::Receiver, &[sight]);
+            observation.time = received_ns.cast_unsigned();
+            lda.record(End::Receiver, &[observation]);
         }
     }
     Ok(lda.estimate(truth.segment.packets).mean_ticks)

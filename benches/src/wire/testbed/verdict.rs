@@ -348,7 +348,7 @@ fn median_at_least(numbers: Vec<f64>) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use measure::sight::End;
+    use measure::observation::End;
 
     use super::*;
     use crate::wire::stamps::Stamp;

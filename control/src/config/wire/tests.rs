@@ -132,7 +132,9 @@ fn what_is_given_is_taken() {
 #[test]
 fn what_frames_take_is_what_is_reckoned() {
     use measure::codec::{Sealer, Sessions, Shape, Side, Stash, Stashed, Subject, fragments};
-    use measure::{cell::Cell, packet::FlowHash, packet::PacketHash, sight::End, time::Epoch};
+    use measure::{
+        cell::Cell, observation::End, packet::FlowHash, packet::PacketHash, time::Epoch,
+    };
 
     let config = keyed(&json!({ "capacity_bps": 100_000_000 }));
     let layout = config.wire_layout(0).unwrap();

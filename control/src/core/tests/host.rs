@@ -34,7 +34,7 @@ fn give_host(end: &mut WorkerEnd, epoch: u64, packets: [u64; 4]) {
     let mut shard = end.take_empty().unwrap();
     for (segment, packets) in (0..).zip(packets) {
         for n in 0..packets {
-            let (_, received) = sights(segment, n, 200);
+            let (_, received) = observations(segment, n, 200);
             shard.passed(&[received], &[], &Places::new());
         }
     }

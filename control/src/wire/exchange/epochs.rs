@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 
 use measure::cell::Cell;
 use measure::codec::{EpochFate, Report, Request, Shape, TooLarge};
-use measure::sight::End;
+use measure::observation::End;
 use measure::time::Epoch;
 use measure::wire::{
     DecodeJob, SealedWire, SegmentOutcome, SenderLists, flow_cells, pair, reconcile,

@@ -7,8 +7,8 @@ use measure::codec::{
     Element, FragmentError, HEADER_BYTES, Request, SealError, Sealer, Shape, Side, SketchShape,
     Stash, Stashed, Subject, TAG_BYTES, fragments,
 };
+use measure::observation::End;
 use measure::shard::Tally;
-use measure::sight::End;
 use measure::time::Epoch;
 use measure::wire::{Placed, SealedWire, WireShard};
 

@@ -8,8 +8,8 @@ use measure::codec::{
     Assembler, FragmentView, HEADER_BYTES, RANGES_MAX, Request, Shape, Side, StashView, Stashed,
     TAG_BYTES, TooLarge,
 };
+use measure::observation::End;
 use measure::shard::Tally;
-use measure::sight::End;
 use measure::time::Epoch;
 use measure::wire::{SegmentHalves, SenderHalves, WireLayout};
 

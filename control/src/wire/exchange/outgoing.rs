@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use measure::codec::{Request, Sealer};
-use measure::sight::End;
+use measure::observation::End;
 use measure::time::Epoch;
 use measure::wire::SealedWire;
 

@@ -2,7 +2,7 @@
 //! keeps what it has counted.
 
 use measure::codec::{EpochFate, Sealer};
-use measure::sight::End;
+use measure::observation::End;
 
 use super::settings::Moment;
 use super::{Exchange, Order, Outgoing};

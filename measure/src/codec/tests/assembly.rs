@@ -3,8 +3,8 @@
 use super::*;
 use crate::cell::Cell;
 use crate::lds::{DelayCells, LdsLayout};
+use crate::observation::{End, Observation, SegmentIndex};
 use crate::packet::{FlowHash, PacketHash};
-use crate::sight::{End, SegmentIndex, Sight};
 use crate::synopsis::Synopsis;
 use crate::time::EpochTag;
 
@@ -101,7 +101,7 @@ fn a_lost_fragment_costs_its_cells_only() {
     );
     for flow in 0..40_u64 {
         let hash = flow.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let sight = |time| Sight {
+        let observation = |time| Observation {
             flow: FlowHash(hash),
             packet: PacketHash(!hash),
             time,
@@ -110,8 +110,8 @@ fn a_lost_fragment_costs_its_cells_only() {
             segment: SegmentIndex(0),
             epoch: EpochTag(0),
         };
-        sent.record(End::Sender, &[sight(100)]);
-        received.record(End::Receiver, &[sight(130)]);
+        sent.record(End::Sender, &[observation(100)]);
+        received.record(End::Receiver, &[observation(130)]);
     }
     let shape = Shape::Lds(SketchShape::new(&layout));
     let element = |index: u32| sent.cells()[index as usize].sender;

@@ -5,15 +5,15 @@ use crate::cell::PassedCell;
 use crate::histogram::Histogram;
 use crate::lda::LdaPair;
 use crate::lds::{LdsLayout, LdsPair, Sds};
+use crate::observation::{End, Observation, SegmentIndex};
 use crate::packet::{FlowHash, PacketHash};
 use crate::shard::{Shard, ShardLayout};
-use crate::sight::{End, SegmentIndex, Sight};
 use crate::synopsis::Synopsis;
 use crate::time::{EpochTag, TickRate};
 
-fn sights() -> impl Strategy<Value = Vec<Sight>> {
-    let one =
-        any::<(u64, u64, u64, u64, u32)>().prop_map(|(flow, packet, time, delay, bytes)| Sight {
+fn observations() -> impl Strategy<Value = Vec<Observation>> {
+    let one = any::<(u64, u64, u64, u64, u32)>().prop_map(|(flow, packet, time, delay, bytes)| {
+        Observation {
             flow: FlowHash(flow),
             packet: PacketHash(packet),
             time,
@@ -21,17 +21,18 @@ fn sights() -> impl Strategy<Value = Vec<Sight>> {
             bytes,
             segment: SegmentIndex(u16::try_from(flow % 3).unwrap()),
             epoch: EpochTag(0),
-        });
+        }
+    });
     proptest::collection::vec(one, 0..40)
 }
 
 /// Records into a synopsis, writes it and reads it back; then reads it cut short.
-fn check<S>(mut synopsis: S, sights: &[Sight]) -> Result<(), TestCaseError>
+fn check<S>(mut synopsis: S, observations: &[Observation]) -> Result<(), TestCaseError>
 where
-    S: Synopsis<Item = Sight> + PartialEq + std::fmt::Debug,
+    S: Synopsis<Item = Observation> + PartialEq + std::fmt::Debug,
 {
-    synopsis.record(End::Sender, sights);
-    synopsis.record(End::Receiver, sights);
+    synopsis.record(End::Sender, observations);
+    synopsis.record(End::Receiver, observations);
     let mut out = Vec::new();
     synopsis.encode(&mut out);
     out.push(7);
@@ -48,19 +49,19 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn synopses_round(sights in sights(), counts_bytes: bool) {
+    fn synopses_round(observations in observations(), counts_bytes: bool) {
         let rate = TickRate::from_hz(2_500_000_000);
-        check(LdaPair::new(&two_banks()), &sights)?;
-        check(LdaPair::<PassedCell>::empty(&two_banks()), &sights)?;
-        check(Histogram::new(rate), &sights)?;
+        check(LdaPair::new(&two_banks()), &observations)?;
+        check(LdaPair::<PassedCell>::empty(&two_banks()), &observations)?;
+        check(Histogram::new(rate), &observations)?;
                 let plain = LdsLayout::new(13, 1, &[1.0, 1.0, 1.0]).unwrap();
         let rich = LdsLayout::new(13, 5, &[0.01, 0.1, 0.5, 1.0]).unwrap();
         let rich = rich.with_weights(&[1, 25, 100, 1]).unwrap();
         let rich = if counts_bytes { rich.with_bytes() } else { rich };
         for layout in [plain, rich] {
-            check(LdsPair::new(&layout), &sights)?;
-            check(LdsPair::<PassedCell>::empty(&layout), &sights)?;
-            check(Sds::new(&layout), &sights)?;
+            check(LdsPair::new(&layout), &observations)?;
+            check(LdsPair::<PassedCell>::empty(&layout), &observations)?;
+            check(Sds::new(&layout), &observations)?;
             let shard = Shard::new(&ShardLayout {
                 sketch_of: vec![0, 1, 0],
                 sketches: 2,
@@ -70,7 +71,7 @@ proptest! {
                 flow_slots: usize::from(counts_bytes),
                 ..ShardLayout::new(rate, 3)
             });
-            check(shard, &sights)?;
+            check(shard, &observations)?;
         }
     }
 

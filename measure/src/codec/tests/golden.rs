@@ -2,16 +2,16 @@
 
 use super::*;
 use crate::cell::{Cell, CellPair};
-use crate::flows::{FlowSight, FlowSlots, Slot};
+use crate::flows::{FlowObservation, FlowSlots, Slot};
 use crate::histogram::Histogram;
 use crate::lda::LdaPair;
 use crate::lds::{LdsPair, Sds};
 use crate::moments::Moments;
+use crate::observation::tests::observation_with_delay;
+use crate::observation::{End, SegmentIndex};
 use crate::packet::FlowHash;
 use crate::rli;
 use crate::shard::Tally;
-use crate::sight::tests::sight_with_delay;
-use crate::sight::{End, SegmentIndex};
 use crate::synopsis::Synopsis;
 use crate::time::TickRate;
 
@@ -190,7 +190,10 @@ fn check_form<S: Synopsis + PartialEq + std::fmt::Debug>(synopsis: &S, vector: &
 #[test]
 fn forms_of_exact_figures_are_as_documented() {
     let mut moments = Moments::default();
-    moments.record(End::Receiver, &[sight_with_delay(3), sight_with_delay(4)]);
+    moments.record(
+        End::Receiver,
+        &[observation_with_delay(3), observation_with_delay(4)],
+    );
     check_form(&moments, &vector!("moments"));
 
     let tally = Tally {
@@ -205,14 +208,14 @@ fn forms_of_exact_figures_are_as_documented() {
 
     let mut histogram = Histogram::new(TickRate::from_hz(1_000_000_000));
     for delay in [0, 1, 3] {
-        histogram.record(End::Receiver, &[sight_with_delay(delay)]);
+        histogram.record(End::Receiver, &[observation_with_delay(delay)]);
     }
     check_form(&histogram, &vector!("histogram"));
 
     let mut slots = FlowSlots::new(1).with_estimates();
     for delay in [3, 4] {
         let (slot, bytes) = (Slot(0), 64);
-        slots.record(End::Receiver, &[FlowSight { slot, bytes, delay }]);
+        slots.record(End::Receiver, &[FlowObservation { slot, bytes, delay }]);
     }
     slots.record_estimates(&[Slot(0)], -3);
     check_form(&slots, &vector!("flow_slots"));

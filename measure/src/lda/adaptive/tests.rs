@@ -5,9 +5,9 @@ use rand_pcg::Pcg64;
 
 use super::*;
 use crate::lda::LdaPair;
+use crate::observation::tests::observation_with_delay;
+use crate::observation::{End, Observation};
 use crate::packet::PacketHash;
-use crate::sight::tests::sight_with_delay;
-use crate::sight::{End, Sight};
 use crate::synopsis::Synopsis;
 
 const PACKETS: u64 = 50_000;
@@ -36,15 +36,15 @@ fn epoch(layout: &LdaLayout, loss: f64, seed: u64) -> (f64, u64) {
             reason = "delays"
         )]
         let delay = (delays.sample(&mut rng) * 1_000.0) as u64;
-        let sent = Sight {
+        let sent = Observation {
             packet: PacketHash(rng.random()),
             time: 100 * n,
-            ..sight_with_delay(0)
+            ..observation_with_delay(0)
         };
         lda.record(End::Sender, &[sent]);
         if !rng.random_bool(loss) {
             let time = sent.time + delay;
-            lda.record(End::Receiver, &[Sight { time, ..sent }]);
+            lda.record(End::Receiver, &[Observation { time, ..sent }]);
             received += 1;
             sum += delay as f64;
         }

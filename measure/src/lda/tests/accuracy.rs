@@ -40,9 +40,9 @@ fn stream(
             delay,
             lost: rng.random_bool(loss),
         };
-        lda.record(End::Sender, &[packet.sender_sight()]);
-        if let Some(sight) = packet.receiver_sight() {
-            lda.record(End::Receiver, &[sight]);
+        lda.record(End::Sender, &[packet.sender_observation()]);
+        if let Some(observation) = packet.receiver_observation() {
+            lda.record(End::Receiver, &[observation]);
             received += 1;
             sum += delay as f64;
             squares += (delay as f64).powi(2);

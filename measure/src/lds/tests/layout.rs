@@ -152,7 +152,7 @@ fn layouts_that_differ_say_in_what() {
         ),
     ] {
         let mut lds = LdsPair::new(&one);
-        lds.record(End::Sender, &[Packet::of(1, 2, 3).sender_sight()]);
+        lds.record(End::Sender, &[Packet::of(1, 2, 3).sender_observation()]);
         let before = lds.clone();
         assert_eq!(lds.merge(&LdsPair::new(&other)).unwrap_err().what, what);
         assert_eq!(lds, before);

@@ -3,11 +3,11 @@
 use super::*;
 use crate::packet::tests::{agreement, hasher};
 
-/// A point's sight of a frame, from its bytes alone.
-fn sight(frame: &[u8], time: u64) -> Sight {
+/// A point's observation of a frame, from its bytes alone.
+fn observation(frame: &[u8], time: u64) -> Observation {
     let bytes = u32::try_from(frame.len()).unwrap();
     let parsed = hasher().parse(frame, bytes);
-    Sight {
+    Observation {
         flow: parsed.flow,
         packet: parsed.packet,
         time,
@@ -27,8 +27,8 @@ proptest! {
         let layout = LdsLayout::new(30, virtual_cells, &[0.3, 0.7, 1.0]).unwrap();
         let (mut sender, mut receiver) = (LdsPair::new(&layout), LdsPair::new(&layout));
         for ((sent, rerouted), delay) in &passages {
-            sender.record(End::Sender, &[sight(sent, 7)]);
-            receiver.record(End::Receiver, &[sight(rerouted, 7 + delay)]);
+            sender.record(End::Sender, &[observation(sent, 7)]);
+            receiver.record(End::Receiver, &[observation(rerouted, 7 + delay)]);
         }
         // What the receiver's half gets from the other end.
         let halves = sender.cells().iter().zip(receiver.cells());

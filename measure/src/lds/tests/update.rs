@@ -76,8 +76,8 @@ proptest! {
         // Four workers; a packet's ends need not be seen by the same one.
         let mut shards: Vec<_> = (0..4).map(|_| LdsPair::new(&layout)).collect();
         for (packet, (sender, receiver)) in packets.iter().zip(owners) {
-            shards[sender].record(End::Sender, &[packet.sender_sight()]);
-            shards[receiver].record(End::Receiver, packet.receiver_sight().as_slice());
+            shards[sender].record(End::Sender, &[packet.sender_observation()]);
+            shards[receiver].record(End::Receiver, packet.receiver_observation().as_slice());
         }
         let union = lds_of(&layout, &packets);
         let sum = |order: [usize; 4]| {
@@ -119,7 +119,7 @@ proptest! {
     ) {
         let packets = all_arrive(packets);
         let mut lds = LdsPair::new(&layout);
-        lds.record_passed(&receiver_sights(&packets));
+        lds.record_passed(&receiver_observations(&packets));
         prop_assert_eq!(lds, lds_of(&layout, &packets));
     }
 
@@ -184,6 +184,6 @@ fn clearing_keeps_the_shape() {
 fn sds_knows_nothing_at_the_senders_end() {
     let layout = plain(10, 2);
     let mut sds = Sds::new(&layout);
-    sds.record(End::Sender, &[Packet::of(1, 2, 3).sender_sight()]);
+    sds.record(End::Sender, &[Packet::of(1, 2, 3).sender_observation()]);
     assert_eq!(sds, Sds::new(&layout));
 }

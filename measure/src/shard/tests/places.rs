@@ -3,25 +3,25 @@
 use super::*;
 
 /// A burst that is longer than what places are kept of.
-fn long_burst(packets: u64) -> Vec<Sight> {
-    (0..packets).map(|n| sight(0, n, n, 1)).collect()
+fn long_burst(packets: u64) -> Vec<Observation> {
+    (0..packets).map(|n| observation(0, n, n, 1)).collect()
 }
 
 #[test]
 fn places_are_kept_of_64_packets() {
-    let expected = |sights: &[Sight]| {
+    let expected = |observations: &[Observation]| {
         let mut shard = shard();
-        shard.passed(sights, &[], &NOWHERE);
+        shard.passed(observations, &[], &NOWHERE);
         shard
     };
     let mut places = Places::new();
     for (packets, kept) in [(0, false), (1, true), (64, true), (65, false), (200, false)] {
-        let sights = long_burst(packets);
+        let observations = long_burst(packets);
         let mut shard = shard();
-        shard.prepare(&sights, &[], &mut places);
-        assert_eq!(places.begin_with(&sights), kept);
-        shard.passed(&sights, &[], &places);
-        assert_eq!(shard, expected(&sights));
+        shard.prepare(&observations, &[], &mut places);
+        assert_eq!(places.begin_with(&observations), kept);
+        shard.passed(&observations, &[], &places);
+        assert_eq!(shard, expected(&observations));
     }
     // More than were prepared, and none.
     let (few, many) = (long_burst(3), long_burst(5));
@@ -34,7 +34,7 @@ fn places_are_kept_of_64_packets() {
 
 #[test]
 fn places_of_others_are_of_no_use() {
-    let sights = [sight(0, 1, 1, 1), sight(2, 2, 2, 2)];
+    let observations = [observation(0, 1, 1, 1), observation(2, 2, 2, 2)];
     let with_sketch = |sketch: Option<LdsLayout>| {
         Shard::new(&ShardLayout {
             lds: sketch,
@@ -48,36 +48,40 @@ fn places_of_others_are_of_no_use() {
         with_sketch(Some(LdsLayout::new(13, 1, &[1.0; 2]).unwrap())),
     ];
     let mut expected = shard();
-    expected.passed(&sights, &[], &NOWHERE);
+    expected.passed(&observations, &[], &NOWHERE);
     for other in others {
         let mut places = Places::new();
-        other.prepare(&sights, &[], &mut places);
+        other.prepare(&observations, &[], &mut places);
         let mut mine = shard();
-        mine.passed(&sights, &[], &places);
+        mine.passed(&observations, &[], &places);
         assert_eq!(mine, expected, "of a sketch of other sizes");
         // The other way round.
-        mine.prepare(&sights, &[], &mut places);
+        mine.prepare(&observations, &[], &mut places);
         let (mut with, mut without) = (other.clone(), other);
-        with.passed(&sights, &[], &places);
-        without.passed(&sights, &[], &NOWHERE);
+        with.passed(&observations, &[], &places);
+        without.passed(&observations, &[], &NOWHERE);
         assert_eq!(with, without);
     }
     let mut places = Places::new();
     let mut mine = shard();
-    mine.prepare(&[sight(0, 2, 2, 2), sights[1]], &[], &mut places);
-    mine.passed(&sights, &[], &places);
+    mine.prepare(
+        &[observation(0, 2, 2, 2), observations[1]],
+        &[],
+        &mut places,
+    );
+    mine.passed(&observations, &[], &places);
     assert_eq!(mine, expected, "of a burst that begins with another flow");
     let mut mine = shard();
-    let had_slots = [0, 1].map(|slot| FlowSight {
+    let had_slots = [0, 1].map(|slot| FlowObservation {
         slot: Slot(slot),
-        ..FlowSight::EMPTY
+        ..FlowObservation::EMPTY
     });
-    mine.prepare(&sights, &had_slots, &mut places);
-    mine.passed(&sights, &[], &places);
+    mine.prepare(&observations, &had_slots, &mut places);
+    mine.passed(&observations, &[], &places);
     assert_eq!(mine, expected, "of packets that were somebody else's");
-    mine.prepare(&sights, &[], &mut places);
+    mine.prepare(&observations, &[], &mut places);
     places.clear();
-    assert!(!places.begin_with(&sights));
+    assert!(!places.begin_with(&observations));
 }
 
 #[test]
@@ -89,13 +93,15 @@ fn which_sketch_a_segment_has_is_no_part_of_a_place() {
             ..layout()
         })
     };
-    let sights: Vec<_> = (0..20).map(|n| sight(n % 4, n.into(), 9, 1)).collect();
+    let observations: Vec<_> = (0..20)
+        .map(|n| observation(n % 4, n.into(), 9, 1))
+        .collect();
     let mut places = Places::new();
-    of(&[9, 1, 0]).prepare(&sights, &[], &mut places);
-    assert!(places.begin_with(&sights));
+    of(&[9, 1, 0]).prepare(&observations, &[], &mut places);
+    assert!(places.begin_with(&observations));
     let (mut with, mut without) = (of(&[0, 0, 1]), of(&[0, 0, 1]));
-    with.passed(&sights, &[], &places);
-    without.passed(&sights, &[], &NOWHERE);
+    with.passed(&observations, &[], &places);
+    without.passed(&observations, &[], &NOWHERE);
     assert_eq!(with, without);
 }
 
@@ -107,17 +113,17 @@ proptest! {
         let (mut without, mut twice) = (Shard::new(&layout), Shard::new(&layout));
         let mut places = Places::new();
         for (_, burst) in &bursts {
-            let (sights, flows): (Vec<_>, Vec<_>) = burst.iter().copied().unzip();
-            let cut = cut.min(sights.len());
-            with.prepare(&sights, &flows, &mut places);
-            with.passed(&sights, &flows, &places);
+            let (observations, flows): (Vec<_>, Vec<_>) = burst.iter().copied().unzip();
+            let cut = cut.min(observations.len());
+            with.prepare(&observations, &flows, &mut places);
+            with.passed(&observations, &flows, &places);
             // The driver refused the rest, which is prepared anew.
-            cut_short.passed(&sights[..cut], &flows[..cut], &places);
-            cut_short.prepare(&sights[cut..], &flows[cut..], &mut places);
-            cut_short.passed(&sights[cut..], &flows[cut..], &places);
-            without.passed(&sights, &flows, &NOWHERE);
-            twice.record(End::Sender, &sights.iter().map(at_sender).collect::<Vec<_>>());
-            twice.record(End::Receiver, &sights);
+            cut_short.passed(&observations[..cut], &flows[..cut], &places);
+            cut_short.prepare(&observations[cut..], &flows[cut..], &mut places);
+            cut_short.passed(&observations[cut..], &flows[cut..], &places);
+            without.passed(&observations, &flows, &NOWHERE);
+            twice.record(End::Sender, &observations.iter().map(at_sender).collect::<Vec<_>>());
+            twice.record(End::Receiver, &observations);
             if let Some(slots) = twice.flows_mut() {
                 slots.record(End::Receiver, &flows);
             }

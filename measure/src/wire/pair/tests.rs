@@ -5,9 +5,9 @@ use rand_pcg::Pcg64;
 use super::*;
 use crate::lda::{Bank, LdaLayout};
 use crate::lds::LdsLayout;
+use crate::observation::{End, Observation, SegmentIndex};
 use crate::packet::{FlowHash, PacketHash};
 use crate::rli::{self, Estimates};
-use crate::sight::{End, SegmentIndex, Sight};
 use crate::time::EpochTag;
 use crate::wire::{DecodeJob, FlowOutcome, WireLayout};
 
@@ -65,7 +65,7 @@ fn epoch(seed: u64, packets: usize, flows: u64, (loss, spread_ns): (f64, f64)) -
         let noise: f64 = wait.sample(&mut random);
         #[expect(clippy::cast_possible_truncation, reason = "small")]
         let delay = (base + spread_ns * number as f64 + noise) as i64;
-        let sight = Sight {
+        let observation = Observation {
             flow,
             packet: PacketHash(random.random()),
             time: NOW_NS + 10_000 * place as u64,
@@ -74,12 +74,18 @@ fn epoch(seed: u64, packets: usize, flows: u64, (loss, spread_ns): (f64, f64)) -
             segment,
             epoch: EpochTag(0),
         };
-        sender.record(End::Sender, &[sight]);
+        sender.record(End::Sender, &[observation]);
         if random.random_bool(loss) {
             continue;
         }
-        let time = sight.time.wrapping_add_signed(delay);
-        receiver.record(End::Receiver, &[Sight { time, ..sight }]);
+        let time = observation.time.wrapping_add_signed(delay);
+        receiver.record(
+            End::Receiver,
+            &[Observation {
+                time,
+                ..observation
+            }],
+        );
         let slot = receiver.flows.count(flow, segment);
         let estimate = rli::Estimate {
             epoch: EpochTag(0),
@@ -226,12 +232,14 @@ fn what_did_not_arrive_is_not_known() {
 fn other_packets_in_as_many_cells_are_told_by_their_digests() {
     let mut epoch = epoch(1, 1_000, 50, (0.0, 50.0));
     let placed = *epoch.receiver.stash.last().next().unwrap();
-    let other = Sight {
+    let other = Observation {
         packet: PacketHash(placed.packet.0 ^ 1 << 40),
-        ..placed.sight()
+        ..placed.observation()
     };
     // It goes to the same cell, or to another one: then both differ in their counts.
-    epoch.receiver.uncount(End::Receiver, &[placed.sight()]);
+    epoch
+        .receiver
+        .uncount(End::Receiver, &[placed.observation()]);
     epoch.receiver.count(End::Receiver, &[other]);
     let arrived = Arrived::of(&epoch.sender, || false);
     let outcomes = pair(&epoch.receiver, &arrived.halves(), CLOCKS);

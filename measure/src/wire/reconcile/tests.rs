@@ -3,8 +3,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::lda::{Bank, LdaLayout};
 use crate::lds::LdsLayout;
+use crate::observation::{Observation, SegmentIndex};
 use crate::packet::PacketHash;
-use crate::sight::{SegmentIndex, Sight};
 use crate::synopsis::Synopsis;
 use crate::time::EpochTag;
 use crate::wire::WireLayout;
@@ -24,8 +24,8 @@ fn layout(stash_packets: u16) -> WireLayout {
     }
 }
 
-fn sight(number: u64) -> Sight {
-    Sight {
+fn observation(number: u64) -> Observation {
+    Observation {
         flow: FlowHash(number % 5 * 0x1234_5678_9abc),
         packet: PacketHash(number.wrapping_mul(0x9E37_79B9_7F4A_7C15)),
         time: 1_000 + number,
@@ -37,9 +37,9 @@ fn sight(number: u64) -> Sight {
 }
 
 /// The receiver's shard of these packets.
-fn counted(stash_packets: u16, sights: &[Sight]) -> WireShard {
+fn counted(stash_packets: u16, observations: &[Observation]) -> WireShard {
     let mut shard = WireShard::new(&layout(stash_packets), End::Receiver);
-    for one in sights {
+    for one in observations {
         shard.record(End::Receiver, &[*one]);
         shard.flows.count(one.flow, one.segment);
     }
@@ -47,8 +47,14 @@ fn counted(stash_packets: u16, sights: &[Sight]) -> WireShard {
 }
 
 /// The sender's lists.
-fn listed(stash_packets: usize, before: &[Sight], after: &[Sight]) -> [Vec<Stashed>; 2] {
-    let stashed = |sight: &Sight| Stashed::new(sight.flow, sight.packet, sight.time - 500);
+fn listed(
+    stash_packets: usize,
+    before: &[Observation],
+    after: &[Observation],
+) -> [Vec<Stashed>; 2] {
+    let stashed = |observation: &Observation| {
+        Stashed::new(observation.flow, observation.packet, observation.time - 500)
+    };
     let last = &before[before.len().saturating_sub(stash_packets)..];
     let first = &after[..after.len().min(stash_packets)];
     [last, first].map(|list| list.iter().map(stashed).collect())
@@ -71,8 +77,8 @@ fn assert_same(found: &WireShard, expected: &WireShard) {
     assert_eq!(flows(found), flows(expected));
 }
 
-fn sights(numbers: impl IntoIterator<Item = u64>) -> Vec<Sight> {
-    numbers.into_iter().map(sight).collect()
+fn observations(numbers: impl IntoIterator<Item = u64>) -> Vec<Observation> {
+    numbers.into_iter().map(observation).collect()
 }
 
 fn run(
@@ -88,12 +94,15 @@ fn run(
 
 #[test]
 fn packets_on_the_wrong_side_are_moved_exactly() {
-    let (before, after) = (sights(0..20), sights(20..40));
+    let (before, after) = (observations(0..20), observations(20..40));
     let lists = listed(8, &before, &after);
     // 18 is late, 21 and 23 are early.
-    let mut earlier = counted(8, &sights((0..20).filter(|n| *n != 18).chain([21, 23])));
+    let mut earlier = counted(
+        8,
+        &observations((0..20).filter(|n| *n != 18).chain([21, 23])),
+    );
     let late = [20, 18].into_iter().chain((22..40).filter(|n| *n != 23));
-    let mut later = counted(8, &sights(late));
+    let mut later = counted(8, &observations(late));
     let moved = run(8, &mut earlier, &mut later, &lists);
     assert_eq!((moved.to_later, moved.to_earlier), (2, 1));
     // The lists reach a little further back, and ahead, than the sender's.
@@ -104,10 +113,10 @@ fn packets_on_the_wrong_side_are_moved_exactly() {
 
 #[test]
 fn what_no_list_has_stays() {
-    let (before, after) = (sights(0..20), sights(20..40));
+    let (before, after) = (observations(0..20), observations(20..40));
     // 30 came before the turn, which is further than the lists reach.
-    let mut earlier = counted(4, &sights((0..20).chain([30])));
-    let mut later = counted(4, &sights((20..40).filter(|n| *n != 30)));
+    let mut earlier = counted(4, &observations((0..20).chain([30])));
+    let mut later = counted(4, &observations((20..40).filter(|n| *n != 30)));
     let copies = (earlier.clone(), later.clone());
     let moved = run(4, &mut earlier, &mut later, &listed(4, &before, &after));
     assert_eq!((moved.to_later, moved.to_earlier), (0, 0));
@@ -119,19 +128,19 @@ fn what_no_list_has_stays() {
 #[test]
 fn packets_that_look_the_same_are_moved_by_number_where_all_are_accounted_for() {
     // Packet 7 five times: the sender sent two before the turn and three after it.
-    let before: Vec<Sight> = sights([1, 7, 2, 7]);
-    let after: Vec<Sight> = sights([7, 7, 3, 7]);
+    let before: Vec<Observation> = observations([1, 7, 2, 7]);
+    let after: Vec<Observation> = observations([7, 7, 3, 7]);
     let lists = listed(8, &before, &after);
-    let mut earlier = counted(8, &sights([1, 7, 2, 7, 7]));
-    let mut later = counted(8, &sights([7, 3, 7]));
+    let mut earlier = counted(8, &observations([1, 7, 2, 7, 7]));
+    let mut later = counted(8, &observations([7, 3, 7]));
     let moved = run(8, &mut earlier, &mut later, &lists);
     assert_eq!((moved.to_later, moved.to_earlier), (1, 0));
     assert_same(&earlier, &counted(8, &before));
     assert_same(&later, &counted(8, &after));
 
     // With one of them lost nobody can tell which side it was from.
-    let mut earlier = counted(8, &sights([1, 7, 2, 7, 7]));
-    let mut later = counted(8, &sights([7, 3]));
+    let mut earlier = counted(8, &observations([1, 7, 2, 7, 7]));
+    let mut later = counted(8, &observations([7, 3]));
     let moved = run(8, &mut earlier, &mut later, &lists);
     assert_eq!((moved.to_later, moved.to_earlier), (0, 0));
     assert!(moved.has_alike);
@@ -139,30 +148,33 @@ fn packets_that_look_the_same_are_moved_by_number_where_all_are_accounted_for() 
 
 #[test]
 fn copies_that_the_network_made_count_where_the_packet_was_sent() {
-    let (before, after) = (sights(0..6), sights(6..12));
+    let (before, after) = (observations(0..6), observations(6..12));
     let lists = listed(8, &before, &after);
     // 6 came on both sides of the marker, 7 twice before it, 4 once more behind it.
-    let mut earlier = counted(8, &sights((0..6).chain([6, 7, 7])));
-    let mut later = counted(8, &sights([4, 6, 8, 9, 10, 11]));
+    let mut earlier = counted(8, &observations((0..6).chain([6, 7, 7])));
+    let mut later = counted(8, &observations([4, 6, 8, 9, 10, 11]));
     let moved = run(8, &mut earlier, &mut later, &lists);
     assert_eq!((moved.to_later, moved.to_earlier), (3, 1));
     assert_eq!(moved.unexplained, 3);
     assert!(moved.is_proven && !moved.has_alike);
-    assert_same(&earlier, &counted(8, &sights((0..6).chain([4]))));
-    assert_same(&later, &counted(8, &sights((6..12).chain([6, 7]))));
+    assert_same(&earlier, &counted(8, &observations((0..6).chain([4]))));
+    assert_same(&later, &counted(8, &observations((6..12).chain([6, 7]))));
 }
 
 #[test]
 fn one_list_proves_that_nothing_is_misplaced_and_none_proves_nothing() {
-    let (before, after) = (sights(0..40), sights(40..80));
+    let (before, after) = (observations(0..40), observations(40..80));
     let [last, first] = listed(8, &before, &after);
     // 35 and 43 are lost, so that the receiver's lists reach farther than the sender's.
     let receive = |misplaced: &[u64]| {
         let came = |n: &u64| ![35, 43].contains(n);
         let is_early = |n: &u64| (*n < 40) != misplaced.contains(n);
         let all = || (0..80).filter(came);
-        let earlier = counted(8, &sights(all().filter(is_early)));
-        (earlier, counted(8, &sights(all().filter(|n| !is_early(n)))))
+        let earlier = counted(8, &observations(all().filter(is_early)));
+        (
+            earlier,
+            counted(8, &observations(all().filter(|n| !is_early(n)))),
+        )
     };
     let proves = |misplaced: &[u64], lists: [&[Stashed]; 2]| {
         let (mut earlier, mut later) = receive(misplaced);
@@ -178,8 +190,8 @@ fn one_list_proves_that_nothing_is_misplaced_and_none_proves_nothing() {
         let lists = [last.clone(), first.clone()];
         assert!(run(8, &mut earlier, &mut later, &lists).is_proven);
         let came = |n: &u64| ![35, 43].contains(n);
-        assert_same(&earlier, &counted(8, &sights((0..40).filter(came))));
-        assert_same(&later, &counted(8, &sights((40..80).filter(came))));
+        assert_same(&earlier, &counted(8, &observations((0..40).filter(came))));
+        assert_same(&later, &counted(8, &observations((40..80).filter(came))));
     }
     assert!(!proves(&[40, 41, 42], [&last, &[]]));
     assert!(!proves(&[38, 39], [&[], &first]));
@@ -187,17 +199,17 @@ fn one_list_proves_that_nothing_is_misplaced_and_none_proves_nothing() {
 
 #[test]
 fn more_misplaced_packets_than_a_list_holds_are_not_proven() {
-    let (before, after) = (sights(0..40), sights(40..80));
+    let (before, after) = (observations(0..40), observations(40..80));
     let lists = listed(8, &before, &after);
     for late in [8, 9, 12, 16, 20, 30] {
-        let mut earlier = counted(8, &sights(0..40 + late));
-        let mut later = counted(8, &sights(40 + late..80));
+        let mut earlier = counted(8, &observations(0..40 + late));
+        let mut later = counted(8, &observations(40 + late..80));
         assert!(
             !run(8, &mut earlier, &mut later, &lists).is_proven,
             "{late}"
         );
-        let mut earlier = counted(8, &sights(0..40 - late));
-        let mut later = counted(8, &sights(40 - late..80));
+        let mut earlier = counted(8, &observations(0..40 - late));
+        let mut later = counted(8, &observations(40 - late..80));
         assert!(
             !run(8, &mut earlier, &mut later, &lists).is_proven,
             "{late}"
@@ -207,7 +219,7 @@ fn more_misplaced_packets_than_a_list_holds_are_not_proven() {
 
 #[test]
 fn packets_that_look_the_same_on_both_sides_are_said() {
-    let sevens = |n: usize| sights(std::iter::repeat_n(7, n));
+    let sevens = |n: usize| observations(std::iter::repeat_n(7, n));
     let lists = listed(8, &sevens(4), &sevens(4));
     let alike = |before: usize, after: usize| {
         let (mut earlier, mut later) = (counted(8, &sevens(before)), counted(8, &sevens(after)));
@@ -224,9 +236,9 @@ fn packets_that_look_the_same_on_both_sides_are_said() {
 #[test]
 fn a_packet_is_not_moved_twice_in_a_short_epoch() {
     // All of the middle epoch is in both of its lists.
-    let [first, middle, last] = [sights(0..5), sights(5..8), sights(8..12)];
-    let mut one = counted(8, &sights(0..4));
-    let mut two = counted(8, &sights(4..8));
+    let [first, middle, last] = [observations(0..5), observations(5..8), observations(8..12)];
+    let mut one = counted(8, &observations(0..4));
+    let mut two = counted(8, &observations(4..8));
     let mut three = counted(8, &last);
     let moved = run(8, &mut one, &mut two, &listed(8, &first, &middle));
     assert_eq!((moved.to_later, moved.to_earlier), (0, 1));
@@ -245,7 +257,7 @@ proptest! {
         lost in proptest::collection::btree_set(0_u64..40, 0..8),
         has_lists in any::<[bool; 2]>(),
     ) {
-        let (before, after) = (sights(0..20), sights(20..40));
+        let (before, after) = (observations(0..20), observations(20..40));
         let mut lists = listed(16, &before, &after);
         for (list, is_there) in lists.iter_mut().zip(has_lists) {
             if !is_there {
@@ -254,8 +266,8 @@ proptest! {
         }
         let arrived = |n: &u64| !lost.contains(n);
         let is_early = |n: u64| (n < 20) != misplaced.contains(&n);
-        let mut earlier = counted(16, &sights((0..40).filter(|n| arrived(n) && is_early(*n))));
-        let mut later = counted(16, &sights((0..40).filter(|n| arrived(n) && !is_early(*n))));
+        let mut earlier = counted(16, &observations((0..40).filter(|n| arrived(n) && is_early(*n))));
+        let mut later = counted(16, &observations((0..40).filter(|n| arrived(n) && !is_early(*n))));
         let mut both = earlier.lds.clone().unwrap();
         both.merge(later.lds.as_ref().unwrap()).unwrap();
         run(16, &mut earlier, &mut later, &lists);
@@ -263,8 +275,8 @@ proptest! {
         sum.merge(later.lds.as_ref().unwrap()).unwrap();
         prop_assert_eq!(sum, both);
         if has_lists == [true; 2] {
-            assert_same(&earlier, &counted(16, &sights((0..20).filter(arrived))));
-            assert_same(&later, &counted(16, &sights((20..40).filter(arrived))));
+            assert_same(&earlier, &counted(16, &observations((0..20).filter(arrived))));
+            assert_same(&later, &counted(16, &observations((20..40).filter(arrived))));
         }
     }
 
@@ -280,7 +292,7 @@ proptest! {
         has_lists in any::<[bool; 2]>(),
         stash in 16_u16..40,
     ) {
-        let (before, after) = (sights(0..30), sights(30..60));
+        let (before, after) = (observations(0..30), observations(30..60));
         let mut lists = listed(stash.into(), &before, &after);
         for (list, is_there) in lists.iter_mut().zip(has_lists) {
             if !is_there {
@@ -301,11 +313,11 @@ proptest! {
             }
         }
         let turn = arrivals.iter().position(|n| *n >= marker).unwrap_or(arrivals.len());
-        let mut earlier = counted(stash, &sights(arrivals[..turn].iter().copied()));
-        let mut later = counted(stash, &sights(arrivals[turn..].iter().copied()));
+        let mut earlier = counted(stash, &observations(arrivals[..turn].iter().copied()));
+        let mut later = counted(stash, &observations(arrivals[turn..].iter().copied()));
         if run(stash, &mut earlier, &mut later, &lists).is_proven {
             let sent = |is_before: bool| {
-                sights(arrivals.iter().copied().filter(move |n| (*n < 30) == is_before))
+                observations(arrivals.iter().copied().filter(move |n| (*n < 30) == is_before))
             };
             assert_same(&earlier, &counted(stash, &sent(true)));
             assert_same(&later, &counted(stash, &sent(false)));

@@ -19,7 +19,7 @@ fn receiver(pool: &mut path::Pool) -> Receiver {
             Control::Taken(Kind::Marker)
         );
     }
-    receiver.received(&[sight(1, 0, 5), sight(2, 1, 5)]);
+    receiver.received(&[observation(1, 0, 5), observation(2, 1, 5)]);
     receiver
 }
 
@@ -339,16 +339,16 @@ proptest! {
                     prop_assert_eq!(matches!(control, Control::Taken(_)), in_session);
                 }
                 Act::Data { packets, tai_ns } => {
-                    let sights: Vec<Sight> = packets
+                    let observations: Vec<Observation> = packets
                         .into_iter()
-                        .map(|(flow, packet, segment, bytes)| Sight {
+                        .map(|(flow, packet, segment, bytes)| Observation {
                             flow: FlowHash(flow),
                             bytes,
-                            ..sight(packet, segment, tai_ns)
+                            ..observation(packet, segment, tai_ns)
                         })
                         .collect();
-                    received += sights.len() as u64;
-                    receiver.received(&sights);
+                    received += observations.len() as u64;
+                    receiver.received(&observations);
                 }
                 Act::Begin => {
                     n += 1;

@@ -63,7 +63,10 @@ impl Frame {
 
 #[derive(Debug, Clone)]
 enum Item {
-    Data { sight: Sight, epoch: Epoch },
+    Data {
+        observation: Observation,
+        epoch: Epoch,
+    },
     Control(Box<Frame>),
 }
 
@@ -212,10 +215,10 @@ impl Wire {
         let end_ns = self.now_ns + ns;
         while self.now_ns < end_ns {
             let packets = self.rng.random_range(0..12);
-            let sights: Vec<Sight> = (0..packets)
+            let observations: Vec<Observation> = (0..packets)
                 .map(|_| {
                     let flow = self.rng.random_range(0..30_u64);
-                    Sight {
+                    Observation {
                         flow: FlowHash((flow + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)),
                         packet: PacketHash(self.rng.random()),
                         time: self.now_ns,
@@ -226,7 +229,7 @@ impl Wire {
                     }
                 })
                 .collect();
-            self.send(&sights);
+            self.send(&observations);
             self.now_ns += self.rng.random_range(1..2 * BURST_NS);
             self.deliver(self.now_ns);
         }
@@ -235,14 +238,17 @@ impl Wire {
     }
 
     /// Sends a burst.
-    pub fn send(&mut self, sights: &[Sight]) {
-        self.sender.sent(sights);
-        for sight in sights {
+    pub fn send(&mut self, observations: &[Observation]) {
+        self.sender.sent(observations);
+        for observation in observations {
             let epoch = self.epoch;
-            let truth = self.truth.entry((epoch, sight.segment.0)).or_default();
+            let truth = self
+                .truth
+                .entry((epoch, observation.segment.0))
+                .or_default();
             truth.sent += 1;
-            let sight = *sight;
-            self.hand(&Item::Data { sight, epoch });
+            let observation = *observation;
+            self.hand(&Item::Data { observation, epoch });
         }
         self.send_due();
     }
@@ -299,7 +305,7 @@ impl Wire {
     }
 
     fn deliver(&mut self, until_ns: u64) {
-        let mut burst: Vec<Sight> = Vec::new();
+        let mut burst: Vec<Observation> = Vec::new();
         while let Some(entry) = self.on_the_way.first_entry()
             && entry.key().0 <= until_ns
         {
@@ -309,15 +315,18 @@ impl Wire {
                 self.receiver.received(&std::mem::take(&mut burst));
             }
             match item {
-                Item::Data { sight, epoch } => {
-                    let truth = self.truth.entry((epoch, sight.segment.0)).or_default();
+                Item::Data { observation, epoch } => {
+                    let truth = self
+                        .truth
+                        .entry((epoch, observation.segment.0))
+                        .or_default();
                     truth.received += 1;
-                    truth.delay_sum_ns += seen_ns.wrapping_sub(sight.time).cast_signed();
-                    *truth.flows.entry(sight.flow.0).or_default() += 1;
+                    truth.delay_sum_ns += seen_ns.wrapping_sub(observation.time).cast_signed();
+                    *truth.flows.entry(observation.flow.0).or_default() += 1;
                     self.arrived += 1;
-                    burst.push(Sight {
+                    burst.push(Observation {
                         time: seen_ns,
-                        ..sight
+                        ..observation
                     });
                 }
                 Item::Control(frame) => {

@@ -173,7 +173,7 @@ fn copies_go_after_packets_or_after_a_while() {
     };
     wire.turn();
     assert_eq!(copies(&wire), [(0, 0)]);
-    let one = [sight(1, 0, wire.now_ns)];
+    let one = [observation(1, 0, wire.now_ns)];
     for _ in 0..15 {
         wire.send(&one);
     }

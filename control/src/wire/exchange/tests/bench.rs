@@ -9,8 +9,8 @@ use measure::codec::{
 };
 use measure::lda::{Bank, LdaLayout};
 use measure::lds::LdsLayout;
+use measure::observation::{End, Observation, SegmentIndex};
 use measure::packet::{FlowHash, PacketHash};
-use measure::sight::{End, SegmentIndex, Sight};
 use measure::time::{Epoch, EpochTag};
 use measure::wire::{SealedWire, WireLayout, WireShard};
 
@@ -207,8 +207,8 @@ pub struct Packet {
 }
 
 impl Packet {
-    fn sight(&self, time: u64) -> Sight {
-        Sight {
+    fn observation(&self, time: u64) -> Observation {
+        Observation {
             flow: FlowHash(self.flow),
             packet: PacketHash(self.hash),
             time,
@@ -397,15 +397,20 @@ impl Bench {
     fn count(&mut self, sent: &[Packet], arriving: &[Packet]) {
         let [sender, receiver] = &mut self.switches;
         if let Some(shard) = sender.shard(End::Sender) {
-            let sights: Vec<Sight> = sent.iter().map(|one| one.sight(one.sent_ns)).collect();
-            shard.record(End::Sender, &sights);
+            let observations: Vec<Observation> = sent
+                .iter()
+                .map(|one| one.observation(one.sent_ns))
+                .collect();
+            shard.record(End::Sender, &observations);
         }
         if let Some(shard) = receiver.shard(End::Receiver) {
             let arrived = arriving.iter().filter(|one| !one.is_lost);
-            let sights: Vec<Sight> = arrived.map(|one| one.sight(one.received_ns())).collect();
-            shard.record(End::Receiver, &sights);
-            for sight in &sights {
-                shard.flows.count(sight.flow, sight.segment);
+            let observations: Vec<Observation> = arrived
+                .map(|one| one.observation(one.received_ns()))
+                .collect();
+            shard.record(End::Receiver, &observations);
+            for observation in &observations {
+                shard.flows.count(observation.flow, observation.segment);
             }
             let delays = arriving.iter().map(|one| one.delay_ns);
             shard.marks.least_delay_ns = delays.min();

@@ -1,11 +1,11 @@
-//! A sight: one packet seen at one point.
+//! An observation: one packet seen at one point.
 
 use std::ops::{Deref, Range};
 
 use crate::packet::{FlowHash, PacketHash};
 use crate::time::EpochTag;
 
-/// Which segment of the shard a sight belongs to: an index into its list of segments.
+/// Which segment of the shard an observation belongs to: an index into its list of segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SegmentIndex(pub u16);
 
@@ -21,7 +21,7 @@ pub enum End {
 /// One packet seen at one point: 40 bytes, plain, with no mbuf in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
-pub struct Sight {
+pub struct Observation {
     /// Keyed hash of the packet's flow, the same at both ends.
     pub flow: FlowHash,
     /// Keyed hash of what no hop changes in the packet, the same at both ends.
@@ -39,7 +39,10 @@ pub struct Sight {
     pub epoch: EpochTag,
 }
 
-const _: () = assert!(size_of::<Sight>() == 40, "a sight is five words");
+const _: () = assert!(
+    size_of::<Observation>() == 40,
+    "an observation is five words"
+);
 
 /// Packets that passed both ends of one segment in one epoch with one delay, where nobody asks which
 /// packets they are.
@@ -57,35 +60,37 @@ pub struct Batch {
     pub epoch: EpochTag,
 }
 
-/// Sights in their order. Where it is known that they are alike, nobody looks for parts that differ:
+/// Observations in their order. Where it is known that they are alike, nobody looks for parts that differ:
 /// that would cost a burst as much as recording it in an LDA.
 #[derive(Debug, Clone, Copy)]
-pub struct Sights<'a> {
-    sights: &'a [Sight],
+pub struct Observations<'a> {
+    observations: &'a [Observation],
     are_alike: bool,
 }
 
-impl<'a> Sights<'a> {
-    /// Sights of one segment, one epoch and one delay. What is recorded of others would be wrong.
+impl<'a> Observations<'a> {
+    /// Observations of one segment, one epoch and one delay. What is recorded of others would be wrong.
     #[inline]
-    pub fn alike(sights: &'a [Sight]) -> Self {
+    pub fn alike(observations: &'a [Observation]) -> Self {
         debug_assert!(
-            sights.iter().all(|sight| {
-                let of = |sight: &Sight| (sight.segment, sight.epoch, sight.delay);
-                of(sight) == of(&sights[0])
+            observations.iter().all(|observation| {
+                let of = |observation: &Observation| {
+                    (observation.segment, observation.epoch, observation.delay)
+                };
+                of(observation) == of(&observations[0])
             }),
-            "sights that differ"
+            "observations that differ"
         );
         Self {
-            sights,
+            observations,
             are_alike: true,
         }
     }
 
     /// All of them, for as long as there are any.
     #[inline]
-    pub fn as_slice(self) -> &'a [Sight] {
-        self.sights
+    pub fn as_slice(self) -> &'a [Observation] {
+        self.observations
     }
 
     /// Whether it is known that they are alike.
@@ -96,9 +101,14 @@ impl<'a> Sights<'a> {
 
     /// The first so many of them, or all, and the others.
     #[inline]
-    pub fn cut(self, sights: usize) -> (Self, Self) {
-        let (first, others) = self.sights.split_at(sights.min(self.sights.len()));
-        let part = |sights| Self { sights, ..self };
+    pub fn cut(self, observations: usize) -> (Self, Self) {
+        let (first, others) = self
+            .observations
+            .split_at(observations.min(self.observations.len()));
+        let part = |observations| Self {
+            observations,
+            ..self
+        };
         (part(first), part(others))
     }
 
@@ -114,47 +124,47 @@ impl<'a> Sights<'a> {
     #[inline]
     pub fn split_by(
         self,
-        same: impl FnMut(&Sight, &Sight) -> bool,
-    ) -> impl Iterator<Item = Sights<'a>> {
-        let none: &[Sight] = &[];
-        let (whole, parts) = if self.are_alike && !self.sights.is_empty() {
+        same: impl FnMut(&Observation, &Observation) -> bool,
+    ) -> impl Iterator<Item = Observations<'a>> {
+        let none: &[Observation] = &[];
+        let (whole, parts) = if self.are_alike && !self.observations.is_empty() {
             (Some(self), none)
         } else {
-            (None, self.sights)
+            (None, self.observations)
         };
-        let parts = parts.chunk_by(same).map(Sights::from);
+        let parts = parts.chunk_by(same).map(Observations::from);
         whole.into_iter().chain(parts)
     }
 }
 
-impl<'a> From<&'a [Sight]> for Sights<'a> {
+impl<'a> From<&'a [Observation]> for Observations<'a> {
     #[inline]
-    fn from(sights: &'a [Sight]) -> Self {
+    fn from(observations: &'a [Observation]) -> Self {
         Self {
-            sights,
+            observations,
             are_alike: false,
         }
     }
 }
 
-impl<'a, const N: usize> From<&'a [Sight; N]> for Sights<'a> {
-    fn from(sights: &'a [Sight; N]) -> Self {
-        Self::from(sights.as_slice())
+impl<'a, const N: usize> From<&'a [Observation; N]> for Observations<'a> {
+    fn from(observations: &'a [Observation; N]) -> Self {
+        Self::from(observations.as_slice())
     }
 }
 
-impl<'a> From<&'a Vec<Sight>> for Sights<'a> {
-    fn from(sights: &'a Vec<Sight>) -> Self {
-        Self::from(sights.as_slice())
+impl<'a> From<&'a Vec<Observation>> for Observations<'a> {
+    fn from(observations: &'a Vec<Observation>) -> Self {
+        Self::from(observations.as_slice())
     }
 }
 
-impl Deref for Sights<'_> {
-    type Target = [Sight];
+impl Deref for Observations<'_> {
+    type Target = [Observation];
 
     #[inline]
-    fn deref(&self) -> &[Sight] {
-        self.sights
+    fn deref(&self) -> &[Observation] {
+        self.observations
     }
 }
 
@@ -162,9 +172,9 @@ impl Deref for Sights<'_> {
 pub(crate) mod tests {
     use super::*;
 
-    /// A sight of which only the delay matters.
-    pub(crate) fn sight_with_delay(delay: u64) -> Sight {
-        Sight {
+    /// An observation of which only the delay matters.
+    pub(crate) fn observation_with_delay(delay: u64) -> Observation {
+        Observation {
             flow: FlowHash(0),
             packet: PacketHash(0),
             time: 0,
