@@ -122,7 +122,7 @@ impl Server {
         let Some(file) = &http.token_file else {
             if !address.ip().is_loopback() {
                 tracing::warn!(
-                    "whoever can reach {address} reads everything and may ask for a reload: \
+                    "anyone who can reach {address} reads everything and may ask for a reload: \
                      http.insecure is set, and http.token_file is not"
                 );
             }

@@ -40,7 +40,7 @@ pub enum SecretAccess {
 }
 
 impl SecretAccess {
-    /// Whoever else may read or change a file of `owner` with the permissions `mode`, when `user` runs this.
+    /// Who else may read or change a file of `owner` with the permissions `mode`, when `user` runs this.
     fn of_others(owner: u32, mode: u32, user: u32) -> Option<Self> {
         if mode & 0o007 != 0 {
             Some(Self::Everybody { mode })

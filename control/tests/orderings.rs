@@ -240,7 +240,7 @@ fn a_line_is_read_whole_or_not_at_all() {
 
 /// Fails with either fence taken out.
 #[test]
-fn whoever_sees_the_line_after_a_step_sees_the_step() {
+fn a_reader_of_the_line_after_a_step_sees_the_step() {
     loom::model(|| {
         let shared = Arc::new(SharedLine::default());
         let worker = {

@@ -112,7 +112,7 @@ impl Place {
 
 #[derive(Debug)]
 struct Signs {
-    /// Somebody wants to know the device: whoever polls a queue next asks.
+    /// Somebody wants to know the device: the thread that polls a queue next asks.
     is_device_wanted: AtomicBool,
     /// What the driver told of the link.
     link: AtomicU8,

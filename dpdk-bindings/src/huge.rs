@@ -30,8 +30,8 @@ fn large(layout: Layout) -> Option<Layout> {
     Some(pages.pad_to_align())
 }
 
-// SAFETY: where a request goes is a function of its layout, so that what was allocated is freed by whoever
-// allocated it, with the same size; a larger alignment serves a smaller.
+// SAFETY: where a request goes is a function of its layout, so that memory is freed by the
+// allocator that gave it, with the same size; a larger alignment serves a smaller.
 unsafe impl GlobalAlloc for HugePages {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let Some(large) = large(layout) else {
@@ -47,7 +47,7 @@ unsafe impl GlobalAlloc for HugePages {
             // SAFETY: the caller's promise.
             return unsafe { System.alloc_zeroed(layout) };
         }
-        // It is mapped as zeros; written once more, it is there, and on the NUMA node of whoever asked
+        // It is mapped as zeros; written once more, it is there, and on the NUMA node of the thread that asked
         // for it, before it is used.
         // SAFETY: the caller's promise; what was allocated has this size.
         unsafe {

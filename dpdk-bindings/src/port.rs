@@ -181,7 +181,7 @@ struct Started<'pool> {
     rx_taken: Box<[AtomicBool]>,
     tx_taken: Box<[AtomicBool]>,
     chains: bool,
-    /// Whoever has it may ask the driver for what is not a queue's: DPDK's drivers take such calls from one
+    /// Its owner may ask the driver for what is not a queue's: DPDK's drivers take such calls from one
     /// thread at a time (`rte_ethdev.h`).
     driver: Mutex<()>,
     /// Chains that were to be transmitted where there are none.

@@ -35,7 +35,7 @@ fn ports_come_and_go_while_others_run() {
     assert!(!port.info().rss, "a ring does not spread");
     port.set_mtu(1500).unwrap_err();
 
-    // Its queues are independent; each keeps the port going, whoever has it.
+    // Its queues are independent; each keeps the port going, wherever it is.
     let (mut rx, mut tx) = (port.rx_queue(1).unwrap(), port.tx_queue(1).unwrap());
     assert!(port.rx_queue(1).is_none() && port.rx_queue(2).is_none());
     assert!(matches!(port.set_mtu(1400), Err(MtuError::InUse)));

@@ -84,7 +84,7 @@ fn a_program_is_seen_from_its_first_started_port_on_and_taps_outlive_ports() {
     host.tap_sent(seen, 0, offered).unwrap();
     assert_eq!(host.tap_sent(seen, 1, offered).unwrap_err().code(), 22);
 
-    // The driver is asked by whoever polls the port, and not before.
+    // The driver is asked by the thread that polls the port, and not before.
     assert_eq!(host.device(seen), None);
     assert_eq!(stamped(&port, &pool, &stamp), 7);
     assert_eq!((offered.packets(), given.packets()), (7, 7));

@@ -30,7 +30,7 @@ fn stamp_travels_with_its_packet_and_no_further() {
     );
     drop((copy, mbuf));
 
-    // Taken once. Without the flag the words stay, for whoever else can vouch for them.
+    // Taken once. Without the flag the words stay, for others that can vouch for them.
     let mut mbuf = frame(&pool, 0);
     stamp.set(&mut mbuf, [7, 8, 9]);
     assert_eq!(stamp.take(&mut mbuf, |_, _| false), Some([7, 8, 9]));

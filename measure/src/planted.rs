@@ -15,8 +15,8 @@ pub enum Bug {
 
 static PLANTED: AtomicU8 = AtomicU8::new(0);
 
-/// Plants the bug of that name in this process; false where there is none.
-pub fn plant(name: &str) -> bool {
+/// Turns on the bug of that name in this process; false where there is none.
+pub fn enable(name: &str) -> bool {
     let bug = match name {
         "counted-twice" => Bug::CountedTwice,
         "doubled-marker" => Bug::DoubledMarker,

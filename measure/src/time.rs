@@ -1,6 +1,6 @@
 //! Time as the fast path knows it: ticks of one monotonic counter, cut into epochs.
 //!
-//! Workers never convert: they compare ticks, and synopses add them. Whoever reads a synopsis
+//! Workers never convert: they compare ticks, and synopses add them. The reader of a synopsis
 //! turns whole sums into nanoseconds with a [`TickRate`].
 
 use std::time::Duration;

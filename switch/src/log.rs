@@ -1,7 +1,7 @@
 //! The log: written by a thread of its own, so that nobody who logs ever waits for it.
 //!
 //! ```text
-//!  whoever logs ── Lines ──> lines that wait ──> thread vernier-log ──> standard error
+//!  any thread ── Lines ──> lines that wait ──> thread vernier-log ──> standard error
 //!                    │ no room                     │ takes nothing (disk full, nobody reads)
 //!                    └──────> counted as lost <────┘
 //! ```

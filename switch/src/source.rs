@@ -1,7 +1,7 @@
 //! Sources: frames with a timing of their own, for ports that have no wire.
 //!
 //! A source knows nothing of DPDK. It says which frames are due at a time and lends their bytes;
-//! whoever polls it copies them into memory of its own. After [`Source::open`] nothing is
+//! the worker that polls it copies them into memory of its own. After [`Source::open`] nothing is
 //! allocated.
 
 use std::path::PathBuf;

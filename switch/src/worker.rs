@@ -422,7 +422,7 @@ impl<I: PacketIo> Worker<I> {
     pub fn finish(mut self, drain_ticks: u64) -> I {
         let began = self.io.now();
         self.ports().for_each(|port| self.hand_over(port));
-        // Releases what was handed over to whoever sees the count go down.
+        // Releases what was handed over to the worker that sees the count go down.
         self.receiving.fetch_sub(1, Ordering::AcqRel);
         let is_over =
             |worker: &Self| worker.receiving.load(Ordering::Acquire) == 0 && !worker.is_waiting();
@@ -467,7 +467,7 @@ impl<I: PacketIo> Worker<I> {
         self.lanes.iter().any(|lane| !lane.is_empty())
     }
 
-    /// Packet input and output, for whoever looks from outside between passes.
+    /// Packet input and output, for code that looks from outside between passes.
     pub fn io_mut(&mut self) -> &mut I {
         &mut self.io
     }

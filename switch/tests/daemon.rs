@@ -421,7 +421,7 @@ fn packets_are_switched_whatever_panics_in_the_control_core() {
     assert_conserved(&switch.stop()["snapshot"]);
 }
 
-/// Nothing that the control core does works any more: the workers go on, and whoever asks is told.
+/// Nothing that the control core does works any more: the workers go on, and readers are told.
 #[test]
 fn packets_are_switched_without_a_control_core() {
     let switch = Daemon::start_as(generated(5_000), |command| {

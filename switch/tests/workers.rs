@@ -56,7 +56,7 @@ fn run(config: Value) -> Value {
 }
 
 #[test]
-fn plain_ports_are_sent_by_whoever_receives() {
+fn plain_ports_are_sent_by_the_worker_that_receives() {
     let summary = run(config(&json!({})));
     for port in summary["snapshot"]["ports"].as_array().unwrap() {
         assert!(port["tx_packets"].as_u64().unwrap() > 1000, "{port:#}");

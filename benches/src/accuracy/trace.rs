@@ -148,7 +148,7 @@ impl Trace {
         &self.references
     }
 
-    /// Whether all packets of a flow wait in the references' queue, as whoever spreads flows over
+    /// Whether all packets of a flow wait in the references' queue, as where flows are spread over
     /// queues would know.
     pub fn shares_reference_queue(&self, flow: usize) -> bool {
         self.with_references.get(flow).copied().unwrap_or(false)

@@ -15,7 +15,7 @@ const COPYING: [&str; 3] = ["net_af_packet", "net_null", "net_pcap"];
 /// `rte_mempool.h`), and eight bursts of 64 on their way through it.
 const WORKER_PACKETS: usize = POOL_CACHE as usize * 3 / 2 + 8 * 64;
 
-/// Packet buffers by whoever may hold them. When all are held at once there must be some left, or no port receives any
+/// Packet buffers by what may hold them. When all are held at once there must be some left, or no port receives any
 /// more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Held {

@@ -17,7 +17,7 @@ pub struct Http {
     /// File with the token (one line, 16 characters at least) that clients have to show as
     /// `Authorization: Bearer <token>`. An address that is not loopback needs one.
     pub token_file: Option<PathBuf>,
-    /// Serve whoever can reach the address, without a token.
+    /// Serve anyone who can reach the address, without a token.
     pub insecure: bool,
     /// Names by which clients without a token may ask (the header `Host`), besides addresses and
     /// `localhost`: at most 64. Prometheus asks by the name in its `targets`.

@@ -102,7 +102,7 @@ pub struct Wire {
     /// local experiments).
     #[schemars(range(min = 1_536, max = 65_535))]
     pub ethertype: u16,
-    /// Believe and send control frames without a key: whoever reaches the port can then make up
+    /// Believe and send control frames without a key: anyone who reaches the port can then make up
     /// numbers.
     pub trusted: bool,
     /// Packets on each side of a turn that are listed one by one, 16 to 4,096: as far as packets may

@@ -70,7 +70,7 @@ pub(crate) fn connections(connections: usize) {
 
 /// Makes the process's recorder, once; from then on metrics are kept.
 ///
-/// Whoever holds the handle has to call its `run_upkeep` every few seconds: samples of histograms
+/// The holder of the handle has to call its `run_upkeep` every few seconds: samples of histograms
 /// pile up until then.
 pub(crate) fn recorder() -> PrometheusHandle {
     static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();

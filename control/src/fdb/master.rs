@@ -162,8 +162,8 @@ impl FdbMaster {
     }
 
     /// Goes on with another configuration, in which ports have the places that they had: with other
-    /// limits, other static stations, and without those behind ports that are gone. Whoever gives a
-    /// place to another port flushes it. Workers ask for what they need once they have taken up the
+    /// limits, other static stations, and without those behind ports that are gone. Before a
+    /// place goes to another port, the caller flushes it. Workers ask for what they need once they have taken up the
     /// generation.
     pub fn reconfigure(&mut self, config: &Config) {
         let (stations_max, ageing, statics) = settings(config);

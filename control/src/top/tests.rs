@@ -300,7 +300,7 @@ fn flows_are_listed_and_the_selected_one_is_told_in_full() {
     let mut latest = news(&app, Snapshot::example());
     latest.flows = Some(page(&[443, 22, 80]));
     app.take(Ok(latest));
-    assert_eq!(app.selected_flow, 0, "whoever leads");
+    assert_eq!(app.selected_flow, 0, "the one that leads");
     press(&mut app, KeyCode::PageDown);
     assert_eq!(app.selected_flow, 2);
     press(&mut app, KeyCode::Char('s'));

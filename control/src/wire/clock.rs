@@ -64,7 +64,7 @@ impl SharedLine {
             .store(self.steps.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
 
-    /// Steps so far. Whoever sees the line after a step, and looks here then, sees the step.
+    /// Steps so far. A reader that sees the line after a step, and looks here then, sees the step.
     #[inline]
     pub fn steps(&self) -> u64 {
         self.steps.load(Ordering::Acquire)

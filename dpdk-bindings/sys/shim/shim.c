@@ -80,7 +80,7 @@ static __thread struct {
 /* Messages that standard error did not take. */
 static uint64_t log_lost;
 
-/* Nobody waits for whoever reads standard error: drivers log in the workers' threads, too. A pipe
+/* Nobody waits for the reader of standard error: drivers log in the workers' threads, too. A pipe
  * that is writable takes 4096 bytes at once (PIPE_BUF). */
 static void log_say(const char *text, size_t len)
 {

@@ -14,7 +14,7 @@
 //! for the whole in a synopsis' binary form
 //! ([`Synopsis::encode`](crate::synopsis::Synopsis::encode)).
 //!
-//! Between switches, times are nanoseconds of TAI since the epoch's start: whoever sends a synopsis
+//! Between switches, times are nanoseconds of TAI since the epoch's start: the sender of a synopsis
 //! converts its sums on the way ([`fragments`] asks for each element as it is written).
 
 use std::marker::PhantomData;

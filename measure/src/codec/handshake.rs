@@ -107,8 +107,8 @@ pub struct Handshake {
     renews: Option<Nonce>,
     /// Drawn for the session that this end wants after the present one, and never said before.
     renewal: Option<Nonce>,
-    /// Drawn for the next session, and said to all who may be the peer after a restart: whoever
-    /// says it back is. One for all of them, so that a recording cannot take it away.
+    /// Drawn for the next session, and said to all who may be the peer after a restart:
+    /// the one that says it back is. One for all of them, so that a recording cannot take it away.
     spare: Option<Nonce>,
 }
 

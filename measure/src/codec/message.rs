@@ -17,7 +17,7 @@ pub trait Body {
 /// A body that was received.
 #[expect(
     clippy::large_enum_variant,
-    reason = "one at a time, on the stack of whoever looks at it"
+    reason = "one at a time, on the stack of the code that reads it"
 )]
 #[derive(Debug, Clone, PartialEq)]
 pub enum Message<'a> {

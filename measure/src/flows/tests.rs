@@ -114,10 +114,8 @@ fn churn_leaves_no_trace() {
     assert!(index.is_empty());
     assert_eq!(index.size_bytes(), bytes);
     // As good as new: nothing spilled is remembered, every place is free.
-    let crowd: Vec<FlowId> = (0..10).map(id).collect();
-    let placed = crowd
-        .iter()
-        .filter(|&&id| index.insert(id, Slot(1)).is_ok());
+    let many: Vec<FlowId> = (0..10).map(id).collect();
+    let placed = many.iter().filter(|&&id| index.insert(id, Slot(1)).is_ok());
     assert_eq!(placed.count(), 5, "small hashes all share both buckets");
 }
 

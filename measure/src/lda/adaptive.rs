@@ -3,7 +3,7 @@
 //! The best share to sample is in inverse proportion to the losses to come ([`Bank::for_losses`]),
 //! and the losses of the epochs before are what is known of them. Bank 0 is prepared for these,
 //! the last for the worst case, those between for losses between, in geometric steps. After each
-//! epoch whoever pairs the ends tells what was sent and what arrived ([`AdaptiveLda::observe`])
+//! epoch the caller that pairs the ends says what was sent and what arrived ([`AdaptiveLda::observe`])
 //! and announces the new layout for an epoch to come; both ends must take it up at one turn.
 //!
 //! Too high a share spoils nearly all cells, too low a share costs samples in proportion. So the

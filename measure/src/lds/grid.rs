@@ -2,7 +2,7 @@
 //!
 //! Cells lie scattered in more memory than a core's caches hold. So observations are taken in chunks:
 //! all of a chunk are hashed and their cells asked for, then all are added, by which time the
-//! cells are there. Whoever has something else to do in between does both by itself ([`Places`]).
+//! cells are there. A caller with something else to do in between does both by itself ([`Places`]).
 
 use super::layout::RowMap;
 use super::places::{CHUNK, add_at, place};

@@ -47,7 +47,7 @@ fn finish(sum: u128, key: Pair) -> u64 {
     low ^ high
 }
 
-/// The kind of a frame, as [`Hasher::parse`] yields it, for whoever does not ask which flow and packet it
+/// The kind of a frame, as [`Hasher::parse`] yields it, for callers that do not ask which flow and packet it
 /// is. `head` and `frame_len` as there.
 #[inline]
 pub fn kind(head: &[u8], frame_len: u32) -> Kind {

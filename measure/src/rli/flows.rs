@@ -108,7 +108,7 @@ impl FlowDelay {
 
     /// Half width of the nominal 98 % interval about the mean in nanoseconds, of an estimate by
     /// `method`: the raw bound, [calibrated](Method::bound_calibration). The clocks' resolution and
-    /// error are not in it: whoever exports it takes them as its floor.
+    /// error are not in it: an exporter takes them as its floor.
     pub fn bound_ns(&self, method: Method) -> Option<f64> {
         let calibration = method.bound_calibration(self.effective_intervals());
         self.raw_bound_ns().map(|bound| bound * calibration)

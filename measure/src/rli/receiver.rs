@@ -238,7 +238,7 @@ impl<F: Copy> Receiver<F> {
     }
 
     /// The link had nothing to send from `from_ns` to `to_ns`, when the packet or reference that comes
-    /// next began to be served. For whoever knows the queue: others leave it to
+    /// next began to be served. For callers that know the queue: others leave it to
     /// [`cross`](Self::cross).
     #[inline]
     pub fn idle(&mut self, from_ns: u64, to_ns: u64) {

@@ -13,7 +13,7 @@ const PROBES: usize = 16;
 /// A flow in one epoch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WireFlow {
-    /// Its hash: keys are known to whoever tracks the flow inside the switch.
+    /// Its hash: keys are known to the table that tracks the flow inside the switch.
     pub flow: FlowHash,
     /// Its segment.
     pub segment: SegmentIndex,

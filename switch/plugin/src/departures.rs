@@ -1,7 +1,7 @@
 //! What happens to packets as a transmit queue is offered them, and the shard that they go to.
 //!
-//! The queue's own thread does all of it, as long as packets pass. A queue that rests turns its epochs
-//! by the control core's hand: whoever has the lock. Nobody waits for it: packets that find it taken
+//! The queue's own thread does all of it, as long as packets pass. The epochs of a queue that rests
+//! are turned by the control core. Both take one lock, for which nobody waits: packets that find it taken
 //! are counted and not measured, and their epoch is marked.
 
 use std::sync::Arc;
@@ -504,7 +504,7 @@ mod tests {
     use crate::stamp::last_word;
 
     #[test]
-    fn whoever_finds_the_point_taken_counts_all_the_same() {
+    fn a_thread_that_finds_the_point_taken_counts_all_the_same() {
         let options = EalOptions {
             memory_mib: 64,
             ..EalOptions::default()

@@ -1,5 +1,5 @@
 /* A program that moves packets between a port's queues. `fork`: and lets a child do the same;
- * `crowd`: with no room left in its mbufs.
+ * `full`: with no room left in its mbufs.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,13 +28,13 @@ static unsigned long forward(unsigned int seconds)
 }
 
 /* Takes whatever bytes of the mbuf are free. */
-static void crowd(void)
+static void full(void)
 {
 	struct rte_mbuf_dynfield field = {.size = 8, .align = 1};
 	unsigned int n = 0;
 
 	while (field.size > 0) {
-		snprintf(field.name, sizeof(field.name), "crowd_%u", n++);
+		snprintf(field.name, sizeof(field.name), "full_%u", n++);
 		if (rte_mbuf_dynfield_register(&field) < 0)
 			field.size /= 2;
 	}
@@ -52,8 +52,8 @@ int main(int argc, char **argv)
 	if (eal_args < 0 || eal_args + 1 >= argc)
 		return 2;
 	argv += eal_args;
-	if (strcmp(argv[1], "crowd") == 0)
-		crowd();
+	if (strcmp(argv[1], "full") == 0)
+		full();
 	pool = rte_pktmbuf_pool_create("pool", 4095, 128, 0, RTE_MBUF_DEFAULT_BUF_SIZE,
 				       SOCKET_ID_ANY);
 	if (pool == NULL || rte_eth_dev_configure(0, 1, 1, &conf) != 0 ||

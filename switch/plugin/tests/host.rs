@@ -63,7 +63,7 @@ fn without_room_in_mbufs_the_plugin_is_off_and_says_so_once() {
     let Some(plugin) = Plugin::with(json!({})) else {
         return;
     };
-    let (said, ours) = host(&plugin, "crowd");
+    let (said, ours) = host(&plugin, "full");
     assert!(said.contains("before "), "{said}");
     assert!(
         ours.len() == 1

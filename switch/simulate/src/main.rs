@@ -77,7 +77,7 @@ impl Sums {
 
 fn main() -> Result<ExitCode> {
     let options = Options::parse();
-    plant(options.planted.as_deref())?;
+    enable(options.planted.as_deref())?;
     let key = key()?;
     let began = Instant::now();
     let wall = Duration::from_secs_f64(options.hours * 3_600.0 + options.minutes * 60.0);
@@ -116,17 +116,17 @@ fn main() -> Result<ExitCode> {
 }
 
 #[cfg(feature = "planted")]
-fn plant(name: Option<&str>) -> Result<()> {
+fn enable(name: Option<&str>) -> Result<()> {
     let Some(name) = name else { return Ok(()) };
     anyhow::ensure!(
-        measure::planted::plant(name),
+        measure::planted::enable(name),
         "no planted bug is called {name}"
     );
     Ok(())
 }
 
 #[cfg(not(feature = "planted"))]
-fn plant(name: Option<&str>) -> Result<()> {
+fn enable(name: Option<&str>) -> Result<()> {
     anyhow::ensure!(name.is_none(), "built without the feature `planted`");
     Ok(())
 }

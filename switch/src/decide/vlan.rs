@@ -70,7 +70,7 @@ impl TagControl {
 }
 
 /// Whether another tag follows the outer one. Popping that would make the inner one name the VLAN:
-/// whoever can send a priority tag could reach any VLAN beyond a trunk.
+/// anyone who can send a priority tag could reach any VLAN beyond a trunk.
 #[inline]
 fn is_stacked(head: &[u8]) -> bool {
     let inner = head.get(16..18).and_then(<[u8]>::first_chunk);

@@ -46,7 +46,7 @@ pub struct Received {
 }
 
 impl MemoryPacket {
-    /// What whoever let it arrive calls it; copies have the same number, packets made here none.
+    /// What the test that let it arrive calls it; copies have the same number, packets made here none.
     pub fn number(&self) -> Option<u64> {
         self.number
     }

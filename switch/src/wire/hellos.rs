@@ -1,6 +1,6 @@
 //! Which hellos are worth a look.
 //!
-//! A hello belongs to no session: whoever recorded one can send it again as fast as the link goes,
+//! A hello belongs to no session: an attacker who recorded one can send it again as fast as the link goes,
 //! with a tag that is right. What a hello says of its time is compared before anything is paid for
 //! it:
 //!

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use crate::throughput::process::output;
 
 /// Set where this process is in the testbed's namespaces already.
-const INSIDE: &str = "VERNIER_BED";
+const INSIDE: &str = "VERNIER_TESTBED";
 
 /// Host a, and host b.
 pub const HOSTS: [Host; 2] = [

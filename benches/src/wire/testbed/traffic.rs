@@ -51,7 +51,7 @@ impl Mix {
         let mut next = Duration::ZERO;
         let (mut payload, mut sent) = ([0; 1_472], 0_u64);
         while next < self.duration {
-            // Whoever comes late makes up for it: the rate is kept.
+            // A late sender makes up for it: the rate is kept.
             std::thread::sleep(next.saturating_sub(began.elapsed()));
             for _ in 0..=more.sample(&mut random) {
                 payload[..8].copy_from_slice(&sent.to_be_bytes());

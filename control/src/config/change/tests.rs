@@ -226,7 +226,7 @@ fn a_port_that_would_change_hands_is_fixed() {
     swapped["workers"][0]["queues"] = json!([["b", 0]]);
     swapped["workers"][1]["queues"] = json!([["a", 0]]);
     assert_eq!(changes(&served, &swapped), ["-ports[a]", "-ports[b]"]);
-    // A port that comes is served by whoever is named.
+    // A port that comes is served by the worker that is named.
     let mut more = bridge(&["a", "b", "c"]);
     more["workers"][0]["queues"] = json!([["a", 0]]);
     more["workers"][1]["queues"] = json!([["c", 0], ["b", 0]]);

@@ -234,7 +234,7 @@ fn slips_are_found_by_the_schema_and_by_the_parser_alike() {
         changed("/rules/0/source_ports", json!([1])),
         changed("/measurement/hash_seed", json!("0001")),
         changed("/measurement/lds/rows/1", json!(0)),
-        changed("/measurement/rli/policy/kind", json!("seldom")),
+        changed("/measurement/rli/policy/kind", json!("rarely")),
         changed("/measurement/flows/select", json!("bottom")),
         changed("/ports/2/wire/share", json!(0)),
         changed("/ports/2/wire/peer/gateway", json!("gw.example.org")),

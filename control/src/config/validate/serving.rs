@@ -24,7 +24,7 @@ pub(super) fn http(path: &KeyPath, http: &Http) -> Check {
         is_guarded,
         path.key("listen"),
         "a loopback address, or `token_file` with what clients have to show, or `insecure` for \
-         whoever can reach it",
+         anyone who can reach it",
         address,
     )
 }

@@ -39,7 +39,7 @@ fn a_new_client_takes_the_place_of_who_is_longest_without_a_request() {
     let mut regular = TcpStream::connect(server.address()).unwrap();
     let mut clients: Vec<_> = (0..CONNECTIONS_MAX)
         .map(|_| {
-            // Whoever asks now and then stays, though all others came later.
+            // A client that asks now and then stays, though all others came later.
             let ask = b"HEAD /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
             regular.write_all(ask).unwrap();
             let mut answer = [0; 12];

@@ -170,7 +170,7 @@ impl TaiClock {
             return self.status;
         }
         if let Some(first_ns) = self.step_ns(&reading) {
-            // Whoever was held up between two readings shows a step that is none.
+            // A thread held up between two readings would show a step that is none.
             reading = read(source);
             match self.step_ns(&reading) {
                 Some(step_ns) if (step_ns - first_ns).abs() < self.step_limit_ns(&reading) => {
@@ -206,7 +206,7 @@ impl TaiClock {
         })
     }
 
-    /// Whoever was held up in a reading reads again at the next look, for as long as the line is
+    /// A thread held up in a reading reads again at the next look, for as long as the line is
     /// fresh and other readings were better.
     fn is_too_wide(&self, reading: &Reading) -> bool {
         let tightest = self.readings.iter().map(|one| self.width_ns(one));

@@ -145,7 +145,7 @@ fn a_clock_that_was_set_is_a_step_and_followed_at_once() {
 }
 
 #[test]
-fn slewing_is_no_step_and_whoever_is_held_up_sees_none() {
+fn slewing_is_no_step_and_a_thread_that_is_held_up_sees_none() {
     let (mut clock, _) = clock(WireClock::default());
     let mut source = ByHand::new();
     run(&mut clock, &mut source, 3.0);

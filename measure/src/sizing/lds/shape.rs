@@ -7,7 +7,7 @@ use crate::sizing::MEAN_OF_SIZE;
 
 /// Flows up to this share of what may interfere count by their mean, larger ones each by itself:
 /// so the model came nearest to simulation.
-const CROWD_SHARE: f64 = 0.25;
+const SMALL_SHARE: f64 = 0.25;
 /// Sizes of a virtual LDA that are tried.
 const VIRTUAL_CELLS: [u32; 8] = [1, 2, 3, 4, 5, 6, 8, 10];
 /// Least probabilities of a row that are tried.
@@ -87,9 +87,9 @@ impl Shape {
         let shift = (left.sqrt() / demand.delay_spread).min(1.0 - 1e-9);
         let interfering = packets * shift / (1.0 - shift);
         let flows_per_cell = (demand.flows as f64 - 1.0) / columns;
-        let crowd = k * flows_per_cell * demand.sizes.mean_up_to(interfering * CROWD_SHARE);
-        let clear = if interfering > crowd {
-            let large = demand.sizes.share_over(interfering - crowd);
+        let small_packets = k * flows_per_cell * demand.sizes.mean_up_to(interfering * SMALL_SHARE);
+        let clear = if interfering > small_packets {
+            let large = demand.sizes.share_over(interfering - small_packets);
             (-flows_per_cell * large).exp()
         } else {
             0.0

@@ -29,7 +29,7 @@ pub struct Plugin {
 }
 
 impl Plugin {
-    /// With these settings, whose HTTP address is filled in; `None`, said aloud, for whoever is not
+    /// With these settings, whose HTTP address is filled in; `None`, said aloud, for users other than
     /// root.
     pub fn with(mut settings: Value) -> Option<Self> {
         let mut plugin = Self::install()?;

@@ -28,7 +28,7 @@ impl Trace {
         }
     }
 
-    /// Folds in an event, and keeps it for whoever asks what happened.
+    /// Folds in an event, and keeps it for the report of what happened.
     pub fn note(&mut self, now: u64, what: fmt::Arguments<'_>) {
         let what = what.to_string();
         self.fold(&[now]);

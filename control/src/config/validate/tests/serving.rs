@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn an_address_that_others_reach_needs_a_token_or_a_word() {
     let wanted = "http.listen: expected a loopback address, or `token_file` with what clients have \
-                  to show, or `insecure` for whoever can reach it, got ";
+                  to show, or `insecure` for anyone who can reach it, got ";
     for address in [
         "0.0.0.0:9464",
         "192.0.2.7:80",
