@@ -70,13 +70,13 @@ MINUTES ?= $(if $(filter 0,$(HOURS)),1,0)
 
 .PHONY: simulate
 simulate: setup-run ## Whole switches in a world with faults, by seeds: HOURS=1 or MINUTES=1 of wall time; SEED=n replays one
-	$(CARGO) build --locked --workspace --bin vernier-simulate $(if $(PLANTED),--features simulate/planted)
+	$(CARGO) build --locked --workspace --bin vernier-simulate
 	@target/debug/vernier-simulate $(if $(SEED),--seed '$(SEED)',--hours '$(HOURS)' --minutes '$(MINUTES)') \
 	  $(if $(PLANTED),--planted '$(PLANTED)')
 
 .PHONY: simulate-planted
 simulate-planted: setup-run ## Bugs planted in the engine: the simulation finds each within a minute, or this fails
-	$(CARGO) build --locked --workspace --bin vernier-simulate --features simulate/planted
+	$(CARGO) build --locked --workspace --bin vernier-simulate
 	@for bug in counted-twice doubled-marker stale-shard; do \
 	  echo "planted: $$bug"; target/debug/vernier-simulate --minutes 1 --planted $$bug --expect-violation; \
 	done

@@ -38,7 +38,7 @@ struct Options {
     /// Only a violation is what is hoped for: exits with 0 where one is found, with 1 where none is.
     #[arg(long)]
     expect_violation: bool,
-    /// The planted bug to live with, by its name; needs a build with the feature `planted`.
+    /// The planted bug to live with, by its name; not in a release build.
     #[arg(long)]
     planted: Option<String>,
 }
@@ -115,19 +115,17 @@ fn main() -> Result<ExitCode> {
     })
 }
 
-#[cfg(feature = "planted")]
+/// Turns on the planted bug that was asked for.
 fn enable(name: Option<&str>) -> Result<()> {
     let Some(name) = name else { return Ok(()) };
+    anyhow::ensure!(
+        cfg!(debug_assertions),
+        "no planted bug works in a release build: build with `cargo build`"
+    );
     anyhow::ensure!(
         measure::planted::enable(name),
         "no planted bug is called {name}"
     );
-    Ok(())
-}
-
-#[cfg(not(feature = "planted"))]
-fn enable(name: Option<&str>) -> Result<()> {
-    anyhow::ensure!(name.is_none(), "built without the feature `planted`");
     Ok(())
 }
 
