@@ -291,14 +291,14 @@ fn passed<const ROWS: usize>(flows: u32) -> Work {
 fn wire(flows: u32) -> Work {
     let mut lds = LdsPair::new(&lds_layout(5, &[0.01, 0.1, 0.5, 1.0]));
     cycle(observations(flows), move |burst| {
-        lds.record(End::Sender, burst)
+        lds.record(End::Sender, burst);
     })
 }
 
 fn sds(flows: u32) -> Work {
     let mut sds = Sds::new(&lds_layout(1, &[1.0; 4]));
     cycle(observations(flows), move |burst| {
-        sds.record(End::Receiver, burst)
+        sds.record(End::Receiver, burst);
     })
 }
 

@@ -3,9 +3,9 @@
 //!
 //! ```text
 //!             ControlCore::poll
-//!  DataPlane::tend(core) -------------+        every few milliseconds: links, FDB, generations
-//!    core.disturb(port)               |
-//!    core.change(change)              v
+//!  DataPlane::tend(handle) -----------+        every few milliseconds: links, FDB, generations
+//!    handle.disturb(port)             |
+//!    handle.change(change)            v
 //!  DataPlane::port, pools, fdb ---> snapshot   when one is published
 //! ```
 
@@ -73,8 +73,8 @@ pub trait DataPlane: Send {
     }
 
     /// The data plane's own upkeep, at every poll of the control core: some hundred times a second.
-    fn tend(&mut self, core: &mut CoreHandle<'_>) {
-        let _ = core;
+    fn tend(&mut self, handle: &mut CoreHandle<'_>) {
+        let _ = handle;
     }
 }
 

@@ -56,7 +56,7 @@ impl LdaPair {
     /// Takes packets out again that were recorded at one end: the exact inverse.
     pub fn unrecord(&mut self, end: End, observations: &[Observation]) {
         self.record_at(observations, |cell, observation| {
-            cell.unrecord(end, observation, 1)
+            cell.unrecord(end, observation, 1);
         });
     }
 }

@@ -215,11 +215,11 @@ fn switch<'pool>(
     let stopping = &AtomicBool::new(false);
     thread::scope(|scope| {
         let stop = StopOnDrop(stopping);
-        let mut workers = Vec::new();
+        let mut threads = Vec::new();
         let members = workers.setups.into_iter().zip(plans).zip(wires);
         for (n, ((setup, plan), wires)) in members.enumerate() {
             let work = move || setup.work(plan, wires, stopping);
-            workers.push(spawn(scope, &format!("vernier-work-{n}"), work)?);
+            threads.push(spawn(scope, &format!("vernier-work-{n}"), work)?);
         }
         cpus::keep_off(site.cpus, site.usable);
         if let Some(log) = &options.log {
@@ -252,14 +252,14 @@ fn switch<'pool>(
 
         // Packets are switched whether the control core works or not.
         let is_over = || {
-            let has_ended = workers.iter().any(ScopedJoinHandle::is_finished);
+            let has_ended = threads.iter().any(ScopedJoinHandle::is_finished);
             has_ended || signals.stop.load(Ordering::Relaxed)
         };
         let shown = live::attend(options, &published, is_over);
         drop(stop);
         let mut elapsed = Duration::ZERO;
         let mut left = Vec::new();
-        for worker in workers {
+        for worker in threads {
             let (worked, io) = worker.join().map_err(|_| anyhow!("a worker panicked"))??;
             elapsed = elapsed.max(worked);
             left.push(io);

@@ -226,7 +226,7 @@ fn record_plain<const ROWS: usize, C>(
     for chunk in observations.chunks(CHUNK) {
         place(cells, columns, chunk, &mut places);
         add_at(cells, chunk, &places, |cell, observation| {
-            add(cell, observation, 1)
+            add(cell, observation, 1);
         });
     }
 }

@@ -83,7 +83,7 @@ impl<C: BothEnds> LdsPair<C> {
     ) -> bool {
         self.grid
             .record_placed(observations, first, places, |cell, observation| {
-                cell.pass(observation, 1)
+                cell.pass(observation, 1);
             })
     }
 

@@ -225,9 +225,10 @@ impl Receiver {
     /// A copy of a marker: the first one to arrive turns the epoch.
     fn turn(&mut self, epoch: Epoch, marker: &Marker, shards: &mut impl Shards) {
         #[cfg(feature = "planted")]
-        let epoch = match self.turn == Some(epoch) && planted::is(planted::Bug::DoubledMarker) {
-            true => epoch.next(),
-            false => epoch,
+        let epoch = if self.turn == Some(epoch) && planted::is(planted::Bug::DoubledMarker) {
+            epoch.next()
+        } else {
+            epoch
         };
         if self.turn.is_some_and(|latest| epoch <= latest) {
             return;

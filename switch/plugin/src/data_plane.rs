@@ -80,7 +80,7 @@ impl HostDataPlane {
     }
 
     /// Sees which ports and queues there are.
-    fn look(&mut self, core: &mut CoreHandle<'_>) {
+    fn look(&mut self, handle: &mut CoreHandle<'_>) {
         let changed = self.places.update(&self.host.ports());
         self.watched
             .resize_with(self.places.names().len(), Watched::default);
@@ -89,7 +89,7 @@ impl HostDataPlane {
             // Until a plan is made for what it is now.
             self.unsettled.push((index, Epoch(u64::MAX)));
             if let Some(port) = self.places.port(index) {
-                self.taps.attend(&self.host, port, core);
+                self.taps.attend(&self.host, port, handle);
                 tracing::info!(
                     "port {}: {} receive and {} transmit queues",
                     port.name,
@@ -112,17 +112,17 @@ impl HostDataPlane {
             if is_up != watched.is_up {
                 watched.is_up = is_up;
                 watched.flaps += u64::from(!is_up);
-                core.disturb(index);
+                handle.disturb(index);
             }
         }
     }
 
     /// Makes and sends plans for the queues that there are.
-    fn plan(&mut self, core: &mut CoreHandle<'_>) -> Result<()> {
+    fn plan(&mut self, handle: &mut CoreHandle<'_>) -> Result<()> {
         let config = self.settings.config(&self.places.names());
         let layout = config.shard_layout(self.rate)?;
         let number = self.number + 1;
-        let from = Epoch(core.epoch().0 + EPOCHS_AHEAD);
+        let from = Epoch(handle.epoch().0 + EPOCHS_AHEAD);
         let Self { taps, places, .. } = self;
         let hasher = taps.hasher().clone();
         let is_on = config.measurement.enabled;
@@ -155,7 +155,7 @@ impl HostDataPlane {
             };
             turns.push((tap, plan));
         }
-        core.change(Change {
+        handle.change(Change {
             number,
             from,
             config,
@@ -179,17 +179,17 @@ impl HostDataPlane {
     }
 
     /// Marks the present epoch for what is not measured as it should be.
-    fn mark(&mut self, core: &mut CoreHandle<'_>) {
-        let present = core.epoch();
+    fn mark(&mut self, handle: &mut CoreHandle<'_>) {
+        let present = handle.epoch();
         self.unsettled.retain(|&(index, until)| {
-            core.disturb(index);
+            handle.disturb(index);
             present <= until
         });
         for ((id, _), tap) in self.taps.departures() {
             if tap.has_missed()
                 && let Some((place, _)) = self.places.of_port(id)
             {
-                core.disturb(usize::from(place.0));
+                handle.disturb(usize::from(place.0));
             }
         }
     }
@@ -219,20 +219,20 @@ impl DataPlane for HostDataPlane {
         Vec::new()
     }
 
-    fn tend(&mut self, core: &mut CoreHandle<'_>) {
+    fn tend(&mut self, handle: &mut CoreHandle<'_>) {
         let is_due = |looked_at: Instant| looked_at.elapsed() >= LOOK_EVERY;
         if self.looked_at.is_none_or(is_due) {
             self.looked_at = Some(Instant::now());
-            self.look(core);
+            self.look(handle);
         }
         if self.has_changed
-            && !core.is_busy()
+            && !handle.is_busy()
             && self.taps.have_room()
-            && let Err(error) = self.plan(core)
+            && let Err(error) = self.plan(handle)
         {
             plugin::disable(&format!("{error:#}"));
         }
-        self.mark(core);
+        self.mark(handle);
         let rest_ticks = self.rate.ticks_in(REST);
         for (_, tap) in self.taps.departures() {
             tap.point.turn_for(tsc::now(), rest_ticks);

@@ -69,13 +69,16 @@ impl Taps {
 
     /// Taps those queues of a port that are not tapped yet; they belong to nobody before they are
     /// [assigned](Self::assign).
-    pub fn attend(&mut self, host: &Host<'_>, port: &HostPort, core: &mut CoreHandle<'_>) {
+    pub fn attend(&mut self, host: &Host<'_>, port: &HostPort, handle: &mut CoreHandle<'_>) {
         for number in 0..port.rx_queues {
             let Self {
                 stamper, arrivals, ..
             } = self;
             let queue = arrivals.entry((port.id, number)).or_insert_with(|| Tapped {
-                tap: Box::leak(Box::new(Arrivals::new(stamper.clone(), add_worker(core).1))),
+                tap: Box::leak(Box::new(Arrivals::new(
+                    stamper.clone(),
+                    add_worker(handle).1,
+                ))),
                 refused_by: Some(port.life.wrapping_sub(1)),
             });
             let tap = queue.tap;
@@ -94,7 +97,7 @@ impl Taps {
             let queue = departures
                 .entry((port.id, number))
                 .or_insert_with(|| Tapped {
-                    tap: TransmitTap::new(stamper, ids, *schedule, core),
+                    tap: TransmitTap::new(stamper, ids, *schedule, handle),
                     refused_by: Some(port.life.wrapping_sub(1)),
                 });
             let tap = queue.tap.point;
@@ -162,9 +165,9 @@ impl TransmitTap {
         stamper: &Stamper,
         ids: &Arc<PortIds>,
         schedule: EpochSchedule,
-        core: &mut CoreHandle<'_>,
+        handle: &mut CoreHandle<'_>,
     ) -> Self {
-        let (worker, counters) = add_worker(core);
+        let (worker, counters) = add_worker(handle);
         let meter = meter(&stamper.hasher, schedule);
         let stamps = Stamps {
             field: stamper.field,
@@ -195,7 +198,7 @@ fn meter(hasher: &Hasher, schedule: EpochSchedule) -> Meter {
     Meter::new(0, hasher.clone(), schedule, None, tsc::now())
 }
 
-fn add_worker(core: &mut CoreHandle<'_>) -> (usize, Arc<WorkerCounters>) {
+fn add_worker(handle: &mut CoreHandle<'_>) -> (usize, Arc<WorkerCounters>) {
     let counters = Arc::new(WorkerCounters::new(PORTS_MAX));
-    (core.add_worker(Arc::clone(&counters)), counters)
+    (handle.add_worker(Arc::clone(&counters)), counters)
 }

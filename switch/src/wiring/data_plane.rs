@@ -149,7 +149,7 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
         }
     }
 
-    fn watch_links(&mut self, now: Instant, core: &mut CoreHandle<'_>) {
+    fn watch_links(&mut self, now: Instant, handle: &mut CoreHandle<'_>) {
         let is_due = |looked_at| now.saturating_duration_since(looked_at) >= LINKS_EVERY;
         if !self.looked_at.is_none_or(is_due) {
             return;
@@ -163,11 +163,11 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
         };
         self.links.look(now, has_link, &mut self.events);
         for event in std::mem::take(&mut self.events) {
-            self.follow(event, core);
+            self.follow(event, handle);
         }
     }
 
-    fn follow(&mut self, event: Event, core: &mut CoreHandle<'_>) {
+    fn follow(&mut self, event: Event, handle: &mut CoreHandle<'_>) {
         let (Event::Down(place) | Event::Up(place) | Event::Lower(place) | Event::Raise(place)) =
             event;
         let name = self.name(place);
@@ -177,7 +177,7 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
                 let state = if is_up { "up" } else { "down" };
                 tracing::warn!("port {name} is {state}");
                 self.master.set_link(port_number(place), is_up);
-                core.disturb(place);
+                handle.disturb(place);
             }
             Event::Lower(_) => self.set_link(place, false),
             Event::Raise(_) => self.set_link(place, true),
@@ -253,10 +253,10 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
     }
 
     /// Goes on with what a reload has come to.
-    fn change(&mut self, core: &mut CoreHandle<'_>) {
+    fn change(&mut self, handle: &mut CoreHandle<'_>) {
         let Some(changes) =
             self.reload
-                .step(self.site, &mut self.running, &mut self.generations, core)
+                .step(self.site, &mut self.running, &mut self.generations, handle)
         else {
             return;
         };
@@ -364,21 +364,22 @@ impl<'scope, 'pool: 'scope> data_plane::DataPlane for SwitchDataPlane<'scope, '_
         })
     }
 
-    fn tend(&mut self, core: &mut CoreHandle<'_>) {
+    fn tend(&mut self, handle: &mut CoreHandle<'_>) {
         let now = Instant::now();
         contain(Part::Upkeep, || self.watch_removals());
-        contain(Part::Upkeep, || self.watch_links(now, core));
+        contain(Part::Upkeep, || self.watch_links(now, handle));
         let elapsed = now.saturating_duration_since(self.began);
         if contain(Part::Upkeep, || self.master.poll(elapsed)).is_none() {
             self.begin_master_anew();
         }
-        if !self.removals.is_under_way() && contain(Part::Upkeep, || self.change(core)).is_none() {
+        if !self.removals.is_under_way() && contain(Part::Upkeep, || self.change(handle)).is_none()
+        {
             let fault = anyhow!("a fault of this program ended it, of which the log says more");
             self.record.note(&Changes::Refused(fault));
             self.service.ready(&self.status());
         }
         self.count_lost_messages();
-        if core.stalled().next().is_none() {
+        if handle.stalled().next().is_none() {
             self.service.feed(now);
         }
     }

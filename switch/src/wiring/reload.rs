@@ -124,7 +124,7 @@ impl<'scope, 'env, 'pool> Reload<'scope, 'env, 'pool> {
         site: Site<'pool>,
         running: &mut Running<'pool>,
         generations: &mut [Generations<DpdkIo<'pool>>],
-        core: &mut CoreHandle<'_>,
+        handle: &mut CoreHandle<'_>,
     ) -> Option<Changes>
     where
         'pool: 'scope,
@@ -171,11 +171,11 @@ impl<'scope, 'env, 'pool> Reload<'scope, 'env, 'pool> {
                 Ok(Err(error)) => Some(Changes::Refused(error)),
                 Err(_) => Some(Changes::Refused(anyhow!("preparing it panicked"))),
             },
-            Stage::Ready(prepared) if core.is_busy() => {
+            Stage::Ready(prepared) if handle.is_busy() => {
                 self.stage = Stage::Ready(prepared);
                 None
             }
-            Stage::Ready(prepared) => match prepared.take_up(running, generations, core) {
+            Stage::Ready(prepared) => match prepared.take_up(running, generations, handle) {
                 Ok((come, gone, keys)) => {
                     self.stage = Stage::UnderWay {
                         gone: gone.clone(),
@@ -348,10 +348,10 @@ impl<'pool> Prepared<'pool> {
         self,
         running: &mut Running<'pool>,
         generations: &mut [Generations<DpdkIo<'pool>>],
-        core: &mut CoreHandle<'_>,
+        handle: &mut CoreHandle<'_>,
     ) -> Result<(Vec<usize>, Vec<usize>, Vec<String>)> {
-        let from = measure::time::Epoch(core.epoch().0 + EPOCHS_AHEAD);
-        core.change(data_plane::Change {
+        let from = measure::time::Epoch(handle.epoch().0 + EPOCHS_AHEAD);
+        handle.change(data_plane::Change {
             number: self.number,
             from,
             config: self.config.clone(),

@@ -215,7 +215,7 @@ pub(super) struct MemoryDataPlane {
 }
 
 impl MemoryDataPlane {
-    fn watch_links(&mut self, now: Instant, core: &mut CoreHandle<'_>) {
+    fn watch_links(&mut self, now: Instant, handle: &mut CoreHandle<'_>) {
         let is_due = |at| now.saturating_duration_since(at) >= LINKS_EVERY;
         if !self.looked_at.is_none_or(is_due) {
             return;
@@ -229,13 +229,13 @@ impl MemoryDataPlane {
             if let Event::Down(place) | Event::Up(place) = event {
                 self.master
                     .set_link(port_index(place).0, matches!(event, Event::Up(_)));
-                core.disturb(place);
+                handle.disturb(place);
             }
         }
     }
 
     /// Goes on with a reload, as the daemon does.
-    fn change(&mut self, now: Instant, core: &mut CoreHandle<'_>) {
+    fn change(&mut self, now: Instant, handle: &mut CoreHandle<'_>) {
         if let Some(returned) = &mut self.returned {
             let back = self
                 .generations
@@ -245,17 +245,17 @@ impl MemoryDataPlane {
             if *returned == self.generations.len() {
                 self.returned = None;
                 let state = &mut *self.state.lock();
-                state.changes.1 = core.epoch().0 + 1;
+                state.changes.1 = handle.epoch().0 + 1;
             }
             return;
         }
-        if core.is_busy() {
+        if handle.is_busy() {
             return;
         }
         let Some(wanted) = self.state.lock().wanted.take() else {
             return;
         };
-        if let Err(refused) = self.begin(wanted, now, core) {
+        if let Err(refused) = self.begin(wanted, now, handle) {
             self.state.lock().refused.push(refused);
         }
     }
@@ -264,7 +264,7 @@ impl MemoryDataPlane {
         &mut self,
         wanted: Config,
         now: Instant,
-        core: &mut CoreHandle<'_>,
+        handle: &mut CoreHandle<'_>,
     ) -> Result<(), String> {
         let (running, ticks) = {
             let state = self.state.lock();
@@ -306,10 +306,10 @@ impl MemoryDataPlane {
             self.layouts.clone(),
             ticks,
         )?;
-        let from = Epoch(core.epoch().0 + EPOCHS_AHEAD);
+        let from = Epoch(handle.epoch().0 + EPOCHS_AHEAD);
         parts.change.from = from;
         let more_ports = config.ports.len() - running.ports.len();
-        core.change(parts.change).map_err(|e| e.to_string())?;
+        handle.change(parts.change).map_err(|e| e.to_string())?;
         for (worker, parts) in self.generations.iter_mut().zip(parts.workers) {
             let generation = Generation {
                 number: number.into(),
@@ -406,10 +406,10 @@ impl DataPlane for MemoryDataPlane {
         true
     }
 
-    fn tend(&mut self, core: &mut CoreHandle<'_>) {
+    fn tend(&mut self, handle: &mut CoreHandle<'_>) {
         let now = self.state.lock().monotonic;
-        self.watch_links(now, core);
+        self.watch_links(now, handle);
         self.master.poll(now.saturating_duration_since(self.began));
-        self.change(now, core);
+        self.change(now, handle);
     }
 }
