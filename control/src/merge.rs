@@ -274,7 +274,6 @@ impl<S: Synopsis> Assembly<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use measure::codec::{ParseError, Put, Reader};
     use measure::observation::{End, Observation};
     use measure::synopsis::ShapeMismatch;
 
@@ -296,14 +295,6 @@ mod tests {
 
         fn clear(&mut self) {
             self.0 = 0;
-        }
-
-        fn encode(&self, out: &mut Vec<u8>) {
-            out.put_number(self.0);
-        }
-
-        fn decode(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
-            reader.number("count").map(Self)
         }
     }
 

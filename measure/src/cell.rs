@@ -57,9 +57,6 @@ pub trait BothEnds: Copy + Default {
 
     /// The sender's and the receiver's half, as estimators compare them.
     fn halves(&self) -> (Cell, Cell);
-
-    /// The cell of which these are the [`halves`](Self::halves); `None` where there is none.
-    fn from_halves(sender: Cell, receiver: Cell) -> Option<Self>;
 }
 
 /// Both ends' halves of a cell, side by side in 32 bytes: never across two cache lines. For halves
@@ -123,10 +120,6 @@ impl BothEnds for CellPair {
 
     fn halves(&self) -> (Cell, Cell) {
         (self.sender, self.receiver)
-    }
-
-    fn from_halves(sender: Cell, receiver: Cell) -> Option<Self> {
-        Some(Self { sender, receiver })
     }
 }
 
@@ -208,15 +201,6 @@ impl BothEnds for PassedCell {
             digest: 0,
         };
         (sender, receiver)
-    }
-
-    fn from_halves(sender: Cell, receiver: Cell) -> Option<Self> {
-        let cell = Self {
-            delay_sum: receiver.sum,
-            received: receiver.count,
-            lost: sender.digest,
-        };
-        (cell.halves() == (sender, receiver)).then_some(cell)
     }
 }
 

@@ -47,12 +47,11 @@ pub mod request;
 mod seal;
 pub mod shape;
 pub mod stash;
-pub(crate) mod whole;
 mod window;
 
 pub use assembler::{AssembleError, Assembler, TooLarge};
 pub use bytes::{Number, Put, Reader, Slot};
-pub use element::{Counted, Element};
+pub use element::Element;
 pub use error::{FrameError, ParseError};
 pub use fragment::{Fragment, FragmentError, FragmentView, fragments};
 pub use frame::{

@@ -2,7 +2,6 @@
 
 use std::ops::RangeInclusive;
 
-use crate::codec::{ParseError, Reader, Shape, whole};
 use crate::observation::{End, Observation};
 use crate::synopsis::{ShapeMismatch, Synopsis};
 use crate::time::TickRate;
@@ -50,18 +49,7 @@ fn bounds_ns(bucket: usize) -> RangeInclusive<u64> {
     least + shift..=greatest.saturating_add(1)
 }
 
-/// Sum of counts. Those of a histogram that was read from bytes may be anything.
-fn total<'c>(counts: impl IntoIterator<Item = &'c u64>) -> u64 {
-    counts
-        .into_iter()
-        .fold(0, |sum: u64, count| sum.saturating_add(*count))
-}
-
 impl Histogram {
-    /// How many buckets there are.
-    #[expect(clippy::cast_possible_truncation, reason = "496")]
-    pub const BUCKETS: u32 = BUCKETS as u32;
-
     /// An empty histogram of delays in ticks of `rate`.
     pub fn new(rate: TickRate) -> Self {
         Self {
@@ -72,7 +60,7 @@ impl Histogram {
 
     /// Packets.
     pub fn count(&self) -> u64 {
-        total(&self.counts)
+        self.counts.iter().sum()
     }
 
     /// The delay that the share `q` of packets (0 to 1) did not exceed, in ns: the middle of its
@@ -86,7 +74,7 @@ impl Histogram {
         let rank = ((q.clamp(0.0, 1.0) * self.count() as f64).ceil() as u64).max(1);
         let mut below = 0;
         let bucket = self.counts.iter().position(|&count| {
-            below = count.saturating_add(below);
+            below += count;
             below >= rank
         })?;
         let bounds = bounds_ns(bucket);
@@ -98,7 +86,7 @@ impl Histogram {
         let buckets = 1_u64
             .checked_shl(k)
             .map_or(BUCKETS, |bound_ns| bucket_of(bound_ns) + 1);
-        total(self.counts.iter().take(buckets))
+        self.counts.iter().take(buckets).sum()
     }
 
     /// For each k from 0 to 63: the bound `2^k` ns and the packets at most that late.
@@ -107,7 +95,7 @@ impl Histogram {
         (0..u64::BITS).map(move |k| {
             let bound_ns = 1 << k;
             let end = bucket_of(bound_ns) + 1;
-            cumulative = total(&self.counts[buckets..end]).saturating_add(cumulative);
+            cumulative += self.counts[buckets..end].iter().sum::<u64>();
             buckets = end;
             (bound_ns, cumulative)
         })
@@ -156,25 +144,6 @@ impl Synopsis for Histogram {
 
     fn clear(&mut self) {
         self.counts.fill(0);
-    }
-
-    fn encode(&self, out: &mut Vec<u8>) {
-        let tick_hz = self.rate.hz();
-        let shape = Shape::Histogram { tick_hz };
-        whole::encode(&shape, End::Receiver, self.counts.iter().copied(), out);
-    }
-
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
-        match whole::decode(reader, End::Receiver)? {
-            (Shape::Histogram { tick_hz }, counts) => {
-                let mut histogram = Self::new(TickRate::from_hz(tick_hz));
-                for (count, read) in histogram.counts.iter_mut().zip(counts) {
-                    *count = read;
-                }
-                Ok(histogram)
-            }
-            (other, _) => Err(whole::unexpected(&other)),
-        }
     }
 }
 

@@ -34,7 +34,6 @@ use layout::row;
 pub use layout::{Bank, LayoutError, LdaLayout};
 
 use crate::cell::{BothEnds, CellPair, PassedCell};
-use crate::codec::{ParseError, Reader, Shape, whole};
 use crate::observation::{Batch, End, Observation};
 use crate::packet::Nameless;
 use crate::prefetch::prefetch;
@@ -196,24 +195,6 @@ impl<C: BothEnds> Synopsis for LdaPair<C> {
 
     fn clear(&mut self) {
         self.cells.fill(C::default());
-    }
-
-    fn encode(&self, out: &mut Vec<u8>) {
-        let shape = Shape::Lda(self.layout.clone());
-        let sender = self.cells.iter().map(|cell| cell.halves().0);
-        let receiver = self.cells.iter().map(|cell| cell.halves().1);
-        whole::encode(&shape, End::Sender, sender, out);
-        whole::encode(&shape, End::Receiver, receiver, out);
-    }
-
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
-        match whole::decode_halves(reader)? {
-            (Shape::Lda(layout), halves) => Ok(Self {
-                layout,
-                cells: whole::cells_of(halves)?,
-            }),
-            (other, _) => Err(whole::unexpected(&other)),
-        }
     }
 }
 

@@ -2,7 +2,6 @@
 
 mod decode;
 mod delays;
-mod form;
 mod grid;
 mod layout;
 mod mine;

@@ -1,6 +1,5 @@
 //! Exact moments of a delay that is known for each packet.
 
-use crate::codec::{Element, ParseError, Put, Reader, Shape, whole};
 use crate::observation::{End, Observation};
 use crate::synopsis::{ShapeMismatch, Synopsis};
 
@@ -125,37 +124,6 @@ impl Synopsis for Moments {
 
     fn clear(&mut self) {
         *self = Self::default();
-    }
-
-    fn encode(&self, out: &mut Vec<u8>) {
-        whole::encode(&Shape::Moments, End::Receiver, [*self].into_iter(), out);
-    }
-
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
-        whole::decode_one(reader, &Shape::Moments)
-    }
-}
-
-/// The least delay is all ones when empty.
-impl Element for Moments {
-    const BYTES: usize = 56;
-
-    fn emit(&self, out: &mut impl Put) {
-        out.put_number(self.count);
-        out.put_number(self.sum);
-        out.put_number(self.sum_of_squares);
-        out.put_number(self.min);
-        out.put_number(self.max);
-    }
-
-    fn parse(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
-        Ok(Self {
-            count: reader.number("packets")?,
-            sum: reader.number("sum of delays")?,
-            sum_of_squares: reader.number("sum of squared delays")?,
-            min: reader.number("least delay")?,
-            max: reader.number("greatest delay")?,
-        })
     }
 }
 

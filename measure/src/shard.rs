@@ -30,7 +30,6 @@ pub use tally::Tally;
 use std::ops::Range;
 
 use crate::cell::PassedCell;
-use crate::codec::{ParseError, Put, Reader};
 use crate::flows::{FlowId, FlowObservation, FlowSlots, Slot};
 pub use crate::lds::Places;
 use crate::lds::{LdsPair, Sds};
@@ -427,47 +426,6 @@ impl Synopsis for Shard {
         self.sds.iter_mut().for_each(Synopsis::clear);
         self.flows.iter_mut().for_each(Synopsis::clear);
     }
-
-    /// Index of the first segment (2 bytes); segments (4 bytes), then each one and its sketch (2 bytes); LDS (4 bytes), then each one; SDS
-    /// likewise; whether flows are tracked (1 byte: 0 or 1), flow slots. Cells of LDA and LDS are
-    /// written as the [halves](crate::cell::BothEnds::halves) that they come to.
-    fn encode(&self, out: &mut Vec<u8>) {
-        out.put_number(self.first_segment);
-        let segments = encode_count(self.segments.len(), out);
-        let numbered = self.segments.iter().zip(&self.sketch_of);
-        for (segment, &sketch) in numbered.take(segments) {
-            segment.encode(out);
-            out.put_number(sketch);
-        }
-        let sketches = encode_count(self.sketches.len(), out);
-        self.sketches
-            .iter()
-            .take(sketches)
-            .for_each(|one| one.encode(out));
-        let sds = encode_count(self.sds.len(), out);
-        self.sds.iter().take(sds).for_each(|one| one.encode(out));
-        out.put_number(u8::from(self.flows.is_some()));
-        self.flows.iter().for_each(|flows| flows.encode(out));
-    }
-
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
-        let first_segment = reader.number("first segment")?;
-        let segments: u32 = reader.number("number of segments")?;
-        // Not made ready for as many as are announced: each must be there first.
-        let (mut read, mut sketch_of) = (Vec::new(), Vec::new());
-        for _ in 0..segments {
-            read.push(SegmentSynopsis::decode(reader)?);
-            sketch_of.push(reader.number("sketch of a segment")?);
-        }
-        Ok(Self {
-            first_segment,
-            segments: read,
-            sketch_of,
-            sketches: decode_all(reader, "number of LDS")?,
-            sds: decode_all(reader, "number of SDS")?,
-            flows: decode_optional(reader, "flows tracked")?,
-        })
-    }
 }
 
 /// Where a segment lies in a shard; beyond its end for one that comes before the first.
@@ -531,37 +489,6 @@ fn untracked(
         end = (start..packets).find(is_tracked).unwrap_or(packets);
         Some(start..end)
     })
-}
-
-/// Writes how many there are; returns how many of them that says.
-fn encode_count(count: usize, out: &mut Vec<u8>) -> usize {
-    let count = u32::try_from(count).unwrap_or(u32::MAX);
-    out.put_number(count);
-    count as usize
-}
-
-fn decode_all<S: Synopsis>(
-    reader: &mut Reader<'_>,
-    what: &'static str,
-) -> Result<Vec<S>, ParseError> {
-    let count: u32 = reader.number(what)?;
-    let mut read = Vec::new();
-    for _ in 0..count {
-        read.push(S::decode(reader)?);
-    }
-    Ok(read)
-}
-
-/// What is there only if a byte before it says so.
-fn decode_optional<S: Synopsis>(
-    reader: &mut Reader<'_>,
-    what: &'static str,
-) -> Result<Option<S>, ParseError> {
-    match reader.number(what)? {
-        0_u8 => Ok(None),
-        1 => Ok(Some(S::decode(reader)?)),
-        other => Err(ParseError::value(what, other, "0 or 1")),
-    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
-//! What accumulates: one trait, five verbs.
+//! What accumulates: one trait, four verbs.
 
 use std::ops::Deref;
 
-use crate::codec::{ParseError, Reader};
 use crate::observation::End;
 use crate::time::Epoch;
 
@@ -33,8 +32,7 @@ pub trait Synopsis {
     /// Never allocates, never fails.
     fn record(&mut self, end: End, items: &[Self::Item]);
 
-    /// Closes the synopsis of `epoch`: from here on it can be read, merged and encoded, not
-    /// recorded into.
+    /// Closes the synopsis of `epoch`: from here on it can be read and merged, not recorded into.
     fn seal(self: Box<Self>, epoch: Epoch) -> Sealed<Self>
     where
         Self: Sized,
@@ -53,19 +51,6 @@ pub trait Synopsis {
 
     /// Forgets everything recorded; the shape stays.
     fn clear(&mut self);
-
-    /// Appends the binary form to `out`: for each half, or for each part, a
-    /// [fragment](crate::codec::FragmentView) that holds all of its elements.
-    fn encode(&self, out: &mut Vec<u8>);
-
-    /// Reads what [`encode`](Self::encode) wrote from the front of what may be more. Takes no more
-    /// memory than a small multiple of what it reads.
-    ///
-    /// # Errors
-    /// [`ParseError`] for anything else.
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, ParseError>
-    where
-        Self: Sized;
 }
 
 /// A synopsis that takes no more observations. Ownership of it is what travels from worker to control

@@ -1,20 +1,12 @@
-//! Control frames and binary forms.
+//! Control frames, their bodies, and synopses put together from fragments.
 
-use std::fmt::Debug;
-
-use measure::cell::{Cell, PassedCell};
+use measure::cell::Cell;
 use measure::codec::{
-    Assembler, FragmentView, Frame, Key, KeyId, KeyRing, Kind, Message, Put, Reader, Request,
-    Shape, SketchShape, Verifier,
+    Assembler, FragmentView, Frame, Key, KeyId, KeyRing, Kind, Message, Put, Request, Shape,
+    SketchShape, Verifier,
 };
-use measure::flows::FlowSlots;
-use measure::histogram::Histogram;
-use measure::lda::LdaPair;
-use measure::lds::{LdsLayout, LdsPair, Sds};
-use measure::moments::Moments;
+use measure::lds::LdsLayout;
 use measure::observation::End;
-use measure::shard::{Shard, Tally};
-use measure::synopsis::Synopsis;
 
 /// The first byte chooses what the others are.
 pub fn codec(bytes: &[u8]) {
@@ -25,16 +17,6 @@ pub fn codec(bytes: &[u8]) {
         b'F' => whole_frame(rest),
         b'A' => assembly(rest),
         b'0'..=b'6' => body(Kind::ALL[usize::from(choice - b'0')], rest),
-        b'a' => form::<LdaPair>(rest),
-        b'b' => form::<LdsPair>(rest),
-        b'c' => form::<Sds>(rest),
-        b'd' => form::<Moments>(rest),
-        b'e' => form::<Histogram>(rest),
-        b'f' => form::<Tally>(rest),
-        b'g' => form::<FlowSlots>(rest),
-        b'h' => form::<Shard>(rest),
-        b'i' => form::<LdaPair<PassedCell>>(rest),
-        b'j' => form::<LdsPair<PassedCell>>(rest),
         _ => {}
     }
 }
@@ -69,20 +51,6 @@ fn body(kind: Kind, bytes: &[u8]) {
     let mut again = Vec::new();
     message.emit(&mut again);
     assert_eq!(again, bytes);
-}
-
-/// What is read is written again byte for byte, adds up with itself, and can be looked at.
-fn form<S: Synopsis + Clone + PartialEq + Debug>(bytes: &[u8]) {
-    let mut reader = Reader::new(bytes);
-    let Ok(mut synopsis) = S::decode(&mut reader) else {
-        return;
-    };
-    let mut again = Vec::new();
-    synopsis.encode(&mut again);
-    assert_eq!(again, bytes[..bytes.len() - reader.rest().len()]);
-    let twin = synopsis.clone();
-    assert!(synopsis.merge(&twin).is_ok(), "{synopsis:?}");
-    synopsis.clear();
 }
 
 /// Fragments of one synopsis, good and bad ones: each two bytes of length and a body. The assembler

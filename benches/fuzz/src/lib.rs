@@ -6,7 +6,7 @@
 //! up (`make fuzz`); the test suite calls it with its seeds and the committed corpus (`tests/corpus.rs`).
 //!
 //! - [`frame`]: Ethernet frames to flow and packet hashes.
-//! - [`codec`]: control frames, synopses' binary forms, fragments put together.
+//! - [`codec`]: control frames, and synopses put together from fragments.
 //! - [`csv`]: files that other programs hand over.
 //! - [`session`]: handshakes between recordings, and replay windows.
 //! - [`rli`]: a receiver of references that lie.

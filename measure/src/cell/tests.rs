@@ -127,26 +127,6 @@ fn a_loss_and_a_packet_from_nowhere_are_told_by_digests_only() {
     assert_eq!(pair.delay_sum(), None);
 }
 
-#[test]
-fn halves_of_another_kind_are_refused() {
-    let half = |sum, count, digest| Cell { sum, count, digest };
-    let of = |sender, receiver| PassedCell::from_halves(sender, receiver);
-    let lossy = PassedCell {
-        delay_sum: 9,
-        received: u32::MAX,
-        lost: 2,
-    };
-    assert_eq!(of(half(0, 1, 2), half(9, u32::MAX, 0)), Some(lossy));
-    for (sender, receiver) in [
-        (half(1, 1, 0), half(9, 1, 0)),
-        (half(0, 1, 7), half(9, 1, 0)),
-        (half(0, 1, 7), half(9, 1, 7)),
-        (half(0, 2, 0), half(9, 1, 0)),
-    ] {
-        assert_eq!(of(sender, receiver), None);
-    }
-}
-
 proptest! {
     #[test]
     fn both_kinds_say_the_same(packets in packets(), shards in 1_usize..4) {
@@ -159,26 +139,6 @@ proptest! {
         let (sender, receiver) = passed.halves();
         prop_assert_eq!(CellPair { sender, receiver }.delay_sum(), pair.delay_sum());
         prop_assert_eq!((sender.count, receiver.count), (pair.sender.count, pair.receiver.count));
-    }
-
-    #[test]
-    fn halves_are_put_together_again(
-        packets in packets(),
-        parts in any::<(u64, u32, u32)>(),
-        (sums, counts, digests) in ((0_u64..2, 0_u64..2), (0_u32..3, 0_u32..3), (0_u32..3, 0_u32..3)),
-    ) {
-        let pair: CellPair = cell_of(&packets, 2);
-        prop_assert_eq!(CellPair::from_halves(pair.sender, pair.receiver), Some(pair));
-        let (delay_sum, received, lost) = parts;
-        let cell = PassedCell { delay_sum, received, lost };
-        let (sender, receiver) = cell.halves();
-        prop_assert_eq!(PassedCell::from_halves(sender, receiver), Some(cell));
-        // Whatever is taken has these halves.
-        let sender = Cell { sum: sums.0, count: counts.0, digest: digests.0 };
-        let receiver = Cell { sum: sums.1, count: counts.1, digest: digests.1 };
-        if let Some(cell) = PassedCell::from_halves(sender, receiver) {
-            prop_assert_eq!(cell.halves(), (sender, receiver));
-        }
     }
 
     #[test]

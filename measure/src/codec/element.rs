@@ -3,6 +3,7 @@
 use super::ParseError;
 use super::bytes::{Put, Reader};
 use crate::cell::Cell;
+use crate::shard::Tally;
 
 /// One of a synopsis' elements: all of it that must arrive together to be of use.
 pub trait Element: Copy {
@@ -37,40 +38,26 @@ impl Element for Cell {
     }
 }
 
-/// A cell with the bytes of its packets.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counted<C> {
-    /// The cell.
-    pub cell: C,
-    /// Bytes of its packets.
-    pub bytes: u64,
-}
-
-impl<C: Element> Element for Counted<C> {
-    const BYTES: usize = C::BYTES + 8;
+impl Element for Tally {
+    const BYTES: usize = 48;
 
     fn emit(&self, out: &mut impl Put) {
-        self.cell.emit(out);
-        out.put_number(self.bytes);
+        out.put_number(self.sent);
+        out.put_number(self.sent_bytes);
+        out.put_number(self.received);
+        out.put_number(self.received_bytes);
+        out.put_number(self.dropped);
+        out.put_number(self.late);
     }
 
     fn parse(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
         Ok(Self {
-            cell: C::parse(reader)?,
-            bytes: reader.number("bytes of a cell")?,
+            sent: reader.number("packets sent")?,
+            sent_bytes: reader.number("bytes sent")?,
+            received: reader.number("packets received")?,
+            received_bytes: reader.number("bytes received")?,
+            dropped: reader.number("packets dropped")?,
+            late: reader.number("late packets")?,
         })
-    }
-}
-
-/// A bucket of a histogram.
-impl Element for u64 {
-    const BYTES: usize = 8;
-
-    fn emit(&self, out: &mut impl Put) {
-        out.put_number(*self);
-    }
-
-    fn parse(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
-        reader.number("count of a bucket")
     }
 }

@@ -10,9 +10,7 @@
 //! | 12..12+s | shape | see [`Shape`] |
 //! | 12+s.. | elements | one after the other |
 //!
-//! Which epoch and segment it is of, the frame says. A fragment that holds all elements stands
-//! for the whole in a synopsis' binary form
-//! ([`Synopsis::encode`](crate::synopsis::Synopsis::encode)).
+//! Which epoch and segment it is of, the frame says.
 //!
 //! Between switches, times are nanoseconds of TAI since the epoch's start: the sender of a synopsis
 //! converts its sums on the way ([`fragments`] asks for each element as it is written).
@@ -151,13 +149,6 @@ impl<'a> FragmentView<'a> {
     /// [`ParseError`] for anything but one whole fragment.
     pub fn parse(body: &'a [u8]) -> Result<Self, ParseError> {
         let mut reader = Reader::new(body);
-        let fragment = Self::read(&mut reader)?;
-        reader.end("fragment")?;
-        Ok(fragment)
-    }
-
-    /// Reads a fragment from the front of what may be more.
-    pub(super) fn read(reader: &mut Reader<'a>) -> Result<Self, ParseError> {
         let synopsis = reader.number("synopsis")?;
         let shape_bytes: u16 = reader.number("shape's length")?;
         let end = match reader.number("end of the segment")? {
@@ -179,8 +170,10 @@ impl<'a> FragmentView<'a> {
         let bytes = (count as usize)
             .checked_mul(shape.element_bytes())
             .ok_or(ParseError::value("count of elements", count, "less"))?;
+        let elements = reader.bytes("elements", bytes)?;
+        reader.end("fragment")?;
         Ok(Self {
-            elements: reader.bytes("elements", bytes)?,
+            elements,
             shape,
             end,
             range: first..last,
@@ -190,10 +183,6 @@ impl<'a> FragmentView<'a> {
     /// Which synopsis it is a part of.
     pub fn shape(&self) -> &Shape {
         &self.shape
-    }
-
-    pub(super) fn into_shape(self) -> Shape {
-        self.shape
     }
 
     /// Whose half.

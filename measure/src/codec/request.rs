@@ -63,7 +63,7 @@ impl Request {
         let mut reader = Reader::new(body);
         let synopsis = reader.number("synopsis")?;
         if !Shape::SYNOPSES.contains(&synopsis) {
-            return Err(ParseError::value("synopsis", synopsis, "1 to 8"));
+            return Err(ParseError::value("synopsis", synopsis, "1, 2 or 6"));
         }
         let count: u8 = reader.number("number of ranges")?;
         if !(1..=RANGES_MAX).contains(&count.into()) {

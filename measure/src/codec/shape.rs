@@ -7,32 +7,23 @@
 //! |---|---|---|
 //! | 1 LDA | banks (1 byte, 1 to 16); for each, in the layout's order, rows (4) and sampled share in 2^-32 (8) | [`Cell`]: sum (8), count (4), digest (4) |
 //! | 2 LDS | columns (4), cells of a flow in a row (4), bytes counted (1: 0 or 1), check of the weights (8), rows (1, 1 to 4), sampled share of each in 2^-32 (8) | [`Cell`], with bytes (8) where they are counted |
-//! | 3 SDS | as LDS | sum (8), count (8), with bytes (8) where they are counted |
-//! | 4 moments | nothing | count (8), sum (16), sum of squares (16), least (8), greatest (8) |
-//! | 5 histogram | tick rate in Hz (8) | count (8), 496 of them |
 //! | 6 tally | nothing | sent, bytes, received, bytes, dropped, late (8 each) |
-//! | 7 flow counters | slots (4) | packets (4), bytes (8), sum (8), sum of squares (12); the last for what has no slot |
-//! | 8 flow estimates | slots (4) | packets (8), sum (8, signed), sum of squares (16); the last for what has no slot |
+//!
+//! Other numbers are not assigned. A switch sends no cells with bytes.
 //!
 //! Weights may be as many as there are segments, too many for every fragment: the check is
 //! SipHash-2-4 under the key 0 of all of them, 4 bytes each; 0 where all are 1.
-
-use std::ops::RangeInclusive;
 
 use arrayvec::ArrayVec;
 use siphasher::sip::SipHasher24;
 
 use super::ParseError;
 use super::bytes::{Put, Reader, Slot};
-use super::element::{Counted, Element};
+use super::element::Element;
 use crate::cell::Cell;
-use crate::flows::{FlowCounters, FlowEstimates};
-use crate::histogram::Histogram;
 use crate::lda::LdaLayout;
 use crate::lds::{LdsLayout, ROWS_MAX};
-use crate::moments::Moments;
 use crate::shard::Tally;
-use crate::time::TickRate;
 
 /// Which synopsis, how large, and what else must agree.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,27 +32,8 @@ pub enum Shape {
     Lda(LdaLayout),
     /// One half of an LDS.
     Lds(SketchShape),
-    /// An SDS.
-    Sds(SketchShape),
-    /// Exact moments.
-    Moments,
-    /// Counts by delay.
-    Histogram {
-        /// Ticks a second.
-        tick_hz: u64,
-    },
     /// Plain counts.
     Tally,
-    /// Counters by flow slot.
-    FlowCounters {
-        /// Slots, without the one for what has none.
-        slots: u32,
-    },
-    /// Sums of estimates by flow slot.
-    FlowEstimates {
-        /// Slots, without the one for what has none.
-        slots: u32,
-    },
 }
 
 /// The shape of a sketch.
@@ -117,11 +89,8 @@ impl SketchShape {
     }
 
     fn element_bytes(&self) -> usize {
-        if self.counts_bytes {
-            Counted::<Cell>::BYTES
-        } else {
-            Cell::BYTES
-        }
+        let bytes = if self.counts_bytes { 8 } else { 0 };
+        Cell::BYTES + bytes
     }
 
     fn emit(&self, out: &mut impl Put) {
@@ -190,19 +159,14 @@ fn share(reader: &mut Reader<'_>) -> Result<u64, ParseError> {
 
 impl Shape {
     /// Numbers of synopses.
-    pub(super) const SYNOPSES: RangeInclusive<u8> = 1..=8;
+    pub(super) const SYNOPSES: [u8; 3] = [1, 2, 6];
 
     /// The synopsis' number.
     pub(super) fn synopsis(&self) -> u8 {
         match self {
             Self::Lda(_) => 1,
             Self::Lds(_) => 2,
-            Self::Sds(_) => 3,
-            Self::Moments => 4,
-            Self::Histogram { .. } => 5,
             Self::Tally => 6,
-            Self::FlowCounters { .. } => 7,
-            Self::FlowEstimates { .. } => 8,
         }
     }
 
@@ -211,10 +175,8 @@ impl Shape {
         match self {
             // At most 16 banks of 65,536 rows.
             Self::Lda(layout) => u32::try_from(layout.cells()).unwrap_or(u32::MAX),
-            Self::Lds(sketch) | Self::Sds(sketch) => sketch.elements(),
-            Self::Moments | Self::Tally => 1,
-            Self::Histogram { .. } => Histogram::BUCKETS,
-            Self::FlowCounters { slots } | Self::FlowEstimates { slots } => slots.saturating_add(1),
+            Self::Lds(sketch) => sketch.elements(),
+            Self::Tally => 1,
         }
     }
 
@@ -222,12 +184,8 @@ impl Shape {
     pub fn element_bytes(&self) -> usize {
         match self {
             Self::Lda(_) => Cell::BYTES,
-            Self::Lds(sketch) | Self::Sds(sketch) => sketch.element_bytes(),
-            Self::Moments => Moments::BYTES,
-            Self::Histogram { .. } => u64::BYTES,
+            Self::Lds(sketch) => sketch.element_bytes(),
             Self::Tally => Tally::BYTES,
-            Self::FlowCounters { .. } => FlowCounters::BYTES,
-            Self::FlowEstimates { .. } => FlowEstimates::BYTES,
         }
     }
 
@@ -259,10 +217,8 @@ impl Shape {
     fn emit(&self, out: &mut impl Put) {
         match self {
             Self::Lda(layout) => emit_lda(layout, out),
-            Self::Lds(sketch) | Self::Sds(sketch) => sketch.emit(out),
-            Self::Moments | Self::Tally => {}
-            Self::Histogram { tick_hz } => out.put_number(*tick_hz),
-            Self::FlowCounters { slots } | Self::FlowEstimates { slots } => out.put_number(*slots),
+            Self::Lds(sketch) => sketch.emit(out),
+            Self::Tally => {}
         }
     }
 
@@ -279,45 +235,12 @@ impl Shape {
         let shape = match synopsis {
             1 => Self::Lda(parse_lda(&mut reader)?),
             2 => Self::Lds(SketchShape::parse(&mut reader)?),
-            3 => Self::Sds(SketchShape::parse(&mut reader)?),
-            4 => Self::Moments,
-            5 => Self::Histogram {
-                tick_hz: tick_hz(&mut reader)?,
-            },
             6 => Self::Tally,
-            7 => Self::FlowCounters {
-                slots: slots(&mut reader)?,
-            },
-            8 => Self::FlowEstimates {
-                slots: slots(&mut reader)?,
-            },
-            other => return Err(ParseError::value("synopsis", other, "1 to 8")),
+            other => return Err(ParseError::value("synopsis", other, "1, 2 or 6")),
         };
         reader.end("shape")?;
         Ok(shape)
     }
-}
-
-/// A tick rate that a [`TickRate`] keeps as it is.
-fn tick_hz(reader: &mut Reader<'_>) -> Result<u64, ParseError> {
-    let tick_hz = reader.number("tick rate")?;
-    if TickRate::from_hz(tick_hz).hz() != tick_hz {
-        return Err(ParseError::value(
-            "tick rate",
-            tick_hz,
-            "1,000,000 Hz at least",
-        ));
-    }
-    Ok(tick_hz)
-}
-
-/// A number of flow slots: one less than numbers there are, for the one beyond them.
-fn slots(reader: &mut Reader<'_>) -> Result<u32, ParseError> {
-    let slots = reader.number("flow slots")?;
-    if slots == u32::MAX {
-        return Err(ParseError::value("flow slots", slots, "under 2^32 - 1"));
-    }
-    Ok(slots)
 }
 
 /// Banks, then each one's rows and share.

@@ -1,11 +1,10 @@
-//! Frames and forms against vectors of another implementation, against damage, and round and round.
+//! Frames against vectors of another implementation, against damage, and round and round.
 #![expect(
     clippy::single_range_in_vec_init,
     reason = "a list of one range is meant"
 )]
 
 mod assembly;
-mod forms;
 mod golden;
 mod refusals;
 mod round_trips;
@@ -134,14 +133,5 @@ fn shapes() -> impl Strategy<Value = Shape> {
             shares: shares.into_iter().collect(),
         },
     );
-    prop_oneof![
-        lda,
-        sketch.clone().prop_map(Shape::Lds),
-        sketch.prop_map(Shape::Sds),
-        Just(Shape::Moments),
-        (1_000_000_u64..u64::MAX).prop_map(|tick_hz| Shape::Histogram { tick_hz }),
-        Just(Shape::Tally),
-        (0_u32..100).prop_map(|slots| Shape::FlowCounters { slots }),
-        (0_u32..100).prop_map(|slots| Shape::FlowEstimates { slots }),
-    ]
+    prop_oneof![lda, sketch.prop_map(Shape::Lds), Just(Shape::Tally)]
 }

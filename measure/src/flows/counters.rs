@@ -1,7 +1,6 @@
 //! What is counted for one flow.
 
 use super::FlowObservation;
-use crate::codec::{Element, ParseError, Put, Reader};
 use crate::moments;
 
 /// Exact figures of one flow's stamped delays: 32 bytes, so that two flows share a cache line.
@@ -160,45 +159,5 @@ impl FlowEstimates {
         self.sum_of_squares = self.sum_of_squares.wrapping_add(other.sum_of_squares);
         self.sum = self.sum.wrapping_add(other.sum);
         self.packets = self.packets.wrapping_add(other.packets);
-    }
-}
-
-impl Element for FlowCounters {
-    const BYTES: usize = 32;
-
-    fn emit(&self, out: &mut impl Put) {
-        out.put_number(self.packets);
-        out.put_number(self.bytes_and_lost);
-        out.put_number(self.sum);
-        out.put_number(self.squares_high);
-        out.put_number(self.squares_low);
-    }
-
-    fn parse(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
-        Ok(Self {
-            packets: reader.number("packets of a flow")?,
-            bytes_and_lost: reader.number("bytes and losses of a flow")?,
-            sum: reader.number("sum of delays")?,
-            squares_high: reader.number("sum of squared delays")?,
-            squares_low: reader.number("sum of squared delays")?,
-        })
-    }
-}
-
-impl Element for FlowEstimates {
-    const BYTES: usize = 32;
-
-    fn emit(&self, out: &mut impl Put) {
-        out.put_number(self.packets);
-        out.put_number(self.sum);
-        out.put_number(self.sum_of_squares);
-    }
-
-    fn parse(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
-        Ok(Self {
-            packets: reader.number("packets of a flow")?,
-            sum: reader.number("sum of estimates")?,
-            sum_of_squares: reader.number("sum of squared estimates")?,
-        })
     }
 }

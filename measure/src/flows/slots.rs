@@ -1,7 +1,6 @@
 //! What travels at the turn: counters by slot.
 
 use super::{FlowCounters, FlowEstimates, FlowObservation, Slot};
-use crate::codec::{ParseError, Put, Reader, Shape, whole};
 use crate::observation::End;
 use crate::prefetch::prefetch;
 use crate::synopsis::{ShapeMismatch, Synopsis};
@@ -248,47 +247,5 @@ impl Synopsis for FlowSlots {
             Entries::Counted(counters) => counters.fill(FlowCounters::default()),
             Entries::Estimated(tracked) => tracked.fill(Tracked::default()),
         }
-    }
-
-    /// Counters, whether there are estimates (1 byte: 0 or 1), and estimates.
-    fn encode(&self, out: &mut Vec<u8>) {
-        let slots = u32::try_from(self.slots()).unwrap_or(u32::MAX - 1);
-        let counters = (0..=self.slots()).map(|place| *self.entries.counters(place));
-        whole::encode(&Shape::FlowCounters { slots }, End::Receiver, counters, out);
-        let tracked = self.entries.tracked();
-        out.put_number(u8::from(!tracked.is_empty()));
-        if !tracked.is_empty() {
-            let estimates = tracked.iter().map(|entry| entry.estimates);
-            whole::encode(
-                &Shape::FlowEstimates { slots },
-                End::Receiver,
-                estimates,
-                out,
-            );
-        }
-    }
-
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
-        let (slots, counters): (_, Vec<FlowCounters>) = match whole::decode(reader, End::Receiver)?
-        {
-            (Shape::FlowCounters { slots }, counters) => (slots, counters),
-            (other, _) => return Err(whole::unexpected(&other)),
-        };
-        let entries = match reader.number("estimates kept")? {
-            0_u8 => Entries::Counted(counters.into()),
-            1 => match whole::decode(reader, End::Receiver)? {
-                (shape, estimates) if shape == (Shape::FlowEstimates { slots }) => {
-                    let entries = counters.into_iter().zip(estimates);
-                    let tracked = entries.map(|(counters, estimates)| Tracked {
-                        counters,
-                        estimates,
-                    });
-                    Entries::Estimated(tracked.collect())
-                }
-                (other, _) => return Err(whole::unexpected(&other)),
-            },
-            other => return Err(ParseError::value("estimates kept", other, "0 or 1")),
-        };
-        Ok(Self { entries })
     }
 }

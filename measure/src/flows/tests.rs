@@ -5,7 +5,6 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
 use super::*;
-use crate::codec::Reader;
 use crate::observation::End;
 use crate::observation::tests::observation_with_delay;
 use crate::synopsis::{ShapeMismatch, Synopsis};
@@ -318,26 +317,6 @@ fn slots_of_different_shape_do_not_add() {
         right: 4,
     };
     assert_eq!(estimated, Err(differ));
-}
-
-/// The form itself is documented and tested in `codec`.
-#[test]
-fn what_is_encoded_is_read_back() {
-    let seen = [3, 4 << 40].map(|delay| FlowObservation {
-        slot: Slot(0),
-        bytes: 64,
-        delay,
-    });
-    for mut slots in [FlowSlots::new(1), FlowSlots::new(1).with_estimates()] {
-        slots.record(End::Receiver, &seen);
-        slots.record_estimates(&[Slot::OTHER], -2);
-        let mut out = Vec::new();
-        slots.encode(&mut out);
-        let read = FlowSlots::decode(&mut Reader::new(&out)).unwrap();
-        assert_eq!(read, slots);
-        let cut = FlowSlots::decode(&mut Reader::new(&out[..out.len() - 1]));
-        assert!(cut.is_err());
-    }
 }
 
 /// What happens to an index.

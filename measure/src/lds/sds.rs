@@ -1,8 +1,7 @@
 //! The one-ended sketch.
 
 use super::grid::Grid;
-use super::{BytesPair, DelayCell, DelayCells, LdsLayout, form};
-use crate::codec::{Element, ParseError, Put, Reader, Shape, SketchShape, whole};
+use super::{DelayCell, DelayCells, LdsLayout};
 use crate::observation::{End, Observation};
 use crate::synopsis::{ShapeMismatch, Synopsis};
 
@@ -22,22 +21,6 @@ impl SdsCell {
     fn add(&mut self, sum: u64, count: u64) {
         self.sum = self.sum.wrapping_add(sum);
         self.count = self.count.wrapping_add(count);
-    }
-}
-
-impl Element for SdsCell {
-    const BYTES: usize = 16;
-
-    fn emit(&self, out: &mut impl Put) {
-        out.put_number(self.sum);
-        out.put_number(self.count);
-    }
-
-    fn parse(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
-        Ok(Self {
-            sum: reader.number("sum of a cell")?,
-            count: reader.number("count of a cell")?,
-        })
     }
 }
 
@@ -113,38 +96,5 @@ impl Synopsis for Sds {
 
     fn clear(&mut self) {
         self.grid.clear();
-    }
-
-    /// Weights, and the only half.
-    fn encode(&self, out: &mut Vec<u8>) {
-        let Grid {
-            layout,
-            cells,
-            bytes,
-        } = &self.grid;
-        let shape = Shape::Sds(SketchShape::new(layout));
-        form::encode_weights(layout, out);
-        let bytes = bytes.iter().map(|pair| pair.receiver);
-        form::encode_half(&shape, End::Receiver, cells.iter().copied(), bytes, out);
-    }
-
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
-        let weights = form::decode_weights(reader)?;
-        let half = form::decode_half(reader, End::Receiver)?;
-        let layout = match &half.shape {
-            Shape::Sds(sketch) => form::layout(sketch, &weights)?,
-            other => return Err(whole::unexpected(other)),
-        };
-        let twice = |bytes| BytesPair {
-            sender: bytes,
-            receiver: bytes,
-        };
-        Ok(Self {
-            grid: Grid {
-                layout,
-                cells: half.cells,
-                bytes: half.bytes.into_iter().map(twice).collect(),
-            },
-        })
     }
 }

@@ -2,9 +2,8 @@
 
 use super::grid::Grid;
 use super::places::places_of;
-use super::{BytesPair, DelayCells, LdsLayout, Places, ROWS_MAX, form};
+use super::{BytesPair, DelayCells, LdsLayout, Places, ROWS_MAX};
 use crate::cell::{BothEnds, CellPair, PassedCell};
-use crate::codec::{ParseError, Reader, Shape, SketchShape, whole};
 use crate::flows::FlowId;
 use crate::observation::{End, Observation};
 use crate::synopsis::{ShapeMismatch, Synopsis};
@@ -137,43 +136,5 @@ impl<C: BothEnds> Synopsis for LdsPair<C> {
 
     fn clear(&mut self) {
         self.grid.clear();
-    }
-
-    /// Weights, the sender's half, the receiver's half.
-    fn encode(&self, out: &mut Vec<u8>) {
-        let Grid {
-            layout,
-            cells,
-            bytes,
-        } = &self.grid;
-        let shape = Shape::Lds(SketchShape::new(layout));
-        form::encode_weights(layout, out);
-        let sender = cells.iter().map(|cell| cell.halves().0);
-        let sender_bytes = bytes.iter().map(|pair| pair.sender);
-        form::encode_half(&shape, End::Sender, sender, sender_bytes, out);
-        let receiver = cells.iter().map(|cell| cell.halves().1);
-        let receiver_bytes = bytes.iter().map(|pair| pair.receiver);
-        form::encode_half(&shape, End::Receiver, receiver, receiver_bytes, out);
-    }
-
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
-        let weights = form::decode_weights(reader)?;
-        let sender = form::decode_half(reader, End::Sender)?;
-        let receiver = form::decode_half(reader, End::Receiver)?;
-        let layout = match &sender.shape {
-            Shape::Lds(sketch) if sender.shape == receiver.shape => form::layout(sketch, &weights)?,
-            other => return Err(whole::unexpected(other)),
-        };
-        let cells = sender.cells.into_iter().zip(receiver.cells);
-        let bytes = sender.bytes.into_iter().zip(receiver.bytes);
-        Ok(Self {
-            grid: Grid {
-                layout,
-                cells: whole::cells_of(cells)?,
-                bytes: bytes
-                    .map(|(sender, receiver)| BytesPair { sender, receiver })
-                    .collect(),
-            },
-        })
     }
 }

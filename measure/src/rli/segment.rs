@@ -2,7 +2,6 @@
 
 use super::delay_sum::DelaySum;
 use super::reference::StreamSums;
-use crate::codec::{ParseError, Put, Reader};
 
 /// The mean delay of all regular packets of a segment, summed over the intervals between references
 /// that arrived.
@@ -73,32 +72,6 @@ impl SegmentDelay {
     /// Mean delay in nanoseconds; `None` without packets.
     pub fn mean_ns(&self) -> Option<f64> {
         (self.packets() > 0).then(|| self.sum_ns() / self.packets() as f64)
-    }
-
-    /// Appends 56 bytes: sums in two's complement, and as IEEE 754 has them.
-    pub(crate) fn emit(&self, out: &mut impl Put) {
-        out.put_number(self.exact_packets);
-        out.put_number(self.exact_sum_ns.cast_unsigned());
-        out.put_number(self.scaled_packets);
-        out.put_number(self.scaled_sum_ns.to_bits());
-        out.put_number(self.sent);
-        out.put_number(self.unusable_packets);
-    }
-
-    /// Reads as many.
-    pub(crate) fn parse(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
-        let exact_packets = reader.number("packets with an exact sum")?;
-        let exact_sum_ns: u128 = reader.number("exact sum of delays")?;
-        let scaled_packets = reader.number("packets with a scaled sum")?;
-        let scaled_sum_ns = reader.number("scaled sum of delays")?;
-        Ok(Self {
-            exact_packets,
-            exact_sum_ns: exact_sum_ns.cast_signed(),
-            scaled_packets,
-            scaled_sum_ns: f64::from_bits(scaled_sum_ns),
-            sent: reader.number("packets between references")?,
-            unusable_packets: reader.number("packets without a sum")?,
-        })
     }
 
     /// Adds another stream or another epoch.

@@ -3,7 +3,6 @@
 use super::Tally;
 use super::tally::bytes_of;
 use crate::cell::PassedCell;
-use crate::codec::{ParseError, Put, Reader};
 use crate::histogram::Histogram;
 use crate::lda::{LdaLayout, LdaPair};
 use crate::moments::Moments;
@@ -126,28 +125,5 @@ impl Synopsis for SegmentSynopsis {
             lda.clear();
         }
         self.rli = SegmentDelay::default();
-    }
-
-    /// Tally, moments, histogram, whether there is an LDA (1 byte: 0 or 1), LDA, mean by RLI (56
-    /// bytes).
-    fn encode(&self, out: &mut Vec<u8>) {
-        self.tally.encode(out);
-        self.moments.encode(out);
-        self.histogram.encode(out);
-        out.put_number(u8::from(self.lda.is_some()));
-        if let Some(lda) = &self.lda {
-            lda.encode(out);
-        }
-        self.rli.emit(out);
-    }
-
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
-        Ok(Self {
-            tally: Tally::decode(reader)?,
-            moments: Moments::decode(reader)?,
-            histogram: Histogram::decode(reader)?,
-            lda: super::decode_optional(reader, "LDA kept")?,
-            rli: SegmentDelay::parse(reader)?,
-        })
     }
 }

@@ -1,6 +1,5 @@
 //! Plain counts.
 
-use crate::codec::{Element, ParseError, Put, Reader, Shape, whole};
 use crate::observation::{End, Observation};
 use crate::synopsis::{ShapeMismatch, Synopsis};
 
@@ -92,37 +91,5 @@ impl Synopsis for Tally {
 
     fn clear(&mut self) {
         *self = Self::default();
-    }
-
-    fn encode(&self, out: &mut Vec<u8>) {
-        whole::encode(&Shape::Tally, End::Receiver, [*self].into_iter(), out);
-    }
-
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
-        whole::decode_one(reader, &Shape::Tally)
-    }
-}
-
-impl Element for Tally {
-    const BYTES: usize = 48;
-
-    fn emit(&self, out: &mut impl Put) {
-        out.put_number(self.sent);
-        out.put_number(self.sent_bytes);
-        out.put_number(self.received);
-        out.put_number(self.received_bytes);
-        out.put_number(self.dropped);
-        out.put_number(self.late);
-    }
-
-    fn parse(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
-        Ok(Self {
-            sent: reader.number("packets sent")?,
-            sent_bytes: reader.number("bytes sent")?,
-            received: reader.number("packets received")?,
-            received_bytes: reader.number("bytes received")?,
-            dropped: reader.number("packets dropped")?,
-            late: reader.number("late packets")?,
-        })
     }
 }

@@ -143,7 +143,7 @@ impl Slot {
                 one.add(fragment)
             }),
             Shape::Lds(_) if segment == 0 => self.lds.as_mut().map(|one| one.add(fragment)),
-            _ => None,
+            Shape::Lds(_) => None,
         };
         matches!(added, Some(Ok(_)))
     }

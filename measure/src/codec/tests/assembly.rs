@@ -5,6 +5,7 @@ use crate::cell::Cell;
 use crate::lds::{DelayCells, LdsLayout};
 use crate::observation::{End, Observation, SegmentIndex};
 use crate::packet::{FlowHash, PacketHash};
+use crate::shard::Tally;
 use crate::synopsis::Synopsis;
 use crate::time::EpochTag;
 
@@ -70,16 +71,16 @@ fn fragments_of_other_synopses_are_refused() {
     assert_eq!(assembler, before);
     assert!(Assembler::<Cell>::new(lds(10), End::Sender, 19).is_err());
 
-    let mut buckets = Assembler::<u64>::new(lds(10), End::Sender, 20).unwrap();
+    let mut tallies = Assembler::<Tally>::new(lds(10), End::Sender, 20).unwrap();
     let wrong = FragmentError::WrongElement {
-        given: 8,
+        given: 48,
         expected: 16,
     };
     assert_eq!(
-        buckets.add(&other_half),
+        tallies.add(&other_half),
         Err(AssembleError::Element(wrong.clone()))
     );
-    let cut = fragments(&lds(10), End::Sender, [0..1], 1_500, u64::from).map(drop);
+    let cut = fragments(&lds(10), End::Sender, [0..1], 1_500, |_| Tally::default()).map(drop);
     assert_eq!(cut, Err(wrong));
     let least = HEADER_BYTES + 12 + 34 + 16 + TAG_BYTES;
     let small = fragments(&lds(10), End::Sender, [0..1], least - 1, cell).map(drop);

@@ -2,7 +2,9 @@ use std::cell::Cell;
 use std::iter::once;
 use std::rc::Rc;
 
-use measure::codec::{Key, KeyId, KeyRing, Sealer, Shape, fragments};
+use measure::codec::{Key, KeyId, KeyRing, Sealer, Shape, SketchShape, fragments};
+use measure::lda::{Bank, LdaLayout};
+use measure::lds::LdsLayout;
 use measure::shard::Tally;
 
 use super::bench::{Fault, Random};
@@ -154,6 +156,15 @@ fn a_flood_of_useless_frames_changes_nothing() {
     sealer.begin(sessions.sending);
     let mut random = Random(5);
     let mut buffer = [0; 1_500];
+    // Of other sizes than the receiver's.
+    let bank = Bank {
+        rows: 3,
+        probability: 1.0,
+    };
+    let lda = Shape::Lda(LdaLayout::new(&[bank]).unwrap());
+    let lds = LdsLayout::new(500, 1, &[1.0]).unwrap();
+    let lds = Shape::Lds(SketchShape::new(&lds));
+    let cell = |_| measure::cell::Cell::default();
     for number in 0..5_000_u64 {
         let subject = Subject {
             // A few of them lie within the present epochs.
@@ -165,20 +176,10 @@ fn a_flood_of_useless_frames_changes_nothing() {
             }),
             tai_ns: 0,
         };
-        let shape = match number % 3 {
-            0 => Shape::Moments,
-            1 => Shape::FlowCounters {
-                slots: u32::MAX - 1,
-            },
-            _ => Shape::Histogram {
-                tick_hz: 1_000_000_000,
-            },
-        };
         let at = (random.bits() % 400) as u32;
         let length = match number % 3 {
             0 => {
-                let moments = measure::moments::Moments::default();
-                let cut = fragments(&shape, End::Sender, once(0..1), 1_500, |_| moments);
+                let cut = fragments(&lda, End::Sender, once(0..1), 1_500, cell);
                 sealer.seal(subject, &cut.unwrap().next().unwrap(), &mut buffer)
             }
             1 => {
@@ -189,7 +190,7 @@ fn a_flood_of_useless_frames_changes_nothing() {
                 sealer.seal(subject, &cut.unwrap().next().unwrap(), &mut buffer)
             }
             _ => {
-                let cut = fragments(&shape, End::Sender, once(at..at + 9), 1_500, |_| 5_u64);
+                let cut = fragments(&lds, End::Sender, once(at..at + 9), 1_500, cell);
                 sealer.seal(subject, &cut.unwrap().next().unwrap(), &mut buffer)
             }
         };
