@@ -362,16 +362,16 @@ impl Disbelief {
 /// What the worker that owns a wire port counts of it.
 #[derive(Debug, Default)]
 pub struct WireCounters {
-    /// Control frames sent, by [`measure::codec::Kind::ALL`].
-    pub sent: [Counter; measure::codec::Kind::COUNT],
+    /// Control frames sent, by [`measure::wire::frame::Kind::ALL`].
+    pub sent: [Counter; measure::wire::frame::Kind::COUNT],
     /// Their bytes on the link, with preamble, frame check sequence and gap.
     pub sent_bytes: Counter,
     /// Bytes on the link of references alone.
     pub reference_bytes: Counter,
     /// Bytes on the link of data.
     pub data_bytes: Counter,
-    /// Control frames believed, by [`measure::codec::Kind::ALL`].
-    pub believed: [Counter; measure::codec::Kind::COUNT],
+    /// Control frames believed, by [`measure::wire::frame::Kind::ALL`].
+    pub believed: [Counter; measure::wire::frame::Kind::COUNT],
     /// Control frames not believed, by [`Disbelief::ALL`].
     pub disbelieved: [Counter; Disbelief::ALL.len()],
     /// Times that a reference was due and kept back until the link's share allowed it.

@@ -12,13 +12,13 @@
 //! - All times are nanoseconds of TAI since 1970-01-01, and sums of them wrap modulo 2^64: a
 //!   difference of sums is exact wherever the ends count from. Workers convert once a burst.
 //! - The epochs of a wire are the sender's. A packet's epoch is its place relative to the
-//!   [marker](crate::codec::Marker) in the sender's one transmit queue.
+//!   [marker](frame::Marker) in the sender's one transmit queue.
 //! - A [`WireShard`] is what one end accumulates over one epoch. Each end records its own halves of
 //!   the same synopses; paired, they are those of both.
 
 use arrayvec::ArrayVec;
 
-use crate::codec::{SHAPES_MAX, SealError, Shape, SketchShape};
+use crate::codec::{Shape, SketchShape};
 use crate::lda::LdaLayout;
 use crate::lds::LdsLayout;
 use crate::observation::SegmentIndex;
@@ -27,13 +27,17 @@ use crate::rli;
 mod decode;
 mod floor;
 mod flows;
+pub mod frame;
 mod pair;
 mod receiver;
 mod reconcile;
 mod refusal;
 mod sender;
+pub mod session;
 mod shard;
 mod stash;
+
+use frame::{SHAPES_MAX, SealError};
 
 pub use decode::{DecodeJob, FlowOutcome};
 pub use floor::{Drift, FloorSample, FloorVerdict, FloorWatch, Step};

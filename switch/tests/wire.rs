@@ -12,13 +12,14 @@ use std::ops::{Deref, DerefMut};
 
 use control::counters::{Disbelief, DropReason};
 use control::wire::handover::{Order, WireControlEnd};
-use measure::codec::{Kind, Nonce, Sessions};
 use measure::lda::{Bank, LdaLayout};
 use measure::lds::LdsLayout;
 use measure::observation::End;
 use measure::rli::{Link, Method, Policy};
 use measure::synopsis::Synopsis;
 use measure::time::EpochSchedule;
+use measure::wire::frame::Kind;
+use measure::wire::session::{Nonce, Sessions};
 use measure::wire::{ReferencePlan, SealedWire, WireLayout};
 use simulate::rack::wired::{HOST, WIRE, Wired, is_control, kind_of, wired};
 use simulate::rack::{GRACE, INTERVAL, port_index, udp};

@@ -9,7 +9,7 @@
 
 use control::counters::{Counter, Disbelief};
 use control::wire::exchange::SessionState;
-use measure::codec::{EpochFate, Kind};
+use measure::wire::frame::{EpochFate, Kind};
 use rand::RngExt;
 use simulate::path::{EPOCH, Passage, Path, is_control, kind_of};
 

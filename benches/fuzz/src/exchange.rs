@@ -15,13 +15,11 @@ use std::num::NonZeroU64;
 use arbitrary::{Arbitrary, Unstructured};
 use arrayvec::ArrayVec;
 use control::wire::exchange::SessionState;
-use measure::codec::{
-    ClockState, Frame, Hello, KeyId, KeyRing, Kind, Nonce, Nonces, PortName, Sealer, SessionId,
-    Subject,
-};
 use measure::observation::SegmentIndex;
 use measure::packet::{FlowHash, HASH_VERSION, PacketHash};
 use measure::time::{Epoch, EpochTag};
+use measure::wire::frame::{ClockState, Frame, Hello, Kind, PortName, Sealer, Subject};
+use measure::wire::session::{KeyId, KeyRing, Nonce, Nonces, SessionId};
 use switch::packet_io::{ClassIndex, Tag};
 use switch::wire::Arrival;
 

@@ -8,13 +8,13 @@
 
 use arbitrary::{Arbitrary, Unstructured};
 use measure::cell::Cell;
-use measure::codec::Stashed;
 use measure::lda::{Bank, LdaLayout};
 use measure::lds::LdsLayout;
 use measure::observation::{End, Observation, SegmentIndex};
 use measure::packet::{FlowHash, PacketHash};
 use measure::shard::Tally;
 use measure::time::EpochTag;
+use measure::wire::frame::Stashed;
 use measure::wire::{
     CellCounts, ClockBound, Placed, SegmentHalves, SenderHalves, SenderLists, WireLayout,
     WireShard, flow_cells, pair, reconcile,

@@ -9,10 +9,8 @@ use std::collections::HashSet;
 use std::num::NonZeroU64;
 
 use arbitrary::{Arbitrary, Unstructured};
-use arrayvec::ArrayVec;
-use measure::codec::{
-    ClockState, Handshake, Heard, Hello, Nonce, Nonces, PortName, ReplayWindow, SessionId, Sessions,
-};
+use measure::wire::frame::ReplayWindow;
+use measure::wire::session::{Handshake, Heard, Nonce, Nonces, SessionId, Sessions};
 
 #[derive(Debug, Arbitrary)]
 struct Input {
@@ -156,7 +154,7 @@ impl Bench {
             *drawn += 1;
             nonce(*drawn)
         };
-        match end.handshake.hear(switch, &hello(nonces), draw) {
+        match end.handshake.hear(switch, nonces, draw) {
             Heard::Established(sessions) | Heard::Renewed { sessions, .. } => {
                 assert!(end.handshake.is_established());
                 assert_ne!(switch, end.switch, "a session with itself");
@@ -212,20 +210,4 @@ impl Bench {
 
 fn nonce(number: u64) -> Nonce {
     Nonce(NonZeroU64::new(number).unwrap_or(NonZeroU64::MIN))
-}
-
-fn hello(nonces: Nonces) -> Hello {
-    Hello {
-        hash_version: 1,
-        seed_check: 0,
-        epoch_ns: 1,
-        nonces,
-        clock_error_ns: 0,
-        tai_utc_s: 37,
-        clock: ClockState::Locked,
-        ptp_domain: 0,
-        stash_packets: 1,
-        port_name: PortName::default(),
-        shapes: ArrayVec::new(),
-    }
 }

@@ -2,7 +2,7 @@
 //! frames, and none to be believed.
 
 use benches::wire::frames::control;
-use measure::codec::{FRAME_BYTES_MAX, HEADER_BYTES, MAGIC, TAG_BYTES};
+use measure::wire::frame::{FRAME_BYTES_MAX, HEADER_BYTES, MAGIC, TAG_BYTES};
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 use rand_pcg::Pcg64Mcg;
@@ -151,7 +151,7 @@ fn put(frame: &mut [u8], at: usize, bytes: &[u8]) {
 #[cfg(test)]
 mod tests {
     use benches::wire::frames::{Class, ETHERTYPE};
-    use measure::codec::Frame;
+    use measure::wire::frame::Frame;
 
     use super::*;
 

@@ -15,9 +15,9 @@ use dpdk_bindings::{Eal, EalOptions, Mbuf, Mempool, Port, PortConfig};
 use impair::bridge::{Bridge, Setting, Summary};
 use impair::impairment::{Direction, Impairment, Plan, Replay};
 use impair::record::Recorder;
-use measure::codec::MAGIC;
 use measure::packet::Hasher;
 use measure::time::TickRate;
+use measure::wire::frame::MAGIC;
 
 fn rule(text: &str) -> Impairment {
     text.parse().unwrap()

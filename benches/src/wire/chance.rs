@@ -1,7 +1,7 @@
 //! What probability says of an epoch whose packets, control frames included, are lost each with the
 //! same probability, none for another's sake.
 
-use measure::codec::Marker;
+use measure::wire::frame::Marker;
 
 /// One bank of an LDA: cells, and the share of packets that it takes.
 #[derive(Debug, Clone, Copy, PartialEq)]

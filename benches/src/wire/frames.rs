@@ -1,6 +1,6 @@
 //! Which frames on a link are control frames, and of which kind.
 
-use measure::codec::{HEADER_BYTES, MAGIC};
+use measure::wire::frame::{HEADER_BYTES, MAGIC};
 
 /// The `EtherType` of control frames on a direct link, unless another is configured: IEEE 802's first
 /// for local experiments.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use measure::codec::{Key, KeyId, KeyRing};
+use measure::wire::session::{Key, KeyId, KeyRing};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -219,7 +219,7 @@ pub enum WireKeyError {
     },
     /// Keys that do not go together, which a configuration that was parsed has none of.
     #[error("keys of a wire: {0}")]
-    Ring(#[from] measure::codec::KeyRingError),
+    Ring(#[from] measure::wire::session::KeyRingError),
 }
 
 impl Config {

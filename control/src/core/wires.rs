@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use measure::chooser::Method;
-use measure::codec::{ClockState, EpochFate, KeyId, KeyRing, Kind, Mismatch, PortName, seed_check};
 use measure::packet::{FlowHash, Hasher};
 use measure::time::TickRate;
+use measure::wire::frame::{ClockState, EpochFate, Kind, Mismatch, PortName, seed_check};
+use measure::wire::session::{KeyId, KeyRing};
 use measure::wire::{Estimate, SegmentOutcome};
 
 use super::{CoreState, REFRESH};

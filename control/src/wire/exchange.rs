@@ -14,13 +14,13 @@
 
 use std::collections::VecDeque;
 
-use measure::codec::{
-    Body, ClockState, EpochFate, Frame, Header, KeyId, KeyRing, Message, Nonce, Report, Sealer,
-    Sessions, Subject,
-};
 use measure::lds::LdsLayout;
 use measure::observation::End;
 use measure::time::Epoch;
+use measure::wire::frame::{
+    Body, ClockState, EpochFate, Frame, Header, Message, Report, Sealer, Subject,
+};
+use measure::wire::session::{KeyId, KeyRing, Nonce, Sessions};
 
 mod decoding;
 mod epochs;

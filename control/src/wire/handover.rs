@@ -14,8 +14,9 @@
 
 use std::sync::Arc;
 
-use measure::codec::{Frame, KeyId, KeyRing, Kind, Session, Sessions};
 use measure::observation::End;
+use measure::wire::frame::{Frame, Kind};
+use measure::wire::session::{KeyId, KeyRing, Session, Sessions};
 use measure::wire::{SealedWire, WireLayout, WireShard};
 
 use super::clock::SharedLine;

@@ -110,7 +110,7 @@ impl<E: Element> Assembler<E> {
         self.missing
     }
 
-    /// Ranges that have not arrived, rising: what to [`Request`](super::Request).
+    /// Ranges that have not arrived, rising: what to ask for once more.
     pub fn missing(&self) -> impl Iterator<Item = Range<u32>> + '_ {
         let mut at = 0;
         self.elements

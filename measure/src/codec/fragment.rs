@@ -10,7 +10,7 @@
 //! | 12..12+s | shape | see [`Shape`] |
 //! | 12+s.. | elements | one after the other |
 //!
-//! Which epoch and segment it is of, the frame says.
+//! The frame that carries it says of which epoch and segment it is.
 //!
 //! Between switches, times are nanoseconds of TAI since the epoch's start: the sender of a synopsis
 //! converts its sums on the way ([`fragments`] asks for each element as it is written).
@@ -18,25 +18,24 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 
+use super::ParseError;
 use super::bytes::{Put, Reader};
 use super::element::Element;
-use super::frame::{HEADER_BYTES, TAG_BYTES};
 use super::shape::Shape;
-use super::{Body, Kind, ParseError};
 use crate::observation::End;
 
 /// Bytes before the shape.
 const FIXED_BYTES: usize = 12;
 
-/// Frames too small for a single element.
+/// A synopsis that cannot be cut into fragments.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FragmentError {
-    /// A frame cannot hold one element.
-    #[error("control frames of {frame_bytes} bytes hold no element of the synopsis; allow {least}")]
-    FrameTooSmall {
-        /// Most bytes of a frame.
-        frame_bytes: usize,
-        /// Bytes that a frame with one element has.
+    /// A fragment cannot hold one element.
+    #[error("fragments of {bytes_max} bytes hold no element of the synopsis; allow {least}")]
+    TooSmall {
+        /// Most bytes of a fragment.
+        bytes_max: usize,
+        /// Bytes that a fragment with one element has.
         least: usize,
     },
     /// The elements given are not those of the shape.
@@ -49,7 +48,7 @@ pub enum FragmentError {
     },
 }
 
-/// A fragment to be sent: writes its elements as it is sealed.
+/// A fragment to be sent: asks for its elements as it is written.
 #[derive(Debug, Clone)]
 pub struct Fragment<'s, E, F> {
     shape: &'s Shape,
@@ -66,10 +65,9 @@ impl<E, F> Fragment<'_, E, F> {
     }
 }
 
-impl<E: Element, F: Fn(u32) -> E> Body for Fragment<'_, E, F> {
-    const KIND: Kind = Kind::Fragment;
-
-    fn emit(&self, out: &mut impl Put) {
+impl<E: Element, F: Fn(u32) -> E> Fragment<'_, E, F> {
+    /// Appends it. Allocates nothing.
+    pub fn write(&self, out: &mut impl Put) {
         emit_head(self.shape, self.end, &self.range, out);
         for index in self.range.clone() {
             (self.element)(index).emit(out);
@@ -77,7 +75,7 @@ impl<E: Element, F: Fn(u32) -> E> Body for Fragment<'_, E, F> {
     }
 }
 
-pub(super) fn emit_head(shape: &Shape, end: End, range: &Range<u32>, out: &mut impl Put) {
+fn emit_head(shape: &Shape, end: End, range: &Range<u32>, out: &mut impl Put) {
     let end = match end {
         End::Sender => 0,
         End::Receiver => 1,
@@ -87,11 +85,11 @@ pub(super) fn emit_head(shape: &Shape, end: End, range: &Range<u32>, out: &mut i
     shape.emit_around(&[end, f0, f1, f2, f3, c0, c1, c2, c3], out);
 }
 
-/// Cuts `ranges` of a synopsis into fragments for frames of at most `frame_bytes`. Nothing is
-/// copied: `element` is asked for each element when its fragment is sealed.
+/// Cuts `ranges` of a synopsis into fragments of at most `bytes_max`. Nothing is copied: `element` is
+/// asked for each element when its fragment is written.
 ///
-/// Send `0..shape.elements()` first, then what a [`Request`](super::Request) asks for. What lies
-/// beyond the shape is left out.
+/// Send `0..shape.elements()` first, then what is [missing](super::Assembler::missing) at the other
+/// end. What lies beyond the shape is left out.
 ///
 /// # Errors
 /// [`FragmentError`].
@@ -99,7 +97,7 @@ pub fn fragments<E: Element, F: Fn(u32) -> E + Copy>(
     shape: &Shape,
     end: End,
     ranges: impl IntoIterator<Item = Range<u32>>,
-    frame_bytes: usize,
+    bytes_max: usize,
     element: F,
 ) -> Result<impl Iterator<Item = Fragment<'_, E, F>>, FragmentError> {
     if E::BYTES != shape.element_bytes() {
@@ -108,12 +106,12 @@ pub fn fragments<E: Element, F: Fn(u32) -> E + Copy>(
             expected: shape.element_bytes(),
         });
     }
-    let fixed = HEADER_BYTES + FIXED_BYTES + shape.bytes() + TAG_BYTES;
-    let capacity = frame_bytes.saturating_sub(fixed) / E::BYTES;
+    let fixed = FIXED_BYTES + shape.bytes();
+    let capacity = bytes_max.saturating_sub(fixed) / E::BYTES;
     let capacity = u32::try_from(capacity).unwrap_or(u32::MAX);
     if capacity == 0 {
-        return Err(FragmentError::FrameTooSmall {
-            frame_bytes,
+        return Err(FragmentError::TooSmall {
+            bytes_max,
             least: fixed + E::BYTES,
         });
     }
@@ -143,12 +141,12 @@ pub struct FragmentView<'a> {
 }
 
 impl<'a> FragmentView<'a> {
-    /// Reads a body.
+    /// Reads a fragment from all of `bytes`.
     ///
     /// # Errors
     /// [`ParseError`] for anything but one whole fragment.
-    pub fn parse(body: &'a [u8]) -> Result<Self, ParseError> {
-        let mut reader = Reader::new(body);
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, ParseError> {
+        let mut reader = Reader::new(bytes);
         let synopsis = reader.number("synopsis")?;
         let shape_bytes: u16 = reader.number("shape's length")?;
         let end = match reader.number("end of the segment")? {
@@ -167,10 +165,10 @@ impl<'a> FragmentView<'a> {
                 count,
                 "as many as are left behind the first",
             ))?;
-        let bytes = (count as usize)
+        let length = (count as usize)
             .checked_mul(shape.element_bytes())
             .ok_or(ParseError::value("count of elements", count, "less"))?;
-        let elements = reader.bytes("elements", bytes)?;
+        let elements = reader.bytes("elements", length)?;
         reader.end("fragment")?;
         Ok(Self {
             elements,
@@ -215,10 +213,9 @@ impl<'a> FragmentView<'a> {
     }
 }
 
-impl Body for FragmentView<'_> {
-    const KIND: Kind = Kind::Fragment;
-
-    fn emit(&self, out: &mut impl Put) {
+impl FragmentView<'_> {
+    /// Appends it as it was received.
+    pub fn write(&self, out: &mut impl Put) {
         emit_head(&self.shape, self.end, &self.range, out);
         out.put(self.elements);
     }

@@ -159,10 +159,10 @@ fn share(reader: &mut Reader<'_>) -> Result<u64, ParseError> {
 
 impl Shape {
     /// Numbers of synopses.
-    pub(super) const SYNOPSES: [u8; 3] = [1, 2, 6];
+    pub(crate) const SYNOPSES: [u8; 3] = [1, 2, 6];
 
     /// The synopsis' number.
-    pub(super) fn synopsis(&self) -> u8 {
+    pub(crate) fn synopsis(&self) -> u8 {
         match self {
             Self::Lda(_) => 1,
             Self::Lds(_) => 2,
@@ -199,7 +199,7 @@ impl Shape {
 
     /// Writes the synopsis' number and the shape's length, in two bytes, before `between`, and the
     /// shape behind it.
-    pub(super) fn emit_around(&self, between: &[u8], out: &mut impl Put) {
+    pub(crate) fn emit_around(&self, between: &[u8], out: &mut impl Put) {
         out.put_number(self.synopsis());
         #[expect(clippy::cast_possible_truncation, reason = "194 at most")]
         out.put_number(self.bytes() as u16);
@@ -223,7 +223,7 @@ impl Shape {
     }
 
     /// Reads what [`emit_around`](Self::emit_around) writes around nothing.
-    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
         let synopsis = reader.number("synopsis")?;
         let bytes: u16 = reader.number("shape's length")?;
         Self::parse(synopsis, reader.bytes("shape", bytes.into())?)
@@ -244,7 +244,7 @@ impl Shape {
 }
 
 /// Banks, then each one's rows and share.
-pub(super) fn emit_lda(layout: &LdaLayout, out: &mut impl Put) {
+pub(crate) fn emit_lda(layout: &LdaLayout, out: &mut impl Put) {
     #[expect(clippy::cast_possible_truncation, reason = "16 at most")]
     out.put_number(layout.bank_shares().count() as u8);
     for (rows, share) in layout.bank_shares() {
@@ -253,7 +253,7 @@ pub(super) fn emit_lda(layout: &LdaLayout, out: &mut impl Put) {
     }
 }
 
-pub(super) fn parse_lda(reader: &mut Reader<'_>) -> Result<LdaLayout, ParseError> {
+pub(crate) fn parse_lda(reader: &mut Reader<'_>) -> Result<LdaLayout, ParseError> {
     let count: u8 = reader.number("banks of an LDA")?;
     let mut banks = ArrayVec::<_, { LdaLayout::BANKS_MAX }>::new();
     for _ in 0..count {

@@ -11,13 +11,14 @@ use arrayvec::ArrayVec;
 use super::{
     Marks, Refusal, SEGMENTS_MAX, SealedWire, WireError, WireFlows, WireLayout, WireShard,
 };
-use crate::codec::{KeyRing, Kind, Marker, Reference, Session, Verifier};
 use crate::lda::LdaLayout;
 use crate::observation::{End, Observation};
 #[cfg(feature = "planted")]
 use crate::planted;
 use crate::rli::{self, Estimates, ReceiverConfig, Run};
 use crate::time::Epoch;
+use crate::wire::frame::{Kind, Marker, Reference, Verifier};
+use crate::wire::session::{KeyRing, Session};
 
 /// Packets that are looked up together.
 const RUN_MAX: usize = 64;

@@ -28,9 +28,9 @@
 use std::collections::HashMap;
 
 use super::{Placed, WireShard};
-use crate::codec::Stashed;
 use crate::observation::End;
 use crate::packet::FlowHash;
+use crate::wire::frame::Stashed;
 
 /// What the sender listed around one turn, as far as it arrived: each list without a gap from the turn
 /// on.

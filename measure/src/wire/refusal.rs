@@ -1,6 +1,7 @@
 //! Control frames that are not believed.
 
-use crate::codec::{OpenError, ParseError};
+use crate::codec::ParseError;
+use crate::wire::frame::OpenError;
 
 /// Why a control frame was not believed: what to count it as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -11,13 +11,12 @@
 use arrayvec::ArrayVec;
 
 use super::{Marks, SEGMENTS_MAX, SealedWire, WireError, WireLayout, WireShard};
-use crate::codec::{
-    Body, KeyId, KeyRing, Kind, Marker, Reference, SealError, Sealer, Session, Subject,
-};
 use crate::lda::LdaLayout;
 use crate::observation::{End, Observation};
 use crate::rli::{Injector, ReferenceSender};
 use crate::time::Epoch;
+use crate::wire::frame::{Body, Kind, Marker, Reference, SealError, Sealer, Subject};
+use crate::wire::session::{KeyId, KeyRing, Session};
 
 /// How long a copy of a marker waits for the packets that should come before it, at most.
 const COPY_WAIT_NS: i64 = 1_000_000;

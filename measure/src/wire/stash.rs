@@ -2,9 +2,9 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::codec::Stashed;
 use crate::observation::{Observation, SegmentIndex};
 use crate::packet::{FlowHash, PacketHash};
+use crate::wire::frame::Stashed;
 
 /// A packet near a turn, as this end counted it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,12 +10,13 @@ use std::num::{NonZeroU32, NonZeroU64};
 use path::{EPOCH_NS, Frame, Path, Truth, Wire};
 
 use super::*;
-use crate::codec::{Key, KeyId, KeyRing, Kind, Marker, Message, Nonce, Session};
 use crate::lda::Bank;
 use crate::observation::{End, Observation, SegmentIndex};
 use crate::packet::{FlowHash, PacketHash};
 use crate::synopsis::Synopsis;
 use crate::time::{Epoch, EpochTag};
+use crate::wire::frame::{Kind, Marker, Message};
+use crate::wire::session::{Key, KeyId, KeyRing, Nonce, Session};
 
 /// Packets on each side of a turn in these tests' stashes.
 const STASH: u16 = 64;

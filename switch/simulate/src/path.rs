@@ -26,12 +26,13 @@ use control::wire::exchange::{
     ClockView, Exchange, Expected, MeasuredEpoch, Moment, SessionState, Settings, WireFlowsView,
     WireStatus,
 };
-use measure::codec::{ClockState, EpochFate, KeyId, Kind, PortName, seed_check};
 use measure::lda::{Bank, LdaLayout};
 use measure::lds::LdsLayout;
 use measure::packet::{FlowHash, Hasher};
 use measure::rli::{Adaptive, Link, Method, Policy};
 use measure::time::EpochSchedule;
+use measure::wire::frame::{ClockState, EpochFate, Kind, PortName, seed_check};
+use measure::wire::session::KeyId;
 use measure::wire::{ReferencePlan, WireLayout};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;

@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use measure::codec::MAGIC;
+use measure::wire::frame::MAGIC;
 
 /// Ethernet addresses and type.
 const ETHERNET_BYTES: usize = 14;

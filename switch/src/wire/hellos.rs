@@ -15,8 +15,8 @@
 //! and a genuine hello, which is new, waits for none of them.
 
 use control::counters::Disbelief;
-use measure::codec::Claim;
 use measure::time::TickRate;
+use measure::wire::frame::Claim;
 
 /// Farther than this from a clock that is kept, a hello of a clock that is kept is a recording: by
 /// more than the difference of TAI and UTC, so that ends that reckon with different offsets hear

@@ -7,9 +7,9 @@ use control::config::CLASSES_MAX;
 use control::counters::Disbelief;
 use control::wire::clock::TaiLine;
 use control::wire::handover::{FRAME_ROOM, Order, WireWorkerEnd};
-use measure::codec::{Claim, FRAME_BYTES_DEFAULT, Kind};
 use measure::observation::{End, Observation, SegmentIndex};
 use measure::time::{Epoch, EpochSchedule};
+use measure::wire::frame::{Claim, FRAME_BYTES_DEFAULT, Kind};
 use measure::wire::{Control, Receiver, Refusal, SealedWire, Sender, Shards, WireShard};
 
 use super::recorder::Recorder;

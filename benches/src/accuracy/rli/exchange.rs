@@ -14,7 +14,7 @@ use crate::accuracy::traffic::{Kind, PS_PER_NS, Traffic};
 
 /// A reference frame as the wire form has it: Ethernet, header, RLI-S's sums and tag.
 #[expect(clippy::cast_possible_truncation, reason = "of a hundred bytes or so")]
-pub const REFERENCE_BYTES: u32 = measure::codec::REFERENCE_FRAME_BYTES as u32;
+pub const REFERENCE_BYTES: u32 = measure::wire::frame::REFERENCE_FRAME_BYTES as u32;
 
 const STREAM: StreamId = StreamId {
     worker: 0,

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::net::IpAddr;
 
-use measure::codec::KeyRing;
+use measure::wire::session::KeyRing;
 
 use super::measurement::{self, policy};
 use super::{

@@ -6,10 +6,10 @@
 
 use std::num::{NonZeroU32, NonZeroU64};
 
-use measure::codec::{HEADER_BYTES, Marker, NAME_MAX, REFERENCE_FRAME_BYTES, TAG_BYTES};
 use measure::lda::{self, Bank, LdaLayout};
 use measure::lds::{self, LdsLayout};
 use measure::rli::{Adaptive, Link, LinkError, Method, Policy};
+use measure::wire::frame::{HEADER_BYTES, Marker, NAME_MAX, REFERENCE_FRAME_BYTES, TAG_BYTES};
 use measure::wire::{ReferencePlan, WireLayout};
 
 use super::{Wire, WireLds, WirePeer};

@@ -131,7 +131,9 @@ fn what_is_given_is_taken() {
 /// Frames of the sizes that are reckoned with, sealed.
 #[test]
 fn what_frames_take_is_what_is_reckoned() {
-    use measure::codec::{Sealer, Sessions, Shape, Side, Stash, Stashed, Subject, fragments};
+    use measure::codec::{Shape, fragments};
+    use measure::wire::frame::{Sealer, Side, Stash, Stashed, Subject, body_room};
+    use measure::wire::session::Sessions;
     use measure::{
         cell::Cell, observation::End, packet::FlowHash, packet::PacketHash, time::Epoch,
     };
@@ -141,7 +143,7 @@ fn what_frames_take_is_what_is_reckoned() {
     let frame_bytes = config.wire_frame_bytes(0);
     let ring = KeyRing::new().trusting();
     let mut sealer = Sealer::new(7, 0, &ring, KeyId::NONE).unwrap();
-    let nonce = measure::codec::Nonce::from_random;
+    let nonce = measure::wire::session::Nonce::from_random;
     sealer.begin(Sessions::new(nonce(1), nonce(2)).sending);
     let subject = Subject {
         segment: 0,
@@ -157,7 +159,7 @@ fn what_frames_take_is_what_is_reckoned() {
         .iter()
         .map(|shape: &Shape| {
             let range = 0..shape.elements();
-            fragments(shape, End::Sender, [range], frame_bytes, |_| {
+            fragments(shape, End::Sender, [range], body_room(frame_bytes), |_| {
                 Cell::default()
             })
             .unwrap()

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use measure::codec::ClockState;
+use measure::wire::frame::ClockState;
 
 use crate::config::WireClock;
 

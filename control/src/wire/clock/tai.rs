@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use measure::codec::ClockState;
 use measure::time::TickRate;
+use measure::wire::frame::ClockState;
 use rustix::time::{ClockId, DynamicClockId, Timespec, clock_gettime, clock_gettime_dynamic};
 
 use super::{Discipline, KernelClock, SharedLine, TaiLine};

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use measure::codec::ClockState;
+use measure::wire::frame::ClockState;
 
 use super::*;
 use crate::config::WireClock;

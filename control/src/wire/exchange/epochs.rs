@@ -11,9 +11,10 @@
 use std::collections::VecDeque;
 
 use measure::cell::Cell;
-use measure::codec::{EpochFate, Report, Request, Shape, TooLarge};
+use measure::codec::{Shape, TooLarge};
 use measure::observation::End;
 use measure::time::Epoch;
+use measure::wire::frame::{EpochFate, Report, Request};
 use measure::wire::{
     DecodeJob, SealedWire, SegmentOutcome, SenderLists, flow_cells, pair, reconcile,
 };

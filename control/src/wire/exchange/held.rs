@@ -3,13 +3,13 @@
 use std::ops::Range;
 
 use measure::cell::Cell;
-use measure::codec::{
-    Element, FragmentError, HEADER_BYTES, Request, SealError, Sealer, Shape, Side, SketchShape,
-    Stash, Stashed, Subject, TAG_BYTES, fragments,
-};
+use measure::codec::{Element, FragmentError, Shape, SketchShape, fragments};
 use measure::observation::End;
 use measure::shard::Tally;
 use measure::time::Epoch;
+use measure::wire::frame::{
+    HEADER_BYTES, Request, SealError, Sealer, Side, Stash, Stashed, Subject, TAG_BYTES, body_room,
+};
 use measure::wire::{Placed, SealedWire, WireShard};
 
 use super::settings::{Moment, Settings};
@@ -120,9 +120,10 @@ impl Held {
             return Vec::new();
         };
         let frame_bytes = settings.frame_bytes;
+        let room = body_room(frame_bytes);
         let cut = match what {
-            What::Tally(_) => cut::<Tally>(&shape, ranges, frame_bytes),
-            _ => cut::<Cell>(&shape, ranges, frame_bytes),
+            What::Tally(_) => cut::<Tally>(&shape, ranges, room),
+            _ => cut::<Cell>(&shape, ranges, room),
         };
         let around = frame_bytes + settings.overhead_bytes;
         let piece = |range: Range<u32>| Piece {
@@ -171,7 +172,7 @@ impl Held {
         };
         let shape = self.shape(piece.what);
         let ranges = std::iter::once(piece.range.clone());
-        let (frame_bytes, end) = (settings.frame_bytes, End::Sender);
+        let (room, end) = (body_room(settings.frame_bytes), End::Sender);
         let segment = |index: u16| self.shard.segments.get(usize::from(index));
         let done: Result<usize, SealError> = match piece.what {
             What::First | What::Last => {
@@ -180,28 +181,28 @@ impl Held {
                     subject.epoch = Epoch(self.epoch.0.wrapping_add(1));
                 }
                 let (side, list) = self.list(piece.what);
-                let mut parts = Stash::parts(side, list, frame_bytes);
+                let mut parts = Stash::parts(side, list, settings.frame_bytes);
                 let part = parts.nth(piece.range.start as usize)?;
                 sealer.seal(subject, &part, buffer)
             }
             What::Tally(index) => {
                 let tally = segment(index)?.tally;
                 let shape = shape?;
-                let cut = fragments(&shape, end, ranges, frame_bytes, |_| tally);
+                let cut = fragments(&shape, end, ranges, room, |_| tally);
                 sealer.seal(subject, &cut.ok()?.next()?, buffer)
             }
             What::Lda(index) => {
                 let cells = segment(index)?.lda.cells();
                 let cell = |at: u32| cells.get(at as usize).map_or(Cell::default(), |c| c.sender);
                 let shape = shape?;
-                let cut = fragments(&shape, end, ranges, frame_bytes, cell);
+                let cut = fragments(&shape, end, ranges, room, cell);
                 sealer.seal(subject, &cut.ok()?.next()?, buffer)
             }
             What::Lds => {
                 let cells = self.shard.lds.as_ref()?.cells();
                 let cell = |at: u32| cells.get(at as usize).map_or(Cell::default(), |c| c.sender);
                 let shape = shape?;
-                let cut = fragments(&shape, end, ranges, frame_bytes, cell);
+                let cut = fragments(&shape, end, ranges, room, cell);
                 sealer.seal(subject, &cut.ok()?.next()?, buffer)
             }
         };
@@ -213,9 +214,9 @@ impl Held {
 fn cut<E: Element + Default>(
     shape: &Shape,
     ranges: impl Iterator<Item = Range<u32>>,
-    frame_bytes: usize,
+    room: usize,
 ) -> Result<Vec<Range<u32>>, FragmentError> {
-    let cut = fragments(shape, End::Sender, ranges, frame_bytes, |_| E::default())?;
+    let cut = fragments(shape, End::Sender, ranges, room, |_| E::default())?;
     Ok(cut.map(|fragment| fragment.range()).collect())
 }
 

@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use measure::codec::{Request, Sealer};
 use measure::observation::End;
 use measure::time::Epoch;
 use measure::wire::SealedWire;
+use measure::wire::frame::{Request, Sealer};
 
 use super::held::{Held, Piece, What};
 use super::settings::{Moment, Settings};

@@ -1,6 +1,6 @@
 //! What the other end is told of an epoch.
 
-use measure::codec::{Chosen, EpochFate, Report};
+use measure::wire::frame::{Chosen, EpochFate, Report};
 
 use super::status::MeasuredEpoch;
 

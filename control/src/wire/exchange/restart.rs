@@ -1,8 +1,8 @@
 //! What becomes of a wire whose exchange panicked: it starts anew, as after a restart of the switch, but
 //! keeps what it has counted.
 
-use measure::codec::{EpochFate, Sealer};
 use measure::observation::End;
+use measure::wire::frame::{EpochFate, Sealer};
 
 use super::settings::Moment;
 use super::{Exchange, Order, Outgoing};

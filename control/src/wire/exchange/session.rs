@@ -1,8 +1,8 @@
 //! Hellos: who is there, whether the ends agree, when a session begins and when it is over.
 
-use measure::codec::{
-    Handshake, Header, Heard, Hello, Mismatch, Nonce, Nonces, Session as Direction, SessionId,
-    Sessions,
+use measure::wire::frame::{Header, Hello, Mismatch};
+use measure::wire::session::{
+    Handshake, Heard, Nonce, Nonces, Session as Direction, SessionId, Sessions,
 };
 
 use super::settings::{ClockView, Moment, Settings};
@@ -175,7 +175,7 @@ impl Session {
         if agreed.is_err() && (self.sessions.is_none() || !is_expected) {
             return None;
         }
-        let heard = self.handshake.hear(header.switch, hello, draw);
+        let heard = self.handshake.hear(header.switch, hello.nonces, draw);
         let is_alive = matches!(heard, Heard::Alive | Heard::Answer(_)) && said.peer.is_some();
         if is_peer && is_alive && self.sessions.is_some() {
             self.hello_tai_ns = header.tai_ns;

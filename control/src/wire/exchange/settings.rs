@@ -1,10 +1,10 @@
 //! What an exchange is made for, and what it is told at every poll.
 
-use measure::codec::{
-    ClockState, Header, Hello, KeyId, KeyRing, Nonces, PortName, SealError, TooLarge,
-};
+use measure::codec::TooLarge;
 use measure::packet::HASH_VERSION;
 use measure::wire::WireLayout;
+use measure::wire::frame::{ClockState, Header, Hello, PortName, SealError};
+use measure::wire::session::{KeyId, KeyRing, Nonces};
 
 /// What an exchange is made for.
 #[derive(Debug, Clone)]
@@ -27,7 +27,7 @@ pub struct Settings {
     pub key: KeyId,
     /// What both ends keep.
     pub layout: WireLayout,
-    /// [`seed_check`](measure::codec::seed_check) of the deployment's seed.
+    /// [`seed_check`](measure::wire::frame::seed_check) of the deployment's seed.
     pub seed_check: u64,
     /// Length of an epoch.
     pub epoch_ns: u64,

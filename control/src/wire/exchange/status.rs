@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use measure::codec::{ClockState, EpochFate, Header, Hello, Mismatch, PortName, Report};
+use measure::wire::frame::{ClockState, EpochFate, Header, Hello, Mismatch, PortName, Report};
 use measure::wire::{Drift, FlowOutcome, SegmentOutcome, Step};
 
 use super::settings::ClockView;

@@ -1,4 +1,4 @@
-use measure::codec::{Kind, Mismatch, OpenError};
+use measure::wire::frame::{Kind, Mismatch, OpenError};
 
 use super::*;
 

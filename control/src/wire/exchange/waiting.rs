@@ -1,7 +1,7 @@
 //! An epoch that waits for the sender's halves, and what becomes of it.
 
-use measure::codec::{ClockState, EpochFate, Mismatch};
 use measure::time::Epoch;
+use measure::wire::frame::{ClockState, EpochFate, Mismatch};
 use measure::wire::{ClockBound, Reconciled, SegmentOutcome, WireShard};
 
 use super::settings::{ClockView, Moment, Settings};

@@ -3,8 +3,9 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::codec::{
-    Body, EpochFate, HEADER_BYTES, Put, Reference, Report, Request, Sealer, Shape, Subject,
+use crate::codec::{Put, Shape};
+use crate::wire::frame::{
+    Body, EpochFate, HEADER_BYTES, Reference, Report, Request, Sealer, Subject,
 };
 
 /// A receiver that has not been told anything wrong, in an epoch with packets.

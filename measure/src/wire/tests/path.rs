@@ -258,7 +258,7 @@ impl Wire {
         let mut buffer = [0; 1_500];
         while let Some(due) = self.sender.due(self.now_ns, self.may_refer, &mut buffer) {
             let bytes = buffer[..due.len].to_vec();
-            let frame = crate::codec::Frame::parse(&bytes).unwrap();
+            let frame = crate::wire::frame::Frame::parse(&bytes).unwrap();
             assert_eq!(frame.kind(), due.kind);
             let marker = match Message::parse(&frame).unwrap() {
                 Message::Marker(marker) => Some(marker),

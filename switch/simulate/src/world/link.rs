@@ -1,6 +1,6 @@
 //! Wires between switches: what the path does to each frame.
 
-use measure::codec::Kind;
+use measure::wire::frame::Kind;
 use rand::RngExt;
 use rand_pcg::Pcg64;
 

@@ -4,14 +4,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use measure::codec::{
-    ClockState, Frame, Key, KeyId, KeyRing, Kind, OpenError, PortName, Sessions, Verifier,
-};
 use measure::lda::{Bank, LdaLayout};
 use measure::lds::LdsLayout;
 use measure::observation::{End, Observation, SegmentIndex};
 use measure::packet::{FlowHash, PacketHash};
 use measure::time::{Epoch, EpochTag};
+use measure::wire::frame::{ClockState, Frame, Kind, OpenError, PortName, Verifier};
+use measure::wire::session::{Key, KeyId, KeyRing, Sessions};
 use measure::wire::{SealedWire, WireLayout, WireShard};
 
 use crate::counters::WireCounters;

@@ -2,10 +2,12 @@ use std::cell::Cell;
 use std::iter::once;
 use std::rc::Rc;
 
-use measure::codec::{Key, KeyId, KeyRing, Sealer, Shape, SketchShape, fragments};
+use measure::codec::{Shape, SketchShape, fragments};
 use measure::lda::{Bank, LdaLayout};
 use measure::lds::LdsLayout;
 use measure::shard::Tally;
+use measure::wire::frame::Sealer;
+use measure::wire::session::{Key, KeyId, KeyRing};
 
 use super::bench::{Fault, Random};
 use super::*;
@@ -179,18 +181,18 @@ fn a_flood_of_useless_frames_changes_nothing() {
         let at = (random.bits() % 400) as u32;
         let length = match number % 3 {
             0 => {
-                let cut = fragments(&lda, End::Sender, once(0..1), 1_500, cell);
+                let cut = fragments(&lda, End::Sender, once(0..1), 1_400, cell);
                 sealer.seal(subject, &cut.unwrap().next().unwrap(), &mut buffer)
             }
             1 => {
                 let shape = Shape::Tally;
-                let cut = fragments(&shape, End::Receiver, once(0..1), 1_500, |_| {
+                let cut = fragments(&shape, End::Receiver, once(0..1), 1_400, |_| {
                     Tally::default()
                 });
                 sealer.seal(subject, &cut.unwrap().next().unwrap(), &mut buffer)
             }
             _ => {
-                let cut = fragments(&lds, End::Sender, once(at..at + 9), 1_500, cell);
+                let cut = fragments(&lds, End::Sender, once(at..at + 9), 1_400, cell);
                 sealer.seal(subject, &cut.unwrap().next().unwrap(), &mut buffer)
             }
         };

@@ -6,16 +6,21 @@
 
 mod assembly;
 mod golden;
+mod hellos;
 mod refusals;
 mod round_trips;
-mod sessions;
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::chooser::Method;
+use crate::codec::{
+    AssembleError, Assembler, Element, FragmentError, FragmentView, Put, Reader, Shape,
+    SketchShape, fragments,
+};
 use crate::lda::LdaLayout;
 use crate::time::Epoch;
+use crate::wire::session::{Key, KeyId, KeyRing, KeyRingError, Nonce, Nonces, Session};
 
 /// The nonces of the vectors.
 const NONCES: (u64, u64) = (0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210);

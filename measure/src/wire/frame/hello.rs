@@ -21,12 +21,10 @@
 use arrayvec::{ArrayString, ArrayVec};
 use siphasher::sip::SipHasher24;
 
-use super::bytes::{Put, Reader};
-use super::frame::KIND_AT;
-use super::handshake::Nonces;
-use super::key::Nonce;
-use super::shape::Shape;
-use super::{Body, Frame, Kind, ParseError};
+use super::header::KIND_AT;
+use super::{Body, Frame, Kind};
+use crate::codec::{ParseError, Put, Reader, Shape};
+use crate::wire::session::{Nonce, Nonces};
 
 /// Most shapes in a hello.
 pub const SHAPES_MAX: usize = 8;

@@ -22,7 +22,7 @@ fn bodies(shape: &Shape, ranges: &[std::ops::Range<u32>], frame_bytes: usize) ->
         shape,
         End::Sender,
         ranges.iter().cloned(),
-        frame_bytes,
+        body_room(frame_bytes),
         cell,
     )
     .unwrap()
@@ -80,15 +80,12 @@ fn fragments_of_other_synopses_are_refused() {
         tallies.add(&other_half),
         Err(AssembleError::Element(wrong.clone()))
     );
-    let cut = fragments(&lds(10), End::Sender, [0..1], 1_500, |_| Tally::default()).map(drop);
+    let cut = fragments(&lds(10), End::Sender, [0..1], 1_400, |_| Tally::default()).map(drop);
     assert_eq!(cut, Err(wrong));
-    let least = HEADER_BYTES + 12 + 34 + 16 + TAG_BYTES;
+    let least = 12 + 34 + 16;
     let small = fragments(&lds(10), End::Sender, [0..1], least - 1, cell).map(drop);
-    let frame_bytes = least - 1;
-    assert_eq!(
-        small,
-        Err(FragmentError::FrameTooSmall { frame_bytes, least })
-    );
+    let bytes_max = least - 1;
+    assert_eq!(small, Err(FragmentError::TooSmall { bytes_max, least }));
 }
 
 /// Both ends of a wire: the receiver decodes what arrives of the sender's half, and a lost

@@ -36,7 +36,6 @@
 //! comes: B may have begun its session with d by then, and says d back ever after. An A that knew
 //! only some e would hold that for a recording, as B would what A says, and neither would answer.
 
-use super::Hello;
 use super::key::{Nonce, Session};
 
 /// Sessions in both directions.
@@ -165,13 +164,14 @@ impl Handshake {
         self.established
     }
 
-    /// Takes note of a hello from `switch` whose tag was right. `draw` gives a random nonce.
-    pub fn hear(&mut self, switch: u32, hello: &Hello, draw: impl FnOnce() -> Nonce) -> Heard {
+    /// Takes note of the nonces in a hello from `switch` whose tag was right. `draw` gives a random
+    /// nonce.
+    pub fn hear(&mut self, switch: u32, nonces: Nonces, draw: impl FnOnce() -> Nonce) -> Heard {
         let Nonces {
             own: peer,
             peer: echo,
             renews,
-        } = hello.nonces;
+        } = nonces;
         if switch == self.switch || peer == self.own {
             return Heard::Loop;
         }

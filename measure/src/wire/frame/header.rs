@@ -15,29 +15,33 @@
 //! | 34..42 | epoch | that the body speaks of |
 //! | 42..50 | time | when it was sealed: TAI, ns since 1970-01-01 TAI, signed |
 //! | 50..50+b | body | by kind |
-//! | 50+b..66+b | tag | SipHash-2-4-128 of all bytes before it, as its authors order them: under the wire's key in a hello, else under the session's ([`Key::of_session`](super::Key::of_session)) |
+//! | 50+b..66+b | tag | SipHash-2-4-128 of all bytes before it, as its authors order them: under the wire's key in a hello, else under the session's ([`Key::of_session`](crate::wire::session::Key::of_session)) |
 //!
 //! Behind an Ethernet header every 64-bit field is aligned, and the body starts with the frame's
 //! second cache line. No frame is as short as to be padded, so that bytes behind the tag are an
 //! error.
 
-use super::bytes::{Number, Put};
-use super::{FrameError, KeyId, SessionId};
+use super::FrameError;
+use crate::codec::{Number, Put};
 use crate::time::Epoch;
+use crate::wire::session::{KeyId, SessionId, TAG_BYTES};
 
 /// The first four bytes of every control frame.
 pub const MAGIC: [u8; 4] = *b"VRNR";
-/// Version of all that this module describes.
+/// Version of the protocol.
 pub const VERSION: u8 = 2;
 /// Bytes before the body.
 pub const HEADER_BYTES: usize = 50;
-/// Bytes of the tag.
-pub const TAG_BYTES: usize = 16;
 /// Most bytes of a control frame, header and tag included: the payload of a jumbo frame.
 pub const FRAME_BYTES_MAX: usize = 9_000;
 /// Most bytes of a control frame where nothing else is configured: the payload of an Ethernet
 /// frame.
 pub const FRAME_BYTES_DEFAULT: usize = 1_500;
+
+/// Bytes of the largest body that a frame of `frame_bytes` holds; 0 where it holds none.
+pub const fn body_room(frame_bytes: usize) -> usize {
+    frame_bytes.saturating_sub(HEADER_BYTES + TAG_BYTES)
+}
 
 /// Where the kind is.
 pub(super) const KIND_AT: usize = field::KIND;
@@ -67,7 +71,7 @@ pub enum Kind {
     Marker = 2,
     /// Packets around the turn: [`Stash`](super::Stash).
     Stash = 3,
-    /// A range of a sealed synopsis: [`Fragment`](super::Fragment).
+    /// A range of a sealed synopsis: [`Fragment`](crate::codec::Fragment).
     Fragment = 4,
     /// A packet that carries its own time: [`Reference`](super::Reference).
     Reference = 5,

@@ -22,9 +22,9 @@
 //! Delays are nanoseconds as IEEE 754 has doubles: finite, bounds and the deviation not below 0;
 //! what is not known is 0. Epoch and segment are those of the frame, and the sender's.
 
-use super::bytes::{Put, Reader};
-use super::{Body, Kind, ParseError};
+use super::{Body, Kind};
 use crate::chooser::Method;
+use crate::codec::{ParseError, Put, Reader};
 
 /// Length of the body.
 pub const BODY_BYTES: usize = 87;

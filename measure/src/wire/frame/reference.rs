@@ -14,9 +14,8 @@
 //! When it was sent, and on which segment, the frame says. Behind an Ethernet header it is
 //! [`FRAME_BYTES`] long.
 
-use super::bytes::{Put, Reader};
-use super::frame::{HEADER_BYTES, TAG_BYTES};
-use super::{Body, Header, Kind, ParseError, Subject};
+use super::{Body, HEADER_BYTES, Header, Kind, Subject, TAG_BYTES};
+use crate::codec::{ParseError, Put, Reader};
 use crate::observation::SegmentIndex;
 use crate::rli::{self, StreamId, StreamSums};
 use crate::time::Epoch;

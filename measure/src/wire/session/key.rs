@@ -1,4 +1,4 @@
-//! Keys, tags and sessions.
+//! Keys, tags, and the names of sessions.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -7,7 +7,8 @@ use arrayvec::ArrayVec;
 use siphasher::{sip, sip128};
 use zeroize::Zeroize;
 
-use super::frame::TAG_BYTES;
+/// Bytes of a tag.
+pub const TAG_BYTES: usize = 16;
 
 /// Names a key, so that keys can be changed one end after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,7 +32,7 @@ impl Key {
 
     /// SipHash-2-4 with 128 bits (Aumasson and Bernstein 2012, and their reference
     /// implementation).
-    pub(super) fn tag(&self, bytes: &[u8]) -> [u8; TAG_BYTES] {
+    pub(in crate::wire) fn tag(&self, bytes: &[u8]) -> [u8; TAG_BYTES] {
         sip128::SipHasher24::new_with_key(&self.0)
             .hash(bytes)
             .as_bytes()
@@ -47,7 +48,7 @@ impl Key {
 
     /// Whether the tag is right. Takes equally long wherever the two differ: they are compared as
     /// one number, with no branch.
-    pub(super) fn verify(&self, bytes: &[u8], tag: [u8; TAG_BYTES]) -> bool {
+    pub(in crate::wire) fn verify(&self, bytes: &[u8], tag: [u8; TAG_BYTES]) -> bool {
         u128::from_ne_bytes(self.tag(bytes)) ^ u128::from_ne_bytes(tag) == 0
     }
 }
@@ -160,11 +161,11 @@ impl Nonce {
         Self(NonZeroU64::new(bits).unwrap_or(NonZeroU64::MIN))
     }
 
-    pub(super) fn number(nonce: Option<Self>) -> u64 {
+    pub(in crate::wire) fn number(nonce: Option<Self>) -> u64 {
         nonce.map_or(0, |nonce| nonce.0.get())
     }
 
-    pub(super) fn from_number(number: u64) -> Option<Self> {
+    pub(in crate::wire) fn from_number(number: u64) -> Option<Self> {
         NonZeroU64::new(number).map(Self)
     }
 }
@@ -201,11 +202,11 @@ impl Session {
 pub struct SessionId(NonZeroU64);
 
 impl SessionId {
-    pub(super) fn number(self) -> u64 {
+    pub(in crate::wire) fn number(self) -> u64 {
         self.0.get()
     }
 
-    pub(super) fn from_number(number: u64) -> Option<Self> {
+    pub(in crate::wire) fn from_number(number: u64) -> Option<Self> {
         NonZeroU64::new(number).map(Self)
     }
 }

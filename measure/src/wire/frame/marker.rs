@@ -9,9 +9,9 @@
 //! The frame's epoch is the one that begins. The LDA is that of the epoch after it, so that the
 //! receiver has a whole epoch to make it ready.
 
-use super::bytes::{Put, Reader};
-use super::shape::{emit_lda, parse_lda};
-use super::{Body, Kind, ParseError};
+use super::{Body, Kind};
+use crate::codec::shape::{emit_lda, parse_lda};
+use crate::codec::{ParseError, Put, Reader};
 use crate::lda::LdaLayout;
 
 /// An epoch turns.

@@ -12,8 +12,8 @@ use std::ops::Range;
 
 use arrayvec::ArrayVec;
 
-use super::bytes::{Put, Reader};
-use super::{Body, Kind, ParseError, Shape};
+use super::{Body, Kind};
+use crate::codec::{ParseError, Put, Reader, Shape};
 
 /// Most ranges of a request.
 pub const RANGES_MAX: usize = 128;
@@ -27,7 +27,7 @@ pub struct Request {
 
 impl Request {
     /// Asks for the ranges of a synopsis that are missing
-    /// ([`Assembler::missing`](super::Assembler::missing): rising, with gaps between); `None` where
+    /// ([`Assembler::missing`](crate::codec::Assembler::missing): rising, with gaps between); `None` where
     /// none is. Ranges beyond [`RANGES_MAX`] make the last one reach over them: nothing is
     /// forgotten.
     pub fn new(shape: &Shape, missing: impl IntoIterator<Item = Range<u32>>) -> Option<Self> {
@@ -50,7 +50,7 @@ impl Request {
         self.synopsis == shape.synopsis()
     }
 
-    /// What to send once more: feed it to [`fragments`](super::fragments).
+    /// What to send once more: feed it to [`fragments`](crate::codec::fragments).
     pub fn ranges(&self) -> &[Range<u32>] {
         &self.ranges
     }

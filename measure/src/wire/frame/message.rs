@@ -1,9 +1,7 @@
 //! Bodies of every kind.
 
-use super::bytes::Put;
-use super::{
-    FragmentView, Frame, Hello, Kind, Marker, ParseError, Reference, Report, Request, StashView,
-};
+use super::{Frame, Hello, Kind, Marker, Reference, Report, Request, StashView};
+use crate::codec::{Element, Fragment, FragmentView, ParseError, Put};
 
 /// What a frame carries.
 pub trait Body {
@@ -12,6 +10,22 @@ pub trait Body {
 
     /// Appends it. Allocates nothing.
     fn emit(&self, out: &mut impl Put);
+}
+
+impl<E: Element, F: Fn(u32) -> E> Body for Fragment<'_, E, F> {
+    const KIND: Kind = Kind::Fragment;
+
+    fn emit(&self, out: &mut impl Put) {
+        self.write(out);
+    }
+}
+
+impl Body for FragmentView<'_> {
+    const KIND: Kind = Kind::Fragment;
+
+    fn emit(&self, out: &mut impl Put) {
+        self.write(out);
+    }
 }
 
 /// A body that was received.

@@ -1,11 +1,10 @@
 //! Putting frames together and taking them apart: with tags, sessions and sequence numbers.
 
-use super::bytes::Slot;
-use super::frame::{FRAME_BYTES_MAX, HEADER_BYTES, TAG_BYTES};
-use super::key::{Key, KeyId, KeyRing, Session, SessionId};
 use super::window::ReplayWindow;
-use super::{Body, Frame, FrameError, Header, Kind};
+use super::{Body, FRAME_BYTES_MAX, Frame, FrameError, HEADER_BYTES, Header, Kind, TAG_BYTES};
+use crate::codec::Slot;
 use crate::time::Epoch;
+use crate::wire::session::{Key, KeyId, KeyRing, Session, SessionId};
 
 /// A frame that cannot be sealed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -281,7 +280,7 @@ impl Verifier {
     /// a tag is made for those only that nothing else is wrong with.
     ///
     /// A hello belongs to no session and may be a replayed one:
-    /// [`Handshake`](super::Handshake) tells.
+    /// [`Handshake`](crate::wire::session::Handshake) tells.
     ///
     /// # Errors
     /// [`OpenError`]; such a frame changes nothing.

@@ -13,8 +13,8 @@
 //! A digest and a flow hash are enough: the other end has the packet's full hash beside its own
 //! digest, and moves what it counted itself.
 
-use super::bytes::{Number, Put};
-use super::{Body, Kind, ParseError, Reader};
+use super::{Body, Kind, body_room};
+use crate::codec::{Number, ParseError, Put, Reader};
 use crate::packet::{FlowHash, PacketHash};
 
 /// Bytes before the packets.
@@ -70,8 +70,7 @@ impl<'a> Stash<'a> {
         list: &'a [Stashed],
         frame_bytes: usize,
     ) -> impl Iterator<Item = Self> {
-        let fixed = super::HEADER_BYTES + FIXED_BYTES + super::TAG_BYTES;
-        let capacity = frame_bytes.saturating_sub(fixed) / PACKET_BYTES;
+        let capacity = body_room(frame_bytes).saturating_sub(FIXED_BYTES) / PACKET_BYTES;
         let total = u16::try_from(list.len()).unwrap_or(u16::MAX);
         let list = if capacity == 0 { &[] } else { list };
         list.get(..total.into())
