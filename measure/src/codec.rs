@@ -25,3 +25,6 @@ pub use element::Element;
 pub use error::ParseError;
 pub use fragment::{Fragment, FragmentError, FragmentView, fragments};
 pub use shape::{Shape, SketchShape};
+
+#[cfg(test)]
+mod tests;
