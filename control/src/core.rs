@@ -377,7 +377,7 @@ impl CoreState {
                 *present,
                 |segments, worker, shard, blank| {
                     let added = contain(Part::Epoch, || {
-                        assembly.add(worker, number, shard, blank, |closed| {
+                        assembly.add(worker, number, (shard.epoch(), shard), blank, |closed| {
                             newest = newest.max(Some(segments.close(&closed)));
                         });
                     });

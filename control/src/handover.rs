@@ -28,8 +28,7 @@ use std::sync::Arc;
 use measure::flows::{FlowId, Slot};
 use measure::observation::SegmentIndex;
 use measure::packet::FlowKey;
-use measure::shard::{Shard, ShardLayout};
-use measure::synopsis::Sealed;
+use measure::shard::{Sealed, Shard, ShardLayout};
 
 use crate::sync::{AtomicU64, Consumer, Ordering, Producer, RingBuffer, fence};
 
@@ -96,7 +95,7 @@ pub struct ControlEnd {
 /// A sealed shard on its way, which it reads as.
 #[derive(Debug)]
 pub struct SealedShard {
-    shard: Sealed<Shard>,
+    shard: Sealed,
     commands_before: u64,
 }
 
@@ -109,15 +108,15 @@ impl SealedShard {
 }
 
 impl Deref for SealedShard {
-    type Target = Sealed<Shard>;
+    type Target = Sealed;
 
-    fn deref(&self) -> &Sealed<Shard> {
+    fn deref(&self) -> &Sealed {
         &self.shard
     }
 }
 
 impl DerefMut for SealedShard {
-    fn deref_mut(&mut self) -> &mut Sealed<Shard> {
+    fn deref_mut(&mut self) -> &mut Sealed {
         &mut self.shard
     }
 }
@@ -180,7 +179,7 @@ impl WorkerEnd {
 
     /// Gives a sealed shard away; they have to be given in the order in which they were taken.
     /// Cannot fail: the ring holds as many as circulate.
-    pub fn give_sealed(&mut self, shard: Sealed<Shard>) {
+    pub fn give_sealed(&mut self, shard: Sealed) {
         let commands_before = self.out.pop_front().unwrap_or(0);
         let _ = self.sealed.push(SealedShard {
             shard,
@@ -250,7 +249,6 @@ mod tests {
     use super::*;
     use crate::estimate::tests::rate;
     use measure::packet::FlowHash;
-    use measure::synopsis::Synopsis;
     use measure::time::Epoch;
 
     fn ends(flow_slots: usize) -> (WorkerEnd, ControlEnd) {

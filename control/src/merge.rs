@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use measure::synopsis::{Sealed, Synopsis};
+use measure::synopsis::Synopsis;
 use measure::time::Epoch;
 
 use crate::handover::SHARDS_PER_WORKER;
@@ -125,18 +125,17 @@ impl<S: Synopsis> Assembly<S> {
         worker_set.into_iter().flat_map(WorkerSet::workers)
     }
 
-    /// Adds a worker's shard of a generation and closes what can be closed; `blank` makes an empty
+    /// Adds a worker's shard of an epoch and a generation and closes what can be closed; `blank` makes an empty
     /// sum of that generation. A shard of an epoch that has closed without it is ignored, as is that of
     /// a worker that the epoch's worker set does not have.
     pub(crate) fn add(
         &mut self,
         worker: usize,
         generation: u32,
-        shard: &Sealed<S>,
+        (epoch, shard): (Epoch, &S),
         blank: impl FnOnce() -> S,
         mut on_closed: impl FnMut(Closed<'_, S>),
     ) {
-        let epoch = shard.epoch();
         if let Some(newest) = self.newest.get_mut(worker) {
             *newest = (*newest).max(Some(epoch));
         }
@@ -316,11 +315,10 @@ mod tests {
     ) -> Vec<Seen> {
         let mut seen = Vec::new();
         for &(worker, generation, epoch, value) in shards {
-            let shard = Box::new(Sum(value)).seal(Epoch(epoch));
             assembly.add(
                 worker,
                 generation,
-                &shard,
+                (Epoch(epoch), &Sum(value)),
                 || Sum(0),
                 |closed| {
                     seen.push(match closed {

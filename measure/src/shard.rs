@@ -8,7 +8,7 @@
 //!
 //! Cells of a plain sketch (one of each row for every packet) are sums, and so are a slot's counters. So
 //! packets of tracked flows go to their slots alone, and from there to the sketch, all of an epoch at
-//! once, when the shard is sealed ([`Sealed::sketch_flows`]): the same to the last bit, and a packet
+//! once, when the sealed shard is completed ([`Sealed::complete`]): the same to the last bit, and a packet
 //! touches as many cache lines less as the sketch has rows.
 //!
 //! A packet is recorded once, when its fate is known: [`Shard::passed`] once the driver took it,
@@ -20,22 +20,24 @@
 //! [part](ShardLayout::part) of all, which [merging](Synopsis::merge) adds where it belongs.
 
 mod layout;
+mod sealed;
 mod segment;
 mod tally;
 
 pub use layout::{ShardBytes, ShardLayout};
+pub use sealed::{Complete, Sealed};
 pub use segment::SegmentSynopsis;
 pub use tally::Tally;
 
 use std::ops::Range;
 
 use crate::cell::PassedCell;
-use crate::flows::{FlowId, FlowObservation, FlowSlots, Slot};
+use crate::flows::{FlowObservation, FlowSlots, Slot};
 pub use crate::lds::Places;
 use crate::lds::{LdsPair, Sds};
 use crate::observation::{Batch, End, Observation, Observations, SegmentIndex};
 use crate::packet::Nameless;
-use crate::synopsis::{Sealed, ShapeMismatch, Synopsis};
+use crate::synopsis::{ShapeMismatch, Synopsis};
 
 /// One worker's share of one epoch.
 ///
@@ -107,7 +109,7 @@ impl Shard {
     }
 
     /// Sketches with both ends, one for each egress port; none where they are not kept. Plain ones have
-    /// the packets of tracked flows from [`sketch_flows`](Sealed::sketch_flows) on.
+    /// the packets of tracked flows once the sealed shard is [complete](Sealed::complete).
     pub fn sketches(&self) -> &[LdsPair<PassedCell>] {
         &self.sketches
     }
@@ -174,7 +176,7 @@ impl Shard {
     /// `places` are those of a burst that [began](Self::prepare) with `observations`; whatever else they
     /// are of no use, and `observations` are hashed here. For segments this comes to what recording at both
     /// ends does, the sender's at `time - delay`; and for sketches, once they have
-    /// [their flows](Sealed::sketch_flows). Never allocates, never fails.
+    /// [their flows](Sealed::complete). Never allocates, never fails.
     #[inline]
     pub fn passed<'s>(
         &mut self,
@@ -345,35 +347,6 @@ impl Shard {
             pairs.push(pair);
         }
         Ok(pairs)
-    }
-}
-
-impl Sealed<Shard> {
-    /// Brings the packets of tracked flows, which slots alone know so far, to the sketches: to be called
-    /// once, with the flow of every slot that counted any and the segment that it is seen on. What is
-    /// counted for a slot that is not among them no sketch knows.
-    pub fn sketch_flows(&mut self, flows: impl IntoIterator<Item = (Slot, FlowId, SegmentIndex)>) {
-        let Shard {
-            flows: slots,
-            sketches,
-            sketch_of,
-            first_segment,
-            ..
-        } = &mut *self.synopsis;
-        let Some(slots) = slots_for(slots.as_ref(), sketches) else {
-            return;
-        };
-        for (slot, flow, segment) in flows {
-            let counters = slots.counters(slot);
-            let sketch = sketch_of.get(place(segment, *first_segment));
-            if slots.has(slot)
-                && counters.packets() > 0
-                && let Some(sketch) =
-                    sketch.and_then(|&sketch| sketches.get_mut(usize::from(sketch)))
-            {
-                sketch.record_flow(flow, counters.packets(), counters.sum_ticks());
-            }
-        }
     }
 }
 

@@ -1,9 +1,6 @@
-//! What accumulates: one trait, four verbs.
-
-use std::ops::Deref;
+//! What accumulates: one trait, three verbs.
 
 use crate::observation::End;
-use crate::time::Epoch;
 
 /// Two synopses of different shape (sizes, probabilities, seeds) cannot be added.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -32,17 +29,6 @@ pub trait Synopsis {
     /// Never allocates, never fails.
     fn record(&mut self, end: End, items: &[Self::Item]);
 
-    /// Closes the synopsis of `epoch`: from here on it can be read and merged, not recorded into.
-    fn seal(self: Box<Self>, epoch: Epoch) -> Sealed<Self>
-    where
-        Self: Sized,
-    {
-        Sealed {
-            epoch,
-            synopsis: self,
-        }
-    }
-
     /// Adds what another shard accumulated.
     ///
     /// # Errors
@@ -51,37 +37,4 @@ pub trait Synopsis {
 
     /// Forgets everything recorded; the shape stays.
     fn clear(&mut self);
-}
-
-/// A synopsis that takes no more observations. Ownership of it is what travels from worker to control
-/// core and back.
-#[derive(Debug)]
-pub struct Sealed<S> {
-    epoch: Epoch,
-    pub(crate) synopsis: Box<S>,
-}
-
-impl<S: Synopsis> Sealed<S> {
-    /// The epoch it holds.
-    pub fn epoch(&self) -> Epoch {
-        self.epoch
-    }
-
-    /// Empties it for another epoch.
-    pub fn reopen(mut self) -> Box<S> {
-        #[cfg(feature = "planted")]
-        if self.epoch.0 % 16 == 7 && crate::planted::is(crate::planted::Bug::StaleShard) {
-            return self.synopsis;
-        }
-        self.synopsis.clear();
-        self.synopsis
-    }
-}
-
-impl<S> Deref for Sealed<S> {
-    type Target = S;
-
-    fn deref(&self) -> &S {
-        &self.synopsis
-    }
 }

@@ -1,7 +1,6 @@
 //! A generation of what is measured, as long as its shards are read.
 
-use measure::shard::{Shard, ShardLayout};
-use measure::synopsis::Sealed;
+use measure::shard::{Complete, Shard, ShardLayout};
 use measure::time::Epoch;
 
 use super::segments::Segments;
@@ -73,7 +72,7 @@ impl Generation {
         flows: &mut Directory,
         segments: &mut Segments,
         present: Epoch,
-        mut take: impl FnMut(&mut Segments, usize, &Sealed<Shard>, &dyn Fn() -> Shard),
+        mut take: impl FnMut(&mut Segments, usize, &Complete<'_>, &dyn Fn() -> Shard),
     ) -> bool {
         let mut are_flows_whole = true;
         for (worker, link) in self.links.iter_mut().enumerate() {
@@ -89,18 +88,17 @@ impl Generation {
                             table.report(flows, &new, segment, present);
                         }
                     }
-                    if let Some(sealed) = &mut sealed {
-                        read_flows(table, flows, segments, self.number, sealed);
-                    }
+                    let sealed = sealed.as_mut()?;
+                    Some(read_flows(table, flows, segments, self.number, sealed))
                 });
                 are_flows_whole &= done.is_some();
+                // One whose flows could not be read is as if it had not come.
+                if let Some(complete) = done.flatten() {
+                    take(segments, worker, &complete, &|| Shard::new(&self.sums));
+                }
                 let Some(sealed) = sealed else {
                     break;
                 };
-                // Without its flows a shard's sketch is not whole: as if it had not come.
-                if done.is_some() {
-                    take(segments, worker, &sealed, &|| Shard::new(&self.sums));
-                }
                 end.give_back(sealed);
             }
         }
@@ -148,14 +146,15 @@ impl Generation {
     }
 }
 
-/// Adds what a shard counted of flows.
-fn read_flows(
+/// Adds what a shard counted of flows, and completes it with them.
+fn read_flows<'s>(
     table: &mut SlotTable,
     flows: &mut Directory,
     segments: &Segments,
     generation: u32,
-    sealed: &mut SealedShard,
-) {
+    sealed: &'s mut SealedShard,
+) -> Complete<'s> {
+    let commands_before = sealed.commands_before();
     if let Some(slots) = sealed.flows() {
         for (index, segment) in sealed.numbered_segments() {
             let tally = &segment.tally;
@@ -167,9 +166,10 @@ fn read_flows(
             }
         }
         table.read(flows, sealed.epoch(), slots);
-        sealed.sketch_flows(table.flows());
     }
-    table.settle(flows, sealed.commands_before());
+    let complete = sealed.complete(table.flows());
+    table.settle(flows, commands_before);
+    complete
 }
 
 fn upkeep(change: &Change) -> Upkeep {

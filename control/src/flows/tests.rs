@@ -134,8 +134,9 @@ impl Pair {
             let Some(mut sealed) = sealed else { break };
             self.table
                 .read(directory, sealed.epoch(), sealed.flows().unwrap());
-            sealed.sketch_flows(self.table.flows());
-            self.sum.merge(&sealed).unwrap();
+            self.sum
+                .merge(&sealed.complete(self.table.flows()))
+                .unwrap();
             self.table.settle(directory, sealed.commands_before());
             self.end.give_back(sealed);
         }

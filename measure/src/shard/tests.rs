@@ -101,8 +101,7 @@ fn tracked() -> impl Iterator<Item = (Slot, FlowId, SegmentIndex)> {
 /// What the control core makes of a shard.
 fn sketched(shard: &Shard) -> Shard {
     let mut sealed = Box::new(shard.clone()).seal(Epoch(0));
-    sealed.sketch_flows(tracked());
-    Shard::clone(&sealed)
+    Shard::clone(&sealed.complete(tracked()))
 }
 
 type Bursts = Vec<(Fate, Vec<(Observation, FlowObservation)>)>;
@@ -401,6 +400,14 @@ fn a_part_has_its_own_segments_and_their_sketches_only() {
         .collect();
     assert_eq!(there, [false, false, true, false]);
     assert_eq!(part.sketch_of(SegmentIndex(2)), Some(0));
+}
+
+#[test]
+#[should_panic(expected = "once")]
+fn a_sealed_shard_gets_its_flows_once() {
+    let mut sealed = Box::new(shard()).seal(Epoch(7));
+    assert_eq!(sealed.complete(tracked()).epoch(), Epoch(7));
+    sealed.complete(tracked());
 }
 
 #[test]

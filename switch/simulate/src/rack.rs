@@ -191,11 +191,11 @@ impl Rack {
             .iter_mut()
             .flat_map(|rack_worker| &mut rack_worker.controls)
         {
-            while let Some(shard) = control.take_sealed() {
+            while let Some(mut shard) = control.take_sealed() {
                 let blank = || (0, Shard::new(&self.layout));
                 let (workers, sum) = self.sums.entry(shard.epoch().0).or_insert_with(blank);
                 // Shards of another shape are of a generation that a test looks after by itself.
-                if sum.merge(&shard).is_ok() {
+                if sum.merge(&shard.complete([])).is_ok() {
                     *workers += 1;
                 }
                 control.give_back(shard);
