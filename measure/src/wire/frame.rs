@@ -18,7 +18,7 @@
 //!   authors put out.
 //! - Every body has a representation with `parse` and `emit` (large ones a view of the received
 //!   bytes beside it), and one form only: what parses is written again byte for byte.
-//! - Nothing is believed before its tag, session and sequence are checked.
+//! - Nothing is accepted before its tag, session and sequence are checked.
 //! - Writing allocates nothing: frames are sealed where they are sent from.
 
 mod error;

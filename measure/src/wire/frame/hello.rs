@@ -76,7 +76,7 @@ pub struct Hello {
     pub shapes: ArrayVec<Shape, SHAPES_MAX>,
 }
 
-/// What a hello claims of its time, before anything of it is believed.
+/// What a hello says of its time, read before its tag is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Claim {
     /// When it was sealed: nanoseconds of TAI since 1970-01-01.
@@ -132,7 +132,7 @@ pub enum Mismatch {
     /// Stashes of different sizes.
     #[error("the ends have stashes of different sizes: configure the same one")]
     Stash,
-    /// The other end is not the one that it should be.
+    /// The other end is not the expected one.
     #[error(
         "the other end is not the one that `peer_switch` and `peer_port` name: compare the cables"
     )]

@@ -61,7 +61,7 @@ impl<'a> Message<'a> {
         Self::parse_body(frame.kind(), frame.body())
     }
 
-    /// Reads a body of which the kind is known.
+    /// Reads a body of this kind.
     ///
     /// # Errors
     /// [`ParseError`] where the body is not as its kind is documented.

@@ -30,7 +30,7 @@ use crate::codec::{ParseError, Put, Reader};
 pub const BODY_BYTES: usize = 87;
 
 /// What became of an epoch: usable, or why not. Where several are true, the first in this order
-/// that is not [`Usable`](Self::Usable) is told.
+/// that is not [`Usable`](Self::Usable) is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum EpochFate {

@@ -173,7 +173,7 @@ impl Sealer {
     }
 }
 
-/// A frame that is not believed.
+/// A frame that is not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
     /// Not a control frame, or a damaged one.
@@ -202,7 +202,7 @@ pub enum OpenError {
     },
 }
 
-/// A session that frames are believed in.
+/// A session whose frames are accepted.
 #[derive(Debug, Clone)]
 struct Hearing {
     session: Session,
@@ -232,7 +232,7 @@ pub struct Verifier {
 }
 
 impl Verifier {
-    /// Believes frames under any of `keys`.
+    /// Accepts frames under any of `keys`.
     pub fn new(keys: KeyRing) -> Self {
         Self {
             keys,
@@ -247,8 +247,8 @@ impl Verifier {
         self.present = Some(Hearing::new(session, &self.keys));
     }
 
-    /// Goes on to a session that follows the present one, frames of which are believed besides until
-    /// it is [forgotten](Self::forget).
+    /// Goes on to a session that follows the present one. Frames of the present one are accepted as
+    /// well until it is [forgotten](Self::forget).
     pub fn renew(&mut self, session: Session) {
         let next = Hearing::new(session, &self.keys);
         self.previous = self.present.replace(next);
@@ -259,7 +259,7 @@ impl Verifier {
         self.previous = None;
     }
 
-    /// Believes frames under any of `keys`, and no others, from now on. Sessions and sequences go on.
+    /// Accepts frames under any of `keys`, and no others, from now on. Sessions and sequences go on.
     pub fn set_keys(&mut self, keys: KeyRing) {
         self.keys = keys;
         for hearing in [&mut self.present, &mut self.previous]
@@ -270,14 +270,14 @@ impl Verifier {
         }
     }
 
-    /// Ends the session: nothing but hellos is believed.
+    /// Ends the session: nothing but hellos is accepted.
     pub fn end(&mut self) {
         self.present = None;
         self.previous = None;
     }
 
-    /// Checks the frame that `bytes` are: form, key, session, sequence and tag, in this order, so that
-    /// a tag is made for those only that nothing else is wrong with.
+    /// Checks the frame that `bytes` are: form, key, session, sequence and tag, in this order: a tag is
+    /// computed only where nothing else is wrong.
     ///
     /// A hello belongs to no session and may be a replayed one:
     /// [`Handshake`](crate::wire::session::Handshake) tells.

@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::chooser::Method;
 use crate::codec::{
-    AssembleError, Assembler, Element, FragmentError, FragmentView, Put, Reader, Shape,
+    AssembleError, Assembler, Element, FragmentError, FragmentView, ParseError, Put, Reader, Shape,
     SketchShape, fragments,
 };
 use crate::lda::LdaLayout;

@@ -15,7 +15,7 @@ pub const TAG_BYTES: usize = 16;
 pub struct KeyId(pub u16);
 
 impl KeyId {
-    /// No key: such frames are believed on ports marked trusted only.
+    /// No key: such frames are accepted on ports marked trusted only.
     pub const NONE: Self = Self(0);
 }
 
@@ -38,7 +38,7 @@ impl Key {
             .as_bytes()
     }
 
-    /// The key of a session, which nobody can compute without this one, and which tells nothing of it:
+    /// The key of a session, which nobody can compute without this one, and which reveals nothing of it:
     /// SipHash-2-4-128, a pseudorandom function, of `vernier session key` and the nonces of sender and
     /// receiver, big-endian. No frame begins like that, so that no tag is a session's key.
     #[must_use]
@@ -86,12 +86,12 @@ pub enum KeyRingError {
     },
 }
 
-/// The keys that are believed.
+/// The keys whose frames are accepted.
 #[derive(Debug, Clone, Default)]
 pub struct KeyRing {
     keys: ArrayVec<(KeyId, Key), { Self::KEYS_MAX }>,
-    /// The key of frames that have none, where they are believed: everybody knows it, so that their tag
-    /// is a checksum, no more.
+    /// The key of frames that have none, where they are accepted: everybody knows it, so that their tag
+    /// is only a checksum.
     public: Option<Key>,
 }
 
@@ -99,12 +99,12 @@ impl KeyRing {
     /// Most keys.
     pub const KEYS_MAX: usize = 16;
 
-    /// No keys: nothing is believed.
+    /// No keys: nothing is accepted.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Believes frames without a key as well: for a port that the operator marked trusted.
+    /// Accepts frames without a key as well: for a port that the operator marked trusted.
     #[must_use]
     pub fn trusting(mut self) -> Self {
         self.public = Some(Key([0; 16]));
@@ -128,7 +128,7 @@ impl KeyRing {
         Ok(self)
     }
 
-    /// The key of an id, if it is believed.
+    /// The key of an id, if its frames are accepted.
     pub fn get(&self, id: KeyId) -> Option<&Key> {
         if id == KeyId::NONE {
             return self.public.as_ref();
@@ -172,12 +172,12 @@ impl Nonce {
 
 /// What one end sends to the other from one handshake to the next, by the nonces of both. Each
 /// direction has its own, with a key of its own, so that a frame sent back to its sender is not
-/// believed.
+/// accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Session {
     /// The nonce of the end that sends in it.
     pub sender: Nonce,
-    /// Of the one that receives.
+    /// The nonce of the end that receives.
     pub receiver: Nonce,
 }
 

@@ -206,5 +206,5 @@ fn fragments_are_as_documented() {
     assert_eq!(body, vector!("tally"));
     let view = FragmentView::parse(&body).unwrap();
     assert_eq!((view.shape(), view.range()), (&Shape::Tally, 0..1));
-    assert!(view.elements().unwrap().eq([Ok(tally)]));
+    assert!(view.elements::<Tally>().unwrap().eq([Ok(tally)]));
 }
