@@ -19,7 +19,6 @@ use measure::flows::{FlowId, Slot};
 use measure::observation::SegmentIndex;
 use measure::packet::{FlowHash, FlowKey};
 use measure::shard::ShardLayout;
-use measure::synopsis::Synopsis;
 use measure::time::{Epoch, TickRate};
 
 use control::counters::Counter;

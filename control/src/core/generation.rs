@@ -82,14 +82,14 @@ impl Generation {
             loop {
                 // The shard first: all reports of flows that count in it are there by then.
                 let mut sealed = end.take_sealed();
+                let taken = sealed.as_mut();
                 let done = contain(Part::Flows, || {
                     while let Some(new) = end.next_report() {
                         if let Some(segment) = segments.number_of(self.number, new.segment) {
                             table.report(flows, &new, segment, present);
                         }
                     }
-                    let sealed = sealed.as_mut()?;
-                    Some(read_flows(table, flows, segments, self.number, sealed))
+                    taken.map(|sealed| read_flows(table, flows, segments, self.number, sealed))
                 });
                 are_flows_whole &= done.is_some();
                 // One whose flows could not be read is as if it had not come.

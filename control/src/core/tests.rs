@@ -10,7 +10,6 @@ use measure::flows::{FlowId, FlowObservation, Slot};
 use measure::observation::SegmentIndex;
 use measure::packet::{FlowHash, FlowKey, Kind};
 use measure::shard::{Places, ShardLayout, Tally};
-use measure::synopsis::Synopsis;
 use parking_lot::Mutex;
 use std::sync::atomic::AtomicU64;
 use std::time::SystemTime;

@@ -36,6 +36,31 @@ impl Shard {
             is_complete: false,
         }
     }
+
+    /// Adds the packets of flows, by their slots' counters, to the sketches.
+    fn sketch_flows(&mut self, flows: impl IntoIterator<Item = (Slot, FlowId, SegmentIndex)>) {
+        let Self {
+            flows: slots,
+            sketches,
+            sketch_of,
+            first_segment,
+            ..
+        } = self;
+        let Some(slots) = slots_for(slots.as_ref(), sketches) else {
+            return;
+        };
+        for (slot, flow, segment) in flows {
+            let counters = slots.counters(slot);
+            let sketch = sketch_of.get(place(segment, *first_segment));
+            if slots.has(slot)
+                && counters.packets() > 0
+                && let Some(sketch) =
+                    sketch.and_then(|&sketch| sketches.get_mut(usize::from(sketch)))
+            {
+                sketch.record_flow(flow, counters.packets(), counters.sum_ticks());
+            }
+        }
+    }
 }
 
 impl Sealed {
@@ -102,32 +127,5 @@ impl Deref for Complete<'_> {
 
     fn deref(&self) -> &Shard {
         self.shard
-    }
-}
-
-impl Shard {
-    /// Adds the packets of flows, by their slots' counters, to the sketches.
-    fn sketch_flows(&mut self, flows: impl IntoIterator<Item = (Slot, FlowId, SegmentIndex)>) {
-        let Self {
-            flows: slots,
-            sketches,
-            sketch_of,
-            first_segment,
-            ..
-        } = self;
-        let Some(slots) = slots_for(slots.as_ref(), sketches) else {
-            return;
-        };
-        for (slot, flow, segment) in flows {
-            let counters = slots.counters(slot);
-            let sketch = sketch_of.get(place(segment, *first_segment));
-            if slots.has(slot)
-                && counters.packets() > 0
-                && let Some(sketch) =
-                    sketch.and_then(|&sketch| sketches.get_mut(usize::from(sketch)))
-            {
-                sketch.record_flow(flow, counters.packets(), counters.sum_ticks());
-            }
-        }
     }
 }

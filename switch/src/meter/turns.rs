@@ -1,6 +1,5 @@
 //! Epochs by the clock: they begin, turn and are sealed, and another plan takes over between two.
 
-use measure::synopsis::Synopsis;
 use measure::time::{Epoch, EpochSchedule, EpochTag};
 
 use super::age::PlanNumber;
