@@ -47,7 +47,7 @@ help: ## What can be made
 
 .PHONY: run
 run: setup-run ## Build and run the switch with a live table; PCAP=file, CONFIG=file, DURATION=seconds
-	@$(CARGO) build --release --locked -p switch -p control
+	@$(CARGO) build --release --locked -p daemon -p console
 	@target/release/vernierd --live \
 	  $(if $(CONFIG),--config '$(CONFIG)') $(if $(PCAP),--pcap '$(PCAP)') \
 	  $(if $(DURATION),--duration '$(DURATION)')
@@ -61,7 +61,7 @@ SOAK_SECONDS ?= 600
 
 .PHONY: soak
 soak: setup-test ## Disturb a running switch for ten minutes: leaks, counts, marked epochs; SOAK_SECONDS
-	VERNIER_SOAK_SECONDS=$(SOAK_SECONDS) $(CARGO) nextest run -p switch --test 'soak*' --locked --no-capture
+	VERNIER_SOAK_SECONDS=$(SOAK_SECONDS) $(CARGO) nextest run -p switch -p daemon -E 'test(/^soak::/)' --locked --no-capture
 
 # `make simulate`: HOURS or MINUTES of wall time on all CPUs, or one SEED. It is built as part of the workspace, so that
 # crates are built once for it and for `make test`: by itself it would ask for other features of them.
@@ -91,14 +91,14 @@ lint: setup-test ## Formatting, words, clippy, documentation, licences: all must
 
 .PHONY: docs
 docs: ## Write the references in docs/ anew: configuration, its JSON Schema, metrics
-	VERNIER_WRITE_DOCS=1 $(CARGO) nextest run -p control --locked -E 'test(/^documents::.*_is_current$$/)'
+	VERNIER_WRITE_DOCS=1 $(CARGO) nextest run -p api --locked -E 'test(/^documents::.*_is_current$$/)'
 
 # Further arguments of `make bench`, such as `--only io,everything` or `--rounds 9`.
 BENCH_ARGS ?=
 
 .PHONY: bench
 bench: setup-bench ## Throughput beside testpmd and Open vSwitch, alternating; STEPS=1: what each step costs
-	$(CARGO) build --release --locked -p switch -p benches
+	$(CARGO) build --release --locked -p daemon -p benches
 	@bench() { target/release/vernier-bench "$$1" --ovs '$(OVS_ROOT)' $(BENCH_ARGS); }; \
 	status=0; bench throughput || status=$$?; \
 	$(if $(STEPS),bench steps && bench profile || status=$$?;) \
@@ -106,7 +106,7 @@ bench: setup-bench ## Throughput beside testpmd and Open vSwitch, alternating; S
 
 .PHONY: bench-plugin
 bench-plugin: setup-bench ## What the plugin costs testpmd and Open vSwitch, beside latencystats; BENCH_ARGS
-	$(CARGO) build --release --locked -p switch -p benches -p plugin
+	$(CARGO) build --release --locked -p daemon -p benches -p plugin
 	$(SUDO) env "PATH=$$PATH" target/release/vernier-bench plugin --ovs '$(OVS_ROOT)' $(BENCH_ARGS)
 
 .PHONY: bench-micro
@@ -115,7 +115,7 @@ bench-micro: setup-test ## What measuring costs a packet: nanoseconds, and instr
 
 .PHONY: bench-scrape
 bench-scrape: setup-test ## What a scrape of ten thousand series costs, and what it does to the workers
-	$(CARGO) build --release --locked -p switch -p benches
+	$(CARGO) build --release --locked -p daemon -p benches
 	target/release/vernier-bench scrape $(BENCH_ARGS)
 
 # Further arguments of `make wire`, such as `--only af_packet,loss-5` or `--keep /tmp/bed`.
@@ -123,7 +123,7 @@ WIRE_ARGS ?=
 
 .PHONY: wire
 wire: setup-wire ## Two switches and what they say of the path between them, held against what happened; WIRE_ARGS
-	$(CARGO) build --release --locked -p switch -p impair -p benches
+	$(CARGO) build --release --locked -p daemon -p impair -p benches
 	$(SUDO) env "PATH=$$PATH" target/release/vernier-bench wire $(WIRE_ARGS)
 
 # Further arguments of `make nic`, such as `--only e1000e` or `--keep /tmp/guests`.
@@ -180,8 +180,7 @@ SANITIZER_OPTIONS_thread := exitcode=66
 # What runs: the bindings' tests, the engine's in memory and with devices, the plugin's.
 SANITIZED_PACKAGES ?= -p dpdk-bindings -p switch -p plugin
 SANITIZED_TESTS ?= --lib $(patsubst %.rs,--test %,$(notdir $(wildcard dpdk-bindings/tests/*.rs))) \
-  $(addprefix --test ,engine changes classes flooding losses references two_workers odd_frames) \
-  $(addprefix --test ,host testpmd ports)
+  $(addprefix --test ,engine host testpmd ports)
 
 .PHONY: sanitize
 sanitize: setup-test ## Tests of the bindings, the engine and the plugin under a sanitizer; SANITIZER (address)
@@ -209,7 +208,7 @@ loom: setup-test ## What threads share in the control core, in every order that 
 
 .PHONY: install
 install: ## Install vernierd, vernier and the plugin for other DPDK programs into PREFIX (default /usr/local)
-	$(CARGO) build --release --locked -p switch -p control -p plugin
+	$(CARGO) build --release --locked -p daemon -p console -p plugin
 	$(SUDO) install -D -t $(or $(PREFIX),/usr/local)/bin target/release/vernierd target/release/vernier
 	$(SUDO) install -D -m 644 -t $(or $(PREFIX),/usr/local)/lib/vernier target/release/librte_vernier.so
 

@@ -263,7 +263,7 @@ mod tests {
         let file = folder.path().join("vernier.json");
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 9464));
         fs::write(&file, config(address).to_string()).unwrap();
-        let config = control::config::Config::load(&file).unwrap();
+        let config = contract::config::Config::load(&file).unwrap();
         assert_eq!(config.ports.len(), PORTS);
     }
 }

@@ -20,14 +20,16 @@ use std::panic::{
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use metrics::counter;
 use parking_lot::Mutex;
-
-use crate::export::process;
 
 const _: () = assert!(
     cfg!(panic = "unwind"),
     "panics can only be contained where they unwind: set no `panic` in the profile"
 );
+
+/// Counts panics that were contained, by `part`: a metric of the process.
+pub const PANICS_TOTAL: &str = "vernier_contained_panics_total";
 
 /// Kinds of panics (part and line of code) that are logged, at most; others are only counted.
 const KINDS_MAX: usize = 64;
@@ -125,9 +127,9 @@ pub fn contain<T>(part: Part, work: impl FnOnce() -> T) -> Option<T> {
 }
 
 /// Counts and logs a panic that something else has contained.
-pub(crate) fn note(part: Part, panic: &(dyn Any + Send)) {
+pub fn note(part: Part, panic: &(dyn Any + Send)) {
     let before = CONTAINED[part as usize].fetch_add(1, Ordering::Relaxed);
-    process::contained(part.label(), before + 1);
+    counter!(PANICS_TOTAL, "part" => part.label()).absolute(before + 1);
     let location = LOCATION
         .take()
         .unwrap_or_else(|| "an unknown line".to_owned());
@@ -148,7 +150,7 @@ pub fn contained() -> u64 {
 }
 
 /// The same by part.
-pub(crate) fn contained_in(part: Part) -> u64 {
+pub fn contained_in(part: Part) -> u64 {
     CONTAINED[part as usize].load(Ordering::Relaxed)
 }
 
@@ -194,7 +196,7 @@ pub enum Point {
 }
 
 /// Panics made on purpose, which no release has.
-#[cfg(any(test, feature = "inject"))]
+#[cfg(debug_assertions)]
 pub mod inject {
     use std::any::Any;
     use std::panic::panic_any;
@@ -270,7 +272,7 @@ pub mod inject {
     }
 }
 
-#[cfg(not(any(test, feature = "inject")))]
+#[cfg(not(debug_assertions))]
 pub(crate) mod inject {
     pub(crate) fn point(_: super::Point) {}
 

@@ -20,16 +20,16 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use measure::packet::{HASH_VERSION, Hasher};
 use measure::time::{Epoch, EpochSchedule, TickRate};
 
-use crate::config::Port;
 use crate::contain::{Part, contain};
-use crate::counters::WorkerCounters;
 use crate::data_plane::{Change, ChangeError, DataPlane};
 use crate::decode::{Decoder, Sketches};
-use crate::export::process::PUBLISH_SECONDS;
 use crate::flows::Directory;
 use crate::merge::Assembly;
-use crate::snapshot::{Published, Snapshot, State};
-use crate::wire::clock::SharedLine;
+use crate::published::Published;
+use contract::config::Port;
+use contract::counters::WorkerCounters;
+use contract::wire::clock::SharedLine;
+use records::snapshot::{Snapshot, State};
 
 mod clock;
 mod flows;
@@ -53,6 +53,9 @@ use wires::Wires;
 
 /// How long the core sleeps when there is nothing to take.
 const REST: Duration = Duration::from_millis(5);
+
+/// Time to estimate an epoch's figures and publish the snapshot: a metric of the process.
+pub const PUBLISH_SECONDS: &str = "vernier_snapshot_publish_seconds";
 
 /// Counters are published at least so often, and rates are taken over so long.
 const REFRESH: Duration = Duration::from_secs(1);

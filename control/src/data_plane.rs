@@ -14,12 +14,12 @@ use std::hash::{BuildHasher, Hasher as _, RandomState};
 use measure::shard::ShardLayout;
 use measure::time::Epoch;
 
-use crate::config::{Config, WireKeys};
 use crate::core::{CoreHandle, Reading};
-use crate::handover::ControlEnd;
-use crate::snapshot::{Fdb, Pool, PortFact, Reload};
 use crate::wire::clock::{KernelClock, SystemTime};
-use crate::wire::handover::WireControlEnd;
+use contract::config::{Config, WireKeys};
+use contract::handover::ControlEnd;
+use contract::wire::handover::WireControlEnd;
+use records::snapshot::{Fdb, Pool, PortFact, Reload};
 
 /// Ports, buffers, and whatever else the data plane has besides the workers' counters. All is
 /// called on the control core's thread.

@@ -24,7 +24,7 @@ use measure::packet::{FlowKey, Hasher};
 use measure::time::{Epoch, TickRate};
 
 use crate::flows::{FlowNumber, FlowSums};
-use crate::snapshot::{FlowEstimate, FlowMethod};
+use records::snapshot::{FlowEstimate, FlowMethod};
 
 mod ask;
 mod plan;

@@ -6,7 +6,9 @@ use measure::rli::SegmentDelay;
 use measure::shard::{SegmentSynopsis, Shard, Tally};
 use measure::time::{Epoch, TickRate};
 
-use crate::snapshot::{Counts, EpochFigures, Estimate, Octave, ReferenceEstimate, Sketch, Stamped};
+use records::snapshot::{
+    Counts, EpochFigures, Estimate, Octave, ReferenceEstimate, Sketch, Stamped,
+};
 
 /// The figures of one segment and epoch; `None` when no packet passed.
 pub(crate) fn figures(

@@ -14,13 +14,14 @@
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
 
+use contract::limits::DIRECTORY_BYTES_PER_SLOT;
 use hashbrown::HashTable;
 use measure::flows::{FlowCounters, FlowEstimates};
 use measure::moments::Moments;
 use measure::packet::FlowKey;
 use measure::time::{Epoch, TickRate};
 
-use crate::snapshot::{ENDED_MAX, FlowEstimate, FlowRecord};
+use records::snapshot::{ENDED_MAX, FlowEstimate, FlowRecord};
 
 mod table;
 mod top;
@@ -28,12 +29,15 @@ mod top;
 pub(crate) use table::{SlotTable, Upkeep};
 pub(crate) use top::{Top, TopSettings};
 
-/// Memory in bytes that the control core takes for each slot of each worker: the flow, its places in
-/// tables, and two published lists with it, that in use and the next.
-pub const BYTES_PER_SLOT: usize = size_of::<Flow>()
+/// Bytes for each slot of each worker: the flow, its entries in tables, and two published lists with it,
+/// the one in use and the next.
+const BYTES_PER_SLOT: usize = size_of::<Flow>()
     + table::LINK_BYTES
     + 2 * size_of::<FlowNumber>()
     + 2 * size_of::<FlowRecord>();
+
+// What the memory budget reckons with is what is taken.
+const _: () = assert!(BYTES_PER_SLOT == DIRECTORY_BYTES_PER_SLOT);
 
 /// A flow's place in the directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

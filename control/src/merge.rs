@@ -11,7 +11,7 @@ use std::ops::Range;
 use measure::synopsis::Synopsis;
 use measure::time::Epoch;
 
-use crate::handover::SHARDS_PER_WORKER;
+use contract::handover::SHARDS_PER_WORKER;
 
 /// Most epochs that wait for a worker; the oldest is given up for another. More than a worker can
 /// have under way would mean that one of them hangs.

@@ -21,10 +21,12 @@ use measure::packet::{FlowHash, FlowKey};
 use measure::shard::ShardLayout;
 use measure::time::{Epoch, TickRate};
 
-use control::counters::Counter;
-use control::handover::{FlowCommand, NewFlow, handover};
-use control::snapshot::{Published, Snapshot};
-use control::wire::clock::{SharedLine, TaiLine};
+use contract::counters::Counter;
+use contract::handover::{FlowCommand, NewFlow, handover};
+use contract::wire::clock::SharedLine;
+use contract::wire::clock::TaiLine;
+use control::published::Published;
+use records::snapshot::Snapshot;
 
 fn layout() -> ShardLayout {
     ShardLayout {
@@ -187,7 +189,9 @@ fn a_reader_sees_one_whole_snapshot_and_never_an_older_one() {
         let published = Arc::new(Published::new(numbered(0)));
         let core = {
             let published = Arc::clone(&published);
-            thread::spawn(move || (1..3).for_each(|number| published.publish(numbered(number))))
+            thread::spawn(move || {
+                (1..3).for_each(|number| published.publish(numbered(number), None))
+            })
         };
         let mut last = 0;
         for _ in 0..2 {
@@ -266,8 +270,8 @@ mod wire {
     use measure::wire::frame::Kind;
 
     use super::*;
-    use control::counters::WireCounters;
-    use control::wire::handover::{Order, WireControlEnd, WireWorkerEnd, wire_handover};
+    use contract::counters::WireCounters;
+    use contract::wire::handover::{Order, WireControlEnd, WireWorkerEnd, wire_handover};
 
     fn ends() -> (WireWorkerEnd, WireControlEnd) {
         let bank = Bank {

@@ -6,7 +6,7 @@
 //! section 4). Small fields index their table; addresses and ports are looked up among the bounds at
 //! which the answer changes, of which n rules make at most 2n.
 
-use control::config::{self, Config, PORTS_MAX, Prefix, Rule};
+use contract::config::{self, Config, PORTS_MAX, Prefix, Rule};
 
 use crate::packet_io::{ClassIndex, PortIndex};
 use fields::{Addresses, Fields, NO_DSCP, NO_PCP, NO_PROTOCOL};

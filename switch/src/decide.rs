@@ -8,11 +8,11 @@
 //! ```
 //!
 //! Each worker has a copy of its own. What it learns it tells the control core, and hears from it
-//! what the others learnt and which ports have a link (`control::fdb`): a few deltas a pass.
+//! what the others learnt and which ports have a link (`contract::fdb`): a few deltas a pass.
 
-use control::config::{Config, Device, Forwarding as ForwardingConfig, Vlan};
-use control::counters::DropReason;
-use control::fdb::{FdbDelta, ReplicaEnd, StationKey, limits};
+use contract::config::{Config, Device, Forwarding as ForwardingConfig, Vlan};
+use contract::counters::DropReason;
+use contract::fdb::{FdbDelta, ReplicaEnd, StationKey, limits};
 use measure::time::TickRate;
 
 use crate::classify::Classifier;
@@ -189,7 +189,7 @@ impl Decide {
                 let workers = u32::try_from(config.workers.len())
                     .unwrap_or(u32::MAX)
                     .max(1);
-                let fixed = |station: &control::config::Station| {
+                let fixed = |station: &contract::config::Station| {
                     Some((
                         StationKey::of(station.vlan, station.address),
                         index(&station.port)?,

@@ -1,7 +1,7 @@
 //! Flows with counters of their own: which ones, and in which slots.
 
-use control::counters::FlowTableCounters;
-use control::handover::{FlowCommand, NewFlow, WorkerEnd};
+use contract::counters::FlowTableCounters;
+use contract::handover::{FlowCommand, NewFlow, WorkerEnd};
 use measure::flows::{FlowId, FlowObservation, FlowTable, Slot, Untracked};
 use measure::observation::Observation;
 use measure::packet::{FlowKey, Hasher};

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use control::config::Idle;
+use contract::config::Idle;
 
 /// Empty passes before a worker that may sleep does: some 10 us.
 const PASSES_BEFORE_SLEEP: u32 = 64;

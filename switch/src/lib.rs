@@ -10,7 +10,7 @@
 //!
 //! [`worker`] is the loop; the rooms it calls are named above. [`packet_io`] is the boundary to
 //! DPDK, with a second implementation in memory on which everything is tested exactly. [`wiring`]
-//! builds a running switch from a configuration.
+//! makes devices and workers from a configuration; package `daemon` runs them.
 //!
 //! It is not a router, a firewall or a protocol stack: a frame leaves as it came, or is a counted
 //! drop with a named reason.
@@ -22,12 +22,9 @@ pub mod egress;
 pub mod flows;
 pub mod generation;
 pub mod idle;
-pub mod live;
-pub mod log;
 pub mod meter;
 pub mod packet_io;
 pub mod preflight;
-mod privileges;
 pub mod references;
 pub mod source;
 pub mod wire;

@@ -10,7 +10,7 @@
 //! one before it until its grace ends. If the control core has not given a shard back in time, the
 //! coming epoch goes unmeasured (and is counted as missed): a worker never waits.
 
-use control::counters::WorkerCounters;
+use contract::counters::WorkerCounters;
 use measure::flows::{FlowObservation, Slot};
 use measure::observation::{Batch, Observation, Observations};
 use measure::packet::{FlowHash, Hasher, Nameless, PacketHash, Parsed};

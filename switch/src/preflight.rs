@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use control::config::{Config, Device, Port};
+use contract::config::{Config, Device, Port};
 
 /// Offloads that make frames other than they were on the wire, as `ethtool -k` spells them.
 const SPOILING_OFFLOADS: [&str; 4] = [

@@ -26,7 +26,7 @@ mod layout;
 mod stream;
 
 use arrayvec::ArrayVec;
-use control::counters;
+use contract::counters;
 use measure::flows::Slot;
 use measure::observation::SegmentIndex;
 use measure::rli::{Estimates, LinkError, PolicyError, ReceiverError};

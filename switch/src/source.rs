@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 
-use control::config::device::{self, Device};
+use contract::config::device::{self, Device};
 
 mod generate;
 mod replay;

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use control::counters::{DropReason, PortCounters, WorkerCounters};
+use contract::counters::{DropReason, PortCounters, WorkerCounters};
 use measure::flows::FlowObservation;
 use measure::shard::Places;
 

@@ -9,7 +9,7 @@
 use std::path::PathBuf;
 
 use arbitrary::Unstructured;
-use control::config::device;
+use contract::config::device;
 use switch::source::Replay;
 
 /// What two VLAN tags and the Ethernet header add to an MTU.

@@ -8,8 +8,8 @@
 use std::sync::LazyLock;
 
 use arbitrary::{Arbitrary, Unstructured};
-use control::check::{self, memory::Memory};
-use control::config::{Config, ConfigError, PORTS_MAX, WORKERS_MAX};
+use contract::check::{self, memory::Memory};
+use contract::config::{Config, ConfigError, PORTS_MAX, WORKERS_MAX};
 use measure::time::TickRate;
 use serde_json::Value;
 
@@ -42,7 +42,7 @@ pub(crate) fn examples() -> Vec<Vec<u8>> {
 
 /// Every key and every word of the examples and of the schema, as libFuzzer reads dictionaries.
 pub fn config_dictionary() -> String {
-    let schema = serde_json::to_value(control::config::schema()).unwrap_or_default();
+    let schema = serde_json::to_value(contract::config::schema()).unwrap_or_default();
     let mut words = std::collections::BTreeSet::new();
     for value in EXAMPLES.iter().chain([&schema]) {
         collect_words(value, &mut words);

@@ -7,18 +7,19 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 
+use api::http;
 use arbitrary::{Arbitrary, Unstructured};
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderName, HeaderValue, Method, Request, StatusCode, header};
-use control::config::Config;
-use control::snapshot::{
-    FlowFigures, FlowList, FlowRecord, Flows, Port, Segment, SegmentName, Snapshot,
-};
-use control::{http, snapshot::Published};
+use contract::config::Config;
+use control::published::Published;
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use measure::packet::FlowKey;
+use records::snapshot::{
+    FlowFigures, FlowList, FlowRecord, Flows, Port, Segment, SegmentName, Snapshot,
+};
 use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
 

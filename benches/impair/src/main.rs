@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use benches::wire::frames::ETHERTYPE;
 use clap::{Parser, ValueEnum};
-use control::config::Idle;
+use contract::config::Idle;
 use dpdk_bindings::{Eal, EalOptions, PortConfig, allowed_cpus, keep_to_cpus};
 use impair::bridge::{Bridge, Setting};
 use impair::impairment::{Impairment, MadeUp, Plan, Replay};

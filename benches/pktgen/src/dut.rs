@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use benches::throughput::process::{Owned, until};
-use control::config::{Config, Device};
+use contract::config::{Config, Device};
 use tempfile::TempDir;
 
 /// How long it may take to start, and to end.

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use control::config::device::Generate;
+use contract::config::device::Generate;
 use switch::source::{Source, SourceError};
 
 /// Most bytes that are kept of a frame; the rest are zeros.
@@ -192,7 +192,7 @@ impl Frames {
 
 #[cfg(test)]
 mod tests {
-    use control::config::device::FrameSize;
+    use contract::config::device::FrameSize;
     use proptest::prelude::*;
 
     use super::*;

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, Parser, Subcommand};
-use control::config::device::Generate;
-use control::config::{Config, Device};
+use contract::config::device::Generate;
+use contract::config::{Config, Device};
 use dpdk_bindings::{Eal, EalOptions, PortConfig, allowed_cpus, keep_to_cpus};
 use measure::time::TickRate;
 use pktgen::dut::{self, Dut};

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use control::units::{duration_ns, rate};
+use contract::units::{duration_ns, rate};
 
 use crate::frames::Frames;
 use crate::search::{Found, Step};
@@ -78,7 +78,7 @@ pub fn delays(rows: &[(f64, Outcome)]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use control::config::device::Generate;
+    use contract::config::device::Generate;
 
     use super::*;
 

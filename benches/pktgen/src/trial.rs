@@ -244,7 +244,7 @@ fn nanoseconds(span: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use control::config::device::Generate;
+    use contract::config::device::Generate;
 
     use super::*;
     use crate::wire::model::Model;

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use control::client::Client;
-use control::snapshot::Snapshot;
-use control::top::SnapshotSource;
+use console::client::Client;
+use console::top::SnapshotSource;
+use records::snapshot::Snapshot;
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -165,9 +165,11 @@ mod tests {
     use std::fs;
     use std::sync::Arc;
 
-    use control::config::{Http, Measurement};
-    use control::snapshot::{Counts, Published, Segment, Totals};
+    use console::top::InProcess;
+    use contract::config::{Http, Measurement};
+    use records::snapshot::{Counts, Segment, Totals};
     use serde_json::Value;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;
 
@@ -208,16 +210,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (bench, _) = Bench::for_tests(folder.path());
         let mut process = Owned::start(Command::new("sleep").arg("60")).unwrap();
-        let mut published = Arc::new(Published::new(snapshot(0, 0)));
-        let measuring = Arc::clone(&published);
-        std::thread::spawn(move || {
-            for epoch in 1.. {
-                std::thread::sleep(super::super::process::LOOK);
-                measuring.publish(snapshot(epoch, 1_000 * epoch));
-                if Arc::strong_count(&measuring) == 1 {
-                    break;
-                }
-            }
+        // Each look at the switch finds a later epoch.
+        let looks = AtomicU64::new(0);
+        let mut published = InProcess(|| {
+            let epoch = looks.fetch_add(1, Ordering::Relaxed);
+            Arc::new(snapshot(epoch, 1_000 * epoch))
         });
         let from = epoch_end(&mut published, &bench, &mut process).unwrap();
         let to = epoch_end(&mut published, &bench, &mut process).unwrap();
@@ -230,7 +227,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (bench, _) = Bench::for_tests(folder.path());
         let mut process = Owned::start(&mut Command::new("false")).unwrap();
-        let mut published = Arc::new(Published::new(Snapshot::default()));
+        let mut published = InProcess(|| Arc::new(Snapshot::default()));
         let error = epoch_end(&mut published, &bench, &mut process).unwrap_err();
         assert!(error.to_string().contains("ended early"), "{error}");
     }

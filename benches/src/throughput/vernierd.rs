@@ -7,9 +7,9 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use control::client::Client;
-use control::snapshot::Snapshot;
-use control::top::SnapshotSource as _;
+use console::client::Client;
+use console::top::SnapshotSource as _;
+use records::snapshot::Snapshot;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -292,7 +292,7 @@ fn check(snapshot: &Snapshot, extent: Extent) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use control::snapshot::{Counts, Port, Segment, Totals};
+    use records::snapshot::{Counts, Port, Segment, Totals};
 
     use super::*;
 
@@ -309,7 +309,7 @@ mod tests {
                 let vernierd = Vernierd { forwarding, extent };
                 let config = vernierd.config(&bench, &input, workers).unwrap();
                 let parsed =
-                    control::config::Config::parse(&config.json.to_string(), "bench").unwrap();
+                    contract::config::Config::parse(&config.json.to_string(), "bench").unwrap();
                 let measurement = &parsed.measurement;
                 assert_eq!(measurement.enabled, extent > Extent::Off);
                 assert_eq!(measurement.lda.is_some(), extent >= Extent::Lda);

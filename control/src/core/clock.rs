@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::snapshot::Clock;
+use records::snapshot::Clock;
 
 /// Least difference between the two clocks that is a step. Slewing (`adjtime(3)`, 500 ppm) takes more
 /// than three minutes for that, and is never seen from one look to the next.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use measure::time::{Epoch, TickRate};
 
 use super::CoreState;
-use crate::config::Config;
-use crate::counters::{Counter, WorkerCounters};
 use crate::decode::{EpochCells, Sketches};
 use crate::flows::{self, FlowSums, TopSettings};
-use crate::snapshot::{
+use contract::config::Config;
+use contract::counters::{Counter, WorkerCounters};
+use records::snapshot::{
     Credit, FlowFigures, FlowList, FlowRecord, FlowTotals, Flows, Labelled, OtherFlows, Snapshot,
     TopFlow,
 };

@@ -4,11 +4,11 @@ use measure::shard::{Complete, Shard, ShardLayout};
 use measure::time::Epoch;
 
 use super::segments::Segments;
-use crate::config::FlowSelection;
 use crate::contain::{Part, contain};
 use crate::data_plane::{Change, ChangeError};
 use crate::flows::{Directory, FlowSums, SlotTable, Upkeep};
-use crate::handover::{ControlEnd, SealedShard};
+use contract::config::FlowSelection;
+use contract::handover::{ControlEnd, SealedShard};
 
 /// A generation.
 #[derive(Debug)]

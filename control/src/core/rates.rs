@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::REFRESH;
-use crate::snapshot::{Port, Snapshot, Worker};
+use records::snapshot::{Port, Snapshot, Worker};
 
 /// Counters as they were a second or so ago, to take rates from.
 #[derive(Debug, Default)]

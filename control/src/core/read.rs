@@ -6,11 +6,11 @@ use measure::packet::Kind;
 use measure::time::TickRate;
 
 use super::CoreState;
-use crate::config::Config;
 use crate::contain::contained;
-use crate::counters::{BURST_BUCKETS, Counter, DropReason, PortCounters, WorkerCounters};
 use crate::data_plane::DataPlane;
-use crate::snapshot::{
+use contract::config::Config;
+use contract::counters::{BURST_BUCKETS, Counter, DropReason, PortCounters, WorkerCounters};
+use records::snapshot::{
     Bursts, ClassCounts, Exceptions, Labelled, Port, PortFact, QueueCounts, References, Snapshot,
     Worker,
 };
@@ -134,9 +134,9 @@ impl CoreState {
         snapshot.segments = self.segments.publish();
         snapshot.sketches = self.segments.sketches();
         snapshot.flows = self.published_flows(&snapshot);
-        snapshot.lds.clone_from(&self.flow_views.sketches);
         self.publish_wires(&mut snapshot);
-        self.published.publish(snapshot);
+        let sketches = self.flow_views.sketches.clone();
+        self.published.publish(snapshot, sketches);
         self.published_at = self.monotonic();
     }
 }

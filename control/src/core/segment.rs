@@ -6,10 +6,10 @@ use measure::shard::{SegmentSynopsis, Tally};
 use measure::synopsis::{ShapeMismatch, Synopsis};
 use measure::time::{Epoch, TickRate};
 
-use crate::config::{self, Config};
 use crate::estimate;
-use crate::history::{History, Sample};
-use crate::snapshot::{EpochFigures, Segment, SegmentName, Totals, UnusableEpochs};
+use contract::config::{self, Config};
+use records::history::{History, Sample};
+use records::snapshot::{EpochFigures, Segment, SegmentName, Totals, UnusableEpochs};
 use std::sync::Arc;
 
 /// The names of a segment's ports and class.

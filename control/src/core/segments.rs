@@ -9,13 +9,13 @@ use measure::shard::Shard;
 use measure::time::{Epoch, TickRate};
 
 use super::segment::{self, SegmentState};
-use crate::config;
 use crate::contain::{Part, contain};
 use crate::data_plane::Change;
 use crate::decode::EpochCells;
 use crate::estimate;
 use crate::merge::Closed;
-use crate::snapshot::{Segment, SegmentName, Sketch, UnusableEpochs};
+use contract::config;
+use records::snapshot::{Segment, SegmentName, Sketch, UnusableEpochs};
 use std::sync::Arc;
 
 /// All segments. One that stays from one generation to the next, by the names of its ports and its

@@ -1,16 +1,16 @@
 use super::*;
-use crate::config::Worker as WorkerConfig;
-use crate::config::{Config, FlowSelection, Flows, Forwarding, HostConfig, Lds, WireKeys};
 use crate::contain::inject;
-use crate::counters::DropReason;
 use crate::estimate::tests::{layout, observations, rate};
-use crate::handover::{NewFlow, SHARDS_PER_WORKER, WorkerEnd, handover};
-use crate::snapshot::{Fdb, Labelled, Pool, PortFact, Totals};
+use contract::config::Worker as WorkerConfig;
+use contract::config::{Config, FlowSelection, Flows, Forwarding, HostConfig, Lds, WireKeys};
+use contract::counters::DropReason;
+use contract::handover::{NewFlow, SHARDS_PER_WORKER, WorkerEnd, handover};
 use measure::flows::{FlowId, FlowObservation, Slot};
 use measure::observation::SegmentIndex;
 use measure::packet::{FlowHash, FlowKey, Kind};
 use measure::shard::{Places, ShardLayout, Tally};
 use parking_lot::Mutex;
+use records::snapshot::{Fdb, Labelled, Pool, PortFact, Totals};
 use std::sync::atomic::AtomicU64;
 use std::time::SystemTime;
 
@@ -124,7 +124,7 @@ impl Bench {
         config.workers = vec![
             WorkerConfig {
                 core: None,
-                idle: crate::config::Idle::Spin,
+                idle: contract::config::Idle::Spin,
                 queues: None,
             };
             workers

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::counters::WorkerCounters;
+use contract::counters::WorkerCounters;
 
 /// A worker without a pass for so long has stalled.
 const STALLED_AFTER: Duration = Duration::from_secs(1);

@@ -12,20 +12,21 @@ use measure::wire::session::{KeyId, KeyRing};
 use measure::wire::{Estimate, SegmentOutcome};
 
 use super::{CoreState, REFRESH};
-use crate::config::{Config, Wire as WireConfig, WireClock as WireClockSettings, WireKeys};
 use crate::contain::{Part, contain};
-use crate::counters::{Counter, Disbelief, WireCounters};
 use crate::data_plane::{ChangeError, DataPlane};
-use crate::snapshot::{
-    FRESH_S, Labelled, Wire, WireClock, WireEstimate, WireFigures, WireFlow, WireFlows, WirePeer,
-    WireSegment, WireTotals,
-};
-use crate::wire::clock::{ClockSource, ClockStatus, KernelClock, SharedLine, SystemTime, TaiClock};
+use crate::wire::clock::{ClockSource, ClockStatus, KernelClock, SystemTime, TaiClock};
 use crate::wire::exchange::{
     Exchange, Expected, MeasuredEpoch, Moment, PeerView, ReportedEpoch, SegmentStatus,
     SessionState, Settings, WireFlowsView,
 };
-use crate::wire::handover::WireControlEnd;
+use contract::config::{Config, Wire as WireConfig, WireClock as WireClockSettings, WireKeys};
+use contract::counters::{Counter, Disbelief, WireCounters};
+use contract::wire::clock::SharedLine;
+use contract::wire::handover::WireControlEnd;
+use records::snapshot::{
+    FRESH_S, Labelled, Wire, WireClock, WireEstimate, WireFigures, WireFlow, WireFlows, WirePeer,
+    WireSegment, WireTotals,
+};
 
 /// How long a session has the same keys.
 const RENEW_NS: u64 = 3_600_000_000_000;
@@ -509,21 +510,6 @@ impl Rate {
     }
 }
 
-impl Wire {
-    /// Goes on from where an earlier exchange of the port stopped.
-    fn continue_from(&mut self, earlier: &Self) {
-        self.total.add(&earlier.total);
-        for segment in &mut self.segments {
-            let same = |old: &&WireSegment| {
-                (&old.class, old.is_incoming) == (&segment.class, segment.is_incoming)
-            };
-            if let Some(old) = earlier.segments.iter().find(same) {
-                segment.add(old);
-            }
-        }
-    }
-}
-
 /// Why the ends do not agree.
 fn words(mismatch: Mismatch, peer: Option<PeerView>) -> String {
     match (mismatch, peer) {
@@ -684,7 +670,7 @@ fn flows_of(
 
 impl CoreState {
     /// Enters wires and their clock into the snapshot.
-    pub(super) fn publish_wires(&mut self, snapshot: &mut crate::snapshot::Snapshot) {
+    pub(super) fn publish_wires(&mut self, snapshot: &mut records::snapshot::Snapshot) {
         snapshot.wire_clock = self.wires.clock();
         if self.wires.is_empty() {
             return;

@@ -9,7 +9,9 @@ use measure::packet::{FlowHash, FlowKey, Hasher};
 use measure::time::TickRate;
 
 use super::{EpochCells, Lists, estimate, options};
-use crate::snapshot::{FlowEstimate, FlowList, FlowMethod, FlowRecord, SegmentName, SketchedFlow};
+use records::snapshot::{
+    FlowEstimate, FlowList, FlowMethod, FlowRecord, SegmentName, SketchedFlow,
+};
 
 /// The sketches of the last epoch, to be asked about any flow.
 #[derive(Debug, Clone)]

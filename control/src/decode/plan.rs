@@ -10,10 +10,10 @@ use measure::time::{Epoch, TickRate};
 
 use super::{Job, JobFlow, JobSketch, Results, work};
 use crate::background::Background;
-use crate::config::Decode;
 use crate::contain::Part;
 use crate::flows::{Directory, FlowSums};
-use crate::snapshot::Decoding;
+use contract::config::Decode;
+use records::snapshot::Decoding;
 
 /// The sketches of an epoch, as all workers filled them.
 #[derive(Debug, Clone, PartialEq)]

@@ -10,11 +10,11 @@ use measure::synopsis::Synopsis;
 use measure::time::EpochTag;
 
 use super::*;
-use crate::config::Decode;
 use crate::contain::{Part, Point, inject};
 use crate::estimate::tests::rate;
 use crate::flows::Directory;
-use crate::snapshot::{FlowFigures, FlowList, FlowRecord, SegmentName, SketchedFlow};
+use contract::config::Decode;
+use records::snapshot::{FlowFigures, FlowList, FlowRecord, SegmentName, SketchedFlow};
 
 fn key(n: u32) -> FlowKey {
     FlowKey::V4 {

@@ -8,7 +8,7 @@ use measure::packet::FlowHash;
 use measure::time::Epoch;
 
 use super::{Directory, FlowNumber};
-use crate::handover::{ControlEnd, FlowCommand, NewFlow};
+use contract::handover::{ControlEnd, FlowCommand, NewFlow};
 
 /// Links looked at for idle flows at a time, so that a poll takes well under a millisecond.
 const SCAN: usize = 65_536;

@@ -1,6 +1,6 @@
 use super::*;
 use crate::estimate::tests::rate;
-use crate::handover::{ControlEnd, FlowCommand, NewFlow, WorkerEnd, handover};
+use contract::handover::{ControlEnd, FlowCommand, NewFlow, WorkerEnd, handover};
 use measure::flows::{FlowId, FlowObservation, FlowTable, Slot};
 use measure::lds::LdsLayout;
 use measure::observation::{Observation, SegmentIndex};

@@ -11,7 +11,7 @@ use measure::rli::FlowRule;
 use measure::time::{Epoch, TickRate};
 
 use super::{Directory, Flow, FlowNumber, FlowSums};
-use crate::history::{History, Sample};
+use records::history::{History, Sample};
 
 /// Packets that a flow must have in an epoch to be among those with the longest delays.
 const PACKETS_FOR_DELAY: u64 = 10;

@@ -48,8 +48,8 @@ use restart::Restart;
 use session::{Begins, Session};
 use waiting::Circumstances;
 
-use super::handover::{FRAME_ROOM, FRAMES_MAX, FrameBox, Order, WireControlEnd};
 use crate::contain::{Part, contain};
+use contract::wire::handover::{FRAME_ROOM, FRAMES_MAX, FrameBox, Order, WireControlEnd};
 
 /// Frames smaller than this are not worth their headers.
 const FRAME_BYTES_MIN: usize = 512;

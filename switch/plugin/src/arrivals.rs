@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use control::counters::{PortCounters, WorkerCounters};
+use contract::counters::{PortCounters, WorkerCounters};
 use dpdk_bindings::{PassingMbuf, StampField, Tap, tsc};
 use measure::packet::{Census, Hasher, Parsed, kind};
 use switch::classify::Classifier;

@@ -4,14 +4,14 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use control::config::{Config, HostConfig, WireKeys};
+use contract::config::{Config, HostConfig, WireKeys};
+use contract::handover::SHARDS_PER_WORKER;
 use control::core::CoreHandle;
 use control::data_plane::{Change, DataPlane};
-use control::handover::SHARDS_PER_WORKER;
-use control::snapshot::{Pool, PortFact};
 use dpdk_bindings::{Host, plugin, tsc};
 use measure::shard::ShardLayout;
 use measure::time::{Epoch, TickRate};
+use records::snapshot::{Pool, PortFact};
 use switch::wiring::plans;
 
 use crate::departures::Turn;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrayvec::ArrayVec;
-use control::counters::{PortCounters, WorkerCounters};
+use contract::counters::{PortCounters, WorkerCounters};
 use dpdk_bindings::{Mbuf, PassingMbuf, StampField, Tap, tsc};
 use measure::flows::{FlowId, FlowObservation};
 use measure::observation::{Batch, Observation, Observations, SegmentIndex};
@@ -495,7 +495,7 @@ impl<'m, 'b> Seen<'m, 'b> {
 
 #[cfg(test)]
 mod tests {
-    use control::config::PORTS_MAX;
+    use contract::config::PORTS_MAX;
     use dpdk_bindings::{Eal, EalOptions};
     use measure::packet::Hasher;
     use measure::time::EpochSchedule;

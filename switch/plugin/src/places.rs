@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use control::config::PORTS_MAX;
+use contract::config::PORTS_MAX;
 use dpdk_bindings::HostPort;
 use switch::packet_io::PortIndex;
 

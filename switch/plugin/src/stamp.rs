@@ -17,7 +17,7 @@
 
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use control::config::PORTS_MAX;
+use contract::config::PORTS_MAX;
 use switch::packet_io::{ClassIndex, PortIndex};
 
 const TIME_BITS: u32 = 48;

@@ -6,10 +6,10 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use control::config::{HostConfig, WireKeys};
+use api::http;
+use contract::config::{HostConfig, WireKeys};
 use control::core::{ControlCore, Setup};
 use control::data_plane::Change;
-use control::http;
 use dpdk_bindings::{Host, StampField, plugin, tsc};
 use measure::packet::Hasher;
 use measure::time::{Epoch, EpochSchedule, TickRate};
@@ -77,7 +77,7 @@ fn run() -> Result<()> {
         hasher: hasher.clone(),
         classifier: Arc::new(Classifier::from_config(&config)),
         has_classes: config.class_count() > 1,
-        stamps_packets: measurement.stamps == control::config::Stamps::Packet,
+        stamps_packets: measurement.stamps == contract::config::Stamps::Packet,
         hashes: layout.lds.is_some() || layout.sds.is_some() || layout.flow_slots > 0,
     };
     let setup = Setup {

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use control::config::PORTS_MAX;
+use contract::config::PORTS_MAX;
+use contract::counters::WorkerCounters;
 use control::core::CoreHandle;
-use control::counters::WorkerCounters;
 use dpdk_bindings::{Host, HostPort, tsc};
 use measure::packet::Hasher;
 use measure::time::EpochSchedule;

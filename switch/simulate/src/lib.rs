@@ -9,7 +9,33 @@
 //! What is here is for tests: it panics where something does not hold.
 #![forbid(unsafe_code)]
 
+use std::path::{Path, PathBuf};
+
 pub mod path;
 pub mod rack;
 pub mod tube;
 pub mod world;
+
+/// `../shared`, where third-party captures are; `None`, said aloud, where it is not. CI has it.
+pub fn shared(path: &str) -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../../shared")
+        .join(path);
+    if path.exists() {
+        return Some(path);
+    }
+    skip(&format!("{} is not there", path.display()));
+    None
+}
+
+/// Says that a test was skipped, which CI does not accept.
+///
+/// # Panics
+/// In CI.
+pub fn skip(why: &str) {
+    assert!(
+        std::env::var_os("CI").is_none(),
+        "not to be skipped in CI: {why}"
+    );
+    eprintln!("SKIPPED: {why}");
+}

@@ -20,8 +20,8 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use control::counters::WireCounters;
-use control::wire::clock::TaiLine;
+use contract::counters::WireCounters;
+use contract::wire::clock::TaiLine;
 use control::wire::exchange::{
     ClockView, Exchange, Expected, MeasuredEpoch, Moment, SessionState, Settings, WireFlowsView,
     WireStatus,

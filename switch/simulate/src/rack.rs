@@ -17,10 +17,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-use control::config::Config;
-use control::counters::{Counter, DropReason, PortCounters, WorkerCounters};
-use control::fdb::{DELTAS, FdbMaster, MasterEnd, REPORTS, ReplicaEnd, fdb_rings};
-use control::handover::{ControlEnd, handover};
+use contract::config::Config;
+use contract::counters::{Counter, DropReason, PortCounters, WorkerCounters};
+use contract::fdb::{DELTAS, FdbMaster, MasterEnd, REPORTS, ReplicaEnd, fdb_rings};
+use contract::handover::{ControlEnd, handover};
 use measure::packet::Hasher;
 use measure::shard::{Shard, ShardLayout, Tally};
 use measure::synopsis::Synopsis;

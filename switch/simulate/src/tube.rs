@@ -14,9 +14,9 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-use control::config;
-use control::counters::{DropReason, PortCounters, WorkerCounters};
-use control::handover::{ControlEnd, handover};
+use contract::config;
+use contract::counters::{DropReason, PortCounters, WorkerCounters};
+use contract::handover::{ControlEnd, handover};
 use measure::lda::{Bank, LdaLayout};
 use measure::packet::Hasher;
 use measure::shard::{ShardLayout, Tally};

@@ -30,9 +30,9 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::path::Path;
 
-use control::snapshot::Snapshot;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
+use records::snapshot::Snapshot;
 use serde_json::Value;
 use std::sync::Arc;
 

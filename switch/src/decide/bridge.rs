@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use arrayvec::ArrayVec;
-use control::counters::DropReason;
-use control::fdb::{FdbDelta, Limits, ReplicaEnd, StationKey};
+use contract::counters::DropReason;
+use contract::fdb::{FdbDelta, Limits, ReplicaEnd, StationKey};
 use measure::time::TickRate;
 
 use super::fdb::{Fdb, Fresh, MacAddress};
@@ -14,7 +14,7 @@ use super::{Decision, Decisions, ETHERNET_HEADER_BYTES, PortSet, Verdict};
 use crate::packet_io::{BURST, ClassIndex, PortIndex};
 
 /// Most ports.
-const PORTS: usize = control::config::PORTS_MAX;
+const PORTS: usize = contract::config::PORTS_MAX;
 
 /// What a bridge is made of.
 #[derive(Debug)]

@@ -6,14 +6,14 @@
 //! one ages. Frames to a station that found no room are flooded, and it is counted.
 //!
 //! It is a replica: what it sees it learns at once and reports, what other workers saw it is told
-//! (`control::fdb`).
+//! (`contract::fdb`).
 //!
 //! A port is flushed at once: its *era* moves on, and entries of an earlier era count for nothing.
 //! They are cleared by and by, a few buckets a pass.
 
 use std::time::Duration;
 
-use control::fdb::{Learned, Limits, REFRESHES_PER_AGE, ReplicaCounts, ReplicaEnd, StationKey};
+use contract::fdb::{Learned, Limits, REFRESHES_PER_AGE, ReplicaCounts, ReplicaEnd, StationKey};
 use measure::prefetch::prefetch;
 use measure::time::TickRate;
 
@@ -26,7 +26,7 @@ const AGE_SHIFT: u32 = 28;
 const WAYS: usize = 4;
 
 /// Most ports.
-const PORTS: usize = control::config::PORTS_MAX;
+const PORTS: usize = contract::config::PORTS_MAX;
 
 /// Buckets that one pass clears of stations that were flushed.
 const SWEPT_PER_TICK: usize = 16;

@@ -1,6 +1,6 @@
 //! A transparent patch panel.
 
-use control::counters::DropReason;
+use contract::counters::DropReason;
 
 use super::{ETHERNET_HEADER_BYTES, PortSet, Verdict};
 use crate::packet_io::PortIndex;

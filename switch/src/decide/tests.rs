@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use control::fdb::{FdbMaster, MasterEnd, fdb_rings};
+use contract::fdb::{FdbMaster, MasterEnd, fdb_rings};
 use proptest::prelude::*;
 
 use super::*;
@@ -240,8 +240,8 @@ fn a_burst_that_leaves_whole_by_one_port_is_told() {
     assert_eq!(bridge.burst(EAST, &[]), (vec![], None));
 }
 
-fn vlans() -> Vec<Option<control::config::Vlan>> {
-    use control::config::{Vlan, VlanIds};
+fn vlans() -> Vec<Option<contract::config::Vlan>> {
+    use contract::config::{Vlan, VlanIds};
     let trunk = |ids: &[u16], native| Vlan::Trunk {
         vlans: VlanIds::Listed(ids.to_vec()),
         native,
@@ -367,11 +367,11 @@ struct Naive {
 impl Naive {
     /// Members of a VLAN, and the VLAN of a frame, read off the configuration anew.
     fn members(vlan: u16) -> Vec<u8> {
-        let is_member = |port: &Option<control::config::Vlan>| match port {
+        let is_member = |port: &Option<contract::config::Vlan>| match port {
             None => vlan == 0,
-            Some(control::config::Vlan::Access { vlan: own }) => vlan == *own,
-            Some(control::config::Vlan::Trunk { vlans, native }) => {
-                let control::config::VlanIds::Listed(ids) = vlans else {
+            Some(contract::config::Vlan::Access { vlan: own }) => vlan == *own,
+            Some(contract::config::Vlan::Trunk { vlans, native }) => {
+                let contract::config::VlanIds::Listed(ids) = vlans else {
                     return vlan != 0;
                 };
                 ids.contains(&vlan) || *native == Some(vlan)
@@ -386,10 +386,10 @@ impl Naive {
     fn vlan_of(from: u8, tag: Option<u16>) -> Option<u16> {
         match (&vlans()[usize::from(from)], tag) {
             (None, _) => Some(0),
-            (Some(control::config::Vlan::Access { vlan }), None | Some(0)) => Some(*vlan),
-            (Some(control::config::Vlan::Access { .. }), _) => None,
-            (Some(control::config::Vlan::Trunk { native, .. }), None | Some(0)) => *native,
-            (Some(control::config::Vlan::Trunk { .. }), tag) => tag,
+            (Some(contract::config::Vlan::Access { vlan }), None | Some(0)) => Some(*vlan),
+            (Some(contract::config::Vlan::Access { .. }), _) => None,
+            (Some(contract::config::Vlan::Trunk { native, .. }), None | Some(0)) => *native,
+            (Some(contract::config::Vlan::Trunk { .. }), tag) => tag,
         }
         .filter(|&vlan| Self::members(vlan).contains(&from))
     }

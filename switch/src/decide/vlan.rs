@@ -1,8 +1,8 @@
 //! VLANs of the bridge's ports (IEEE 802.1Q): which VLAN a frame is of, who is a member, and what
 //! becomes of its tag.
 
-use control::config;
-use control::counters::DropReason;
+use contract::config;
+use contract::counters::DropReason;
 
 use super::{PortSet, Rewrite};
 use crate::packet_io::PortIndex;

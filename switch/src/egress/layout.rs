@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use control::config::{self, CLASSES_MAX, Class, QueueService};
+use contract::config::{self, CLASSES_MAX, Class, QueueService};
 
 use crate::packet_io::{ClassIndex, Tag};
 use crate::worker::FRAME_OVERHEAD_BYTES;

@@ -1,6 +1,6 @@
 //! The egress side of a port: class queues, a scheduler, a shaper, and what goes to the driver next.
 
-use control::config::{self, CLASSES_MAX};
+use contract::config::{self, CLASSES_MAX};
 use measure::time::TickRate;
 
 use super::layout::{EgressLayout, classes_of, wire_bytes};

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use control::counters::DropReason;
+use contract::counters::DropReason;
 
 use super::layout::{QueueLayout, references_max};
 use super::red::Red;

@@ -1,7 +1,7 @@
 //! Random early detection: Floyd and Jacobson, "Random Early Detection Gateways for Congestion
 //! Avoidance", IEEE/ACM Transactions on Networking 1(4), 1993, figure 2.
 
-use control::config;
+use contract::config;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg32;
 

@@ -1,7 +1,7 @@
 //! Which queue is served next: strict priority, then deficit round robin (Shreedhar and Varghese,
 //! "Efficient Fair Queueing Using Deficit Round Robin", SIGCOMM 1995), on bytes on the wire.
 
-use control::config::QueueService;
+use contract::config::QueueService;
 
 use super::layout::QUEUES_MAX;
 

@@ -1,7 +1,7 @@
 //! How a generation of the configuration measures: its segments, flows and references.
 
-use control::counters::WorkerCounters;
-use control::handover::WorkerEnd;
+use contract::counters::WorkerCounters;
+use contract::handover::WorkerEnd;
 use measure::observation::SegmentIndex;
 
 use crate::flows::Flows;

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use control::config::PORTS_MAX;
+use contract::config::PORTS_MAX;
 use dpdk_bindings::{Mbuf, Mempool, RxQueue, TxQueue, tsc};
 use measure::time::TickRate;
 

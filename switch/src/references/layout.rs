@@ -3,7 +3,7 @@
 use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
 
-use control::config::{Config, RliMethod, RliPolicy, Stamps};
+use contract::config::{Config, RliMethod, RliPolicy, Stamps};
 use measure::observation::SegmentIndex;
 use measure::rli::{Adaptive, Link, LinkError, Method, Policy, ReceiverConfig, StreamId};
 use measure::time::TickRate;
@@ -77,7 +77,7 @@ impl ReferencesLayout {
         let rli = config.measurement.rli.as_ref()?;
         let all = config.segments();
         let is_sent =
-            |(_, segment): &(u16, &control::config::Segment)| config.sends(worker, segment);
+            |(_, segment): &(u16, &contract::config::Segment)| config.sends(worker, segment);
         let numbered: Vec<_> = (0_u16..).zip(&all).filter(is_sent).collect();
         let method = |port: usize| {
             let streams = numbered
@@ -95,7 +95,7 @@ impl ReferencesLayout {
                 RliMethod::Auto | RliMethod::AnchoredSums | RliMethod::Sums => Method::Sums,
             })
         };
-        let stream = |(number, segment): &(u16, &control::config::Segment)| {
+        let stream = |(number, segment): &(u16, &contract::config::Segment)| {
             let capacity_bps = config.ports.get(segment.egress)?.egress.capacity_bps;
             Some(StreamLayout {
                 segment: SegmentIndex(*number),

@@ -599,7 +599,7 @@ fn idle_times_anchor_the_curve() {
 
 #[test]
 fn queues_take_references_among_packets() {
-    let config = control::config::Egress::default();
+    let config = contract::config::Egress::default();
     let layout_of = EgressLayout::from_config(&config, 1_500, &[]);
     let mut egress: PortEgress<u32> = PortEgress::new(&layout_of, TickRate::from_hz(GHZ), 1);
     let mut tube = Tube::new(&layout(one_in(4), Method::Sums));

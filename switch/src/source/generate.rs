@@ -3,7 +3,7 @@
 //! All that is random comes from one PCG generator, and flows are drawn with integers alone, so
 //! that the same seed gives the same packets on every machine.
 
-use control::config::device::{self, FrameSize};
+use contract::config::device::{self, FrameSize};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_distr::Exp1;
 use rand_pcg::Pcg64Mcg;

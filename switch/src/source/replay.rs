@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use control::config::device;
+use contract::config::device;
 use pcap_parser::pcapng::{
     Block, InterfaceDescriptionBlock, parse_block_be, parse_block_le, parse_sectionheaderblock,
 };

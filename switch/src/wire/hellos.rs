@@ -14,7 +14,7 @@
 //! So one recording costs a comparison, however often it comes, many of them cost some tags a second,
 //! and a genuine hello, which is new, waits for none of them.
 
-use control::counters::Disbelief;
+use contract::counters::Disbelief;
 use measure::time::TickRate;
 use measure::wire::frame::Claim;
 

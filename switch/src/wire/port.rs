@@ -3,10 +3,10 @@
 use std::sync::atomic::Ordering;
 
 use arrayvec::ArrayVec;
-use control::config::CLASSES_MAX;
-use control::counters::Disbelief;
-use control::wire::clock::TaiLine;
-use control::wire::handover::{FRAME_ROOM, Order, WireWorkerEnd};
+use contract::config::CLASSES_MAX;
+use contract::counters::Disbelief;
+use contract::wire::clock::TaiLine;
+use contract::wire::handover::{FRAME_ROOM, Order, WireWorkerEnd};
 use measure::observation::{End, Observation, SegmentIndex};
 use measure::time::{Epoch, EpochSchedule};
 use measure::wire::frame::{Claim, FRAME_BYTES_DEFAULT, Kind};

@@ -1,8 +1,8 @@
 //! The switch's devices: found, their queues counted, started, and let go.
 
 use anyhow::{Context, Result};
-use control::check::packets::{DESCRIPTORS, POOL_CACHE};
-use control::config::{self, Config, Device};
+use contract::check::packets::{DESCRIPTORS, POOL_CACHE};
+use contract::config::{self, Config, Device};
 use dpdk_bindings::{AttachedPort, Eal, EalOptions, Mempool, Port, PortConfig};
 
 use super::cpus::Cpu;

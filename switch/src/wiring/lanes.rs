@@ -1,7 +1,7 @@
 //! The ways out: for each worker a lane for each port, and rings from those that receive to the one
 //! that owns a port.
 
-use control::config::{Config, Device, RING_PACKETS};
+use contract::config::{Config, Device, RING_PACKETS};
 use measure::time::TickRate;
 use rtrb::{Consumer, Producer};
 

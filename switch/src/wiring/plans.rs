@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use control::config::{self, Config, Device};
-use control::fdb::ReplicaEnd;
-use control::handover::{ControlEnd, handover};
-use control::wire::clock::SharedLine;
+use contract::config::{self, Config, Device};
+use contract::fdb::ReplicaEnd;
+use contract::handover::{ControlEnd, handover};
+use contract::wire::clock::SharedLine;
 use dpdk_bindings::{Eal, Port};
 use measure::rli::{FlowRule, FlowSample, FlowSelection};
 use measure::shard::ShardLayout;

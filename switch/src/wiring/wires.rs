@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use control::config::{self, Config, WireKeys};
-use control::counters::WireCounters;
-use control::wire::clock::SharedLine;
-use control::wire::handover::{WireControlEnd, wire_handover};
+use contract::config::{self, Config, WireKeys};
+use contract::counters::WireCounters;
+use contract::wire::clock::SharedLine;
+use contract::wire::handover::{WireControlEnd, wire_handover};
 use dpdk_bindings::tsc;
 use measure::time::{EpochSchedule, TickRate};
 use measure::wire::{Receiver, Sender};

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use control::config::{Config, Idle, PORTS_MAX};
-use control::counters::WorkerCounters;
-use control::fdb::{DELTAS, FdbMaster, REPORTS, fdb_rings};
+use contract::config::{Config, Idle, PORTS_MAX};
+use contract::counters::WorkerCounters;
+use contract::fdb::{DELTAS, FdbMaster, REPORTS, fdb_rings};
 use dpdk_bindings::{Mbuf, Port, tsc};
 use measure::packet::Hasher;
 

@@ -1,6 +1,6 @@
 //! Generations, as one worker takes them up.
 
-use control::counters::DropReason;
+use contract::counters::DropReason;
 #[cfg(feature = "planted")]
 use measure::planted;
 

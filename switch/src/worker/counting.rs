@@ -1,7 +1,7 @@
 //! What a worker counts, and shows of itself.
 
-use control::config::CLASSES_MAX;
-use control::counters::{DropReason, PortCounters};
+use contract::config::CLASSES_MAX;
+use contract::counters::{DropReason, PortCounters};
 
 use super::Worker;
 use crate::packet_io::{ClassIndex, PacketIo, PortIndex, Tag};

@@ -1,6 +1,6 @@
 //! Between workers: packets on their way to the worker that owns their egress port.
 
-use control::counters::DropReason;
+use contract::counters::DropReason;
 
 use super::Worker;
 use super::lane::Exit;

@@ -1,6 +1,6 @@
 //! The way out by one port, as one worker has it.
 
-use control::counters::PortCounters;
+use contract::counters::PortCounters;
 use measure::time::TickRate;
 use rtrb::{Consumer, Producer, RingBuffer};
 

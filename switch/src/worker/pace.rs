@@ -1,6 +1,6 @@
 //! What passes cost, and how long queues go unpolled.
 
-use control::counters::WorkerCounters;
+use contract::counters::WorkerCounters;
 
 /// What a stamp cannot see: a packet that arrives between two polls is first seen at the second.
 #[derive(Debug)]

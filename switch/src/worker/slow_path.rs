@@ -1,6 +1,6 @@
 //! What few packets need: copies for a flood, VLAN tags.
 
-use control::counters::DropReason;
+use contract::counters::DropReason;
 
 use super::Worker;
 use crate::decide::{PortSet, Rewrite};

@@ -1,6 +1,6 @@
 //! From packets to tags.
 
-use control::counters::PortCounters;
+use contract::counters::PortCounters;
 use measure::flows::FlowId;
 use measure::packet::Census;
 

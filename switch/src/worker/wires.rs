@@ -1,6 +1,6 @@
 //! Ports with a segment on the wire: control frames among the data.
 
-use control::counters::DropReason;
+use contract::counters::DropReason;
 
 use super::Worker;
 use crate::decide::Decisions;

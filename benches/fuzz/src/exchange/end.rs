@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use control::counters::{Counter, WireCounters};
-use control::wire::clock::{SharedLine, TaiLine};
+use contract::counters::{Counter, WireCounters};
+use contract::wire::clock::SharedLine;
+use contract::wire::clock::TaiLine;
+use contract::wire::handover::wire_handover;
 use control::wire::exchange::{ClockView, Exchange, Expected, Moment, SessionState, Settings};
-use control::wire::handover::wire_handover;
 use measure::lda::{Bank, LdaLayout};
 use measure::lds::LdsLayout;
 use measure::time::{EpochSchedule, TickRate};

@@ -30,7 +30,7 @@ fn a_change_of_sizes_keeps_totals_and_loses_no_epoch() {
     assert_eq!(total.counts.sent_packets, 60);
     assert_eq!(
         total.unusable_epochs,
-        crate::snapshot::UnusableEpochs::default()
+        records::snapshot::UnusableEpochs::default()
     );
     assert_eq!(snapshot.segments[0].last.as_ref().unwrap().epoch, 6);
     let sketches: Vec<_> = snapshot.sketches.iter().map(|s| s.port.as_str()).collect();
@@ -100,7 +100,7 @@ fn segments_that_come_and_go_are_told_apart_by_name() {
     bench.poll();
     let mut one_way = bench.config.clone();
     let (east, west) = (one_way.ports[0].name.clone(), one_way.ports[1].name.clone());
-    one_way.measurement.segments = Some(vec![crate::config::SegmentPorts {
+    one_way.measurement.segments = Some(vec![contract::config::SegmentPorts {
         from: west.clone(),
         to: east.clone(),
     }]);
@@ -188,7 +188,7 @@ fn a_port_that_is_taken_away_is_not_shown_and_has_its_counts_when_it_comes_back(
             .collect::<Vec<_>>()
     };
     let (whole, mut less) = (bench.config.clone(), bench.config.clone());
-    less.ports[0].device = crate::config::Device::Absent;
+    less.ports[0].device = contract::config::Device::Absent;
     assert_eq!(shown(&mut bench, 1, &less), [("west".to_owned(), 7)]);
     let both = [("east".to_owned(), 0), ("west".to_owned(), 7)];
     assert_eq!(shown(&mut bench, 2, &whole), both);

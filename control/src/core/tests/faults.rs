@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::contain::{Part, Point, contained_in, inject};
-use crate::handover::FlowCommand;
+use contract::handover::FlowCommand;
 
 /// Two epochs of one worker, the second of which shows that measuring goes on.
 fn go_on(bench: &mut Bench, epoch: u64) -> Arc<Snapshot> {

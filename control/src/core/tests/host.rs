@@ -64,7 +64,7 @@ fn transmit_queues_of_a_host_come_and_go() {
     };
     let received = |snapshot: &Snapshot| {
         let segments = snapshot.segments.iter();
-        let count = |s: &crate::snapshot::Segment| (s.name(), s.total.counts.received_packets);
+        let count = |s: &records::snapshot::Segment| (s.name(), s.total.counts.received_packets);
         segments.map(count).collect::<Vec<_>>()
     };
     // A queue of either port.

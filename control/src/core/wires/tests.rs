@@ -7,11 +7,11 @@ use serde_json::json;
 
 use super::*;
 use crate::core::{ControlCore, CoreHandle, Setup};
-use crate::counters::WorkerCounters;
 use crate::data_plane::Change;
-use crate::handover::{WorkerEnd, handover};
-use crate::snapshot::{Pool, PortFact, Snapshot};
-use crate::wire::handover::{WireWorkerEnd, wire_handover};
+use contract::counters::WorkerCounters;
+use contract::handover::{WorkerEnd, handover};
+use contract::wire::handover::{WireWorkerEnd, wire_handover};
+use records::snapshot::{Pool, PortFact, Snapshot};
 
 type Wish = Box<dyn FnOnce(&mut CoreHandle<'_>) + Send>;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use measure::wire::frame::ClockState;
 
-use crate::config::WireClock;
+use contract::config::WireClock;
 
 /// How fast a clock runs away that was kept until now, in parts of 10^9: what a quartz does when its
 /// temperature changes.

@@ -10,8 +10,8 @@ use measure::wire::frame::ClockState;
 use rustix::time::{ClockId, DynamicClockId, Timespec, clock_gettime, clock_gettime_dynamic};
 
 use super::{Discipline, KernelClock, SharedLine, TaiLine};
-use crate::config::WireClock;
 use crate::wire::exchange::ClockView;
+use contract::config::WireClock;
 
 /// Between two readings.
 const PERIOD: Duration = Duration::from_millis(100);

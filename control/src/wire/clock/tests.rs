@@ -6,10 +6,11 @@
 
 use std::sync::Arc;
 
+use contract::config::WireClock;
+use measure::time::TickRate;
 use measure::wire::frame::ClockState;
 
 use super::*;
-use crate::config::WireClock;
 
 const RATE: u64 = 2_500_000_000;
 

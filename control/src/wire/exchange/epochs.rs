@@ -27,7 +27,7 @@ use super::settings::Settings;
 use super::status::{ExchangeCounters, FloorView, MeasuredEpoch, SegmentStatus};
 use super::waiting::{Circumstances, Waiting, fate_of};
 use crate::contain::{Point, inject};
-use crate::wire::handover::WireControlEnd;
+use contract::wire::handover::WireControlEnd;
 
 /// Epochs that wait; with the one that the worker fills and an empty one for the next turn that is
 /// all there are.

@@ -10,7 +10,7 @@ use measure::wire::frame::{Request, Sealer};
 use super::held::{Held, Piece, What};
 use super::settings::{Moment, Settings};
 use super::status::ExchangeCounters;
-use crate::wire::handover::WireControlEnd;
+use contract::wire::handover::WireControlEnd;
 
 /// Epochs that are kept to answer requests. With the one that the worker fills and an empty one for
 /// the next turn that is all there are.

@@ -32,7 +32,7 @@ pub struct Settings {
     /// Length of an epoch.
     pub epoch_ns: u64,
     /// Most bytes of a control frame, from magic to tag; no more than
-    /// [`FRAME_ROOM`](crate::wire::handover::FRAME_ROOM).
+    /// [`FRAME_ROOM`](contract::wire::handover::FRAME_ROOM).
     pub frame_bytes: usize,
     /// Bytes on the link around a control frame: headers, preamble, frame check sequence, gap.
     pub overhead_bytes: usize,

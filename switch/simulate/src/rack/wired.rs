@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-use control::counters::{WireCounters, WorkerCounters};
-use control::fdb::{DELTAS, MasterEnd, REPORTS, fdb_rings};
-use control::handover::ControlEnd;
-use control::wire::clock::{SharedLine, TaiLine};
-use control::wire::handover::{WireControlEnd, wire_handover};
+use contract::counters::{WireCounters, WorkerCounters};
+use contract::fdb::{DELTAS, MasterEnd, REPORTS, fdb_rings};
+use contract::handover::ControlEnd;
+use contract::wire::clock::SharedLine;
+use contract::wire::clock::TaiLine;
+use contract::wire::handover::{WireControlEnd, wire_handover};
 use measure::time::EpochSchedule;
 use measure::wire::frame::MAGIC;
 use measure::wire::session::{Key, KeyId, KeyRing};
@@ -114,7 +115,7 @@ impl Wired {
 
     /// received + copies = transmitted + dropped + queued.
     pub fn assert_conserved(&self) {
-        let sum = |of: fn(&control::counters::PortCounters) -> u64| -> u64 {
+        let sum = |of: fn(&contract::counters::PortCounters) -> u64| -> u64 {
             self.counters.ports.iter().map(of).sum()
         };
         let came = sum(|port| port.rx_packets.get() + port.copies.get());

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use control::snapshot::{Snapshot, WireEstimate};
 use measure::time::Epoch;
+use records::snapshot::{Snapshot, WireEstimate};
 use switch::packet_io::PortIndex;
 
 use super::configure::HOSTS;
@@ -267,7 +267,7 @@ impl World {
         Ok(())
     }
 
-    fn look_at_wire(&mut self, switch: usize, wire: &control::snapshot::Wire) -> Check {
+    fn look_at_wire(&mut self, switch: usize, wire: &records::snapshot::Wire) -> Check {
         let place = &self.places[switch];
         let Some(port) = (0..place.shape.wires).find(|n| wire.port == format!("w{n}")) else {
             return Ok(());

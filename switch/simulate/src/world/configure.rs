@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use control::config::Config;
+use contract::config::Config;
 use rand::RngExt;
 use rand_pcg::Pcg64;
 use serde_json::{Value, json};

@@ -3,16 +3,17 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use control::config::{Config, Device, Forwarding, WireKeys};
+use contract::config::{Config, Device, Forwarding, WireKeys};
+use contract::fdb::FdbMaster;
+use contract::wire::clock::SharedLine;
+use contract::wire::handover::WireControlEnd;
 use control::core::{CoreHandle, Reading};
 use control::data_plane::{Change, DataPlane};
-use control::fdb::FdbMaster;
-use control::snapshot::{Fdb, Pool, PortFact};
-use control::wire::clock::{KernelClock, SharedLine, SystemTime as Tai};
-use control::wire::handover::WireControlEnd;
+use control::wire::clock::{KernelClock, SystemTime as Tai};
 use measure::time::{Epoch, EpochSchedule, TickRate};
 use rand::RngExt;
 use rand_pcg::Pcg64;
+use records::snapshot::{Fdb, Pool, PortFact};
 use switch::decide::Decide;
 use switch::egress::EgressLayout;
 use switch::generation::{Generation, Generations, Measuring};
@@ -194,7 +195,7 @@ impl Site {
     }
 
     /// A worker's forwarding.
-    pub fn decide(&self, config: &Config, end: Option<control::fdb::ReplicaEnd>) -> Box<Decide> {
+    pub fn decide(&self, config: &Config, end: Option<contract::fdb::ReplicaEnd>) -> Box<Decide> {
         Box::new(Decide::from_config(config, self.rate, self.seed, end))
     }
 }

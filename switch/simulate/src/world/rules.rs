@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use control::snapshot::{Segment, Snapshot, Wire, WireFigures, WireSegment};
+use records::snapshot::{Segment, Snapshot, Wire, WireFigures, WireSegment};
 
 use super::ledger::Truth;
 

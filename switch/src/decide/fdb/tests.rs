@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 
-use control::fdb::{MasterEnd, fdb_rings};
+use contract::fdb::{MasterEnd, fdb_rings};
 use proptest::prelude::*;
 
 use super::*;
@@ -104,7 +104,7 @@ fn a_flush_holds_at_once_and_through_256_of_them() {
 }
 
 fn reports(end: MasterEnd) -> Vec<(StationKey, u8)> {
-    let mut master = control::fdb::FdbMaster::new(100, Duration::from_mins(5), [], vec![end]);
+    let mut master = contract::fdb::FdbMaster::new(100, Duration::from_mins(5), [], vec![end]);
     master.poll(Duration::ZERO);
     master
         .entries(Duration::ZERO)
@@ -142,7 +142,7 @@ fn a_report_that_found_no_room_is_said_again() {
         let fresh = fdb.fresh(PortIndex(0), 0);
         fdb.learn(station(n), fresh, &mut end);
     }
-    let mut master = control::fdb::FdbMaster::new(9, Duration::from_mins(5), [], vec![master]);
+    let mut master = contract::fdb::FdbMaster::new(9, Duration::from_mins(5), [], vec![master]);
     master.poll(Duration::ZERO);
     assert_eq!((master.len(), master.stats().reports_lost), (1, 1));
     let fresh = fdb.fresh(PortIndex(0), SECOND);

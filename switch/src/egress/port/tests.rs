@@ -4,8 +4,8 @@ use super::*;
 use crate::egress::layout::WIRE_OVERHEAD_BYTES;
 use crate::egress::queue::QueueCounts;
 use crate::packet_io::NO_SEGMENT;
-use control::config::{Class, Egress, Queue as QueueSettings, QueueService};
-use control::counters::DropReason;
+use contract::config::{Class, Egress, Queue as QueueSettings, QueueService};
+use contract::counters::DropReason;
 use measure::packet::{FlowHash, PacketHash};
 use measure::time::EpochTag;
 use model::{Entry, Model};
@@ -385,7 +385,7 @@ fn a_capacity_is_kept_exactly() {
 
 #[test]
 fn red_drops_early_and_every_packet_is_accounted_for() {
-    let red = |probability| control::config::Red {
+    let red = |probability| contract::config::Red {
         min_packets: 5,
         max_packets: 60,
         probability,

@@ -13,10 +13,10 @@ use measure::wire::frame::{ClockState, Frame, Kind, OpenError, PortName, Verifie
 use measure::wire::session::{Key, KeyId, KeyRing, Sessions};
 use measure::wire::{SealedWire, WireLayout, WireShard};
 
-use crate::counters::WireCounters;
-use crate::wire::clock::SharedLine;
 use crate::wire::exchange::{ClockView, Exchange, Expected, Moment, Settings, WireStatus};
-use crate::wire::handover::{Order, WireWorkerEnd, wire_handover};
+use contract::counters::WireCounters;
+use contract::wire::clock::SharedLine;
+use contract::wire::handover::{Order, WireWorkerEnd, wire_handover};
 
 /// Length of an epoch, and of a step.
 pub const EPOCH_NS: u64 = 200_000_000;

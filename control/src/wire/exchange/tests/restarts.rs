@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::contain::{Point, inject};
-use crate::wire::handover::{FRAMES_MAX, SHARDS_PER_END, wire_handover};
+use contract::wire::handover::{FRAMES_MAX, SHARDS_PER_END, wire_handover};
 
 /// Epochs after which a session is there again, and an epoch was measured from end to end.
 const RECOVERY: usize = 14;

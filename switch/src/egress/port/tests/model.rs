@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use control::config::QueueService;
-use control::counters::DropReason;
+use contract::config::QueueService;
+use contract::counters::DropReason;
 
 use super::super::REFERENCES_MAX;
 use crate::egress::layout::EgressLayout;

@@ -1,0 +1,64 @@
+//! Documents that are made from the code, and those that must agree with it: tests only.
+//!
+//! `make docs` writes the former; without it the tests say whether they are current.
+
+use std::path::{Path, PathBuf};
+
+mod configuration;
+mod links;
+mod metrics;
+mod promql;
+mod rules;
+
+/// The environment variable by which tests write documents instead of comparing them.
+const WRITE: &str = "VERNIER_WRITE_DOCS";
+
+/// A file of the project.
+pub(crate) fn project(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .join(path)
+}
+
+/// Writes a document, or holds the one that is there against what it should say.
+pub(crate) fn keep(path: &str, wanted: &str) {
+    let file = project(path);
+    if std::env::var_os(WRITE).is_some() {
+        std::fs::write(file, wanted).unwrap();
+        return;
+    }
+    let found = std::fs::read_to_string(file).unwrap_or_default();
+    let differs = wanted
+        .lines()
+        .zip(found.lines().chain([""].into_iter().cycle()));
+    let differs = differs
+        .enumerate()
+        .find(|(_, (wanted, found))| wanted != found);
+    if let Some((line, (wanted, found))) = differs {
+        let line = line + 1;
+        panic!(
+            "{path}:{line} is not current; `make docs` renews it\n  has   {found}\n  wants {wanted}"
+        );
+    }
+    assert_eq!(
+        wanted, found,
+        "{path} is not current; `make docs` renews it"
+    );
+}
+
+/// A paragraph in lines as long as those of other documents.
+pub(crate) fn wrapped(words: &str) -> String {
+    let mut text = String::new();
+    let mut width = 0;
+    for word in words.split_whitespace() {
+        let len = word.chars().count();
+        if width > 0 {
+            let fits = width + 1 + len <= 120;
+            text.push(if fits { ' ' } else { '\n' });
+            width = if fits { width + 1 } else { 0 };
+        }
+        text.push_str(word);
+        width += len;
+    }
+    text
+}

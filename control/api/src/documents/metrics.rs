@@ -1,0 +1,336 @@
+//! `docs/metrics.md`, from a rendering of a snapshot that has something in every field and from what
+//! the process counts of itself.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use super::{keep, wrapped};
+use crate::http::Server;
+use control::core::PUBLISH_SECONDS;
+use control::published::Published;
+use records::snapshot::Snapshot;
+
+const HEAD: &str = "\
+# Metrics
+
+What `/metrics` says: base units (seconds, bytes, ratios), counters end in `_total`, and every set of labels is bounded by
+the configuration. Gauges of an epoch are those of the last usable one, and are left out when it is an old one.
+This page is made from what the program writes (`make docs`); names, types, labels and words are its own. `when` says
+what has to be there for a family to have series; where it says nothing it always has.
+
+`prometheus.include` and `prometheus.exclude` choose by name what is written ([configuration](configuration.md#prometheus)).
+[alerts.yml](../dashboards/alerts.yml), [recording.yml](../dashboards/recording.yml) and the Grafana dashboard
+[vernier.json](../dashboards/vernier.json) use these names and no others.
+";
+
+/// Sections: a heading, what the figures rest on, and the beginnings of the names in it.
+const SECTIONS: [(&str, &str, &[&str]); 9] = [
+    (
+        "Segments",
+        "Packets, delays and losses are exact, recorded by the workers (`switch`) at both ends of a segment. What is \
+         estimated, and how far it was off, comes from the control core (`control`, by the methods of `measure`).",
+        &["vernier_segment_", "vernier_estimator_"],
+    ),
+    (
+        "Flows",
+        "Counted by the workers in slots of their own, kept by the control core's directory; estimates are those of \
+         joint decoding (`measure::lds::decode`). `flow` is `source>destination/protocol`, or `other` for all flows \
+         of a segment that have no series of their own.",
+        &["vernier_flow_", "vernier_flows_", "vernier_decode_"],
+    ),
+    (
+        "Segments on the wire",
+        "Between a port (`from` or `to`) and the port at its other end (`port:peer`), both directions: what arrives is \
+         measured here, what leaves as the other end reports it. Estimates are in the families of segments above. \
+         Control frames are counted by the worker that owns the port; what they mean is the control core's \
+         (`control::wire`). [Operating wires](wire.md).",
+        &["vernier_wire_"],
+    ),
+    (
+        "Sketches",
+        "The sketch (LDS) of each egress port, merged by the control core over all workers.",
+        &["vernier_sketch_"],
+    ),
+    (
+        "Ports, classes and queues",
+        "Cumulative counters of the workers, read by the control core without a lock; device figures are DPDK's.",
+        &["vernier_port_", "vernier_class_", "vernier_queue_"],
+    ),
+    (
+        "Bridge",
+        "The master filtering database in the control core and its replicas at the workers.",
+        &["vernier_fdb_"],
+    ),
+    (
+        "Workers and pools",
+        "Said by every worker of itself; pools are DPDK's.",
+        &[
+            "vernier_worker_",
+            "vernier_mempool_",
+            "vernier_backward_",
+            "vernier_outlived_",
+        ],
+    ),
+    (
+        "The switch",
+        "The control core's own account.",
+        &[
+            "vernier_build_info",
+            "vernier_state",
+            "vernier_uptime_",
+            "vernier_epoch_",
+            "vernier_generation",
+            "vernier_reload",
+            "vernier_clock_",
+        ],
+    ),
+    (
+        "The process",
+        "Kept by the process's own recorder: answers served, snapshots published, the log.",
+        &[
+            "vernier_contained_",
+            "vernier_http_",
+            "vernier_snapshot_",
+            "vernier_log_",
+            "process_",
+        ],
+    ),
+];
+
+/// What has to be there for families to have series, by the beginnings of their names; the first
+/// that fits counts.
+const WHEN: [(&str, &str); 20] = [
+    (
+        "vernier_wire_flow_",
+        "a flow of `vernier_flow_delay_seconds` came in by a wire with an LDS",
+    ),
+    ("vernier_wire_clock_drift_", "the clocks run apart"),
+    ("vernier_wire_", "a port has a `wire`"),
+    ("vernier_segment_delay_seconds", "packets have passed"),
+    (
+        "vernier_segment_estimated_delay_mean_",
+        "an epoch was estimated",
+    ),
+    (
+        "vernier_segment_estimated_delay_effective_",
+        "an epoch was estimated",
+    ),
+    (
+        "vernier_segment_estimated_",
+        "an epoch was estimated by an LDA",
+    ),
+    ("vernier_estimator_epochs_", "something is measured"),
+    (
+        "vernier_estimator_usable_",
+        "an epoch was estimated by an LDA",
+    ),
+    ("vernier_estimator_", "an epoch was estimated"),
+    ("vernier_segment_", "something is measured"),
+    (
+        "vernier_flow_estimated_",
+        "flows are decoded (`measurement.lds.decode`), or references tell of them",
+    ),
+    (
+        "vernier_flow_estimate",
+        "flows are decoded (`measurement.lds.decode`)",
+    ),
+    (
+        "vernier_flow_delay_bound_",
+        "flows are decoded (`measurement.lds.decode`)",
+    ),
+    (
+        "vernier_decode_",
+        "flows are decoded (`measurement.lds.decode`)",
+    ),
+    ("vernier_flow", "`measurement.flows`"),
+    ("vernier_sketch_", "`measurement.lds`"),
+    ("vernier_port_device_", "the ports are not a host's"),
+    ("vernier_fdb_", "`forwarding.mode` is `bridge`"),
+    ("vernier_epoch_end_", "an epoch has closed"),
+];
+
+/// A family of `/metrics`.
+#[derive(Debug, Default)]
+struct Family {
+    name: String,
+    kind: String,
+    help: String,
+    labels: Vec<String>,
+}
+
+/// Everything the program writes, the snapshot's part and the process's own.
+fn exposition() -> String {
+    let server = Server::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
+    let published = Arc::new(Published::new(Snapshot::example()));
+    let running = server.serve(published).unwrap();
+    metrics::histogram!(PUBLISH_SECONDS).record(0.001);
+    let url = format!("http://{}/metrics", running.address());
+    // The first answer is counted in the second.
+    let ask = || ureq::get(&url).call().unwrap().body_mut().read_to_string();
+    ask().unwrap();
+    ask().unwrap()
+}
+
+fn families(text: &str) -> Vec<Family> {
+    let mut families: Vec<Family> = Vec::new();
+    for line in text.lines() {
+        if let Some(help) = line.strip_prefix("# HELP ") {
+            let (name, help) = help.split_once(' ').unwrap();
+            families.push(Family {
+                name: name.to_owned(),
+                help: help.to_owned(),
+                ..Family::default()
+            });
+        } else if let Some(kind) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = kind.split_once(' ').unwrap();
+            let family = families.last_mut().filter(|family| family.name == name);
+            kind.clone_into(&mut family.unwrap().kind);
+        } else if let Some((name, labels)) = line.split_once('{') {
+            let family = families.last_mut().unwrap();
+            assert!(name.starts_with(&family.name), "{line}");
+            for label in label_names(labels) {
+                let is_of_the_format = (label == "le" && family.kind == "histogram")
+                    || (label == "quantile" && family.kind == "summary");
+                if !is_of_the_format && !family.labels.contains(&label) {
+                    family.labels.push(label);
+                }
+            }
+        }
+    }
+    families.sort_by(|a, b| a.name.cmp(&b.name));
+    families
+}
+
+/// Names of labels in `a="1",b="x{}\"y"} 5`.
+fn label_names(text: &str) -> Vec<String> {
+    let (mut names, mut name) = (Vec::new(), String::new());
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    for c in text.chars() {
+        match c {
+            _ if is_escaped => is_escaped = false,
+            '\\' => is_escaped = true,
+            '"' => is_quoted = !is_quoted,
+            _ if is_quoted => {}
+            '=' => names.push(std::mem::take(&mut name)),
+            '}' => break,
+            ',' => name.clear(),
+            _ => name.push(c),
+        }
+    }
+    names
+}
+
+/// The unit, by the name's ending.
+fn unit(name: &str) -> &str {
+    let name = name.trim_end_matches("_total");
+    let units = [
+        ("_squared_seconds", "seconds²"),
+        ("_timestamp_seconds", "seconds since 1970"),
+        ("_seconds", "seconds"),
+        ("_bytes", "bytes"),
+        ("_ratio", "ratio"),
+        ("_packets", "packets"),
+        ("_samples", "packets"),
+        ("_cycles_per_packet", "ticks a packet"),
+        ("_epochs", "epochs"),
+    ];
+    let known = units.iter().find(|(ending, _)| name.ends_with(ending));
+    known.map_or("", |(_, unit)| unit)
+}
+
+fn when(name: &str) -> &'static str {
+    let known = WHEN.iter().find(|(start, _)| name.starts_with(start));
+    known.map_or("", |(_, when)| when)
+}
+
+fn page(families: &[Family]) -> String {
+    let mut page = HEAD.to_owned();
+    let mut told = BTreeSet::new();
+    for (title, source, starts) in SECTIONS {
+        let _ = write!(page, "\n## {title}\n\n{}\n\n", wrapped(source));
+        page +=
+            "| metric | type | unit | labels | when | what it says |\n|---|---|---|---|---|---|\n";
+        let is_of = |family: &&Family| starts.iter().any(|start| family.name.starts_with(start));
+        for family in families.iter().filter(is_of) {
+            let Family {
+                name,
+                kind,
+                help,
+                labels,
+            } = family;
+            let labels: Vec<_> = labels.iter().map(|label| format!("`{label}`")).collect();
+            let (labels, unit, when) = (labels.join(", "), unit(name), when(name));
+            let help = help.replace('|', "\\|");
+            let _ = writeln!(
+                page,
+                "| `{name}` | {kind} | {unit} | {labels} | {when} | {help} |"
+            );
+            assert!(told.insert(name), "{name} is of two sections");
+        }
+    }
+    let untold: Vec<_> = families
+        .iter()
+        .filter(|family| !told.contains(&family.name))
+        .collect();
+    assert!(
+        untold.is_empty(),
+        "of no section (SECTIONS above): {untold:?}"
+    );
+    page
+}
+
+#[test]
+fn the_metrics_reference_is_current() {
+    let text = exposition();
+    let families = families(&text);
+    for family in &families {
+        assert!(
+            !family.kind.is_empty() && !family.help.is_empty(),
+            "{family:?}"
+        );
+        // Without a sample nobody knows its labels.
+        let is_there = |line: &str| line.starts_with(&family.name);
+        assert!(
+            text.lines().any(is_there),
+            "the example has nothing of {}",
+            family.name
+        );
+    }
+    keep("docs/metrics.md", &page(&families));
+}
+
+#[test]
+fn labels_are_told_from_their_values() {
+    let labels = label_names(r#"a="x,b=\"1\"}",segment="e>w",le="0.5"} 3"#);
+    assert_eq!(labels, ["a", "segment", "le"]);
+    assert_eq!(label_names("} 3"), [""; 0]);
+}
+
+/// What the reference says: the names of series that each family has, with their labels.
+pub(super) fn reference() -> Vec<(String, BTreeSet<String>)> {
+    let page = std::fs::read_to_string(super::project("docs/metrics.md")).unwrap();
+    let rows = page.lines().filter(|line| line.starts_with("| `"));
+    let series = rows.flat_map(|row| {
+        let cells: Vec<_> = row.split(" | ").collect();
+        let name = cells[0].trim_matches(['|', ' ', '`']);
+        let labels = cells[3]
+            .split(", ")
+            .map(|label| label.trim_matches('`').to_owned());
+        let mut labels: BTreeSet<String> = labels.filter(|label| !label.is_empty()).collect();
+        let endings: &[&str] = match cells[1] {
+            "histogram" => {
+                labels.insert("le".to_owned());
+                &["_bucket", "_sum", "_count"]
+            }
+            "summary" => &["_sum", "_count"],
+            _ => &[""],
+        };
+        let series = endings
+            .iter()
+            .map(move |end| (format!("{name}{end}"), labels.clone()));
+        series.collect::<Vec<_>>()
+    });
+    series.collect()
+}

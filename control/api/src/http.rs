@@ -1,0 +1,307 @@
+//! The HTTP server: Prometheus text and JSON, read from the published snapshot.
+//!
+//! ```text
+//!  listener -> connection limit (64 places) -> connection (limits of time and size) -> router
+//!                  ^                                                          |
+//!                  +---- who was longest without progress goes       count, receive, guard, answer
+//!                                                                                             |
+//!                                       chunks of at most so many bytes over all connections -+
+//! ```
+//!
+//! One thread, one current-thread runtime, away from the workers. At most [`CONNECTIONS_MAX`]
+//! clients are served at once; none can hold its place by doing nothing, and a new one always finds
+//! one. Every answer is made from one snapshot, and all of them together have a limit of memory.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use axum::Router;
+use metrics_exporter_prometheus::PrometheusHandle;
+use rustix::net::sockopt::set_socket_send_buffer_size;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::process;
+use contract::config::Http;
+use control::contain::{self, Part};
+use control::published::Published;
+
+mod access;
+mod connection;
+mod connection_limit;
+mod in_flight;
+mod openapi;
+mod query;
+mod refusal;
+mod routes;
+#[cfg(test)]
+mod tests;
+
+use access::{Access, Token};
+use connection_limit::ConnectionLimit;
+use routes::Sources;
+
+pub use access::{TokenError, TokenFault};
+pub use connection_limit::CONNECTIONS_MAX;
+pub use query::{COURSES_DEFAULT, COURSES_MAX, FLOWS_DEFAULT, FLOWS_MAX};
+
+/// How often samples of the process's own histograms are gathered.
+const UPKEEP: Duration = Duration::from_secs(5);
+
+/// After so many steps of tasks the system is asked for news: so often that the request of a new
+/// client is seen before as many others have come as there are places.
+const STEPS_BETWEEN_NEWS: u32 = 8;
+
+/// Bytes of an answer that the kernel holds for a client, about; it would take megabytes for each.
+const SEND_BUFFER_BYTES: usize = 256 << 10;
+
+/// Why the server cannot listen.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot serve HTTP on {address}: {error}; {hint}")]
+pub struct BindError {
+    /// Where it was to listen.
+    pub address: SocketAddr,
+    /// What the system says.
+    pub error: io::Error,
+    /// What to do.
+    pub hint: &'static str,
+}
+
+/// Why there cannot be a server as configured.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// It cannot listen.
+    #[error(transparent)]
+    Listen(#[from] BindError),
+    /// There is no token.
+    #[error(transparent)]
+    Token(#[from] TokenError),
+}
+
+/// A server that listens, but does not answer yet.
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+    access: Access,
+    reload: Option<Arc<AtomicBool>>,
+}
+
+/// A server that answers, until it is stopped or dropped.
+#[derive(Debug)]
+pub struct Running {
+    address: SocketAddr,
+    stop: watch::Sender<bool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Listens as configured, and reads the token's file where there is one; `None` where no server
+    /// is wanted.
+    ///
+    /// # Errors
+    /// [`StartError`], in words for the user.
+    pub fn of(http: &Http) -> Result<Option<Self>, StartError> {
+        let Some(address) = http.listen else {
+            return Ok(None);
+        };
+        let server = Self::bind(address)?.with_hosts(&http.hosts);
+        let Some(file) = &http.token_file else {
+            if !address.ip().is_loopback() {
+                tracing::warn!(
+                    "anyone who can reach {address} reads everything and may ask for a reload: \
+                     http.insecure is set, and http.token_file is not"
+                );
+            }
+            return Ok(Some(server));
+        };
+        if http.insecure {
+            tracing::warn!("http.insecure does nothing: http.token_file is set, and is heeded");
+        }
+        Ok(Some(server.with_token(file)?))
+    }
+
+    /// Listens on `address`; port 0 takes any that is free.
+    ///
+    /// # Errors
+    /// [`BindError`] when the address is taken, not ours, or not permitted.
+    pub fn bind(address: SocketAddr) -> Result<Self, BindError> {
+        let listen = || {
+            let listener = TcpListener::bind(address)?;
+            // Of each connection that it accepts, too.
+            set_socket_send_buffer_size(&listener, SEND_BUFFER_BYTES)?;
+            listener.set_nonblocking(true)?;
+            let address = listener.local_addr()?;
+            Ok(Self {
+                listener,
+                address,
+                access: Access::default(),
+                reload: None,
+            })
+        };
+        listen().map_err(|error: io::Error| {
+            let hint = match error.kind() {
+                io::ErrorKind::AddrInUse => {
+                    "stop what listens there (`ss -ltnp` shows it), or set http.listen to \
+                     another port, or to null for no server"
+                }
+                io::ErrorKind::AddrNotAvailable => {
+                    "set http.listen to an address of this machine, such as 127.0.0.1:9464"
+                }
+                io::ErrorKind::PermissionDenied => "set http.listen to a port over 1023",
+                _ => "set http.listen to another address, or to null for no server",
+            };
+            BindError {
+                address,
+                error,
+                hint,
+            }
+        })
+    }
+
+    /// Answers only who shows the token in `file` (one line), but for `/healthz` and `/readyz`.
+    ///
+    /// # Errors
+    /// [`TokenError`] when there is none, or every user of the machine may read it.
+    pub fn with_token(mut self, file: &Path) -> Result<Self, TokenError> {
+        self.access.token = Some(Token::load(file)?);
+        Ok(self)
+    }
+
+    /// Answers also who asks by one of these names, not only by an address or `localhost`.
+    #[must_use]
+    pub fn with_hosts(mut self, hosts: &[String]) -> Self {
+        self.access.hosts = hosts.into();
+        self
+    }
+
+    /// Sets `wanted` when somebody asks for a reload; without this, such a wish is refused.
+    #[must_use]
+    pub fn with_reload(self, wanted: Arc<AtomicBool>) -> Self {
+        Self {
+            reload: Some(wanted),
+            ..self
+        }
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Answers from `published` on a thread of its own.
+    ///
+    /// # Errors
+    /// When the system gives no thread or no event queue.
+    pub fn serve(self, published: Arc<Published>) -> io::Result<Running> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .event_interval(STEPS_BETWEEN_NEWS)
+            .thread_name("vernier-answers")
+            .max_blocking_threads(routes::LONG_MAX)
+            .build()?;
+        let listener = {
+            let _inside = runtime.enter();
+            tokio::net::TcpListener::from_std(self.listener)?
+        };
+        let recorder = process::recorder();
+        let (stop, stopped) = watch::channel(false);
+        let (reload, access) = (self.reload, self.access);
+        let thread = std::thread::Builder::new()
+            .name("vernier-http".to_owned())
+            .spawn(move || {
+                let sources = Sources::new(published, recorder.clone(), reload);
+                let router = routes::router(sources, access);
+                runtime.block_on(async {
+                    tokio::select! {
+                        () = accept(listener, router, stopped) => {}
+                        () = upkeep(&recorder) => {}
+                    }
+                });
+            })?;
+        Ok(Running {
+            address: self.address,
+            stop,
+            thread: Some(thread),
+        })
+    }
+}
+
+/// The router alone, which answers from `published`, and sets `reload` where somebody may ask for one: no
+/// listener, no connections and none of their limits. For programs that bring these themselves.
+pub fn router(published: Arc<Published>, reload: Option<Arc<AtomicBool>>) -> Router {
+    let sources = Sources::new(published, process::recorder(), reload);
+    routes::router(sources, Access::default())
+}
+
+impl Running {
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Finishes the answers under way and ends.
+    pub fn stop(self) {}
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.send_replace(true);
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the HTTP server's thread panicked");
+        }
+    }
+}
+
+async fn upkeep(recorder: &PrometheusHandle) {
+    loop {
+        tokio::time::sleep(UPKEEP).await;
+        recorder.run_upkeep();
+    }
+}
+
+async fn accept(
+    listener: tokio::net::TcpListener,
+    router: Router,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let limit = ConnectionLimit::default();
+    let mut connections = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = stopped.wait_for(|&stopped| stopped) => break,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                let (place, cut_off) = limit.enter();
+                let (router, stopped) = (router.clone(), stopped.clone());
+                connections.spawn(connection::converse(
+                    stream, router, place, cut_off, stopped,
+                ));
+            }
+            Err(error) => {
+                tracing::warn!("cannot accept an HTTP connection: {error}");
+                // Out of descriptors, most likely: no use in trying at once.
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+        while let Some(ended) = connections.try_join_next() {
+            if let Err(error) = ended
+                && let Ok(panic) = error.try_into_panic()
+            {
+                contain::note(Part::Http, &*panic);
+            }
+        }
+        // However many come, those that are here get their turn.
+        tokio::task::yield_now().await;
+    }
+    while connections.join_next().await.is_some() {}
+}

@@ -1,0 +1,165 @@
+//! Who may ask: everybody, or who shows a token; and by which names.
+
+use std::fmt;
+use std::io;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::uri::Authority;
+use axum::http::{StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use subtle::ConstantTimeEq;
+
+use super::refusal::Refusal;
+use crate::process;
+use contract::secret::{self, SecretAccess, SecretFault};
+
+/// Paths that need no token: those by which others see whether the switch lives.
+const OPEN: [&str; 2] = ["/healthz", "/readyz"];
+
+/// Fewest characters of a token.
+const TOKEN_MIN: usize = 16;
+
+/// Most characters of a token.
+const TOKEN_MAX: usize = 1_024;
+
+/// Who is answered.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Access {
+    /// What clients have to show; `None`: nothing.
+    pub(super) token: Option<Token>,
+    /// Names of this switch in `Host`, besides `localhost` and addresses.
+    pub(super) hosts: Arc<[String]>,
+}
+
+/// What clients have to show.
+#[derive(Clone)]
+pub(super) struct Token(Arc<[u8]>);
+
+/// Why a file gives no token.
+#[derive(Debug, thiserror::Error)]
+#[error("http.token_file {}: {fault}", file.display())]
+pub struct TokenError {
+    /// The file.
+    pub file: PathBuf,
+    /// What is wrong with it, and what to do.
+    pub fault: TokenFault,
+}
+
+/// What is wrong with a token's file.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenFault {
+    /// It cannot be read.
+    #[error("cannot be read: {0}; make it with `head -c 24 /dev/urandom | base64 > FILE`")]
+    Unreadable(io::Error),
+    /// Others may read or change it.
+    #[error(transparent)]
+    Open(SecretAccess),
+    /// It is no token.
+    #[error(
+        "expected one line of {TOKEN_MIN} to {TOKEN_MAX} visible ASCII characters, got {got}; make \
+         it with `head -c 24 /dev/urandom | base64 > FILE`"
+    )]
+    NoToken {
+        /// What it is instead; never what stands in it.
+        got: String,
+    },
+}
+
+impl fmt::Debug for Token {
+    /// Says nothing: tokens do not belong in logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token")
+    }
+}
+
+impl Token {
+    /// Reads it from a file of one line.
+    pub(super) fn load(file: &Path) -> Result<Self, TokenError> {
+        read(file).map(Self).map_err(|fault| TokenError {
+            file: file.to_owned(),
+            fault,
+        })
+    }
+
+    /// Whether a request shows it, compared in a time that does not tell how much of it is right.
+    fn is_shown_by(&self, request: &Request) -> bool {
+        let shown = request.headers().get(header::AUTHORIZATION);
+        let shown = shown
+            .map(axum::http::HeaderValue::as_bytes)
+            .unwrap_or_default();
+        let Some((scheme, shown)) = shown.split_at_checked("Bearer ".len()) else {
+            return false;
+        };
+        scheme.eq_ignore_ascii_case(b"Bearer ") && bool::from(shown.ct_eq(&self.0))
+    }
+}
+
+fn read(path: &Path) -> Result<Arc<[u8]>, TokenFault> {
+    let text = secret::read_line(path, TOKEN_MAX).map_err(|fault| match fault {
+        SecretFault::Unreadable(error) => TokenFault::Unreadable(error),
+        SecretFault::Open(access) => TokenFault::Open(access),
+    })?;
+    let got = if text.len() < TOKEN_MIN {
+        format!("{}", text.len())
+    } else if text.len() > TOKEN_MAX {
+        "more".to_owned()
+    } else if !text.iter().all(u8::is_ascii_graphic) {
+        "blanks, further lines or other characters".to_owned()
+    } else {
+        return Ok(text.into());
+    };
+    Err(TokenFault::NoToken { got })
+}
+
+/// Whether a path needs no token.
+pub(super) fn is_open(path: &str) -> bool {
+    OPEN.contains(&path)
+}
+
+/// Lets a request through if it may be answered.
+pub(super) async fn guard(State(access): State<Access>, request: Request, next: Next) -> Response {
+    let token = access.token.as_ref();
+    // A web page cannot show the token: who shows it may come by any name.
+    if token.is_some_and(|token| token.is_shown_by(&request)) {
+        return next.run(request).await;
+    }
+    if token.is_some() && !is_open(request.uri().path()) {
+        process::rejected("unauthorized");
+        let error = "expected the header `Authorization: Bearer TOKEN` with the token that stands \
+                     in the file of http.token_file";
+        return Refusal::new(StatusCode::UNAUTHORIZED, error)
+            .with(header::WWW_AUTHENTICATE, "Bearer realm=\"vernier\"")
+            .into_response();
+    }
+    if access.is_named_by(&request) {
+        return next.run(request).await;
+    }
+    process::rejected("host");
+    let error = "expected an address, `localhost` or a name of http.hosts in the header Host: any \
+                 other name could be that of a web page; add it to http.hosts if it is this \
+                 switch's, or set http.token_file and show the token";
+    Refusal::new(StatusCode::FORBIDDEN, error).into_response()
+}
+
+impl Access {
+    /// Whether a request was sent to this switch by an address or by a name of its own. A web page
+    /// can let its own name point here (DNS rebinding), and then read what it likes.
+    fn is_named_by(&self, request: &Request) -> bool {
+        let in_headers = request.headers().get_all(header::HOST).iter();
+        let in_headers = in_headers.map(|host| host.to_str().ok()?.parse().ok());
+        let in_target = request.uri().authority().cloned().map(Some);
+        let is_ours = |host: Option<Authority>| host.is_some_and(|host| self.has(host.host()));
+        in_headers.chain(in_target).all(is_ours)
+    }
+
+    fn has(&self, host: &str) -> bool {
+        let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+        let names = self.hosts.iter().map(String::as_str);
+        let mut names = names.chain(["localhost"]);
+        address.is_ok() || names.any(|name| name.eq_ignore_ascii_case(host))
+    }
+}

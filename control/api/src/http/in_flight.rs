@@ -1,0 +1,212 @@
+//! Bytes of answers in flight: written, and not yet taken by their clients. All connections together
+//! have a limit, which grows with the number of segments; an answer beyond it is refused.
+//!
+//! An answer is a list of chunks. Each counts from its allocation until the kernel has taken it, so
+//! that a client that stalls holds no more than the rest of its answer.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::fmt;
+use std::io::{self, Write};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+use axum::body::{Body, Bytes, HttpBody};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use contract::limits::answer_bytes_max;
+use hyper::body::{Frame, SizeHint};
+use serde::Serialize;
+
+use super::refusal::Refusal;
+use crate::process;
+
+/// Bytes of a chunk.
+pub(super) const CHUNK_BYTES: usize = 64 << 10;
+
+/// The bytes in flight.
+#[derive(Debug, Clone, Default)]
+pub(super) struct InFlight(Arc<AtomicUsize>);
+
+impl InFlight {
+    /// A new answer of a switch with so many segments.
+    pub(super) fn answer(&self, segments: usize) -> Answer {
+        Answer {
+            in_flight: self.clone(),
+            bytes_max: answer_bytes_max(segments),
+            chunks: VecDeque::new(),
+            last: None,
+        }
+    }
+
+    fn chunk(&self, bytes_max: usize) -> Option<Chunk> {
+        let more = |taken: usize| Some(taken + CHUNK_BYTES).filter(|taken| *taken <= bytes_max);
+        let taken = self
+            .0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        taken.ok().map(|_| Chunk {
+            bytes: Vec::with_capacity(CHUNK_BYTES),
+            in_flight: self.clone(),
+        })
+    }
+
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A part of an answer, in flight until it is dropped.
+#[derive(Debug)]
+struct Chunk {
+    bytes: Vec<u8>,
+    in_flight: InFlight,
+}
+
+impl AsRef<[u8]> for Chunk {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        self.in_flight.0.fetch_sub(CHUNK_BYTES, Ordering::Relaxed);
+    }
+}
+
+/// An answer while it is written. A write fails when too many bytes are in flight.
+#[derive(Debug)]
+pub(super) struct Answer {
+    in_flight: InFlight,
+    bytes_max: usize,
+    chunks: VecDeque<Bytes>,
+    /// The chunk that is written to.
+    last: Option<Chunk>,
+}
+
+impl Answer {
+    /// The whole answer is this value as JSON.
+    pub(super) fn json(mut self, value: &impl Serialize) -> Result<Response, Refusal> {
+        match serde_json::to_writer(&mut self, value) {
+            Ok(()) => Ok(self.finish("application/json")),
+            Err(error) if error.is_io() => Err(no_room()),
+            Err(error) => Err(Refusal::internal(&error)),
+        }
+    }
+
+    /// The whole answer is this text.
+    pub(super) fn text(
+        mut self,
+        content_type: &'static str,
+        text: impl FnOnce(&mut Self) -> fmt::Result,
+    ) -> Result<Response, Refusal> {
+        text(&mut self).map_err(|fmt::Error| no_room())?;
+        Ok(self.finish(content_type))
+    }
+
+    fn finish(mut self, content_type: &'static str) -> Response {
+        self.chunks.extend(self.last.map(Bytes::from_owner));
+        let body = Body::new(Chunks(self.chunks));
+        ([(header::CONTENT_TYPE, content_type)], body).into_response()
+    }
+}
+
+fn no_room() -> Refusal {
+    process::rejected("memory");
+    let error = "too many bytes of answers wait for their clients; ask again in a second, or for \
+                 less: a part of the list, one segment";
+    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, error).with(header::RETRY_AFTER, "1")
+}
+
+impl Write for Answer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let full = |chunk: &mut Chunk| chunk.bytes.len() == CHUNK_BYTES;
+        if let Some(full) = self.last.take_if(full) {
+            self.chunks.push_back(Bytes::from_owner(full));
+        }
+        if self.last.is_none() {
+            self.last = self.in_flight.chunk(self.bytes_max);
+        }
+        let chunk = self.last.as_mut().ok_or(io::ErrorKind::OutOfMemory)?;
+        let size = bytes.len().min(CHUNK_BYTES - chunk.bytes.len());
+        chunk.bytes.extend_from_slice(&bytes[..size]);
+        Ok(size)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl fmt::Write for Answer {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.write_all(text.as_bytes()).map_err(|_| fmt::Error)
+    }
+}
+
+/// The body of an answer.
+struct Chunks(VecDeque<Bytes>);
+
+impl HttpBody for Chunks {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(self.0.pop_front().map(|chunk| Ok(Frame::data(chunk))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let bytes: usize = self.0.iter().map(Bytes::len).sum();
+        SizeHint::with_exact(bytes as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::to_bytes;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_answer_is_what_was_written_and_counts_until_it_is_taken() {
+        let in_flight = InFlight::default();
+        let list: Vec<usize> = (0..50_000).collect();
+        let answer = in_flight.answer(0).json(&list).unwrap();
+        let json = serde_json::to_vec(&list).unwrap();
+        let chunks = json.len().div_ceil(CHUNK_BYTES);
+        assert!(chunks > 3 && in_flight.bytes() == chunks * CHUNK_BYTES);
+        let body = answer.into_body();
+        assert_eq!(body.size_hint().exact(), Some(json.len() as u64));
+        assert_eq!(to_bytes(body, usize::MAX).await.unwrap(), json);
+        assert_eq!(in_flight.bytes(), 0);
+    }
+
+    #[test]
+    fn what_is_over_the_limit_is_refused_and_leaves_nothing_behind() {
+        let in_flight = InFlight::default();
+        let half = "x".repeat(answer_bytes_max(0) / 2 - 2 * CHUNK_BYTES);
+        let answers = [(); 2].map(|()| in_flight.answer(0).json(&half).unwrap());
+        let taken = in_flight.bytes();
+        assert!(taken <= answer_bytes_max(0));
+        let refused = in_flight.answer(0).json(&half).unwrap_err().into_response();
+        assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(refused.headers()["retry-after"], "1");
+        assert_eq!(in_flight.bytes(), taken);
+        // With more segments there may be more; and the rest is free again once it is taken.
+        let more = answer_bytes_max(0) / (answer_bytes_max(1) - answer_bytes_max(0));
+        in_flight.answer(more).json(&half).unwrap();
+        drop(answers);
+        assert_eq!(in_flight.bytes(), 0);
+        in_flight.answer(0).json(&half).unwrap();
+    }
+}

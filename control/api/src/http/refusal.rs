@@ -1,0 +1,53 @@
+//! Answers that say no, and why.
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Json, Response};
+
+use records::answers::Problem;
+
+/// An answer that says no.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    status: StatusCode,
+    error: String,
+    header: Option<(header::HeaderName, HeaderValue)>,
+}
+
+impl Refusal {
+    pub(super) fn new(status: StatusCode, error: impl Into<String>) -> Self {
+        Self {
+            status,
+            error: error.into(),
+            header: None,
+        }
+    }
+
+    pub(super) fn bad_request(error: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, error)
+    }
+
+    pub(super) fn internal(error: &dyn std::error::Error) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
+    }
+
+    /// With a header that says what to do.
+    pub(super) fn with(self, name: header::HeaderName, value: &'static str) -> Self {
+        Self {
+            header: Some((name, HeaderValue::from_static(value))),
+            ..self
+        }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let Self {
+            status,
+            error,
+            header,
+        } = self;
+        let mut response = (status, Json(Problem { error })).into_response();
+        response.headers_mut().extend(header);
+        response
+    }
+}

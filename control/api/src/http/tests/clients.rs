@@ -1,0 +1,265 @@
+use std::time::Instant;
+
+use super::*;
+use records::snapshot::Segment;
+
+#[test]
+fn a_taken_address_is_one_clear_message() {
+    let (server, _) = serve(Snapshot::default());
+    let error = Server::bind(server.address()).unwrap_err().to_string();
+    let start = format!(
+        "cannot serve HTTP on {}: Address already in use",
+        server.address()
+    );
+    assert!(
+        error.starts_with(&start) && error.contains("set http.listen"),
+        "{error}"
+    );
+}
+
+#[test]
+fn stopping_waits_for_nobody_and_frees_the_address() {
+    let (server, _) = serve(Snapshot::example());
+    let address = server.address();
+    // One client that says nothing, and one that says half of something.
+    let mute = TcpStream::connect(address).unwrap();
+    let mut half = TcpStream::connect(address).unwrap();
+    half.write_all(b"GET /metrics HT").unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    let began = Instant::now();
+    server.stop();
+    assert!(began.elapsed() < connection::FAREWELL_MAX * 4);
+    drop((mute, half));
+    Server::bind(address).unwrap();
+}
+
+#[test]
+fn a_new_client_takes_the_place_of_who_is_longest_without_a_request() {
+    let (server, _) = serve(Snapshot::example());
+    let mut regular = TcpStream::connect(server.address()).unwrap();
+    let mut clients: Vec<_> = (0..CONNECTIONS_MAX)
+        .map(|_| {
+            // A client that asks now and then stays, though all others came later.
+            let ask = b"HEAD /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
+            regular.write_all(ask).unwrap();
+            let mut answer = [0; 12];
+            regular.read_exact(&mut answer).unwrap();
+            assert_eq!(&answer, b"HTTP/1.1 200");
+            drain(&mut regular);
+            TcpStream::connect(server.address()).unwrap()
+        })
+        .collect();
+    for _ in 0..10 {
+        assert_eq!(fetch(&server, "/healthz").status, 200);
+    }
+    assert!(rejected(&server, "crowded") >= 1.0);
+    assert!(own_metric(&server, "vernier_http_connections") <= CONNECTIONS_MAX as f64);
+    // The first that came and said nothing was cut off, the last was not.
+    let mut byte = [0];
+    let first = &mut clients[0];
+    first
+        .set_read_timeout(Some(Duration::from_secs(5)))
+        .unwrap();
+    let ended = first.read(&mut byte);
+    assert!(matches!(ended, Ok(0)) || ended.unwrap_err().kind() == io::ErrorKind::ConnectionReset);
+    let last = clients.last_mut().unwrap();
+    last.write_all(b"GET /healthz HTTP/1.0\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    last.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.0 200"), "{answer}");
+    regular.write_all(b"GET /healthz HTTP/1.0\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    regular.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.0 200"), "{answer}");
+}
+
+/// A switch with so many segments, all of which have all figures.
+fn large(segments: usize) -> Snapshot {
+    let mut snapshot = Snapshot::example();
+    let one = snapshot.segments[0].clone();
+    let named = |n| Segment {
+        ingress: format!("ingress-{n:05}"),
+        ..one.clone()
+    };
+    snapshot.segments = (0..segments).map(named).collect();
+    snapshot
+}
+
+/// Status and content length of an answer, whose body is left where it is.
+fn head(client: &mut TcpStream) -> (u16, usize) {
+    let mut text = String::new();
+    while !text.ends_with("\r\n\r\n") {
+        let mut byte = [0];
+        client.read_exact(&mut byte).unwrap();
+        text.push(char::from(byte[0]));
+    }
+    let answer = Answer::of(&text);
+    let length = answer.header("content-length").unwrap().parse().unwrap();
+    (answer.status, length)
+}
+
+#[test]
+fn a_slow_reader_keeps_its_place_among_silent_newcomers() {
+    let (server, _) = serve(large(2_000));
+    let mut slow = ask(&server, "GET", "/metrics", &[]);
+    let (status, length) = head(&mut slow);
+    assert!(status == 200 && length > 4 << 20, "{length}");
+    let mut part = vec![0; length / 8];
+    let mut silent = Vec::new();
+    for _ in 0..8 {
+        let newcomer = |_| TcpStream::connect(server.address()).unwrap();
+        silent.extend((0..CONNECTIONS_MAX).map(newcomer));
+        // Each is there once somebody who came later is answered.
+        assert_eq!(fetch(&server, "/healthz").status, 200);
+        slow.read_exact(&mut part).unwrap();
+    }
+    assert!(rejected(&server, "crowded") > CONNECTIONS_MAX as f64);
+}
+
+#[test]
+fn readers_that_stall_leave_others_a_limit_and_a_hint() {
+    let segments = 1_000;
+    let (server, _) = serve(large(segments));
+    let mut stalled = Vec::new();
+    let refused = loop {
+        let mut client = ask(&server, "GET", "/metrics", &[]);
+        let (status, length) = head(&mut client);
+        if status != 200 {
+            break (client, status, length);
+        }
+        stalled.push((client, length));
+        assert!(stalled.len() < CONNECTIONS_MAX / 2);
+    };
+    let (mut client, status, length) = refused;
+    assert_eq!(status, 503);
+    let mut error = vec![0; length];
+    client.read_exact(&mut error).unwrap();
+    let error = String::from_utf8(error).unwrap();
+    assert!(error.contains("ask again"), "{error}");
+    // What the kernel has is not in flight; one answer more is what did not fit.
+    let page = stalled[0].1;
+    let in_flight = stalled.len() * page;
+    assert!(
+        in_flight + page > contract::limits::answer_bytes_max(segments),
+        "{in_flight}"
+    );
+    assert!(in_flight < contract::limits::answer_bytes_max(segments) + stalled.len() * (8 << 20));
+    assert!(stalled.len() >= 2, "two whole pages are promised");
+    // Small answers are always there, and pages when one who stalled has left.
+    assert_eq!(fetch(&server, "/healthz").status, 200);
+    drop(stalled);
+    let began = Instant::now();
+    while fetch(&server, "/metrics").status != 200 {
+        assert!(began.elapsed() < connection::REQUEST_MAX);
+    }
+    assert!(rejected(&server, "memory") >= 1.0);
+}
+
+/// Reads the rest of a header.
+fn drain(client: &mut TcpStream) {
+    let mut seen = Vec::new();
+    while !seen.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        client.read_exact(&mut byte).unwrap();
+        seen.push(byte[0]);
+    }
+}
+
+/// What the server says to these bytes, until it closes; nothing where it resets.
+fn say(server: &Running, bytes: &[u8]) -> String {
+    let mut client = TcpStream::connect(server.address()).unwrap();
+    client
+        .set_read_timeout(Some(Duration::from_secs(15)))
+        .unwrap();
+    let _ = client.write_all(bytes);
+    let mut answer = Vec::new();
+    let _ = client.read_to_end(&mut answer);
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+#[test]
+fn garbage_and_what_is_too_large_are_refused_and_counted() {
+    let (server, _) = serve(Snapshot::example());
+    let start = "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n";
+    let long = format!(
+        "{start}X: {}\r\n\r\n",
+        "x".repeat(connection::HEADER_BYTES_MAX)
+    );
+    let many = format!("{start}{}\r\n", "X: y\r\n".repeat(connection::HEADERS_MAX));
+    let path = format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(100_000));
+    for (n, text) in [long, many, path].iter().enumerate() {
+        let answer = say(&server, text.as_bytes());
+        assert!(
+            answer.is_empty() || answer.starts_with("HTTP/1.1 4"),
+            "{answer}"
+        );
+        assert!(
+            (rejected(&server, "too_large") - (n + 1) as f64).abs() < 0.5,
+            "{n}"
+        );
+    }
+    let garbage: Vec<u8> = (0..=255).cycle().take(10_000).collect();
+    let endless = "\n".repeat(100_000);
+    for bytes in [
+        &garbage[..],
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"GET\r\n\r\n",
+    ] {
+        let before = rejected(&server, "garbage");
+        let answer = say(&server, bytes);
+        assert!(
+            answer.is_empty() || answer.starts_with("HTTP/1.1 400"),
+            "{answer}"
+        );
+        assert!((rejected(&server, "garbage") - before - 1.0).abs() < 0.5);
+    }
+    let _ = say(&server, endless.as_bytes());
+    assert_eq!(fetch(&server, "/healthz").status, 200);
+}
+
+#[test]
+fn a_body_is_read_up_to_a_limit() {
+    let (server, _) = serve(Snapshot::example());
+    let head = "POST /api/v1/reload HTTP/1.1\r\nHost: [::1]:9464\r\nConnection: close\r\nX-Vernier: reload\r\n";
+    let size = connection::BODY_BYTES_MAX;
+    let fits = format!("{head}Content-Length: {size}\r\n\r\n{}", "x".repeat(size));
+    assert!(say(&server, fits.as_bytes()).starts_with("HTTP/1.1 409"));
+    let over = format!(
+        "{head}Content-Length: {}\r\n\r\n{}",
+        size + 1,
+        "x".repeat(size + 1)
+    );
+    let answer = say(&server, over.as_bytes());
+    assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
+    assert!((rejected(&server, "too_large") - 1.0).abs() < 0.5);
+    let chunks = format!("{head}Transfer-Encoding: chunked\r\n\r\nzz\r\n");
+    let answer = say(&server, chunks.as_bytes());
+    assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
+    assert!((rejected(&server, "garbage") - 1.0).abs() < 0.5);
+}
+
+#[test]
+fn who_is_slow_with_a_request_is_cut_off_and_who_is_idle_is_not_counted() {
+    let (server, _) = serve(Snapshot::example());
+    let mut idle = TcpStream::connect(server.address()).unwrap();
+    idle.write_all(b"HEAD /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        .unwrap();
+    drain(&mut idle);
+    let mut slow = TcpStream::connect(server.address()).unwrap();
+    slow.write_all(b"GET /healthz HTTP/1.1\r\n").unwrap();
+    let mut body = TcpStream::connect(server.address()).unwrap();
+    body.write_all(b"POST /api/v1/reload HTTP/1.1\r\nContent-Length: 5\r\n\r\nabc")
+        .unwrap();
+    for client in [&mut idle, &mut slow, &mut body] {
+        let patience = Some(connection::REQUEST_MAX * 6);
+        client.set_read_timeout(patience).unwrap();
+        let mut rest = Vec::new();
+        client.read_to_end(&mut rest).unwrap();
+        let said = String::from_utf8_lossy(&rest);
+        assert!(
+            rest.is_empty() || said.starts_with("HTTP/1.1 408"),
+            "{said}"
+        );
+    }
+    assert!((rejected(&server, "slow") - 2.0).abs() < 0.5);
+}

@@ -1,0 +1,16 @@
+//! Vernier's answers over HTTP: JSON and Prometheus' text, made from the published snapshot.
+//!
+//! ```text
+//!  control::published::Published --> http (JSON: records::answers) <-- command line, browsers, scripts
+//!                                    prometheus (/metrics)         <-- Prometheus
+//!                                    process (the process's own metrics)
+//! ```
+//!
+//! What it is not: it changes nothing in the switch but for a reload that is asked for with a token.
+#![forbid(unsafe_code)]
+
+#[cfg(test)]
+mod documents;
+pub mod http;
+pub mod process;
+pub mod prometheus;

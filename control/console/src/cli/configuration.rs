@@ -1,0 +1,425 @@
+//! Configurations: is one valid, what would it use, and how does it differ from the one that runs.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::connection::Connection;
+use super::{DONE, Form, REFUSED, print, print_json};
+use crate::client::{Client, ClientError};
+use contract::check;
+use contract::check::memory::{self, Memory};
+use contract::config::{Change, Config, ConfigError};
+
+/// Characters of a value that are shown on a line; JSON has all of it.
+const VALUE_CHARS_MAX: usize = 60;
+
+/// `vernier check`.
+#[derive(Debug, Args)]
+pub struct Check {
+    /// The configuration (JSON)
+    file: PathBuf,
+    /// Do not ask a running switch what a reload would change
+    #[arg(long)]
+    offline: bool,
+    #[command(flatten)]
+    connection: Connection,
+    #[command(flatten)]
+    form: Form,
+}
+
+/// `vernier config`.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Print the configuration that a switch runs, with all defaults (JSON)
+    Show {
+        #[command(flatten)]
+        connection: Connection,
+        #[command(flatten)]
+        form: Form,
+    },
+    /// How FILE differs from the running configuration, or OTHER from FILE (but for
+    /// `measurement.hash_seed`, which a switch does not tell)
+    Diff(Diff),
+}
+
+/// `vernier config diff`.
+#[derive(Debug, Args)]
+#[command(after_help = "Exit codes: 0 same, 1 different, 2 trouble.")]
+pub struct Diff {
+    /// A configuration (JSON)
+    file: PathBuf,
+    /// Another one: the changes that lead from FILE to it; no switch is asked
+    other: Option<PathBuf>,
+    #[command(flatten)]
+    connection: Connection,
+    #[command(flatten)]
+    form: Form,
+}
+
+/// One difference between configurations.
+#[derive(Debug, Serialize)]
+struct Difference<'c> {
+    path: &'c str,
+    old: &'c Value,
+    new: &'c Value,
+    is_live: bool,
+    /// Why it takes a restart; `null` where it does not.
+    reason: Option<&'static str>,
+}
+
+impl<'c> From<&'c Change> for Difference<'c> {
+    fn from(change: &'c Change) -> Self {
+        Self {
+            path: &change.path,
+            old: &change.old,
+            new: &change.new,
+            is_live: change.is_live(),
+            reason: change.fixed,
+        }
+    }
+}
+
+/// `vernier config`: show or diff.
+pub fn run(command: &Command) -> anyhow::Result<u8> {
+    match command {
+        Command::Show { connection, .. } => {
+            let config: Value = connection.client()?.get("/api/v1/config", &[])?;
+            print_json(&config)
+        }
+        Command::Diff(diff) => compare(diff),
+    }
+}
+
+fn compare(diff: &Diff) -> anyhow::Result<u8> {
+    let file = Config::load(&diff.file)?;
+    let changes = match &diff.other {
+        Some(other) => file.diff(&Config::load_again(other, &file)?),
+        None => from_running(diff.connection.client()?.config()?, &diff.file)?,
+    };
+    if diff.form.json {
+        let differences: Vec<Difference> = changes.iter().map(Difference::from).collect();
+        print_json(&differences)?;
+    } else {
+        let lines: String = changes.iter().map(|change| line(change) + "\n").collect();
+        print(&lines)?;
+    }
+    Ok(u8::from(!changes.is_empty()))
+}
+
+/// What a file would change of a running configuration. The seed of the hashes is not compared: a
+/// switch does not tell its own.
+fn from_running(mut running: Config, file: &Path) -> Result<Vec<Change>, ConfigError> {
+    let config = Config::load_again(file, &running)?;
+    let seed = &config.measurement.hash_seed;
+    running.measurement.hash_seed.clone_from(seed);
+    Ok(running.diff(&config))
+}
+
+/// `vernier check`: what a configuration would use; and, where a switch answers, what a reload would
+/// change.
+pub fn check(check: &Check) -> anyhow::Result<u8> {
+    let config = match Config::load(&check.file) {
+        Ok(config) => config,
+        Err(error) => {
+            if check.form.json {
+                let invalid = Checked {
+                    valid: false,
+                    error: Some(error.to_string()),
+                    ..Checked::default()
+                };
+                print_json(&invalid)?;
+            }
+            return Err(error.into());
+        }
+    };
+    let reload = if check.offline {
+        None
+    } else {
+        Some(Prospect::of(check)?)
+    };
+    let is_refused =
+        matches!(&reload, Some(Prospect::Changes { changes, .. }) if !all_live(changes));
+    if check.form.json {
+        print_json(&Checked::new(&config, reload.as_ref()))?;
+    } else {
+        let mut text = check::report(&config);
+        if let Some(reload) = &reload {
+            text += "\n";
+            text += &reload.text();
+        }
+        print(&text)?;
+    }
+    Ok(if is_refused { REFUSED } else { DONE })
+}
+
+fn all_live(changes: &[Change]) -> bool {
+    changes.iter().all(Change::is_live)
+}
+
+/// What a reload would come to.
+enum Prospect {
+    /// The switch cannot be asked.
+    Unknown(ClientError),
+    /// It would refuse before it compares.
+    Impossible { url: String, why: String },
+    /// What it would change, were there nothing to refuse.
+    Changes {
+        url: String,
+        switch: String,
+        changes: Vec<Change>,
+    },
+}
+
+impl Prospect {
+    fn of(check: &Check) -> anyhow::Result<Self> {
+        let client: Client = check.connection.client()?;
+        let running = match client.config() {
+            Ok(running) => running,
+            Err(error) => return Ok(Self::Unknown(error)),
+        };
+        let url = client.url().to_owned();
+        let switch = running.name.clone();
+        Ok(match from_running(running, &check.file) {
+            Ok(changes) => Self::Changes {
+                url,
+                switch,
+                changes,
+            },
+            Err(error) => Self::Impossible {
+                url,
+                why: error.to_string(),
+            },
+        })
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Self::Unknown(error) => format!("a reload was not looked at: {error}\n"),
+            Self::Impossible { url, why } => {
+                format!("a reload of the switch at {url} would be refused: {why}\n")
+            }
+            Self::Changes {
+                url,
+                switch,
+                changes,
+            } => {
+                let (live, fixed): (Vec<&Change>, Vec<&Change>) =
+                    changes.iter().partition(|change| change.is_live());
+                let would = format!("a reload of the switch \"{switch}\" at {url} would");
+                let lines = |text: &mut String, changes: &[&Change]| {
+                    for change in changes {
+                        let _ = writeln!(text, "  {}", values(change));
+                        if let Some(why) = change.fixed {
+                            let _ = writeln!(text, "    {why}");
+                        }
+                    }
+                };
+                if changes.is_empty() {
+                    return format!("{would} change nothing\n");
+                }
+                if fixed.is_empty() {
+                    let mut text = format!("{would} change, at an epoch's turn:\n");
+                    lines(&mut text, &live);
+                    return text;
+                }
+                let mut text = format!("{would} be REFUSED as a whole; these take a restart:\n");
+                lines(&mut text, &fixed);
+                if !live.is_empty() {
+                    text += "and without them it would change:\n";
+                    lines(&mut text, &live);
+                }
+                text
+            }
+        }
+    }
+}
+
+/// What `check` says, as JSON.
+#[derive(Debug, Default, Serialize)]
+struct Checked<'c> {
+    valid: bool,
+    /// What is wrong with the file.
+    error: Option<String>,
+    switch: Option<&'c str>,
+    ports: Vec<&'c str>,
+    segments: usize,
+    workers: usize,
+    packet_bytes: usize,
+    memory_bytes: usize,
+    memory: Vec<Purpose>,
+    cost: Vec<Step>,
+    reload: Option<Reload<'c>>,
+}
+
+#[derive(Debug, Serialize)]
+struct Purpose {
+    name: &'static str,
+    bytes: usize,
+    copies: usize,
+    of: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Step {
+    name: &'static str,
+    ns: f64,
+}
+
+/// What a reload would come to.
+#[derive(Debug, Serialize)]
+struct Reload<'c> {
+    url: Option<&'c str>,
+    switch: Option<&'c str>,
+    /// `null` where the switch could not be asked.
+    is_refused: Option<bool>,
+    /// Why it could not, or why it would refuse before it compares.
+    reason: Option<String>,
+    changes: Vec<Difference<'c>>,
+}
+
+impl<'c> Checked<'c> {
+    fn new(config: &'c Config, prospect: Option<&'c Prospect>) -> Self {
+        let memory = Memory::of(config);
+        let purposes = memory.items().iter().map(|item| Purpose {
+            name: item.purpose,
+            bytes: item.bytes,
+            copies: item.copies,
+            of: item.of.clone(),
+        });
+        let steps = check::cost::steps(config);
+        let steps = steps.iter().map(|step| Step {
+            name: step.name,
+            ns: step.ns,
+        });
+        Self {
+            valid: true,
+            error: None,
+            switch: Some(&config.name),
+            ports: config.ports.iter().map(|port| port.name.as_str()).collect(),
+            segments: config.segments().len(),
+            workers: config.workers.len(),
+            packet_bytes: memory::packet_bytes(config),
+            memory_bytes: memory.total_bytes(),
+            memory: purposes.collect(),
+            cost: steps.collect(),
+            reload: prospect.map(Reload::from),
+        }
+    }
+}
+
+impl<'c> From<&'c Prospect> for Reload<'c> {
+    fn from(prospect: &'c Prospect) -> Self {
+        match prospect {
+            Prospect::Unknown(error) => Self {
+                url: None,
+                switch: None,
+                is_refused: None,
+                reason: Some(error.to_string()),
+                changes: Vec::new(),
+            },
+            Prospect::Impossible { url, why } => Self {
+                url: Some(url),
+                switch: None,
+                is_refused: Some(true),
+                reason: Some(why.clone()),
+                changes: Vec::new(),
+            },
+            Prospect::Changes {
+                url,
+                switch,
+                changes,
+            } => Self {
+                url: Some(url),
+                switch: Some(switch),
+                is_refused: Some(!all_live(changes)),
+                reason: None,
+                changes: changes.iter().map(Difference::from).collect(),
+            },
+        }
+    }
+}
+
+/// `measurement.lds.cells: 70000 -> 4000`, and why it takes a restart where it does.
+fn line(change: &Change) -> String {
+    let values = values(change);
+    match change.fixed {
+        Some(why) => format!("{values} (takes a restart: {why})"),
+        None => format!("{values} (live)"),
+    }
+}
+
+fn values(change: &Change) -> String {
+    let (old, new) = (short(&change.old), short(&change.new));
+    format!("{}: {old} -> {new}", change.path)
+}
+
+fn short(value: &Value) -> String {
+    let text = value.to_string();
+    if text.chars().count() <= VALUE_CHARS_MAX {
+        return text;
+    }
+    let start: String = text.chars().take(VALUE_CHARS_MAX - 3).collect();
+    start + "..."
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn change(path: &str, fixed: Option<&'static str>) -> Change {
+        Change {
+            path: path.to_owned(),
+            old: json!(1),
+            new: json!("x".repeat(100)),
+            fixed,
+        }
+    }
+
+    fn prospect(changes: Vec<Change>) -> String {
+        let prospect = Prospect::Changes {
+            url: "http://x".to_owned(),
+            switch: "demo".to_owned(),
+            changes,
+        };
+        prospect.text()
+    }
+
+    #[test]
+    fn long_values_are_cut_and_lines_stay_lines() {
+        let line = line(&change("a.b", None));
+        assert!(line.starts_with("a.b: 1 -> \"xxxx"), "{line}");
+        assert!(line.ends_with("xx... (live)"), "{line}");
+        assert_eq!(short(&json!("x".repeat(58))).len(), 60);
+    }
+
+    #[test]
+    fn what_would_change_and_what_is_refused_are_told_apart() {
+        let nothing = prospect(Vec::new());
+        assert_eq!(
+            nothing,
+            "a reload of the switch \"demo\" at http://x would change nothing\n"
+        );
+        let live = prospect(vec![change("a", None)]);
+        assert!(
+            live.contains("would change, at an epoch's turn:\n  a: 1"),
+            "{live}"
+        );
+        let both = prospect(vec![change("a", None), change("name", Some("why"))]);
+        let (refused, changed) = both.split_once("and without them").unwrap();
+        assert!(
+            refused.contains("REFUSED") && refused.contains("  name: 1"),
+            "{both}"
+        );
+        assert!(refused.contains("\n    why\n"), "{both}");
+        assert!(
+            changed.contains("  a: 1") && !changed.contains("name"),
+            "{both}"
+        );
+    }
+}

@@ -1,0 +1,244 @@
+//! Flows: many of them in a table, or all that is known of one.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use serde_json::Value;
+
+use super::connection::Connection;
+use super::{Form, print, print_json};
+use crate::client::{Client, ClientError};
+use crate::view;
+use contract::config::Config;
+use records::answers::{FlowPage, FlowState};
+use records::history::WIDTHS_S;
+use records::snapshot::{FlowAnswer, FlowOrder, FlowQuery};
+
+/// How often a switch that is busy is asked about a flow.
+const TRIES: u32 = 5;
+
+/// How soon it is asked again.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Every order, by the name that [`FlowOrder`] has in JSON.
+const ORDERS: [&str; 11] = [
+    "packets",
+    "bytes",
+    "mean",
+    "stddev",
+    "lost",
+    "total_packets",
+    "total_lost",
+    "estimate",
+    "bound",
+    "first",
+    "last",
+];
+
+/// `vernier flows`.
+#[derive(Debug, Args)]
+pub struct Flows {
+    /// By what they are ordered, the greatest first; figures are those of each flow's last epoch
+    #[arg(long, value_name = "ORDER", default_value = "packets", value_parser = order_parser())]
+    sort: FlowOrder,
+    /// The least first
+    #[arg(long)]
+    ascending: bool,
+    /// How many at most
+    #[arg(long, value_name = "NUMBER", default_value_t = 20)]
+    limit: usize,
+    /// How many to leave out at the beginning
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    offset: usize,
+    /// Only flows of this ingress port
+    #[arg(long, value_name = "PORT")]
+    ingress: Option<String>,
+    /// Only flows of this egress port
+    #[arg(long, value_name = "PORT")]
+    egress: Option<String>,
+    /// Only flows of this class
+    #[arg(long, value_name = "CLASS")]
+    class: Option<String>,
+    /// Only flows in whose name this text is, such as `>10.0.0.2:` or `/udp`
+    #[arg(long, value_name = "TEXT")]
+    contains: Option<String>,
+    /// Flows that were forgotten last, with their final figures
+    #[arg(long)]
+    ended: bool,
+    #[command(flatten)]
+    connection: Connection,
+    #[command(flatten)]
+    form: Form,
+}
+
+/// `vernier flow`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  vernier flow 10.0.0.1:443 10.0.0.2:55000 tcp
+  vernier flow '[fd00::1]:443' '[fd00::2]:55000' udp
+  vernier flow 10.0.0.1 10.0.0.2 icmp
+  vernier flow '10.0.0.1:443>10.0.0.2:55000/tcp'")]
+pub struct Flow {
+    /// Source, or the whole flow as tables show it
+    #[arg(value_name = "SOURCE")]
+    source: String,
+    /// Destination
+    #[arg(value_name = "DESTINATION", requires = "protocol")]
+    destination: Option<String>,
+    /// Protocol: tcp, udp, sctp, icmp, icmpv6 or a number
+    #[arg(value_name = "PROTOCOL")]
+    protocol: Option<String>,
+    /// Width in seconds of the rows of the history: 1, 10 or 60
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = width)]
+    width: u32,
+    #[command(flatten)]
+    connection: Connection,
+    #[command(flatten)]
+    form: Form,
+}
+
+/// `vernier flows`.
+pub fn list(flows: &Flows) -> anyhow::Result<u8> {
+    let query = FlowQuery {
+        sort: flows.sort,
+        ascending: flows.ascending,
+        offset: flows.offset,
+        limit: Some(flows.limit),
+        ingress: flows.ingress.clone(),
+        egress: flows.egress.clone(),
+        class: flows.class.clone(),
+        contains: flows.contains.clone(),
+    };
+    let state = if flows.ended {
+        FlowState::Ended
+    } else {
+        FlowState::Active
+    };
+    let client = flows.connection.client()?;
+    let page: FlowPage = client.flows(state, &query)?;
+    if flows.form.json {
+        return print_json(&page);
+    }
+    if page.matching == 0 && client.config()?.measurement.flows.is_none() {
+        return print("no flow: this switch tracks none (measurement.flows)\n");
+    }
+    print(&view::flows(&page))
+}
+
+/// `vernier flow`.
+pub fn one(flow: &Flow) -> anyhow::Result<u8> {
+    let client = flow.connection.client()?;
+    let source = flow.source.clone();
+    let query = match (&flow.destination, &flow.protocol) {
+        (Some(destination), Some(protocol)) => vec![
+            ("source", source),
+            ("destination", destination.clone()),
+            ("protocol", protocol.clone()),
+        ],
+        _ => vec![("flow", source)],
+    };
+    let answer = ask(&client, &query)?;
+    if flow.form.json {
+        return print_json(&answer);
+    }
+    let unknown = if answer.tracked.is_empty() && answer.sketched.is_empty() {
+        why_unknown(&client, answer.epoch)?
+    } else {
+        String::new()
+    };
+    print(&view::flow(&answer, flow.width, &unknown))
+}
+
+/// Asks about a flow; again where the switch is busy with somebody else's.
+fn ask(client: &Client, query: &[(&str, String)]) -> Result<FlowAnswer, ClientError> {
+    let mut tries = 1;
+    loop {
+        match client.get("/api/v1/flow", query) {
+            Err(ClientError::Refused {
+                is_for_now: true, ..
+            }) if tries < TRIES => {
+                tries += 1;
+                sleep(AGAIN);
+            }
+            answer => return answer,
+        }
+    }
+}
+
+/// What it means that nothing is known of a flow now.
+fn why_unknown(client: &Client, epoch: Option<u64>) -> anyhow::Result<String> {
+    let config = client.config()?;
+    Ok(unknown(&config, epoch))
+}
+
+fn unknown(config: &Config, epoch: Option<u64>) -> String {
+    let measurement = &config.measurement;
+    if epoch.is_none() {
+        return "not tracked; the first epoch has not closed yet".to_owned();
+    }
+    match (&measurement.flows, &measurement.lds) {
+        _ if !measurement.enabled => "not tracked: measurement is off".to_owned(),
+        (Some(_), Some(_)) => "not tracked, and no sketch of the last whole epoch holds a packet of it: \
+                               it had none, or none in a cell that can be used"
+            .to_owned(),
+        (None, Some(_)) => "not tracked, as no flow is on this switch (measurement.flows); and its \
+                            sketch says nothing of it"
+            .to_owned(),
+        (Some(_), None) => {
+            "not tracked: it had no packets of late, was not chosen (measurement.flows.select), or found \
+             no slot; without a sketch (measurement.lds) more cannot be said"
+                .to_owned()
+        }
+        (None, None) => {
+            "this switch tracks no flows and keeps no sketch; measurement.flows and measurement.lds turn \
+             them on"
+                .to_owned()
+        }
+    }
+}
+
+fn order_parser() -> impl TypedValueParser<Value = FlowOrder> {
+    PossibleValuesParser::new(ORDERS).try_map(|name| serde_json::from_value(Value::String(name)))
+}
+
+fn width(text: &str) -> Result<u32, String> {
+    let width = text.parse().ok().filter(|width| WIDTHS_S.contains(width));
+    width.ok_or_else(|| "expected 1 (the last minute), 10 (ten minutes) or 60 (an hour)".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_order_has_its_name() {
+        let mut seen = Vec::new();
+        for name in ORDERS {
+            let order: FlowOrder = serde_json::from_value(name.into()).unwrap();
+            assert!(!seen.contains(&order));
+            seen.push(order);
+        }
+        assert_eq!(seen[0], FlowOrder::default());
+    }
+
+    #[test]
+    fn why_nothing_is_known_depends_on_what_is_kept() {
+        let mut config = Config::demo().unwrap();
+        config.measurement.lds = None;
+        config.measurement.flows = None;
+        let said = |config: &Config| unknown(config, Some(7));
+        assert!(said(&config).contains("keeps no sketch"));
+        config.measurement.flows = Some(contract::config::Flows::default());
+        assert!(said(&config).contains("found no slot"));
+        config.measurement.lds = Some(contract::config::Lds::default());
+        assert!(said(&config).contains("no sketch of the last whole epoch holds a packet"));
+        config.measurement.flows = None;
+        assert!(said(&config).contains("as no flow is on this switch"));
+        assert!(unknown(&config, None).contains("first epoch"));
+        config.measurement.enabled = false;
+        assert!(said(&config).contains("measurement is off"));
+    }
+}

@@ -1,0 +1,91 @@
+//! Asks a switch to read its configuration again, and waits for what comes of it.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
+use clap::Args;
+
+use super::connection::Connection;
+use super::{DONE, Form, REFUSED, print, print_json};
+use crate::client::{Client, ClientError};
+use records::answers::Status;
+use records::snapshot::{self, ReloadOutcome};
+
+/// How often the outcome is asked for.
+const ASK_EVERY: Duration = Duration::from_millis(100);
+
+/// `vernier reload`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit codes: 0 done, or nothing to do; 1 failed; 3 refused: nothing has changed."
+)]
+pub struct Reload {
+    /// How long to wait for the outcome, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    timeout: u32,
+    #[command(flatten)]
+    connection: Connection,
+    #[command(flatten)]
+    form: Form,
+}
+
+/// `vernier reload`.
+pub fn run(reload: &Reload) -> anyhow::Result<u8> {
+    let client = reload.connection.client()?;
+    let after = match client.reload() {
+        Err(error @ ClientError::Refused { .. }) => {
+            eprintln!("vernier: {error}");
+            return Ok(REFUSED);
+        }
+        other => other?,
+    };
+    let timeout = Duration::from_secs(reload.timeout.into());
+    let (outcome, generation) = wait(&client, after, timeout)?;
+    if reload.form.json {
+        print_json(&outcome)?;
+    }
+    let message = &outcome.message;
+    match outcome.outcome {
+        ReloadOutcome::Refused => {
+            eprintln!("vernier: the reload is refused, and nothing has changed: {message}");
+            return Ok(REFUSED);
+        }
+        _ if reload.form.json => {}
+        ReloadOutcome::Unchanged => {
+            print("the configuration is the same as before\n")?;
+        }
+        _ => {
+            let keys = message.replace(", ", "\n  ");
+            print(&format!(
+                "generation {generation} holds; changed:\n  {keys}\n"
+            ))?;
+        }
+    }
+    Ok(DONE)
+}
+
+/// The outcome of the first reload after that of number `after`, once it is final, and the
+/// generation that holds then.
+fn wait(client: &Client, after: u64, timeout: Duration) -> anyhow::Result<(snapshot::Reload, u32)> {
+    let began = Instant::now();
+    loop {
+        let status: Status = client.get("/api/v1/status", &[])?;
+        let stage = match status.reload {
+            Some(reload) if reload.number > after => match reload.outcome {
+                ReloadOutcome::Reading => "it is being read",
+                ReloadOutcome::UnderWay => "workers are taking it up",
+                _ => return Ok((reload, status.generation)),
+            },
+            _ => "it has not begun",
+        };
+        if began.elapsed() >= timeout {
+            bail!(
+                "no outcome of the reload within {} s: {stage}; `vernier status` tells later, or \
+                 wait longer with --timeout",
+                timeout.as_secs()
+            );
+        }
+        sleep(ASK_EVERY);
+    }
+}

@@ -1,0 +1,469 @@
+//! Dimensions an LDA, and an LDS, by the models in [`measure::sizing`].
+
+use clap::Args;
+use measure::sizing::{
+    FlowSizes, LdaDemand, LdaForecast, LdaPlan, LdsDemand, LdsPlan, SizingError,
+};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::{Form, print, print_json};
+use contract::config::{Config, ConfigError};
+use contract::units::{bytes, rate};
+
+/// Fewest rows that are planned: the switch learns the deviation, and so its bounds, from usable
+/// cells, of which so many rows leave some fifty.
+const ROWS_MIN: u64 = 128;
+
+/// Decimals of a sampling probability: more would claim more than the model knows.
+const PROBABILITY_DECIMALS: f64 = 1e6;
+
+/// `vernier size`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Shares and errors are numbers such as 0.01, or percentages such as 1%.
+The plan is by formula: for an LDA exact in the mean, for an LDS a model of how flows collide, with
+flow sizes after Pareto. Joint decoding, which the switch does, errs less than the LDS figures here.")]
+pub struct Size {
+    /// Packets a second: of the segment for the LDA, of the egress port for the LDS
+    #[arg(long, value_name = "NUMBER", value_parser = number)]
+    packets_per_second: f64,
+    /// Flows that are active in an epoch; without it, no LDS is planned
+    #[arg(long, value_name = "NUMBER")]
+    flows: Option<u64>,
+    /// Share of packets lost as a rule
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = share)]
+    loss: f64,
+    /// Share of packets lost at the worst: more than --loss gives the LDA a second bank
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    worst_loss: Option<f64>,
+    /// Relative error of the segment's mean delay that is allowed, on average
+    #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = share)]
+    error: f64,
+    /// Relative error of a flow's mean delay that is allowed
+    #[arg(long, value_name = "SHARE", default_value = "10%", value_parser = share)]
+    flow_error: f64,
+    /// Share of flows that may miss it
+    #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = share)]
+    miss: f64,
+    /// Packets in an epoch of the smallest flow that has to be measured so well
+    #[arg(long, value_name = "NUMBER", default_value = "1000", value_parser = number)]
+    flow_packets: f64,
+    /// Length of an epoch in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 1_000)]
+    interval_ms: u32,
+    /// Standard deviation of a packet's delay over the mean: about 1 in a loaded queue
+    #[arg(long, value_name = "RATIO", default_value = "1", value_parser = number)]
+    deviation: f64,
+    /// The same within one flow
+    #[arg(long, value_name = "RATIO", default_value = "0.5", value_parser = number)]
+    flow_deviation: f64,
+    /// How much flows' mean delays differ, over the mean
+    #[arg(long, value_name = "RATIO", default_value = "0.5", value_parser = number)]
+    flow_spread: f64,
+    /// Shape of the Pareto distribution of flow sizes: the smaller, the heavier the tail
+    #[arg(long, value_name = "NUMBER", default_value = "1.1", value_parser = number)]
+    flow_shape: f64,
+    #[command(flatten)]
+    form: Form,
+}
+
+/// Why there is no plan.
+#[derive(Debug, thiserror::Error)]
+pub enum SizeError {
+    /// The LDA cannot be had.
+    #[error("LDA: {0}")]
+    Lda(SizingError),
+    /// The LDS cannot be had.
+    #[error("LDS: {0}")]
+    Lds(SizingError),
+    /// No configuration can say it.
+    #[error("no configuration can hold the plan: {0}; allow more error, or shorten the epoch")]
+    Configuration(ConfigError),
+}
+
+/// A plan, as it is printed.
+#[derive(Debug, Serialize)]
+struct Plan {
+    lda: LdaAnswer,
+    lds: Option<LdsAnswer>,
+    /// To be merged into a configuration.
+    configuration: Value,
+}
+
+#[derive(Debug, Serialize)]
+struct LdaAnswer {
+    banks: Vec<Bank>,
+    memory_bytes: u64,
+    wire_bytes: u64,
+    usual: Forecast,
+    /// Where a second bank was asked for.
+    worst: Option<Forecast>,
+}
+
+#[derive(Debug, Clone, Copy, Serialize)]
+struct Bank {
+    rows: u32,
+    probability: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct Forecast {
+    lost_packets: f64,
+    effective_samples: f64,
+    mean_error_ratio: f64,
+    bound98_ratio: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct LdsAnswer {
+    cells: u64,
+    rows: Vec<f64>,
+    columns: u32,
+    virtual_cells: u32,
+    memory_bytes: u64,
+    wire_bytes: u64,
+    flow_packets: f64,
+    error_ratio: f64,
+    miss_share: f64,
+}
+
+/// `vernier size`: a plan for people, or for programs.
+pub fn run(size: &Size) -> anyhow::Result<u8> {
+    let plan = Plan::of(size)?;
+    if size.form.json {
+        print_json(&plan)
+    } else {
+        print(&plan.text(size)?)
+    }
+}
+
+impl Plan {
+    fn of(size: &Size) -> Result<Self, SizeError> {
+        let lda = lda(size)?;
+        let lds = size.flows.map(|flows| lds(size, flows)).transpose()?;
+        let mut measurement = json!({
+            "interval_ms": size.interval_ms,
+            "lda": { "banks": lda.banks },
+        });
+        if let Some(lds) = &lds {
+            measurement["lds"] = json!({
+                "cells": lds.cells,
+                "rows": lds.rows,
+                "virtual_cells": lds.virtual_cells,
+            });
+        }
+        let configuration = json!({ "measurement": measurement });
+        is_valid(&configuration).map_err(SizeError::Configuration)?;
+        Ok(Self {
+            lda,
+            lds,
+            configuration,
+        })
+    }
+
+    fn text(&self, size: &Size) -> serde_json::Result<String> {
+        let mut lines = vec![format!(
+            "for {} packets/s in epochs of {} ms, {} of them lost",
+            rate(size.packets_per_second),
+            size.interval_ms,
+            percent(size.loss)
+        )];
+        lines.push(String::new());
+        self.lda.describe(&mut lines);
+        if let Some(lds) = &self.lds {
+            lines.push(String::new());
+            lds.describe(&mut lines);
+        }
+        lines.push(String::new());
+        lines.push("in the configuration:".to_owned());
+        lines.push(String::new());
+        let fragment = serde_json::to_string_pretty(&self.configuration)?;
+        // Without the outer braces it can be pasted between other keys.
+        let fragment = fragment.trim_start_matches("{\n").trim_end_matches("\n}");
+        lines.push(fragment.to_owned());
+        Ok(lines.join("\n") + "\n")
+    }
+}
+
+/// Whether a switch takes it.
+fn is_valid(configuration: &Value) -> Result<(), ConfigError> {
+    let mut whole = configuration.clone();
+    whole["ports"] = json!([{ "name": "a", "device": "sink" }, { "name": "b", "device": "sink" }]);
+    whole["forwarding"] = json!({ "mode": "bridge" });
+    Config::parse(&whole.to_string(), "plan").map(|_| ())
+}
+
+fn lda(size: &Size) -> Result<LdaAnswer, SizeError> {
+    let demand = LdaDemand {
+        packets_per_s: size.packets_per_second,
+        epoch_s: f64::from(size.interval_ms) / 1e3,
+        loss: size.loss,
+        worst_loss: size.worst_loss.unwrap_or(size.loss),
+        delay_cv: size.deviation,
+        alpha: 1.0,
+    };
+    let mut plan = LdaPlan::for_error(&demand, size.error).map_err(SizeError::Lda)?;
+    let rows = u64::from(plan.rows());
+    if rows < ROWS_MIN {
+        let row_bytes = plan.memory_bytes / rows.max(1);
+        plan = LdaPlan::for_memory(&demand, ROWS_MIN * row_bytes).map_err(SizeError::Lda)?;
+    }
+    let banks = plan.banks.iter().map(|bank| Bank {
+        rows: bank.rows,
+        probability: rounded(bank.probability),
+    });
+    Ok(LdaAnswer {
+        banks: banks.collect(),
+        memory_bytes: plan.memory_bytes,
+        wire_bytes: plan.wire_bytes,
+        usual: forecast(&plan.usual),
+        worst: (demand.worst_loss > demand.loss).then(|| forecast(&plan.worst)),
+    })
+}
+
+fn forecast(forecast: &LdaForecast) -> Forecast {
+    Forecast {
+        lost_packets: forecast.losses,
+        effective_samples: forecast.effective_samples,
+        mean_error_ratio: forecast.mean_error,
+        bound98_ratio: forecast.bound98,
+    }
+}
+
+fn lds(size: &Size, flows: u64) -> Result<LdsAnswer, SizeError> {
+    let epoch_s = f64::from(size.interval_ms) / 1e3;
+    let packets = size.packets_per_second * epoch_s;
+    let sizes = sizes(size.flow_shape, packets, flows).map_err(SizeError::Lds)?;
+    let demand = LdsDemand {
+        flows,
+        sizes,
+        packets_per_s: size.packets_per_second,
+        epoch_s,
+        loss: size.loss,
+        flow_packets: size.flow_packets.min(packets),
+        delay_spread: size.flow_spread,
+        delay_cv: size.flow_deviation,
+        miss_share: size.miss,
+    };
+    let plan = LdsPlan::for_error(&demand, size.flow_error).map_err(SizeError::Lds)?;
+    Ok(LdsAnswer {
+        cells: plan.cells(),
+        rows: plan
+            .row_probabilities
+            .iter()
+            .copied()
+            .map(rounded)
+            .collect(),
+        columns: plan.columns,
+        virtual_cells: plan.virtual_cells,
+        memory_bytes: plan.memory_bytes,
+        wire_bytes: plan.wire_bytes,
+        flow_packets: demand.flow_packets,
+        error_ratio: plan.error,
+        miss_share: plan.miss_share,
+    })
+}
+
+/// Pareto sizes of which `flows` make `packets` in the mean, none larger than all.
+fn sizes(shape: f64, packets: f64, flows: u64) -> Result<FlowSizes, SizingError> {
+    let mean = packets / flows.max(1) as f64;
+    // The mean rises with the least size, from which it is never far: halve the interval.
+    let (mut low, mut high) = (0.0, mean);
+    for _ in 0..60 {
+        let middle = f64::midpoint(low, high);
+        let sizes = FlowSizes::pareto(middle, shape, packets)?;
+        if sizes.mean_up_to(f64::INFINITY) < mean {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    FlowSizes::pareto(high, shape, packets)
+}
+
+impl LdaAnswer {
+    fn describe(&self, lines: &mut Vec<String>) {
+        let banks: Vec<String> = self
+            .banks
+            .iter()
+            .map(|bank| format!("{} rows sampling {}", bank.rows, bank.probability))
+            .collect();
+        lines.push(format!("LDA     {}", banks.join(", ")));
+        lines.push(memory(self.memory_bytes, self.wire_bytes, "segment"));
+        lines.push(format!("mean    {}", self.usual.words()));
+        if let Some(worst) = &self.worst {
+            lines.push(format!("worst   {}", worst.words()));
+        }
+    }
+}
+
+impl Forecast {
+    fn words(&self) -> String {
+        format!(
+            "off by {} on average, by {} at most in 98 of 100 epochs; from {} samples, {} lost",
+            percent(self.mean_error_ratio),
+            percent(self.bound98_ratio),
+            rate(self.effective_samples),
+            rate(self.lost_packets),
+        )
+    }
+}
+
+impl LdsAnswer {
+    fn describe(&self, lines: &mut Vec<String>) {
+        let rows: Vec<String> = self.rows.iter().map(ToString::to_string).collect();
+        lines.push(format!(
+            "LDS     {} cells: {} of {} columns, sampling {}; {} of each for a flow",
+            self.cells,
+            counted(self.rows.len(), "row"),
+            self.columns,
+            rows.join(", "),
+            counted(self.virtual_cells as usize, "cell"),
+        ));
+        lines.push(memory(self.memory_bytes, self.wire_bytes, "egress port"));
+        lines.push(format!(
+            "flows   of {:.0} packets and more: off by {} at most, but for {} of them",
+            self.flow_packets,
+            percent(self.error_ratio),
+            percent(self.miss_share)
+        ));
+    }
+}
+
+fn memory(memory_bytes: u64, wire_bytes: u64, of: &str) -> String {
+    let size = |number: u64| bytes(usize::try_from(number).unwrap_or(usize::MAX));
+    format!(
+        "memory  {} for each {of}, times 3 for each worker and 2; {} on the wire",
+        size(memory_bytes),
+        size(wire_bytes)
+    )
+}
+
+/// `1 row`, `2 rows`.
+fn counted(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
+fn percent(share: f64) -> String {
+    // Three digits, and no noughts behind them.
+    let text = rate(share * 100.0);
+    let text = if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        &text
+    };
+    format!("{text}%")
+}
+
+/// Down, so that the shares of all banks still add up to 1 at most.
+fn rounded(probability: f64) -> f64 {
+    let rounded = (probability * PROBABILITY_DECIMALS).floor() / PROBABILITY_DECIMALS;
+    if rounded > 0.0 { rounded } else { probability }
+}
+
+fn number(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number: &f64| number.is_finite());
+    number.ok_or_else(|| "expected a number, such as 100000, 1e6 or 0.5".to_owned())
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let share = match text.strip_suffix('%') {
+        Some(percent) => number(percent).map(|percent| percent / 100.0),
+        None => number(text),
+    };
+    share.map_err(|_| "expected a share, such as 0.01 or 1%".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Only {
+        #[command(flatten)]
+        size: Size,
+    }
+
+    fn size(arguments: &[&str]) -> Size {
+        let program = ["size", "--packets-per-second", "1e5"];
+        Only::parse_from(program.iter().chain(arguments)).size
+    }
+
+    #[test]
+    fn a_plan_keeps_its_promise_and_pastes_into_a_configuration() {
+        let size = size(&["--flows", "20000", "--loss", "0.1%", "--worst-loss", "1%"]);
+        let plan = Plan::of(&size).unwrap();
+        assert!(plan.lda.usual.mean_error_ratio <= 0.01);
+        assert!(plan.lda.worst.is_some());
+        let lds = plan.lds.as_ref().unwrap();
+        assert!(lds.error_ratio <= 0.1 && lds.miss_share <= 0.05);
+        assert_eq!(lds.cells, u64::from(lds.columns) * lds.rows.len() as u64);
+        let text = plan.text(&size).unwrap();
+        let (_, fragment) = text.split_once("configuration:\n\n").unwrap();
+        let whole = format!(
+            r#"{{ "ports": [{{ "name": "a", "device": "sink" }}, {{ "name": "b", "device": "sink" }}],
+               "forwarding": {{ "mode": "bridge" }}, {fragment} }}"#
+        );
+        let config = Config::parse(&whole, "v.json").unwrap();
+        let cells = config.measurement.lds.unwrap().cells;
+        assert_eq!(u64::from(cells), lds.cells);
+        assert!(text.lines().all(|line| line.len() < 110), "{text}");
+    }
+
+    #[test]
+    fn without_flows_there_is_no_sketch() {
+        let plan = Plan::of(&size(&[])).unwrap();
+        assert!(plan.lds.is_none() && plan.lda.worst.is_none());
+        assert_eq!(plan.lda.banks.len(), 1);
+        assert!(plan.configuration["measurement"]["lds"].is_null());
+    }
+
+    #[test]
+    fn what_cannot_be_had_says_which_part_and_what_to_do() {
+        let words = |arguments: &[&str]| Plan::of(&size(arguments)).unwrap_err().to_string();
+        let lda = words(&["--loss", "50%", "--error", "1e-9"]);
+        assert!(
+            lda.starts_with("LDA: an error of") && lda.contains("allow that much"),
+            "{lda}"
+        );
+        let lds = words(&["--flows", "0"]);
+        assert!(lds.starts_with("LDS: the number of flows"), "{lds}");
+        let epoch = words(&["--interval-ms", "1"]);
+        assert!(
+            epoch.contains("measurement.interval_ms: expected 10 to 60000"),
+            "{epoch}"
+        );
+    }
+
+    #[test]
+    fn flow_sizes_add_up_to_the_packets() {
+        for (packets, flows) in [(1e5, 20_000), (1e6, 1), (100.0, 1_000)] {
+            let sizes = sizes(1.1, packets, flows).unwrap();
+            let sum = sizes.mean_up_to(f64::INFINITY) * flows as f64;
+            assert!(
+                (sum / packets - 1.0).abs() < 1e-6,
+                "{packets} {flows}: {sum}"
+            );
+        }
+    }
+
+    #[test]
+    fn shares_are_numbers_or_percentages() {
+        assert_eq!(share("0.5"), Ok(0.5));
+        assert_eq!(share("5%"), Ok(0.05));
+        assert!(share("x%").is_err() && number("nan").is_err());
+        assert_eq!(percent(0.01), "1%");
+        assert_eq!(percent(0.012_34), "1.23%");
+        assert_eq!(percent(0.5), "50%");
+        assert_eq!(percent(1.0), "100%");
+    }
+
+    #[test]
+    fn rounding_leaves_no_probability_at_nothing() {
+        assert!((rounded(1e-9) - 1e-9).abs() < 1e-18);
+        assert!(rounded(0.123_456_789) <= 0.123_456_789);
+    }
+}

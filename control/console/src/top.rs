@@ -1,0 +1,105 @@
+//! The live table: segments with the course of the selected one, flows, and classes, in a terminal.
+//!
+//! ```text
+//!  keys -> App -> draw                      this thread: never waits for a switch
+//!           |  ^
+//!      Wish v  | News                       one at a time
+//!          Feed -> SnapshotSource           a thread that asks: in this process, or over HTTP
+//! ```
+
+use std::io::{self, IsTerminal};
+use std::time::{Duration, Instant};
+
+use ratatui::crossterm::event::{self, Event};
+
+use crate::client::ClientError;
+
+mod app;
+mod classes;
+mod draw;
+mod feed;
+mod source;
+
+use app::{Answer, App};
+use feed::Feed;
+
+pub use source::{InProcess, SnapshotSource};
+
+/// How often news are asked for.
+const FETCH: Duration = Duration::from_millis(250);
+
+/// How long a key may wait to be seen.
+const KEYS: Duration = Duration::from_millis(50);
+
+/// Why the live table ended.
+#[derive(Debug, thiserror::Error)]
+pub enum TopError {
+    /// Standard output is a file or a pipe.
+    #[error("the live table needs a terminal; `vernier segments` prints a table to a file or pipe")]
+    NoTerminal,
+    /// The terminal failed, or the system gives no thread.
+    #[error("the terminal cannot be used: {0}")]
+    Terminal(#[from] io::Error),
+    /// There was not even a first snapshot.
+    #[error(transparent)]
+    Source(#[from] ClientError),
+}
+
+/// Shows what `source` has until the user quits (`q`, Escape, Ctrl-C) or `is_over` says so. The
+/// terminal is put back as it was, whatever happens.
+///
+/// # Errors
+/// [`TopError`]. A source that stops answering later is shown, not returned.
+pub fn run(
+    mut source: impl SnapshotSource + Send + 'static,
+    is_over: impl Fn() -> bool,
+) -> Result<(), TopError> {
+    if !io::stdout().is_terminal() {
+        return Err(TopError::NoTerminal);
+    }
+    let app = App::new(source.latest()?);
+    let feed = Feed::start(source)?;
+    let mut terminal = ratatui::try_init()?;
+    let outcome = converse(&mut terminal, app, feed, is_over);
+    ratatui::try_restore()?;
+    Ok(outcome?)
+}
+
+fn converse(
+    terminal: &mut ratatui::DefaultTerminal,
+    mut app: App,
+    mut feed: Feed,
+    is_over: impl Fn() -> bool,
+) -> io::Result<()> {
+    let mut asked: Option<(Instant, feed::Wish)> = None;
+    let mut is_changed = true;
+    while !is_over() {
+        if is_changed {
+            terminal.draw(|frame| draw::draw(frame, &app))?;
+        }
+        let wish = app.wish();
+        let is_due = asked
+            .as_ref()
+            .is_none_or(|(at, last)| at.elapsed() >= FETCH || *last != wish);
+        if is_due && feed.ask(&wish) {
+            asked = Some((Instant::now(), wish));
+        }
+        is_changed = false;
+        if event::poll(KEYS)? {
+            is_changed = true;
+            if let Event::Key(key) = event::read()?
+                && app.press(key) == Answer::Quit
+            {
+                break;
+            }
+        }
+        if let Some(news) = feed.take() {
+            is_changed = true;
+            app.take(news);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

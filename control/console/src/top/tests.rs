@@ -1,0 +1,365 @@
+use std::sync::Arc;
+
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use super::app::{Sort, Tab, Window};
+use super::feed::{News, Wish};
+use super::*;
+use records::answers::{FlowPage, FlowState};
+use records::history::{Bucket, Course};
+use records::snapshot::{FlowOrder, SegmentName, Snapshot};
+
+fn screen_of(app: &App, width: u16, height: u16) -> Vec<String> {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| draw::draw(frame, app)).unwrap();
+    let buffer = terminal.backend().buffer().clone();
+    let row = |y| {
+        (0..width)
+            .map(|x| buffer[(x, y)].symbol().to_owned())
+            .collect::<String>()
+    };
+    (0..height).map(|y| row(y).trim_end().to_owned()).collect()
+}
+
+fn screen(app: &App) -> Vec<String> {
+    screen_of(app, 100, 30)
+}
+
+fn assert_shows(screen: &[String], text: &str) {
+    assert!(
+        screen.iter().any(|line| line.contains(text)),
+        "{text:?} in\n{}",
+        screen.join("\n")
+    );
+}
+
+fn app() -> App {
+    App::new(Arc::new(Snapshot::example()))
+}
+
+fn press(app: &mut App, code: KeyCode) -> Answer {
+    app.press(KeyEvent::new(code, KeyModifiers::NONE))
+}
+
+/// What a source would say to the app's wish.
+fn news(app: &App, snapshot: Snapshot) -> News {
+    let wish = app.wish();
+    let course = |width_s| Course {
+        width_s,
+        buckets: vec![Bucket {
+            start_unix_s: 1_699_999_990.0,
+            packets: 10,
+            mean_ns: 400_000.0,
+            estimated_mean_ns: Some(401_000.0),
+            ..Bucket::default()
+        }],
+    };
+    News {
+        course: wish.course.as_ref().map(|(_, width_s)| course(*width_s)),
+        flows: wish.flows.as_ref().map(|_| page(&[80, 443])),
+        wish,
+        snapshot: Arc::new(snapshot),
+    }
+}
+
+/// Flows to these ports.
+fn page(ports: &[u16]) -> FlowPage {
+    let example = Snapshot::example().flows.unwrap().top[0].flow.clone();
+    let flows = ports.iter().map(|port| {
+        let mut flow = example.clone();
+        flow.flow = format!("10.0.0.1:1024>10.0.0.2:{port}/tcp");
+        flow
+    });
+    FlowPage {
+        epoch: Some(81),
+        state: FlowState::Active,
+        matching: 50_000,
+        offset: 0,
+        flows: flows.collect(),
+    }
+}
+
+fn unreachable() -> ClientError {
+    ClientError::Unreachable {
+        url: "http://x".to_owned(),
+        reason: "gone".to_owned(),
+    }
+}
+
+#[test]
+fn the_screen_holds_headline_tabs_segments_chart_ports_and_keys() {
+    let mut app = app();
+    let latest = news(&app, Snapshot::example());
+    app.take(Ok(latest));
+    let screen = screen(&app);
+    assert_eq!(
+        screen[0],
+        " vernier | 0.1.0 | demo | running | epoch 81 of 250 ms | up 20s | worker 0 25% busy"
+    );
+    assert_eq!(screen[1], "  1 segments   2 flows   3 classes");
+    for text in [
+        "segment    packets/s  lost  true mean  LDA mean    +-98%  stddev      p99  samples",
+        "east>west     80.0 k    12     412 us    410 us  7.40 us  310 us  1.40 ms   10.9 k",
+        "mean delay of east>west, last minute: true LDA",
+        "-60 s",
+        "west  80.1 k  80.0 k    1.64 M  1.64 M      37  12 queue_full",
+        "q quit  1 2 3 tabs  up/down select  s sort: as configured  w last minute",
+    ] {
+        assert_shows(&screen, text);
+    }
+}
+
+#[test]
+fn eighty_columns_hold_whole_columns_and_the_chart() {
+    let mut app = app();
+    let mut many = Snapshot::example();
+    for n in 0..20 {
+        let mut segment = many.segments[0].clone();
+        segment.ingress = format!("p{n}");
+        many.segments.push(segment);
+        many.ports.push(many.ports[0].clone());
+    }
+    let latest = news(&app, many);
+    app.take(Ok(latest));
+    let screen = screen_of(&app, 80, 24);
+    let headline = &screen[0];
+    assert!(
+        headline.ends_with("worker 0 25% busy") && !headline.contains("up 20s"),
+        "{headline}"
+    );
+    for text in [
+        "segment    packets/s  lost  true mean  LDA mean    +-98%  stddev      p99",
+        "mean delay of east>west, last minute",
+        "now",
+        "port    rx/s    tx/s  received    sent  queued        dropped",
+        "w last minute",
+    ] {
+        assert_shows(&screen, text);
+    }
+    assert!(screen.iter().all(|line| !line.contains("samples")));
+}
+
+#[test]
+fn any_size_of_terminal_will_do() {
+    for (width, height) in [(1, 1), (20, 5), (60, 12), (300, 100)] {
+        for snapshot in [Snapshot::example(), Snapshot::default()] {
+            let mut app = App::new(Arc::new(snapshot.clone()));
+            for key in ['1', '2', '3'] {
+                press(&mut app, KeyCode::Char(key));
+                screen_of(&app, width, height);
+                let latest = news(&app, snapshot.clone());
+                app.take(Ok(latest));
+                screen_of(&app, width, height);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_selection_moves_within_the_order_shown() {
+    let mut app = app();
+    assert_eq!(press(&mut app, KeyCode::Up), Answer::Stay);
+    assert_eq!(app.selected, 0);
+    press(&mut app, KeyCode::Down);
+    press(&mut app, KeyCode::Down);
+    assert_eq!(app.selected, 1);
+    assert_shows(&screen(&app), "mean delay of west>east");
+    press(&mut app, KeyCode::Home);
+    assert_eq!(app.selected, 0);
+    press(&mut app, KeyCode::End);
+    assert_eq!(app.selected, 1);
+}
+
+#[test]
+fn the_selection_stays_with_its_segment_when_others_come_and_go() {
+    let mut app = app();
+    press(&mut app, KeyCode::End);
+    let mut snapshot = Snapshot::example();
+    snapshot.segments.insert(0, snapshot.segments[0].clone());
+    let latest = news(&app, snapshot);
+    app.take(Ok(latest));
+    assert_eq!(app.selected, 2);
+    let mut without = Snapshot::example();
+    without.segments.truncate(1);
+    let latest = news(&app, without);
+    app.take(Ok(latest));
+    assert_eq!(app.selected, 0);
+}
+
+#[test]
+fn sorting_puts_the_greatest_first_and_keeps_the_selection() {
+    let mut snapshot = Snapshot::example();
+    snapshot.segments.swap(0, 1);
+    let mut app = App::new(Arc::new(snapshot));
+    assert_eq!(app.order(), [0, 1]);
+    let mut seen = vec![app.sort()];
+    for _ in 0..5 {
+        press(&mut app, KeyCode::Char('s'));
+        seen.push(app.sort());
+        assert_eq!(app.order(), [1, 0], "{:?}", app.sort());
+        assert_eq!(app.selected, 0, "the silent segment, now in the second row");
+    }
+    assert!(seen.contains(&Sort::Stddev) && seen.contains(&Sort::P99));
+    press(&mut app, KeyCode::Char('s'));
+    assert_eq!(app.sort(), Sort::Configuration);
+}
+
+#[test]
+fn tabs_are_reached_by_number_and_by_the_tab_key() {
+    let mut app = app();
+    for (key, tab) in [
+        (KeyCode::Char('3'), Tab::Classes),
+        (KeyCode::Tab, Tab::Segments),
+        (KeyCode::Tab, Tab::Flows),
+        (KeyCode::BackTab, Tab::Segments),
+        (KeyCode::BackTab, Tab::Classes),
+        (KeyCode::Char('2'), Tab::Flows),
+        (KeyCode::Char('1'), Tab::Segments),
+    ] {
+        press(&mut app, key);
+        assert_eq!(app.tab, tab);
+    }
+}
+
+#[test]
+fn only_what_is_shown_is_asked_for() {
+    let mut app = app();
+    let segment = SegmentName {
+        ingress: "east".to_owned(),
+        egress: "west".to_owned(),
+        class: "all".to_owned(),
+    };
+    let course = |width_s| Wish {
+        course: Some((segment.clone(), width_s)),
+        flows: None,
+    };
+    for width_s in [1, 10, 60, 1] {
+        assert_eq!(app.wish(), course(width_s));
+        press(&mut app, KeyCode::Char('w'));
+    }
+    press(&mut app, KeyCode::Char('2'));
+    let orders = [
+        FlowOrder::Packets,
+        FlowOrder::Lost,
+        FlowOrder::Mean,
+        FlowOrder::Stddev,
+    ];
+    for order in orders {
+        let wish = app.wish();
+        assert_eq!((wish.course, wish.flows.unwrap().sort), (None, order));
+        press(&mut app, KeyCode::Char('s'));
+    }
+    press(&mut app, KeyCode::Char('3'));
+    assert_eq!(app.wish(), Wish::default());
+}
+
+#[test]
+fn a_course_is_shown_for_what_it_is_of() {
+    let mut app = app();
+    assert_shows(&screen(&app), "asking ...");
+    let latest = news(&app, Snapshot::example());
+    app.take(Ok(latest));
+    assert!(app.course().is_some());
+    assert_shows(&screen(&app), "461 us");
+    press(&mut app, KeyCode::Char('w'));
+    assert_eq!(app.window, Window::TenMinutes);
+    assert!(app.course().is_none(), "that of the last minute");
+    assert_shows(&screen(&app), "mean delay of east>west, last ten minutes");
+    press(&mut app, KeyCode::Char('w'));
+    press(&mut app, KeyCode::Char('w'));
+    assert!(app.course().is_some());
+    press(&mut app, KeyCode::Down);
+    assert!(app.course().is_none(), "that of the other segment");
+}
+
+#[test]
+fn flows_are_listed_and_the_selected_one_is_told_in_full() {
+    let mut app = app();
+    press(&mut app, KeyCode::Char('2'));
+    assert_shows(&screen(&app), "asking ...");
+    let latest = news(&app, Snapshot::example());
+    app.take(Ok(latest));
+    let lines = screen(&app);
+    assert_shows(&lines, "flows: the first 2 of 50000 by packets/s");
+    assert_shows(
+        &lines,
+        "10.0.0.1:1024>10.0.0.2:443/tcp  east>west      900     0  401 us",
+    );
+    assert_shows(&lines, "since epoch 2   70.0 k");
+    assert_shows(&lines, "jointly with all flows");
+    press(&mut app, KeyCode::Down);
+    assert_eq!(app.selected_flow, 1);
+    // The selection stays with the flow, now the third.
+    let mut latest = news(&app, Snapshot::example());
+    latest.flows = Some(page(&[22, 80, 443]));
+    app.take(Ok(latest));
+    assert_eq!(app.selected_flow, 2);
+    press(&mut app, KeyCode::Home);
+    let mut latest = news(&app, Snapshot::example());
+    latest.flows = Some(page(&[443, 22, 80]));
+    app.take(Ok(latest));
+    assert_eq!(app.selected_flow, 0, "the one that leads");
+    press(&mut app, KeyCode::PageDown);
+    assert_eq!(app.selected_flow, 2);
+    press(&mut app, KeyCode::Char('s'));
+    assert_eq!(app.selected_flow, 0);
+    // Without flows there are none to ask for.
+    let off = Snapshot {
+        flows: None,
+        ..Snapshot::example()
+    };
+    let latest = news(&app, off);
+    app.take(Ok(latest));
+    assert_eq!(app.wish(), Wish::default());
+    assert_shows(
+        &screen(&app),
+        "this switch tracks no flows (measurement.flows)",
+    );
+}
+
+#[test]
+fn classes_are_listed_with_the_segments_of_the_selected_one() {
+    let mut snapshot = Snapshot::example();
+    snapshot.segments[1].class = "gold".to_owned();
+    let mut app = App::new(Arc::new(snapshot));
+    press(&mut app, KeyCode::Char('3'));
+    let lines = screen(&app);
+    assert_shows(
+        &lines,
+        "class  segments  packets/s  lost    mean  stddev  p99 max",
+    );
+    assert_shows(
+        &lines,
+        "all           1     80.0 k    12  412 us  310 us  1.40 ms",
+    );
+    assert_shows(&lines, "east>west");
+    assert!(lines.iter().all(|line| !line.contains("west>east")));
+    press(&mut app, KeyCode::Down);
+    let lines = screen(&app);
+    assert_shows(&lines, "west>east gold");
+    assert!(lines.iter().all(|line| !line.contains("east>west ")));
+}
+
+#[test]
+fn q_escape_and_control_c_quit() {
+    let mut app = app();
+    assert_eq!(press(&mut app, KeyCode::Char('q')), Answer::Quit);
+    assert_eq!(press(&mut app, KeyCode::Esc), Answer::Quit);
+    assert_eq!(press(&mut app, KeyCode::Char('c')), Answer::Stay);
+    let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+    assert_eq!(app.press(control_c), Answer::Quit);
+}
+
+#[test]
+fn trouble_is_shown_until_it_is_over() {
+    let mut app = app();
+    app.take(Err(unreachable()));
+    let lines = screen(&app);
+    assert!(lines[29].contains("no switch answers at http://x: gone"));
+    assert_shows(&lines, "east>west");
+    let latest = news(&app, Snapshot::example());
+    app.take(Ok(latest));
+    assert!(screen(&app)[29].contains("quit"));
+}

@@ -1,0 +1,343 @@
+//! A snapshot as plain text: aligned tables for a terminal, a log or a pipe.
+
+use std::fmt::Write;
+
+use contract::units::{bytes, count, duration_ns, rate, uptime};
+use records::answers::{ClassTotals, Classes};
+use records::snapshot::{Port, Segment, Snapshot};
+
+mod flows;
+mod status;
+mod wires;
+
+pub(crate) use flows::{FLOW_HEADINGS, flow_row, flow_words};
+pub use flows::{flow, flows};
+pub use status::status;
+pub use wires::wires;
+
+/// Stands where there is no number.
+pub(crate) const NONE: &str = "-";
+
+/// Headings of the segments' table.
+pub(crate) const SEGMENT_HEADINGS: [&str; 9] = [
+    "segment",
+    "packets/s",
+    "lost",
+    "true mean",
+    "LDA mean",
+    "+-98%",
+    "stddev",
+    "p99",
+    "samples",
+];
+
+/// Headings of the ports' table.
+pub(crate) const PORT_HEADINGS: [&str; 7] = [
+    "port", "rx/s", "tx/s", "received", "sent", "queued", "dropped",
+];
+
+/// What is shown each second: a headline, segments and ports.
+pub fn live(snapshot: &Snapshot) -> String {
+    let mut text = headline(snapshot) + "\n";
+    if !snapshot.segments.is_empty() {
+        text += &table(
+            &SEGMENT_HEADINGS,
+            snapshot.segments.iter().map(|s| row(snapshot, s)),
+        );
+    }
+    text += "\n";
+    text + &ports(snapshot)
+}
+
+/// What is shown at the end: totals of every segment and port, and how good the estimates were.
+pub fn summary(snapshot: &Snapshot) -> String {
+    let mut text = headline(snapshot) + "\n";
+    if !snapshot.segments.is_empty() {
+        let headings = [
+            "segment",
+            "sent",
+            "measured",
+            "lost",
+            "late",
+            "mean",
+            "unusable epochs",
+        ];
+        text += &table(&headings, snapshot.segments.iter().map(total_row));
+        text += "\n";
+        for segment in &snapshot.segments {
+            text += &verdict(segment);
+        }
+        text += "\n";
+    }
+    text + &ports(snapshot)
+}
+
+/// Segments alone.
+pub fn segments(snapshot: &Snapshot) -> String {
+    table(
+        &SEGMENT_HEADINGS,
+        snapshot.segments.iter().map(|s| row(snapshot, s)),
+    )
+}
+
+/// Ports alone.
+pub fn ports(snapshot: &Snapshot) -> String {
+    table(&PORT_HEADINGS, snapshot.ports.iter().map(port_row))
+}
+
+/// Classes over all ports and segments, since the switch started.
+pub fn classes(classes: &Classes) -> String {
+    let headings = [
+        "class", "segments", "sent", "bytes", "measured", "lost", "mean", "stddev",
+    ];
+    table(&headings, classes.classes.iter().map(class_row))
+}
+
+fn class_row(class: &ClassTotals) -> [String; 8] {
+    let delay = |ns: Option<f64>| ns.map_or_else(|| NONE.to_owned(), duration_ns);
+    [
+        class.class.clone(),
+        class.segments.to_string(),
+        count(class.tx_packets),
+        bytes(usize::try_from(class.tx_bytes).unwrap_or(usize::MAX)),
+        count(class.stamped_packets),
+        count(class.dropped_packets),
+        delay(class.mean_ns),
+        delay(class.stddev_ns),
+    ]
+}
+
+/// One line: what runs, since when, and the epoch it is in.
+pub(crate) fn headline(snapshot: &Snapshot) -> String {
+    let (switch, version, state) = (&snapshot.switch, &snapshot.version, snapshot.state.label());
+    let mut line = format!(
+        "vernier {version}  switch {switch}  {state}  up {}",
+        uptime(snapshot.uptime_s)
+    );
+    if !snapshot.measuring {
+        line += "  measurement off";
+    } else if let Some(epoch) = snapshot.epoch {
+        let _ = write!(line, "  epoch {epoch} of {} ms", snapshot.interval_ms);
+    }
+    for (index, worker) in snapshot.workers.iter().enumerate() {
+        let _ = if worker.is_stalled {
+            write!(line, "  worker {index} STALLED")
+        } else {
+            write!(
+                line,
+                "  worker {index} {:.0}% busy",
+                worker.busy_ratio * 100.0
+            )
+        };
+    }
+    line
+}
+
+/// The cells of a segment's row.
+pub(crate) fn row(snapshot: &Snapshot, segment: &Segment) -> [String; 9] {
+    let none = || NONE.to_owned();
+    let last = snapshot.fresh(segment);
+    let stamped = last.and_then(|last| last.stamped);
+    let lda = last.and_then(|last| last.lda);
+    [
+        segment.title(),
+        last.map_or_else(none, |_| rate(packets_per_s(snapshot, segment))),
+        count(segment.total.counts.dropped_packets),
+        stamped.map_or_else(none, |stamped| duration_ns(stamped.mean_ns)),
+        lda.map_or_else(none, |lda| duration_ns(lda.mean_ns)),
+        lda.map_or_else(none, |lda| duration_ns(lda.bound_ns)),
+        stamped.map_or_else(none, |stamped| duration_ns(stamped.stddev_ns)),
+        stamped.map_or_else(none, |stamped| duration_ns(stamped.p99_ns)),
+        lda.map_or_else(none, |lda| count(lda.effective_samples)),
+    ]
+}
+
+/// Packets a second that entered the segment in its last usable epoch; 0 if that is long ago.
+pub(crate) fn packets_per_s(snapshot: &Snapshot, segment: &Segment) -> f64 {
+    let packets = snapshot
+        .fresh(segment)
+        .map_or(0, |last| last.counts.sent_packets);
+    packets as f64 * 1e3 / f64::from(snapshot.interval_ms.max(1))
+}
+
+/// The cells of a port's row.
+pub(crate) fn port_row(port: &Port) -> [String; 7] {
+    [
+        if port.facts.is_up {
+            port.name.clone()
+        } else if port.facts.is_removed {
+            format!("{} (removed)", port.name)
+        } else {
+            format!("{} (down)", port.name)
+        },
+        rate(port.rx_pps),
+        rate(port.tx_pps),
+        count(port.rx_packets),
+        count(port.tx_packets),
+        count(port.queued_packets),
+        dropped(port),
+    ]
+}
+
+/// `12 queue_full, 3 runt`.
+fn dropped(port: &Port) -> String {
+    let reasons = port.drops.iter().filter(|drop| drop.packets > 0);
+    let reasons: Vec<String> = reasons
+        .map(|drop| format!("{} {}", count(drop.packets), drop.label))
+        .collect();
+    if reasons.is_empty() {
+        "0".to_owned()
+    } else {
+        reasons.join(", ")
+    }
+}
+
+fn total_row(segment: &Segment) -> [String; 7] {
+    let total = &segment.total;
+    let counts = &total.counts;
+    let mean_ns = total.delay_sum_s * 1e9 / counts.received_packets as f64;
+    let unusable = total.unusable_epochs.by_reason();
+    let unusable = unusable.iter().filter(|(_, epochs)| *epochs > 0);
+    let unusable: Vec<String> = unusable
+        .map(|(reason, epochs)| format!("{epochs} {reason}"))
+        .collect();
+    [
+        segment.title(),
+        counts.sent_packets.to_string(),
+        counts.received_packets.to_string(),
+        counts.dropped_packets.to_string(),
+        counts.late_packets.to_string(),
+        if mean_ns.is_finite() {
+            duration_ns(mean_ns)
+        } else {
+            NONE.to_owned()
+        },
+        if unusable.is_empty() {
+            "0".to_owned()
+        } else {
+            unusable.join(", ")
+        },
+    ]
+}
+
+/// How often the estimate's interval held the true mean.
+fn verdict(segment: &Segment) -> String {
+    let (all, within) = (
+        segment.total.estimated_epochs,
+        segment.total.within_bound_epochs,
+    );
+    if all == 0 {
+        return format!("{}: no epoch with an estimate\n", segment.title());
+    }
+    let share = within as f64 * 100.0 / all as f64;
+    format!(
+        "{}: the true mean lay inside LDA's 98% interval in {within} of {all} epochs ({share:.1}%)\n",
+        segment.title()
+    )
+}
+
+/// An aligned table: the first column to the left, a text in the last one too, numbers to the
+/// right.
+fn table<const N: usize>(headings: &[&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
+    let mut lines = vec![headings.map(str::to_owned)];
+    lines.extend(rows);
+    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max();
+    let widths: [usize; N] = std::array::from_fn(|column| width(column).unwrap_or(0));
+    let mut text = String::new();
+    for line in &lines {
+        for (column, (cell, &width)) in line.iter().zip(&widths).enumerate() {
+            let _ = match column {
+                0 => write!(text, "{cell:<width$}"),
+                _ if column == N - 1 && cell.contains(' ') && width > 16 => {
+                    write!(text, "  {cell}")
+                }
+                _ => write!(text, "  {cell:>width$}"),
+            };
+        }
+        text.truncate(text.trim_end().len());
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_live_table_is_aligned_and_in_human_units() {
+        let expected = "\
+vernier 0.1.0  switch demo  running  up 20s  epoch 81 of 250 ms  worker 0 25% busy
+segment    packets/s  lost  true mean  LDA mean    +-98%  stddev      p99  samples
+east>west     80.0 k    12     412 us    410 us  7.40 us  310 us  1.40 ms   10.9 k
+west>east          -     0          -         -        -       -        -        -
+
+port    rx/s    tx/s  received    sent  queued        dropped
+east  80.1 k  80.0 k    1.64 M  1.64 M      37  12 queue_full
+west  80.1 k  80.0 k    1.64 M  1.64 M      37  12 queue_full
+";
+        assert_eq!(live(&Snapshot::example()), expected);
+    }
+
+    #[test]
+    fn classes_and_stalled_workers_are_named() {
+        let mut snapshot = Snapshot::example();
+        snapshot.segments[0].class = "gold".to_owned();
+        snapshot.workers[0].is_stalled = true;
+        let text = live(&snapshot);
+        assert!(text.contains("\neast>west gold  "), "{text}");
+        assert!(text.contains("worker 0 STALLED"), "{text}");
+    }
+
+    #[test]
+    fn classes_are_told_over_all_ports_and_segments() {
+        let text = classes(&Classes::from(&Snapshot::example()));
+        let mut lines = text.lines();
+        let headings = "class  segments    sent     bytes  measured  lost    mean";
+        assert!(lines.next().unwrap().starts_with(headings), "{text}");
+        let row = lines.next().unwrap();
+        assert!(
+            row.starts_with("all           2  3.28 M  1.10 GiB    20.0 k    24  412 us"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn the_summary_says_how_good_the_estimates_were() {
+        let text = summary(&Snapshot::example());
+        let verdict = "east>west: the true mean lay inside LDA's 98% interval in 78 of 79 epochs \
+                       (98.7%)\nwest>east: no epoch with an estimate\n";
+        assert!(text.contains(verdict), "{text}");
+        assert!(
+            text.contains("1 missed_shard, 3 generation, 4 link, 2 too_few_cells"),
+            "{text}"
+        );
+        assert!(text.lines().all(|line| !line.ends_with(' ')));
+    }
+
+    #[test]
+    fn what_is_long_ago_is_not_shown_as_if_it_were_now() {
+        let mut snapshot = Snapshot::example();
+        snapshot.epoch = Some(81 + 40);
+        assert!(live(&snapshot).contains("80.0 k    12     412 us"));
+        snapshot.epoch = Some(81 + 41);
+        assert!(
+            live(&snapshot).contains("-    12          -"),
+            "{}",
+            live(&snapshot)
+        );
+    }
+
+    #[test]
+    fn without_measurement_there_are_ports_only() {
+        let text = live(&Snapshot {
+            measuring: false,
+            segments: Vec::new(),
+            ..Snapshot::example()
+        });
+        assert!(
+            text.contains("measurement off") && !text.contains("segment"),
+            "{text}"
+        );
+    }
+}

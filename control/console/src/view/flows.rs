@@ -1,0 +1,387 @@
+//! Flows as plain text: a table of many, and all that is known of one.
+
+use std::fmt::Write;
+
+use super::{NONE, table};
+use contract::units::{bytes, count, duration_ns, uptime};
+use records::answers::FlowPage;
+use records::history::{Bucket, Course};
+use records::snapshot::{Flow, FlowAnswer, FlowEstimate, FlowFigures, FlowMethod, SketchedFlow};
+
+/// Buckets of a course that are shown: two minutes of ten seconds each.
+const BUCKETS_MAX: usize = 12;
+
+/// Headings of the flows' table.
+pub(crate) const FLOW_HEADINGS: [&str; 9] = [
+    "flow", "segment", "packets", "lost", "mean", "stddev", "estimate", "+-98%", "ago",
+];
+
+/// A page of flows: figures of the last epoch of each, and how many there are.
+pub fn flows(page: &FlowPage) -> String {
+    let rows = page.flows.iter().map(|flow| flow_row(page.epoch, flow));
+    let mut text = table(&FLOW_HEADINGS, rows);
+    let (from, shown) = (page.offset, page.flows.len() as u64);
+    let _ = match (shown, page.matching) {
+        (_, 0) => writeln!(text, "no flow"),
+        (0, all) => writeln!(text, "{all} flows, none from {from} on"),
+        (_, all) => writeln!(text, "{} to {} of {all} flows", from + 1, from + shown),
+    };
+    text
+}
+
+/// The cells of a flow's row.
+pub(crate) fn flow_row(epoch: Option<u64>, flow: &Flow) -> [String; 9] {
+    let estimate = flow.estimate.as_ref();
+    let bound_ns = estimate.and_then(|estimate| estimate.bound_ns);
+    let none = || NONE.to_owned();
+    let FlowFigures {
+        packets,
+        lost_packets,
+        mean_ns,
+        stddev_ns,
+        ..
+    } = flow.last;
+    let delay = |ns: f64| {
+        if packets == 0 {
+            NONE.to_owned()
+        } else {
+            duration_ns(ns)
+        }
+    };
+    [
+        flow.flow.clone(),
+        segment(flow),
+        count(packets),
+        count(lost_packets),
+        delay(mean_ns),
+        delay(stddev_ns),
+        estimate.map_or_else(none, |estimate| duration_ns(estimate.mean_ns)),
+        bound_ns.map_or_else(none, duration_ns),
+        uptime(ago_s(epoch, flow)),
+    ]
+}
+
+fn segment(flow: &Flow) -> String {
+    match flow.class.as_str() {
+        "all" => format!("{}>{}", flow.ingress, flow.egress),
+        class => format!("{}>{} {class}", flow.ingress, flow.egress),
+    }
+}
+
+/// Seconds from a flow's last epoch to the last one that closed.
+fn ago_s(epoch: Option<u64>, flow: &Flow) -> f64 {
+    let epochs = (flow.last_epoch + 1)
+        .saturating_sub(flow.first_epoch)
+        .max(1);
+    let interval_s = (flow.last_seen_unix_s - flow.first_seen_unix_s) / epochs as f64;
+    let since = epoch.unwrap_or(0).saturating_sub(flow.last_epoch);
+    since as f64 * interval_s.max(0.0)
+}
+
+/// All that is known of a flow. `width_s` says which of its courses is shown; `unknown` stands where
+/// nothing is known.
+pub fn flow(answer: &FlowAnswer, width_s: u32, unknown: &str) -> String {
+    let mut text = answer.flow.clone();
+    if let Some(epoch) = answer.epoch {
+        let _ = write!(text, "  epoch {epoch}");
+    }
+    text.push('\n');
+    for tracked in &answer.tracked {
+        let ago = uptime(ago_s(answer.epoch, &tracked.flow));
+        let _ = writeln!(
+            text,
+            "\n{}: tracked, its last packet {ago} ago",
+            segment(&tracked.flow)
+        );
+        describe(&mut text, &tracked.flow);
+        let course = tracked
+            .courses
+            .iter()
+            .find(|course| course.width_s == width_s);
+        if let Some(course) = course {
+            text += &history(course);
+        } else {
+            let words = "no history: it has no series of its own (prometheus.pinned gives it one)";
+            let _ = writeln!(text, "  {words}");
+        }
+    }
+    for flow in &answer.ended {
+        let ago = uptime(ago_s(answer.epoch, flow));
+        let _ = writeln!(
+            text,
+            "\n{}: no longer tracked; it ended {ago} ago, with",
+            segment(flow)
+        );
+        describe(&mut text, flow);
+    }
+    for sketched in &answer.sketched {
+        text.push('\n');
+        describe_sketched(&mut text, sketched);
+    }
+    if answer.tracked.is_empty() && answer.sketched.is_empty() {
+        let _ = writeln!(text, "\n{unknown}");
+    }
+    text
+}
+
+/// All that is known of a tracked flow but its name and its course.
+pub(crate) fn flow_words(flow: &Flow) -> String {
+    let mut text = format!("  {}\n", segment(flow));
+    describe(&mut text, flow);
+    text
+}
+
+fn describe(text: &mut String, flow: &Flow) {
+    let headings = ["", "packets", "bytes", "lost", "mean", "stddev"];
+    let row = |name: &str, figures: &FlowFigures| {
+        [
+            name.to_owned(),
+            count(figures.packets),
+            bytes(usize::try_from(figures.bytes).unwrap_or(usize::MAX)),
+            count(figures.lost_packets),
+            duration_ns(figures.mean_ns),
+            duration_ns(figures.stddev_ns),
+        ]
+    };
+    let rows = [
+        row(&format!("epoch {}", flow.last_epoch), &flow.last),
+        row(&format!("since epoch {}", flow.first_epoch), &flow.total),
+    ];
+    *text += "  exact, by stamps:\n";
+    indent(text, &table(&headings, rows.into_iter()));
+    match &flow.estimate {
+        Some(estimate) => {
+            let _ = writeln!(text, "  estimated: {}", words(estimate));
+        }
+        None => *text += "  estimated: nothing (measurement.lds and its decode estimate flows)\n",
+    }
+    if let Some(mean_ns) = flow.rli_mean_ns {
+        let mean = duration_ns(mean_ns);
+        let _ = writeln!(
+            text,
+            "  references (RLI) say: mean {mean} since epoch {}",
+            flow.first_epoch
+        );
+    }
+}
+
+fn describe_sketched(text: &mut String, sketched: &SketchedFlow) {
+    let SketchedFlow {
+        ingress,
+        egress,
+        class,
+        packets_max,
+        lost_packets_max,
+        estimate,
+    } = sketched;
+    let class = if class == "all" {
+        String::new()
+    } else {
+        format!(" {class}")
+    };
+    let _ = writeln!(
+        text,
+        "{ingress}>{egress}{class}: not tracked; the sketch says\n  packets: at most {}, lost: at most {}",
+        count(*packets_max),
+        count(*lost_packets_max),
+    );
+    if let Some(estimate) = estimate {
+        let _ = writeln!(text, "  estimated: {}", words(estimate));
+    }
+}
+
+/// An estimate in words: mean, bound, method, and what it rests on.
+fn words(estimate: &FlowEstimate) -> String {
+    let mean = duration_ns(estimate.mean_ns);
+    let bound = match estimate.bound_ns {
+        Some(bound_ns) => format!("+- {} (98 %)", duration_ns(bound_ns)),
+        None => "of unknown error".to_owned(),
+    };
+    let method = match estimate.method {
+        FlowMethod::LdsJoint => "jointly with all flows",
+        FlowMethod::LdsJointSum => "jointly with all flows, from the sum of epochs",
+        FlowMethod::LdsPaper => "by the LDS paper's estimator",
+        FlowMethod::LdsPrior => "by what the other flows suggest, since no cell speaks for it",
+    };
+    let label = estimate.method.label();
+    let epochs = match estimate.epochs {
+        1 => format!("epoch {}", estimate.epoch),
+        number => format!("{number} epochs up to {}", estimate.epoch),
+    };
+    let packets = count(estimate.packets);
+    let truth = match estimate.is_within_bound {
+        Some(true) => "; the exact mean is within",
+        Some(false) => "; the exact mean is OUTSIDE",
+        None => "",
+    };
+    format!("mean {mean} {bound}, {method} ({label}); {epochs}, {packets} packets{truth}")
+}
+
+/// The last buckets of a course.
+fn history(course: &Course) -> String {
+    let headings = [
+        "from (UTC)",
+        "packets",
+        "lost",
+        "mean",
+        "stddev",
+        "estimate",
+        "+-98%",
+    ];
+    let first = course.buckets.len().saturating_sub(BUCKETS_MAX);
+    let rows = course.buckets.iter().skip(first).map(|bucket| {
+        let Bucket {
+            start_unix_s,
+            packets,
+            lost_packets,
+            mean_ns,
+            stddev_ns,
+            estimated_mean_ns,
+            bound_ns,
+            ..
+        } = *bucket;
+        let known = |ns: Option<f64>| ns.map_or_else(|| NONE.to_owned(), duration_ns);
+        [
+            clock(start_unix_s),
+            count(packets),
+            count(lost_packets),
+            known((packets > 0).then_some(mean_ns)),
+            known((packets > 0).then_some(stddev_ns)),
+            known(estimated_mean_ns),
+            known(bound_ns),
+        ]
+    });
+    let mut text = format!("  by {} s:\n", course.width_s);
+    indent(&mut text, &table(&headings, rows));
+    text
+}
+
+/// `14:03:20`, of a time since 1970.
+fn clock(unix_s: f64) -> String {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "seconds of a day; casts saturate"
+    )]
+    let second = unix_s.rem_euclid(86_400.0) as u32;
+    let (hours, minutes) = (second / 3_600, second / 60 % 60);
+    format!("{hours:02}:{minutes:02}:{:02}", second % 60)
+}
+
+fn indent(text: &mut String, table: &str) {
+    for line in table.lines() {
+        let _ = writeln!(text, "    {line}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use records::history::{History, Sample};
+    use records::snapshot::{AnsweredFlow, Snapshot};
+
+    fn example() -> Flow {
+        Snapshot::example().flows.unwrap().top[0].flow.clone()
+    }
+
+    fn answer() -> FlowAnswer {
+        FlowAnswer {
+            flow: example().flow,
+            epoch: Some(85),
+            ..FlowAnswer::default()
+        }
+    }
+
+    #[test]
+    fn a_page_says_which_part_it_is() {
+        let mut page = FlowPage {
+            epoch: Some(85),
+            state: records::answers::FlowState::Active,
+            matching: 50_000,
+            offset: 20,
+            flows: vec![example()],
+        };
+        let expected = "\
+flow                             segment  packets  lost    mean  stddev  estimate    +-98%  ago
+10.0.0.1:1024>10.0.0.2:80/tcp  east>west      900     0  401 us  300 us    401 us  1.25 us   1s
+21 to 21 of 50000 flows
+";
+        assert_eq!(flows(&page), expected);
+        page.flows.clear();
+        assert!(flows(&page).ends_with("50000 flows, none from 20 on\n"));
+        page.matching = 0;
+        assert!(flows(&page).ends_with("\nno flow\n"));
+    }
+
+    #[test]
+    fn a_tracked_flow_is_told_exactly_estimated_and_over_time() {
+        let mut history = History::default();
+        for epoch in 0..400 {
+            let sample = Sample {
+                packets: 10,
+                sum_ns: 4_000.0,
+                estimate_ns: Some((400.0, 5.0)),
+                ..Sample::default()
+            };
+            history.add(epoch, 1_000, &sample);
+        }
+        let tracked = AnsweredFlow {
+            flow: example(),
+            courses: history.courses(1_700_000_000.0),
+        };
+        let answer = FlowAnswer {
+            tracked: vec![tracked],
+            ..answer()
+        };
+        let text = flow(&answer, 10, "UNKNOWN");
+        for expected in [
+            "10.0.0.1:1024>10.0.0.2:80/tcp  epoch 85\n\neast>west: tracked, its last packet 1s ago\n",
+            "  exact, by stamps:\n",
+            "    epoch 81           900   439 KiB     0  401 us  300 us\n",
+            "    since epoch 2   70.0 k  33.4 MiB     7  411 us  300 us\n",
+            "  estimated: mean 401 us +- 1.25 us (98 %), jointly with all flows (lds-joint); epoch 81, \
+             900 packets; the exact mean is within\n",
+            "  references (RLI) say: mean 410 us since epoch 2\n",
+            "  by 10 s:\n    from (UTC)  packets  lost    mean  stddev  estimate    +-98%\n",
+            "    22:19:50        100     0  400 ns",
+        ] {
+            assert!(text.contains(expected), "{expected:?} in\n{text}");
+        }
+        assert!(!text.contains("UNKNOWN"), "{text}");
+        let rows = text
+            .lines()
+            .filter(|line| line.trim_start().starts_with("22:"));
+        assert_eq!(rows.count(), BUCKETS_MAX);
+    }
+
+    #[test]
+    fn what_is_not_tracked_is_said_to_be_so() {
+        let mut estimate = example().estimate.unwrap();
+        estimate.bound_ns = None;
+        estimate.is_within_bound = None;
+        estimate.method = FlowMethod::LdsPrior;
+        let sketched = SketchedFlow {
+            ingress: "east".to_owned(),
+            egress: "west".to_owned(),
+            class: "gold".to_owned(),
+            packets_max: 17,
+            lost_packets_max: 2,
+            estimate: Some(estimate),
+        };
+        let known = FlowAnswer {
+            sketched: vec![sketched],
+            ended: vec![example()],
+            ..answer()
+        };
+        let text = flow(&known, 10, "UNKNOWN");
+        for expected in [
+            "east>west: no longer tracked; it ended 1s ago, with\n",
+            "east>west gold: not tracked; the sketch says\n  packets: at most 17, lost: at most 2\n",
+            "  estimated: mean 401 us of unknown error, by what the other flows suggest",
+        ] {
+            assert!(text.contains(expected), "{expected:?} in\n{text}");
+        }
+        assert!(!text.contains("UNKNOWN"), "{text}");
+        assert!(flow(&answer(), 10, "nothing is known").ends_with("\nnothing is known\n"));
+    }
+}

@@ -1,0 +1,169 @@
+//! Segments on the wire, as tables.
+
+use std::fmt::Write;
+
+use super::{NONE, table};
+use contract::units::{count, duration_ns, rate};
+use records::answers::Wires;
+use records::snapshot::{Wire, WireClock, WireSegment};
+
+/// Both directions of every segment on the wire, how the ends stand to each other, and the clock.
+pub fn wires(wires: &Wires) -> String {
+    let Some(clock) = &wires.clock else {
+        return "no port has a segment on the wire\n".to_owned();
+    };
+    let mut text = clock_words(clock) + "\n\n";
+    let headings = [
+        "port",
+        "session",
+        "peer",
+        "control",
+        "of share",
+        "withheld",
+        "disbelieved",
+    ];
+    text += &table(&headings, wires.wires.iter().map(port_row));
+    for wire in &wires.wires {
+        if let Some(mismatch) = &wire.mismatch {
+            let _ = writeln!(text, "{}: {mismatch}", wire.port);
+        }
+        if wire.is_blocked {
+            let looped =
+                "looped to this very switch, or two switches share a number: no data passes";
+            let _ = writeln!(text, "{}: {looped}", wire.port);
+        } else if wire.session == "loop" {
+            let echoed =
+                "its own hellos come back across the routers, no peer answers: data passes";
+            let _ = writeln!(text, "{}: {echoed}", wire.port);
+        }
+    }
+    text += "\n";
+    let headings = [
+        "segment", "epoch", "sent", "lost", "mean", "+-98%", "stddev", "by", "samples", "state",
+    ];
+    let segments = wires.wires.iter().flat_map(|wire| &wire.segments);
+    text + &table(&headings, segments.map(segment_row))
+}
+
+fn clock_words(clock: &WireClock) -> String {
+    let mut words = format!(
+        "clock {}, off by {} at most, TAI - UTC = {} s, PTP domain {}",
+        clock.state,
+        duration_ns(clock.error_ns),
+        clock.tai_utc_s,
+        clock.ptp_domain
+    );
+    if let Some(step_ns) = clock.last_step_ns {
+        let times = clock.steps;
+        let _ = write!(
+            words,
+            "; set {times} times, last by {}",
+            duration_ns(step_ns)
+        );
+    }
+    words
+}
+
+fn port_row(wire: &Wire) -> [String; 7] {
+    let peer = wire.peer.as_ref();
+    let used = wire.control_bps / wire.share_bps.max(1.0) * 100.0;
+    let disbelieved = wire.total.disbelieved_frames.iter();
+    [
+        wire.port.clone(),
+        wire.session.clone(),
+        peer.map_or_else(
+            || NONE.to_owned(),
+            |peer| format!("{}/{}", peer.switch, peer.port_name),
+        ),
+        format!("{}bit/s", rate(wire.control_bps)),
+        format!("{used:.0} %"),
+        count(wire.total.references_withheld),
+        count(disbelieved.map(|one| one.packets).sum()),
+    ]
+}
+
+fn segment_row(segment: &WireSegment) -> [String; 10] {
+    let title = match segment.class.as_str() {
+        "all" => segment.name(),
+        class => format!("{} {class}", segment.name()),
+    };
+    let none = || NONE.to_owned();
+    let state = segment.fate.clone().unwrap_or_else(none);
+    let Some(last) = &segment.last else {
+        let sent = count(segment.sent_packets);
+        let lost = segment.lost_packets.to_string();
+        return [
+            title,
+            none(),
+            sent,
+            lost,
+            none(),
+            none(),
+            none(),
+            none(),
+            none(),
+            state,
+        ];
+    };
+    let chosen = last.chosen.as_ref();
+    let delay = |ns: Option<f64>| ns.map_or_else(none, duration_ns);
+    let samples = chosen.and_then(|one| one.effective_samples);
+    [
+        title,
+        last.epoch.to_string(),
+        last.sent_packets.map_or_else(none, count),
+        last.lost_packets.map_or_else(none, |lost| lost.to_string()),
+        delay(chosen.map(|one| one.mean_ns)),
+        delay(chosen.and_then(|one| one.bound_ns)),
+        delay(last.stddev_ns),
+        chosen.map_or_else(none, |one| one.method.clone()),
+        samples.map_or_else(none, count),
+        state,
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use records::snapshot::Snapshot;
+
+    #[test]
+    fn both_directions_have_a_row_and_what_is_wrong_is_said() {
+        let mut snapshot = Snapshot::example();
+        let text = wires(&Wires::from(&snapshot));
+        for expected in [
+            "clock locked, off by 1.2",
+            "TAI - UTC = 37 s, PTP domain 24; set 1 times, last by -4.00 ms",
+            "west>west:peer",
+            "west:peer>west",
+            "rli-s",
+            "72 %",
+            "established",
+        ] {
+            assert!(text.contains(expected), "{expected:?} in\n{text}");
+        }
+        let wire = &mut snapshot.wires[0];
+        wire.mismatch = Some("the ends have different seeds".to_owned());
+        wire.is_blocked = true;
+        wire.peer = None;
+        for segment in &mut wire.segments {
+            segment.last = None;
+            segment.fate = Some("mismatch".to_owned());
+        }
+        snapshot.wires.push(snapshot.wires[0].clone());
+        "loop".clone_into(&mut snapshot.wires[1].session);
+        snapshot.wires[1].is_blocked = false;
+        "east".clone_into(&mut snapshot.wires[1].port);
+        let text = wires(&Wires::from(&snapshot));
+        for expected in [
+            "east: its own hellos come back across the routers",
+            "west: the ends have different seeds\n",
+            "west: looped to this very switch",
+            "mismatch\n",
+        ] {
+            assert!(text.contains(expected), "{expected:?} in\n{text}");
+        }
+        let none = wires(&Wires::from(&Snapshot::default()));
+        assert_eq!(none, "no port has a segment on the wire\n");
+    }
+}

@@ -1,0 +1,392 @@
+//! Memory of a configuration by purpose.
+
+use measure::cell::CellPair;
+use measure::flows::FlowIndex;
+use measure::lds::{DelayCell, LdsLayout};
+use measure::rli::Receiver;
+use measure::shard::{ShardBytes, ShardLayout};
+use measure::time::TickRate;
+use measure::wire::{Placed, WireFlow, WireLayout, WireSegment};
+
+use super::packets::Held;
+use crate::config::{Config, Forwarding, RING_PACKETS};
+use crate::fdb::FdbMaster;
+use crate::handover::SHARDS_PER_WORKER;
+use crate::limits::{DIRECTORY_BYTES_PER_SLOT, HISTORY_BYTES, answer_bytes_max};
+use crate::wire::handover;
+
+/// Shards that the control core adds up in: those of the two epochs that may be incomplete. They
+/// hold no flow slots.
+pub const SUMS: usize = 2;
+
+/// A place of an egress queue or of a ring between workers: a packet's pointer and its tag.
+const PLACE_BYTES: usize = 40;
+
+/// A slot of a worker's flow table: its share of the index, its place in the list of free slots,
+/// whether it is away.
+const FLOW_TABLE_BYTES: usize = 64 / FlowIndex::FLOWS_PER_BUCKET + 4 + 1;
+
+/// Stations of a bucket of 64 bytes in a worker's replica of the filtering database, half full.
+const STATIONS_PER_BUCKET: usize = 2;
+
+/// Epochs of which the control core keeps all cells: that which was published, the next, and a sum.
+const EPOCHS_OF_CELLS: usize = 3;
+
+/// A flow while it is decoded: what is asked, beliefs and estimates; about.
+const DECODED_FLOW_BYTES: usize = 512;
+
+/// Each cell of a flow while it is decoded; about.
+const DECODED_EDGE_BYTES: usize = 64;
+
+/// Epochs of a wire that wait for the other end's half, or for being asked for once more.
+const WIRE_EPOCHS: usize = 2;
+
+/// A packet buffer: `rte_mbuf` and its pool's header (192), headroom (128), data (2,048); about.
+const MBUF_BYTES: usize = 192 + 128 + 2_048;
+
+/// What something takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Item {
+    /// What for.
+    pub purpose: &'static str,
+    /// What one copy takes.
+    pub bytes: usize,
+    /// How many there are.
+    pub copies: usize,
+    /// Of what these are.
+    pub of: String,
+}
+
+impl Item {
+    /// All copies.
+    pub fn total_bytes(&self) -> usize {
+        self.bytes.saturating_mul(self.copies)
+    }
+}
+
+/// What a configuration needs besides packets, by purpose; nothing of what is off.
+///
+/// While a change is taken up, what it replaces is there as well for an epoch or two.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Memory(Vec<Item>);
+
+impl Memory {
+    /// Of a configuration that was checked.
+    pub fn of(config: &Config) -> Self {
+        let mut items = Vec::new();
+        synopses(config, &mut items);
+        flows(config, &mut items);
+        histories(config, &mut items);
+        database(config, &mut items);
+        queues(config, &mut items);
+        wires(config, &mut items);
+        answers(config, &mut items);
+        let (streams, bytes) = config.reference_streams();
+        items.push(Item {
+            purpose: "RLI",
+            bytes,
+            copies: streams,
+            of: format!("{streams} streams"),
+        });
+        items.retain(|item| item.total_bytes() > 0);
+        Self(items)
+    }
+
+    /// Item by item.
+    pub fn items(&self) -> &[Item] {
+        &self.0
+    }
+
+    /// All of it.
+    pub fn total_bytes(&self) -> usize {
+        self.0.iter().map(Item::total_bytes).sum()
+    }
+
+    /// All of it in MiB, rounded up, as `memory_budget_mib` counts.
+    pub fn total_mib(&self) -> usize {
+        self.total_bytes().div_ceil(1 << 20)
+    }
+
+    /// What takes most.
+    pub fn largest(&self) -> Option<&Item> {
+        self.0.iter().max_by_key(|item| item.total_bytes())
+    }
+}
+
+/// Memory of the packet buffers, which DPDK has.
+pub fn packet_bytes(config: &Config) -> usize {
+    config.dpdk.mbufs as usize * MBUF_BYTES
+}
+
+fn layout(config: &Config) -> ShardLayout {
+    // Sizes do not depend on the rate.
+    let rate = TickRate::from_hz(1_000_000_000);
+    let layout = config.shard_layout(rate);
+    // What cannot be laid out takes nothing: it is refused before.
+    layout.unwrap_or_else(|_| ShardLayout::new(rate, 0))
+}
+
+fn synopses(config: &Config, items: &mut Vec<Item>) {
+    let layout = layout(config);
+    let workers = config.workers.len();
+    let circulating = SHARDS_PER_WORKER * workers;
+    let ShardBytes {
+        segments,
+        lda,
+        lds,
+        sds,
+        flows,
+    } = layout.size_bytes();
+    let (number, sketches) = (layout.segments(), layout.sketches);
+    let of_segments = format!("{number} segments");
+    let of_ports = format!("{sketches} egress ports");
+    let copied = [
+        ("counts, moments and histograms", segments, &of_segments),
+        ("LDA", lda, &of_segments),
+        ("LDS", lds, &of_ports),
+        ("SDS", sds, &of_ports),
+    ];
+    for (purpose, bytes, of) in copied {
+        items.push(Item {
+            purpose,
+            bytes,
+            copies: circulating + SUMS,
+            of: of.clone(),
+        });
+    }
+    items.push(Item {
+        purpose: "flow counters",
+        bytes: flows,
+        copies: circulating,
+        of: format!("{} slots", layout.flow_slots),
+    });
+}
+
+fn flows(config: &Config, items: &mut Vec<Item>) {
+    let slots = layout(config).flow_slots;
+    let of = format!("{slots} slots");
+    let each = [
+        ("flow tables", FLOW_TABLE_BYTES),
+        ("flow directory", DIRECTORY_BYTES_PER_SLOT),
+    ];
+    for (purpose, bytes) in each {
+        items.push(Item {
+            purpose,
+            bytes: bytes * slots,
+            copies: config.workers.len(),
+            of: of.clone(),
+        });
+    }
+}
+
+/// What the control core remembers and decodes with.
+fn histories(config: &Config, items: &mut Vec<Item>) {
+    let layout = layout(config);
+    let tracks = layout.flow_slots > 0;
+    let top_flows = usize::from(tracks) * config.prometheus.top_flows as usize;
+    items.push(Item {
+        purpose: "histories, at most",
+        bytes: HISTORY_BYTES,
+        copies: layout.segments() + top_flows,
+        of: format!("{} segments, {top_flows} flows", layout.segments()),
+    });
+    let cells = layout.lds.as_ref().map_or(0, LdsLayout::cells);
+    items.push(Item {
+        purpose: "cells to be asked and decoded",
+        bytes: cells * size_of::<DelayCell>(),
+        copies: EPOCHS_OF_CELLS * layout.sketches,
+        of: format!("{} egress ports", layout.sketches),
+    });
+    let lds = config.measurement.lds.as_ref();
+    if tracks && let Some(lds) = lds.filter(|lds| lds.decode.is_some()) {
+        let edges = lds.rows.len() * lds.virtual_cells as usize;
+        items.push(Item {
+            purpose: "decoding",
+            bytes: layout.flow_slots * (DECODED_FLOW_BYTES + edges * DECODED_EDGE_BYTES),
+            copies: config.workers.len(),
+            of: format!("{} slots", layout.flow_slots),
+        });
+    }
+}
+
+fn database(config: &Config, items: &mut Vec<Item>) {
+    let Forwarding::Bridge { fdb_entries, .. } = config.forwarding else {
+        return;
+    };
+    let stations = fdb_entries as usize;
+    let workers = config.workers.len();
+    let of = format!("{stations} stations");
+    items.push(Item {
+        purpose: "filtering database, master",
+        bytes: FdbMaster::size_bytes(stations, workers),
+        copies: 1,
+        of: of.clone(),
+    });
+    let buckets = stations.div_ceil(STATIONS_PER_BUCKET);
+    items.push(Item {
+        purpose: "filtering database, replicas",
+        bytes: buckets.next_power_of_two().max(2) * 64,
+        copies: workers,
+        of,
+    });
+}
+
+/// What clients have asked for and not taken yet.
+fn answers(config: &Config, items: &mut Vec<Item>) {
+    let segments = layout(config).segments();
+    items.push(Item {
+        purpose: "HTTP answers in flight, at most",
+        bytes: answer_bytes_max(segments),
+        copies: usize::from(config.http.listen.is_some()),
+        of: format!("{segments} segments"),
+    });
+}
+
+/// Shards, frames and references of segments on the wire, each purpose over all ports.
+fn wires(config: &Config, items: &mut Vec<Item>) {
+    let layouts = config
+        .wires()
+        .filter_map(|(port, _)| config.wire_layout(port).ok());
+    let layouts: Vec<WireLayout> = layouts.collect();
+    let names = config
+        .wires()
+        .filter_map(|(port, _)| config.ports.get(port));
+    let names: Vec<&str> = names.map(|port| port.name.as_str()).collect();
+    let of = format!("ports {}", names.join(", "));
+    let shard = |layout: &WireLayout| {
+        let segment = size_of::<WireSegment>() + layout.lda.cells() * size_of::<CellPair>();
+        let lds = layout.lds.as_ref().map_or(0, LdsLayout::cells);
+        usize::from(layout.segments) * segment
+            + lds * size_of::<CellPair>()
+            + 2 * usize::from(layout.stash_packets) * size_of::<Placed>()
+    };
+    let flows = |layout: &WireLayout| {
+        let places = (layout.flows as usize * 2).next_power_of_two();
+        layout.flows as usize * size_of::<WireFlow>() + places * size_of::<u32>()
+    };
+    let frames = 2 * handover::FRAMES_MAX * size_of::<handover::FrameBox>();
+    let buffers = |layout: &WireLayout| {
+        let references = layout.references.as_ref();
+        let packets = references.map_or(0, |references| references.buffer_packets);
+        usize::from(layout.segments) * packets * Receiver::<u32>::PACKET_BYTES
+    };
+    let all = |of_one: &dyn Fn(&WireLayout) -> usize| layouts.iter().map(of_one).sum();
+    let each = [
+        ("wires: shards", all(&shard), 2 * handover::SHARDS_PER_END),
+        // The halves that come from the other end, and those that are sent.
+        ("wires: halves under way", all(&shard), 2 * WIRE_EPOCHS),
+        (
+            "wires: flows of an epoch",
+            all(&flows),
+            handover::SHARDS_PER_END,
+        ),
+        ("wires: control frames", frames * layouts.len(), 1),
+        ("wires: RLI", all(&buffers), 1),
+    ];
+    for (purpose, bytes, copies) in each {
+        items.push(Item {
+            purpose,
+            bytes,
+            copies,
+            of: of.clone(),
+        });
+    }
+}
+
+fn queues(config: &Config, items: &mut Vec<Item>) {
+    let Held { queues, rings, .. } = Held::of(config);
+    items.push(Item {
+        purpose: "egress queues",
+        bytes: queues * PLACE_BYTES,
+        copies: 1,
+        of: format!("{queues} places"),
+    });
+    items.push(Item {
+        purpose: "rings to owners",
+        bytes: RING_PACKETS * PLACE_BYTES,
+        copies: rings / RING_PACKETS,
+        of: format!("{RING_PACKETS} places"),
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn config(measurement: &serde_json::Value, workers: usize) -> Config {
+        let text = json!({
+            "ports": [
+                { "name": "a", "device": "sink" },
+                { "name": "b", "device": "sink", "egress": { "capacity_bps": 1_000_000 } },
+                { "name": "c", "device": "sink", "egress": { "queues": [
+                    { "classes": ["x", "y"], "packets": 8 },
+                ] } },
+            ],
+            "classes": [{ "name": "x" }, { "name": "y" }],
+            "forwarding": { "mode": "bridge", "fdb_entries": 1024 },
+            "measurement": measurement,
+            "workers": vec![json!({}); workers],
+        });
+        Config::parse(&text.to_string(), "").unwrap()
+    }
+
+    fn find(memory: &Memory, purpose: &str) -> usize {
+        let item = memory.items().iter().find(|item| item.purpose == purpose);
+        item.map_or(0, Item::total_bytes)
+    }
+
+    #[test]
+    fn every_purpose_is_counted_with_its_copies() {
+        let full = json!({
+            "lda": { "banks": [{ "rows": 100, "probability": 1 }] },
+            "lds": { "cells": 3_000, "sds": true },
+            "flows": { "slots": 1_000 },
+        });
+        let memory = Memory::of(&config(&full, 2));
+        // 6 pairs of ports in 2 classes; 3 copies for each worker and 2 to add up in.
+        assert_eq!(find(&memory, "LDA"), 12 * 100 * 16 * 8);
+        assert_eq!(find(&memory, "LDS"), 3 * 3_000 * 16 * 8);
+        assert_eq!(find(&memory, "SDS"), 3 * 3_000 * 16 * 8);
+        assert_eq!(find(&memory, "flow counters"), 1_001 * 32 * 6);
+        assert_eq!(find(&memory, "flow tables"), 1_000 * 37 * 2);
+        // Port a has a queue for each worker, b and c one and a ring each.
+        let places = 2 * (1_024 + 128) + (1_024 + 128) + (8 + 1);
+        assert_eq!(find(&memory, "egress queues"), places * 40);
+        assert_eq!(find(&memory, "rings to owners"), 2 * RING_PACKETS * 40);
+        assert_eq!(find(&memory, "filtering database, replicas"), 512 * 64 * 2);
+        let sum: usize = memory.items().iter().map(Item::total_bytes).sum();
+        assert_eq!(memory.total_bytes(), sum);
+        assert_eq!(memory.total_mib(), sum.div_ceil(1_048_576));
+        let bytes = 1_000 * DIRECTORY_BYTES_PER_SLOT * 2;
+        assert_eq!(find(&memory, "flow directory"), bytes);
+        let histories = (12 + 50) * HISTORY_BYTES;
+        assert_eq!(find(&memory, "histories, at most"), histories);
+        let answers = answer_bytes_max(12);
+        assert_eq!(find(&memory, "HTTP answers in flight, at most"), answers);
+        assert_eq!(
+            find(&memory, "cells to be asked and decoded"),
+            3 * 3 * 3_000 * 40
+        );
+        let greatest = memory.items().iter().map(Item::total_bytes).max().unwrap();
+        assert_eq!(memory.largest().unwrap().total_bytes(), greatest);
+    }
+
+    #[test]
+    fn what_is_off_takes_nothing() {
+        let memory = Memory::of(&config(&json!({ "enabled": false, "lds": {} }), 1));
+        let purposes: Vec<_> = memory.items().iter().map(|item| item.purpose).collect();
+        let expected = [
+            "filtering database, master",
+            "filtering database, replicas",
+            "egress queues",
+            "HTTP answers in flight, at most",
+        ];
+        assert_eq!(purposes, expected);
+        let mut alone = config(&json!({ "enabled": false }), 1);
+        alone.http.listen = None;
+        let alone = Memory::of(&alone);
+        assert_eq!(find(&alone, "HTTP answers in flight, at most"), 0);
+    }
+}

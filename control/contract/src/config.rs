@@ -1,0 +1,359 @@
+//! The configuration, as `vernier.json` spells it.
+//!
+//! [`Config::parse`] is the only way in from text: what it returns has passed every range check
+//! that the fields' documentation states.
+
+use std::ops::Range;
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub mod address;
+mod change;
+mod class;
+pub mod device;
+mod host;
+mod layout;
+mod measurement;
+mod parse;
+mod port;
+mod references;
+mod resolve;
+mod schema;
+mod serving;
+mod validate;
+mod wire;
+
+pub use address::{MacAddress, Prefix};
+pub use change::Change;
+pub use class::{CLASSES_MAX, Class, Protocol, Rule};
+pub use device::Device;
+pub use host::HostConfig;
+pub use layout::LayoutError;
+pub use measurement::{
+    Decode, FlowRule, FlowSelection, Flows, Lda, LdaBank, Lds, Measurement, Rli, RliMethod,
+    RliPolicy, SegmentPorts, Stamps,
+};
+pub use parse::ConfigError;
+pub use port::{Egress, Port, Queue, QueueService, Red, Vlan, VlanIds};
+pub use schema::{SCHEMA_ID, schema};
+pub use serving::{Http, Prometheus};
+pub use wire::{
+    REFERENCES_OF_SHARE, Wire, WireBytes, WireClock, WireKey, WireKeyError, WireKeys,
+    WireLayoutError, WireLds, WirePeer, WireRli, WireSwitch,
+};
+
+/// Most ports of one switch.
+pub const PORTS_MAX: usize = 64;
+
+/// Most workers of one switch.
+pub const WORKERS_MAX: usize = 64;
+
+/// Packets that wait in a ring between a worker and the owner of a port.
+pub const RING_PACKETS: usize = 1_024;
+
+/// A whole configuration.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// The switch's name in measurement points (`edge-1/p0/rx`) and labels: 1 to 64 letters,
+    /// digits, `.`, `_` or `-`.
+    #[serde(default = "defaults::name")]
+    #[schemars(regex(pattern = "^[A-Za-z0-9._-]{1,64}$"))]
+    pub name: String,
+    /// The ports, in order; 1 to 64.
+    #[schemars(length(min = 1, max = PORTS_MAX))]
+    pub ports: Vec<Port>,
+    /// What happens between them.
+    pub forwarding: Forwarding,
+    /// Traffic classes, at most 8; what no rule names belongs to the last. None: all
+    /// packets are of one class, `all`.
+    #[serde(default)]
+    #[schemars(length(max = CLASSES_MAX))]
+    pub classes: Vec<Class>,
+    /// Which packets belong to which class: the first rule that matches decides. At most 256.
+    #[serde(default)]
+    #[schemars(length(max = 256))]
+    pub rules: Vec<Rule>,
+    /// What is measured.
+    #[serde(default)]
+    pub measurement: Measurement,
+    /// Who this switch is to those that it measures segments on the wire with; needed where a port has
+    /// a `wire`.
+    #[serde(default)]
+    pub wire: Option<WireSwitch>,
+    /// Who does the work, 1 to 64. None: one for each port, as far as there are CPUs
+    /// when one is left to the control core.
+    #[serde(default)]
+    #[schemars(length(max = WORKERS_MAX))]
+    pub workers: Vec<Worker>,
+    /// Most memory in MiB for all that is not packets (synopses, flow tables, FDB, queues), 1 to
+    /// 1,048,576; a configuration, or a change, that needs more is refused. None: half of what the
+    /// machine has free at start.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 1_048_576))]
+    pub memory_budget_mib: Option<u32>,
+    /// Where the answers are served.
+    #[serde(default)]
+    pub http: Http,
+    /// What is written for Prometheus.
+    #[serde(default)]
+    pub prometheus: Prometheus,
+    /// How DPDK is started.
+    #[serde(default)]
+    pub dpdk: Dpdk,
+}
+
+/// How packets find their way; in JSON told apart by `mode`, `patch` or `bridge`.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(tag = "mode", rename_all = "snake_case")]
+#[schemars(deny_unknown_fields)]
+pub enum Forwarding {
+    /// A transparent patch panel: all that enters one port of a pair leaves by the other.
+    Patch {
+        /// Pairs of port names; a port is in one pair at most.
+        #[schemars(length(min = 1, max = PORTS_MAX / 2))]
+        pairs: Vec<(String, String)>,
+        /// When one port of a pair loses its link, the other's is taken down too, where the device
+        /// can; default false.
+        #[schemars(default)]
+        link_loss_forwarding: bool,
+    },
+    /// One VLAN-aware learning bridge over all ports, of which there are 2 at least.
+    Bridge {
+        /// Seconds after which an address that was not seen is forgotten, 1 to 1,000,000; default
+        /// 300 (IEEE 802.1D).
+        #[schemars(default = "defaults::ageing_s", range(min = 1, max = 1_000_000))]
+        ageing_s: u32,
+        /// Most addresses that are remembered, 1 to 1,048,576; default 65,536.
+        #[schemars(default = "defaults::fdb_entries", range(min = 1, max = 1_048_576))]
+        fdb_entries: u32,
+        /// Addresses that are known from the start, never age and never move. At most
+        /// `fdb_entries`.
+        #[schemars(default)]
+        stations: Vec<Station>,
+        /// Most frames a second that are flooded from each ingress port, 1 to 1,000,000,000;
+        /// default 100,000. More are dropped as `storm`.
+        #[schemars(
+            default = "defaults::flood_limit_pps",
+            range(min = 1, max = 1_000_000_000)
+        )]
+        flood_limit_pps: u32,
+    },
+    /// A program that Vernier is loaded into decides. Never in a configuration file.
+    #[schemars(skip)]
+    Host,
+}
+
+/// A static entry of the bridge's filtering database.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Station {
+    /// Its address, `02:00:00:00:00:01`; no group's.
+    pub address: MacAddress,
+    /// The VLAN it is in, 1 to 4094; 0 where no port has VLANs.
+    #[serde(default)]
+    #[schemars(range(max = 4_094))]
+    pub vlan: u16,
+    /// The port it is behind.
+    pub port: String,
+}
+
+/// A worker: one core, one loop.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Worker {
+    /// The CPU it is pinned to; by default the last one this process may use that is not another
+    /// worker's.
+    #[serde(default)]
+    pub core: Option<usize>,
+    /// What it does when there is nothing to do.
+    #[serde(default)]
+    pub idle: Idle,
+    /// The receive queues it serves, as (port name, queue number from 0); given for all workers or
+    /// for none. None: dealt out in turn, as `vernierd --check` shows.
+    #[serde(default)]
+    pub queues: Option<Vec<(String, u16)>>,
+}
+
+/// What a worker does when a pass brought no packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Idle {
+    /// Polls on at once: least latency, a whole core.
+    #[default]
+    Spin,
+    /// One `pause` instruction between polls: a little kinder to an SMT sibling.
+    Pause,
+    /// Sleeps for up to 50 us after a while without packets: for shared machines.
+    Sleep,
+}
+
+/// How DPDK's environment abstraction layer is started.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Dpdk {
+    /// Use hugepages (needed for physical NICs); off: ordinary memory, no privileges needed.
+    pub hugepages: bool,
+    /// Memory for packets in MiB, 16 to 1,048,576.
+    #[schemars(range(min = 16, max = 1_048_576))]
+    pub memory_mib: u32,
+    /// Packet buffers in the pool, 1,024 to 4,194,304: as many at least as queues, descriptors and workers may
+    /// hold at once, which `vernierd --check` says.
+    #[schemars(range(min = 1_024, max = 4_194_304))]
+    pub mbufs: u32,
+    /// Further arguments for EAL, passed on as they are.
+    pub eal_args: Vec<String>,
+}
+
+impl Config {
+    /// Two ports of seeded traffic patched together (`control/contract/src/config/demo.json`): needs
+    /// neither a NIC, nor root, nor hugepages.
+    ///
+    /// # Errors
+    /// Those of [`Config::parse`].
+    pub fn demo() -> Result<Self, ConfigError> {
+        Self::parse(include_str!("config/demo.json"), "demo.json")
+    }
+
+    /// The capture `pcap` for ever, patched to a port that swallows it and answers with a little
+    /// seeded traffic (`control/contract/src/config/demo-replay.json`): needs neither a NIC, nor root, nor
+    /// hugepages.
+    ///
+    /// # Errors
+    /// Those of [`Config::parse`].
+    pub fn demo_replay(pcap: impl Into<PathBuf>) -> Result<Self, ConfigError> {
+        let pcap = pcap.into();
+        let mut config = Self::parse(include_str!("config/demo-replay.json"), "demo-replay.json")?;
+        for port in &mut config.ports {
+            if let Device::Replay(replay) = &mut port.device {
+                replay.file.clone_from(&pcap);
+            }
+        }
+        Ok(config)
+    }
+
+    /// The number of traffic classes: 1 where none is configured.
+    pub fn class_count(&self) -> usize {
+        self.classes.len().max(1)
+    }
+
+    /// The name of a class; `all` where none is configured.
+    pub fn class_name(&self, class: usize) -> &str {
+        self.classes
+            .get(class)
+            .map_or("all", |class| class.name.as_str())
+    }
+
+    /// Index of the port of that name, also of one that is absent.
+    pub fn port_index(&self, name: &str) -> Option<usize> {
+        self.ports.iter().position(|port| port.name == name)
+    }
+
+    /// The measured segments, for each class one: both directions of every patched pair, or every
+    /// ordered pair of the bridge's ports (at most 4,032), or those of them that
+    /// `measurement.segments` names. In a host every ordered pair of ports (at most 4,096), those
+    /// from a port to itself too.
+    ///
+    /// The order is that of the shards' segments: classes of one pair side by side, and in a host
+    /// all of one egress port. Empty when measurement is off.
+    pub fn segments(&self) -> Vec<Segment> {
+        if !self.measurement.enabled {
+            return Vec::new();
+        }
+        let pairs: Vec<(usize, usize)> = match &self.forwarding {
+            Forwarding::Patch { pairs, .. } => {
+                let ends = pairs
+                    .iter()
+                    .filter_map(|(a, b)| Some((self.port_index(a)?, self.port_index(b)?)));
+                ends.flat_map(|(a, b)| [(a, b), (b, a)]).collect()
+            }
+            Forwarding::Bridge { .. } => {
+                let ports = self.ports.iter().enumerate();
+                let ports = ports.filter(|(_, port)| port.is_present()).map(|(n, _)| n);
+                let from = |a| ports.clone().filter(move |&b| b != a).map(move |b| (a, b));
+                ports.clone().flat_map(from).collect()
+            }
+            Forwarding::Host => {
+                let ports = self.ports.iter().enumerate();
+                let ports = ports.filter(|(_, port)| port.is_present()).map(|(n, _)| n);
+                let to = |egress| ports.clone().map(move |ingress| (ingress, egress));
+                ports.clone().flat_map(to).collect()
+            }
+        };
+        let names = |index: usize| self.ports.get(index).map_or("", |port| port.name.as_str());
+        let is_wanted = |&(ingress, egress): &(usize, usize)| {
+            let wanted = self.measurement.segments.as_ref();
+            wanted.is_none_or(|wanted| {
+                wanted
+                    .iter()
+                    .any(|pair| pair.from == names(ingress) && pair.to == names(egress))
+            })
+        };
+        let classes = 0..self.class_count();
+        let pairs = pairs.into_iter().filter(is_wanted);
+        pairs
+            .flat_map(|(ingress, egress)| {
+                classes.clone().map(move |class| Segment {
+                    ingress,
+                    egress,
+                    class,
+                })
+            })
+            .collect()
+    }
+
+    /// The segments of a host by which packets leave by the port at this place, as indices into
+    /// [`segments`](Self::segments); empty where there are none.
+    pub fn segments_of_egress(&self, port: usize) -> Range<u16> {
+        let segments = self.segments();
+        let is_by_it = |segment: &Segment| segment.egress == port;
+        let first = segments.iter().position(is_by_it).unwrap_or_default();
+        let by_it = segments
+            .iter()
+            .skip(first)
+            .take_while(|&segment| is_by_it(segment));
+        let end = first + by_it.count();
+        // There are 32,768 at most.
+        let index = |place| u16::try_from(place).unwrap_or(u16::MAX);
+        index(first)..index(end)
+    }
+}
+
+/// A measured segment, by indices into [`Config::ports`] and [`Config::classes`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Segment {
+    /// Where its packets come in.
+    pub ingress: usize,
+    /// Where they leave.
+    pub egress: usize,
+    /// Their class.
+    pub class: usize,
+}
+
+mod defaults {
+    pub fn name() -> String {
+        "vernier".to_owned()
+    }
+    pub fn flood_limit_pps() -> u32 {
+        100_000
+    }
+    pub fn ageing_s() -> u32 {
+        300
+    }
+    pub fn fdb_entries() -> u32 {
+        65_536
+    }
+}
+
+impl Default for Dpdk {
+    fn default() -> Self {
+        Self {
+            hugepages: false,
+            memory_mib: 512,
+            mbufs: 65_535,
+            eal_args: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! Where a worker and the control core meet: bounded lock-free rings, one pair of ends for each
+//! worker and each generation of what is measured. Nothing is shared and nobody waits.
+//!
+//! ```text
+//!  worker                                        control core
+//!  take_empty   <------- empty shards ---------  give_back
+//!  give_sealed  -------- sealed shards ------->  take_sealed
+//!  report_flow  -------- new flows ----------->  next_report
+//!  next_command <------- forget, give ---------  command
+//! ```
+//!
+//! A shard goes back through the end that it came from, so that shards of two generations, which
+//! may differ in everything, never mix. A worker that has taken up the next generation keeps the
+//! old end until the last shard of it is sealed, and drops it then; from then on the control core
+//! finds its own end [over](ControlEnd::is_over).
+//!
+//! # How a slot changes its flow
+//!
+//! Counters of an epoch know slots, not flows. The control core commands [`FlowCommand::Forget`],
+//! waits for a shard that was still empty when the worker applied the command ([`SealedShard::commands_before`]):
+//! everything that may count the old flow has come in before it. Then it returns the slot by
+//! [`FlowCommand::Give`].
+
+use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use measure::flows::{FlowId, Slot};
+use measure::observation::SegmentIndex;
+use measure::packet::FlowKey;
+use measure::shard::{Sealed, Shard, ShardLayout};
+
+use crate::sync::{AtomicU64, Consumer, Ordering, Producer, RingBuffer, fence};
+
+/// Shards in circulation for each worker: two open (the present epoch and the one in its grace),
+/// one under way.
+pub const SHARDS_PER_WORKER: usize = 3;
+
+/// Most new flows under way to the control core, which comes every few milliseconds; what does not
+/// fit is reported again with the flow's next packet.
+pub const FLOW_REPORTS_MAX: usize = 16_384;
+
+/// Most commands under way to a worker.
+pub const FLOW_COMMANDS_MAX: usize = 1_024;
+
+/// A flow that has just got a slot of a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NewFlow {
+    /// The flow, as the worker's table knows it.
+    pub id: FlowId,
+    /// Its slot.
+    pub slot: Slot,
+    /// Where it passes, in the segments of the generation.
+    pub segment: SegmentIndex,
+    /// The flow, as people know it.
+    pub key: FlowKey,
+}
+
+/// What the control core wants a worker's flow table to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FlowCommand {
+    /// [`FlowTable::forget`](measure::flows::FlowTable::forget): the flow's slot is kept back.
+    Forget(FlowId),
+    /// [`FlowTable::give`](measure::flows::FlowTable::give): the slot is free again.
+    Give(Slot),
+}
+
+/// The worker's end.
+#[derive(Debug)]
+pub struct WorkerEnd {
+    generation: u32,
+    sealed: Producer<SealedShard>,
+    empty: Consumer<Box<Shard>>,
+    reports: Producer<NewFlow>,
+    commands: Consumer<FlowCommand>,
+    /// Commands taken so far.
+    commands_taken: u64,
+    /// For each shard that is out, first out first: commands taken before it. Never grows over
+    /// [`SHARDS_PER_WORKER`].
+    out: VecDeque<u64>,
+    missed_epochs: Arc<AtomicU64>,
+}
+
+/// The control core's end.
+#[derive(Debug)]
+pub struct ControlEnd {
+    generation: u32,
+    sealed: Consumer<SealedShard>,
+    empty: Producer<Box<Shard>>,
+    reports: Consumer<NewFlow>,
+    commands: Producer<FlowCommand>,
+    missed_epochs: Arc<AtomicU64>,
+}
+
+/// A sealed shard on its way, which it reads as.
+#[derive(Debug)]
+pub struct SealedShard {
+    shard: Sealed,
+    commands_before: u64,
+}
+
+impl SealedShard {
+    /// Commands that the worker had taken when the shard was still empty: no flow forgotten by one
+    /// of them counts in this shard or a later one.
+    pub fn commands_before(&self) -> u64 {
+        self.commands_before
+    }
+}
+
+impl Deref for SealedShard {
+    type Target = Sealed;
+
+    fn deref(&self) -> &Sealed {
+        &self.shard
+    }
+}
+
+impl DerefMut for SealedShard {
+    fn deref_mut(&mut self) -> &mut Sealed {
+        &mut self.shard
+    }
+}
+
+/// Makes both ends of generation number `generation`, with [`SHARDS_PER_WORKER`] empty shards ready
+/// for the worker.
+///
+/// All memory is allocated and touched by the calling thread: call it from one that runs on the
+/// worker's NUMA node.
+pub fn handover(generation: u32, layout: &ShardLayout) -> (WorkerEnd, ControlEnd) {
+    let (sealed_in, sealed_out) = RingBuffer::new(SHARDS_PER_WORKER);
+    let (mut empty_in, empty_out) = RingBuffer::new(SHARDS_PER_WORKER);
+    let slots = layout.flow_slots;
+    let (reports_in, reports_out) = RingBuffer::new(slots.min(FLOW_REPORTS_MAX));
+    let (commands_in, commands_out) = RingBuffer::new(slots.min(FLOW_COMMANDS_MAX));
+    for _ in 0..SHARDS_PER_WORKER {
+        // The ring was made for exactly this many.
+        let _ = empty_in.push(Box::new(Shard::new(layout)));
+    }
+    let missed_epochs = Arc::new(AtomicU64::new(0));
+    let worker = WorkerEnd {
+        generation,
+        sealed: sealed_in,
+        empty: empty_out,
+        reports: reports_in,
+        commands: commands_out,
+        commands_taken: 0,
+        out: VecDeque::with_capacity(SHARDS_PER_WORKER),
+        missed_epochs: Arc::clone(&missed_epochs),
+    };
+    let control = ControlEnd {
+        generation,
+        sealed: sealed_out,
+        empty: empty_in,
+        reports: reports_out,
+        commands: commands_in,
+        missed_epochs,
+    };
+    (worker, control)
+}
+
+impl WorkerEnd {
+    /// The generation whose shards these are.
+    pub fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// An empty shard for the coming epoch, or `None` when the control core has not returned one:
+    /// that epoch goes unmeasured and is counted as missed.
+    pub fn take_empty(&mut self) -> Option<Box<Shard>> {
+        let shard = self.empty.pop().ok();
+        if shard.is_some() {
+            self.out.push_back(self.commands_taken);
+        } else {
+            let missed = self.missed_epochs.load(Ordering::Relaxed);
+            self.missed_epochs.store(missed + 1, Ordering::Relaxed);
+        }
+        shard
+    }
+
+    /// Gives a sealed shard away; they have to be given in the order in which they were taken.
+    /// Cannot fail: the ring holds as many as circulate.
+    pub fn give_sealed(&mut self, shard: Sealed) {
+        let commands_before = self.out.pop_front().unwrap_or(0);
+        let _ = self.sealed.push(SealedShard {
+            shard,
+            commands_before,
+        });
+    }
+
+    /// Reports a flow that has just got a slot; `false` when there is no room: then the flow must
+    /// not keep the slot.
+    #[inline]
+    pub fn report_flow(&mut self, flow: NewFlow) -> bool {
+        self.reports.push(flow).is_ok()
+    }
+
+    /// What the control core wants, if anything. To be applied at once, between two bursts; a few
+    /// (16, say) a tick will do.
+    #[inline]
+    pub fn next_command(&mut self) -> Option<FlowCommand> {
+        let command = self.commands.pop().ok()?;
+        self.commands_taken += 1;
+        Some(command)
+    }
+}
+
+impl ControlEnd {
+    /// The generation whose shards these are.
+    pub fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// The next sealed shard, in order of epochs.
+    pub fn take_sealed(&mut self) -> Option<SealedShard> {
+        self.sealed.pop().ok()
+    }
+
+    /// Empties a shard and gives it back to the worker.
+    pub fn give_back(&mut self, sealed: SealedShard) {
+        let _ = self.empty.push(sealed.shard.reopen());
+    }
+
+    /// The next new flow.
+    pub fn next_report(&mut self) -> Option<NewFlow> {
+        self.reports.pop().ok()
+    }
+
+    /// Commands the worker's flow table; `false` when there is no room: try again later.
+    pub fn command(&mut self, command: FlowCommand) -> bool {
+        self.commands.push(command).is_ok()
+    }
+
+    /// Whether the worker has dropped its end and all that it gave has been taken.
+    pub fn is_over(&self) -> bool {
+        let is_dropped = self.sealed.is_abandoned();
+        // What was given before the end was dropped is there to be seen.
+        fence(Ordering::Acquire);
+        is_dropped && self.sealed.is_empty() && self.reports.is_empty()
+    }
+
+    /// Epochs for which the worker found no empty shard.
+    pub fn missed_epochs(&self) -> u64 {
+        self.missed_epochs.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use measure::packet::FlowHash;
+    use measure::time::{Epoch, TickRate};
+
+    fn ends(flow_slots: usize) -> (WorkerEnd, ControlEnd) {
+        let layout = ShardLayout {
+            flow_slots,
+            ..ShardLayout::new(TickRate::from_hz(1_000_000_000), 1)
+        };
+        handover(7, &layout)
+    }
+
+    fn flow(n: u64) -> NewFlow {
+        NewFlow {
+            id: FlowId::new(FlowHash(n), SegmentIndex(0)),
+            slot: Slot(3),
+            segment: SegmentIndex(0),
+            key: FlowKey::parse(&[]),
+        }
+    }
+
+    #[test]
+    fn three_shards_circulate_and_a_fourth_epoch_is_missed() {
+        let (mut worker, mut control) = ends(0);
+        assert_eq!((worker.generation(), control.generation()), (7, 7));
+        let shards: Vec<_> = (0..3).map(|_| worker.take_empty().unwrap()).collect();
+        assert!(worker.take_empty().is_none());
+        assert_eq!(control.missed_epochs(), 1);
+        for (epoch, shard) in (0..).zip(shards) {
+            worker.give_sealed(shard.seal(Epoch(epoch)));
+        }
+        for epoch in 0..3 {
+            let taken = control.take_sealed().unwrap();
+            assert_eq!(taken.epoch(), Epoch(epoch));
+            control.give_back(taken);
+            assert!(worker.take_empty().is_some());
+        }
+        assert!(control.take_sealed().is_none());
+    }
+
+    #[test]
+    fn reports_and_commands_are_bounded_and_in_order() {
+        let (mut worker, mut control) = ends(4);
+        assert_eq!(
+            (0..6)
+                .map(|n| worker.report_flow(flow(n)))
+                .collect::<Vec<_>>(),
+            [true, true, true, true, false, false]
+        );
+        for n in 0..4 {
+            assert_eq!(control.next_report(), Some(flow(n)));
+        }
+        assert_eq!(control.next_report(), None);
+        let commands = (0..5).map(|n| control.command(FlowCommand::Give(Slot(n))));
+        assert_eq!(
+            commands.collect::<Vec<_>>(),
+            [true, true, true, true, false]
+        );
+        assert_eq!(worker.next_command(), Some(FlowCommand::Give(Slot(0))));
+    }
+
+    #[test]
+    fn without_flows_there_is_room_for_no_report() {
+        let (mut worker, mut control) = ends(0);
+        assert!(!worker.report_flow(flow(0)));
+        assert!(!control.command(FlowCommand::Give(Slot(0))));
+        assert_eq!(worker.next_command(), None);
+    }
+
+    #[test]
+    fn a_shard_says_which_commands_came_before_it() {
+        let (mut worker, mut control) = ends(4);
+        let before = worker.take_empty().unwrap();
+        assert!(control.command(FlowCommand::Forget(flow(0).id)));
+        let during = worker.take_empty().unwrap();
+        assert!(worker.next_command().is_some());
+        let after = worker.take_empty().unwrap();
+        for (epoch, shard) in (0..).zip([before, during, after]) {
+            worker.give_sealed(shard.seal(Epoch(epoch)));
+        }
+        let said: Vec<_> = std::iter::from_fn(|| control.take_sealed())
+            .map(|taken| taken.commands_before())
+            .collect();
+        assert_eq!(said, [0, 0, 1], "the flow may count in the first two");
+    }
+
+    #[test]
+    fn an_end_is_over_once_the_worker_dropped_its_own_and_all_is_taken() {
+        let (mut worker, mut control) = ends(4);
+        assert!(worker.report_flow(flow(0)));
+        let shard = worker.take_empty().unwrap();
+        worker.give_sealed(shard.seal(Epoch(0)));
+        assert!(!control.is_over());
+        drop(worker);
+        assert!(!control.is_over());
+        assert!(control.take_sealed().is_some() && !control.is_over());
+        assert!(control.next_report().is_some() && control.is_over());
+    }
+}

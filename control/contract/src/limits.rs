@@ -1,0 +1,20 @@
+//! Memory that the control side takes at most, for the budget ([`crate::check::memory`]). The
+//! code that takes it asserts these bounds.
+
+/// Bytes of one history of delays, of a segment or of a flow with series of its own.
+pub const HISTORY_BYTES: usize = 20_520;
+
+/// Bytes of the flow directory for each flow slot of each worker: the flow, its entries in tables, and two
+/// published lists with it, the one in use and the next.
+pub const DIRECTORY_BYTES_PER_SLOT: usize = 792;
+
+/// Bytes of HTTP answers in flight that do not depend on the configuration: flows, ports, wires.
+const ANSWER_BYTES_BASE: usize = 16 << 20;
+
+/// The same for each segment: a whole page of `/metrics` with the longest names, or two with usual ones.
+const ANSWER_BYTES_PER_SEGMENT: usize = 32 << 10;
+
+/// Most bytes of HTTP answers in flight, over all connections of a switch with so many segments.
+pub const fn answer_bytes_max(segments: usize) -> usize {
+    ANSWER_BYTES_BASE + segments * ANSWER_BYTES_PER_SEGMENT
+}

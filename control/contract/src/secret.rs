@@ -1,0 +1,108 @@
+//! Files that only the operator and the switch may read.
+
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use crate::file;
+
+/// What keeps a secret from being taken from a file.
+#[derive(Debug, thiserror::Error)]
+pub enum SecretFault {
+    /// It cannot be read.
+    #[error("cannot be read: {0}")]
+    Unreadable(#[from] io::Error),
+    /// Others may read or change it.
+    #[error("{0}")]
+    Open(#[from] SecretAccess),
+}
+
+/// Who has access to a secret besides root and the user who runs the switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SecretAccess {
+    /// Everybody may read or change it.
+    #[error("mode {mode:03o} lets every user of this machine at it; say `chmod o= FILE`")]
+    Everybody {
+        /// Its permissions.
+        mode: u32,
+    },
+    /// It belongs to another user, who may change it.
+    #[error(
+        "it belongs to user {owner}, who may change it at any time; say `chown root FILE`, or give it to user \
+         {user}, who runs this"
+    )]
+    Owner {
+        /// User id of its owner.
+        owner: u32,
+        /// User id of who runs this.
+        user: u32,
+    },
+}
+
+impl SecretAccess {
+    /// Who else may read or change a file of `owner` with the permissions `mode`, when `user` runs this.
+    fn of_others(owner: u32, mode: u32, user: u32) -> Option<Self> {
+        if mode & 0o007 != 0 {
+            Some(Self::Everybody { mode })
+        } else if owner != 0 && owner != user {
+            Some(Self::Owner { owner, user })
+        } else {
+            None
+        }
+    }
+}
+
+/// What stands in a file of one line, without the line's end. Of a file that is longer than
+/// `bytes_max` it is more than that many bytes.
+///
+/// # Errors
+/// [`SecretFault`] where it cannot be read, or others could have read or changed it.
+pub fn read_line(path: &Path, bytes_max: usize) -> Result<Vec<u8>, SecretFault> {
+    let file = file::open(path)?;
+    let metadata = file.metadata()?;
+    let user = rustix::process::geteuid().as_raw();
+    if let Some(access) = SecretAccess::of_others(metadata.uid(), metadata.mode() & 0o777, user) {
+        return Err(access.into());
+    }
+    let mut text = Vec::new();
+    // Two more for the line's end, and one that says that there are more.
+    file.take(bytes_max as u64 + 3).read_to_end(&mut text)?;
+    if text.ends_with(b"\n") {
+        text.pop();
+    }
+    if text.ends_with(b"\r") {
+        text.pop();
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_belongs_to_root_or_to_who_runs() {
+        let others = |owner, mode| SecretAccess::of_others(owner, mode, 1_000);
+        assert_eq!(others(0, 0o640), None);
+        assert_eq!(others(1_000, 0o600), None);
+        let everybody = Some(SecretAccess::Everybody { mode: 0o604 });
+        assert_eq!(others(0, 0o604), everybody);
+        assert_eq!(others(1_001, 0o604), everybody);
+        let (owner, user) = (1_001, 1_000);
+        assert_eq!(
+            others(1_001, 0o600),
+            Some(SecretAccess::Owner { owner, user })
+        );
+        let words = SecretAccess::Owner { owner, user }.to_string();
+        assert!(words.contains("user 1001"), "{words}");
+        assert!(words.contains("chown root"), "{words}");
+        let roots = SecretAccess::of_others(1_000, 0o600, 0);
+        assert_eq!(
+            roots,
+            Some(SecretAccess::Owner {
+                owner: 1_000,
+                user: 0
+            })
+        );
+    }
+}

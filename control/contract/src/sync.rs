@@ -1,0 +1,56 @@
+//! What threads meet in: atomics, the lock of the published snapshot, and rings with one writer and one
+//! reader.
+//!
+//! They are those of the standard library, of `parking_lot` and of `rtrb`. With the feature `loom` (`make loom`)
+//! they are models: loom runs `tests/orderings.rs` in every order in which threads may take turns and
+//! see each other's writes, up to a number of preemptions. The rings are then our own, in safe Rust (`ring.rs`),
+//! and promise no more than `rtrb` documents: what is shown is how we use them. That `rtrb` keeps its word
+//! its authors test.
+
+#[cfg(not(feature = "loom"))]
+mod real {
+    pub use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+
+    pub use parking_lot::RwLock;
+    pub use rtrb::{Consumer, Producer, PushError, RingBuffer};
+}
+
+#[cfg(not(feature = "loom"))]
+pub use real::*;
+
+#[cfg(feature = "loom")]
+mod ring;
+
+#[cfg(feature = "loom")]
+#[expect(missing_docs, reason = "the calls are those of parking_lot")]
+mod modelled {
+    pub use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+
+    pub use super::ring::{Consumer, Producer, RingBuffer};
+    pub use rtrb::PushError;
+
+    /// loom's lock, with the calls of `parking_lot`'s.
+    #[derive(Debug)]
+    pub struct RwLock<T>(loom::sync::RwLock<T>);
+
+    impl<T> RwLock<T> {
+        pub fn new(value: T) -> Self {
+            Self(loom::sync::RwLock::new(value))
+        }
+
+        pub fn read(&self) -> loom::sync::RwLockReadGuard<'_, T> {
+            self.0
+                .read()
+                .unwrap_or_else(std::sync::PoisonError::into_inner)
+        }
+
+        pub fn write(&self) -> loom::sync::RwLockWriteGuard<'_, T> {
+            self.0
+                .write()
+                .unwrap_or_else(std::sync::PoisonError::into_inner)
+        }
+    }
+}
+
+#[cfg(feature = "loom")]
+pub use modelled::*;

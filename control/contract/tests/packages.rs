@@ -1,0 +1,280 @@
+//! Which package may depend on which, and that no folder imports what imports it: from cargo's metadata and the
+//! sources. The table of what was found is printed (`cargo nextest run -p contract --test packages --no-capture`).
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests, which the lints take for ordinary functions"
+)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// What each package of the product may name in its manifest, of ours. Benches and fuzz targets may name any.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("dpdk-sys", &[]),
+    ("dpdk-bindings", &["dpdk-sys"]),
+    ("measure", &[]),
+    ("contract", &["measure"]),
+    ("records", &["contract", "measure"]),
+    ("control", &["contract", "measure", "records"]),
+    ("api", &["contract", "control", "measure", "records"]),
+    ("console", &["contract", "measure", "records"]),
+    ("switch", &["contract", "dpdk-bindings", "measure"]),
+    (
+        "daemon",
+        &[
+            "api",
+            "console",
+            "contract",
+            "control",
+            "dpdk-bindings",
+            "measure",
+            "records",
+            "switch",
+        ],
+    ),
+    (
+        "plugin",
+        &[
+            "api",
+            "contract",
+            "control",
+            "dpdk-bindings",
+            "measure",
+            "records",
+            "switch",
+        ],
+    ),
+    (
+        "simulate",
+        &["contract", "control", "measure", "records", "switch"],
+    ),
+];
+
+/// Crates that few packages of the product may link, directly or not, and these packages.
+const FENCED: &[(&str, &[&str])] = &[
+    ("axum", &["api", "daemon", "plugin"]),
+    ("hyper", &["api", "daemon", "plugin"]),
+    ("metrics-exporter-prometheus", &["api", "daemon", "plugin"]),
+    ("clap", &["console", "daemon", "simulate"]),
+    ("ratatui", &["console", "daemon"]),
+];
+
+/// Folders that import each other. To be undone: nothing may be added.
+const CIRCLES: &[(&str, &[&str])] = &[
+    ("contract", &["check", "config", "counters", "fdb", "wire"]),
+    ("control", &["core", "data_plane"]),
+    ("daemon", &["data_plane", "record", "reload", "removals"]),
+    ("daemon", &["live", "run"]),
+    ("dpdk-bindings", &["attach", "eal", "lcore"]),
+    ("dpdk-bindings", &["mbuf", "mempool"]),
+    ("dpdk-bindings", &["port", "queue", "start"]),
+    (
+        "switch",
+        &[
+            "egress",
+            "generation",
+            "meter",
+            "references",
+            "wire",
+            "worker",
+        ],
+    ),
+];
+
+type Graph = BTreeMap<String, BTreeSet<String>>;
+
+fn metadata() -> Value {
+    // Of other platforms not every package is there.
+    let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--locked", "--offline"])
+        .args(["--filter-platform", &platform])
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap().to_owned()
+}
+
+fn array(value: &Value) -> &[Value] {
+    value.as_array().unwrap()
+}
+
+/// Ids of the workspace's packages by name.
+fn members(metadata: &Value) -> BTreeMap<String, String> {
+    let ids = array(&metadata["workspace_members"]).iter().map(text);
+    let ids: BTreeSet<_> = ids.collect();
+    let packages = array(&metadata["packages"]).iter();
+    packages
+        .map(|package| (text(&package["name"]), text(&package["id"])))
+        .filter(|(_, id)| ids.contains(id))
+        .collect()
+}
+
+/// Names of packages by id, and what each links: dependencies of tests and build scripts are left out.
+fn links(metadata: &Value) -> (BTreeMap<String, String>, Graph) {
+    let names: BTreeMap<_, _> = array(&metadata["packages"])
+        .iter()
+        .map(|package| (text(&package["id"]), text(&package["name"])))
+        .collect();
+    let mut graph = Graph::new();
+    for node in array(&metadata["resolve"]["nodes"]) {
+        let linked = array(&node["deps"]).iter().filter(|dependency| {
+            let mut kinds = array(&dependency["dep_kinds"]).iter();
+            kinds.any(|kind| kind["kind"].is_null())
+        });
+        let linked = linked.map(|dependency| text(&dependency["pkg"]));
+        graph.insert(text(&node["id"]), linked.collect());
+    }
+    (names, graph)
+}
+
+fn reached(graph: &Graph, from: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut open = vec![from.to_owned()];
+    while let Some(next) = open.pop() {
+        for other in graph.get(&next).into_iter().flatten() {
+            if found.insert(other.clone()) {
+                open.push(other.clone());
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn packages_depend_one_way() {
+    let metadata = metadata();
+    let (names, graph) = links(&metadata);
+    let ours = members(&metadata);
+    println!("{:<14} depends on", "package");
+    for &(package, allowed) in ALLOWED {
+        let id = &ours[package];
+        let direct = graph[id].iter().map(|id| &names[id]);
+        let direct: BTreeSet<&str> = direct
+            .filter(|name| ours.contains_key(*name))
+            .map(String::as_str)
+            .collect();
+        println!(
+            "{package:<14} {}",
+            direct.iter().copied().collect::<Vec<_>>().join(", ")
+        );
+        let allowed: BTreeSet<&str> = allowed.iter().copied().collect();
+        let more: Vec<_> = direct.difference(&allowed).collect();
+        assert!(more.is_empty(), "{package} may not depend on {more:?}");
+        let linked: BTreeSet<_> = reached(&graph, id).iter().map(|id| &names[id]).collect();
+        for &(fenced, may) in FENCED {
+            assert!(
+                !linked.contains(&fenced.to_owned()) || may.contains(&package),
+                "{package} links {fenced}, which only {may:?} may"
+            );
+        }
+    }
+}
+
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if path.is_dir() && name != "tests" {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|end| end == "rs") && name != "tests.rs" {
+            found.push(path);
+        }
+    }
+}
+
+/// Names that follow `crate::`, as paths or in braces.
+fn imported(line: &str) -> Vec<&str> {
+    let word = |text: &'_ str| text.find(|c: char| !(c.is_alphanumeric() || c == '_'));
+    let mut found = Vec::new();
+    for (at, _) in line.match_indices("crate::") {
+        let rest = &line[at + "crate::".len()..];
+        let names = match rest.strip_prefix('{') {
+            Some(list) => list.trim_end_matches("};").split(", ").collect(),
+            None => vec![rest],
+        };
+        found.extend(
+            names
+                .iter()
+                .map(|name| &name[..word(name).unwrap_or(name.len())]),
+        );
+    }
+    found
+}
+
+/// Which of a package's top folders (or files) import which.
+fn modules(src: &Path) -> Graph {
+    let mut files = Vec::new();
+    sources(src, &mut files);
+    let mut graph = Graph::new();
+    for file in files {
+        let top = file.strip_prefix(src).unwrap().components().next().unwrap();
+        let top = top.as_os_str().to_string_lossy();
+        let top = top.trim_end_matches(".rs").to_owned();
+        let code = fs::read_to_string(&file).unwrap();
+        let code = code.split("#[cfg(test)]\nmod tests {").next().unwrap();
+        let lines = code
+            .lines()
+            .filter(|line| !line.trim_start().starts_with("//"));
+        let names = lines.flat_map(imported).filter(|name| *name != top);
+        let names: Vec<_> = names.map(str::to_owned).collect();
+        graph.entry(top).or_default().extend(names);
+    }
+    graph
+}
+
+/// Groups in which everyone reaches everyone.
+fn circles(graph: &Graph) -> BTreeSet<Vec<String>> {
+    let reaches: BTreeMap<_, _> = graph
+        .keys()
+        .map(|from| (from, reached(graph, from)))
+        .collect();
+    let circle = |from: &String| {
+        let mutual = |to: &&String| reaches[from].contains(*to) && reaches[*to].contains(from);
+        graph.keys().filter(mutual).cloned().collect::<Vec<_>>()
+    };
+    let circles = graph.keys().map(circle);
+    circles.filter(|circle| circle.len() > 1).collect()
+}
+
+#[test]
+fn folders_import_one_way() {
+    let metadata = metadata();
+    let ours = members(&metadata);
+    let mut known = 0;
+    for package in array(&metadata["packages"]) {
+        let name = text(&package["name"]);
+        let is_ours = ours.get(&name) == Some(&text(&package["id"]));
+        if !is_ours || !ALLOWED.iter().any(|(allowed, _)| *allowed == name) {
+            continue;
+        }
+        let manifest = PathBuf::from(text(&package["manifest_path"]));
+        let found = circles(&modules(&manifest.with_file_name("src")));
+        for circle in &found {
+            println!("{name}: {}", circle.join(", "));
+            let is_known = CIRCLES
+                .iter()
+                .any(|(at, known)| *at == name && circle == known);
+            assert!(is_known, "{name}: {circle:?} import each other");
+        }
+        known += found.len();
+    }
+    assert_eq!(
+        known,
+        CIRCLES.len(),
+        "a circle is gone: take it off the list"
+    );
+}

@@ -1,0 +1,19 @@
+//! What Vernier publishes: plain data with serde, read by every view.
+//!
+//! ```text
+//!  control core -- publishes --> snapshot::Snapshot (with history::History of each segment)
+//!                                    |
+//!            +-----------------------+----------------------+
+//!            v                                              v
+//!   answers: JSON of the HTTP paths                Prometheus (package api)
+//!            |
+//!            v
+//!   command line and live table (package console)
+//! ```
+//!
+//! What it is not: it estimates nothing, serves nothing, draws nothing.
+#![forbid(unsafe_code)]
+
+pub mod answers;
+pub mod history;
+pub mod snapshot;

@@ -1,0 +1,348 @@
+//! Flows, as they are published.
+
+use std::sync::Arc;
+
+use measure::packet::FlowKey;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Labelled, Snapshot};
+use crate::history::{Course, History};
+
+mod list;
+
+pub use list::{FlowList, FlowOrder, FlowQuery, FlowRecord, SegmentName};
+
+/// The flows that are tracked.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Flows {
+    /// In numbers.
+    #[serde(flatten)]
+    pub totals: FlowTotals,
+    /// The flows that have series of their own, the greatest first.
+    pub top: Vec<TopFlow>,
+    /// Of each segment with flows, what no flow of its own was credited with.
+    pub other: Vec<OtherFlows>,
+    /// What joint decoding does; `None` where there is none.
+    pub decoding: Option<Decoding>,
+    /// Every flow in the directory at the end of an epoch.
+    #[serde(skip)]
+    pub list: Arc<FlowList>,
+    /// Flows that were forgotten last, with their final figures, the last one last; at most
+    /// [`ENDED_MAX`].
+    #[serde(skip)]
+    pub ended: Arc<FlowList>,
+}
+
+/// The flows that are tracked, in numbers.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FlowTotals {
+    /// Flows in the directory.
+    pub tracked: u64,
+    /// Slots of all workers.
+    pub slots: u64,
+    /// Slots that no flow has.
+    pub free_slots: u64,
+    /// Flows that were new, since the switch started.
+    pub new: u64,
+    /// Flows that were forgotten since they were idle.
+    pub expired: u64,
+    /// Flows that made room for others.
+    pub evicted: u64,
+    /// Packets of flows that are not tracked, by reason.
+    pub untracked: Vec<Labelled>,
+    /// How often a tracked flow with packets in an epoch had no series of its own and was folded into
+    /// `other`, since the switch started.
+    pub folded: u64,
+}
+
+/// Most flows that are remembered after they were forgotten.
+pub const ENDED_MAX: usize = 4_096;
+
+/// A flow on a segment.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Flow {
+    /// `10.0.0.1:1024>10.0.0.2:80/tcp`.
+    pub flow: String,
+    /// Name of the ingress port.
+    pub ingress: String,
+    /// Name of the egress port.
+    pub egress: String,
+    /// Its class.
+    pub class: String,
+    /// The epoch in which it was first seen, or seen again after it had been forgotten.
+    pub first_epoch: u64,
+    /// The last epoch in which it had packets.
+    pub last_epoch: u64,
+    /// Beginning of the first epoch, in seconds since 1970 (UTC).
+    pub first_seen_unix_s: f64,
+    /// End of the last epoch, likewise.
+    pub last_seen_unix_s: f64,
+    /// Exact figures of its last epoch, by stamps.
+    pub last: FlowFigures,
+    /// Exact figures since it was first seen.
+    pub total: FlowFigures,
+    /// What an estimator says of its mean; `None` where none does.
+    pub estimate: Option<FlowEstimate>,
+    /// The mean since it was first seen as references (RLI) tell it; `None` without any.
+    pub rli_mean_ns: Option<f64>,
+}
+
+/// Exact figures of a flow.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FlowFigures {
+    /// Packets that left.
+    pub packets: u64,
+    /// Bytes of these, without frame check sequences.
+    pub bytes: u64,
+    /// Packets lost in the switch.
+    pub lost_packets: u64,
+    /// Mean of the stamped delays in nanoseconds; 0 without packets.
+    pub mean_ns: f64,
+    /// Their standard deviation.
+    pub stddev_ns: f64,
+}
+
+/// What a flow's estimate rests on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FlowMethod {
+    /// Joint decoding of one epoch's sketch.
+    LdsJoint,
+    /// Joint decoding of the sum of several epochs' sketches.
+    LdsJointSum,
+    /// The LDS paper's estimator, where joint decoding gave way to it: without a bound.
+    LdsPaper,
+    /// No cell that can be used speaks for the flow, since it lost packets in all: what the other flows
+    /// suggest, without a bound.
+    LdsPrior,
+}
+
+impl FlowMethod {
+    /// Its name in labels and JSON.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::LdsJoint => "lds-joint",
+            Self::LdsJointSum => "lds-joint-sum",
+            Self::LdsPaper => "lds-paper",
+            Self::LdsPrior => "lds-prior",
+        }
+    }
+}
+
+/// An estimate of a flow's mean delay.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FlowEstimate {
+    /// What it rests on.
+    pub method: FlowMethod,
+    /// The last epoch that it speaks of.
+    pub epoch: u64,
+    /// How many epochs it speaks of.
+    pub epochs: u32,
+    /// The flow's packets in these.
+    pub packets: u64,
+    /// Mean delay in nanoseconds.
+    pub mean_ns: f64,
+    /// Half-width of the nominal 98 % interval around it, the clock's resolution at least; `None`
+    /// where its error is not known.
+    pub bound_ns: Option<f64>,
+    /// Whether the stamped mean of the same packets lies within the bound; `None` without a bound.
+    pub is_within_bound: Option<bool>,
+}
+
+/// A flow with series of its own in Prometheus.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TopFlow {
+    /// The flow, at its last epoch.
+    #[serde(flatten)]
+    pub flow: Flow,
+    /// Why it is here: `pinned`, `packets` or `delay`.
+    pub reason: String,
+    /// The epoch from which on it was credited.
+    pub since_epoch: u64,
+    /// What it was credited with since.
+    pub credited: Credit,
+    /// Its course.
+    #[serde(skip)]
+    pub history: History,
+}
+
+/// What no flow of its own was credited with, of one segment.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct OtherFlows {
+    /// Name of the ingress port.
+    pub ingress: String,
+    /// Name of the egress port.
+    pub egress: String,
+    /// The class.
+    pub class: String,
+    /// Since the switch started.
+    pub credited: Credit,
+}
+
+/// Sums that only rise. Every packet that is measured is credited to one flow, or to `other`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Credit {
+    /// Packets.
+    pub packets: u64,
+    /// Sum of their stamped delays in seconds.
+    pub delay_sum_s: f64,
+    /// Packets lost.
+    pub lost_packets: u64,
+}
+
+/// What joint decoding does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Decoding {
+    /// The last epoch of the last decoding; `None` before the first.
+    pub epoch: Option<u64>,
+    /// Epochs whose sum it was: 1 where decoding keeps up with every epoch.
+    pub epochs: u32,
+    /// Flows in it.
+    pub flows: u64,
+    /// Seconds that it took.
+    pub duration_s: f64,
+    /// Decodings since the switch started.
+    pub runs: u64,
+    /// Epochs that were decoded in a sum with others.
+    pub summed_epochs: u64,
+    /// Epochs that were not decoded, since one of the switch's sketches could not be used, or a
+    /// decoding failed.
+    pub skipped_epochs: u64,
+    /// Estimates with a bound, of all flows and decodings.
+    pub estimates: u64,
+    /// Of these, estimates within whose bound the stamped mean lay.
+    pub within_bound: u64,
+    /// Median over the flows of the last decoding with 10 packets at least of |estimate - stamped mean|
+    /// / stamped mean; `None` without any.
+    pub error_ratio_median: Option<f64>,
+}
+
+/// All that is known of one flow, tracked or not.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FlowAnswer {
+    /// `10.0.0.1:1024>10.0.0.2:80/tcp`.
+    pub flow: String,
+    /// The last epoch that closed.
+    pub epoch: Option<u64>,
+    /// Where it is tracked.
+    pub tracked: Vec<AnsweredFlow>,
+    /// Where it was tracked until a while ago.
+    pub ended: Vec<Flow>,
+    /// What sketches say of it on segments where it is not tracked; only those where it may have had
+    /// packets: a sketch that says none is right.
+    pub sketched: Vec<SketchedFlow>,
+}
+
+/// A flow that is tracked, with its course.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AnsweredFlow {
+    /// The flow.
+    #[serde(flatten)]
+    pub flow: Flow,
+    /// Its last minute, ten minutes and hour; empty unless it has series of its own.
+    pub courses: Vec<Course>,
+}
+
+/// A flow that is not tracked, as a sketch has it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SketchedFlow {
+    /// Name of the ingress port.
+    pub ingress: String,
+    /// Name of the egress port.
+    pub egress: String,
+    /// The class.
+    pub class: String,
+    /// Packets in the epochs of the estimate, at most.
+    pub packets_max: u64,
+    /// Packets lost in them, at most.
+    pub lost_packets_max: u64,
+    /// Mean delay, jointly with all flows that are tracked, or by the paper's estimator; `None` where no
+    /// cell that can be used holds a packet of it.
+    pub estimate: Option<FlowEstimate>,
+}
+
+impl Flow {
+    /// Whether the other is the same flow on the same segment.
+    pub fn is_alike(&self, other: &Self) -> bool {
+        let [a, b] = [self, other];
+        (&a.flow, &a.ingress, &a.egress, &a.class) == (&b.flow, &b.ingress, &b.egress, &b.class)
+    }
+}
+
+impl Snapshot {
+    /// When an epoch begins, in seconds since 1970 (UTC), by the clock as it stood at the end of
+    /// the last one that closed.
+    pub fn epoch_start_unix_s(&self, epoch: u64) -> f64 {
+        let interval_s = f64::from(self.interval_ms) / 1e3;
+        let closed = self.epoch.map_or(0.0, |closed| closed as f64 + 1.0);
+        self.epoch_end_unix_s.unwrap_or_default() + (epoch as f64 - closed) * interval_s
+    }
+
+    /// When the first epoch, number 0, began.
+    pub fn origin_unix_s(&self) -> f64 {
+        self.epoch_start_unix_s(0)
+    }
+
+    /// What is known of a flow where it is, or was, tracked.
+    pub fn answer(&self, key: &FlowKey) -> FlowAnswer {
+        let flows = self.flows.as_ref();
+        let named = |list: &FlowList| -> Vec<Flow> {
+            list.of(key).map(|flow| self.flow(list, flow)).collect()
+        };
+        let tracked = flows.map_or_else(Vec::new, |flows| named(&flows.list));
+        let courses = |flow: &Flow| {
+            let mut top = flows.into_iter().flat_map(|flows| &flows.top);
+            let top = top.find(|top| top.flow.is_alike(flow));
+            top.map_or_else(Vec::new, |top| top.history.courses(self.origin_unix_s()))
+        };
+        FlowAnswer {
+            flow: key.to_string(),
+            epoch: self.epoch,
+            tracked: tracked
+                .into_iter()
+                .map(|flow| AnsweredFlow {
+                    courses: courses(&flow),
+                    flow,
+                })
+                .collect(),
+            ended: flows.map_or_else(Vec::new, |flows| named(&flows.ended)),
+            sketched: Vec::new(),
+        }
+    }
+
+    /// A flow of one of this snapshot's lists, with names and times.
+    pub fn flow(&self, list: &FlowList, record: &FlowRecord) -> Flow {
+        let name = list.segments.get(record.segment as usize);
+        let name = name.map(|name| (**name).clone()).unwrap_or_default();
+        Flow {
+            flow: record.key.to_string(),
+            ingress: name.ingress,
+            egress: name.egress,
+            class: name.class,
+            first_epoch: record.first_epoch,
+            last_epoch: record.last_epoch,
+            first_seen_unix_s: self.epoch_start_unix_s(record.first_epoch),
+            last_seen_unix_s: self.epoch_start_unix_s(record.last_epoch + 1),
+            last: record.last,
+            total: record.total,
+            estimate: record.estimate,
+            rli_mean_ns: record.rli_mean_ns,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_counted_from_the_last_epoch_that_closed() {
+        let snapshot = Snapshot::example();
+        let list = FlowList::example(vec![FlowRecord::example(0, 1)]);
+        let flow = snapshot.flow(&list, &list.flows[0]);
+        assert!((flow.last_seen_unix_s - 1_700_000_000.25).abs() < 1e-6);
+        assert!((flow.first_seen_unix_s - (1_700_000_000.25 - 20.0)).abs() < 1e-6);
+        assert_eq!(flow.ingress, "east");
+    }
+}

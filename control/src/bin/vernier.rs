@@ -1,8 +1,0 @@
-//! `vernier`: looks at a running switch, and at configurations.
-#![forbid(unsafe_code)]
-
-use std::process::ExitCode;
-
-fn main() -> ExitCode {
-    control::cli::main()
-}

@@ -1,0 +1,144 @@
+//! The latest snapshot, to be read from any thread.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use contract::sync::RwLock;
+use measure::packet::FlowKey;
+use records::snapshot::{FlowAnswer, FlowList, Snapshot};
+
+use crate::decode::Sketches;
+
+/// The control core has stood still when it has not polled for so long; it does so some hundred times a
+/// second.
+const STANDS_STILL_AFTER: Duration = Duration::from_secs(10);
+
+/// The latest snapshot, to be read from any thread, and whether the control core still works.
+///
+/// Reading costs one uncontended lock and one reference count; nobody holds the lock longer.
+#[derive(Debug)]
+pub struct Published {
+    current: RwLock<Current>,
+    since: Instant,
+    /// Milliseconds from `since` to the control core's last poll.
+    beat_ms: AtomicU64,
+    /// The same to the last snapshot.
+    renewed_ms: AtomicU64,
+}
+
+/// A snapshot, and the sketches of its last whole epoch.
+#[derive(Debug, Clone)]
+struct Current {
+    snapshot: Arc<Snapshot>,
+    sketches: Option<Arc<Sketches>>,
+}
+
+impl Published {
+    /// Publishes a first snapshot, without sketches.
+    pub fn new(snapshot: Snapshot) -> Self {
+        let current = Current {
+            snapshot: Arc::new(snapshot),
+            sketches: None,
+        };
+        Self {
+            current: RwLock::new(current),
+            since: Instant::now(),
+            beat_ms: AtomicU64::new(0),
+            renewed_ms: AtomicU64::new(0),
+        }
+    }
+
+    /// The present snapshot.
+    pub fn read(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.current.read().snapshot)
+    }
+
+    /// All that is known of a flow, tracked or not. May take some hundred milliseconds, where sketches are
+    /// decoded; nothing is locked meanwhile.
+    pub fn flow(&self, key: &FlowKey) -> FlowAnswer {
+        let Current { snapshot, sketches } = self.current.read().clone();
+        let mut answer = snapshot.answer(key);
+        if let Some(sketches) = sketches {
+            let none = FlowList::default();
+            let flows = snapshot.flows.as_ref();
+            answer.sketched = sketches.ask(key, flows.map_or(&none, |flows| &flows.list));
+        }
+        answer
+    }
+
+    /// Replaces the snapshot, and the sketches that flows are looked for in, where any are kept; readers keep
+    /// what they have.
+    pub fn publish(&self, snapshot: Snapshot, sketches: Option<Arc<Sketches>>) {
+        let current = Current {
+            snapshot: Arc::new(snapshot),
+            sketches,
+        };
+        *self.current.write() = current;
+        self.renewed_ms.store(self.now_ms(), Ordering::Relaxed);
+    }
+
+    /// The control core polls.
+    pub fn beat(&self) {
+        self.beat_ms.store(self.now_ms(), Ordering::Relaxed);
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Why figures are not to be relied on whatever they say: the control core has ended, hangs, or
+    /// cannot publish. Workers switch packets without it.
+    pub fn standstill(&self) -> Option<String> {
+        self.standstill_at(self.now_ms())
+    }
+
+    fn standstill_at(&self, now_ms: u64) -> Option<String> {
+        let silent = |since: &AtomicU64| {
+            let silent_ms = now_ms.saturating_sub(since.load(Ordering::Relaxed));
+            Some(Duration::from_millis(silent_ms)).filter(|silent| *silent >= STANDS_STILL_AFTER)
+        };
+        let (what, silent) = match (silent(&self.beat_ms), silent(&self.renewed_ms)) {
+            (Some(silent), _) => ("has stood still", silent),
+            (None, Some(silent)) => ("could publish nothing", silent),
+            (None, None) => return None,
+        };
+        Some(format!(
+            "the control core {what} for {} s: packets are switched, figures are old; read the log, \
+             and restart",
+            silent.as_secs()
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_control_core_that_stands_still_is_told_by_its_silence() {
+        let published = Published::new(Snapshot::default());
+        assert_eq!(published.standstill_at(9_999), None);
+        published.beat_ms.store(8_000, Ordering::Relaxed);
+        let told = |now_ms| published.standstill_at(now_ms).unwrap();
+        assert!(told(17_999).contains("could publish nothing for 17 s"));
+        assert!(told(18_000).contains("has stood still for 10 s"));
+        published.renewed_ms.store(20_000, Ordering::Relaxed);
+        published.beat_ms.store(20_000, Ordering::Relaxed);
+        assert_eq!(published.standstill_at(29_999), None);
+    }
+
+    #[test]
+    fn a_reader_keeps_what_it_has() {
+        let published = Published::new(Snapshot::default());
+        let before = published.read();
+        published.publish(
+            Snapshot {
+                epoch: Some(7),
+                ..Snapshot::default()
+            },
+            None,
+        );
+        assert_eq!((before.epoch, published.read().epoch), (None, Some(7)));
+    }
+}

@@ -1,0 +1,419 @@
+//! What the control core tends besides the workers' shards: ports and their links, the filtering
+//! database, changes of the configuration, the watchdog.
+
+use std::time::{Duration, Instant};
+
+use anyhow::anyhow;
+use api::process;
+use contract::config::{Config, Forwarding};
+use contract::fdb::FdbMaster;
+use control::contain::{Part, contain};
+use control::core::CoreHandle;
+use control::data_plane;
+use control::wire::clock::KernelClock;
+use dpdk_bindings::{Port, kernel_clock, lost_log_messages, tsc};
+use records::snapshot::{self, DeviceCounts, Fdb, Pool, PortFact};
+
+use crate::lowered::Lowered;
+use crate::record::Record;
+use crate::reload::{Changes, Reload};
+use crate::removals::Removals;
+use crate::service::Service;
+use switch::egress::EgressLayout;
+use switch::generation::Generations;
+use switch::packet_io::dpdk::DpdkIo;
+use switch::wiring::lanes::layout;
+use switch::wiring::links::{Event, LinkWatch};
+use switch::wiring::plans::{Site, port_index, present};
+
+/// How often links are looked at: some drivers ask the kernel.
+const LINKS_EVERY: Duration = Duration::from_millis(100);
+
+/// The switch as the control core sees it.
+pub struct SwitchDataPlane<'scope, 'env, 'pool: 'scope> {
+    site: Site<'pool>,
+    running: Running<'pool>,
+    master: FdbMaster,
+    links: LinkWatch,
+    lowered: Lowered,
+    looked_at: Option<Instant>,
+    events: Vec<Event>,
+    generations: Vec<Generations<DpdkIo<'pool>>>,
+    reload: Reload<'scope, 'env, 'pool>,
+    removals: Removals,
+    record: Record,
+    service: Service,
+    began: Instant,
+    /// Messages of DPDK that were lost, and counted.
+    lost_messages: u64,
+}
+
+/// The configuration that holds, and what was made of it.
+pub struct Running<'pool> {
+    /// The configuration, each port in its place.
+    pub config: Config,
+    /// By place.
+    pub ports: Vec<Option<Port<'pool>>>,
+    /// The egress side of each port, by place.
+    pub layouts: Vec<Option<EgressLayout>>,
+    /// Number of the generation.
+    pub number: u32,
+}
+
+impl<'pool> Running<'pool> {
+    /// What holds at the start.
+    pub fn new(config: &Config, ports: Vec<Port<'pool>>) -> Self {
+        let layouts = present(config).map(|place| Some(layout(config, place, None)));
+        Self {
+            config: config.clone(),
+            ports: ports.into_iter().map(Some).collect(),
+            layouts: layouts.collect(),
+            number: 0,
+        }
+    }
+}
+
+impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
+    /// A data plane that runs as `running` says.
+    pub fn new(
+        site: Site<'pool>,
+        running: Running<'pool>,
+        master: FdbMaster,
+        generations: Vec<Generations<DpdkIo<'pool>>>,
+        reload: Reload<'scope, 'env, 'pool>,
+    ) -> Self {
+        let mut data_plane = Self {
+            site,
+            running,
+            master,
+            links: LinkWatch::new(),
+            lowered: Lowered::from_env(),
+            looked_at: None,
+            events: Vec::new(),
+            generations,
+            reload,
+            removals: Removals::default(),
+            record: Record::default(),
+            service: Service::from_env(),
+            began: Instant::now(),
+            lost_messages: 0,
+        };
+        for place in present(&data_plane.running.config).collect::<Vec<_>>() {
+            data_plane.watch_link(place, data_plane.began);
+        }
+        data_plane.join_links();
+        data_plane.service.ready(&data_plane.status());
+        data_plane
+    }
+
+    /// Watches the link of a new port.
+    fn watch_link(&mut self, place: usize, now: Instant) {
+        let port = self.running.ports.get(place).and_then(Option::as_ref);
+        let interface = port.and_then(|port| port.info().interface);
+        let was_lowered = interface.is_some_and(|interface| self.lowered.holds(interface));
+        self.master.set_link(port_number(place), !was_lowered);
+        if was_lowered {
+            let name = self.name(place);
+            tracing::warn!("port {name}: a switch that was killed has left its link down");
+            self.links.watch_lowered(place, None, now);
+        } else {
+            self.links.watch(place, None, now);
+        }
+    }
+
+    /// Joins the fates of the ports of each patched pair, where links' losses are to be passed on.
+    fn join_links(&mut self) {
+        let config = &self.running.config;
+        for place in 0..config.ports.len() {
+            self.links.join(place, partner(config, place));
+        }
+    }
+
+    /// Counts what DPDK could not say among the lines that the log lost.
+    fn count_lost_messages(&mut self) {
+        let lost = lost_log_messages();
+        if lost > self.lost_messages {
+            process::count_lost_log_lines(lost - self.lost_messages);
+            self.lost_messages = lost;
+        }
+    }
+
+    /// After a panic: forgets all stations that were learnt, and lets the workers forget them.
+    fn begin_master_anew(&mut self) {
+        let nobody = FdbMaster::new(1, Duration::ZERO, [], Vec::new());
+        let ends = std::mem::replace(&mut self.master, nobody).into_ends();
+        self.master = FdbMaster::from_config(&self.running.config, ends);
+        for place in 0..self.running.config.ports.len() {
+            self.master
+                .set_link(port_number(place), self.links.is_up(place));
+        }
+    }
+
+    fn watch_links(&mut self, now: Instant, handle: &mut CoreHandle<'_>) {
+        let is_due = |looked_at| now.saturating_duration_since(looked_at) >= LINKS_EVERY;
+        if !self.looked_at.is_none_or(is_due) {
+            return;
+        }
+        self.looked_at = Some(now);
+        let ports = &self.running.ports;
+        let has_link = |place: usize| match ports.get(place) {
+            _ if self.removals.facts(place).is_some() => false,
+            Some(Some(port)) => port.link().up,
+            _ => true,
+        };
+        self.links.look(now, has_link, &mut self.events);
+        for event in std::mem::take(&mut self.events) {
+            self.follow(event, handle);
+        }
+    }
+
+    fn follow(&mut self, event: Event, handle: &mut CoreHandle<'_>) {
+        let (Event::Down(place) | Event::Up(place) | Event::Lower(place) | Event::Raise(place)) =
+            event;
+        let name = self.name(place);
+        match event {
+            Event::Down(_) | Event::Up(_) => {
+                let is_up = matches!(event, Event::Up(_));
+                let state = if is_up { "up" } else { "down" };
+                tracing::warn!("port {name} is {state}");
+                self.master.set_link(port_number(place), is_up);
+                handle.disturb(place);
+            }
+            Event::Lower(_) => self.set_link(place, false),
+            Event::Raise(_) => self.set_link(place, true),
+        }
+    }
+
+    /// Gives up ports whose devices are pulled.
+    fn watch_removals(&mut self) {
+        while let Some(place) = self.removals.find(&self.running.ports) {
+            let facts = data_plane::DataPlane::port(self, place);
+            self.removals.note(place, facts);
+            tracing::error!(
+                "port {}: its device is being removed; the port is given up until the switch is started again",
+                self.name(place)
+            );
+        }
+        let is_busy = self.reload.is_under_way();
+        let Self {
+            removals,
+            running,
+            generations,
+            ..
+        } = self;
+        for place in removals.step(running, generations, is_busy) {
+            tracing::warn!("port {}: its device is released", self.name(place));
+        }
+    }
+
+    /// Lets a link up or takes it down, and says so.
+    fn set_link(&self, place: usize, up: bool) {
+        let name = self.name(place);
+        let verb = if up {
+            "let up again"
+        } else {
+            "taken down with its partner's"
+        };
+        match self.try_set_link(place, up) {
+            Ok(()) => tracing::warn!("port {name}: link {verb}"),
+            Err(error) => tracing::warn!("port {name}: link not {verb}: {error:#}"),
+        }
+    }
+
+    fn try_set_link(&self, place: usize, up: bool) -> anyhow::Result<()> {
+        let Some(Some(port)) = self.running.ports.get(place) else {
+            return Ok(());
+        };
+        let Some(interface) = port.info().interface else {
+            // It ends with this process, and with it its being down.
+            return Ok(port.set_link(up)?);
+        };
+        if !up {
+            self.lowered.note(interface, &self.name(place))?;
+        }
+        let set = port.set_link(up);
+        if set.is_ok() == up {
+            self.lowered.clear(interface);
+        }
+        Ok(set?)
+    }
+
+    fn name(&self, place: usize) -> String {
+        let port = self.running.config.ports.get(place);
+        port.map_or_else(String::new, |port| port.name.clone())
+    }
+
+    fn status(&self) -> String {
+        let (ports, workers) = (
+            present(&self.running.config).count(),
+            self.generations.len(),
+        );
+        let number = self.running.number;
+        format!("switching {ports} ports with {workers} workers, generation {number}")
+    }
+
+    /// Goes on with what a reload has come to.
+    fn change(&mut self, handle: &mut CoreHandle<'_>) {
+        let Some(changes) =
+            self.reload
+                .step(self.site, &mut self.running, &mut self.generations, handle)
+        else {
+            return;
+        };
+        self.record.note(&changes);
+        match changes {
+            Changes::Reading => self.service.reloading(),
+            Changes::Refused(error) => {
+                tracing::error!("the configuration stays as it was: {error:#}");
+                self.service.ready(&self.status());
+            }
+            Changes::None => {
+                tracing::info!("the configuration is the same as before");
+                self.service.ready(&self.status());
+            }
+            Changes::Begun { come, gone, .. } => {
+                let now = Instant::now();
+                self.master.reconfigure(&self.running.config);
+                for place in gone {
+                    self.master.set_link(port_number(place), false);
+                    if self.links.forget(place, now) {
+                        self.set_link(place, true);
+                    }
+                }
+                for place in come {
+                    self.watch_link(place, now);
+                }
+                self.join_links();
+            }
+            Changes::Done => {
+                tracing::info!("{}", self.status());
+                self.service.ready(&self.status());
+            }
+        }
+    }
+}
+
+impl<'scope, 'pool: 'scope> data_plane::DataPlane for SwitchDataPlane<'scope, '_, 'pool> {
+    fn now(&mut self) -> u64 {
+        tsc::now()
+    }
+
+    fn port(&mut self, index: usize) -> PortFact {
+        if let Some(facts) = self.removals.facts(index) {
+            return facts.clone();
+        }
+        let Some(Some(port)) = self.running.ports.get(index) else {
+            return PortFact::default();
+        };
+        let stats = port.stats();
+        PortFact {
+            driver: port.info().driver.clone(),
+            is_up: self.links.is_up(index),
+            is_removed: false,
+            link_flaps: self.links.flaps(index),
+            device: Some(DeviceCounts {
+                missed_packets: stats.rx_missed,
+                rx_error_packets: stats.rx_errors,
+                tx_error_packets: stats.tx_errors,
+                no_buffer_packets: stats.rx_no_mbuf,
+            }),
+        }
+    }
+
+    fn pools(&mut self) -> Vec<Pool> {
+        let facts = |(node, pool): (Option<u16>, &dpdk_bindings::Mempool<'_>)| {
+            let size = u64::from(pool.capacity());
+            Pool {
+                name: node.map_or_else(|| "node0".to_owned(), |node| format!("node{node}")),
+                used: size.saturating_sub(u64::from(pool.available())),
+                size,
+            }
+        };
+        self.site.pools.iter().map(facts).collect()
+    }
+
+    fn fdb(&mut self) -> Option<Fdb> {
+        let Forwarding::Bridge { fdb_entries, .. } = self.running.config.forwarding else {
+            return None;
+        };
+        let stats = self.master.stats();
+        Some(Fdb {
+            entries: self.master.len() as u64,
+            capacity: u64::from(fdb_entries),
+            moves: stats.moves,
+            overflows: stats.overflows,
+            replica_overflows: stats.replica_overflows,
+            evictions: stats.evictions,
+            replica_evictions: stats.replica_evictions,
+            limited: stats.limited,
+            reports_lost: stats.reports_lost,
+            restarts: stats.restarts,
+        })
+    }
+
+    fn reload(&mut self) -> Option<snapshot::Reload> {
+        self.record.last()
+    }
+
+    fn kernel_clock(&mut self) -> Option<KernelClock> {
+        let clock = kernel_clock().ok()?;
+        Some(KernelClock {
+            is_synchronised: clock.is_synchronised,
+            estimated_error_us: clock.estimated_error_us,
+            error_us_max: clock.error_us_max,
+        })
+    }
+
+    fn tend(&mut self, handle: &mut CoreHandle<'_>) {
+        let now = Instant::now();
+        contain(Part::Upkeep, || self.watch_removals());
+        contain(Part::Upkeep, || self.watch_links(now, handle));
+        let elapsed = now.saturating_duration_since(self.began);
+        if contain(Part::Upkeep, || self.master.poll(elapsed)).is_none() {
+            self.begin_master_anew();
+        }
+        if !self.removals.is_under_way() && contain(Part::Upkeep, || self.change(handle)).is_none()
+        {
+            let fault = anyhow!("a fault of this program ended it, of which the log says more");
+            self.record.note(&Changes::Refused(fault));
+            self.service.ready(&self.status());
+        }
+        self.count_lost_messages();
+        if handle.stalled().next().is_none() {
+            self.service.feed(now);
+        }
+    }
+}
+
+impl<'scope, 'pool: 'scope> Drop for SwitchDataPlane<'scope, '_, 'pool> {
+    fn drop(&mut self) {
+        self.service.stopping();
+        for place in self.links.lowered() {
+            self.set_link(place, true);
+        }
+    }
+}
+
+fn port_number(place: usize) -> u8 {
+    port_index(place).0
+}
+
+/// The port that shares the fate of the one at `place`.
+fn partner(config: &Config, place: usize) -> Option<usize> {
+    let Forwarding::Patch {
+        pairs,
+        link_loss_forwarding: true,
+    } = &config.forwarding
+    else {
+        return None;
+    };
+    let name = &config.ports.get(place)?.name;
+    let other = pairs
+        .iter()
+        .find_map(|(a, b)| match (a == name, b == name) {
+            (true, _) => Some(b),
+            (_, true) => Some(a),
+            _ => None,
+        });
+    config.port_index(other?)
+}

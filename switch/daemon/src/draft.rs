@@ -1,0 +1,153 @@
+//! A changed configuration, and the files that it names, read by a thread that nobody waits for: a file
+//! system that hangs holds up neither later reloads nor the end of the switch.
+
+use std::path::PathBuf;
+use std::sync::mpsc::{self, Receiver, TryRecvError};
+use std::thread::Builder;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail};
+use contract::config::{Change, Config, WireKeys};
+
+use switch::source::Source;
+use switch::wiring::plans::{open_source, present};
+use switch::wiring::{budget, wires};
+
+/// How long reading may take: captures of gigabytes take their time.
+pub const READING_MAX: Duration = Duration::from_mins(1);
+
+/// A configuration that may be taken up, with everything that is read from files for it.
+pub struct Draft {
+    /// The configuration, each port in its place.
+    pub config: Config,
+    /// The keys that changed.
+    pub keys: Vec<String>,
+    /// Places of new ports, and what they receive where they have a source.
+    pub come: Vec<(usize, Option<Source>)>,
+    /// Places of ports that are no longer used.
+    pub gone: Vec<usize>,
+    /// Places of wires that are new, or have changed, or end.
+    pub wires: Vec<usize>,
+    /// Keys of the wires, where one of them changes.
+    pub wire_keys: WireKeys,
+}
+
+impl Draft {
+    /// Reads `file` for a switch that runs `running`; nothing, if nothing has changed.
+    ///
+    /// # Errors
+    /// What cannot be read or means nothing, what cannot change while the switch runs, what takes more memory than
+    /// `budget_mib`.
+    pub fn read(
+        file: &PathBuf,
+        running: &Config,
+        budget_mib: Option<usize>,
+    ) -> Result<Option<Self>> {
+        let config = Config::load_again(file, running)?;
+        let changes = running.diff(&config);
+        if changes.is_empty() {
+            return Ok(None);
+        }
+        refuse_fixed(&changes)?;
+        budget::keep(&config, budget_mib)?;
+
+        let is_among = |config: &Config, place: usize| present(config).any(|other| other == place);
+        let come = present(&config).filter(|&place| !is_among(running, place));
+        let come = come.map(|place| Ok((place, open_source(&config.ports[place])?)));
+        let come = come.collect::<Result<_>>()?;
+        let gone = present(running).filter(|&place| !is_among(&config, place));
+        let gone = gone.collect();
+        let wires = wires::changed(running, &config);
+        // Wires that go on may have other keys.
+        let are_wires_other = running.wire != config.wire || running.wires().ne(config.wires());
+        let is_any_new = wires.iter().any(|&place| config.wire(place).is_some());
+        let wire_keys = if is_any_new || are_wires_other {
+            config.read_wire_keys()?
+        } else {
+            WireKeys::default()
+        };
+        Ok(Some(Self {
+            keys: changes.into_iter().map(|change| change.path).collect(),
+            come,
+            gone,
+            wires,
+            wire_keys,
+            config,
+        }))
+    }
+}
+
+/// Names what cannot change while the switch runs.
+fn refuse_fixed(changes: &[Change]) -> Result<()> {
+    let fixed: Vec<String> = changes
+        .iter()
+        .filter(|change| !change.is_live())
+        .map(ToString::to_string)
+        .collect();
+    if !fixed.is_empty() {
+        bail!("{}", fixed.join("; "));
+    }
+    Ok(())
+}
+
+/// Something that is being read, by a thread of its own that may outlive the switch.
+#[derive(Debug)]
+pub struct Reading<T> {
+    result: Receiver<Result<T>>,
+    since: Instant,
+}
+
+impl<T: Send + 'static> Reading<T> {
+    /// Begins.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub fn begin(read: impl FnOnce() -> Result<T> + Send + 'static, now: Instant) -> Result<Self> {
+        let (read_result, result) = mpsc::channel();
+        let work = move || {
+            // Nobody takes it when the switch has ended, or has waited for too long.
+            let _ = read_result.send(read());
+        };
+        Builder::new()
+            .name("vernier-reload".to_owned())
+            .spawn(work)
+            .context("cannot start a thread to read it")?;
+        Ok(Self { result, since: now })
+    }
+
+    /// What was read, if it has come to an end.
+    pub fn result(&self) -> Option<Result<T>> {
+        match self.result.try_recv() {
+            Ok(result) => Some(result),
+            Err(TryRecvError::Empty) => None,
+            Err(TryRecvError::Disconnected) => Some(Err(anyhow!("reading it panicked"))),
+        }
+    }
+
+    /// Whether it takes longer than [`READING_MAX`].
+    pub fn is_overdue(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.since) >= READING_MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_hangs_is_overdue_and_what_panics_has_ended() {
+        let now = Instant::now();
+        let (release, released) = mpsc::channel();
+        let hangs = Reading::begin(move || Ok(released.recv()?), now).unwrap();
+        assert!(hangs.result().is_none());
+        assert!(!hangs.is_overdue(now) && hangs.is_overdue(now + READING_MAX));
+        release.send(7).unwrap();
+        let result = std::iter::from_fn(|| Some(hangs.result())).flatten().next();
+        assert_eq!(result.unwrap().unwrap(), 7);
+        let panics = Reading::<()>::begin(|| panic!("as it is meant to"), now).unwrap();
+        let result = std::iter::from_fn(|| Some(panics.result()))
+            .flatten()
+            .next();
+        assert!(result.unwrap().is_err());
+    }
+}

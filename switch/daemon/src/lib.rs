@@ -1,0 +1,23 @@
+//! `vernierd`: puts data plane, control core, HTTP server and live table together, and reloads.
+//!
+//! ```text
+//!  main (arguments, signals, log) -> run (devices, workers, control core, server) -> live (table)
+//!                                     |
+//!                                    data_plane: links, lowered ports, FDB, removals, watchdog (service)
+//!                                    reload: draft of the new configuration -> change of generation
+//! ```
+//!
+//! What it is not: it forwards and measures nothing itself.
+#![forbid(unsafe_code)]
+
+pub mod data_plane;
+mod draft;
+pub mod live;
+pub mod log;
+mod lowered;
+mod privileges;
+mod record;
+pub mod reload;
+mod removals;
+pub mod run;
+pub mod service;

@@ -1,0 +1,114 @@
+//! What a person sees while the switch runs: the live table in a terminal, a plain one elsewhere.
+
+use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use console::{top, view};
+use control::published::Published;
+use records::snapshot::Snapshot;
+
+use crate::log::Lines;
+use crate::run::RunOptions;
+
+/// How often a plain table is written.
+const REFRESH: Duration = Duration::from_secs(1);
+
+/// How long lines that were logged before may take to be written.
+const LOG_MAX: Duration = Duration::from_secs(1);
+
+/// How soon a signal is noticed.
+const NAP: Duration = Duration::from_millis(20);
+
+/// Waits until `is_over`, the duration's end, or the user's wish, and shows what was asked for
+/// meanwhile.
+///
+/// # Errors
+/// When the terminal or standard output fails.
+pub fn attend(
+    options: &RunOptions,
+    published: &Arc<Published>,
+    is_over: impl Fn() -> bool,
+) -> Result<()> {
+    let end = options
+        .duration
+        .and_then(|duration| Instant::now().checked_add(duration));
+    let is_over = || is_over() || end.is_some_and(|end| Instant::now() >= end);
+    if options.live && io::stdout().is_terminal() && io::stdin().is_terminal() {
+        let log = options.log.as_ref();
+        let _held = log.filter(|_| io::stderr().is_terminal()).map(hold);
+        let published = Arc::clone(published);
+        let source = top::InProcess(move || published.read());
+        return top::run(source, is_over).context("cannot show the live table");
+    }
+    let mut next_table = Instant::now() + REFRESH;
+    while !is_over() {
+        thread::sleep(NAP);
+        if options.live && Instant::now() >= next_table {
+            next_table += REFRESH;
+            match writeln!(io::stdout(), "{}", view::live(&published.read())) {
+                // Who read it has seen enough (`| head`).
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+                written => written.context("cannot write the table")?,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Holds the log back until what is returned is dropped: its lines would be written across the live
+/// table, and be gone with it.
+fn hold(log: &Lines) -> Sender<()> {
+    let (held, released) = channel();
+    let (begun, has_begun) = channel();
+    log.run(move || {
+        // Nobody waits any longer: that is their business.
+        let _ = begun.send(());
+        let _ = released.recv();
+    });
+    let _ = has_begun.recv_timeout(LOG_MAX);
+    held
+}
+
+/// Writes the final figures to standard output, unless nobody reads it any more.
+pub fn summarise(snapshot: &Snapshot) {
+    let _ = writeln!(io::stdout(), "{}", view::summary(snapshot));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::log::Log;
+
+    /// What was written.
+    #[derive(Clone, Default)]
+    struct Paper(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Paper {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn the_log_waits_while_the_table_has_the_terminal_and_loses_nothing() {
+        let paper = Paper::default();
+        let log = Log::start(paper.clone()).unwrap();
+        log.lines().write_all(b"before\n").unwrap();
+        let held = hold(&log.lines());
+        log.lines().write_all(b"during\n").unwrap();
+        assert_eq!(*paper.0.lock().unwrap(), b"before\n");
+        drop(held);
+        drop(log);
+        assert_eq!(*paper.0.lock().unwrap(), b"before\nduring\n");
+    }
+}

@@ -1,0 +1,333 @@
+//! The log: written by a thread of its own, so that nobody who logs ever waits for it.
+//!
+//! ```text
+//!  any thread ── Lines ──> lines that wait ──> thread vernier-log ──> standard error
+//!                    │ no room                     │ takes nothing (disk full, nobody reads)
+//!                    └──────> counted as lost <────┘
+//! ```
+//!
+//! A full disk, or a pipe that nobody reads, costs lines and nothing else. Lost lines are counted in
+//! `vernier_log_lost_lines_total`; when writing works again, a line says how many they were.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use api::process;
+use crossbeam::channel::{Receiver, Sender, unbounded};
+
+use crate::privileges;
+
+/// Lines that wait take no more than this: several thousand of them.
+const WAITING_BYTES_MAX: usize = 1 << 20;
+
+/// What a line that waits takes besides its text.
+const LINE_OVERHEAD_BYTES: usize = 64;
+
+/// How long the end of the process waits for the last lines.
+const FAREWELL_MAX: Duration = Duration::from_secs(2);
+
+/// The log's thread; dropping it waits until what was logged is written, two seconds at most.
+#[derive(Debug)]
+pub struct Log {
+    lines: Lines,
+}
+
+/// Where lines go: takes each at once, or counts it as lost.
+#[derive(Debug, Clone)]
+pub struct Lines {
+    entries: Sender<Entry>,
+    level: Arc<Level>,
+}
+
+/// How full the log is.
+#[derive(Debug, Default)]
+struct Level {
+    waiting_bytes: AtomicUsize,
+    lost: AtomicU64,
+}
+
+impl Level {
+    fn lose(&self) {
+        self.lost.fetch_add(1, Ordering::Relaxed);
+        process::count_lost_log_lines(1);
+    }
+}
+
+enum Entry {
+    Line(Vec<u8>),
+    /// To be run between two lines.
+    Errand(Box<dyn FnOnce() + Send>),
+    /// To be answered when everything before is written.
+    End(Sender<()>),
+}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Line(_) => "Line",
+            Self::Errand(_) => "Errand",
+            Self::End(_) => "End",
+        })
+    }
+}
+
+impl Log {
+    /// Starts the thread, which writes to `out`.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub fn start(out: impl Write + Send + 'static) -> io::Result<Self> {
+        let (entries, to_write) = unbounded();
+        let level = Arc::<Level>::default();
+        let scribe = Scribe {
+            to_write,
+            level: Arc::clone(&level),
+            told: 0,
+            out,
+            is_torn: false,
+        };
+        thread::Builder::new()
+            .name("vernier-log".to_owned())
+            .spawn(move || {
+                if let Err(error) = privileges::give_up_all() {
+                    tracing::warn!("the log's thread: {error:#}");
+                }
+                scribe.work();
+            })?;
+        Ok(Self {
+            lines: Lines { entries, level },
+        })
+    }
+
+    /// Where lines go.
+    pub fn lines(&self) -> Lines {
+        self.lines.clone()
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        let (answer, answered) = unbounded();
+        if self.lines.entries.send(Entry::End(answer)).is_ok() {
+            // In vain where nobody takes the lines: they are lost with the process.
+            let _ = answered.recv_timeout(FAREWELL_MAX);
+        }
+    }
+}
+
+impl Lines {
+    /// Lets the log's thread run `errand`, such as one that keeps it off the workers' CPUs.
+    pub fn run(&self, errand: impl FnOnce() + Send + 'static) {
+        // It can only be gone at the very end.
+        let _ = self.entries.send(Entry::Errand(Box::new(errand)));
+    }
+
+    /// Lines that were lost since the log began.
+    pub fn lost(&self) -> u64 {
+        self.level.lost.load(Ordering::Relaxed)
+    }
+}
+
+/// One write is one line. It neither fails nor waits.
+impl Write for Lines {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let bytes = line.len() + LINE_OVERHEAD_BYTES;
+        let waiting = &self.level.waiting_bytes;
+        let before = waiting.fetch_add(bytes, Ordering::Relaxed);
+        let has_room = before.saturating_add(bytes) <= WAITING_BYTES_MAX;
+        if !has_room || self.entries.send(Entry::Line(line.to_vec())).is_err() {
+            waiting.fetch_sub(bytes, Ordering::Relaxed);
+            self.level.lose();
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Who writes.
+struct Scribe<W> {
+    to_write: Receiver<Entry>,
+    level: Arc<Level>,
+    /// Lost lines of which the log says so.
+    told: u64,
+    out: W,
+    /// Only the beginning of the last line was taken.
+    is_torn: bool,
+}
+
+impl<W: Write> Scribe<W> {
+    fn work(mut self) {
+        while let Ok(entry) = self.to_write.recv() {
+            match entry {
+                Entry::Line(line) => self.put_down(&line),
+                Entry::Errand(errand) => errand(),
+                Entry::End(answer) => {
+                    self.own_up();
+                    while let Ok(Entry::Line(line)) = self.to_write.try_recv() {
+                        self.put_down(&line);
+                    }
+                    // Nobody waits any longer: that is their business.
+                    let _ = answer.send(());
+                }
+            }
+        }
+    }
+
+    fn put_down(&mut self, line: &[u8]) {
+        let written = self.write(line);
+        let bytes = line.len() + LINE_OVERHEAD_BYTES;
+        let before = self.level.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        match written {
+            // What is said now has to find room.
+            Ok(()) if before <= WAITING_BYTES_MAX / 2 => self.own_up(),
+            Ok(()) => (),
+            Err(_) => self.level.lose(),
+        }
+    }
+
+    /// Says how many lines were lost since it was said last. It is a line like any other: lost again,
+    /// it counts as one more, and the next says so.
+    fn own_up(&mut self) {
+        let lost = self.level.lost.load(Ordering::Relaxed);
+        if lost > self.told {
+            let lines = lost - self.told;
+            self.told = lost;
+            tracing::error!(
+                lines,
+                since_start = lost,
+                "lines of this log were lost: they could not be written"
+            );
+        }
+    }
+
+    fn write(&mut self, line: &[u8]) -> io::Result<()> {
+        if self.is_torn {
+            self.out.write_all(b"\n")?;
+            self.is_torn = false;
+        }
+        let mut rest = line;
+        while !rest.is_empty() {
+            match self.out.write(rest) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(taken) => {
+                    rest = rest.get(taken..).unwrap_or_default();
+                    self.is_torn = !rest.is_empty();
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
+                Err(error) => return Err(error),
+            }
+        }
+        self.out.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Mutex, PoisonError};
+
+    /// A disk with so many bytes left.
+    #[derive(Clone, Default)]
+    struct Disk(Arc<Mutex<(usize, Vec<u8>)>>);
+
+    impl Disk {
+        fn give(&self, bytes: usize) {
+            self.0.lock().unwrap().0 = bytes;
+        }
+
+        fn text(&self) -> String {
+            String::from_utf8(self.0.lock().unwrap().1.clone()).unwrap()
+        }
+    }
+
+    impl Write for Disk {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let mut disk = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let taken = bytes.len().min(disk.0);
+            if taken == 0 {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            disk.0 -= taken;
+            disk.1.extend(&bytes[..taken]);
+            Ok(taken)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Waits until all that was logged has been dealt with.
+    fn settle(lines: &Lines) {
+        let (done, when_done) = unbounded();
+        lines.run(move || done.send(()).unwrap());
+        when_done.recv_timeout(Duration::from_secs(30)).unwrap();
+    }
+
+    #[test]
+    fn lines_come_out_in_order_and_the_last_before_the_end() {
+        let disk = Disk::default();
+        disk.give(usize::MAX);
+        let log = Log::start(disk.clone()).unwrap();
+        let expected = "a line\nanother\n".repeat(500);
+        for line in expected.split_inclusive('\n') {
+            log.lines().write_all(line.as_bytes()).unwrap();
+        }
+        drop(log);
+        assert_eq!(disk.text(), expected);
+    }
+
+    #[test]
+    fn a_full_disk_costs_lines_and_only_lines() {
+        let disk = Disk::default();
+        let log = Log::start(disk.clone()).unwrap();
+        let mut lines = log.lines();
+        disk.give("first\nsec".len());
+        for line in ["first\n", "second\n", "third\n"] {
+            lines.write_all(line.as_bytes()).unwrap();
+        }
+        settle(&lines);
+        assert_eq!(lines.lost(), 2);
+        disk.give(usize::MAX);
+        lines.write_all(b"fourth\n").unwrap();
+        settle(&lines);
+        assert_eq!(disk.text(), "first\nsec\nfourth\n");
+        assert_eq!(
+            (
+                lines.lost(),
+                lines.level.waiting_bytes.load(Ordering::Relaxed)
+            ),
+            (2, 0)
+        );
+    }
+
+    #[test]
+    fn a_reader_that_does_not_read_blocks_nobody_and_the_rest_is_bounded() {
+        let (mut reader, writer) = io::pipe().unwrap();
+        let log = Log::start(writer).unwrap();
+        let mut lines = log.lines();
+        let line = [b'x'; 1_000];
+        let count = 4 * WAITING_BYTES_MAX / line.len();
+        for _ in 0..count {
+            lines.write_all(&line).unwrap();
+        }
+        let lost = lines.lost();
+        assert!(lost > 0 && lost < count as u64, "{lost} of {count}");
+        let waiting = lines.level.waiting_bytes.load(Ordering::Relaxed);
+        assert!(waiting <= WAITING_BYTES_MAX, "{waiting} bytes wait");
+        // What was not lost is still there when somebody comes.
+        let reading = thread::spawn(move || io::copy(&mut reader, &mut io::sink()).unwrap());
+        settle(&lines);
+        assert_eq!(lines.lost(), lost);
+        drop((log, lines));
+        let read = reading.join().unwrap();
+        assert_eq!(read, (count as u64 - lost) * line.len() as u64);
+    }
+}

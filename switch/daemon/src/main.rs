@@ -1,0 +1,181 @@
+//! `vernierd`: the switch.
+#![forbid(unsafe_code)]
+
+use std::fs::File;
+use std::io::{self, IsTerminal, Write, stderr};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Parser;
+use contract::config::Config;
+use daemon::log::{Lines, Log};
+use daemon::run::{self, RunOptions, Signals};
+use dpdk_bindings::HugePages;
+use tracing_subscriber::EnvFilter;
+
+/// Tables of many megabytes lie in huge pages, wherever they are made.
+#[global_allocator]
+static ALLOCATOR: HugePages = HugePages;
+
+/// A software switch that measures latency inline.
+///
+/// Without --config it switches generated traffic between two ports, which needs neither a NIC nor
+/// privileges nor hugepages.
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    after_help = "SIGHUP reads the configuration again. Exit codes: 0 ended cleanly, 1 failed while running, 2 bad usage or configuration."
+)]
+struct Arguments {
+    /// Configuration (JSON)
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Replay a capture through the built-in configuration, with its own timing
+    #[arg(long, value_name = "FILE", conflicts_with = "config")]
+    pcap: Option<PathBuf>,
+
+    /// Validate the configuration, say what it would use, and end
+    #[arg(long)]
+    check: bool,
+
+    /// End after this many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    duration: Option<Duration>,
+
+    /// Show a live table, and a summary at the end
+    #[arg(long)]
+    live: bool,
+
+    /// Write the last snapshot and the time it covers to this file at the end (JSON)
+    #[arg(long, value_name = "FILE")]
+    summary_json: Option<PathBuf>,
+
+    /// Take down every packet of every wire in this file: exact truth, for tests
+    #[arg(long, value_name = "FILE", hide = true)]
+    wire_record: Option<PathBuf>,
+
+    /// Form of the log on standard error
+    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
+    log_format: LogFormat,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum LogFormat {
+    Text,
+    Json,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    text.parse()
+        .ok()
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .filter(|duration| !duration.is_zero())
+        .ok_or_else(|| "expected a number of seconds over 0, such as 10 or 0.5".to_owned())
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let log = match Log::start(stderr()) {
+        Ok(log) => log,
+        Err(error) => {
+            eprintln!("vernierd: cannot start the log's thread: {error}");
+            return ExitCode::from(1);
+        }
+    };
+    start_log(arguments.log_format, log.lines());
+    let config = match load(&arguments) {
+        Ok(config) => config,
+        Err(error) => return fail(&error, 2, log.lines()),
+    };
+    if arguments.check {
+        return match say(&contract::check::report(&config)) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => fail(&error.into(), 1, log.lines()),
+        };
+    }
+    match run(&config, &arguments, log.lines()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&error, 1, log.lines()),
+    }
+}
+
+/// Writes to standard output; a reader that has seen enough (`| head`) is no error.
+fn say(text: &str) -> io::Result<()> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn load(arguments: &Arguments) -> anyhow::Result<Config> {
+    let config = match (&arguments.config, &arguments.pcap) {
+        (Some(file), _) => Config::load(file),
+        (None, Some(capture)) => Config::demo_replay(capture),
+        (None, None) => Config::demo(),
+    };
+    Ok(config?)
+}
+
+fn run(config: &Config, arguments: &Arguments, log: Lines) -> anyhow::Result<()> {
+    let signals = Signals::default();
+    let flags = [
+        (signal_hook::consts::SIGINT, &signals.stop),
+        (signal_hook::consts::SIGTERM, &signals.stop),
+        (signal_hook::consts::SIGHUP, &signals.reload),
+    ];
+    for (signal, flag) in flags {
+        signal_hook::flag::register(signal, Arc::clone(flag))
+            .context("cannot handle SIGINT, SIGTERM and SIGHUP")?;
+    }
+    let options = RunOptions {
+        duration: arguments.duration,
+        live: arguments.live,
+        file: arguments.config.clone(),
+        log: Some(log),
+        wire_record: arguments.wire_record.clone(),
+    };
+    // Opened before privileges are given up.
+    let summary = arguments.summary_json.as_deref().map(|path| {
+        let cannot_write = || format!("cannot write the summary to {}", path.display());
+        File::create(path).with_context(cannot_write)
+    });
+    let summary = summary.transpose()?;
+    let outcome = run::run(config, &options, &signals)?;
+    if let Some(mut file) = summary {
+        let json = serde_json::to_string_pretty(&outcome).context("cannot write the summary")?;
+        file.write_all(json.as_bytes())
+            .context("cannot write the summary")?;
+    }
+    Ok(())
+}
+
+fn start_log(format: LogFormat, lines: Lines) {
+    let filter = EnvFilter::try_from_env("VERNIER_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(move || lines.clone())
+        .with_target(false);
+    match format {
+        LogFormat::Text => log.with_ansi(stderr().is_terminal()).init(),
+        LogFormat::Json => log.json().init(),
+    }
+    // The usual hook would wait for standard error.
+    std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
+}
+
+/// One message: each cause that the words before it have not said already.
+fn fail(error: &anyhow::Error, code: u8, mut log: Lines) -> ExitCode {
+    let mut words = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !words.contains(&cause) {
+            words = format!("{words}: {cause}");
+        }
+    }
+    // Never fails: a line that finds no room is counted.
+    let _ = log.write_all(format!("vernierd: {words}\n").as_bytes());
+    ExitCode::from(code)
+}

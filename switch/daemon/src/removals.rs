@@ -1,0 +1,115 @@
+//! Devices that are pulled while the switch runs: their ports are given up, all others go on.
+//!
+//! ```text
+//!  pulled -> down for good, in log and status -> the workers give its queues back, at an epoch's
+//!            rollover -> closed: only then does the kernel let the device go
+//! ```
+//!
+//! Until it is closed the device answers as before, so that workers may go on polling it meanwhile.
+
+use std::collections::BTreeMap;
+
+use dpdk_bindings::Port;
+use measure::time::Epoch;
+use records::snapshot::PortFact;
+
+use crate::data_plane::Running;
+use switch::generation::{Generation, Generations, Measuring};
+use switch::packet_io::dpdk::{Change, DpdkIo, Handles};
+use switch::wiring::plans::port_index;
+
+/// Ports whose devices were pulled.
+#[derive(Debug, Default)]
+pub struct Removals {
+    /// What was known last of each, by place.
+    facts: BTreeMap<usize, PortFact>,
+    /// Places whose queues the workers still have, and were not asked for.
+    pending: Vec<usize>,
+    /// Places whose queues are on their way back, and how many workers have given theirs.
+    under_way: Option<(Vec<usize>, usize)>,
+}
+
+impl Removals {
+    /// What was known last of the port at `place`, if its device was pulled.
+    pub fn facts(&self, place: usize) -> Option<&PortFact> {
+        self.facts.get(&place)
+    }
+
+    /// Whether a generation of its own is with the workers, who take one at a time.
+    pub fn is_under_way(&self) -> bool {
+        self.under_way.is_some()
+    }
+
+    /// The first port whose device is being pulled and that was not noted yet.
+    pub fn find(&self, ports: &[Option<Port<'_>>]) -> Option<usize> {
+        let is_new = |place: &usize| {
+            let port = ports.get(*place).and_then(Option::as_ref);
+            !self.facts.contains_key(place) && port.is_some_and(Port::is_pulled)
+        };
+        (0..ports.len()).find(is_new)
+    }
+
+    /// Notes that the port at `place` is given up.
+    pub fn note(&mut self, place: usize, facts: PortFact) {
+        let facts = PortFact {
+            is_up: false,
+            is_removed: true,
+            ..facts
+        };
+        self.facts.insert(place, facts);
+        self.pending.push(place);
+    }
+
+    /// Goes on, without waiting: asks the workers for queues, or closes devices whose queues are back;
+    /// places of these. Nothing is asked while a reload `is_busy` with the workers.
+    pub fn step<'pool>(
+        &mut self,
+        running: &mut Running<'pool>,
+        generations: &mut [Generations<DpdkIo<'pool>>],
+        is_busy: bool,
+    ) -> Vec<usize> {
+        if let Some((places, returned)) = &mut self.under_way {
+            let back = generations.iter_mut().filter_map(Generations::take_gone);
+            *returned += back.count();
+            if *returned < generations.len() {
+                return Vec::new();
+            }
+            let places = std::mem::take(places);
+            self.under_way = None;
+            for &place in &places {
+                // The workers' handles went with the boxes: this is the last.
+                running.ports[place] = None;
+            }
+            return places;
+        }
+        if !is_busy && !self.pending.is_empty() {
+            let places = std::mem::take(&mut self.pending);
+            for worker in generations.iter_mut() {
+                // No other is under way.
+                let _ = worker.send(Box::new(without(running, &places)));
+            }
+            self.under_way = Some((places, 0));
+        }
+        Vec::new()
+    }
+}
+
+/// The generation that holds, but for the queues of these ports.
+fn without<'pool>(running: &Running<'pool>, places: &[usize]) -> Generation<DpdkIo<'pool>> {
+    let room = |&place: &usize| {
+        let inlets = usize::from(running.config.rx_queues(place));
+        Handles::room(port_index(place), inlets)
+    };
+    Generation {
+        number: running.number.into(),
+        from: Epoch(0),
+        ports: Some(Change {
+            gone: places.iter().map(room).collect(),
+            come: Vec::new(),
+        }),
+        decide: None,
+        lanes: Vec::new(),
+        measuring: Measuring::Unchanged,
+        wires: Vec::new(),
+    }
+}

@@ -1,0 +1,307 @@
+//! Runs a switch: builds it from a configuration, waits for its end, and takes it down in the right order.
+//!
+//! Everything that can fail fails before the first packet: capture files, the HTTP address, EAL, memory,
+//! devices. The order of shutdown is that of the borrows: workers return their queues, ports stop and
+//! close, pools are freed, EAL is cleaned up.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, Scope, ScopedJoinHandle};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use api::http;
+use contract::config::{Config, WireKeys};
+use control::core::{ControlCore, Setup};
+use control::data_plane::Change;
+use dpdk_bindings::{AttachedPort, Eal, Port, tsc};
+use measure::time::{Epoch, EpochSchedule, TickRate};
+use records::snapshot::Snapshot;
+use serde::Serialize;
+use switch::preflight;
+use switch::source::Source;
+use switch::wire::Recording;
+use switch::wiring::cpus::{self, Wish};
+use switch::wiring::devices::{self, Pools};
+use switch::wiring::plans::{self, Plans, Site};
+use switch::wiring::wires::WirePlans;
+use switch::wiring::workers::Workers;
+use switch::wiring::{budget, random_seed};
+
+use crate::data_plane::{Running, SwitchDataPlane};
+use crate::live;
+use crate::log::Lines;
+use crate::privileges;
+use crate::reload::{Orders, Reload};
+
+/// How a switch is run.
+#[derive(Debug, Clone, Default)]
+pub struct RunOptions {
+    /// End after this long.
+    pub duration: Option<Duration>,
+    /// Show a live table, and a summary at the end.
+    pub live: bool,
+    /// Where the configuration came from, to be read again.
+    pub file: Option<PathBuf>,
+    /// The log, whose thread is to keep off the workers' CPUs.
+    pub log: Option<Lines>,
+    /// Take down every packet of every wire in this file, for tests.
+    pub wire_record: Option<PathBuf>,
+}
+
+/// What somebody outside wants of a running switch.
+#[derive(Debug, Clone, Default)]
+pub struct Signals {
+    /// End: SIGINT, SIGTERM.
+    pub stop: Arc<AtomicBool>,
+    /// Read the configuration again: SIGHUP.
+    pub reload: Arc<AtomicBool>,
+}
+
+/// What a run came to.
+#[derive(Debug, Serialize)]
+pub struct Outcome {
+    /// Seconds for which the workers received.
+    pub elapsed_s: f64,
+    /// The last snapshot.
+    pub snapshot: Snapshot,
+}
+
+/// What a configuration names besides devices, open before anything is started.
+struct Opened {
+    /// By place.
+    sources: Vec<Option<Source>>,
+    server: Option<http::Server>,
+    wire_keys: WireKeys,
+}
+
+impl Opened {
+    fn of(config: &Config) -> Result<Self> {
+        let sources = config.ports.iter().map(plans::open_source);
+        Ok(Self {
+            sources: sources.collect::<Result<_>>()?,
+            server: http::Server::of(&config.http)?,
+            wire_keys: config.read_wire_keys()?,
+        })
+    }
+}
+
+/// Builds the switch, runs it until it is to stop or the duration is over, and takes it down.
+///
+/// # Errors
+/// Whatever keeps it from starting, in words for its user; nothing is left behind then.
+pub fn run(config: &Config, options: &RunOptions, signals: &Signals) -> Result<Outcome> {
+    let mut config = config.clone();
+    let opened = Opened::of(&config)?;
+    let recording = (options.wire_record.as_ref())
+        .map(|file| {
+            Recording::begin(file).with_context(|| format!("cannot write {}", file.display()))
+        })
+        .transpose()?;
+
+    let budget_mib = budget::of_machine();
+    budget::keep(&config, budget_mib)?;
+
+    // Before EAL makes threads.
+    privileges::give_up(&config)?;
+    let eal = Eal::init("vernierd", &devices::eal_options(&config))?;
+    let attached = attach_all(&mut config, &eal)?;
+    let usable = cpus::usable();
+    let cpus = cpus::place(&wishes(&config, &attached), &usable)?;
+    for warning in preflight::warnings(&config, &cpus) {
+        tracing::warn!("{warning}");
+    }
+    let pools = Pools::new(&eal, config.dpdk.mbufs, &cpus, &usable)?;
+    let rate = TickRate::from_hz(eal.tsc_hz());
+    let site = Site {
+        eal: &eal,
+        pools: &pools,
+        cpus: &cpus,
+        usable: &usable,
+        rate,
+        schedule: EpochSchedule::new(
+            tsc::now(),
+            rate.ticks_in(config.measurement.interval()),
+            rate.ticks_in(config.measurement.grace()),
+        ),
+        line: &Arc::default(),
+        recording: recording.as_ref(),
+        seed: random_number()?,
+        budget_mib,
+    };
+    let attached = attached.into_iter().enumerate();
+    let start = |(place, attached)| devices::start(&config, place, attached, site);
+    let ports: Vec<Port<'_>> = attached.map(start).collect::<Result<_>>()?;
+
+    let outcome = switch(site, &config, ports, opened, options, signals)?;
+    if options.live {
+        live::summarise(&outcome.snapshot);
+    }
+    Ok(outcome)
+}
+
+/// Starts the workers and the control core, waits for the end, and stops them.
+fn switch<'pool>(
+    site: Site<'pool>,
+    config: &Config,
+    ports: Vec<Port<'pool>>,
+    opened: Opened,
+    options: &RunOptions,
+    signals: &Signals,
+) -> Result<Outcome> {
+    let Opened {
+        sources,
+        server,
+        wire_keys,
+    } = opened;
+    let Plans {
+        layout,
+        plans,
+        ends,
+    } = site.plans(config, 0)?;
+    let workers = Workers::build(site, config, &ports, sources)?;
+    let places: Vec<usize> = plans::present(config).collect();
+    let WirePlans {
+        wires,
+        ends: wire_ends,
+    } = site.wires(config, &wire_keys, &places)?;
+    let orders = Orders {
+        wanted: Arc::clone(&signals.reload),
+        file: options.file.clone(),
+    };
+    let setup = Setup {
+        rate: site.rate,
+        schedule: site.schedule,
+        line: Arc::clone(site.line),
+        hasher: workers.hasher,
+        counters: workers.counters,
+        first: Change {
+            number: 0,
+            from: Epoch(0),
+            config: config.clone(),
+            layout,
+            ends,
+            wires: wire_ends,
+            keys: wire_keys,
+        },
+    };
+    let stopping = &AtomicBool::new(false);
+    thread::scope(|scope| {
+        let stop = StopOnDrop(stopping);
+        let mut threads = Vec::new();
+        let members = workers.setups.into_iter().zip(plans).zip(wires);
+        for (n, ((setup, plan), wires)) in members.enumerate() {
+            let work = move || setup.work(plan, wires, stopping);
+            threads.push(spawn(scope, &format!("vernier-work-{n}"), work)?);
+        }
+        cpus::keep_off(site.cpus, site.usable);
+        if let Some(log) = &options.log {
+            let (cpus, usable) = (site.cpus.to_vec(), site.usable.to_vec());
+            log.run(move || cpus::keep_off(&cpus, &usable));
+        }
+
+        let running = Running::new(config, ports);
+        let reload = Reload::new(orders, scope);
+        let data_plane =
+            SwitchDataPlane::new(site, running, workers.master, workers.generations, reload);
+        let mut core = ControlCore::new(setup, data_plane)?;
+        let published = core.published();
+        let serving = server.map(|server| {
+            let server = match &options.file {
+                Some(_) => server.with_reload(Arc::clone(&signals.reload)),
+                None => server,
+            };
+            server.serve(Arc::clone(&published))
+        });
+        let serving = serving.transpose()?;
+        if let Some(serving) = &serving {
+            tracing::info!("metrics at http://{}/metrics", serving.address());
+        }
+
+        let control = spawn(scope, "vernier-control", move || {
+            core.run(stopping);
+            core
+        })?;
+
+        // Packets are switched whether the control core works or not.
+        let is_over = || {
+            let has_ended = threads.iter().any(ScopedJoinHandle::is_finished);
+            has_ended || signals.stop.load(Ordering::Relaxed)
+        };
+        let shown = live::attend(options, &published, is_over);
+        drop(stop);
+        let mut elapsed = Duration::ZERO;
+        let mut left = Vec::new();
+        for worker in threads {
+            let (worked, io) = worker.join().map_err(|_| anyhow!("a worker panicked"))??;
+            elapsed = elapsed.max(worked);
+            left.push(io);
+        }
+        let core = control
+            .join()
+            .map_err(|_| anyhow!("the control core panicked"))?;
+        shown?;
+        drop(serving);
+        let snapshot = core.finish();
+        Ok(Outcome {
+            elapsed_s: elapsed.as_secs_f64(),
+            snapshot: Arc::unwrap_or_clone(snapshot),
+        })
+    })
+}
+
+/// Lets all threads end, however the function that holds it does.
+struct StopOnDrop<'s>(&'s AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn spawn<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> Result<ScopedJoinHandle<'scope, T>> {
+    thread::Builder::new()
+        .name(name.to_owned())
+        .spawn_scoped(scope, work)
+        .with_context(|| format!("cannot start the thread {name}"))
+}
+
+/// Finds all devices, and settles what the configuration leaves to them.
+fn attach_all<'eal>(config: &mut Config, eal: &'eal Eal) -> Result<Vec<AttachedPort<'eal>>> {
+    let places = 0..config.ports.len();
+    let attach = |place| {
+        let attached = devices::attach(config, place, eal)?;
+        devices::settle(config, place, &attached);
+        Ok(attached)
+    };
+    places.map(attach).collect()
+}
+
+/// Where each worker should run: as it is told, or else near most of its queues.
+fn wishes(config: &Config, ports: &[AttachedPort<'_>]) -> Vec<Wish> {
+    let node_of = |(place, _): &(usize, u16)| ports[*place].info().numa_socket;
+    let wish = |(worker, queues): (&contract::config::Worker, Vec<(usize, u16)>)| {
+        let nodes: Vec<u16> = queues.iter().filter_map(node_of).collect();
+        let share = |node: u16| nodes.iter().filter(|&&other| other == node).count();
+        Wish {
+            cpu: worker.core,
+            node: nodes.iter().copied().max_by_key(|&node| share(node)),
+        }
+    };
+    config
+        .workers
+        .iter()
+        .zip(config.assignment())
+        .map(wish)
+        .collect()
+}
+
+fn random_number() -> Result<u64> {
+    let seed = u128::from_le_bytes(random_seed()?);
+    Ok(u64::try_from(seed >> 64)?)
+}

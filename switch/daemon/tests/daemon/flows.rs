@@ -1,0 +1,465 @@
+//! Flows end to end: the real daemon on generated traffic with congestion, read by a real Prometheus,
+//! over the API and by `vernier`; and far more flows than there are slots.
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::support::{Daemon, assert_conserved};
+use serde_json::{Value, json};
+
+/// A real Prometheus that scrapes one daemon many times an epoch.
+struct Prometheus {
+    child: Child,
+    address: SocketAddr,
+    _folder: tempfile::TempDir,
+}
+
+impl Prometheus {
+    /// None, said aloud, where it is not installed.
+    fn start(target: SocketAddr) -> Option<Self> {
+        let version = Command::new("prometheus").arg("--version").output();
+        if !version.is_ok_and(|output| output.status.success()) {
+            crate::support::skip("no prometheus on the path (make test puts it there)");
+            return None;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let config = format!(
+            "global: {{ scrape_interval: 250ms, scrape_timeout: 250ms }}\nscrape_configs:\n\
+             - job_name: vernier\n  static_configs: [{{ targets: ['{target}'] }}]\n"
+        );
+        std::fs::write(path("prometheus.yml"), config).unwrap();
+        let address = crate::support::free_address();
+        let option = |name: &str, path: &Path| format!("--{name}={}", path.display());
+        let child = Command::new("prometheus")
+            .arg(option("config.file", &path("prometheus.yml")))
+            .arg(option("storage.tsdb.path", &path("data")))
+            .arg(format!("--web.listen-address={address}"))
+            .stdout(Stdio::null())
+            .stderr(std::fs::File::create(path("log")).unwrap())
+            .spawn()
+            .unwrap();
+        Some(Self {
+            child,
+            address,
+            _folder: folder,
+        })
+    }
+
+    /// Every sample of the last minutes: by time of the scrape, by series.
+    fn samples(&self, selector: &str) -> BTreeMap<u64, HashMap<String, f64>> {
+        let url = format!("http://{}/api/v1/query", self.address);
+        let request = ureq::get(url).query("query", format!("{selector}[10m]"));
+        let answer: Value = request.call().unwrap().body_mut().read_json().unwrap();
+        let mut samples: BTreeMap<u64, HashMap<String, f64>> = BTreeMap::new();
+        for series in answer["data"]["result"].as_array().unwrap() {
+            let labels = &series["metric"];
+            let name = labels["__name__"].as_str().unwrap();
+            let of = |label: &str| labels[label].as_str().unwrap_or_default().to_owned();
+            let name = [name, &of("flow"), &of("segment"), &of("class")].join(" ");
+            for sample in series["values"].as_array().unwrap() {
+                let at_ms = ms(sample[0].as_f64().unwrap());
+                let value: f64 = sample[1].as_str().unwrap().parse().unwrap();
+                let scrape = samples.entry(at_ms).or_default();
+                scrape.insert(name.clone(), value);
+            }
+        }
+        samples
+    }
+}
+
+impl Drop for Prometheus {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Two directions over a bridge, one of them congested, in two class queues.
+fn congested() -> Value {
+    json!({
+        "ports": [
+            { "name": "east", "device": "generate:flows=400,rate=60000,burst=20,pareto=1.2" },
+            { "name": "west", "device": "generate:flows=300,rate=40000,burst=20,seed=5,side=1",
+              "egress": { "capacity_bps": 210_000_000, "queues": [
+                  { "classes": ["voice"], "service": "strict", "packets": 8_192 },
+                  { "classes": ["rest"], "packets": 8_192 } ] } },
+        ],
+        "forwarding": { "mode": "patch", "pairs": [["east", "west"]] },
+        "classes": [{ "name": "voice" }, { "name": "rest" }],
+        "rules": [{ "class": "voice", "destination_ports": [0, 443] }],
+        "measurement": {
+            "interval_ms": 1_000,
+            "lds": { "cells": 6_000 },
+            "flows": { "slots": 4_096 },
+        },
+        "prometheus": { "top_flows": 80, "top_hold_s": 600 },
+        "workers": [{ "idle": "sleep" }],
+    })
+}
+
+/// What a snapshot says, named as [`Prometheus::samples`] names it.
+fn figures(snapshot: &Value) -> HashMap<String, f64> {
+    let mut figures = HashMap::new();
+    let flows = &snapshot["flows"];
+    let top = flows["top"].as_array().unwrap().iter();
+    let other = flows["other"].as_array().unwrap().iter();
+    for flow in top.chain(other) {
+        let text = |key: &str| flow[key].as_str().unwrap_or("other").to_owned();
+        let segment = format!("{}>{}", text("ingress"), text("egress"));
+        let mut put = |name: &str, value: f64| {
+            let name = [name, &text("flow"), &segment, &text("class")].join(" ");
+            figures.insert(name, value);
+        };
+        let credited = |key: &str| flow["credited"][key].as_f64().unwrap();
+        put("vernier_flow_delay_seconds_count", credited("packets"));
+        put("vernier_flow_delay_seconds_sum", credited("delay_sum_s"));
+        put("vernier_flow_lost_packets_total", credited("lost_packets"));
+        let estimate = &flow["estimate"];
+        // Epochs are of a second, and Prometheus is not told what is more than ten old.
+        let epoch = |value: &Value| value["epoch"].as_u64().unwrap_or(0);
+        let is_fresh = epoch(estimate) + 10 >= epoch(snapshot);
+        if !is_fresh {
+            continue;
+        }
+        if let Some(mean_ns) = estimate["mean_ns"].as_f64() {
+            put("vernier_flow_estimated_delay_mean_seconds", mean_ns / 1e9);
+        }
+        if let Some(bound_ns) = estimate["bound_ns"].as_f64() {
+            put("vernier_flow_delay_bound_seconds", bound_ns / 1e9);
+        }
+    }
+    figures
+}
+
+/// How many top flows of an epoch have an estimate of it with a bound, and of how many the stamped mean
+/// lies within.
+fn judge(snapshot: &Value) -> (u64, u64) {
+    let (mut all, mut within) = (0, 0);
+    for flow in snapshot["flows"]["top"].as_array().unwrap() {
+        let estimate = &flow["estimate"];
+        let is_of_epoch = estimate["epoch"].is_u64() && estimate["epoch"] == flow["last_epoch"];
+        if let (true, Some(bound)) = (is_of_epoch, estimate["bound_ns"].as_f64()) {
+            assert_eq!(estimate["packets"], flow["last"]["packets"], "{flow:#}");
+            let truth = flow["last"]["mean_ns"].as_f64().unwrap();
+            let error = (estimate["mean_ns"].as_f64().unwrap() - truth).abs();
+            all += 1;
+            within += u64::from(error <= bound);
+        }
+    }
+    (all, within)
+}
+
+/// `vernier` beside `vernierd`; `None`, said aloud, where it was not built.
+fn vernier(arguments: &[&str], address: SocketAddr) -> Option<Value> {
+    let tool = Path::new(env!("CARGO_BIN_EXE_vernierd")).with_file_name("vernier");
+    if !tool.exists() {
+        crate::support::skip("vernier is not built (cargo build -p control)");
+        return None;
+    }
+    let output = Command::new(tool)
+        .args(arguments)
+        .args(["--json", "--url", &format!("http://{address}")])
+        .output()
+        .unwrap();
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{words}");
+    Some(serde_json::from_slice(&output.stdout).unwrap())
+}
+
+/// Whether two numbers are one, but for how many digits they are written with.
+fn is_same(a: f64, b: f64) -> bool {
+    (a - b).abs() <= 1e-12 * a.abs().max(b.abs())
+}
+
+/// Whole milliseconds: how both sides name the end of an epoch.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "milliseconds since 1970"
+)]
+fn ms(seconds: f64) -> u64 {
+    (seconds * 1e3).round() as u64
+}
+
+/// What was read of a switch over the API and by the tool.
+#[derive(Default)]
+struct Read {
+    /// By the end of an epoch: all that was published in it, as often as it changed.
+    versions: HashMap<u64, Vec<HashMap<String, f64>>>,
+    /// By epoch: the largest flows, over the API and as the tool prints them.
+    asked: HashMap<u64, Value>,
+    printed: HashMap<u64, Value>,
+    /// Flow-epochs with a bound, and of these those whose stamped mean lay within.
+    judged: u64,
+    within: u64,
+    epochs: HashSet<u64>,
+    last: Value,
+}
+
+impl Read {
+    /// Takes the present snapshot, if it is new.
+    fn look(&mut self, switch: &Daemon) {
+        let snapshot = switch.json("/api/v1/snapshot").unwrap();
+        let flows = &snapshot["flows"];
+        let Some(end_s) = snapshot["epoch_end_unix_s"].as_f64() else {
+            return;
+        };
+        if flows.is_null() || *flows == self.last {
+            return;
+        }
+        self.last = flows.clone();
+        let versions = self.versions.entry(ms(end_s)).or_default();
+        versions.push(figures(&snapshot));
+        let epoch = snapshot["epoch"].as_u64().unwrap();
+        let is_whole = flows["decoding"]["epoch"] == epoch;
+        let has_top = flows["top"].as_array().unwrap().len() >= 50;
+        if is_whole && has_top && self.epochs.insert(epoch) {
+            let (judged, within) = judge(&snapshot);
+            self.judged += judged;
+            self.within += within;
+            self.list(switch);
+        }
+    }
+
+    fn list(&mut self, switch: &Daemon) {
+        let epoch = |page: &Value| page["epoch"].as_u64().unwrap();
+        let page = switch.json("/api/v1/flows?sort=packets&limit=60").unwrap();
+        self.asked.insert(epoch(&page), page);
+        let arguments = ["flows", "--sort", "packets", "--limit", "60"];
+        if let Some(page) = vernier(&arguments, switch.address) {
+            self.printed.insert(epoch(&page), page);
+        }
+    }
+
+    /// Epochs of which Prometheus has what a snapshot said, and scrapes that no snapshot explains.
+    fn compare(&self, scrapes: &BTreeMap<u64, HashMap<String, f64>>) -> (usize, usize) {
+        const END: &str = "vernier_epoch_end_timestamp_seconds   ";
+        let (mut equal, mut different) = (HashSet::new(), 0);
+        for scrape in scrapes.values() {
+            let Some(end_ms) = scrape.get(END).map(|&end_s| ms(end_s)) else {
+                continue;
+            };
+            let Some(versions) = self.versions.get(&end_ms) else {
+                continue;
+            };
+            let is_equal = |version: &HashMap<String, f64>| {
+                let mut series = scrape.iter().filter(|(name, _)| *name != END);
+                version.len() + 1 == scrape.len()
+                    && series.all(|(name, &value)| {
+                        version
+                            .get(name)
+                            .is_some_and(|&known| is_same(known, value))
+                    })
+            };
+            if versions.iter().any(is_equal) {
+                equal.insert(end_ms);
+            } else {
+                different += 1;
+            }
+        }
+        (equal.len(), different)
+    }
+}
+
+#[test]
+fn prometheus_json_and_the_tool_agree_and_truth_lies_within_the_bounds() {
+    let switch = Daemon::start(congested());
+    let Some(prometheus) = Prometheus::start(switch.address) else {
+        return;
+    };
+    let (mut read, began) = (Read::default(), Instant::now());
+    while read.epochs.len() < 18 {
+        assert!(
+            began.elapsed() < Duration::from_mins(2),
+            "{:?}",
+            read.epochs
+        );
+        read.look(&switch);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let metrics = "vernier_flow_(delay|lost|estimated_delay).*|vernier_epoch_end_.*";
+    let scrapes = prometheus.samples(&format!("{{__name__=~\"{metrics}\"}}"));
+    let (equal, different) = read.compare(&scrapes);
+    let Read { judged, within, .. } = read;
+    println!(
+        "{within} of {judged} flow-epochs within their bounds; {equal} epochs read alike by Prometheus \
+         and JSON; {different} of {} scrapes of what JSON was not asked for in time",
+        scrapes.len()
+    );
+    assert!(
+        equal >= 10,
+        "{equal} epochs alike, {different} scrapes different"
+    );
+    // A version that lasted for less than the time between two questions may be missed.
+    assert!(
+        different * 5 <= scrapes.len(),
+        "{different} of {}",
+        scrapes.len()
+    );
+    assert!(judged >= 50 * 10, "{judged} flow-epochs");
+    assert!(
+        within as f64 >= 0.93 * judged as f64,
+        "nominal 98 %: {within} of {judged}"
+    );
+    let mut alike = 0;
+    for (epoch, page) in &read.printed {
+        if let Some(asked) = read.asked.get(epoch) {
+            assert_eq!(page["flows"], asked["flows"], "epoch {epoch}");
+            assert_eq!(page["flows"].as_array().unwrap().len(), 60);
+            alike += 1;
+        }
+    }
+    let printed = read.printed.len();
+    assert!(printed == 0 || alike >= 10, "{alike} of {printed}");
+
+    let summary = switch.stop();
+    assert_conserved(&summary["snapshot"]);
+    credited_once(&summary["snapshot"]);
+}
+
+/// What segments measured is what flows and `other` were credited with.
+fn credited_once(snapshot: &Value) {
+    let mut credited: HashMap<String, u64> = HashMap::new();
+    let flows = &snapshot["flows"];
+    let top = flows["top"].as_array().unwrap().iter();
+    let other = flows["other"].as_array().unwrap().iter();
+    for flow in top.chain(other) {
+        let of = |key: &str| flow[key].as_str().unwrap();
+        let name = format!("{}>{} {}", of("ingress"), of("egress"), of("class"));
+        *credited.entry(name).or_default() += flow["credited"]["packets"].as_u64().unwrap();
+    }
+    for segment in snapshot["segments"].as_array().unwrap() {
+        let of = |key: &str| segment[key].as_str().unwrap();
+        let name = format!("{}>{} {}", of("ingress"), of("egress"), of("class"));
+        let received = segment["total"]["counts"]["received_packets"]
+            .as_u64()
+            .unwrap();
+        assert_eq!(
+            credited.get(&name).copied().unwrap_or(0),
+            received,
+            "{name}"
+        );
+    }
+}
+
+/// A million flows, most of them of one packet, of which 50 are large.
+#[test]
+fn a_million_flows_in_an_epoch_fold_into_other_and_the_largest_are_found() {
+    const SLOTS: u64 = 150_000;
+    let folder = tempfile::tempdir().unwrap();
+    let capture = folder.path().join("million.pcap");
+    let largest = write_capture(&capture, 1_000_000, 50);
+    let mut switch = Daemon::start(json!({
+        "ports": [
+            { "name": "in", "device": format!("replay:{}?speed=0.5&loop=0", capture.display()) },
+            { "name": "out", "device": "sink" },
+        ],
+        "forwarding": { "mode": "patch", "pairs": [["in", "out"]] },
+        "measurement": {
+            "interval_ms": 2_500,
+            "lds": { "cells": 70_000 },
+            "flows": { "slots": SLOTS, "select": "top", "idle_s": 30 },
+        },
+        "prometheus": { "top_flows": 50, "top_hold_s": 1 },
+        "workers": [{ "idle": "sleep" }],
+    }));
+    let epochs = |switch: &Daemon| switch.json("/api/v1/snapshot").unwrap()["epoch"].as_u64();
+    let mut resident = Vec::new();
+    let mut recall = 0;
+    for wanted in [3, 7, 8, 9] {
+        switch.wait_for(|switch| epochs(switch) >= Some(wanted));
+        resident.push(switch.resident_kib());
+        let page = switch.json("/api/v1/flows?sort=packets&limit=50").unwrap();
+        let found = page["flows"].as_array().unwrap().iter();
+        let found: HashSet<&str> = found.map(|flow| flow["flow"].as_str().unwrap()).collect();
+        recall = largest
+            .iter()
+            .filter(|flow| found.contains(flow.as_str()))
+            .count();
+    }
+    let summary = switch.stop();
+    let snapshot = &summary["snapshot"];
+    assert_conserved(snapshot);
+    credited_once(snapshot);
+    let flows = &snapshot["flows"];
+    let number = |value: &Value| value.as_u64().unwrap();
+    println!(
+        "recall {recall} of 50; resident {resident:?} KiB; {}",
+        flows["decoding"]
+    );
+    assert!(recall >= 48, "{recall} of the 50 largest flows");
+    assert!(number(&flows["tracked"]) <= SLOTS);
+    // Untracked packets are in `other`, and so are those of tracked flows without series.
+    let untracked: u64 = flows["untracked"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|reason| number(&reason["packets"]))
+        .sum();
+    let other: u64 = flows["other"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|other| number(&other["credited"]["packets"]))
+        .sum();
+    assert!(
+        untracked > 0 && other >= untracked,
+        "{untracked} untracked, {other} in other"
+    );
+    assert!(number(&flows["folded"]) > 0);
+    // By then every table and list has been filled once.
+    let (first, last) = (resident[1], resident[3]);
+    assert!(
+        last < first + first / 20 + 16_384,
+        "memory grows: {resident:?}"
+    );
+}
+
+/// Writes frames of `flows` flows in one round, of which the first `large` have 40 packets each, spread
+/// over it; returns how these are called.
+fn write_capture(file: &Path, flows: u32, large: u32) -> Vec<String> {
+    use std::io::Write;
+    let mut out = std::io::BufWriter::new(std::fs::File::create(file).unwrap());
+    // pcap, microseconds, Ethernet.
+    out.write_all(&0xa1b2_c3d4_u32.to_le_bytes()).unwrap();
+    for word in [4_u32 << 16 | 2, 0, 0, 65_535, 1] {
+        out.write_all(&word.to_le_bytes()).unwrap();
+    }
+    let name = |flow: u32| {
+        let [_, b, c, d] = (0x0a00_0000 + flow).to_be_bytes();
+        format!("10.{b}.{c}.{d}:7000>10.200.0.1:80/udp")
+    };
+    let mut frame = |flow: u32, n: u32| {
+        let mut bytes = Vec::with_capacity(60);
+        bytes.extend([2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45, 0, 0, 46]);
+        bytes.extend(&n.to_be_bytes()[2..]);
+        bytes.extend([0, 0, 64, 17, 0, 0]);
+        bytes.extend((0x0a00_0000 + flow).to_be_bytes());
+        bytes.extend([10, 200, 0, 1]);
+        bytes.extend(7_000_u16.to_be_bytes());
+        bytes.extend([0, 80, 0, 26, 0, 0]);
+        bytes.resize(60, 0);
+        for word in [n / 1_000_000, n % 1_000_000, 60, 60] {
+            out.write_all(&word.to_le_bytes()).unwrap();
+        }
+        out.write_all(&bytes).unwrap();
+    };
+    let each = flows / 40;
+    let mut n = 0;
+    for flow in 0..flows {
+        if flow % each == 0 {
+            for large in 0..large {
+                frame(large, n);
+                n += 1;
+            }
+        }
+        if flow >= large {
+            frame(flow, n);
+            n += 1;
+        }
+    }
+    (0..large).map(name).collect()
+}

@@ -1,0 +1,394 @@
+//! Clients that mean no good, against the real `vernierd` under traffic: whatever they do, others are
+//! answered, packets are forwarded and counted, epochs are measured, memory stays where it was, and
+//! what they did is counted.
+use std::collections::VecDeque;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use crate::support::{Daemon, assert_conserved};
+use serde_json::{Value, json};
+
+/// Epochs of a quiet while, and at least as many of a siege.
+const EPOCHS: u64 = 20;
+
+/// Memory that a siege may take, in KiB: 64 answers and their connections, and what the allocator
+/// keeps.
+const GROWTH_KIB_MAX: u64 = 64 * 1_024;
+
+fn config() -> Value {
+    json!({
+        "ports": [
+            { "name": "east", "device": "generate:flows=500,rate=10000" },
+            { "name": "west", "device": "generate:flows=200,rate=10000,burst=16,side=1" },
+        ],
+        "forwarding": { "mode": "patch", "pairs": [["east", "west"]] },
+        "measurement": { "interval_ms": 100, "lda": { "banks": [
+            { "rows": 256, "probability": 1.0 } ] } },
+        "workers": [{ "idle": "sleep" }],
+    })
+}
+
+fn sum(list: &Value, of: impl Fn(&Value) -> u64) -> u64 {
+    list.as_array().unwrap().iter().map(of).sum()
+}
+
+/// Of a snapshot: number of the last epoch, epochs missed, packets sent.
+fn course(snapshot: &Value) -> (u64, u64, u64) {
+    let number = |value: &Value| value.as_u64().unwrap();
+    (
+        snapshot["epoch"].as_u64().unwrap_or(0),
+        sum(&snapshot["workers"], |worker| {
+            number(&worker["missed_epochs"])
+        }),
+        sum(&snapshot["ports"], |port| number(&port["tx_packets"])),
+    )
+}
+
+/// The value of a series on a page for Prometheus.
+fn metric(page: &str, series: &str) -> f64 {
+    let mut lines = page.lines();
+    let value = lines.find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+    let value = value.unwrap_or_else(|| panic!("no {series} in {page}"));
+    value.parse().unwrap()
+}
+
+fn rejected(page: &str, reason: &str) -> f64 {
+    metric(
+        page,
+        &format!("vernier_http_rejected_total{{reason=\"{reason}\"}}"),
+    )
+}
+
+/// What `/metrics` answers, when it does; a client that is cut off asks again.
+fn page(switch: &mut Daemon) -> String {
+    let found = std::cell::RefCell::new(String::new());
+    switch.wait_for(|switch| {
+        let page = switch.get("/metrics");
+        page.map(|page| found.replace(page)).is_some()
+    });
+    found.into_inner()
+}
+
+fn snapshot(switch: &mut Daemon) -> Value {
+    let found = std::cell::RefCell::new(Value::Null);
+    switch.wait_for(|switch| {
+        let snapshot = switch.json("/api/v1/snapshot");
+        snapshot.map(|snapshot| found.replace(snapshot)).is_some()
+    });
+    found.into_inner()
+}
+
+/// What hostile clients know: where to go, until when, and how often they have been there.
+struct Siege {
+    address: SocketAddr,
+    is_over: AtomicBool,
+    connections: AtomicU64,
+}
+
+impl Siege {
+    fn goes_on(&self) -> bool {
+        !self.is_over.load(Ordering::Relaxed)
+    }
+
+    /// One more connection; none where the system is out of something for a moment.
+    fn connect(&self) -> Option<TcpStream> {
+        let client = TcpStream::connect_timeout(&self.address, Duration::from_secs(1)).ok();
+        if client.is_some() {
+            self.connections.fetch_add(1, Ordering::Relaxed);
+        } else {
+            thread::sleep(Duration::from_millis(10));
+        }
+        client
+    }
+}
+
+/// Lets hostile clients at a switch until they have come `visits` times, what they do was counted as
+/// `reason`, and as many epochs have passed as in a quiet while before; with all that must hold.
+fn withstand(reason: &str, visits: u64, attack: impl Fn(&Siege) + Sync) {
+    let mut switch = Daemon::start_logging(config(), "error");
+    switch.wait_for(|switch| {
+        let snapshot = switch.json("/api/v1/snapshot");
+        snapshot.is_some_and(|snapshot| course(&snapshot).0 >= 10)
+    });
+    let (first, missed_before, _) = course(&snapshot(&mut switch));
+    let passed = move |snapshot: &Value| course(snapshot).0 - first;
+    switch.wait_for(|switch| {
+        let snapshot = switch.json("/api/v1/snapshot");
+        snapshot.is_some_and(|snapshot| passed(&snapshot) >= EPOCHS)
+    });
+    let quiet = course(&snapshot(&mut switch));
+    let (quiet_kib, quiet_page) = (switch.resident_kib(), page(&mut switch));
+
+    let siege = Siege {
+        address: switch.address,
+        is_over: AtomicBool::new(false),
+        connections: AtomicU64::new(0),
+    };
+    let mut resident_kib = 0;
+    thread::scope(|scope| {
+        let attacker = scope.spawn(|| attack(&siege));
+        let mut before = quiet;
+        // Every pass has the patience of one; the siege as a whole is bounded by its passes.
+        for pass in 0.. {
+            let now = course(&snapshot(&mut switch));
+            let page = page(&mut switch);
+            resident_kib = resident_kib.max(switch.resident_kib());
+            assert!(now.2 >= before.2 && now.0 >= before.0, "{before:?} {now:?}");
+            before = now;
+            let is_counted = rejected(&page, reason) > rejected(&quiet_page, reason);
+            let has_come = siege.connections.load(Ordering::Relaxed) >= visits;
+            if is_counted && has_come && now.0 >= quiet.0 + EPOCHS {
+                break;
+            }
+            assert!(
+                pass < 600,
+                "{} {page}",
+                siege.connections.load(Ordering::Relaxed)
+            );
+            thread::sleep(Duration::from_millis(100));
+        }
+        siege.is_over.store(true, Ordering::Relaxed);
+        attacker.join().unwrap();
+    });
+
+    let besieged = course(&snapshot(&mut switch));
+    assert!(besieged.2 > quiet.2, "nothing was forwarded: {besieged:?}");
+    let share = |missed: u64, epochs: u64| missed as f64 / epochs.max(1) as f64;
+    let missed_quiet = share(quiet.1 - missed_before, quiet.0 - first);
+    let missed = share(besieged.1 - quiet.1, besieged.0 - quiet.0);
+    assert!(
+        missed <= missed_quiet + 0.25,
+        "of epochs {missed} were missed, {missed_quiet} before"
+    );
+    assert!(
+        resident_kib <= quiet_kib + GROWTH_KIB_MAX,
+        "{quiet_kib} KiB grew to {resident_kib}"
+    );
+
+    // Afterwards all is as before: only who asks has a place, and nothing more is counted.
+    switch.wait_for(|switch| {
+        let page = switch.get("/metrics");
+        page.is_some_and(|page| metric(&page, "vernier_http_connections") <= 2.0)
+    });
+    let after = page(&mut switch);
+    thread::sleep(Duration::from_millis(300));
+    let later = page(&mut switch);
+    for reason in ["slow", "crowded", "too_large", "garbage"] {
+        let counts = (rejected(&after, reason), rejected(&later, reason));
+        assert!((counts.0 - counts.1).abs() < 0.5, "{reason}: {counts:?}");
+    }
+    println!(
+        "{} connections; missed {missed} of the epochs, {missed_quiet} before; {quiet_kib} KiB, \
+         then {resident_kib} at most",
+        siege.connections.load(Ordering::Relaxed)
+    );
+    let summary = switch.stop();
+    let snapshot = &summary["snapshot"];
+    assert_conserved(snapshot);
+    for segment in snapshot["segments"].as_array().unwrap() {
+        let count = |name: &str| segment["total"]["counts"][name].as_u64().unwrap();
+        assert_eq!(
+            count("sent_packets"),
+            count("received_packets") + count("dropped_packets") + count("late_packets"),
+            "{segment:#}"
+        );
+    }
+}
+
+#[test]
+fn headers_that_come_byte_by_byte_keep_nobody_out() {
+    withstand("crowded", 600, |siege| {
+        let header = b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ";
+        let mut clients: Vec<(Option<TcpStream>, usize)> = (0..300).map(|_| (None, 0)).collect();
+        while siege.goes_on() {
+            for (client, sent) in &mut clients {
+                let byte = header.get(*sent).copied().unwrap_or(b'x');
+                let went = client
+                    .as_mut()
+                    .is_some_and(|client| client.write_all(&[byte]).is_ok());
+                *sent += 1;
+                if !went {
+                    (*client, *sent) = (siege.connect(), 0);
+                }
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+    });
+}
+
+#[test]
+fn ten_thousand_connections_keep_nobody_out() {
+    withstand("crowded", 10_000, |siege| {
+        // What the switch has cut off need not be kept: it holds nothing there any more.
+        let mut clients = VecDeque::new();
+        while siege.goes_on() {
+            clients.extend(siege.connect());
+            if clients.len() > 500 {
+                clients.pop_front();
+            }
+        }
+    });
+}
+
+#[test]
+fn garbage_is_counted_and_does_no_harm() {
+    withstand("garbage", 500, |siege| {
+        let garbage: Vec<u8> = (0..=255).cycle().skip(128).take(20_000).collect();
+        let forms = [
+            &garbage[..],
+            b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+            b"GET /metrics HTTP/9.9\r\n\r\n",
+            b"\0\0\0\0\r\n\r\n",
+        ];
+        for form in forms.iter().cycle() {
+            if !siege.goes_on() {
+                break;
+            }
+            if let Some(mut client) = siege.connect() {
+                // It may be cut off in the middle.
+                let _ = client.write_all(form);
+            }
+        }
+    });
+}
+
+#[test]
+fn headers_without_end_are_refused() {
+    withstand("too_large", 200, |siege| {
+        let line = format!("X-Long: {}\r\n", "x".repeat(1_000));
+        while siege.goes_on() {
+            let Some(mut client) = siege.connect() else {
+                continue;
+            };
+            let _ = client.write_all(b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n");
+            for _ in 0..1_000 {
+                if client.write_all(line.as_bytes()).is_err() {
+                    break;
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn who_never_reads_an_answer_is_cut_off() {
+    withstand("slow", 30, |siege| {
+        // More answers than fit between the two, from as many clients as leave places free.
+        let requests = "GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".repeat(5_000);
+        let mut clients: Vec<TcpStream> = Vec::new();
+        while siege.goes_on() {
+            if clients.len() < 30
+                && let Some(mut client) = siege.connect()
+            {
+                client.set_nonblocking(true).unwrap();
+                let _ = client.write(requests.as_bytes());
+                clients.push(client);
+            } else {
+                thread::sleep(Duration::from_millis(50));
+            }
+        }
+    });
+}
+
+/// As many ports as Debian's DPDK opens.
+const PORTS: u64 = 32;
+
+/// All pairs of ports, in as many classes as there may be.
+const SEGMENTS: u64 = PORTS * (PORTS - 1) * 8;
+
+/// The largest configuration that starts everywhere; all segments are on every page.
+fn largest() -> Value {
+    let device = |port| match port {
+        0 => "generate:flows=500,rate=1000",
+        _ => "sink",
+    };
+    let port = |port| json!({ "name": format!("port-{port:02}"), "device": device(port) });
+    let class = |class| json!({ "name": format!("class-{class}") });
+    json!({
+        "ports": (0..PORTS).map(port).collect::<Vec<_>>(),
+        "classes": (0..8).map(class).collect::<Vec<_>>(),
+        "forwarding": { "mode": "bridge" },
+        "measurement": { "interval_ms": 1000, "lda": null },
+        "workers": [{ "idle": "sleep" }],
+    })
+}
+
+/// Bytes in flight that `docs/operating.md` promises for the largest configuration, in KiB.
+const IN_FLIGHT_KIB_MAX: u64 = 16 * 1_024 + 32 * SEGMENTS;
+
+/// A client that asks for `path` and has read the head of the answer: its status and length.
+fn asks(switch: &Daemon, path: &str) -> (TcpStream, u16, usize) {
+    let mut client = TcpStream::connect(switch.address).unwrap();
+    client
+        .set_read_timeout(Some(crate::support::PATIENCE))
+        .unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    client.write_all(request.as_bytes()).unwrap();
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        let mut byte = [0];
+        client.read_exact(&mut byte).unwrap();
+        head.push(char::from(byte[0]));
+    }
+    let head = head.to_ascii_lowercase();
+    let after = |start: &str| head.split_once(start).unwrap().1.split_whitespace().next();
+    let number = |text: Option<&str>| text.unwrap().parse().unwrap();
+    let status = number(after("http/1.1 "));
+    let length = number(after("content-length: "));
+    (client, u16::try_from(status).unwrap(), length)
+}
+
+#[test]
+fn readers_that_stall_take_no_more_memory_than_is_promised() {
+    let mut switch = Daemon::start_logging(largest(), "error");
+    switch.wait_for(|switch| switch.answer("/readyz").is_some_and(|ready| ready.0 == 200));
+    let page_kib = page(&mut switch).len() as u64 / 1_024;
+    let quiet_kib = switch.resident_kib();
+    let (mut stalled, mut refused, mut resident_kib) = (Vec::new(), 0, 0);
+    for _ in 0..40 {
+        match asks(&switch, "/metrics") {
+            (client, 200, _) => stalled.push(client),
+            (_, status, _) => {
+                assert_eq!(status, 503);
+                refused += 1;
+            }
+        }
+        resident_kib = resident_kib.max(switch.resident_kib());
+    }
+    println!(
+        "{page_kib} KiB a page; {} clients stall, {refused} were refused; {quiet_kib} KiB, then \
+         {resident_kib} at most",
+        stalled.len()
+    );
+    assert!(stalled.len() >= 2, "{refused}");
+    assert!(
+        resident_kib <= quiet_kib + IN_FLIGHT_KIB_MAX + GROWTH_KIB_MAX / 2,
+        "{quiet_kib} KiB grew to {resident_kib}"
+    );
+    // What is small is answered meanwhile, and pages are once they have left.
+    assert_eq!(switch.answer("/healthz").unwrap().0, 200);
+    drop(stalled);
+    page(&mut switch);
+    switch.stop();
+}
+
+#[test]
+fn a_slow_reader_is_not_thrown_out_for_newcomers_that_say_nothing() {
+    let mut switch = Daemon::start_logging(largest(), "error");
+    switch.wait_for(|switch| switch.answer("/readyz").is_some_and(|ready| ready.0 == 200));
+    let (mut slow, status, length) = asks(&switch, "/metrics");
+    assert!(status == 200 && length > 8 << 20, "{length}");
+    let mut part = vec![0; length / 10];
+    for _ in 0..10 {
+        let newcomer = |_| TcpStream::connect(switch.address).unwrap();
+        let silent: Vec<_> = (0..100).map(newcomer).collect();
+        assert_eq!(switch.answer("/healthz").unwrap().0, 200);
+        slow.read_exact(&mut part).unwrap();
+        drop(silent);
+    }
+    assert!(rejected(&page(&mut switch), "crowded") >= 100.0);
+    switch.stop();
+}

@@ -1,0 +1,300 @@
+//! Hosts in network namespaces of our own, joined only by the switch over `net_af_packet`: the
+//! kernel's ping and `iperf3`'s TCP must work through it, links that are lost must be passed on, and
+//! ports must come and go. Needs root.
+use std::process::{Command, Stdio};
+
+use crate::support::Daemon;
+use serde_json::{Value, json};
+
+/// Namespaces, each with a veth whose other end is the switch's.
+struct Hosts {
+    tag: String,
+    names: &'static [&'static str],
+}
+
+fn run(command: &str) -> String {
+    let words: Vec<_> = command.split_whitespace().collect();
+    let output = Command::new(words[0])
+        .args(&words[1..])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{command}: {}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+impl Hosts {
+    /// The n-th host has the address 10.99.0.n.
+    fn new(names: &'static [&'static str]) -> Self {
+        let hosts = Self {
+            tag: format!("vt{}", std::process::id()),
+            names,
+        };
+        for (host, n) in names.iter().zip(1..) {
+            let (space, ours) = (hosts.space(host), hosts.interface(host));
+            let address = format!("10.99.0.{n}/24");
+            run(&format!("ip netns add {space}"));
+            run(&format!(
+                "ip link add {ours} type veth peer name eth0 netns {space}"
+            ));
+            run(&format!("ip link set {ours} up"));
+            run(&format!("ip -n {space} addr add {address} dev eth0"));
+            run(&format!("ip -n {space} link set eth0 up"));
+            // Otherwise TCP arrives with half-made checksums and in frames larger than the MTU.
+            let off = "tx off rx off tso off gso off gro off";
+            run(&format!("ip netns exec {space} ethtool -K eth0 {off}"));
+            run(&format!("ethtool -K {ours} {off}"));
+        }
+        hosts
+    }
+
+    fn space(&self, host: &str) -> String {
+        format!("{}{host}", self.tag)
+    }
+
+    fn interface(&self, host: &str) -> String {
+        format!("{}{host}", self.tag)
+    }
+
+    fn inside(&self, host: &str, command: &str) -> String {
+        run(&format!("ip netns exec {} {command}", self.space(host)))
+    }
+
+    fn switch(&self, forwarding: &Value) -> Daemon {
+        Daemon::start(self.config(self.names, forwarding))
+    }
+
+    /// A switch between these hosts.
+    fn config(&self, names: &[&str], forwarding: &Value) -> Value {
+        let port = |host: &&str| {
+            let interface = self.interface(host);
+            let device = format!("net_af_packet_{host},iface={interface}");
+            json!({ "name": host, "device": device })
+        };
+        json!({
+            "ports": names.iter().map(port).collect::<Vec<_>>(),
+            "forwarding": forwarding,
+            "measurement": { "interval_ms": 100 },
+            "workers": [{ "idle": "sleep" }],
+        })
+    }
+
+    /// Whether the host's own interface has a link.
+    fn has_carrier(&self, host: &str) -> bool {
+        !self
+            .inside(host, "ip link show eth0")
+            .contains("NO-CARRIER")
+    }
+
+    /// Whether `to` (its number) answers `from` within a few seconds.
+    fn reaches(&self, from: &str, to: u8) -> bool {
+        (0..5).any(|_| self.pings(from, to))
+    }
+
+    /// Whether one ping is answered.
+    fn pings(&self, from: &str, to: u8) -> bool {
+        let space = self.space(from);
+        let ping = format!("netns exec {space} ping -c 1 -W 1 10.99.0.{to}");
+        let mut ping = Command::new("ip")
+            .args(ping.split(' '))
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        ping.wait().unwrap().success()
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        for host in self.names {
+            // A namespace takes its veth, and so the pair, with it.
+            let _ = Command::new("ip")
+                .args(["netns", "del", &self.space(host)])
+                .status();
+        }
+    }
+}
+
+fn is_root() -> bool {
+    let id = Command::new("id").arg("-u").output().unwrap();
+    if id.stdout == b"0\n" {
+        return true;
+    }
+    crate::support::skip("network namespaces need root");
+    false
+}
+
+fn ping_and_iperf(forwarding: &Value) {
+    if !is_root() {
+        return;
+    }
+    let hosts = Hosts::new(&["a", "b"]);
+    let mut switch = hosts.switch(forwarding);
+    let ping = hosts.inside("a", "ping -c 5 -i 0.2 -W 5 10.99.0.2");
+    assert!(ping.contains(" 0% packet loss"), "{ping}");
+
+    let mut server = Command::new("ip")
+        .args([
+            "netns",
+            "exec",
+            &hosts.space("b"),
+            "iperf3",
+            "-s",
+            "-1",
+            "-B",
+            "10.99.0.2",
+        ])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    switch.wait_for(|_| {
+        hosts
+            .inside("b", "ss -ltn")
+            .lines()
+            .any(|line| line.contains("10.99.0.2:5201"))
+    });
+    let client = hosts.inside("a", "iperf3 -c 10.99.0.2 -t 2 -J");
+    assert!(server.wait().unwrap().success());
+    let client: Value = serde_json::from_str(&client).unwrap();
+    let received = client["end"]["sum_received"]["bytes"].as_u64().unwrap();
+    assert!(received > 1_000_000, "{client:#}");
+
+    let bytes_measured = |switch: &Daemon| {
+        let segments = switch.json("/api/v1/segments")?;
+        let there = segments["segments"]
+            .as_array()?
+            .iter()
+            .find(|s| s["ingress"] == "a")?
+            .clone();
+        there["total"]["counts"]["received_bytes"].as_u64()
+    };
+    switch.wait_for(|switch| bytes_measured(switch).is_some_and(|bytes| bytes >= received));
+    let summary = switch.stop();
+    let snapshot = &summary["snapshot"];
+    crate::support::assert_conserved(snapshot);
+    for segment in snapshot["segments"].as_array().unwrap() {
+        let counts = &segment["total"]["counts"];
+        assert!(
+            counts["received_packets"].as_u64().unwrap() > 100,
+            "{segment:#}"
+        );
+        assert_eq!(
+            counts["sent_packets"].as_u64().unwrap(),
+            ["received_packets", "dropped_packets", "late_packets"]
+                .iter()
+                .map(|name| counts[*name].as_u64().unwrap())
+                .sum::<u64>(),
+            "{segment:#}"
+        );
+        assert!(
+            segment["last"]["stamped"]["mean_ns"].as_f64().unwrap() > 0.0,
+            "{segment:#}"
+        );
+    }
+}
+
+#[test]
+fn ping_and_tcp_cross_the_patch_panel() {
+    ping_and_iperf(&json!({ "mode": "patch", "pairs": [["a", "b"]] }));
+}
+
+#[test]
+fn ping_and_tcp_cross_the_bridge() {
+    ping_and_iperf(&json!({ "mode": "bridge" }));
+}
+
+/// The port of that name in the snapshot.
+fn port(switch: &Daemon, name: &str) -> Option<Value> {
+    let snapshot = switch.json("/api/v1/snapshot")?;
+    let ports = snapshot["ports"].as_array()?;
+    ports.iter().find(|port| port["name"] == name).cloned()
+}
+
+fn is_up(switch: &Daemon, name: &str) -> bool {
+    port(switch, name).is_some_and(|port| port["facts"]["is_up"] == true)
+}
+
+#[test]
+fn a_lost_link_is_passed_on_and_comes_back_by_itself() {
+    if !is_root() {
+        return;
+    }
+    let hosts = Hosts::new(&["a", "b"]);
+    let patch = json!({
+        "mode": "patch", "pairs": [["a", "b"]], "link_loss_forwarding": true,
+    });
+    let mut switch = hosts.switch(&patch);
+    assert!(hosts.reaches("a", 2));
+    for (lost, seen) in [("a", "b"), ("b", "a")] {
+        hosts.inside(lost, "ip link set eth0 down");
+        switch.wait_for(|_| !hosts.has_carrier(seen));
+        switch.wait_for(|switch| !is_up(switch, "a") && !is_up(switch, "b"));
+        hosts.inside(lost, "ip link set eth0 up");
+        switch.wait_for(|_| hosts.has_carrier(seen));
+        switch.wait_for(|switch| is_up(switch, "a") && is_up(switch, "b"));
+        switch.wait_for(|_| hosts.reaches("a", 2));
+    }
+    // It ends while a link is down on purpose: that is let up.
+    hosts.inside("a", "ip link set eth0 down");
+    switch.wait_for(|_| !hosts.has_carrier("b"));
+    crate::support::assert_conserved(&switch.stop()["snapshot"]);
+    hosts.inside("a", "ip link set eth0 up");
+    assert!(hosts.has_carrier("b"));
+}
+
+#[test]
+fn a_bridge_forgets_who_was_behind_a_lost_link() {
+    if !is_root() {
+        return;
+    }
+    let hosts = Hosts::new(&["a", "b", "c"]);
+    let mut switch = hosts.switch(&json!({ "mode": "bridge" }));
+    assert!(hosts.reaches("a", 2) && hosts.reaches("a", 3));
+    hosts.inside("b", "ip link set eth0 down");
+    switch.wait_for(|switch| !is_up(switch, "b"));
+    assert!(hosts.reaches("a", 3), "others go on");
+    hosts.inside("b", "ip link set eth0 up");
+    switch.wait_for(|switch| is_up(switch, "b"));
+    assert!(hosts.reaches("a", 2));
+    let flaps =
+        |switch: &Daemon| port(switch, "b").and_then(|port| port["facts"]["link_flaps"].as_u64());
+    assert_eq!(flaps(&switch), Some(1));
+    crate::support::assert_conserved(&switch.stop()["snapshot"]);
+}
+
+#[test]
+fn ports_come_and_go_while_others_run() {
+    if !is_root() {
+        return;
+    }
+    let hosts = Hosts::new(&["a", "b", "c"]);
+    let bridge = json!({ "mode": "bridge" });
+    let mut switch = Daemon::start(hosts.config(&["a", "b"], &bridge));
+    assert!(hosts.reaches("a", 2) && !hosts.pings("a", 3));
+    for _ in 0..2 {
+        switch.reload(hosts.config(&["a", "b", "c"], &bridge));
+        switch.wait_for(|_| hosts.reaches("a", 3));
+        assert!(hosts.reaches("c", 2), "others go on");
+        // In another order, and without the second.
+        switch.reload(hosts.config(&["c", "a"], &bridge));
+        switch.wait_for(|_| !hosts.pings("a", 2));
+        assert!(hosts.reaches("a", 3));
+        switch.reload(hosts.config(&["a", "b"], &bridge));
+        switch.wait_for(|_| hosts.reaches("a", 2));
+        assert!(!hosts.pings("a", 3));
+    }
+    // What cannot be is refused, and all stays as it was.
+    let mut other = hosts.config(&["a", "b", "c"], &bridge);
+    other["ports"][2]["device"] = json!("net_af_packet_c,iface=nosuch0");
+    switch.reload(other);
+    assert!(hosts.reaches("a", 2) && !hosts.pings("a", 3));
+    // Counters of a port that comes back go on.
+    switch.reload(hosts.config(&["a", "b", "c"], &bridge));
+    switch.wait_for(|_| hosts.reaches("a", 3));
+    crate::support::assert_conserved(&switch.stop()["snapshot"]);
+}

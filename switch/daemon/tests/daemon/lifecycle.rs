@@ -1,0 +1,438 @@
+//! `vernierd` as its users meet it: started with one command, told nonsense, stopped.
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::support::{Daemon, assert_conserved, shared, vernierd};
+use serde_json::{Value, json};
+
+fn generated(rate: u64) -> Value {
+    json!({
+        "ports": [
+            { "name": "east", "device": format!("generate:flows=500,rate={rate}"),
+              "egress": { "capacity_bps": 400_000_000 } },
+            { "name": "west", "device": format!("generate:flows=200,rate={rate},burst=16,side=1"),
+              "egress": { "capacity_bps": 400_000_000 } },
+        ],
+        "forwarding": { "mode": "patch", "pairs": [["east", "west"]] },
+        "measurement": { "interval_ms": 100, "lda": { "banks": [
+            { "rows": 256, "probability": 0.5 }, { "rows": 256, "probability": 0.05 } ] } },
+        "workers": [{ "idle": "sleep" }],
+    })
+}
+
+/// Runs to the end and returns (exit code, standard output, standard error).
+fn run(command: &mut Command) -> (Option<i32>, String, String) {
+    let output = command.output().unwrap();
+    (
+        output.status.code(),
+        String::from_utf8_lossy(&output.stdout).into_owned(),
+        String::from_utf8_lossy(&output.stderr).into_owned(),
+    )
+}
+
+/// Runs a configuration that cannot work; nothing may be left behind.
+fn run_config(config: &str) -> (Option<i32>, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("vernier.json");
+    std::fs::write(&file, config).unwrap();
+    let mut command = vernierd();
+    command.args(["--duration", "1", "--config"]).arg(&file);
+    let child = command
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let id = child.id().to_string();
+    let output = child.wait_with_output().unwrap();
+    for left in std::fs::read_dir("/var/run/dpdk")
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
+        let name = left.file_name().to_string_lossy().into_owned();
+        assert!(
+            !name.ends_with(&format!("-{id}")),
+            "left behind: /var/run/dpdk/{name}"
+        );
+    }
+    (
+        output.status.code(),
+        String::from_utf8_lossy(&output.stderr).into_owned(),
+    )
+}
+
+/// What a user must find in a message about what is wrong; and that it is one message.
+fn assert_says(words: &str, wanted: &[&str]) {
+    for wanted in wanted {
+        assert!(words.contains(wanted), "{wanted:?} is not in: {words}");
+    }
+    assert!(!words.contains("panicked"), "{words}");
+}
+
+#[test]
+fn estimates_hold_against_the_stamped_truth() {
+    let mut switch = Daemon::start(generated(30_000));
+    let total = |switch: &Daemon, field: &str| -> u64 {
+        let segments = switch.json("/api/v1/segments").unwrap();
+        let segments = segments["segments"].as_array().unwrap().clone();
+        segments
+            .iter()
+            .map(|segment| segment["total"][field].as_u64().unwrap())
+            .sum()
+    };
+    switch.wait_for(|switch| total(switch, "estimated_epochs") >= 60);
+    let (within, estimated) = (
+        total(&switch, "within_bound_epochs"),
+        total(&switch, "estimated_epochs"),
+    );
+    assert!(
+        within as f64 >= 0.9 * estimated as f64,
+        "nominal 98 %: {within} of {estimated} epochs within the bound"
+    );
+    let summary = switch.stop();
+    assert_conserved(&summary["snapshot"]);
+    for segment in summary["snapshot"]["segments"].as_array().unwrap() {
+        let counts = &segment["total"]["counts"];
+        let count = |name: &str| counts[name].as_u64().unwrap();
+        assert!(count("sent_packets") > 1000, "{segment:#}");
+        assert_eq!(
+            count("sent_packets"),
+            count("received_packets") + count("dropped_packets") + count("late_packets"),
+            "{segment:#}"
+        );
+    }
+}
+
+#[test]
+fn an_unprivileged_user_needs_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    // The program and its libraries must be readable for the user; the folder is.
+    let program = folder.path().join("vernierd");
+    std::fs::copy(env!("CARGO_BIN_EXE_vernierd"), &program).unwrap();
+    run(Command::new("chmod")
+        .args(["-R", "a+rx"])
+        .arg(folder.path()));
+    let id = Command::new("id").arg("-u").output().unwrap();
+    let mut command = if id.stdout == b"0\n" {
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+            .arg(&program);
+        command
+    } else {
+        Command::new(&program)
+    };
+    let config = folder.path().join("vernier.json");
+    let mut quiet = generated(5_000);
+    quiet["http"] = json!({ "listen": crate::support::free_address().to_string() });
+    std::fs::write(&config, quiet.to_string()).unwrap();
+    let (code, table, words) = run(command
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .args(["--live", "--duration", "2", "--config"])
+        .arg(&config));
+    assert_eq!(code, Some(0), "{words}");
+    assert_says(&table, &["east", "west", "LDA"]);
+}
+
+#[test]
+fn a_capture_is_replayed_and_no_packet_is_lost_uncounted() {
+    let Some(capture) = shared("traces/backbone-20190123-part1.pcap") else {
+        return;
+    };
+    let mut switch = Daemon::start(json!({
+        "ports": [
+            { "name": "in", "device": format!("replay:{}?speed=0.1", capture.display()) },
+            { "name": "out", "device": "sink" },
+        ],
+        "forwarding": { "mode": "bridge" },
+        "measurement": { "interval_ms": 50 },
+        "workers": [{ "idle": "sleep" }],
+    }));
+    let received = |switch: &Daemon| {
+        switch.json("/api/v1/snapshot").unwrap()["ports"][0]["rx_packets"]
+            .as_u64()
+            .unwrap()
+    };
+    switch.wait_for(|switch| received(switch) >= 4667);
+    let summary = switch.stop();
+    let snapshot = &summary["snapshot"];
+    assert_eq!(
+        snapshot["ports"][0]["rx_packets"], 4667,
+        "played once, whole"
+    );
+    assert_conserved(snapshot);
+}
+
+#[test]
+fn prometheus_scrapes_it() {
+    if run(Command::new("prometheus").arg("--version")).0 != Some(0) {
+        return crate::support::skip("no prometheus on the path (make test puts it there)");
+    }
+    let mut switch = Daemon::start(generated(10_000));
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("prometheus.yml");
+    std::fs::write(
+        &config,
+        format!(
+            "global: {{ scrape_interval: 200ms, scrape_timeout: 200ms }}\nscrape_configs:\n\
+             - job_name: vernier\n  static_configs: [{{ targets: ['{}'] }}]\n",
+            switch.address
+        ),
+    )
+    .unwrap();
+    let listen = crate::support::free_address();
+    let log = std::fs::File::create(folder.path().join("log")).unwrap();
+    let mut server = Command::new("prometheus")
+        .arg(format!("--config.file={}", config.display()))
+        .arg(format!(
+            "--storage.tsdb.path={}",
+            folder.path().join("data").display()
+        ))
+        .arg(format!("--web.listen-address={listen}"))
+        .stdout(Stdio::null())
+        .stderr(log)
+        .spawn()
+        .unwrap();
+    let query = |expression: &str| -> Option<f64> {
+        let url = format!("http://{listen}/api/v1/query");
+        let mut answer = ureq::get(url).query("query", expression).call().ok()?;
+        let answer: Value = answer.body_mut().read_json().ok()?;
+        answer["data"]["result"][0]["value"][1]
+            .as_str()?
+            .parse()
+            .ok()
+    };
+    let segment = r#"segment="east>west""#;
+    switch.wait_for(|_| {
+        query(&format!("vernier_segment_delay_seconds_count{{{segment}}}"))
+            .is_some_and(|packets| packets > 1000.0)
+    });
+    let mean = query(&format!(
+        "vernier_segment_delay_seconds_sum{{{segment}}} / vernier_segment_delay_seconds_count{{{segment}}}"
+    ));
+    assert!(
+        mean.is_some_and(|seconds| (1e-9..1.0).contains(&seconds)),
+        "{mean:?}"
+    );
+    let estimate =
+        format!(r#"vernier_segment_estimated_delay_mean_seconds{{{segment},method="lda"}}"#);
+    assert!(query(&estimate).is_some_and(|seconds| seconds > 0.0));
+    server.kill().unwrap();
+    server.wait().unwrap();
+    switch.stop();
+}
+
+#[test]
+fn a_bad_configuration_is_one_clear_message_and_exit_code_2() {
+    for (config, wanted) in [
+        ("{\n  \"ports\": ?", &["vernier.json:2:"][..]),
+        (
+            r#"{"ports": [], "forwarding": {"mode": "bridge"}}"#,
+            &["ports"],
+        ),
+        (
+            r#"{"ports":[{"name":"a","device":"sink","egress":{"capasity_bps":1}}],
+               "forwarding":{"mode":"bridge"}}"#,
+            &["ports[0].egress", "capasity_bps", "capacity_bps"],
+        ),
+        (
+            r#"{"ports":[{"name":"a","device":"sink","mtu":"big"}],"forwarding":{"mode":"bridge"}}"#,
+            &["ports[0].mtu", "big"],
+        ),
+        (
+            r#"{"ports":[{"name":"a","device":"generate:flows=none"},{"name":"b","device":"sink"}],
+               "forwarding":{"mode":"bridge"}}"#,
+            &["ports[0].device", "flows", "none"],
+        ),
+        (
+            r#"{"ports":[{"name":"a","device":"sink"},{"name":"b","device":"sink"}],
+               "forwarding":{"mode":"patch","pairs":[["a","c"]]}}"#,
+            &["forwarding.pairs[0]", "\"c\""],
+        ),
+    ] {
+        let (code, words) = run_config(config);
+        assert_eq!(code, Some(2), "{config}: {words}");
+        assert_says(&words, wanted);
+    }
+    let (code, _, words) = run(vernierd().args(["--config", "/nowhere/vernier.json"]));
+    assert_eq!(code, Some(2), "{words}");
+    assert_says(&words, &["/nowhere/vernier.json", "No such file"]);
+    assert_eq!(run(vernierd().arg("--nonsense")).0, Some(2));
+    assert_eq!(run(vernierd().args(["--duration", "never"])).0, Some(2));
+}
+
+#[test]
+fn a_missing_capture_is_named() {
+    let (code, _, words) = run(vernierd().args(["--pcap", "/nowhere/to.pcap"]));
+    assert_eq!(code, Some(1), "{words}");
+    assert_says(&words, &["/nowhere/to.pcap", "No such file"]);
+}
+
+#[test]
+fn a_port_that_cannot_start_is_named_and_nothing_is_left_behind() {
+    for (device, wanted) in [
+        ("net_af_packet0,iface=nosuch0", &["port a", "nosuch0"][..]),
+        ("net_nonsense0", &["port a", "net_nonsense0"]),
+        ("0000:ff:1f.7", &["port a", "0000:ff:1f.7"]),
+        (
+            "net_pcap0,rx_pcap=/nowhere/to.pcap",
+            &["port a", "/nowhere/to.pcap"],
+        ),
+    ] {
+        let config = json!({
+            "ports": [{ "name": "a", "device": device }, { "name": "b", "device": "sink" }],
+            "forwarding": { "mode": "bridge" },
+            "http": { "listen": crate::support::free_address().to_string() },
+        });
+        let (code, words) = run_config(&config.to_string());
+        assert_eq!(code, Some(1), "{device}: {words}");
+        assert_says(&words, wanted);
+    }
+}
+
+#[test]
+fn a_taken_address_is_named() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let mut config = generated(1000);
+    config["http"] = json!({ "listen": address });
+    let (code, words) = run_config(&config.to_string());
+    assert_eq!(code, Some(1), "{words}");
+    assert_says(&words, &[&address, "in use"]);
+}
+
+#[test]
+fn a_check_says_what_would_be_used_and_starts_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("vernier.json");
+    std::fs::write(&file, generated(1000).to_string()).unwrap();
+    let (code, report, words) = run(vernierd()
+        .args(["--check", "--config"])
+        .arg(Path::new(&file)));
+    assert_eq!(code, Some(0), "{words}");
+    assert_says(&report, &["east", "west"]);
+}
+
+#[test]
+fn ctrl_c_ends_cleanly_with_a_summary() {
+    let mut config = generated(1000);
+    config["http"] = json!({ "listen": crate::support::free_address().to_string() });
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("vernier.json");
+    std::fs::write(&file, config.to_string()).unwrap();
+    let child = vernierd()
+        .args(["--live", "--config"])
+        .arg(&file)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    let output = crate::support::interrupt(child);
+    let table = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert_says(&table, &["east", "west"]);
+}
+
+#[test]
+fn a_reader_that_goes_is_no_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("vernier.json");
+    std::fs::write(&file, generated(1000).to_string()).unwrap();
+    for arguments in [
+        &["--check"] as &[_],
+        &["--live", "--duration", "10"],
+        &["--help"],
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = vernierd();
+        command.args(arguments).arg("--config").arg(&file);
+        let output = command.stdout(writer).output().unwrap();
+        let words = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {words}");
+        for word in ["panic", "pipe"] {
+            assert!(!words.contains(word), "{arguments:?}: {words}");
+        }
+    }
+}
+
+#[test]
+fn an_eal_that_does_not_start_is_one_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("vernier.json");
+    for (argument, wanted) in [
+        ("--nonsense", "the further EAL arguments [\"--nonsense\"]"),
+        ("--help", "asks for EAL's usage"),
+        ("--iova-mode=qq", "--iova-mode"),
+    ] {
+        let mut config = generated(1000);
+        config["http"] = json!({ "listen": null });
+        config["dpdk"] = json!({ "eal_args": [argument] });
+        std::fs::write(&file, config.to_string()).unwrap();
+        let (code, page, words) = run(vernierd().arg("--config").arg(&file));
+        assert_eq!((code, page.as_str()), (Some(1), ""), "{argument}: {words}");
+        assert_says(&words, &["vernierd: ", wanted]);
+        // The rest is what the log says of the machine.
+        let others = words.lines().filter(|line| !line.contains(" WARN "));
+        assert_eq!(others.count(), 1, "{words}");
+        assert!(
+            !words.contains("FATAL") && !words.contains("Usage"),
+            "{words}"
+        );
+    }
+}
+
+#[test]
+fn packets_are_switched_whatever_panics_in_the_control_core() {
+    let panics = "core=3,upkeep=3,epoch=3,estimate=3,publish=3";
+    let mut switch = Daemon::start_as(generated(5_000), |command| {
+        command.env("VERNIER_INJECT_PANICS", panics);
+    });
+    let contained = |switch: &Daemon, part: &str| -> Option<u64> {
+        switch.metric(&format!(
+            "vernier_contained_panics_total{{part=\"{part}\"}}"
+        ))
+    };
+    for part in ["core", "upkeep", "epoch", "estimate", "publish"] {
+        switch.wait_for(|switch| contained(switch, part) == Some(3));
+    }
+    assert_eq!(contained(&switch, "flows"), Some(0));
+    let epoch = |switch: &Daemon| switch.json("/api/v1/status").unwrap()["epoch"].as_u64();
+    let before = epoch(&switch);
+    switch.wait_for(|switch| epoch(switch) > before);
+    assert_conserved(&switch.stop()["snapshot"]);
+}
+
+/// Nothing that the control core does works any more: the workers go on, and readers are told.
+#[test]
+fn packets_are_switched_without_a_control_core() {
+    let switch = Daemon::start_as(generated(5_000), |command| {
+        let all = format!("core={}", u64::MAX);
+        command.env("VERNIER_INJECT_PANICS", all);
+    });
+    let told = |switch: &Daemon, path: &str| {
+        let answer = switch.answer(path);
+        answer.filter(|(status, text)| *status == 503 && text.contains("the control core"))
+    };
+    let began = Instant::now();
+    while told(&switch, "/healthz").is_none() {
+        assert!(began.elapsed() < Duration::from_mins(2), "nobody is told");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert!(told(&switch, "/readyz").is_some());
+    let summary = switch.stop();
+    assert_conserved(&summary["snapshot"]);
+    let ports = summary["snapshot"]["ports"].as_array().unwrap();
+    for port in ports {
+        assert!(port["tx_packets"].as_u64().unwrap() > 0, "{port:#}");
+    }
+}

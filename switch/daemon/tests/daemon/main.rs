@@ -1,0 +1,23 @@
+//! `vernierd` as its users meet it: processes, kernel peers, HTTP clients, faults.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test says what must hold in the plainest way"
+)]
+
+mod faults;
+mod flows;
+mod hostile_clients;
+mod http;
+mod kernel_peers;
+mod lifecycle;
+mod metrics_reference;
+mod privileges;
+mod reload;
+mod restarts;
+mod service;
+mod soak;
+mod support;
+mod wire_peers;
+mod workers;

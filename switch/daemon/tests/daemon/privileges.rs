@@ -1,0 +1,244 @@
+//! Privileges: root's are given up, and the unit's user has enough.
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use crate::support::{Daemon, Guard, PATIENCE, interrupt, is_root};
+use serde_json::json;
+
+/// What the unit says of a key, without its name.
+fn setting(key: &str) -> String {
+    let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/vernierd.service");
+    let unit = std::fs::read_to_string(unit).unwrap();
+    let mut lines = unit.lines();
+    let value = lines.find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+    value.unwrap_or_else(|| panic!("{key}")).to_owned()
+}
+
+/// `CAP_NET_RAW CAP_NET_ADMIN` as `setpriv` spells it.
+fn capabilities(names: &str) -> String {
+    let names = names.split(' ').map(|name| {
+        let name = name.strip_prefix("CAP_").unwrap().to_lowercase();
+        format!(",+{name}")
+    });
+    "-all".to_owned() + &names.collect::<String>()
+}
+
+/// The sets of capabilities of each thread of a process, by their names: `CapPrm` and so on.
+fn threads(id: u32) -> Vec<(String, Vec<(String, u64)>)> {
+    let tasks = std::fs::read_dir(format!("/proc/{id}/task")).unwrap();
+    let read = |task: std::io::Result<std::fs::DirEntry>| {
+        let text = std::fs::read_to_string(task.unwrap().path().join("status")).unwrap();
+        let lines = text.lines().filter_map(|line| line.split_once(":\t"));
+        let name = text.lines().next().unwrap().to_owned();
+        let sets = lines.filter(|(key, _)| key.starts_with("Cap"));
+        let number = |text: &str| u64::from_str_radix(text, 16).unwrap();
+        let sets = sets.map(|(key, set)| (key.to_owned(), number(set)));
+        (name, sets.collect())
+    };
+    tasks.map(read).collect()
+}
+
+/// `linux/capability.h`.
+const NET_ADMIN: u64 = 1 << 12;
+const NET_RAW: u64 = 1 << 13;
+const IPC_LOCK: u64 = 1 << 14;
+const SYS_ADMIN: u64 = 1 << 21;
+
+/// Checks that no thread has, or can come by, more than `kept`; and that one has all of `needed`.
+fn assert_privileges(id: u32, kept: u64, needed: u64) {
+    let threads = threads(id);
+    assert!(threads.len() >= 5, "{threads:?}");
+    for (name, sets) in &threads {
+        for (set, held) in sets {
+            let allowed = match set.as_str() {
+                "CapInh" | "CapAmb" => 0,
+                _ => kept,
+            };
+            assert_eq!(held & !allowed, 0, "{name}: {set} {held:#x} in {threads:?}");
+        }
+    }
+    let permitted = threads.iter().flat_map(|(_, sets)| sets);
+    let mut permitted = permitted.filter(|(set, _)| set == "CapPrm");
+    assert!(
+        permitted.any(|(_, held)| held & needed == needed),
+        "{threads:?}"
+    );
+}
+
+#[test]
+fn root_keeps_no_more_than_ports_need_in_any_thread() {
+    if !is_root("giving up root's capabilities") {
+        return;
+    }
+    let mut switch = Daemon::start(json!({
+        "ports": [
+            { "name": "a", "device": "generate:flows=10,rate=1000" },
+            { "name": "b", "device": "sink" },
+        ],
+        "forwarding": { "mode": "patch", "pairs": [["a", "b"]] },
+        "workers": [{ "idle": "sleep" }, { "idle": "sleep" }],
+    }));
+    switch.wait_for(|switch| switch.get("/readyz").is_some());
+    let kept = NET_ADMIN | NET_RAW | IPC_LOCK;
+    assert_privileges(switch.id(), kept, NET_ADMIN | NET_RAW);
+    switch.stop();
+}
+
+fn ip(arguments: &str) -> bool {
+    let mut ip = Command::new("ip");
+    ip.args(arguments.split(' ')).status().unwrap().success()
+}
+
+/// A network namespace of this test's own, with two virtual interfaces, `va` and `vb`, that have peers.
+struct Space(String);
+
+impl Space {
+    fn new() -> Self {
+        let space = Self(format!("vu{}", std::process::id()));
+        assert!(ip(&format!("netns add {}", space.0)));
+        for interface in ["va", "vb"] {
+            space.set(&format!(
+                "add name {interface} type veth peer name {interface}p"
+            ));
+            space.set(&format!("set {interface} up"));
+            space.set(&format!("set {interface}p up"));
+        }
+        space
+    }
+
+    fn set(&self, arguments: &str) {
+        assert!(ip(&format!("-n {} link {arguments}", self.0)));
+    }
+
+    /// Whether the interface is up as its administrator sees it.
+    fn is_let_up(&self, interface: &str) -> bool {
+        let show = ["-n", &self.0, "-o", "link", "show", interface];
+        let output = Command::new("ip").args(show).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let flags = text.split(['<', '>']).nth(1).unwrap();
+        flags.split(',').any(|flag| flag == "UP")
+    }
+
+    fn wait_for(&self, interface: &str, is_let_up: bool) {
+        let began = Instant::now();
+        while self.is_let_up(interface) != is_let_up {
+            assert!(began.elapsed() < PATIENCE, "{interface}: {is_let_up}");
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+    }
+}
+
+impl Drop for Space {
+    fn drop(&mut self) {
+        ip(&format!("netns del {}", self.0));
+    }
+}
+
+/// The program, its configuration and its run folder, where another user may use them.
+fn install(folder: &Path, driver: &str) {
+    let config = json!({
+        "ports": [
+            { "name": "a", "device": format!("{driver}0,iface=va") },
+            { "name": "b", "device": format!("{driver}1,iface=vb") },
+        ],
+        "forwarding": { "mode": "patch", "pairs": [["a", "b"]], "link_loss_forwarding": true },
+        "workers": [{ "idle": "sleep" }],
+        "http": { "listen": null },
+    });
+    std::fs::write(folder.join("vernier.json"), config.to_string()).unwrap();
+    std::fs::copy(env!("CARGO_BIN_EXE_vernierd"), folder.join("vernierd")).unwrap();
+    std::fs::create_dir(folder.join("run")).unwrap();
+    for path in [folder, &folder.join("vernierd")] {
+        std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    std::os::unix::fs::chown(folder.join("run"), Some(USER), None).unwrap();
+}
+
+/// Somebody who has nothing here.
+const USER: u32 = 54_321;
+
+/// A switch in a space, by a user with these capabilities and no others, once it works.
+fn start(space: &Space, folder: &Path, granted: &str) -> Guard {
+    let run = folder.join("run");
+    let set = capabilities(granted);
+    let child = Command::new("ip")
+        .args(["netns", "exec", &space.0, "setpriv"])
+        .args([format!("--reuid={USER}"), format!("--regid={USER}")])
+        .args(["--clear-groups", "--no-new-privs"])
+        .args(["inh-caps", "ambient-caps", "bounding-set"].map(|key| format!("--{key}={set}")))
+        .arg("--")
+        .arg(folder.join("vernierd"))
+        .arg("--config")
+        .arg(folder.join("vernier.json"))
+        .env("RUNTIME_DIRECTORY", &run)
+        .env("XDG_RUNTIME_DIR", &run)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut guard = Guard(Some(child.unwrap()));
+    let child = guard.0.as_mut().unwrap();
+    let id = child.id();
+    let began = Instant::now();
+    let is_at_work = || {
+        let comm = |(name, _): &(String, _)| name.ends_with("vernier-control");
+        threads(id).iter().any(comm)
+    };
+    while !is_at_work() {
+        assert_eq!(child.try_wait().unwrap(), None, "it does not start");
+        assert!(began.elapsed() < PATIENCE, "it does not start");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    guard
+}
+
+/// All about privileges is as the unit says; only its user has no name here.
+#[test]
+fn the_unit_s_user_switches_between_interfaces_and_sets_their_links() {
+    if !is_root("a network namespace, and another user") {
+        return;
+    }
+    assert_ne!(setting("User"), "root");
+    let granted = setting("AmbientCapabilities");
+    assert_eq!(granted, setting("CapabilityBoundingSet"));
+    let space = Space::new();
+    let folder = tempfile::tempdir().unwrap();
+    install(folder.path(), "net_af_packet");
+    let mut child = start(&space, folder.path(), &granted);
+    let kept = NET_ADMIN | NET_RAW | IPC_LOCK;
+    assert_privileges(child.0.as_ref().unwrap().id(), kept, kept);
+    // It may take links down, write that down, and let them up.
+    let records = || {
+        let lowered = folder.path().join("run/lowered");
+        std::fs::read_dir(lowered).map_or(0, Iterator::count)
+    };
+    assert!(space.is_let_up("vb") && records() == 0);
+    space.set("set vap down");
+    space.wait_for("vb", false);
+    assert_eq!(records(), 1);
+    space.set("set vap up");
+    space.wait_for("vb", true);
+    let output = interrupt(child.0.take().unwrap());
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && records() == 0, "{words}");
+}
+
+/// As the unit says of `net_af_xdp`.
+#[test]
+fn the_unit_s_user_switches_by_xdp_with_one_capability_more() {
+    if !is_root("a network namespace, and another user") {
+        return;
+    }
+    let granted = setting("AmbientCapabilities") + " CAP_SYS_ADMIN";
+    let space = Space::new();
+    let folder = tempfile::tempdir().unwrap();
+    install(folder.path(), "net_af_xdp");
+    let mut child = start(&space, folder.path(), &granted);
+    let kept = NET_ADMIN | NET_RAW | IPC_LOCK | SYS_ADMIN;
+    assert_privileges(child.0.as_ref().unwrap().id(), kept, kept);
+    let output = interrupt(child.0.take().unwrap());
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{words}");
+}

@@ -1,0 +1,199 @@
+//! A configuration that changes while packets flow: taken up at an epoch's turn, or refused whole.
+use crate::support::{Daemon, assert_conserved};
+use serde_json::{Value, json};
+
+fn port(name: &str, side: u8) -> Value {
+    let device = format!("generate:flows=200,rate=10000,side={side}");
+    json!({ "name": name, "device": device })
+}
+
+/// Three bridged ports of traffic, two workers.
+fn config() -> Value {
+    json!({
+        "ports": [port("a", 0), port("b", 1), port("c", 1)],
+        "forwarding": { "mode": "bridge", "flood_limit_pps": 1_000_000 },
+        "measurement": { "interval_ms": 100 },
+        "workers": [{ "idle": "sleep" }, { "idle": "sleep" }],
+    })
+}
+
+fn snapshot(switch: &Daemon) -> Option<Value> {
+    switch.json("/api/v1/snapshot")
+}
+
+fn received(switch: &Daemon, port: usize) -> u64 {
+    let snapshot = snapshot(switch);
+    let ports = snapshot.map(|snapshot| snapshot["ports"].clone());
+    ports
+        .and_then(|ports| ports[port]["rx_packets"].as_u64())
+        .unwrap_or(0)
+}
+
+/// Waits until the generation is taken up, and a few of its epochs have closed.
+fn wait_for_generation(switch: &mut Daemon, number: u64) {
+    switch.wait_for(|switch| {
+        snapshot(switch).is_some_and(|snapshot| snapshot["generation"] == number)
+    });
+    let seen = received(switch, 0);
+    switch.wait_for(|switch| received(switch, 0) > seen + 3_000);
+}
+
+#[test]
+fn measuring_changes_and_packets_flow_on() {
+    let mut switch = Daemon::start(config());
+    switch.wait_for(|switch| received(switch, 0) > 1_000);
+    let mut changed = config();
+    let steps = [
+        json!({ "interval_ms": 100, "enabled": false }),
+        json!({ "interval_ms": 100, "lds": { "cells": 4000, "rows": [1.0, 1.0, 1.0] }, "flows": { "slots": 1024 } }),
+        json!({ "interval_ms": 100, "lda": { "banks": [{ "rows": 64, "probability": 0.5 }] } }),
+    ];
+    for (number, measurement) in (1..).zip(steps) {
+        changed["measurement"] = measurement;
+        switch.reload(changed.clone());
+        wait_for_generation(&mut switch, number);
+    }
+    // Queues and classes, too: ports become owned only at the start.
+    changed["ports"][1]["egress"] = json!({ "queue_packets": 32 });
+    changed["classes"] = json!([{ "name": "gold" }, { "name": "rest" }]);
+    changed["rules"] = json!([{ "class": "gold", "protocol": "tcp" }]);
+    switch.reload(changed);
+    wait_for_generation(&mut switch, 4);
+    let summary = switch.stop();
+    let snapshot = &summary["snapshot"];
+    assert_conserved(snapshot);
+    let classes: Vec<_> = snapshot["segments"].as_array().unwrap().iter().collect();
+    assert!(
+        classes.iter().any(|segment| segment["class"] == "gold"),
+        "{snapshot:#}"
+    );
+    for segment in classes {
+        let counts = &segment["total"]["counts"];
+        let count = |name: &str| counts[name].as_u64().unwrap();
+        assert_eq!(
+            count("sent_packets"),
+            count("received_packets") + count("dropped_packets") + count("late_packets"),
+            "{segment:#}"
+        );
+    }
+}
+
+#[test]
+fn ports_come_and_go_under_traffic() {
+    let mut switch = Daemon::start(config());
+    switch.wait_for(|switch| received(switch, 2) > 1_000);
+    let all = config();
+    let mut fewer = config();
+    fewer["ports"].as_array_mut().unwrap().remove(1);
+    let mut more = config();
+    more["ports"].as_array_mut().unwrap().push(port("d", 0));
+    more["ports"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({ "name": "e", "device": "sink" }));
+    for (number, config) in (1..).zip([&fewer, &more, &fewer, &all, &more]) {
+        switch.reload(config.clone());
+        wait_for_generation(&mut switch, number);
+    }
+    let summary = switch.stop();
+    let snapshot = &summary["snapshot"];
+    assert_conserved(snapshot);
+    let ports = snapshot["ports"].as_array().unwrap();
+    assert_eq!(ports.len(), 5);
+    assert!(
+        ports[..4]
+            .iter()
+            .all(|port| port["rx_packets"].as_u64() > Some(1_000))
+    );
+}
+
+#[test]
+fn what_cannot_change_is_refused_by_key_and_the_rest_with_it() {
+    let mut switch = Daemon::start(config());
+    for (key, value) in [
+        ("workers", json!([{ "idle": "sleep" }])),
+        ("name", json!("other")),
+        ("ports", json!([])),
+    ] {
+        let mut changed = config();
+        changed["measurement"]["enabled"] = json!(false);
+        changed[key] = value;
+        switch.reload(changed);
+    }
+    let seen = received(&switch, 0);
+    switch.wait_for(|switch| received(switch, 0) > seen + 3_000);
+    let snapshot = snapshot(&switch).unwrap();
+    assert_eq!(
+        (&snapshot["generation"], &snapshot["measuring"]),
+        (&json!(0), &json!(true))
+    );
+    let words = switch.last_words();
+    assert!(
+        words.contains("the configuration stays as it was"),
+        "{words}"
+    );
+    assert!(words.contains("ports"), "{words}");
+}
+
+#[test]
+fn the_outcome_of_every_reload_is_published() {
+    let mut switch = Daemon::start(config());
+    assert_eq!(snapshot(&switch).unwrap()["reload"], Value::Null);
+    let mut wanted = config();
+    wanted["measurement"]["lda"] = json!({ "banks": [{ "rows": 64, "probability": 0.5 }] });
+    let mut misspelt = wanted.clone();
+    misspelt["ports"][0]["nam"] = json!("a");
+    let mut renamed = wanted.clone();
+    renamed["name"] = json!("other");
+    let steps = [
+        (&wanted, "done", "measurement.lda.banks[0].rows"),
+        (&wanted, "unchanged", ""),
+        (&misspelt, "refused", "unknown field `nam`"),
+        (&renamed, "refused", "name: measurement points are named"),
+    ];
+    for (number, (config, outcome, message)) in (1..).zip(steps) {
+        switch.reload(config.clone());
+        let reload = |switch: &Daemon| snapshot(switch).map(|snapshot| snapshot["reload"].clone());
+        switch.wait_for(|switch| {
+            reload(switch)
+                .is_some_and(|reload| reload["number"] == number && reload["outcome"] == outcome)
+        });
+        let reload = reload(&switch).unwrap();
+        let words = reload["message"].as_str().unwrap();
+        assert!(words.contains(message), "{reload}");
+    }
+}
+
+#[test]
+fn ports_count_where_nothing_is_measured() {
+    let mut config = config();
+    config["measurement"]["enabled"] = json!(false);
+    let mut switch = Daemon::start(config);
+    switch.wait_for(|switch| received(switch, 0) > 1_000 && received(switch, 2) > 1_000);
+    assert_conserved(&switch.stop()["snapshot"]);
+}
+
+#[test]
+fn a_configuration_that_became_a_pipe_holds_up_neither_reloads_nor_the_end() {
+    let mut switch = Daemon::start(config());
+    let file = switch.folder.path().join("vernier.json");
+    std::fs::remove_file(&file).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(&file).status();
+    assert!(made.unwrap().success());
+    let outcome = |switch: &Daemon| snapshot(switch).map(|snapshot| snapshot["reload"].clone());
+    for number in 1..3 {
+        switch.hang_up();
+        let is_refused =
+            |reload: Value| reload["number"] == number && reload["outcome"] == "refused";
+        switch.wait_for(|switch| outcome(switch).is_some_and(is_refused));
+    }
+    let reload = outcome(&switch).unwrap();
+    let words = reload["message"].as_str().unwrap();
+    assert!(words.contains("it is not a regular file"), "{words}");
+    std::fs::remove_file(&file).unwrap();
+    let mut changed = config();
+    changed["measurement"]["enabled"] = json!(false);
+    switch.reload(changed);
+    wait_for_generation(&mut switch, 1);
+    assert_conserved(&switch.stop()["snapshot"]);
+}

@@ -1,0 +1,247 @@
+//! A long run of the real `vernierd`, with everything on: generated traffic over two workers, a link
+//! that flaps, and reloads that change ports, classes, queues and what is measured.
+//!
+//! Ten seconds here; `make soak` runs ten minutes, CI one (`VERNIER_SOAK_SECONDS`).
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::support::{Daemon, assert_conserved, skip};
+use serde_json::{Value, json};
+
+/// How long to go on.
+fn length() -> Duration {
+    let seconds = std::env::var("VERNIER_SOAK_SECONDS").ok();
+    Duration::from_secs(seconds.map_or(10, |seconds| {
+        seconds
+            .parse()
+            .expect("VERNIER_SOAK_SECONDS is a number of seconds")
+    }))
+}
+
+fn ip(arguments: &str) -> bool {
+    Command::new("ip")
+        .args(arguments.split_whitespace())
+        .status()
+        .unwrap()
+        .success()
+}
+
+/// A pair of virtual interfaces: one end is the switch's, the other flaps.
+struct Wire(String);
+
+impl Wire {
+    /// None, said aloud, without the right to make one.
+    fn lay() -> Option<Self> {
+        let id = Command::new("id").arg("-u").output().unwrap();
+        if id.stdout != b"0\n" {
+            skip("a link that flaps needs root");
+            return None;
+        }
+        let wire = Self(format!("vs{}", std::process::id()));
+        assert!(ip(&format!(
+            "link add {} type veth peer name {}",
+            wire.ours(),
+            wire.theirs()
+        )));
+        assert!(ip(&format!("link set {} up", wire.ours())));
+        wire.set(true);
+        Some(wire)
+    }
+
+    fn ours(&self) -> String {
+        format!("{}a", self.0)
+    }
+
+    fn theirs(&self) -> String {
+        format!("{}b", self.0)
+    }
+
+    fn set(&self, is_up: bool) {
+        let state = if is_up { "up" } else { "down" };
+        assert!(ip(&format!("link set {} {state}", self.theirs())));
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        ip(&format!("link del {}", self.ours()));
+    }
+}
+
+/// The configuration after so many changes: each differs from the one before.
+fn config(change: u64, wire: Option<&Wire>) -> Value {
+    let queues = json!([
+        { "classes": ["voice"], "service": "strict", "packets": 256 },
+        { "classes": ["rest"], "packets": 512 + change % 7,
+          "red": { "min_packets": 100, "max_packets": 400, "probability": 0.1 } },
+    ]);
+    let mut ports = vec![
+        json!({ "name": "east", "device": "generate:flows=500,rate=20000",
+                "egress": { "capacity_bps": 400_000_000, "queues": queues, "owner": 0 } }),
+        json!({ "name": "west", "device": "generate:flows=200,rate=20000,burst=16,side=1" }),
+    ];
+    if let Some(wire) = wire {
+        let device = format!("net_af_packet_{},iface={}", wire.0, wire.ours());
+        ports.push(json!({ "name": "wire", "device": device }));
+    }
+    if change % 3 == 1 {
+        ports.push(json!({ "name": "extra", "device": "sink" }));
+    }
+    let mut measurement = json!({
+        "interval_ms": 100,
+        "enabled": change % 5 != 4,
+        "lda": { "banks": [{ "rows": 256 + 64 * (change % 2), "probability": 1.0 }] },
+        "flows": { "slots": 4096, "select": "all", "idle_s": 2 },
+    });
+    if change.is_multiple_of(2) {
+        measurement["lds"] = json!({ "cells": 3000, "rows": [1, 1, 1] });
+    }
+    json!({
+        "ports": ports,
+        "forwarding": { "mode": "bridge", "fdb_entries": 4096, "flood_limit_pps": 20_000 },
+        "classes": [{ "name": "voice" }, { "name": "rest" }],
+        "rules": [{ "class": "voice", "destination_ports": [0, 20_000 + change % 1000] }],
+        "measurement": measurement,
+        "workers": [{ "idle": "sleep" }, { "idle": "sleep" }],
+    })
+}
+
+/// The longest gap of a loop that does nothing but look at the clock for a second: what this machine
+/// does to any loop.
+fn idle_gap_ns() -> u128 {
+    let began = Instant::now();
+    let (mut last, mut gap) = (began, Duration::ZERO);
+    while last - began < Duration::from_secs(1) {
+        let now = Instant::now();
+        gap = gap.max(now - last);
+        last = now;
+    }
+    gap.as_nanos()
+}
+
+/// What is looked at again and again.
+#[derive(Debug, Default)]
+struct Levels {
+    resident_kib: u64,
+    buffers_used: u64,
+}
+
+impl Levels {
+    fn see(&mut self, switch: &Daemon, snapshot: &Value) {
+        self.resident_kib = self.resident_kib.max(switch.resident_kib());
+        let pools = snapshot["pools"].as_array().unwrap();
+        let used = pools
+            .iter()
+            .map(|pool| pool["used"].as_u64().unwrap())
+            .sum();
+        self.buffers_used = self.buffers_used.max(used);
+    }
+}
+
+fn number(value: &Value) -> u64 {
+    value
+        .as_u64()
+        .unwrap_or_else(|| panic!("a number, not {value}"))
+}
+
+fn snapshot(switch: &Daemon) -> Value {
+    switch.json("/api/v1/snapshot").unwrap()
+}
+
+/// Reloads, and waits until that is what is measured.
+fn change(switch: &mut Daemon, change: u64, wire: Option<&Wire>) {
+    let before = number(&snapshot(switch)["generation"]);
+    switch.reload(config(change, wire));
+    switch.wait_for(|switch| number(&snapshot(switch)["generation"]) > before);
+}
+
+/// Takes the link away and gives it back, once the switch has seen that it is gone.
+fn flap(switch: &mut Daemon, wire: &Wire) {
+    for is_up in [false, true] {
+        wire.set(is_up);
+        switch.wait_for(|switch| {
+            let snapshot = snapshot(switch);
+            let mut ports = snapshot["ports"].as_array().unwrap().iter();
+            ports.any(|port| port["name"] == "wire" && port["facts"]["is_up"] == is_up)
+        });
+    }
+}
+
+#[test]
+fn nothing_leaks_and_nothing_is_wrong_however_it_is_disturbed() {
+    let wire = Wire::lay();
+    let mut switch = Daemon::start_logging(config(0, wire.as_ref()), "error");
+    let (began, length) = (Instant::now(), length());
+    let (mut second, mut last) = (Levels::default(), Levels::default());
+    let (mut changes, mut flaps, mut gap_ns) = (0, 0, 0.0_f64);
+    switch.wait_for(|switch| snapshot(switch)["epoch"].is_u64());
+    while began.elapsed() < length {
+        changes += 1;
+        change(&mut switch, changes, wire.as_ref());
+        if let Some(wire) = &wire {
+            flap(&mut switch, wire);
+            flaps += 1;
+        }
+        std::thread::sleep(Duration::from_millis(300));
+        let now = snapshot(&switch);
+        for worker in now["workers"].as_array().unwrap() {
+            gap_ns = gap_ns.max(worker["poll_gap_max_ns"].as_f64().unwrap());
+        }
+        let quarter = 4 * began.elapsed().as_millis() / length.as_millis().max(1);
+        match quarter {
+            1 => second.see(&switch, &now),
+            3 => last.see(&switch, &now),
+            _ => {}
+        }
+    }
+    let idle_gap_ns = idle_gap_ns();
+    // Once more with measuring on, and a link that flaps under it.
+    changes += 1 + u64::from(changes % 5 == 3);
+    change(&mut switch, changes, wire.as_ref());
+    let sum = |snapshot: &Value, of: &dyn Fn(&Value) -> u64| -> u64 {
+        let segments = snapshot["segments"].as_array().unwrap();
+        segments.iter().map(|segment| of(&segment["total"])).sum()
+    };
+    let estimated = |total: &Value| number(&total["estimated_epochs"]);
+    switch.wait_for(|switch| sum(&snapshot(switch), &estimated) >= 20);
+    let link_epochs = |total: &Value| number(&total["unusable_epochs"]["link"]);
+    if let Some(wire) = &wire {
+        let before = sum(&snapshot(&switch), &link_epochs);
+        flap(&mut switch, wire);
+        switch.wait_for(|switch| sum(&snapshot(switch), &link_epochs) > before);
+    }
+    let summary = switch.stop();
+    let snapshot = &summary["snapshot"];
+    assert_conserved(snapshot);
+    for segment in snapshot["segments"].as_array().unwrap() {
+        let total = &segment["total"];
+        let count = |name: &str| number(&total["counts"][name]);
+        assert_eq!(
+            count("sent_packets"),
+            count("received_packets") + count("dropped_packets") + count("late_packets"),
+            "{segment:#}"
+        );
+    }
+    let within = sum(snapshot, &|total| number(&total["within_bound_epochs"]));
+    let (estimated, link_epochs) = (sum(snapshot, &estimated), sum(snapshot, &link_epochs));
+    println!(
+        "{changes} changes, {flaps} flaps, {within} of {estimated} estimates within their bounds, \
+         {link_epochs} epochs of segments marked for the link; second quarter {second:?}, last {last:?}; \
+         longest gap of a worker that may sleep {gap_ns} ns, of an idle loop {idle_gap_ns} ns"
+    );
+    assert!(
+        within as f64 >= 0.9 * estimated as f64,
+        "nominal 98 %: {within} of {estimated}"
+    );
+    if last.resident_kib > 0 && second.resident_kib > 0 {
+        let kib_max = second.resident_kib + second.resident_kib / 20 + 16_384;
+        assert!(
+            last.resident_kib < kib_max,
+            "memory grows: {second:?}, then {last:?}"
+        );
+        assert!(
+            last.buffers_used < second.buffers_used + 2_048,
+            "buffers leak: {second:?}, then {last:?}"
+        );
+    }
+}

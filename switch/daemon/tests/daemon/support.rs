@@ -1,0 +1,265 @@
+//! A running `vernierd` for tests: started with a configuration, asked over HTTP, stopped by signal.
+
+use std::io::Read;
+use std::net::{SocketAddr, TcpListener};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+pub use simulate::{shared, skip};
+
+/// The most that anything here may take; a guard against hanging, not a measure of speed.
+pub const PATIENCE: Duration = Duration::from_secs(15);
+
+pub struct Daemon {
+    child: Option<Child>,
+    pub address: SocketAddr,
+    pub folder: tempfile::TempDir,
+}
+
+/// A daemon that does not outlive its test.
+pub struct Guard(pub Option<Child>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// An address that was free a moment ago.
+pub fn free_address() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+}
+
+pub fn vernierd() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vernierd"));
+    command.stdin(Stdio::null());
+    command
+}
+
+/// Whether this is root; says that the test is skipped if not.
+pub fn is_root(for_what: &str) -> bool {
+    let id = Command::new("id").arg("-u").output().unwrap();
+    let is_root = id.stdout == b"0\n";
+    if !is_root {
+        skip(&format!("{for_what} needs root"));
+    }
+    is_root
+}
+
+impl Daemon {
+    /// Starts `vernierd` with `config`, whose HTTP address is filled in, and waits until it answers.
+    pub fn start(config: Value) -> Self {
+        Self::start_logging(config, "info")
+    }
+
+    /// The same, with a log from this level on. Nobody reads it before the end: a long run must not
+    /// fill the pipe.
+    pub fn start_logging(config: Value, level: &str) -> Self {
+        Self::start_as(config, |command| {
+            command.env("VERNIER_LOG", level);
+        })
+    }
+
+    /// The same, with a command that `prepare` has the last word on.
+    pub fn start_as(mut config: Value, prepare: impl FnOnce(&mut Command)) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let address = free_address();
+        config["http"]["listen"] = address.to_string().into();
+        std::fs::write(folder.path().join("vernier.json"), config.to_string()).unwrap();
+        let mut daemon = Self {
+            child: None,
+            address,
+            folder,
+        };
+        daemon.spawn(prepare);
+        daemon
+    }
+
+    fn spawn(&mut self, prepare: impl FnOnce(&mut Command)) {
+        let mut command = vernierd();
+        command
+            .arg("--config")
+            .arg(self.folder.path().join("vernier.json"))
+            .arg("--summary-json")
+            .arg(self.folder.path().join("summary.json"))
+            .env("VERNIER_LOG", "info")
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        prepare(&mut command);
+        self.child = Some(command.spawn().unwrap());
+        self.wait_for(|daemon| daemon.get("/healthz").is_some());
+    }
+
+    /// Ends it as SIGKILL does, and starts it again with the same configuration.
+    pub fn kill_and_start_again(&mut self) {
+        self.last_words();
+        self.spawn(|_| ());
+    }
+
+    /// The id of its process.
+    pub fn id(&self) -> u32 {
+        self.child.as_ref().unwrap().id()
+    }
+
+    /// What it logs from now on, if nobody else has taken that.
+    pub fn take_log(&mut self) -> ChildStderr {
+        self.child.as_mut().unwrap().stderr.take().unwrap()
+    }
+
+    /// The value of a series on `/metrics`, a number of any kind, by its whole name with labels.
+    pub fn metric<N: FromStr>(&self, series: &str) -> Option<N> {
+        let page = self.get("/metrics")?;
+        let mut lines = page.lines();
+        let value = lines.find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        value?.parse().ok()
+    }
+
+    /// Waits until `condition` holds; fails if the daemon ends or patience does.
+    pub fn wait_for(&mut self, condition: impl Fn(&Self) -> bool) {
+        let began = Instant::now();
+        while !condition(self) {
+            let child = self.child.as_mut().unwrap();
+            if let Some(status) = child.try_wait().unwrap() {
+                let mut words = String::new();
+                if let Some(mut log) = child.stderr.take() {
+                    log.read_to_string(&mut words).unwrap();
+                }
+                panic!("vernierd ended ({status}): {words}");
+            }
+            if began.elapsed() >= PATIENCE {
+                let words = self.last_words();
+                panic!("waited {PATIENCE:?} in vain; vernierd says: {words}");
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Ends it at once; what it has logged.
+    pub fn last_words(&mut self) -> String {
+        let Some(mut child) = self.child.take() else {
+            return String::new();
+        };
+        let _ = child.kill();
+        let output = child.wait_with_output().unwrap();
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    }
+
+    /// Its memory in use, in KiB.
+    pub fn resident_kib(&self) -> u64 {
+        let id = self.id();
+        let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.unwrap().trim().trim_end_matches(" kB");
+        kib.parse().unwrap()
+    }
+
+    /// The body at `path`, if the daemon answers 200.
+    pub fn get(&self, path: &str) -> Option<String> {
+        let answer = ureq::get(format!("http://{}{path}", self.address)).call();
+        let text = answer.and_then(|mut answer| {
+            let body = answer.body_mut().with_config();
+            body.limit(1 << 30).read_to_string()
+        });
+        text.inspect_err(|error| eprintln!("GET {path}: {error}"))
+            .ok()
+    }
+
+    /// Status and body at `path`, whatever the status.
+    pub fn answer(&self, path: &str) -> Option<(u16, String)> {
+        let agent = ureq::Agent::config_builder().http_status_as_error(false);
+        let agent = ureq::Agent::new_with_config(agent.build());
+        let url = format!("http://{}{path}", self.address);
+        let mut answer = agent.get(url).call().ok()?;
+        let text = answer.body_mut().read_to_string().ok()?;
+        Some((answer.status().as_u16(), text))
+    }
+
+    /// The JSON at `path`.
+    pub fn json(&self, path: &str) -> Option<Value> {
+        serde_json::from_str(&self.get(path)?).ok()
+    }
+
+    /// Lets the daemon read `config` as `systemctl reload` does, its HTTP address as before.
+    pub fn reload(&self, mut config: Value) {
+        config["http"]["listen"] = self.address.to_string().into();
+        std::fs::write(self.folder.path().join("vernier.json"), config.to_string()).unwrap();
+        self.hang_up();
+    }
+
+    /// Lets it read its configuration again.
+    pub fn hang_up(&self) {
+        let mut sent = Command::new("kill");
+        sent.args(["-HUP", &self.id().to_string()]);
+        assert!(sent.status().unwrap().success());
+    }
+
+    /// Stops the daemon as Ctrl-C does and returns its summary.
+    pub fn stop(mut self) -> Value {
+        let child = self.child.take().unwrap();
+        let output = interrupt(child);
+        assert!(
+            output.status.success(),
+            "{}: {}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        );
+        let summary = std::fs::read_to_string(self.folder.path().join("summary.json")).unwrap();
+        serde_json::from_str(&summary).unwrap()
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let Some(child) = &mut self.child else {
+            return;
+        };
+        let ended = child.try_wait().ok().flatten();
+        let words = self.last_words();
+        if std::thread::panicking() {
+            let how = ended.map_or_else(|| "still ran".to_owned(), |status| status.to_string());
+            eprintln!("vernierd ({how}) said: {words}");
+        }
+    }
+}
+
+/// Sends SIGINT and waits for the end.
+pub fn interrupt(child: Child) -> Output {
+    let sent = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status()
+        .unwrap();
+    assert!(sent.success());
+    child.wait_with_output().unwrap()
+}
+
+/// received + copies = transmitted + dropped + queued over all ports of a snapshot, exactly.
+pub fn assert_conserved(snapshot: &Value) {
+    let sum = |field: &str| -> u64 {
+        snapshot["ports"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|port| port[field].as_u64().unwrap())
+            .sum()
+    };
+    let dropped: u64 = snapshot["ports"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|port| port["drops"].as_array().unwrap())
+        .map(|drop| drop["packets"].as_u64().unwrap())
+        .sum();
+    assert_eq!(
+        sum("rx_packets") + sum("copies"),
+        sum("tx_packets") + dropped + sum("queued_packets"),
+        "{snapshot:#}"
+    );
+}

@@ -1,0 +1,199 @@
+//! Two daemons and a wire between them, as an operator has them: what each says of the other's
+//! packets over the API, held against both switches' own stamps, packet by packet.
+use std::collections::{BTreeMap, HashMap};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::support::Daemon;
+use serde_json::{Value, json};
+
+/// Epochs that are compared, of 100 ms each.
+const EPOCHS: usize = 60;
+
+/// Bytes of a record of `--wire-record`.
+const RECORD_BYTES: usize = 32;
+
+fn config(number: u32, role: &str, folder: &Path) -> Value {
+    let (socket, key) = (folder.join("memif.sock"), folder.join("wire.key"));
+    let device = format!(
+        "net_memif0,role={role},id=0,socket={},socket-abstract=no",
+        socket.display()
+    );
+    let host = format!(
+        "generate:flows=200,rate=5000,seed={number},side={}",
+        number % 2
+    );
+    json!({
+        "name": format!("switch-{number}"),
+        "ports": [
+            { "name": "host", "device": host },
+            { "name": "trunk", "device": device,
+              "wire": { "capacity_bps": 1_000_000_000, "share": 0.02 } },
+        ],
+        "forwarding": { "mode": "patch", "pairs": [["host", "trunk"]] },
+        "measurement": {
+            "interval_ms": 100,
+            "hash_seed": "00112233445566778899aabbccddeeff",
+            "flows": { "slots": 1_024 },
+        },
+        // One machine, one clock.
+        "wire": {
+            "switch": number,
+            "keys": [{ "id": 1, "file": key }],
+            "clock": { "error_ns": 500 },
+        },
+        "workers": [{ "idle": "sleep" }],
+        "dpdk": { "memory_mib": 128, "mbufs": 16_384 },
+    })
+}
+
+fn start(number: u32, role: &str, folder: &Path) -> Daemon {
+    let truth = folder.join(format!("truth-{number}"));
+    Daemon::start_as(config(number, role, folder), |command| {
+        command.arg("--wire-record").arg(truth);
+    })
+}
+
+fn wire(switch: &Daemon) -> Option<Value> {
+    Some(switch.json("/api/v1/wires")?["wires"][0].clone())
+}
+
+/// The direction that arrives.
+fn incoming(wire: &Value) -> &Value {
+    let segments = wire["segments"].as_array().unwrap();
+    segments
+        .iter()
+        .find(|segment| segment["is_incoming"] == true)
+        .unwrap()
+}
+
+#[derive(Debug)]
+struct Record {
+    packet: u64,
+    tai_ns: u64,
+    epoch: u64,
+    is_received: bool,
+}
+
+fn records(file: &Path) -> Vec<Record> {
+    let bytes = std::fs::read(file).unwrap();
+    let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap());
+    let (records, rest) = bytes.as_chunks::<RECORD_BYTES>();
+    assert!(rest.is_empty());
+    let record = |bytes: &[u8; RECORD_BYTES]| Record {
+        packet: number(&bytes[..8]),
+        tai_ns: number(&bytes[16..24]),
+        epoch: u32::from_le_bytes(bytes[24..28].try_into().unwrap()).into(),
+        is_received: bytes[28] == 1,
+    };
+    records.iter().map(record).collect()
+}
+
+#[derive(Debug, Default)]
+struct Truth {
+    sent: u64,
+    arrived: u64,
+    delay_sum_ns: i64,
+}
+
+/// By the sender's epochs, from the files of sender and receiver.
+fn truth(sender: &Path, receiver: &Path) -> BTreeMap<u64, Truth> {
+    let mut epochs: BTreeMap<u64, Truth> = BTreeMap::new();
+    let mut sent: HashMap<u64, Vec<Record>> = HashMap::new();
+    for record in records(sender) {
+        if !record.is_received {
+            epochs.entry(record.epoch).or_default().sent += 1;
+            sent.entry(record.packet).or_default().push(record);
+        }
+    }
+    for record in records(receiver) {
+        if record.is_received
+            && let Some(same) = sent.get_mut(&record.packet)
+            && !same.is_empty()
+        {
+            let first = same.remove(0);
+            let truth = epochs.entry(first.epoch).or_default();
+            truth.arrived += 1;
+            truth.delay_sum_ns += record.tai_ns.cast_signed() - first.tai_ns.cast_signed();
+        }
+    }
+    epochs
+}
+
+#[test]
+fn two_daemons_measure_the_wire_between_them_in_both_directions() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = folder.path().join("wire.key");
+    std::fs::write(&key, "000102030405060708090a0b0c0d0e0f\n").unwrap();
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let mut switches = [
+        start(1, "server", folder.path()),
+        start(2, "client", folder.path()),
+    ];
+    for switch in &mut switches {
+        switch.wait_for(|switch| {
+            wire(switch).is_some_and(|wire| {
+                wire["session"] == "established" && !incoming(&wire)["last"].is_null()
+            })
+        });
+    }
+    // What each says, epoch by epoch.
+    let mut said: [BTreeMap<u64, Value>; 2] = Default::default();
+    let began = Instant::now();
+    while said.iter().any(|said| said.len() < EPOCHS) {
+        assert!(
+            began.elapsed() < Duration::from_secs(90),
+            "{}",
+            said[0].len()
+        );
+        for (switch, said) in switches.iter().zip(&mut said) {
+            let last = wire(switch).map(|wire| incoming(&wire)["last"].clone());
+            if let Some(last) = last.filter(|last| !last.is_null()) {
+                said.insert(last["epoch"].as_u64().unwrap(), last);
+            }
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // What one measures the other shows.
+    let [one, other] = &switches;
+    let reported = wire(one).unwrap();
+    let outgoing = &reported["segments"][0];
+    assert_eq!(outgoing["is_incoming"], false);
+    assert!(!outgoing["last"]["chosen"].is_null(), "{outgoing}");
+    let page = other.get("/metrics").unwrap();
+    assert!(page.contains("segment=\"trunk:peer>trunk\""), "{page}");
+    let control = reported["control_bps"].as_f64().unwrap();
+    assert!(control <= reported["share_bps"].as_f64().unwrap() * 1.05);
+    for counter in reported["total"]["disbelieved_frames"].as_array().unwrap() {
+        // As a session begins, one end may say something in it before the other's worker knows.
+        let is_beginning = counter["label"] == "session";
+        assert!(is_beginning || counter["packets"] == 0, "{counter}");
+    }
+
+    let truths = switches.map(Daemon::stop);
+    drop(truths);
+    let file = |number: u32| folder.path().join(format!("truth-{number}"));
+    for (said, truth) in said
+        .iter()
+        .zip([truth(&file(2), &file(1)), truth(&file(1), &file(2))])
+    {
+        let (mut covered, mut told) = (0, 0);
+        for (epoch, last) in said {
+            let truth = &truth[epoch];
+            // Counts that are not proven are not told.
+            if let Some(sent) = last["sent_packets"].as_u64() {
+                assert_eq!(sent, truth.sent);
+                assert_eq!(last["received_packets"].as_u64(), Some(truth.arrived));
+                told += 1;
+            }
+            let mean_ns = truth.delay_sum_ns as f64 / truth.arrived as f64;
+            let chosen = &last["chosen"];
+            let off_ns = (chosen["mean_ns"].as_f64().unwrap() - mean_ns).abs();
+            covered += usize::from(off_ns <= chosen["bound_ns"].as_f64().unwrap());
+        }
+        let epochs = said.len();
+        assert!(covered * 100 >= epochs * 93, "{covered} of {epochs}");
+        assert!(told * 10 >= epochs * 9, "counts of {told} of {epochs}");
+    }
+}

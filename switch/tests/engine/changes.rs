@@ -1,0 +1,248 @@
+//! Generations under traffic: whatever changes while packets wait, none is lost, doubled or turned
+//! round within its class, and every count goes on.
+use std::collections::BTreeMap;
+
+use contract::config::Config;
+use contract::counters::PortCounters;
+use measure::shard::Tally;
+use measure::time::Epoch;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use simulate::rack::{INTERVAL, Rack, config, decide, egress, plan, port, rate, udp};
+use switch::egress::EgressLayout;
+use switch::generation::{Generation, Measuring};
+use switch::packet_io::PortIndex;
+use switch::packet_io::memory::MemoryChange;
+use switch::worker::Lane;
+
+const REST: &str = r#"
+    "forwarding": {"mode": "patch", "pairs": [["east", "west"]]},
+    "classes": [{"name": "gold"}, {"name": "silver"}, {"name": "bronze"}],
+    "rules": [
+        {"class": "gold", "source_ports": [1000, 65535]},
+        {"class": "silver", "source_ports": [500, 999]}
+    ],
+    "measurement": {"lds": {"cells": 90}}"#;
+
+const FLOW_OF_CLASS: [u16; 3] = [1000, 500, 0];
+
+/// Ways to queue at the port `west`; nothing is ever refused by the first of them.
+const EGRESS: [&str; 5] = [
+    r#""queue_packets": 65536"#,
+    r#""queue_packets": 65536, "capacity_bps": 400000000"#,
+    r#""queues": [
+        {"classes": ["silver", "gold"], "service": "strict", "packets": 40000},
+        {"classes": ["bronze"], "service": {"weight": 3}, "packets": 40000}
+    ], "capacity_bps": 300000000"#,
+    r#""queues": [
+        {"classes": ["bronze"], "service": {"weight": 1}, "packets": 40000},
+        {"classes": ["gold"], "service": {"weight": 2}, "packets": 40000},
+        {"classes": ["silver"], "service": "strict", "packets": 40000}
+    ], "capacity_bps": 500000000, "burst_bytes": 3000"#,
+    r#""queue_packets": 50000, "capacity_bps": 200000000"#,
+];
+
+/// The configuration with the n-th way; one worker owns the port if there are several.
+fn with_egress(workers: usize, n: usize) -> Config {
+    let west = format!(r#""egress": {{"owner": 0, {}}},"#, EGRESS[n]);
+    let west = if workers == 1 {
+        west.replace(r#""owner": 0, "#, "")
+    } else {
+        west
+    };
+    config(
+        workers,
+        &[port("east", ""), port("west", &west)].join(", "),
+        REST,
+    )
+}
+
+/// What the next generation changes.
+#[derive(Debug, Clone)]
+struct Change {
+    egress: Option<usize>,
+    forwarding: bool,
+    measuring: bool,
+}
+
+/// What happens in one pass.
+#[derive(Debug, Clone)]
+struct Step {
+    ticks: u64,
+    /// Class and length of what comes in.
+    frames: Vec<(usize, usize)>,
+    change: Option<Change>,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let change = (
+        prop::option::of(0..EGRESS.len()),
+        any::<bool>(),
+        any::<bool>(),
+    );
+    let change = change.prop_map(|(egress, forwarding, measuring)| Change {
+        egress,
+        forwarding,
+        measuring,
+    });
+    let frames = vec((0..3usize, 60..1_518usize), 0..60);
+    let step = (1..300_000u64, frames, prop::option::weighted(0.2, change));
+    let step = step.prop_map(|(ticks, frames, change)| Step {
+        ticks,
+        frames,
+        change,
+    });
+    vec(step, 1..100)
+}
+
+/// Sends a generation to every worker, if the one before it is back from all.
+fn send(rack: &mut Rack, number: u64, change: &Change, last: &mut EgressLayout) {
+    let workers = rack.workers.len();
+    let config = change.egress.map(|n| with_egress(workers, n));
+    let layout = config.map(|config| egress(&config, 1).to_succeed(last));
+    for (worker, rack_worker) in rack.workers.iter_mut().enumerate() {
+        let owned = layout.as_ref().filter(|_| worker == 0 || workers == 1);
+        let lane = owned.map(|layout| (1, Lane::own(layout, 1500, rate(), number, Vec::new())));
+        let measuring = if change.measuring {
+            let (plan, control) = plan(&rack.config, u32::try_from(number).unwrap());
+            rack_worker.controls.push(control);
+            Measuring::Changed(Some(plan))
+        } else {
+            Measuring::Unchanged
+        };
+        let decide = change
+            .forwarding
+            .then(|| Box::new(decide(&rack.config, None)));
+        let generation = Generation {
+            number,
+            from: Epoch(rack.now / INTERVAL + 2),
+            ports: None,
+            decide,
+            lanes: lane.into_iter().collect(),
+            measuring,
+            wires: Vec::new(),
+        };
+        rack_worker.generations.send(Box::new(generation)).unwrap();
+    }
+    if let Some(layout) = layout {
+        *last = layout;
+    }
+}
+
+/// Whether every worker has given back as many generations as it was sent.
+fn are_back(rack: &mut Rack, gone: &mut [u64], sent: u64) -> bool {
+    for (rack_worker, gone) in rack.workers.iter_mut().zip(gone.iter_mut()) {
+        while rack_worker.generations.take_gone().is_some() {
+            *gone += 1;
+        }
+    }
+    gone.iter().all(|&gone| gone == sent)
+}
+
+fn run(workers: usize, steps: &[Step]) {
+    let mut rack = Rack::new(with_egress(workers, 1));
+    let mut last = egress(&rack.config, 1);
+    let (mut sent, mut gone) = (0, vec![0; workers]);
+    let mut came: BTreeMap<(usize, u16), Vec<u32>> = BTreeMap::new();
+    let mut number = 0;
+    for step in steps {
+        for &(class, len_bytes) in &step.frames {
+            number += 1;
+            // Order is kept within a class among packets that one worker received.
+            let worker = number as usize % workers;
+            let flow = FLOW_OF_CLASS[class] + u16::try_from(worker).unwrap();
+            rack.arrive_at(worker, 0, udp(flow, number, len_bytes));
+            came.entry((worker, flow)).or_default().push(number);
+        }
+        if let Some(change) = &step.change
+            && are_back(&mut rack, &mut gone, sent)
+        {
+            sent += 1;
+            send(&mut rack, sent, change, &mut last);
+        }
+        rack.pass_at(rack.now + step.ticks);
+        rack.assert_conserved();
+    }
+    rack.settle();
+    rack.assert_conserved();
+    assert!(
+        are_back(&mut rack, &mut gone, sent),
+        "all generations were taken up"
+    );
+    let counters = rack
+        .workers
+        .iter()
+        .map(|rack_worker| rack_worker.counters.generation.get());
+    assert!(counters.into_iter().all(|generation| generation == sent));
+
+    let mut left: BTreeMap<(usize, u16), Vec<u32>> = BTreeMap::new();
+    let mut bytes = 0;
+    for (_, frame) in rack.departed(1) {
+        let flow = u16::from_be_bytes([frame[34], frame[35]]);
+        let worker = usize::from(flow) % 500;
+        let number = u32::from_be_bytes(frame[42..46].try_into().unwrap());
+        left.entry((worker, flow)).or_default().push(number);
+        bytes += frame.len() as u64;
+    }
+    assert_eq!(left, came, "each flow whole and in its order");
+    assert_eq!(rack.sum(PortCounters::dropped_total), 0);
+    assert_eq!(rack.sum_at(1, |port| port.tx_bytes.get()), bytes);
+    assert_eq!(rack.live_packets(), 0);
+
+    // Something was measured all the time: so every packet is in one epoch, in time or late, unless it outlived the
+    // plan that it came under. Gauges are renewed every ten epochs.
+    for _ in 0..12 {
+        rack.pass_at(rack.now + INTERVAL);
+    }
+    let workers = rack.workers.iter();
+    let outlived: u64 = workers
+        .map(|rack_worker| rack_worker.counters.outlived_packets.get())
+        .sum();
+    let tally: Tally = rack.ledger();
+    assert_eq!(tally.sent + outlived, u64::from(number));
+    assert_eq!(tally.sent, tally.received + tally.late);
+    assert!(outlived == 0 || steps.iter().any(|step| step.change.is_some()));
+}
+
+/// An epoch that begins while packets leave brings its generation at that moment: in the middle of a
+/// pass, between two receive queues of which it leaves one.
+#[test]
+fn a_queue_may_go_in_the_middle_of_a_pass() {
+    for before in 1..16 {
+        let mut rack = Rack::new(with_egress(1, 0));
+        let generation = Generation {
+            number: 1,
+            from: Epoch(1),
+            ports: Some(MemoryChange {
+                ports: 0,
+                inlets: vec![PortIndex(0)],
+            }),
+            decide: None,
+            lanes: Vec::new(),
+            measuring: Measuring::Unchanged,
+            wires: Vec::new(),
+        };
+        let rack_worker = &mut rack.workers[0];
+        rack_worker.generations.send(Box::new(generation)).unwrap();
+        rack_worker.worker.io_mut().set_tick(1);
+        rack.arrive(0, udp(0, 0, 60));
+        rack.pass_at(INTERVAL - before);
+        rack.pass_at(INTERVAL + 100);
+        assert_eq!(rack.workers[0].counters.generation.get(), 1);
+        assert_eq!(rack.departed(1).len(), 1, "{before} ticks before");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn one_worker_changes_and_loses_nothing(steps in steps()) {
+        run(1, &steps);
+    }
+
+    #[test]
+    fn two_workers_change_and_lose_nothing(steps in steps()) {
+        run(2, &steps);
+    }
+}

@@ -1,0 +1,305 @@
+//! Unusual, malformed and deeply encapsulated frames, through the real `net_pcap` device: every
+//! capture is hot-plugged, switched, and accounted for to the last packet.
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use contract::config::Config;
+use contract::counters::{DropReason, PortCounters, WorkerCounters};
+use contract::handover::handover;
+use dpdk_bindings::{Eal, EalOptions, Mempool, Port, PortConfig};
+use measure::packet::Hasher;
+use measure::rli::FlowSelection;
+use measure::shard::SegmentSynopsis;
+use measure::time::{EpochSchedule, TickRate};
+use serde_json::{Value, json};
+use switch::decide::Decide;
+use switch::egress::EgressLayout;
+use switch::flows::Flows;
+use switch::generation::generations;
+use switch::meter::{Meter, Plan, SegmentMap};
+use switch::packet_io::dpdk::{DpdkIo, Handles, Inlet};
+use switch::packet_io::{ClassIndex, PortIndex};
+use switch::references::{References, ReferencesLayout};
+use switch::worker::{Lane, Worker};
+
+const MTU: u16 = 9000;
+const MBUFS: u32 = 8191;
+
+/// Passes without a packet after which a capture is played out.
+const IDLE_PASSES: u32 = 3;
+
+/// What became of a capture's frames.
+#[derive(Default)]
+struct Account {
+    received: u64,
+    transmitted: u64,
+    dropped: [u64; DropReason::ALL.len()],
+}
+
+impl Account {
+    fn dropped(&self) -> u64 {
+        self.dropped.iter().sum()
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.received += other.received;
+        self.transmitted += other.transmitted;
+        for (sum, drops) in self.dropped.iter_mut().zip(other.dropped) {
+            *sum += drops;
+        }
+    }
+}
+
+struct Laboratory<'p> {
+    pool: &'p Mempool<'p>,
+    rate: TickRate,
+}
+
+impl<'p> Laboratory<'p> {
+    fn start(&self, eal: &'p Eal, device: &str) -> Result<Port<'p>, String> {
+        let config = PortConfig {
+            mtu: MTU,
+            ..PortConfig::default()
+        };
+        let attached = eal.attach(device).map_err(|error| error.to_string())?;
+        attached
+            .start(&config, self.pool)
+            .map_err(|error| error.to_string())
+    }
+
+    /// Plays what `from` receives to `to`, with everything on that the configuration names.
+    fn switch(&self, from: &Port<'p>, to: &Port<'p>, config: &Config) -> Account {
+        let decide = Decide::from_config(config, self.rate, 3, None);
+        let (worker_end, mut control) = handover(0, &config.shard_layout(self.rate).unwrap());
+        let second = self.rate.hz();
+        let (east, west) = (PortIndex(0), PortIndex(1));
+        let port = |index: usize| if index == 0 { east } else { west };
+        let segments = config.segments();
+        let places = segments.iter().map(|segment| {
+            let class = ClassIndex(u8::try_from(segment.class).unwrap());
+            (port(segment.ingress), port(segment.egress), class)
+        });
+        let references = ReferencesLayout::from_config(config, 0, self.rate, 0).unwrap();
+        let plan = Plan {
+            handover: worker_end,
+            segments: SegmentMap::new(2, places),
+            flows: Some(Flows::new(512, FlowSelection::All)),
+            stamps_packets: true,
+            references: Some(Box::new(References::new(&references).unwrap())),
+        };
+        let now = dpdk_bindings::tsc::now();
+        let meter = Meter::new(
+            0,
+            Hasher::new([1; 16]),
+            EpochSchedule::new(now, 3600 * second, second),
+            Some(Box::new(plan)),
+            now,
+        );
+        let ports = [(east, from), (west, to)]
+            .map(|(place, port)| Handles {
+                port: place,
+                inlets: vec![Inlet::Queue(port.rx_queue(0).unwrap())],
+                outlet: port.tx_queue(0),
+            })
+            .into_iter()
+            .collect();
+        let io = DpdkIo::new(ports, self.pool, self.rate);
+        let egress = &config.ports[1].egress;
+        let layout = EgressLayout::from_config(egress, MTU, &config.classes);
+        let lanes = (0..2)
+            .map(|port| Lane::own(&layout, MTU, self.rate, port, Vec::new()))
+            .collect();
+        let counters = Arc::new(WorkerCounters::new(2));
+        let (_generations, worker_generations) = generations();
+        let mut worker = Worker::new(
+            io,
+            lanes,
+            Box::new(decide),
+            meter,
+            Arc::clone(&counters),
+            worker_generations,
+            Arc::new(AtomicUsize::new(1)),
+            second,
+        );
+        let mut idle = 0;
+        while idle < IDLE_PASSES {
+            idle = if worker.pass() == 0 { idle + 1 } else { 0 };
+        }
+        drop(worker.finish(0));
+        let sum = |f: fn(&PortCounters) -> u64| counters.ports.iter().map(f).sum();
+        let account = Account {
+            received: sum(|port| port.rx_packets.get() + port.copies.get()),
+            transmitted: sum(|port| port.tx_packets.get()),
+            dropped: DropReason::ALL.map(|reason| {
+                counters
+                    .ports
+                    .iter()
+                    .map(|p| p.drops[reason as usize].get())
+                    .sum()
+            }),
+        };
+        let shard = control
+            .take_sealed()
+            .expect("the epoch is sealed at the end");
+        let of_segments =
+            |f: fn(&SegmentSynopsis) -> u64| -> u64 { shard.segments().iter().map(f).sum() };
+        let received = of_segments(|segment| segment.tally.received);
+        assert_eq!(
+            of_segments(|segment| segment.tally.sent),
+            received + of_segments(|segment| segment.tally.dropped)
+        );
+        assert_eq!(
+            received, account.transmitted,
+            "each packet sent was measured"
+        );
+        assert_eq!(
+            of_segments(|segment| segment.moments.count()),
+            account.transmitted
+        );
+        account
+    }
+}
+
+/// Two ports with classes, rules, queues, and every method of measurement.
+fn everything(forwarding: &Value, vlans: Option<[Value; 2]>) -> Config {
+    let egress = json!({ "queues": [
+        { "classes": ["voice"], "service": "strict", "packets": 64 },
+        { "classes": ["rest"], "packets": 64 },
+    ] });
+    let mut ports = [
+        json!({ "name": "east", "device": "sink", "mtu": MTU }),
+        json!({ "name": "west", "device": "sink", "mtu": MTU, "egress": egress }),
+    ];
+    for (port, vlan) in ports.iter_mut().zip(vlans.into_iter().flatten()) {
+        port["vlan"] = vlan;
+    }
+    let config = json!({
+        "ports": ports,
+        "forwarding": forwarding,
+        "classes": [{ "name": "voice" }, { "name": "rest" }],
+        "rules": [
+            { "class": "voice", "dscp": [46], "protocol": "udp" },
+            { "class": "voice", "source": "10.0.0.0/8", "destination_ports": [0, 5000] },
+            { "class": "voice", "source": "fe80::/10" },
+            { "class": "voice", "pcp": [5, 6, 7] },
+        ],
+        "measurement": {
+            "lda": { "banks": [{ "rows": 64, "probability": 1.0 }] },
+            "lds": { "cells": 512, "rows": [1, 1, 1] },
+            "flows": { "slots": 512, "select": "all" },
+            "rli": { "policy": { "kind": "count", "packets": 3 } },
+        },
+        "workers": [{ "idle": "sleep" }],
+    });
+    Config::parse(&config.to_string(), "everything.json").unwrap()
+}
+
+/// A patch panel, a bridge, and one between an access port and a trunk.
+fn configurations() -> [Config; 3] {
+    let bridge = json!({ "mode": "bridge" });
+    let vlans = [
+        json!({ "mode": "trunk", "native": 7 }),
+        json!({ "mode": "trunk", "native": 8 }),
+    ];
+    [
+        everything(
+            &json!({ "mode": "patch", "pairs": [["east", "west"]] }),
+            None,
+        ),
+        everything(&bridge, None),
+        everything(&bridge, Some(vlans)),
+    ]
+}
+
+fn captures(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(captures(&path));
+        } else {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn every_odd_frame_is_switched_or_dropped_for_a_reason() {
+    let Some(folder) = simulate::shared("odd-frames") else {
+        return;
+    };
+    let captures = captures(&folder);
+    assert!(captures.len() >= 1000, "{} captures", captures.len());
+    let eal = Eal::init(
+        "odd_frames",
+        &EalOptions {
+            memory_mib: 256,
+            ..EalOptions::default()
+        },
+    );
+    let eal = eal.unwrap();
+    let rate = TickRate::from_hz(eal.tsc_hz());
+    let pool = eal.mempool("odd_frames", MBUFS, 256, 2048).unwrap();
+    let laboratory = Laboratory { pool: &pool, rate };
+    let sink = laboratory.start(&eal, "net_null0,no-rx=1").unwrap();
+
+    let configurations = configurations();
+    let (mut refused, mut silent, mut totals) = (Vec::new(), Vec::new(), Account::default());
+    for (n, capture) in captures.iter().enumerate() {
+        let device = format!("net_pcap{n},rx_pcap={}", capture.display());
+        for (round, config) in configurations.iter().enumerate() {
+            let port = match laboratory.start(&eal, &device) {
+                Ok(port) => port,
+                Err(why) => {
+                    refused.push(format!("{}: {why}", capture.display()));
+                    break;
+                }
+            };
+            let account = laboratory.switch(&port, &sink, config);
+            let name = capture.display();
+            assert_eq!(
+                account.received,
+                port.stats().rx_packets,
+                "{name}: as the device counts"
+            );
+            assert_eq!(
+                account.received,
+                account.transmitted + account.dropped(),
+                "{name}"
+            );
+            if account.received == 0 && round == 0 {
+                silent.push(name.to_string());
+            }
+            totals.add(&account);
+        }
+    }
+    println!(
+        "refused by libpcap when opened:\n  {}",
+        refused.join("\n  ")
+    );
+    println!(
+        "without a frame that libpcap could read:\n  {}",
+        silent.join("\n  ")
+    );
+    println!(
+        "{} captures switched by patch panel, by bridge and between trunks: {} frames = {} transmitted + {} dropped",
+        captures.len() - refused.len(),
+        totals.received,
+        totals.transmitted,
+        totals.dropped()
+    );
+    for (reason, drops) in DropReason::ALL.iter().zip(totals.dropped) {
+        println!("  {drops:6} {}", reason.label());
+    }
+    let unread = refused.len() + silent.len();
+    assert!(
+        unread <= 40,
+        "libpcap refuses about 17 captures or all of their frames, not {unread}"
+    );
+    assert!(totals.transmitted > 10_000);
+    drop(sink);
+    assert_eq!(pool.available(), pool.capacity(), "every buffer came back");
+}

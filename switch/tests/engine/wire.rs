@@ -1,0 +1,290 @@
+//! Wires of two switches in a test tube, joined by a path of the test's own: control frames in their
+//! places among the data, exact counts at both ends, and nothing of it forwarded.
+use std::num::{NonZero, NonZeroU64};
+use std::ops::{Deref, DerefMut};
+
+use contract::counters::{Disbelief, DropReason};
+use contract::wire::handover::{Order, WireControlEnd};
+use measure::lda::{Bank, LdaLayout};
+use measure::lds::LdsLayout;
+use measure::observation::End;
+use measure::rli::{Link, Method, Policy};
+use measure::synopsis::Synopsis;
+use measure::time::EpochSchedule;
+use measure::wire::frame::Kind;
+use measure::wire::session::{Nonce, Sessions};
+use measure::wire::{ReferencePlan, SealedWire, WireLayout};
+use simulate::rack::wired::{HOST, WIRE, Wired, is_control, kind_of, wired};
+use simulate::rack::{GRACE, INTERVAL, port_index, udp};
+
+const CAPACITY_BPS: u64 = 10_000_000_000;
+
+fn layout() -> WireLayout {
+    let bank = Bank::for_losses(256, 0, 1.0);
+    WireLayout {
+        segments: 1,
+        lda: LdaLayout::new(&[bank]).unwrap(),
+        lds: Some(LdsLayout::new(512, 1, &[1.0, 1.0]).unwrap()),
+        stash_packets: 64,
+        flows: 1_024,
+        references: Some(ReferencePlan {
+            policy: Policy::Count {
+                packets: NonZero::new(20).unwrap(),
+            },
+            method: Method::Sums,
+            link: Link::new(CAPACITY_BPS, Link::ETHERNET_OVERHEAD_BYTES).unwrap(),
+            buffer_packets: 1_024,
+        }),
+    }
+}
+
+/// A switch, and the control core's end of its wire.
+struct Switch {
+    wired: Wired,
+    control: WireControlEnd,
+}
+
+impl Deref for Switch {
+    type Target = Wired;
+
+    fn deref(&self) -> &Wired {
+        &self.wired
+    }
+}
+
+impl DerefMut for Switch {
+    fn deref_mut(&mut self) -> &mut Wired {
+        &mut self.wired
+    }
+}
+
+fn nonce(n: u64) -> Nonce {
+    Nonce(NonZeroU64::new(n).unwrap())
+}
+
+impl Switch {
+    fn new(number: u32, share: f64) -> Self {
+        let schedule = EpochSchedule::new(0, INTERVAL, GRACE);
+        let (wired, control) = wired(number, &layout(), schedule, (CAPACITY_BPS, share));
+        Self { wired, control }
+    }
+
+    fn dropped(&self, reason: DropReason) -> u64 {
+        let ports = self.counters.ports.iter();
+        ports.map(|port| port.drops[reason as usize].get()).sum()
+    }
+
+    fn disbelieved(&self, why: Disbelief) -> u64 {
+        self.control.counters.disbelieved[why as usize].get()
+    }
+
+    fn believed(&self, kind: Kind) -> u64 {
+        self.control.counters.believed[kind.index()].get()
+    }
+
+    fn sealed(&mut self, end: End) -> Vec<SealedWire> {
+        std::iter::from_fn(|| self.control.take_sealed(end)).collect()
+    }
+}
+
+/// Both switches in one session.
+fn pair(share: f64) -> [Switch; 2] {
+    let [mut one, mut other] = [1, 2].map(|number| Switch::new(number, share));
+    let (mine, theirs) = (nonce(11), nonce(22));
+    let begin = |own, peer| Order::Begin(Sessions::new(own, peer));
+    one.control.order(begin(mine, theirs)).unwrap();
+    other.control.order(begin(theirs, mine)).unwrap();
+    one.pass(1);
+    other.pass(1);
+    [one, other]
+}
+
+/// Packets from host to host for a while, each `delay` ticks on the wire; what the second host got.
+fn run(
+    [one, other]: &mut [Switch; 2],
+    ticks: std::ops::Range<u64>,
+    delay: u64,
+    mut on_wire: impl FnMut(u64, Vec<u8>) -> Vec<Vec<u8>>,
+) -> Vec<Vec<u8>> {
+    let step = 5_000;
+    let (mut under_way, mut got) = (std::collections::VecDeque::new(), Vec::new());
+    for now in ticks.step_by(step) {
+        let n = u32::try_from(now / step as u64).unwrap();
+        for part in 0..2 {
+            one.arrive(HOST, udp((n % 40) as u16, 2 * n + part, 200));
+        }
+        one.pass(now);
+        for frame in one.departed(WIRE) {
+            for frame in on_wire(now, frame) {
+                under_way.push_back((now + delay, frame));
+            }
+        }
+        while under_way.front().is_some_and(|(at, _)| *at <= now) {
+            other.arrive(WIRE, under_way.pop_front().unwrap().1);
+        }
+        other.pass(now);
+        got.extend(other.departed(HOST));
+        // What comes back is control frames only.
+        for frame in other.departed(WIRE) {
+            assert!(is_control(&frame));
+            one.arrive(WIRE, frame);
+        }
+    }
+    got
+}
+
+#[test]
+fn both_ends_count_the_same_packets_in_the_same_epochs() {
+    let mut switches = pair(0.005);
+    let mut data_sent = 0;
+    let delay = 35_000;
+    let got = run(&mut switches, 5_000..5 * INTERVAL, delay, |_, frame| {
+        data_sent += usize::from(!is_control(&frame));
+        vec![frame]
+    });
+    assert!(got.iter().all(|frame| !is_control(frame)));
+    assert!(got.len() > data_sent - 20 && got.len() <= data_sent);
+    let [one, other] = &mut switches;
+    one.assert_conserved();
+    other.assert_conserved();
+    let (sent, received) = (one.sealed(End::Sender), other.sealed(End::Receiver));
+    let mut compared = 0;
+    for mine in &sent {
+        let theirs = received.iter().find(|theirs| theirs.epoch == mine.epoch);
+        let Some(theirs) = theirs.filter(|theirs| !theirs.shard.marks.is_partial) else {
+            continue;
+        };
+        let (here, there) = (&mine.shard.segments[0], &theirs.shard.segments[0]);
+        assert_eq!(here.tally.sent, there.tally.received);
+        assert!(here.tally.sent > 100);
+        let mut lda = here.lda.clone();
+        lda.merge(&there.lda).unwrap();
+        let estimate = lda.estimate(there.tally.received);
+        assert_eq!(estimate.effective_samples, here.tally.sent);
+        assert_eq!(estimate.mean_ticks, Some(delay as f64));
+        let rli = there.rli.mean_ns().unwrap();
+        assert!((rli - delay as f64).abs() < 1.0, "{rli}");
+        compared += 1;
+    }
+    assert!(
+        compared >= 2,
+        "{} sent, {} received",
+        sent.len(),
+        received.len()
+    );
+    assert_eq!(other.believed(Kind::Marker), 5 * 3, "three copies a turn");
+    assert!(other.believed(Kind::Reference) > 50);
+    let control = other.believed(Kind::Marker) + other.believed(Kind::Reference);
+    assert_eq!(other.dropped(DropReason::Control), control);
+}
+
+#[test]
+fn a_forged_or_changed_frame_is_counted_and_goes_nowhere() {
+    let mut switches = pair(0.005);
+    let mut forged = 0;
+    let got = run(&mut switches, 5_000..3 * INTERVAL, 0, |_, frame| {
+        if kind_of(&frame) == Some(Kind::Reference as u8) {
+            forged += 1;
+            let mut other = frame.clone();
+            other[30] ^= 1;
+            let again = frame.clone();
+            return vec![other, frame, again];
+        }
+        vec![frame]
+    });
+    assert!(forged > 10 && got.iter().all(|frame| !is_control(frame)));
+    let [_, other] = &switches;
+    let disbelieved: u64 = Disbelief::ALL
+        .map(|why| other.disbelieved(why))
+        .iter()
+        .sum();
+    assert_eq!(disbelieved, 2 * forged);
+    assert_eq!(other.disbelieved(Disbelief::Replayed), forged);
+    assert_eq!(other.believed(Kind::Reference), forged);
+    other.assert_conserved();
+}
+
+#[test]
+fn the_type_without_the_magic_is_data() {
+    let mut switches = pair(0.005);
+    let [one, other] = &mut switches;
+    let mut frame = udp(1, 1, 100);
+    frame[12..14].copy_from_slice(&[0x88, 0xB5]);
+    one.arrive(HOST, frame.clone());
+    one.pass(10);
+    let sent = one.departed(WIRE);
+    let data: Vec<_> = sent
+        .into_iter()
+        .filter(|frame| !is_control(frame))
+        .collect();
+    assert_eq!(data, [frame.clone()]);
+    other.arrive(WIRE, frame.clone());
+    other.pass(20);
+    assert_eq!(other.departed(HOST), [frame]);
+}
+
+#[test]
+fn nothing_overtakes_a_marker_that_the_driver_refused() {
+    let mut switches = pair(0.005);
+    let [one, _] = &mut switches;
+    one.departed(WIRE);
+    one.worker.io_mut().set_room(port_index(WIRE), Some(0));
+    one.arrive(HOST, udp(1, 1, 100));
+    one.pass(INTERVAL + 10);
+    one.pass(INTERVAL + 20);
+    assert!(one.departed(WIRE).is_empty());
+    one.worker.io_mut().set_room(port_index(WIRE), None);
+    one.pass(INTERVAL + 30);
+    let order: Vec<_> = one
+        .departed(WIRE)
+        .iter()
+        .map(|frame| kind_of(frame))
+        .collect();
+    let data = order.iter().position(Option::is_none).unwrap();
+    assert!(
+        order[..data].contains(&Some(Kind::Marker as u8)),
+        "{order:?}"
+    );
+}
+
+#[test]
+fn a_looped_port_lets_no_data_pass_but_control_frames() {
+    let mut switches = pair(0.005);
+    let [one, _] = &mut switches;
+    one.control.block(true);
+    one.departed(WIRE);
+    one.arrive(HOST, udp(1, 1, 100));
+    one.arrive(WIRE, udp(1, 2, 100));
+    one.pass(INTERVAL + 10);
+    one.pass(INTERVAL + 20);
+    assert!(one.departed(HOST).is_empty());
+    let sent = one.departed(WIRE);
+    assert!(!sent.is_empty() && sent.iter().all(|frame| is_control(frame)));
+    assert_eq!(one.dropped(DropReason::Loop), 2);
+    one.assert_conserved();
+    one.control.block(false);
+    one.arrive(HOST, udp(1, 3, 100));
+    one.pass(INTERVAL + 30);
+    let is_data = |frame: &Vec<u8>| !is_control(frame);
+    assert_eq!(one.departed(WIRE).iter().filter(|f| is_data(f)).count(), 1);
+}
+
+#[test]
+fn references_are_kept_back_when_the_share_is_used_up() {
+    let mut switches = pair(0.000_05);
+    let mut link_bytes = 0;
+    run(&mut switches, 5_000..40 * INTERVAL, 0, |_, frame| {
+        if is_control(&frame) {
+            link_bytes += frame.len() as u64 + 24;
+        }
+        vec![frame]
+    });
+    let [one, _] = &switches;
+    assert_eq!(one.control.counters.sent_bytes.get(), link_bytes);
+    assert!(one.control.counters.references_withheld.get() > 0);
+    let references = one.control.counters.sent[Kind::Reference.index()].get();
+    assert!(references < 50, "{references} of 800 that would be due");
+    // 40 ms of a share of 62.5 bytes a ms, what may be saved up, and markers, which cannot wait.
+    let markers = one.control.counters.sent[Kind::Marker.index()].get() * 200;
+    assert!(link_bytes < 40 * 63 + 6_000 + markers + 200, "{link_bytes}");
+}
