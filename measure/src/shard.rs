@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  observation --+--> segment   tally, moments, histogram, LDA      one for each segment
-//!          +--> sketch    LDS, SDS                            one for each egress port
+//!          +--> sketch    LDS                                 one for each egress port
 //!          +--> slot      counters of its flow                one for each flow that is tracked
 //! ```
 //!
@@ -34,7 +34,7 @@ use std::ops::Range;
 use crate::cell::PassedCell;
 use crate::flows::{FlowObservation, FlowSlots, Slot};
 pub use crate::lds::Places;
-use crate::lds::{LdsPair, Sds};
+use crate::lds::LdsPair;
 use crate::observation::{Batch, End, Observation, Observations, SegmentIndex};
 use crate::packet::Nameless;
 use crate::synopsis::{ShapeMismatch, Synopsis};
@@ -50,7 +50,6 @@ pub struct Shard {
     /// By segment.
     sketch_of: Vec<u16>,
     sketches: Vec<LdsPair<PassedCell>>,
-    sds: Vec<Sds>,
     flows: Option<FlowSlots>,
 }
 
@@ -67,14 +66,12 @@ impl Shard {
     pub fn new(layout: &ShardLayout) -> Self {
         let segment = SegmentSynopsis::new(layout.lda.as_ref(), layout.rate);
         let sketch = layout.lds.as_ref().map(LdsPair::empty);
-        let sds = layout.sds.as_ref().map(Sds::new);
         let flows = (layout.flow_slots > 0).then(|| FlowSlots::new(layout.flow_slots));
         Self {
             first_segment: layout.first_segment,
             segments: vec![segment; layout.segments()],
             sketch_of: layout.sketch_of.clone(),
             sketches: sketch.map_or_else(Vec::new, |one| vec![one; layout.sketches]),
-            sds: sds.map_or_else(Vec::new, |one| vec![one; layout.sketches]),
             flows: if layout.flow_estimates {
                 flows.map(FlowSlots::with_estimates)
             } else {
@@ -99,8 +96,7 @@ impl Shard {
         self.segments.get(place(index, self.first_segment))
     }
 
-    /// The sketch that a segment's packets go to: an index into [`sketches`](Self::sketches) and
-    /// [`sds`](Self::sds).
+    /// The sketch that a segment's packets go to: an index into [`sketches`](Self::sketches).
     pub fn sketch_of(&self, index: SegmentIndex) -> Option<usize> {
         self.sketch_of
             .get(place(index, self.first_segment))
@@ -112,11 +108,6 @@ impl Shard {
     /// the packets of tracked flows once the sealed shard is [complete](Sealed::complete).
     pub fn sketches(&self) -> &[LdsPair<PassedCell>] {
         &self.sketches
-    }
-
-    /// Sketches of stamped delays, one for each egress port; none where they are not kept.
-    pub fn sds(&self) -> &[Sds] {
-        &self.sds
     }
 
     /// Counters of the flows that are tracked.
@@ -210,7 +201,6 @@ impl Shard {
                 first += run.len();
             }
         }
-        self.sample(End::Receiver, observations);
         if let Some(slots) = &mut self.flows {
             slots.add(flows);
         }
@@ -273,19 +263,6 @@ impl Shard {
         self.segments.get_mut(place(index, self.first_segment))
     }
 
-    /// Takes observations to the sketches of stamped delays.
-    #[inline]
-    fn sample(&mut self, end: End, observations: Observations<'_>) {
-        if self.sds.is_empty() {
-            return;
-        }
-        for (sketch, run) in by_sketch(&self.sketch_of, self.first_segment, observations) {
-            if let Some(sds) = sketch.and_then(|sketch| self.sds.get_mut(sketch)) {
-                sds.record(end, &run);
-            }
-        }
-    }
-
     /// How another shard fits into this one.
     fn fit(&self, other: &Self) -> Result<Fit, ShapeMismatch> {
         let range = |shard: &Self| {
@@ -311,9 +288,6 @@ impl Shard {
             {
                 mine.layout().same_shape(theirs.layout())?;
             }
-            if let (Some(mine), Some(theirs)) = (self.sds.get(mine), other.sds.get(theirs)) {
-                mine.layout().same_shape(theirs.layout())?;
-            }
         }
         Ok(Fit { place, sketches })
     }
@@ -328,16 +302,11 @@ impl Shard {
         let mut pairs: Vec<(usize, usize)> = Vec::new();
         for (&mine, &theirs) in sketch_of.iter().zip(&other.sketch_of) {
             let pair @ (mine, theirs) = (usize::from(mine), usize::from(theirs));
-            let kinds = [
-                ("number of LDS", self.sketches.len(), other.sketches.len()),
-                ("number of SDS", self.sds.len(), other.sds.len()),
-            ];
-            for (what, number, other) in kinds {
-                if (mine < number) != (theirs < other) {
-                    return Err(mismatch(what, number, other));
-                }
+            let (number, others) = (self.sketches.len(), other.sketches.len());
+            let is_there = mine < number;
+            if is_there != (theirs < others) {
+                return Err(mismatch("number of LDS", number, others));
             }
-            let is_there = kinds.iter().any(|&(_, number, _)| mine < number);
             if !is_there || pairs.contains(&pair) {
                 continue;
             }
@@ -368,7 +337,6 @@ impl Synopsis for Shard {
                 sketch.record(end, &run);
             }
         }
-        self.sample(end, observations);
     }
 
     /// Adds segments and sketches of a shard that has the same segments, or some of them. Flow
@@ -386,9 +354,6 @@ impl Synopsis for Shard {
             {
                 mine.merge(theirs)?;
             }
-            if let (Some(mine), Some(theirs)) = (self.sds.get_mut(mine), other.sds.get(theirs)) {
-                mine.merge(theirs)?;
-            }
         }
         Ok(())
     }
@@ -396,7 +361,6 @@ impl Synopsis for Shard {
     fn clear(&mut self) {
         self.segments.iter_mut().for_each(Synopsis::clear);
         self.sketches.iter_mut().for_each(Synopsis::clear);
-        self.sds.iter_mut().for_each(Synopsis::clear);
         self.flows.iter_mut().for_each(Synopsis::clear);
     }
 }

@@ -172,9 +172,8 @@ fn describe_measurement(text: &mut String, config: &Config) {
     }
     if let Some(lds) = &measurement.lds {
         let rows: Vec<_> = lds.rows.iter().map(ToString::to_string).collect();
-        let sds = if lds.sds { ", with an SDS" } else { "" };
         let words = format!(
-            "{} cells in {} rows sampling {}{sds}, for each egress port",
+            "{} cells in {} rows sampling {}, for each egress port",
             lds.cells,
             lds.rows.len(),
             rows.join(", ")
@@ -325,7 +324,7 @@ mod tests {
             "forwarding": { "mode": "bridge" },
             "classes": [{ "name": "x" }, { "name": "y" }],
             "rules": [{ "class": "x", "pcp": [5] }],
-            "measurement": { "lda": null, "lds": { "sds": true }, "flows": {} },
+            "measurement": { "lda": null, "lds": {}, "flows": {} },
             "workers": [{ "core": 3 }, { "core": 4 }],
             "memory_budget_mib": 300
         }"#;
@@ -335,7 +334,7 @@ mod tests {
              for all\n",
             "classes     x, y by 1 rules\n",
             "segments    4: a>b/x, a>b/y, b>a/x, b>a/y\n",
-            "LDS         70000 cells in 3 rows sampling 1, 1, 1, with an SDS, for each egress port\n",
+            "LDS         70000 cells in 3 rows sampling 1, 1, 1, for each egress port\n",
             "flows       65536 for each worker\n",
             "workers     CPU 3, polls without rest; serves a/0\n",
             "            CPU 4, polls without rest; serves b/0\n",

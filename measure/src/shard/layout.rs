@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::cell::PassedCell;
 use crate::flows::{FlowCounters, FlowEstimates};
 use crate::lda::LdaLayout;
-use crate::lds::{BytesPair, LdsLayout, SdsCell};
+use crate::lds::{BytesPair, LdsLayout};
 use crate::time::TickRate;
 
 use super::SegmentSynopsis;
@@ -21,14 +21,12 @@ pub struct ShardLayout {
     /// on and 65,536 at most: the sketch that its packets go to, those of its egress port. One that
     /// is not there means none.
     pub sketch_of: Vec<u16>,
-    /// Sketches of each kind that is kept: as many as egress ports.
+    /// Sketches: as many as egress ports.
     pub sketches: usize,
     /// The LDA of each segment.
     pub lda: Option<LdaLayout>,
-    /// Each sketch that has both ends.
+    /// Each sketch.
     pub lds: Option<LdsLayout>,
-    /// Each sketch of stamped delays.
-    pub sds: Option<LdsLayout>,
     /// Slots of the flows that are tracked; 0 where none are.
     pub flow_slots: usize,
     /// Whether the slots keep sums of estimated delays (RLI's) as well.
@@ -42,10 +40,8 @@ pub struct ShardBytes {
     pub segments: usize,
     /// LDAs.
     pub lda: usize,
-    /// Sketches with both ends.
+    /// Sketches.
     pub lds: usize,
-    /// Sketches of stamped delays.
-    pub sds: usize,
     /// Flow slots.
     pub flows: usize,
 }
@@ -53,7 +49,7 @@ pub struct ShardBytes {
 impl ShardBytes {
     /// All of it.
     pub fn total(&self) -> usize {
-        self.segments + self.lda + self.lds + self.sds + self.flows
+        self.segments + self.lda + self.lds + self.flows
     }
 }
 
@@ -67,7 +63,6 @@ impl ShardLayout {
             sketches: 0,
             lda: None,
             lds: None,
-            sds: None,
             flow_slots: 0,
             flow_estimates: false,
         }
@@ -117,15 +112,13 @@ impl ShardLayout {
     /// What one shard takes.
     pub fn size_bytes(&self) -> ShardBytes {
         let rows = self.lda.as_ref().map_or(0, LdaLayout::cells);
-        let sketch = |layout: &Option<LdsLayout>, cell_bytes| {
-            layout.as_ref().map_or(0, |layout| {
-                let bytes_pair = if layout.counts_bytes() {
-                    size_of::<BytesPair>()
-                } else {
-                    0
-                };
-                self.sketches * layout.cells() * (cell_bytes + bytes_pair)
-            })
+        let sketch = |layout: &LdsLayout| {
+            let bytes_pair = if layout.counts_bytes() {
+                size_of::<BytesPair>()
+            } else {
+                0
+            };
+            self.sketches * layout.cells() * (size_of::<PassedCell>() + bytes_pair)
         };
         let slot_bytes = size_of::<FlowCounters>()
             + if self.flow_estimates {
@@ -136,8 +129,7 @@ impl ShardLayout {
         ShardBytes {
             segments: self.segments() * size_of::<SegmentSynopsis>(),
             lda: self.segments() * rows * size_of::<PassedCell>(),
-            lds: sketch(&self.lds, size_of::<PassedCell>()),
-            sds: sketch(&self.sds, size_of::<SdsCell>()),
+            lds: self.lds.as_ref().map_or(0, sketch),
             flows: match self.flow_slots {
                 0 => 0,
                 slots => (slots + 1) * slot_bytes,

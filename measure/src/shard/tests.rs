@@ -33,7 +33,6 @@ fn layout() -> ShardLayout {
         sketches: 2,
         lda: Some(lda(16)),
         lds: Some(lds(13)),
-        sds: Some(lds(7).with_bytes()),
         flow_slots: SLOTS as usize,
         ..ShardLayout::new(rate(), SEGMENTS)
     }
@@ -204,14 +203,9 @@ fn each_sketch_gets_the_packets_of_its_egress_port() {
         let cells = sketch.cells().iter();
         cells.map(|cell| cell.received).sum::<u32>()
     };
-    let delays = |sds: &Sds| sds.cells().iter().map(|cell| cell.sum).sum::<u64>();
     assert_eq!(
         shard.sketches().iter().map(counted).collect::<Vec<_>>(),
         [3, 9]
-    );
-    assert_eq!(
-        shard.sds().iter().map(delays).collect::<Vec<_>>(),
-        [3 * 4, 3 * 10]
     );
     assert_eq!(shard.sketch_of(SegmentIndex(2)), Some(1));
     assert_eq!(shard.sketch_of(SegmentIndex(3)), None);
@@ -300,7 +294,7 @@ fn without_anything_but_segments_exact_figures_are_kept() {
     let segment = &shard.segments()[0];
     assert_eq!((segment.tally.sent, segment.moments.sum_ticks()), (2, 4));
     assert_eq!((segment.lda.as_ref(), shard.flows()), (None, None));
-    assert!(shard.sketches().is_empty() && shard.sds().is_empty());
+    assert!(shard.sketches().is_empty());
 }
 
 #[test]
@@ -314,8 +308,8 @@ fn shards_of_other_shapes_are_refused_whole() {
     odd_last.segments[2] = SegmentSynopsis::new(Some(&lda(17)), rate());
     let mut odd_sketch = shard();
     odd_sketch.sketches[1] = LdsPair::empty(&lds(14));
-    let mut odd_sds = shard();
-    odd_sds.sds[1] = Sds::new(&lds(7));
+    let mut odd_bytes = shard();
+    odd_bytes.sketches[1] = LdsPair::empty(&lds(13).with_bytes());
     let two_ghz = TickRate::from_hz(2_000_000_000);
     for (mut wrong, what) in [
         (changed(&|l| l.sketch_of.push(0)), "end of segments"),
@@ -324,10 +318,9 @@ fn shards_of_other_shapes_are_refused_whole() {
         (changed(&|l| l.rate = two_ghz), "tick rate"),
         (changed(&|l| l.lda = None), "LDA of a segment"),
         (changed(&|l| l.lds = None), "number of LDS"),
-        (changed(&|l| l.sds = None), "number of SDS"),
         (odd_last, "rows of a bank"),
         (odd_sketch, "columns"),
-        (odd_sds, "bytes counted"),
+        (odd_bytes, "bytes counted"),
     ] {
         wrong.passed(&[observation(0, 1, 1, 0)], &[], &NOWHERE);
         let mut target = shard();
@@ -427,7 +420,6 @@ fn memory_is_said_by_purpose() {
         segments: 3 * size_of::<SegmentSynopsis>(),
         lda: 3 * 19 * 16,
         lds: 2 * 39 * 16,
-        sds: 2 * 21 * (16 + 16),
         flows: 6 * 32,
     };
     assert_eq!(bytes, expected);
@@ -441,7 +433,6 @@ fn memory_is_said_by_purpose() {
         segments: size_of::<SegmentSynopsis>(),
         lda: 19 * 16,
         lds: 39 * 16,
-        sds: 21 * (16 + 16),
         flows: 6 * 32,
     };
     assert_eq!(part, expected_of_part);

@@ -32,7 +32,6 @@ const STAMP: Step = step("parse, hash, stamp, moments and histogram", 12.0);
 const STAMP_EACH: Step = step("stamp every packet for itself", 20.0);
 const LDA: Step = step("LDA", 2.5);
 const LDS: Step = step("LDS", 8.5);
-const SDS: Step = step("SDS", 6.0);
 const FLOWS: Step = step("flow counters", 8.5);
 const RLI: Step = step("RLI", 4.5);
 
@@ -62,7 +61,6 @@ pub fn steps(config: &Config) -> Vec<Step> {
         (is_on && stamps_each, STAMP_EACH),
         (is_on && measurement.lda.is_some(), LDA),
         (is_on && lds.is_some(), LDS),
-        (is_on && lds.is_some_and(|lds| lds.sds), SDS),
         (is_on && counts_flows, FLOWS),
         (is_on && measurement.rli.is_some(), RLI),
     ];
@@ -98,14 +96,11 @@ mod tests {
         for port in &mut config.ports {
             port.egress.capacity_bps = None;
         }
-        config.measurement.lds = Some(Lds {
-            sds: true,
-            ..Lds::default()
-        });
+        config.measurement.lds = Some(Lds::default());
         config.measurement.lda = None;
         config.measurement.flows = Some(Flows::default());
         let on = names(&config);
-        assert_eq!(on, [PATCH.name, STAMP.name, LDS.name, SDS.name, FLOWS.name]);
+        assert_eq!(on, [PATCH.name, STAMP.name, LDS.name, FLOWS.name]);
         config.measurement.enabled = false;
         assert_eq!(names(&config), [PATCH.name]);
         let rate = rate_mpps(&steps(&config));

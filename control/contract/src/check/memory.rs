@@ -134,7 +134,6 @@ fn synopses(config: &Config, items: &mut Vec<Item>) {
         segments,
         lda,
         lds,
-        sds,
         flows,
     } = layout.size_bytes();
     let (number, sketches) = (layout.segments(), layout.sketches);
@@ -144,7 +143,6 @@ fn synopses(config: &Config, items: &mut Vec<Item>) {
         ("counts, moments and histograms", segments, &of_segments),
         ("LDA", lda, &of_segments),
         ("LDS", lds, &of_ports),
-        ("SDS", sds, &of_ports),
     ];
     for (purpose, bytes, of) in copied {
         items.push(Item {
@@ -341,14 +339,13 @@ mod tests {
     fn every_purpose_is_counted_with_its_copies() {
         let full = json!({
             "lda": { "banks": [{ "rows": 100, "probability": 1 }] },
-            "lds": { "cells": 3_000, "sds": true },
+            "lds": { "cells": 3_000 },
             "flows": { "slots": 1_000 },
         });
         let memory = Memory::of(&config(&full, 2));
         // 6 pairs of ports in 2 classes; 3 copies for each worker and 2 to add up in.
         assert_eq!(find(&memory, "LDA"), 12 * 100 * 16 * 8);
         assert_eq!(find(&memory, "LDS"), 3 * 3_000 * 16 * 8);
-        assert_eq!(find(&memory, "SDS"), 3 * 3_000 * 16 * 8);
         assert_eq!(find(&memory, "flow counters"), 1_001 * 32 * 6);
         assert_eq!(find(&memory, "flow tables"), 1_000 * 37 * 2);
         // Port a has a queue for each worker, b and c one and a ring each.

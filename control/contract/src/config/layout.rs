@@ -44,13 +44,7 @@ impl Config {
             let weight_of =
                 |class: usize| self.classes.get(class).map_or(1, |class| class.lds_weight);
             let weights: Vec<u32> = segments.iter().map(|s| weight_of(s.class)).collect();
-            let both_ends = lds.layout()?.with_weights(&weights)?;
-            layout.sds = lds.sds.then(|| both_ends.clone());
-            layout.lds = Some(if lds.bytes {
-                both_ends.with_bytes()
-            } else {
-                both_ends
-            });
+            layout.lds = Some(lds.layout()?.with_weights(&weights)?);
         }
         if let Some(flows) = &measurement.flows {
             layout.flow_slots = flows.slots as usize;
@@ -110,7 +104,7 @@ mod tests {
         assert_eq!(layout.segments(), 2);
         assert_eq!(layout.lda.map(|lda| lda.cells()), Some(1_024));
         assert_eq!(layout.lds.map(|lds| lds.cells()), Some(12_000));
-        assert_eq!((layout.sketches, layout.sds), (2, None));
+        assert_eq!(layout.sketches, 2);
         assert_eq!((layout.flow_slots, layout.flow_estimates), (4_096, false));
     }
 
@@ -124,11 +118,7 @@ mod tests {
             })
             .to_vec();
         config.measurement.lda = None;
-        config.measurement.lds = Some(Lds {
-            bytes: true,
-            sds: true,
-            ..Lds::default()
-        });
+        config.measurement.lds = Some(Lds::default());
         config.measurement.flows = Some(Flows::default());
         config.measurement.rli = Some(Rli {
             policy: RliPolicy::Count { packets: 100 },
@@ -139,11 +129,10 @@ mod tests {
         // east>west gold and rest, west>east gold and rest.
         assert_eq!((both.sketches, &both.sketch_of[..]), (2, &[1, 1, 0, 0][..]));
         assert_eq!((both.flow_slots, both.flow_estimates), (65_536, true));
-        let (lds, sds) = (both.lds.unwrap(), both.sds.unwrap());
+        let lds = both.lds.unwrap();
         assert_eq!((lds.rows(), lds.columns()), (3, 23_333));
-        assert_eq!((lds.counts_bytes(), sds.counts_bytes()), (true, false));
         let plain = config.measurement.lds.as_ref().unwrap().layout().unwrap();
-        assert_eq!(sds, plain.with_weights(&[25, 1, 25, 1]).unwrap());
+        assert_eq!(lds, plain.with_weights(&[25, 1, 25, 1]).unwrap());
 
         config.measurement.segments = Some(vec![SegmentPorts {
             from: "west".to_owned(),

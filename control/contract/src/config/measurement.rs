@@ -98,10 +98,6 @@ pub struct Lds {
     /// Cells of a flow in each row (k), 1 to 1,024, default 1: more survive losses.
     #[schemars(range(min = 1, max = 1_024))]
     pub virtual_cells: u32,
-    /// Count bytes, too.
-    pub bytes: bool,
-    /// Keep a second-moment sketch (SDS) of stamped delays beside it.
-    pub sds: bool,
     /// Estimates for the flows that are tracked, jointly from all cells; `null`: none, only flows
     /// that somebody asks about.
     pub decode: Option<Decode>,
@@ -301,8 +297,6 @@ impl Default for Lds {
             cells: 70_000,
             rows: vec![1.0; 3],
             virtual_cells: 1,
-            bytes: false,
-            sds: false,
             decode: Some(Decode::default()),
         }
     }

@@ -121,8 +121,6 @@ fn everything() -> Value {
                 "cells": 1_024,
                 "rows": [1, 0.5],
                 "virtual_cells": 2,
-                "bytes": true,
-                "sds": true,
                 "decode": { "components": 2, "interval_s": 5 },
             },
             "rli": { "policy": { "kind": "either", "packets": 100, "interval_us": 100 },
