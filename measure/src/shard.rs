@@ -33,8 +33,8 @@ use std::ops::Range;
 
 use crate::cell::PassedCell;
 use crate::flows::{FlowObservation, FlowSlots, Slot};
-pub use crate::lds::Places;
 use crate::lds::LdsPair;
+pub use crate::lds::Places;
 use crate::observation::{Batch, End, Observation, Observations, SegmentIndex};
 use crate::packet::Nameless;
 use crate::synopsis::{ShapeMismatch, Synopsis};

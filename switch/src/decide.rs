@@ -12,7 +12,7 @@
 
 use contract::config::{Config, Device, Forwarding as ForwardingConfig, Vlan};
 use contract::counters::DropReason;
-use contract::fdb::{FdbDelta, ReplicaEnd, StationKey, limits};
+use contract::fdb::{FdbDelta, ReplicaEnd, StationKey};
 use measure::time::TickRate;
 
 use crate::classify::Classifier;
@@ -200,7 +200,7 @@ impl Decide {
                     stations_max: *fdb_entries as usize,
                     ageing: std::time::Duration::from_secs(u64::from(*ageing_s)),
                     statics: stations.iter().filter_map(fixed).collect(),
-                    limits: limits(config),
+                    limits: config.station_limits(),
                     // A port's frames may come to any of them.
                     flood_limit_pps: flood_limit_pps.div_ceil(workers),
                     seed,

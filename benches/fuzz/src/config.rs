@@ -8,7 +8,8 @@
 use std::sync::LazyLock;
 
 use arbitrary::{Arbitrary, Unstructured};
-use contract::check::{self, memory::Memory};
+use contract::check;
+use contract::config::memory::Memory;
 use contract::config::{Config, ConfigError, PORTS_MAX, WORKERS_MAX};
 use measure::time::TickRate;
 use serde_json::Value;

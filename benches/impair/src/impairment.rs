@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use anyhow::{Context, Result};
 use benches::wire::frames::{Class, KINDS, MARKER};
-use contract::config::address::MacAddress;
+use contract::address::MacAddress;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 

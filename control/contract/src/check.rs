@@ -2,15 +2,12 @@
 
 use std::fmt::Write;
 
+use crate::config::memory::{self, Memory};
+use crate::config::packets::Held;
 use crate::config::{Config, Device, Forwarding, Idle, Port, Worker};
 use crate::units::{bytes, rate};
 
 pub mod cost;
-pub mod memory;
-pub mod packets;
-
-use memory::Memory;
-use packets::Held;
 
 /// Segments that are named one by one; of more only the number is given.
 const NAMED_MAX: usize = 8;

@@ -9,25 +9,28 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub mod address;
 mod change;
 mod class;
 pub mod device;
 mod host;
 mod layout;
 mod measurement;
+pub mod memory;
+pub mod packets;
 mod parse;
 mod port;
 mod references;
 mod resolve;
 mod schema;
 mod serving;
+mod stations;
 mod validate;
 mod wire;
 
-pub use address::{MacAddress, Prefix};
+pub use crate::address::{MacAddress, Prefix};
+pub use crate::limits::{CLASSES_MAX, PORTS_MAX};
 pub use change::Change;
-pub use class::{CLASSES_MAX, Class, Protocol, Rule};
+pub use class::{Class, Protocol, Rule};
 pub use device::Device;
 pub use host::HostConfig;
 pub use layout::LayoutError;
@@ -43,9 +46,6 @@ pub use wire::{
     REFERENCES_OF_SHARE, Wire, WireBytes, WireClock, WireKey, WireKeyError, WireKeys,
     WireLayoutError, WireLds, WirePeer, WireRli, WireSwitch,
 };
-
-/// Most ports of one switch.
-pub const PORTS_MAX: usize = 64;
 
 /// Most workers of one switch.
 pub const WORKERS_MAX: usize = 64;

@@ -6,6 +6,7 @@
 
 use measure::flows::{FlowTable, Untracked};
 
+use crate::limits::CLASSES_MAX;
 use crate::sync::{AtomicU64, Ordering};
 
 /// Why a packet was dropped.
@@ -130,8 +131,8 @@ impl Counter {
     }
 }
 
-/// Class queues of a port, at most; as many as [classes](crate::config::CLASSES_MAX).
-pub const QUEUES_MAX: usize = crate::config::CLASSES_MAX;
+/// Class queues of a port, at most; as many as [classes](CLASSES_MAX).
+pub const QUEUES_MAX: usize = CLASSES_MAX;
 
 /// Buckets of the histogram of bursts.
 pub const BURST_BUCKETS: usize = 8;
@@ -160,7 +161,7 @@ pub struct PortCounters {
     /// Drops, in the order of [`DropReason::ALL`].
     pub drops: [Counter; DropReason::ALL.len()],
     /// What left, and what did not, by class.
-    pub classes: [ClassCounters; crate::config::CLASSES_MAX],
+    pub classes: [ClassCounters; CLASSES_MAX],
     /// The egress queues, in the order of the configuration.
     pub queues: [QueueCounters; QUEUES_MAX],
 }

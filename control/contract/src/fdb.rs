@@ -19,17 +19,35 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use rtrb::{Consumer, Producer, RingBuffer};
 
-use crate::config::MacAddress;
+use crate::address::MacAddress;
+use crate::limits::PORTS_MAX;
 
 mod master;
-mod settings;
 mod shares;
 
 pub use master::{FdbEntry, FdbMaster, FdbStats};
-pub use settings::{Limits, limits};
+
+/// Most stations that may be learned behind each port; `u32::MAX` for no limit.
+pub type Limits = [u32; PORTS_MAX];
+
+/// What a filtering database is made from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FdbSettings {
+    /// Most stations.
+    pub stations_max: usize,
+    /// A station that was not seen for so long is forgotten.
+    pub ageing: Duration,
+    /// Stations that never age and never move, with their ports.
+    pub statics: Vec<(StationKey, u8)>,
+    /// Most stations that may be learned behind each port.
+    pub limits: Limits,
+    /// Whether there is a port at each index.
+    pub are_present: [bool; PORTS_MAX],
+}
 
 /// Reports that may be under way from one worker.
 pub const REPORTS: usize = 4_096;

@@ -18,6 +18,7 @@
 //! What it is not: it knows no DPDK, serves nothing and estimates nothing.
 #![forbid(unsafe_code)]
 
+pub mod address;
 pub mod check;
 pub mod config;
 pub mod counters;

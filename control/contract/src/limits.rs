@@ -1,5 +1,11 @@
-//! Memory that the control side takes at most, for the budget ([`crate::check::memory`]). The
-//! code that takes it asserts these bounds.
+//! Bounds of a switch: how many ports and classes it has at most, and memory that the control side takes
+//! at most, for the budget ([`crate::config::memory`]). The code that takes it asserts these bounds.
+
+/// Most ports of one switch.
+pub const PORTS_MAX: usize = 64;
+
+/// Most classes.
+pub const CLASSES_MAX: usize = 8;
 
 /// Bytes of one history of delays, of a segment or of a flow with series of its own.
 pub const HISTORY_BYTES: usize = 20_520;

@@ -65,10 +65,8 @@ const FENCED: &[(&str, &[&str])] = &[
 
 /// Folders that import each other. To be undone: nothing may be added.
 const CIRCLES: &[(&str, &[&str])] = &[
-    ("contract", &["check", "config", "counters", "fdb", "wire"]),
     ("control", &["core", "data_plane"]),
     ("daemon", &["data_plane", "record", "reload", "removals"]),
-    ("daemon", &["live", "run"]),
     ("dpdk-bindings", &["attach", "eal", "lcore"]),
     ("dpdk-bindings", &["mbuf", "mempool"]),
     ("dpdk-bindings", &["port", "queue", "start"]),

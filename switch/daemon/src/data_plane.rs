@@ -142,7 +142,7 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
     fn begin_master_anew(&mut self) {
         let nobody = FdbMaster::new(1, Duration::ZERO, [], Vec::new());
         let ends = std::mem::replace(&mut self.master, nobody).into_ends();
-        self.master = FdbMaster::from_config(&self.running.config, ends);
+        self.master = FdbMaster::from_settings(self.running.config.fdb_settings(), ends);
         for place in 0..self.running.config.ports.len() {
             self.master
                 .set_link(port_number(place), self.links.is_up(place));
@@ -273,7 +273,7 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
             }
             Changes::Begun { come, gone, .. } => {
                 let now = Instant::now();
-                self.master.reconfigure(&self.running.config);
+                self.master.reconfigure(self.running.config.fdb_settings());
                 for place in gone {
                     self.master.set_link(port_number(place), false);
                     if self.links.forget(place, now) {

@@ -15,6 +15,7 @@ mod draft;
 pub mod live;
 pub mod log;
 mod lowered;
+pub mod options;
 mod privileges;
 mod record;
 pub mod reload;

@@ -12,7 +12,7 @@ use control::published::Published;
 use records::snapshot::Snapshot;
 
 use crate::log::Lines;
-use crate::run::RunOptions;
+use crate::options::RunOptions;
 
 /// How often a plain table is written.
 const REFRESH: Duration = Duration::from_secs(1);

@@ -12,7 +12,8 @@ use anyhow::Context;
 use clap::Parser;
 use contract::config::Config;
 use daemon::log::{Lines, Log};
-use daemon::run::{self, RunOptions, Signals};
+use daemon::options::{RunOptions, Signals};
+use daemon::run;
 use dpdk_bindings::HugePages;
 use tracing_subscriber::EnvFilter;
 

@@ -4,7 +4,6 @@
 //! devices. The order of shutdown is that of the borrows: workers return their queues, ports stop and
 //! close, pools are freed, EAL is cleaned up.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, Scope, ScopedJoinHandle};
@@ -31,33 +30,9 @@ use switch::wiring::{budget, random_seed};
 
 use crate::data_plane::{Running, SwitchDataPlane};
 use crate::live;
-use crate::log::Lines;
+use crate::options::{RunOptions, Signals};
 use crate::privileges;
 use crate::reload::{Orders, Reload};
-
-/// How a switch is run.
-#[derive(Debug, Clone, Default)]
-pub struct RunOptions {
-    /// End after this long.
-    pub duration: Option<Duration>,
-    /// Show a live table, and a summary at the end.
-    pub live: bool,
-    /// Where the configuration came from, to be read again.
-    pub file: Option<PathBuf>,
-    /// The log, whose thread is to keep off the workers' CPUs.
-    pub log: Option<Lines>,
-    /// Take down every packet of every wire in this file, for tests.
-    pub wire_record: Option<PathBuf>,
-}
-
-/// What somebody outside wants of a running switch.
-#[derive(Debug, Clone, Default)]
-pub struct Signals {
-    /// End: SIGINT, SIGTERM.
-    pub stop: Arc<AtomicBool>,
-    /// Read the configuration again: SIGHUP.
-    pub reload: Arc<AtomicBool>,
-}
 
 /// What a run came to.
 #[derive(Debug, Serialize)]

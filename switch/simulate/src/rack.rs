@@ -119,7 +119,7 @@ impl Rack {
             });
         }
         Self {
-            master: FdbMaster::from_config(&config, master_ends),
+            master: FdbMaster::from_settings(config.fdb_settings(), master_ends),
             config,
             workers,
             now: 0,

@@ -3,8 +3,8 @@
 use std::fs;
 
 use anyhow::{Result, bail};
-use contract::check::memory::Memory;
 use contract::config::Config;
+use contract::config::memory::Memory;
 
 /// The budget of a switch that starts now in MiB: half of what the machine has free (`MemAvailable`,
 /// proc(5)); none where it does not say.

@@ -1,7 +1,7 @@
 //! The switch's devices: found, their queues counted, started, and let go.
 
 use anyhow::{Context, Result};
-use contract::check::packets::{DESCRIPTORS, POOL_CACHE};
+use contract::config::packets::{DESCRIPTORS, POOL_CACHE};
 use contract::config::{self, Config, Device};
 use dpdk_bindings::{AttachedPort, Eal, EalOptions, Mempool, Port, PortConfig};
 

@@ -84,7 +84,7 @@ impl<'pool> Workers<'pool> {
             setups: Vec::with_capacity(site.cpus.len()),
             counters: Vec::with_capacity(site.cpus.len()),
             generations: Vec::with_capacity(site.cpus.len()),
-            master: FdbMaster::from_config(config, master_ends),
+            master: FdbMaster::from_settings(config.fdb_settings(), master_ends),
         };
         let members = (0..).zip(site.cpus).zip(taken).zip(lanes).zip(replica_ends);
         for ((((number, &cpu), handles), lanes), end) in members {

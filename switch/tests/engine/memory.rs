@@ -1,7 +1,7 @@
 //! What `--check` says of memory is what the data plane takes.
 
-use contract::check::memory::Memory;
 use contract::config::Config;
+use contract::config::memory::Memory;
 use switch::egress::layout::EgressLayout;
 
 const CONFIG: &str = r#"{

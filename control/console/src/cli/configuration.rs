@@ -11,7 +11,7 @@ use super::connection::Connection;
 use super::{DONE, Form, REFUSED, print, print_json};
 use crate::client::{Client, ClientError};
 use contract::check;
-use contract::check::memory::{self, Memory};
+use contract::config::memory::{self, Memory};
 use contract::config::{Change, Config, ConfigError};
 
 /// Characters of a value that are shown on a line; JSON has all of it.

@@ -5,9 +5,6 @@ use serde::{Deserialize, Serialize};
 
 use super::Prefix;
 
-/// Most classes.
-pub const CLASSES_MAX: usize = 8;
-
 /// A traffic class: a measurement equivalence class, and what class queues are made of.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

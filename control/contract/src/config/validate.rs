@@ -5,9 +5,9 @@ use std::fmt;
 use std::hash::Hash;
 use std::ops::RangeInclusive;
 
+use super::memory::Memory;
+use super::packets::Held;
 use super::{Config, Dpdk, WORKERS_MAX, Worker};
-use crate::check::memory::Memory;
-use crate::check::packets::Held;
 
 mod classes;
 mod forwarding;

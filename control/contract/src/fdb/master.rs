@@ -3,10 +3,11 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
-use super::settings::{Limits, limits, settings};
 use super::shares::Shares;
-use super::{FdbDelta, Learned, MasterEnd, REFRESHES_PER_AGE, REPORTS, StationKey};
-use crate::config::{Config, Device, PORTS_MAX};
+use super::{
+    FdbDelta, FdbSettings, Learned, Limits, MasterEnd, REFRESHES_PER_AGE, REPORTS, StationKey,
+};
+use crate::limits::PORTS_MAX;
 
 /// All workers.
 const EVERYONE: u64 = u64::MAX;
@@ -146,10 +147,16 @@ impl FdbMaster {
         master
     }
 
-    /// That of a valid configuration. A patch panel has one for the sake of links.
-    pub fn from_config(config: &Config, ends: Vec<MasterEnd>) -> Self {
-        let (stations_max, ageing, statics) = settings(config);
-        Self::new(stations_max, ageing, statics, ends).with_limits(&limits(config))
+    /// A database by a configuration's settings.
+    pub fn from_settings(settings: FdbSettings, ends: Vec<MasterEnd>) -> Self {
+        let FdbSettings {
+            stations_max,
+            ageing,
+            statics,
+            limits,
+            ..
+        } = settings;
+        Self::new(stations_max, ageing, statics, ends).with_limits(&limits)
     }
 
     /// With so many stations learnt behind each port at most: to be called before any is.
@@ -161,20 +168,23 @@ impl FdbMaster {
         }
     }
 
-    /// Goes on with another configuration, in which ports have the places that they had: with other
+    /// Goes on with other settings, in which ports have the places that they had: with other
     /// limits, other static stations, and without those behind ports that are gone. Before a
     /// place goes to another port, the caller flushes it. Workers ask for what they need once they have taken up the
     /// generation.
-    pub fn reconfigure(&mut self, config: &Config) {
-        let (stations_max, ageing, statics) = settings(config);
+    pub fn reconfigure(&mut self, settings: FdbSettings) {
+        let FdbSettings {
+            stations_max,
+            ageing,
+            statics,
+            limits,
+            are_present,
+        } = settings;
         (self.stations_max, self.ageing) = (stations_max, ageing);
-        let is_there = |port: u8| {
-            let port = config.ports.get(usize::from(port));
-            port.is_some_and(|port| port.device != Device::Absent)
-        };
+        let is_there = |port: u8| are_present.get(usize::from(port)) == Some(&true);
         let fixed: HashSet<StationKey> = statics.iter().map(|(station, _)| *station).collect();
         let room = stations_max.saturating_sub(statics.len());
-        self.shares = Shares::new(&limits(config));
+        self.shares = Shares::new(&limits);
         let old = std::mem::replace(&mut self.stations, HashMap::with_capacity(stations_max));
         for (station, mut known) in old {
             let is_learnt = !known.is_static && !fixed.contains(&station);

@@ -2,10 +2,9 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::StationKey;
 use super::master::Known;
-use super::settings::Limits;
-use crate::config::PORTS_MAX;
+use super::{Limits, StationKey};
+use crate::limits::PORTS_MAX;
 
 /// Places in a port's order that need not be of stations that are there, beyond one for each that is.
 const SPARE_PLACES: usize = 64;

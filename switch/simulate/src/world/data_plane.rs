@@ -332,7 +332,7 @@ impl MemoryDataPlane {
         self.number = number;
         self.layouts = parts.layouts;
         self.returned = Some(0);
-        self.master.reconfigure(&config);
+        self.master.reconfigure(config.fdb_settings());
         for place in gone {
             self.master.set_link(port_index(place).0, false);
         }

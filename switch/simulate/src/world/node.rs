@@ -150,7 +150,7 @@ impl Node {
         let data_plane = MemoryDataPlane {
             site,
             state: state.clone(),
-            master: FdbMaster::from_config(config, ends),
+            master: FdbMaster::from_settings(config.fdb_settings(), ends),
             generations: boxes,
             layouts: parts.layouts,
             began,

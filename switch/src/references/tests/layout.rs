@@ -82,7 +82,7 @@ fn anchors_need_stamps_and_the_whole_port() {
 fn buffers_hold_two_intervals_and_a_burst() {
     let config = config(COUNT, "{}", "[{}]");
     assert_eq!(layout_of(&config, 0).unwrap().buffer_packets, 264);
-    let memory = contract::check::memory::Memory::of(&config);
+    let memory = contract::config::memory::Memory::of(&config);
     let rli = memory.items().iter().find(|item| item.purpose == "RLI");
     assert_eq!(rli.unwrap().copies, 2);
 }

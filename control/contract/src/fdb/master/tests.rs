@@ -165,7 +165,7 @@ fn another_configuration_keeps_what_was_learnt_behind_ports_that_stay() {
     };
     let (mut replica, end) = fdb_rings(8, 8);
     let fixed = r#"{ "address": "02:00:00:00:00:63", "port": "b" }"#;
-    let mut master = FdbMaster::from_config(&config(fixed), vec![end]);
+    let mut master = FdbMaster::from_settings(config(fixed).fdb_settings(), vec![end]);
     for (n, port) in [(1, 0), (2, 1)] {
         let station = StationKey::new(0, 0x0200_0000_0000 + n);
         replica.report(Learned { station, port });
@@ -173,7 +173,7 @@ fn another_configuration_keeps_what_was_learnt_behind_ports_that_stay() {
     master.poll(at(1));
     let mut next = config(r#"{ "address": "02:00:00:00:00:01", "port": "a" }"#);
     next.ports[1].device = Device::Absent;
-    master.reconfigure(&next);
+    master.reconfigure(next.fdb_settings());
     let entries: Vec<_> = master
         .entries(at(1))
         .map(|e| (e.station, e.is_static))
