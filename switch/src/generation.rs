@@ -8,10 +8,10 @@ use measure::time::Epoch;
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
 
 use crate::decide::Decide;
+use crate::egress::Lane;
 use crate::meter::Plan;
 use crate::packet_io::PacketIo;
 use crate::wire::WireChange;
-use crate::worker::Lane;
 
 /// What becomes of measuring.
 #[derive(Debug, Default)]

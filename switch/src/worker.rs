@@ -12,6 +12,8 @@ use measure::flows::FlowObservation;
 use measure::shard::Places;
 
 use crate::decide::{Decide, Decisions, PortSet, Verdict};
+use crate::egress::Lane;
+use crate::egress::lane::Exit;
 use crate::flows::FlowObservations;
 use crate::generation::{Generation, WorkerGenerations};
 use crate::idle::IdlePolicy;
@@ -23,16 +25,12 @@ use crate::wire::Wires;
 mod change;
 mod counting;
 mod handing;
-mod lane;
 mod pace;
 mod slow_path;
 mod tagger;
 mod wires;
 
-pub use lane::{FRAME_OVERHEAD_BYTES, Handed, Lane};
-
 use counting::{count_departures, count_drop};
-use lane::Exit;
 use pace::Pace;
 use tagger::Tagger;
 

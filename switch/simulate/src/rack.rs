@@ -27,11 +27,12 @@ use measure::synopsis::Synopsis;
 use measure::time::{EpochSchedule, TickRate};
 use switch::decide::Decide;
 use switch::egress::EgressLayout;
+use switch::egress::Lane;
 use switch::generation::{Generations, generations};
 use switch::meter::{Meter, Plan, SegmentMap};
 use switch::packet_io::memory::{MemoryIo, MemoryPacket};
 use switch::packet_io::{ClassIndex, PortIndex};
-use switch::worker::{Lane, Worker};
+use switch::worker::Worker;
 
 pub mod wired;
 

@@ -23,12 +23,13 @@ use measure::shard::{ShardLayout, Tally};
 use measure::time::{EpochSchedule, TickRate};
 use switch::decide::{BridgeLayout, Decide};
 use switch::egress::EgressLayout;
+use switch::egress::Lane;
 use switch::generation::{Generations, generations};
 use switch::meter::{Meter, Plan, SegmentMap};
 use switch::packet_io::memory::MemoryIo;
 use switch::packet_io::{ClassIndex, PortIndex};
 use switch::references::References;
-use switch::worker::{Lane, Worker};
+use switch::worker::Worker;
 
 pub const GHZ: u64 = 1_000_000_000;
 pub const EAST: PortIndex = PortIndex(0);

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use contract::config::{self, CLASSES_MAX, Class, QueueService};
 
+use super::FRAME_OVERHEAD_BYTES;
 use crate::packet_io::{ClassIndex, Tag};
-use crate::worker::FRAME_OVERHEAD_BYTES;
 
 /// Most queues of a port.
 pub const QUEUES_MAX: usize = CLASSES_MAX;

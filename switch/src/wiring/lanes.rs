@@ -6,7 +6,7 @@ use measure::time::TickRate;
 use rtrb::{Consumer, Producer};
 
 use crate::egress::EgressLayout;
-use crate::worker::{Handed, Lane};
+use crate::egress::{Handed, Lane};
 
 /// How one worker reaches one port.
 #[derive(Debug)]

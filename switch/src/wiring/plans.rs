@@ -18,6 +18,7 @@ use super::devices::Pools;
 use super::lanes::{self, Way};
 use crate::decide::Decide;
 use crate::egress::EgressLayout;
+use crate::egress::Lane;
 use crate::flows::Flows;
 use crate::meter::{Plan, SegmentMap};
 use crate::packet_io::dpdk::{Handles, Inlet};
@@ -25,7 +26,6 @@ use crate::packet_io::{ClassIndex, PortIndex};
 use crate::references::{References, ReferencesLayout};
 use crate::source::Source;
 use crate::wire::Recording;
-use crate::worker::Lane;
 
 /// A lane for each worker, with its port.
 pub type PortLanes<P> = Vec<Vec<(usize, Lane<P>)>>;

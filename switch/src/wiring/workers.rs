@@ -15,13 +15,14 @@ use super::cpus::near;
 use super::plans::{Site, handles, present, replica};
 use super::{DRAIN, random_seed};
 use crate::decide::Decide;
+use crate::egress::Lane;
 use crate::generation::{Generations, WorkerGenerations, generations};
 use crate::idle::IdlePolicy;
 use crate::meter::{Meter, Plan};
 use crate::packet_io::dpdk::{DpdkIo, Handles};
 use crate::source::Source;
 use crate::wire::{WireChange, Wires};
-use crate::worker::{Lane, Worker};
+use crate::worker::Worker;
 
 /// All workers, and the control side's ends to them.
 pub struct Workers<'pool> {

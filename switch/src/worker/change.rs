@@ -4,8 +4,9 @@ use contract::counters::DropReason;
 #[cfg(feature = "planted")]
 use measure::planted;
 
+use super::Worker;
 use super::counting::count_drop;
-use super::{Lane, Worker};
+use crate::egress::Lane;
 use crate::generation::{Generation, Measuring};
 use crate::packet_io::PacketIo;
 

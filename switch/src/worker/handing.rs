@@ -3,7 +3,7 @@
 use contract::counters::DropReason;
 
 use super::Worker;
-use super::lane::Exit;
+use crate::egress::lane::Exit;
 use crate::packet_io::{BURST, PacketIo, PortIndex, Tag};
 
 impl<I: PacketIo> Worker<I> {

@@ -10,10 +10,10 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use simulate::rack::{INTERVAL, Rack, config, decide, egress, plan, port, rate, udp};
 use switch::egress::EgressLayout;
+use switch::egress::Lane;
 use switch::generation::{Generation, Measuring};
 use switch::packet_io::PortIndex;
 use switch::packet_io::memory::MemoryChange;
-use switch::worker::Lane;
 
 const REST: &str = r#"
     "forwarding": {"mode": "patch", "pairs": [["east", "west"]]},

@@ -15,13 +15,14 @@ use measure::time::{EpochSchedule, TickRate};
 use serde_json::{Value, json};
 use switch::decide::Decide;
 use switch::egress::EgressLayout;
+use switch::egress::Lane;
 use switch::flows::Flows;
 use switch::generation::generations;
 use switch::meter::{Meter, Plan, SegmentMap};
 use switch::packet_io::dpdk::{DpdkIo, Handles, Inlet};
 use switch::packet_io::{ClassIndex, PortIndex};
 use switch::references::{References, ReferencesLayout};
-use switch::worker::{Lane, Worker};
+use switch::worker::Worker;
 
 const MTU: u16 = 9000;
 const MBUFS: u32 = 8191;

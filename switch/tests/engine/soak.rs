@@ -20,11 +20,12 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use simulate::tube::{GRACE, INTERVAL, frame_between, one_queue, pairs, rate};
 use switch::decide::{BridgeLayout, Decide, Lan};
+use switch::egress::Lane;
 use switch::generation::{Generation, Generations, Measuring, generations};
 use switch::meter::{Meter, Plan, SegmentMap};
 use switch::packet_io::memory::MemoryIo;
 use switch::packet_io::{BURST, PortIndex};
-use switch::worker::{Lane, Worker};
+use switch::worker::Worker;
 
 const PORTS: u8 = 4;
 const STATIONS: u8 = 40;

@@ -13,11 +13,12 @@ use measure::time::EpochSchedule;
 use measure::wire::frame::MAGIC;
 use measure::wire::session::{Key, KeyId, KeyRing};
 use measure::wire::{Receiver, Sender, WireLayout};
+use switch::egress::Lane;
 use switch::generation::generations;
 use switch::meter::Meter;
 use switch::packet_io::memory::{MemoryIo, MemoryPacket};
 use switch::wire::{Envelope, HelloGate, Share, WirePort, WireSetup, Wires, source_address};
-use switch::worker::{Lane, Worker};
+use switch::worker::Worker;
 
 use super::{config, decide, egress, hasher, plan, port, port_index, rate};
 

@@ -16,6 +16,7 @@ use rand_pcg::Pcg64;
 use records::snapshot::{Fdb, Pool, PortFact};
 use switch::decide::Decide;
 use switch::egress::EgressLayout;
+use switch::egress::Lane;
 use switch::generation::{Generation, Generations, Measuring};
 use switch::packet_io::PortIndex;
 use switch::packet_io::memory::{MemoryChange, MemoryIo, MemoryPacket};
@@ -24,7 +25,6 @@ use switch::wiring::lanes;
 use switch::wiring::links::{Event, LinkWatch};
 use switch::wiring::plans::{plan, port_index, present};
 use switch::wiring::wires::{Origin, changed, wire_port};
-use switch::worker::Lane;
 
 /// As in the daemon.
 const LINKS_EVERY: Duration = Duration::from_millis(100);

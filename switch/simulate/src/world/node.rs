@@ -14,6 +14,7 @@ use measure::time::{EpochSchedule, TickRate};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use records::snapshot::Snapshot;
+use switch::egress::Lane;
 use switch::generation::generations;
 use switch::meter::Meter;
 use switch::packet_io::PortIndex;
@@ -21,7 +22,7 @@ use switch::packet_io::memory::MemoryIo;
 use switch::wire::Wires;
 use switch::wiring::links::LinkWatch;
 use switch::wiring::plans::present;
-use switch::worker::{Lane, Worker};
+use switch::worker::Worker;
 
 use super::clock::Clocks;
 use super::data_plane::{MemoryDataPlane, NodeState, Shared, Site};

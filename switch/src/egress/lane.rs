@@ -4,7 +4,7 @@ use contract::counters::PortCounters;
 use measure::time::TickRate;
 use rtrb::{Consumer, Producer, RingBuffer};
 
-use crate::egress::{EgressLayout, PortEgress};
+use super::{EgressLayout, PortEgress};
 use crate::packet_io::{Burst, Tag, Tags};
 
 /// What a frame may have on top of a port's MTU: Ethernet header 14 bytes, two VLAN tags 8.
@@ -16,15 +16,15 @@ pub type Handed<P> = (P, Tag);
 /// The way out by one port.
 #[derive(Debug)]
 pub struct Lane<P> {
-    pub(super) exit: Exit<P>,
+    pub(crate) exit: Exit<P>,
     /// Rings from other workers, where this one owns the port.
-    pub(super) entrances: Vec<Consumer<Handed<P>>>,
-    pub(super) frame_bytes_max: u32,
+    pub(crate) entrances: Vec<Consumer<Handed<P>>>,
+    pub(crate) frame_bytes_max: u32,
 }
 
 /// Where packets for a port go.
 #[derive(Debug)]
-pub(super) enum Exit<P> {
+pub(crate) enum Exit<P> {
     /// To queues of this worker's, and on to the driver.
     Queues(Box<PortEgress<P>>),
     /// To the worker that owns the port.
@@ -35,7 +35,7 @@ pub(super) enum Exit<P> {
 
 /// A ring to the port's owner, filled a burst at a time.
 #[derive(Debug)]
-pub(super) struct Relay<P> {
+pub(crate) struct Relay<P> {
     ring: Producer<Handed<P>>,
     pub packets: Burst<P>,
     pub tags: Tags,
@@ -86,7 +86,7 @@ impl<P> Lane<P> {
     }
 
     /// Takes over what waits in the lane that this one replaces, as far as it has queues, too.
-    pub(super) fn adopt(&mut self, old: &mut Self) {
+    pub(crate) fn adopt(&mut self, old: &mut Self) {
         if let (Exit::Queues(new), Exit::Queues(waiting)) = (&mut self.exit, &mut old.exit) {
             new.adopt(waiting);
             // The rings that were there go on, until nobody writes to them and they are empty; then
@@ -105,7 +105,7 @@ impl<P> Lane<P> {
     }
 
     /// Drops all that waits, each packet by its tag.
-    pub(super) fn drain(&mut self, mut dropped: impl FnMut(&Tag)) {
+    pub(crate) fn drain(&mut self, mut dropped: impl FnMut(&Tag)) {
         match &mut self.exit {
             Exit::Queues(egress) => egress.drain(|_, tag| dropped(&tag)),
             Exit::Owner(relay) => {
@@ -122,7 +122,7 @@ impl<P> Lane<P> {
     }
 
     /// Packets that wait on this worker's side: in queues, and in rings that end here.
-    pub(super) fn waiting(&self) -> usize {
+    pub(crate) fn waiting(&self) -> usize {
         let queued = match &self.exit {
             Exit::Queues(egress) => egress.len(),
             Exit::Owner(relay) => relay.packets.len(),
@@ -132,12 +132,12 @@ impl<P> Lane<P> {
     }
 
     /// Packets that wait in rings that end here.
-    pub(super) fn in_rings(&self) -> usize {
+    pub(crate) fn in_rings(&self) -> usize {
         self.entrances.iter().map(Consumer::slots).sum()
     }
 
     /// Shows what waits in each queue, and what was refused.
-    pub(super) fn show_queues(&self, counters: &PortCounters) {
+    pub(crate) fn show_queues(&self, counters: &PortCounters) {
         let Exit::Queues(egress) = &self.exit else {
             return;
         };
@@ -152,7 +152,7 @@ impl<P> Lane<P> {
 
     /// Nothing waits.
     #[inline]
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         let is_empty = match &self.exit {
             Exit::Queues(egress) => egress.is_empty(),
             Exit::Owner(relay) => relay.packets.is_empty(),
