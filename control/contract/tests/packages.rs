@@ -70,17 +70,6 @@ const CIRCLES: &[(&str, &[&str])] = &[
     ("dpdk-bindings", &["attach", "eal", "lcore"]),
     ("dpdk-bindings", &["mbuf", "mempool"]),
     ("dpdk-bindings", &["port", "queue", "start"]),
-    (
-        "switch",
-        &[
-            "egress",
-            "generation",
-            "meter",
-            "references",
-            "wire",
-            "worker",
-        ],
-    ),
 ];
 
 type Graph = BTreeMap<String, BTreeSet<String>>;
