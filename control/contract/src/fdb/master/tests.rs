@@ -3,6 +3,7 @@ use std::collections::{HashMap, HashSet};
 use proptest::prelude::*;
 
 use super::*;
+use crate::config::{Config, Device};
 use crate::fdb::{ReplicaEnd, fdb_rings};
 
 const AGEING: Duration = Duration::from_mins(5);
