@@ -1,0 +1,24 @@
+//! Reports of benchmarks: every page in `benches/results` is made of these parts.
+//!
+//! ```text
+//! samples --statistics--> figures --number--> Table (Markdown, terminal)
+//!                            |
+//!                            +--limit--> Checks (kept or missed, a verdict line) --> exit code
+//!
+//! machine   where and of which commit the figures are
+//! results   the page and the JSON file
+//! ```
+#![forbid(unsafe_code)]
+
+mod limit;
+mod machine;
+mod number;
+mod results;
+pub mod statistics;
+mod table;
+
+pub use limit::{Check, Checks, Limit};
+pub use machine::{Machine, now_utc, output_of};
+pub use number::{given, significant};
+pub use results::{write, write_page};
+pub use table::{Colour, Style, Table, wrap};

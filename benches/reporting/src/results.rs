@@ -1,0 +1,47 @@
+//! Files in a folder of results.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+/// Writes `name.md` for people and `name.json` for programs into `folder`, which is made if need be.
+///
+/// # Errors
+/// When a file cannot be written.
+pub fn write(folder: &Path, name: &str, page: &str, data: &impl Serialize) -> Result<()> {
+    write_page(folder, name, page)?;
+    let json = serde_json::to_string_pretty(data)?;
+    write_file(&folder.join(format!("{name}.json")), &(json + "\n"))
+}
+
+/// Writes `name.md` alone.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn write_page(folder: &Path, name: &str, page: &str) -> Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    write_file(&folder.join(format!("{name}.md")), page)
+}
+
+fn write_file(file: &Path, text: &str) -> Result<()> {
+    fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_two_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let inner = folder.path().join("inner");
+        write(&inner, "a.b", "# Page\n", &[1, 2]).unwrap();
+        let read = |name: &str| fs::read_to_string(inner.join(name)).unwrap();
+        assert_eq!(read("a.b.md"), "# Page\n");
+        assert_eq!(read("a.b.json"), "[\n  1,\n  2\n]\n");
+        let error = write_page(&inner.join("a.b.md"), "x", "").unwrap_err();
+        assert!(error.to_string().starts_with("cannot create"), "{error}");
+    }
+}
