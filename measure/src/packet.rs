@@ -113,10 +113,12 @@
 mod census;
 mod dissect;
 mod hash;
+pub mod header;
 mod key;
 mod nameless;
 mod plain;
 mod rows;
+pub mod walk;
 mod words;
 
 pub use census::Census;

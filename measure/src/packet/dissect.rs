@@ -1,52 +1,30 @@
 //! Header by header through any frame.
 
-mod ip;
-
 use std::ops::Range;
 
 use super::Kind;
+use super::header::{ethernet, ethertype, icmp, ipv6, mpls, protocol, sctp, tcp, udp, vlan};
 use super::key::FlowKey;
-use super::words::{Pair, be16, be32};
+use super::walk::{self, Content, EXTENSION_HEADERS_MAX, Link, Upper};
+use super::words::{Pair, be16, le64};
 
-pub(super) use ip::{ipv4_unchanged, ipv6_unchanged};
-
-/// Protocol numbers (IANA, "Assigned Internet Protocol Numbers").
-pub(super) mod protocol {
-    pub const HOP_BY_HOP: u8 = 0;
-    pub const ICMP: u8 = 1;
-    pub const TCP: u8 = 6;
-    pub const UDP: u8 = 17;
-    pub const ROUTING: u8 = 43;
-    pub const FRAGMENT: u8 = 44;
-    pub const AUTHENTICATION: u8 = 51;
-    pub const ICMPV6: u8 = 58;
-    pub const DESTINATION_OPTIONS: u8 = 60;
-    pub const SCTP: u8 = 132;
-    pub const MOBILITY: u8 = 135;
-    pub const HIP: u8 = 139;
-    pub const SHIM6: u8 = 140;
-}
-
-/// Ethertypes (IEEE registry).
-pub(super) mod ethertype {
-    pub const IPV4: u16 = 0x0800;
-    pub const IPV6: u16 = 0x86dd;
-    pub const MPLS: u16 = 0x8847;
-    pub const MPLS_MULTICAST: u16 = 0x8848;
-    pub const VLAN: u16 = 0x8100;
-    pub const QINQ: u16 = 0x88a8;
-    pub const QINQ_OLD: u16 = 0x9100;
-    /// Values below are lengths of LLC frames (IEEE 802.3, 3.2.6).
-    pub const LEAST: u16 = 0x0600;
-}
-
-const ETHERNET_BYTES: usize = 14;
-/// Least payload of an Ethernet frame: shorter ones are padded, and padding comes and goes.
-const ETHERNET_PAYLOAD_BYTES_MIN: usize = 46;
-const VLAN_TAGS_MAX: usize = 4;
-const MPLS_LABELS_MAX: usize = 8;
 /// Bytes hashed of what is not IP: as much as of an IP payload.
 const OTHER_WINDOW_BYTES: usize = 16;
+/// Where the hashed bytes of a fragment begin, so that a first fragment's transport checksum is
+/// not among them.
+const FRAGMENT_SKIP_BYTES: usize = 20;
+
+/// Length, identification and fragment field, of the first eight bytes of an IPv4 header.
+#[inline]
+pub(super) const fn ipv4_unchanged(first: u64) -> u64 {
+    first >> 16
+}
+
+/// All but the traffic class and the hop limit, of the first eight bytes of an IPv6 header.
+#[inline]
+pub(super) const fn ipv6_unchanged(first: u64) -> u64 {
+    first & u64::from_le_bytes([0xf0, 0x0f, 0xff, 0xff, 0xff, 0xff, 0xff, 0])
+}
 
 /// What is known of a frame after all of its headers.
 #[derive(Debug, Clone)]
@@ -55,144 +33,199 @@ pub(super) struct Dissected {
     pub key: FlowKey,
     /// What tells packets apart beside flow and payload: words of two headers.
     pub identity: Pair,
-    /// Where in the head the payload lies whose first bytes are hashed.
+    /// Where in the head the payload is whose first bytes are hashed.
     pub payload: Range<usize>,
 }
 
 impl Dissected {
     /// Reads a frame. `frame_len` counts only in the identity of what is not IP.
     pub fn of(head: &[u8], frame_len: u32) -> Self {
-        let ethernet = Ethernet::read(head);
-        let ip = match ethernet.content {
-            Content::Ipv4 => ip::v4(head, ethernet.payload),
-            Content::Ipv6 => ip::v6(head, ethernet.payload),
+        let link = Link::of(head);
+        let ip = match link.content {
+            Content::Ipv4 => Self::of_ipv4(head, link.at),
+            Content::Ipv6 => Self::of_ipv6(head, link.at),
             Content::Other(kind) => Err(kind),
         };
-        match ip {
-            Ok(dissected) => dissected,
+        ip.unwrap_or_else(|kind| {
             // A pseudowire without control word may begin with any nibble (RFC 4928).
-            Err(Kind::Malformed) if is_mpls(ethernet.ethertype) => {
-                ethernet.dissected(frame_len, Kind::NonIp)
-            }
-            Err(kind) => ethernet.dissected(frame_len, kind),
-        }
-    }
-}
-
-/// What an Ethernet header announces behind its tags and labels.
-#[derive(Debug, Clone, Copy)]
-enum Content {
-    Ipv4,
-    Ipv6,
-    Other(Kind),
-}
-
-/// An Ethernet header with its tags and labels.
-#[derive(Debug, Clone, Copy)]
-struct Ethernet {
-    /// Destination and source; zeros where a runt has no more.
-    addresses: [u8; 12],
-    /// Outermost VLAN id.
-    vlan: u16,
-    /// Behind the tags.
-    ethertype: u16,
-    content: Content,
-    /// Where the payload begins.
-    payload: usize,
-}
-
-impl Ethernet {
-    fn read(head: &[u8]) -> Self {
-        let mut addresses = [0; 12];
-        for (to, from) in addresses.iter_mut().zip(head) {
-            *to = *from;
-        }
-        let content = Content::Other(Kind::Truncated);
-        let mut ethernet = Self {
-            addresses,
-            vlan: 0,
-            ethertype: 0,
-            content,
-            payload: ETHERNET_BYTES,
-        };
-        if let Some(content) = ethernet.read_tags(head) {
-            ethernet.content = content;
-        }
-        ethernet
-    }
-
-    /// Steps over tags and labels; `None` where the head ends within them.
-    fn read_tags(&mut self, head: &[u8]) -> Option<Content> {
-        self.ethertype = be16(head, 12)?;
-        for tag in 0..VLAN_TAGS_MAX {
-            if !is_vlan(self.ethertype) {
-                break;
-            }
-            if tag == 0 {
-                self.vlan = be16(head, self.payload)? & 0x0fff;
-            }
-            self.ethertype = be16(head, self.payload + 2)?;
-            self.payload += 4;
-        }
-        Some(match self.ethertype {
-            ethertype::IPV4 => Content::Ipv4,
-            ethertype::IPV6 => Content::Ipv6,
-            mpls if is_mpls(mpls) => self.read_labels(head)?,
-            _ => Content::Other(Kind::NonIp),
+            let is_pseudowire = kind == Kind::Malformed && mpls::is_label(link.ethertype);
+            let kind = if is_pseudowire { Kind::NonIp } else { kind };
+            Self::of_link(head, frame_len, &link, kind)
         })
     }
 
-    /// RFC 3032: what lies below the bottom of the stack is told by its first nibble.
-    fn read_labels(&mut self, head: &[u8]) -> Option<Content> {
-        for _ in 0..MPLS_LABELS_MAX {
-            let label = be32(head, self.payload)?;
-            self.payload += 4;
-            let is_bottom = label & 0x100 != 0;
-            if is_bottom {
-                return Some(match head.get(self.payload)? >> 4 {
-                    4 => Content::Ipv4,
-                    6 => Content::Ipv6,
-                    _ => Content::Other(Kind::NonIp),
-                });
-            }
-        }
-        Some(Content::Other(Kind::NonIp))
-    }
-
-    /// The frame by its Ethernet pair.
-    fn dissected(&self, frame_len: u32, kind: Kind) -> Dissected {
-        let [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5] = self.addresses;
-        let key = FlowKey::Ethernet {
-            source: [s0, s1, s2, s3, s4, s5],
-            destination: [d0, d1, d2, d3, d4, d5],
-            vlan: self.vlan,
-            ethertype: self.ethertype,
+    /// A frame by its Ethernet pair; bytes that are missing of the addresses count as 0.
+    fn of_link(head: &[u8], frame_len: u32, link: &Link, kind: Kind) -> Self {
+        let address = |field: Range<usize>| {
+            std::array::from_fn(|n| head.get(field.start + n).copied().unwrap_or(0))
         };
-        let payload_bytes = u64::from(frame_len)
-            .saturating_sub(self.payload as u64)
-            .max(ETHERNET_PAYLOAD_BYTES_MIN as u64);
-        let is_llc = self.ethertype < ethertype::LEAST;
+        let payload_bytes = (frame_len as usize)
+            .saturating_sub(link.at)
+            .max(ethernet::PAYLOAD_BYTES_MIN);
+        let is_llc = link.ethertype < ethertype::MIN;
         let announced_bytes = if is_llc {
-            usize::from(self.ethertype)
+            usize::from(link.ethertype)
         } else {
             usize::MAX
         };
-        Dissected {
+        Self {
             kind,
+            key: FlowKey::Ethernet {
+                source: address(ethernet::field::SOURCE),
+                destination: address(ethernet::field::DESTINATION),
+                vlan: link.tag.map_or(0, vlan::Control::vlan),
+                ethertype: link.ethertype,
+            },
+            identity: (payload_bytes as u64, 0),
+            payload: link.at..link.at + announced_bytes.min(OTHER_WINDOW_BYTES),
+        }
+    }
+
+    /// A frame with an IPv4 packet at `at`, or the kind of one whose header is wrong.
+    fn of_ipv4(head: &[u8], at: usize) -> Result<Self, Kind> {
+        let (header, upper) = walk::ipv4(head, at)?;
+        let transport = if header.is_fragment() {
+            Transport::of_fragment(&upper)
+        } else {
+            Transport::of(&upper, header.protocol())
+        };
+        let key = FlowKey::V4 {
+            source: header.source(),
+            destination: header.destination(),
+            source_port: transport.source_port,
+            destination_port: transport.destination_port,
+            protocol: header.protocol(),
+        };
+        let unchanged = ipv4_unchanged(le64(header.bytes(), 0).unwrap_or_default());
+        Ok(Self::of_ip(&upper, key, unchanged, &transport))
+    }
+
+    /// A frame with an IPv6 packet at `at`, or the kind of one whose header is wrong.
+    fn of_ipv6(head: &[u8], at: usize) -> Result<Self, Kind> {
+        let (header, mut upper) = walk::ipv6(head, at)?;
+        let mut protocol = header.next();
+        let transport = match step_over_extensions(&mut upper, &mut protocol) {
+            Ok(None) => Transport::of(&upper, protocol),
+            // What follows may be the middle of anything.
+            Ok(Some(fragment)) => Transport {
+                word: fragment,
+                ..Transport::of_fragment(&upper)
+            },
+            Err(kind) => Transport::none(kind, upper.stop()),
+        };
+        let key = FlowKey::V6 {
+            source: header.source(),
+            destination: header.destination(),
+            source_port: transport.source_port,
+            destination_port: transport.destination_port,
+            protocol,
+        };
+        let unchanged = ipv6_unchanged(le64(header.bytes(), 0).unwrap_or_default());
+        Ok(Self::of_ip(&upper, key, unchanged, &transport))
+    }
+
+    fn of_ip(upper: &Upper<'_>, key: FlowKey, header: u64, transport: &Transport) -> Self {
+        Self {
+            kind: transport.kind,
             key,
-            identity: (payload_bytes, 0),
-            payload: self.payload..self.payload + announced_bytes.min(OTHER_WINDOW_BYTES),
+            identity: (header, transport.word),
+            payload: transport.payload..upper.stop(),
         }
     }
 }
 
-fn is_vlan(ethertype: u16) -> bool {
-    matches!(
-        ethertype,
-        ethertype::VLAN | ethertype::QINQ | ethertype::QINQ_OLD
-    )
+/// Steps over the extension headers that `protocol` begins, up to the header of a fragment, whose word it
+/// yields; `protocol` becomes that of what follows.
+fn step_over_extensions(upper: &mut Upper<'_>, protocol: &mut u8) -> Result<Option<u64>, Kind> {
+    for _ in 0..EXTENSION_HEADERS_MAX {
+        let Some(extension) = upper.step(*protocol)? else {
+            break;
+        };
+        let announced = std::mem::replace(protocol, extension.next());
+        if announced == protocol::FRAGMENT {
+            let ipv6::Fragment {
+                offset_and_more,
+                id,
+            } = extension.as_fragment();
+            if offset_and_more != 0 {
+                return Ok(Some(u64::from(offset_and_more) << 32 | u64::from(id)));
+            }
+        }
+    }
+    Ok(None)
 }
 
-fn is_mpls(ethertype: u16) -> bool {
-    matches!(ethertype, ethertype::MPLS | ethertype::MPLS_MULTICAST)
+/// What a transport header yields.
+struct Transport {
+    kind: Kind,
+    source_port: u16,
+    destination_port: u16,
+    /// What of it tells packets apart.
+    word: u64,
+    /// Where the hashed payload begins.
+    payload: usize,
+}
+
+impl Transport {
+    /// No ports and nothing but payload.
+    fn none(kind: Kind, payload: usize) -> Self {
+        Self {
+            kind,
+            source_port: 0,
+            destination_port: 0,
+            word: 0,
+            payload,
+        }
+    }
+
+    fn of_fragment(upper: &Upper<'_>) -> Self {
+        Self::none(Kind::Fragment, upper.at + FRAGMENT_SKIP_BYTES)
+    }
+
+    fn of(upper: &Upper<'_>, protocol: u8) -> Self {
+        let (kind, bytes_min) = match protocol {
+            protocol::TCP => (Kind::Tcp, tcp::BYTES),
+            protocol::UDP => (Kind::Udp, udp::BYTES),
+            protocol::SCTP => (Kind::Sctp, sctp::BYTES),
+            protocol::ICMP | protocol::ICMPV6 => (Kind::Icmp, icmp::BYTES),
+            _ => return Self::none(Kind::OtherIp, upper.at),
+        };
+        if !upper.has(bytes_min) {
+            return Self::none(upper.cut_kind(bytes_min), upper.stop());
+        }
+        let header = upper.head.get(upper.at..).unwrap_or_default();
+        // The fields of TCP, UDP and SCTP; ICMP has none.
+        let port = |field: Range<usize>| match kind {
+            Kind::Icmp => 0,
+            _ => be16(header, field.start).unwrap_or_default(),
+        };
+        let long = |at| le64(header, at).unwrap_or_default();
+        let word = match kind {
+            // Sequence and acknowledgement numbers.
+            Kind::Tcp => long(tcp::field::SEQUENCE.start),
+            // Not the checksum behind it.
+            Kind::Sctp => long(sctp::field::TAG.start) & 0xffff_ffff,
+            // Type, code and rest of header, not the checksum between them.
+            Kind::Icmp => long(0) & 0xffff_ffff_0000_ffff,
+            _ => 0,
+        };
+        let header_bytes = match (kind, tcp::Header::at(header, 0)) {
+            (Kind::Tcp, Some(tcp)) => tcp.header_bytes(),
+            _ => bytes_min,
+        };
+        let kind = if header_bytes < bytes_min {
+            Kind::Malformed
+        } else if !upper.has(header_bytes) {
+            upper.cut_kind(header_bytes)
+        } else {
+            kind
+        };
+        Self {
+            kind,
+            source_port: port(udp::field::SOURCE_PORT),
+            destination_port: port(udp::field::DESTINATION_PORT),
+            word,
+            payload: upper.at + header_bytes.max(bytes_min),
+        }
+    }
 }

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::dissect::{Dissected, protocol};
+use super::dissect::Dissected;
+use super::header::protocol;
 use super::words::{Pair, le_pair};
 
 mod parse;

@@ -7,8 +7,9 @@
 use std::hint::select_unpredictable;
 use std::ops::Range;
 
-use super::dissect::{ethertype, ipv4_unchanged, ipv6_unchanged, protocol};
+use super::dissect::{ipv4_unchanged, ipv6_unchanged};
 use super::hash::Hasher;
+use super::header::{ethernet, ethertype, ipv4, ipv6, protocol, tcp, vlan};
 use super::key::protocol_word;
 use super::words::{Pair, be16, chunk, first_16, le_pair, le32, le64};
 use super::{Kind, Parsed};
@@ -44,6 +45,16 @@ const WHOLE_MASK: u64 = u64::from_le_bytes([0xff, 0, 0, 0, 0, 0, 0x3f, 0xff]);
 /// Version 4, no options, no fragment.
 const WHOLE: u64 = u64::from_le_bytes([0x45, 0, 0, 0, 0, 0, 0, 0]);
 
+/// Bytes of both headers of a TCP packet without options.
+const IPV4_TCP_BYTES: usize = ipv4::BYTES + tcp::BYTES;
+const IPV6_TCP_BYTES: usize = ipv6::BYTES + tcp::BYTES;
+/// Where the packet begins in a frame without a tag, and in one with one.
+const UNTAGGED_AT: usize = ethernet::BYTES;
+const TAGGED_AT: usize = ethernet::BYTES + vlan::BYTES;
+const ETHERTYPE_AT: usize = ethernet::field::ETHERTYPE.start;
+/// The ethertype behind one tag.
+const INNER_ETHERTYPE_AT: usize = ethernet::BYTES + vlan::field::ETHERTYPE.start;
+
 /// A whole TCP or UDP header.
 struct Plain {
     kind: Kind,
@@ -57,10 +68,16 @@ impl Plain {
     /// The header of which `header` is the beginning, at `at` of a packet that `head` begins with
     /// and that ends at `end`, by the IP header.
     #[inline(always)]
-    fn read(head: &[u8], header: &[u8; 20], at: usize, end: usize, protocol: u8) -> Option<Self> {
+    fn read(
+        head: &[u8],
+        header: &[u8; tcp::BYTES],
+        at: usize,
+        end: usize,
+        protocol: u8,
+    ) -> Option<Self> {
         let row = ROWS[usize::from(protocol)];
         let lengths = HEADER_BYTES.get(usize::from(row))?;
-        let header_bytes = lengths[usize::from(header[12] >> 4)] as usize;
+        let header_bytes = lengths[usize::from(header[tcp::field::WORDS] >> 4)] as usize;
         let (start, end) = (at + header_bytes, end.min(head.len()));
         if start > end {
             return None;
@@ -68,7 +85,7 @@ impl Plain {
         let is_tcp = row == TCP;
         Some(Self {
             kind: select_unpredictable(is_tcp, Kind::Tcp, Kind::Udp),
-            transport: select_unpredictable(is_tcp, le64(header, 4)?, 0),
+            transport: select_unpredictable(is_tcp, le64(header, tcp::field::SEQUENCE.start)?, 0),
             payload: start..end,
         })
     }
@@ -77,28 +94,30 @@ impl Plain {
 /// A whole TCP or UDP packet over IPv4 without options at `at`: the IP header and the first 20 bytes of
 /// the other.
 #[inline(always)]
-fn over_ipv4(head: &[u8], at: usize) -> Option<(&[u8; 40], Plain)> {
+fn over_ipv4(head: &[u8], at: usize) -> Option<(&[u8; IPV4_TCP_BYTES], Plain)> {
     // Both headers in one check: 40 bytes come with every whole TCP packet, and with every UDP
     // packet in a frame of the least length.
-    let ip = chunk::<40>(head, at)?;
-    let transport: &[u8; 20] = ip.last_chunk()?;
+    let ip = chunk::<IPV4_TCP_BYTES>(head, at)?;
+    let transport: &[u8; tcp::BYTES] = ip.last_chunk()?;
     // Version and header length, and what tells a fragment, in one comparison.
     if le64(ip, 0)? & WHOLE_MASK != WHOLE {
         return None;
     }
-    let end = at + usize::from(be16(ip, 2)?);
-    Some((ip, Plain::read(head, transport, at + 20, end, ip[9])?))
+    let end = at + usize::from(be16(ip, ipv4::field::TOTAL_BYTES.start)?);
+    let protocol = ip[ipv4::field::PROTOCOL];
+    let plain = Plain::read(head, transport, at + ipv4::BYTES, end, protocol)?;
+    Some((ip, plain))
 }
 
 /// The kind of a frame that [`Hasher::parse_plain`] yields something of.
 #[inline(always)]
 pub(super) fn kind(head: &[u8]) -> Option<Kind> {
     // As much as is asked for below: one check for both.
-    let front: &[u8; 54] = head.first_chunk()?;
-    if be16(front, 12)? != ethertype::IPV4 {
+    let front: &[u8; UNTAGGED_AT + IPV4_TCP_BYTES] = head.first_chunk()?;
+    if be16(front, ETHERTYPE_AT)? != ethertype::IPV4 {
         return None;
     }
-    over_ipv4(head, 14).map(|(_, plain)| plain.kind)
+    over_ipv4(head, UNTAGGED_AT).map(|(_, plain)| plain.kind)
 }
 
 impl Hasher {
@@ -106,19 +125,19 @@ impl Hasher {
     /// [`parse_any`](Self::parse_any) would, or nothing.
     #[inline(always)]
     pub(super) fn parse_plain(&self, head: &[u8]) -> Option<Parsed> {
-        if be16(head, 12)? != ethertype::IPV4 {
+        if be16(head, ETHERTYPE_AT)? != ethertype::IPV4 {
             return None;
         }
-        self.parse_plain_ipv4(head, 14)
+        self.parse_plain_ipv4(head, UNTAGGED_AT)
     }
 
     /// The same with one VLAN tag, and over IPv6 without extension headers.
     #[inline(always)]
     pub(super) fn parse_plain_other(&self, head: &[u8]) -> Option<Parsed> {
-        match (be16(head, 12)?, be16(head, 16)?) {
-            (ethertype::IPV6, _) => self.parse_plain_ipv6(head, 14),
-            (ethertype::VLAN, ethertype::IPV4) => self.parse_plain_ipv4(head, 18),
-            (ethertype::VLAN, ethertype::IPV6) => self.parse_plain_ipv6(head, 18),
+        match (be16(head, ETHERTYPE_AT)?, be16(head, INNER_ETHERTYPE_AT)?) {
+            (ethertype::IPV6, _) => self.parse_plain_ipv6(head, UNTAGGED_AT),
+            (ethertype::VLAN, ethertype::IPV4) => self.parse_plain_ipv4(head, TAGGED_AT),
+            (ethertype::VLAN, ethertype::IPV6) => self.parse_plain_ipv6(head, TAGGED_AT),
             _ => None,
         }
     }
@@ -126,8 +145,8 @@ impl Hasher {
     #[inline(always)]
     fn parse_plain_ipv4(&self, head: &[u8], at: usize) -> Option<Parsed> {
         let (ip, plain) = over_ipv4(head, at)?;
-        let source = le64(ip, 8)? & PROTOCOL_AND_SOURCE;
-        let destination_and_ports = le64(ip, 16)?;
+        let source = le64(ip, ipv4::field::TTL)? & PROTOCOL_AND_SOURCE;
+        let destination_and_ports = le64(ip, ipv4::field::DESTINATION.start)?;
         let sum = self.sum(&[(source, destination_and_ports)]);
         let identity = (ipv4_unchanged(le64(ip, 0)?), plain.transport);
         Some(self.parsed(head, sum, identity, &plain))
@@ -135,19 +154,20 @@ impl Hasher {
 
     #[inline(always)]
     fn parse_plain_ipv6(&self, head: &[u8], at: usize) -> Option<Parsed> {
-        let headers = chunk::<60>(head, at)?;
-        let (ip, transport) = headers.split_first_chunk::<40>()?;
-        let transport: &[u8; 20] = transport.first_chunk()?;
-        if ip[0] >> 4 != 6 {
+        let headers = chunk::<IPV6_TCP_BYTES>(head, at)?;
+        let (ip, transport) = headers.split_first_chunk::<{ ipv6::BYTES }>()?;
+        let transport: &[u8; tcp::BYTES] = transport.first_chunk()?;
+        if ip[0] >> 4 != ipv6::VERSION {
             return None;
         }
-        let end = at + 40 + usize::from(be16(ip, 4)?);
-        let plain = Plain::read(head, transport, at + 40, end, ip[6])?;
+        let (at, next) = (at + ipv6::BYTES, ip[ipv6::field::NEXT]);
+        let end = at + usize::from(be16(ip, ipv6::field::PAYLOAD_BYTES.start)?);
+        let plain = Plain::read(head, transport, at, end, next)?;
 
-        let source = le_pair(ip, 8);
-        let destination = le_pair(ip, 24);
+        let source = le_pair(ip, ipv6::field::SOURCE.start);
+        let destination = le_pair(ip, ipv6::field::DESTINATION.start);
         let sum = self.sum(&[
-            (source.0, protocol_word(ip[6], le32(transport, 0)?)),
+            (source.0, protocol_word(next, le32(transport, 0)?)),
             (source.1, destination.0),
             (destination.1, 0),
         ]);

@@ -16,11 +16,6 @@ pub(super) fn be16(bytes: &[u8], at: usize) -> Option<u16> {
 }
 
 #[inline]
-pub(super) fn be32(bytes: &[u8], at: usize) -> Option<u32> {
-    chunk(bytes, at).copied().map(u32::from_be_bytes)
-}
-
-#[inline]
 pub(super) fn le32(bytes: &[u8], at: usize) -> Option<u32> {
     chunk(bytes, at).copied().map(u32::from_le_bytes)
 }

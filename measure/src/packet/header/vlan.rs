@@ -1,0 +1,114 @@
+//! VLAN tags (IEEE 802.1Q, 9.6): control information, then the ethertype of what follows. The tag's own
+//! type is the ethertype before it.
+
+use super::{ethertype, get, put};
+
+/// Bytes of a tag.
+pub const BYTES: usize = 4;
+/// Where the outermost tag of a frame begins.
+pub const OUTER_AT: usize = super::ethernet::BYTES;
+
+/// Where the fields are.
+pub mod field {
+    use crate::packet::header::Field;
+
+    /// Priority, drop eligibility and VLAN id.
+    pub const CONTROL: Field = 0..2;
+    /// Type of what follows.
+    pub const ETHERTYPE: Field = 2..4;
+}
+
+/// Whether a tag follows this ethertype.
+#[inline]
+pub const fn is_tag(ethertype: u16) -> bool {
+    matches!(
+        ethertype,
+        ethertype::VLAN | ethertype::QINQ | ethertype::QINQ_OLD
+    )
+}
+
+/// Tag control information.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Control(pub u16);
+
+impl Control {
+    const VLAN_MASK: u16 = 0x0fff;
+
+    /// Of the tag at `at`, of which at least this much is there.
+    #[inline]
+    pub fn at(bytes: &[u8], at: usize) -> Option<Self> {
+        let field = bytes.get(at..)?.first_chunk()?;
+        Some(Self(u16::from_be_bytes(*field)))
+    }
+
+    /// Priority code point, 0 to 7.
+    #[inline]
+    pub const fn priority(self) -> u8 {
+        (self.0 >> 13) as u8
+    }
+
+    /// VLAN id, 0 to 4095; 0 in a priority tag.
+    #[inline]
+    pub const fn vlan(self) -> u16 {
+        self.0 & Self::VLAN_MASK
+    }
+
+    /// With another VLAN id, of 12 bits.
+    #[inline]
+    #[must_use]
+    pub const fn with_vlan(self, vlan: u16) -> Self {
+        debug_assert!(vlan <= Self::VLAN_MASK, "12 bits");
+        Self(self.0 & !Self::VLAN_MASK | vlan)
+    }
+}
+
+/// A whole tag.
+#[derive(Debug, Clone, Copy)]
+pub struct Header<'h>(&'h [u8; BYTES]);
+
+impl<'h> Header<'h> {
+    /// The tag at `at`, if it is whole.
+    #[inline]
+    pub fn at(bytes: &'h [u8], at: usize) -> Option<Self> {
+        bytes.get(at..)?.first_chunk().map(Self)
+    }
+
+    /// Priority, drop eligibility and VLAN id.
+    #[inline]
+    pub fn control(self) -> Control {
+        Control(u16::from_be_bytes(get(self.0, field::CONTROL)))
+    }
+
+    /// Type of what follows.
+    #[inline]
+    pub fn ethertype(self) -> u16 {
+        u16::from_be_bytes(get(self.0, field::ETHERTYPE))
+    }
+}
+
+/// What a tag says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Repr {
+    /// Priority, drop eligibility and VLAN id.
+    pub control: Control,
+    /// Type of what follows.
+    pub ethertype: u16,
+}
+
+impl Repr {
+    /// Reads a tag.
+    pub fn parse(header: Header<'_>) -> Self {
+        Self {
+            control: header.control(),
+            ethertype: header.ethertype(),
+        }
+    }
+
+    /// The tag.
+    pub fn emit(&self) -> [u8; BYTES] {
+        let mut header = [0; BYTES];
+        put(&mut header, field::CONTROL, self.control.0.to_be_bytes());
+        put(&mut header, field::ETHERTYPE, self.ethertype.to_be_bytes());
+        header
+    }
+}

@@ -1,0 +1,177 @@
+//! Steps from header to header that the parser shares with other readers of frames: tags and labels, the
+//! checks of IP headers, extension headers.
+
+use super::Kind;
+use super::header::{ethernet, ethertype, ipv4, ipv6, mpls, vlan};
+
+const VLAN_TAGS_MAX: usize = 4;
+const MPLS_LABELS_MAX: usize = 8;
+/// Extension headers of IPv6 that are stepped over.
+pub const EXTENSION_HEADERS_MAX: usize = 8;
+
+/// What follows Ethernet header, tags and labels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Content {
+    /// An IPv4 packet, by ethertype or by the first nibble below a label stack.
+    Ipv4,
+    /// An IPv6 packet, likewise.
+    Ipv6,
+    /// Anything else, or nothing.
+    Other(Kind),
+}
+
+/// The link layer of a frame: Ethernet header, tags and labels.
+#[derive(Debug, Clone, Copy)]
+pub struct Link {
+    /// Of the outermost tag.
+    pub tag: Option<vlan::Control>,
+    /// Behind the tags; 0 where the head ends before.
+    pub ethertype: u16,
+    /// What follows.
+    pub content: Content,
+    /// Where it begins.
+    pub at: usize,
+}
+
+impl Link {
+    /// Reads the frame that begins with `head`.
+    pub fn of(head: &[u8]) -> Self {
+        let mut link = Self {
+            tag: None,
+            ethertype: 0,
+            content: Content::Other(Kind::Truncated),
+            at: ethernet::BYTES,
+        };
+        if let Some(content) = link.read(head) {
+            link.content = content;
+        }
+        link
+    }
+
+    /// Steps over tags and labels; `None` where the head ends within them.
+    fn read(&mut self, head: &[u8]) -> Option<Content> {
+        self.ethertype = ethernet::Header::of(head)?.ethertype();
+        for _ in 0..VLAN_TAGS_MAX {
+            if !vlan::is_tag(self.ethertype) {
+                break;
+            }
+            if self.tag.is_none() {
+                self.tag = Some(vlan::Control::at(head, self.at)?);
+            }
+            self.ethertype = vlan::Header::at(head, self.at)?.ethertype();
+            self.at += vlan::BYTES;
+        }
+        Some(match self.ethertype {
+            ethertype::IPV4 => Content::Ipv4,
+            ethertype::IPV6 => Content::Ipv6,
+            mpls if mpls::is_label(mpls) => self.read_labels(head)?,
+            _ => Content::Other(Kind::NonIp),
+        })
+    }
+
+    /// RFC 3032: the first nibble below the bottom of the stack says what it is.
+    fn read_labels(&mut self, head: &[u8]) -> Option<Content> {
+        for _ in 0..MPLS_LABELS_MAX {
+            let label = mpls::Header::at(head, self.at)?;
+            self.at += mpls::BYTES;
+            if label.is_bottom() {
+                return Some(match head.get(self.at)? >> 4 {
+                    ipv4::VERSION => Content::Ipv4,
+                    ipv6::VERSION => Content::Ipv6,
+                    _ => Content::Other(Kind::NonIp),
+                });
+            }
+        }
+        Some(Content::Other(Kind::NonIp))
+    }
+}
+
+/// What follows an IP header: from `at` on, to `end` by the IP header's length, in `head` as far as it
+/// goes.
+#[derive(Debug, Clone, Copy)]
+pub struct Upper<'h> {
+    /// The frame's first segment.
+    pub head: &'h [u8],
+    /// Where the next header begins.
+    pub at: usize,
+    /// Where the packet ends.
+    pub end: usize,
+}
+
+/// The IPv4 header at `at`, and what follows it.
+///
+/// # Errors
+/// The kind of a frame whose IP header is cut or contradicts itself.
+#[inline]
+pub fn ipv4(head: &[u8], at: usize) -> Result<(ipv4::Header<'_>, Upper<'_>), Kind> {
+    let header = ipv4::Header::at(head, at).ok_or(Kind::Truncated)?;
+    if !header.is_consistent() {
+        return Err(Kind::Malformed);
+    }
+    let upper = Upper {
+        head,
+        at: at + header.header_bytes(),
+        end: at + header.total_bytes(),
+    };
+    if upper.at > head.len() {
+        return Err(Kind::Truncated);
+    }
+    Ok((header, upper))
+}
+
+/// The IPv6 header at `at`, and what follows it.
+///
+/// # Errors
+/// The kind of a frame whose IP header is cut or has a wrong version.
+#[inline]
+pub fn ipv6(head: &[u8], at: usize) -> Result<(ipv6::Header<'_>, Upper<'_>), Kind> {
+    let header = ipv6::Header::at(head, at).ok_or(Kind::Truncated)?;
+    if !header.is_consistent() {
+        return Err(Kind::Malformed);
+    }
+    let at = at + ipv6::BYTES;
+    // No padding follows a jumbogram.
+    let end = header
+        .payload_bytes()
+        .map_or(usize::MAX, |bytes| at + bytes);
+    Ok((header, Upper { head, at, end }))
+}
+
+impl<'h> Upper<'h> {
+    /// Where the packet or the head ends.
+    pub fn stop(&self) -> usize {
+        self.end.min(self.head.len())
+    }
+
+    /// Whether the next `bytes` are there.
+    pub fn has(&self, bytes: usize) -> bool {
+        self.at + bytes <= self.stop()
+    }
+
+    /// The kind of a packet that ends within its next `bytes`.
+    pub fn cut_kind(&self, bytes: usize) -> Kind {
+        if self.at + bytes > self.end {
+            Kind::Malformed
+        } else {
+            Kind::Truncated
+        }
+    }
+
+    /// Steps over the extension header that `protocol` announces, if it announces one.
+    ///
+    /// # Errors
+    /// The kind of a packet that ends within it.
+    pub fn step(&mut self, protocol: u8) -> Result<Option<ipv6::Extension<'h>>, Kind> {
+        if !ipv6::Extension::is_announced_by(protocol) {
+            return Ok(None);
+        }
+        let extension = ipv6::Extension::at(self.head, self.at)
+            .ok_or(self.cut_kind(ipv6::EXTENSION_BYTES_MIN))?;
+        let bytes = extension.bytes(protocol);
+        if !self.has(bytes) {
+            return Err(self.cut_kind(bytes));
+        }
+        self.at += bytes;
+        Ok(Some(extension))
+    }
+}
