@@ -3,12 +3,11 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use arrayvec::ArrayVec;
-use benches::wire::frames::{Class, KINDS};
-use benches::wire::passages::{Fate, Passage};
 use dpdk_bindings::{Mbuf, Mempool, Port, RxQueue, TxQueue, tsc};
 use measure::packet::Hasher;
 use measure::time::TickRate;
-use serde::Serialize;
+use testkit::frames::Class;
+use testkit::transits::{Counts, Fate, Summary, Transit};
 
 use crate::flood::Flood;
 use crate::frame::Packet;
@@ -61,89 +60,7 @@ struct Way<'pool> {
     flood: Flood<'pool>,
     /// What is due, and not with the driver yet.
     due: ArrayVec<Mbuf<'pool>, BURST>,
-    passages: ArrayVec<Passage, BURST>,
-}
-
-/// What the box did.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Summary {
-    /// To the right, and to the left.
-    pub ways: [Counts; 2],
-    /// Passages that the record lacks.
-    pub unwritten: u64,
-}
-
-/// What the box did in one direction.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Counts {
-    /// Packets that came in.
-    pub arrived: u64,
-    /// Control frames that the box made up.
-    pub made_up: u64,
-    /// Packets that were copied.
-    pub duplicated: u64,
-    /// Packets that left.
-    pub passed: u64,
-    /// Packets lost on purpose.
-    pub lost: u64,
-    /// Packets that found the queue of the rate limit full.
-    pub queue_full: u64,
-    /// Packets whose time to live was over.
-    pub expired: u64,
-    /// Packets for which the box had no room.
-    pub overrun: u64,
-    /// Packets that left and had a bit turned.
-    pub corrupted: u64,
-    /// Packets that left and had been held back.
-    pub held_back: u64,
-    /// Frames of the box's own making that left.
-    pub made_up_passed: u64,
-    /// Copies of a recorded hello that left; they are counted nowhere else.
-    pub replayed: u64,
-    /// All other frames that left, by kind: data, hello, marker, stash, fragment, reference, request, report,
-    /// anything else with the magic.
-    pub passed_by_kind: [u64; KINDS.len() + 1],
-    /// Bytes of these.
-    pub passed_bytes_by_kind: [u64; KINDS.len() + 1],
-}
-
-impl Counts {
-    fn count(&mut self, passage: &Passage) {
-        let done = passage.done;
-        match passage.fate {
-            Fate::Passed => {
-                self.passed += 1;
-                self.corrupted += u64::from(done.is_corrupted);
-                self.held_back += u64::from(done.is_held_back);
-                if done.is_made_up {
-                    self.made_up_passed += 1;
-                } else {
-                    self.count_kind(passage);
-                }
-            }
-            Fate::Lost => self.lost += 1,
-            Fate::Queue => self.queue_full += 1,
-            Fate::Expired => self.expired += 1,
-            Fate::Overrun => self.overrun += 1,
-        }
-        self.duplicated += u64::from(done.is_duplicate);
-    }
-
-    fn count_kind(&mut self, passage: &Passage) {
-        let kind = usize::from(passage.class.kind).min(KINDS.len());
-        let by_kind = [&mut self.passed_by_kind, &mut self.passed_bytes_by_kind];
-        for (counts, more) in by_kind.into_iter().zip([1, passage.bytes]) {
-            if let Some(count) = counts.get_mut(kind) {
-                *count += u64::from(more);
-            }
-        }
-    }
-
-    /// Whether all that came in, or was made here, is accounted for.
-    pub fn adds_up(&self) -> bool {
-        let ends = self.passed + self.lost + self.queue_full + self.expired + self.overrun;
-        self.arrived + self.made_up + self.duplicated == ends
-    }
+    transits: ArrayVec<Transit, BURST>,
 }
 
 impl<'pool> Bridge<'pool> {
@@ -172,7 +89,7 @@ impl<'pool> Bridge<'pool> {
                 mutator: Mutator::new(&direction.made_up, seed, *ethertype),
                 flood: Flood::new(direction.replay.clone()),
                 due: ArrayVec::new(),
-                passages: ArrayVec::new(),
+                transits: ArrayVec::new(),
             })
         };
         Some(Self {
@@ -224,8 +141,8 @@ impl<'pool> Bridge<'pool> {
                 mbuf,
                 pool: self.pool,
             };
-            way.pipeline.arrive(arrival, packet, |passage| {
-                tell(counts, self.recorder.as_mut(), &self.clock, passage);
+            way.pipeline.arrive(arrival, packet, |transit| {
+                tell(counts, self.recorder.as_mut(), &self.clock, transit);
             });
         };
         let is_busy = !burst.is_empty();
@@ -252,10 +169,10 @@ impl<'pool> Bridge<'pool> {
         };
         let now_ns = self.clock.now_ns();
         while !way.due.is_full()
-            && let Some((packet, passage)) = way.pipeline.next(now_ns)
+            && let Some((packet, transit)) = way.pipeline.next(now_ns)
         {
             way.due.push(packet.mbuf);
-            way.passages.push(passage);
+            way.transits.push(transit);
         }
         if way.due.is_empty() {
             let replayed = way.flood.send(&mut way.tx, self.pool, now_ns);
@@ -266,9 +183,9 @@ impl<'pool> Bridge<'pool> {
         }
         let sent = way.tx.transmit(&mut way.due);
         let now_ns = self.clock.now_ns();
-        for passage in way.passages.drain(..sent) {
-            let passage = way.pipeline.leave(passage, now_ns);
-            tell(counts, self.recorder.as_mut(), &self.clock, passage);
+        for transit in way.transits.drain(..sent) {
+            let transit = way.pipeline.leave(transit, now_ns);
+            tell(counts, self.recorder.as_mut(), &self.clock, transit);
         }
         true
     }
@@ -288,11 +205,11 @@ impl<'pool> Bridge<'pool> {
     /// When the record could not be written.
     pub fn end(mut self) -> std::io::Result<Summary> {
         for (way, counts) in self.ways.iter_mut().zip(&mut self.summary.ways) {
-            let mut ended = |passage| tell(counts, self.recorder.as_mut(), &self.clock, passage);
-            for passage in way.passages.drain(..) {
-                ended(Passage {
+            let mut ended = |transit| tell(counts, self.recorder.as_mut(), &self.clock, transit);
+            for transit in way.transits.drain(..) {
+                ended(Transit {
                     fate: Fate::Overrun,
-                    ..passage
+                    ..transit
                 });
             }
             way.pipeline.end(ended);
@@ -303,18 +220,18 @@ impl<'pool> Bridge<'pool> {
     }
 }
 
-fn tell(counts: &mut Counts, recorder: Option<&mut Recorder>, clock: &Clock, passage: Passage) {
-    counts.count(&passage);
+fn tell(counts: &mut Counts, recorder: Option<&mut Recorder>, clock: &Clock, transit: Transit) {
+    counts.count(&transit);
     if let Some(recorder) = recorder {
-        let departs = passage.fate == Fate::Passed;
-        recorder.put(Passage {
-            arrival_ns: clock.system_ns(passage.arrival_ns),
+        let departs = transit.fate == Fate::Passed;
+        recorder.put(Transit {
+            arrival_ns: clock.system_ns(transit.arrival_ns),
             departure_ns: if departs {
-                clock.system_ns(passage.departure_ns)
+                clock.system_ns(transit.departure_ns)
             } else {
                 0
             },
-            ..passage
+            ..transit
         });
     }
 }

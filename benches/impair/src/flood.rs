@@ -1,8 +1,8 @@
 //! One recorded hello, sent again as fast as the port takes it.
 
 use arrayvec::ArrayVec;
-use benches::wire::frames::{Class, HELLO};
 use dpdk_bindings::{Mbuf, Mempool, TxQueue};
+use testkit::frames::{Class, HELLO};
 
 use crate::bridge::BURST;
 use crate::impairment::Replay;

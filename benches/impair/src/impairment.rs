@@ -6,10 +6,10 @@ use std::path::Path;
 use std::str::FromStr;
 
 use anyhow::{Context, Result};
-use benches::wire::frames::{Class, KINDS, MARKER};
 use contract::address::MacAddress;
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use testkit::frames::{Class, KINDS, MARKER};
 
 /// Which packets a rule is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]

@@ -4,7 +4,7 @@
 //!            rules, the first that fits:  rewrite > loss > corruption > duplication
 //!  left ---> class, hash --> arrive --------------------> rate limit > delay, jitter --> depart ---> right
 //!                                 fates of what is lost         held back packets           |
-//!                                        '------------------- passages ---------------------'
+//!                                        '------------------- transits ---------------------'
 //!                                                                | ring
 //!                                                          a thread that writes
 //! ```

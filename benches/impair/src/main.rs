@@ -4,12 +4,10 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use benches::wire::frames::ETHERTYPE;
 use clap::{Parser, ValueEnum};
 use contract::config::Idle;
 use dpdk_bindings::{Eal, EalOptions, PortConfig, allowed_cpus, keep_to_cpus};
@@ -19,6 +17,8 @@ use impair::record::Recorder;
 use measure::packet::Hasher;
 use measure::time::TickRate;
 use switch::idle::IdlePolicy;
+use testkit::frames::ETHERTYPE;
+use testkit::process::stop_on_signals;
 
 /// Forwards between two ports as a bad network would: with delay, jitter, a rate limit, loss,
 /// duplicates, reordering, corruption, and what a router rewrites.
@@ -197,10 +197,7 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<()> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
+    let stop = stop_on_signals()?;
     let setting = Setting {
         plan: arguments.plan()?,
         hasher: Hasher::new(arguments.hash_seed),

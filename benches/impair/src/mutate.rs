@@ -1,11 +1,11 @@
 //! Control frames made up from those that pass: all well enough formed to be taken for control
 //! frames, and none to be believed.
 
-use benches::wire::frames::control;
 use measure::wire::frame::{FRAME_BYTES_MAX, HEADER_BYTES, MAGIC, TAG_BYTES};
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 use rand_pcg::Pcg64Mcg;
+use testkit::frames::control;
 
 use crate::impairment::MadeUp;
 
@@ -150,8 +150,8 @@ fn put(frame: &mut [u8], at: usize, bytes: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use benches::wire::frames::{Class, ETHERTYPE};
     use measure::wire::frame::Frame;
+    use testkit::frames::{Class, ETHERTYPE};
 
     use super::*;
 

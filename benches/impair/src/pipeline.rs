@@ -7,8 +7,8 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
 
-use benches::wire::frames::Class;
-use benches::wire::passages::{Done, Fate, NEVER, Passage};
+use testkit::frames::Class;
+use testkit::transits::{Done, Fate, NEVER, Transit};
 
 use crate::frame::Frame;
 use crate::impairment::{Impairment, Only};
@@ -73,7 +73,7 @@ struct UnderWay<P> {
     lane: usize,
     /// At its time it is held back until others have overtaken it.
     is_to_be_held: bool,
-    passage: Passage,
+    transit: Transit,
     packet: P,
 }
 
@@ -84,7 +84,7 @@ struct Held<P> {
     passed: u64,
     /// ... or at this time.
     until_ns: u64,
-    passage: Passage,
+    transit: Transit,
     packet: P,
 }
 
@@ -150,9 +150,9 @@ impl<P: Frame> Pipeline<P> {
     }
 
     /// Takes a packet in; `ended` is told of it, or of its copy, if it goes no further.
-    pub fn arrive(&mut self, arrival: Arrival, mut packet: P, mut ended: impl FnMut(Passage)) {
+    pub fn arrive(&mut self, arrival: Arrival, mut packet: P, mut ended: impl FnMut(Transit)) {
         let Arrival { now_ns, class, .. } = arrival;
-        let mut passage = Passage {
+        let mut transit = Transit {
             packet: arrival.packet,
             arrival_ns: now_ns,
             departure_ns: 0,
@@ -176,53 +176,53 @@ impl<P: Frame> Pipeline<P> {
         let Some(lane) = self.lanes.get_mut(number) else {
             return;
         };
-        let mut end = |passage: Passage, fate| ended(Passage { fate, ..passage });
+        let mut end = |transit: Transit, fate| ended(Transit { fate, ..transit });
         if rewrite(&lane.rule, &mut packet).is_err() {
-            return end(passage, Fate::Expired);
+            return end(transit, Fate::Expired);
         }
-        passage.bytes = packet.len_bytes();
+        transit.bytes = packet.len_bytes();
         if lane.dice.loses() {
-            return end(passage, Fate::Lost);
+            return end(transit, Fate::Lost);
         }
         if let Some(bit) = lane.dice.corrupts(packet.head().len()) {
             if let Some(byte) = packet.head_mut().get_mut(bit / 8) {
                 *byte ^= 1 << (bit % 8);
             }
-            passage.done.is_corrupted = true;
+            transit.done.is_corrupted = true;
         }
         let copy = lane.dice.duplicates().then(|| {
-            let mut passage = passage;
-            passage.done.is_duplicate = true;
-            (packet.copy(), passage)
+            let mut transit = transit;
+            transit.done.is_duplicate = true;
+            (packet.copy(), transit)
         });
-        let once = [(Some(packet), passage)];
-        for (packet, passage) in once.into_iter().chain(copy) {
+        let once = [(Some(packet), transit)];
+        for (packet, transit) in once.into_iter().chain(copy) {
             let is_full = self.under_way.len() + self.held >= self.room;
             let Some(packet) = packet.filter(|_| !is_full) else {
-                end(passage, Fate::Overrun);
+                end(transit, Fate::Overrun);
                 continue;
             };
-            let Some(due) = lane.due(now_ns, passage.bytes) else {
-                end(passage, Fate::Queue);
+            let Some(due) = lane.due(now_ns, transit.bytes) else {
+                end(transit, Fate::Queue);
                 continue;
             };
-            let mut passage = passage;
-            passage.done.is_held_back = due.is_held_back;
+            let mut transit = transit;
+            transit.done.is_held_back = due.is_held_back;
             self.serial += 1;
             self.under_way.push(Reverse(UnderWay {
                 due_ns: due.at_ns,
                 serial: self.serial,
                 lane: number,
                 is_to_be_held: due.is_to_be_held,
-                passage,
+                transit,
                 packet,
             }));
         }
     }
 
-    /// The next packet whose time has come; its passage lacks the time and the place of departure,
+    /// The next packet whose time has come; its transit lacks the time and the place of departure,
     /// which [`leave`](Self::leave) fills in once it is gone.
-    pub fn next(&mut self, now_ns: u64) -> Option<(P, Passage)> {
+    pub fn next(&mut self, now_ns: u64) -> Option<(P, Transit)> {
         loop {
             if self.held > 0
                 && let Some(released) = self.release(now_ns)
@@ -236,13 +236,13 @@ impl<P: Frame> Pipeline<P> {
             let lane = self.lanes.get_mut(due.lane)?;
             if !due.is_to_be_held {
                 lane.passed += 1;
-                return Some((due.packet, due.passage));
+                return Some((due.packet, due.transit));
             }
             self.held += 1;
             lane.held.push_back(Held {
                 passed: lane.passed + u64::from(lane.rule.reorder_packets),
                 until_ns: due.due_ns + dice::ns(lane.rule.reorder_us),
-                passage: due.passage,
+                transit: due.transit,
                 packet: due.packet,
             });
         }
@@ -257,41 +257,41 @@ impl<P: Frame> Pipeline<P> {
     }
 
     /// A packet that was held back long enough.
-    fn release(&mut self, now_ns: u64) -> Option<(P, Passage)> {
+    fn release(&mut self, now_ns: u64) -> Option<(P, Transit)> {
         for lane in &mut self.lanes {
             let passed = lane.passed;
             let is_free = |held: &Held<P>| held.passed <= passed || held.until_ns <= now_ns;
             if lane.held.front().is_some_and(is_free) {
                 let Held {
-                    packet, passage, ..
+                    packet, transit, ..
                 } = lane.held.pop_front()?;
                 self.held -= 1;
-                return Some((packet, passage));
+                return Some((packet, transit));
             }
         }
         None
     }
 
-    /// A packet has left: the rest of its passage.
-    pub fn leave(&mut self, passage: Passage, now_ns: u64) -> Passage {
+    /// A packet has left: the rest of its transit.
+    pub fn leave(&mut self, transit: Transit, now_ns: u64) -> Transit {
         let left = self.left;
         self.left = self.left.wrapping_add(1);
-        Passage {
+        Transit {
             departure_ns: now_ns,
             left,
-            ..passage
+            ..transit
         }
     }
 
     /// The end: what is still here goes no further.
-    pub fn end(&mut self, mut ended: impl FnMut(Passage)) {
+    pub fn end(&mut self, mut ended: impl FnMut(Transit)) {
         let held = self.lanes.iter_mut().flat_map(|lane| lane.held.drain(..));
-        let held = held.map(|held| held.passage);
-        let under_way = self.under_way.drain().map(|Reverse(due)| due.passage);
-        for passage in held.chain(under_way) {
-            ended(Passage {
+        let held = held.map(|held| held.transit);
+        let under_way = self.under_way.drain().map(|Reverse(due)| due.transit);
+        for transit in held.chain(under_way) {
+            ended(Transit {
                 fate: Fate::Overrun,
-                ..passage
+                ..transit
             });
         }
         self.held = 0;

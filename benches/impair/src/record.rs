@@ -1,4 +1,4 @@
-//! Passages written down by a thread of their own, so that the loop never waits for a disk.
+//! Transits written down by a thread of their own, so that the loop never waits for a disk.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -6,10 +6,10 @@ use std::path::Path;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use benches::wire::passages::{MAGIC, Passage};
 use rtrb::{Consumer, Producer, RingBuffer};
+use testkit::transits::{MAGIC, Transit};
 
-/// Passages that may wait to be written.
+/// Transits that may wait to be written.
 const ROOM: usize = 1 << 18;
 
 /// How often it is looked for more.
@@ -18,7 +18,7 @@ const LOOK: Duration = Duration::from_millis(1);
 /// The loop's end of the record.
 #[derive(Debug)]
 pub struct Recorder {
-    to_write: Producer<Passage>,
+    to_write: Producer<Transit>,
     writer: JoinHandle<io::Result<()>>,
     unwritten: u64,
 }
@@ -42,12 +42,12 @@ impl Recorder {
         })
     }
 
-    /// Hands a passage over; where the writer lags behind, it is counted instead.
-    pub fn put(&mut self, passage: Passage) {
-        self.unwritten += u64::from(self.to_write.push(passage).is_err());
+    /// Hands a transit over; where the writer lags behind, it is counted instead.
+    pub fn put(&mut self, transit: Transit) {
+        self.unwritten += u64::from(self.to_write.push(transit).is_err());
     }
 
-    /// Passages that were not written.
+    /// Transits that were not written.
     pub fn unwritten(&self) -> u64 {
         self.unwritten
     }
@@ -63,12 +63,12 @@ impl Recorder {
     }
 }
 
-fn write(mut written: Consumer<Passage>, mut out: impl Write) -> io::Result<()> {
+fn write(mut written: Consumer<Transit>, mut out: impl Write) -> io::Result<()> {
     loop {
         // Looked at before the last of them is taken.
         let is_over = written.is_abandoned();
-        while let Ok(passage) = written.pop() {
-            out.write_all(&passage.encode())?;
+        while let Ok(transit) = written.pop() {
+            out.write_all(&transit.encode())?;
         }
         if is_over {
             return out.flush();

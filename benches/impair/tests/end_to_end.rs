@@ -9,15 +9,15 @@
 use std::time::{Duration, Instant};
 
 use arrayvec::ArrayVec;
-use benches::wire::frames::{Class, ETHERTYPE, HELLO};
-use benches::wire::passages::{self, Fate};
 use dpdk_bindings::{Eal, EalOptions, Mbuf, Mempool, Port, PortConfig};
-use impair::bridge::{Bridge, Setting, Summary};
+use impair::bridge::{Bridge, Setting};
 use impair::impairment::{Direction, Impairment, Plan, Replay};
 use impair::record::Recorder;
 use measure::packet::Hasher;
 use measure::time::TickRate;
 use measure::wire::frame::MAGIC;
+use testkit::frames::{Class, ETHERTYPE, HELLO};
+use testkit::transits::{self, Fate, Summary};
 
 fn rule(text: &str) -> Impairment {
     text.parse().unwrap()
@@ -97,8 +97,8 @@ fn frames_go_through_and_are_recorded() {
         (to_right.passed, to_right.passed)
     );
 
-    let passages = passages::read(&file).unwrap();
-    let way = |direction| passages.iter().filter(move |p| p.direction == direction);
+    let transits = transits::read(&file).unwrap();
+    let way = |direction| transits.iter().filter(move |p| p.direction == direction);
     assert_eq!(way(0).count() as u64, to_right.arrived);
     assert!(way(0).all(|p| p.delay_ns() >= Some(100_000) && p.bytes == 84));
     assert!(way(1).all(|p| p.bytes == 80));

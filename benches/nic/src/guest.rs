@@ -1,6 +1,6 @@
 //! A virtual machine with an IOMMU and network devices, and the program that it runs commands by.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use benches::throughput::process::{Owned, until};
+use testkit::process::Process;
 
 use crate::image::Image;
 use crate::qmp::Qmp;
@@ -49,7 +49,7 @@ pub struct Guest {
     pub boot: Duration,
     agent: BufReader<UnixStream>,
     folder: PathBuf,
-    process: Owned,
+    process: Process,
 }
 
 /// The PCI address of device `n` in the guest: each is behind a root port of its own.
@@ -94,12 +94,9 @@ impl Guest {
             command.args(network_device(model, n, *far, folder));
         }
         command.stdin(Stdio::null()).stdout(Stdio::null());
-        command.stderr(File::create(folder.join("qemu.log"))?);
-        let mut process = Owned::start(&mut command)?;
-        let said = || fs::read_to_string(folder.join("qemu.log")).unwrap_or_default();
+        let mut process = Process::start_logged(&mut command, folder.join("qemu.log"))?;
         let mut accept = |listener: &UnixListener| {
-            until(PATIENCE, stop, "QEMU did not connect", || {
-                process.is_alive().with_context(said)?;
+            process.until(stop, "QEMU did not connect", |_| {
                 Ok(listener.accept().ok().map(|(stream, _)| stream))
             })
         };
@@ -197,7 +194,7 @@ impl Guest {
     /// When QEMU does not end.
     pub fn power_off(mut self, stop: &AtomicBool) -> Result<()> {
         writeln!(self.agent.get_mut(), "poweroff -f")?;
-        self.process.wait(PATIENCE, stop)
+        self.process.wait(stop)
     }
 }
 

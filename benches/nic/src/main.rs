@@ -12,14 +12,13 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result};
 use clap::Parser;
 
 use checks::{DRIVERS, Driver, Shown};
 use image::Image;
+use testkit::process::stop_on_signals;
 
 mod checks;
 mod flows;
@@ -85,10 +84,7 @@ fn can_run(kernel: &Path) -> Result<()> {
 }
 
 fn run(arguments: &Arguments) -> Result<bool> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
+    let stop = stop_on_signals()?;
     let programs = match &arguments.programs {
         Some(programs) => programs.canonicalize()?,
         None => beside_this_program()?,

@@ -1,17 +1,13 @@
 //! A `vernierd` of one's own, connected by `net_memif`: shared memory between two processes.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use benches::throughput::process::{Owned, until};
 use contract::config::{Config, Device};
 use tempfile::TempDir;
-
-/// How long it may take to start, and to end.
-const PATIENCE: Duration = Duration::from_secs(30);
+use testkit::process::{Process, beside_this_program, free_address};
 
 /// Frames that a ring of shared memory holds, as a power of two: the most that `net_memif` has.
 const RING_LOG2: u8 = 14;
@@ -19,7 +15,7 @@ const RING_LOG2: u8 = 14;
 /// The switch under test.
 #[derive(Debug)]
 pub struct Dut {
-    process: Owned,
+    process: Process,
     folder: TempDir,
     url: String,
 }
@@ -41,27 +37,27 @@ impl Dut {
         }
         let listen = free_address()?;
         config.http.listen = Some(listen);
-        let file = folder.path().join("vernier.json");
-        std::fs::write(&file, serde_json::to_string_pretty(&config)?)?;
+        let json = serde_json::to_value(&config)?;
         // What was changed may not fit the rest, such as workers with queues of their own.
-        Config::load(&file).context("this configuration cannot be put between two memifs")?;
-        let process = Owned::start(
-            Command::new(vernierd)
-                .arg("--config")
-                .arg(&file)
-                .stdout(Stdio::null())
-                .env("VERNIER_LOG", "error"),
+        Config::parse(&json.to_string(), "the configuration")
+            .context("this configuration cannot be put between two memifs")?;
+        let process = Process::start_vernierd(
+            Command::new(vernierd).env("VERNIER_LOG", "error"),
+            folder.path(),
+            "vernier",
+            &json,
         )?;
         let mut dut = Self {
             process,
             folder,
             url: format!("http://{listen}"),
         };
-        until(PATIENCE, stop, "vernierd did not answer in time", || {
-            dut.process.is_alive().context("vernierd")?;
-            let answer = ureq::get(format!("{}/healthz", dut.url)).call();
-            Ok(answer.ok().map(drop))
-        })?;
+        let url = format!("{}/healthz", dut.url);
+        dut.process
+            .until(stop, "vernierd did not answer", |_| {
+                Ok(ureq::get(&url).call().ok().map(drop))
+            })
+            .context("vernierd")?;
         Ok(dut)
     }
 
@@ -79,9 +75,8 @@ impl Dut {
     ///
     /// # Errors
     /// When it does not, or fails.
-    pub fn end(mut self, stop: &AtomicBool) -> Result<()> {
-        self.process.terminate()?;
-        self.process.wait(PATIENCE, stop).context("vernierd")
+    pub fn end(self, stop: &AtomicBool) -> Result<()> {
+        self.process.end(stop).map(drop).context("vernierd")
     }
 }
 
@@ -94,22 +89,15 @@ fn device(folder: &Path, side: usize, role: &str) -> String {
     )
 }
 
-/// An address that nobody listens at.
-fn free_address() -> Result<std::net::SocketAddr> {
-    let socket = std::net::TcpListener::bind("127.0.0.1:0").context("no port on loopback")?;
-    Ok(socket.local_addr()?)
-}
-
 /// The `vernierd` beside this program.
 ///
 /// # Errors
 /// When there is none.
 pub fn beside() -> Result<PathBuf> {
-    let own = std::env::current_exe().context("where this program is")?;
-    let vernierd = own.with_file_name("vernierd");
+    let vernierd = beside_this_program("vernierd")?;
     ensure!(
         vernierd.exists(),
-        "no vernierd beside this program ({}); build it (cargo build --release -p switch), or name \
+        "no vernierd beside this program ({}); build it (cargo build --release -p daemon), or name \
          one with --vernierd",
         vernierd.display()
     );

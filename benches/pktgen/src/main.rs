@@ -4,7 +4,6 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -21,6 +20,7 @@ use pktgen::search::{self, Search};
 use pktgen::trial::{self, Load, Outcome};
 use pktgen::wire::Ports;
 use serde::Serialize;
+use testkit::process::stop_on_signals;
 
 /// Offers traffic to a switch and sees what comes back.
 ///
@@ -194,10 +194,7 @@ impl Row {
 
 fn run(arguments: &Arguments) -> Result<()> {
     let common = &arguments.common;
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
+    let stop = stop_on_signals()?;
     let (dut, devices) = connect(common, &stop)?;
     let results = offer(arguments, &devices, &stop)?;
     if let Some(dut) = dut {

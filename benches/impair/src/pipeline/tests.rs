@@ -1,7 +1,7 @@
 //! The box by a clock turned by hand.
 
-use benches::wire::frames::MARKER;
 use proptest::prelude::*;
+use testkit::frames::MARKER;
 
 use super::*;
 
@@ -20,23 +20,23 @@ fn rule(text: &str) -> Impairment {
 #[derive(Debug, Default, PartialEq)]
 struct Outcome {
     out: Vec<Vec<u8>>,
-    passages: Vec<Passage>,
+    transits: Vec<Transit>,
 }
 
 impl Outcome {
     /// Numbers of the packets that came out, in order.
     fn numbers(&self) -> Vec<u64> {
-        let passed = self.passages.iter().filter(|p| p.fate == Fate::Passed);
-        passed.map(|passage| passage.packet).collect()
+        let passed = self.transits.iter().filter(|p| p.fate == Fate::Passed);
+        passed.map(|transit| transit.packet).collect()
     }
 
-    fn share(&self, of: impl Fn(&Passage) -> bool) -> f64 {
-        let count = self.passages.iter().filter(|passage| of(passage)).count();
-        count as f64 / self.passages.len() as f64
+    fn share(&self, of: impl Fn(&Transit) -> bool) -> f64 {
+        let count = self.transits.iter().filter(|transit| of(transit)).count();
+        count as f64 / self.transits.len() as f64
     }
 
     fn delays(&self) -> impl Iterator<Item = u64> {
-        self.passages.iter().filter_map(Passage::delay_ns)
+        self.transits.iter().filter_map(Transit::delay_ns)
     }
 }
 
@@ -56,8 +56,8 @@ fn run(rules: &[Impairment], seed: u64, packets: u64, gap_ns: u64, room: usize) 
     let mut outcome = Outcome::default();
     let mut now_ns = 0;
     let drain = |pipeline: &mut Pipeline<Vec<u8>>, now_ns, outcome: &mut Outcome| {
-        while let Some((packet, passage)) = pipeline.next(now_ns) {
-            outcome.passages.push(pipeline.leave(passage, now_ns));
+        while let Some((packet, transit)) = pipeline.next(now_ns) {
+            outcome.transits.push(pipeline.leave(transit, now_ns));
             outcome.out.push(packet);
         }
     };
@@ -68,8 +68,8 @@ fn run(rules: &[Impairment], seed: u64, packets: u64, gap_ns: u64, room: usize) 
             class: class_of(number),
             is_made_up: false,
         };
-        pipeline.arrive(arrival, packet(number), |passage| {
-            outcome.passages.push(passage);
+        pipeline.arrive(arrival, packet(number), |transit| {
+            outcome.transits.push(transit);
         });
         assert!(pipeline.len() <= room);
         drain(&mut pipeline, now_ns, &mut outcome);
@@ -95,10 +95,10 @@ fn without_rules_it_is_a_cable() {
             .zip(0..)
             .all(|(out, number)| *out == packet(number))
     );
-    let places = |passage: &Passage| (passage.arrived, passage.left);
+    let places = |transit: &Transit| (transit.arrived, transit.left);
     assert!(
         (0..)
-            .zip(&outcome.passages)
+            .zip(&outcome.transits)
             .all(|(i, p)| places(p) == (i, i))
     );
 }
@@ -106,14 +106,14 @@ fn without_rules_it_is_a_cable() {
 #[test]
 fn losses_are_as_many_and_as_bursty_as_asked_for() {
     let runs_of = |outcome: &Outcome| {
-        let mut fates: Vec<_> = outcome.passages.iter().collect();
-        fates.sort_by_key(|passage| passage.arrived);
+        let mut fates: Vec<_> = outcome.transits.iter().collect();
+        fates.sort_by_key(|transit| transit.arrived);
         let runs = fates.chunk_by(|a, b| a.fate == b.fate);
         let lost = runs.filter(|run| run[0].fate == Fate::Lost).map(<[_]>::len);
         let (count, sum) = lost.fold((0.0, 0.0), |(n, sum), run| (n + 1.0, sum + run as f64));
         sum / count
     };
-    let lost = |passage: &Passage| passage.fate == Fate::Lost;
+    let lost = |transit: &Transit| transit.fate == Fate::Lost;
     let uniform = run(&[rule("loss=0.05")], 1, 200_000, 10, 10);
     assert!((uniform.share(lost) - 0.05).abs() < 0.002);
     // A run of losses by themselves ends with probability .95.
@@ -191,17 +191,17 @@ fn jitter_keeps_the_order_where_it_is_told_to() {
 fn held_back_packets_are_overtaken_by_as_many_as_asked_for() {
     let rules = [rule("reorder=0.05,reorder_packets=3")];
     let outcome = run(&rules, 1, 100_000, 100, 1_000);
-    let held = |passage: &Passage| passage.done.is_held_back;
+    let held = |transit: &Transit| transit.done.is_held_back;
     assert!((outcome.share(held) - 0.05).abs() < 0.003);
     let numbers = outcome.numbers();
     let mut later = 0;
     for (at, number) in numbers.iter().enumerate() {
-        let passage = outcome.passages[at];
-        if !passage.done.is_held_back {
+        let transit = outcome.transits[at];
+        if !transit.done.is_held_back {
             continue;
         }
         // Three that were not held back came first, and those held back among them do not count.
-        let near = &outcome.passages[at.saturating_sub(50)..at];
+        let near = &outcome.transits[at.saturating_sub(50)..at];
         let overtook = near
             .iter()
             .filter(|p| p.packet > *number && !p.done.is_held_back);
@@ -219,9 +219,9 @@ fn nobody_is_held_back_for_ever() {
     assert_eq!(outcome.numbers(), (0..10).collect::<Vec<_>>());
     // By time alone.
     let outcome = run(&[rule("reorder=0.5,reorder_us=5")], 1, 1_000, 1_000, 100);
-    for passage in &outcome.passages {
-        let expected = if passage.done.is_held_back { 5_000 } else { 0 };
-        assert_eq!(passage.delay_ns(), Some(expected));
+    for transit in &outcome.transits {
+        let expected = if transit.done.is_held_back { 5_000 } else { 0 };
+        assert_eq!(transit.delay_ns(), Some(expected));
     }
 }
 
@@ -230,7 +230,7 @@ fn the_rate_and_the_queue_of_a_link_are_kept() {
     // 100 bytes take 8 us at 100 Mbit/s; ten packets fit.
     let rules = [rule("rate_mbps=100,queue_bytes=1000")];
     let outcome = run(&rules, 1, 10_000, 4_000, 100);
-    let full = outcome.share(|passage| passage.fate == Fate::Queue);
+    let full = outcome.share(|transit| transit.fate == Fate::Queue);
     assert!((full - 0.5).abs() < 0.01, "half of twice the rate: {full}");
     assert!(
         outcome
@@ -238,7 +238,7 @@ fn the_rate_and_the_queue_of_a_link_are_kept() {
             .all(|delay| (8_000..=84_000).contains(&delay))
     );
     let passed: Vec<_> = outcome
-        .passages
+        .transits
         .iter()
         .filter(|p| p.fate == Fate::Passed)
         .collect();
@@ -252,16 +252,16 @@ fn the_rate_and_the_queue_of_a_link_are_kept() {
 fn duplicates_and_corruption_are_as_frequent_as_asked_for() {
     let outcome = run(&[rule("duplicate=0.1,corrupt=0.2")], 1, 50_000, 100, 100);
     let copies = outcome
-        .passages
+        .transits
         .iter()
         .filter(|p| p.done.is_duplicate)
         .count();
     assert!((copies as f64 / 5e4 - 0.1).abs() < 0.006);
     assert!((outcome.share(|p| p.done.is_corrupted) - 0.2).abs() < 0.01);
-    for (out, passage) in outcome.out.iter().zip(&outcome.passages) {
-        let original = packet(passage.packet);
+    for (out, transit) in outcome.out.iter().zip(&outcome.transits) {
+        let original = packet(transit.packet);
         let bits = out.iter().zip(&original).map(|(a, b)| (a ^ b).count_ones());
-        assert_eq!(bits.sum::<u32>(), u32::from(passage.done.is_corrupted));
+        assert_eq!(bits.sum::<u32>(), u32::from(transit.done.is_corrupted));
         assert_eq!(out[..14], original[..14]);
     }
 }
@@ -270,13 +270,13 @@ fn duplicates_and_corruption_are_as_frequent_as_asked_for() {
 fn the_first_rule_that_takes_a_packet_is_applied() {
     let rules = [rule("only=marker:0,loss=1"), rule("only=data,delay_us=1")];
     let outcome = run(&rules, 1, 1_000, 100, 1_000);
-    for passage in &outcome.passages {
-        let expected = match passage.class {
+    for transit in &outcome.transits {
+        let expected = match transit.class {
             Class::DATA => Some(1_000),
             Class { copy: 0, .. } => None,
             _ => Some(0),
         };
-        assert_eq!(passage.delay_ns(), expected, "{passage:?}");
+        assert_eq!(transit.delay_ns(), expected, "{transit:?}");
     }
 }
 
@@ -284,8 +284,8 @@ fn the_first_rule_that_takes_a_packet_is_applied() {
 fn one_impairment_does_not_throw_anothers_dice() {
     let lost = |rules: &str| {
         let outcome = run(&[rule(rules)], 7, 5_000, 100, 10_000);
-        let lost = outcome.passages.iter().filter(|p| p.fate == Fate::Lost);
-        let mut lost: Vec<_> = lost.map(|passage| passage.packet).collect();
+        let lost = outcome.transits.iter().filter(|p| p.fate == Fate::Lost);
+        let mut lost: Vec<_> = lost.map(|transit| transit.packet).collect();
         lost.sort_unstable();
         lost
     };
@@ -296,8 +296,8 @@ fn one_impairment_does_not_throw_anothers_dice() {
     );
     let other = run(&[rule("loss=0.1")], 8, 5_000, 100, 10_000);
     assert_ne!(
-        other.passages,
-        run(&[rule("loss=0.1")], 7, 5_000, 100, 10_000).passages
+        other.transits,
+        run(&[rule("loss=0.1")], 7, 5_000, 100, 10_000).transits
     );
 }
 
@@ -312,10 +312,10 @@ fn what_is_left_at_the_end_is_accounted_for() {
             class: Class::DATA,
             is_made_up: false,
         };
-        pipeline.arrive(arrival, packet(number), |passage| fates.push(passage));
+        pipeline.arrive(arrival, packet(number), |transit| fates.push(transit));
     }
     assert_eq!(fates.len(), 1, "room for two");
-    pipeline.end(|passage| fates.push(passage));
+    pipeline.end(|transit| fates.push(transit));
     assert!(
         fates
             .iter()
@@ -363,19 +363,19 @@ proptest! {
         room in 1..300_usize,
     ) {
         let outcome = run(&rules, seed, packets, gap_ns, room);
-        let copies = outcome.passages.iter().filter(|p| p.done.is_duplicate).count();
-        prop_assert_eq!(outcome.passages.len(), usize::try_from(packets).unwrap() + copies);
+        let copies = outcome.transits.iter().filter(|p| p.done.is_duplicate).count();
+        prop_assert_eq!(outcome.transits.len(), usize::try_from(packets).unwrap() + copies);
         for number in 0..u32::try_from(packets).unwrap() {
-            let of_it = outcome.passages.iter().filter(|p| p.arrived == number && !p.done.is_duplicate);
+            let of_it = outcome.transits.iter().filter(|p| p.arrived == number && !p.done.is_duplicate);
             prop_assert_eq!(of_it.count(), 1);
         }
-        let passed: Vec<_> = outcome.passages.iter().filter(|p| p.fate == Fate::Passed).collect();
+        let passed: Vec<_> = outcome.transits.iter().filter(|p| p.fate == Fate::Passed).collect();
         prop_assert_eq!(passed.len(), outcome.out.len());
-        for (place, passage) in (0..).zip(&passed) {
-            prop_assert_eq!(passage.left, place);
-            prop_assert!(passage.departure_ns >= passage.arrival_ns);
+        for (place, transit) in (0..).zip(&passed) {
+            prop_assert_eq!(transit.left, place);
+            prop_assert!(transit.departure_ns >= transit.arrival_ns);
         }
-        let ended = outcome.passages.iter().filter(|p| p.fate != Fate::Passed);
+        let ended = outcome.transits.iter().filter(|p| p.fate != Fate::Passed);
         prop_assert!(ended.clone().all(|p| p.left == NEVER && p.departure_ns == 0));
         prop_assert_eq!(run(&rules, seed, packets, gap_ns, room), outcome);
     }

@@ -1,0 +1,105 @@
+//! Captures in memory and in files: pcap with microseconds, link type Ethernet
+//! (<https://www.ietf.org/archive/id/draft-ietf-opsawg-pcap-05.html>).
+
+use std::io::{self, Write};
+
+use anyhow::{Context, Result, ensure};
+
+const MAGIC_US: u32 = 0xa1b2_c3d4;
+const MAGIC_NS: u32 = 0xa1b2_3c4d;
+const FILE_HEADER_BYTES: usize = 24;
+const PACKET_HEADER_BYTES: usize = 16;
+/// Where in a packet's header the number of captured bytes is.
+const CAPTURED_BYTES: std::ops::Range<usize> = 8..12;
+
+/// Writes a capture, frame by frame.
+#[derive(Debug)]
+pub struct Writer<W> {
+    out: W,
+    frames: u32,
+}
+
+impl<W: Write> Writer<W> {
+    /// Writes the header of the file.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn new(mut out: W) -> io::Result<Self> {
+        // Version 2.4.
+        for word in [MAGIC_US, 0x0004_0002, 0, 0, 65_535, 1] {
+            out.write_all(&word.to_ne_bytes())?;
+        }
+        Ok(Self { out, frames: 0 })
+    }
+
+    /// Writes a frame, one microsecond after the one before it.
+    ///
+    /// # Errors
+    /// Those of `out`; a frame of 4 GiB.
+    pub fn write(&mut self, frame: &[u8]) -> io::Result<()> {
+        let bytes = u32::try_from(frame.len()).map_err(io::Error::other)?;
+        let (second, microsecond) = (self.frames / 1_000_000, self.frames % 1_000_000);
+        self.frames += 1;
+        for word in [second, microsecond, bytes, bytes] {
+            self.out.write_all(&word.to_ne_bytes())?;
+        }
+        self.out.write_all(frame)
+    }
+
+    /// Flushes what is buffered.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// The frames of a capture in this machine's byte order; a last one that was cut off is left out.
+///
+/// # Errors
+/// When `bytes` are not such a capture.
+pub fn frames(bytes: &[u8]) -> Result<Vec<&[u8]>> {
+    let (header, mut rest) = bytes
+        .split_at_checked(FILE_HEADER_BYTES)
+        .context("a capture has a header of 24 bytes")?;
+    let magic = header.first_chunk().map(|magic| u32::from_ne_bytes(*magic));
+    ensure!(
+        magic.is_some_and(|magic| [MAGIC_US, MAGIC_NS].contains(&magic)),
+        "this is not a capture"
+    );
+    let mut frames = Vec::new();
+    while let Some((header, behind)) = rest.split_first_chunk::<PACKET_HEADER_BYTES>() {
+        let captured = header[CAPTURED_BYTES].first_chunk();
+        let captured = captured.map_or(0, |bytes| u32::from_ne_bytes(*bytes));
+        let Some((frame, next)) = behind.split_at_checked(captured as usize) else {
+            break;
+        };
+        frames.push(frame);
+        rest = next;
+    }
+    Ok(frames)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let written: [&[u8]; 3] = [b"one", b"", b"three"];
+        let mut file = Vec::new();
+        let mut writer = Writer::new(&mut file).unwrap();
+        for frame in written {
+            writer.write(frame).unwrap();
+        }
+        writer.finish().unwrap();
+        assert_eq!(frames(&file).unwrap(), written);
+        // The end of the file may be missing.
+        file.pop();
+        assert_eq!(frames(&file).unwrap(), written[..2]);
+        for bytes in [&[][..], &[1; 30]] {
+            assert!(frames(bytes).is_err());
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! Child processes that end with their owner, and waiting that the user can interrupt.
+
+use std::fs::{self, File};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+/// How long a process may take to start, to answer, or to end.
+pub const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Time between two checks of a condition that is waited for.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// A child process. It is killed when this is dropped.
+#[derive(Debug)]
+pub struct Process {
+    /// The child.
+    pub child: Child,
+    /// Where its standard error goes, if into a file.
+    log: Option<PathBuf>,
+}
+
+impl Process {
+    /// Starts a process without input.
+    ///
+    /// # Errors
+    /// When the program cannot be started.
+    pub fn start(command: &mut Command) -> Result<Self> {
+        let program = command.get_program().to_string_lossy().into_owned();
+        let child = command
+            .spawn()
+            .with_context(|| format!("cannot start {program}"))?;
+        Ok(Self { child, log: None })
+    }
+
+    /// Starts a process whose standard error goes to the file `log`; errors about it quote that file.
+    ///
+    /// # Errors
+    /// When the program cannot be started or the file cannot be created.
+    pub fn start_logged(command: &mut Command, log: PathBuf) -> Result<Self> {
+        let file = File::create(&log)
+            .with_context(|| format!("cannot write the log {}", log.display()))?;
+        let mut process = Self::start(command.stderr(file))?;
+        process.log = Some(log);
+        Ok(process)
+    }
+
+    /// Starts a `vernierd` with `config`. Its files are `NAME.json` and `NAME.log` in `folder`. `command` is
+    /// the program, perhaps with a tool before it.
+    ///
+    /// # Errors
+    /// As [`Process::start_logged`].
+    pub fn start_vernierd(
+        command: &mut Command,
+        folder: &Path,
+        name: &str,
+        config: &Value,
+    ) -> Result<Self> {
+        let file = folder.join(format!("{name}.json"));
+        fs::write(&file, format!("{config:#}")).context("cannot write a configuration")?;
+        command.arg("--config").arg(&file);
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        Self::start_logged(command, folder.join(format!("{name}.log")))
+    }
+
+    /// The contents of its log; empty without one.
+    pub fn log(&self) -> String {
+        let log = self.log.as_ref().map(fs::read_to_string);
+        // A log that cannot be read must not hide the error that it was to explain.
+        log.and_then(io::Result::ok).unwrap_or_default()
+    }
+
+    /// An error about this process, with its log.
+    fn error(&self, what: &str) -> anyhow::Error {
+        match self.log().trim_end() {
+            "" => anyhow::anyhow!("{what}"),
+            log => anyhow::anyhow!("{log}: {what}"),
+        }
+    }
+
+    /// Asks it to end (SIGTERM).
+    ///
+    /// # Errors
+    /// When `sh`, which sends the signal, cannot be started.
+    pub fn terminate(&self) -> Result<()> {
+        let id = self.child.id().to_string();
+        Command::new("sh")
+            .args(["-c", "kill -TERM \"$0\"", &id])
+            .stderr(Stdio::null())
+            .status()
+            .context("cannot start sh")?;
+        Ok(())
+    }
+
+    /// Waits until it has ended with success.
+    ///
+    /// # Errors
+    /// When it fails, takes longer than [`PATIENCE`], or the user interrupts.
+    pub fn wait(&mut self, stop: &AtomicBool) -> Result<()> {
+        until(PATIENCE, stop, "it did not end", || {
+            match self.child.try_wait()? {
+                Some(status) if status.success() => Ok(Some(())),
+                Some(status) => Err(self.error(&format!("it ended with {status}"))),
+                None => Ok(None),
+            }
+        })
+    }
+
+    /// Asks it to end and waits for that; its log.
+    ///
+    /// # Errors
+    /// As [`Process::wait`].
+    pub fn end(mut self, stop: &AtomicBool) -> Result<String> {
+        self.terminate()?;
+        self.wait(stop)?;
+        Ok(self.log())
+    }
+
+    /// Fails if it has ended.
+    ///
+    /// # Errors
+    /// With its exit status and its log.
+    pub fn check_alive(&mut self) -> Result<()> {
+        match self.child.try_wait()? {
+            Some(status) => Err(self.error(&format!("it ended early, with {status}"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Calls `ask` until it has an answer, as long as the process runs.
+    ///
+    /// # Errors
+    /// As [`until`] with [`PATIENCE`], and when the process ends.
+    pub fn until<T>(
+        &mut self,
+        stop: &AtomicBool,
+        complaint: &str,
+        mut ask: impl FnMut(&Self) -> Result<Option<T>>,
+    ) -> Result<T> {
+        let answer = until(PATIENCE, stop, complaint, || {
+            self.check_alive()?;
+            ask(self)
+        });
+        answer.map_err(|error| match self.child.try_wait() {
+            Ok(None) => self.error(&format!("{error:#}")),
+            _ => error,
+        })
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It has ended already, or nothing better can be done.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Calls `ask` until it has an answer.
+///
+/// # Errors
+/// Those of `ask`; `complaint` when there is no answer within `patience`; or the user interrupts.
+pub fn until<T>(
+    patience: Duration,
+    stop: &AtomicBool,
+    complaint: &str,
+    mut ask: impl FnMut() -> Result<Option<T>>,
+) -> Result<T> {
+    let deadline = Instant::now() + patience;
+    loop {
+        if let Some(answer) = ask()? {
+            return Ok(answer);
+        }
+        if Instant::now() >= deadline {
+            bail!("{complaint} within {} s", patience.as_secs());
+        }
+        wait(POLL_INTERVAL, stop)?;
+    }
+}
+
+/// Sleeps, unless the user interrupts.
+///
+/// # Errors
+/// When the user does.
+pub fn wait(duration: Duration, stop: &AtomicBool) -> Result<()> {
+    let end = Instant::now() + duration;
+    loop {
+        ensure!(!stop.load(Ordering::Relaxed), "interrupted");
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(());
+        }
+        std::thread::sleep(left.min(POLL_INTERVAL));
+    }
+}
+
+/// The standard output of a program.
+///
+/// # Errors
+/// When it cannot be started or fails: with its standard error.
+pub fn output(command: &mut Command) -> Result<String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("cannot start {program}"))?;
+    ensure!(
+        output.status.success(),
+        "{program} ended with {}: {}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr).trim_end()
+    );
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// A flag that SIGINT and SIGTERM set.
+///
+/// # Errors
+/// When no handler can be installed.
+pub fn stop_on_signals() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))
+            .context("cannot handle SIGINT and SIGTERM")?;
+    }
+    Ok(stop)
+}
+
+/// A file in the folder of the running program.
+///
+/// # Errors
+/// When that folder is not known.
+pub fn beside_this_program(name: &str) -> Result<PathBuf> {
+    let program = std::env::current_exe().context("the path of this program is not known")?;
+    Ok(program.with_file_name(name))
+}
+
+/// An address on loopback on which no process listens.
+///
+/// # Errors
+/// When there is none.
+pub fn free_address() -> Result<SocketAddr> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+        .and_then(|listener| listener.local_addr())
+        .context("no free port on 127.0.0.1")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static RUNNING: AtomicBool = AtomicBool::new(false);
+
+    fn sleeping() -> Process {
+        Process::start(Command::new("sleep").arg("60")).unwrap()
+    }
+
+    #[test]
+    fn a_failure_is_reported_with_its_log() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut script = Command::new("sh");
+        script.args(["-c", "echo why >&2; exit 3"]);
+        let mut failing = Process::start_logged(&mut script, folder.path().join("log")).unwrap();
+        let error = failing.wait(&RUNNING).unwrap_err().to_string();
+        assert_eq!(error, "why: it ended with exit status: 3");
+        let error = failing.until(&RUNNING, "silence", |_| Ok(None::<()>));
+        let error = error.unwrap_err().to_string();
+        assert!(error.starts_with("why: it ended early"), "{error}");
+        let error = output(script.stderr(Stdio::piped())).unwrap_err();
+        let error = error.to_string();
+        assert!(error.contains('3') && error.ends_with("why"), "{error}");
+        assert_eq!(output(Command::new("echo").arg("word")).unwrap(), "word\n");
+    }
+
+    #[test]
+    fn the_user_can_interrupt() {
+        let started = Instant::now();
+        let error = sleeping().wait(&AtomicBool::new(true)).unwrap_err();
+        assert_eq!(error.to_string(), "interrupted");
+        assert!(started.elapsed() < Duration::from_secs(30));
+    }
+
+    #[test]
+    fn a_process_ends_when_asked() {
+        let mut sleeping = sleeping();
+        sleeping.check_alive().unwrap();
+        sleeping.terminate().unwrap();
+        let error = sleeping.wait(&RUNNING).unwrap_err().to_string();
+        assert!(error.contains("signal: 15"), "{error}");
+        assert!(sleeping.check_alive().is_err());
+    }
+}

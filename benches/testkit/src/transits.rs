@@ -1,0 +1,327 @@
+//! What the impairment box did: the files that `vernier-impair` writes. `--summary` is a [`Summary`] in JSON;
+//! `--record` is what happened to each packet.
+//!
+//! The record begins with [`MAGIC`]; then follow records of [`RECORD_BYTES`], numbers little-endian:
+//!
+//! | bytes | field | |
+//! |---|---|---|
+//! | 0..8 | packet hash | as it arrived |
+//! | 8..16 | arrival | ns since 1970 by the system's clock |
+//! | 16..24 | departure | the same; 0 if it never left |
+//! | 24..28 | order of arrival | in its direction, from 0, modulo 2^32 |
+//! | 28..32 | order of departure | the same; 2^32 - 1 if it never left |
+//! | 32..36 | length | of the frame that left (or would have), bytes |
+//! | 36 | direction | 0 to the right, 1 to the left |
+//! | 37 | fate | see [`Fate`] |
+//! | 38 | kind | 0 data, else that of the control frame |
+//! | 39 | what was done | bits: 1 duplicate, 2 corrupted, 4 held back, 8 made up by the box; from bit 4 on the copy of a marker |
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::frames::{Class, KINDS};
+
+/// What a file begins with.
+pub const MAGIC: [u8; 8] = *b"VRNRBOX1";
+/// Bytes of a record.
+pub const RECORD_BYTES: usize = 40;
+/// Order of departure of what never left.
+pub const NEVER: u32 = u32::MAX;
+
+/// What became of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Fate {
+    /// It left.
+    Passed = 0,
+    /// It was lost on purpose.
+    Lost = 1,
+    /// The queue of the rate limit was full.
+    Queue = 2,
+    /// Its time to live was over.
+    Expired = 3,
+    /// The box itself had no room or no memory left, or ended: not meant to happen.
+    Overrun = 4,
+}
+
+impl Fate {
+    /// Every fate, in the order of their numbers.
+    pub const ALL: [Self; 5] = [
+        Self::Passed,
+        Self::Lost,
+        Self::Queue,
+        Self::Expired,
+        Self::Overrun,
+    ];
+}
+
+/// What was done to a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "any of them may be done to a packet, or all"
+)]
+pub struct Done {
+    /// It is the copy of another.
+    pub is_duplicate: bool,
+    /// A bit was flipped.
+    pub is_corrupted: bool,
+    /// It was held back, so that later ones overtake it.
+    pub is_held_back: bool,
+    /// The box itself made it up.
+    pub is_made_up: bool,
+}
+
+/// A packet's transit of the box.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Transit {
+    /// Its hash as it arrived.
+    pub packet: u64,
+    /// When it arrived: ns since 1970 by the system's clock.
+    pub arrival_ns: u64,
+    /// When it left, if it did.
+    pub departure_ns: u64,
+    /// Which packet of its direction it was to arrive, from 0.
+    pub arrived: u32,
+    /// Which packet of its direction it was to leave, from 0; [`NEVER`].
+    pub left: u32,
+    /// Length of the frame in bytes.
+    pub bytes: u32,
+    /// 0 to the right, 1 to the left.
+    pub direction: u8,
+    /// What became of it.
+    pub fate: Fate,
+    /// What it is.
+    pub class: Class,
+    /// What was done to it.
+    pub done: Done,
+}
+
+impl Transit {
+    /// Its record.
+    pub fn encode(&self) -> [u8; RECORD_BYTES] {
+        let Done {
+            is_duplicate,
+            is_corrupted,
+            is_held_back,
+            is_made_up,
+        } = self.done;
+        let done = u8::from(is_duplicate)
+            | u8::from(is_corrupted) << 1
+            | u8::from(is_held_back) << 2
+            | u8::from(is_made_up) << 3
+            | self.class.copy << 4;
+        let mut bytes = [0; RECORD_BYTES];
+        let fields: [&[u8]; 7] = [
+            &self.packet.to_le_bytes(),
+            &self.arrival_ns.to_le_bytes(),
+            &self.departure_ns.to_le_bytes(),
+            &self.arrived.to_le_bytes(),
+            &self.left.to_le_bytes(),
+            &self.bytes.to_le_bytes(),
+            &[self.direction, self.fate as u8, self.class.kind, done],
+        ];
+        let bytes_of_fields = fields.into_iter().flatten();
+        for (byte, of_field) in bytes.iter_mut().zip(bytes_of_fields) {
+            *byte = *of_field;
+        }
+        bytes
+    }
+
+    /// Reads it; `None` for a fate that does not exist.
+    pub fn decode(record: &[u8; RECORD_BYTES]) -> Option<Self> {
+        let &[.., direction, fate, kind, done] = record;
+        let fate = Fate::ALL.get(usize::from(fate)).copied()?;
+        Some(Self {
+            packet: u64_at(record, 0),
+            arrival_ns: u64_at(record, 8),
+            departure_ns: u64_at(record, 16),
+            arrived: u32_at(record, 24),
+            left: u32_at(record, 28),
+            bytes: u32_at(record, 32),
+            direction,
+            fate,
+            class: Class {
+                kind,
+                copy: done >> 4,
+            },
+            done: Done {
+                is_duplicate: done & 1 != 0,
+                is_corrupted: done & 2 != 0,
+                is_held_back: done & 4 != 0,
+                is_made_up: done & 8 != 0,
+            },
+        })
+    }
+
+    /// Time that the box kept it; `None` if it never left.
+    pub fn delay_ns(&self) -> Option<u64> {
+        (self.fate == Fate::Passed).then(|| self.departure_ns.saturating_sub(self.arrival_ns))
+    }
+}
+
+/// What the box counted.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Summary {
+    /// To the right, and to the left.
+    pub ways: [Counts; 2],
+    /// Transits that the record lacks.
+    pub unwritten: u64,
+}
+
+/// What the box counted in one direction.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Packets that came in.
+    pub arrived: u64,
+    /// Control frames that the box made up.
+    pub made_up: u64,
+    /// Packets that were copied.
+    pub duplicated: u64,
+    /// Packets that left.
+    pub passed: u64,
+    /// Packets lost on purpose.
+    pub lost: u64,
+    /// Packets that found the queue of the rate limit full.
+    pub queue_full: u64,
+    /// Packets whose time to live was over.
+    pub expired: u64,
+    /// Packets for which the box had no room.
+    pub overrun: u64,
+    /// Packets that left and had a bit flipped.
+    pub corrupted: u64,
+    /// Packets that left and had been held back.
+    pub held_back: u64,
+    /// Frames made up by the box that left.
+    pub made_up_passed: u64,
+    /// Copies of a recorded hello that left; they are counted nowhere else.
+    pub replayed: u64,
+    /// All other frames that left, by kind: data, hello, marker, stash, fragment, reference, request, report,
+    /// anything else with the magic.
+    pub passed_by_kind: [u64; KINDS.len() + 1],
+    /// Bytes of these.
+    pub passed_bytes_by_kind: [u64; KINDS.len() + 1],
+}
+
+impl Counts {
+    /// Counts a packet whose fate is known.
+    pub fn count(&mut self, transit: &Transit) {
+        let done = transit.done;
+        match transit.fate {
+            Fate::Passed => {
+                self.passed += 1;
+                self.corrupted += u64::from(done.is_corrupted);
+                self.held_back += u64::from(done.is_held_back);
+                if done.is_made_up {
+                    self.made_up_passed += 1;
+                } else {
+                    self.count_kind(transit);
+                }
+            }
+            Fate::Lost => self.lost += 1,
+            Fate::Queue => self.queue_full += 1,
+            Fate::Expired => self.expired += 1,
+            Fate::Overrun => self.overrun += 1,
+        }
+        self.duplicated += u64::from(done.is_duplicate);
+    }
+
+    fn count_kind(&mut self, transit: &Transit) {
+        let kind = usize::from(transit.class.kind).min(KINDS.len());
+        self.passed_by_kind[kind] += 1;
+        self.passed_bytes_by_kind[kind] += u64::from(transit.bytes);
+    }
+
+    /// Whether all that came in, or was made here, is accounted for.
+    pub fn adds_up(&self) -> bool {
+        let ends = self.passed + self.lost + self.queue_full + self.expired + self.overrun;
+        self.arrived + self.made_up + self.duplicated == ends
+    }
+}
+
+/// The eight bytes from `at` on, little-endian. They must be within the record.
+pub fn u64_at(record: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(std::array::from_fn(|i| record[at + i]))
+}
+
+/// The four bytes from `at` on, little-endian. They must be within the record.
+pub fn u32_at(record: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(std::array::from_fn(|i| record[at + i]))
+}
+
+/// All transits in a file; a last record that was cut off is left out.
+///
+/// # Errors
+/// When it cannot be read, or is another kind of file.
+pub fn read(file: &Path) -> io::Result<Vec<Transit>> {
+    let bytes = fs::read(file)?;
+    let records = bytes
+        .strip_prefix(&MAGIC)
+        .ok_or_else(|| io::Error::other("not a record of vernier-impair"))?;
+    let (records, _) = records.as_chunks();
+    let transits = records.iter().map(|record| {
+        let transit = Transit::decode(record);
+        transit.ok_or_else(|| io::Error::other("a transit of an unknown fate"))
+    });
+    transits.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn transits() -> impl Strategy<Value = Transit> {
+        let times = any::<(u64, u64, u64)>();
+        let places = any::<(u32, u32, u32, u8)>();
+        let what = (0..5_usize, any::<u8>(), 0..16_u8);
+        let done = any::<(bool, bool, bool, bool)>();
+        (times, places, what, done).prop_map(|(times, places, (fate, kind, copy), done)| Transit {
+            packet: times.0,
+            arrival_ns: times.1,
+            departure_ns: times.2,
+            arrived: places.0,
+            left: places.1,
+            bytes: places.2,
+            direction: places.3,
+            fate: Fate::ALL[fate],
+            class: Class { kind, copy },
+            done: Done {
+                is_duplicate: done.0,
+                is_corrupted: done.1,
+                is_held_back: done.2,
+                is_made_up: done.3,
+            },
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(transits in prop::collection::vec(transits(), 0..20), cut in 0..40_usize) {
+            let folder = tempfile::tempdir().unwrap();
+            let file = folder.path().join("box");
+            let mut bytes = MAGIC.to_vec();
+            for transit in &transits {
+                bytes.extend(transit.encode());
+            }
+            // It may have ended in the middle of a record.
+            bytes.extend(std::iter::repeat_n(1, cut % RECORD_BYTES));
+            std::fs::write(&file, &bytes).unwrap();
+            prop_assert_eq!(read(&file).unwrap(), transits);
+        }
+    }
+
+    #[test]
+    fn other_files_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("other");
+        std::fs::write(&file, b"something else").unwrap();
+        assert!(read(&file).is_err());
+        std::fs::write(&file, [&MAGIC[..], &[0xff; RECORD_BYTES]].concat()).unwrap();
+        assert!(read(&file).unwrap_err().to_string().contains("fate"));
+    }
+}
