@@ -139,7 +139,7 @@ CAPTURE ?= ../shared/traces/mix-dev-60s.pcap
 
 .PHONY: accuracy
 accuracy: ## Every method beside its paper's figures: tables and figures into benches/results; CAPTURE=file
-	$(CARGO) build --release --locked -p benches --bin vernier-accuracy
+	$(CARGO) build --release --locked -p accuracy
 	@status=0; \
 	target/release/vernier-accuracy tables || status=$$?; \
 	if [ -f '$(CAPTURE)' ]; then \

@@ -7,9 +7,6 @@
 //!               medians of the rounds' ratios, limits; benches/results/throughput.{md,json};
 //!               testpmd and Open vSwitch with the plugin; benches/results/plugin.{md,json}
 //!   scrape      what a large scrape costs; benches/results/scrape.md
-//!
-//! vernier-accuracy tables | dump | decode | lda | rli
-//!   accuracy    every method against exact truth; CSV files in and out
 //!   machine     where and of what the figures are
 //! ```
 //!
@@ -20,7 +17,6 @@
 //! [`fastpath`].
 #![forbid(unsafe_code)]
 
-pub mod accuracy;
 pub mod capture;
 pub mod fastpath;
 pub mod machine;

@@ -1,6 +1,6 @@
 //! CSV files of sketches, flows and packets.
 
-use benches::accuracy::interchange::{
+use accuracy::interchange::{
     FlowList, LinkPacket, PairRecord, read_cells, read_flows, read_link, read_pairs, read_weights,
     write_cells, write_flows,
 };

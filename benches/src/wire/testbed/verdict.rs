@@ -7,9 +7,9 @@ use measure::packet::{FlowKey, Hasher};
 use serde::Serialize;
 
 use super::views::{Estimate, Figures, Flow, Seen};
-use crate::accuracy::stats::quantile;
 use crate::wire::chance::{Bank, epoch_seen, range_arrives, standard_error_ns};
 use crate::wire::truth::{Delays, FlowTruth, Joined, Truth};
+use reporting::statistics::quantile;
 
 /// Epochs at either end of a run that do not count: a session begins in them, or ends.
 const MARGIN: usize = 2;

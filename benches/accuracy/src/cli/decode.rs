@@ -1,0 +1,283 @@
+//! `vernier-accuracy decode`: the delays of flows from cells that anyone counted.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+use measure::lds::{
+    DecodeOptions, Decoded, DelayCell, DelayCells, FlowDelay, FlowTable, LdsLayout, Source,
+    Warning, decode,
+};
+
+use super::{Kept, files};
+use crate::interchange::{
+    CellTable, FlowList, SKETCH_COLUMNS_MAX, known, read_cells, read_flows, read_weights,
+};
+
+/// Decode flow delays from the cells of a sketch: the paper's estimator, joint decoding, hybrid
+///
+/// Cells that the file does not name are empty at both ends. A cell is usable where counts are
+/// equal at both ends and digests are equal or unknown; a field left empty is unknown.
+/// Writes `flow,packets,paper_ns,joint_ns,joint_sd_ns,hybrid_ns`. docs/interchange.md describes
+/// all files.
+#[derive(Debug, Args)]
+pub(super) struct Decode {
+    /// Cells at both ends: `row,col,n_tx,s_tx_ns,d_tx,n_rx,s_rx_ns,d_rx`
+    #[arg(long, value_name = "FILE")]
+    cells: PathBuf,
+
+    /// Flows: `flow,packets,col_0,...[,rli_mean_ns]`; packets that are not given are decoded
+    #[arg(long, value_name = "FILE")]
+    flows: PathBuf,
+
+    /// Neighbouring cells of a flow in each row (its virtual LDA)
+    #[arg(long, value_name = "K", default_value_t = 1)]
+    k: u32,
+
+    /// Components of the prior, 1 to 3; 2 or 3 where delays differ widely between flows
+    #[arg(long, value_name = "K", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=3))]
+    components: u8,
+
+    /// Share of packets that each row samples, separated by commas; by default all take every packet
+    #[arg(long, value_name = "P,P,...", value_delimiter = ',')]
+    row_probabilities: Vec<f64>,
+
+    /// Columns of a row; by default one more than the greatest that the files name
+    #[arg(long, value_name = "C", value_parser = clap::value_parser!(u32).range(1..=i64::from(SKETCH_COLUMNS_MAX)))]
+    columns: Option<u32>,
+
+    /// Weights of flows whose packets count more than once: `flow,weight`; others weigh 1
+    #[arg(long, value_name = "FILE")]
+    weights: Option<PathBuf>,
+
+    /// Sweeps of joint decoding at most; by default 10 for one component, 20 for more
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    sweeps: Option<u16>,
+
+    /// Where to write the estimates; - is standard output
+    #[arg(long, value_name = "FILE", default_value = "-")]
+    out: PathBuf,
+}
+
+pub(super) fn run(arguments: &Decode) -> Result<Kept> {
+    let inputs = [
+        Some(&arguments.cells),
+        Some(&arguments.flows),
+        arguments.weights.as_ref(),
+    ];
+    let standard = inputs
+        .iter()
+        .flatten()
+        .filter(|path| path.as_os_str() == "-");
+    ensure!(standard.count() <= 1, "only one file can be standard input");
+
+    let (name, input) = files::open(&arguments.cells)?;
+    let table = read_cells(&name, input)?;
+    let (name, input) = files::open(&arguments.flows)?;
+    let flows = read_flows(&name, input)?;
+    let weights = match &arguments.weights {
+        Some(path) => {
+            let (name, input) = files::open(path)?;
+            Some(read_weights(&name, input, &flows)?)
+        }
+        None => None,
+    };
+    let layout = layout(arguments, &table, &flows)?;
+    let cells = delay_cells(layout, &table)?;
+    let options = DecodeOptions {
+        components: arguments.components.into(),
+        sweeps: arguments
+            .sweeps
+            .map_or(if arguments.components == 1 { 10 } else { 20 }, usize::from),
+        ..DecodeOptions::default()
+    };
+    let estimates = Estimates::of(&cells, &flows, weights.as_deref(), &options)?;
+    estimates.report();
+    estimates.write(arguments, &flows)?;
+    Ok(true)
+}
+
+/// The sketch that both files speak of.
+fn layout(arguments: &Decode, table: &CellTable, flows: &FlowList) -> Result<LdsLayout> {
+    let greatest = (table.cells.iter())
+        .map(|(_, cell)| cell.column)
+        .chain(flows.columns.iter().copied())
+        .max();
+    let needed = greatest.map_or(1, |column| column + 1);
+    let columns = arguments.columns.unwrap_or(needed.max(arguments.k));
+    ensure!(
+        columns >= needed,
+        "--columns {columns}: the files name column {}; give {needed} or more",
+        needed - 1
+    );
+    let rows = flows.rows;
+    for (line, cell) in &table.cells {
+        ensure!(
+            usize::from(cell.row) < rows,
+            "{}, line {line}: row {}, but {} names columns for {rows} rows only; add col_{} there",
+            arguments.cells.display(),
+            cell.row,
+            arguments.flows.display(),
+            cell.row
+        );
+    }
+    let probabilities = match &arguments.row_probabilities[..] {
+        [] => vec![1.0; rows],
+        given if given.len() == rows => given.to_vec(),
+        given => bail!(
+            "--row-probabilities: {} given, but {} names {rows} rows; give one for each",
+            given.len(),
+            arguments.flows.display()
+        ),
+    };
+    Ok(LdsLayout::new(columns, arguments.k, &probabilities)?)
+}
+
+/// All cells of the sketch: those that `table` does not name are empty at both ends.
+fn delay_cells(layout: LdsLayout, table: &CellTable) -> Result<DelayCells> {
+    let empty = DelayCell {
+        usable: true,
+        ..DelayCell::default()
+    };
+    let mut cells = vec![empty; layout.cells()];
+    for (_, record) in &table.cells {
+        let row = usize::from(record.row) * layout.columns() as usize;
+        let delays = record.delays();
+        let (count, delay_sum) = delays.unwrap_or((0, 0));
+        let (sent, received) = (record.sender.count, record.receiver.count);
+        let Some(cell) = cells.get_mut(row + record.column as usize) else {
+            continue;
+        };
+        *cell = DelayCell {
+            sent: sent.unwrap_or(0),
+            received: received.unwrap_or(0),
+            count,
+            delay_sum,
+            usable: delays.is_some(),
+            partial: false,
+            missing: sent.is_none() || received.is_none(),
+        };
+    }
+    Ok(DelayCells::new(layout, cells)?)
+}
+
+/// What each method says, one entry a flow; NaN where it says nothing.
+struct Estimates {
+    paper_ns: Vec<f64>,
+    joint: Decoded,
+    /// Where any flow has an RLI mean.
+    hybrid: Option<Decoded>,
+}
+
+impl Estimates {
+    fn of(
+        cells: &DelayCells,
+        flows: &FlowList,
+        weights: Option<&[f64]>,
+        options: &DecodeOptions,
+    ) -> Result<Self> {
+        let segment_mean = cells.segment_mean_ticks().unwrap_or(f64::NAN);
+        let paper = |columns| {
+            let estimate = cells.estimate_at(columns);
+            estimate.map_or(segment_mean, |estimate| estimate.mean_ticks)
+        };
+        let table = FlowTable {
+            columns: &flows.columns,
+            packets: Some(&flows.packets),
+            weights,
+            features: &[],
+            features_per_flow: 0,
+            known: None,
+        };
+        let joint = decode(cells, table, options, || false).context("joint decoding")?;
+        let any_rli = flows.rli_mean_ns.iter().any(|mean| mean.is_finite());
+        let with_rli = FlowTable {
+            features: &flows.rli_mean_ns,
+            features_per_flow: 1,
+            known: None,
+            ..table
+        };
+        let hybrid = any_rli.then(|| decode(cells, with_rli, options, || false));
+        Ok(Self {
+            paper_ns: flows.columns.chunks_exact(flows.rows).map(paper).collect(),
+            joint,
+            hybrid: hybrid.transpose().context("hybrid decoding")?,
+        })
+    }
+
+    /// What a reader of the estimates should know, on standard error.
+    fn report(&self) {
+        let hybrid = self.hybrid.as_ref();
+        let decoded = [("joint", Some(&self.joint)), ("hybrid", hybrid)];
+        for (name, decoded) in decoded {
+            let Some(decoded) = decoded else { continue };
+            if let Some(fallback) = decoded.fallback {
+                eprintln!("{name}: the paper's estimator instead of joint decoding: {fallback:?}");
+            }
+            for warning in decoded
+                .warnings
+                .iter()
+                .filter_map(|each| in_words(each, decoded))
+            {
+                eprintln!("{name}: {warning}");
+            }
+        }
+    }
+
+    fn write(&self, arguments: &Decode, flows: &FlowList) -> Result<()> {
+        let header = [
+            "flow",
+            "packets",
+            "paper_ns",
+            "joint_ns",
+            "joint_sd_ns",
+            "hybrid_ns",
+        ];
+        // Where nothing is known, the mean is a placeholder.
+        let mean = |flow: &FlowDelay| match flow.source {
+            Source::Nothing => f64::NAN,
+            _ => flow.mean_ticks,
+        };
+        let hybrid = self.hybrid.iter().flat_map(|decoded| &decoded.flows);
+        let hybrid = hybrid.map(mean).chain(std::iter::repeat(f64::NAN));
+        let estimates = self.paper_ns.iter().zip(&self.joint.flows).zip(hybrid);
+        let lines = flows
+            .names
+            .iter()
+            .zip(estimates)
+            .map(|(name, ((&paper, joint), hybrid))| {
+                vec![
+                    name.clone(),
+                    known(joint.packets),
+                    known(paper),
+                    known(mean(joint)),
+                    known(joint.variance_ticks2.sqrt()),
+                    known(hybrid),
+                ]
+            });
+        files::write_lines(&arguments.out, &header, lines)
+    }
+}
+
+/// Changes under this, relative to the largest estimate, are no reason to warn.
+const SETTLED: f64 = 1e-3;
+
+fn in_words(warning: &Warning, decoded: &Decoded) -> Option<String> {
+    Some(match warning {
+        Warning::UnlistedPackets { share } => format!(
+            "{:.1} % of the packets in the cells are of flows that are not listed",
+            100.0 * share
+        ),
+        Warning::ExcessPackets { cells } => format!(
+            "in {cells} cells the flows claim more packets than were counted; their counts were \
+             scaled down to fit"
+        ),
+        Warning::NotSettled if decoded.last_change < SETTLED => return None,
+        Warning::NotSettled => format!(
+            "after {} sweeps an estimate still moved by {:.1} % of the largest; more --sweeps may \
+             help",
+            decoded.sweeps,
+            100.0 * decoded.last_change
+        ),
+    })
+}

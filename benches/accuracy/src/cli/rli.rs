@@ -1,0 +1,264 @@
+//! `vernier-accuracy rli`: Reference Latency Interpolation over a link of one's own.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use measure::observation::SegmentIndex;
+use measure::packet::PacketHash;
+use measure::rli::{
+    Estimates, FlowDelay, FlowDelays, Link, Method, Receiver, ReceiverConfig, ReceiverCounters,
+    Reference, ReferenceSender, StreamId,
+};
+
+use super::{Kept, files};
+use crate::interchange::{Kind, LinkPacket, Time, known, read_link, whole};
+use crate::traffic::mix;
+
+/// Estimate flow delays from reference packets on a link, by the four methods of RLI
+///
+/// Reads `kind,flow,bytes,send_ns,recv_ns` in the order of sending; kind is reference, regular or
+/// cross, and a packet without `recv_ns` was dropped. All packets of the link must be there for
+/// RLI-AS. Times are rounded to nanoseconds.
+/// Writes `flow,packets,rli_l_ns,rli_ns,rli_s_ns,rli_as_ns,rli_bound_ns,true_ns`.
+#[derive(Debug, Args)]
+pub(super) struct Rli {
+    /// Packets of the link; - is standard input
+    #[arg(long = "in", value_name = "FILE", default_value = "-")]
+    input: PathBuf,
+
+    /// Bits that the link carries in a second
+    #[arg(long, value_name = "B", value_parser = bits_per_second)]
+    capacity_bps: u64,
+
+    /// Bytes that the link adds to each packet: 20 on Ethernet, 0 where the file has them in
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    overhead_bytes: u32,
+
+    /// RLI-AS: how much later than the packet before it service must start to show an idle link
+    #[arg(long, value_name = "NS", default_value_t = 2)]
+    idle_tolerance_ns: u32,
+
+    /// Where to write the estimates; - is standard output
+    #[arg(long, value_name = "FILE", default_value = "-")]
+    out: PathBuf,
+}
+
+fn bits_per_second(text: &str) -> Result<u64, String> {
+    whole(text).ok_or_else(|| "give a whole number, such as 10000000000 or 10e9".to_owned())
+}
+
+/// The one stream of the file.
+const STREAM: StreamId = StreamId {
+    worker: 0,
+    segment: SegmentIndex(0),
+    queue: 0,
+};
+
+/// Packets between two references that are interpolated; more of them are estimated by RLI-L.
+const BUFFER_PACKETS: usize = 1 << 16;
+
+/// What arrives.
+#[derive(Debug, Clone, Copy)]
+enum Arrival {
+    Regular { flow: u32, hash: PacketHash },
+    Cross,
+    Reference(Reference),
+}
+
+/// Everything that the file says.
+#[derive(Default)]
+struct Packets {
+    names: Vec<String>,
+    /// What arrived: when, how long it is, and what it is; in the order of sending.
+    arrivals: Vec<(u64, u32, Arrival)>,
+    /// Of each flow: packets that arrived, and the sum of their delays in picoseconds.
+    truth: Vec<(u64, i128)>,
+}
+
+/// Takes in packets one by one.
+struct Reader {
+    packets: Packets,
+    places: HashMap<String, u32>,
+    sender: ReferenceSender,
+    hashes: u64,
+    origin: Option<Time>,
+}
+
+impl Reader {
+    fn take(&mut self, packet: LinkPacket<'_>) {
+        let origin = self.origin.get_or_insert(packet.send).as_ps();
+        let send_ns = whole_ns(packet.send.as_ps() - origin);
+        let receive = packet.receive;
+        let arrival = match packet.kind {
+            Kind::Cross => Arrival::Cross,
+            Kind::Reference => Arrival::Reference(self.sender.reference(send_ns)),
+            Kind::Regular => {
+                self.hashes += 1;
+                let hash = PacketHash(mix(self.hashes));
+                self.sender.record(hash, send_ns);
+                let flow = self.flow(packet.flow);
+                if let (Some(receive), Some((count, sum_ps))) =
+                    (receive, self.packets.truth.get_mut(flow as usize))
+                {
+                    *count += 1;
+                    *sum_ps += receive.as_ps() - packet.send.as_ps();
+                }
+                Arrival::Regular { flow, hash }
+            }
+        };
+        if let Some(receive) = receive {
+            let receive_ns = whole_ns(receive.as_ps() - origin);
+            self.packets
+                .arrivals
+                .push((receive_ns, packet.bytes, arrival));
+        }
+    }
+
+    fn flow(&mut self, name: &str) -> u32 {
+        if let Some(&place) = self.places.get(name) {
+            return place;
+        }
+        // Lines are fewer than 2^32, and so are flows.
+        let place = u32::try_from(self.packets.names.len()).unwrap_or(u32::MAX);
+        self.places.insert(name.to_owned(), place);
+        self.packets.names.push(name.to_owned());
+        self.packets.truth.push((0, 0));
+        place
+    }
+}
+
+/// Picoseconds in whole nanoseconds, modulo 2^64.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "RLI's times are modulo 2^64"
+)]
+fn whole_ns(ps: i128) -> u64 {
+    (ps + 500).div_euclid(1_000) as u64
+}
+
+pub(super) fn run(arguments: &Rli) -> Result<Kept> {
+    let link = Link::new(arguments.capacity_bps, arguments.overhead_bytes)?;
+    let (name, input) = files::open(&arguments.input)?;
+    let mut reader = Reader {
+        packets: Packets::default(),
+        places: HashMap::new(),
+        sender: ReferenceSender::new(STREAM),
+        hashes: 0,
+        origin: None,
+    };
+    read_link(&name, input, |packet| reader.take(packet))?;
+    let mut packets = reader.packets;
+    // In the order of arrival; the order of sending where that is the same.
+    packets
+        .arrivals
+        .sort_by_key(|&(receive_ns, ..)| receive_ns.cast_signed());
+
+    let mut estimates = Vec::new();
+    for method in Method::ALL {
+        let config = ReceiverConfig {
+            buffer_packets: BUFFER_PACKETS,
+            idle_tolerance_ns: arguments.idle_tolerance_ns,
+            ..ReceiverConfig::new(STREAM, method, link)
+        };
+        let (delays, counters) = estimate(config, &packets)
+            .with_context(|| format!("{} cannot be run", method.label()))?;
+        if method == Method::Linear {
+            report(&counters);
+        }
+        estimates.push((method, delays));
+    }
+    write(arguments, &packets, &estimates)?;
+    Ok(true)
+}
+
+fn estimate(config: ReceiverConfig, packets: &Packets) -> Result<(FlowDelays, ReceiverCounters)> {
+    let mut receiver = Receiver::new(config)?;
+    let mut delays = FlowDelays::new(packets.names.len());
+    let mut sink = |estimates: Estimates<'_, u32>| delays.add(&estimates);
+    for &(receive_ns, bytes, arrival) in &packets.arrivals {
+        match arrival {
+            Arrival::Regular { flow, hash } => {
+                receiver.regular(flow, hash, bytes, receive_ns, &mut sink);
+            }
+            Arrival::Cross => receiver.cross(bytes, receive_ns),
+            Arrival::Reference(reference) => {
+                receiver.reference(&reference, bytes, receive_ns, &mut sink);
+            }
+        }
+    }
+    receiver.flush(&mut sink);
+    let counters = *receiver.counters();
+    Ok((delays, counters))
+}
+
+/// What a reader of the estimates should know, on standard error.
+fn report(counters: &ReceiverCounters) {
+    let ReceiverCounters {
+        references,
+        lost_references,
+        stale_references,
+        early_packets,
+        overflowed_packets,
+        ..
+    } = *counters;
+    if references == 0 {
+        eprintln!("rli: no reference arrived, so nothing can be estimated");
+        return;
+    }
+    for (count, what) in [
+        (lost_references, "references were lost"),
+        (
+            stale_references,
+            "references were overtaken by later ones, and not used",
+        ),
+        (
+            early_packets,
+            "packets came before the first reference: no estimate",
+        ),
+        (
+            overflowed_packets,
+            "packets found no room between two references: estimated by RLI-L",
+        ),
+    ] {
+        if count > 0 {
+            eprintln!("rli: {count} {what}");
+        }
+    }
+}
+
+fn write(arguments: &Rli, packets: &Packets, estimates: &[(Method, FlowDelays)]) -> Result<()> {
+    let header = [
+        "flow",
+        "packets",
+        "rli_l_ns",
+        "rli_ns",
+        "rli_s_ns",
+        "rli_as_ns",
+        "rli_bound_ns",
+        "true_ns",
+    ];
+    let text = |value: Option<f64>| value.map(known).unwrap_or_default();
+    let flows = packets.names.iter().zip(&packets.truth).enumerate();
+    let lines = flows.map(|(flow, (name, &(count, sum_ps)))| {
+        let of = |wanted| {
+            let (_, delays) = estimates.iter().find(|(method, _)| *method == wanted)?;
+            delays.slots().get(flow)
+        };
+        let mean = |method| text(of(method).and_then(FlowDelay::mean_ns));
+        let truth = (count > 0).then(|| sum_ps as f64 / 1_000.0 / count as f64);
+        vec![
+            name.clone(),
+            count.to_string(),
+            mean(Method::Left),
+            mean(Method::Linear),
+            mean(Method::Sums),
+            mean(Method::AnchoredSums),
+            text(of(Method::Linear).and_then(|flow| flow.bound_ns(Method::Linear))),
+            text(truth),
+        ]
+    });
+    files::write_lines(&arguments.out, &header, lines)
+}

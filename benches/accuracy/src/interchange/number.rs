@@ -1,0 +1,235 @@
+//! Numbers as CSV files have them: exact decimals, and what they may stand for.
+
+/// An exact decimal: `digits` times 10^`exponent`, with a sign.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Decimal {
+    negative: bool,
+    digits: u128,
+    exponent: i32,
+}
+
+/// Most digits of a decimal, so that they fit into 128 bits.
+const DIGITS_MAX: usize = 38;
+
+impl Decimal {
+    /// Sign, digits, point and exponent as most programs write them: `-12`, `3.50`, `1.7e+18`.
+    fn parse(text: &str) -> Option<Self> {
+        let (mantissa, exponent) = match text.split_once(['e', 'E']) {
+            Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
+            None => (text, 0),
+        };
+        let (negative, mantissa) = match mantissa.strip_prefix('-') {
+            Some(rest) => (true, rest),
+            None => (false, mantissa.strip_prefix('+').unwrap_or(mantissa)),
+        };
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let length = whole.len() + fraction.len();
+        if length == 0 || length > DIGITS_MAX || !(-1_000..=1_000).contains(&exponent) {
+            return None;
+        }
+        let mut digits = 0_u128;
+        for byte in whole.bytes().chain(fraction.bytes()) {
+            if !byte.is_ascii_digit() {
+                return None;
+            }
+            digits = digits * 10 + u128::from(byte - b'0');
+        }
+        Some(Self {
+            negative,
+            digits,
+            exponent: exponent - i32::try_from(fraction.len()).ok()?,
+        })
+    }
+
+    /// The value times 10^`shift`, rounded to the nearest integer, and whether that is exact.
+    fn scaled(self, shift: i32) -> Option<(i128, bool)> {
+        let places = self.exponent + shift;
+        let (magnitude, exact) = if self.digits == 0 {
+            (0, true)
+        } else if places >= 0 {
+            let factor = 10_u128.checked_pow(places.unsigned_abs())?;
+            (self.digits.checked_mul(factor)?, true)
+        } else {
+            match 10_u128.checked_pow(places.unsigned_abs()) {
+                Some(divisor) => {
+                    let (quotient, rest) = (self.digits / divisor, self.digits % divisor);
+                    (quotient + u128::from(rest >= divisor - rest), rest == 0)
+                }
+                None => (0, false),
+            }
+        };
+        let value = i128::try_from(magnitude).ok()?;
+        Some((if self.negative { -value } else { value }, exact))
+    }
+}
+
+/// A whole number, also written as `7.0` or `1e6`.
+pub(crate) fn whole(text: &str) -> Option<u64> {
+    let (value, exact) = Decimal::parse(text)?.scaled(0)?;
+    exact.then(|| u64::try_from(value).ok()).flatten()
+}
+
+/// As [`whole`], for smaller numbers.
+pub(super) fn whole_u32(text: &str) -> Option<u32> {
+    whole(text).and_then(|value| u32::try_from(value).ok())
+}
+
+/// A sum of nanoseconds modulo 2^64, rounded to whole ones; negative ones as two's complement
+/// has them.
+pub(super) fn wrapping_sum(text: &str) -> Option<u64> {
+    let (value, _) = Decimal::parse(text)?.scaled(0)?;
+    if value < 0 {
+        i64::try_from(value).ok().map(i64::cast_unsigned)
+    } else {
+        u64::try_from(value).ok()
+    }
+}
+
+/// Any 64 bits: a decimal, or hexadecimal behind `0x`.
+pub(super) fn bits(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        // Not to be misled by the sign that `from_str_radix` takes.
+        Some(digits) if !digits.starts_with(['+', '-']) => u64::from_str_radix(digits, 16).ok(),
+        Some(_) => None,
+        None => whole(text),
+    }
+}
+
+/// A finite number.
+pub(super) fn finite(text: &str) -> Option<f64> {
+    text.parse::<f64>().ok().filter(|value| value.is_finite())
+}
+
+/// A finite number that is not negative.
+pub(super) fn finite_from_0(text: &str) -> Option<f64> {
+    finite(text).filter(|&value| value >= 0.0)
+}
+
+/// A finite number over 0.
+pub(super) fn finite_over_0(text: &str) -> Option<f64> {
+    finite(text).filter(|&value| value > 0.0)
+}
+
+/// A point of time, to the picosecond.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Time {
+    /// Whole nanoseconds since any origin, rounded down.
+    pub ns: i64,
+    /// Picoseconds on top, 0 to 999.
+    pub ps: u16,
+}
+
+impl Time {
+    /// Nanoseconds with up to three decimals (the rest is rounded), -2^63 to 2^63 - 1.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let (ps, _) = Decimal::parse(text)?.scaled(3)?;
+        Some(Self {
+            ns: i64::try_from(ps.div_euclid(1_000)).ok()?,
+            ps: u16::try_from(ps.rem_euclid(1_000)).ok()?,
+        })
+    }
+
+    /// Picoseconds since the same origin.
+    pub fn as_ps(self) -> i128 {
+        i128::from(self.ns) * 1_000 + i128::from(self.ps)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn whole_numbers() {
+        for (text, value) in [
+            ("0", Some(0)),
+            ("007", Some(7)),
+            ("+7", Some(7)),
+            ("7.0", Some(7)),
+            ("7.", Some(7)),
+            ("1e6", Some(1_000_000)),
+            ("1.25E+2", Some(125)),
+            ("1200e-2", Some(12)),
+            ("0e-999", Some(0)),
+            ("18446744073709551615", Some(u64::MAX)),
+            ("18446744073709551616", None),
+            ("-0", Some(0)),
+            ("-1", None),
+            ("7.5", None),
+            ("1e40", None),
+            ("1e99999999999", None),
+            ("1e-40", None),
+            ("", None),
+            (".", None),
+            ("-", None),
+            ("--1", None),
+            ("1 2", None),
+            ("1_000", None),
+            ("nan", None),
+            ("inf", None),
+            ("0x10", None),
+            ("\u{664}", None), // a digit, but not one of ours
+            ("111111111111111111111111111111111111111", None),
+        ] {
+            assert_eq!(whole(text), value, "{text}");
+        }
+    }
+
+    #[test]
+    fn sums_wrap() {
+        assert_eq!(wrapping_sum("18446744073709551615"), Some(u64::MAX));
+        assert_eq!(wrapping_sum("-1"), Some(u64::MAX));
+        assert_eq!(wrapping_sum("-9223372036854775808"), Some(1 << 63));
+        assert_eq!(wrapping_sum("-9223372036854775809"), None);
+        assert_eq!(wrapping_sum("12.5"), Some(13));
+        assert_eq!(wrapping_sum("12.499"), Some(12));
+    }
+
+    #[test]
+    fn digests_are_decimal_or_hexadecimal() {
+        assert_eq!(bits("0xffffffffffffffff"), Some(u64::MAX));
+        assert_eq!(bits("0XfF"), Some(255));
+        assert_eq!(bits("255"), Some(255));
+        for text in ["0x", "0x+1", "0x-1", "0x10000000000000000", "ff", "-1"] {
+            assert_eq!(bits(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_finite() {
+        assert_eq!(finite("-2.5e3"), Some(-2_500.0));
+        for text in ["NaN", "inf", "-inf", "infinity", "1e999", ""] {
+            assert_eq!(finite(text), None, "{text}");
+        }
+        assert_eq!(finite_from_0("-0.5"), None);
+        assert_eq!(finite_from_0("0"), Some(0.0));
+        assert_eq!(finite_over_0("0"), None);
+    }
+
+    #[test]
+    fn times_round_down_to_nanoseconds_and_keep_picoseconds() {
+        let time = |ns, ps| Some(Time { ns, ps });
+        assert_eq!(Time::parse("12.3456"), time(12, 346));
+        assert_eq!(Time::parse("-0.25"), time(-1, 750));
+        assert_eq!(Time::parse("9223372036854775807.9999"), None);
+        assert_eq!(Time::parse("-9223372036854775808"), time(i64::MIN, 0));
+        assert_eq!(Time::parse("1.7e18"), time(1_700_000_000_000_000_000, 0));
+        assert_eq!(Time { ns: -1, ps: 750 }.as_ps(), -250);
+    }
+
+    proptest! {
+        #[test]
+        fn integers_come_back(value: i64, digest: u64) {
+            prop_assert_eq!(Time::parse(&value.to_string()), Some(Time { ns: value, ps: 0 }));
+            prop_assert_eq!(wrapping_sum(&value.to_string()), Some(value.cast_unsigned()));
+            prop_assert_eq!(whole(&digest.to_string()), Some(digest));
+            prop_assert_eq!(bits(&format!("{digest:#x}")), Some(digest));
+        }
+
+        #[test]
+        fn nothing_panics(text in "[-+0-9.eExX]{0,45}") {
+            let _ = (whole(&text), wrapping_sum(&text), bits(&text), Time::parse(&text));
+        }
+    }
+}

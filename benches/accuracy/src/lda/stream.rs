@@ -1,0 +1,325 @@
+//! Packets of one segment, through an LDA.
+
+use measure::lda::{LdaLayout, LdaPair, eq1_half_width_ticks};
+use measure::observation::{End, Observation, SegmentIndex};
+use measure::packet::{FlowHash, PacketHash};
+use measure::synopsis::Synopsis;
+use measure::time::EpochTag;
+use rand::{RngExt, SeedableRng};
+use rand_distr::{Distribution, Exp1, Pareto, Weibull};
+use rand_pcg::Pcg64;
+
+use crate::Passage;
+use crate::traffic::mix;
+use reporting::statistics::{error_percent, whole};
+
+/// Mean delay in ticks: 0.2 us in picoseconds (Kompella et al. 2012, section IV-A).
+const MEAN_TICKS: f64 = 200_000.0;
+/// The mark of a lost packet.
+const LOST: u32 = u32::MAX;
+/// Packets of a lost episode, on average (Kompella et al. 2012, section IV-C).
+const EPISODE_PACKETS: f64 = 100.0;
+/// Observations are recorded in bursts, as a switch does.
+const BURST: usize = 64;
+
+/// Where delays are drawn from; all have the same mean but the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delays {
+    /// Weibull of shape 0.6: the least accurate of the paper.
+    Weibull,
+    /// Pareto of shape 3.
+    Pareto,
+    /// Sojourn in an M/M/1 queue at 90 % load: neighbours wait alike.
+    Queue,
+}
+
+/// How packets are lost.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Loss {
+    /// Each with this probability.
+    Uniform(f64),
+    /// In episodes of about 100 packets, this share in all.
+    Episodes(f64),
+}
+
+/// Delays in ticks, in the order of sending, with [`LOST`] for lost packets.
+#[derive(Debug, Clone)]
+pub struct Stream(Vec<u32>);
+
+impl Stream {
+    /// Draws the delays of `count` packets.
+    ///
+    /// # Errors
+    /// Never for the parameters in this file.
+    pub fn draw(delays: Delays, count: usize, seed: u64) -> anyhow::Result<Self> {
+        let mut rng = Pcg64::seed_from_u64(seed);
+        let ticks = |delay: f64| u32::try_from(whole(delay)).map_or(LOST - 1, |d| d.min(LOST - 1));
+        let drawn = match delays {
+            Delays::Weibull => {
+                // Of mean scale x Gamma(1 + 1 / 0.6).
+                let weibull = Weibull::new(MEAN_TICKS / 1.504_575_488_251_556, 0.6)?;
+                (0..count)
+                    .map(|_| ticks(weibull.sample(&mut rng)))
+                    .collect()
+            }
+            Delays::Pareto => {
+                // Of mean scale x 3 / 2.
+                let pareto = Pareto::new(MEAN_TICKS / 1.5, 3.0)?;
+                (0..count).map(|_| ticks(pareto.sample(&mut rng))).collect()
+            }
+            Delays::Queue => {
+                // Lindley's recursion, of mean service / (1 - load).
+                let load = 0.9;
+                let service_mean = MEAN_TICKS * (1.0 - load);
+                let mut backlog = 0.0_f64;
+                let mut exponential = |mean: f64| {
+                    let unit: f64 = Exp1.sample(&mut rng);
+                    unit * mean
+                };
+                (0..count)
+                    .map(|_| {
+                        backlog = (backlog - exponential(service_mean / load)).max(0.0)
+                            + exponential(service_mean);
+                        ticks(backlog)
+                    })
+                    .collect()
+            }
+        };
+        Ok(Self(drawn))
+    }
+
+    /// Packets that a queue let through or dropped, in nanoseconds.
+    pub fn from_passages(passages: &[Passage]) -> Self {
+        let delay = |passage: &Passage| {
+            let delay_ns = passage.received_ns? - passage.sent_ns;
+            Some(u32::try_from(delay_ns.max(0)).map_or(LOST - 1, |ns| ns.min(LOST - 1)))
+        };
+        Self(passages.iter().map(|p| delay(p).unwrap_or(LOST)).collect())
+    }
+
+    /// The same packets, of which some more are lost.
+    pub fn with(&self, losses: Loss, seed: u64) -> Passed {
+        let mut rng = Pcg64::seed_from_u64(mix(seed));
+        let mut delays = self.0.clone();
+        let mut in_episode = false;
+        for delay in &mut delays {
+            let lost = match losses {
+                Loss::Uniform(share) => rng.random_bool(share),
+                Loss::Episodes(share) => {
+                    let turn = if in_episode {
+                        1.0 / EPISODE_PACKETS
+                    } else {
+                        share / (1.0 - share) / EPISODE_PACKETS
+                    };
+                    in_episode ^= rng.random_bool(turn);
+                    in_episode
+                }
+            };
+            if lost {
+                *delay = LOST;
+            }
+        }
+        Passed::of(delays)
+    }
+}
+
+/// A stream after its losses, with the truth about it.
+#[derive(Debug, Clone)]
+pub struct Passed {
+    delays: Vec<u32>,
+    /// Packets received.
+    pub received: u64,
+    /// Their mean delay in ticks.
+    pub mean: f64,
+    /// Their delays' standard deviation in ticks.
+    pub stddev: f64,
+}
+
+/// How near one LDA came.
+#[derive(Debug, Clone, Copy)]
+pub struct Outcome {
+    /// Relative error of the mean, per cent.
+    pub mean_error: f64,
+    /// Relative error of the deviation, per cent.
+    pub stddev_error: f64,
+    /// Relative error of the paper's deviation, per cent.
+    pub stddev_paper_error: f64,
+    /// Effective sample size.
+    pub samples: f64,
+    /// The interval holds the true mean.
+    pub covered: bool,
+    /// Width of the interval beside equation 1.
+    pub width_ratio: f64,
+}
+
+impl Passed {
+    fn of(delays: Vec<u32>) -> Self {
+        let (mut received, mut sum, mut squares) = (0_u64, 0_u64, 0_u128);
+        for &delay in delays.iter().filter(|&&delay| delay != LOST) {
+            received += 1;
+            sum += u64::from(delay);
+            squares += u128::from(delay).pow(2);
+        }
+        // Whole numbers until the end, so that nothing cancels.
+        let scatter = u128::from(received) * squares - u128::from(sum).pow(2);
+        Self {
+            delays,
+            received,
+            mean: sum as f64 / received as f64,
+            stddev: (scatter as f64).sqrt() / received as f64,
+        }
+    }
+
+    /// Packets sent.
+    pub fn sent(&self) -> usize {
+        self.delays.len()
+    }
+
+    /// Mean delay of about `count` packets at random times, as Poisson probes would meet; lost
+    /// ones tell nothing. Not a number where all are lost.
+    pub fn probe(&self, count: f64, seed: u64) -> f64 {
+        let mut rng = Pcg64::seed_from_u64(mix(!seed));
+        let gap = self.delays.len() as f64 / count;
+        let (mut place, mut sum, mut met) = (0.0, 0.0, 0.0);
+        loop {
+            let unit: f64 = Exp1.sample(&mut rng);
+            place += unit * gap;
+            match self.delays.get(whole(place)) {
+                Some(&LOST) => {}
+                Some(&delay) => {
+                    sum += f64::from(delay);
+                    met += 1.0;
+                }
+                None => return sum / met,
+            }
+        }
+    }
+
+    /// Runs an LDA over the stream; packets' hashes come from `hash_seed`.
+    pub fn lda(&self, layout: &LdaLayout, hash_seed: u64) -> Outcome {
+        let pair = self.record(layout, hash_seed);
+        let estimate = pair.estimate(self.received);
+        let error = |estimate: Option<f64>, truth| {
+            estimate.map_or(f64::NAN, |estimate| error_percent(estimate, truth))
+        };
+        let half_width = estimate.ci98_half_width_ticks.unwrap_or(f64::NAN);
+        let miss = estimate.mean_ticks.unwrap_or(f64::NAN) - self.mean;
+        let stddev = estimate.stddev_ticks.unwrap_or(f64::NAN);
+        let eq1 = eq1_half_width_ticks(stddev, estimate.effective_samples, 0.02);
+        Outcome {
+            mean_error: error(estimate.mean_ticks, self.mean),
+            stddev_error: error(estimate.stddev_ticks, self.stddev),
+            stddev_paper_error: error(estimate.stddev_paper_ticks, self.stddev),
+            samples: estimate.effective_samples as f64,
+            covered: miss.abs() <= half_width,
+            width_ratio: half_width / eq1,
+        }
+    }
+
+    /// The LDA itself.
+    pub fn record(&self, layout: &LdaLayout, hash_seed: u64) -> LdaPair {
+        let mut pair = LdaPair::new(layout);
+        let key = mix(hash_seed);
+        let mut sent = Vec::with_capacity(BURST);
+        let mut received = Vec::with_capacity(BURST);
+        for (burst, delays) in self.delays.chunks(BURST).enumerate() {
+            sent.clear();
+            received.clear();
+            for (n, &delay) in (burst * BURST..).zip(delays) {
+                let mut observation =
+                    observation(PacketHash(mix(key ^ n as u64)), 1_000_000 * n as u64);
+                sent.push(observation);
+                if delay != LOST {
+                    observation.time += u64::from(delay);
+                    observation.delay = u64::from(delay);
+                    received.push(observation);
+                }
+            }
+            pair.record(End::Sender, &sent);
+            pair.record(End::Receiver, &received);
+        }
+        pair
+    }
+}
+
+fn observation(packet: PacketHash, time: u64) -> Observation {
+    Observation {
+        flow: FlowHash(0),
+        packet,
+        time,
+        delay: 0,
+        bytes: 250,
+        segment: SegmentIndex(0),
+        epoch: EpochTag(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use measure::lda::Bank;
+
+    fn layout() -> LdaLayout {
+        LdaLayout::new(&[Bank {
+            rows: 256,
+            probability: 1.0,
+        }])
+        .unwrap()
+    }
+
+    #[test]
+    fn delays_have_the_mean_of_the_paper() {
+        for (delays, slack) in [
+            (Delays::Weibull, 0.02),
+            (Delays::Pareto, 0.02),
+            (Delays::Queue, 0.1),
+        ] {
+            let stream = Stream::draw(delays, 200_000, 1).unwrap();
+            let passed = stream.with(Loss::Uniform(0.0), 0);
+            assert!((passed.mean / MEAN_TICKS - 1.0).abs() < slack, "{delays:?}");
+        }
+    }
+
+    #[test]
+    fn both_kinds_of_loss_take_their_share() {
+        let stream = Stream::draw(Delays::Weibull, 400_000, 2).unwrap();
+        for loss in [Loss::Uniform(0.02), Loss::Episodes(0.02)] {
+            let passed = stream.with(loss, 3);
+            let lost = 1.0 - passed.received as f64 / 400_000.0;
+            assert!((lost - 0.02).abs() < 0.006, "{loss:?}: {lost}");
+        }
+    }
+
+    #[test]
+    fn without_loss_the_mean_is_exact() {
+        let stream = Stream::draw(Delays::Weibull, 20_000, 4).unwrap();
+        let outcome = stream.with(Loss::Uniform(0.0), 0).lda(&layout(), 5);
+        assert!(outcome.mean_error < 1e-9, "{outcome:?}");
+        assert!(outcome.covered, "{outcome:?}");
+        assert!((outcome.samples - 20_000.0).abs() < 0.5);
+    }
+
+    #[test]
+    fn queued_packets_wait_alike() {
+        let passed = Stream::draw(Delays::Queue, 100_000, 6)
+            .unwrap()
+            .with(Loss::Uniform(0.0), 0);
+        let centred: Vec<f64> = passed
+            .delays
+            .iter()
+            .map(|&delay| f64::from(delay) - passed.mean)
+            .collect();
+        let lagged: f64 = centred.windows(2).map(|pair| pair[0] * pair[1]).sum();
+        let correlation = lagged / 100_000.0 / passed.stddev.powi(2);
+        assert!(correlation > 0.9, "{correlation}");
+    }
+
+    #[test]
+    fn probes_that_meet_every_packet_know_the_mean() {
+        let passed = Stream::draw(Delays::Weibull, 50_000, 7)
+            .unwrap()
+            .with(Loss::Uniform(0.01), 8);
+        let seen = passed.probe(50_000.0, 9);
+        assert!((seen / passed.mean - 1.0).abs() < 0.05, "{seen}");
+    }
+}

@@ -1,0 +1,298 @@
+//! A link with a queue in front: packets in order of arrival in, times of departure out.
+//!
+//! ```text
+//! arrivals --+--> class 0: buffer, tail drop or RED --+--> strict priority --> link --> departures
+//!            +--> class 1                           --+    one packet at a time
+//! ```
+//!
+//! A packet leaves when its last bit has left: its delay is its wait plus its serialisation. The
+//! simulation is exact (whole picoseconds) and sequential: each arrival first lets the link do all
+//! that lies before it. With one class it is a FIFO queue.
+
+pub mod paths;
+pub mod red;
+
+use std::collections::VecDeque;
+
+use rand::SeedableRng;
+use rand_pcg::Pcg64;
+
+use crate::Passage;
+use crate::traffic::{Arrival, Kind, PS_PER_NS, Traffic, serialisation_ps};
+use red::{Red, RedState};
+
+/// The buffer of the RLI acceptance runs.
+pub const BUFFER_BYTES: u64 = 1_500_000;
+
+/// One of the queues in front of a link.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct QueueConfig {
+    /// What it holds, the packet on the link included. More is dropped (tail drop).
+    pub buffer_bytes: u64,
+    /// Drops before that, at random.
+    pub red: Option<Red>,
+}
+
+/// A link and its queues.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LinkConfig {
+    /// Its rate.
+    pub capacity_bps: u64,
+    /// Its queues, the first served first; a packet of a class past the last joins the last.
+    pub queues: Vec<QueueConfig>,
+}
+
+impl LinkConfig {
+    /// A FIFO queue with tail drop.
+    pub fn fifo(capacity_bps: u64, buffer_bytes: u64) -> Self {
+        Self {
+            capacity_bps,
+            queues: vec![QueueConfig {
+                buffer_bytes,
+                red: None,
+            }],
+        }
+    }
+
+    /// The same with RED between a quarter and three quarters of each buffer.
+    #[must_use]
+    pub fn with_red(mut self) -> Self {
+        for queue in &mut self.queues {
+            queue.red = Some(Red::of_buffer(queue.buffer_bytes));
+        }
+        self
+    }
+}
+
+/// Why a packet did not get in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It did.
+    Queued,
+    /// The buffer was full.
+    TailDrop,
+    /// RED took it.
+    RedDrop,
+}
+
+/// A link at work.
+#[derive(Debug, Clone)]
+pub struct Link {
+    capacity_bps: u64,
+    queues: Vec<Queue>,
+    /// When the packet on the link has left.
+    free_at_ps: u64,
+    /// The packet on the link: its queue and its bytes.
+    in_service: Option<(usize, u32)>,
+    rng: Pcg64,
+}
+
+#[derive(Debug, Clone)]
+struct Queue {
+    waiting: VecDeque<Waiting>,
+    backlog_bytes: u64,
+    buffer_bytes: u64,
+    red: Option<RedState>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    id: u32,
+    bytes: u32,
+}
+
+impl Link {
+    /// An idle link; `seed` is RED's.
+    pub fn new(config: &LinkConfig, seed: u64) -> Self {
+        Self {
+            capacity_bps: config.capacity_bps,
+            queues: config
+                .queues
+                .iter()
+                .map(|queue| Queue {
+                    waiting: VecDeque::new(),
+                    backlog_bytes: 0,
+                    buffer_bytes: queue.buffer_bytes,
+                    red: queue.red.map(RedState::new),
+                })
+                .collect(),
+            free_at_ps: 0,
+            in_service: None,
+            rng: Pcg64::seed_from_u64(seed),
+        }
+    }
+
+    /// A packet arrives, not earlier than any before it. `id` is the caller's name for it;
+    /// `departed` is called with the name and the departure (in picoseconds) of each packet whose
+    /// turn has come, in the order of departures.
+    pub fn offer(
+        &mut self,
+        id: u32,
+        arrival: &Arrival,
+        mut departed: impl FnMut(u32, u64),
+    ) -> Verdict {
+        self.serve(arrival.at_ps, &mut departed);
+        let last = self.queues.len().saturating_sub(1);
+        let class = usize::from(arrival.class).min(last);
+        let Some(queue) = self.queues.get_mut(class) else {
+            return Verdict::TailDrop;
+        };
+        let verdict = queue.admit(arrival, self.capacity_bps, &mut self.rng);
+        if verdict == Verdict::Queued {
+            let bytes = arrival.bytes;
+            queue.waiting.push_back(Waiting { id, bytes });
+            queue.backlog_bytes += u64::from(bytes);
+            // An idle link takes it at once.
+            self.serve(arrival.at_ps, &mut departed);
+        }
+        verdict
+    }
+
+    /// No more arrivals: everything that waits departs.
+    pub fn drain(&mut self, mut departed: impl FnMut(u32, u64)) {
+        self.serve(u64::MAX, &mut departed);
+    }
+
+    /// Starts every packet whose turn comes by `now_ps`. Whatever waits came while the link was
+    /// busy, so that it starts when the link is free.
+    fn serve(&mut self, now_ps: u64, departed: &mut impl FnMut(u32, u64)) {
+        while self.free_at_ps <= now_ps {
+            if let Some((class, bytes)) = self.in_service.take()
+                && let Some(queue) = self.queues.get_mut(class)
+            {
+                queue.leave(bytes, self.free_at_ps);
+            }
+            let next = self
+                .queues
+                .iter_mut()
+                .enumerate()
+                .find_map(|(class, queue)| Some((class, queue.waiting.pop_front()?)));
+            let Some((class, packet)) = next else {
+                // Idle from now on, at the earliest.
+                if now_ps != u64::MAX {
+                    self.free_at_ps = self.free_at_ps.max(now_ps);
+                }
+                return;
+            };
+            self.in_service = Some((class, packet.bytes));
+            self.free_at_ps = self
+                .free_at_ps
+                .saturating_add(serialisation_ps(packet.bytes, self.capacity_bps));
+            departed(packet.id, self.free_at_ps);
+        }
+    }
+}
+
+impl Queue {
+    fn admit(&mut self, arrival: &Arrival, capacity_bps: u64, rng: &mut Pcg64) -> Verdict {
+        if let Some(red) = &mut self.red
+            && red.drops(self.backlog_bytes, arrival.at_ps, capacity_bps, rng)
+        {
+            return Verdict::RedDrop;
+        }
+        if self.backlog_bytes + u64::from(arrival.bytes) > self.buffer_bytes {
+            return Verdict::TailDrop;
+        }
+        Verdict::Queued
+    }
+
+    fn leave(&mut self, bytes: u32, at_ps: u64) {
+        self.backlog_bytes = self.backlog_bytes.saturating_sub(u64::from(bytes));
+        if self.backlog_bytes == 0
+            && let Some(red) = &mut self.red
+        {
+            red.idle_from(at_ps);
+        }
+    }
+}
+
+/// A packet behind the link, with exact truth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Crossing {
+    /// Its flow; 0 where it belongs to none.
+    pub flow: u32,
+    /// Bytes on the wire.
+    pub bytes: u32,
+    /// What it is.
+    pub kind: Kind,
+    /// Which queue it was in.
+    pub class: u8,
+    /// When it arrived at the queue, in picoseconds.
+    pub sent_ps: u64,
+    /// When it had left the link; `None`: dropped or lost.
+    pub received_ps: Option<u64>,
+}
+
+impl Crossing {
+    /// As an experiment takes it: in whole nanoseconds, rounded down as stamps are.
+    pub fn passage(&self) -> Passage {
+        let ns = |ps: u64| (ps / PS_PER_NS).cast_signed();
+        Passage {
+            flow: self.flow,
+            bytes: self.bytes,
+            sent_ns: ns(self.sent_ps),
+            received_ns: self.received_ps.map(ns),
+        }
+    }
+
+    /// From arrival to departure, in nanoseconds and exact; `None`: lost.
+    pub fn delay_ns(&self) -> Option<f64> {
+        self.received_ps
+            .map(|received| (received as f64 - self.sent_ps as f64) / PS_PER_NS as f64)
+    }
+}
+
+/// Sends traffic through a link, in the order in which it arrives.
+///
+/// `inject` sees each regular packet and answers with the bytes of a reference that follows it at
+/// once, if one is due. References wait, take bandwidth and are dropped as any other packet.
+pub fn cross(
+    traffic: &Traffic,
+    link: &LinkConfig,
+    seed: u64,
+    mut inject: impl FnMut(&Arrival) -> Option<u32>,
+) -> Vec<Crossing> {
+    let mut link = Link::new(link, seed);
+    let mut crossings: Vec<Crossing> = Vec::with_capacity(traffic.arrivals.len());
+    let mut offer = |crossings: &mut Vec<Crossing>, arrival: &Arrival| {
+        // Traffic is bounded far below 2^32 packets; past it none gets in.
+        let Ok(id) = u32::try_from(crossings.len()) else {
+            return;
+        };
+        crossings.push(Crossing {
+            flow: arrival.flow,
+            bytes: arrival.bytes,
+            kind: arrival.kind,
+            class: arrival.class,
+            sent_ps: arrival.at_ps,
+            received_ps: None,
+        });
+        link.offer(id, arrival, |id, at_ps| depart(crossings, id, at_ps));
+    };
+    for arrival in &traffic.arrivals {
+        offer(&mut crossings, arrival);
+        if arrival.kind != Kind::Regular {
+            continue;
+        }
+        if let Some(bytes) = inject(arrival) {
+            let reference = Arrival {
+                bytes,
+                flow: 0,
+                kind: Kind::Reference,
+                ..*arrival
+            };
+            offer(&mut crossings, &reference);
+        }
+    }
+    link.drain(|id, at_ps| depart(&mut crossings, id, at_ps));
+    crossings
+}
+
+fn depart(crossings: &mut [Crossing], id: u32, at_ps: u64) {
+    if let Some(crossing) = crossings.get_mut(id as usize) {
+        crossing.received_ps = Some(at_ps);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,366 @@
+use std::collections::HashSet;
+
+use super::paths::{Clock, Jitter, Loss, Path, cross_paths, path_of};
+use super::*;
+use crate::traffic::{PS_PER_S, Profile};
+use proptest::prelude::*;
+
+const RATE: u64 = 10_000_000_000;
+
+fn arrival(at_ps: u64, bytes: u32, class: u8) -> Arrival {
+    Arrival {
+        at_ps,
+        flow: 0,
+        bytes,
+        kind: Kind::Regular,
+        class,
+    }
+}
+
+fn traffic(arrivals: Vec<Arrival>) -> Traffic {
+    let duration_ps = arrivals.last().map_or(1, |last| last.at_ps + 1);
+    Traffic {
+        arrivals,
+        flows: 1,
+        duration_ps,
+    }
+}
+
+fn departures(arrivals: &[Arrival], link: &LinkConfig) -> Vec<Option<u64>> {
+    cross(&traffic(arrivals.to_vec()), link, 1, |_| None)
+        .iter()
+        .map(|crossing| crossing.received_ps)
+        .collect()
+}
+
+/// Quadratic: the time is walked from one decision to the next, and each looks at all packets.
+fn naive_departures(arrivals: &[Arrival], buffer_bytes: u64, classes: u8) -> Vec<Option<u64>> {
+    let mut start: Vec<Option<u64>> = vec![None; arrivals.len()];
+    let mut admitted = vec![false; arrivals.len()];
+    let mut free_ps = 0;
+    let time = |a: &Arrival| serialisation_ps(a.bytes, RATE);
+    for next in 0..=arrivals.len() {
+        let now = arrivals.get(next).map_or(u64::MAX, |a| a.at_ps);
+        // Everything that starts before this arrival.
+        loop {
+            let waiting = |i: &usize| admitted[*i] && start[*i].is_none();
+            let Some(first) = (0..next).filter(waiting).min_by_key(|&i| arrivals[i].at_ps) else {
+                break;
+            };
+            let at = free_ps.max(arrivals[first].at_ps);
+            if at > now {
+                break;
+            }
+            let ready = |i: &usize| waiting(i) && arrivals[*i].at_ps <= at;
+            // The idle link takes the first; after that the classes count.
+            let chosen = if free_ps < arrivals[first].at_ps {
+                first
+            } else {
+                (0..next)
+                    .filter(ready)
+                    .min_by_key(|&i| (arrivals[i].class, i))
+                    .unwrap()
+            };
+            start[chosen] = Some(at);
+            free_ps = at + time(&arrivals[chosen]);
+        }
+        let Some(new) = arrivals.get(next) else { break };
+        let held: u64 = (0..next)
+            .filter(|&i| admitted[i] && arrivals[i].class == new.class)
+            .filter(|&i| start[i].is_none_or(|s| s + time(&arrivals[i]) > now))
+            .map(|i| u64::from(arrivals[i].bytes))
+            .sum();
+        assert!(new.class < classes);
+        admitted[next] = held + u64::from(new.bytes) <= buffer_bytes;
+    }
+    (0..arrivals.len())
+        .map(|i| start[i].map(|s| s + time(&arrivals[i])))
+        .collect()
+}
+
+fn arrivals(classes: u8) -> impl Strategy<Value = Vec<Arrival>> {
+    let packet = (0_u64..1_500, 64_u32..1_500, 0..classes);
+    proptest::collection::vec(packet, 1..60).prop_map(|packets| {
+        let mut at_ps = 0;
+        packets
+            .into_iter()
+            .map(|(gap_ns, bytes, class)| {
+                at_ps += gap_ns * 1_000;
+                arrival(at_ps, bytes, class)
+            })
+            .collect()
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_fifo_queue_is_the_naive_model(arrivals in arrivals(1), buffer in 1_500_u64..20_000) {
+        let got = departures(&arrivals, &LinkConfig::fifo(RATE, buffer));
+        prop_assert_eq!(&got, &naive_departures(&arrivals, buffer, 1));
+        let left: Vec<u64> = got.iter().copied().flatten().collect();
+        prop_assert!(left.is_sorted(), "first in, first out");
+        for (arrival, left) in arrivals.iter().zip(got) {
+            let shortest = arrival.at_ps + serialisation_ps(arrival.bytes, RATE);
+            prop_assert!(left.is_none_or(|at| at >= shortest));
+        }
+    }
+
+    #[test]
+    fn priorities_are_the_naive_model(arrivals in arrivals(3), buffer in 1_500_u64..20_000) {
+        let mut link = LinkConfig::fifo(RATE, buffer);
+        link.queues = vec![link.queues[0]; 3];
+        prop_assert_eq!(departures(&arrivals, &link), naive_departures(&arrivals, buffer, 3));
+    }
+}
+
+#[test]
+fn delay_is_wait_and_serialisation() {
+    let link = LinkConfig::fifo(RATE, BUFFER_BYTES);
+    // 1500 bytes last 1.2 us, 64 bytes 51.2 ns.
+    let packets = [
+        arrival(0, 1500, 0),
+        arrival(200_000, 64, 0),
+        arrival(5_000_000, 64, 0),
+    ];
+    let left = departures(&packets, &link);
+    assert_eq!(left, [Some(1_200_000), Some(1_251_200), Some(5_051_200)]);
+    let crossing = cross(&traffic(packets.to_vec()), &link, 1, |_| None)[1];
+    assert_eq!(crossing.delay_ns(), Some(1_051.2));
+    let passage = crossing.passage();
+    assert_eq!((passage.sent_ns, passage.received_ns), (200, Some(1_251)));
+}
+
+#[test]
+fn the_buffer_holds_what_it_says() {
+    let link = LinkConfig::fifo(RATE, 3_000);
+    let burst: Vec<Arrival> = (0..4).map(|_| arrival(0, 1_000, 0)).collect();
+    let left = departures(&burst, &link);
+    assert_eq!(left.iter().filter(|at| at.is_some()).count(), 3);
+    // When the first has left there is room for one more.
+    let mut later = burst;
+    later.push(arrival(800_000, 1_000, 0));
+    assert_eq!(departures(&later, &link)[4], Some(3_200_000));
+}
+
+#[test]
+fn packets_and_references_are_conserved() {
+    let profile = Profile {
+        duration_s: 0.02,
+        ..Profile::acceptance(1.3, 0.25)
+    };
+    let traffic = profile.draw(3);
+    let link = LinkConfig::fifo(RATE, 100_000).with_red();
+    let mut seen = 0_u32;
+    let mut injected = 0;
+    let crossings = cross(&traffic, &link, 5, |_| {
+        seen += 1;
+        let due = seen.is_multiple_of(100);
+        injected += usize::from(due);
+        due.then_some(100)
+    });
+    assert_eq!(crossings.len(), traffic.arrivals.len() + injected);
+    assert!(injected > 50, "{injected}");
+    let references = |c: &&Crossing| c.kind == Kind::Reference;
+    assert_eq!(crossings.iter().filter(references).count(), injected);
+    assert_eq!(seen as usize, traffic.count(Kind::Regular));
+    // What the link let through fits its rate, and it idled little.
+    let sent: u64 = crossings
+        .iter()
+        .filter(|c| c.received_ps.is_some())
+        .map(|c| u64::from(c.bytes))
+        .sum();
+    let last = crossings
+        .iter()
+        .filter_map(|c| c.received_ps)
+        .max()
+        .unwrap();
+    let share = sent as f64 * 8.0 / (last as f64 / PS_PER_S as f64) / RATE as f64;
+    assert!((0.97..=1.0).contains(&share), "{share}");
+    assert_eq!(crossings, {
+        let mut seen = 0_u32;
+        cross(&traffic, &link, 5, |_| {
+            seen += 1;
+            seen.is_multiple_of(100).then_some(100)
+        })
+    });
+}
+
+#[test]
+fn red_drops_between_its_thresholds() {
+    let buffer = 100_000;
+    let red = Red::of_buffer(buffer);
+    let share = |backlog: u64| {
+        let mut state = red::RedState::new(red);
+        let mut rng = Pcg64::seed_from_u64(1);
+        // Long enough for the average to be there.
+        let dropped = |state: &mut red::RedState, rng: &mut Pcg64| {
+            (0..20_000)
+                .filter(|_| state.drops(backlog, 0, RATE, rng))
+                .count()
+        };
+        dropped(&mut state, &mut rng);
+        dropped(&mut state, &mut rng) as f64 / 20_000.0
+    };
+    assert!(share(24_000) < 1e-9);
+    assert!((share(76_000) - 1.0).abs() < 1e-9);
+    // Evenly spread drops come twice as often as the base probability: their gaps are uniform on
+    // 1 to 1/p, with mean 1/2p.
+    let half = share(50_000);
+    assert!((half / 0.1 - 1.0).abs() < 0.1, "{half}");
+    assert!(share(35_000) < half);
+}
+
+#[test]
+fn red_forgets_while_idle() {
+    let mut state = red::RedState::new(Red::of_buffer(100_000));
+    let mut rng = Pcg64::seed_from_u64(1);
+    for _ in 0..10_000 {
+        state.drops(80_000, 0, RATE, &mut rng);
+    }
+    assert!(state.drops(80_000, 0, RATE, &mut rng));
+    state.idle_from(0);
+    assert!(!state.drops(0, PS_PER_S / 100, RATE, &mut rng));
+}
+
+#[test]
+fn a_full_priority_queue_starves_the_other() {
+    let mut link = LinkConfig::fifo(RATE, BUFFER_BYTES);
+    link.queues = vec![link.queues[0]; 2];
+    // The first packet of class 1 finds the link busy with class 0 until its end.
+    let mut packets: Vec<Arrival> = (0..10).map(|i| arrival(i * 1_200_000, 1500, 0)).collect();
+    packets.insert(1, arrival(100_000, 64, 1));
+    let left = departures(&packets, &link);
+    let last_first_class = left[10].unwrap();
+    assert_eq!(last_first_class, 12_000_000 + 51_200);
+    assert_eq!(
+        left[1],
+        Some(1_251_200),
+        "the link was free for it when the first had left"
+    );
+}
+
+fn sample() -> Vec<Crossing> {
+    let profile = Profile {
+        duration_s: 0.05,
+        ..Profile::acceptance(0.6, 0.05)
+    };
+    cross(
+        &profile.draw(1),
+        &LinkConfig::fifo(RATE, BUFFER_BYTES),
+        1,
+        |_| None,
+    )
+}
+
+fn lost(crossings: &[Crossing]) -> usize {
+    crossings.iter().filter(|c| c.received_ps.is_none()).count()
+}
+
+#[test]
+fn losses_have_the_share_and_the_length_asked_for() {
+    let exact = sample();
+    assert_eq!(lost(&exact), 0);
+    let (mut uniform, mut bursts) = (exact.clone(), exact.clone());
+    Loss::Uniform(0.1).apply(&mut uniform, 7);
+    let packets_mean = 50.0;
+    Loss::Bursts {
+        share: 0.1,
+        packets_mean,
+    }
+    .apply(&mut bursts, 7);
+    let share = |c: &[Crossing]| lost(c) as f64 / c.len() as f64;
+    let episodes = |c: &[Crossing]| {
+        let starts = c
+            .windows(2)
+            .filter(|w| w[0].received_ps.is_some() && w[1].received_ps.is_none());
+        lost(c) as f64 / starts.count() as f64
+    };
+    assert!((share(&uniform) - 0.1).abs() < 0.01, "{}", share(&uniform));
+    assert!(
+        (episodes(&uniform) - 1.0 / 0.9).abs() < 0.1,
+        "{}",
+        episodes(&uniform)
+    );
+    assert!((share(&bursts) - 0.1).abs() < 0.04, "{}", share(&bursts));
+    assert!(
+        (episodes(&bursts) / packets_mean - 1.0).abs() < 0.4,
+        "{}",
+        episodes(&bursts)
+    );
+}
+
+#[test]
+fn jitter_adds_its_distribution() {
+    let exact = sample();
+    let added = |jitter: Jitter| {
+        let mut late = exact.clone();
+        jitter.apply(&mut late, 11);
+        let sum: f64 = late
+            .iter()
+            .zip(&exact)
+            .map(|(late, exact)| late.delay_ns().unwrap() - exact.delay_ns().unwrap())
+            .sum();
+        let received: Vec<u64> = late.iter().filter_map(|c| c.received_ps).collect();
+        assert!(!received.is_sorted(), "some overtake others");
+        sum / exact.len() as f64
+    };
+    // Gamma(1 + 1/0.6) = 1.50458.
+    let weibull = added(Jitter::Weibull {
+        scale_ns: 1_000.0,
+        shape: 0.6,
+    });
+    assert!((weibull / 1_504.6 - 1.0).abs() < 0.05, "{weibull}");
+    let pareto = added(Jitter::Pareto {
+        least_ns: 1_000.0,
+        shape: 3.0,
+    });
+    assert!((pareto / 1_500.0 - 1.0).abs() < 0.05, "{pareto}");
+    let held = added(Jitter::Overtaking {
+        share: 0.1,
+        held_ns_mean: 5_000.0,
+    });
+    assert!((held / 500.0 - 1.0).abs() < 0.1, "{held}");
+}
+
+#[test]
+fn a_clock_is_ahead_and_gains() {
+    let crossing = Crossing {
+        flow: 0,
+        bytes: 64,
+        kind: Kind::Regular,
+        class: 0,
+        sent_ps: PS_PER_S,
+        received_ps: Some(2 * PS_PER_S),
+    };
+    let clock = Clock {
+        offset_ns: -300,
+        drift_ppb: 50,
+    };
+    let passage = clock.passage(&crossing);
+    assert_eq!(passage.sent_ns, 1_000_000_000);
+    assert_eq!(passage.received_ns, Some(2_000_000_000 - 300 + 100));
+    assert_eq!(Clock::default().passage(&crossing), crossing.passage());
+}
+
+#[test]
+fn flows_keep_to_their_path() {
+    let mut profile = Profile::acceptance(0.6, 0.05);
+    profile.duration_s = 0.01;
+    let traffic = profile.draw(2);
+    let path = |propagation_ps| Path {
+        link: LinkConfig::fifo(RATE / 2, BUFFER_BYTES),
+        propagation_ps,
+    };
+    let far = 50_000_000_000;
+    let crossings = cross_paths(&traffic, &[path(0), path(far)], 9);
+    assert_eq!(crossings.len(), traffic.arrivals.len());
+    assert!(crossings.is_sorted_by_key(|c| c.sent_ps));
+    let mut taken = HashSet::new();
+    for crossing in &crossings {
+        let number = path_of(crossing.flow, 2, 9);
+        let delay_ps = crossing.received_ps.unwrap() - crossing.sent_ps;
+        assert_eq!(delay_ps >= far, number == 1);
+        taken.insert(number);
+    }
+    assert_eq!(taken.len(), 2);
+}
