@@ -1,7 +1,7 @@
 //! What a scrape of some ten thousand series costs: time, bytes, and how much longer the workers'
 //! receive queues go unpolled meanwhile, beside the same switch that nobody scrapes.
 //!
-//! One `vernierd`, a bridge of thirty ports, two of which generate traffic that is flooded to all
+//! One `vernierd`, a bridge of thirty ports; two of them generate traffic that is flooded to all
 //! others. Spells with scrapes and spells without take turns.
 
 use std::fmt::Write as _;
@@ -181,7 +181,7 @@ const PREFACE: &str = "# Scraping
 
 What a scrape of more than ten thousand series costs, and what it does to the workers: `make bench-scrape`.
 
-One `vernierd`, a bridge of thirty ports (870 segments), two of which generate 20,000 packets a second each, flooded to all others,
+One `vernierd`, a bridge of thirty ports (870 segments); two of them generate 20,000 packets a second each, flooded to all others,
 with LDA, moments and histogram for each segment. Two workers that may sleep, epochs of 250 ms; the control core and the HTTP server
 share their CPUs where there are no others. Spells of four seconds take turns: scraped twice a second (Prometheus' default is every
 15 s), and not at all but for the one at the end that reads the gap. A gap is the longest time in the last second or so of a

@@ -1,5 +1,5 @@
 //! What the control core has to do with the data plane, that is ports, buffers and workers' generations,
-//! of which it knows nothing but this.
+//! which it knows by this alone.
 //!
 //! ```text
 //!             ControlCore::poll

@@ -253,7 +253,7 @@ fn estimate(
     rate: TickRate,
 ) -> FlowEstimate {
     let bound_ns = rate.to_ns(DEVIATIONS * delay.variance_ticks2.sqrt());
-    // A flow of which no cell can be used has lost packets. Others have not, and they were faster.
+    // A flow without a usable cell has lost packets. Others have not, and they were faster.
     let is_bounded = method != FlowMethod::LdsPrior && bound_ns.is_finite();
     FlowEstimate {
         method,

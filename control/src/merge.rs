@@ -76,7 +76,7 @@ struct Waiting<S> {
 pub(crate) enum Closed<'s, S> {
     /// Every worker's shard of this generation is in the sum.
     Whole(Epoch, u32, &'s S),
-    /// This many epochs, of which the last is named, lack a worker's shard.
+    /// This many epochs, up to the one named, lack a worker's shard.
     Missed(Epoch, u64),
     /// The workers measured the epoch in different generations.
     Mixed(Epoch),
@@ -472,7 +472,7 @@ mod tests {
     #[test]
     fn a_worker_that_comes_is_waited_for_from_its_first_epoch_on() {
         let mut assembly = of(1);
-        // It has no part in epoch 1, of which the first worker's shard waits already for another.
+        // It has no part in epoch 1: the first worker's shard of it waits already for another.
         assert_eq!(feed(&mut assembly, &[(0, 0, 1)]), [Whole(0, 1)]);
         begin(&mut assembly, 2, &[0, 2]);
         let seen = feed(

@@ -414,7 +414,7 @@ extern "C" fn changed(id: u16, change: c_int) {
     }
 }
 
-/// Asks what is behind a port, of which the calling thread is polling a queue.
+/// Asks what is behind a port; the calling thread is polling a queue of it.
 #[cold]
 fn ask(id: u16, signs: &Signs) {
     let mut places = match PLACES_KNOWN.try_lock() {

@@ -156,7 +156,7 @@ impl StampField {
     /// Stamps a burst with one last word; the bytes of its frames.
     #[inline]
     pub fn set_last_of(&self, burst: &mut [impl Stampable], word: u64) -> u64 {
-        // A copy, of which it is known that no write to an mbuf changes it.
+        // A copy: no write to an mbuf changes it.
         let field = *self;
         let mut bytes = 0;
         for mbuf in burst {

@@ -109,7 +109,7 @@ impl<'eal> AttachedPort<'eal> {
         self.start_with(config, &pools)
     }
 
-    /// Sets up the queues, of which each takes its mbufs from the pool in its place, and starts the
+    /// Sets up the queues: each takes its mbufs from the pool in its place, and starts the
     /// port: so every queue has buffers near the worker that polls it.
     ///
     /// # Errors

@@ -172,7 +172,7 @@ impl Deref for Observations<'_> {
 pub(crate) mod tests {
     use super::*;
 
-    /// An observation of which only the delay matters.
+    /// An observation where only the delay matters.
     pub(crate) fn observation_with_delay(delay: u64) -> Observation {
         Observation {
             flow: FlowHash(0),

@@ -4,7 +4,7 @@
 //! with this value of the field. A packet's rules are the intersection of eight sets, one a field,
 //! and the first bit of it is the first rule that matches (Lakshman and Stiliadis, SIGCOMM 1998,
 //! section 4). Small fields index their table; addresses and ports are looked up among the bounds at
-//! which the answer changes, of which n rules make at most 2n.
+//! which the answer changes: n rules make at most 2n.
 
 use contract::config::{self, Config, PORTS_MAX, Prefix, Rule};
 
@@ -40,7 +40,7 @@ impl Classifier {
         Self::compile(&config.rules, &config.ports, &config.classes)
     }
 
-    /// By these rules, of which the first 256 count. A rule that names an unknown class is passed
+    /// By these rules; the first 256 count. A rule that names an unknown class is passed
     /// over; what no rule names is of the last class.
     pub fn compile(rules: &[Rule], ports: &[config::Port], classes: &[config::Class]) -> Self {
         let index = |name: &str| classes.iter().position(|class| class.name == name);
@@ -92,7 +92,7 @@ impl Classifier {
         class.unwrap_or(self.default)
     }
 
-    /// Bytes of its tables: up to 180 KiB, for 256 rules of which each has prefixes and ports.
+    /// Bytes of its tables: up to 180 KiB, for 256 rules with prefixes and ports each.
     pub fn size_bytes(&self) -> usize {
         match &self.tables {
             Tables::None => 0,

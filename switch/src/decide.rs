@@ -1,4 +1,4 @@
-//! Where a frame goes, and of which class it is: a transparent patch panel or a learning bridge,
+//! Where a frame goes, and its class: a transparent patch panel or a learning bridge,
 //! and a classifier.
 //!
 //! ```text
@@ -44,7 +44,7 @@ pub type Decisions = arrayvec::ArrayVec<Decision, BURST>;
 pub enum Verdict {
     /// It leaves by this port.
     Forward(PortIndex),
-    /// It leaves by all of these ports, of which there is at least one; that it came in by is not
+    /// It leaves by all of these ports, at least one; that it came in by is not
     /// among them.
     Flood(PortSet),
     /// It goes no further.

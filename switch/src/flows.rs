@@ -63,7 +63,7 @@ impl Flows {
         self.table.prefetch(flow);
     }
 
-    /// Looks up the flows of packets, of which `head` gives the headers. A new one is told to the
+    /// Looks up the flows of packets; `head` gives their headers. A new one is reported to the
     /// control core.
     #[inline]
     pub fn look_up<'h>(

@@ -87,7 +87,7 @@ pub struct Meter {
     previous: Option<Open>,
     /// The plan of the previous epoch, where that was another.
     retiring: Option<Box<Plan>>,
-    /// A plan of which no epoch is open any more.
+    /// A plan without an open epoch.
     retired: Option<Box<Plan>>,
     /// When something is to be done next: a seal or a turn.
     next_event: u64,
@@ -161,7 +161,7 @@ impl Meter {
         self.current.epoch
     }
 
-    /// The tag of a packet of `class`, first seen at `now`, of which nothing is measured.
+    /// The tag of a packet of `class`, first seen at `now`, that is not measured.
     #[inline]
     pub fn blank_tag(&self, len_bytes: u32, class: ClassIndex, now: u64) -> Tag {
         Tag {

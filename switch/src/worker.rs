@@ -49,7 +49,7 @@ pub struct Worker<I: PacketIo> {
     generations: WorkerGenerations<I>,
     /// Workers that still receive, and may hand packets over.
     receiving: Arc<AtomicUsize>,
-    /// A generation that was taken up, of which an old part is still in use.
+    /// A generation that was taken up while an old part is still in use.
     retiring: Option<Box<Generation<I>>>,
     flows: Box<FlowObservations>,
     places: Box<Places>,

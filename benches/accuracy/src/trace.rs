@@ -70,7 +70,7 @@ pub struct Trace {
     starts: Vec<usize>,
     /// References on path 0, in the order of their arrival.
     references: Vec<Reference>,
-    /// Flows of which every packet waits in the references' queue; empty: none is known to.
+    /// Flows whose packets all wait in the references' queue; empty: none is known to.
     with_references: Vec<bool>,
     duration_ns: u64,
     seed: u64,

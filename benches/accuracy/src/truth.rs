@@ -46,7 +46,7 @@ impl FlowTruth {
 /// The exact figures of all flows and of the segment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Truth {
-    /// By number of flow; those of which nothing arrived have no packets.
+    /// By number of flow; those that lost every packet have none.
     pub flows: Vec<FlowTruth>,
     /// Regular packets sent.
     pub sent: u64,

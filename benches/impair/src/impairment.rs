@@ -117,7 +117,7 @@ pub struct Impairment {
     pub reorder_packets: u32,
     /// ... or, where that is 0, for this long. Microseconds.
     pub reorder_us: f64,
-    /// Share of which a bit behind the Ethernet header is turned.
+    /// Share with a bit behind the Ethernet header inverted.
     pub corrupt: f64,
     /// Take one off the time to live, as a router does.
     pub hop: bool,

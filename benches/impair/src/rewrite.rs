@@ -65,7 +65,7 @@ fn rewrite_ip(rule: &Impairment, frame: &mut [u8]) -> Result<(), Expired> {
                 take_hop(&mut ip[7])?;
             }
             if let Some(dscp) = rule.dscp {
-                // Version, traffic class (of which DSCP is the upper six bits), flow label.
+                // Version, traffic class (DSCP is its upper six bits), flow label.
                 ip[0] = ip[0] & 0xf0 | dscp >> 2;
                 ip[1] = ip[1] & 0x3f | dscp << 6;
             }

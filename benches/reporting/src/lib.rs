@@ -5,7 +5,7 @@
 //!                            |
 //!                            +--limit--> Checks (kept or missed, a verdict line) --> exit code
 //!
-//! machine   where and of which commit the figures are
+//! machine   where the figures come from, and their commit
 //! results   the page and the JSON file
 //! ```
 #![forbid(unsafe_code)]

@@ -183,10 +183,10 @@ pub struct Report {
     pub rows: Vec<Row>,
     /// Rates.
     pub rates: Vec<Rate>,
-    /// What steps cost, and of which commit.
+    /// What steps cost, and the commit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps: Option<Costs<Step>>,
-    /// Where the time goes with everything on, and of which commit.
+    /// Where the time goes with everything on, and the commit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parts: Option<Costs<Part>>,
 }

@@ -111,7 +111,7 @@ mod tests {
         let close = |a: f64, b: f64| (a - b).abs() < 1e-12;
         assert!(close(turn_seen(0.0), 1.0) && close(turn_seen(0.2), 0.992));
         assert!(close(epoch_seen(0.2), 0.992 * 0.992));
-        // Sent, lost (.2); asked for and sent again, both of which must arrive (.64).
+        // Sent, lost (.2); asked for and sent again: both must arrive (.64).
         assert!(close(range_arrives(0.2, 0.2), 1.0 - 0.2 * 0.36));
         assert!(close(range_arrives(0.0, 0.5), 1.0));
         let bank = Bank {

@@ -81,7 +81,7 @@ pub struct Joined {
     pub duplicates: u64,
     /// Packets that arrived and were never sent: changed on the way, or made up.
     pub strangers: u64,
-    /// Packets with the hash of another that was sent, too, of which not all arrived: which one did
+    /// Packets with the hash of another that was sent, too, where not all arrived: which one did
     /// is a guess.
     pub guesses: u64,
 }

@@ -1,4 +1,4 @@
-//! Which frames on a link are control frames, and of which kind.
+//! Which frames on a link are control frames, and their kind.
 
 use measure::wire::frame::{HEADER_BYTES, MAGIC};
 

@@ -267,7 +267,7 @@ pub struct Epochs {
     pub interval_ms: u32,
     /// When the first epoch, number 0, began, likewise; `None` before it has closed.
     pub origin_unix_s: Option<f64>,
-    /// Segments that were wanted, of which this is a part.
+    /// Segments that were asked for; this is a part of them.
     pub matching: u64,
     /// How many of them come before this part.
     pub offset: u64,
@@ -336,7 +336,7 @@ pub struct FlowPage {
     pub epoch: Option<u64>,
     /// Which flows these are.
     pub state: FlowState,
-    /// Flows that were wanted, of which this is a part.
+    /// Flows that were asked for; this is a part of them.
     pub matching: u64,
     /// How many of them come before this part.
     pub offset: u64,

@@ -265,7 +265,7 @@ pub struct Estimate {
     pub stddev_paper_ns: Option<f64>,
     /// Packets that the estimate rests on.
     pub effective_samples: u64,
-    /// Cells of which no packet was lost, and that are not empty.
+    /// Cells that lost no packet, and that are not empty.
     pub usable_cells: u64,
     /// All cells.
     pub cells: u64,

@@ -287,7 +287,7 @@ unsafe extern "C" {
     pub fn vernier_port_detach(port: u16);
     /// `rte_eth_dev_info_get` and `rte_eth_macaddr_get`.
     pub fn vernier_port_info(port: u16, info: *mut PortInfo) -> c_int;
-    /// Configures a port and its queues, of which each receives into the pool of its number, starts
+    /// Configures a port and its queues: each receives into the pool of its number, starts
     /// it, sets promiscuous mode; returns 1 if it transmits chains of segments.
     pub fn vernier_port_start(
         port: u16,
@@ -335,7 +335,7 @@ unsafe extern "C" {
     pub safe fn vernier_host_is_started(port: u16) -> c_int;
     /// `rte_eth_dev_get_name_by_port`: writes [`NAME_BYTES`] at most.
     pub fn vernier_host_name(port: u16, name: *mut u8) -> c_int;
-    /// The queues of a started port, of which nothing is asked of its driver; an error where it was stopped
+    /// The queues of a started port; nothing is asked of its driver; an error where it was stopped
     /// meanwhile. The port is less than `RTE_MAX_ETHPORTS`.
     pub fn vernier_host_queues(port: u16, rx_queues: *mut u16, tx_queues: *mut u16) -> c_int;
     /// `rte_eth_dev_info_get`, which asks the driver: to be called only where it cannot go meanwhile.

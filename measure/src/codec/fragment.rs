@@ -10,7 +10,7 @@
 //! | 12..12+s | shape | see [`Shape`] |
 //! | 12+s.. | elements | one after the other |
 //!
-//! The frame that carries it says of which epoch and segment it is.
+//! The frame that carries it has its epoch and segment.
 //!
 //! Between switches, times are nanoseconds of TAI since the epoch's start: the sender of a synopsis
 //! converts its sums on the way ([`fragments`] asks for each element as it is written).

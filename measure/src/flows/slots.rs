@@ -111,7 +111,7 @@ impl FlowSlots {
         }
     }
 
-    /// The slots of which packets were counted, or lost, without [`Slot::OTHER`].
+    /// The slots whose packets were counted, or lost, without [`Slot::OTHER`].
     pub fn filled(&self) -> impl Iterator<Item = (Slot, &FlowCounters)> + '_ {
         (0..)
             .map(Slot)

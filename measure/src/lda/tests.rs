@@ -282,7 +282,7 @@ fn nothing_seen_is_nothing_said() {
 
 #[test]
 fn one_usable_cell_has_no_deviation() {
-    // Two packets of which one is lost, in different cells.
+    // Two packets, one lost, in different cells.
     let packets = [
         Packet {
             hash: 0,

@@ -203,7 +203,7 @@ impl DelayCells {
     /// Mean delay in all usable cells of the rows that sample most; where none of these holds a
     /// packet, of those that sample most among the others. `None` without any.
     ///
-    /// Packets count with their weights. For a flow of which no cell is usable this is all that
+    /// Packets count with their weights. For a flow without a usable cell this is all that
     /// the sketch can say.
     pub fn segment_mean_ticks(&self) -> Option<f64> {
         let columns = self.layout.columns() as usize;

@@ -93,7 +93,7 @@ pub enum LayoutError {
 pub struct LdsLayout {
     columns: u32,
     virtual_cells: u32,
-    /// For each row: it samples the packets of which the lower 32 bits of the hash are under this.
+    /// For each row: it samples the packets whose hash has its lower 32 bits under this.
     bounds: ArrayVec<u64, ROWS_MAX>,
     /// By segment; 1 beyond.
     weights: Vec<u32>,
@@ -108,7 +108,7 @@ pub(super) struct RowMap {
     pub columns: u32,
     /// Index of its first cell, row by row.
     pub first_cell: u32,
-    /// It samples the packets of which the lower 32 bits of the hash are under this.
+    /// It samples the packets whose hash has its lower 32 bits under this.
     pub bound: u64,
 }
 

@@ -132,7 +132,7 @@ impl DelayCells {
     }
 
     /// For each of the flow's k places the least of what its cells there say, in rows that take
-    /// every packet and of which the cell is not missing; `None` where there is no such cell.
+    /// every packet and whose cell is not missing; `None` where there is no such cell.
     fn least_of_places<T: Ord>(
         &self,
         base_columns: &[u32],

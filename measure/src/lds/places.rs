@@ -119,7 +119,7 @@ impl Places {
         (self.rows, self.columns) == (layout.rows(), layout.columns()) && layout.is_plain()
     }
 
-    /// Adds observations, of which the first is number `first` of the burst; `false`, and nothing is added,
+    /// Adds observations; the first is number `first` of the burst; `false`, and nothing is added,
     /// where not all of them have places.
     #[inline]
     pub(super) fn add<const ROWS: usize, C>(

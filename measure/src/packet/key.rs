@@ -85,7 +85,7 @@ impl FlowKey {
         self
     }
 
-    /// The key as the hashes take it: three pairs, of which the first `.1` are in use.
+    /// The key as the hashes take it: three pairs; the first `.1` are in use.
     pub(super) fn pairs(&self) -> ([Pair; 3], usize) {
         match *self {
             Self::V4 {

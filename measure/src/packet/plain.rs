@@ -65,7 +65,7 @@ struct Plain {
 }
 
 impl Plain {
-    /// The header of which `header` is the beginning, at `at` of a packet that `head` begins with
+    /// The header that begins with `header`, at `at` of a packet that `head` begins with
     /// and that ends at `end`, by the IP header.
     #[inline(always)]
     fn read(

@@ -27,7 +27,7 @@ pub(super) enum DelaySum {
 }
 
 impl DelaySum {
-    /// Most packets of which ranked sums are believed: they hold for 2^16 packets whose delays
+    /// Most packets whose ranked sums are used: they hold for 2^16 packets whose delays
     /// differ by 2 s.
     const RANKED_PACKETS_MAX: u64 = 1 << 16;
 

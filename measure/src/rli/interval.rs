@@ -79,7 +79,7 @@ pub(super) struct Error {
     pub(super) share_of_sum: f64,
 }
 
-/// Packets between two references, the second of which may not have come.
+/// Packets between two references; the second may not have come.
 #[derive(Debug)]
 pub(super) struct Interval<F> {
     pub(super) left: Mark,

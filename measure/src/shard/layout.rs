@@ -101,7 +101,7 @@ impl ShardLayout {
         }
     }
 
-    /// The same without flow slots: for code that adds up shards of several workers, each of which
+    /// The same without flow slots: for code that adds up shards of several workers that each
     /// numbers its slots for itself.
     #[must_use]
     pub fn without_flows(mut self) -> Self {

@@ -163,7 +163,7 @@ impl LdaDemand {
 }
 
 /// Packets in usable cells, in the mean: each of a bank's p R packets received is in a cell that
-/// none of L losses hit, each of which hits it with probability p / m. For L much over m that is
+/// none of L losses hit; each hits it with probability p / m. For L much over m that is
 /// p R e^-alpha with p = alpha m / L (Kompella et al. 2012, section III-D).
 fn expected_samples(banks: &[Bank], received: f64, losses: f64) -> f64 {
     banks

@@ -5,7 +5,7 @@
 //! that, and what is not:
 //!
 //! - Within a row (section 3.1) it holds: flows larger than x fall on a cell as balls do, n P of
-//!   them, P = P\[flow > x\]. Here as a Poisson number, of which the paper takes the first term;
+//!   them, P = P\[flow > x\]. Here as a Poisson number (the paper takes its first term);
 //!   and x is less the packets that smaller flows bring in the mean, which the paper leaves out.
 //! - Over rows it holds: Q(R) = 1 - (z R)^R and the best R = 1 / (e z).
 //! - Over the k cells of a virtual LDA (section 3.2) it does **not**. The paper takes collisions in

@@ -118,7 +118,7 @@ impl DecodeJob {
     }
 }
 
-/// What decoding says of a flow. One of which no cell can be used has lost packets, and others, which
+/// What decoding says of a flow. One without a usable cell has lost packets, and others, which
 /// taught the prior, have not: what the prior says has no bound.
 fn candidate(decoded: &Decoded, index: usize, is_hybrid: bool) -> Option<Candidate> {
     let flow = decoded.flows.get(index)?;

@@ -80,7 +80,7 @@ pub struct CellCounts {
     pub cells: u64,
     /// Cells in which both ends counted the same packets, empty ones included.
     pub usable: u64,
-    /// Cells of which the sender's half did not arrive.
+    /// Cells whose sender's half did not arrive.
     pub missing: u64,
     /// Cells in which both ends counted as many packets, but others.
     pub digests_differ: u64,
@@ -100,7 +100,7 @@ impl CellCounts {
         }
     }
 
-    /// Cells that an end counted other packets in than the other, or of which a half is missing.
+    /// Cells that an end counted other packets in than the other, or that miss a half.
     pub fn unusable(&self) -> u64 {
         self.cells - self.usable
     }

@@ -52,7 +52,7 @@ pub struct Receiver {
     turn: Option<Epoch>,
     /// What is counted since then. While there is no turn: what was, in another session.
     open: Option<SealedWire>,
-    /// The LDA of an epoch of which nothing was announced.
+    /// The LDA of an epoch that was not announced.
     lda: LdaLayout,
     /// The LDA of the epoch that comes.
     coming: LdaLayout,

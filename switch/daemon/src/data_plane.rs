@@ -374,7 +374,7 @@ impl<'scope, 'pool: 'scope> data_plane::DataPlane for SwitchDataPlane<'scope, '_
         }
         if !self.removals.is_under_way() && contain(Part::Upkeep, || self.change(handle)).is_none()
         {
-            let fault = anyhow!("a fault of this program ended it, of which the log says more");
+            let fault = anyhow!("a fault of this program ended it: see the log");
             self.record.note(&Changes::Refused(fault));
             self.service.ready(&self.status());
         }

@@ -155,7 +155,7 @@ impl Write for Lines {
 struct Scribe<W> {
     to_write: Receiver<Entry>,
     level: Arc<Level>,
-    /// Lost lines of which the log says so.
+    /// Lost lines that the log has reported.
     told: u64,
     out: W,
     /// Only the beginning of the last line was taken.

@@ -214,7 +214,7 @@ impl DataPlane for HostDataPlane {
         }
     }
 
-    /// The program's own, of which nothing is known.
+    /// The program's own, which is unknown.
     fn pools(&mut self) -> Vec<Pool> {
         Vec::new()
     }

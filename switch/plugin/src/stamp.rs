@@ -6,7 +6,7 @@
 //!  word 2   class, 8 bits | port, 8 bits | when it was received, the low 48 bits of the counter
 //! ```
 //!
-//! 48 bits of a counter of 3 GHz come round after 26 hours, half of which are the past. The epoch follows from the
+//! 48 bits of a counter of 3 GHz come round after 26 hours: half of them are the past. The epoch follows from the
 //! time.
 //!
 //! The flag is proof that the words are this packet's. Programs clear flags that they do not know,

@@ -194,7 +194,7 @@ impl TransmitTap {
 
 /// A point that measures nothing yet.
 fn meter(hasher: &Hasher, schedule: EpochSchedule) -> Meter {
-    // Workers' numbers are for references, of which there are none here.
+    // Workers' numbers are for references; there are none here.
     Meter::new(0, hasher.clone(), schedule, None, tsc::now())
 }
 

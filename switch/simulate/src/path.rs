@@ -448,7 +448,7 @@ impl Path {
         usable
     }
 
-    /// Usable epochs of which the loss is not the truth's.
+    /// Usable epochs whose loss is not the truth's.
     pub fn wrong_losses(&self) -> Vec<(u64, i64, i64)> {
         let wrong = |(epoch, measured): (&u64, &MeasuredEpoch)| {
             let truth = &self.truth[epoch];

@@ -60,7 +60,7 @@ impl Fields {
         Self { pcp, ip }
     }
 
-    /// Steps over tags and labels. What a label stack has below it is told by its first nibble
+    /// Steps over tags and labels. What a label stack has below it shows in its first nibble
     /// (RFC 3032).
     fn read(head: &[u8], pcp: &mut usize) -> Option<Ip> {
         let mut at = 14;

@@ -125,7 +125,7 @@ impl<P> PortEgress<P> {
     }
 
     /// Takes in a reference, a place in the stream that `tag` names, at `now`: it passes on behind
-    /// the packets that were offered before it and of which it costs nothing. False: there is no
+    /// the packets that were offered before it and that cost nothing. False: there is no
     /// room for it, and it is forgotten.
     pub fn offer_reference(&mut self, tag: Tag, now: u64) -> bool {
         if self.busy == 0 && !self.references.is_full() {

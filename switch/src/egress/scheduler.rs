@@ -84,7 +84,7 @@ impl Scheduler {
     }
 }
 
-/// The next of the queues `waiting`, of which there is one, after `turn`, round and round.
+/// The next of the queues `waiting` (at least one), after `turn`, round and round.
 #[inline]
 fn next_after(turn: usize, waiting: u8) -> usize {
     let later = u32::from(waiting) & !((2 << turn) - 1);

@@ -117,7 +117,7 @@ impl MemoryIo {
         Self::with_inlets(ports, (0..ports as u8).map(PortIndex).collect())
     }
 
-    /// `ports` ports at time 0, of which a receive queue is served for each of `inlets`.
+    /// `ports` ports at time 0, with a receive queue served for each of `inlets`.
     pub fn with_inlets(ports: usize, inlets: Vec<PortIndex>) -> Self {
         Self {
             now: Cell::new(0),

@@ -109,7 +109,7 @@ impl Stream {
         }
     }
 
-    /// A reference for a stream of which no packet has come for long, or none since its epoch
+    /// A reference for a stream whose packets have not come for long, or none since its epoch
     /// ended.
     pub(super) fn overdue(
         &mut self,

@@ -38,7 +38,7 @@ pub struct WireSetup {
     pub receiver: Receiver,
     /// To the control core.
     pub end: WireWorkerEnd,
-    /// Which packets are of which segment.
+    /// The segment of each packet.
     pub classes: WireClasses,
     /// How control frames go.
     pub envelope: Envelope,

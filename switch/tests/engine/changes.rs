@@ -205,7 +205,7 @@ fn run(workers: usize, steps: &[Step]) {
 }
 
 /// An epoch that begins while packets leave brings its generation at that moment: in the middle of a
-/// pass, between two receive queues of which it leaves one.
+/// pass, between two receive queues: it leaves one.
 #[test]
 fn a_queue_may_go_in_the_middle_of_a_pass() {
     for before in 1..16 {

@@ -1,4 +1,4 @@
-//! Flooding ends: two workers of a bridge, each of which sees one direction of a conversation only,
+//! Flooding ends: two workers of a bridge that each see one direction of a conversation only,
 //! know of both within the time that the control core takes to tell them; and a flood of made-up
 //! addresses stays bounded in memory, in frames, and in what it does to others.
 use contract::counters::DropReason;

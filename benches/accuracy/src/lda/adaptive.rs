@@ -73,7 +73,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Table> {
     Ok(Table {
         title: "LDA: banks that follow the losses".to_owned(),
         about: format!(
-            "Losses of 0, 0.1, 1, 10 and 0.1 %, {EPOCHS} epochs each, of which the first \
+            "Losses of 0, 0.1, 1, 10 and 0.1 %, {EPOCHS} epochs each; the first \
              {SETTLING} are not judged; {} packets an epoch; 896 rows for the losses as they are \
              and 128 for 20 %, beside one bank of 1024 rows that knows the loss to come; {streams} \
              streams under {HASHES} hash seeds each.",

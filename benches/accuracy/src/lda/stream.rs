@@ -97,7 +97,7 @@ impl Stream {
         Self(passages.iter().map(|p| delay(p).unwrap_or(LOST)).collect())
     }
 
-    /// The same packets, of which some more are lost.
+    /// The same packets, with some more lost.
     pub fn with(&self, losses: Loss, seed: u64) -> Passed {
         let mut rng = Pcg64::seed_from_u64(mix(seed));
         let mut delays = self.0.clone();

@@ -114,7 +114,7 @@ impl Lossy {
         })
     }
 
-    /// Large flows of which no cell can be read.
+    /// Large flows with no cell that can be read.
     fn unread(&self) -> f64 {
         percent_of(self.truth.flows_of(1000.0).map(|flow| {
             let columns = self.sketched.columns_of(flow);

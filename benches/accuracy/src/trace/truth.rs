@@ -41,12 +41,12 @@ impl Truth {
         truth
     }
 
-    /// Flows of which a packet arrived, of at least `packets` sent.
+    /// Flows with a packet that arrived, of at least `packets` sent.
     pub fn flows_of(&self, packets: f64) -> impl Iterator<Item = usize> + '_ {
         self.flows_between(packets, f64::INFINITY)
     }
 
-    /// Flows of which a packet arrived, of `least` to under `most` sent.
+    /// Flows with a packet that arrived, of `least` to under `most` sent.
     pub fn flows_between(&self, least: f64, most: f64) -> impl Iterator<Item = usize> + '_ {
         self.sent
             .iter()

@@ -86,7 +86,7 @@ fn verdict_limits(name: &str, verdict: &Verdict, limits: &mut Vec<Limit>) {
         exact == counted && counted > 0,
     ));
     let judged: Vec<_> = judged(verdict).collect();
-    let what = format!("{name}: sizes of flows of which there are enough to judge the chooser");
+    let what = format!("{name}: flow sizes with flows enough to judge the chooser");
     let got = judged.len().to_string();
     limits.push(limit(what, got, !judged.is_empty()));
     for (class, chosen, best) in judged {
@@ -106,7 +106,7 @@ fn verdict_limits(name: &str, verdict: &Verdict, limits: &mut Vec<Limit>) {
     }
 }
 
-/// Sizes of flows of which there are enough to judge the chooser, with its errors and the best single method's.
+/// Flow sizes with flows enough to judge the chooser, with its errors and the best single method's.
 fn judged(verdict: &Verdict) -> impl Iterator<Item = (&FlowClass, &FlowErrors, &FlowErrors)> {
     let classes = verdict.flows.iter().filter(|class| !class.is_all());
     let compared = classes.filter_map(|class| {

@@ -71,7 +71,7 @@ pub enum Attack {
 pub enum Captured {
     /// Everything, to be compared byte for byte.
     All,
-    /// Control frames only, of which there should be none: where packets are rewritten on purpose, or
+    /// Control frames only; there should be none: where packets are rewritten on purpose, or
     /// are more than tcpdump can take.
     Control,
 }

@@ -66,7 +66,7 @@ const DECODING: [Family<Decoding, Option<f64>>; 7] = [
     Family {
         name: "vernier_decode_skipped_epochs_total",
         kind: "counter",
-        help: "Epochs of which not all sketches were decoded.",
+        help: "Epochs whose sketches were not all decoded.",
         value: |decoding| Some(decoding.skipped_epochs as f64),
     },
     Family {

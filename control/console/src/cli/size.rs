@@ -12,7 +12,7 @@ use contract::config::{Config, ConfigError};
 use contract::units::{bytes, rate};
 
 /// Fewest rows that are planned: the switch learns the deviation, and so its bounds, from usable
-/// cells, of which so many rows leave some fifty.
+/// cells: so many rows leave some fifty.
 const ROWS_MIN: u64 = 128;
 
 /// Decimals of a sampling probability: more would claim more than the model knows.
@@ -265,7 +265,7 @@ fn lds(size: &Size, flows: u64) -> Result<LdsAnswer, SizeError> {
     })
 }
 
-/// Pareto sizes of which `flows` make `packets` in the mean, none larger than all.
+/// Pareto sizes: `flows` of them make `packets` in the mean, none larger than all.
 fn sizes(shape: f64, packets: f64, flows: u64) -> Result<FlowSizes, SizingError> {
     let mean = packets / flows.max(1) as f64;
     // The mean rises with the least size, from which it is never far: halve the interval.

@@ -4,7 +4,7 @@ use super::*;
 use crate::contain::{Part, Point, contained_in, inject};
 use contract::handover::FlowCommand;
 
-/// Two epochs of one worker, the second of which shows that measuring goes on.
+/// Two epochs of one worker; the second shows that measuring goes on.
 fn go_on(bench: &mut Bench, epoch: u64) -> Arc<Snapshot> {
     for epoch in [epoch, epoch + 1] {
         bench.set_epoch(epoch + 1);

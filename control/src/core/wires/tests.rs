@@ -42,7 +42,7 @@ impl DataPlane for RealTime {
     }
 }
 
-/// A switch with a wire at port 0, the worker of which is played.
+/// A switch with a wire at port 0, whose worker is simulated.
 struct Switch {
     core: ControlCore<'static>,
     data_plane: RealTime,

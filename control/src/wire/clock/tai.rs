@@ -25,7 +25,7 @@ const WINDOW: Duration = Duration::from_secs(2);
 /// Fewer readings say nothing of the clock: neither that it is kept nor that it was set.
 const READINGS_MIN: usize = 8;
 
-/// Attempts of which the tightest counts.
+/// Attempts: the tightest counts.
 const ATTEMPTS: usize = 5;
 
 /// A reading that takes longer, and so many times longer than the tightest, is not taken.

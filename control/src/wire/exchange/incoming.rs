@@ -252,7 +252,7 @@ impl Incoming {
         }
     }
 
-    /// Epochs of which anything may come: no more than there are slots, so that none is ever taken
+    /// Epochs that anything may come for: no more than there are slots, so that none is ever taken
     /// from another.
     fn expected(&self) -> Range<u64> {
         self.latest.map_or(0..0, |Epoch(latest)| {
@@ -264,7 +264,7 @@ impl Incoming {
         self.slots.iter().find(|slot| slot.epoch == Some(epoch))
     }
 
-    /// The slot of an epoch of which something is to be asked for, taken for it if nothing came.
+    /// The slot of an epoch that something is to be asked for, taken for it if nothing came.
     pub fn slot_to_ask(&mut self, epoch: Epoch) -> Option<&mut Slot> {
         self.open(epoch)
     }

@@ -4,7 +4,7 @@
 //! no harm, for the receiver's own counts are true in unusable cells as well. The same sweeps solve
 //! for `n_f`. What differs is the prior. Sizes spread over orders of magnitude, most of them small;
 //! one Gaussian would smear each large flow over its neighbours. So the prior is a ladder of fixed
-//! components, each a few times larger than the one below, of which only the shares are learnt.
+//! components, each a few times larger than the one below; only the shares are learnt.
 
 use super::edges::edge_index;
 use super::features::Features;

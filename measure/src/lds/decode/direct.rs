@@ -14,7 +14,7 @@ use super::system::{Equation, System};
 const CORE_MAX: usize = 192;
 /// A cell whose flows are all known has this share of its sum left at most.
 const CONTRADICTION: f64 = 1e-9;
-/// An equation of which less than this is left depends on the others.
+/// An equation with less than this left depends on the others.
 const INDEPENDENT: f64 = 1e-10;
 
 /// Beliefs of all flows, if all cells are free of noise and the core is small; `None` otherwise.
@@ -150,7 +150,7 @@ fn rows(system: &System, core: &[usize], beliefs: &[Belief], sums: &[f64]) -> Ve
 }
 
 /// The smallest solution of consistent equations, and what share of its variance each unknown
-/// keeps: modified Gram-Schmidt over the rows, the one of which most is left first, each twice.
+/// keeps: modified Gram-Schmidt over the rows, the one with most left first, each twice.
 fn nearest(rows: &mut [Row], unknowns: usize) -> Vec<Belief> {
     let mut solution = vec![
         Belief {

@@ -115,8 +115,8 @@ fn the_rate_is_a_quarter_of_an_ellipse() {
 fn algorithm_1_follows_the_utilisation() {
     let mut injector = Injector::new(Policy::Adaptive(Adaptive::default()), byte_a_ns()).unwrap();
     let mut now_ns = 0;
-    // 75 bytes every 50 ns are a utilisation of 1.5. Ten packets in the first 450 ns: 1.6667, half
-    // of which is .8333; then half of (.8333 + 1.5), and so on.
+    // 75 bytes every 50 ns are a utilisation of 1.5. Ten packets in the first 450 ns: 1.6667; half
+    // of that is .8333; then half of (.8333 + 1.5), and so on.
     let mut gaps = Vec::new();
     let mut averages = Vec::new();
     for _ in 0..3 {

@@ -183,7 +183,7 @@ fn frames() -> impl Strategy<Value = Vec<u8>> {
         sequence,
         sums: rli::StreamSums::default(),
     });
-    // Key and session, one of which is wrong.
+    // Key and session: one is wrong.
     let wrong = prop_oneof![Just((1_u8, 1_u64)), Just((0, 2)), Just((1, 2))];
     (wrong, any::<(u16, u64, bool)>(), reference, 1_usize..20).prop_map(
         |((key, n), (segment, epoch, is_marker), reference, skipped)| {

@@ -1,4 +1,4 @@
-//! The path, and traffic on it of which everything is known.
+//! The path, and known traffic on it.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -234,7 +234,7 @@ impl Read {
         }
     }
 
-    /// Epochs of which Prometheus has what a snapshot said, and scrapes that no snapshot explains.
+    /// Epochs that Prometheus has as a snapshot said, and scrapes that no snapshot explains.
     fn compare(&self, scrapes: &BTreeMap<u64, HashMap<String, f64>>) -> (usize, usize) {
         const END: &str = "vernier_epoch_end_timestamp_seconds   ";
         let (mut equal, mut different) = (HashSet::new(), 0);
@@ -345,7 +345,7 @@ fn credited_once(snapshot: &Value) {
     }
 }
 
-/// A million flows, most of them of one packet, of which 50 are large.
+/// A million flows, most of them of one packet; 50 are large.
 #[test]
 fn a_million_flows_in_an_epoch_fold_into_other_and_the_largest_are_found() {
     const SLOTS: u64 = 150_000;
@@ -418,7 +418,7 @@ fn a_million_flows_in_an_epoch_fold_into_other_and_the_largest_are_found() {
     );
 }
 
-/// Writes frames of `flows` flows in one round, of which the first `large` have 40 packets each, spread
+/// Writes frames of `flows` flows in one round; the first `large` have 40 packets each, spread
 /// over it; returns how these are called.
 fn write_capture(file: &Path, flows: u32, large: u32) -> Vec<String> {
     use std::io::Write;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 /// Packets a second of the generated port.
 const RATE: u64 = 20_000;
 
-/// A pair of virtual interfaces, one end of which is the switch's.
+/// A pair of virtual interfaces; one end is the switch's.
 struct Wire(String);
 
 fn ip(arguments: &str) -> bool {

@@ -36,7 +36,7 @@ pub struct Menu {
     pub control_reordered: f64,
     /// Share of control frames that come twice, 0 to 5 %.
     pub control_doubled: f64,
-    /// Share of control frames of which a bit is turned over, 0 to 5 %.
+    /// Share of control frames with an inverted bit, 0 to 5 %.
     pub control_corrupted: f64,
     /// Recorded control frames of any age that somebody sends again, 0 to 50 a second.
     pub replays: f64,

@@ -107,7 +107,7 @@ impl Flow {
     }
 
     /// Writes the head of a frame of `len_bytes`, at least [`Flow::frame_bytes_min`] and at most
-    /// 65,535, all else of which is zeros; returns the head's length.
+    /// 65,535, all else zeros; returns the head's length.
     ///
     /// `sent_bytes` is what the flow has sent before, `number` what tells this packet from all
     /// others of the generator.

@@ -73,7 +73,7 @@ fn a_new_client_takes_the_place_of_who_is_longest_without_a_request() {
     assert!(answer.starts_with("HTTP/1.0 200"), "{answer}");
 }
 
-/// A switch with so many segments, all of which have all figures.
+/// A switch with so many segments, all with all figures.
 fn large(segments: usize) -> Snapshot {
     let mut snapshot = Snapshot::example();
     let one = snapshot.segments[0].clone();

@@ -1,5 +1,5 @@
 //! Two exchanges back to back, with what lies between them: workers, a wire with faults, and traffic
-//! of which the truth is known.
+//! whose truth is known.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
