@@ -1,6 +1,5 @@
 //! Devices: how they become ports, and how they are let go.
 
-use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
@@ -100,6 +99,12 @@ pub struct AttachedPort<'eal> {
 }
 
 impl Eal {
+    /// Names of the devices of all ports there are.
+    pub fn port_names(&self) -> Vec<String> {
+        let _hotplug = self.hotplug();
+        names_of_all()
+    }
+
     /// Makes a port of a device: a PCI address with optional arguments (`0000:03:00.0`) or a virtual
     /// device (`net_pcap0,rx_pcap=in.pcap`, `net_af_packet0,iface=veth0`). It is plugged in, unless
     /// EAL itself did so at its start. DPDK has room for 32 ports at a time; detached ones make room.
@@ -114,7 +119,7 @@ impl Eal {
         };
         check_capture(device)?;
         let mut attached = self.hotplug();
-        let names = port_names(&attached);
+        let names = names_of_all();
         let probed = logged(|| {
             if let Ok(id) = find(&c_name) {
                 return Ok((id, false));
@@ -193,8 +198,9 @@ impl Drop for AttachedPort<'_> {
     }
 }
 
-/// Names of the devices of all ports there are, by the caller's leave to look at them.
-pub(crate) fn port_names(_hotplug: &BTreeSet<u16>) -> Vec<String> {
+/// Names of the devices of all ports there are. To be called under the hot-plug lock of an initialised EAL, as
+/// all functions below.
+fn names_of_all() -> Vec<String> {
     let mut names = Vec::new();
     let mut from = 0;
     // SAFETY: EAL is initialised, since the caller holds its lock.

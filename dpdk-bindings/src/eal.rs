@@ -6,8 +6,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::cpus::allowed_cpus;
 use crate::error::{DpdkLog, Errno, logged};
-use crate::lcore::allowed_cpus;
 
 /// EAL initialises once per process, and not again after its cleanup (`rte_eal.h`).
 static STARTED: AtomicBool = AtomicBool::new(false);
@@ -156,11 +156,6 @@ impl Eal {
     /// Frequency of [`tsc::now`](crate::tsc::now) in Hz, as EAL measured it at start.
     pub fn tsc_hz(&self) -> u64 {
         dpdk_sys::vernier_tsc_hz()
-    }
-
-    /// Names of the devices of all ports there are.
-    pub fn port_names(&self) -> Vec<String> {
-        crate::attach::port_names(&self.hotplug())
     }
 
     /// The ports that are attached; while it is held no port comes or goes.

@@ -44,11 +44,12 @@ pub use arrayvec::ArrayVec;
 
 pub use attach::{AttachError, AttachedPort, PortInfo};
 pub use clock::{KernelClock, kernel_clock};
+pub use cpus::{allowed_cpus, keep_to_cpus, numa_socket_of};
 pub use eal::{Eal, EalError, EalOptions};
 pub use error::{DpdkLog, Errno, lost_log_messages};
 pub use host::{Host, HostDevice, HostError, HostPort, PassingMbuf, Tap};
 pub use huge::HugePages;
-pub use lcore::{LcoreError, LcoreRegistration, allowed_cpus, keep_to_cpus, numa_socket_of};
+pub use lcore::{LcoreError, LcoreRegistration};
 pub use mbuf::{Mbuf, NoRoom, free_bulk, prefetch_heads};
 pub use mempool::{Mempool, MempoolError};
 pub use port::{Link, LinkError, MtuError, Port, PortStats};
@@ -58,6 +59,7 @@ pub use start::{PortConfig, StartError};
 
 mod attach;
 mod clock;
+mod cpus;
 mod eal;
 mod error;
 mod host;

@@ -7,8 +7,6 @@ use std::slice;
 use arrayvec::ArrayVec;
 use dpdk_sys::rte_mbuf;
 
-use crate::mempool::Mempool;
-
 /// Longest frame whose segments are sure to add up to its length. `net_pcap` (22.11) counts what it
 /// copies in 16 bits, so that a frame of 70,000 bytes has 4,464, and DPDK's own copy or a driver
 /// that believes the length would run off the end of the chain.
@@ -35,7 +33,8 @@ pub struct NoRoom;
 #[repr(transparent)]
 pub struct Mbuf<'pool> {
     raw: NonNull<rte_mbuf>,
-    _pool: PhantomData<&'pool Mempool<'pool>>,
+    /// Its pool, a [`Mempool`](crate::Mempool), outlives it.
+    _pool: PhantomData<&'pool ()>,
 }
 
 // SAFETY: an mbuf has one owner and belongs to no thread; pools take it back from any.
@@ -121,17 +120,6 @@ impl Mbuf<'_> {
     #[inline]
     pub fn set_port(&mut self, port: u16) {
         self.view_mut().port = port;
-    }
-
-    /// A copy with memory of its own, ingress port and stamp included (`rte_pktmbuf_copy`); `None`
-    /// when the pool is empty, and of a frame with no bytes or with over 65,535.
-    #[inline]
-    pub fn copy<'p>(&self, pool: &'p Mempool<'_>) -> Option<Mbuf<'p>> {
-        if self.len_bytes() > FRAME_BYTES_MAX {
-            return None;
-        }
-        // SAFETY: mbuf and pool live; the copy comes from that pool and is nobody else's.
-        unsafe { Mbuf::from_raw(dpdk_sys::vernier_mbuf_copy(self.as_ptr(), pool.as_ptr())) }
     }
 
     /// Puts a VLAN tag behind the addresses (IEEE 802.1Q clause 9): tag protocol `tpid`, tag control

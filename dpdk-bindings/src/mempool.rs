@@ -8,7 +8,7 @@ use dpdk_sys::rte_mempool;
 
 use crate::eal::Eal;
 use crate::error::{DpdkLog, Errno, logged};
-use crate::mbuf::Mbuf;
+use crate::mbuf::{FRAME_BYTES_MAX, Mbuf};
 
 /// Bytes DPDK leaves free before the data of each mbuf (`RTE_PKTMBUF_HEADROOM`), for headers that
 /// are put in front.
@@ -236,6 +236,19 @@ impl Mempool<'_> {
 
     pub(crate) fn as_ptr(&self) -> *mut rte_mempool {
         self.raw.as_ptr()
+    }
+}
+
+impl Mbuf<'_> {
+    /// A copy with memory of its own, ingress port and stamp included (`rte_pktmbuf_copy`); `None`
+    /// when the pool is empty, and of a frame with no bytes or with over 65,535.
+    #[inline]
+    pub fn copy<'p>(&self, pool: &'p Mempool<'_>) -> Option<Mbuf<'p>> {
+        if self.len_bytes() > FRAME_BYTES_MAX {
+            return None;
+        }
+        // SAFETY: mbuf and pool live; the copy comes from that pool and is nobody else's.
+        unsafe { Mbuf::from_raw(dpdk_sys::vernier_mbuf_copy(self.as_ptr(), pool.as_ptr())) }
     }
 }
 

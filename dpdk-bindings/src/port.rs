@@ -12,8 +12,6 @@ use crate::attach::{AttachedPort, PortInfo, text};
 use crate::error::{DpdkLog, Errno, logged};
 use crate::mbuf::{Mbuf, free_bulk};
 use crate::mempool::Mempool;
-use crate::queue::{self, Direction, RxQueue, TxQueue};
-use crate::start::PortConfig;
 
 /// Most packets that are fetched from each queue of a port that ends.
 const DRAIN_PACKETS_MAX: usize = 4096;
@@ -192,8 +190,19 @@ struct Started<'pool> {
 /// Neither grows nor shrinks, and is Send and Sync.
 type Invariant<'a> = fn(Cell<&'a ()>) -> Cell<&'a ()>;
 
+/// Which way packets go.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Direction {
+    Receive,
+    Transmit,
+}
+
 impl<'pool> Port<'pool> {
-    pub(crate) fn new(attached: AttachedPort<'pool>, config: &PortConfig, chains: bool) -> Self {
+    pub(crate) fn new(
+        attached: AttachedPort<'pool>,
+        config: &dpdk_sys::PortConfig,
+        chains: bool,
+    ) -> Self {
         let marks = |queues: u16| (0..queues).map(|_| AtomicBool::new(false)).collect();
         Self {
             started: Arc::new(Started {
@@ -231,16 +240,6 @@ impl<'pool> Port<'pool> {
 
     pub(crate) fn count_chain(&self) {
         self.started.tx_chains.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Takes receive queue `number`, from 0; `None` if there is none or it is taken.
-    pub fn rx_queue(&self, number: u16) -> Option<RxQueue<'pool>> {
-        RxQueue::take(self, number)
-    }
-
-    /// Takes transmit queue `number`, from 0; `None` if there is none or it is taken.
-    pub fn tx_queue(&self, number: u16) -> Option<TxQueue<'pool>> {
-        TxQueue::take(self, number)
     }
 
     /// Receive queues.
@@ -381,12 +380,36 @@ impl Drop for Started<'_> {
             for _ in 0..DRAIN_PACKETS_MAX / burst.capacity() {
                 // SAFETY: the port is started, has the queue, and no RxQueue, which would be a handle,
                 // is left.
-                if unsafe { queue::receive(self.attached.id(), number, &mut burst) } == 0 {
+                if unsafe { receive(self.attached.id(), number, &mut burst) } == 0 {
                     break;
                 }
                 free_bulk(&mut burst);
             }
         }
+    }
+}
+
+/// Appends packets that wait at a queue.
+///
+/// # Safety
+/// The port is started, has the queue, nobody else polls it, and the pools of what it gives
+/// outlive the packets' lifetime.
+#[inline]
+pub(crate) unsafe fn receive<const N: usize>(
+    port_id: u16,
+    queue: u16,
+    burst: &mut ArrayVec<Mbuf<'_>, N>,
+) -> usize {
+    let len = burst.len();
+    let room = u16::try_from(N - len).unwrap_or(u16::MAX);
+    // SAFETY: the caller vouches for the queue. Mbuf is a transparent pointer, room of them fit
+    // behind the first len, and the driver writes the received first ones of these, giving up
+    // ownership (rte_ethdev.h, rte_eth_rx_burst).
+    unsafe {
+        let free = burst.as_mut_ptr().add(len).cast();
+        let received = usize::from(dpdk_sys::vernier_rx_burst(port_id, queue, free, room));
+        burst.set_len(len + received);
+        received
     }
 }
 

@@ -5,44 +5,37 @@ use std::sync::atomic::Ordering;
 use arrayvec::ArrayVec;
 
 use crate::mbuf::{FRAME_BYTES_MAX, Mbuf};
-use crate::port::Port;
+use crate::port::{Direction, Port, receive};
 
 /// One receive queue, for one thread at a time; also a handle that keeps its [`Port`] going.
 /// Dropping it lets another take it.
 #[derive(Debug)]
 pub struct RxQueue<'pool> {
-    place: Place<'pool>,
+    taken: Taken<'pool>,
 }
 
 /// One transmit queue, for one thread at a time; also a handle that keeps its [`Port`] going.
 /// Dropping it lets another take it.
 #[derive(Debug)]
 pub struct TxQueue<'pool> {
-    place: Place<'pool>,
+    taken: Taken<'pool>,
     /// Longest chain of segments that may be sent, bytes; 0 for none.
     chain_bytes_max: u32,
 }
 
-/// Which way packets go.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Direction {
-    Receive,
-    Transmit,
-}
-
 /// A queue that is taken.
 #[derive(Debug)]
-struct Place<'pool> {
+struct Taken<'pool> {
     port_id: u16,
     queue: u16,
     direction: Direction,
     port: Port<'pool>,
 }
 
-impl<'pool> Place<'pool> {
+impl<'pool> Taken<'pool> {
     fn take(port: &Port<'pool>, direction: Direction, queue: u16) -> Option<Self> {
-        let taken = port.marks(direction).get(usize::from(queue))?;
-        let free = !taken.swap(true, Ordering::Acquire);
+        let mark = port.marks(direction).get(usize::from(queue))?;
+        let free = !mark.swap(true, Ordering::Acquire);
         free.then(|| Self {
             port_id: port.id(),
             queue,
@@ -52,27 +45,45 @@ impl<'pool> Place<'pool> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        if let Some(taken) = self.port.marks(self.direction).get(usize::from(self.queue)) {
-            taken.store(false, Ordering::Release);
+        if let Some(mark) = self.port.marks(self.direction).get(usize::from(self.queue)) {
+            mark.store(false, Ordering::Release);
         }
     }
 }
 
-impl<'pool> RxQueue<'pool> {
-    pub(crate) fn take(port: &Port<'pool>, number: u16) -> Option<Self> {
-        Place::take(port, Direction::Receive, number).map(|place| Self { place })
+impl<'pool> Port<'pool> {
+    /// Takes receive queue `number`, from 0; `None` if there is none or it is taken.
+    pub fn rx_queue(&self, number: u16) -> Option<RxQueue<'pool>> {
+        let taken = Taken::take(self, Direction::Receive, number)?;
+        Some(RxQueue { taken })
     }
 
+    /// Takes transmit queue `number`, from 0; `None` if there is none or it is taken.
+    pub fn tx_queue(&self, number: u16) -> Option<TxQueue<'pool>> {
+        let taken = Taken::take(self, Direction::Transmit, number)?;
+        let chain_bytes_max = if self.transmits_chains() {
+            FRAME_BYTES_MAX
+        } else {
+            0
+        };
+        Some(TxQueue {
+            taken,
+            chain_bytes_max,
+        })
+    }
+}
+
+impl<'pool> RxQueue<'pool> {
     /// Its port.
     pub fn port(&self) -> &Port<'pool> {
-        &self.place.port
+        &self.taken.port
     }
 
     /// Its number on its port.
     pub fn number(&self) -> u16 {
-        self.place.queue
+        self.taken.queue
     }
 
     /// Appends packets that wait, as far as there is room in `burst`; returns how many. Some drivers
@@ -80,57 +91,22 @@ impl<'pool> RxQueue<'pool> {
     #[inline]
     pub fn receive<const N: usize>(&mut self, burst: &mut ArrayVec<Mbuf<'pool>, N>) -> usize {
         // SAFETY: the port is started while it has handles, and this queue is ours alone.
-        unsafe { receive(self.place.port_id, self.place.queue, burst) }
-    }
-}
-
-/// Appends packets that wait at a queue.
-///
-/// # Safety
-/// The port is started, has the queue, nobody else polls it, and the pools of what it gives
-/// outlive the packets' lifetime.
-#[inline]
-pub(crate) unsafe fn receive<const N: usize>(
-    port_id: u16,
-    queue: u16,
-    burst: &mut ArrayVec<Mbuf<'_>, N>,
-) -> usize {
-    let len = burst.len();
-    let room = u16::try_from(N - len).unwrap_or(u16::MAX);
-    // SAFETY: the caller vouches for the queue. Mbuf is a transparent pointer, room of them fit
-    // behind the first len, and the driver writes the received first ones of these, giving up
-    // ownership (rte_ethdev.h, rte_eth_rx_burst).
-    unsafe {
-        let free = burst.as_mut_ptr().add(len).cast();
-        let received = usize::from(dpdk_sys::vernier_rx_burst(port_id, queue, free, room));
-        burst.set_len(len + received);
-        received
+        unsafe { receive(self.taken.port_id, self.taken.queue, burst) }
     }
 }
 
 impl<'pool> TxQueue<'pool> {
-    pub(crate) fn take(port: &Port<'pool>, number: u16) -> Option<Self> {
-        Place::take(port, Direction::Transmit, number).map(|place| Self {
-            place,
-            chain_bytes_max: if port.transmits_chains() {
-                FRAME_BYTES_MAX
-            } else {
-                0
-            },
-        })
-    }
-
     /// Its port.
     pub fn port(&self) -> &Port<'pool> {
-        &self.place.port
+        &self.taken.port
     }
 
     /// Its number on its port.
     pub fn number(&self) -> u16 {
-        self.place.queue
+        self.taken.queue
     }
 
-    /// Hands packets to the driver from the front of `burst`, removes exactly those that it accepted
+    /// Gives packets to the driver from the front of `burst`, removes exactly those that it accepted
     /// (they are the driver's now) and returns how many; the rest stays in order.
     ///
     /// Drop frames over the port's MTU before. A chain of segments that would harm a driver (over
@@ -142,10 +118,10 @@ impl<'pool> TxQueue<'pool> {
         let len = burst.len();
         let fit = self.fit(burst);
         if fit == 0 && len > 0 {
-            return self.swallow(burst);
+            return self.drop_chain(burst);
         }
         let offered = u16::try_from(fit).unwrap_or(u16::MAX);
-        let Place { port_id, queue, .. } = self.place;
+        let Taken { port_id, queue, .. } = self.taken;
         // SAFETY: the port is started while it has handles, and this queue is ours alone. Mbuf is a
         // transparent pointer, so the burst is an array of owned packets whose pools outlive the
         // port; the first sent of them pass to the driver (rte_ethdev.h, rte_eth_tx_burst), so they
@@ -178,9 +154,9 @@ impl<'pool> TxQueue<'pool> {
 
     /// Drops the chain at the front.
     #[cold]
-    fn swallow<const N: usize>(&mut self, burst: &mut ArrayVec<Mbuf<'pool>, N>) -> usize {
+    fn drop_chain<const N: usize>(&mut self, burst: &mut ArrayVec<Mbuf<'pool>, N>) -> usize {
         drop(burst.pop_at(0));
-        self.place.port.count_chain();
+        self.taken.port.count_chain();
         1
     }
 }

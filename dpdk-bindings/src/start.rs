@@ -109,8 +109,8 @@ impl<'eal> AttachedPort<'eal> {
         self.start_with(config, &pools)
     }
 
-    /// Sets up the queues: each takes its mbufs from the pool in its place, and starts the
-    /// port: so every queue has buffers near the worker that polls it.
+    /// Sets up the queues, each of which takes its mbufs from the pool of the same index, and starts
+    /// the port: so every queue has buffers near the worker that polls it.
     ///
     /// # Errors
     /// See [`StartError`]; the device is then detached.
@@ -171,6 +171,6 @@ impl<'eal> AttachedPort<'eal> {
             errno,
             log,
         })?;
-        Ok(Port::new(self, config, chains != 0))
+        Ok(Port::new(self, &raw, chains != 0))
     }
 }

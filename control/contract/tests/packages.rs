@@ -67,9 +67,6 @@ const FENCED: &[(&str, &[&str])] = &[
 const CIRCLES: &[(&str, &[&str])] = &[
     ("control", &["core", "data_plane"]),
     ("daemon", &["data_plane", "record", "reload", "removals"]),
-    ("dpdk-bindings", &["attach", "eal", "lcore"]),
-    ("dpdk-bindings", &["mbuf", "mempool"]),
-    ("dpdk-bindings", &["port", "queue", "start"]),
 ];
 
 type Graph = BTreeMap<String, BTreeSet<String>>;
