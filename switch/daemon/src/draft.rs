@@ -51,11 +51,10 @@ impl Draft {
         refuse_fixed(&changes)?;
         budget::keep(&config, budget_mib)?;
 
-        let is_among = |config: &Config, place: usize| present(config).any(|other| other == place);
-        let come = present(&config).filter(|&place| !is_among(running, place));
+        let come = present(&config).filter(|&place| !is_present(running, place));
         let come = come.map(|place| Ok((place, open_source(&config.ports[place])?)));
         let come = come.collect::<Result<_>>()?;
-        let gone = present(running).filter(|&place| !is_among(&config, place));
+        let gone = present(running).filter(|&place| !is_present(&config, place));
         let gone = gone.collect();
         let wires = wires::changed(running, &config);
         // Wires that go on may have other keys.
@@ -75,6 +74,11 @@ impl Draft {
             config,
         }))
     }
+}
+
+/// Whether `config` has a port at `place`.
+pub fn is_present(config: &Config, place: usize) -> bool {
+    present(config).any(|present| present == place)
 }
 
 /// Names what cannot change while the switch runs.

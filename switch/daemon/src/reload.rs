@@ -21,12 +21,12 @@ use control::data_plane;
 use dpdk_bindings::Port;
 
 use crate::data_plane::Running;
-use crate::draft::{Draft, READING_MAX, Reading};
+use crate::draft::{Draft, READING_MAX, Reading, is_present};
 use switch::egress::EgressLayout;
 use switch::generation::{Generation, Generations, Measuring};
 use switch::packet_io::dpdk::{Change, DpdkIo, Handles};
 use switch::preflight;
-use switch::wiring::plans::{Plans, Site, handles, port_index, present, replica};
+use switch::wiring::plans::{Plans, Site, handles, port_index, replica};
 use switch::wiring::wires::WirePlans;
 use switch::wiring::{devices, lanes};
 
@@ -264,74 +264,51 @@ fn prepare<'pool>(
         wires: changed_wires,
         wire_keys,
     } = draft;
-    let come: Vec<usize> = sources.iter().map(|(place, _)| *place).collect();
-    let is_present: Vec<usize> = present(&config).collect();
-
+    let generation = |_| giving_back(number, running, &gone);
+    let mut generations: Vec<_> = site.cpus.iter().map(generation).collect();
     let mut started = Vec::with_capacity(sources.len());
-    let mut taken: Vec<Vec<Handles<'pool>>> = site.cpus.iter().map(|_| Vec::new()).collect();
     for (place, source) in sources {
-        let attached = devices::attach(&config, place, site.eal)?;
-        devices::settle(&mut config, place, &attached);
-        if let Some(warning) = preflight::port_warning(&config.ports[place]) {
-            tracing::warn!("{warning}");
-        }
-        let port = devices::start(&config, place, attached, site)?;
-        for (worker, handles) in taken
-            .iter_mut()
-            .zip(handles(&config, place, &port, source)?)
-        {
-            worker.push(handles);
-        }
+        let port = start(site, &mut config, place)?;
+        let handles = handles(&config, place, &port, source)?;
+        give(&mut generations, handles, |generation, handles| {
+            let ports = generation.ports.get_or_insert_default();
+            ports.come.push(handles);
+        });
         started.push((place, port));
     }
 
-    let are_classes_same = running.classes == config.classes;
-    let is_other = |&place: &usize| {
-        come.contains(&place)
-            || gone.contains(&place)
-            || !are_classes_same
-            || running.ports[place].egress != config.ports[place].egress
-    };
-    let others: Vec<usize> = (0..config.ports.len()).filter(is_other).collect();
+    let others = changed_ports(running, &config);
     let lanes = site.lanes(&config, &others, &layouts)?;
     layouts.resize_with(config.ports.len(), || None);
     for &place in &others {
-        let is_there = is_present.contains(&place);
+        let is_there = is_present(&config, place);
         layouts[place] = is_there.then(|| lanes::layout(&config, place, layouts[place].as_ref()));
     }
-
     let Plans {
         layout,
         plans,
         ends,
     } = site.plans(&config, number)?;
-    let inlets = |place: usize| usize::from(running.rx_queues(place));
     let WirePlans {
         wires,
         ends: wire_ends,
     } = site.wires(&config, &wire_keys, &changed_wires)?;
-    let parts = lanes.into_iter().zip(plans).zip(taken).zip(wires);
-    let generations = parts.map(|(((lanes, plan), come), wires)| {
-        let gone = gone
-            .iter()
-            .map(|&place| Handles::room(port_index(place), inlets(place)));
-        Generation {
-            number: number.into(),
-            from: measure::time::Epoch(0),
-            ports: Some(Change {
-                gone: gone.collect(),
-                come,
-            }),
-            decide: Some(replica(&config, site, None)),
-            lanes,
-            measuring: Measuring::Changed(plan),
-            wires,
-        }
+    give(&mut generations, lanes, |generation, lanes| {
+        generation.lanes = lanes;
     });
+    give(&mut generations, plans, |generation, plan| {
+        generation.measuring = Measuring::Changed(plan);
+    });
+    give(&mut generations, wires, |generation, wires| {
+        generation.wires = wires;
+    });
+    for generation in &mut generations {
+        generation.decide = Some(replica(&config, site, None));
+    }
     Ok(Prepared {
         number,
         plans: PlansAhead { layout, ends },
-        generations: generations.collect(),
+        generations,
         wire_ends,
         wire_keys,
         come: started,
@@ -340,6 +317,63 @@ fn prepare<'pool>(
         layouts,
         config,
     })
+}
+
+/// Attaches and starts the new port at `place`, and settles what the configuration leaves to its device.
+fn start<'pool>(site: Site<'pool>, config: &mut Config, place: usize) -> Result<Port<'pool>> {
+    let attached = devices::attach(config, place, site.eal)?;
+    devices::settle(config, place, &attached);
+    if let Some(warning) = preflight::port_warning(&config.ports[place]) {
+        tracing::warn!("{warning}");
+    }
+    devices::start(config, place, attached, site)
+}
+
+/// Ports whose egress side is another than before; new ones and those that are gone are among them.
+fn changed_ports(before: &Config, config: &Config) -> Vec<usize> {
+    let is_changed = |&place: &usize| {
+        let [old, new] = [before, config].map(|config| config.ports.get(place));
+        before.classes != config.classes
+            || is_present(before, place) != is_present(config, place)
+            || old.map(|port| &port.egress) != new.map(|port| &port.egress)
+    };
+    (0..config.ports.len()).filter(is_changed).collect()
+}
+
+/// A generation that changes nothing but that the ports at `gone`, which `config` names, are given back.
+pub fn giving_back<'pool>(
+    number: u32,
+    config: &Config,
+    gone: &[usize],
+) -> Generation<DpdkIo<'pool>> {
+    let room = |&place: &usize| {
+        let inlets = usize::from(config.rx_queues(place));
+        Handles::room(port_index(place), inlets)
+    };
+    Generation {
+        number: number.into(),
+        from: measure::time::Epoch(0),
+        ports: Some(Change {
+            gone: gone.iter().map(room).collect(),
+            come: Vec::new(),
+        }),
+        decide: None,
+        lanes: Vec::new(),
+        measuring: Measuring::Unchanged,
+        wires: Vec::new(),
+    }
+}
+
+/// Gives each worker its part.
+fn give<'pool, P>(
+    generations: &mut [Generation<DpdkIo<'pool>>],
+    parts: Vec<P>,
+    mut set: impl FnMut(&mut Generation<DpdkIo<'pool>>, P),
+) {
+    assert_eq!(generations.len(), parts.len(), "a part for each worker");
+    for (generation, part) in generations.iter_mut().zip(parts) {
+        set(generation, part);
+    }
 }
 
 impl<'pool> Prepared<'pool> {

@@ -10,13 +10,12 @@
 use std::collections::BTreeMap;
 
 use dpdk_bindings::Port;
-use measure::time::Epoch;
 use records::snapshot::PortFact;
 
 use crate::data_plane::Running;
-use switch::generation::{Generation, Generations, Measuring};
-use switch::packet_io::dpdk::{Change, DpdkIo, Handles};
-use switch::wiring::plans::port_index;
+use crate::reload::giving_back;
+use switch::generation::Generations;
+use switch::packet_io::dpdk::DpdkIo;
 
 /// Ports whose devices were pulled.
 #[derive(Debug, Default)]
@@ -85,31 +84,12 @@ impl Removals {
         if !is_busy && !self.pending.is_empty() {
             let places = std::mem::take(&mut self.pending);
             for worker in generations.iter_mut() {
-                // No other is under way.
-                let _ = worker.send(Box::new(without(running, &places)));
+                let without = giving_back(running.number, &running.config, &places);
+                let sent = worker.send(Box::new(without));
+                assert!(sent.is_ok(), "no other generation is under way");
             }
             self.under_way = Some((places, 0));
         }
         Vec::new()
-    }
-}
-
-/// The generation that holds, but for the queues of these ports.
-fn without<'pool>(running: &Running<'pool>, places: &[usize]) -> Generation<DpdkIo<'pool>> {
-    let room = |&place: &usize| {
-        let inlets = usize::from(running.config.rx_queues(place));
-        Handles::room(port_index(place), inlets)
-    };
-    Generation {
-        number: running.number.into(),
-        from: Epoch(0),
-        ports: Some(Change {
-            gone: places.iter().map(room).collect(),
-            come: Vec::new(),
-        }),
-        decide: None,
-        lanes: Vec::new(),
-        measuring: Measuring::Unchanged,
-        wires: Vec::new(),
     }
 }
