@@ -33,7 +33,7 @@ struct Pulse {
 
 impl Pulse {
     fn of(switch: &Daemon) -> Option<Self> {
-        let snapshot = switch.json("/api/v1/snapshot")?;
+        let snapshot = switch.snapshot()?;
         let sum = |list: &str, field: &str| -> Option<u64> {
             let each = snapshot[list].as_array()?.iter();
             each.map(|one| one[field].as_u64()).sum()
@@ -247,7 +247,7 @@ fn a_clock_that_is_set_is_counted_and_disturbs_nothing_measured() {
         assert!(delay_ns > 0.0 && delay_ns < 60e9, "{delay_ns} ns");
     }
     assert_eq!(switch.metric("process_start_time_seconds"), Some(started));
-    let snapshot = &switch.json("/api/v1/snapshot").unwrap();
+    let snapshot = &switch.snapshot().unwrap();
     let step_s = snapshot["clock"]["last_step_s"].as_f64().unwrap();
     assert!((step_s - 7_200.0).abs() < 1.0, "{step_s}");
     let summary = switch.stop();

@@ -3,78 +3,30 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::support::{Daemon, assert_conserved};
+use crate::prometheus::Prometheus;
+use crate::support::{Daemon, assert_conserved, number, sum};
 use serde_json::{Value, json};
 
-/// A real Prometheus that scrapes one daemon many times an epoch.
-struct Prometheus {
-    child: Child,
-    address: SocketAddr,
-    _folder: tempfile::TempDir,
-}
-
-impl Prometheus {
-    /// None, said aloud, where it is not installed.
-    fn start(target: SocketAddr) -> Option<Self> {
-        let version = Command::new("prometheus").arg("--version").output();
-        if !version.is_ok_and(|output| output.status.success()) {
-            crate::support::skip("no prometheus on the path (make test puts it there)");
-            return None;
+/// Every sample of the last minutes: by time of the scrape, by series.
+fn samples(prometheus: &Prometheus, selector: &str) -> BTreeMap<u64, HashMap<String, f64>> {
+    let answer = prometheus.query(&format!("{selector}[10m]")).unwrap();
+    let mut samples: BTreeMap<u64, HashMap<String, f64>> = BTreeMap::new();
+    for series in answer.as_array().unwrap() {
+        let labels = &series["metric"];
+        let name = labels["__name__"].as_str().unwrap();
+        let of = |label: &str| labels[label].as_str().unwrap_or_default().to_owned();
+        let name = [name, &of("flow"), &of("segment"), &of("class")].join(" ");
+        for sample in series["values"].as_array().unwrap() {
+            let at_ms = ms(sample[0].as_f64().unwrap());
+            let value: f64 = sample[1].as_str().unwrap().parse().unwrap();
+            let scrape = samples.entry(at_ms).or_default();
+            scrape.insert(name.clone(), value);
         }
-        let folder = tempfile::tempdir().unwrap();
-        let path = |name: &str| folder.path().join(name);
-        let config = format!(
-            "global: {{ scrape_interval: 250ms, scrape_timeout: 250ms }}\nscrape_configs:\n\
-             - job_name: vernier\n  static_configs: [{{ targets: ['{target}'] }}]\n"
-        );
-        std::fs::write(path("prometheus.yml"), config).unwrap();
-        let address = crate::support::free_address();
-        let option = |name: &str, path: &Path| format!("--{name}={}", path.display());
-        let child = Command::new("prometheus")
-            .arg(option("config.file", &path("prometheus.yml")))
-            .arg(option("storage.tsdb.path", &path("data")))
-            .arg(format!("--web.listen-address={address}"))
-            .stdout(Stdio::null())
-            .stderr(std::fs::File::create(path("log")).unwrap())
-            .spawn()
-            .unwrap();
-        Some(Self {
-            child,
-            address,
-            _folder: folder,
-        })
     }
-
-    /// Every sample of the last minutes: by time of the scrape, by series.
-    fn samples(&self, selector: &str) -> BTreeMap<u64, HashMap<String, f64>> {
-        let url = format!("http://{}/api/v1/query", self.address);
-        let request = ureq::get(url).query("query", format!("{selector}[10m]"));
-        let answer: Value = request.call().unwrap().body_mut().read_json().unwrap();
-        let mut samples: BTreeMap<u64, HashMap<String, f64>> = BTreeMap::new();
-        for series in answer["data"]["result"].as_array().unwrap() {
-            let labels = &series["metric"];
-            let name = labels["__name__"].as_str().unwrap();
-            let of = |label: &str| labels[label].as_str().unwrap_or_default().to_owned();
-            let name = [name, &of("flow"), &of("segment"), &of("class")].join(" ");
-            for sample in series["values"].as_array().unwrap() {
-                let at_ms = ms(sample[0].as_f64().unwrap());
-                let value: f64 = sample[1].as_str().unwrap().parse().unwrap();
-                let scrape = samples.entry(at_ms).or_default();
-                scrape.insert(name.clone(), value);
-            }
-        }
-        samples
-    }
-}
-
-impl Drop for Prometheus {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+    samples
 }
 
 /// Two directions over a bridge, one of them congested, in two class queues.
@@ -100,7 +52,7 @@ fn congested() -> Value {
     })
 }
 
-/// What a snapshot says, named as [`Prometheus::samples`] names it.
+/// What a snapshot says, named as [`samples`] names it.
 fn figures(snapshot: &Value) -> HashMap<String, f64> {
     let mut figures = HashMap::new();
     let flows = &snapshot["flows"];
@@ -202,7 +154,7 @@ struct Read {
 impl Read {
     /// Takes the present snapshot, if it is new.
     fn look(&mut self, switch: &Daemon) {
-        let snapshot = switch.json("/api/v1/snapshot").unwrap();
+        let snapshot = switch.snapshot().unwrap();
         let flows = &snapshot["flows"];
         let Some(end_s) = snapshot["epoch_end_unix_s"].as_f64() else {
             return;
@@ -281,7 +233,7 @@ fn prometheus_json_and_the_tool_agree_and_truth_lies_within_the_bounds() {
         std::thread::sleep(Duration::from_millis(5));
     }
     let metrics = "vernier_flow_(delay|lost|estimated_delay).*|vernier_epoch_end_.*";
-    let scrapes = prometheus.samples(&format!("{{__name__=~\"{metrics}\"}}"));
+    let scrapes = samples(&prometheus, &format!("{{__name__=~\"{metrics}\"}}"));
     let (equal, different) = read.compare(&scrapes);
     let Read { judged, within, .. } = read;
     println!(
@@ -366,7 +318,7 @@ fn a_million_flows_in_an_epoch_fold_into_other_and_the_largest_are_found() {
         "prometheus": { "top_flows": 50, "top_hold_s": 1 },
         "workers": [{ "idle": "sleep" }],
     }));
-    let epochs = |switch: &Daemon| switch.json("/api/v1/snapshot").unwrap()["epoch"].as_u64();
+    let epochs = |switch: &Daemon| switch.snapshot().unwrap()["epoch"].as_u64();
     let mut resident = Vec::new();
     let mut recall = 0;
     for wanted in [3, 7, 8, 9] {
@@ -385,7 +337,6 @@ fn a_million_flows_in_an_epoch_fold_into_other_and_the_largest_are_found() {
     assert_conserved(snapshot);
     credited_once(snapshot);
     let flows = &snapshot["flows"];
-    let number = |value: &Value| value.as_u64().unwrap();
     println!(
         "recall {recall} of 50; resident {resident:?} KiB; {}",
         flows["decoding"]
@@ -393,18 +344,10 @@ fn a_million_flows_in_an_epoch_fold_into_other_and_the_largest_are_found() {
     assert!(recall >= 48, "{recall} of the 50 largest flows");
     assert!(number(&flows["tracked"]) <= SLOTS);
     // Untracked packets are in `other`, and so are those of tracked flows without series.
-    let untracked: u64 = flows["untracked"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|reason| number(&reason["packets"]))
-        .sum();
-    let other: u64 = flows["other"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|other| number(&other["credited"]["packets"]))
-        .sum();
+    let untracked = sum(&flows["untracked"], |reason| number(&reason["packets"]));
+    let other = sum(&flows["other"], |other| {
+        number(&other["credited"]["packets"])
+    });
     assert!(
         untracked > 0 && other >= untracked,
         "{untracked} untracked, {other} in other"

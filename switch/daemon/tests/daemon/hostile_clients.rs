@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::support::{Daemon, assert_conserved};
+use crate::support::{Daemon, PATIENCE, assert_conserved, assert_segments_add_up, number, sum};
 use serde_json::{Value, json};
 
 /// Epochs of a quiet while, and at least as many of a siege.
@@ -31,13 +31,8 @@ fn config() -> Value {
     })
 }
 
-fn sum(list: &Value, of: impl Fn(&Value) -> u64) -> u64 {
-    list.as_array().unwrap().iter().map(of).sum()
-}
-
 /// Of a snapshot: number of the last epoch, epochs missed, packets sent.
 fn course(snapshot: &Value) -> (u64, u64, u64) {
-    let number = |value: &Value| value.as_u64().unwrap();
     (
         snapshot["epoch"].as_u64().unwrap_or(0),
         sum(&snapshot["workers"], |worker| {
@@ -64,26 +59,19 @@ fn rejected(page: &str, reason: &str) -> f64 {
 
 /// What `/metrics` answers, when it does; a client that is cut off asks again.
 fn page(switch: &mut Daemon) -> String {
-    let found = std::cell::RefCell::new(String::new());
-    switch.wait_for(|switch| {
-        let page = switch.get("/metrics");
-        page.map(|page| found.replace(page)).is_some()
-    });
-    found.into_inner()
+    switch.wait_for_some(|switch| switch.get("/metrics"))
 }
 
 fn snapshot(switch: &mut Daemon) -> Value {
-    let found = std::cell::RefCell::new(Value::Null);
-    switch.wait_for(|switch| {
-        let snapshot = switch.json("/api/v1/snapshot");
-        snapshot.map(|snapshot| found.replace(snapshot)).is_some()
-    });
-    found.into_inner()
+    switch.wait_for_some(Daemon::snapshot)
 }
 
 /// What hostile clients know: where to go, until when, and how often they have been there.
 struct Siege {
     address: SocketAddr,
+    /// As what their visits are counted, and how many of these there must be.
+    reason: &'static str,
+    visits: u64,
     is_over: AtomicBool,
     connections: AtomicU64,
 }
@@ -105,70 +93,105 @@ impl Siege {
     }
 }
 
-/// Lets hostile clients at a switch until they have come `visits` times, what they do was counted as
-/// `reason`, and as many epochs have passed as in a quiet while before; with all that must hold.
-fn withstand(reason: &str, visits: u64, attack: impl Fn(&Siege) + Sync) {
-    let mut switch = Daemon::start_logging(config(), "error");
-    switch.wait_for(|switch| {
-        let snapshot = switch.json("/api/v1/snapshot");
-        snapshot.is_some_and(|snapshot| course(&snapshot).0 >= 10)
-    });
-    let (first, missed_before, _) = course(&snapshot(&mut switch));
-    let passed = move |snapshot: &Value| course(snapshot).0 - first;
-    switch.wait_for(|switch| {
-        let snapshot = switch.json("/api/v1/snapshot");
-        snapshot.is_some_and(|snapshot| passed(&snapshot) >= EPOCHS)
-    });
-    let quiet = course(&snapshot(&mut switch));
-    let (quiet_kib, quiet_page) = (switch.resident_kib(), page(&mut switch));
+/// What a switch was like over a while.
+struct While {
+    /// At its beginning and its end: see [`course`].
+    first: (u64, u64, u64),
+    last: (u64, u64, u64),
+    resident_kib: u64,
+    page: String,
+}
 
+impl While {
+    /// A while without disturbance.
+    fn quiet(switch: &mut Daemon) -> Self {
+        let mut reach = |epoch: u64| {
+            switch.wait_for_some(|switch| {
+                let course = course(&switch.snapshot()?);
+                (course.0 >= epoch).then_some(course)
+            })
+        };
+        let first = reach(10);
+        let last = reach(first.0 + EPOCHS);
+        Self {
+            first,
+            last,
+            resident_kib: switch.resident_kib(),
+            page: page(switch),
+        }
+    }
+
+    /// The share of epochs that were missed.
+    fn missed(&self) -> f64 {
+        let (epochs, missed) = (self.last.0 - self.first.0, self.last.1 - self.first.1);
+        missed as f64 / epochs.max(1) as f64
+    }
+}
+
+/// Lets hostile clients at a switch until they have come often enough, what they do was counted, and as many
+/// epochs have passed as in a quiet while before.
+fn besiege(
+    switch: &mut Daemon,
+    siege: &Siege,
+    quiet: &While,
+    attack: impl Fn(&Siege) + Sync,
+) -> While {
+    let (mut last, mut resident_kib) = (quiet.last, 0);
+    let page = thread::scope(|scope| {
+        let attacker = scope.spawn(|| attack(siege));
+        // Every pass has the patience of one; the siege as a whole is bounded by its passes.
+        let mut passes = 0;
+        loop {
+            let now = course(&snapshot(switch));
+            let page = page(switch);
+            resident_kib = resident_kib.max(switch.resident_kib());
+            assert!(now.2 >= last.2 && now.0 >= last.0, "{last:?} {now:?}");
+            last = now;
+            let is_counted = rejected(&page, siege.reason) > rejected(&quiet.page, siege.reason);
+            let connections = siege.connections.load(Ordering::Relaxed);
+            if is_counted && connections >= siege.visits && now.0 >= quiet.last.0 + EPOCHS {
+                siege.is_over.store(true, Ordering::Relaxed);
+                attacker.join().unwrap();
+                return page;
+            }
+            passes += 1;
+            assert!(passes < 600, "{connections} {page}");
+            thread::sleep(Duration::from_millis(100));
+        }
+    });
+    While {
+        first: quiet.last,
+        last: course(&snapshot(switch)),
+        resident_kib,
+        page,
+    }
+}
+
+/// A siege, and all that must hold in it and after it.
+fn withstand(reason: &'static str, visits: u64, attack: impl Fn(&Siege) + Sync) {
+    let mut switch = Daemon::start_logging(config(), "error");
+    let quiet = While::quiet(&mut switch);
     let siege = Siege {
         address: switch.address,
+        reason,
+        visits,
         is_over: AtomicBool::new(false),
         connections: AtomicU64::new(0),
     };
-    let mut resident_kib = 0;
-    thread::scope(|scope| {
-        let attacker = scope.spawn(|| attack(&siege));
-        let mut before = quiet;
-        // Every pass has the patience of one; the siege as a whole is bounded by its passes.
-        for pass in 0.. {
-            let now = course(&snapshot(&mut switch));
-            let page = page(&mut switch);
-            resident_kib = resident_kib.max(switch.resident_kib());
-            assert!(now.2 >= before.2 && now.0 >= before.0, "{before:?} {now:?}");
-            before = now;
-            let is_counted = rejected(&page, reason) > rejected(&quiet_page, reason);
-            let has_come = siege.connections.load(Ordering::Relaxed) >= visits;
-            if is_counted && has_come && now.0 >= quiet.0 + EPOCHS {
-                break;
-            }
-            assert!(
-                pass < 600,
-                "{} {page}",
-                siege.connections.load(Ordering::Relaxed)
-            );
-            thread::sleep(Duration::from_millis(100));
-        }
-        siege.is_over.store(true, Ordering::Relaxed);
-        attacker.join().unwrap();
-    });
-
-    let besieged = course(&snapshot(&mut switch));
-    assert!(besieged.2 > quiet.2, "nothing was forwarded: {besieged:?}");
-    let share = |missed: u64, epochs: u64| missed as f64 / epochs.max(1) as f64;
-    let missed_quiet = share(quiet.1 - missed_before, quiet.0 - first);
-    let missed = share(besieged.1 - quiet.1, besieged.0 - quiet.0);
+    let besieged = besiege(&mut switch, &siege, &quiet, attack);
+    assert!(besieged.last.2 > quiet.last.2, "nothing was forwarded");
+    let (missed, missed_quiet) = (besieged.missed(), quiet.missed());
     assert!(
         missed <= missed_quiet + 0.25,
         "of epochs {missed} were missed, {missed_quiet} before"
     );
+    let (quiet_kib, resident_kib) = (quiet.resident_kib, besieged.resident_kib);
     assert!(
         resident_kib <= quiet_kib + GROWTH_KIB_MAX,
         "{quiet_kib} KiB grew to {resident_kib}"
     );
 
-    // Afterwards all is as before: only who asks has a place, and nothing more is counted.
+    // Afterwards all is as before: only who asks has a connection, and nothing more is counted.
     switch.wait_for(|switch| {
         let page = switch.get("/metrics");
         page.is_some_and(|page| metric(&page, "vernier_http_connections") <= 2.0)
@@ -185,17 +208,9 @@ fn withstand(reason: &str, visits: u64, attack: impl Fn(&Siege) + Sync) {
          then {resident_kib} at most",
         siege.connections.load(Ordering::Relaxed)
     );
-    let summary = switch.stop();
-    let snapshot = &summary["snapshot"];
+    let snapshot = &switch.stop()["snapshot"];
     assert_conserved(snapshot);
-    for segment in snapshot["segments"].as_array().unwrap() {
-        let count = |name: &str| segment["total"]["counts"][name].as_u64().unwrap();
-        assert_eq!(
-            count("sent_packets"),
-            count("received_packets") + count("dropped_packets") + count("late_packets"),
-            "{segment:#}"
-        );
-    }
+    assert_segments_add_up(snapshot, 0);
 }
 
 #[test]
@@ -322,9 +337,7 @@ const IN_FLIGHT_KIB_MAX: u64 = 16 * 1_024 + 32 * SEGMENTS;
 /// A client that asks for `path` and has read the head of the answer: its status and length.
 fn asks(switch: &Daemon, path: &str) -> (TcpStream, u16, usize) {
     let mut client = TcpStream::connect(switch.address).unwrap();
-    client
-        .set_read_timeout(Some(crate::support::PATIENCE))
-        .unwrap();
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
     client.write_all(request.as_bytes()).unwrap();
     let mut head = String::new();

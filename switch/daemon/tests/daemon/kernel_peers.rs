@@ -3,7 +3,7 @@
 //! ports must come and go. Needs root.
 use std::process::{Command, Stdio};
 
-use crate::support::Daemon;
+use crate::support::{Daemon, assert_conserved, assert_segments_add_up, ip, is_root, unique};
 use serde_json::{Value, json};
 
 /// Namespaces, each with a veth whose other end is the switch's.
@@ -32,7 +32,7 @@ impl Hosts {
     /// The n-th host has the address 10.99.0.n.
     fn new(names: &'static [&'static str]) -> Self {
         let hosts = Self {
-            tag: format!("vt{}", std::process::id()),
+            tag: unique("vt"),
             names,
         };
         for (host, n) in names.iter().zip(1..) {
@@ -100,12 +100,7 @@ impl Hosts {
     fn pings(&self, from: &str, to: u8) -> bool {
         let space = self.space(from);
         let ping = format!("netns exec {space} ping -c 1 -W 1 10.99.0.{to}");
-        let mut ping = Command::new("ip")
-            .args(ping.split(' '))
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        ping.wait().unwrap().success()
+        ip(&ping)
     }
 }
 
@@ -113,24 +108,13 @@ impl Drop for Hosts {
     fn drop(&mut self) {
         for host in self.names {
             // A namespace takes its veth, and so the pair, with it.
-            let _ = Command::new("ip")
-                .args(["netns", "del", &self.space(host)])
-                .status();
+            ip(&format!("netns del {}", self.space(host)));
         }
     }
 }
 
-fn is_root() -> bool {
-    let id = Command::new("id").arg("-u").output().unwrap();
-    if id.stdout == b"0\n" {
-        return true;
-    }
-    crate::support::skip("network namespaces need root");
-    false
-}
-
 fn ping_and_iperf(forwarding: &Value) {
-    if !is_root() {
+    if !is_root("network namespaces") {
         return;
     }
     let hosts = Hosts::new(&["a", "b"]);
@@ -139,16 +123,8 @@ fn ping_and_iperf(forwarding: &Value) {
     assert!(ping.contains(" 0% packet loss"), "{ping}");
 
     let mut server = Command::new("ip")
-        .args([
-            "netns",
-            "exec",
-            &hosts.space("b"),
-            "iperf3",
-            "-s",
-            "-1",
-            "-B",
-            "10.99.0.2",
-        ])
+        .args(["netns", "exec", &hosts.space("b")])
+        .args("iperf3 -s -1 -B 10.99.0.2".split(' '))
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
@@ -174,27 +150,12 @@ fn ping_and_iperf(forwarding: &Value) {
         there["total"]["counts"]["received_bytes"].as_u64()
     };
     switch.wait_for(|switch| bytes_measured(switch).is_some_and(|bytes| bytes >= received));
-    let summary = switch.stop();
-    let snapshot = &summary["snapshot"];
-    crate::support::assert_conserved(snapshot);
+    let snapshot = &switch.stop()["snapshot"];
+    assert_conserved(snapshot);
+    assert_segments_add_up(snapshot, 101);
     for segment in snapshot["segments"].as_array().unwrap() {
-        let counts = &segment["total"]["counts"];
-        assert!(
-            counts["received_packets"].as_u64().unwrap() > 100,
-            "{segment:#}"
-        );
-        assert_eq!(
-            counts["sent_packets"].as_u64().unwrap(),
-            ["received_packets", "dropped_packets", "late_packets"]
-                .iter()
-                .map(|name| counts[*name].as_u64().unwrap())
-                .sum::<u64>(),
-            "{segment:#}"
-        );
-        assert!(
-            segment["last"]["stamped"]["mean_ns"].as_f64().unwrap() > 0.0,
-            "{segment:#}"
-        );
+        let mean_ns = segment["last"]["stamped"]["mean_ns"].as_f64();
+        assert!(mean_ns > Some(0.0), "{segment:#}");
     }
 }
 
@@ -210,7 +171,7 @@ fn ping_and_tcp_cross_the_bridge() {
 
 /// The port of that name in the snapshot.
 fn port(switch: &Daemon, name: &str) -> Option<Value> {
-    let snapshot = switch.json("/api/v1/snapshot")?;
+    let snapshot = switch.snapshot()?;
     let ports = snapshot["ports"].as_array()?;
     ports.iter().find(|port| port["name"] == name).cloned()
 }
@@ -221,7 +182,7 @@ fn is_up(switch: &Daemon, name: &str) -> bool {
 
 #[test]
 fn a_lost_link_is_passed_on_and_comes_back_by_itself() {
-    if !is_root() {
+    if !is_root("network namespaces") {
         return;
     }
     let hosts = Hosts::new(&["a", "b"]);
@@ -242,14 +203,14 @@ fn a_lost_link_is_passed_on_and_comes_back_by_itself() {
     // It ends while a link is down on purpose: that is let up.
     hosts.inside("a", "ip link set eth0 down");
     switch.wait_for(|_| !hosts.has_carrier("b"));
-    crate::support::assert_conserved(&switch.stop()["snapshot"]);
+    assert_conserved(&switch.stop()["snapshot"]);
     hosts.inside("a", "ip link set eth0 up");
     assert!(hosts.has_carrier("b"));
 }
 
 #[test]
 fn a_bridge_forgets_who_was_behind_a_lost_link() {
-    if !is_root() {
+    if !is_root("network namespaces") {
         return;
     }
     let hosts = Hosts::new(&["a", "b", "c"]);
@@ -264,12 +225,12 @@ fn a_bridge_forgets_who_was_behind_a_lost_link() {
     let flaps =
         |switch: &Daemon| port(switch, "b").and_then(|port| port["facts"]["link_flaps"].as_u64());
     assert_eq!(flaps(&switch), Some(1));
-    crate::support::assert_conserved(&switch.stop()["snapshot"]);
+    assert_conserved(&switch.stop()["snapshot"]);
 }
 
 #[test]
 fn ports_come_and_go_while_others_run() {
-    if !is_root() {
+    if !is_root("network namespaces") {
         return;
     }
     let hosts = Hosts::new(&["a", "b", "c"]);
@@ -296,5 +257,5 @@ fn ports_come_and_go_while_others_run() {
     // Counters of a port that comes back go on.
     switch.reload(hosts.config(&["a", "b", "c"], &bridge));
     switch.wait_for(|_| hosts.reaches("a", 3));
-    crate::support::assert_conserved(&switch.stop()["snapshot"]);
+    assert_conserved(&switch.stop()["snapshot"]);
 }

@@ -1,10 +1,13 @@
 //! `vernierd` as its users meet it: started with one command, told nonsense, stopped.
 use std::net::TcpListener;
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::support::{Daemon, assert_conserved, shared, vernierd};
+use crate::prometheus::Prometheus;
+use crate::support::{
+    Daemon, assert_conserved, assert_segments_add_up, free_address, interrupt, number, shared, sum,
+    vernierd, written,
+};
 use serde_json::{Value, json};
 
 fn generated(rate: u64) -> Value {
@@ -34,9 +37,7 @@ fn run(command: &mut Command) -> (Option<i32>, String, String) {
 
 /// Runs a configuration that cannot work; nothing may be left behind.
 fn run_config(config: &str) -> (Option<i32>, String) {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("vernier.json");
-    std::fs::write(&file, config).unwrap();
+    let (_folder, file) = written(config);
     let mut command = vernierd();
     command.args(["--duration", "1", "--config"]).arg(&file);
     let child = command
@@ -76,11 +77,9 @@ fn estimates_hold_against_the_stamped_truth() {
     let mut switch = Daemon::start(generated(30_000));
     let total = |switch: &Daemon, field: &str| -> u64 {
         let segments = switch.json("/api/v1/segments").unwrap();
-        let segments = segments["segments"].as_array().unwrap().clone();
-        segments
-            .iter()
-            .map(|segment| segment["total"][field].as_u64().unwrap())
-            .sum()
+        sum(&segments["segments"], |segment| {
+            number(&segment["total"][field])
+        })
     };
     switch.wait_for(|switch| total(switch, "estimated_epochs") >= 60);
     let (within, estimated) = (
@@ -93,16 +92,7 @@ fn estimates_hold_against_the_stamped_truth() {
     );
     let summary = switch.stop();
     assert_conserved(&summary["snapshot"]);
-    for segment in summary["snapshot"]["segments"].as_array().unwrap() {
-        let counts = &segment["total"]["counts"];
-        let count = |name: &str| counts[name].as_u64().unwrap();
-        assert!(count("sent_packets") > 1000, "{segment:#}");
-        assert_eq!(
-            count("sent_packets"),
-            count("received_packets") + count("dropped_packets") + count("late_packets"),
-            "{segment:#}"
-        );
-    }
+    assert_segments_add_up(&summary["snapshot"], 1_000);
 }
 
 #[test]
@@ -126,7 +116,7 @@ fn an_unprivileged_user_needs_nothing() {
     };
     let config = folder.path().join("vernier.json");
     let mut quiet = generated(5_000);
-    quiet["http"] = json!({ "listen": crate::support::free_address().to_string() });
+    quiet["http"] = json!({ "listen": free_address().to_string() });
     std::fs::write(&config, quiet.to_string()).unwrap();
     let (code, table, words) = run(command
         .current_dir("/")
@@ -151,11 +141,7 @@ fn a_capture_is_replayed_and_no_packet_is_lost_uncounted() {
         "measurement": { "interval_ms": 50 },
         "workers": [{ "idle": "sleep" }],
     }));
-    let received = |switch: &Daemon| {
-        switch.json("/api/v1/snapshot").unwrap()["ports"][0]["rx_packets"]
-            .as_u64()
-            .unwrap()
-    };
+    let received = |switch: &Daemon| number(&switch.snapshot().unwrap()["ports"][0]["rx_packets"]);
     switch.wait_for(|switch| received(switch) >= 4667);
     let summary = switch.stop();
     let snapshot = &summary["snapshot"];
@@ -168,49 +154,17 @@ fn a_capture_is_replayed_and_no_packet_is_lost_uncounted() {
 
 #[test]
 fn prometheus_scrapes_it() {
-    if run(Command::new("prometheus").arg("--version")).0 != Some(0) {
-        return crate::support::skip("no prometheus on the path (make test puts it there)");
-    }
     let mut switch = Daemon::start(generated(10_000));
-    let folder = tempfile::tempdir().unwrap();
-    let config = folder.path().join("prometheus.yml");
-    std::fs::write(
-        &config,
-        format!(
-            "global: {{ scrape_interval: 200ms, scrape_timeout: 200ms }}\nscrape_configs:\n\
-             - job_name: vernier\n  static_configs: [{{ targets: ['{}'] }}]\n",
-            switch.address
-        ),
-    )
-    .unwrap();
-    let listen = crate::support::free_address();
-    let log = std::fs::File::create(folder.path().join("log")).unwrap();
-    let mut server = Command::new("prometheus")
-        .arg(format!("--config.file={}", config.display()))
-        .arg(format!(
-            "--storage.tsdb.path={}",
-            folder.path().join("data").display()
-        ))
-        .arg(format!("--web.listen-address={listen}"))
-        .stdout(Stdio::null())
-        .stderr(log)
-        .spawn()
-        .unwrap();
-    let query = |expression: &str| -> Option<f64> {
-        let url = format!("http://{listen}/api/v1/query");
-        let mut answer = ureq::get(url).query("query", expression).call().ok()?;
-        let answer: Value = answer.body_mut().read_json().ok()?;
-        answer["data"]["result"][0]["value"][1]
-            .as_str()?
-            .parse()
-            .ok()
+    let Some(prometheus) = Prometheus::start(switch.address) else {
+        return;
     };
     let segment = r#"segment="east>west""#;
     switch.wait_for(|_| {
-        query(&format!("vernier_segment_delay_seconds_count{{{segment}}}"))
+        prometheus
+            .value(&format!("vernier_segment_delay_seconds_count{{{segment}}}"))
             .is_some_and(|packets| packets > 1000.0)
     });
-    let mean = query(&format!(
+    let mean = prometheus.value(&format!(
         "vernier_segment_delay_seconds_sum{{{segment}}} / vernier_segment_delay_seconds_count{{{segment}}}"
     ));
     assert!(
@@ -219,9 +173,8 @@ fn prometheus_scrapes_it() {
     );
     let estimate =
         format!(r#"vernier_segment_estimated_delay_mean_seconds{{{segment},method="lda"}}"#);
-    assert!(query(&estimate).is_some_and(|seconds| seconds > 0.0));
-    server.kill().unwrap();
-    server.wait().unwrap();
+    let estimate = prometheus.value(&estimate);
+    assert!(estimate.is_some_and(|seconds| seconds > 0.0));
     switch.stop();
 }
 
@@ -285,7 +238,7 @@ fn a_port_that_cannot_start_is_named_and_nothing_is_left_behind() {
         let config = json!({
             "ports": [{ "name": "a", "device": device }, { "name": "b", "device": "sink" }],
             "forwarding": { "mode": "bridge" },
-            "http": { "listen": crate::support::free_address().to_string() },
+            "http": { "listen": free_address().to_string() },
         });
         let (code, words) = run_config(&config.to_string());
         assert_eq!(code, Some(1), "{device}: {words}");
@@ -306,12 +259,8 @@ fn a_taken_address_is_named() {
 
 #[test]
 fn a_check_says_what_would_be_used_and_starts_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("vernier.json");
-    std::fs::write(&file, generated(1000).to_string()).unwrap();
-    let (code, report, words) = run(vernierd()
-        .args(["--check", "--config"])
-        .arg(Path::new(&file)));
+    let (_folder, file) = written(&generated(1000).to_string());
+    let (code, report, words) = run(vernierd().args(["--check", "--config"]).arg(&file));
     assert_eq!(code, Some(0), "{words}");
     assert_says(&report, &["east", "west"]);
 }
@@ -319,10 +268,8 @@ fn a_check_says_what_would_be_used_and_starts_nothing() {
 #[test]
 fn ctrl_c_ends_cleanly_with_a_summary() {
     let mut config = generated(1000);
-    config["http"] = json!({ "listen": crate::support::free_address().to_string() });
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("vernier.json");
-    std::fs::write(&file, config.to_string()).unwrap();
+    config["http"] = json!({ "listen": free_address().to_string() });
+    let (_folder, file) = written(&config.to_string());
     let child = vernierd()
         .args(["--live", "--config"])
         .arg(&file)
@@ -331,7 +278,7 @@ fn ctrl_c_ends_cleanly_with_a_summary() {
         .spawn()
         .unwrap();
     std::thread::sleep(std::time::Duration::from_secs(3));
-    let output = crate::support::interrupt(child);
+    let output = interrupt(child);
     let table = String::from_utf8_lossy(&output.stdout);
     assert_eq!(
         output.status.code(),
@@ -344,9 +291,7 @@ fn ctrl_c_ends_cleanly_with_a_summary() {
 
 #[test]
 fn a_reader_that_goes_is_no_failure() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("vernier.json");
-    std::fs::write(&file, generated(1000).to_string()).unwrap();
+    let (_folder, file) = written(&generated(1000).to_string());
     for arguments in [
         &["--check"] as &[_],
         &["--live", "--duration", "10"],

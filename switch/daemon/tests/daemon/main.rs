@@ -14,6 +14,7 @@ mod kernel_peers;
 mod lifecycle;
 mod metrics_reference;
 mod privileges;
+mod prometheus;
 mod reload;
 mod restarts;
 mod service;

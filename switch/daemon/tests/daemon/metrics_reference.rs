@@ -1,9 +1,8 @@
 //! What a switch exposes with everything on is what `docs/metrics.md` says, no more and no less.
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use crate::support::Daemon;
+use crate::support::{Daemon, key_file, memif};
 use serde_json::{Value, json};
 
 /// A circumstance that no switch of one machine can bring about: two clocks that run apart.
@@ -15,14 +14,6 @@ fn wire(number: u32, folder: &Path) -> Value {
     json!({ "switch": number, "keys": [key], "clock": { "error_ns": 500 } })
 }
 
-fn memif(role: &str, folder: &Path) -> String {
-    let socket = folder.join("memif.sock");
-    format!(
-        "net_memif0,role={role},id=0,socket={},socket-abstract=no",
-        socket.display()
-    )
-}
-
 const SEED: &str = "000102030405060708090a0b0c0d0e0f";
 
 /// A switch at the other end of the wire, whose few flows are larger than all others.
@@ -30,7 +21,7 @@ fn peer(folder: &Path) -> Value {
     json!({
         "ports": [
             { "name": "hosts", "device": "generate:flows=8,rate=8000,seed=9" },
-            { "name": "trunk", "device": memif("client", folder), "wire": { "share": 0.01 } },
+            { "name": "trunk", "device": memif("client", &folder.join("memif.sock")), "wire": { "share": 0.01 } },
         ],
         "forwarding": { "mode": "patch", "pairs": [["hosts", "trunk"]] },
         "measurement": { "interval_ms": 200, "hash_seed": SEED },
@@ -66,7 +57,7 @@ fn everything(folder: &Path) -> Value {
             port("c", "sink", trunk),
             {
                 "name": "d",
-                "device": memif("server", folder),
+                "device": memif("server", &folder.join("memif.sock")),
                 "vlan": { "mode": "access", "vlan": 10 },
                 "wire": { "share": 0.01 },
             },
@@ -138,9 +129,7 @@ fn exposed(text: &str) -> Families {
 fn what_is_exposed_is_in_the_reference_and_the_reverse() {
     let (reference, circumstances) = reference();
     let folder = tempfile::tempdir().unwrap();
-    let key = folder.path().join("wire.key");
-    std::fs::write(&key, SEED).unwrap();
-    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+    key_file(folder.path());
     let mut switch = Daemon::start(everything(folder.path()));
     let peer = Daemon::start(peer(folder.path()));
     let scrape = |switch: &Daemon| exposed(&switch.get("/metrics").unwrap_or_default());

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use crate::support::{Daemon, Guard, PATIENCE, interrupt, is_root};
+use crate::support::{Daemon, Guard, PATIENCE, interrupt, ip, is_root, unique};
 use serde_json::json;
 
 /// What the unit says of a key, without its name.
@@ -86,17 +86,12 @@ fn root_keeps_no_more_than_ports_need_in_any_thread() {
     switch.stop();
 }
 
-fn ip(arguments: &str) -> bool {
-    let mut ip = Command::new("ip");
-    ip.args(arguments.split(' ')).status().unwrap().success()
-}
-
 /// A network namespace of this test's own, with two virtual interfaces, `va` and `vb`, that have peers.
 struct Space(String);
 
 impl Space {
     fn new() -> Self {
-        let space = Self(format!("vu{}", std::process::id()));
+        let space = Self(unique("vu"));
         assert!(ip(&format!("netns add {}", space.0)));
         for interface in ["va", "vb"] {
             space.set(&format!(

@@ -1,5 +1,5 @@
-//! A configuration that changes while packets flow: taken up at an epoch's turn, or refused whole.
-use crate::support::{Daemon, assert_conserved};
+//! A configuration that changes while packets flow: taken up at an epoch's rollover, or refused whole.
+use crate::support::{Daemon, assert_conserved, assert_segments_add_up};
 use serde_json::{Value, json};
 
 fn port(name: &str, side: u8) -> Value {
@@ -17,22 +17,17 @@ fn config() -> Value {
     })
 }
 
-fn snapshot(switch: &Daemon) -> Option<Value> {
-    switch.json("/api/v1/snapshot")
-}
-
 fn received(switch: &Daemon, port: usize) -> u64 {
-    let snapshot = snapshot(switch);
-    let ports = snapshot.map(|snapshot| snapshot["ports"].clone());
-    ports
-        .and_then(|ports| ports[port]["rx_packets"].as_u64())
-        .unwrap_or(0)
+    let snapshot = switch.snapshot().unwrap_or_default();
+    snapshot["ports"][port]["rx_packets"].as_u64().unwrap_or(0)
 }
 
 /// Waits until the generation is taken up, and a few of its epochs have closed.
 fn wait_for_generation(switch: &mut Daemon, number: u64) {
     switch.wait_for(|switch| {
-        snapshot(switch).is_some_and(|snapshot| snapshot["generation"] == number)
+        switch
+            .snapshot()
+            .is_some_and(|snapshot| snapshot["generation"] == number)
     });
     let seen = received(switch, 0);
     switch.wait_for(|switch| received(switch, 0) > seen + 3_000);
@@ -62,20 +57,12 @@ fn measuring_changes_and_packets_flow_on() {
     let summary = switch.stop();
     let snapshot = &summary["snapshot"];
     assert_conserved(snapshot);
-    let classes: Vec<_> = snapshot["segments"].as_array().unwrap().iter().collect();
+    let mut segments = snapshot["segments"].as_array().unwrap().iter();
     assert!(
-        classes.iter().any(|segment| segment["class"] == "gold"),
+        segments.any(|segment| segment["class"] == "gold"),
         "{snapshot:#}"
     );
-    for segment in classes {
-        let counts = &segment["total"]["counts"];
-        let count = |name: &str| counts[name].as_u64().unwrap();
-        assert_eq!(
-            count("sent_packets"),
-            count("received_packets") + count("dropped_packets") + count("late_packets"),
-            "{segment:#}"
-        );
-    }
+    assert_segments_add_up(snapshot, 0);
 }
 
 #[test]
@@ -122,7 +109,7 @@ fn what_cannot_change_is_refused_by_key_and_the_rest_with_it() {
     }
     let seen = received(&switch, 0);
     switch.wait_for(|switch| received(switch, 0) > seen + 3_000);
-    let snapshot = snapshot(&switch).unwrap();
+    let snapshot = switch.snapshot().unwrap();
     assert_eq!(
         (&snapshot["generation"], &snapshot["measuring"]),
         (&json!(0), &json!(true))
@@ -138,7 +125,7 @@ fn what_cannot_change_is_refused_by_key_and_the_rest_with_it() {
 #[test]
 fn the_outcome_of_every_reload_is_published() {
     let mut switch = Daemon::start(config());
-    assert_eq!(snapshot(&switch).unwrap()["reload"], Value::Null);
+    assert_eq!(switch.snapshot().unwrap()["reload"], Value::Null);
     let mut wanted = config();
     wanted["measurement"]["lda"] = json!({ "banks": [{ "rows": 64, "probability": 0.5 }] });
     let mut misspelt = wanted.clone();
@@ -153,7 +140,7 @@ fn the_outcome_of_every_reload_is_published() {
     ];
     for (number, (config, outcome, message)) in (1..).zip(steps) {
         switch.reload(config.clone());
-        let reload = |switch: &Daemon| snapshot(switch).map(|snapshot| snapshot["reload"].clone());
+        let reload = |switch: &Daemon| switch.snapshot().map(|snapshot| snapshot["reload"].clone());
         switch.wait_for(|switch| {
             reload(switch)
                 .is_some_and(|reload| reload["number"] == number && reload["outcome"] == outcome)
@@ -180,7 +167,7 @@ fn a_configuration_that_became_a_pipe_holds_up_neither_reloads_nor_the_end() {
     std::fs::remove_file(&file).unwrap();
     let made = std::process::Command::new("mkfifo").arg(&file).status();
     assert!(made.unwrap().success());
-    let outcome = |switch: &Daemon| snapshot(switch).map(|snapshot| snapshot["reload"].clone());
+    let outcome = |switch: &Daemon| switch.snapshot().map(|snapshot| snapshot["reload"].clone());
     for number in 1..3 {
         switch.hang_up();
         let is_refused =

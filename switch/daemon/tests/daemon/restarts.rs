@@ -1,10 +1,9 @@
 //! Killed under load, and started again with the same configuration: nothing is in the way, nothing
 //! is left behind for ever, and counters begin anew. Needs root for a tap, hugepages and a veth.
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Instant;
 
-use crate::support::{Daemon, assert_conserved, is_root};
+use crate::support::{Daemon, assert_conserved, ip, is_root, memif, unique};
 use serde_json::{Value, json};
 
 /// Packets a second of the generated port.
@@ -13,14 +12,9 @@ const RATE: u64 = 20_000;
 /// A pair of virtual interfaces; one end is the switch's.
 struct Wire(String);
 
-fn ip(arguments: &str) -> bool {
-    let words = arguments.split_whitespace();
-    Command::new("ip").args(words).status().unwrap().success()
-}
-
 impl Wire {
-    fn lay(tag: &str) -> Self {
-        let wire = Self(format!("vr{tag}{}", std::process::id()));
+    fn lay() -> Self {
+        let wire = Self(unique("vr"));
         let ours = &wire.0;
         assert!(ip(&format!("link add {ours} type veth peer name {ours}p")));
         assert!(ip(&format!("link set {ours} up")));
@@ -99,19 +93,14 @@ fn free_hugepages_mib(is_root: bool) -> u64 {
     if is_root { free } else { 0 }
 }
 
-/// Generated traffic, flooded to ports of every kind: `memif` is the socket of one.
-fn config(tag: &str, memif: &Path, wire: Option<&Wire>, hugepages_mib: u64) -> Value {
-    let id = std::process::id();
-    let memif = format!(
-        "net_memif0,role=server,id=0,socket={},socket-abstract=no",
-        memif.display()
-    );
+/// Generated traffic, flooded to ports of every kind: `socket` is that of one.
+fn config(socket: &Path, wire: Option<&Wire>, hugepages_mib: u64) -> Value {
     let mut ports = vec![
         json!({ "name": "generated", "device": format!("generate:flows=200,rate={RATE}") }),
-        json!({ "name": "memif", "device": memif }),
+        json!({ "name": "memif", "device": memif("server", socket) }),
     ];
     if let Some(Wire(ours)) = wire {
-        let tap = format!("net_tap0,iface=vt{tag}{id}");
+        let tap = format!("net_tap0,iface={ours}t");
         ports.push(json!({ "name": "tap", "device": tap }));
         let wire = format!("net_af_packet0,iface={ours}");
         ports.push(json!({ "name": "wire", "device": wire }));
@@ -131,14 +120,10 @@ fn config(tag: &str, memif: &Path, wire: Option<&Wire>, hugepages_mib: u64) -> V
 }
 
 /// A switch at the other end of the socket.
-fn peer(memif: &Path) -> Daemon {
-    let device = format!(
-        "net_memif0,role=client,id=0,socket={},socket-abstract=no",
-        memif.display()
-    );
+fn peer(socket: &Path) -> Daemon {
     Daemon::start(json!({
         "ports": [
-            { "name": "memif", "device": device },
+            { "name": "memif", "device": memif("client", socket) },
             { "name": "sink", "device": "sink" },
         ],
         "forwarding": { "mode": "patch", "pairs": [["memif", "sink"]] },
@@ -181,14 +166,14 @@ fn hugepage_files() -> Vec<PathBuf> {
 fn a_switch_that_was_killed_comes_back_as_if_it_were_new() {
     let is_root = is_root("a tap, and a virtual interface");
     let folder = tempfile::tempdir().unwrap();
-    let memif = folder.path().join("memif.sock");
-    let wire = is_root.then(|| Wire::lay("k"));
+    let socket = folder.path().join("memif.sock");
+    let wire = is_root.then(Wire::lay);
     // Were they not given back by the dead, the third would get none.
     let hugepages_mib = free_hugepages_mib(is_root) * 2 / 5;
-    let config = config("k", &memif, wire.as_ref(), hugepages_mib);
+    let config = config(&socket, wire.as_ref(), hugepages_mib);
     let mut switch = Daemon::start(config);
     for _ in 0..4 {
-        let mut other_end = peer(&memif);
+        let mut other_end = peer(&socket);
         wait_until_loaded(&mut other_end, "memif");
         wait_until_loaded(&mut switch, "generated");
         let (id, packets) = (switch.id(), received(&switch, "generated"));
@@ -209,11 +194,11 @@ fn a_switch_that_was_killed_comes_back_as_if_it_were_new() {
         assert_conserved(&other_end.stop()["snapshot"]);
     }
     let id = switch.id();
-    let mut other_end = peer(&memif);
+    let mut other_end = peer(&socket);
     wait_until_loaded(&mut other_end, "memif");
     drop(other_end);
     assert_conserved(&switch.stop()["snapshot"]);
-    assert!(!memif.exists(), "an orderly end leaves no socket");
+    assert!(!socket.exists(), "an orderly end leaves no socket");
     assert!(!run_folder(id).exists());
     assert_eq!(hugepage_files(), [] as [PathBuf; 0]);
 }
@@ -223,12 +208,9 @@ fn two_switches_side_by_side_know_nothing_of_each_other() {
     let is_root = is_root("a tap, and a virtual interface");
     let folder = tempfile::tempdir().unwrap();
     let sockets = ["a", "b"].map(|name| folder.path().join(name));
-    let wires = ["a", "b"].map(|tag| is_root.then(|| Wire::lay(tag)));
+    let wires = [(); 2].map(|()| is_root.then(Wire::lay));
     let hugepages_mib = free_hugepages_mib(is_root) / 4;
-    let start = |n: usize| {
-        let tag = ["a", "b"][n];
-        Daemon::start(config(tag, &sockets[n], wires[n].as_ref(), hugepages_mib))
-    };
+    let start = |n: usize| Daemon::start(config(&sockets[n], wires[n].as_ref(), hugepages_mib));
     let mut stays = start(0);
     let mut stays_peer = peer(&sockets[0]);
     wait_until_loaded(&mut stays_peer, "memif");
@@ -256,7 +238,7 @@ fn a_link_that_was_taken_down_is_let_up_by_the_next_switch() {
     if !is_root("virtual interfaces") {
         return;
     }
-    let wires = ["la", "lb"].map(Wire::lay);
+    let wires = [(); 2].map(|()| Wire::lay());
     let [Wire(a), Wire(b)] = &wires;
     let mut switch = Daemon::start(patched(&wires, true));
     for _ in 0..2 {
@@ -286,7 +268,7 @@ fn a_port_that_goes_while_it_is_taken_down_is_let_up() {
     if !is_root("virtual interfaces") {
         return;
     }
-    let wires = ["ga", "gb"].map(Wire::lay);
+    let wires = [(); 2].map(|()| Wire::lay());
     let mut switch = Daemon::start(patched(&wires, true));
     lose_first(&mut switch, &wires);
     switch.reload(patched(&wires, false));

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::support::{Guard, PATIENCE, free_address, interrupt, skip, vernierd};
+use crate::support::{Guard, PATIENCE, free_address, interrupt, signal, skip, vernierd};
 use serde_json::json;
 
 /// Hears until `wanted` has been said, and returns all that was.
@@ -61,11 +61,7 @@ fn systemd_hears_of_its_life() {
     // A reload says when it begins and when it is over.
     config["ports"][0]["egress"] = json!({ "queue_packets": 77 });
     std::fs::write(&file, config.to_string()).unwrap();
-    let pid = child.0.as_ref().unwrap().id().to_string();
-    let sent = std::process::Command::new("kill")
-        .args(["-HUP", &pid])
-        .status();
-    assert!(sent.unwrap().success());
+    signal("-HUP", child.0.as_ref().unwrap().id());
     let heard = hear(&socket, "RELOADING=1");
     assert!(heard.contains("MONOTONIC_USEC="), "{heard}");
     hear(&socket, "generation 1");

@@ -2,10 +2,11 @@
 //! that flaps, and reloads that change ports, classes, queues and what is measured.
 //!
 //! Ten seconds here; `make soak` runs ten minutes, CI one (`VERNIER_SOAK_SECONDS`).
-use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::support::{Daemon, assert_conserved, skip};
+use crate::support::{
+    Daemon, assert_conserved, assert_segments_add_up, ip, is_root, number, sum, unique,
+};
 use serde_json::{Value, json};
 
 /// How long to go on.
@@ -18,26 +19,16 @@ fn length() -> Duration {
     }))
 }
 
-fn ip(arguments: &str) -> bool {
-    Command::new("ip")
-        .args(arguments.split_whitespace())
-        .status()
-        .unwrap()
-        .success()
-}
-
 /// A pair of virtual interfaces: one end is the switch's, the other flaps.
 struct Wire(String);
 
 impl Wire {
     /// None, said aloud, without the right to make one.
     fn lay() -> Option<Self> {
-        let id = Command::new("id").arg("-u").output().unwrap();
-        if id.stdout != b"0\n" {
-            skip("a link that flaps needs root");
+        if !is_root("a link that flaps") {
             return None;
         }
-        let wire = Self(format!("vs{}", std::process::id()));
+        let wire = Self(unique("vs"));
         assert!(ip(&format!(
             "link add {} type veth peer name {}",
             wire.ours(),
@@ -129,23 +120,26 @@ struct Levels {
 impl Levels {
     fn see(&mut self, switch: &Daemon, snapshot: &Value) {
         self.resident_kib = self.resident_kib.max(switch.resident_kib());
-        let pools = snapshot["pools"].as_array().unwrap();
-        let used = pools
-            .iter()
-            .map(|pool| pool["used"].as_u64().unwrap())
-            .sum();
+        let used = sum(&snapshot["pools"], |pool| number(&pool["used"]));
         self.buffers_used = self.buffers_used.max(used);
+    }
+
+    /// Fails if there is more than earlier.
+    fn assert_no_more_than(&self, earlier: &Self) {
+        let kib_max = earlier.resident_kib + earlier.resident_kib / 20 + 16_384;
+        assert!(
+            self.resident_kib < kib_max,
+            "memory grows: {earlier:?}, then {self:?}"
+        );
+        assert!(
+            self.buffers_used < earlier.buffers_used + 2_048,
+            "buffers leak: {earlier:?}, then {self:?}"
+        );
     }
 }
 
-fn number(value: &Value) -> u64 {
-    value
-        .as_u64()
-        .unwrap_or_else(|| panic!("a number, not {value}"))
-}
-
 fn snapshot(switch: &Daemon) -> Value {
-    switch.json("/api/v1/snapshot").unwrap()
+    switch.snapshot().unwrap()
 }
 
 /// Reloads, and waits until that is what is measured.
@@ -167,81 +161,90 @@ fn flap(switch: &mut Daemon, wire: &Wire) {
     }
 }
 
+/// A number of all segments together.
+fn total(snapshot: &Value, of: impl Fn(&Value) -> &Value) -> u64 {
+    sum(&snapshot["segments"], |segment| {
+        number(of(&segment["total"]))
+    })
+}
+
+fn estimated(snapshot: &Value) -> u64 {
+    total(snapshot, |total| &total["estimated_epochs"])
+}
+
+fn link_epochs(snapshot: &Value) -> u64 {
+    total(snapshot, |total| &total["unusable_epochs"]["link"])
+}
+
+/// What was done to a switch, and what was seen meanwhile.
+#[derive(Debug, Default)]
+struct Disturbed {
+    changes: u64,
+    flaps: u64,
+    /// The longest gap of a worker that may sleep.
+    gap_ns: f64,
+    second_quarter: Levels,
+    last_quarter: Levels,
+}
+
+/// Changes the configuration and flaps the link again and again.
+fn disturb(switch: &mut Daemon, wire: Option<&Wire>) -> Disturbed {
+    let (began, length) = (Instant::now(), length());
+    let mut disturbed = Disturbed::default();
+    while began.elapsed() < length {
+        disturbed.changes += 1;
+        change(switch, disturbed.changes, wire);
+        if let Some(wire) = wire {
+            flap(switch, wire);
+            disturbed.flaps += 1;
+        }
+        std::thread::sleep(Duration::from_millis(300));
+        let now = snapshot(switch);
+        for worker in now["workers"].as_array().unwrap() {
+            let gap_ns = worker["poll_gap_max_ns"].as_f64().unwrap();
+            disturbed.gap_ns = disturbed.gap_ns.max(gap_ns);
+        }
+        let quarter = 4 * began.elapsed().as_millis() / length.as_millis().max(1);
+        match quarter {
+            1 => disturbed.second_quarter.see(switch, &now),
+            3 => disturbed.last_quarter.see(switch, &now),
+            _ => {}
+        }
+    }
+    disturbed
+}
+
 #[test]
 fn nothing_leaks_and_nothing_is_wrong_however_it_is_disturbed() {
     let wire = Wire::lay();
     let mut switch = Daemon::start_logging(config(0, wire.as_ref()), "error");
-    let (began, length) = (Instant::now(), length());
-    let (mut second, mut last) = (Levels::default(), Levels::default());
-    let (mut changes, mut flaps, mut gap_ns) = (0, 0, 0.0_f64);
     switch.wait_for(|switch| snapshot(switch)["epoch"].is_u64());
-    while began.elapsed() < length {
-        changes += 1;
-        change(&mut switch, changes, wire.as_ref());
-        if let Some(wire) = &wire {
-            flap(&mut switch, wire);
-            flaps += 1;
-        }
-        std::thread::sleep(Duration::from_millis(300));
-        let now = snapshot(&switch);
-        for worker in now["workers"].as_array().unwrap() {
-            gap_ns = gap_ns.max(worker["poll_gap_max_ns"].as_f64().unwrap());
-        }
-        let quarter = 4 * began.elapsed().as_millis() / length.as_millis().max(1);
-        match quarter {
-            1 => second.see(&switch, &now),
-            3 => last.see(&switch, &now),
-            _ => {}
-        }
-    }
+    let disturbed = disturb(&mut switch, wire.as_ref());
     let idle_gap_ns = idle_gap_ns();
     // Once more with measuring on, and a link that flaps under it.
-    changes += 1 + u64::from(changes % 5 == 3);
+    let changes = disturbed.changes + 1 + u64::from(disturbed.changes % 5 == 3);
     change(&mut switch, changes, wire.as_ref());
-    let sum = |snapshot: &Value, of: &dyn Fn(&Value) -> u64| -> u64 {
-        let segments = snapshot["segments"].as_array().unwrap();
-        segments.iter().map(|segment| of(&segment["total"])).sum()
-    };
-    let estimated = |total: &Value| number(&total["estimated_epochs"]);
-    switch.wait_for(|switch| sum(&snapshot(switch), &estimated) >= 20);
-    let link_epochs = |total: &Value| number(&total["unusable_epochs"]["link"]);
+    switch.wait_for(|switch| estimated(&snapshot(switch)) >= 20);
     if let Some(wire) = &wire {
-        let before = sum(&snapshot(&switch), &link_epochs);
+        let before = link_epochs(&snapshot(&switch));
         flap(&mut switch, wire);
-        switch.wait_for(|switch| sum(&snapshot(switch), &link_epochs) > before);
+        switch.wait_for(|switch| link_epochs(&snapshot(switch)) > before);
     }
-    let summary = switch.stop();
-    let snapshot = &summary["snapshot"];
+    let snapshot = &switch.stop()["snapshot"];
     assert_conserved(snapshot);
-    for segment in snapshot["segments"].as_array().unwrap() {
-        let total = &segment["total"];
-        let count = |name: &str| number(&total["counts"][name]);
-        assert_eq!(
-            count("sent_packets"),
-            count("received_packets") + count("dropped_packets") + count("late_packets"),
-            "{segment:#}"
-        );
-    }
-    let within = sum(snapshot, &|total| number(&total["within_bound_epochs"]));
-    let (estimated, link_epochs) = (sum(snapshot, &estimated), sum(snapshot, &link_epochs));
+    assert_segments_add_up(snapshot, 0);
+    let within = total(snapshot, |total| &total["within_bound_epochs"]);
+    let (estimated, link_epochs) = (estimated(snapshot), link_epochs(snapshot));
     println!(
-        "{changes} changes, {flaps} flaps, {within} of {estimated} estimates within their bounds, \
-         {link_epochs} epochs of segments marked for the link; second quarter {second:?}, last {last:?}; \
-         longest gap of a worker that may sleep {gap_ns} ns, of an idle loop {idle_gap_ns} ns"
+        "{changes} changes; {within} of {estimated} estimates within their bounds, {link_epochs} epochs of \
+         segments marked for the link; {disturbed:?}; longest gap of an idle loop {idle_gap_ns} ns"
     );
     assert!(
         within as f64 >= 0.9 * estimated as f64,
         "nominal 98 %: {within} of {estimated}"
     );
+    let (second, last) = (&disturbed.second_quarter, &disturbed.last_quarter);
     if last.resident_kib > 0 && second.resident_kib > 0 {
-        let kib_max = second.resident_kib + second.resident_kib / 20 + 16_384;
-        assert!(
-            last.resident_kib < kib_max,
-            "memory grows: {second:?}, then {last:?}"
-        );
-        assert!(
-            last.buffers_used < second.buffers_used + 2_048,
-            "buffers leak: {second:?}, then {last:?}"
-        );
+        last.assert_no_more_than(second);
     }
 }

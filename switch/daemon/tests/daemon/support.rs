@@ -2,8 +2,11 @@
 
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::str::FromStr;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -42,6 +45,51 @@ pub fn vernierd() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_vernierd"));
     command.stdin(Stdio::null());
     command
+}
+
+/// A name, of interfaces or namespaces, that no other test has at the same time: at most 10 characters.
+pub fn unique(tag: &str) -> String {
+    static NAMES: AtomicU8 = AtomicU8::new(b'a');
+    let last = char::from(NAMES.fetch_add(1, Ordering::Relaxed));
+    format!("{tag}{}{last}", std::process::id())
+}
+
+/// Runs `ip`; whether it succeeded.
+pub fn ip(arguments: &str) -> bool {
+    let words = arguments.split_whitespace();
+    Command::new("ip").args(words).status().unwrap().success()
+}
+
+/// A folder with `config` in a file, and that file.
+pub fn written(config: &str) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("vernier.json");
+    std::fs::write(&file, config).unwrap();
+    (folder, file)
+}
+
+/// The device of one end of shared memory; `role` is `server` or `client`.
+pub fn memif(role: &str, socket: &Path) -> String {
+    let socket = socket.display();
+    format!("net_memif0,role={role},id=0,socket={socket},socket-abstract=no")
+}
+
+/// A file with a key for wires.
+pub fn key_file(folder: &Path) {
+    let key = folder.join("wire.key");
+    std::fs::write(&key, "000102030405060708090a0b0c0d0e0f\n").unwrap();
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+}
+
+/// A number in JSON.
+pub fn number(value: &Value) -> u64 {
+    let number = value.as_u64();
+    number.unwrap_or_else(|| panic!("a number, not {value}"))
+}
+
+/// The sum of a number over a list.
+pub fn sum(list: &Value, of: impl Fn(&Value) -> u64) -> u64 {
+    list.as_array().unwrap().iter().map(of).sum()
 }
 
 /// Whether this is root; says that the test is skipped if not.
@@ -123,7 +171,7 @@ impl Daemon {
     }
 
     /// Waits until `condition` holds; fails if the daemon ends or patience does.
-    pub fn wait_for(&mut self, condition: impl Fn(&Self) -> bool) {
+    pub fn wait_for(&mut self, mut condition: impl FnMut(&Self) -> bool) {
         let began = Instant::now();
         while !condition(self) {
             let child = self.child.as_mut().unwrap();
@@ -187,6 +235,21 @@ impl Daemon {
         serde_json::from_str(&self.get(path)?).ok()
     }
 
+    /// The whole snapshot, if the daemon answers.
+    pub fn snapshot(&self) -> Option<Value> {
+        self.json("/api/v1/snapshot")
+    }
+
+    /// Waits until there is an answer.
+    pub fn wait_for_some<T>(&mut self, mut ask: impl FnMut(&Self) -> Option<T>) -> T {
+        let mut answer = None;
+        self.wait_for(|daemon| {
+            answer = ask(daemon);
+            answer.is_some()
+        });
+        answer.unwrap()
+    }
+
     /// Lets the daemon read `config` as `systemctl reload` does, its HTTP address as before.
     pub fn reload(&self, mut config: Value) {
         config["http"]["listen"] = self.address.to_string().into();
@@ -196,9 +259,7 @@ impl Daemon {
 
     /// Lets it read its configuration again.
     pub fn hang_up(&self) {
-        let mut sent = Command::new("kill");
-        sent.args(["-HUP", &self.id().to_string()]);
-        assert!(sent.status().unwrap().success());
+        signal("-HUP", self.id());
     }
 
     /// Stops the daemon as Ctrl-C does and returns its summary.
@@ -230,36 +291,43 @@ impl Drop for Daemon {
     }
 }
 
+/// Sends a signal to a process.
+pub fn signal(signal: &str, id: u32) {
+    let sent = Command::new("kill")
+        .args([signal, &id.to_string()])
+        .status();
+    assert!(sent.unwrap().success());
+}
+
 /// Sends SIGINT and waits for the end.
 pub fn interrupt(child: Child) -> Output {
-    let sent = Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
-        .status()
-        .unwrap();
-    assert!(sent.success());
+    signal("-INT", child.id());
     child.wait_with_output().unwrap()
 }
 
 /// received + copies = transmitted + dropped + queued over all ports of a snapshot, exactly.
 pub fn assert_conserved(snapshot: &Value) {
-    let sum = |field: &str| -> u64 {
-        snapshot["ports"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|port| port[field].as_u64().unwrap())
-            .sum()
-    };
-    let dropped: u64 = snapshot["ports"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .flat_map(|port| port["drops"].as_array().unwrap())
-        .map(|drop| drop["packets"].as_u64().unwrap())
-        .sum();
+    let ports = |field: &str| sum(&snapshot["ports"], |port| number(&port[field]));
+    let dropped = sum(&snapshot["ports"], |port| {
+        sum(&port["drops"], |drop| number(&drop["packets"]))
+    });
     assert_eq!(
-        sum("rx_packets") + sum("copies"),
-        sum("tx_packets") + dropped + sum("queued_packets"),
+        ports("rx_packets") + ports("copies"),
+        ports("tx_packets") + dropped + ports("queued_packets"),
         "{snapshot:#}"
     );
+}
+
+/// Each segment of a snapshot has received at least so many packets, and all that it sent were received,
+/// dropped or late.
+pub fn assert_segments_add_up(snapshot: &Value, received_min: u64) {
+    for segment in snapshot["segments"].as_array().unwrap() {
+        let count = |name: &str| number(&segment["total"]["counts"][name]);
+        assert!(count("received_packets") >= received_min, "{segment:#}");
+        assert_eq!(
+            count("sent_packets"),
+            count("received_packets") + count("dropped_packets") + count("late_packets"),
+            "{segment:#}"
+        );
+    }
 }

@@ -1,11 +1,10 @@
 //! Two daemons and a wire between them, as an operator has them: what each says of the other's
 //! packets over the API, held against both switches' own stamps, packet by packet.
 use std::collections::{BTreeMap, HashMap};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::support::Daemon;
+use crate::support::{Daemon, key_file, memif};
 use serde_json::{Value, json};
 
 /// Epochs that are compared, of 100 ms each.
@@ -16,10 +15,6 @@ const RECORD_BYTES: usize = 32;
 
 fn config(number: u32, role: &str, folder: &Path) -> Value {
     let (socket, key) = (folder.join("memif.sock"), folder.join("wire.key"));
-    let device = format!(
-        "net_memif0,role={role},id=0,socket={},socket-abstract=no",
-        socket.display()
-    );
     let host = format!(
         "generate:flows=200,rate=5000,seed={number},side={}",
         number % 2
@@ -28,7 +23,7 @@ fn config(number: u32, role: &str, folder: &Path) -> Value {
         "name": format!("switch-{number}"),
         "ports": [
             { "name": "host", "device": host },
-            { "name": "trunk", "device": device,
+            { "name": "trunk", "device": memif(role, &socket),
               "wire": { "capacity_bps": 1_000_000_000, "share": 0.02 } },
         ],
         "forwarding": { "mode": "patch", "pairs": [["host", "trunk"]] },
@@ -124,9 +119,7 @@ fn truth(sender: &Path, receiver: &Path) -> BTreeMap<u64, Truth> {
 #[test]
 fn two_daemons_measure_the_wire_between_them_in_both_directions() {
     let folder = tempfile::tempdir().unwrap();
-    let key = folder.path().join("wire.key");
-    std::fs::write(&key, "000102030405060708090a0b0c0d0e0f\n").unwrap();
-    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+    key_file(folder.path());
     let mut switches = [
         start(1, "server", folder.path()),
         start(2, "client", folder.path()),

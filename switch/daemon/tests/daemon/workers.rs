@@ -1,5 +1,5 @@
 //! Several workers over real devices: queues spread, ports owned, nothing lost.
-use crate::support::{Daemon, assert_conserved};
+use crate::support::{Daemon, assert_conserved, assert_segments_add_up, number, sum};
 use serde_json::{Value, json};
 
 /// Four ports of traffic, switched in pairs by two workers.
@@ -33,16 +33,7 @@ fn run(config: Value) -> Value {
     let snapshot = &summary["snapshot"];
     assert_conserved(snapshot);
     assert_eq!(snapshot["workers"].as_array().unwrap().len(), 2);
-    for segment in snapshot["segments"].as_array().unwrap() {
-        let counts = &segment["total"]["counts"];
-        let count = |name: &str| counts[name].as_u64().unwrap();
-        assert!(count("received_packets") > 1000, "{segment:#}");
-        assert_eq!(
-            count("sent_packets"),
-            count("received_packets") + count("dropped_packets") + count("late_packets"),
-            "{segment:#}"
-        );
-    }
+    assert_segments_add_up(snapshot, 1_001);
     summary
 }
 
@@ -51,8 +42,7 @@ fn plain_ports_are_sent_by_the_worker_that_receives() {
     let summary = run(config(&json!({})));
     for port in summary["snapshot"]["ports"].as_array().unwrap() {
         assert!(port["tx_packets"].as_u64().unwrap() > 1000, "{port:#}");
-        let dropped = port["drops"].as_array().unwrap().iter();
-        let dropped: u64 = dropped.map(|drop| drop["packets"].as_u64().unwrap()).sum();
+        let dropped = sum(&port["drops"], |drop| number(&drop["packets"]));
         assert_eq!(dropped, 0, "{port:#}");
     }
 }

@@ -1,0 +1,62 @@
+//! A real Prometheus that scrapes one daemon several times an epoch.
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::support::{Guard, free_address, skip};
+use serde_json::Value;
+
+pub struct Prometheus {
+    address: SocketAddr,
+    _process: Guard,
+    _folder: tempfile::TempDir,
+}
+
+impl Prometheus {
+    /// None, said aloud, where it is not installed.
+    pub fn start(target: SocketAddr) -> Option<Self> {
+        let version = Command::new("prometheus").arg("--version").output();
+        if !version.is_ok_and(|output| output.status.success()) {
+            skip("no prometheus on the path (make test puts it there)");
+            return None;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let config = format!(
+            "global: {{ scrape_interval: 250ms, scrape_timeout: 250ms }}\nscrape_configs:\n\
+             - job_name: vernier\n  static_configs: [{{ targets: ['{target}'] }}]\n"
+        );
+        std::fs::write(path("prometheus.yml"), config).unwrap();
+        let address = free_address();
+        let option = |name: &str, path: &Path| format!("--{name}={}", path.display());
+        let child = Command::new("prometheus")
+            .arg(option("config.file", &path("prometheus.yml")))
+            .arg(option("storage.tsdb.path", &path("data")))
+            .arg(format!("--web.listen-address={address}"))
+            .stdout(Stdio::null())
+            .stderr(std::fs::File::create(path("log")).unwrap())
+            .spawn()
+            .unwrap();
+        Some(Self {
+            address,
+            _process: Guard(Some(child)),
+            _folder: folder,
+        })
+    }
+
+    /// The answer to an instant query, once the server answers.
+    pub fn query(&self, expression: &str) -> Option<Value> {
+        let url = format!("http://{}/api/v1/query", self.address);
+        let mut answer = ureq::get(url).query("query", expression).call().ok()?;
+        let mut answer: Value = answer.body_mut().read_json().ok()?;
+        Some(answer["data"]["result"].take())
+    }
+
+    /// The value of an expression that has one.
+    pub fn value(&self, expression: &str) -> Option<f64> {
+        self.query(expression)?[0]["value"][1]
+            .as_str()?
+            .parse()
+            .ok()
+    }
+}
