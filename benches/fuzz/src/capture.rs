@@ -77,82 +77,70 @@ pub fn capture(bytes: &[u8]) {
 
 /// Captures of both formats, with times in both precisions, in both byte orders.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
-    let magics = [
-        0xA1B2_C3D4_u32.to_le_bytes(),
-        0xA1B2_C3D4_u32.to_be_bytes(),
-        0xA1B2_3C4D_u32.to_le_bytes(),
-        0xA1B2_3C4D_u32.to_be_bytes(),
-    ];
-    let mut seeds: Vec<Vec<u8>> = magics.into_iter().map(pcap).collect();
-    seeds.extend([true, false].map(pcapng));
+    let mut seeds = Vec::new();
+    for order in [Order::Little, Order::Big] {
+        seeds.extend([0xA1B2_C3D4, 0xA1B2_3C4D].map(|magic| pcap(magic, order)));
+        seeds.push(pcapng(order));
+    }
     seeds
 }
 
-/// An integer in the file's byte order.
-fn word(number: u32, is_big: bool) -> [u8; 4] {
-    if is_big {
-        number.to_be_bytes()
-    } else {
-        number.to_le_bytes()
+/// The byte order of a file.
+#[derive(Debug, Clone, Copy)]
+enum Order {
+    Little,
+    Big,
+}
+
+impl Order {
+    fn words<const N: usize>(self, numbers: [u32; N]) -> Vec<u8> {
+        let bytes = |number: u32| match self {
+            Self::Little => number.to_le_bytes(),
+            Self::Big => number.to_be_bytes(),
+        };
+        numbers.map(bytes).as_flattened().to_vec()
+    }
+
+    fn halves<const N: usize>(self, numbers: [u16; N]) -> Vec<u8> {
+        let bytes = |number: u16| match self {
+            Self::Little => number.to_le_bytes(),
+            Self::Big => number.to_be_bytes(),
+        };
+        numbers.map(bytes).as_flattened().to_vec()
     }
 }
 
-fn half(number: u16, is_big: bool) -> [u8; 2] {
-    if is_big {
-        number.to_be_bytes()
-    } else {
-        number.to_le_bytes()
-    }
-}
-
-fn pcap(magic: [u8; 4]) -> Vec<u8> {
-    let is_big = magic[0] == 0xA1;
+fn pcap(magic: u32, order: Order) -> Vec<u8> {
     let mut file = vec![0, 2, 0];
-    file.extend(magic);
-    file.extend(half(2, is_big));
-    file.extend(half(4, is_big));
-    for number in [0, 0, 262_144, 1] {
-        file.extend(word(number, is_big));
-    }
+    file.extend(order.words([magic]));
+    file.extend(order.halves([2, 4]));
+    file.extend(order.words([0, 0, 262_144, 1]));
     for n in 0..3 {
-        for number in [1_000 + n, 500 * n, 60, 60 + 700 * n] {
-            file.extend(word(number, is_big));
-        }
+        file.extend(order.words([1_000 + n, 500 * n, 60, 60 + 700 * n]));
         file.extend([0x55; 60]);
     }
     file
 }
 
-fn pcapng(is_big: bool) -> Vec<u8> {
+fn pcapng(order: Order) -> Vec<u8> {
     let mut file = vec![0, 1, 0];
     let mut block = |kind: u32, body: &[&[u8]]| {
-        let bytes = body.concat();
-        let len = u32::try_from(bytes.len() + 12).unwrap_or(0);
-        for part in [
-            &word(kind, is_big)[..],
-            &word(len, is_big),
-            &bytes,
-            &word(len, is_big),
-        ] {
-            file.extend(part);
-        }
+        let body = body.concat();
+        let len = u32::try_from(body.len() + 12).unwrap();
+        file.extend(order.words([kind, len]));
+        file.extend(body);
+        file.extend(order.words([len]));
     };
-    let (one, ether) = (half(1, is_big), half(1, is_big));
-    let magic = word(0x1A2B_3C4D, is_big);
-    block(0x0A0D_0D0A, &[&magic, &one, &[0; 2], &[0xFF; 8]]);
-    // Times in nanoseconds: option 9.
-    let resolution = [
-        &half(9, is_big)[..],
-        &half(1, is_big),
-        &[9, 0, 0, 0],
-        &[0; 4],
-    ]
-    .concat();
-    block(1, &[&ether, &[0; 2], &word(262_144, is_big), &resolution]);
+    let (magic, version) = (order.words([0x1A2B_3C4D]), order.halves([1, 0]));
+    block(0x0A0D_0D0A, &[&magic, &version, &[0xFF; 8]]);
+    // Times in nanoseconds: option 9, of one byte.
+    let (link, snap) = (order.halves([1, 0]), order.words([262_144]));
+    let (option, end) = (order.halves([9, 1]), [9, 0, 0, 0, 0, 0, 0, 0]);
+    block(1, &[&link, &snap, &option, &end]);
     for n in 0..3 {
-        let head = [0, 0, 5_000 * n, 60, 60 + 700 * n].map(|number| word(number, is_big));
-        block(6, &[head.as_flattened(), &[0x66; 60]]);
+        let head = order.words([0, 0, 5_000 * n, 60, 60 + 700 * n]);
+        block(6, &[&head, &[0x66; 60]]);
     }
-    block(3, &[&word(60, is_big), &[0x77; 60]]);
+    block(3, &[&order.words([60]), &[0x77; 60]]);
     file
 }

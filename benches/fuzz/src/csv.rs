@@ -30,11 +30,9 @@ fn cells(file: &[u8]) {
         let _ = cell.delays();
     }
     let mut out = Vec::new();
-    assert!(write_cells(&mut out, cells()).is_ok());
-    match read_cells("cells.csv", out.as_slice()) {
-        Ok(again) => assert!(again.cells.iter().map(|&(_, cell)| cell).eq(cells())),
-        Err(error) => panic!("{error}"),
-    }
+    write_cells(&mut out, cells()).unwrap();
+    let again = read_cells("cells.csv", out.as_slice()).unwrap();
+    assert!(again.cells.iter().map(|&(_, cell)| cell).eq(cells()));
 }
 
 /// Lists are of one length, numbers are numbers, and what is read is read again as it was written.
@@ -44,10 +42,8 @@ fn flows(file: &[u8]) {
     };
     check(&flows);
     let once = written(&flows);
-    match read_flows("flows.csv", once.as_slice()) {
-        Ok(again) => assert_eq!(written(&again), once),
-        Err(error) => panic!("{error}"),
-    }
+    let again = read_flows("flows.csv", once.as_slice()).unwrap();
+    assert_eq!(written(&again), once);
 }
 
 fn check(flows: &FlowList) {
@@ -61,7 +57,7 @@ fn check(flows: &FlowList) {
 
 fn written(flows: &FlowList) -> Vec<u8> {
     let mut out = Vec::new();
-    assert!(write_flows(&mut out, flows).is_ok());
+    write_flows(&mut out, flows).unwrap();
     out
 }
 

@@ -2,17 +2,17 @@
 //! doubles, reorders, damages, replays, reflects and forges frames, while ends restart and clocks step.
 //!
 //! Oracle:
-//! - A frame is believed only if it was sealed by the other end (a hello: by either), and one of a session
-//!   only once; once an end believed a frame of a session, none of an earlier one but for [`OVERLAP_NS`].
-//! - Every frame that was heard counts once, as believed or as not believed and why.
+//! - A frame is accepted only if it was sealed by the other end (a hello: by either), and one of a session
+//!   only once; once an end accepted a frame of a session, none of an earlier one but for [`OVERLAP_NS`].
+//! - Every frame that was heard counts once, as accepted, or as refused and why.
 //! - Nothing is sent before there is a session but hellos.
 //! - Once the network behaves, both ends are in one session, and neither is blocked, within
-//!   [`RECOVERY_NS`], and both believe what the other says.
+//!   [`RECOVERY_NS`], and both accept what the other says.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::num::NonZeroU64;
 
-use arbitrary::{Arbitrary, Unstructured};
+use arbitrary::Arbitrary;
 use arrayvec::ArrayVec;
 use control::wire::exchange::SessionState;
 use measure::observation::SegmentIndex;
@@ -22,6 +22,8 @@ use measure::wire::frame::{ClockState, Frame, Hello, Kind, PortName, Sealer, Sub
 use measure::wire::session::{KeyId, KeyRing, Nonce, Nonces, SessionId};
 use switch::packet_io::{ClassIndex, Tag};
 use switch::wire::Arrival;
+
+use crate::read;
 
 mod end;
 
@@ -74,10 +76,7 @@ enum Action {
     /// A hello by somebody who has another key, or none.
     Forge {
         to: bool,
-        switch: u8,
-        own: u8,
-        peer: Option<u8>,
-        has_key: bool,
+        hello: ForgedHello,
     },
     Garbage {
         to: bool,
@@ -106,14 +105,20 @@ enum Action {
     },
 }
 
+#[derive(Debug, Clone, Copy, Arbitrary)]
+struct ForgedHello {
+    switch: u8,
+    own: u8,
+    peer: Option<u8>,
+    has_key: bool,
+}
+
 /// The bytes are what the network does.
 pub fn exchange(bytes: &[u8]) {
-    let Ok(actions) = Vec::<Action>::arbitrary_take_rest(Unstructured::new(bytes)) else {
+    let Some(actions) = read::<Vec<Action>>(bytes) else {
         return;
     };
-    let Some(mut bench) = Bench::new() else {
-        panic!("ends that cannot be made")
-    };
+    let mut bench = Bench::new();
     for action in actions {
         bench.act(action);
         if bench.steps >= STEPS_MAX {
@@ -131,26 +136,26 @@ struct Bench {
     /// To each end.
     under_way: [VecDeque<Vec<u8>>; 2],
     recorded: Vec<Vec<u8>>,
-    /// What each end ever sealed, and what it ever believed of sessions.
+    /// What each end ever sealed, and what it ever accepted of sessions.
     sealed: [HashSet<Vec<u8>>; 2],
-    believed: [HashSet<Vec<u8>>; 2],
+    accepted: [HashSet<Vec<u8>>; 2],
     /// Sessions that each end has left, and until when it may still hear in them.
     past: [HashMap<SessionId, u64>; 2],
 }
 
 impl Bench {
-    fn new() -> Option<Self> {
-        Some(Self {
-            ends: vec![End::new(1, 0)?, End::new(2, 0)?],
+    fn new() -> Self {
+        Self {
+            ends: vec![End::new(1, 0), End::new(2, 0)],
             now: 0,
             steps: 0,
             drawn: 0,
             under_way: Default::default(),
             recorded: Vec::new(),
             sealed: Default::default(),
-            believed: Default::default(),
+            accepted: Default::default(),
             past: Default::default(),
-        })
+        }
     }
 
     fn act(&mut self, action: Action) {
@@ -159,39 +164,21 @@ impl Bench {
                 steps,
                 is_delivered,
             } => (0..steps % 64).for_each(|_| self.step(is_delivered)),
-            Action::Deliver { to, which } => {
-                if let Some(frame) = self.take(to, which) {
-                    self.hear(to.into(), &frame);
-                }
-            }
-            Action::Lose { to, which } => drop(self.take(to, which)),
-            Action::Double { to, which } => {
-                if let Some(frame) = self.take(to, which) {
-                    self.hear(to.into(), &frame);
-                    self.hear(to.into(), &frame);
-                }
-            }
-            Action::Damage { to, which, at, by } => {
-                if let Some(mut frame) = self.take(to, which) {
-                    let at = usize::from(at) % frame.len();
-                    frame[at] ^= by;
-                    self.hear(to.into(), &frame);
-                }
-            }
+            Action::Deliver { to, which } => self.deliver(to, which, 1, |_| {}),
+            Action::Lose { to, which } => self.deliver(to, which, 0, |_| {}),
+            Action::Double { to, which } => self.deliver(to, which, 2, |_| {}),
+            Action::Damage { to, which, at, by } => self.deliver(to, which, 1, |frame| {
+                let at = usize::from(at) % frame.len();
+                frame[at] ^= by;
+            }),
             Action::Replay { to, which, times } => {
                 if let Some(index) = usize::from(which).checked_rem(self.recorded.len()) {
                     let frame = self.recorded[index].clone();
                     (0..=times).for_each(|_| self.hear(to.into(), &frame));
                 }
             }
-            Action::Forge {
-                to,
-                switch,
-                own,
-                peer,
-                has_key,
-            } => {
-                if let Some(frame) = self.forged(switch, own, peer, has_key) {
+            Action::Forge { to, hello } => {
+                if let Some(frame) = self.forged(hello) {
                     self.hear(to.into(), &frame);
                 }
             }
@@ -215,12 +202,11 @@ impl Bench {
                 end.set_clock(end.ahead_ns.wrapping_add(by_ns) >> 3);
             }
             Action::ClockState { which, state } => {
-                let states = [
-                    ClockState::Free,
-                    ClockState::HoldingOver,
-                    ClockState::Locked,
-                ];
-                self.ends[usize::from(which)].clock.state = states[usize::from(state % 3)];
+                self.ends[usize::from(which)].clock.state = match state % 3 {
+                    0 => ClockState::Free,
+                    1 => ClockState::HoldingOver,
+                    _ => ClockState::Locked,
+                };
             }
             Action::Link { which, is_up } => self.ends[usize::from(which)].is_up = is_up,
         }
@@ -229,10 +215,15 @@ impl Bench {
         }
     }
 
-    fn take(&mut self, to: bool, which: u8) -> Option<Vec<u8>> {
-        let queue = &mut self.under_way[usize::from(to)];
-        let index = usize::from(which).checked_rem(queue.len())?;
-        queue.remove(index)
+    /// Takes a frame that is under way, and lets its receiver hear it so many times.
+    fn deliver(&mut self, to: bool, which: u8, times: u8, change: impl FnOnce(&mut Vec<u8>)) {
+        let to = usize::from(to);
+        let queue = &mut self.under_way[to];
+        let index = usize::from(which).checked_rem(queue.len());
+        if let Some(mut frame) = index.and_then(|index| queue.remove(index)) {
+            change(&mut frame);
+            (0..times).for_each(|_| self.hear(to, &frame));
+        }
     }
 
     fn step(&mut self, is_delivered: bool) {
@@ -265,12 +256,12 @@ impl Bench {
         let end = &mut self.ends[to];
         let parsed = Frame::parse(frame).ok();
         let kind = parsed.as_ref().map(Frame::kind);
-        let before = kind.map(|kind| end.believed(kind));
+        let before = kind.map(|kind| end.accepted(kind));
         let len_bytes = u32::try_from(frame.len() + 14).unwrap_or(u32::MAX);
         end.wire.control(frame, len_bytes, self.now);
         end.heard += 1;
-        let is_believed = kind.map(|kind| end.believed(kind)) != before;
-        let Some(parsed) = parsed.filter(|_| is_believed) else {
+        let is_accepted = kind.map(|kind| end.accepted(kind)) != before;
+        let Some(parsed) = parsed.filter(|_| is_accepted) else {
             return;
         };
         let is_by_peer = self.sealed[1 - to].contains(frame);
@@ -279,7 +270,7 @@ impl Bench {
             return;
         }
         assert!(is_by_peer, "not sealed by the peer: {:?}", parsed.header());
-        assert!(self.believed[to].insert(frame.to_vec()), "believed twice");
+        assert!(self.accepted[to].insert(frame.to_vec()), "accepted twice");
         let session = parsed.header().session;
         assert!(session.is_some(), "of no session");
         let until = session.and_then(|session| self.past[to].get(&session));
@@ -294,22 +285,21 @@ impl Bench {
         }
     }
 
-    fn forged(&self, switch: u8, own: u8, peer: Option<u8>, has_key: bool) -> Option<Vec<u8>> {
-        let ring = if has_key {
-            keys(8)
+    fn forged(&self, forged: ForgedHello) -> Option<Vec<u8>> {
+        let (ring, id) = if forged.has_key {
+            (keys(8), KeyId(1))
         } else {
-            KeyRing::new().trusting()
+            (KeyRing::new().trusting(), KeyId::NONE)
         };
-        let id = if has_key { KeyId(1) } else { KeyId::NONE };
-        let mut sealer = Sealer::new(switch.into(), 3, &ring, id).ok()?;
+        let mut sealer = Sealer::new(forged.switch.into(), 3, &ring, id).ok()?;
         let nonce = |byte: u8| Nonce(NonZeroU64::new(byte.into()).unwrap_or(NonZeroU64::MAX));
         let hello = Hello {
             hash_version: HASH_VERSION,
             seed_check: 42,
             epoch_ns: EPOCH_NS,
             nonces: Nonces {
-                own: nonce(own),
-                peer: peer.map(nonce),
+                own: nonce(forged.own),
+                peer: forged.peer.map(nonce),
                 renews: None,
             },
             clock_error_ns: 0,
@@ -360,13 +350,11 @@ impl Bench {
     }
 
     fn restart(&mut self, which: usize) {
-        let number = u32::from(which == 1) + 1;
-        if let Some(mut end) = End::new(number, self.now) {
-            let old = &self.ends[which];
-            end.set_clock(old.ahead_ns);
-            self.past[which].extend(old.session.map(|left| (left, 0)));
-            self.ends[which] = end;
-        }
+        let mut end = End::new(u32::from(which == 1) + 1, self.now);
+        let old = &self.ends[which];
+        end.set_clock(old.ahead_ns);
+        self.past[which].extend(old.session.map(|left| (left, 0)));
+        self.ends[which] = end;
     }
 
     /// The network behaves from now on.
@@ -398,10 +386,10 @@ impl Bench {
         }
     }
 
-    /// Markers that each end believed.
+    /// Markers that each end accepted.
     fn markers(&self) -> Vec<u64> {
         let ends = self.ends.iter();
-        ends.map(|end| end.believed(Kind::Marker)).collect()
+        ends.map(|end| end.accepted(Kind::Marker)).collect()
     }
 
     fn states(&self) -> Vec<Option<SessionState>> {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 
 use api::http;
-use arbitrary::{Arbitrary, Unstructured};
+use arbitrary::Arbitrary;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderName, HeaderValue, Method, Request, StatusCode, header};
@@ -22,6 +22,8 @@ use records::snapshot::{
 };
 use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
+
+use crate::read;
 
 /// More than anything that the snapshot below can be answered with.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
@@ -125,7 +127,7 @@ struct Server {
     reload: Arc<AtomicBool>,
 }
 
-static SERVER: LazyLock<Option<Mutex<Server>>> = LazyLock::new(|| {
+static SERVER: LazyLock<Mutex<Server>> = LazyLock::new(|| {
     let runtime = Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(2)
@@ -133,11 +135,11 @@ static SERVER: LazyLock<Option<Mutex<Server>>> = LazyLock::new(|| {
     let reload = Arc::<AtomicBool>::default();
     let published = Arc::new(Published::new(snapshot()));
     let router = http::router(published, Some(Arc::clone(&reload)));
-    Some(Mutex::new(Server {
-        runtime: runtime.ok()?,
+    Mutex::new(Server {
+        runtime: runtime.unwrap(),
         router: TowerToHyperService::new(router),
         reload,
-    }))
+    })
 });
 
 fn snapshot() -> Snapshot {
@@ -188,7 +190,7 @@ fn snapshot() -> Snapshot {
 
 /// The bytes are a request.
 pub fn http(bytes: &[u8]) {
-    let Ok(input) = Input::arbitrary_take_rest(Unstructured::new(bytes)) else {
+    let Some(input) = read::<Input>(bytes) else {
         return;
     };
     let Some(request) = request(&input) else {
@@ -196,24 +198,14 @@ pub fn http(bytes: &[u8]) {
     };
     let (method, target) = (request.method().clone(), request.uri().to_string());
     let is_proven = request.headers().contains_key("x-vernier");
-    let Some(server) = &*SERVER else {
-        panic!("no runtime")
-    };
-    let Ok(server) = server.lock() else { return };
+    let server = SERVER.lock().unwrap();
     server.reload.store(false, Ordering::Relaxed);
-    let answer = server.runtime.block_on(async {
-        let answer = match server.router.call(request).await {
-            Ok(answer) => answer,
-            Err(never) => match never {},
-        };
+    let (head, body) = server.runtime.block_on(async {
+        let Ok(answer) = server.router.call(request).await;
         let (head, body) = answer.into_parts();
         (head, to_bytes(body, ANSWER_BYTES_MAX).await)
     });
-    let (head, body) = answer;
-    let Ok(body) = body else {
-        panic!("{target}: an answer without an end")
-    };
-    check(&head, &body, &target);
+    check(&head, &body.expect(&target), &target);
     let is_reloaded = server.reload.load(Ordering::Relaxed);
     assert!(!is_reloaded || method == Method::POST && is_proven);
 }
@@ -263,10 +255,7 @@ fn check(head: &axum::http::response::Parts, body: &[u8], target: &str) {
     if !is_json || body.is_empty() {
         return;
     }
-    let json: Value = match serde_json::from_slice(body) {
-        Ok(json) => json,
-        Err(error) => panic!("{target}: {error}"),
-    };
+    let json: Value = serde_json::from_slice(body).expect(target);
     let is_refused = !matches!(status, StatusCode::OK | StatusCode::ACCEPTED);
     assert!(!is_refused || json["error"].is_string(), "{target}: {json}");
 }

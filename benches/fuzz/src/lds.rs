@@ -7,7 +7,7 @@
 
 use std::cell::Cell as Counter;
 
-use arbitrary::{Arbitrary, Unstructured};
+use arbitrary::Arbitrary;
 use measure::cell::Cell;
 use measure::lds::{
     DecodeError, DecodeOptions, DelayCell, DelayCells, Fallback, FlowTable, KnownMeans, LdsLayout,
@@ -18,6 +18,8 @@ use measure::packet::FlowHash;
 use measure::rli::{Estimate, FlowDelay, Method};
 use measure::time::EpochTag;
 use measure::wire::{ClockBound, DecodeJob, WireFlow};
+
+use crate::read;
 
 /// Columns of the largest sketch, flows of the longest list.
 const COLUMNS_MAX: u32 = 32;
@@ -164,7 +166,7 @@ impl Flow {
 
 /// The bytes are a sketch, and the flows in it.
 pub fn lds(bytes: &[u8]) {
-    let Ok(mut input) = Input::arbitrary_take_rest(Unstructured::new(bytes)) else {
+    let Some(mut input) = read::<Input>(bytes) else {
         return;
     };
     input.flows.truncate(FLOWS_MAX);
@@ -198,9 +200,7 @@ fn lists(input: &Input, layout: LdsLayout) {
         })
         .map(|hash| u32::try_from(hash % u64::from(layout.columns())).unwrap_or(0))
         .collect();
-    let Ok(cells) = DelayCells::new(layout, cells) else {
-        panic!("as many cells as the layout has")
-    };
+    let cells = DelayCells::new(layout, cells).unwrap();
     let list = |of: fn(&Flow) -> f64| -> Vec<f64> { input.flows.iter().map(of).collect() };
     let packets = list(|flow| flow.packets.packets());
     let weights = list(|flow| flow.weight.weight());

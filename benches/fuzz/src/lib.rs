@@ -1,27 +1,31 @@
 //! Fuzz targets: every parser of bytes from outside, and the state that what comes from outside drives.
 //!
-//! A target is a function of bytes that panics where something that must hold does not; its oracle stands
+//! A target is a function of bytes that panics where something that must hold does not; its oracle is
 //! at the head of its file. Parsers take the bytes as they are. Those of state read them as a sequence of
 //! actions ([`arbitrary`]), so that every input means something. libFuzzer calls a target with what it makes
 //! up (`make fuzz`); the test suite calls it with its seeds and the committed corpus (`tests/corpus.rs`).
 //!
 //! - [`frame`]: Ethernet frames to flow and packet hashes.
 //! - [`codec`]: control frames, and synopses put together from fragments.
-//! - [`csv`]: files that other programs hand over.
+//! - [`csv`]: files of other programs.
 //! - [`session`]: handshakes between recordings, and replay windows.
-//! - [`rli`]: a receiver of references that lie.
+//! - [`rli`]: a receiver of false references.
 //! - [`lds`]: joint decoding of hostile cells, alone and with references.
 //! - [`config`]: configurations, from text to memory.
 //! - [`http`]: requests to the HTTP server's router.
-//! - [`pairing`]: epochs of a wire, reconciled by lists and paired with cells that lie.
+//! - [`pairing`]: epochs of a wire, reconciled by lists and paired with false cells.
 //! - [`exchange`]: two ends of a wire and a hostile network between them.
 //! - [`capture`]: captures that are replayed.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::panic,
+    clippy::unwrap_used,
+    clippy::expect_used,
     clippy::missing_panics_doc,
     reason = "a panic is how a target tells libFuzzer what it found"
 )]
+
+use arbitrary::{Arbitrary, Unstructured};
 
 mod capture;
 mod codec;
@@ -46,6 +50,11 @@ pub use lds::lds;
 pub use pairing::pairing;
 pub use rli::rli;
 pub use session::session;
+
+/// The bytes as an input of a target's own; `None` where they are too few.
+fn read<'b, I: Arbitrary<'b>>(bytes: &'b [u8]) -> Option<I> {
+    I::arbitrary_take_rest(Unstructured::new(bytes)).ok()
+}
 
 /// A target by name.
 pub type Target = (&'static str, fn(&[u8]));

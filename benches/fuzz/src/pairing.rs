@@ -1,4 +1,4 @@
-//! Epochs of a wire put together: reconciled around a turn by lists that may lie, and paired with cells that
+//! Epochs of a wire put together: reconciled around a rollover by lists that may be false, and paired with cells that
 //! may be anything.
 //!
 //! Oracle: reconciling moves packets between two epochs and makes none up: tallies and flows of both together
@@ -6,7 +6,7 @@
 //! counts as the sender's. Whatever is paired, cells add up, means are finite, and bounds finite and no less
 //! than what the clocks are off by.
 
-use arbitrary::{Arbitrary, Unstructured};
+use arbitrary::Arbitrary;
 use measure::cell::Cell;
 use measure::lda::{Bank, LdaLayout};
 use measure::lds::LdsLayout;
@@ -20,6 +20,8 @@ use measure::wire::{
     WireShard, flow_cells, pair, reconcile,
 };
 
+use crate::read;
+
 /// Packets of an epoch at most.
 const PACKETS_MAX: usize = 256;
 
@@ -30,7 +32,7 @@ struct Input {
     flows: u8,
     error_ns: u32,
     resolution_ns: u16,
-    /// Times two: before the turn, and after it.
+    /// Times two: before the rollover, and after it.
     packets: [Vec<Packet>; 2],
     /// What the sender's lists say besides, or instead.
     forged: [Vec<(u64, u32, u64)>; 2],
@@ -54,7 +56,7 @@ struct Packet {
 enum Fate {
     /// Counted at both ends in the epoch that it was sent in.
     Arrived,
-    /// Counted at the receiver's end on the other side of the turn.
+    /// Counted at the receiver's end on the other side of the rollover.
     Misplaced,
     Lost,
     Doubled,
@@ -85,28 +87,28 @@ impl Packet {
 
 /// The bytes are packets, lists and cells.
 pub fn pairing(bytes: &[u8]) {
-    let Ok(input) = Input::arbitrary_take_rest(Unstructured::new(bytes)) else {
+    let Some(input) = read::<Input>(bytes) else {
         return;
     };
-    let Some(layout) = layout(&input) else { return };
+    let layout = layout(&input);
     let mut ends = Ends::of(&input, &layout);
     ends.reconcile(&input);
     check_pairs(&input, &ends, &layout);
 }
 
-fn layout(input: &Input) -> Option<WireLayout> {
+fn layout(input: &Input) -> WireLayout {
     let bank = |probability| Bank {
         rows: 8,
         probability,
     };
-    Some(WireLayout {
+    WireLayout {
         segments: u16::from(input.segments % 4) + 1,
-        lda: LdaLayout::new(&[bank(0.5), bank(1.0)]).ok()?,
-        lds: Some(LdsLayout::new(16, 2, &[0.5, 1.0]).ok()?),
+        lda: LdaLayout::new(&[bank(0.5), bank(1.0)]).unwrap(),
+        lds: Some(LdsLayout::new(16, 2, &[0.5, 1.0]).unwrap()),
         stash_packets: input.stash_packets.into(),
         flows: u32::from(input.flows),
         references: None,
-    })
+    }
 }
 
 /// Two epochs at both ends.
@@ -197,7 +199,7 @@ impl Ends {
         }
     }
 
-    /// Every packet around the turn is in the lists, so that those that are unique are where
+    /// Every packet around the rollover is in the lists, so that those of which there is only one each are where
     /// the sender counted them.
     fn check_settled(&self, input: &Input) {
         let all = || input.packets.iter().flatten();
@@ -224,7 +226,7 @@ impl Ends {
 
 /// Packets that a list has room for.
 fn room_of(input: &Input) -> usize {
-    // Those of the other side may stand in it, too.
+    // Those of the other side may be in it, too.
     usize::from(input.stash_packets) / 2
 }
 
@@ -286,13 +288,9 @@ fn check_pairs(input: &Input, ends: &Ends, layout: &WireLayout) {
                 "{outcome:?}"
             );
         }
-        match flow_cells(received, &halves) {
-            Some((cells, counts)) => {
-                assert_eq!(cells.cells().len() as u64, counts.cells);
-                check_cells(&counts);
-            }
-            None => panic!("a sketch without cells"),
-        }
+        let (cells, counts) = flow_cells(received, &halves).unwrap();
+        assert_eq!(cells.cells().len() as u64, counts.cells);
+        check_cells(&counts);
     }
 }
 

@@ -1,10 +1,10 @@
-//! RLI's receiver, fed by a sender that may lie.
+//! RLI's receiver, fed by a sender whose references may be false.
 //!
 //! Oracle: every packet behind the first reference is estimated exactly once, at the latest when the
 //! receiver is flushed; what waits fits the two buffers; estimates are finite, squared errors not negative,
 //! shares within 0 and 1; means, deviations and bounds of flows and of the segment likewise.
 
-use arbitrary::{Arbitrary, Unstructured};
+use arbitrary::Arbitrary;
 use measure::observation::SegmentIndex;
 use measure::packet::PacketHash;
 use measure::rli::{
@@ -12,6 +12,8 @@ use measure::rli::{
     StreamId, StreamSums,
 };
 use measure::time::EpochTag;
+
+use crate::read;
 
 /// Flows of the stream.
 const FLOWS: u32 = 4;
@@ -52,17 +54,30 @@ impl Step {
 }
 
 #[derive(Debug, Arbitrary)]
+struct Passing {
+    packets: u8,
+    digest: u64,
+    bytes: u32,
+    sent: Step,
+    received: Step,
+    is_lost: bool,
+    epoch: u8,
+}
+
+#[derive(Debug, Arbitrary)]
+struct Forged {
+    stream: u8,
+    ahead: u32,
+    sent: Step,
+    received: Step,
+    sums: [u64; 4],
+    bytes: u32,
+}
+
+#[derive(Debug, Arbitrary)]
 enum Action {
     /// Packets that were sent, and came at once or not at all.
-    Run {
-        packets: u8,
-        digest: u64,
-        bytes: u32,
-        sent: Step,
-        received: Step,
-        is_lost: bool,
-        epoch: u8,
-    },
+    Run(Passing),
     /// A packet of another stream.
     Cross {
         bytes: u32,
@@ -80,14 +95,7 @@ enum Action {
         received: Step,
     },
     /// Somebody else's.
-    Forged {
-        stream: u8,
-        ahead: u32,
-        sent: Step,
-        received: Step,
-        sums: [u64; 4],
-        bytes: u32,
-    },
+    Forged(Forged),
     Flush,
     FlushEpoch(u8),
     Restart,
@@ -95,7 +103,7 @@ enum Action {
 
 /// The bytes are actions.
 pub fn rli(bytes: &[u8]) {
-    let Ok(input) = Input::arbitrary_take_rest(Unstructured::new(bytes)) else {
+    let Some(input) = read::<Input>(bytes) else {
         return;
     };
     let method = Method::ALL[usize::from(input.method) % Method::ALL.len()];
@@ -116,7 +124,7 @@ pub fn rli(bytes: &[u8]) {
         method,
         receiver,
         sender: ReferenceSender::new(STREAM),
-        believed: Believed {
+        estimated: Estimated {
             flows: FlowDelays::new(FLOWS as usize),
             packets: 0,
         },
@@ -133,12 +141,12 @@ pub fn rli(bytes: &[u8]) {
 }
 
 /// What was estimated.
-struct Believed {
+struct Estimated {
     flows: FlowDelays,
     packets: u64,
 }
 
-impl Believed {
+impl Estimated {
     fn take(&mut self, estimates: &Estimates<'_, u32>) {
         let estimate = &estimates.estimate;
         assert!(estimate.delay_ns.is_finite(), "{estimate:?}");
@@ -154,7 +162,7 @@ struct Bench {
     method: Method,
     receiver: Receiver<u32>,
     sender: ReferenceSender,
-    believed: Believed,
+    estimated: Estimated,
     sent_ns: u64,
     received_ns: u64,
     sequence: u32,
@@ -163,97 +171,95 @@ struct Bench {
 
 impl Bench {
     fn act(&mut self, action: &Action) {
-        let believed = &mut self.believed;
-        let mut sink = |estimates: Estimates<'_, u32>| believed.take(&estimates);
-        match *action {
-            Action::Run {
-                packets,
-                digest,
-                bytes,
-                sent,
-                received,
-                is_lost,
-                epoch,
-            } => {
-                self.sent_ns = sent.from(self.sent_ns);
-                self.sender.record_run(packets.into(), digest, self.sent_ns);
-                if is_lost {
-                    return;
-                }
-                self.received_ns = received.from(self.received_ns);
-                let flows: Vec<u32> = (0..packets).map(|n| u32::from(n) % FLOWS).collect();
-                if let [flow] = flows[..] {
-                    let packet = PacketHash(digest);
-                    let at_ns = self.received_ns;
-                    return self.receiver.regular(flow, packet, bytes, at_ns, &mut sink);
-                }
-                let run = Run {
-                    flows: &flows,
-                    digest,
-                    bytes,
-                    received_ns: self.received_ns,
-                    epoch: EpochTag(epoch),
-                };
-                self.receiver.regular_run(&run, &mut sink);
-            }
-            Action::Cross { bytes, received } => {
+        let estimated = &mut self.estimated;
+        let mut sink = |estimates: Estimates<'_, u32>| estimated.take(&estimates);
+        match action {
+            Action::Run(run) => self.run(run),
+            &Action::Cross { bytes, received } => {
                 self.received_ns = received.from(self.received_ns);
                 self.receiver.cross(bytes, self.received_ns);
             }
-            Action::Idle { from, to } => {
+            &Action::Idle { from, to } => {
                 let from_ns = from.from(self.received_ns);
                 self.receiver.idle(from_ns, to.from(from_ns));
             }
-            Action::Reference {
+            &Action::Reference {
                 bytes,
                 sent,
                 received,
             } => {
                 self.sent_ns = sent.from(self.sent_ns);
-                self.received_ns = received.from(self.received_ns);
                 let reference = self.sender.reference(self.sent_ns);
                 self.sequence = reference.sequence;
-                self.receiver
-                    .reference(&reference, bytes, self.received_ns, &mut sink);
+                self.refer(&reference, bytes, received);
             }
-            Action::Forged {
-                stream,
-                ahead,
-                sent,
-                received,
-                sums: [count, time_ns, ranked_time_ns, digest],
-                bytes,
-            } => {
-                self.received_ns = received.from(self.received_ns);
-                let forged = Reference {
-                    stream: StreamId {
-                        worker: stream / 128,
-                        ..STREAM
-                    },
-                    sequence: self.sequence.wrapping_add(ahead),
-                    sent_ns: sent.from(self.sent_ns),
-                    sums: StreamSums {
-                        count,
-                        time_ns,
-                        ranked_time_ns,
-                        digest,
-                    },
-                };
-                self.receiver
-                    .reference(&forged, bytes, self.received_ns, &mut sink);
-            }
+            Action::Forged(forged) => self.forge(forged),
             Action::Flush => self.receiver.flush(&mut sink),
-            Action::FlushEpoch(epoch) => self.receiver.flush_epoch(EpochTag(epoch), &mut sink),
+            Action::FlushEpoch(epoch) => self.receiver.flush_epoch(EpochTag(*epoch), &mut sink),
             Action::Restart => self.receiver.restart(&mut sink),
         }
+    }
+
+    fn run(&mut self, run: &Passing) {
+        let estimated = &mut self.estimated;
+        let mut sink = |estimates: Estimates<'_, u32>| estimated.take(&estimates);
+        self.sent_ns = run.sent.from(self.sent_ns);
+        self.sender
+            .record_run(run.packets.into(), run.digest, self.sent_ns);
+        if run.is_lost {
+            return;
+        }
+        self.received_ns = run.received.from(self.received_ns);
+        let flows: Vec<u32> = (0..run.packets).map(|n| u32::from(n) % FLOWS).collect();
+        if let [flow] = flows[..] {
+            let (packet, at_ns) = (PacketHash(run.digest), self.received_ns);
+            return self
+                .receiver
+                .regular(flow, packet, run.bytes, at_ns, &mut sink);
+        }
+        let run = Run {
+            flows: &flows,
+            digest: run.digest,
+            bytes: run.bytes,
+            received_ns: self.received_ns,
+            epoch: EpochTag(run.epoch),
+        };
+        self.receiver.regular_run(&run, &mut sink);
+    }
+
+    fn refer(&mut self, reference: &Reference, bytes: u32, received: Step) {
+        let estimated = &mut self.estimated;
+        let mut sink = |estimates: Estimates<'_, u32>| estimated.take(&estimates);
+        self.received_ns = received.from(self.received_ns);
+        self.receiver
+            .reference(reference, bytes, self.received_ns, &mut sink);
+    }
+
+    fn forge(&mut self, forged: &Forged) {
+        let [count, time_ns, ranked_time_ns, digest] = forged.sums;
+        let reference = Reference {
+            stream: StreamId {
+                worker: forged.stream / 128,
+                ..STREAM
+            },
+            sequence: self.sequence.wrapping_add(forged.ahead),
+            sent_ns: forged.sent.from(self.sent_ns),
+            sums: StreamSums {
+                count,
+                time_ns,
+                ranked_time_ns,
+                digest,
+            },
+        };
+        self.refer(&reference, forged.bytes, forged.received);
     }
 
     /// Packets that were received, and for which there is no estimate yet.
     fn waiting(&self) -> u64 {
         let counters = self.receiver.counters();
         let due = counters.packets - counters.early_packets;
-        assert!(self.believed.packets <= due, "estimated twice");
-        due - self.believed.packets
+        assert!(self.estimated.packets <= due, "estimated twice");
+        due - self.estimated.packets
     }
 
     fn check_waiting(&self) {
@@ -270,7 +276,7 @@ impl Bench {
         let segment = self.receiver.take_segment();
         assert!(segment.sum_ns().is_finite(), "{segment:?}");
         assert!(segment.mean_ns().is_none_or(f64::is_finite), "{segment:?}");
-        for flow in self.believed.flows.slots() {
+        for flow in self.estimated.flows.slots() {
             let (mean, deviation) = (flow.mean_ns(), flow.stddev_ns());
             assert!(mean.is_none_or(f64::is_finite), "{flow:?}");
             let is_good = |number: f64| number.is_finite() && number >= 0.0;

@@ -8,9 +8,11 @@
 use std::collections::HashSet;
 use std::num::NonZeroU64;
 
-use arbitrary::{Arbitrary, Unstructured};
+use arbitrary::Arbitrary;
 use measure::wire::frame::ReplayWindow;
 use measure::wire::session::{Handshake, Heard, Nonce, Nonces, SessionId, Sessions};
+
+use crate::read;
 
 #[derive(Debug, Arbitrary)]
 struct Input {
@@ -45,7 +47,7 @@ const HELLOS_MAX: usize = 12;
 
 /// The bytes are sequence numbers, and what happens to hellos.
 pub fn session(bytes: &[u8]) {
-    let Ok(input) = Input::arbitrary_take_rest(Unstructured::new(bytes)) else {
+    let Some(input) = read::<Input>(bytes) else {
         return;
     };
     window(&input.sequences);

@@ -23,24 +23,24 @@ const PORT: PortIndex = PortIndex(0);
 const ETHERTYPE: u16 = 0x88B5;
 const CAPACITY_BPS: u64 = 1_000_000_000;
 
-fn layout() -> Option<WireLayout> {
+fn layout() -> WireLayout {
     let bank = |probability| Bank {
         rows: 4,
         probability,
     };
-    Some(WireLayout {
+    WireLayout {
         segments: 1,
-        lda: LdaLayout::new(&[bank(0.5), bank(1.0)]).ok()?,
-        lds: Some(LdsLayout::new(8, 2, &[1.0]).ok()?),
+        lda: LdaLayout::new(&[bank(0.5), bank(1.0)]).unwrap(),
+        lds: Some(LdsLayout::new(8, 2, &[1.0]).unwrap()),
         stash_packets: 8,
         flows: 16,
         references: None,
-    })
+    }
 }
 
 pub(super) fn keys(byte: u8) -> KeyRing {
     let ring = KeyRing::new().with(KeyId(1), Key::new([byte; 16]));
-    ring.unwrap_or_default()
+    ring.unwrap()
 }
 
 fn rate() -> TickRate {
@@ -58,21 +58,21 @@ pub(super) struct End {
     pub is_up: bool,
     /// Control frames that its worker was given.
     pub heard: u64,
-    /// The session of the latest frame that was believed.
+    /// The session of the latest frame that was accepted.
     pub session: Option<SessionId>,
 }
 
 impl End {
-    pub fn new(switch: u32, now: u64) -> Option<Self> {
-        let layout = layout()?;
+    pub fn new(switch: u32, now: u64) -> Self {
+        let layout = layout();
         let (line, counters) = (Arc::<SharedLine>::default(), Arc::<WireCounters>::default());
         line.set(TaiLine::at_rate(0, TAI_NS, rate()));
         let (end, control) = wire_handover(&layout, Arc::clone(&line), Arc::clone(&counters));
         let keys = keys(7);
         let wire = WirePort::new(WireSetup {
             port: PORT,
-            sender: Sender::new(&layout, switch, 3, &keys, KeyId(1)).ok()?,
-            receiver: Receiver::new(&layout, keys.clone()).ok()?,
+            sender: Sender::new(&layout, switch, 3, &keys, KeyId(1)).unwrap(),
+            receiver: Receiver::new(&layout, keys.clone()).unwrap(),
             end,
             classes: [Some(0); 8],
             envelope: Envelope::Link {
@@ -102,8 +102,8 @@ impl End {
             expected: Expected::default(),
             renew_ns: u64::MAX,
         };
-        Some(Self {
-            exchange: Exchange::new(settings, control).ok()?,
+        Self {
+            exchange: Exchange::new(settings, control).unwrap(),
             wire,
             io: MemoryIo::new(1),
             line,
@@ -118,7 +118,7 @@ impl End {
             is_up: true,
             heard: 0,
             session: None,
-        })
+        }
     }
 
     pub fn set_clock(&mut self, ahead_ns: i64) {
@@ -149,7 +149,7 @@ impl End {
             .collect()
     }
 
-    pub fn believed(&self, kind: Kind) -> u64 {
+    pub fn accepted(&self, kind: Kind) -> u64 {
         self.counters.believed[kind.index()].get()
     }
 
