@@ -11,7 +11,7 @@ use crate::flows::{FLOWS, PACKETS, Source};
 use crate::frames::{HEADER_BYTES, Way, exchange, of_all_kinds, receive_within, try_send};
 use crate::guest::{Far, Guest, address, device_id};
 use crate::image::Image;
-use crate::program::Program;
+use crate::program::{Measured, Program};
 
 /// Frames in each direction.
 const FRAMES: usize = 300;
@@ -123,12 +123,19 @@ fn checks(
 /// Where figures go.
 type Say<'s> = &'s mut dyn FnMut(&'static str, String);
 
+/// What DPDK's memory is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Memory {
+    Hugepages,
+    Ordinary,
+}
+
 /// The configuration of two patched pairs, and of a worker that sleeps.
-fn config(ports: &Value, pairs: &Value, workers: &Value, hugepages: bool) -> Value {
+fn config(ports: &Value, pairs: &Value, workers: &Value, memory: Memory) -> Value {
     json!({
         "ports": ports,
         "forwarding": { "mode": "patch", "pairs": pairs, "link_loss_forwarding": true },
-        "dpdk": { "hugepages": hugepages, "memory_mib": 96, "mbufs": 16_383 },
+        "dpdk": { "hugepages": memory == Memory::Hugepages, "memory_mib": 96, "mbufs": 16_383 },
         "measurement": { "interval_ms": 250 },
         "workers": workers,
     })
@@ -151,7 +158,12 @@ fn several_queues(driver: Driver, guest: &mut Guest, say: Say<'_>) -> Result<()>
         { "core": 1, "idle": "sleep", "queues": [["many", 0], ["one", 0]] },
         { "core": 2, "idle": "sleep", "queues": [["many", 1]] },
     ]);
-    let config = config(&ports, &json!([["many", "one"]]), &workers, true);
+    let config = config(
+        &ports,
+        &json!([["many", "one"]]),
+        &workers,
+        Memory::Hugepages,
+    );
     let command = vernierd(guest, &config)?;
     let free = "grep HugePages_Free /proc/meminfo";
     let before = guest.run(free)?;
@@ -162,15 +174,17 @@ fn several_queues(driver: Driver, guest: &mut Guest, say: Say<'_>) -> Result<()>
     );
     let start = program.start.as_secs_f64();
     say("start with hugepages", format!("{start:.1} s"));
-    let source = match driver.queues {
-        Queues::Two => Source::over_tap()?,
-        Queues::First => Source::Frames(program.guest.end(many)?),
-    };
-    let sent = source.send_all(program.guest.end(2)?)?;
-    drop(source);
+    let packets = usize::from(FLOWS) * PACKETS as usize;
+    let measured = program.measure(&[("many", "one")], packets, |program| {
+        let source = match driver.queues {
+            Queues::Two => Source::over_tap()?,
+            Queues::First => Source::Frames(program.guest.end(many)?),
+        };
+        source.send_all(program.guest.end(2)?)
+    })?;
+    let sent = measured.tries * packets;
     program.counts("many", sent, 0)?;
     program.counts("one", 0, sent)?;
-    program.segment_counts("many", "one", sent as u64)?;
     let status = program.get("status")?;
     let workers = status["workers"].as_array().context("no workers")?;
     let by_worker: Vec<u64> = workers
@@ -193,8 +207,9 @@ fn several_queues(driver: Driver, guest: &mut Guest, say: Say<'_>) -> Result<()>
     say(
         "packets by queue",
         format!(
-            "{} ({FLOWS} flows of {PACKETS}, each in order)",
-            counts.join(" + ")
+            "{} ({FLOWS} flows of {PACKETS}, each in order){}",
+            counts.join(" + "),
+            measured.note()
         ),
     );
     let (_, log) = program.end()?;
@@ -213,14 +228,8 @@ fn plugin(guest: &mut Guest, say: Say<'_>) -> Result<()> {
          --total-num-mbufs=8192 </tmp/prompt"
     );
     let mut program = Program::start(guest, &command)?;
-    both_ways(&mut program, 1500, 3)?;
     let (a, b) = (address(0), address(1));
-    for name in [&a, &b] {
-        program.counts(name, FRAMES, FRAMES)?;
-    }
-    for (from, to) in [(&a, &b), (&b, &a)] {
-        program.segment_counts(from, to, FRAMES as u64)?;
-    }
+    let measured = both_ways_counted(&mut program, (&a, &b), 1500, 3)?;
     program.guest.run("echo quit >/tmp/prompt")?;
     program
         .until("", |_| Ok(None::<()>))
@@ -228,7 +237,8 @@ fn plugin(guest: &mut Guest, say: Say<'_>) -> Result<()> {
         .context("testpmd goes on")?;
     let code = program.guest.run("cat /tmp/code")?;
     ensure!(code.trim() == "0", "testpmd ended with {code}");
-    let figure = format!("{FRAMES} frames each way; all counts exact");
+    let note = measured.note();
+    let figure = format!("{FRAMES} frames each way; all counts exact{note}");
     say("plugin in testpmd", figure);
     Ok(())
 }
@@ -236,12 +246,25 @@ fn plugin(guest: &mut Guest, say: Say<'_>) -> Result<()> {
 /// Frames of all kinds both ways between the first two devices.
 fn both_ways(program: &mut Program<'_>, mtu: usize, seed: u64) -> Result<()> {
     let (a, b) = (program.guest.end(0)?, program.guest.end(1)?);
-    let way = |from, to, seed| Way {
-        from,
-        to,
-        frames: of_all_kinds(FRAMES, mtu, seed),
-    };
-    exchange(&[way(a, b, seed), way(b, a, seed + 1)])
+    let way = |from, to, seed| Way::of_frames(from, to, of_all_kinds(FRAMES, mtu, seed));
+    exchange(vec![way(a, b, seed), way(b, a, seed + 1)])
+}
+
+/// The same, and exact counts of both ports and both segments.
+fn both_ways_counted(
+    program: &mut Program<'_>,
+    (a, b): (&str, &str),
+    mtu: usize,
+    seed: u64,
+) -> Result<Measured> {
+    let measured = program.measure(&[(a, b), (b, a)], FRAMES, |program| {
+        both_ways(program, mtu, seed)
+    })?;
+    let frames = measured.tries * FRAMES;
+    for name in [a, b] {
+        program.counts(name, frames, frames)?;
+    }
+    Ok(measured)
 }
 
 /// A patch panel without hugepages: frames, counters, the largest MTU, links, and a device that is
@@ -256,16 +279,14 @@ fn forwarding(driver: Driver, guest: &mut Guest, say: Say<'_>) -> Result<()> {
     ]);
     let pairs = json!([["a", "b"], ["c", "drain"]]);
     let workers = json!([{ "core": 1, "idle": "sleep" }]);
-    let command = vernierd(guest, &config(&ports, &pairs, &workers, false))?;
+    let command = vernierd(guest, &config(&ports, &pairs, &workers, Memory::Ordinary))?;
     let mut program = Program::start(guest, command)?;
     let start = program.start.as_secs_f64();
     say("start without hugepages", format!("{start:.1} s"));
     let driver_name = program.port("a")?["facts"]["driver"].clone();
     ensure!(driver_name == driver.dpdk, "the driver is {driver_name}");
 
-    both_ways(&mut program, mtu, 5)?;
-    program.counts("a", FRAMES, FRAMES)?;
-    program.counts("b", FRAMES, FRAMES)?;
+    let measured = both_ways_counted(&mut program, ("a", "b"), mtu, 5)?;
     say(
         "frames byte for byte",
         format!(
@@ -273,11 +294,13 @@ fn forwarding(driver: Driver, guest: &mut Guest, say: Say<'_>) -> Result<()> {
             mtu + HEADER_BYTES
         ),
     );
-    let there_us = program.segment_counts("a", "b", FRAMES as u64)?;
-    let back_us = program.segment_counts("b", "a", FRAMES as u64)?;
+    let (there_us, back_us) = (measured.mean_us[0], measured.mean_us[1]);
     say(
         "counters and segments",
-        format!("exact; mean delay {there_us:.0} and {back_us:.0} us"),
+        format!(
+            "exact; mean delay {there_us:.0} and {back_us:.0} us{}",
+            measured.note()
+        ),
     );
     links(&mut program, say)?;
     pulled(&mut program, say)?;

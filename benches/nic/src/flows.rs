@@ -3,11 +3,10 @@
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::unix::net::UnixDatagram;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::frames::{HEADER_BYTES, try_receive, try_send};
+use crate::frames::{HEADER_BYTES, Way, exchange, try_send};
 use crate::guest::TAP;
 
 /// Flows.
@@ -15,12 +14,6 @@ pub const FLOWS: u16 = 16;
 
 /// Packets of each.
 pub const PACKETS: u32 = 20;
-
-/// Packets under way, at most; see `frames`.
-const WINDOW: usize = 8;
-
-/// How long one may be under way.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The host's address on the tap, and that of a station behind the switch.
 const HOST: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 1);
@@ -50,7 +43,7 @@ impl Source<'_> {
     pub fn over_tap() -> Result<Self> {
         let setup = format!(
             "ip link set lo up; echo 1 >/proc/sys/net/ipv6/conf/{TAP}/disable_ipv6; \
-             ip address add {HOST}/24 dev {TAP} && ip link set {TAP} up && \
+             ip address replace {HOST}/24 dev {TAP} && ip link set {TAP} up && \
              ip neighbour replace {STATION} lladdr 02:00:00:00:00:02 dev {TAP}"
         );
         let done = Command::new("sh").args(["-c", &setup]).status()?;
@@ -77,30 +70,21 @@ impl Source<'_> {
     }
 
     /// Sends all packets of all flows in turn; each comes out at `to` after those before it of its
-    /// flow. How many came out.
+    /// flow.
     ///
     /// # Errors
     /// When one is missing, or out of order.
-    pub fn send_all(&self, to: &UnixDatagram) -> Result<usize> {
-        let packets: Vec<(u16, u32)> = (0..PACKETS)
-            .flat_map(|number| (0..FLOWS).map(move |flow| (flow, number)))
-            .collect();
+    pub fn send_all(&self, to: &UnixDatagram) -> Result<()> {
         let mut next = vec![0; usize::from(FLOWS)];
-        let (mut sent, mut received) = (0, 0);
-        let mut buffer = vec![0; 1 << 16];
-        let mut moved = Instant::now();
-        while received < packets.len() {
-            let before = (sent, received);
-            while sent < packets.len() && sent < received + WINDOW {
-                let (flow, number) = packets[sent];
-                if !self.send(flow, number)? {
-                    break;
-                }
-                sent += 1;
-            }
-            while let Some(frame) = try_receive(to, &mut buffer)? {
+        let packets = (0..PACKETS).flat_map(|number| (0..FLOWS).map(move |flow| (flow, number)));
+        let packets: Vec<(u16, u32)> = packets.collect();
+        exchange(vec![Way {
+            to,
+            packets: packets.len(),
+            send: Box::new(move |n| self.send(packets[n].0, packets[n].1)),
+            check: Box::new(move |_, frame| {
                 let Some((flow, number)) = parse(frame) else {
-                    continue;
+                    return Ok(false);
                 };
                 let due = next.get_mut(usize::from(flow)).context("no such flow")?;
                 ensure!(
@@ -108,19 +92,9 @@ impl Source<'_> {
                     "packet {number} of flow {flow} came in place of {due}"
                 );
                 *due += 1;
-                received += 1;
-            }
-            if (sent, received) == before {
-                ensure!(
-                    moved.elapsed() < PATIENCE,
-                    "packets are missing: {sent} went in, {received} came out"
-                );
-                std::thread::sleep(Duration::from_micros(100));
-            } else {
-                moved = Instant::now();
-            }
-        }
-        Ok(received)
+                Ok(true)
+            }),
+        }])
     }
 }
 

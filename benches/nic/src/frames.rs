@@ -2,9 +2,10 @@
 
 use std::io::ErrorKind;
 use std::os::unix::net::UnixDatagram;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
@@ -95,67 +96,80 @@ pub fn of_all_kinds(count: usize, mtu: usize, seed: u64) -> Vec<Vec<u8>> {
     (0..count).map(frame).collect()
 }
 
-/// One direction: frames that go in by one end and must come out by the other.
-#[derive(Debug)]
+/// See [`Way::send`].
+type Send<'e> = Box<dyn FnMut(usize) -> Result<bool> + 'e>;
+/// See [`Way::check`].
+type Check<'e> = Box<dyn FnMut(usize, &[u8]) -> Result<bool> + 'e>;
+
+/// One direction: packets that go in somewhere, and must come out in order.
 pub struct Way<'e> {
-    /// Where they go in.
-    pub from: &'e UnixDatagram,
     /// Where they come out.
     pub to: &'e UnixDatagram,
-    /// The frames, in order.
-    pub frames: Vec<Vec<u8>>,
+    /// How many.
+    pub packets: usize,
+    /// Sends the packet of that number; whether there was room for it.
+    pub send: Send<'e>,
+    /// Checks what came out as the packet of that number; whether it is one of these.
+    pub check: Check<'e>,
 }
 
-/// Sends all frames of all directions at once. Each must come out as it went in, none missing, in
-/// order.
+impl<'e> Way<'e> {
+    /// Frames, which come out byte for byte as they went in.
+    pub fn of_frames(from: &'e UnixDatagram, to: &'e UnixDatagram, frames: Vec<Vec<u8>>) -> Self {
+        let frames = Rc::new(frames);
+        let sent = Rc::clone(&frames);
+        Self {
+            to,
+            packets: frames.len(),
+            send: Box::new(move |n| try_send(from, &sent[n])),
+            check: Box::new(move |n, frame| {
+                let expected = frames.get(n).context("a frame came out that nobody sent")?;
+                ensure!(
+                    frame == expected,
+                    "frame {n} went in as {} bytes {:02x?} and came out as {} bytes {:02x?}",
+                    expected.len(),
+                    &expected[..expected.len().min(32)],
+                    frame.len(),
+                    &frame[..frame.len().min(32)],
+                );
+                Ok(true)
+            }),
+        }
+    }
+}
+
+/// Sends all packets of all directions at once. Each must come out as its direction says, none missing.
 ///
 /// # Errors
-/// The first frame that does not.
-pub fn exchange(ways: &[Way<'_>]) -> Result<()> {
-    let mut sent = vec![0; ways.len()];
-    let mut received = vec![0; ways.len()];
+/// The first packet that does not.
+pub fn exchange(mut ways: Vec<Way<'_>>) -> Result<()> {
+    let (mut sent, mut received) = (vec![0; ways.len()], vec![0; ways.len()]);
     let mut buffer = vec![0; 1 << 16];
     let mut moved = Instant::now();
     while ways
         .iter()
         .zip(&received)
-        .any(|(way, received)| *received < way.frames.len())
+        .any(|(way, received)| *received < way.packets)
     {
-        let mut has_moved = false;
-        for (n, way) in ways.iter().enumerate() {
-            while sent[n] < way.frames.len() && sent[n] < received[n] + WINDOW {
-                if !try_send(way.from, &way.frames[sent[n]])? {
-                    break;
-                }
+        let before = (sent.clone(), received.clone());
+        for (n, way) in ways.iter_mut().enumerate() {
+            while sent[n] < way.packets.min(received[n] + WINDOW) && (way.send)(sent[n])? {
                 sent[n] += 1;
-                has_moved = true;
             }
             while let Some(frame) = try_receive(way.to, &mut buffer)? {
-                let expected = way.frames.get(received[n]);
-                let expected = expected.context("a frame came out that nobody sent")?;
-                if frame != expected {
-                    bail!(
-                        "frame {} of direction {n} went in as {} bytes {:02x?} and came out as {} bytes {:02x?}",
-                        received[n],
-                        expected.len(),
-                        &expected[..expected.len().min(32)],
-                        frame.len(),
-                        &frame[..frame.len().min(32)],
-                    );
-                }
-                received[n] += 1;
-                has_moved = true;
+                let is_ours = (way.check)(received[n], frame);
+                received[n] += usize::from(is_ours.with_context(|| format!("direction {n}"))?);
             }
         }
-        if has_moved {
+        if (&sent, &received) != (&before.0, &before.1) {
             moved = Instant::now();
-        } else {
-            ensure!(
-                moved.elapsed() < PATIENCE,
-                "frames are missing: {sent:?} went in, {received:?} came out"
-            );
-            std::thread::sleep(Duration::from_micros(100));
+            continue;
         }
+        ensure!(
+            moved.elapsed() < PATIENCE,
+            "packets are missing: {sent:?} went in, {received:?} came out"
+        );
+        std::thread::sleep(Duration::from_micros(100));
     }
     Ok(())
 }

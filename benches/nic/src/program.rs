@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use crate::guest::Guest;
@@ -12,6 +12,49 @@ const PATIENCE: Duration = Duration::from_secs(40);
 
 /// How often it is asked.
 const LOOK: Duration = Duration::from_millis(200);
+
+/// How often packets are sent of which an epoch went unmeasured.
+const TRIES_MAX: usize = 4;
+
+/// How long a segment counts nothing more before it is taken that nothing more comes: several epochs.
+const QUIET: Duration = Duration::from_secs(3);
+
+/// What a segment has counted.
+#[derive(Debug, Clone, Copy, Default)]
+struct Total {
+    sent: u64,
+    received: u64,
+    delay_sum_s: f64,
+}
+
+impl Total {
+    fn since(self, before: Self) -> Self {
+        Self {
+            sent: self.sent - before.sent,
+            received: self.received - before.received,
+            delay_sum_s: self.delay_sum_s - before.delay_sum_s,
+        }
+    }
+}
+
+/// Packets of which every one was measured.
+#[derive(Debug, Default)]
+pub struct Measured {
+    /// How often they were sent: all but the last time an epoch went unmeasured.
+    pub tries: usize,
+    /// Mean delay by segment, in microseconds.
+    pub mean_us: Vec<f64>,
+}
+
+impl Measured {
+    /// For the table: that it took several tries.
+    pub fn note(&self) -> String {
+        match self.tries {
+            1 => String::new(),
+            tries => format!(" (in try {tries}: epochs went unmeasured before)"),
+        }
+    }
+}
 
 /// The program in the guest that runs, if any. Its log is `/tmp/log`, its exit code `/tmp/code`.
 #[derive(Debug)]
@@ -114,44 +157,97 @@ impl<'g> Program<'g> {
             .with_context(|| format!("port {name} should have received {rx} and sent {tx}: {last}"))
     }
 
-    /// Packets of a segment: sent, received; and the least and the mean delay in nanoseconds.
+    /// What a segment has counted, nothing where it is not there yet; and epochs that a worker did not
+    /// measure, or not whole.
     ///
     /// # Errors
-    /// When there is none.
-    pub fn segment(&mut self, from: &str, to: &str) -> Result<(u64, u64, f64)> {
-        let answer = self.get("segments")?;
-        let segments = answer["segments"].as_array().context("no segments")?;
-        let segment = segments
-            .iter()
-            .find(|segment| segment["ingress"] == from && segment["egress"] == to);
-        let total = &segment.context("no such segment")?["total"];
-        let count = |what: &str| total["counts"][what].as_u64().context("no count");
-        let delays_s = total["delay_sum_s"].as_f64().context("no delays")?;
+    /// When there is no answer.
+    fn total(&mut self, (from, to): (&str, &str)) -> Result<(Total, u64)> {
+        let (segments, status) = (self.get("segments")?, self.get("status")?);
+        let mut segments = segments["segments"].as_array().into_iter().flatten();
+        let segment =
+            segments.find(|segment| segment["ingress"] == from && segment["egress"] == to);
+        let total = segment.map_or(&Value::Null, |segment| &segment["total"]);
+        let count = |value: &Value| value.as_u64().unwrap_or(0);
+        let workers = status["workers"].as_array().into_iter().flatten();
+        let missed: u64 = workers.map(|worker| count(&worker["missed_epochs"])).sum();
+        let counted = Total {
+            sent: count(&total["counts"]["sent_packets"]),
+            received: count(&total["counts"]["received_packets"]),
+            delay_sum_s: total["delay_sum_s"].as_f64().unwrap_or(0.0),
+        };
         Ok((
-            count("sent_packets")?,
-            count("received_packets")?,
-            delays_s * 1e9,
+            counted,
+            missed + count(&total["unusable_epochs"]["missed_shard"]),
         ))
     }
 
-    /// Waits until a segment has counted so many packets at both ends; their mean delay in
-    /// microseconds, which must be plausible: more than nothing, less than a second.
+    /// Lets `send` send `packets` over each of these segments, and waits until they have counted exactly
+    /// these at both ends. Where fewer are counted and an epoch went unmeasured meanwhile (the guest's CPUs are
+    /// emulated, and others use the machine), all is sent again, [`TRIES_MAX`] times at most.
+    ///
+    /// The mean delays must be plausible: more than nothing, less than a second.
     ///
     /// # Errors
-    /// When it has not.
-    pub fn segment_counts(&mut self, from: &str, to: &str, packets: u64) -> Result<f64> {
-        let mut last = (0, 0, 0.0);
-        let counted = self.until("", |program| {
-            last = program.segment(from, to)?;
-            Ok((last.0 == packets && last.1 == packets).then_some(()))
+    /// When other counts have another reason, or an epoch goes unmeasured in each try.
+    pub fn measure(
+        &mut self,
+        segments: &[(&str, &str)],
+        packets: usize,
+        mut send: impl FnMut(&mut Self) -> Result<()>,
+    ) -> Result<Measured> {
+        let mut measured = Measured::default();
+        let packets = packets as u64;
+        while measured.tries < TRIES_MAX {
+            measured.tries += 1;
+            measured.mean_us.clear();
+            let before = segments.iter().map(|&segment| self.total(segment));
+            let before: Vec<(Total, u64)> = before.collect::<Result<_>>()?;
+            send(self)?;
+            let mut unmeasured = 0;
+            for (&segment, &before) in segments.iter().zip(&before) {
+                let (total, missed) = self.settled(segment, before, packets)?;
+                unmeasured += missed;
+                let mean_us = total.delay_sum_s * 1e6 / packets as f64;
+                ensure!(
+                    missed > 0 || (mean_us > 0.0 && mean_us < 1e6),
+                    "{segment:?}: a mean delay of {mean_us} us"
+                );
+                measured.mean_us.push(mean_us);
+            }
+            if unmeasured == 0 {
+                return Ok(measured);
+            }
+        }
+        bail!("{segments:?}: an epoch went unmeasured in each of {TRIES_MAX} tries")
+    }
+
+    /// What a segment has counted since `before`, once that is `packets` at both ends, with 0; or once
+    /// nothing is added any more and epochs went unmeasured, with their number.
+    fn settled(
+        &mut self,
+        segment: (&str, &str),
+        (before, missed_before): (Total, u64),
+        packets: u64,
+    ) -> Result<(Total, u64)> {
+        let (mut last, mut since) = (Total::default(), Instant::now());
+        let settled = self.until("", |program| {
+            let (total, missed) = program.total(segment)?;
+            let (total, missed) = (total.since(before), missed - missed_before);
+            if (total.sent, total.received) != (last.sent, last.received) {
+                since = Instant::now();
+            }
+            last = total;
+            let is_less = total.sent <= packets && total.received <= packets;
+            let is_whole = total.sent == packets && total.received == packets;
+            let is_cut = is_less && missed > 0 && since.elapsed() > QUIET;
+            Ok(match (is_whole, is_cut) {
+                (true, _) => Some((total, 0)),
+                (_, true) => Some((total, missed)),
+                _ => None,
+            })
         });
-        counted.with_context(|| format!("{from} to {to}: {packets} packets, counted {last:?}"))?;
-        let mean_us = last.2 / 1e3 / packets as f64;
-        ensure!(
-            mean_us > 0.0 && mean_us < 1e6,
-            "{from} to {to}: a mean delay of {mean_us} us"
-        );
-        Ok(mean_us)
+        settled.with_context(|| format!("{segment:?}: {packets} packets, counted {last:?}"))
     }
 
     /// Waits until the log says something; all of it from then on.
