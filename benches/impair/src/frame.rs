@@ -1,9 +1,10 @@
 //! A packet on its way through the box: in an mbuf, or in a test's memory.
 
 use dpdk_bindings::{Mbuf, Mempool};
+use measure::packet::header::{ethernet, ethertype, vlan};
 
-/// Tag protocol of the VLAN tags that are pushed (IEEE 802.1Q).
-const VLAN: u16 = 0x8100;
+/// Where the ethertype is, before which tags are.
+const TYPE_AT: usize = ethernet::field::ETHERTYPE.start;
 
 /// A packet that can be changed.
 pub trait Frame: Sized {
@@ -49,7 +50,7 @@ impl Frame for Packet<'_> {
     }
 
     fn push_vlan(&mut self, tag: u16) -> bool {
-        self.mbuf.push_vlan(VLAN, tag).is_ok()
+        self.mbuf.push_vlan(ethertype::VLAN, tag).is_ok()
     }
 
     fn pop_vlan(&mut self) {
@@ -76,19 +77,19 @@ impl Frame for Vec<u8> {
     }
 
     fn push_vlan(&mut self, tag: u16) -> bool {
-        if self.len() < 12 {
+        if self.len() < TYPE_AT {
             return false;
         }
-        let [high, low] = tag.to_be_bytes();
-        self.splice(12..12, [VLAN.to_be_bytes()[0], 0, high, low]);
+        let tag = [ethertype::VLAN.to_be_bytes(), tag.to_be_bytes()];
+        self.splice(TYPE_AT..TYPE_AT, tag.into_iter().flatten());
         true
     }
 
     fn pop_vlan(&mut self) {
-        if let Some([0x81, 0] | [0x88, 0xa8]) = self.get(12..14)
-            && self.len() >= 18
-        {
-            self.drain(12..16);
+        let ethertype = ethernet::Header::of(self).map(ethernet::Header::ethertype);
+        let is_tagged = matches!(ethertype, Some(ethertype::VLAN | ethertype::QINQ));
+        if is_tagged && self.len() >= ethernet::BYTES + vlan::BYTES {
+            self.drain(TYPE_AT..TYPE_AT + vlan::BYTES);
         }
     }
 }

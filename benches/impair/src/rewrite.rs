@@ -1,10 +1,10 @@
 //! What a router changes in a frame: addresses, VLAN tag, DSCP, time to live, IPv4's checksum.
 
+use measure::packet::header::checksum::Sum;
+use measure::packet::header::{ethernet, ethertype, ipv4, ipv6, vlan};
+
 use crate::frame::Frame;
 use crate::impairment::Impairment;
-
-const ADDRESSES_BYTES: usize = 12;
-const IPV4_CHECKSUM_AT: usize = 10;
 
 /// A packet that goes no further: its time to live is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,9 +24,12 @@ pub fn rewrite(rule: &Impairment, frame: &mut impl Frame) -> Result<(), Expired>
     if let Some(tag) = rule.vlan_push {
         frame.push_vlan(tag);
     }
-    let places = [(rule.destination_mac, 0..6), (rule.source_mac, 6..12)];
-    for (address, place) in places {
-        if let (Some(address), Some(bytes)) = (address, frame.head_mut().get_mut(place)) {
+    let addresses = [
+        (rule.destination_mac, ethernet::field::DESTINATION),
+        (rule.source_mac, ethernet::field::SOURCE),
+    ];
+    for (address, field) in addresses {
+        if let (Some(address), Some(bytes)) = (address, frame.head_mut().get_mut(field)) {
             bytes.copy_from_slice(&address.0);
         }
     }
@@ -35,42 +38,49 @@ pub fn rewrite(rule: &Impairment, frame: &mut impl Frame) -> Result<(), Expired>
 
 /// Leaves what is not IP, or is cut off in its header, as it is.
 fn rewrite_ip(rule: &Impairment, frame: &mut [u8]) -> Result<(), Expired> {
-    let mut at = ADDRESSES_BYTES;
-    while let Some([0x81 | 0x91, 0] | [0x88, 0xa8]) = frame.get(at..at + 2) {
-        at += 4;
+    let mut rest = frame
+        .get_mut(ethernet::field::ETHERTYPE.start..)
+        .unwrap_or_default();
+    while let Some((found, behind)) = rest.split_first_chunk_mut() {
+        match u16::from_be_bytes(*found) {
+            tag if vlan::is_tag(tag) => {
+                rest = behind
+                    .get_mut(vlan::field::ETHERTYPE.start..)
+                    .unwrap_or_default();
+            }
+            ethertype::IPV4 if behind.len() >= ipv4::BYTES => return rewrite_ipv4(rule, behind),
+            ethertype::IPV6 if behind.len() >= ipv6::BYTES => return rewrite_ipv6(rule, behind),
+            _ => return Ok(()),
+        }
     }
-    let Some((ethertype, ip)) = frame
-        .get_mut(at..)
-        .and_then(|rest| rest.split_first_chunk_mut::<2>())
-    else {
-        return Ok(());
-    };
-    match (*ethertype, ip) {
-        ([0x08, 0x00], ip) if ip.len() >= 20 => {
-            if rule.hop {
-                take_hop(&mut ip[8])?;
-            }
-            if let Some(dscp) = rule.dscp {
-                ip[1] = ip[1] & 3 | dscp << 2;
-            }
-            let header = usize::from(ip[0] & 15) * 4;
-            if let Some(header) = ip.get_mut(..header.max(20)) {
-                header[IPV4_CHECKSUM_AT..][..2].fill(0);
-                let sum = checksum(header).to_be_bytes();
-                header[IPV4_CHECKSUM_AT..][..2].copy_from_slice(&sum);
-            }
-        }
-        ([0x86, 0xdd], ip) if ip.len() >= 40 => {
-            if rule.hop {
-                take_hop(&mut ip[7])?;
-            }
-            if let Some(dscp) = rule.dscp {
-                // Version, traffic class (DSCP is its upper six bits), flow label.
-                ip[0] = ip[0] & 0xf0 | dscp >> 2;
-                ip[1] = ip[1] & 0x3f | dscp << 6;
-            }
-        }
-        _ => {}
+    Ok(())
+}
+
+fn rewrite_ipv4(rule: &Impairment, ip: &mut [u8]) -> Result<(), Expired> {
+    use ipv4::field::{CHECKSUM, DSCP_AND_ECN, TTL};
+    if rule.hop {
+        take_hop(&mut ip[TTL])?;
+    }
+    if let Some(dscp) = rule.dscp {
+        ip[DSCP_AND_ECN] = ip[DSCP_AND_ECN] & 3 | dscp << 2;
+    }
+    let header_bytes = ipv4::Header::at(ip, 0).map_or(0, ipv4::Header::header_bytes);
+    if let Some(header) = ip.get_mut(..header_bytes.max(ipv4::BYTES)) {
+        header[CHECKSUM].fill(0);
+        let sum = Sum::default().add(header).finish();
+        header[CHECKSUM].copy_from_slice(&sum.to_be_bytes());
+    }
+    Ok(())
+}
+
+fn rewrite_ipv6(rule: &Impairment, ip: &mut [u8]) -> Result<(), Expired> {
+    if rule.hop {
+        take_hop(&mut ip[ipv6::field::HOP_LIMIT])?;
+    }
+    if let Some(dscp) = rule.dscp {
+        // Version, traffic class (its upper six bits are the DSCP), flow label.
+        ip[0] = ip[0] & 0xf0 | dscp >> 2;
+        ip[1] = ip[1] & 0x3f | dscp << 6;
     }
     Ok(())
 }
@@ -81,21 +91,6 @@ fn take_hop(hops: &mut u8) -> Result<(), Expired> {
     }
     *hops -= 1;
     Ok(())
-}
-
-/// The Internet checksum (RFC 1071).
-fn checksum(header: &[u8]) -> u16 {
-    let words = header.chunks(2).map(|pair| match *pair {
-        [high, low] => u32::from(u16::from_be_bytes([high, low])),
-        [high] => u32::from(high) << 8,
-        _ => 0,
-    });
-    let sum: u32 = words.sum();
-    let folded = (sum & 0xffff) + (sum >> 16);
-    let folded = (folded & 0xffff) + (folded >> 16);
-    #[expect(clippy::cast_possible_truncation, reason = "folded to 16 bits")]
-    let folded = folded as u16;
-    !folded
 }
 
 #[cfg(test)]
@@ -113,6 +108,10 @@ mod tests {
 
     fn frame(tags: &[u8], ethertype: [u8; 2], ip: &[u8]) -> Vec<u8> {
         [&[2; 12], tags, &ethertype, ip].concat()
+    }
+
+    fn checksum(header: &[u8]) -> u16 {
+        Sum::default().add(header).finish()
     }
 
     fn rule(text: &str) -> Impairment {

@@ -5,10 +5,11 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use measure::packet::header::ethernet;
 use serde_json::{Value, json};
 
 use crate::flows::{FLOWS, PACKETS, Source};
-use crate::frames::{HEADER_BYTES, Way, exchange, of_all_kinds, receive_within, try_send};
+use crate::frames::{Way, exchange, of_all_kinds, receive_within, try_send};
 use crate::guest::{Far, Guest, address, device_id};
 use crate::image::Image;
 use crate::program::{Measured, Program};
@@ -291,7 +292,7 @@ fn forwarding(driver: Driver, guest: &mut Guest, say: Say<'_>) -> Result<()> {
         "frames byte for byte",
         format!(
             "{FRAMES} each way, 60 to {} bytes, in order",
-            mtu + HEADER_BYTES
+            mtu + ethernet::BYTES
         ),
     );
     let (there_us, back_us) = (measured.mean_us[0], measured.mean_us[1]);

@@ -5,8 +5,9 @@ use std::os::unix::net::UnixDatagram;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use measure::packet::header::{ethernet, ethertype, ipv4, protocol, udp};
 
-use crate::frames::{HEADER_BYTES, Way, exchange, try_send};
+use crate::frames::{Way, exchange, try_send};
 use crate::guest::TAP;
 
 /// Flows.
@@ -22,6 +23,9 @@ const STATION: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 2);
 /// Source port of the first flow, and the destination port of all.
 const FIRST_PORT: u16 = 20_000;
 const PORT: u16 = 9;
+
+/// Where the UDP header is.
+const UDP_AT: usize = ethernet::BYTES + ipv4::BYTES;
 
 /// Begins the payload.
 const MARK: &[u8; 4] = b"VRNR";
@@ -98,23 +102,24 @@ impl Source<'_> {
     }
 }
 
-/// A packet of a flow, as the kernel would send it but for the checksums.
+/// A packet of a flow, as the kernel would send it.
 fn frame(flow: u16, payload: &[u8]) -> Vec<u8> {
-    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
-    frame.extend([0x45, 0, 0, 38, 0, 0, 0x40, 0, 64, 17, 0, 0]);
-    frame.extend(HOST.octets());
-    frame.extend(STATION.octets());
-    frame.extend((FIRST_PORT + flow).to_be_bytes());
-    frame.extend(PORT.to_be_bytes());
-    frame.extend([0, 18, 0, 0]);
-    frame.extend(payload);
-    frame.resize(60, 0);
+    let ethernet = ethernet::Repr {
+        destination: [2, 0, 0, 0, 0, 2],
+        source: [2, 0, 0, 0, 0, 1],
+        ethertype: ethertype::IPV4,
+    };
+    let ip = ipv4::Repr::new(HOST, STATION, protocol::UDP, udp::BYTES + payload.len());
+    let udp = udp::Repr::new(FIRST_PORT + flow, PORT, payload.len());
+    let mut frame = [&ethernet.emit()[..], &ip.emit(), &udp.emit(), payload].concat();
+    udp::set_checksum(&mut frame[UDP_AT..], ip.pseudo_header());
+    frame.resize(ethernet::FRAME_BYTES_MIN, 0);
     frame
 }
 
 /// Flow and number of a packet that was sent here.
 fn parse(frame: &[u8]) -> Option<(u16, u32)> {
-    let payload = frame.get(HEADER_BYTES + 20 + 8..)?;
+    let payload = frame.get(UDP_AT + udp::BYTES..)?;
     let rest = payload.strip_prefix(MARK)?;
     let flow = u16::from_be_bytes(rest.get(..2)?.try_into().ok()?);
     let number = u32::from_be_bytes(rest.get(2..6)?.try_into().ok()?);

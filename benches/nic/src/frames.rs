@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use measure::packet::header::ethernet::{self, FRAME_BYTES_MIN};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
@@ -15,12 +16,6 @@ const WINDOW: usize = 8;
 
 /// How long a frame may be under way.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// Ethernet's header without a tag, bytes.
-pub const HEADER_BYTES: usize = 14;
-
-/// Least frame, without its check sequence, bytes.
-const FRAME_BYTES_MIN: usize = 60;
 
 /// Destination addresses, and what follows the source address. All else is random: no device may
 /// mend, strip or drop what it does not understand. What says IP has a whole header of it: without, QEMU's
@@ -65,7 +60,7 @@ const KINDS: [([u8; 6], &[u8]); 10] = [
 /// `count` frames of all kinds, with payloads of up to `mtu` bytes; another `seed` gives others.
 pub fn of_all_kinds(count: usize, mtu: usize, seed: u64) -> Vec<Vec<u8>> {
     let mut random = Pcg64::seed_from_u64(seed);
-    let longest = mtu + HEADER_BYTES;
+    let longest = mtu + ethernet::BYTES;
     // The ends of the range, what is around the room of a buffer, and anything between.
     let special = [
         FRAME_BYTES_MIN,

@@ -1,8 +1,11 @@
 //! What is sent.
 
 use std::collections::HashSet;
+use std::net::Ipv4Addr;
 
 use contract::config::device::Generate;
+use measure::packet::header::ethernet::{self, FRAME_BYTES_MIN};
+use measure::packet::header::{ethertype, ipv4, protocol, udp};
 use switch::source::{Source, SourceError};
 
 /// Most bytes that are kept of a frame; the rest are zeros.
@@ -12,13 +15,15 @@ pub const HEAD_BYTES_MAX: usize = 96;
 const OURS: [u8; 3] = [0x02, 0, 0];
 
 /// Where a probe's mark and time are: behind Ethernet, IPv4 and UDP headers.
-const MARK_AT: usize = 14 + 20 + 8;
+const MARK_AT: usize = ethernet::BYTES + ipv4::BYTES + udp::BYTES;
 const MARK: [u8; 8] = *b"vernier1";
 const TIME_AT: usize = MARK_AT + MARK.len();
 
-/// Length of the shortest frame, without frame check sequence: the probe just fits.
-const FRAME_BYTES_MIN: u32 = 60;
-const _: () = assert!(TIME_AT + 8 <= FRAME_BYTES_MIN as usize);
+const TIME_END: usize = TIME_AT + size_of::<u64>();
+
+/// Length of a probe's head: of the shortest frame.
+const PROBE_BYTES: u8 = 60;
+const _: () = assert!(PROBE_BYTES as usize == FRAME_BYTES_MIN && TIME_END <= FRAME_BYTES_MIN);
 
 /// A frame to be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,46 +51,46 @@ impl Frame {
         &self.head[..usize::from(self.head_bytes)]
     }
 
+    /// The station that sends it.
+    fn station(&self) -> [u8; 6] {
+        ethernet::Header::of(&self.head).map_or([0; 6], ethernet::Header::source)
+    }
+
     /// A UDP packet between the same stations, as long, that carries `sent_ns`.
     #[must_use]
     pub fn probe(&self, sent_ns: u64) -> Self {
-        let len_bytes = self.len_bytes.max(FRAME_BYTES_MIN);
+        let len_bytes = self.len_bytes.max(PROBE_BYTES.into());
+        let payload_bytes = len_bytes as usize - MARK_AT;
         let mut head = [0; HEAD_BYTES_MAX];
-        head[..12].copy_from_slice(&self.head[..12]);
-        head[12] = 0x08;
-        let ip_bytes = u16::try_from(len_bytes - 14).unwrap_or(u16::MAX);
-        let ip = &mut head[14..34];
-        ip[0] = 0x45;
-        ip[2..4].copy_from_slice(&ip_bytes.to_be_bytes());
-        ip[4..6].copy_from_slice(&sent_ns.to_be_bytes()[6..]);
-        // Time to live, UDP; from and to the networks for benchmarks (RFC 2544 appendix C.2.2).
-        ip[8..10].copy_from_slice(&[64, 17]);
-        ip[12..20].copy_from_slice(&[198, 18, 0, 1, 198, 19, 0, 1]);
-        let sum = ip_checksum(ip);
-        ip[10..12].copy_from_slice(&sum.to_be_bytes());
+        let addresses = ..ethernet::field::SOURCE.end;
+        head[addresses].copy_from_slice(&self.head[addresses]);
+        head[ethernet::field::ETHERTYPE].copy_from_slice(&ethertype::IPV4.to_be_bytes());
+        // From and to the networks for benchmarks (RFC 2544 appendix C.2.2).
+        let [here, there] = [[198, 18, 0, 1], [198, 19, 0, 1]].map(Ipv4Addr::from);
+        let ip = ipv4::Repr {
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "the low bits tell probes apart"
+            )]
+            id: sent_ns as u16,
+            fragment: 0,
+            ..ipv4::Repr::new(here, there, protocol::UDP, udp::BYTES + payload_bytes)
+        };
         // Port 7, echo, either way (RFC 2544 appendix C.2.6.4); no checksum.
-        let udp_bytes = ip_bytes.saturating_sub(20);
-        head[34..38].copy_from_slice(&[0, 7, 0, 7]);
-        head[38..40].copy_from_slice(&udp_bytes.to_be_bytes());
-        head[MARK_AT..TIME_AT].copy_from_slice(&MARK);
-        head[TIME_AT..TIME_AT + 8].copy_from_slice(&sent_ns.to_be_bytes());
+        let udp = udp::Repr::new(7, 7, payload_bytes);
+        let parts: [&[u8]; 4] = [&ip.emit(), &udp.emit(), &MARK, &sent_ns.to_be_bytes()];
+        let mut rest = &mut head[ethernet::BYTES..];
+        for part in parts {
+            let (field, behind) = rest.split_at_mut(part.len());
+            field.copy_from_slice(part);
+            rest = behind;
+        }
         Self {
             head,
-            head_bytes: 60,
+            head_bytes: PROBE_BYTES,
             len_bytes,
         }
     }
-}
-
-/// The header checksum of IPv4 (RFC 791), over a header whose own field is zero.
-fn ip_checksum(header: &[u8]) -> u16 {
-    let words = header.chunks_exact(2);
-    let sum: u32 = words
-        .map(|word| u32::from(word[0]) << 8 | u32::from(word[1]))
-        .sum();
-    let folded = (sum & 0xffff) + (sum >> 16);
-    let folded = (folded & 0xffff) + (folded >> 16);
-    !u16::try_from(folded).unwrap_or(u16::MAX)
 }
 
 /// What came back.
@@ -104,15 +109,16 @@ pub enum Seen {
 
 /// Looks at the first bytes of a frame.
 pub fn look(head: &[u8]) -> Seen {
-    if head.get(6..9) != Some(&OURS) {
+    if !head
+        .get(ethernet::field::SOURCE)
+        .is_some_and(|source| source.starts_with(&OURS))
+    {
         return Seen::Foreign;
     }
-    let time = head.get(TIME_AT..TIME_AT + 8);
+    let time = head.get(TIME_AT..).and_then(<[u8]>::first_chunk);
     match (head.get(MARK_AT..TIME_AT), time) {
         (Some(mark), Some(time)) if mark == MARK => Seen::Probe {
-            sent_ns: time
-                .iter()
-                .fold(0, |sum, &octet| sum << 8 | u64::from(octet)),
+            sent_ns: u64::from_be_bytes(*time),
         },
         _ => Seen::Plain,
     }
@@ -158,7 +164,7 @@ impl Frames {
             true
         });
         let mut stations = HashSet::new();
-        let from_new = |frame: &&Frame| stations.insert(frame.head[6..12].to_vec());
+        let from_new = |frame: &&Frame| stations.insert(frame.station());
         let hellos = frames.iter().filter(from_new).copied().collect();
         let bytes: f64 = frames
             .iter()
@@ -193,6 +199,7 @@ impl Frames {
 #[cfg(test)]
 mod tests {
     use contract::config::device::FrameSize;
+    use measure::packet::header::checksum::Sum;
     use proptest::prelude::*;
 
     use super::*;
@@ -218,13 +225,8 @@ mod tests {
             ..Generate::default()
         });
         assert_eq!(frames.hellos().len(), 5);
-        let all = (0..1_000).map(|n| frames.get(n).head[6..12].to_vec());
-        let stations: HashSet<_> = all.collect();
-        let greeting: HashSet<_> = frames
-            .hellos()
-            .iter()
-            .map(|f| f.head[6..12].to_vec())
-            .collect();
+        let stations: HashSet<_> = (0..1_000).map(|n| frames.get(n).station()).collect();
+        let greeting: HashSet<_> = frames.hellos().iter().map(Frame::station).collect();
         assert_eq!(stations, greeting);
     }
 
@@ -257,7 +259,8 @@ mod tests {
             prop_assert_eq!(probe.len_bytes, frame.len_bytes.max(60));
             prop_assert_eq!(&probe.head()[..12], &frame.head()[..12]);
             // A header with its checksum adds up to zero.
-            prop_assert_eq!(ip_checksum(&probe.head()[14..34]), 0);
+            let ip = &probe.head()[ethernet::BYTES..][..ipv4::BYTES];
+            prop_assert_eq!(Sum::default().add(ip).finish(), 0);
         }
 
         #[test]

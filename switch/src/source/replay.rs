@@ -4,7 +4,7 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
+use std::path::PathBuf;
 
 use contract::config::device;
 use pcap_parser::pcapng::{
@@ -25,7 +25,7 @@ const CAPTURED_BYTES_MAX: usize = 262_144;
 const BLOCK_BYTES_MIN: u32 = 12;
 /// How long one loop lasts over a capture that has no span, as one of a single packet.
 const SPANLESS_LOOP_NS: u64 = 1_000_000;
-/// The latest time within a capture, 73 years: what lies later is noise in a damaged file.
+/// The latest time within a capture, 73 years: what is later is noise in a damaged file.
 const TIME_NS_MAX: i128 = (u64::MAX / 8) as i128;
 
 /// A packet of the capture.
@@ -41,7 +41,7 @@ struct Record {
     wire_bytes: u16,
 }
 
-/// A capture in memory and the place reached in it.
+/// A capture in memory, and the packet that is due next.
 #[derive(Debug)]
 pub struct Replay {
     file_bytes: Vec<u8>,
@@ -68,19 +68,18 @@ impl Replay {
     /// pcapng, is not of Ethernet frames, or holds no packet. One that is damaged further on is
     /// replayed up to there, with a [`Warning`].
     pub fn open(spec: &device::Replay, mtu_bytes: u16) -> Result<Self, SourceError> {
-        let file = &spec.file;
-        let read_error = |error| SourceError::Read {
-            file: file.clone(),
-            error,
-        };
+        let file = || spec.file.clone();
         let mut file_bytes = Vec::new();
         // Bounded here and not by the file's size: a pipe or a device has none.
-        File::open(file)
+        File::open(&spec.file)
             .and_then(|opened| opened.take(FILE_BYTES_MAX + 1).read_to_end(&mut file_bytes))
-            .map_err(read_error)?;
+            .map_err(|error| SourceError::Read {
+                file: file(),
+                error,
+            })?;
         if file_bytes.len() as u64 > FILE_BYTES_MAX {
             return Err(SourceError::TooLarge {
-                file: file.clone(),
+                file: file(),
                 limit_bytes: FILE_BYTES_MAX,
             });
         }
@@ -96,15 +95,14 @@ impl Replay {
         spec: &device::Replay,
         mtu_bytes: u16,
     ) -> Result<Self, SourceError> {
-        let file = &spec.file;
+        let file = || spec.file.clone();
         let mut index = Index::new(mtu_bytes);
         let understood_bytes = if parse_sectionheaderblock(&file_bytes).is_ok() {
             index.add_pcapng(&file_bytes)
         } else {
             index.add_pcap(&file_bytes)
-        }
-        .map_err(|reason| reason.at(file))?;
-
+        };
+        let understood_bytes = understood_bytes.map_err(|reason| reason.at(file()))?;
         let Index {
             mut records,
             limit_bytes,
@@ -112,7 +110,7 @@ impl Replay {
             ..
         } = index;
         let (Some(first), Some(last)) = (records.first(), records.last()) else {
-            return Err(SourceError::Empty { file: file.clone() });
+            return Err(SourceError::Empty { file: file() });
         };
         let span_ns = last.due_ns - first.due_ns;
         let loop_ns = match span_ns {
@@ -123,28 +121,20 @@ impl Replay {
         for record in &mut records {
             record.due_ns = scaled(record.due_ns, spec.speed);
         }
-
-        let packets = records.len();
-        let mut warnings = Vec::new();
-        if understood_bytes < file_bytes.len() {
-            let from_byte = understood_bytes;
-            warnings.push(Warning::Damaged {
-                file: file.clone(),
-                from_byte,
-                packets,
-            });
-        }
-        if cut > 0 {
-            warnings.push(Warning::Cut {
-                file: file.clone(),
-                packets: cut,
-                limit_bytes,
-            });
-        }
+        let damaged = (understood_bytes < file_bytes.len()).then(|| Warning::Damaged {
+            file: file(),
+            from_byte: understood_bytes,
+            packets: records.len(),
+        });
+        let cut = (cut > 0).then(|| Warning::Cut {
+            file: file(),
+            packets: cut,
+            limit_bytes,
+        });
         Ok(Self {
             file_bytes,
             records,
-            warnings,
+            warnings: damaged.into_iter().chain(cut).collect(),
             loops_left: spec.loops.checked_sub(1),
             loop_ns: scaled(loop_ns, spec.speed).max(1),
             loop_start_ns: 0,
@@ -222,8 +212,7 @@ enum Unusable {
 }
 
 impl Unusable {
-    fn at(self, file: &Path) -> SourceError {
-        let file = file.to_owned();
+    fn at(self, file: PathBuf) -> SourceError {
         match self {
             Self::NotACapture => SourceError::NotACapture { file },
             Self::LinkType(link_type) => SourceError::LinkType { file, link_type },
@@ -263,7 +252,7 @@ impl Index {
         }
     }
 
-    /// Adds the packet whose `captured_bytes` lie from `start` on; one without a time follows at
+    /// Adds the packet whose `captured_bytes` are from `start` on; one without a time follows at
     /// once.
     #[expect(
         clippy::cast_possible_truncation,
@@ -319,17 +308,21 @@ impl Index {
     /// Adds the packets of a pcapng file; returns how many bytes of it could be read.
     fn add_pcapng(&mut self, file: &[u8]) -> Result<usize, Unusable> {
         let mut rest = file;
-        let mut big_endian = false;
+        let mut order = ByteOrder::Little;
         let mut interfaces = Vec::new();
-        while let Some((after, block)) = parse_block(rest, big_endian) {
+        while let Some((after, block)) = parse_block(rest, order) {
             let block_start = file.len() - rest.len();
             match block {
                 Block::SectionHeader(header) => {
-                    big_endian = header.big_endian();
+                    order = if header.big_endian() {
+                        ByteOrder::Big
+                    } else {
+                        ByteOrder::Little
+                    };
                     interfaces.clear();
                 }
                 Block::InterfaceDescription(description) => {
-                    interfaces.push(Interface::new(&description, big_endian));
+                    interfaces.push(Interface::new(&description, order));
                 }
                 Block::EnhancedPacket(packet) => {
                     let Some(interface) = interfaces.get(packet.if_id as usize) else {
@@ -358,23 +351,22 @@ impl Index {
 }
 
 /// The pcapng block that `bytes` begin with, and what follows it.
-fn parse_block(bytes: &[u8], big_endian: bool) -> Option<(&[u8], Block<'_>)> {
+fn parse_block(bytes: &[u8], order: ByteOrder) -> Option<(&[u8], Block<'_>)> {
     let len_bytes = *bytes.get(4..)?.first_chunk()?;
-    let len_bytes = if big_endian {
-        u32::from_be_bytes(len_bytes)
-    } else {
-        u32::from_le_bytes(len_bytes)
-    };
     // pcap-parser 0.17 takes it for granted of process information blocks, and would underflow.
-    if len_bytes < BLOCK_BYTES_MIN {
-        return None;
+    let is_whole = |len_bytes: u32| len_bytes >= BLOCK_BYTES_MIN;
+    match order {
+        ByteOrder::Big if is_whole(u32::from_be_bytes(len_bytes)) => parse_block_be(bytes).ok(),
+        ByteOrder::Little if is_whole(u32::from_le_bytes(len_bytes)) => parse_block_le(bytes).ok(),
+        _ => None,
     }
-    let parse = if big_endian {
-        parse_block_be
-    } else {
-        parse_block_le
-    };
-    parse(bytes).ok()
+}
+
+/// Which end of a number comes first in a section of a pcapng file.
+#[derive(Debug, Clone, Copy)]
+enum ByteOrder {
+    Little,
+    Big,
 }
 
 /// What an interface description block says about the packets that name it.
@@ -386,7 +378,7 @@ struct Interface {
 }
 
 impl Interface {
-    fn new(description: &InterfaceDescriptionBlock<'_>, big_endian: bool) -> Self {
+    fn new(description: &InterfaceDescriptionBlock<'_>, order: ByteOrder) -> Self {
         // Read here, and not with pcap-parser's own functions: these do not know the powers of
         // two, and take the offset of a big-endian section for little-endian.
         let resolution = description.if_tsresol;
@@ -395,11 +387,9 @@ impl Interface {
         } else {
             (2, resolution & 0x7f)
         };
-        let offset_s = description.if_tsoffset;
-        let offset_s = if big_endian {
-            offset_s.swap_bytes()
-        } else {
-            offset_s
+        let offset_s = match order {
+            ByteOrder::Little => description.if_tsoffset,
+            ByteOrder::Big => description.if_tsoffset.swap_bytes(),
         };
         Self {
             link_type: description.linktype,

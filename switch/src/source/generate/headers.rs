@@ -3,19 +3,15 @@
 //! A flow is nothing but its number: addresses, ports and protocol are computed from it, so ten
 //! million flows need no table.
 
-/// Ethernet, IPv6 and TCP headers, and the packet's number as payload.
-pub(super) const HEAD_BYTES_MAX: usize = ETHERNET + IPV6 + TCP + PAYLOAD;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
-const ETHERNET: usize = 14;
-const IPV4: usize = 20;
-const IPV6: usize = 40;
-const TCP: usize = 20;
-const UDP: usize = 8;
+use measure::packet::header::{ethernet, ethertype, ipv4, ipv6, protocol, tcp, udp};
+
+/// Ethernet, IPv6 and TCP headers, and the packet's number as payload.
+pub(super) const HEAD_BYTES_MAX: usize = ethernet::BYTES + ipv6::BYTES + tcp::BYTES + PAYLOAD;
+
 /// Payload that is not zeros: the number of the packet.
 const PAYLOAD: usize = 8;
-
-const PROTOCOL_TCP: u8 = 6;
-const PROTOCOL_UDP: u8 = 17;
 
 /// A bijective mixer of 64 bits (the finaliser of `SplitMix64`, Steele and others 2014).
 pub(super) const fn mix64(value: u64) -> u64 {
@@ -32,6 +28,17 @@ struct Endpoint {
     /// The IPv4 address, which is also the end of the IPv6 one.
     address: u32,
     port: u16,
+}
+
+impl Endpoint {
+    fn ipv4(self) -> Ipv4Addr {
+        Ipv4Addr::from_bits(self.address)
+    }
+
+    /// A unique local address (RFC 4193).
+    fn ipv6(self) -> Ipv6Addr {
+        Ipv6Addr::from_bits(0xfd << 120 | u128::from(self.address))
+    }
 }
 
 /// Who talks to whom, and how.
@@ -89,8 +96,13 @@ impl Flow {
         }
     }
 
+    /// Where the TCP or UDP header begins.
+    fn segment_at(&self) -> usize {
+        ethernet::BYTES + if self.ipv6 { ipv6::BYTES } else { ipv4::BYTES }
+    }
+
     fn headers_bytes(&self) -> usize {
-        ETHERNET + if self.ipv6 { IPV6 } else { IPV4 } + if self.udp { UDP } else { TCP }
+        self.segment_at() + if self.udp { udp::BYTES } else { tcp::BYTES }
     }
 
     /// The shortest frame that holds the headers and, where 60 bytes do not, the payload's number.
@@ -111,7 +123,6 @@ impl Flow {
     ///
     /// `sent_bytes` is what the flow has sent before, `number` what tells this packet from all
     /// others of the generator.
-    #[expect(clippy::cast_possible_truncation, reason = "frames are under 64 KiB")]
     pub(super) fn write(
         &self,
         head: &mut [u8; HEAD_BYTES_MAX],
@@ -119,99 +130,88 @@ impl Flow {
         sent_bytes: u32,
         number: u64,
     ) -> usize {
-        let headers_bytes = self.headers_bytes();
+        let (segment_at, headers_bytes) = (self.segment_at(), self.headers_bytes());
         let head_bytes = (headers_bytes + PAYLOAD).min(len_bytes as usize);
-        let protocol = if self.udp { PROTOCOL_UDP } else { PROTOCOL_TCP };
-        let ip_bytes = len_bytes as u16 - ETHERNET as u16;
-
-        let (ethernet, packet) = head.split_at_mut(ETHERNET);
-        ethernet[..6].copy_from_slice(&self.destination.mac);
-        ethernet[6..12].copy_from_slice(&self.source.mac);
-        ethernet[12..].copy_from_slice(if self.ipv6 {
-            &[0x86, 0xdd]
-        } else {
-            &[0x08, 0x00]
-        });
-
-        let segment_start = if self.ipv6 { IPV6 } else { IPV4 };
-        let (ip, segment) = packet[..head_bytes - ETHERNET].split_at_mut(segment_start);
-        let segment_bytes = ip_bytes - segment_start as u16;
-        let addresses_at = if self.ipv6 {
-            self.write_ipv6(ip, segment_bytes, protocol);
-            8
-        } else {
-            self.write_ipv4(ip, ip_bytes, protocol, number as u16);
-            12
+        let (headers, segment) = head[..head_bytes].split_at_mut(segment_at);
+        let (ethernet, ip) = headers.split_at_mut(ethernet::BYTES);
+        let segment_bytes = len_bytes as usize - segment_at;
+        let frame = ethernet::Repr {
+            destination: self.destination.mac,
+            source: self.source.mac,
+            ethertype: if self.ipv6 {
+                ethertype::IPV6
+            } else {
+                ethertype::IPV4
+            },
         };
-        // RFC 9293 3.1 and RFC 8200 8.1: addresses, protocol and length count as well.
-        let pseudo_header =
-            sum16(&ip[addresses_at..]) + u32::from(protocol) + u32::from(segment_bytes);
-
-        segment[..2].copy_from_slice(&self.source.port.to_be_bytes());
-        segment[2..4].copy_from_slice(&self.destination.port.to_be_bytes());
-        let checksum_at = if self.udp {
-            segment[4..6].copy_from_slice(&segment_bytes.to_be_bytes());
-            6
+        ethernet.copy_from_slice(&frame.emit());
+        let pseudo_header = if self.ipv6 {
+            let packet = self.ipv6(segment_bytes);
+            ip.copy_from_slice(&packet.emit());
+            packet.pseudo_header()
         } else {
-            let sequence = (self.hash as u32).wrapping_add(sent_bytes);
-            segment[4..8].copy_from_slice(&sequence.to_be_bytes());
-            segment[8..12].copy_from_slice(&((self.hash >> 32) as u32).to_be_bytes());
-            // Five words of header, the ACK flag, the largest window.
-            segment[12..16].copy_from_slice(&[0x50, 0x10, 0xff, 0xff]);
-            segment[18..20].fill(0);
-            16
+            let packet = self.ipv4(segment_bytes, number);
+            ip.copy_from_slice(&packet.emit());
+            packet.pseudo_header()
         };
-        let payload = &mut segment[headers_bytes - ETHERNET - segment_start..];
+        let (transport, payload) = segment.split_at_mut(headers_bytes - segment_at);
         // The low bytes first: they are what a short payload keeps, and what changes.
         payload.copy_from_slice(&number.to_le_bytes()[..payload.len()]);
-        segment[checksum_at..checksum_at + 2].fill(0);
-        let checksum = match fold(pseudo_header + sum16(segment)) {
-            // RFC 768: zero would mean that there is none.
-            0 if self.udp => 0xffff,
-            checksum => checksum,
-        };
-        segment[checksum_at..checksum_at + 2].copy_from_slice(&checksum.to_be_bytes());
+        if self.udp {
+            transport.copy_from_slice(&self.udp(segment_bytes).emit());
+            udp::set_checksum(segment, pseudo_header);
+        } else {
+            transport.copy_from_slice(&self.tcp(sent_bytes).emit());
+            tcp::set_checksum(segment, pseudo_header);
+        }
         head_bytes
     }
 
-    fn write_ipv4(&self, ip: &mut [u8], ip_bytes: u16, protocol: u8, id: u16) {
-        ip[..2].copy_from_slice(&[0x45, 0]);
-        ip[2..4].copy_from_slice(&ip_bytes.to_be_bytes());
-        ip[4..6].copy_from_slice(&id.to_be_bytes());
-        // Do not fragment; time to live 64.
-        ip[6..12].copy_from_slice(&[0x40, 0, 64, protocol, 0, 0]);
-        ip[12..16].copy_from_slice(&self.source.address.to_be_bytes());
-        ip[16..20].copy_from_slice(&self.destination.address.to_be_bytes());
-        let checksum = fold(sum16(ip));
-        ip[10..12].copy_from_slice(&checksum.to_be_bytes());
-    }
-
-    fn write_ipv6(&self, ip: &mut [u8], segment_bytes: u16, protocol: u8) {
-        let label = (self.hash >> 44) as u32 & 0xf_ffff;
-        ip[..4].copy_from_slice(&(0x6000_0000 | label).to_be_bytes());
-        ip[4..6].copy_from_slice(&segment_bytes.to_be_bytes());
-        ip[6..8].copy_from_slice(&[protocol, 64]);
-        // Unique local addresses (RFC 4193) that end in the IPv4 ones.
-        for (address, at) in [(self.source.address, 8), (self.destination.address, 24)] {
-            ip[at..at + 12].copy_from_slice(&[0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-            ip[at + 12..at + 16].copy_from_slice(&address.to_be_bytes());
+    fn protocol(&self) -> u8 {
+        if self.udp {
+            protocol::UDP
+        } else {
+            protocol::TCP
         }
     }
-}
 
-/// Sum of big-endian 16-bit words, an odd byte at the end padded with zero (RFC 1071).
-fn sum16(bytes: &[u8]) -> u32 {
-    let (words, odd) = bytes.as_chunks::<2>();
-    let words: u32 = words
-        .iter()
-        .map(|&word| u32::from(u16::from_be_bytes(word)))
-        .sum();
-    words + odd.first().map_or(0, |&byte| u32::from(byte) << 8)
-}
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the low bits tell packets apart"
+    )]
+    fn ipv4(&self, segment_bytes: usize, number: u64) -> ipv4::Repr {
+        let (from, to) = (self.source.ipv4(), self.destination.ipv4());
+        ipv4::Repr {
+            id: number as u16,
+            ..ipv4::Repr::new(from, to, self.protocol(), segment_bytes)
+        }
+    }
 
-/// The Internet checksum of a sum of 16-bit words (RFC 1071).
-#[expect(clippy::cast_possible_truncation, reason = "folded to 16 bits")]
-fn fold(sum: u32) -> u16 {
-    let sum = (sum >> 16) + (sum & 0xffff);
-    !((sum >> 16) + sum) as u16
+    fn ipv6(&self, segment_bytes: usize) -> ipv6::Repr {
+        let (from, to) = (self.source.ipv6(), self.destination.ipv6());
+        ipv6::Repr {
+            flow_label: (self.hash >> 44) as u32 & 0xf_ffff,
+            ..ipv6::Repr::new(from, to, self.protocol(), segment_bytes)
+        }
+    }
+
+    fn udp(&self, segment_bytes: usize) -> udp::Repr {
+        let payload_bytes = segment_bytes - udp::BYTES;
+        udp::Repr::new(self.source.port, self.destination.port, payload_bytes)
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "fields are cut from the hash"
+    )]
+    fn tcp(&self, sent_bytes: u32) -> tcp::Repr {
+        tcp::Repr {
+            source_port: self.source.port,
+            destination_port: self.destination.port,
+            sequence: (self.hash as u32).wrapping_add(sent_bytes),
+            acknowledgement: (self.hash >> 32) as u32,
+            flags: tcp::ACK,
+            window: u16::MAX,
+        }
+    }
 }

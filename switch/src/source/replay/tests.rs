@@ -1,5 +1,5 @@
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 
@@ -38,6 +38,12 @@ fn played(replay: &mut Replay, until_ns: u64) -> Vec<(u64, Vec<u8>, u32)> {
     frames
 }
 
+/// Due times alone.
+fn due(replay: &mut Replay) -> Vec<u64> {
+    let frames = played(replay, u64::MAX).into_iter();
+    frames.map(|(due_ns, ..)| due_ns).collect()
+}
+
 /// Writes integers in the byte order of the file.
 struct Writer {
     big_endian: bool,
@@ -45,42 +51,34 @@ struct Writer {
 }
 
 impl Writer {
-    fn u16(&mut self, value: u16) -> &mut Self {
-        let bytes = if self.big_endian {
-            value.to_be_bytes()
-        } else {
-            value.to_le_bytes()
-        };
-        self.bytes.extend(bytes);
+    fn new(big_endian: bool) -> Self {
+        let bytes = Vec::new();
+        Self { big_endian, bytes }
+    }
+
+    fn put<const N: usize>(&mut self, mut little_endian: [u8; N]) -> &mut Self {
+        if self.big_endian {
+            little_endian.reverse();
+        }
+        self.bytes.extend(little_endian);
         self
+    }
+
+    fn u16(&mut self, value: u16) -> &mut Self {
+        self.put(value.to_le_bytes())
     }
 
     fn u32(&mut self, value: u32) -> &mut Self {
-        let bytes = if self.big_endian {
-            value.to_be_bytes()
-        } else {
-            value.to_le_bytes()
-        };
-        self.bytes.extend(bytes);
-        self
+        self.put(value.to_le_bytes())
     }
 
     fn u64(&mut self, value: u64) -> &mut Self {
-        let bytes = if self.big_endian {
-            value.to_be_bytes()
-        } else {
-            value.to_le_bytes()
-        };
-        self.bytes.extend(bytes);
-        self
+        self.put(value.to_le_bytes())
     }
 
     /// A pcapng block: type, length, body, length.
     fn block(&mut self, kind: u32, body: impl FnOnce(&mut Self)) -> &mut Self {
-        let mut inner = Self {
-            big_endian: self.big_endian,
-            bytes: Vec::new(),
-        };
+        let mut inner = Self::new(self.big_endian);
         body(&mut inner);
         inner.bytes.resize(inner.bytes.len().next_multiple_of(4), 0);
         let len_bytes = u32::try_from(inner.bytes.len()).unwrap() + 12;
@@ -92,10 +90,7 @@ impl Writer {
 
 /// A pcap file; packets are seconds, fraction, captured bytes, length on the wire.
 fn pcap(magic: u32, big_endian: bool, link: u32, packets: &[(u32, u32, &[u8], u32)]) -> Vec<u8> {
-    let mut file = Writer {
-        big_endian,
-        bytes: Vec::new(),
-    };
+    let mut file = Writer::new(big_endian);
     file.u32(magic)
         .u16(2)
         .u16(4)
@@ -130,10 +125,7 @@ fn three() -> Vec<u8> {
 
 /// A pcapng file of one section and one interface with options `resolution` and `offset_s`.
 fn pcapng(big_endian: bool, resolution: u8, offset_s: u64, ticks: &[u64]) -> Vec<u8> {
-    let mut file = Writer {
-        big_endian,
-        bytes: Vec::new(),
-    };
+    let mut file = Writer::new(big_endian);
     file.block(0x0a0d_0d0a, |b| {
         _ = b.u32(0x1a2b_3c4d).u16(1).u16(0).u64(u64::MAX);
     });
@@ -198,10 +190,7 @@ fn pcapng_resolutions_are_understood() {
 fn pcapng_offsets_are_added_between_interfaces() {
     let mut file = pcapng(true, 6, 10, &[0]);
     // A second interface whose clock reads 10 s less, and a packet at the same time and 1 ms.
-    let mut more = Writer {
-        big_endian: true,
-        bytes: Vec::new(),
-    };
+    let mut more = Writer::new(true);
     more.block(1, |b| _ = b.u16(1).u16(0).u32(0));
     more.block(6, |b| {
         b.u32(1)
@@ -220,10 +209,7 @@ fn pcapng_offsets_are_added_between_interfaces() {
 #[test]
 fn simple_packets_follow_at_once() {
     let simple = |file: &mut Vec<u8>| {
-        let mut block = Writer {
-            big_endian: false,
-            bytes: Vec::new(),
-        };
+        let mut block = Writer::new(false);
         block.block(3, |b| b.u32(5).bytes.extend([9; 5]));
         file.extend(block.bytes);
     };
@@ -236,11 +222,7 @@ fn simple_packets_follow_at_once() {
     let mut before = pcapng(false, 6, 0, &[]);
     simple(&mut before);
     before.extend(&after[pcapng(false, 6, 0, &[]).len()..]);
-    let due: Vec<u64> = played(&mut open(&before).unwrap(), u64::MAX)
-        .iter()
-        .map(|packet| packet.0)
-        .collect();
-    assert_eq!(due, [0, 0, 7_000, 7_000]);
+    assert_eq!(due(&mut open(&before).unwrap()), [0, 0, 7_000, 7_000]);
 }
 
 #[test]
@@ -252,10 +234,7 @@ fn order_is_kept_where_the_clock_was_set_back() {
         1,
         &[packet(100), packet(140), packet(90), packet(150)],
     );
-    let due: Vec<u64> = played(&mut open(&file).unwrap(), u64::MAX)
-        .iter()
-        .map(|p| p.0)
-        .collect();
+    let due = due(&mut open(&file).unwrap());
     assert_eq!(due, [0, 40_000, 40_000, 50_000]);
 }
 
@@ -267,7 +246,7 @@ fn speed_and_loops() {
         ..spec()
     };
     let mut replay = Replay::from_bytes(three(), &spec, 1500).unwrap();
-    let due: Vec<u64> = played(&mut replay, u64::MAX).iter().map(|p| p.0).collect();
+    let due = due(&mut replay);
     // A span of 40 us and a mean gap of 20, at twice the pace.
     assert_eq!(due, [0, 5_000, 20_000, 30_000, 35_000, 50_000]);
     assert!(replay.exhausted());
@@ -424,36 +403,8 @@ fn captures_from_the_wild_open_or_are_refused_with_a_reason() {
     }
     let mut outcomes = BTreeMap::<String, Vec<String>>::new();
     for file in &files {
-        let spec = device::Replay {
-            file: file.clone(),
-            speed: 1.0,
-            loops: 1,
-        };
         let name = file.strip_prefix(&shared).unwrap().display().to_string();
-        let outcome = match Replay::open(&spec, 1500) {
-            Ok(mut replay) => {
-                let packets = replay.packets();
-                assert_eq!(
-                    replay.poll(u64::MAX, usize::MAX, |_| true),
-                    packets,
-                    "{name}"
-                );
-                assert!(replay.exhausted());
-                let damaged = |w: &Warning| matches!(w, Warning::Damaged { .. });
-                if replay.warnings().iter().any(damaged) {
-                    "opens, damaged"
-                } else {
-                    "opens"
-                }
-                .to_owned()
-            }
-            Err(SourceError::LinkType { link_type, .. }) => {
-                format!("refused: link type {link_type}")
-            }
-            Err(SourceError::Empty { .. }) => "refused: empty".to_owned(),
-            Err(other) => format!("refused: {other}"),
-        };
-        outcomes.entry(outcome).or_default().push(name);
+        outcomes.entry(outcome(file)).or_default().push(name);
     }
     for (outcome, names) in &outcomes {
         eprintln!("{} {outcome}", names.len());
@@ -461,17 +412,38 @@ fn captures_from_the_wild_open_or_are_refused_with_a_reason() {
             eprintln!("    {}", names.join("\n    "));
         }
     }
-    let opened = outcomes
-        .iter()
-        .filter(|(o, _)| o.starts_with("opens"))
-        .map(|(_, n)| n.len())
-        .sum::<usize>();
+    let opened = outcomes.iter().filter(|(o, _)| o.starts_with("opens"));
+    let opened: usize = opened.map(|(_, names)| names.len()).sum();
     // All but the few that libpcap refuses as well.
     assert!(
         opened + 25 >= files.len(),
         "{opened} of {} open",
         files.len()
     );
+}
+
+/// What becomes of a capture.
+fn outcome(file: &Path) -> String {
+    let spec = device::Replay {
+        file: file.to_owned(),
+        ..spec()
+    };
+    match Replay::open(&spec, 1500) {
+        Ok(mut replay) => {
+            let played = replay.poll(u64::MAX, usize::MAX, |_| true);
+            assert_eq!(played, replay.packets(), "{}", file.display());
+            assert!(replay.exhausted());
+            let is_damaged = |w: &Warning| matches!(w, Warning::Damaged { .. });
+            if replay.warnings().iter().any(is_damaged) {
+                "opens, damaged".to_owned()
+            } else {
+                "opens".to_owned()
+            }
+        }
+        Err(SourceError::LinkType { link_type, .. }) => format!("refused: link type {link_type}"),
+        Err(SourceError::Empty { .. }) => "refused: empty".to_owned(),
+        Err(other) => format!("refused: {other}"),
+    }
 }
 
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
