@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use clap::{Parser, ValueEnum};
 use contract::config::Idle;
 use dpdk_bindings::{Eal, EalOptions, PortConfig, allowed_cpus, keep_to_cpus};
@@ -18,7 +18,7 @@ use measure::packet::Hasher;
 use measure::time::TickRate;
 use switch::idle::IdlePolicy;
 use testkit::frames::ETHERTYPE;
-use testkit::process::stop_on_signals;
+use testkit::process::{stop_on_signals, until};
 
 /// Forwards between two ports as a bad network would: with delay, jitter, a rate limit, loss,
 /// duplicates, reordering, corruption, and what a router rewrites.
@@ -100,6 +100,9 @@ struct Arguments {
     #[arg(long, value_name = "ARGUMENT", allow_hyphen_values = true)]
     eal: Vec<String>,
 }
+
+/// How long the links of both ports may take to come up.
+const LINK_PATIENCE: Duration = Duration::from_secs(15);
 
 /// What rules are made of.
 const RULES: &str = "\
@@ -226,18 +229,14 @@ fn run(arguments: &Arguments) -> Result<()> {
     let start = |device: String| -> Result<_> { Ok(eal.attach(&device)?.start(&config, &pool)?) };
     let left = start(device(&arguments.left, "left"))?;
     let right = start(device(&arguments.right, "right"))?;
-    let patience = Instant::now() + Duration::from_secs(15);
-    while !left.link().up || !right.link().up {
-        ensure!(
-            Instant::now() < patience && !stop.load(Ordering::Relaxed),
-            "a port has no link; is there anybody at the other end?"
-        );
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let no_link = "a port has no link; is there a program at the other end?";
+    until(LINK_PATIENCE, &stop, no_link, || {
+        Ok((left.link().up && right.link().up).then_some(()))
+    })?;
     let rate = TickRate::from_hz(eal.tsc_hz());
     let bridge = Bridge::new([&left, &right], &pool, rate, &setting, recorder);
     let mut bridge = bridge.context("queues are taken")?;
-    // Who started us may begin.
+    // The program that started this one may begin.
     println!("ready");
     let until = arguments.duration.map(Duration::from_secs_f64);
     let until = until.map(|duration| Instant::now() + duration);

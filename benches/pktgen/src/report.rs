@@ -1,8 +1,7 @@
 //! Tables for people.
 
-use std::fmt::Write;
-
 use contract::units::{duration_ns, rate};
+use serde::Serialize;
 
 use crate::frames::Frames;
 use crate::search::{Found, Step};
@@ -47,33 +46,66 @@ pub fn found(found: &Found, frames: &Frames, loss_max: f64) -> String {
     )
 }
 
-/// A table of delays by load: share of the throughput, and what came of it.
-pub fn delays(rows: &[(f64, Outcome)]) -> String {
-    let mut text = format!(
+/// Delays at one load.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Row {
+    /// Share of the throughput.
+    pub share: f64,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// Least delay; like all below `None` without probes.
+    pub min_ns: Option<u64>,
+    /// Mean delay.
+    pub mean_ns: Option<f64>,
+    /// Delay that half of the probes do not exceed.
+    pub p50_ns: Option<u64>,
+    /// The same of 99 %.
+    pub p99_ns: Option<u64>,
+    /// The same of 99.9 %.
+    pub p999_ns: Option<u64>,
+    /// Largest delay.
+    pub max_ns: Option<u64>,
+}
+
+impl Row {
+    /// A trial at this share of the throughput.
+    pub fn new(share: f64, outcome: Outcome) -> Self {
+        Self {
+            share,
+            min_ns: outcome.delay_ns(0.0),
+            mean_ns: outcome.mean_delay_ns(),
+            p50_ns: outcome.delay_ns(0.5),
+            p99_ns: outcome.delay_ns(0.99),
+            p999_ns: outcome.delay_ns(0.999),
+            max_ns: outcome.delay_ns(1.0),
+            outcome,
+        }
+    }
+}
+
+/// A table of delays by load.
+pub fn delays(rows: &[Row]) -> String {
+    let heading = format!(
         "{:>6} {:>12} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n",
         "load", "offered/s", "lost %", "min", "mean", "p50", "p99", "p99.9", "max"
     );
-    for (share, outcome) in rows {
-        let delay = |quantile| {
-            let delay = outcome.delay_ns(quantile);
-            delay.map_or_else(|| "-".to_owned(), |ns| duration_ns(ns as f64))
-        };
-        let mean = outcome.mean_delay_ns();
-        let _ = writeln!(
-            text,
-            "{:>4.0} % {:>12} {:>9.4} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}",
-            share * 100.0,
-            rate(outcome.offered_pps),
-            outcome.loss() * 100.0,
-            delay(0.0),
-            mean.map_or_else(|| "-".to_owned(), duration_ns),
-            delay(0.5),
-            delay(0.99),
-            delay(0.999),
-            delay(1.0),
-        );
-    }
-    text
+    let shown = |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), duration_ns);
+    let line = |row: &Row| {
+        let whole = |ns: Option<u64>| shown(ns.map(|ns| ns as f64));
+        format!(
+            "{:>4.0} % {:>12} {:>9.4} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n",
+            row.share * 100.0,
+            rate(row.outcome.offered_pps),
+            row.outcome.loss() * 100.0,
+            whole(row.min_ns),
+            shown(row.mean_ns),
+            whole(row.p50_ns),
+            whole(row.p99_ns),
+            whole(row.p999_ns),
+            whole(row.max_ns),
+        )
+    };
+    heading + &rows.iter().map(line).collect::<Vec<_>>().concat()
 }
 
 #[cfg(test)]
@@ -103,7 +135,7 @@ mod tests {
         });
         let expected = "  1.00 Mpps  offered 999 kpps  lost 1.0000 % (3 of them refused)  fails";
         assert_eq!(line, expected);
-        let table = delays(&[(0.5, outcome())]);
+        let table = delays(&[Row::new(0.5, outcome())]);
         let row = table.lines().nth(1).unwrap();
         for part in [
             "50 %", "999 k", "1.0000", "10.0 ns", "5.00 us", "9.90 us", "10.0 us",
@@ -114,7 +146,7 @@ mod tests {
             delays_ns: Vec::new(),
             ..outcome()
         };
-        assert!(delays(&[(1.0, none)]).contains(" - "));
+        assert!(delays(&[Row::new(1.0, none)]).contains(" - "));
     }
 
     #[test]

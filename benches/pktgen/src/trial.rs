@@ -69,8 +69,8 @@ impl Outcome {
             clippy::cast_sign_loss,
             reason = "0 to last"
         )]
-        let place = (last as f64 * share.clamp(0.0, 1.0)).round() as usize;
-        self.delays_ns.get(place).copied()
+        let rank = (last as f64 * share.clamp(0.0, 1.0)).round() as usize;
+        self.delays_ns.get(rank).copied()
     }
 
     /// Mean delay of probes; `None` without.
@@ -133,15 +133,10 @@ impl Sender<'_> {
         }
         let mut burst = [Frame::default(); BURST];
         let mut filled = 0;
-        for place in burst
-            .iter_mut()
-            .take(usize::try_from(number).unwrap_or(BURST))
-        {
-            let n = self.offered + filled as u64;
+        for (n, slot) in (self.offered..self.offered + number).zip(&mut burst) {
             let frame = self.frames.get(n);
             let every = u64::from(load.probe_every);
-            let is_probe = every != 0 && n % every == every - 1;
-            *place = if is_probe {
+            *slot = if every != 0 && n % every == every - 1 {
                 frame.probe(now_ns)
             } else {
                 *frame
@@ -223,16 +218,14 @@ fn greet(wire: &mut impl Wire, frames: &[Frames; 2], settle: Duration) {
             }
         }
     }
-    let quiet_ns = nanoseconds(settle).min(50_000_000);
+    let settle_ns = nanoseconds(settle);
+    let quiet_ns = settle_ns.min(50_000_000);
     let started_ns = wire.now_ns();
     let (mut now_ns, mut last_ns) = (started_ns, started_ns);
-    while now_ns - last_ns < quiet_ns && now_ns - started_ns < nanoseconds(settle) {
+    while now_ns - last_ns < quiet_ns && now_ns - started_ns < settle_ns {
         now_ns = wire.now_ns();
-        if (0..2)
-            .map(|side| wire.receive(side, discard))
-            .sum::<usize>()
-            > 0
-        {
+        let received = [0, 1].map(|side| wire.receive(side, discard));
+        if received != [0, 0] {
             last_ns = now_ns;
         }
     }
