@@ -109,7 +109,7 @@ impl<'eal> AttachedPort<'eal> {
         self.start_with(config, &pools)
     }
 
-    /// Sets up the queues, each of which takes its mbufs from the pool of the same index, and starts
+    /// Sets up the queues, each with mbufs from the pool of the same index, and starts
     /// the port: so every queue has buffers near the worker that polls it.
     ///
     /// # Errors

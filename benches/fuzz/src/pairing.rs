@@ -199,7 +199,7 @@ impl Ends {
         }
     }
 
-    /// Every packet around the rollover is in the lists, so that those of which there is only one each are where
+    /// Every packet around the rollover is in the lists, so that those that are unique are where
     /// the sender counted them.
     fn check_settled(&self, input: &Input) {
         let all = || input.packets.iter().flatten();

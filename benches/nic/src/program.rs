@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(40);
 /// How often it is asked.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// How often packets are sent of which an epoch went unmeasured.
+/// How often packets are sent again because an epoch went unmeasured.
 const TRIES_MAX: usize = 4;
 
 /// How long a segment counts nothing more before it is taken that nothing more comes: several epochs.
@@ -37,7 +37,7 @@ impl Total {
     }
 }
 
-/// Packets of which every one was measured.
+/// Packets that were all measured.
 #[derive(Debug, Default)]
 pub struct Measured {
     /// How often they were sent: all but the last time an epoch went unmeasured.
