@@ -212,7 +212,7 @@ fn rate() -> TickRate {
     TickRate::from_hz(2_700_000_000)
 }
 
-/// What vernierd measures with unless told otherwise.
+/// What vernierd measures with by default.
 #[expect(clippy::expect_used, reason = "sizes are constants")]
 fn lda_layout() -> LdaLayout {
     let bank = Bank {
@@ -389,7 +389,7 @@ fn everything(flows: u32) -> Work {
     recording(&layout, Some(FlowTable::new(flows as usize)), flows)
 }
 
-/// The same for what is measured unless told otherwise.
+/// The same for what is measured by default.
 fn lda_alone(flows: u32) -> Work {
     recording(&lda_shard(), None, flows)
 }

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-/// The machine, its system, and the sources that ran. What cannot be told is `unknown`.
+/// The machine, its system, and the sources that ran. What cannot be found out is `unknown`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     /// Model of the CPU.

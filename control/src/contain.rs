@@ -154,7 +154,7 @@ pub fn contained_in(part: Part) -> u64 {
     CONTAINED[part as usize].load(Ordering::Relaxed)
 }
 
-/// Panics that will be contained are not told by the usual hook, which would repeat itself as often as
+/// Panics that will be contained are not reported by the usual hook, which would repeat itself as often as
 /// they do.
 fn keep_quiet() {
     let usual = take_hook();
@@ -191,7 +191,7 @@ fn message(panic: &(dyn Any + Send)) -> &str {
 pub enum Point {
     /// Where a part begins.
     In(Part),
-    /// Where the two halves of a wire's epoch are paired, its shard in hand.
+    /// Where the two halves of a wire's epoch are paired, with its shard.
     Pairing,
 }
 

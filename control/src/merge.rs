@@ -157,7 +157,7 @@ impl<S: Synopsis> Assembly<S> {
         }
     }
 
-    /// A panic came while a shard of the epoch was added: its sum is not to be believed. `false` where
+    /// A panic came while a shard of the epoch was added: its sum is not to be used. `false` where
     /// it waits no more.
     pub(crate) fn spoil(&mut self, epoch: Epoch) -> bool {
         let waiting = self.waiting.iter_mut().find(|one| one.epoch == epoch);

@@ -13,7 +13,7 @@ use crate::error::{DpdkLog, Errno, logged};
 /// Why a device did not become a port.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
-    /// A device string that C cannot be told.
+    /// A device string that cannot be passed to C.
     #[error("device {device:?} contains a NUL byte; remove it")]
     Nul {
         /// The device string.

@@ -2,7 +2,7 @@
 
 use crate::Errno;
 
-/// How well the system's clock is kept, as told to the kernel by the program that keeps it (PTP or NTP):
+/// How well the system's clock is kept, as set in the kernel by the program that keeps it (PTP or NTP):
 /// `adjtimex(2)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KernelClock {

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | name, whether it is started, queues | DPDK's own tables, which stay until our callback for DESTROY returns, or are read by the kernel |
 //! | driver, interface of the kernel's | asked once in a port's life by the thread that polls a queue of it: a program must not close a port under its own poll |
-//! | link | the kernel's interface; else what the driver told last (`RTE_ETH_EVENT_INTR_LSC`), asked while it tells |
+//! | link | the kernel's interface; else what the driver reported last (`RTE_ETH_EVENT_INTR_LSC`), asked while it tells |
 //! | counters of the driver | not at all |
 //!
 //! Callbacks belong to the place that a port has, not to the port: they outlive it, and serve whatever
@@ -114,7 +114,7 @@ impl Place {
 struct Signs {
     /// Somebody wants to know the device: the thread that polls a queue next asks.
     is_device_wanted: AtomicBool,
-    /// What the driver told of the link.
+    /// What the driver reported of the link.
     link: AtomicU8,
 }
 
@@ -290,7 +290,7 @@ impl Host<'_> {
     }
 
     /// Whether a port's link is up, as the kernel has it where an interface of its is behind the device, or
-    /// else as the driver told last; up where neither says anything. `None` if the port has gone, or is
+    /// else as the driver reported last; up where neither says anything. `None` if the port has gone, or is
     /// stopped.
     pub fn is_up(&self, port: &HostPort) -> Option<bool> {
         let device = self.device(port);
@@ -449,7 +449,7 @@ extern "C" fn received<T: Tap>(
     _room: u16,
     tap: *mut c_void,
 ) -> u16 {
-    // SAFETY: DPDK hands on what it got in tap_received.
+    // SAFETY: DPDK passes back what it got in tap_received.
     unsafe { pass::<T>(port, mbufs, count, tap) };
     count
 }
@@ -461,7 +461,7 @@ extern "C" fn offered<T: Tap>(
     count: u16,
     tap: *mut c_void,
 ) -> u16 {
-    // SAFETY: DPDK hands on what it got in tap_sent.
+    // SAFETY: DPDK passes back what it got in tap_sent.
     unsafe { pass::<T>(port, mbufs, count, tap) };
     count
 }

@@ -16,7 +16,7 @@
 //! - A port goes with the last of its handles: [`Port`]s, [`RxQueue`]s and [`TxQueue`]s, which are
 //!   counted when they are made and dropped, not when they are used. So queues go to workers and
 //!   come back, and ports come and go, while others run.
-//! - A packet has one owner. [`TxQueue::transmit`] hands mbufs to the driver, dropping one frees it,
+//! - A packet has one owner. [`TxQueue::transmit`] passes mbufs to the driver, dropping one frees it,
 //!   and nothing shares a buffer: [`Mbuf::copy`] copies.
 //! - The fast path ([`RxQueue::receive`], [`TxQueue::transmit`], [`StampField`], [`tsc::now`],
 //!   [`Mbuf::head`]) allocates nothing, takes no lock, and calls into C once per burst at most.

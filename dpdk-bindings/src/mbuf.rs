@@ -9,7 +9,7 @@ use dpdk_sys::rte_mbuf;
 
 /// Longest frame whose segments are sure to add up to its length. `net_pcap` (22.11) counts what it
 /// copies in 16 bits, so that a frame of 70,000 bytes has 4,464, and DPDK's own copy or a driver
-/// that believes the length would run off the end of the chain.
+/// that trusts the length would run off the end of the chain.
 pub(crate) const FRAME_BYTES_MAX: u32 = 65_535;
 
 /// Two Ethernet addresses.

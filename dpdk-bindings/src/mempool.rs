@@ -112,7 +112,7 @@ unsafe impl Sync for Mempool<'_> {}
 impl Eal {
     /// Creates a pool of `mbufs` buffers (2^n - 1 uses memory best), each with room for
     /// `data_room_bytes` of packet data (64 to 65,407) and 128 bytes of headroom before it. Each
-    /// lcore keeps up to `cache` of them (0 to 512) at hand.
+    /// lcore keeps up to `cache` of them (0 to 512) in reserve.
     ///
     /// # Errors
     /// See [`MempoolError`].

@@ -82,7 +82,7 @@ pub struct PortStats {
     pub rx_missed: u64,
     /// Packets received with an error.
     pub rx_errors: u64,
-    /// Packets that were handed to the driver and not transmitted.
+    /// Packets that were passed to the driver and not transmitted.
     pub tx_errors: u64,
     /// Packets dropped by the driver because the pool was empty.
     pub rx_no_mbuf: u64,
@@ -139,7 +139,7 @@ impl Link {
 /// A started port, as one of any number of handles: clones, and the queues that were taken from it.
 /// The last one gone, the packets that its driver holds go back to their pools, it stops, and its
 /// device is detached. That takes a driver's time (milliseconds and more), so let the last handle go
-/// where it may be taken: a worker hands its queues back rather than dropping them.
+/// where it may be taken: a worker returns its queues rather than dropping them.
 ///
 /// Queues may move to other threads and come back while the port runs, and ports may come and go
 /// while others run:

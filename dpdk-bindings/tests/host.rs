@@ -10,7 +10,7 @@ use dpdk_bindings::{
     Errno, Host, HostError, Mempool, PassingMbuf, Port, PortConfig, StampField, Tap,
 };
 
-/// Counts packets, and stamps them where it is told to.
+/// Counts packets, and stamps them where asked to.
 struct Counting {
     packets: AtomicUsize,
     stamp: Option<StampField>,

@@ -80,7 +80,7 @@ fn frames_pass_whole_even_when_longer_than_a_segment() {
     expected.push([&frames[4][..3000], &vec![0; 6000]].concat());
     assert!(read_capture(&output) == expected, "bytes on the far side");
 
-    // net_pcap stores less of a frame over 64 KiB than it says: such a frame is not believed.
+    // net_pcap stores less of a frame over 64 KiB than it says: such a frame is not accepted.
     write_capture(&input, &[vec![1; 70_000], vec![2; 60]]);
     let port = eal.attach(&device).unwrap().start(&config, &pool).unwrap();
     let mut burst: ArrayVec<Mbuf, 32> = receive_all(&mut port.rx_queue(0).unwrap())

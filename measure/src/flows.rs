@@ -11,7 +11,7 @@
 //!
 //! A [`FlowTable`] stays with its worker and knows which flow has which slot. The [`FlowSlots`]
 //! are dense counters by slot, swapped at each epoch's turn; they know no flow. The control core is
-//! told of new flows, keeps the directory from slots to flows, decides which flow must go
+//! informed of new flows, keeps the directory from slots to flows, decides which flow must go
 //! ([`FlowTable::forget`]) and, once the last counters with the old meaning have been read,
 //! returns the slot ([`FlowTable::give`]).
 //!

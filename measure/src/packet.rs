@@ -14,7 +14,7 @@
 //! # What is read
 //!
 //! Ethernet, up to four VLAN tags (0x8100, 0x88a8, 0x9100), up to eight MPLS labels (passed over;
-//! IPv4 or IPv6 below them is told by its first nibble), IPv4 with options and fragments, IPv6
+//! IPv4 or IPv6 below them shows in the first nibble), IPv4 with options and fragments, IPv6
 //! with up to eight extension headers, TCP, UDP, SCTP, ICMP and `ICMPv6`. A tunnel counts by its
 //! outer headers. Everything else, and IP that is malformed or cut inside its own header, counts
 //! by its Ethernet pair.

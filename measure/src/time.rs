@@ -104,7 +104,7 @@ impl TickRate {
         self.hz
     }
 
-    /// Length of a tick: the resolution below which no delay can be told.
+    /// Length of a tick: the resolution below which no delay can be measured.
     pub fn resolution_ns(&self) -> f64 {
         1e9 / self.hz as f64
     }

@@ -320,7 +320,7 @@ impl Decide {
 
     /// Takes over from the forwarding that it replaces: the link to the control core, which ports
     /// have a link, and what was learnt. Where a table of another size, or other static stations,
-    /// forbid that, it asks the control core to be told everything anew.
+    /// forbid that, it asks the control core for everything anew.
     pub fn adopt(&mut self, old: &mut Self) {
         self.up = old.up;
         if self.end.is_none() {

@@ -20,7 +20,7 @@ const COMMANDS_MAX: usize = 16;
 pub struct Flows {
     table: FlowTable,
     selection: FlowSelection,
-    /// What headers are held against before a flow is told by them.
+    /// What headers are held against before a flow is recognised by them.
     verifier: Option<Hasher>,
     /// What tables of earlier generations could not track.
     untracked_before: Untracked,

@@ -14,7 +14,7 @@ const PASSES_BEFORE_SLEEP: u32 = 64;
 const SLEEP_MIN: Duration = Duration::from_micros(1);
 const SLEEP_MAX: Duration = Duration::from_micros(50);
 
-/// How late the kernel may wake a worker from its sleep; 50 us unless it is told.
+/// How late the kernel may wake a worker from its sleep; 50 us by default.
 const TIMER_SLACK_NS: u32 = 1_000;
 
 /// Rests between passes as configured.

@@ -71,7 +71,7 @@ pub trait PacketIo {
     /// Fills what room `burst` has with packets that wait at receive queue `inlet`.
     fn receive(&mut self, inlet: usize, burst: &mut Burst<Self::Packet>);
 
-    /// Hands packets to `port` from the front of `burst` and removes those that it accepted;
+    /// Passes packets to `port` from the front of `burst` and removes those that it accepted;
     /// returns how many.
     fn transmit(&mut self, port: PortIndex, burst: &mut Burst<Self::Packet>) -> usize;
 

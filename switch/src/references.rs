@@ -273,7 +273,7 @@ impl References {
         }
     }
 
-    /// The same, packet by packet, for streams that are told of idle times: a packet that came when
+    /// The same, packet by packet, for streams that use idle times: a packet that came when
     /// the link had sent all others ended one.
     #[inline(never)]
     fn anchored_departed(

@@ -3,10 +3,10 @@
 //!
 //! ```text
 //!  transmit:  due frames ── data ── sent: counted ── due frames (references, markers) ── bulk
-//!  receive:   data: counted ── control frame: believed? ── data: counted
+//!  receive:   data: counted ── control frame: accepted? ── data: counted
 //! ```
 //!
-//! A control frame never gets to the forwarding, believed or not, and is in no way stored: there is
+//! A control frame never gets to the forwarding, accepted or not, and is in no way stored: there is
 //! one mbuf for it from its making to its sending.
 
 mod envelope;

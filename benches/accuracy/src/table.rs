@@ -34,7 +34,7 @@ pub struct Row {
     pub check: String,
     /// Unit of all its figures: `%`, `ratio`, `us`.
     pub unit: &'static str,
-    /// What the paper (or its method, in our hands) gives.
+    /// What the paper (or its method, as we ran it) gives.
     pub paper: Option<f64>,
     /// What ours must keep; `None`: a figure, not a check.
     pub limit: Option<Limit>,

@@ -24,7 +24,7 @@ struct Hello {
 }
 
 impl<'pool> Flood<'pool> {
-    /// As told; without `replay` nothing is sent.
+    /// As configured; without `replay` nothing is sent.
     pub fn new(replay: Option<Replay>) -> Self {
         Self {
             replay,

@@ -12,7 +12,7 @@
 //! - [`impairment`]: what is done to which packets, from the command line or a file.
 //! - [`pipeline`]: one direction; a clock turned by hand is enough to drive it.
 //! - [`rewrite`]: what a router would change.
-//! - [`mutate`]: control frames made up from those seen, that must not be believed.
+//! - [`mutate`]: control frames made up from those seen, that must be rejected.
 //! - [`flood`]: one hello, recorded and sent again as fast as the port takes it.
 //! - [`record`]: what was done to each packet, written down by a thread of its own.
 //! - [`bridge`]: two DPDK ports and the loop between them.

@@ -1,5 +1,5 @@
 //! Control frames made up from those that pass: all well enough formed to be taken for control
-//! frames, and none to be believed.
+//! frames, and none to be accepted.
 
 use measure::wire::frame::{FRAME_BYTES_MAX, HEADER_BYTES, MAGIC, TAG_BYTES};
 use rand::RngExt;
@@ -34,7 +34,7 @@ pub struct Mutator {
 }
 
 impl Mutator {
-    /// Makes them as told.
+    /// Makes them as configured.
     pub fn new(made_up: &MadeUp, seed: [u64; 2], ethertype: u16) -> Self {
         let [seed, direction] = seed;
         let MadeUp {

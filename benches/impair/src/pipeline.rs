@@ -149,7 +149,7 @@ impl<P: Frame> Pipeline<P> {
         self.len() == 0
     }
 
-    /// Takes a packet in; `ended` is told of it, or of its copy, if it goes no further.
+    /// Takes a packet in; `ended` gets it, or its copy, if it goes no further.
     pub fn arrive(&mut self, arrival: Arrival, mut packet: P, mut ended: impl FnMut(Transit)) {
         let Arrival { now_ns, class, .. } = arrival;
         let mut transit = Transit {

@@ -42,7 +42,7 @@ impl Recorder {
         })
     }
 
-    /// Hands a transit over; where the writer lags behind, it is counted instead.
+    /// Passes a transit on; where the writer lags behind, it is counted instead.
     pub fn put(&mut self, transit: Transit) {
         self.unwritten += u64::from(self.to_write.push(transit).is_err());
     }

@@ -53,7 +53,7 @@ pub struct Limits {
     /// Rate to begin with, million packets a second each way
     #[arg(long, value_name = "MPPS", default_value_t = 10.0, value_parser = over_zero)]
     pub max: f64,
-    /// How exactly the rate is told, %
+    /// How exact the rate is, %
     #[arg(long, value_name = "PERCENT", default_value_t = 2.0, value_parser = over_zero)]
     pub resolution: f64,
     /// Trials that must fail before a rate does; more where others use the machine, too

@@ -11,7 +11,7 @@ pub struct Search {
     pub max_pps: f64,
     /// Share of packets that may be lost; the RFC's is 0.
     pub loss_max: f64,
-    /// Share of the rate to which it is told: 0.01 ends the search within one in a hundred.
+    /// Share of the rate to which it is exact: 0.01 ends the search within one in a hundred.
     pub resolution: f64,
     /// A rate fails when so many trials of it fail, 1 or more; the RFC's is 1. More for machines on
     /// which others run as well.

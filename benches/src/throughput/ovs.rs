@@ -20,19 +20,19 @@ pub const MEMORY_MIB: u64 = 1_024;
 /// Time for its caches to settle.
 const SETTLING: Duration = Duration::from_secs(1);
 
-/// Seconds in which it has to do what it is told.
+/// Seconds in which it has to carry out a command.
 const CONFIGURED_S: u64 = 20;
 
 /// How it is set up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenVSwitch {
-    /// When it is told what to do.
+    /// When it is given commands.
     pub rules: Rules,
     /// What the plugin measures in it, where it is loaded.
     pub plugin: Option<Extent>,
 }
 
-/// When it is told that all that enters one port leaves by the other, by two rules on `in_port`.
+/// When it is configured so that all that enters one port leaves by the other, by two rules on `in_port`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rules {
     /// As an operator types it: a bridge, ports, then rules in the place of the one that is there.

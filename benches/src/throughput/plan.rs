@@ -139,7 +139,7 @@ pub const STEPS: Suite = Suite {
 /// What a ratio is to be.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Goal {
-    /// It is told, no more.
+    /// It is reported, no more.
     Told,
     /// At least `must`; `aim` is better.
     AtLeast {

@@ -29,7 +29,7 @@ struct Spent {
 /// Amounts by place.
 type ByPlace = BTreeMap<String, f64>;
 
-/// Shares of the whole below which a place is told with the others.
+/// Shares of the whole below which a place is listed with the others.
 const LEAST_SHARE: f64 = 0.01;
 
 /// Packets of the shorter of two runs, at least: each flow of the captures has come by then, both

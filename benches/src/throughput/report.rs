@@ -30,7 +30,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Looks around; what cannot be told is `unknown`.
+    /// Looks around; what cannot be found out is `unknown`.
     pub fn of_this_machine(hugepages: bool) -> Self {
         let memory = if hugepages {
             "hugepages"

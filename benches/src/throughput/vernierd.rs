@@ -79,7 +79,7 @@ impl Vernierd {
     /// Packets a second that it forwards with `workers` workers, each on a CPU of its own.
     ///
     /// # Errors
-    /// When it cannot be started, fails, loses count, measures less than it was told to, says
+    /// When it cannot be started, fails, loses count, measures less than it was configured to, says
     /// nothing for a minute, or the user interrupts.
     pub fn rate_pps(self, bench: &Bench, input: &Input, workers: usize) -> Result<f64> {
         let mut running = Running::start(bench, &self.config(bench, input, workers)?)?;
@@ -135,7 +135,7 @@ pub fn free_address() -> Result<SocketAddr> {
         .context("no free port on 127.0.0.1")
 }
 
-/// What one process is told.
+/// The configuration of one process.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The configuration.
@@ -238,7 +238,7 @@ impl Running {
     /// Ends it, and looks at what it leaves behind; the packets that it has sent.
     ///
     /// # Errors
-    /// When it does not end well, lost count, or measured less than it was told to.
+    /// When it does not end well, lost count, or measured less than it was configured to.
     pub fn end(mut self, bench: &Bench, extent: Extent) -> Result<u64> {
         self.process.terminate()?;
         let ended = self.process.wait(PATIENCE, &bench.stop);

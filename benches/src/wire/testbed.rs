@@ -8,7 +8,7 @@
 //! ```
 //!
 //! - [`spaces`]: namespaces and interfaces.
-//! - [`nodes`]: the box, the switches and what they are told.
+//! - [`nodes`]: the box, the switches and their configurations.
 //! - [`views`]: what switches answer, epoch by epoch.
 //! - [`traffic`]: a mix of flows of our own beside iperf3 and ping.
 //! - [`captures`]: what both hosts saw, byte for byte.

@@ -1,7 +1,7 @@
 //! Both switches' stamps joined: what really happened to each packet of a wire.
 //!
 //! A packet is found again by its hash. Where several packets have the same (a retransmission may,
-//! and a duplicate does), they are told apart by time: as many received as sent are taken in their
+//! and a duplicate does), they are distinguished by time: as many received as sent are taken in their
 //! order; else each one received belongs to the last one sent before it that is not taken yet.
 
 use std::collections::{BTreeMap, HashMap};

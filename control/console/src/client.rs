@@ -18,10 +18,10 @@ const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// How long it may take to accept a connection.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
 
-/// Largest answer that is believed: thousands of segments are a few MiB.
+/// Largest answer that is accepted: thousands of segments are a few MiB.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
 
-/// Where a switch listens unless it is told otherwise.
+/// Where a switch listens by default.
 pub const DEFAULT_URL: &str = "http://127.0.0.1:9464";
 
 /// Why a switch could not be asked.

@@ -486,7 +486,7 @@ fn check_and_diff_compare_with_what_runs() {
     assert_eq!(run(&["check", path, "--offline"]).0, 0);
 }
 
-/// A switch that takes up a reload as told, once it is asked for.
+/// A switch that takes up a reload once it is asked for.
 fn serve_reloads(outcomes: &'static [(u64, ReloadOutcome)]) -> Running {
     let wanted = Arc::new(AtomicBool::new(false));
     let server = Server::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();

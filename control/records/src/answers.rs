@@ -148,7 +148,7 @@ impl<'s> From<&'s Snapshot> for Segments<'s> {
 pub struct Wires {
     /// Number of the last epoch of this switch that closed; wires count those of the sender.
     pub epoch: Option<u64>,
-    /// The clock that one-way delays are told by; `None` where there are no wires.
+    /// The clock that one-way delays are measured by; `None` where there are no wires.
     pub clock: Option<WireClock>,
     /// Ports with a segment on the wire, in the order of the configuration.
     pub wires: Vec<Wire>,

@@ -558,7 +558,7 @@ pub struct Fdb {
     pub limited: u64,
     /// Reports of workers that did not fit into their ring.
     pub reports_lost: u64,
-    /// Times that a worker fell so far behind that it was told everything anew.
+    /// Times that a worker fell so far behind that it was sent everything anew.
     pub restarts: u64,
 }
 

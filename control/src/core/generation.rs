@@ -65,7 +65,7 @@ impl Generation {
         }
     }
 
-    /// Takes all that the workers gave: `take` is handed each worker's shard, with what makes a sum
+    /// Takes all that the workers gave: `take` gets each worker's shard, with what makes a sum
     /// of its kind. `false` after a panic in what concerns flows, which have to begin anew.
     pub fn take(
         &mut self,

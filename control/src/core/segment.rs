@@ -55,7 +55,7 @@ impl SegmentState {
     }
 
     /// Adds an epoch that every worker measured. What was counted in a disturbed epoch is true, and
-    /// adds to the totals; what was estimated in it is not believed.
+    /// adds to the totals; what was estimated in it is not used.
     pub fn add(
         &mut self,
         epoch: Epoch,

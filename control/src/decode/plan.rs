@@ -20,7 +20,7 @@ use records::snapshot::Decoding;
 pub(crate) struct EpochCells {
     pub epoch: Epoch,
     pub generation: u32,
-    /// By sketch; `None` where it cannot be believed, since a link was disturbed.
+    /// By sketch; `None` where it cannot be trusted, since a link was disturbed.
     pub sketches: Vec<Option<Arc<DelayCells>>>,
     /// By number of a segment: its index in the generation, and its sketch.
     pub places: Arc<Vec<Option<(SegmentIndex, usize)>>>,
@@ -132,7 +132,7 @@ impl Decoder {
     }
 
     /// Adds an epoch to the sum. One of another generation, or with a sketch that cannot be
-    /// believed, is left out.
+    /// accepted, is left out.
     fn add(&mut self, cells: &EpochCells, flows: &mut Directory) {
         let sum = self.sum.as_ref();
         if sum.is_some_and(|sum| sum.cells.generation != cells.generation) {

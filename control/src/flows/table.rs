@@ -1,4 +1,4 @@
-//! What one worker's slots stand for in one generation, and which of them are to change hands.
+//! What one worker's slots stand for in one generation, and which of them are to change flows.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ use contract::handover::{ControlEnd, FlowCommand, NewFlow};
 const SCAN: usize = 65_536;
 
 /// Where only the top flows are kept, one of so many slots is free, or about to be: new flows are tried
-/// out in these. To free more the more flows are new would end in slots that all change hands.
+/// out in these. To free more the more flows are new would end in slots that all change flows.
 const ROOM: usize = 4;
 
 /// Memory of a link.

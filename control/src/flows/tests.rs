@@ -229,7 +229,7 @@ fn the_smallest_make_room_for_others() {
         assert_eq!(packets.get(&key(n)), Some(&(29 * 50)), "elephant {n}");
     }
     assert!(directory.comings().evicted > 20);
-    // The first mice fill the table before any can be told from an elephant.
+    // The first mice fill the table before any can be distinguished from an elephant.
     let untracked = pair.worker.flows.untracked().without_free_slot;
     assert!(untracked < 9, "{untracked} of 90 mice");
 }

@@ -132,7 +132,7 @@ impl Top {
         self.held.retain(|&(_, segment), _| is_known(segment));
     }
 
-    /// An epoch has closed: places change hands.
+    /// An epoch has closed: flows get and lose series.
     pub fn close(&mut self, epoch: Epoch, directory: &Directory, rate: TickRate, interval_ms: u32) {
         let mut folded = 0;
         let mut seen = Vec::new();

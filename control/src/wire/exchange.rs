@@ -66,7 +66,7 @@ pub struct Exchange {
     end: WireControlEnd,
     sealer: Sealer,
     session: Option<Session>,
-    /// What the worker has still to be told: a few, since what begins or ends a session takes the place
+    /// What is still to be sent to the worker: a few, since what begins or ends a session takes the place
     /// of all that was said of it.
     orders: VecDeque<Order>,
     outgoing: Outgoing,
@@ -339,7 +339,7 @@ impl Exchange {
         }
     }
 
-    /// Tells the worker what it has still to be told.
+    /// Sends the worker what is still to be sent.
     fn say_orders(&mut self) {
         while let Some(order) = self.orders.pop_front() {
             if let Err(order) = self.end.order(order) {
@@ -356,8 +356,8 @@ impl Exchange {
         self.orders.push_back(order);
     }
 
-    /// Believes and seals under other keys of the wire from now on. The session goes on: both ends need
-    /// the old key and the new one while they are told one after the other.
+    /// Accepts and seals under other keys of the wire from now on. The session goes on: both ends need
+    /// the old key and the new one while they are changed one after the other.
     ///
     /// # Errors
     /// [`ExchangeError::Key`] where `key` is none of `keys`; nothing is changed then.

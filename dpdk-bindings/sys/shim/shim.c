@@ -150,7 +150,7 @@ uint64_t vernier_log_lost(void)
 
 /* ---- environment abstraction layer ---- */
 
-/* EAL makes a folder for files that it was told not to have, and leaves it. */
+/* EAL makes a folder for files that it was asked not to make, and leaves it. */
 static void remove_runtime_dir(void)
 {
 	(void)rmdir(rte_eal_get_runtime_dir());
@@ -705,7 +705,7 @@ int vernier_port_is_pulled(uint16_t port)
 	return port < RTE_MAX_ETHPORTS && __atomic_load_n(&pulled[port], __ATOMIC_RELAXED);
 }
 
-/* Asks the kernel for an interface's flags (netdevice(7)), and sets them where it is told to. */
+/* Asks the kernel for an interface's flags (netdevice(7)), and sets them where asked to. */
 static int interface_flags(uint32_t index, int set, int up)
 {
 	struct ifreq request = {0};

@@ -1,4 +1,4 @@
-//! What the tests share: EAL without privileges, frames that can be told apart, captures.
+//! What the tests share: EAL without privileges, distinguishable frames, captures.
 //!
 //! EAL starts once per process, so each file is one test.
 

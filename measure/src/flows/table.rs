@@ -78,7 +78,7 @@ impl FlowTable {
     /// Looks up the flows of a burst; as many of `seen` are filled and returned as there are
     /// observations, in their order, or as `seen` has room for.
     ///
-    /// A flow that is not there takes a free slot and is handed to `report`, which says whether
+    /// A flow that is not there takes a free slot and is passed to `report`, which says whether
     /// it could pass the news on: else the flow is not tracked, and tried again with its next
     /// packet. Packets of flows that are not tracked count under [`Slot::OTHER`].
     #[inline]

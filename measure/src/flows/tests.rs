@@ -121,7 +121,7 @@ fn churn_leaves_no_trace() {
 #[test]
 fn what_spilled_is_found_when_its_first_bucket_has_room_again() {
     let mut index = FlowIndex::for_flows(4);
-    // Two buckets: the first is told by the top bit, the second by bit 31.
+    // Two buckets: the top bit says which of the first, bit 31 which of the second.
     let flow = |n: u64| id(n | 1 << 31);
     for n in 0..6 {
         index.insert(flow(n), Slot(10)).unwrap();

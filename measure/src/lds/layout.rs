@@ -68,7 +68,7 @@ pub enum LayoutError {
         /// Its weight.
         weight: u32,
     },
-    /// More weights than segments can be told apart.
+    /// More weights than segments can be distinguished.
     #[error("there are {weights} weights; give one a segment, 65,536 at most")]
     Weights {
         /// How many were given.

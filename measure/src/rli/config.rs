@@ -73,7 +73,7 @@ pub struct ReceiverConfig {
     /// time. More than the stamps' resolution and jitter; 0 to
     /// [`Self::IDLE_TOLERANCE_NS_MAX`].
     pub idle_tolerance_ns: u32,
-    /// RLI-AS: idle times are [told](super::Receiver::idle), not seen from packets.
+    /// RLI-AS: idle times are [given](super::Receiver::idle), not seen from packets.
     pub idle_is_told: bool,
     /// RLI-AS: the delay beyond wait and serialisation (propagation, and what clocks differ by);
     /// `None`: learnt from references that were sent as a busy period began, and until then RLI-S is

@@ -1,5 +1,5 @@
 //! The flows of one epoch: joint decoding with and without references, references alone, and which
-//! of them to believe.
+//! of them to use.
 
 use arrayvec::ArrayVec;
 

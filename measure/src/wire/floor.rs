@@ -4,10 +4,10 @@
 //! clocks differ by. While neither path nor clocks change it stays where it is, but for noise. A
 //! [step](Step) moves it at once and for good, a [drift](Drift) a little with every epoch.
 //!
-//! # What cannot be told apart
+//! # What cannot be distinguished
 //!
 //! - A change of route, or of anything that delays every packet alike, is a step as well.
-//! - A queue that never empties in an epoch lifts the floor too. It is told from a step where it
+//! - A queue that never empties in an epoch lifts the floor too. It is distinguished from a step where it
 //!   loses packets or makes delays scatter ([`FloorSample::is_calm`]), or where it empties again
 //!   within three epochs. A queue that stands at one height, quietly and for longer, is called a
 //!   step; when it empties, that is another one.
@@ -15,7 +15,7 @@
 //!   by within an epoch.
 //!
 //! So a step need not spoil a delay: that of a route or a queue is a true one, and a clock that is
-//! set is told by its own switch. Only a floor under all that were seen before, which no queue
+//! set is reported by its own switch. Only a floor under all that were seen before, which no queue
 //! explains, makes its epoch one not to be trusted.
 
 use std::collections::VecDeque;
@@ -34,7 +34,7 @@ const CONFIRM: usize = 3;
 const UNSETTLED_MAX: usize = 16;
 /// A slope is more than this many times its standard error,
 const DRIFT_ERRORS: f64 = 5.0;
-/// and is told from as many epochs at least.
+/// and is estimated from as many epochs at least.
 const DRIFT_EPOCHS: usize = 8;
 
 /// One epoch's floor.

@@ -25,13 +25,13 @@ pub struct SegmentHalves<'a> {
     pub lda: &'a [Option<Cell>],
 }
 
-/// What the clocks of both ends allow to be told.
+/// What the clocks of both ends allow to be measured.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ClockBound {
     /// Both clocks together are off by this much at most, in nanoseconds. It shifts every delay
     /// alike, so that it adds to every bound.
     pub error_ns: f64,
-    /// Below this nothing can be told, in nanoseconds: no method's own bound is less.
+    /// Below this nothing can be measured, in nanoseconds: no method's own bound is less.
     pub resolution_ns: f64,
 }
 
@@ -51,7 +51,7 @@ impl ClockBound {
         }
     }
 
-    /// Which of the candidates is to be believed first: the method and its estimate.
+    /// Which of the candidates is to be used first: the method and its estimate.
     pub(super) fn choose(
         &self,
         candidates: impl IntoIterator<Item = Candidate>,

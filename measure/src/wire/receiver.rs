@@ -26,11 +26,11 @@ const RUN_MAX: usize = 64;
 /// What became of a control frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Control {
-    /// Believed, and done with.
+    /// Accepted, and done with.
     Taken(Kind),
-    /// Believed, and for the control core.
+    /// Accepted, and for the control core.
     Pass(Kind),
-    /// Not believed: nothing has changed.
+    /// Rejected: nothing has changed.
     Refused(Refusal),
 }
 
@@ -63,7 +63,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// An end without a session, which believes hellos under any of `keys`. All memory is taken
+    /// An end without a session, which accepts hellos under any of `keys`. All memory is taken
     /// here.
     ///
     /// # Errors
@@ -101,7 +101,7 @@ impl Receiver {
         self.coming.clone_from(&self.lda);
     }
 
-    /// The session goes on under another name and key: frames of both are believed until the old one is
+    /// The session goes on under another name and key: frames of both are accepted until the old one is
     /// [forgotten](Self::forget), and everything is counted as before.
     pub fn renew(&mut self, session: Session) {
         self.verifier.renew(session);
@@ -112,12 +112,12 @@ impl Receiver {
         self.verifier.forget();
     }
 
-    /// Believes frames under these keys only. The session goes on.
+    /// Accepts frames under these keys only. The session goes on.
     pub fn set_keys(&mut self, keys: KeyRing) {
         self.verifier.set_keys(keys);
     }
 
-    /// There is no session any more: hellos alone are believed, and nothing is recorded.
+    /// There is no session any more: hellos alone are accepted, and nothing is recorded.
     pub fn end(&mut self) {
         self.verifier.end();
         self.is_in_session = false;

@@ -1,9 +1,9 @@
-//! Control frames that are not believed.
+//! Control frames that are rejected.
 
 use crate::codec::ParseError;
 use crate::wire::frame::OpenError;
 
-/// Why a control frame was not believed: what to count it as.
+/// Why a control frame was rejected: what to count it as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Refusal {
     /// Not one whole frame of this version and a known kind, or with a body that means nothing.

@@ -127,7 +127,7 @@ impl Sender {
         self.end();
         self.sealer.begin(session);
         self.is_in_session = true;
-        // The receiver has not been told anything else.
+        // Nothing else was sent to the receiver.
         self.marker.coming.clone_from(&self.layout.lda);
         for stream in &mut self.streams {
             stream.sender = ReferenceSender::new(WireLayout::stream(stream.segment));

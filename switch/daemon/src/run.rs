@@ -257,7 +257,7 @@ fn attach_all<'eal>(config: &mut Config, eal: &'eal Eal) -> Result<Vec<AttachedP
     places.map(attach).collect()
 }
 
-/// Where each worker should run: as it is told, or else near most of its queues.
+/// Where each worker should run: as configured, or else near most of its queues.
 fn wishes(config: &Config, ports: &[AttachedPort<'_>]) -> Vec<Wish> {
     let node_of = |(place, _): &(usize, u16)| ports[*place].info().numa_socket;
     let wish = |(worker, queues): (&contract::config::Worker, Vec<(usize, u16)>)| {

@@ -13,7 +13,7 @@ use switch::packet_io::PortIndex;
 #[derive(Debug, Default)]
 pub struct Places {
     places: Vec<Place>,
-    /// Names that found no place, and were told of.
+    /// Names that found no place, and were reported.
     refused: Vec<String>,
 }
 

@@ -47,7 +47,7 @@ pub struct TransmitTap {
     pub worker: usize,
     /// Whether it has been sent a plan that still holds.
     pub is_planned: bool,
-    /// Of its unmeasured packets those that were told of.
+    /// Of its unmeasured packets those that were reported.
     unmeasured: u64,
 }
 

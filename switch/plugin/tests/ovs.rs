@@ -289,7 +289,7 @@ fn a_bridge_of_open_vswitch_tells_the_latency_of_its_flows() {
     };
     plugin.wait("/api/v1/flows?limit=100", "the connection's flow", measured);
     let began = Instant::now();
-    // A flow that has just been told of gets its series with the next of the epochs.
+    // A flow that has just been reported gets its series with the next of the epochs.
     let page = loop {
         let page = plugin.get("/metrics").unwrap();
         let delay_s = page.lines().find_map(|line| {

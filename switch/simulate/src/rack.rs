@@ -394,7 +394,7 @@ pub fn decide(config: &Config, end: Option<ReplicaEnd>) -> Decide {
     Decide::from_config(config, rate(), 0x9e37_79b9_7f4a_7c15, end)
 }
 
-/// A UDP datagram of flow `flow` told from others by `n`, `len_bytes` long (60 at least).
+/// A UDP datagram of flow `flow` distinguished from others by `n`, `len_bytes` long (60 at least).
 pub fn udp(flow: u16, n: u32, len_bytes: usize) -> Vec<u8> {
     between([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2], flow, n, len_bytes)
 }

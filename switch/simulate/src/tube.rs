@@ -187,7 +187,7 @@ impl TestTube {
     }
 }
 
-/// A UDP datagram told from others by `n`.
+/// A UDP datagram distinguished from others by `n`.
 pub fn udp(n: u32) -> Vec<u8> {
     frame_between([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2], n)
 }

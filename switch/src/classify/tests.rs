@@ -292,7 +292,7 @@ proptest! {
     }
 }
 
-/// Addresses and protocol are those by which flows are told apart, too.
+/// Addresses and protocol are those that distinguish flows, too.
 #[test]
 fn odd_frames_are_read_as_the_parser_reads_them() {
     use measure::packet::FlowKey;

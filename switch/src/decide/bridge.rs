@@ -130,7 +130,7 @@ impl Bridge {
         self.decide::<false>(from, head, end)
     }
 
-    /// The verdict on a frame; `VLANS`: whether any port has VLANs, told apart once a burst.
+    /// The verdict on a frame; `VLANS`: whether any port has VLANs, distinguished once a burst.
     #[inline]
     pub(super) fn decide<const VLANS: bool>(
         &mut self,

@@ -5,7 +5,7 @@
 //! most in the table makes room for one of a port that has fewer; else the bucket learns no more until
 //! one ages. Frames to a station that found no room are flooded, and it is counted.
 //!
-//! It is a replica: what it sees it learns at once and reports, what other workers saw it is told
+//! It is a replica: what it sees it learns at once and reports, what other workers saw it hears
 //! (`contract::fdb`).
 //!
 //! A port is flushed at once: its *era* moves on, and entries of an earlier era count for nothing.

@@ -42,7 +42,7 @@ pub(crate) struct Relay<P> {
 }
 
 impl<P> Lane<P> {
-    /// A port with an MTU of `mtu` bytes that this worker sends by itself, and to which others hand
+    /// A port with an MTU of `mtu` bytes that this worker sends by itself, and to which others pass
     /// packets through `entrances`.
     pub fn own(
         layout: &EgressLayout,

@@ -8,7 +8,7 @@ use super::layout::QUEUES_MAX;
 /// Bytes that a weight of 1 earns in a round: the longest frame of IEEE 802.3 with one tag.
 pub const QUANTUM_BYTES: u32 = 1_522;
 
-/// Chooses among queues that are told by a bit each.
+/// Chooses among queues, one bit each.
 ///
 /// A choice takes at most `QUEUES_MAX` steps for each quantum that the longest frame is long: 48
 /// for one of 9,046 bytes and a weight of 1.

@@ -11,7 +11,7 @@ use measure::time::TickRate;
 use crate::egress::layout::WIRE_OVERHEAD_BYTES;
 use crate::packet_io::{ClassIndex, PortIndex};
 
-/// Most streams of a port that are told of its idle times: each of them is, at each.
+/// Most streams of a port that use its idle times: each of them gets each.
 pub const ANCHORED_STREAMS_MAX: usize = 8;
 
 /// The rate assumed of a port without a capacity; only adaptive injection goes by it, which needs

@@ -82,7 +82,7 @@ impl Stream {
         }
         let mut rest = run;
         while !rest.is_empty() {
-            // Without room for references, packets need not be told apart.
+            // Without room for references, packets need not be distinguished.
             let to_go = if due.is_full() {
                 u64::MAX
             } else {

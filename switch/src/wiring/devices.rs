@@ -94,7 +94,7 @@ pub fn attach<'eal>(config: &Config, index: usize, eal: &'eal Eal) -> Result<Att
         .with_context(|| format!("port {}", port.name))
 }
 
-/// A `net_af_packet` has as many queues as it is told, and the kernel spreads flows over all of them.
+/// A `net_af_packet` has as many queues as its arguments say, and the kernel spreads flows over all of them.
 fn with_queues(device: &str, rx_queues: u16) -> String {
     let is_told = device
         .split(',')

@@ -11,7 +11,7 @@ use crate::egress::{Handed, Lane};
 /// How one worker reaches one port.
 #[derive(Debug)]
 pub enum Way<P> {
-    /// By itself; others hand it their packets through these rings.
+    /// By itself; others pass it their packets through these rings.
     Own(Vec<Consumer<Handed<P>>>),
     /// Through the worker that owns the port.
     Owner(Producer<Handed<P>>),

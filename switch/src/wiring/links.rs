@@ -1,4 +1,4 @@
-//! Links that come and go: what the data plane is told, and what a patch panel passes on.
+//! Links that come and go: what the data plane hears, and what a patch panel passes on.
 //!
 //! A port that loses its link is down at once; one that has a link again is up when it has kept it
 //! for [`UP_HOLD`], so that a flapping port does not flap the switch. Between two ports with
@@ -38,7 +38,7 @@ pub struct LinkWatch {
 struct Watched {
     /// The port that shares its fate.
     partner: Option<usize>,
-    /// As the data plane was told.
+    /// As the data plane has heard.
     is_up: bool,
     /// Taken down on purpose.
     is_lowered: bool,
@@ -203,7 +203,7 @@ mod tests {
     use super::Event::{Down, Lower, Raise, Up};
     use super::*;
 
-    /// Links as a hand sets them, looked at every 100 ms.
+    /// Links as a test sets them, looked at every 100 ms.
     struct Bench {
         watch: LinkWatch,
         links: Vec<bool>,

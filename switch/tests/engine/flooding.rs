@@ -135,7 +135,7 @@ fn made_up_addresses_stay_bounded_and_do_not_stop_others() {
         rack.assert_conserved();
     }
     assert_eq!(heard, said, "others go on");
-    // What was flooded at all is within the limit over that time, and a tenth of a second in hand.
+    // What was flooded at all is within the limit over that time, and a tenth of a second in reserve.
     let flooded = rack.sum(|port| port.copies.get());
     let limit = FLOOD_LIMIT_PPS * (rack.now - began + GHZ / 10) / GHZ;
     assert!(

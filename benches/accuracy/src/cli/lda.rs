@@ -20,7 +20,7 @@ use crate::interchange::{PairRecord, Time, read_pairs};
 /// Estimate mean, deviation and loss of a segment from packets at both ends, by LDA
 ///
 /// Reads `packet_id,send_ns,recv_ns`; a packet without `recv_ns` was lost. Prints JSON; a figure
-/// that cannot be told is null. `true_mean_ns` and `true_stddev_ns` are those of all packets
+/// that is unknown is null. `true_mean_ns` and `true_stddev_ns` are those of all packets
 /// received.
 #[derive(Debug, Args)]
 pub(super) struct Lda {

@@ -111,7 +111,7 @@ struct Bounded<R> {
     within: bool,
 }
 
-/// What [`Bounded`] fails with: told apart from the system's own errors by its type.
+/// What [`Bounded`] fails with: distinguished from the system's own errors by its type.
 #[derive(Debug, thiserror::Error)]
 #[error("line too long")]
 struct LineTooLong;

@@ -16,7 +16,7 @@ use crate::traffic::mix;
 const BUFFER_BYTES: usize = 1 << 20;
 /// The most packets that are read.
 const PACKETS_MAX: usize = 50_000_000;
-/// The longest frame that a size on the wire is believed for, as in TCP segmentation offload.
+/// The longest frame that a size on the wire is accepted for, as in TCP segmentation offload.
 const FRAME_BYTES_MAX: u32 = 65_550;
 /// Seed of the hash that tells flows apart.
 const SEED: [u8; 16] = *b"vernier accuracy";

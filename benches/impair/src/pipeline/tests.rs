@@ -353,7 +353,7 @@ fn rules() -> impl Strategy<Value = Impairment> {
 
 proptest! {
     /// Whatever is done: every packet and every copy has one fate, leaves no earlier than it came,
-    /// in the order told, and all of it is the same once more.
+    /// in the order given, and all of it is the same once more.
     #[test]
     fn every_packet_has_one_fate(
         rules in prop::collection::vec(rules(), 0..3),

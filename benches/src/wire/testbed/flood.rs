@@ -48,9 +48,9 @@ pub struct Outcome {
     pub replayed: u64,
     /// Hellos a second that switch 2 refused while it was watched.
     pub replayed_pps: f64,
-    /// Hellos that switch 2 believed, genuine and replayed ones, since its start.
+    /// Hellos that switch 2 accepted, genuine and replayed ones, since its start.
     pub believed: u64,
-    /// Control frames that switch 2 did not believe, since its start.
+    /// Control frames that switch 2 rejected, since its start.
     pub refused: Refused,
     /// Genuine hellos that the box let pass.
     pub hellos: u64,

@@ -1,4 +1,4 @@
-//! The switches and the box, and what they are told.
+//! The switches and the box, and their configurations.
 
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -33,7 +33,7 @@ pub const BANKS: [Bank; 2] = [
     },
 ];
 
-/// What a switch is told.
+/// The configuration of a switch.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// 1 or 2.
@@ -42,7 +42,7 @@ pub struct Plan {
     pub lan: String,
     /// Device of the port towards the other switch.
     pub wire: String,
-    /// What the wire is told besides its LDA.
+    /// The configuration of the wire besides its LDA.
     pub extra: Value,
     /// CPU of its worker, if that matters.
     pub core: Option<usize>,

@@ -118,12 +118,12 @@ pub struct AttackOutcome {
     pub epochs_lost: [Vec<(String, u64)>; 2],
 }
 
-/// What a switch made of frames that it had no reason to believe.
+/// What a switch made of frames that it had no reason to accept.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Refused {
-    /// Frames that it did not believe, by reason.
+    /// Frames that it rejected, by reason.
     pub disbelieved: Vec<(String, u64)>,
-    /// Frames that it believed and found no use for.
+    /// Frames that it accepted and found no use for.
     pub useless: u64,
 }
 
@@ -150,7 +150,7 @@ impl Refused {
         }
     }
 
-    /// Frames that it did not believe.
+    /// Frames that it rejected.
     pub fn frames(&self) -> u64 {
         self.disbelieved.iter().map(|(_, count)| count).sum()
     }

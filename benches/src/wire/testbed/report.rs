@@ -17,15 +17,15 @@ use crate::machine::Machine;
 
 /// Least share of epochs in which the truth is within a bound of nominal 98 %.
 const WITHIN_MIN: f64 = 0.93;
-/// Least number of epochs that this is told of.
+/// Least number of epochs for this to be reported.
 const EPOCHS_MIN: usize = 100;
-/// Least number of flows, each in an epoch, that a median is told of.
+/// Least number of flows, each in an epoch, for a median to be reported.
 const FLOWS_MIN: usize = 100;
 /// Most by which the chooser's error may exceed the best single method's, for flows of one size in one run.
 const CHOOSER_MAX: f64 = 1.1;
 /// And by the geometric mean over all of them: far better known, so far closer.
 const CHOOSER_MEAN_MAX: f64 = 1.03;
-/// Least number of sizes of flows, over all runs, that this mean is told of.
+/// Least number of sizes of flows, over all runs, for this mean to be reported.
 const CLASSES_MIN: usize = 20;
 /// Most that references may take of the data's bytes at high load.
 const REFERENCES_MAX: f64 = 0.002;

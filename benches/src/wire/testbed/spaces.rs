@@ -50,7 +50,7 @@ impl Host {
     /// The Ethernet address of its `eth0`.
     ///
     /// # Errors
-    /// When it cannot be told.
+    /// When it cannot be found out.
     pub fn mac(&self) -> Result<String> {
         let mac = output(self.command("cat").arg("/sys/class/net/eth0/address"))?;
         Ok(mac.trim().to_owned())

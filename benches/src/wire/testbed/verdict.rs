@@ -42,7 +42,7 @@ pub struct Verdict {
     pub deviation_ns: f64,
     /// Usable epochs in which the sender's counts were known,
     pub counted: usize,
-    /// and of these those in which packets sent, received and lost were told exactly.
+    /// and of these those in which packets sent, received and lost were reported exactly.
     pub counts_exact: usize,
     /// By method, and last by the one that was chosen each time.
     pub means: Vec<Means>,

@@ -50,9 +50,9 @@ pub struct Wire {
 pub struct Totals {
     /// Control frames sent, by kind.
     pub sent_frames: Vec<Labelled>,
-    /// Control frames believed, by kind.
+    /// Control frames accepted, by kind.
     pub believed_frames: Vec<Labelled>,
-    /// Control frames not believed, by reason.
+    /// Control frames rejected, by reason.
     pub disbelieved_frames: Vec<Labelled>,
     /// Bytes of control frames on the link.
     pub sent_bytes: u64,
@@ -108,7 +108,7 @@ pub struct Figures {
     pub usable_cells_ratio: f64,
     /// By method.
     pub estimates: Vec<Estimate>,
-    /// The one to believe.
+    /// The one to use.
     pub chosen: Option<Estimate>,
 }
 
@@ -144,7 +144,7 @@ pub struct Flow {
     pub flow: String,
     /// Packets that arrived.
     pub packets: u64,
-    /// The one to believe.
+    /// The one to use.
     pub estimate: Option<Estimate>,
     /// By method.
     pub estimates: Vec<Estimate>,

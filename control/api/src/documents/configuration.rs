@@ -78,7 +78,7 @@ impl<'s> Page<'s> {
             .into_iter()
             .filter(|choice| choice["type"] != "null");
         let is_lone = others.clone().count() == 1;
-        // Names among other choices are told in place.
+        // Names among other choices are described in place.
         for choice in others.filter(|choice| is_lone || reference(choice).is_none()) {
             self.find(choice, place);
         }

@@ -1,5 +1,5 @@
 //! Which series and labels an expression of `PromQL` asks for. Not a parser: `promtool` says whether
-//! an expression is one; here its words are told apart.
+//! an expression is one; here it is split into words.
 
 use std::collections::BTreeSet;
 

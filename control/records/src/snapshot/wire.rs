@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Labelled;
 
-/// The clock that one-way delays on the wire are told by.
+/// The clock that one-way delays on the wire are measured by.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WireClock {
     /// What it follows: `locked`, `holding_over` or `free`; a free clock gives no numbers.
@@ -43,7 +43,7 @@ pub struct Wire {
     pub control_bps: f64,
     /// Since the switch started.
     pub total: WireTotals,
-    /// The least delay of what arrives here, as references told it last, in nanoseconds; signed.
+    /// The least delay of what arrives here, as references gave it last, in nanoseconds; signed.
     pub floor_ns: Option<f64>,
     /// By how much the clocks of both ends last stepped against each other, as the least delay
     /// showed it, in nanoseconds.
@@ -81,9 +81,9 @@ pub struct WirePeer {
 pub struct WireTotals {
     /// Control frames sent, by kind.
     pub sent_frames: Vec<Labelled>,
-    /// Control frames that came in and were believed, by kind.
+    /// Control frames that came in and were accepted, by kind.
     pub believed_frames: Vec<Labelled>,
-    /// Control frames that came in and were not believed, by reason.
+    /// Control frames that came in and were rejected, by reason.
     pub disbelieved_frames: Vec<Labelled>,
     /// Bytes of control frames on the link, with preamble, frame check sequence and gap.
     pub sent_bytes: u64,
@@ -185,7 +185,7 @@ pub struct WireFlow {
     pub class: String,
     /// Packets that arrived.
     pub packets: u64,
-    /// The one to believe: the smallest bound, or `combined` of two that are alike.
+    /// The one to use: the smallest bound, or `combined` of two that are alike.
     pub estimate: Option<WireEstimate>,
     /// Means by method, of those that say something.
     pub estimates: Vec<WireEstimate>,

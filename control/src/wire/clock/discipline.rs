@@ -14,7 +14,7 @@ const HOLDOVER_PPB: f64 = 10_000.0;
 /// lost.
 const HOLDOVER_ERROR_NS_MAX: f64 = 10e6;
 
-/// What the kernel says of the system's clock (`adjtimex(2)`), as told by the program that keeps it.
+/// What the kernel says of the system's clock (`adjtimex(2)`), as the program that keeps it has set it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KernelClock {
     /// Whether somebody keeps it: neither `STA_UNSYNC` nor `STA_CLOCKERR`.

@@ -51,7 +51,7 @@ const NS_PER_S: u64 = 1_000_000_000;
 pub struct SystemTime {
     /// `CLOCK_TAI` in nanoseconds.
     pub tai_ns: u64,
-    /// Offset of TAI from UTC that the kernel reckons with, in seconds; 0 where nobody has told it.
+    /// Offset of TAI from UTC that the kernel reckons with, in seconds; 0 where it was never set.
     pub tai_utc_s: i16,
 }
 
@@ -94,7 +94,7 @@ pub trait ClockSource {
 /// The clock, as it was last looked at.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClockStatus {
-    /// What the other end is told. Its error has the line's in it.
+    /// What the other end receives. Its error has the line's in it.
     pub view: ClockView,
     /// What the readings lie off the line, at most, and how wide they are.
     pub fit_error_ns: f64,

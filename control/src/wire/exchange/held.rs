@@ -40,7 +40,7 @@ pub(super) struct Held {
     pub shard: Box<WireShard>,
     first: Vec<Stashed>,
     last: Vec<Stashed>,
-    /// Its synopses are not to be believed, and not sent.
+    /// Its synopses are not to be used, and not sent.
     pub is_withheld: bool,
     /// Requests that were answered.
     pub answered: Vec<What>,

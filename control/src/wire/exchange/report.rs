@@ -1,4 +1,4 @@
-//! What the other end is told of an epoch.
+//! What is reported to the other end of an epoch.
 
 use measure::wire::frame::{Chosen, EpochFate, Report};
 

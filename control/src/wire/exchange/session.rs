@@ -12,9 +12,9 @@ use super::status::{PeerView, SessionState};
 const HELLO_NS: (u64, u64) = (250_000_000, 1_000_000_000);
 /// Between answers to those who have not proved to be there: recordings must not cause a flood.
 const ANSWER_NS: u64 = 50_000_000;
-/// Without a believed frame for so long, the peer is gone.
+/// Without an accepted frame for so long, the peer is gone.
 const SILENCE_NS: u64 = 5_000_000_000;
-/// A peer that was heard within this time is there: an own hello that comes back is not believed to
+/// A peer that was heard within this time is there: an own hello that comes back is not taken to
 /// show a loop.
 const LOOP_SILENCE_NS: u64 = 2_500_000_000;
 
@@ -25,7 +25,7 @@ const FRESH_NS: i64 = 3_000_000_000;
 /// So many own hellos, one after the other, show a loop: copies of one do not.
 const LOOP_ECHOES: u32 = 3;
 
-/// After the peer was heard in a new session, frames of the one before are believed for so long: many
+/// After the peer was heard in a new session, frames of the one before are accepted for so long: many
 /// times what any is under way.
 const OVERLAP_NS: u64 = 5_000_000_000;
 
@@ -104,7 +104,7 @@ pub(super) struct Session {
     /// What is to be said to someone who has not proved to be there, and from when on.
     answer: Option<Nonces>,
     answer_ns: u64,
-    /// When a frame of the session was last believed.
+    /// When a frame of the session was last accepted.
     heard_ns: u64,
     /// When the peer's last hello was sealed: older ones are recordings.
     hello_tai_ns: i64,
@@ -137,7 +137,7 @@ impl Session {
         }
     }
 
-    /// Takes note of a believed hello; gives the sessions that begin with it.
+    /// Takes note of an accepted hello; gives the sessions that begin with it.
     pub fn hear(
         &mut self,
         header: &Header,

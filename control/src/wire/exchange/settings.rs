@@ -1,4 +1,4 @@
-//! What an exchange is made for, and what it is told at every poll.
+//! What an exchange is made for, and what every poll gives it.
 
 use measure::codec::TooLarge;
 use measure::packet::HASH_VERSION;
@@ -21,7 +21,7 @@ pub struct Settings {
     pub expected: Expected,
     /// How long a session has the same key, in nanoseconds.
     pub renew_ns: u64,
-    /// Keys that are believed.
+    /// Keys that are accepted.
     pub keys: KeyRing,
     /// The one that frames are sealed with.
     pub key: KeyId,

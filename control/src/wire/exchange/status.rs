@@ -82,9 +82,9 @@ pub struct ExchangeCounters {
     pub loops: u64,
     /// Hellos of another end than the one that is expected.
     pub strangers: u64,
-    /// Believed frames that could not be read.
+    /// Accepted frames that could not be read.
     pub frames_malformed: u64,
-    /// Believed frames that were of no use: other sessions, epochs or shapes.
+    /// Accepted frames that were of no use: other sessions, epochs or shapes.
     pub frames_useless: u64,
     /// Hellos given to the worker.
     pub hellos_sent: u64,

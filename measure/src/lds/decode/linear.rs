@@ -97,7 +97,7 @@ impl TwoVariances {
     /// tau2 and sig2: a negative one is set to 0 and the other solved anew.
     pub fn solve(&self) -> (f64, f64) {
         let determinant = self.m11 * self.m22 - self.m12 * self.m12;
-        // Where both columns are alike, which is which cannot be told: all of it is tau2.
+        // Where both columns are alike, they cannot be distinguished: all of it is tau2.
         if determinant > 1e-10 * self.m11 * self.m22 {
             let tau2 = (self.r1 * self.m22 - self.r2 * self.m12) / determinant;
             let sig2 = (self.r2 * self.m11 - self.r1 * self.m12) / determinant;

@@ -226,7 +226,7 @@ impl Tally {
 struct Single<'a> {
     system: &'a System,
     component: &'a Gaussian,
-    /// Prior of the flow at hand.
+    /// Prior of the present flow.
     prior: Belief,
 }
 

@@ -1,4 +1,4 @@
-//! Real and odd frames, where they are at hand beside the workspace.
+//! Real and odd frames, where they are beside the workspace.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};

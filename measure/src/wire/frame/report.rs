@@ -162,12 +162,12 @@ pub struct Report {
     pub chosen: Option<Chosen>,
 }
 
-/// A mean that can be told.
+/// A mean that can be sent.
 fn mean(value: Option<f64>) -> Option<f64> {
     value.filter(|value| value.is_finite())
 }
 
-/// A width that can be told.
+/// A width that can be sent.
 fn width(value: Option<f64>) -> Option<f64> {
     value.filter(|value| value.is_finite() && *value >= 0.0)
 }
@@ -271,7 +271,7 @@ impl Report {
     }
 }
 
-/// What cannot be told (no number, infinite, a width below 0) counts as not known.
+/// What cannot be sent (no number, infinite, a width below 0) counts as not known.
 impl Body for Report {
     const KIND: Kind = Kind::Report;
 

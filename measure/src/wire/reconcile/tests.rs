@@ -281,7 +281,7 @@ proptest! {
     }
 
     /// A marker that comes early or late by so many packets, packets lost, held back and doubled, whichever parts
-    /// of the sender's lists arrive: what is told as proven is where it was sent. Lists are longer than packets and
+    /// of the sender's lists arrive: what is reported as proven is where it was sent. Lists are longer than packets and
     /// copies are late.
     #[test]
     fn what_is_proven_is_true(

@@ -1,4 +1,4 @@
-//! Frames that nobody should believe, and senders that nobody should rely on.
+//! Frames that nobody should accept, and senders that nobody should rely on.
 
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ use crate::wire::frame::{
     Body, EpochFate, HEADER_BYTES, Reference, Report, Request, Sealer, Subject,
 };
 
-/// A receiver that has not been told anything wrong, in an epoch with packets.
+/// A receiver that was sent nothing wrong, in an epoch with packets.
 fn receiver(pool: &mut path::Pool) -> Receiver {
     let mut receiver = Receiver::new(&layout(), keys()).unwrap();
     receiver.begin(session(1));

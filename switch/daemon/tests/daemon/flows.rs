@@ -70,7 +70,7 @@ fn figures(snapshot: &Value) -> HashMap<String, f64> {
         put("vernier_flow_delay_seconds_sum", credited("delay_sum_s"));
         put("vernier_flow_lost_packets_total", credited("lost_packets"));
         let estimate = &flow["estimate"];
-        // Epochs are of a second, and Prometheus is not told what is more than ten old.
+        // Epochs are of a second, and Prometheus does not get what is more than ten old.
         let epoch = |value: &Value| value["epoch"].as_u64().unwrap_or(0);
         let is_fresh = epoch(estimate) + 10 >= epoch(snapshot);
         if !is_fresh {

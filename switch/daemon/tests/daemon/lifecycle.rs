@@ -1,4 +1,4 @@
-//! `vernierd` as its users meet it: started with one command, told nonsense, stopped.
+//! `vernierd` as its users meet it: started with one command, given nonsense, stopped.
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -357,7 +357,7 @@ fn packets_are_switched_whatever_panics_in_the_control_core() {
     assert_conserved(&switch.stop()["snapshot"]);
 }
 
-/// Nothing that the control core does works any more: the workers go on, and readers are told.
+/// Nothing that the control core does works any more: the workers go on, and readers are informed.
 #[test]
 fn packets_are_switched_without_a_control_core() {
     let switch = Daemon::start_as(generated(5_000), |command| {

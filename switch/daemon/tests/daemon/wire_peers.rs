@@ -174,7 +174,7 @@ fn two_daemons_measure_the_wire_between_them_in_both_directions() {
         let (mut covered, mut told) = (0, 0);
         for (epoch, last) in said {
             let truth = &truth[epoch];
-            // Counts that are not proven are not told.
+            // Counts that are not proven are not reported.
             if let Some(sent) = last["sent_packets"].as_u64() {
                 assert_eq!(sent, truth.sent);
                 assert_eq!(last["received_packets"].as_u64(), Some(truth.arrived));

@@ -73,7 +73,7 @@ impl Plugin {
         self.folder.join("librte_vernier.so")
     }
 
-    /// What EAL is told: this plugin, and the drivers that it would find by itself otherwise.
+    /// EAL's arguments: this plugin, and the drivers that it would find by itself otherwise.
     pub fn arguments(&self) -> [String; 4] {
         let drivers = drivers().display().to_string();
         let file = self.file().display().to_string();

@@ -246,7 +246,7 @@ pub(super) fn snapshot_sums(segment: &Segment) -> Check {
     )
 }
 
-/// `believed`: of each kind but hellos no more control frames were authenticated than genuine ones were delivered, each
+/// `accepted`: of each kind but hellos no more control frames were authenticated than genuine ones were delivered, each
 /// once.
 pub(super) fn believed(wire: &Wire, genuine: &BTreeMap<String, u64>) -> Check {
     for kind in wire

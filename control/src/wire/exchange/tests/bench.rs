@@ -111,7 +111,7 @@ pub struct Switch {
     verifier: Verifier,
     pub sessions: Option<Sessions>,
     pub clock: ClockView,
-    /// What was not believed, and why.
+    /// What was rejected, and why.
     pub refused: Vec<OpenError>,
     open: [Option<Box<WireShard>>; 2],
 }

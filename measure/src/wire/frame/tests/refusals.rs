@@ -1,4 +1,4 @@
-//! Frames that must not be believed.
+//! Frames that must be rejected.
 
 use std::collections::HashSet;
 
