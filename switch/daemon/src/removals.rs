@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 
+use contract::ids::PortIndex;
 use dpdk_bindings::Port;
 use measure::time::Epoch;
 use records::snapshot::PortFact;
@@ -16,7 +17,6 @@ use records::snapshot::PortFact;
 use crate::data_plane::Running;
 use switch::generation::{Generation, Generations, Measuring};
 use switch::packet_io::dpdk::{Change, DpdkIo, Handles};
-use switch::wiring::plans::port_index;
 
 /// Ports whose devices were pulled.
 #[derive(Debug, Default)]
@@ -98,10 +98,10 @@ impl Removals {
 fn without<'pool>(running: &Running<'pool>, places: &[usize]) -> Generation<DpdkIo<'pool>> {
     let room = |&place: &usize| {
         let inlets = usize::from(running.config.rx_queues(place));
-        Handles::room(port_index(place), inlets)
+        Handles::room(PortIndex::new(place), inlets)
     };
     Generation {
-        number: running.number.into(),
+        number: running.number,
         from: Epoch(0),
         ports: Some(Change {
             gone: places.iter().map(room).collect(),
