@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use measure::packet::{HASH_VERSION, Hasher};
-use measure::time::{Epoch, EpochSchedule, TickRate};
+use measure::time::{Epoch, EpochSchedule, TickRate, Ticks};
 
 use crate::contain::{Part, contain};
 use crate::data_plane::{Change, ChangeError, DataPlane};
@@ -28,6 +28,7 @@ use crate::merge::Assembly;
 use crate::published::Published;
 use contract::config::Port;
 use contract::counters::WorkerCounters;
+use contract::ids::{GenerationId, WorkerIndex};
 use contract::wire::clock::SharedLine;
 use records::snapshot::{Snapshot, State};
 
@@ -88,7 +89,7 @@ struct CoreState {
     rate: TickRate,
     schedule: EpochSchedule,
     /// The counter at the last poll, and the epoch that it was in.
-    now: u64,
+    now: Ticks,
     present: Epoch,
     /// The clocks at the last poll.
     clocks: Reading,
@@ -149,7 +150,7 @@ impl<'f> ControlCore<'f> {
         let mut state = CoreState {
             rate,
             schedule,
-            now: 0,
+            now: Ticks(0),
             present: Epoch(0),
             clocks,
             counters,
@@ -267,8 +268,8 @@ impl CoreHandle<'_> {
     }
 
     /// The newest generation.
-    pub fn generation(&self) -> u32 {
-        self.state.newest().map_or(0, |newest| newest.number)
+    pub fn generation(&self) -> GenerationId {
+        (self.state.newest()).map_or(GenerationId::default(), |newest| newest.number)
     }
 
     /// Whether the generation before the newest is still being read: then no further one is taken.
@@ -278,11 +279,11 @@ impl CoreHandle<'_> {
 
     /// One worker more, of the number that is returned. It is in no generation until a
     /// [change](Self::change) names it.
-    pub fn add_worker(&mut self, counters: Arc<WorkerCounters>) -> usize {
+    pub fn add_worker(&mut self, counters: Arc<WorkerCounters>) -> WorkerIndex {
         self.state.counters.push(counters);
         self.state.missed_epochs.push(0);
         self.state.watch.add();
-        self.state.counters.len() - 1
+        WorkerIndex::new(self.state.counters.len() - 1)
     }
 
     /// Takes a new generation. To be called before any worker can take it up.
@@ -310,7 +311,7 @@ impl CoreState {
         self.generations.back()
     }
 
-    fn look_at_clocks(&mut self, now: u64, clocks: Reading) {
+    fn look_at_clocks(&mut self, now: Ticks, clocks: Reading) {
         self.now = now;
         self.present = self.schedule.epoch_at(now);
         self.clocks = clocks;
@@ -400,7 +401,7 @@ impl CoreState {
         // Its end is as long ago by the system's clock as by the counter, which does not know it.
         let age_ticks = self
             .now
-            .saturating_sub(self.schedule.start_of(epoch.next()));
+            .saturating_since(self.schedule.start_of(epoch.next()));
         let age = Duration::from_secs_f64(self.rate.to_ns(age_ticks as f64) / 1e9);
         let now = (self.clocks.system)
             .duration_since(UNIX_EPOCH)
@@ -450,7 +451,7 @@ impl CoreState {
             for (missed, epochs) in self.missed_epochs.iter_mut().zip(older.missed_epochs()) {
                 *missed += epochs;
             }
-            tracing::debug!(generation = older.number, "generation is over");
+            tracing::debug!(generation = older.number.0, "generation is over");
             self.segments.end(older.number);
             older.end(&mut self.flows);
             let segments = &self.segments;

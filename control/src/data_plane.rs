@@ -12,12 +12,13 @@
 use std::hash::{BuildHasher, Hasher as _, RandomState};
 
 use measure::shard::ShardLayout;
-use measure::time::Epoch;
+use measure::time::{Epoch, Ticks};
 
 use crate::core::{CoreHandle, Reading};
 use crate::wire::clock::{KernelClock, SystemTime};
 use contract::config::{Config, WireKeys};
 use contract::handover::ControlEnd;
+use contract::ids::GenerationId;
 use contract::wire::handover::WireControlEnd;
 use records::snapshot::{Fdb, Pool, PortFact, Reload};
 
@@ -25,7 +26,7 @@ use records::snapshot::{Fdb, Pool, PortFact, Reload};
 /// called on the control core's thread.
 pub trait DataPlane: Send {
     /// The counter that epochs are cut from, now.
-    fn now(&mut self) -> u64;
+    fn now(&mut self) -> Ticks;
 
     /// The port at `index` of the configuration.
     fn port(&mut self, index: usize) -> PortFact;
@@ -85,7 +86,7 @@ pub trait DataPlane: Send {
 #[derive(Debug)]
 pub struct Change {
     /// The generation, greater than all before.
-    pub number: u32,
+    pub number: GenerationId,
     /// The first epoch of the generation. Two after the present one leave time to pass it on.
     pub from: Epoch,
     /// The configuration: ports by place, segments in the order of the shards'.
@@ -109,15 +110,15 @@ pub enum ChangeError {
     #[error("generation {number} is not over yet; try again after the next epoch")]
     Busy {
         /// The generation that is not over.
-        number: u32,
+        number: GenerationId,
     },
     /// The numbers of generations rise.
     #[error("generation {number} is not newer than the present one, {present}")]
     Stale {
         /// The number given.
-        number: u32,
+        number: GenerationId,
         /// That of the newest generation.
-        present: u32,
+        present: GenerationId,
     },
     /// There cannot be more ends than workers.
     #[error("{ends} ends for {workers} workers; a worker has one at most")]

@@ -12,6 +12,7 @@ use measure::synopsis::Synopsis;
 use measure::time::Epoch;
 
 use contract::handover::SHARDS_PER_WORKER;
+use contract::ids::{GenerationId, WorkerIndex};
 
 /// Most epochs that wait for a worker; the oldest is given up for another. More than a worker can
 /// have under way would mean that one of them hangs.
@@ -32,7 +33,7 @@ pub(crate) struct Assembly<S> {
     /// In order of epochs.
     waiting: VecDeque<Waiting<S>>,
     /// Emptied sums, to be used again, and their generation.
-    spare: Vec<(u32, S)>,
+    spare: Vec<(GenerationId, S)>,
     /// The epoch to be closed next; `None` before the first shard.
     next: Option<Epoch>,
     /// In order of epochs; of those before the oldest nothing is expected.
@@ -49,19 +50,20 @@ struct WorkerSet {
 }
 
 impl WorkerSet {
-    fn has(&self, worker: usize) -> bool {
-        self.is_in.get(worker) == Some(&true)
+    fn has(&self, worker: WorkerIndex) -> bool {
+        self.is_in.get(worker.index()) == Some(&true)
     }
 
-    fn workers(&self) -> impl Iterator<Item = usize> {
-        (0..self.is_in.len()).filter(|&worker| self.has(worker))
+    fn workers(&self) -> impl Iterator<Item = WorkerIndex> {
+        let all = (0..).map(WorkerIndex).take(self.is_in.len());
+        all.filter(|&worker| self.has(worker))
     }
 }
 
 #[derive(Debug)]
 struct Waiting<S> {
     epoch: Epoch,
-    generation: u32,
+    generation: GenerationId,
     sum: S,
     /// Which workers gave their shard.
     has_given: Vec<bool>,
@@ -75,8 +77,8 @@ struct Waiting<S> {
 #[derive(Debug, PartialEq)]
 pub(crate) enum Closed<'s, S> {
     /// Every worker's shard of this generation is in the sum.
-    Whole(Epoch, u32, &'s S),
-    /// This many epochs, up to the one named, lack a worker's shard.
+    Whole(Epoch, GenerationId, &'s S),
+    /// This many epochs, of which the last is named, lack a worker's shard.
     Missed(Epoch, u64),
     /// The workers measured the epoch in different generations.
     Mixed(Epoch),
@@ -120,7 +122,7 @@ impl<S: Synopsis> Assembly<S> {
     }
 
     /// Who is to measure an epoch.
-    fn workers_of(&self, epoch: Epoch) -> impl Iterator<Item = usize> {
+    fn workers_of(&self, epoch: Epoch) -> impl Iterator<Item = WorkerIndex> {
         let worker_set = self.worker_set(epoch);
         worker_set.into_iter().flat_map(WorkerSet::workers)
     }
@@ -130,13 +132,13 @@ impl<S: Synopsis> Assembly<S> {
     /// a worker that the epoch's worker set does not have.
     pub(crate) fn add(
         &mut self,
-        worker: usize,
-        generation: u32,
+        worker: WorkerIndex,
+        generation: GenerationId,
         (epoch, shard): (Epoch, &S),
         blank: impl FnOnce() -> S,
         mut on_closed: impl FnMut(Closed<'_, S>),
     ) {
-        if let Some(newest) = self.newest.get_mut(worker) {
+        if let Some(newest) = self.newest.get_mut(worker.index()) {
             *newest = (*newest).max(Some(epoch));
         }
         let is_expected = self
@@ -144,11 +146,15 @@ impl<S: Synopsis> Assembly<S> {
             .is_some_and(|worker_set| worker_set.has(worker));
         if is_expected && self.next.is_none_or(|next| epoch >= next) {
             let waiting = self.waiting_for(epoch, generation, blank);
-            waiting.has_given[worker] = true;
+            waiting.has_given[worker.index()] = true;
             if waiting.generation != generation {
                 waiting.is_mixed = true;
             } else if let Err(error) = waiting.sum.merge(shard) {
-                tracing::error!(worker, epoch = epoch.0, "shard not added: {error}");
+                tracing::error!(
+                    worker = worker.0,
+                    epoch = epoch.0,
+                    "shard not added: {error}"
+                );
                 waiting.is_mixed = true;
             }
         }
@@ -174,7 +180,7 @@ impl<S: Synopsis> Assembly<S> {
         self.next = Some(epoch.next());
         let is_complete = self
             .workers_of(epoch)
-            .all(|worker| waiting.has_given[worker]);
+            .all(|worker| waiting.has_given[worker.index()]);
         // Only the last worker set that begins up to the next epoch is still needed, and those after it.
         while self
             .worker_sets
@@ -224,7 +230,7 @@ impl<S: Synopsis> Assembly<S> {
     fn waiting_for(
         &mut self,
         epoch: Epoch,
-        generation: u32,
+        generation: GenerationId,
         blank: impl FnOnce() -> S,
     ) -> &mut Waiting<S> {
         let place = self
@@ -258,7 +264,7 @@ impl<S: Synopsis> Assembly<S> {
     fn pop_closable(&mut self) -> Option<Waiting<S>> {
         let oldest = self.waiting.front()?;
         let is_past = self.workers_of(oldest.epoch).all(|worker| {
-            let newest = self.newest.get(worker).copied().flatten();
+            let newest = self.newest.get(worker.index()).copied().flatten();
             newest >= Some(oldest.epoch)
         });
         let is_closable = is_past || self.waiting.len() > WAITING_MAX;
@@ -316,8 +322,8 @@ mod tests {
         let mut seen = Vec::new();
         for &(worker, generation, epoch, value) in shards {
             assembly.add(
-                worker,
-                generation,
+                WorkerIndex::new(worker),
+                GenerationId(generation),
                 (Epoch(epoch), &Sum(value)),
                 || Sum(0),
                 |closed| {
@@ -425,7 +431,7 @@ mod tests {
             assembly
                 .spare
                 .iter()
-                .all(|&(generation, _)| generation == 1)
+                .all(|&(generation, _)| generation == GenerationId(1))
         );
     }
 

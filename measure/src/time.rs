@@ -1,9 +1,65 @@
-//! Time as the fast path knows it: ticks of one monotonic counter, cut into epochs.
+//! Time on the fast path: ticks of one monotonic counter, cut into epochs.
 //!
-//! Workers never convert: they compare ticks, and synopses add them. The reader of a synopsis
-//! turns whole sums into nanoseconds with a [`TickRate`].
+//! Workers never convert: they compare [`Ticks`], and synopses add them. The reader of a synopsis
+//! converts whole sums into nanoseconds with a [`TickRate`].
 
 use std::time::Duration;
+
+/// An instant: a reading of the time stamp counter, which every core reads alike.
+///
+/// Spans between two instants are plain `u64`, with `_ticks` at the end of their names. Instants are
+/// ordered as numbers: at 5 GHz the counter wraps once in 117 years.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct Ticks(pub u64);
+
+impl Ticks {
+    /// Ticks since `earlier`, modulo 2^64: over `u64::MAX / 2` where it is later.
+    #[inline]
+    pub const fn since(self, earlier: Self) -> u64 {
+        self.0.wrapping_sub(earlier.0)
+    }
+
+    /// Ticks since `earlier`; 0 where it is later.
+    #[inline]
+    pub const fn saturating_since(self, earlier: Self) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    /// Ticks since `other`; below 0 where it is later.
+    #[inline]
+    pub const fn signed_since(self, other: Self) -> i64 {
+        self.since(other).cast_signed()
+    }
+
+    /// The instant `ticks` later.
+    #[inline]
+    #[must_use]
+    pub const fn plus(self, ticks: u64) -> Self {
+        Self(self.0.wrapping_add(ticks))
+    }
+
+    /// The instant `ticks` later, or the last one.
+    #[inline]
+    #[must_use]
+    pub const fn saturating_plus(self, ticks: u64) -> Self {
+        Self(self.0.saturating_add(ticks))
+    }
+
+    /// The instant `ticks` earlier.
+    #[inline]
+    #[must_use]
+    pub const fn minus(self, ticks: u64) -> Self {
+        Self(self.0.wrapping_sub(ticks))
+    }
+
+    /// The instant `ticks` earlier, or 0.
+    #[inline]
+    #[must_use]
+    pub const fn saturating_minus(self, ticks: u64) -> Self {
+        Self(self.0.saturating_sub(ticks))
+    }
+}
 
 /// One measurement interval, numbered from the engine's start.
 ///
@@ -32,51 +88,50 @@ impl Epoch {
     }
 }
 
-/// When epochs turn and when they are sealed, in ticks.
+/// When epochs begin and when they are sealed.
 ///
-/// Turns are plain arithmetic over the counter that every core reads alike, so that workers
+/// Rollovers are plain arithmetic over the counter that every core reads alike, so that workers
 /// agree on them with no barrier and a stalled control core cannot stop them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EpochSchedule {
-    origin: u64,
-    interval: u64,
-    grace: u64,
+    origin: Ticks,
+    interval_ticks: u64,
+    grace_ticks: u64,
 }
 
 impl EpochSchedule {
-    /// Epoch 0 begins at `origin`; each lasts `interval` ticks and is sealed `grace` ticks after
+    /// Epoch 0 begins at `origin`; each lasts `interval_ticks` and is sealed `grace_ticks` after
     /// its end.
     ///
-    /// `interval` is raised to 2 ticks and `grace` is lowered to under half an interval where
+    /// `interval_ticks` is raised to 2, `grace_ticks` is lowered to under half an interval where
     /// they are not: two epochs at most may be open at any time.
-    pub fn new(origin: u64, interval: u64, grace: u64) -> Self {
-        let interval = interval.max(2);
+    pub fn new(origin: Ticks, interval_ticks: u64, grace_ticks: u64) -> Self {
+        let interval_ticks = interval_ticks.max(2);
         Self {
             origin,
-            interval,
-            grace: grace.min((interval - 1) / 2),
+            interval_ticks,
+            grace_ticks: grace_ticks.min((interval_ticks - 1) / 2),
         }
     }
 
-    /// The epoch in which `now` lies; epoch 0 for any time before the origin.
-    pub fn epoch_at(&self, now: u64) -> Epoch {
-        Epoch(now.saturating_sub(self.origin) / self.interval)
+    /// The epoch of `now`; epoch 0 for any time before the origin.
+    pub fn epoch_at(&self, now: Ticks) -> Epoch {
+        Epoch(now.saturating_since(self.origin) / self.interval_ticks)
     }
 
     /// First tick of `epoch`.
-    pub fn start_of(&self, epoch: Epoch) -> u64 {
-        self.origin
-            .wrapping_add(epoch.0.wrapping_mul(self.interval))
+    pub fn start_of(&self, epoch: Epoch) -> Ticks {
+        self.origin.plus(epoch.0.wrapping_mul(self.interval_ticks))
     }
 
     /// First tick at which `epoch` takes no more packets.
-    pub fn sealed_from(&self, epoch: Epoch) -> u64 {
-        self.start_of(epoch.next()).wrapping_add(self.grace)
+    pub fn sealed_from(&self, epoch: Epoch) -> Ticks {
+        self.start_of(epoch.next()).plus(self.grace_ticks)
     }
 
     /// Length of an epoch in ticks.
     pub fn interval_ticks(&self) -> u64 {
-        self.interval
+        self.interval_ticks
     }
 }
 
@@ -141,21 +196,21 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn epochs_turn_and_seal_by_arithmetic() {
-        let schedule = EpochSchedule::new(1_000, 100, 40);
-        assert_eq!(schedule.epoch_at(0), Epoch(0));
-        assert_eq!(schedule.epoch_at(1_099), Epoch(0));
-        assert_eq!(schedule.epoch_at(1_100), Epoch(1));
-        assert_eq!(schedule.start_of(Epoch(3)), 1_300);
-        assert_eq!(schedule.sealed_from(Epoch(0)), 1_140);
+    fn epochs_begin_and_seal_by_arithmetic() {
+        let schedule = EpochSchedule::new(Ticks(1_000), 100, 40);
+        assert_eq!(schedule.epoch_at(Ticks(0)), Epoch(0));
+        assert_eq!(schedule.epoch_at(Ticks(1_099)), Epoch(0));
+        assert_eq!(schedule.epoch_at(Ticks(1_100)), Epoch(1));
+        assert_eq!(schedule.start_of(Epoch(3)), Ticks(1_300));
+        assert_eq!(schedule.sealed_from(Epoch(0)), Ticks(1_140));
         assert_eq!(Epoch(258).tag(), EpochTag(2));
     }
 
     #[test]
     fn two_epochs_at_most_are_open() {
-        let schedule = EpochSchedule::new(0, 100, 1_000);
-        assert!(schedule.sealed_from(Epoch(0)) < schedule.start_of(Epoch(1)) + 50);
-        assert_eq!(EpochSchedule::new(0, 0, 0).interval_ticks(), 2);
+        let schedule = EpochSchedule::new(Ticks(0), 100, 1_000);
+        assert!(schedule.sealed_from(Epoch(0)) < schedule.start_of(Epoch(1)).plus(50));
+        assert_eq!(EpochSchedule::new(Ticks(0), 0, 0).interval_ticks(), 2);
     }
 
     #[test]

@@ -7,8 +7,9 @@
 //! which the answer changes: n rules make at most 2n.
 
 use contract::config::{self, Config, PORTS_MAX, Prefix, Rule};
+use contract::ids::PortIndex;
 
-use crate::packet_io::{ClassIndex, PortIndex};
+use crate::packet_io::ClassIndex;
 use fields::{Addresses, Fields, NO_DSCP, NO_PCP, NO_PROTOCOL};
 use ranges::{RangeMap, Word};
 
@@ -206,7 +207,7 @@ impl<const W: usize> Lookup<W> {
     /// The class of the first rule that agrees with all fields.
     #[inline]
     fn first_match(&self, from: PortIndex, fields: &Fields) -> Option<ClassIndex> {
-        let ingress = self.ingress.get(usize::from(from.0))?;
+        let ingress = self.ingress.get(from.index())?;
         let link = intersection(ingress, self.pcp.get(fields.pcp)?);
         let Some(ip) = &fields.ip else {
             return self.class_of_first(&intersection(&link, &self.not_ip));

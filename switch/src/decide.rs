@@ -13,10 +13,11 @@
 use contract::config::{Config, Device, Forwarding as ForwardingConfig, Vlan};
 use contract::counters::DropReason;
 use contract::fdb::{FdbDelta, ReplicaEnd, StationKey};
-use measure::time::TickRate;
+use contract::ids::PortIndex;
+use measure::time::{TickRate, Ticks};
 
 use crate::classify::Classifier;
-use crate::packet_io::{BURST, ClassIndex, PortIndex};
+use crate::packet_io::{BURST, ClassIndex};
 
 pub use bridge::{Bridge, BridgeLayout};
 pub use patch::PatchPanel;
@@ -173,7 +174,7 @@ impl Decide {
         seed: u64,
         end: Option<ReplicaEnd>,
     ) -> Self {
-        let index = |name: &str| config.port_index(name).map(port_index);
+        let index = |name: &str| config.port_index(name).map(PortIndex::new);
         let forwarding = match &config.forwarding {
             ForwardingConfig::Patch { pairs, .. } => {
                 let ends = |(a, b): &(String, String)| index(a).zip(index(b));
@@ -221,14 +222,14 @@ impl Decide {
         self.end = Some(end);
     }
 
-    /// Verdicts on a burst that came in by `from` at `now` (ticks), and classes, in its order. If all
+    /// Verdicts on a burst that came in by `from` at `now`, and classes, in its order. If all
     /// of the burst leaves by one port, as it is: that port.
     #[inline]
     pub fn decide_burst<'h>(
         &mut self,
         from: PortIndex,
         heads: impl Iterator<Item = &'h [u8]> + Clone,
-        now: u64,
+        now: Ticks,
         decisions: &mut Decisions,
     ) -> Option<PortIndex> {
         let Self {
@@ -286,7 +287,7 @@ impl Decide {
 
     /// What is to be done once a pass: little, and nothing where there is no news.
     #[inline]
-    pub fn tick(&mut self, now: u64) {
+    pub fn tick(&mut self, now: Ticks) {
         if self.end.as_ref().is_some_and(ReplicaEnd::has_news) {
             self.take_deltas(now);
         }
@@ -296,7 +297,7 @@ impl Decide {
     }
 
     #[cold]
-    fn take_deltas(&mut self, now: u64) {
+    fn take_deltas(&mut self, now: Ticks) {
         for _ in 0..DELTAS_PER_TICK {
             let Some(delta) = self.end.as_mut().and_then(ReplicaEnd::next_delta) else {
                 return;
@@ -305,11 +306,11 @@ impl Decide {
         }
     }
 
-    /// Does as the control core says at `now` (ticks).
-    pub fn apply(&mut self, delta: FdbDelta, now: u64) {
+    /// Does as the control core says at `now`.
+    pub fn apply(&mut self, delta: FdbDelta, now: Ticks) {
         match delta {
-            FdbDelta::Link { port, is_up: true } => self.up.insert(PortIndex(port)),
-            FdbDelta::Link { port, is_up: false } => self.up = self.up.without(PortIndex(port)),
+            FdbDelta::Link { port, is_up: true } => self.up.insert(port),
+            FdbDelta::Link { port, is_up: false } => self.up = self.up.without(port),
             FdbDelta::Restart => self.up = PortSet::ALL,
             _ => {}
         }
@@ -356,17 +357,9 @@ fn one_port(decisions: &[Decision]) -> Option<PortIndex> {
 
 /// Ports that are there, with their VLANs.
 fn ports(config: &Config) -> impl Iterator<Item = (PortIndex, Option<&Vlan>)> {
-    let places = (0..).map(PortIndex).zip(&config.ports);
-    let present = places.filter(|(_, port)| port.device != Device::Absent);
+    let all = (0..).map(PortIndex).zip(&config.ports);
+    let present = all.filter(|(_, port)| port.device != Device::Absent);
     present.map(|(index, port)| (index, port.vlan.as_ref()))
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "a configuration has 64 ports at most"
-)]
-fn port_index(index: usize) -> PortIndex {
-    PortIndex(index as u8)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use contract::ids::GenerationId;
 use measure::time::Epoch;
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
 
@@ -26,7 +27,7 @@ pub enum Measuring {
 /// What one worker does differently from an epoch on. Parts that are absent stay as they are.
 pub struct Generation<I: PacketIo> {
     /// Its number, from 1 on; the configuration at start is generation 0.
-    pub number: u64,
+    pub number: GenerationId,
     /// It is taken up at the turn to this epoch, or to the first one after it that the worker
     /// sees.
     pub from: Epoch,

@@ -11,15 +11,16 @@
 //! coming epoch goes unmeasured (and is counted as missed): a worker never waits.
 
 use contract::counters::WorkerCounters;
+use contract::ids::PortIndex;
 use measure::flows::{FlowObservation, Slot};
 use measure::observation::{Batch, Observation, Observations};
 use measure::packet::{FlowHash, Hasher, Nameless, PacketHash, Parsed};
 use measure::shard::{Places, Shard};
-use measure::time::{Epoch, EpochSchedule, EpochTag};
+use measure::time::{Epoch, EpochSchedule, EpochTag, Ticks};
 
 use crate::egress::{PortEgress, Refused};
 use crate::flows::{FlowObservations, Flows};
-use crate::packet_io::{BURST, ClassIndex, NO_SEGMENT, PortIndex, Tag};
+use crate::packet_io::{BURST, ClassIndex, NO_SEGMENT, Tag};
 use crate::references::{Departed, OpenShards};
 
 mod age;
@@ -40,7 +41,7 @@ static NOWHERE: Places = Places::new();
 struct Open {
     epoch: Epoch,
     tag: EpochTag,
-    start: u64,
+    start: Ticks,
     shard: Option<Box<Shard>>,
 }
 
@@ -67,7 +68,7 @@ impl OpenShards for OpenEpochs<'_> {
         self.open(epoch)?.shard.as_deref_mut()
     }
 
-    fn shard_since(&mut self, epoch: EpochTag, queued: u64) -> Option<&mut Shard> {
+    fn shard_since(&mut self, epoch: EpochTag, queued: Ticks) -> Option<&mut Shard> {
         let interval_ticks = self.interval_ticks;
         let open = self.open(epoch)?;
         let is_its = !age::is_before(queued, open.start, interval_ticks);
@@ -78,7 +79,6 @@ impl OpenShards for OpenEpochs<'_> {
 /// The measurement points of one worker.
 #[derive(Debug)]
 pub struct Meter {
-    worker: u8,
     hasher: Hasher,
     schedule: EpochSchedule,
     /// None: nothing is measured.
@@ -90,11 +90,11 @@ pub struct Meter {
     /// A plan without an open epoch.
     retired: Option<Box<Plan>>,
     /// When something is to be done next: a seal or a turn.
-    next_event: u64,
+    next_event: Ticks,
     /// Of the present plan.
     number: PlanNumber,
     /// Start of its first epoch.
-    plan_began: u64,
+    plan_began: Ticks,
     /// Delays from which on tags are held against times.
     doubtful_ticks: u64,
     backward_packets: u64,
@@ -102,21 +102,19 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Points of worker `worker`, beginning in the epoch that `schedule` has at `now`; without a
+    /// Points of one worker, beginning in the epoch that `schedule` has at `now`; without a
     /// plan nothing is measured.
     pub fn new(
-        worker: u8,
         hasher: Hasher,
         schedule: EpochSchedule,
         mut plan: Option<Box<Plan>>,
-        now: u64,
+        now: Ticks,
     ) -> Self {
         let number = PlanNumber::default();
         let epoch = schedule.epoch_at(now);
         let current = Open::new(&schedule, plan.as_deref_mut(), epoch, number);
         let next_event = schedule.start_of(epoch.next());
         Self {
-            worker,
             hasher,
             schedule,
             plan,
@@ -163,7 +161,7 @@ impl Meter {
 
     /// The tag of a packet of `class`, first seen at `now`, that is not measured.
     #[inline]
-    pub fn blank_tag(&self, len_bytes: u32, class: ClassIndex, now: u64) -> Tag {
+    pub fn blank_tag(&self, len_bytes: u32, class: ClassIndex, now: Ticks) -> Tag {
         Tag {
             flow: FlowHash(0),
             packet: PacketHash(0),
@@ -208,8 +206,8 @@ impl Meter {
     pub fn departures<'b>(
         &mut self,
         tags: &[Tag],
-        now: u64,
-        clock: impl Fn() -> u64,
+        now: Ticks,
+        clock: impl Fn() -> Ticks,
         burst: &'b mut ObservationBurst,
     ) -> Observations<'b> {
         let Some(first) = tags.first().filter(|_| self.is_on()) else {
@@ -225,7 +223,7 @@ impl Meter {
             differences = 1;
         } else {
             burst.extend(tags.iter().map(|tag| {
-                differences |= tag.arrived ^ first.arrived;
+                differences |= tag.arrived.0 ^ first.arrived.0;
                 differences |= u64::from(tag.segment.0 ^ first.segment.0);
                 differences |= u64::from(tag.epoch.0 ^ first.epoch.0);
                 let observation = self.departure(tag, now);
@@ -245,7 +243,7 @@ impl Meter {
 
     /// The observation, at `now`, of a packet that leaves.
     #[inline]
-    fn departure(&self, tag: &Tag, now: u64) -> Observation {
+    fn departure(&self, tag: &Tag, now: Ticks) -> Observation {
         let start = if tag.epoch == self.current.tag {
             self.current.start
         } else {
@@ -254,8 +252,8 @@ impl Meter {
         Observation {
             flow: tag.flow,
             packet: tag.packet,
-            time: now.wrapping_sub(start),
-            delay: now.wrapping_sub(tag.arrived),
+            time: now.since(start),
+            delay: now.since(tag.arrived),
             bytes: tag.len_bytes,
             segment: tag.segment,
             epoch: tag.epoch,
@@ -263,7 +261,7 @@ impl Meter {
     }
 
     #[cold]
-    fn previous_start(&self) -> u64 {
+    fn previous_start(&self) -> Ticks {
         self.previous
             .as_ref()
             .map_or(self.current.start, |previous| previous.start)
@@ -391,7 +389,7 @@ impl Meter {
         egress: &mut PortEgress<P>,
         packet: P,
         tag: Tag,
-        now: u64,
+        now: Ticks,
     ) -> Result<(), Refused<P>> {
         let plan = self.plan_of(tag.epoch);
         match plan.and_then(|plan| plan.references.as_mut()) {
@@ -413,7 +411,7 @@ impl Meter {
 
     /// References that are overdue are handed to `put`. To be called once a pass.
     #[inline]
-    pub fn overdue(&mut self, now: u64, put: &mut impl FnMut(PortIndex, Tag)) {
+    pub fn overdue(&mut self, now: Ticks, put: &mut impl FnMut(PortIndex, Tag)) {
         let plan = self.plan.as_mut();
         if let Some(references) = plan.and_then(|plan| plan.references.as_mut()) {
             references.overdue(now, self.current.tag, put);
@@ -428,7 +426,7 @@ impl Meter {
         port: PortIndex,
         packets: Departed<'_>,
         references: &[(usize, Tag)],
-        now: u64,
+        now: Ticks,
     ) {
         let Self {
             plan,
@@ -509,10 +507,5 @@ impl Meter {
         if let Some(flows) = self.flows() {
             flows.show(&counters.flows);
         }
-    }
-
-    /// The worker's number.
-    pub fn worker(&self) -> u8 {
-        self.worker
     }
 }

@@ -3,9 +3,10 @@
 //! [`dpdk`] drives real ports; [`memory`] is a switch in a test tube, with a clock that the test
 //! turns by hand.
 
+use contract::ids::PortIndex;
 use measure::observation::SegmentIndex;
 use measure::packet::{FlowHash, PacketHash};
-use measure::time::EpochTag;
+use measure::time::{EpochTag, Ticks};
 
 pub mod dpdk;
 pub mod memory;
@@ -17,11 +18,7 @@ pub const BURST: usize = 64;
 /// Packets that travel together.
 pub type Burst<P> = arrayvec::ArrayVec<P, BURST>;
 
-/// A port by its place in the configuration.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PortIndex(pub u8);
-
-/// A traffic class by its place in the configuration, 0 to 7.
+/// A traffic class by its index in the configuration, 0 to 7.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClassIndex(pub u8);
 
@@ -36,8 +33,8 @@ pub struct Tag {
     pub flow: FlowHash,
     /// Hash of the packet.
     pub packet: PacketHash,
-    /// When it was first seen, in ticks.
-    pub arrived: u64,
+    /// When it was first seen.
+    pub arrived: Ticks,
     /// Length of the frame in bytes as it will leave; 0 for a reference, which has no frame.
     pub len_bytes: u32,
     /// The segment it is on, or [`NO_SEGMENT`].
@@ -62,8 +59,8 @@ pub trait PacketIo {
     /// Ports that come and ports that go.
     type Change;
 
-    /// The present time in ticks.
-    fn now(&self) -> u64;
+    /// The present time.
+    fn now(&self) -> Ticks;
 
     /// The port of each receive queue that is served.
     fn inlets(&self) -> &[PortIndex];

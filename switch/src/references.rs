@@ -27,14 +27,15 @@ mod stream;
 
 use arrayvec::ArrayVec;
 use contract::counters;
+use contract::ids::{GenerationId, PortIndex};
 use measure::flows::Slot;
 use measure::observation::SegmentIndex;
 use measure::rli::{Estimates, LinkError, PolicyError, ReceiverError};
 use measure::shard::Shard;
-use measure::time::EpochTag;
+use measure::time::{EpochTag, Ticks};
 
 use crate::egress::{PortEgress, Refused};
-use crate::packet_io::{BURST, PortIndex, Tag};
+use crate::packet_io::{BURST, Tag};
 
 use clock::{LinkClock, Units};
 pub use departed::Departed;
@@ -56,7 +57,7 @@ pub trait OpenShards {
     fn shard(&mut self, epoch: EpochTag) -> Option<&mut Shard>;
 
     /// The same for what has waited since `queued`: a tag tells epochs apart for a while only.
-    fn shard_since(&mut self, epoch: EpochTag, queued: u64) -> Option<&mut Shard>;
+    fn shard_since(&mut self, epoch: EpochTag, queued: Ticks) -> Option<&mut Shard>;
 }
 
 /// What happened to references and estimates.
@@ -96,7 +97,7 @@ pub struct References {
     stream_of: Vec<u32>,
     links: Vec<LinkClock>,
     units: Units,
-    generation: u64,
+    generation: GenerationId,
     sweep: Sweep,
     late_estimates: u64,
     /// What has been shown of the counters.
@@ -107,7 +108,7 @@ pub struct References {
 #[derive(Debug)]
 struct Sweep {
     next: usize,
-    next_at: u64,
+    next_at: Ticks,
     epoch: EpochTag,
     period_ticks: u64,
 }
@@ -126,7 +127,7 @@ impl References {
                 *place = index;
             }
             if of.is_anchored() {
-                let port = usize::from(of.port.0);
+                let port = of.port.index();
                 links.resize_with(links.len().max(port + 1), LinkClock::default);
                 links[port].streams.push(streams.len());
                 links[port].link = Some(of.link);
@@ -144,7 +145,7 @@ impl References {
             generation: layout.generation,
             sweep: Sweep {
                 next: usize::MAX,
-                next_at: 0,
+                next_at: Ticks(0),
                 epoch: EpochTag::default(),
                 period_ticks: layout.rate.ticks_in(layout.sweep_period()),
             },
@@ -168,7 +169,7 @@ impl References {
         egress: &mut PortEgress<P>,
         packet: P,
         tag: Tag,
-        now: u64,
+        now: Ticks,
     ) -> Result<(), Refused<P>> {
         let (units, generation) = (self.units, self.generation);
         let stream = self.stream(tag.segment);
@@ -235,7 +236,7 @@ impl References {
         port: PortIndex,
         packets: Departed<'_>,
         references: &[(usize, Tag)],
-        now: u64,
+        now: Ticks,
         mine: impl Fn(EpochTag) -> bool + Copy,
         open: &mut impl OpenShards,
     ) {
@@ -263,7 +264,7 @@ impl References {
         mine: impl Fn(EpochTag) -> bool + Copy,
         open: &mut impl OpenShards,
     ) {
-        let link = self.links.get(usize::from(port.0));
+        let link = self.links.get(port.index());
         if link.is_some_and(|link| !link.streams.is_empty()) {
             return self.anchored_departed(port, packets, mine, open);
         }
@@ -290,7 +291,7 @@ impl References {
                 return;
             };
             let (arrived_ns, departed_ns) = (self.units.ns(tag.arrived), self.units.ns(departed));
-            if let Some(link) = self.links.get_mut(usize::from(port.0))
+            if let Some(link) = self.links.get_mut(port.index())
                 && let Some(free_at_ns) = link.sent(arrived_ns, departed_ns, tag.len_bytes)
             {
                 for &index in &link.streams {
@@ -339,10 +340,10 @@ impl References {
         self.late_estimates += late;
     }
 
-    fn reference_departed(&mut self, tag: &Tag, departed: u64, open: &mut impl OpenShards) {
+    fn reference_departed(&mut self, tag: &Tag, departed: Ticks, open: &mut impl OpenShards) {
         let (units, generation) = (self.units, self.generation);
         let mut late = 0;
-        if tag.packet.0 == generation
+        if tag.packet.0 == u64::from(generation.0)
             && let Some(stream) = self.stream(tag.segment)
         {
             let mean = stream.reference_departed(tag, units.ns(departed), &mut |estimates| {
@@ -362,15 +363,15 @@ impl References {
     /// put behind all that waits at their ports. To be called once a pass; looks at a bounded
     /// number of streams. `epoch` is the present one.
     #[inline]
-    pub fn overdue(&mut self, now: u64, epoch: EpochTag, put: &mut impl FnMut(PortIndex, Tag)) {
-        let is_due = now.wrapping_sub(self.sweep.next_at).cast_signed() >= 0;
+    pub fn overdue(&mut self, now: Ticks, epoch: EpochTag, put: &mut impl FnMut(PortIndex, Tag)) {
+        let is_due = now.signed_since(self.sweep.next_at) >= 0;
         if is_due || self.sweep.epoch != epoch {
             self.sweep(now, epoch, put);
         }
     }
 
     #[inline(never)]
-    fn sweep(&mut self, now: u64, epoch: EpochTag, put: &mut impl FnMut(PortIndex, Tag)) {
+    fn sweep(&mut self, now: Ticks, epoch: EpochTag, put: &mut impl FnMut(PortIndex, Tag)) {
         let (units, generation) = (self.units, self.generation);
         if self.sweep.epoch != epoch || self.sweep.next >= self.streams.len() {
             self.sweep.epoch = epoch;
@@ -384,7 +385,7 @@ impl References {
         }
         self.sweep.next += OVERDUE_STREAMS;
         if self.sweep.next >= self.streams.len() {
-            self.sweep.next_at = now.wrapping_add(self.sweep.period_ticks);
+            self.sweep.next_at = now.plus(self.sweep.period_ticks);
         }
     }
 

@@ -22,7 +22,7 @@ pub use recorder::{RECORD_BYTES, Recorder, Recording};
 pub use share::Share;
 
 use crate::decide::PortSet;
-use crate::packet_io::PortIndex;
+use contract::ids::PortIndex;
 
 /// Another wire for a port, or none.
 pub type WireChange<P> = (usize, Option<Box<WirePort<P>>>);
@@ -73,7 +73,7 @@ impl<P> Wires<P> {
         if !self.is_at(port) {
             return None;
         }
-        self.ports.get_mut(usize::from(port.0))?.as_deref_mut()
+        self.ports.get_mut(port.index())?.as_deref_mut()
     }
 
     /// Puts another wire, or none, in the place of what is at a port: that comes back in its stead.

@@ -8,8 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use contract::counters::{DropReason, PortCounters, WorkerCounters};
+use contract::ids::PortIndex;
 use measure::flows::FlowObservation;
 use measure::shard::Places;
+use measure::time::Ticks;
 
 use crate::decide::{Decide, Decisions, PortSet, Verdict};
 use crate::egress::Lane;
@@ -18,7 +20,7 @@ use crate::flows::FlowObservations;
 use crate::generation::{Generation, WorkerGenerations};
 use crate::idle::IdlePolicy;
 use crate::meter::{Meter, NO_SEGMENTS, ObservationBurst};
-use crate::packet_io::{BURST, Burst, PacketIo, PortIndex, Tag, Tags};
+use crate::packet_io::{BURST, Burst, PacketIo, Tag, Tags};
 use crate::references::Departed;
 use crate::wire::Wires;
 
@@ -166,7 +168,7 @@ impl<I: PacketIo> Worker<I> {
         arrivals: &mut Burst<I::Packet>,
         from: PortIndex,
         longest: u32,
-        now: u64,
+        now: Ticks,
     ) {
         let mut decisions = Decisions::new_const();
         let heads = arrivals.iter().map(|packet| self.io.head(packet));
@@ -207,9 +209,9 @@ impl<I: PacketIo> Worker<I> {
         from: PortIndex,
         to: PortIndex,
         longest: u32,
-        now: u64,
+        now: Ticks,
     ) -> bool {
-        let Some(lane) = self.lanes.get_mut(usize::from(to.0)) else {
+        let Some(lane) = self.lanes.get_mut(to.index()) else {
             return false;
         };
         let Exit::Queues(egress) = &mut lane.exit else {
@@ -221,7 +223,7 @@ impl<I: PacketIo> Worker<I> {
         let tagger = Tagger {
             io: &self.io,
             meter: &self.meter,
-            counters: &self.counters.ports[usize::from(from.0)],
+            counters: &self.counters.ports[from.index()],
             segments: self.meter.segments(from, to),
             now,
         };
@@ -237,12 +239,12 @@ impl<I: PacketIo> Worker<I> {
     }
 
     /// Queues a packet at the port by which it leaves.
-    fn queue(&mut self, packet: I::Packet, tag: Tag, from: PortIndex, to: PortIndex, now: u64) {
+    fn queue(&mut self, packet: I::Packet, tag: Tag, from: PortIndex, to: PortIndex, now: Ticks) {
         let Some((packet, mut tag)) = self.retag(packet, tag, from, to) else {
             return;
         };
         tag.segment = self.meter.segments(from, to)[usize::from(tag.class.0 & 7)];
-        let Some(lane) = self.lanes.get_mut(usize::from(to.0)) else {
+        let Some(lane) = self.lanes.get_mut(to.index()) else {
             return self.port(from).dropped(DropReason::NoDestination, 1);
         };
         if tag.len_bytes > lane.frame_bytes_max {
@@ -291,13 +293,13 @@ impl<I: PacketIo> Worker<I> {
         }
         self.hand_over(to);
         self.drain_rings(to);
-        let rings = self.lanes[usize::from(to.0)].entrances.len();
+        let rings = self.lanes[to.index()].entrances.len();
         self.depart_all(to, rings + SPARE_BURSTS)
     }
 
     /// Whether anything waits at a port that has its link; without one it is dropped.
     fn may_send(&mut self, to: PortIndex) -> bool {
-        if self.lanes[usize::from(to.0)].is_empty() {
+        if self.lanes[to.index()].is_empty() {
             return false;
         }
         let is_up = self.decide.is_up(to);
@@ -318,7 +320,7 @@ impl<I: PacketIo> Worker<I> {
                 break;
             }
         }
-        let waiting = self.lanes[usize::from(to.0)].waiting();
+        let waiting = self.lanes[to.index()].waiting();
         self.port(to).queued_packets.set(waiting as u64);
         sent
     }
@@ -331,7 +333,7 @@ impl<I: PacketIo> Worker<I> {
         if !self.open_wire(to, now) {
             return (0, true);
         }
-        let Exit::Queues(egress) = &mut self.lanes[usize::from(to.0)].exit else {
+        let Exit::Queues(egress) = &mut self.lanes[to.index()].exit else {
             return (0, false);
         };
         let Self {
@@ -343,7 +345,7 @@ impl<I: PacketIo> Worker<I> {
             wires,
             ..
         } = self;
-        let counters = &counters.ports[usize::from(to.0)];
+        let counters = &counters.ports[to.index()];
         egress.advance(now, &mut |_, tag: Tag| {
             count_drop(counters, DropReason::Expired, tag.class);
             meter.lost(&tag);
@@ -378,7 +380,7 @@ impl<I: PacketIo> Worker<I> {
     }
 
     /// Does what is due before the first packet of a pass, and accounts for the pass before.
-    fn tick(&mut self, now: u64) {
+    fn tick(&mut self, now: Ticks) {
         self.turn(now);
         self.refer(now);
         self.tend_wires(now);
@@ -393,7 +395,7 @@ impl<I: PacketIo> Worker<I> {
 
     /// Turns and seals epochs whose time has come, and takes up a generation at its epoch's turn.
     #[inline]
-    fn turn(&mut self, now: u64) {
+    fn turn(&mut self, now: Ticks) {
         if let Some(epoch) = self.meter.turns_to(now)
             && self.retiring.is_none()
             && let Some(generation) = self.generations.due(epoch)
@@ -405,10 +407,10 @@ impl<I: PacketIo> Worker<I> {
 
     /// Puts references behind what waits of streams that have had none for too long.
     #[inline]
-    fn refer(&mut self, now: u64) {
+    fn refer(&mut self, now: Ticks) {
         let lanes = &mut self.lanes;
         self.meter.overdue(now, &mut |to, reference| {
-            let lane = lanes.get_mut(usize::from(to.0));
+            let lane = lanes.get_mut(to.index());
             if let Some(Exit::Queues(egress)) = lane.map(|lane| &mut lane.exit) {
                 egress.offer_reference(reference, now);
             }
@@ -424,7 +426,7 @@ impl<I: PacketIo> Worker<I> {
         self.receiving.fetch_sub(1, Ordering::AcqRel);
         let is_over =
             |worker: &Self| worker.receiving.load(Ordering::Acquire) == 0 && !worker.is_waiting();
-        while !is_over(&self) && self.io.now().saturating_sub(began) < drain_ticks {
+        while !is_over(&self) && self.io.now().saturating_since(began) < drain_ticks {
             self.tick(self.io.now());
             self.send_all();
         }
@@ -439,9 +441,9 @@ impl<I: PacketIo> Worker<I> {
     /// Drops what waits at a port.
     #[cold]
     fn drain(&mut self, to: PortIndex, reason: DropReason) {
-        let counters = &self.counters.ports[usize::from(to.0)];
+        let counters = &self.counters.ports[to.index()];
         let meter = &mut self.meter;
-        self.lanes[usize::from(to.0)].drain(|tag| {
+        self.lanes[to.index()].drain(|tag| {
             count_drop(counters, reason, tag.class);
             meter.lost(tag);
         });
@@ -450,15 +452,11 @@ impl<I: PacketIo> Worker<I> {
 
     #[inline]
     fn port(&self, port: PortIndex) -> &PortCounters {
-        &self.counters.ports[usize::from(port.0)]
+        &self.counters.ports[port.index()]
     }
 
     fn ports(&self) -> impl Iterator<Item = PortIndex> + use<I> {
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "a configuration has 64 ports at most"
-        )]
-        (0..self.lanes.len() as u8).map(PortIndex)
+        (0..self.lanes.len()).map(PortIndex::new)
     }
 
     fn is_waiting(&self) -> bool {

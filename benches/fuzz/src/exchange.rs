@@ -17,7 +17,7 @@ use arrayvec::ArrayVec;
 use control::wire::exchange::SessionState;
 use measure::observation::SegmentIndex;
 use measure::packet::{FlowHash, HASH_VERSION, PacketHash};
-use measure::time::{Epoch, EpochTag};
+use measure::time::{Epoch, EpochTag, Ticks};
 use measure::wire::frame::{ClockState, Frame, Hello, Kind, PortName, Sealer, Subject};
 use measure::wire::session::{KeyId, KeyRing, Nonce, Nonces, SessionId};
 use switch::packet_io::{ClassIndex, Tag};
@@ -258,7 +258,7 @@ impl Bench {
         let kind = parsed.as_ref().map(Frame::kind);
         let before = kind.map(|kind| end.accepted(kind));
         let len_bytes = u32::try_from(frame.len() + 14).unwrap_or(u32::MAX);
-        end.wire.control(frame, len_bytes, self.now);
+        end.wire.control(frame, len_bytes, Ticks(self.now));
         end.heard += 1;
         let is_accepted = kind.map(|kind| end.accepted(kind)) != before;
         let Some(parsed) = parsed.filter(|_| is_accepted) else {
@@ -326,7 +326,7 @@ impl Bench {
             Tag {
                 flow: FlowHash(u64::from(n % 20) << 20),
                 packet: PacketHash(self.drawn.wrapping_mul(0x9E37_79B9_7F4A_7C15)),
-                arrived: self.now,
+                arrived: Ticks(self.now),
                 len_bytes: 100,
                 segment: SegmentIndex(0),
                 epoch: EpochTag::default(),
@@ -334,7 +334,7 @@ impl Bench {
             }
         };
         let tags: Vec<Tag> = (0..packets % 64).map(tag).collect();
-        self.ends[by].wire.sent(&tags, &[], self.now);
+        self.ends[by].wire.sent(&tags, &[], Ticks(self.now));
         if is_lost {
             return;
         }
@@ -346,7 +346,9 @@ impl Bench {
             };
             (tag.class, arrival)
         });
-        self.ends[1 - by].wire.received(arrived, self.now + 10_000);
+        self.ends[1 - by]
+            .wire
+            .received(arrived, Ticks(self.now + 10_000));
     }
 
     fn restart(&mut self, which: usize) {

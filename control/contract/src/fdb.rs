@@ -24,6 +24,7 @@ use std::time::Duration;
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::address::MacAddress;
+use crate::ids::PortIndex;
 use crate::limits::PORTS_MAX;
 
 mod master;
@@ -42,7 +43,7 @@ pub struct FdbSettings {
     /// A station that was not seen for so long is forgotten.
     pub ageing: Duration,
     /// Stations that never age and never move, with their ports.
-    pub statics: Vec<(StationKey, u8)>,
+    pub statics: Vec<(StationKey, PortIndex)>,
     /// Most stations that may be learned behind each port.
     pub limits: Limits,
     /// Whether there is a port at each index.
@@ -104,8 +105,8 @@ impl fmt::Display for StationKey {
 pub struct Learned {
     /// The station.
     pub station: StationKey,
-    /// The port it is behind, by its place in the configuration.
-    pub port: u8,
+    /// The port it is behind.
+    pub port: PortIndex,
 }
 
 /// What the control core tells a replica.
@@ -116,19 +117,19 @@ pub enum FdbDelta {
         /// The station.
         station: StationKey,
         /// The port it is behind.
-        port: u8,
+        port: PortIndex,
     },
     /// A station is known no more.
     Forget(StationKey),
     /// No station is behind this port any more, static ones excepted.
-    Flush(u8),
+    Flush(PortIndex),
     /// Nothing is known any more, static entries excepted, and all ports have a link: what is known
     /// comes anew.
     Restart,
     /// The port has a link, or has none: then it is neither flooded nor forwarded to.
     Link {
         /// The port.
-        port: u8,
+        port: PortIndex,
         /// Whether it has one.
         is_up: bool,
     },

@@ -30,6 +30,7 @@ use measure::observation::SegmentIndex;
 use measure::packet::FlowKey;
 use measure::shard::{Sealed, Shard, ShardLayout};
 
+use crate::ids::GenerationId;
 use crate::sync::{AtomicU64, Consumer, Ordering, Producer, RingBuffer, fence};
 
 /// Shards in circulation for each worker: two open (the present epoch and the one in its grace),
@@ -68,7 +69,7 @@ pub enum FlowCommand {
 /// The worker's end.
 #[derive(Debug)]
 pub struct WorkerEnd {
-    generation: u32,
+    generation: GenerationId,
     sealed: Producer<SealedShard>,
     empty: Consumer<Box<Shard>>,
     reports: Producer<NewFlow>,
@@ -84,7 +85,7 @@ pub struct WorkerEnd {
 /// The control core's end.
 #[derive(Debug)]
 pub struct ControlEnd {
-    generation: u32,
+    generation: GenerationId,
     sealed: Consumer<SealedShard>,
     empty: Producer<Box<Shard>>,
     reports: Consumer<NewFlow>,
@@ -121,12 +122,12 @@ impl DerefMut for SealedShard {
     }
 }
 
-/// Makes both ends of generation number `generation`, with [`SHARDS_PER_WORKER`] empty shards ready
+/// Makes both ends of a `generation`, with [`SHARDS_PER_WORKER`] empty shards ready
 /// for the worker.
 ///
 /// All memory is allocated and touched by the calling thread: call it from one that runs on the
 /// worker's NUMA node.
-pub fn handover(generation: u32, layout: &ShardLayout) -> (WorkerEnd, ControlEnd) {
+pub fn handover(generation: GenerationId, layout: &ShardLayout) -> (WorkerEnd, ControlEnd) {
     let (sealed_in, sealed_out) = RingBuffer::new(SHARDS_PER_WORKER);
     let (mut empty_in, empty_out) = RingBuffer::new(SHARDS_PER_WORKER);
     let slots = layout.flow_slots;
@@ -160,7 +161,7 @@ pub fn handover(generation: u32, layout: &ShardLayout) -> (WorkerEnd, ControlEnd
 
 impl WorkerEnd {
     /// The generation whose shards these are.
-    pub fn generation(&self) -> u32 {
+    pub fn generation(&self) -> GenerationId {
         self.generation
     }
 
@@ -206,7 +207,7 @@ impl WorkerEnd {
 
 impl ControlEnd {
     /// The generation whose shards these are.
-    pub fn generation(&self) -> u32 {
+    pub fn generation(&self) -> GenerationId {
         self.generation
     }
 
@@ -255,7 +256,7 @@ mod tests {
             flow_slots,
             ..ShardLayout::new(TickRate::from_hz(1_000_000_000), 1)
         };
-        handover(7, &layout)
+        handover(GenerationId(7), &layout)
     }
 
     fn flow(n: u64) -> NewFlow {
@@ -270,7 +271,10 @@ mod tests {
     #[test]
     fn three_shards_circulate_and_a_fourth_epoch_is_missed() {
         let (mut worker, mut control) = ends(0);
-        assert_eq!((worker.generation(), control.generation()), (7, 7));
+        assert_eq!(
+            (worker.generation(), control.generation()),
+            (GenerationId(7), GenerationId(7))
+        );
         let shards: Vec<_> = (0..3).map(|_| worker.take_empty().unwrap()).collect();
         assert!(worker.take_empty().is_none());
         assert_eq!(control.missed_epochs(), 1);

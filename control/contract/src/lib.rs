@@ -25,6 +25,7 @@ pub mod counters;
 pub mod fdb;
 pub mod file;
 pub mod handover;
+pub mod ids;
 pub mod limits;
 pub mod secret;
 pub mod sync;

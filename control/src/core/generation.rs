@@ -9,11 +9,12 @@ use crate::data_plane::{Change, ChangeError};
 use crate::flows::{Directory, FlowSums, SlotTable, Upkeep};
 use contract::config::FlowSelection;
 use contract::handover::{ControlEnd, SealedShard};
+use contract::ids::{GenerationId, WorkerIndex};
 
 /// A generation.
 #[derive(Debug)]
 pub(super) struct Generation {
-    pub number: u32,
+    pub number: GenerationId,
     /// Without flow slots, which are read worker by worker.
     sums: ShardLayout,
     /// By worker; `None`, or nothing, for one that measures nothing.
@@ -29,7 +30,11 @@ struct Link {
 
 impl Generation {
     /// Whether a change can follow generation `present`, with so many workers.
-    pub fn check(change: &Change, present: Option<u32>, workers: usize) -> Result<(), ChangeError> {
+    pub fn check(
+        change: &Change,
+        present: Option<GenerationId>,
+        workers: usize,
+    ) -> Result<(), ChangeError> {
         let number = change.number;
         if let Some(present) = present.filter(|&present| number <= present) {
             return Err(ChangeError::Stale { number, present });
@@ -72,10 +77,10 @@ impl Generation {
         flows: &mut Directory,
         segments: &mut Segments,
         present: Epoch,
-        mut take: impl FnMut(&mut Segments, usize, &Complete<'_>, &dyn Fn() -> Shard),
+        mut take: impl FnMut(&mut Segments, WorkerIndex, &Complete<'_>, &dyn Fn() -> Shard),
     ) -> bool {
         let mut are_flows_whole = true;
-        for (worker, link) in self.links.iter_mut().enumerate() {
+        for (worker, link) in (0..).map(WorkerIndex).zip(&mut self.links) {
             let Some(Link { end, table }) = link else {
                 continue;
             };
@@ -151,7 +156,7 @@ fn read_flows<'s>(
     table: &mut SlotTable,
     flows: &mut Directory,
     segments: &Segments,
-    generation: u32,
+    generation: GenerationId,
     sealed: &'s mut SealedShard,
 ) -> Complete<'s> {
     let commands_before = sealed.commands_before();

@@ -10,17 +10,18 @@ use crate::contain::contained;
 use crate::data_plane::DataPlane;
 use contract::config::Config;
 use contract::counters::{BURST_BUCKETS, Counter, DropReason, PortCounters, WorkerCounters};
+use contract::ids::GenerationId;
 use records::snapshot::{
     Bursts, ClassCounts, Exceptions, Labelled, Port, PortFact, QueueCounts, References, Snapshot,
     Worker,
 };
 
 /// Enters into the snapshot what the configuration of a generation says.
-pub(super) fn describe(config: &Config, number: u32, draft: &mut Snapshot) {
+pub(super) fn describe(config: &Config, number: GenerationId, draft: &mut Snapshot) {
     draft.switch.clone_from(&config.name);
     draft.measuring = config.measurement.enabled;
     draft.interval_ms = config.measurement.interval_ms;
-    draft.generation = number;
+    draft.generation = number.0;
     draft.config = Some(Arc::new(config.clone()));
     let old = std::mem::take(&mut draft.ports);
     let ports = config.ports.iter().enumerate();
@@ -65,7 +66,7 @@ impl CoreState {
     /// Makes the draft anew, which was left half read.
     pub(super) fn describe_again(&mut self) {
         if let Some(config) = self.draft.config.clone() {
-            let number = self.draft.generation;
+            let number = GenerationId(self.draft.generation);
             describe(&config, number, &mut self.draft);
         }
     }

@@ -15,6 +15,7 @@ use crate::decode::EpochCells;
 use crate::estimate;
 use crate::merge::Closed;
 use contract::config;
+use contract::ids::GenerationId;
 use records::snapshot::{Segment, SegmentName, Sketch, UnusableEpochs};
 use std::sync::Arc;
 
@@ -42,7 +43,7 @@ pub(super) struct Segments {
 /// Which segments and sketches a generation has.
 #[derive(Debug)]
 struct Plan {
-    generation: u32,
+    generation: GenerationId,
     interval_ms: u32,
     /// In the order of the shards'.
     segments: Vec<config::Segment>,
@@ -126,7 +127,7 @@ impl Segments {
     }
 
     /// A generation is over: segments that no other has are forgotten.
-    pub fn end(&mut self, generation: u32) {
+    pub fn end(&mut self, generation: GenerationId) {
         let over = |plan: &Plan| plan.generation == generation;
         let Some(place) = self.plans.iter().position(over) else {
             return;
@@ -147,13 +148,17 @@ impl Segments {
         }
     }
 
-    fn plan(&self, generation: u32) -> Option<&Plan> {
+    fn plan(&self, generation: GenerationId) -> Option<&Plan> {
         let mut plans = self.plans.iter();
         plans.find(|plan| plan.generation == generation)
     }
 
     /// The number of a generation's segment.
-    pub fn number_of(&self, generation: u32, SegmentIndex(index): SegmentIndex) -> Option<u32> {
+    pub fn number_of(
+        &self,
+        generation: GenerationId,
+        SegmentIndex(index): SegmentIndex,
+    ) -> Option<u32> {
         let plan = self.plan(generation)?;
         plan.numbers.get(usize::from(index)).copied()
     }
@@ -224,7 +229,7 @@ impl Segments {
         }
     }
 
-    fn add(&mut self, epoch: Epoch, generation: u32, sum: &Shard) {
+    fn add(&mut self, epoch: Epoch, generation: GenerationId, sum: &Shard) {
         let mut plans = self.plans.iter();
         let Some(plan) = plans.find(|plan| plan.generation == generation) else {
             return;

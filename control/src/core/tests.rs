@@ -33,8 +33,8 @@ struct ByHand {
 }
 
 impl DataPlane for ByHand {
-    fn now(&mut self) -> u64 {
-        self.now.load(Ordering::Relaxed)
+    fn now(&mut self) -> Ticks {
+        Ticks(self.now.load(Ordering::Relaxed))
     }
 
     fn port(&mut self, index: usize) -> PortFact {
@@ -94,12 +94,12 @@ fn shards(config: &Config) -> ShardLayout {
 fn change(config: &Config, number: u32, from: u64) -> (Change, Vec<WorkerEnd>) {
     let layout = shards(config);
     let workers = config.workers.iter().filter(|_| config.measurement.enabled);
-    let ends = workers.map(|_| handover(number, &layout));
+    let ends = workers.map(|_| handover(GenerationId(number), &layout));
     let (worker_ends, ends) = ends
         .map(|(worker, control)| (worker, Some(control)))
         .unzip();
     let change = Change {
-        number,
+        number: GenerationId(number),
         from: Epoch(from),
         config: config.clone(),
         layout,
@@ -139,7 +139,7 @@ impl Bench {
             .collect();
         let setup = Setup {
             rate: rate(),
-            schedule: EpochSchedule::new(0, INTERVAL, INTERVAL / 10),
+            schedule: EpochSchedule::new(Ticks(0), INTERVAL, INTERVAL / 10),
             hasher: hasher(),
             counters: counters.clone(),
             line: Arc::default(),

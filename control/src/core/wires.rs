@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use measure::chooser::Method;
 use measure::packet::{FlowHash, Hasher};
-use measure::time::TickRate;
+use measure::time::{TickRate, Ticks};
 use measure::wire::frame::{ClockState, EpochFate, Kind, Mismatch, PortName, seed_check};
 use measure::wire::session::{KeyId, KeyRing};
 use measure::wire::{Estimate, SegmentOutcome};
@@ -90,7 +90,7 @@ struct Rate {
 struct Clocks<'p>(&'p mut dyn DataPlane);
 
 impl ClockSource for Clocks<'_> {
-    fn ticks(&mut self) -> u64 {
+    fn ticks(&mut self) -> Ticks {
         self.0.now()
     }
 

@@ -13,14 +13,15 @@ use crate::background::Background;
 use crate::contain::Part;
 use crate::flows::{Directory, FlowSums};
 use contract::config::Decode;
+use contract::ids::GenerationId;
 use records::snapshot::Decoding;
 
 /// The sketches of an epoch, as all workers filled them.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct EpochCells {
     pub epoch: Epoch,
-    pub generation: u32,
-    /// By sketch; `None` where it cannot be trusted, since a link was disturbed.
+    pub generation: GenerationId,
+    /// By sketch; `None` where it cannot be believed, since a link was disturbed.
     pub sketches: Vec<Option<Arc<DelayCells>>>,
     /// By number of a segment: its index in the generation, and its sketch.
     pub places: Arc<Vec<Option<(SegmentIndex, usize)>>>,

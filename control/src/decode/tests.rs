@@ -2,6 +2,7 @@
 
 use std::net::Ipv4Addr;
 
+use contract::ids::GenerationId;
 use measure::cell::PassedCell;
 use measure::lds::LdsPair;
 use measure::observation::{End, Observation};
@@ -73,7 +74,7 @@ fn cells(epoch: u64, sketch: &LdsPair<PassedCell>) -> EpochCells {
     places[5] = Some((SegmentIndex(2), 0));
     EpochCells {
         epoch: Epoch(epoch),
-        generation: 0,
+        generation: GenerationId(0),
         sketches: vec![Some(Arc::new(sketch.delays()))],
         places: Arc::new(places),
     }
@@ -214,7 +215,7 @@ fn a_sketch_that_cannot_be_believed_is_skipped_and_another_generation_starts_a_n
     assert_eq!(decoder.shown().unwrap().skipped_epochs, 1);
     decoder.close(&cells(2, &sketch), &mut directory, Instant::now());
     let next = EpochCells {
-        generation: 1,
+        generation: GenerationId(1),
         ..cells(3, &sketch)
     };
     decoder.close(&next, &mut directory, Instant::now());

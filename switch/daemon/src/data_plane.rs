@@ -7,11 +7,13 @@ use anyhow::anyhow;
 use api::process;
 use contract::config::{Config, Forwarding};
 use contract::fdb::FdbMaster;
+use contract::ids::{GenerationId, PortIndex};
 use control::contain::{Part, contain};
 use control::core::CoreHandle;
 use control::data_plane;
 use control::wire::clock::KernelClock;
 use dpdk_bindings::{Port, kernel_clock, lost_log_messages, tsc};
+use measure::time::Ticks;
 use records::snapshot::{self, DeviceCounts, Fdb, Pool, PortFact};
 
 use crate::lowered::Lowered;
@@ -24,7 +26,7 @@ use switch::generation::Generations;
 use switch::packet_io::dpdk::DpdkIo;
 use switch::wiring::lanes::layout;
 use switch::wiring::links::{Event, LinkWatch};
-use switch::wiring::plans::{Site, port_index, present};
+use switch::wiring::plans::{Site, present};
 
 /// How often links are looked at: some drivers ask the kernel.
 const LINKS_EVERY: Duration = Duration::from_millis(100);
@@ -57,7 +59,7 @@ pub struct Running<'pool> {
     /// The egress side of each port, by place.
     pub layouts: Vec<Option<EgressLayout>>,
     /// Number of the generation.
-    pub number: u32,
+    pub number: GenerationId,
 }
 
 impl<'pool> Running<'pool> {
@@ -68,7 +70,7 @@ impl<'pool> Running<'pool> {
             config: config.clone(),
             ports: ports.into_iter().map(Some).collect(),
             layouts: layouts.collect(),
-            number: 0,
+            number: GenerationId::default(),
         }
     }
 }
@@ -111,7 +113,7 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
         let port = self.running.ports.get(place).and_then(Option::as_ref);
         let interface = port.and_then(|port| port.info().interface);
         let was_lowered = interface.is_some_and(|interface| self.lowered.holds(interface));
-        self.master.set_link(port_number(place), !was_lowered);
+        self.master.set_link(PortIndex::new(place), !was_lowered);
         if was_lowered {
             let name = self.name(place);
             tracing::warn!("port {name}: a switch that was killed has left its link down");
@@ -145,7 +147,7 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
         self.master = FdbMaster::from_settings(self.running.config.fdb_settings(), ends);
         for place in 0..self.running.config.ports.len() {
             self.master
-                .set_link(port_number(place), self.links.is_up(place));
+                .set_link(PortIndex::new(place), self.links.is_up(place));
         }
     }
 
@@ -176,7 +178,7 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
                 let is_up = matches!(event, Event::Up(_));
                 let state = if is_up { "up" } else { "down" };
                 tracing::warn!("port {name} is {state}");
-                self.master.set_link(port_number(place), is_up);
+                self.master.set_link(PortIndex::new(place), is_up);
                 handle.disturb(place);
             }
             Event::Lower(_) => self.set_link(place, false),
@@ -275,7 +277,7 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
                 let now = Instant::now();
                 self.master.reconfigure(self.running.config.fdb_settings());
                 for place in gone {
-                    self.master.set_link(port_number(place), false);
+                    self.master.set_link(PortIndex::new(place), false);
                     if self.links.forget(place, now) {
                         self.set_link(place, true);
                     }
@@ -294,8 +296,8 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
 }
 
 impl<'scope, 'pool: 'scope> data_plane::DataPlane for SwitchDataPlane<'scope, '_, 'pool> {
-    fn now(&mut self) -> u64 {
-        tsc::now()
+    fn now(&mut self) -> Ticks {
+        Ticks(tsc::now())
     }
 
     fn port(&mut self, index: usize) -> PortFact {
@@ -392,10 +394,6 @@ impl<'scope, 'pool: 'scope> Drop for SwitchDataPlane<'scope, '_, 'pool> {
             self.set_link(place, true);
         }
     }
-}
-
-fn port_number(place: usize) -> u8 {
-    port_index(place).0
 }
 
 /// The port that shares the fate of the one at `place`.

@@ -15,6 +15,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow};
 use contract::config::{Config, WireKeys};
+use contract::ids::{GenerationId, PortIndex};
 use contract::wire::handover::WireControlEnd;
 use control::core::CoreHandle;
 use control::data_plane;
@@ -26,7 +27,7 @@ use switch::egress::EgressLayout;
 use switch::generation::{Generation, Generations, Measuring};
 use switch::packet_io::dpdk::{Change, DpdkIo, Handles};
 use switch::preflight;
-use switch::wiring::plans::{Plans, Site, handles, port_index, replica};
+use switch::wiring::plans::{Plans, Site, handles, present, replica};
 use switch::wiring::wires::WirePlans;
 use switch::wiring::{devices, lanes};
 
@@ -85,7 +86,7 @@ enum Stage<'scope, 'pool> {
 /// A generation that is ready to be taken up.
 struct Prepared<'pool> {
     config: Config,
-    number: u32,
+    number: GenerationId,
     plans: PlansAhead,
     generations: Vec<Generation<DpdkIo<'pool>>>,
     wire_ends: Vec<(usize, WireControlEnd)>,
@@ -232,7 +233,7 @@ impl<'scope, 'env, 'pool> Reload<'scope, 'env, 'pool> {
     {
         let config = running.config.clone();
         let layouts = running.layouts.clone();
-        let number = running.number + 1;
+        let number = running.number.next();
         let prepare = move || prepare(site, draft, &config, layouts, number);
         Builder::new()
             .name("vernier-reload".to_owned())
@@ -254,7 +255,7 @@ fn prepare<'pool>(
     draft: Draft,
     running: &Config,
     mut layouts: Vec<Option<EgressLayout>>,
-    number: u32,
+    number: GenerationId,
 ) -> Result<Prepared<'pool>> {
     let Draft {
         mut config,
@@ -293,8 +294,23 @@ fn prepare<'pool>(
         wires,
         ends: wire_ends,
     } = site.wires(&config, &wire_keys, &changed_wires)?;
-    give(&mut generations, lanes, |generation, lanes| {
-        generation.lanes = lanes;
+    let parts = lanes.into_iter().zip(plans).zip(taken).zip(wires);
+    let generations = parts.map(|(((lanes, plan), come), wires)| {
+        let gone = gone
+            .iter()
+            .map(|&place| Handles::room(PortIndex::new(place), inlets(place)));
+        Generation {
+            number,
+            from: measure::time::Epoch(0),
+            ports: Some(Change {
+                gone: gone.collect(),
+                come,
+            }),
+            decide: Some(replica(&config, site, None)),
+            lanes,
+            measuring: Measuring::Changed(plan),
+            wires,
+        }
     });
     give(&mut generations, plans, |generation, plan| {
         generation.measuring = Measuring::Changed(plan);

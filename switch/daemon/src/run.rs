@@ -12,10 +12,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use api::http;
 use contract::config::{Config, WireKeys};
+use contract::ids::GenerationId;
 use control::core::{ControlCore, Setup};
 use control::data_plane::Change;
 use dpdk_bindings::{AttachedPort, Eal, Port, tsc};
-use measure::time::{Epoch, EpochSchedule, TickRate};
+use measure::time::{Epoch, EpochSchedule, TickRate, Ticks};
 use records::snapshot::Snapshot;
 use serde::Serialize;
 use switch::preflight;
@@ -96,7 +97,7 @@ pub fn run(config: &Config, options: &RunOptions, signals: &Signals) -> Result<O
         usable: &usable,
         rate,
         schedule: EpochSchedule::new(
-            tsc::now(),
+            Ticks(tsc::now()),
             rate.ticks_in(config.measurement.interval()),
             rate.ticks_in(config.measurement.grace()),
         ),
@@ -134,7 +135,7 @@ fn switch<'pool>(
         layout,
         plans,
         ends,
-    } = site.plans(config, 0)?;
+    } = site.plans(config, GenerationId::default())?;
     let workers = Workers::build(site, config, &ports, sources)?;
     let places: Vec<usize> = plans::present(config).collect();
     let WirePlans {
@@ -152,7 +153,7 @@ fn switch<'pool>(
         hasher: workers.hasher,
         counters: workers.counters,
         first: Change {
-            number: 0,
+            number: GenerationId::default(),
             from: Epoch(0),
             config: config.clone(),
             layout,

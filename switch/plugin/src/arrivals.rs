@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use contract::counters::{PortCounters, WorkerCounters};
+use contract::ids::PortIndex;
 use dpdk_bindings::{PassingMbuf, StampField, Tap, tsc};
 use measure::packet::{Census, Hasher, Parsed, kind};
+use measure::time::Ticks;
 use switch::classify::Classifier;
-use switch::packet_io::{ClassIndex, PortIndex};
+use switch::packet_io::ClassIndex;
 
 use crate::places::Home;
 use crate::stamp;
@@ -47,13 +49,13 @@ impl Tap for Arrivals {
     #[inline]
     fn pass(&self, burst: &mut [PassingMbuf<'_>]) {
         let port = self.home.port();
-        let Some(counters) = self.counters.ports.get(usize::from(port.0)) else {
+        let Some(counters) = self.counters.ports.get(port.index()) else {
             return;
         };
         for mbuf in &*burst {
             mbuf.prefetch_header();
         }
-        let now = tsc::now();
+        let now = Ticks(tsc::now());
         self.counters.burst(burst.len());
         for part in burst.chunks_mut(Census::FRAMES_MAX) {
             if self.stamper.hashes {
@@ -72,7 +74,7 @@ impl Arrivals {
         burst: &mut [PassingMbuf<'_>],
         port: PortIndex,
         counters: &PortCounters,
-        now: u64,
+        now: Ticks,
     ) {
         let Stamper { field, hasher, .. } = &self.stamper;
         let shared = self.stamper.shared_word(port, now);
@@ -113,20 +115,24 @@ impl Arrivals {
 
 impl Stamper {
     /// The last word of all packets received at `now`, where they have one in common.
-    fn shared_word(&self, port: PortIndex, now: u64) -> Option<u64> {
+    fn shared_word(&self, port: PortIndex, now: Ticks) -> Option<u64> {
         let is_shared = !self.has_classes && !self.stamps_packets;
         is_shared.then(|| stamp::last_word(port, ClassIndex(0), now))
     }
 
     /// The last word of a packet, received at `now` unless the clock is read for every one.
     #[inline(never)]
-    fn word(&self, port: PortIndex, head: &[u8], now: u64) -> u64 {
+    fn word(&self, port: PortIndex, head: &[u8], now: Ticks) -> u64 {
         let class = if self.has_classes {
             self.classifier.classify(port, head)
         } else {
             ClassIndex(0)
         };
-        let at = if self.stamps_packets { tsc::now() } else { now };
+        let at = if self.stamps_packets {
+            Ticks(tsc::now())
+        } else {
+            now
+        };
         stamp::last_word(port, class, at)
     }
 }

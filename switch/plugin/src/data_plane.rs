@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use contract::config::{Config, HostConfig, WireKeys};
 use contract::handover::SHARDS_PER_WORKER;
+use contract::ids::GenerationId;
 use control::core::CoreHandle;
 use control::data_plane::{Change, DataPlane};
 use dpdk_bindings::{Host, plugin, tsc};
 use measure::shard::ShardLayout;
-use measure::time::{Epoch, TickRate};
+use measure::time::{Epoch, TickRate, Ticks};
 use records::snapshot::{Pool, PortFact};
 use switch::wiring::plans;
 
@@ -37,7 +38,7 @@ pub struct HostDataPlane {
     /// Most memory, where the settings name none.
     budget_mib: Option<usize>,
     /// Number of the generation.
-    number: u32,
+    number: GenerationId,
     /// Queues came or went since then.
     has_changed: bool,
     /// Places that are not measured as they are now until the epoch is over.
@@ -71,7 +72,7 @@ impl HostDataPlane {
             places: Places::default(),
             taps,
             budget_mib,
-            number: 0,
+            number: GenerationId::default(),
             has_changed: false,
             unsettled: Vec::new(),
             looked_at: None,
@@ -121,7 +122,7 @@ impl HostDataPlane {
     fn plan(&mut self, handle: &mut CoreHandle<'_>) -> Result<()> {
         let config = self.settings.config(&self.places.names());
         let layout = config.shard_layout(self.rate)?;
-        let number = self.number + 1;
+        let number = self.number.next();
         let from = Epoch(handle.epoch().0 + EPOCHS_AHEAD);
         let Self { taps, places, .. } = self;
         let hasher = taps.hasher().clone();
@@ -131,8 +132,8 @@ impl HostDataPlane {
             .map(|((id, queue), tap)| {
                 let of_port = places.of_port(id).filter(|_| is_on);
                 let of_port = of_port.filter(|(_, port)| queue < port.tx_queues);
-                let part = of_port
-                    .map(|(place, _)| layout.part(config.segments_of_egress(usize::from(place.0))));
+                let part =
+                    of_port.map(|(place, _)| layout.part(config.segments_of_egress(place.index())));
                 (tap, part)
             })
             .collect();
@@ -145,10 +146,11 @@ impl HostDataPlane {
                 Some(part) => {
                     let (mut plan, end) = plans::plan(&config, tap.worker, number, &part)?;
                     plan.flows = plan.flows.map(|flows| flows.verified_by(hasher.clone()));
-                    if ends.len() <= tap.worker {
-                        ends.resize_with(tap.worker + 1, || None);
+                    let worker = tap.worker.index();
+                    if ends.len() <= worker {
+                        ends.resize_with(worker + 1, || None);
                     }
-                    ends[tap.worker] = Some(end);
+                    ends[worker] = Some(end);
                     Some(Box::new(plan))
                 }
                 None => None,
@@ -189,15 +191,15 @@ impl HostDataPlane {
             if tap.has_missed()
                 && let Some((place, _)) = self.places.of_port(id)
             {
-                handle.disturb(usize::from(place.0));
+                handle.disturb(place.index());
             }
         }
     }
 }
 
 impl DataPlane for HostDataPlane {
-    fn now(&mut self) -> u64 {
-        tsc::now()
+    fn now(&mut self) -> Ticks {
+        Ticks(tsc::now())
     }
 
     fn port(&mut self, index: usize) -> PortFact {
@@ -235,7 +237,7 @@ impl DataPlane for HostDataPlane {
         self.mark(handle);
         let rest_ticks = self.rate.ticks_in(REST);
         for (_, tap) in self.taps.departures() {
-            tap.point.turn_for(tsc::now(), rest_ticks);
+            tap.point.turn_for(Ticks(tsc::now()), rest_ticks);
             tap.turns.free_gone();
         }
     }

@@ -9,17 +9,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrayvec::ArrayVec;
 use contract::counters::{PortCounters, WorkerCounters};
+use contract::ids::PortIndex;
 use dpdk_bindings::{Mbuf, PassingMbuf, StampField, Tap, tsc};
 use measure::flows::{FlowId, FlowObservation};
 use measure::observation::{Batch, Observation, Observations, SegmentIndex};
 use measure::packet::{FlowHash, Nameless, PacketHash};
 use measure::shard::Places;
-use measure::time::{Epoch, EpochTag};
+use measure::time::{Epoch, EpochTag, Ticks};
 use parking_lot::Mutex;
 use rtrb::{Consumer, Producer, RingBuffer};
 use switch::flows::{FlowObservations, Flows};
 use switch::meter::{Meter, ObservationBurst, Plan};
-use switch::packet_io::{BURST, ClassIndex, NO_SEGMENT, PortIndex};
+use switch::packet_io::{BURST, ClassIndex, NO_SEGMENT};
 
 use crate::places::Home;
 use crate::stamp::{NO_PORT, PortIds, Stamp};
@@ -100,7 +101,7 @@ struct Offer<'d> {
     stamps: &'d Stamps,
     counters: &'d PortCounters,
     to: PortIndex,
-    now: u64,
+    now: Ticks,
 }
 
 impl Offer<'_> {
@@ -199,8 +200,8 @@ impl Departures {
     }
 
     /// Turns epochs at `now` on behalf of a queue that has rested for `rest_ticks`.
-    pub fn turn_for(&self, now: u64, rest_ticks: u64) {
-        if now.saturating_sub(self.seen.load(Ordering::Relaxed)) >= rest_ticks
+    pub fn turn_for(&self, now: Ticks, rest_ticks: u64) {
+        if now.saturating_since(Ticks(self.seen.load(Ordering::Relaxed))) >= rest_ticks
             && let Some(mut point) = self.point.try_lock()
         {
             point.turn(now);
@@ -216,9 +217,9 @@ impl Departures {
 impl Tap for Departures {
     #[inline]
     fn pass(&self, burst: &mut [PassingMbuf<'_>]) {
-        let now = tsc::now();
+        let now = Ticks(tsc::now());
         let to = self.home.port();
-        let Some(counters) = self.counters.ports.get(usize::from(to.0)) else {
+        let Some(counters) = self.counters.ports.get(to.index()) else {
             return;
         };
         let offer = Offer {
@@ -238,7 +239,7 @@ impl Tap for Departures {
                 mbuf.prefetch_header();
             }
         }
-        self.seen.store(now, Ordering::Relaxed);
+        self.seen.store(now.0, Ordering::Relaxed);
         point.turn(now);
         if !self.stamps.have_hashes {
             return point.record_batches(offer, burst);
@@ -252,7 +253,7 @@ impl Tap for Departures {
 impl Point {
     /// Takes up a plan and turns epochs, where it is time.
     #[inline]
-    fn turn(&mut self, now: u64) {
+    fn turn(&mut self, now: Ticks) {
         if let Some(epoch) = self.meter.turns_to(now)
             && !self.meter.is_retiring()
             && self.coming.peek().is_ok_and(|next| next.from <= epoch)
@@ -386,9 +387,9 @@ struct Departure {
 impl Departure {
     /// By port `to`, at `now` unless the clock is read for every packet.
     #[inline(never)]
-    fn read(meter: &Meter, last: u64, to: PortIndex, now: u64) -> Self {
+    fn read(meter: &Meter, last: u64, to: PortIndex, now: Ticks) -> Self {
         let now = if meter.stamps_packets() {
-            tsc::now()
+            Ticks(tsc::now())
         } else {
             now
         };
@@ -396,8 +397,8 @@ impl Departure {
         let (epoch, start) = meter.epoch_of(stamp.arrived);
         let segments = meter.segments_of(epoch, stamp.port, to);
         Self {
-            time: now.wrapping_sub(start),
-            delay: now.wrapping_sub(stamp.arrived),
+            time: now.since(start),
+            delay: now.since(stamp.arrived),
             segment: segments[usize::from(stamp.class.0 & 7)],
             epoch,
             class: stamp.class,
@@ -518,15 +519,15 @@ mod tests {
             have_hashes: true,
         };
         let field = stamps.field;
-        let schedule = EpochSchedule::new(0, 1_000, 100);
-        let meter = Meter::new(0, Hasher::new([0; 16]), schedule, None, 0);
+        let schedule = EpochSchedule::new(Ticks(0), 1_000, 100);
+        let meter = Meter::new(Hasher::new([0; 16]), schedule, None, Ticks(0));
         let counters = Arc::new(WorkerCounters::new(PORTS_MAX));
         let (departures, _turns) = Departures::new(stamps, meter, Arc::clone(&counters));
         departures.home.move_to(Some(PortIndex(2)));
 
         let frames = (60..63).map(|len| pool.alloc_frame(&[0; 60], len).unwrap());
         let mut burst: Vec<Mbuf<'_>> = frames.collect();
-        let word = last_word(PortIndex(1), ClassIndex(5), tsc::now());
+        let word = last_word(PortIndex(1), ClassIndex(5), Ticks(tsc::now()));
         field.set_last_of(&mut burst[1..], word);
         let taken = departures.point.lock();
         departures.pass(PassingMbuf::of(&mut burst));

@@ -6,8 +6,8 @@
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use contract::config::PORTS_MAX;
+use contract::ids::PortIndex;
 use dpdk_bindings::HostPort;
-use switch::packet_io::PortIndex;
 
 /// All ports there are or were.
 #[derive(Debug, Default)]
@@ -106,7 +106,7 @@ impl Places {
     /// Whose queues the port with DPDK's number `id` has now.
     pub fn of_port(&self, id: u16) -> Option<(PortIndex, &HostPort)> {
         let (index, port) = self.present().find(|(_, port)| port.id == id)?;
-        Some((PortIndex(u8::try_from(index).ok()?), port))
+        Some((PortIndex::new(index), port))
     }
 
     /// Names by place, and whether the port is there.

@@ -18,7 +18,9 @@
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use contract::config::PORTS_MAX;
-use switch::packet_io::{ClassIndex, PortIndex};
+use contract::ids::PortIndex;
+use measure::time::Ticks;
+use switch::packet_io::ClassIndex;
 
 const TIME_BITS: u32 = 48;
 const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
@@ -61,8 +63,8 @@ fn place_of(word: u64) -> PortIndex {
 /// The last word of a stamp, read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
-    /// When the packet was received, in ticks.
-    pub arrived: u64,
+    /// When the packet was received.
+    pub arrived: Ticks,
     /// Whether that seemed to be after the present, by under half of what the stamp's bits hold: then it is now.
     pub is_backward: bool,
     pub port: PortIndex,
@@ -71,20 +73,20 @@ pub struct Stamp {
 
 /// Word 2 of a packet of `class`, received by `port` at `now`.
 #[inline]
-pub fn last_word(port: PortIndex, class: ClassIndex, now: u64) -> u64 {
+pub fn last_word(port: PortIndex, class: ClassIndex, now: Ticks) -> u64 {
     let place = u64::from(class.0) << (TIME_BITS + 8) | u64::from(port.0) << TIME_BITS;
-    place | now & TIME_MASK
+    place | now.0 & TIME_MASK
 }
 
 impl Stamp {
     /// Reads the last word of a packet that was received before `now`, and not half a day ago.
     #[inline]
-    pub fn read(last: u64, now: u64) -> Self {
+    pub fn read(last: u64, now: Ticks) -> Self {
         // The top bit of so many is the sign: another core's counter may be some ticks ahead.
-        let behind = now.wrapping_sub(last) << (u64::BITS - TIME_BITS);
+        let behind = now.since(Ticks(last)) << (u64::BITS - TIME_BITS);
         let delay = behind.cast_signed() >> (u64::BITS - TIME_BITS);
         Self {
-            arrived: now.wrapping_sub(delay.max(0).cast_unsigned()),
+            arrived: now.minus(delay.max(0).cast_unsigned()),
             is_backward: delay < 0,
             port: place_of(last),
             class: ClassIndex((last >> (TIME_BITS + 8)) as u8),
@@ -99,7 +101,7 @@ mod tests {
     #[test]
     fn without_the_flag_words_speak_for_packets_of_their_port_only() {
         let ids = PortIds::new();
-        let word = last_word(PortIndex(3), ClassIndex(0), 5);
+        let word = last_word(PortIndex(3), ClassIndex(0), Ticks(5));
         assert!(!ids.vouch(word, 9));
         ids.set(3, Some(9));
         assert!(ids.vouch(word, 9));
@@ -109,26 +111,26 @@ mod tests {
         ids.set(3, None);
         assert!(!ids.vouch(word, 9));
         ids.set(PORTS_MAX, Some(1));
-        let nowhere = last_word(PortIndex(u8::MAX), ClassIndex(0), 5);
+        let nowhere = last_word(PortIndex(u8::MAX), ClassIndex(0), Ticks(5));
         assert!(!ids.vouch(nowhere, u16::MAX));
     }
 
     #[test]
     fn a_stamp_of_a_core_whose_counter_is_ahead_is_of_now() {
         for ahead in [1, 9, 1 << 40] {
-            let now = 5_000_000;
-            let read = Stamp::read(last_word(PortIndex(3), ClassIndex(0), now + ahead), now);
+            let now = Ticks(5_000_000);
+            let read = Stamp::read(last_word(PortIndex(3), ClassIndex(0), now.plus(ahead)), now);
             assert_eq!((read.arrived, read.is_backward), (now, true));
         }
-        let read = Stamp::read(last_word(PortIndex(3), ClassIndex(0), 5), 5);
-        assert_eq!((read.arrived, read.is_backward), (5, false));
+        let read = Stamp::read(last_word(PortIndex(3), ClassIndex(0), Ticks(5)), Ticks(5));
+        assert_eq!((read.arrived, read.is_backward), (Ticks(5), false));
     }
 
     #[test]
     fn a_stamp_reads_as_it_was_written_also_where_its_clock_comes_round() {
-        for arrived in [0, 12_345, TIME_MASK - 3, TIME_MASK + 9, u64::MAX >> 1] {
+        for arrived in [0, 12_345, TIME_MASK - 3, TIME_MASK + 9, u64::MAX >> 1].map(Ticks) {
             let word = last_word(PortIndex(31), ClassIndex(7), arrived);
-            let read = Stamp::read(word, arrived + 1_000_000);
+            let read = Stamp::read(word, arrived.plus(1_000_000));
             assert_eq!((read.port, read.class), (PortIndex(31), ClassIndex(7)));
             assert_eq!(read.arrived, arrived);
         }

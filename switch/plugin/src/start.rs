@@ -8,11 +8,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use api::http;
 use contract::config::{HostConfig, WireKeys};
+use contract::ids::GenerationId;
 use control::core::{ControlCore, Setup};
 use control::data_plane::Change;
 use dpdk_bindings::{Host, StampField, plugin, tsc};
 use measure::packet::Hasher;
-use measure::time::{Epoch, EpochSchedule, TickRate};
+use measure::time::{Epoch, EpochSchedule, TickRate, Ticks};
 use switch::classify::Classifier;
 use switch::preflight::clock_warning;
 use switch::wiring::{budget, cpus, random_seed};
@@ -65,7 +66,7 @@ fn run() -> Result<()> {
     let rate = TickRate::from_hz(host.tsc_hz());
     let measurement = &settings.measurement;
     let schedule = EpochSchedule::new(
-        tsc::now(),
+        Ticks(tsc::now()),
         rate.ticks_in(measurement.interval()),
         rate.ticks_in(measurement.grace()),
     );
@@ -87,7 +88,7 @@ fn run() -> Result<()> {
         counters: Vec::new(),
         line: Arc::default(),
         first: Change {
-            number: 0,
+            number: GenerationId::default(),
             from: Epoch(0),
             layout,
             config,

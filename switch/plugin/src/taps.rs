@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use contract::config::PORTS_MAX;
 use contract::counters::WorkerCounters;
+use contract::ids::WorkerIndex;
 use control::core::CoreHandle;
 use dpdk_bindings::{Host, HostPort, tsc};
 use measure::packet::Hasher;
-use measure::time::EpochSchedule;
+use measure::time::{EpochSchedule, Ticks};
 use switch::meter::Meter;
 
 use crate::arrivals::{Arrivals, Stamper};
@@ -44,7 +45,7 @@ pub struct TransmitTap {
     pub point: &'static Departures,
     pub turns: Turns,
     /// Its number among the control core's workers.
-    pub worker: usize,
+    pub worker: WorkerIndex,
     /// Whether it has been sent a plan that still holds.
     pub is_planned: bool,
     /// Of its unmeasured packets those that were reported.
@@ -194,11 +195,10 @@ impl TransmitTap {
 
 /// A point that measures nothing yet.
 fn meter(hasher: &Hasher, schedule: EpochSchedule) -> Meter {
-    // Workers' numbers are for references; there are none here.
-    Meter::new(0, hasher.clone(), schedule, None, tsc::now())
+    Meter::new(hasher.clone(), schedule, None, Ticks(tsc::now()))
 }
 
-fn add_worker(handle: &mut CoreHandle<'_>) -> (usize, Arc<WorkerCounters>) {
+fn add_worker(handle: &mut CoreHandle<'_>) -> (WorkerIndex, Arc<WorkerCounters>) {
     let counters = Arc::new(WorkerCounters::new(PORTS_MAX));
     (handle.add_worker(Arc::clone(&counters)), counters)
 }

@@ -30,7 +30,7 @@ use measure::lda::{Bank, LdaLayout};
 use measure::lds::LdsLayout;
 use measure::packet::{FlowHash, Hasher};
 use measure::rli::{Adaptive, Link, Method, Policy};
-use measure::time::EpochSchedule;
+use measure::time::{EpochSchedule, Ticks};
 use measure::wire::frame::{ClockState, EpochFate, Kind, PortName, seed_check};
 use measure::wire::session::KeyId;
 use measure::wire::{ReferencePlan, WireLayout};
@@ -105,7 +105,7 @@ impl DerefMut for Switch {
 impl Switch {
     pub fn new(number: u32, columns: u32, seed: u64) -> Self {
         let layout = layout(columns);
-        let schedule = EpochSchedule::new(0, EPOCH, EPOCH / 5);
+        let schedule = EpochSchedule::new(Ticks(0), EPOCH, EPOCH / 5);
         let (wired, control) = wired(number, &layout, schedule, (CAPACITY_BPS, SHARE));
         let wire_counters = Arc::clone(&control.counters);
         let settings = Settings {
@@ -149,7 +149,7 @@ impl Switch {
     pub fn step_clock(&mut self, ns: i64) {
         self.clock_ahead_ns += ns;
         let tai_ns = TAI_NS.wrapping_add_signed(self.clock_ahead_ns);
-        self.line.set(TaiLine::at_rate(0, tai_ns, rate()));
+        self.line.set(TaiLine::at_rate(Ticks(0), tai_ns, rate()));
     }
 
     fn poll(&mut self, now: u64) {
@@ -424,7 +424,7 @@ impl Path {
     /// The other switch is started anew, in the middle of whatever it does.
     pub fn restart(&mut self, n: usize, columns: u32, seed: u64) {
         let mut fresh = Switch::new(n as u32 + 1, columns, seed);
-        fresh.worker.io_mut().set_now(self.now);
+        fresh.worker.io_mut().set_now(Ticks(self.now));
         self.switches[n] = fresh;
     }
 

@@ -21,17 +21,18 @@ use contract::config::Config;
 use contract::counters::{Counter, DropReason, PortCounters, WorkerCounters};
 use contract::fdb::{DELTAS, FdbMaster, MasterEnd, REPORTS, ReplicaEnd, fdb_rings};
 use contract::handover::{ControlEnd, handover};
+use contract::ids::{GenerationId, PortIndex};
 use measure::packet::Hasher;
 use measure::shard::{Shard, ShardLayout, Tally};
 use measure::synopsis::Synopsis;
-use measure::time::{EpochSchedule, TickRate};
+use measure::time::{EpochSchedule, TickRate, Ticks};
 use switch::decide::Decide;
 use switch::egress::EgressLayout;
 use switch::egress::Lane;
 use switch::generation::{Generations, generations};
 use switch::meter::{Meter, Plan, SegmentMap};
+use switch::packet_io::ClassIndex;
 use switch::packet_io::memory::{MemoryIo, MemoryPacket};
-use switch::packet_io::{ClassIndex, PortIndex};
 use switch::worker::Worker;
 
 pub mod wired;
@@ -93,13 +94,16 @@ impl Rack {
         let receiving = Arc::new(AtomicUsize::new(config.workers.len()));
         let mut workers = Vec::new();
         let mut master_ends: Vec<MasterEnd> = Vec::new();
-        for ((number, queues), lanes) in (0..).zip(config.assignment()).zip(lanes(&config)) {
-            let (plan, control) = plan(&config, 0);
-            let schedule = EpochSchedule::new(0, INTERVAL, GRACE);
-            let meter = Meter::new(number, hasher(), schedule, Some(plan), 0);
+        for (queues, lanes) in config.assignment().into_iter().zip(lanes(&config)) {
+            let (plan, control) = plan(&config, GenerationId::default());
+            let schedule = EpochSchedule::new(Ticks(0), INTERVAL, GRACE);
+            let meter = Meter::new(hasher(), schedule, Some(plan), Ticks(0));
             let (replica_end, master_end) = fdb_rings(REPORTS, DELTAS);
             master_ends.push(master_end);
-            let inlets = queues.iter().map(|&(port, _)| port_index(port)).collect();
+            let inlets = queues
+                .iter()
+                .map(|&(port, _)| PortIndex::new(port))
+                .collect();
             let counters = Arc::new(WorkerCounters::new(config.ports.len()));
             let (generations, worker_generations) = generations();
             let worker = Worker::new(
@@ -147,7 +151,7 @@ impl Rack {
     /// Lets a frame come in by that worker's queue of a port.
     pub fn arrive_at(&mut self, worker: usize, port: usize, frame: Vec<u8>) {
         let io = self.workers[worker].worker.io_mut();
-        io.arrive(port_index(port), frame);
+        io.arrive(PortIndex::new(port), frame);
     }
 
     /// Every worker passes once, the last first, so that what is handed over to the first leaves in
@@ -156,7 +160,7 @@ impl Rack {
         self.now = now;
         let mut moved: Vec<usize> = Vec::new();
         for rack_worker in self.workers.iter_mut().rev() {
-            rack_worker.worker.io_mut().set_now(now);
+            rack_worker.worker.io_mut().set_now(Ticks(now));
             moved.insert(0, rack_worker.worker.pass());
         }
         self.collect();
@@ -171,7 +175,10 @@ impl Rack {
     /// Lets a port take `room` more packets of each worker; `None`: all.
     pub fn set_room(&mut self, port: usize, room: Option<usize>) {
         for rack_worker in &mut self.workers {
-            rack_worker.worker.io_mut().set_room(port_index(port), room);
+            rack_worker
+                .worker
+                .io_mut()
+                .set_room(PortIndex::new(port), room);
         }
     }
 
@@ -179,8 +186,12 @@ impl Rack {
     pub fn departed(&mut self, port: usize) -> Vec<(u64, Vec<u8>)> {
         let mut departed = Vec::new();
         for rack_worker in &mut self.workers {
-            let packets = rack_worker.worker.io_mut().departed(port_index(port));
-            departed.extend(packets.into_iter().map(|(at, p)| (at, p.bytes().to_vec())));
+            let packets = rack_worker.worker.io_mut().departed(PortIndex::new(port));
+            departed.extend(
+                packets
+                    .into_iter()
+                    .map(|(at, p)| (at.0, p.bytes().to_vec())),
+            );
         }
         departed
     }
@@ -324,19 +335,14 @@ pub fn ledger<'s>(shards: impl IntoIterator<Item = &'s Shard>) -> Tally {
     sum
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "64 ports at most")]
-pub fn port_index(port: usize) -> PortIndex {
-    PortIndex(port as u8)
-}
-
-/// How a worker measures in generation `number`, and the control core's end of it.
-pub fn plan(config: &Config, number: u32) -> (Box<Plan>, ControlEnd) {
-    let (handover, control) = handover(number, &config.shard_layout(rate()).unwrap());
+/// How a worker measures in a generation, and the control core's end of it.
+pub fn plan(config: &Config, generation: GenerationId) -> (Box<Plan>, ControlEnd) {
+    let (handover, control) = handover(generation, &config.shard_layout(rate()).unwrap());
     let places = config.segments();
     #[expect(clippy::cast_possible_truncation, reason = "8 classes at most")]
     let places = places.iter().map(|s| {
         let class = ClassIndex(s.class as u8);
-        (port_index(s.ingress), port_index(s.egress), class)
+        (PortIndex::new(s.ingress), PortIndex::new(s.egress), class)
     });
     let plan = Plan {
         handover,

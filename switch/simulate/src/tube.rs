@@ -17,17 +17,18 @@ use std::sync::atomic::AtomicUsize;
 use contract::config;
 use contract::counters::{DropReason, PortCounters, WorkerCounters};
 use contract::handover::{ControlEnd, handover};
+use contract::ids::{GenerationId, PortIndex};
 use measure::lda::{Bank, LdaLayout};
 use measure::packet::Hasher;
 use measure::shard::{ShardLayout, Tally};
-use measure::time::{EpochSchedule, TickRate};
+use measure::time::{EpochSchedule, TickRate, Ticks};
 use switch::decide::{BridgeLayout, Decide};
 use switch::egress::EgressLayout;
 use switch::egress::Lane;
 use switch::generation::{Generations, generations};
 use switch::meter::{Meter, Plan, SegmentMap};
+use switch::packet_io::ClassIndex;
 use switch::packet_io::memory::MemoryIo;
-use switch::packet_io::{ClassIndex, PortIndex};
 use switch::references::References;
 use switch::worker::Worker;
 
@@ -103,7 +104,7 @@ impl TestTube {
             lda: Some(lda),
             ..ShardLayout::new(rate(), pairs.len())
         };
-        let (worker_end, control) = handover(0, &layout);
+        let (worker_end, control) = handover(GenerationId::default(), &layout);
         let plan = Plan {
             handover: worker_end,
             segments: SegmentMap::new(ports, pairs),
@@ -112,11 +113,10 @@ impl TestTube {
             references: references.map(Box::new),
         };
         let meter = Meter::new(
-            0,
             Hasher::new([7; 16]),
-            EpochSchedule::new(0, INTERVAL, GRACE),
+            EpochSchedule::new(Ticks(0), INTERVAL, GRACE),
             Some(Box::new(plan)),
-            0,
+            Ticks(0),
         );
         let lanes = (0..setup.ports)
             .map(|port| {
@@ -154,7 +154,7 @@ impl TestTube {
     }
 
     pub fn pass_at(&mut self, now: u64) -> usize {
-        self.worker.io_mut().set_now(now);
+        self.worker.io_mut().set_now(Ticks(now));
         self.worker.pass()
     }
 
@@ -162,12 +162,12 @@ impl TestTube {
         let departed = self.worker.io_mut().departed(port);
         departed
             .into_iter()
-            .map(|(at, packet)| (at, packet.bytes().to_vec()))
+            .map(|(at, packet)| (at.0, packet.bytes().to_vec()))
             .collect()
     }
 
     pub fn dropped(&self, port: PortIndex, reason: DropReason) -> u64 {
-        self.counters.ports[usize::from(port.0)].drops[reason as usize].get()
+        self.counters.ports[port.index()].drops[reason as usize].get()
     }
 
     /// received + copies = transmitted + dropped + queued, over all ports.

@@ -30,6 +30,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::path::Path;
 
+use measure::time::Ticks;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use records::snapshot::Snapshot;
@@ -206,7 +207,7 @@ impl World {
                 shape,
                 base,
                 node: None,
-                clocks: Clocks::new(0, random.random_range(1..1 << 50), 0, 0),
+                clocks: Clocks::new(0, Ticks(random.random_range(1..1 << 50)), 0, 0),
                 life: 0,
                 seen: Arc::default(),
                 genuine,

@@ -5,13 +5,14 @@ use std::time::Duration;
 use arrayvec::ArrayVec;
 use contract::counters::DropReason;
 use contract::fdb::{FdbDelta, Limits, ReplicaEnd, StationKey};
-use measure::time::TickRate;
+use contract::ids::PortIndex;
+use measure::time::{TickRate, Ticks};
 
 use super::fdb::{Fdb, Fresh, MacAddress};
 use super::storm::StormLimit;
 use super::vlan::Lan;
 use super::{Decision, Decisions, ETHERNET_HEADER_BYTES, PortSet, Verdict};
-use crate::packet_io::{BURST, ClassIndex, PortIndex};
+use crate::packet_io::{BURST, ClassIndex};
 
 /// Most ports.
 const PORTS: usize = contract::config::PORTS_MAX;
@@ -178,16 +179,16 @@ impl Bridge {
                 DropReason::LinkDown
             });
         }
-        if self.storms[usize::from(from.port.0) % PORTS].takes(from.now) {
+        if self.storms[from.port.index() % PORTS].takes(from.now) {
             Verdict::Flood(to)
         } else {
             Verdict::Drop(DropReason::Storm)
         }
     }
 
-    /// What frames that come in by `port` at `now` (ticks) meet, while the ports in `up` have a link.
+    /// What frames that come in by `port` at `now` meet, while the ports in `up` have a link.
     #[inline]
-    pub(super) fn ingress(&self, port: PortIndex, up: PortSet, now: u64) -> Ingress {
+    pub(super) fn ingress(&self, port: PortIndex, up: PortSet, now: Ticks) -> Ingress {
         Ingress {
             port,
             up,
@@ -198,13 +199,13 @@ impl Bridge {
         }
     }
 
-    /// Does as the control core says at `now` (ticks).
-    pub(super) fn apply(&mut self, delta: FdbDelta, now: u64) {
+    /// Does as the control core says at `now`.
+    pub(super) fn apply(&mut self, delta: FdbDelta, now: Ticks) {
         match delta {
-            FdbDelta::Learn { station, port } => self.fdb.place(station, PortIndex(port), now),
+            FdbDelta::Learn { station, port } => self.fdb.place(station, port, now),
             FdbDelta::Forget(station) => self.fdb.forget(station),
             FdbDelta::Flush(port) | FdbDelta::Link { port, is_up: false } => {
-                self.fdb.flush(PortIndex(port));
+                self.fdb.flush(port);
             }
             FdbDelta::Restart => self.fdb.flush_all(),
             FdbDelta::Link { is_up: true, .. } => {}
@@ -239,7 +240,7 @@ impl Bridge {
 pub(super) struct Ingress {
     port: PortIndex,
     up: PortSet,
-    now: u64,
+    now: Ticks,
     /// Members of the LAN of ports without VLANs.
     plain: PortSet,
     /// A port without a link may still bring frames that waited; nothing is learnt from them.

@@ -14,11 +14,11 @@
 use std::time::Duration;
 
 use contract::fdb::{Learned, Limits, REFRESHES_PER_AGE, ReplicaCounts, ReplicaEnd, StationKey};
+use contract::ids::PortIndex;
 use measure::prefetch::prefetch;
-use measure::time::TickRate;
+use measure::time::{TickRate, Ticks};
 
 use super::ETHERNET_HEADER_BYTES;
-use crate::packet_io::PortIndex;
 
 /// Ages are kept in units of 2^28 ticks (about 0.1 s at 2.7 GHz): a refresh then rarely writes.
 const AGE_SHIFT: u32 = 28;
@@ -262,14 +262,14 @@ impl Fdb {
 
     #[inline]
     fn era_of(&self, port: PortIndex) -> u8 {
-        self.eras[usize::from(port.0) % PORTS]
+        self.eras[port.index() % PORTS]
     }
 
-    /// An observation behind `port` at `now` (ticks).
+    /// An observation behind `port` at `now`.
     #[inline]
-    pub fn fresh(&self, port: PortIndex, now: u64) -> Fresh {
+    pub fn fresh(&self, port: PortIndex, now: Ticks) -> Fresh {
         // Ages compare modulo 2^32 units, 13 years.
-        let age = (now >> AGE_SHIFT) & 0xffff_ffff;
+        let age = (now.0 >> AGE_SHIFT) & 0xffff_ffff;
         Fresh(age | u64::from(port.0 & 0x3f) << 32 | u64::from(self.era_of(port)) << 40)
     }
 
@@ -381,7 +381,7 @@ impl Fdb {
             // What has aged counts for its port until then.
             (self.unswept, self.swept) = (self.buckets.len(), self.age);
         }
-        let of = |port: PortIndex| self.learnt[usize::from(port.0) % PORTS];
+        let of = |port: PortIndex| self.learnt[port.index() % PORTS];
         let unseen = |mark: &Mark| newcomer.age().wrapping_sub(mark.seen()).cast_signed();
         let learnt = (0..WAYS).filter(|&way| !marks[way].is_static());
         let busiest = learnt.max_by_key(|&way| (of(marks[way].port()), unseen(&marks[way])))?;
@@ -397,12 +397,12 @@ impl Fdb {
     }
 
     fn is_full(&self, port: PortIndex) -> bool {
-        let place = usize::from(port.0) % PORTS;
+        let place = port.index() % PORTS;
         self.learnt[place] >= self.learnt_max[place]
     }
 
     fn count(&mut self, port: PortIndex) {
-        self.learnt[usize::from(port.0) % PORTS] += 1;
+        self.learnt[port.index() % PORTS] += 1;
     }
 
     /// A station with this mark is not there any more. Those of an earlier era went from the count with it.
@@ -431,7 +431,7 @@ impl Fdb {
 
     /// Reports an observation; what to remember of it.
     fn say(station: StationKey, fresh: Fresh, end: &mut Option<ReplicaEnd>) -> Mark {
-        let port = fresh.port().0;
+        let port = fresh.port();
         let is_said = end
             .as_mut()
             .is_none_or(|end| end.report(Learned { station, port }));
@@ -468,14 +468,14 @@ impl Fdb {
         }
     }
 
-    /// Remembers that another worker saw a station behind `port` about `now` (ticks).
-    pub fn place(&mut self, station: StationKey, port: PortIndex, now: u64) {
+    /// Remembers that another worker saw a station behind `port` about `now`.
+    pub fn place(&mut self, station: StationKey, port: PortIndex, now: Ticks) {
         self.put(station, Mark::said(self.fresh(port, now)));
     }
 
     /// Remembers a station for good.
     pub fn fix(&mut self, station: StationKey, port: PortIndex) {
-        self.put(station, Mark(self.fresh(port, 0).0 | Mark::STATIC));
+        self.put(station, Mark(self.fresh(port, Ticks(0)).0 | Mark::STATIC));
     }
 
     /// Forgets a station, unless it is static.
@@ -492,7 +492,7 @@ impl Fdb {
 
     /// Forgets all stations behind a port, static ones excepted.
     pub fn flush(&mut self, port: PortIndex) {
-        let place = usize::from(port.0) % PORTS;
+        let place = port.index() % PORTS;
         self.eras[place] = self.eras[place].wrapping_add(1);
         self.learnt[place] = 0;
         self.begin_sweep();
@@ -516,10 +516,10 @@ impl Fdb {
         }
     }
 
-    /// Clears a few buckets of what was flushed, or has aged at `now` (ticks), if any are left. To be called
+    /// Clears a few buckets of what was flushed, or has aged at `now`, if any are left. To be called
     /// once a pass.
     #[inline]
-    pub fn tick(&mut self, now: u64) {
+    pub fn tick(&mut self, now: Ticks) {
         self.age = self.fresh(PortIndex(0), now).age();
         if self.unswept > 0 {
             self.sweep(SWEPT_PER_TICK);
@@ -557,7 +557,7 @@ impl Fdb {
     }
 
     /// Stations alive at `now`. Walks the whole table: not for the fast path.
-    pub fn live_stations(&self, now: u64) -> usize {
+    pub fn live_stations(&self, now: Ticks) -> usize {
         let age = self.fresh(PortIndex(0), now).age();
         let places = self
             .buckets

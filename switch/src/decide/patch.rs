@@ -1,9 +1,9 @@
 //! A transparent patch panel.
 
 use contract::counters::DropReason;
+use contract::ids::PortIndex;
 
 use super::{ETHERNET_HEADER_BYTES, PortSet, Verdict};
-use crate::packet_io::PortIndex;
 
 /// MAC control frames (IEEE 802.3 annex 31A), PAUSE among them: they end at the link.
 const ETHERTYPE_MAC_CONTROL: [u8; 2] = [0x88, 0x08];
@@ -22,7 +22,7 @@ impl PatchPanel {
         let mut partner = vec![None; ports];
         for &(a, b) in pairs {
             for (from, to) in [(a, b), (b, a)] {
-                if let Some(slot) = partner.get_mut(usize::from(from.0)) {
+                if let Some(slot) = partner.get_mut(from.index()) {
                     *slot = Some(to);
                 }
             }
@@ -33,7 +33,7 @@ impl PatchPanel {
     /// The verdict on all that comes in by `from`, but for frames that end at the link.
     #[inline]
     pub(super) fn way(&self, from: PortIndex, up: PortSet) -> Verdict {
-        match self.partner.get(usize::from(from.0)) {
+        match self.partner.get(from.index()) {
             Some(&Some(to)) if up.contains(to) => Verdict::Forward(to),
             Some(Some(_)) => Verdict::Drop(DropReason::LinkDown),
             _ => Verdict::Drop(DropReason::NoDestination),

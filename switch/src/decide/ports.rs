@@ -1,8 +1,7 @@
 //! Sets of ports.
 
+use contract::ids::PortIndex;
 use std::fmt;
-
-use crate::packet_io::PortIndex;
 
 /// A set of ports, a bit each.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]

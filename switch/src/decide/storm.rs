@@ -1,6 +1,6 @@
 //! The storm limit: how many frames of a port are flooded.
 
-use measure::time::TickRate;
+use measure::time::{TickRate, Ticks};
 
 /// Parts of a frame that are counted: 2^-32.
 const FRAME: u64 = 1 << 32;
@@ -19,7 +19,7 @@ pub struct StormLimit {
     level: u64,
     level_max: u64,
     per_tick: u64,
-    filled_at: u64,
+    filled_at: Ticks,
 }
 
 impl StormLimit {
@@ -30,14 +30,14 @@ impl StormLimit {
             level: burst * FRAME,
             level_max: burst * FRAME,
             per_tick: ((u64::from(frames_per_s) << 32) / rate.hz()).max(1),
-            filled_at: 0,
+            filled_at: Ticks(0),
         }
     }
 
-    /// Whether one more frame may be flooded at `now` (ticks).
+    /// Whether one more frame may be flooded at `now`.
     #[inline]
-    pub fn takes(&mut self, now: u64) -> bool {
-        let ticks = now.saturating_sub(self.filled_at);
+    pub fn takes(&mut self, now: Ticks) -> bool {
+        let ticks = now.saturating_since(self.filled_at);
         self.filled_at = now;
         let gain = ticks.saturating_mul(self.per_tick);
         self.level = self.level.saturating_add(gain).min(self.level_max);
@@ -78,7 +78,7 @@ mod tests {
                 // down to a multiple of 0.7 frames a second.
                 let rounding = 1.0 + now as f64 / rate.hz() as f64;
                 let mut passed = 0.0;
-                while limit.takes(now) {
+                while limit.takes(Ticks(now)) {
                     passed += 1.0;
                 }
                 prop_assert!(passed <= level + 1e-6, "{} of {}", passed, level);
@@ -94,7 +94,7 @@ mod tests {
     fn a_quiet_time_saves_up_no_more_than_the_burst() {
         let mut limit = StormLimit::new(1_000, TickRate::from_hz(1_000_000_000));
         let flooded =
-            |limit: &mut StormLimit, now| (0..10_000).filter(|_| limit.takes(now)).count();
+            |limit: &mut StormLimit, now| (0..10_000).filter(|_| limit.takes(Ticks(now))).count();
         assert_eq!(flooded(&mut limit, 0), 64);
         assert_eq!(
             flooded(&mut limit, 10_000_000),

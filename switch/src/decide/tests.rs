@@ -50,14 +50,14 @@ impl Decide {
     fn burst(&mut self, from: PortIndex, frames: &[Vec<u8>]) -> (Vec<Verdict>, Option<PortIndex>) {
         let mut decisions = Decisions::new();
         let heads = frames.iter().map(Vec::as_slice);
-        let all = self.decide_burst(from, heads, 0, &mut decisions);
+        let all = self.decide_burst(from, heads, Ticks(0), &mut decisions);
         (decisions.iter().map(|d| d.verdict()).collect(), all)
     }
 
     fn one(&mut self, from: PortIndex, frame: &[u8], now: u64) -> Verdict {
         let mut decisions = Decisions::new();
         let heads = std::iter::once(frame);
-        let all = self.decide_burst(from, heads, now, &mut decisions);
+        let all = self.decide_burst(from, heads, Ticks(now), &mut decisions);
         let [decision] = decisions[..] else {
             panic!("one verdict a frame")
         };
@@ -94,15 +94,15 @@ fn a_patch_panel_passes_everything_but_mac_control() {
 #[test]
 fn a_port_without_a_link_gets_nothing_until_it_is_back() {
     let link = |is_up| FdbDelta::Link {
-        port: WEST.0,
+        port: PortIndex(WEST.0),
         is_up,
     };
     let hello = frame(BROADCAST, mac(1), 0x0800);
     let mut panel = panel();
-    panel.apply(link(false), 0);
+    panel.apply(link(false), Ticks(0));
     assert_eq!(panel.burst(EAST, std::slice::from_ref(&hello)).1, None);
     assert_eq!(panel.one(EAST, &hello, 0), dropped(DropReason::LinkDown));
-    panel.apply(link(true), 0);
+    panel.apply(link(true), Ticks(0));
     assert_eq!(panel.one(EAST, &hello, 0), Verdict::Forward(WEST));
 
     let mut layout = layout(Lan::of_plain(3));
@@ -111,7 +111,7 @@ fn a_port_without_a_link_gets_nothing_until_it_is_back() {
     let (reply, to_static) = (frame(mac(2), mac(1), 0x0800), frame(mac(9), mac(1), 0x0800));
     bridge.one(WEST, &frame(mac(1), mac(2), 0x0800), 0);
     assert_eq!(bridge.one(EAST, &reply, 0), Verdict::Forward(WEST));
-    bridge.apply(link(false), 0);
+    bridge.apply(link(false), Ticks(0));
     assert_eq!(
         bridge.one(EAST, &reply, 0),
         to(&[NORTH]),
@@ -126,13 +126,13 @@ fn a_port_without_a_link_gets_nothing_until_it_is_back() {
     assert_eq!(bridge.one(EAST, &reply, 0), to(&[NORTH]));
     bridge.apply(
         FdbDelta::Link {
-            port: NORTH.0,
+            port: PortIndex(NORTH.0),
             is_up: false,
         },
-        0,
+        Ticks(0),
     );
     assert_eq!(bridge.one(EAST, &reply, 0), dropped(DropReason::LinkDown));
-    bridge.apply(link(true), 0);
+    bridge.apply(link(true), Ticks(0));
     assert_eq!(bridge.one(EAST, &to_static, 0), Verdict::Forward(WEST));
 }
 
@@ -315,11 +315,11 @@ fn what_one_worker_learns_the_others_know_after_one_poll_and_one_pass() {
     let reply = frame(mac(2), mac(1), 0x0800);
     assert_eq!(b.one(EAST, &reply, 0), to(&[WEST, NORTH]));
     master.poll(Duration::ZERO);
-    b.tick(1);
+    b.tick(Ticks(1));
     assert_eq!(b.one(EAST, &reply, 1), Verdict::Forward(WEST));
-    master.set_link(WEST.0, false);
+    master.set_link(PortIndex(WEST.0), false);
     master.poll(Duration::ZERO);
-    b.tick(2);
+    b.tick(Ticks(2));
     assert_eq!(b.one(EAST, &reply, 2), to(&[NORTH]));
 }
 
@@ -330,10 +330,10 @@ fn a_generation_takes_over_what_was_learnt_or_asks_for_it() {
     old.one(WEST, &frame(BROADCAST, mac(2), 0x0800), 0);
     old.apply(
         FdbDelta::Link {
-            port: NORTH.0,
+            port: PortIndex(NORTH.0),
             is_up: false,
         },
-        0,
+        Ticks(0),
     );
     let reply = frame(mac(2), mac(1), 0x0800);
     let mut same = bridge();
@@ -350,10 +350,10 @@ fn a_generation_takes_over_what_was_learnt_or_asks_for_it() {
     });
     larger.adopt(&mut same);
     assert_eq!(larger.one(EAST, &reply, 0), to(&[WEST]));
-    master.set_link(NORTH.0, false);
+    master.set_link(PortIndex(NORTH.0), false);
     for now in 0..2 {
         master.poll(Duration::ZERO);
-        larger.tick(now);
+        larger.tick(Ticks(now));
     }
     assert_eq!(larger.one(EAST, &reply, 2), Verdict::Forward(WEST));
 }

@@ -3,9 +3,9 @@
 
 use contract::config;
 use contract::counters::DropReason;
+use contract::ids::PortIndex;
 
 use super::{PortSet, Rewrite};
-use crate::packet_io::PortIndex;
 
 /// The tag's type; frames with any other, 0x88A8 for one, count as untagged.
 const TPID: [u8; 2] = [0x81, 0x00];
@@ -174,7 +174,7 @@ impl Vlans {
                 self.members[usize::from(vlan)].insert(port);
             }
         }
-        if let Some(slot) = self.ports.get_mut(usize::from(port.0)) {
+        if let Some(slot) = self.ports.get_mut(port.index()) {
             *slot = PortVlan {
                 untagged,
                 takes_tags,
@@ -185,7 +185,7 @@ impl Vlans {
 
     #[inline]
     fn port(&self, port: PortIndex) -> PortVlan {
-        self.ports[usize::from(port.0) % PORTS]
+        self.ports[port.index() % PORTS]
     }
 
     #[inline]

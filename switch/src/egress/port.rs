@@ -1,7 +1,7 @@
 //! The egress side of a port: class queues, a scheduler, a shaper, and what goes to the driver next.
 
 use contract::config::{self, CLASSES_MAX};
-use measure::time::TickRate;
+use measure::time::{TickRate, Ticks};
 
 use super::layout::{EgressLayout, classes_of, wire_bytes};
 use super::queue::{Fate, Item, Queue, QueueState, Refused};
@@ -85,7 +85,7 @@ impl<P> PortEgress<P> {
     /// # Errors
     /// The packet, when its queue is full or RED drops it.
     #[inline]
-    pub fn offer(&mut self, packet: P, tag: Tag, now: u64) -> Result<(), Refused<P>> {
+    pub fn offer(&mut self, packet: P, tag: Tag, now: Ticks) -> Result<(), Refused<P>> {
         if self.busy == 0 && !self.head.is_full() {
             self.head.push(packet);
             self.tags.push(tag);
@@ -117,7 +117,7 @@ impl<P> PortEgress<P> {
     }
 
     #[inline(never)]
-    fn queue(&mut self, packet: P, tag: Tag, now: u64) -> Result<(), Refused<P>> {
+    fn queue(&mut self, packet: P, tag: Tag, now: Ticks) -> Result<(), Refused<P>> {
         let queue = self.queue_of(tag.class);
         self.queues[queue].offer(packet, tag, now)?;
         self.entered(queue, now);
@@ -127,7 +127,7 @@ impl<P> PortEgress<P> {
     /// Takes in a reference, a place in the stream that `tag` names, at `now`: it passes on behind
     /// the packets that were offered before it and that cost nothing. False: there is no
     /// room for it, and it is forgotten.
-    pub fn offer_reference(&mut self, tag: Tag, now: u64) -> bool {
+    pub fn offer_reference(&mut self, tag: Tag, now: Ticks) -> bool {
         if self.busy == 0 && !self.references.is_full() {
             self.references.push((self.head.len(), tag));
             return true;
@@ -142,7 +142,7 @@ impl<P> PortEgress<P> {
 
     /// Something has come to `queue`.
     #[inline]
-    fn entered(&mut self, queue: usize, now: u64) {
+    fn entered(&mut self, queue: usize, now: Ticks) {
         if self.waiting() == 0
             && let Some(shaper) = &mut self.shaper
         {
@@ -154,13 +154,13 @@ impl<P> PortEgress<P> {
     /// Moves what may leave at `now` to the head, as far as it has room. What has been in the
     /// switch for longer than the maximum goes to `expired` instead: at most a burst a call.
     #[inline]
-    pub fn advance(&mut self, now: u64, expired: &mut impl FnMut(P, Tag)) {
+    pub fn advance(&mut self, now: Ticks, expired: &mut impl FnMut(P, Tag)) {
         if self.waiting() != 0 {
             self.advance_queues(now, expired);
         }
     }
 
-    fn advance_queues(&mut self, now: u64, expired: &mut impl FnMut(P, Tag)) {
+    fn advance_queues(&mut self, now: Ticks, expired: &mut impl FnMut(P, Tag)) {
         if let Some(shaper) = &mut self.shaper {
             shaper.polled(now);
         }
@@ -196,7 +196,7 @@ impl<P> PortEgress<P> {
 
     /// The queue to serve next, and whether what is next there has waited too long.
     #[inline]
-    fn choose(&mut self, now: u64) -> Option<(usize, bool)> {
+    fn choose(&mut self, now: Ticks) -> Option<(usize, bool)> {
         let queues = &self.queues;
         let waiting = self.waiting();
         let front_wire_bytes = |queue: usize| {
@@ -204,7 +204,7 @@ impl<P> PortEgress<P> {
             front.map_or(0, |tag| wire_bytes(tag.len_bytes))
         };
         let queue = self.scheduler.choose(waiting, front_wire_bytes)?;
-        let age = now.saturating_sub(self.queues[queue].front()?.arrived);
+        let age = now.saturating_since(self.queues[queue].front()?.arrived);
         Some((queue, age > self.max_residency_ticks))
     }
 
@@ -275,7 +275,7 @@ impl<P> PortEgress<P> {
         }
         self.references.clear();
         for (index, queue) in self.queues.iter_mut().enumerate() {
-            while let Some(item) = queue.take(Fate::Left, 0) {
+            while let Some(item) = queue.take(Fate::Left, Ticks(0)) {
                 if let Some(packet) = item.packet {
                     give(packet, item.tag);
                 }

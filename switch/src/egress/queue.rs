@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use contract::counters::DropReason;
+use measure::time::{EpochTag, Ticks};
 
 use super::layout::{QueueLayout, references_max};
 use super::red::Red;
@@ -169,7 +170,7 @@ impl<P> Queue<P> {
 
     /// Takes a packet in, or says why not.
     #[inline]
-    pub fn offer(&mut self, packet: P, tag: Tag, now: u64) -> Result<(), Refused<P>> {
+    pub fn offer(&mut self, packet: P, tag: Tag, now: Ticks) -> Result<(), Refused<P>> {
         let queue_packets = self.packets();
         if let Some(red) = &mut self.red
             && red.drops(queue_packets, now)
@@ -238,7 +239,7 @@ impl<P> Queue<P> {
 
     /// Takes the next item out at `now` to its `fate`.
     #[inline]
-    pub fn take(&mut self, fate: Fate, now: u64) -> Option<Item<P>> {
+    pub fn take(&mut self, fate: Fate, now: Ticks) -> Option<Item<P>> {
         let item = self.pop()?;
         match (&item.packet, fate) {
             (Some(_), Fate::Left) => self.counts.left.add(&item.tag),
@@ -274,10 +275,10 @@ impl<P> Item<P> {
         let tag = Tag {
             flow: measure::packet::FlowHash(0),
             packet: measure::packet::PacketHash(0),
-            arrived: 0,
+            arrived: Ticks(0),
             len_bytes: 0,
             segment: NO_SEGMENT,
-            epoch: measure::time::EpochTag(0),
+            epoch: EpochTag(0),
             class: crate::packet_io::ClassIndex(0),
         };
         Self { packet: None, tag }

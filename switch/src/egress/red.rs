@@ -2,6 +2,7 @@
 //! Avoidance", IEEE/ACM Transactions on Networking 1(4), 1993, figure 2.
 
 use contract::config;
+use measure::time::Ticks;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg32;
 
@@ -29,7 +30,7 @@ pub struct Red {
     average_packets: f64,
     /// Packets that were let pass since the last drop: the paper's `count`.
     since_drop: u32,
-    idle_since: u64,
+    idle_since: Ticks,
     rng: Pcg32,
 }
 
@@ -47,13 +48,13 @@ impl Red {
             packet_ticks: packet_ticks.max(1) as f64,
             average_packets: 0.0,
             since_drop: 0,
-            idle_since: 0,
+            idle_since: Ticks(0),
             rng: Pcg32::seed_from_u64(seed),
         }
     }
 
     /// A packet comes at `now` to a queue of `queue_packets`. True: it is to be dropped.
-    pub fn drops(&mut self, queue_packets: usize, now: u64) -> bool {
+    pub fn drops(&mut self, queue_packets: usize, now: Ticks) -> bool {
         self.renew_average(queue_packets, now);
         let drops = if self.average_packets < self.min_packets {
             self.since_drop = 0;
@@ -80,7 +81,7 @@ impl Red {
     }
 
     /// The last packet left at `now`.
-    pub fn emptied(&mut self, now: u64) {
+    pub fn emptied(&mut self, now: Ticks) {
         self.idle_since = now;
     }
 
@@ -96,13 +97,13 @@ impl Red {
         self.idle_since = old.idle_since;
     }
 
-    fn renew_average(&mut self, queue_packets: usize, now: u64) {
+    fn renew_average(&mut self, queue_packets: usize, now: Ticks) {
         if queue_packets > 0 {
             self.average_packets += self.weight * (queue_packets as f64 - self.average_packets);
             return;
         }
         // A bound on the exponent: 0 * infinity, at a weight of 1, is not a number.
-        let idle_packets = now.saturating_sub(self.idle_since) as f64 / self.packet_ticks;
+        let idle_packets = now.saturating_since(self.idle_since) as f64 / self.packet_ticks;
         if self.average_packets > 0.0 && idle_packets > 0.0 {
             self.average_packets *= (idle_packets * self.ln_keep).exp();
             if self.average_packets < AVERAGE_MIN {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use measure::time::TickRate;
+use measure::time::{TickRate, Ticks};
 
 /// Lateness that is made good. A worker that polls late sends what was due meanwhile, so that the
 /// capacity is kept exactly; but a stall is no licence to flood the link.
@@ -20,7 +20,7 @@ pub struct Shaper {
     burst_ticks: u64,
     catch_up_ticks: u64,
     /// When the link falls free: whole ticks, and 2^-32 of them.
-    free_at: u64,
+    free_at: Ticks,
     free_at_fraction: u32,
 }
 
@@ -34,7 +34,7 @@ impl Shaper {
             ticks_per_byte_q32: u64::try_from(ticks_per_byte_q32).unwrap_or(u64::MAX),
             burst_ticks: 0,
             catch_up_ticks: rate.ticks_in(CATCH_UP),
-            free_at: 0,
+            free_at: Ticks(0),
             free_at_fraction: 0,
         };
         shaper.burst_ticks = shaper.span(burst_bytes).0;
@@ -43,19 +43,19 @@ impl Shaper {
 
     /// A packet came to an empty port at `now`: what an idle link saves up is the burst.
     #[inline]
-    pub fn wake(&mut self, now: u64) {
+    pub fn wake(&mut self, now: Ticks) {
         self.forfeit(now, self.burst_ticks);
     }
 
     /// Packets wait at `now`: what a late poll makes good is bounded, too.
     #[inline]
-    pub fn polled(&mut self, now: u64) {
+    pub fn polled(&mut self, now: Ticks) {
         self.forfeit(now, self.burst_ticks.saturating_add(self.catch_up_ticks));
     }
 
     #[inline]
-    fn forfeit(&mut self, now: u64, credit_ticks: u64) {
-        let earliest = now.saturating_sub(credit_ticks);
+    fn forfeit(&mut self, now: Ticks, credit_ticks: u64) {
+        let earliest = now.saturating_minus(credit_ticks);
         if self.free_at < earliest {
             (self.free_at, self.free_at_fraction) = (earliest, 0);
         }
@@ -63,7 +63,7 @@ impl Shaper {
 
     /// A frame may start at `now`.
     #[inline]
-    pub fn is_free(&self, now: u64) -> bool {
+    pub fn is_free(&self, now: Ticks) -> bool {
         self.free_at <= now
     }
 
@@ -72,10 +72,9 @@ impl Shaper {
     pub fn occupy(&mut self, wire_bytes: u32) {
         let (ticks, fraction) = self.span(wire_bytes);
         let (fraction, carry) = self.free_at_fraction.overflowing_add(fraction);
-        self.free_at = self
-            .free_at
-            .saturating_add(ticks)
-            .saturating_add(u64::from(carry));
+        self.free_at = (self.free_at)
+            .saturating_plus(ticks)
+            .saturating_plus(u64::from(carry));
         self.free_at_fraction = fraction;
     }
 
@@ -114,8 +113,8 @@ mod tests {
         }
         let exact = 1e6 * 125.0 * 8.0 * 2.7e9 / 999_999_997.0;
         assert!(
-            (shaper.free_at as f64 - exact).abs() < 2.0,
-            "{} for {exact}",
+            (shaper.free_at.0 as f64 - exact).abs() < 2.0,
+            "{:?} for {exact}",
             shaper.free_at
         );
     }
@@ -124,7 +123,7 @@ mod tests {
     fn an_idle_link_saves_up_the_burst_and_no_more() {
         // 1 Gb/s at 1 GHz: 8 ticks a byte.
         let mut shaper = Shaper::new(1_000_000_000, 1_000, TickRate::from_hz(1_000_000_000));
-        for now in [50_000_000, 90_000_000] {
+        for now in [50_000_000, 90_000_000].map(Ticks) {
             shaper.wake(now);
             let frames = (0..100)
                 .take_while(|_| {
@@ -140,11 +139,15 @@ mod tests {
     #[test]
     fn what_a_late_poll_makes_good_is_bounded() {
         let mut shaper = Shaper::new(1_000_000_000, 0, TickRate::from_hz(1_000_000_000));
-        shaper.wake(5_000);
-        shaper.polled(900_000);
-        assert_eq!(shaper.free_at, 5_000, "within a millisecond: all of it");
-        shaper.polled(60_000_000);
-        assert_eq!(shaper.free_at, 59_000_000);
+        shaper.wake(Ticks(5_000));
+        shaper.polled(Ticks(900_000));
+        assert_eq!(
+            shaper.free_at,
+            Ticks(5_000),
+            "within a millisecond: all of it"
+        );
+        shaper.polled(Ticks(60_000_000));
+        assert_eq!(shaper.free_at, Ticks(59_000_000));
     }
 
     #[test]
@@ -153,6 +156,6 @@ mod tests {
         for _ in 0..1_000 {
             shaper.occupy(u32::MAX);
         }
-        assert!(!shaper.is_free(u64::MAX / 2));
+        assert!(!shaper.is_free(Ticks(u64::MAX / 2)));
     }
 }

@@ -9,7 +9,7 @@
 //! start of the epoch and of the plan that they seem to be of: off the fast path, which looks at one sum a burst.
 
 use measure::observation::Observation;
-use measure::time::{Epoch, EpochSchedule, EpochTag};
+use measure::time::{Epoch, EpochSchedule, EpochTag, Ticks};
 
 use super::{Meter, Open};
 use crate::packet_io::NO_SEGMENT;
@@ -56,8 +56,8 @@ pub(super) fn doubtful_ticks(schedule: &EpochSchedule) -> u64 {
 }
 
 /// Whether a time is before `start`, by more than an epoch: cores may disagree by some ticks.
-pub(super) fn is_before(time: u64, start: u64, interval_ticks: u64) -> bool {
-    start.wrapping_sub(time).cast_signed() > interval_ticks.cast_signed()
+pub(super) fn is_before(time: Ticks, start: Ticks, interval_ticks: u64) -> bool {
+    start.signed_since(time) > interval_ticks.cast_signed()
 }
 
 impl Meter {
@@ -66,7 +66,7 @@ impl Meter {
     pub(super) fn mend(
         &mut self,
         observations: &mut [Observation],
-        arrived: impl Iterator<Item = u64>,
+        arrived: impl Iterator<Item = Ticks>,
     ) {
         for (observation, arrived) in observations.iter_mut().zip(arrived) {
             if observation.delay.cast_signed() < 0 {
@@ -85,7 +85,7 @@ impl Meter {
 
     /// The tag of a packet that was first seen at `arrived`: its own, or one of no open epoch, where its own is that
     /// of one by chance; one of no known plan, where it is older than the one that it seems to be of.
-    pub(super) fn believed(&self, tag: EpochTag, arrived: u64) -> EpochTag {
+    pub(super) fn believed(&self, tag: EpochTag, arrived: Ticks) -> EpochTag {
         let mut believed = tag;
         if self
             .open_of(tag)
@@ -99,7 +99,7 @@ impl Meter {
         believed
     }
 
-    fn is_before(&self, time: u64, start: u64) -> bool {
+    fn is_before(&self, time: Ticks, start: Ticks) -> bool {
         is_before(time, start, self.schedule.interval_ticks())
     }
 
@@ -111,7 +111,7 @@ impl Meter {
     /// The tag, and the first tick of the epoch, of a packet that was first seen at `arrived`, no later than the last
     /// tick: what a packet that carries no tag counts for.
     #[inline]
-    pub fn epoch_of(&self, arrived: u64) -> (EpochTag, u64) {
+    pub fn epoch_of(&self, arrived: Ticks) -> (EpochTag, Ticks) {
         if arrived >= self.current.start {
             return (self.current.tag, self.current.start);
         }
@@ -119,7 +119,7 @@ impl Meter {
     }
 
     #[cold]
-    fn epoch_before(&self, arrived: u64) -> (EpochTag, u64) {
+    fn epoch_before(&self, arrived: Ticks) -> (EpochTag, Ticks) {
         if let Some(previous) = self.previous.as_ref().filter(|open| arrived >= open.start) {
             return (previous.tag, previous.start);
         }

@@ -2,10 +2,11 @@
 
 use contract::counters::WorkerCounters;
 use contract::handover::WorkerEnd;
+use contract::ids::PortIndex;
 use measure::observation::SegmentIndex;
 
 use crate::flows::Flows;
-use crate::packet_io::{ClassIndex, NO_SEGMENT, PortIndex};
+use crate::packet_io::{ClassIndex, NO_SEGMENT};
 use crate::references::References;
 
 /// Most classes of a configuration.
@@ -32,7 +33,7 @@ impl SegmentMap {
     ) -> Self {
         let mut segments = vec![NO_SEGMENTS; ports * ports].into_boxed_slice();
         for (n, (ingress, egress, class)) in (0..NO_SEGMENT.0).zip(places) {
-            let pair = usize::from(ingress.0) * ports + usize::from(egress.0);
+            let pair = ingress.index() * ports + egress.index();
             if let Some(place) =
                 (segments.get_mut(pair)).and_then(|pair| pair.get_mut(usize::from(class.0)))
             {
@@ -45,7 +46,7 @@ impl SegmentMap {
     /// The segments from one port to another, by class.
     #[inline]
     pub fn between(&self, ingress: PortIndex, egress: PortIndex) -> Segments {
-        let pair = usize::from(ingress.0) * self.ports + usize::from(egress.0);
+        let pair = ingress.index() * self.ports + egress.index();
         self.segments.get(pair).copied().unwrap_or(NO_SEGMENTS)
     }
 }

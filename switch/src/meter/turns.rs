@@ -1,6 +1,6 @@
 //! Epochs by the clock: they begin, turn and are sealed, and another plan takes over between two.
 
-use measure::time::{Epoch, EpochSchedule, EpochTag};
+use measure::time::{Epoch, EpochSchedule, EpochTag, Ticks};
 
 use super::age::PlanNumber;
 use super::{Meter, Open, OpenEpochs, Plan};
@@ -8,7 +8,7 @@ use super::{Meter, Open, OpenEpochs, Plan};
 impl Meter {
     /// Seals and turns epochs whose time has come at `now`. To be called once a pass.
     #[inline]
-    pub fn tick(&mut self, now: u64) {
+    pub fn tick(&mut self, now: Ticks) {
         if now >= self.next_event {
             self.turn(now);
         }
@@ -18,7 +18,7 @@ impl Meter {
     }
 
     #[cold]
-    fn turn(&mut self, now: u64) {
+    fn turn(&mut self, now: Ticks) {
         if self.is_due(now) {
             self.seal_previous();
         }
@@ -31,7 +31,7 @@ impl Meter {
 
     /// The epoch that begins at `now`, if the present one is over.
     #[inline]
-    pub fn turns_to(&self, now: u64) -> Option<Epoch> {
+    pub fn turns_to(&self, now: Ticks) -> Option<Epoch> {
         if now < self.next_event {
             return None;
         }
@@ -42,7 +42,7 @@ impl Meter {
     /// Turns to the epoch at `now`, which [must be another](Self::turns_to), and measures by another
     /// plan from there on, or nothing.
     #[cold]
-    pub fn replan(&mut self, plan: Option<Box<Plan>>, now: u64) {
+    pub fn replan(&mut self, plan: Option<Box<Plan>>, now: Ticks) {
         self.seal_previous();
         self.retiring = std::mem::replace(&mut self.plan, plan);
         if let (Some(new), Some(old)) = (&mut self.plan, &self.retiring)
@@ -62,7 +62,7 @@ impl Meter {
         self.retired.take()
     }
 
-    fn begin(&mut self, epoch: Epoch, now: u64) {
+    fn begin(&mut self, epoch: Epoch, now: Ticks) {
         if self.previous.is_some() {
             // Only after a stall of most of an epoch is the previous one still there.
             self.seal_previous();
@@ -74,7 +74,7 @@ impl Meter {
         }
     }
 
-    fn is_due(&self, now: u64) -> bool {
+    fn is_due(&self, now: Ticks) -> bool {
         self.previous
             .as_ref()
             .is_some_and(|previous| now >= self.schedule.sealed_from(previous.epoch))

@@ -4,10 +4,11 @@
 use std::fmt;
 
 use contract::config::PORTS_MAX;
+use contract::ids::PortIndex;
 use dpdk_bindings::{Mbuf, Mempool, RxQueue, TxQueue, tsc};
-use measure::time::TickRate;
+use measure::time::{TickRate, Ticks};
 
-use super::{Burst, PacketIo, PortIndex};
+use super::{Burst, PacketIo};
 use crate::source::Source;
 
 /// Type of the tags that the switch puts in (IEEE 802.1Q clause 9.6).
@@ -25,8 +26,8 @@ pub enum Inlet<'pool> {
     Source {
         /// The frames and their times.
         source: Box<Source>,
-        /// When it was polled first, in ticks.
-        started: Option<u64>,
+        /// When it was polled first.
+        started: Option<Ticks>,
     },
 }
 
@@ -104,7 +105,7 @@ impl<'pool> DpdkIo<'pool> {
             self.ports.push(handles.port);
             self.inlets.push(inlet);
         }
-        if let Some(place) = self.outlets.get_mut(usize::from(handles.port.0)) {
+        if let Some(place) = self.outlets.get_mut(handles.port.index()) {
             std::mem::swap(place, &mut handles.outlet);
         }
     }
@@ -115,7 +116,7 @@ impl<'pool> DpdkIo<'pool> {
             self.ports.remove(index);
             handles.inlets.push(self.inlets.remove(index));
         }
-        if let Some(place) = self.outlets.get_mut(usize::from(handles.port.0)) {
+        if let Some(place) = self.outlets.get_mut(handles.port.index()) {
             std::mem::swap(place, &mut handles.outlet);
         }
     }
@@ -134,8 +135,8 @@ impl<'pool> PacketIo for DpdkIo<'pool> {
     type Change = Change<'pool>;
 
     #[inline]
-    fn now(&self) -> u64 {
-        tsc::now()
+    fn now(&self) -> Ticks {
+        Ticks(tsc::now())
     }
 
     #[inline]
@@ -150,8 +151,8 @@ impl<'pool> PacketIo for DpdkIo<'pool> {
                 queue.receive(burst);
             }
             Inlet::Source { source, started } => {
-                let now = tsc::now();
-                let elapsed = now.saturating_sub(*started.get_or_insert(now));
+                let now = Ticks(tsc::now());
+                let elapsed = now.saturating_since(*started.get_or_insert(now));
                 let room = burst.remaining_capacity();
                 source.poll(self.rate.ticks_to_ns(elapsed), room, |frame| {
                     let mbuf = self.pool.alloc_frame(frame.head, frame.len_bytes);
@@ -163,7 +164,7 @@ impl<'pool> PacketIo for DpdkIo<'pool> {
 
     #[inline]
     fn transmit(&mut self, port: PortIndex, burst: &mut Burst<Mbuf<'pool>>) -> usize {
-        match self.outlets.get_mut(usize::from(port.0)) {
+        match self.outlets.get_mut(port.index()) {
             Some(Some(outlet)) => outlet.transmit(burst),
             _ => 0,
         }

@@ -5,7 +5,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{Burst, PacketIo, PortIndex};
+use super::{Burst, PacketIo};
+use contract::ids::PortIndex;
+use measure::time::Ticks;
 
 /// Length of two Ethernet addresses, behind which a VLAN tag stands.
 const ADDRESSES_BYTES: usize = 12;
@@ -30,7 +32,7 @@ pub struct MemoryPacket {
     bytes: Vec<u8>,
     ingress: PortIndex,
     number: Option<u64>,
-    received: u64,
+    received: Ticks,
     live: Live,
 }
 
@@ -41,8 +43,8 @@ pub struct Received {
     pub number: u64,
     /// The port it came in by.
     pub port: PortIndex,
-    /// The worker's clock, in ticks.
-    pub at: u64,
+    /// By the worker's clock.
+    pub at: Ticks,
 }
 
 impl MemoryPacket {
@@ -52,7 +54,7 @@ impl MemoryPacket {
     }
 
     /// When a worker received it, by its clock.
-    pub fn received(&self) -> u64 {
+    pub fn received(&self) -> Ticks {
         self.received
     }
 
@@ -75,7 +77,7 @@ impl Drop for MemoryPacket {
 
 #[derive(Debug, Default)]
 struct MemoryPort {
-    departures: Vec<(u64, MemoryPacket)>,
+    departures: Vec<(Ticks, MemoryPacket)>,
     /// Packets that the port still takes before it refuses; none: all.
     room: Option<usize>,
 }
@@ -83,9 +85,9 @@ struct MemoryPort {
 /// What one worker sees of ports in memory, and its clock.
 #[derive(Debug)]
 pub struct MemoryIo {
-    now: Cell<u64>,
-    /// Ticks that pass with each look at the clock.
-    tick: u64,
+    now: Cell<Ticks>,
+    /// What passes with each look at the clock.
+    step_ticks: u64,
     inlets: Vec<PortIndex>,
     /// What waits at each inlet.
     arrivals: Vec<VecDeque<MemoryPacket>>,
@@ -120,8 +122,8 @@ impl MemoryIo {
     /// `ports` ports at time 0, with a receive queue served for each of `inlets`.
     pub fn with_inlets(ports: usize, inlets: Vec<PortIndex>) -> Self {
         Self {
-            now: Cell::new(0),
-            tick: 0,
+            now: Cell::new(Ticks(0)),
+            step_ticks: 0,
             arrivals: inlets.iter().map(|_| VecDeque::new()).collect(),
             inlets,
             ports: std::iter::repeat_with(MemoryPort::default)
@@ -134,14 +136,14 @@ impl MemoryIo {
         }
     }
 
-    /// Turns the clock to `now` ticks.
-    pub fn set_now(&mut self, now: u64) {
+    /// Sets the clock.
+    pub fn set_now(&mut self, now: Ticks) {
         self.now.set(now);
     }
 
     /// Lets the clock go on by `ticks` whenever somebody looks at it, as time does.
     pub fn set_tick(&mut self, ticks: u64) {
-        self.tick = ticks;
+        self.step_ticks = ticks;
     }
 
     /// Lets a frame wait at the first receive queue of `port`; lost if none is served here.
@@ -159,7 +161,7 @@ impl MemoryIo {
             bytes,
             ingress: port,
             number,
-            received: 0,
+            received: Ticks(0),
             live: self.live.another(),
         });
         true
@@ -171,13 +173,13 @@ impl MemoryIo {
     }
 
     /// Takes what `port` has sent so far, each with its time.
-    pub fn departed(&mut self, port: PortIndex) -> Vec<(u64, MemoryPacket)> {
-        std::mem::take(&mut self.ports[usize::from(port.0)].departures)
+    pub fn departed(&mut self, port: PortIndex) -> Vec<(Ticks, MemoryPacket)> {
+        std::mem::take(&mut self.ports[port.index()].departures)
     }
 
     /// Lets `port` take `room` more packets and refuse the rest; `None`: it takes all.
     pub fn set_room(&mut self, port: PortIndex, room: Option<usize>) {
-        self.ports[usize::from(port.0)].room = room;
+        self.ports[port.index()].room = room;
     }
 
     /// Lets memory suffice for `copies` more packets that are copied or made here.
@@ -187,7 +189,7 @@ impl MemoryIo {
 
     /// Whether there is such a port yet.
     pub fn has_port(&self, port: PortIndex) -> bool {
-        usize::from(port.0) < self.ports.len()
+        port.index() < self.ports.len()
     }
 
     /// Packets that wait to be received.
@@ -210,8 +212,8 @@ impl PacketIo for MemoryIo {
     type Packet = MemoryPacket;
     type Change = MemoryChange;
 
-    fn now(&self) -> u64 {
-        self.now.replace(self.now.get() + self.tick)
+    fn now(&self) -> Ticks {
+        self.now.replace(self.now.get().plus(self.step_ticks))
     }
 
     fn inlets(&self) -> &[PortIndex] {
@@ -233,7 +235,7 @@ impl PacketIo for MemoryIo {
     }
 
     fn transmit(&mut self, port: PortIndex, burst: &mut Burst<MemoryPacket>) -> usize {
-        let port = &mut self.ports[usize::from(port.0)];
+        let port = &mut self.ports[port.index()];
         let n = burst.len().min(port.room.unwrap_or(usize::MAX));
         if let Some(room) = &mut port.room {
             *room -= n;

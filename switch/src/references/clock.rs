@@ -1,7 +1,7 @@
 //! Times of stamps, and of a link.
 
 use measure::rli::Link;
-use measure::time::TickRate;
+use measure::time::{TickRate, Ticks};
 
 /// Ticks to nanoseconds and back.
 #[derive(Debug, Clone, Copy)]
@@ -12,8 +12,8 @@ pub(super) struct Units {
 
 impl Units {
     #[inline]
-    pub(super) fn ns(&self, ticks: u64) -> u64 {
-        self.rate.ticks_to_ns(ticks)
+    pub(super) fn ns(&self, instant: Ticks) -> u64 {
+        self.rate.ticks_to_ns(instant.0)
     }
 
     #[inline]

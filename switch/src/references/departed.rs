@@ -2,6 +2,7 @@
 
 use measure::flows::FlowObservation;
 use measure::observation::{Observation, Observations};
+use measure::time::Ticks;
 
 use crate::packet_io::{BURST, Tag};
 
@@ -26,11 +27,11 @@ impl<'a> Departed<'a> {
         }
     }
 
-    /// When each left, in ticks.
+    /// When each left.
     #[inline]
-    pub(super) fn times(&self) -> impl DoubleEndedIterator<Item = u64> + use<'a> {
+    pub(super) fn times(&self) -> impl DoubleEndedIterator<Item = Ticks> + use<'a> {
         let both = self.tags.iter().zip(self.observations.as_slice());
-        both.map(|(tag, observation)| tag.arrived.wrapping_add(observation.delay))
+        both.map(|(tag, observation)| tag.arrived.plus(observation.delay))
     }
 
     #[inline]
@@ -59,7 +60,7 @@ impl<'a> Departed<'a> {
         }
         let departed = self.times().next()?;
         let mut both = self.observations.iter().zip(self.times());
-        let is_alike = |(observation, time): &(&Observation, u64)| {
+        let is_alike = |(observation, time): &(&Observation, Ticks)| {
             (observation.segment, observation.epoch, *time)
                 == (first.segment, first.epoch, departed)
         };

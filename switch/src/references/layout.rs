@@ -4,12 +4,13 @@ use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
 
 use contract::config::{Config, RliMethod, RliPolicy, Stamps};
+use contract::ids::{GenerationId, PortIndex, WorkerIndex};
 use measure::observation::SegmentIndex;
 use measure::rli::{Adaptive, Link, LinkError, Method, Policy, ReceiverConfig, StreamId};
 use measure::time::TickRate;
 
 use crate::egress::layout::WIRE_OVERHEAD_BYTES;
-use crate::packet_io::{ClassIndex, PortIndex};
+use crate::packet_io::ClassIndex;
 
 /// Most streams of a port that use its idle times: each of them gets each.
 pub const ANCHORED_STREAMS_MAX: usize = 8;
@@ -22,7 +23,7 @@ const UNPACED_BPS: u64 = 10_000_000_000;
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReferencesLayout {
     /// Tells references of one configuration from those of another that are still queued.
-    pub generation: u64,
+    pub generation: GenerationId,
     /// Of the counter that stamps are read from.
     pub rate: TickRate,
     /// When references are injected.
@@ -70,20 +71,22 @@ impl ReferencesLayout {
     /// What `config` asks of `worker`; `None` where it asks for no references.
     pub fn from_config(
         config: &Config,
-        worker: usize,
+        worker: WorkerIndex,
         rate: TickRate,
-        generation: u64,
+        generation: GenerationId,
     ) -> Option<Self> {
         let rli = config.measurement.rli.as_ref()?;
         let all = config.segments();
-        let is_sent =
-            |(_, segment): &(u16, &contract::config::Segment)| config.sends(worker, segment);
+        let is_sent = |(_, segment): &(u16, &contract::config::Segment)| {
+            config.sends(worker.index(), segment)
+        };
         let numbered: Vec<_> = (0_u16..).zip(&all).filter(is_sent).collect();
         let method = |port: usize| {
             let streams = numbered
                 .iter()
                 .filter(|(_, segment)| segment.egress == port);
-            let is_seen_whole = config.workers.len() < 2 || config.owner(port) == Some(worker);
+            let is_seen_whole =
+                config.workers.len() < 2 || config.owner(port) == Some(worker.index());
             let can_anchor = is_seen_whole
                 && config.measurement.stamps == Stamps::Packet
                 && config.ports.get(port)?.egress.capacity_bps.is_some()
@@ -99,7 +102,7 @@ impl ReferencesLayout {
             let capacity_bps = config.ports.get(segment.egress)?.egress.capacity_bps;
             Some(StreamLayout {
                 segment: SegmentIndex(*number),
-                port: PortIndex(u8::try_from(segment.egress).ok()?),
+                port: PortIndex::new(segment.egress),
                 class: ClassIndex(u8::try_from(segment.class).ok()?),
                 link: Link::new(capacity_bps.unwrap_or(UNPACED_BPS), WIRE_OVERHEAD_BYTES).ok()?,
                 method: method(segment.egress)?,

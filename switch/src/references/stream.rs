@@ -1,14 +1,15 @@
 //! One stream: its sender's end, what is under way, its receiver's end.
 
+use contract::ids::{GenerationId, PortIndex};
 use measure::flows::Slot;
 use measure::observation::SegmentIndex;
 use measure::packet::{FlowHash, PacketHash};
 use measure::rli::{Estimates, Injector, Receiver, ReferenceSender, Run, SegmentDelay};
-use measure::time::EpochTag;
+use measure::time::{EpochTag, Ticks};
 
 use super::flight::Flight;
 use super::{Due, ReferenceCounters, ReferencesError, ReferencesLayout, StreamLayout, Units};
-use crate::packet_io::{ClassIndex, PortIndex, Tag};
+use crate::packet_io::{ClassIndex, Tag};
 
 /// Both ends of a stream.
 #[derive(Debug)]
@@ -51,7 +52,12 @@ impl Stream {
 
     /// The reference before a packet that is about to be queued, if that is the first of its epoch.
     #[inline]
-    pub(super) fn opening(&mut self, tag: &Tag, units: Units, generation: u64) -> Option<Tag> {
+    pub(super) fn opening(
+        &mut self,
+        tag: &Tag,
+        units: Units,
+        generation: GenerationId,
+    ) -> Option<Tag> {
         if self.epoch == Some(tag.epoch) {
             return None;
         }
@@ -68,7 +74,7 @@ impl Stream {
         run: &[Tag],
         before: usize,
         units: Units,
-        generation: u64,
+        generation: GenerationId,
         due: &mut Due,
     ) {
         let Some(first) = run.first() else { return };
@@ -113,10 +119,10 @@ impl Stream {
     /// ended.
     pub(super) fn overdue(
         &mut self,
-        now: u64,
+        now: Ticks,
         present: EpochTag,
         units: Units,
-        generation: u64,
+        generation: GenerationId,
     ) -> Option<Tag> {
         let epoch = self.epoch?;
         if self.injector.packets_since() == 0 {
@@ -135,10 +141,10 @@ impl Stream {
     /// way.
     fn reference(
         &mut self,
-        now: u64,
+        now: Ticks,
         now_ns: u64,
         epoch: EpochTag,
-        generation: u64,
+        generation: GenerationId,
     ) -> Option<Tag> {
         self.injector.injected(now_ns);
         if !self.flight.has_room(now_ns) {
@@ -150,7 +156,7 @@ impl Stream {
         self.flight.send(reference);
         Some(Tag {
             flow: FlowHash(reference.sequence.into()),
-            packet: PacketHash(generation),
+            packet: PacketHash(generation.0.into()),
             arrived: now,
             len_bytes: 0,
             segment: self.segment,

@@ -46,7 +46,7 @@ fn layout(policy: Policy, method: Method) -> ReferencesLayout {
         method,
     };
     ReferencesLayout {
-        generation: 5,
+        generation: GenerationId(5),
         rate: TickRate::from_hz(GHZ),
         policy,
         buffer_packets: 4_096,
@@ -75,7 +75,7 @@ impl OpenShards for Shards {
         }))
     }
 
-    fn shard_since(&mut self, epoch: EpochTag, _: u64) -> Option<&mut Shard> {
+    fn shard_since(&mut self, epoch: EpochTag, _: Ticks) -> Option<&mut Shard> {
         self.shard(epoch)
     }
 }
@@ -140,7 +140,7 @@ impl Tube {
         Tag {
             flow: FlowHash(self.packets / TRAIN),
             packet: PacketHash(self.packets.wrapping_mul(0x2545_f491_4f6c_dd1d)),
-            arrived: self.now,
+            arrived: Ticks(self.now),
             len_bytes: 100,
             segment,
             epoch: self.epoch(),
@@ -177,7 +177,7 @@ impl Tube {
                 Entry::Packet(_) if tags.len() == packets => break,
                 Entry::Packet(tag) => {
                     tags.push(tag);
-                    let delay = self.now - tag.arrived;
+                    let delay = self.now - tag.arrived.0;
                     if tag.segment.0 < SEGMENTS {
                         self.departed[usize::from(tag.segment.0)].add(delay);
                         self.flows[slot_of(&tag).0 as usize].add(delay);
@@ -197,7 +197,7 @@ impl Tube {
             flow: tag.flow,
             packet: tag.packet,
             time: 0,
-            delay: self.now - tag.arrived,
+            delay: self.now - tag.arrived.0,
             bytes: tag.len_bytes,
             segment: tag.segment,
             epoch: tag.epoch,
@@ -218,7 +218,7 @@ impl Tube {
             PORT,
             departed,
             &references,
-            self.now,
+            Ticks(self.now),
             |_| true,
             &mut self.shards,
         );
@@ -226,11 +226,12 @@ impl Tube {
 
     fn overdue(&mut self) -> usize {
         let (epoch, mut overdue) = (self.epoch(), 0);
-        self.references.overdue(self.now, epoch, &mut |port, tag| {
-            assert_eq!(port, PORT);
-            self.queue.push_back(Entry::Reference(tag));
-            overdue += 1;
-        });
+        self.references
+            .overdue(Ticks(self.now), epoch, &mut |port, tag| {
+                assert_eq!(port, PORT);
+                self.queue.push_back(Entry::Reference(tag));
+                overdue += 1;
+            });
         overdue
     }
 
@@ -445,7 +446,7 @@ fn references_of_another_configuration_say_nothing() {
     let mut old = Tube::new(&layout(one_in(4), Method::Sums));
     old.arrive([0; 10]);
     let mut tube = Tube::new(&ReferencesLayout {
-        generation: 6,
+        generation: GenerationId(6),
         ..layout(one_in(4), Method::Sums)
     });
     tube.queue = std::mem::take(&mut old.queue);
@@ -609,7 +610,11 @@ fn queues_take_references_among_packets() {
     tube.references.joined(&mut egress, 0, false);
     for n in 10..16 {
         let tag = tube.tag(SegmentIndex(1));
-        assert!(tube.references.offer(&mut egress, n, tag, tube.now).is_ok());
+        assert!(
+            tube.references
+                .offer(&mut egress, n, tag, Ticks(tube.now))
+                .is_ok()
+        );
     }
     let places: Vec<_> = egress
         .references

@@ -3,6 +3,7 @@
 
 use std::net::IpAddr;
 
+use contract::ids::PortIndex;
 use measure::wire::frame::MAGIC;
 
 /// Ethernet addresses and type.
@@ -59,7 +60,7 @@ pub enum Envelope {
 }
 
 /// The locally administered Ethernet address that a switch's port sends control frames from.
-pub fn source_address(switch: u32, port: u8) -> [u8; 6] {
+pub fn source_address(switch: u32, PortIndex(port): PortIndex) -> [u8; 6] {
     let [a, b, c, d] = switch.to_be_bytes();
     [0x02, a, b, c, d, port]
 }

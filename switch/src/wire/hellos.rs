@@ -15,7 +15,7 @@
 //! and a genuine hello, which is new, waits for none of them.
 
 use contract::counters::Disbelief;
-use measure::time::TickRate;
+use measure::time::{TickRate, Ticks};
 use measure::wire::frame::Claim;
 
 /// Farther than this from a clock that is kept, a hello of a clock that is kept is a recording: by
@@ -41,12 +41,12 @@ pub struct HelloGate {
     ticks_per_old: u64,
     /// Old hellos count as of times this far apart, which lie behind the present by `OLD_AT_ONCE` at
     /// most (GCRA, ITU-T I.371, annex A).
-    old_at: u64,
+    old_at: Ticks,
 }
 
 impl HelloGate {
     /// Nothing was heard. `now` and `rate` are those of the worker's counter.
-    pub fn new(rate: TickRate, now: u64) -> Self {
+    pub fn new(rate: TickRate, now: Ticks) -> Self {
         Self {
             known: [i64::MIN; KNOWN],
             next: 0,
@@ -65,7 +65,7 @@ impl HelloGate {
         &mut self,
         claim: Claim,
         kept_tai_ns: Option<u64>,
-        now: u64,
+        now: Ticks,
     ) -> Result<(), Disbelief> {
         let sealed_ns = claim.tai_ns;
         if let Some(tai_ns) = kept_tai_ns.filter(|_| claim.is_locked)
@@ -80,7 +80,9 @@ impl HelloGate {
             return Err(Disbelief::Replayed);
         }
         let saved = self.ticks_per_old * OLD_AT_ONCE;
-        let next_at = self.old_at.max(now.saturating_sub(saved)) + self.ticks_per_old;
+        let next_at = (self.old_at)
+            .max(now.saturating_minus(saved))
+            .plus(self.ticks_per_old);
         if next_at > now {
             return Err(Disbelief::HelloRate);
         }
@@ -106,7 +108,7 @@ mod tests {
     const SECOND: i64 = 1_000_000_000;
 
     fn gate() -> HelloGate {
-        HelloGate::new(TickRate::from_hz(GHZ), 0)
+        HelloGate::new(TickRate::from_hz(GHZ), Ticks(0))
     }
 
     fn claim(tai_ns: i64) -> Claim {
@@ -120,11 +122,11 @@ mod tests {
     fn new_hellos_are_looked_at_and_known_again() {
         let mut gate = gate();
         for tai_ns in 1..100 {
-            assert_eq!(gate.admit(claim(tai_ns), None, 0), Ok(()));
+            assert_eq!(gate.admit(claim(tai_ns), None, Ticks(0)), Ok(()));
             gate.believed(claim(tai_ns));
             for old in (tai_ns - 7).max(1)..=tai_ns {
                 assert_eq!(
-                    gate.admit(claim(old), None, 0),
+                    gate.admit(claim(old), None, Ticks(0)),
                     Err(Disbelief::Replayed),
                     "{old}"
                 );
@@ -141,9 +143,12 @@ mod tests {
             let times = (from..until).step_by(1_000_000);
             let admitted = times.filter(|&now| {
                 let recorded = claim(-i64::try_from(now % 900).unwrap());
-                let is_admitted = gate.admit(recorded, None, now).is_ok();
+                let is_admitted = gate.admit(recorded, None, Ticks(now)).is_ok();
                 if is_admitted {
-                    assert!(gate.admit(claim(1_001), None, now).is_ok(), "a new one");
+                    assert!(
+                        gate.admit(claim(1_001), None, Ticks(now)).is_ok(),
+                        "a new one"
+                    );
                 }
                 is_admitted
             });
@@ -165,18 +170,21 @@ mod tests {
             (-37, Ok(())),
             (37, Ok(())),
         ] {
-            assert_eq!(gate.admit(claim(at(off_s)), Some(now_ns), 0), verdict);
+            assert_eq!(
+                gate.admit(claim(at(off_s)), Some(now_ns), Ticks(0)),
+                verdict
+            );
         }
         for extreme in [i64::MIN + 1, i64::MAX] {
-            let verdict = gate.admit(claim(extreme), Some(now_ns), 0);
+            let verdict = gate.admit(claim(extreme), Some(now_ns), Ticks(0));
             assert_eq!(verdict, Err(Disbelief::Stale));
         }
         // One of the clocks is not kept: the handshake will say so.
-        assert_eq!(gate.admit(claim(at(-999)), None, 0), Ok(()));
+        assert_eq!(gate.admit(claim(at(-999)), None, Ticks(0)), Ok(()));
         let free = Claim {
             is_locked: false,
             ..claim(at(-999))
         };
-        assert_eq!(gate.admit(free, Some(now_ns), 0), Ok(()));
+        assert_eq!(gate.admit(free, Some(now_ns), Ticks(0)), Ok(()));
     }
 }

@@ -5,17 +5,18 @@ use std::sync::atomic::Ordering;
 use arrayvec::ArrayVec;
 use contract::config::CLASSES_MAX;
 use contract::counters::Disbelief;
+use contract::ids::PortIndex;
 use contract::wire::clock::TaiLine;
 use contract::wire::handover::{FRAME_ROOM, Order, WireWorkerEnd};
 use measure::observation::{End, Observation, SegmentIndex};
-use measure::time::{Epoch, EpochSchedule};
+use measure::time::{Epoch, EpochSchedule, Ticks};
 use measure::wire::frame::{Claim, FRAME_BYTES_DEFAULT, Kind};
 use measure::wire::{Control, Receiver, Refusal, SealedWire, Sender, Shards, WireShard};
 
 use super::recorder::Recorder;
 use super::{Envelope, HelloGate, Share};
 use crate::egress::layout::wire_bytes;
-use crate::packet_io::{BURST, Burst, ClassIndex, PacketIo, PortIndex, Tag};
+use crate::packet_io::{BURST, Burst, ClassIndex, PacketIo, Tag};
 use measure::packet::{FlowHash, PacketHash};
 
 /// Room for the largest envelope (Ethernet, IPv6, UDP) and a control frame.
@@ -66,7 +67,7 @@ pub struct WirePort<P> {
     schedule: EpochSchedule,
     /// The present epoch of the sender's; none before the clock is known.
     epoch: Option<Epoch>,
-    next_turn: u64,
+    next_turn: Ticks,
     /// The clock, and its version.
     line: (u64, TaiLine),
     /// How often the clock was set.
@@ -105,7 +106,7 @@ impl<P> WirePort<P> {
             hellos,
             schedule,
             epoch: None,
-            next_turn: 0,
+            next_turn: Ticks(0),
             line: (0, TaiLine::default()),
             steps: 0,
             held: None,
@@ -124,7 +125,7 @@ impl<P> WirePort<P> {
 
     /// Does what the control core wants, looks at the clock and at the link, and turns the epoch. To
     /// be called once a pass.
-    pub fn tick(&mut self, now: u64, is_up: bool) {
+    pub fn tick(&mut self, now: Ticks, is_up: bool) {
         while let Some(order) = self.end.next_order() {
             match order {
                 Order::Begin(sessions) => {
@@ -165,14 +166,14 @@ impl<P> WirePort<P> {
 
     /// Turns the epoch if it is time. To be called before data is sent.
     #[inline]
-    pub fn turn_at(&mut self, now: u64) {
+    pub fn turn_at(&mut self, now: Ticks) {
         if self.line.0 != 0 && (now >= self.next_turn || self.epoch.is_none()) {
             self.turn(now);
         }
     }
 
     #[cold]
-    fn turn(&mut self, now: u64) {
+    fn turn(&mut self, now: Ticks) {
         let epoch = self.schedule.epoch_at(now);
         self.next_turn = self.schedule.start_of(epoch.next());
         if self.epoch == Some(epoch) {
@@ -191,7 +192,7 @@ impl<P> WirePort<P> {
 
     /// Counts packets that the driver has just taken: each left at the time of its departure inside
     /// the switch, so that the delays of a path add up.
-    pub fn sent(&mut self, tags: &[Tag], departures: &[Observation], now: u64) {
+    pub fn sent(&mut self, tags: &[Tag], departures: &[Observation], now: Ticks) {
         if self.line.0 == 0 {
             return;
         }
@@ -205,9 +206,9 @@ impl<P> WirePort<P> {
             let Some(segment) = classes[usize::from(tag.class.0) % CLASSES_MAX] else {
                 continue;
             };
-            let left = departures.get(n).map_or(now, |observation| {
-                tag.arrived.wrapping_add(observation.delay)
-            });
+            let left = departures
+                .get(n)
+                .map_or(now, |observation| tag.arrived.plus(observation.delay));
             if left != last.0 {
                 last = (left, line.tai_ns(left));
             }
@@ -229,7 +230,7 @@ impl<P> WirePort<P> {
     }
 
     /// Counts data that has just come in, each packet of the class that it was found to be of.
-    pub fn received(&mut self, seen: impl Iterator<Item = (ClassIndex, Arrival)>, now: u64) {
+    pub fn received(&mut self, seen: impl Iterator<Item = (ClassIndex, Arrival)>, now: Ticks) {
         if self.line.0 == 0 {
             return;
         }
@@ -267,7 +268,7 @@ impl<P> WirePort<P> {
     }
 
     /// A control frame that came in at `now`, in a frame of `len_bytes`.
-    pub fn control(&mut self, frame: &[u8], len_bytes: u32, now: u64) {
+    pub fn control(&mut self, frame: &[u8], len_bytes: u32, now: Ticks) {
         let believed = self.believe(frame, len_bytes, now);
         let counters = &self.end.counters;
         match believed {
@@ -276,7 +277,7 @@ impl<P> WirePort<P> {
         }
     }
 
-    fn believe(&mut self, frame: &[u8], len_bytes: u32, now: u64) -> Result<Kind, Disbelief> {
+    fn believe(&mut self, frame: &[u8], len_bytes: u32, now: Ticks) -> Result<Kind, Disbelief> {
         let tai_ns = self.line.1.tai_ns(now);
         let hello = Claim::of(frame);
         if let Some(claim) = hello {
@@ -305,7 +306,7 @@ impl<P> WirePort<P> {
 
     /// Sends the markers and references that are due, which belong exactly here among the data;
     /// false: the driver takes no more, and no data may go before them.
-    pub fn send_due<I: PacketIo<Packet = P>>(&mut self, io: &mut I, now: u64) -> bool {
+    pub fn send_due<I: PacketIo<Packet = P>>(&mut self, io: &mut I, now: Ticks) -> bool {
         if !self.send_held(io) {
             return false;
         }
@@ -331,7 +332,7 @@ impl<P> WirePort<P> {
     }
 
     /// Sends what the control core has to say, as far as the share of the link allows.
-    pub fn send_bulk<I: PacketIo<Packet = P>>(&mut self, io: &mut I, now: u64) {
+    pub fn send_bulk<I: PacketIo<Packet = P>>(&mut self, io: &mut I, now: Ticks) {
         if !self.send_held(io) || !self.is_up {
             return;
         }

@@ -19,6 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use contract::ids::PortIndex;
 use measure::observation::{End, Observation};
 use rtrb::{Consumer, Producer, RingBuffer};
 
@@ -36,7 +37,7 @@ type Record = [u8; RECORD_BYTES];
 /// A worker's end.
 #[derive(Debug)]
 pub struct Recorder {
-    port: u8,
+    port: PortIndex,
     records: Producer<Record>,
     lost: Arc<AtomicU64>,
 }
@@ -55,7 +56,7 @@ impl Recorder {
             record[16..24].copy_from_slice(&observation.time.to_le_bytes());
             record[24..28].copy_from_slice(&epoch.to_le_bytes());
             record[28] = u8::from(end == End::Receiver);
-            record[29] = self.port;
+            record[29] = self.port.0;
             record[30] = observation.segment.0.to_le_bytes()[0];
             if self.records.push(record).is_err() {
                 break;
@@ -114,7 +115,7 @@ impl Recording {
     }
 
     /// A recorder for the wire of a port.
-    pub fn recorder(&self, port: u8) -> Recorder {
+    pub fn recorder(&self, port: PortIndex) -> Recorder {
         let (records, source) = RingBuffer::new(WAITING_MAX);
         let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
         sources.push(source);

@@ -1,6 +1,6 @@
 //! The share of a link that control frames may take.
 
-use measure::time::TickRate;
+use measure::time::{TickRate, Ticks};
 
 /// How much may go at once after a quiet time, in milliseconds of the share.
 const SAVED_MS: f64 = 20.0;
@@ -21,13 +21,13 @@ struct Bucket {
     bytes_per_tick: f64,
     saved_bytes_max: f64,
     saved_bytes: f64,
-    at: u64,
+    at: Ticks,
 }
 
 impl Share {
     /// `share` (over 0, up to 1) of a link of `capacity_bps`, from `now` on; references may take
     /// `of_share` of it.
-    pub fn new(capacity_bps: u64, share: f64, of_share: f64, rate: TickRate, now: u64) -> Self {
+    pub fn new(capacity_bps: u64, share: f64, of_share: f64, rate: TickRate, now: Ticks) -> Self {
         let bytes_per_s = capacity_bps as f64 * share / 8.0;
         Self {
             all: Bucket::new(bytes_per_s, rate, now),
@@ -37,13 +37,13 @@ impl Share {
 
     /// Whether a frame that can wait may go at `now`.
     #[inline]
-    pub fn allows(&mut self, now: u64) -> bool {
+    pub fn allows(&mut self, now: Ticks) -> bool {
         self.all.allows(now)
     }
 
     /// Whether a reference may go at `now`.
     #[inline]
-    pub fn allows_reference(&mut self, now: u64) -> bool {
+    pub fn allows_reference(&mut self, now: Ticks) -> bool {
         self.all.allows(now) && self.references.allows(now)
     }
 
@@ -59,7 +59,7 @@ impl Share {
 }
 
 impl Bucket {
-    fn new(bytes_per_s: f64, rate: TickRate, now: u64) -> Self {
+    fn new(bytes_per_s: f64, rate: TickRate, now: Ticks) -> Self {
         let saved_bytes_max = (bytes_per_s * SAVED_MS / 1e3).max(SAVED_BYTES_LEAST);
         Self {
             bytes_per_tick: bytes_per_s / rate.hz() as f64,
@@ -70,8 +70,8 @@ impl Bucket {
     }
 
     #[inline]
-    fn allows(&mut self, now: u64) -> bool {
-        let ticks = now.wrapping_sub(self.at).cast_signed().max(0);
+    fn allows(&mut self, now: Ticks) -> bool {
+        let ticks = now.signed_since(self.at).max(0);
         self.at = now;
         let saved_bytes = self.saved_bytes + ticks as f64 * self.bytes_per_tick;
         self.saved_bytes = saved_bytes.min(self.saved_bytes_max);
@@ -91,11 +91,11 @@ mod tests {
     #[test]
     fn over_time_no_more_than_the_share_goes_whatever_is_offered() {
         let rate = TickRate::from_hz(1_000_000_000);
-        let mut share = Share::new(1_000_000_000, 0.005, 0.4, rate, 0);
+        let mut share = Share::new(1_000_000_000, 0.005, 0.4, rate, Ticks(0));
         let mut sent = 0_u64;
         for now in (0..2_000_000_000_u64).step_by(2_000) {
             // What cannot wait is a part of it.
-            if now % 10_000_000 == 0 || share.allows(now) {
+            if now % 10_000_000 == 0 || share.allows(Ticks(now)) {
                 share.spend(1_538, false);
                 sent += 1_538;
             }
@@ -108,23 +108,23 @@ mod tests {
     #[test]
     fn a_clock_that_goes_back_gives_nothing() {
         let rate = TickRate::from_hz(1_000_000_000);
-        let mut share = Share::new(1_000_000_000, 0.005, 0.4, rate, 1_000);
+        let mut share = Share::new(1_000_000_000, 0.005, 0.4, rate, Ticks(1_000));
         share.spend(1_000_000, false);
-        assert!(!share.allows(0));
-        assert!(!share.allows(1_000));
+        assert!(!share.allows(Ticks(0)));
+        assert!(!share.allows(Ticks(1_000)));
     }
 
     #[test]
     fn references_leave_the_rest_to_others() {
         let rate = TickRate::from_hz(1_000_000_000);
-        let mut share = Share::new(1_000_000_000, 0.005, 0.4, rate, 0);
+        let mut share = Share::new(1_000_000_000, 0.005, 0.4, rate, Ticks(0));
         let (mut references, mut others) = (0_u64, 0_u64);
         for now in (0..2_000_000_000_u64).step_by(1_000) {
-            if share.allows_reference(now) {
+            if share.allows_reference(Ticks(now)) {
                 share.spend(142, true);
                 references += 142;
             }
-            if share.allows(now) {
+            if share.allows(Ticks(now)) {
                 share.spend(1_538, false);
                 others += 1_538;
             }

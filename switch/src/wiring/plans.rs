@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use contract::config::{self, Config, Device};
 use contract::fdb::ReplicaEnd;
 use contract::handover::{ControlEnd, handover};
+use contract::ids::{GenerationId, PortIndex, WorkerIndex};
 use contract::wire::clock::SharedLine;
 use dpdk_bindings::{Eal, Port};
 use measure::rli::{FlowRule, FlowSample, FlowSelection};
@@ -21,8 +22,8 @@ use crate::egress::EgressLayout;
 use crate::egress::Lane;
 use crate::flows::Flows;
 use crate::meter::{Plan, SegmentMap};
+use crate::packet_io::ClassIndex;
 use crate::packet_io::dpdk::{Handles, Inlet};
-use crate::packet_io::{ClassIndex, PortIndex};
 use crate::references::{References, ReferencesLayout};
 use crate::source::Source;
 use crate::wire::Recording;
@@ -67,11 +68,11 @@ pub struct Plans {
 }
 
 impl Site<'_> {
-    /// Plans of generation `number`.
+    /// Plans of a generation.
     ///
     /// # Errors
     /// Sizes that make no synopsis.
-    pub fn plans(&self, config: &Config, number: u32) -> Result<Plans> {
+    pub fn plans(&self, config: &Config, generation: GenerationId) -> Result<Plans> {
         let layout = config.shard_layout(self.rate)?;
         let mut made = Plans {
             plans: Vec::with_capacity(self.cpus.len()),
@@ -83,7 +84,7 @@ impl Site<'_> {
                 made.plans.push(None);
                 continue;
             }
-            let plan = || plan(config, worker, number, &made.layout);
+            let plan = || plan(config, WorkerIndex::new(worker), generation, &made.layout);
             let (plan, end) = near(cpu, self.usable, plan)??;
             made.plans.push(Some(Box::new(plan)));
             made.ends.push(Some(end));
@@ -123,17 +124,17 @@ impl Site<'_> {
     }
 }
 
-/// How worker `worker` measures in generation `number`, and the other end of its shards.
+/// How a worker measures in a generation, and the other end of its shards.
 ///
 /// # Errors
 /// Sizes that make no synopsis, flows or references that cannot be.
 pub fn plan(
     config: &Config,
-    worker: usize,
-    number: u32,
+    worker: WorkerIndex,
+    generation: GenerationId,
     layout: &ShardLayout,
 ) -> Result<(Plan, ControlEnd)> {
-    let (worker_end, control_end) = handover(number, layout);
+    let (worker_end, control_end) = handover(generation, layout);
     let flows = config.measurement.flows.as_ref();
     let flows = flows.map(|flows| {
         let selection = selection(&flows.select).context("measurement.flows.select")?;
@@ -142,12 +143,12 @@ pub fn plan(
     let places = config.segments().into_iter().map(|segment| {
         let class = u8::try_from(segment.class).unwrap_or(u8::MAX);
         (
-            port_index(segment.ingress),
-            port_index(segment.egress),
+            PortIndex::new(segment.ingress),
+            PortIndex::new(segment.egress),
             ClassIndex(class),
         )
     });
-    let references = ReferencesLayout::from_config(config, worker, layout.rate, number.into());
+    let references = ReferencesLayout::from_config(config, worker, layout.rate, generation);
     let references = references.map(|layout| References::new(&layout));
     let references = references.transpose().context("measurement.rli")?;
     let plan = Plan {
@@ -188,7 +189,7 @@ pub fn handles<'pool>(
     let owner = config.owner(index);
     let mut workers = Vec::new();
     for (worker, queues) in config.assignment().into_iter().enumerate() {
-        let mut handles = Handles::room(port_index(index), queues.len());
+        let mut handles = Handles::room(PortIndex::new(index), queues.len());
         for (_, queue) in queues.into_iter().filter(|(of, _)| *of == index) {
             let rx = port.rx_queue(queue);
             let rx = rx.with_context(|| format!("port {name}: no receive queue {queue}"))?;
@@ -236,13 +237,4 @@ pub fn present(config: &Config) -> impl Iterator<Item = usize> {
     let is_present =
         |(place, port): (usize, &config::Port)| (port.device != Device::Absent).then_some(place);
     config.ports.iter().enumerate().filter_map(is_present)
-}
-
-/// A port by its place.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "a configuration has 64 ports at most"
-)]
-pub fn port_index(place: usize) -> PortIndex {
-    PortIndex(place as u8)
 }

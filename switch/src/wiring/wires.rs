@@ -5,14 +5,15 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use contract::config::{self, Config, WireKeys};
 use contract::counters::WireCounters;
+use contract::ids::PortIndex;
 use contract::wire::clock::SharedLine;
 use contract::wire::handover::{WireControlEnd, wire_handover};
 use dpdk_bindings::tsc;
-use measure::time::{EpochSchedule, TickRate};
+use measure::time::{EpochSchedule, TickRate, Ticks};
 use measure::wire::{Receiver, Sender};
 
 use super::cpus::near;
-use super::plans::{Site, port_index};
+use super::plans::Site;
 use crate::wire::{
     Envelope, HelloGate, Recorder, Route, Share, WireChange, WirePort, WireSetup, source_address,
 };
@@ -95,8 +96,8 @@ impl Site<'_> {
                     schedule: self.schedule,
                     line: self.line,
                     recorder: (self.recording)
-                        .map(|recording| recording.recorder(port_index(place).0)),
-                    now: tsc::now(),
+                        .map(|recording| recording.recorder(PortIndex::new(place))),
+                    now: Ticks(tsc::now()),
                 };
                 let make = move || wire_port::<P>(config, keys, place, wire, origin);
                 let (wire, end) =
@@ -120,7 +121,7 @@ pub struct Origin<'s> {
     /// Where its packets are taken down, for tests.
     pub recorder: Option<Recorder>,
     /// The counter, now.
-    pub now: u64,
+    pub now: Ticks,
 }
 
 /// The wire of the port at `place`, and the control core's end of it.
@@ -137,7 +138,7 @@ pub fn wire_port<P>(
     let layout = config.wire_layout(place)?;
     let (keys, key) = config.wire_keys(place, keys)?;
     let switch = config.wire_switch();
-    let port = port_index(place);
+    let port = PortIndex::new(place);
     let counters = Arc::new(WireCounters::default());
     let (end, control_end) = wire_handover(&layout, Arc::clone(origin.line), counters);
     let sender = Sender::new(&layout, switch, port.0.into(), &keys, key)?;
@@ -164,7 +165,7 @@ pub fn wire_port<P>(
 }
 
 fn envelope(config: &Config, place: usize, wire: &config::Wire) -> Envelope {
-    let own = source_address(config.wire_switch(), port_index(place).0);
+    let own = source_address(config.wire_switch(), PortIndex::new(place));
     let given = wire.peer.and_then(|peer| peer.source_mac);
     let source = given.map_or(own, |address| address.0);
     match &wire.peer {

@@ -10,6 +10,7 @@ use contract::counters::WorkerCounters;
 use contract::fdb::{DELTAS, FdbMaster, REPORTS, fdb_rings};
 use dpdk_bindings::{Mbuf, Port, tsc};
 use measure::packet::Hasher;
+use measure::time::Ticks;
 
 use super::cpus::near;
 use super::plans::{Site, handles, present, replica};
@@ -41,7 +42,6 @@ pub struct Workers<'pool> {
 /// One worker: everything but what it measures by.
 pub struct WorkerSetup<'pool> {
     site: Site<'pool>,
-    number: u8,
     cpu: usize,
     idle: Idle,
     handles: Vec<Handles<'pool>>,
@@ -87,8 +87,12 @@ impl<'pool> Workers<'pool> {
             generations: Vec::with_capacity(site.cpus.len()),
             master: FdbMaster::from_settings(config.fdb_settings(), master_ends),
         };
-        let members = (0..).zip(site.cpus).zip(taken).zip(lanes).zip(replica_ends);
-        for ((((number, &cpu), handles), lanes), end) in members {
+        let members = (config.workers.iter())
+            .zip(site.cpus)
+            .zip(taken)
+            .zip(lanes)
+            .zip(replica_ends);
+        for ((((worker, &cpu), handles), lanes), end) in members {
             let decide = near(cpu, site.usable, || replica(config, site, Some(end)))?;
             let counters = Arc::new(WorkerCounters::new(PORTS_MAX));
             let (generations, worker_generations) = generations();
@@ -96,9 +100,8 @@ impl<'pool> Workers<'pool> {
             workers.generations.push(generations);
             workers.setups.push(WorkerSetup {
                 site,
-                number,
                 cpu,
-                idle: config.workers[usize::from(number)].idle,
+                idle: worker.idle,
                 handles,
                 lanes: lanes.into_iter().map(|(_, lane)| lane).collect(),
                 decide,
@@ -134,7 +137,7 @@ impl<'pool> WorkerSetup<'pool> {
         let _lcore = eal.register_thread(self.cpu)?;
         let pool = pools.near(self.cpu, usable)?;
         let io = DpdkIo::new(self.handles, pool, rate);
-        let meter = Meter::new(self.number, self.hasher, schedule, plan, tsc::now());
+        let meter = Meter::new(self.hasher, schedule, plan, Ticks(tsc::now()));
         let worker = Worker::new(
             io,
             self.lanes,

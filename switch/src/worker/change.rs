@@ -3,6 +3,7 @@
 use contract::counters::DropReason;
 #[cfg(feature = "planted")]
 use measure::planted;
+use measure::time::Ticks;
 
 use super::Worker;
 use super::counting::count_drop;
@@ -13,7 +14,7 @@ use crate::packet_io::PacketIo;
 impl<I: PacketIo> Worker<I> {
     /// Does as another generation says from the epoch at `now` on.
     #[cold]
-    pub(super) fn take_up(&mut self, mut generation: Box<Generation<I>>, now: u64) {
+    pub(super) fn take_up(&mut self, mut generation: Box<Generation<I>>, now: Ticks) {
         if let Some(change) = &mut generation.ports {
             self.io.change(change);
             self.pace.rewire(self.io.inlets().len());
@@ -49,7 +50,7 @@ impl<I: PacketIo> Worker<I> {
         if let Measuring::Changed(plan) = &mut generation.measuring {
             self.meter.replan(plan.take(), now);
         }
-        self.counters.generation.set(generation.number);
+        self.counters.generation.set(generation.number.0.into());
         self.retiring = Some(generation);
     }
 

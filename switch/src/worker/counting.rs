@@ -2,9 +2,10 @@
 
 use contract::config::CLASSES_MAX;
 use contract::counters::{DropReason, PortCounters};
+use contract::ids::PortIndex;
 
 use super::Worker;
-use crate::packet_io::{ClassIndex, PacketIo, PortIndex, Tag};
+use crate::packet_io::{ClassIndex, PacketIo, Tag};
 
 impl<I: PacketIo> Worker<I> {
     /// Shows how full queues, rings and tables are.

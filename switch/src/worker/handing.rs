@@ -1,18 +1,16 @@
 //! Between workers: packets on their way to the worker that owns their egress port.
 
 use contract::counters::DropReason;
+use contract::ids::PortIndex;
 
 use super::Worker;
 use crate::egress::lane::Exit;
-use crate::packet_io::{BURST, PacketIo, PortIndex, Tag};
+use crate::packet_io::{BURST, PacketIo, Tag};
 
 impl<I: PacketIo> Worker<I> {
     /// Hands what has been gathered for another worker's port over to it.
     pub(super) fn hand_over(&mut self, to: PortIndex) {
-        let Some(Exit::Owner(relay)) = self
-            .lanes
-            .get_mut(usize::from(to.0))
-            .map(|lane| &mut lane.exit)
+        let Some(Exit::Owner(relay)) = self.lanes.get_mut(to.index()).map(|lane| &mut lane.exit)
         else {
             return;
         };
@@ -28,9 +26,9 @@ impl<I: PacketIo> Worker<I> {
     /// Takes in what other workers handed over, a burst from each at most.
     pub(super) fn drain_rings(&mut self, to: PortIndex) {
         let now = self.io.now();
-        for entrance in 0..self.lanes[usize::from(to.0)].entrances.len() {
+        for entrance in 0..self.lanes[to.index()].entrances.len() {
             for _ in 0..BURST {
-                let lane = &mut self.lanes[usize::from(to.0)];
+                let lane = &mut self.lanes[to.index()];
                 let Ok((packet, tag)) = lane.entrances[entrance].pop() else {
                     break;
                 };

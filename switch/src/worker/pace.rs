@@ -1,28 +1,29 @@
 //! What passes cost, and how long queues go unpolled.
 
 use contract::counters::WorkerCounters;
+use measure::time::Ticks;
 
 /// What a stamp cannot see: a packet that arrives between two polls is first seen at the second.
 #[derive(Debug)]
 pub(super) struct Pace {
-    pass_began: u64,
+    pass_began: Ticks,
     /// Packets that moved in the pass.
     moved: usize,
     /// When each receive queue was polled last; 0 before the first time.
-    polled_at: Vec<u64>,
-    gap_max: u64,
-    gauge_at: u64,
+    polled_at: Vec<Ticks>,
+    gap_ticks_max: u64,
+    gauge_at: Ticks,
     gauge_ticks: u64,
 }
 
 impl Pace {
-    pub fn new(now: u64, inlets: usize, gauge_ticks: u64) -> Self {
+    pub fn new(now: Ticks, inlets: usize, gauge_ticks: u64) -> Self {
         Self {
             pass_began: now,
             moved: 0,
-            polled_at: vec![0; inlets],
-            gap_max: 0,
-            gauge_at: now.wrapping_add(gauge_ticks),
+            polled_at: vec![Ticks(0); inlets],
+            gap_ticks_max: 0,
+            gauge_at: now.plus(gauge_ticks),
             gauge_ticks,
         }
     }
@@ -30,7 +31,7 @@ impl Pace {
     /// The receive queues are others now: `inlets` of them.
     pub fn rewire(&mut self, inlets: usize) {
         self.polled_at.clear();
-        self.polled_at.resize(inlets, 0);
+        self.polled_at.resize(inlets, Ticks(0));
     }
 
     /// Packets that moved in this pass, so far.
@@ -40,32 +41,32 @@ impl Pace {
     }
 
     #[inline]
-    pub fn polled(&mut self, inlet: usize, now: u64) {
+    pub fn polled(&mut self, inlet: usize, now: Ticks) {
         let Some(last) = self.polled_at.get_mut(inlet) else {
             return;
         };
-        if *last != 0 {
-            self.gap_max = self.gap_max.max(now.saturating_sub(*last));
+        if *last != Ticks(0) {
+            self.gap_ticks_max = self.gap_ticks_max.max(now.saturating_since(*last));
         }
         *last = now;
     }
 
     /// Accounts for the pass that ends at `now`; true where it is time to renew gauges.
     #[inline]
-    pub fn pass_ended(&mut self, counters: &WorkerCounters, now: u64) -> bool {
-        let ticks = now.saturating_sub(std::mem::replace(&mut self.pass_began, now));
+    pub fn pass_ended(&mut self, counters: &WorkerCounters, now: Ticks) -> bool {
+        let ticks = now.saturating_since(std::mem::replace(&mut self.pass_began, now));
         counters.passes.add(1);
         if std::mem::take(&mut self.moved) > 0 {
             counters.busy_ticks.add(ticks);
         } else {
             counters.idle_passes.add(1);
         }
-        let is_due = now.wrapping_sub(self.gauge_at) <= u64::MAX / 2;
+        let is_due = now.signed_since(self.gauge_at) >= 0;
         if is_due {
-            self.gauge_at = now.wrapping_add(self.gauge_ticks);
+            self.gauge_at = now.plus(self.gauge_ticks);
             counters
                 .poll_gap_ticks_max
-                .set(std::mem::take(&mut self.gap_max));
+                .set(std::mem::take(&mut self.gap_ticks_max));
         }
         is_due
     }

@@ -1,10 +1,12 @@
 //! What few packets need: copies for a flood, VLAN tags.
 
 use contract::counters::DropReason;
+use contract::ids::PortIndex;
+use measure::time::Ticks;
 
 use super::Worker;
 use crate::decide::{PortSet, Rewrite};
-use crate::packet_io::{PacketIo, PortIndex, Tag};
+use crate::packet_io::{PacketIo, Tag};
 
 impl<I: PacketIo> Worker<I> {
     /// Gives the frame the VLAN tag that it needs on its way out, or takes one away; none, and the
@@ -48,7 +50,7 @@ impl<I: PacketIo> Worker<I> {
         tag: Tag,
         from: PortIndex,
         to: PortSet,
-        now: u64,
+        now: Ticks,
     ) {
         let mut others = to.ports().peekable();
         while let Some(to) = others.next() {

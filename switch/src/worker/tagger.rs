@@ -3,6 +3,7 @@
 use contract::counters::PortCounters;
 use measure::flows::FlowId;
 use measure::packet::Census;
+use measure::time::Ticks;
 
 use crate::decide::Decisions;
 use crate::meter::{Meter, Segments};
@@ -16,7 +17,7 @@ pub(super) struct Tagger<'w, I> {
     pub counters: &'w PortCounters,
     /// Those that lead to where they go.
     pub segments: Segments,
-    pub now: u64,
+    pub now: Ticks,
 }
 
 impl<I: PacketIo> Tagger<'_, I> {

@@ -1,16 +1,18 @@
 //! Ports with a segment on the wire: control frames among the data.
 
 use contract::counters::DropReason;
+use contract::ids::PortIndex;
+use measure::time::Ticks;
 
 use super::Worker;
 use crate::decide::Decisions;
-use crate::packet_io::{Burst, PacketIo, PortIndex};
+use crate::packet_io::{Burst, PacketIo};
 use crate::wire::Arrival;
 
 impl<I: PacketIo> Worker<I> {
     /// Does what is due at every wire, whether there is data or not.
     #[inline]
-    pub(super) fn tend_wires(&mut self, now: u64) {
+    pub(super) fn tend_wires(&mut self, now: Ticks) {
         for port in self.wires.ports().ports() {
             let is_up = self.decide.is_up(port);
             if let Some(wire) = self.wires.at(port) {
@@ -25,7 +27,7 @@ impl<I: PacketIo> Worker<I> {
     /// Turns the epoch of the wire at a port, if there is one and it is time, and sends what belongs
     /// before the data that comes next; false: nothing may go now.
     #[inline]
-    pub(super) fn open_wire(&mut self, to: PortIndex, now: u64) -> bool {
+    pub(super) fn open_wire(&mut self, to: PortIndex, now: Ticks) -> bool {
         match self.wires.at(to) {
             Some(wire) => {
                 wire.turn_at(now);
@@ -52,7 +54,7 @@ impl<I: PacketIo> Worker<I> {
         mut arrivals: Burst<I::Packet>,
         from: PortIndex,
         longest: u32,
-        now: u64,
+        now: Ticks,
     ) {
         let mut data = Burst::new_const();
         for packet in arrivals.drain(..) {
@@ -83,7 +85,7 @@ impl<I: PacketIo> Worker<I> {
         data: &mut Burst<I::Packet>,
         from: PortIndex,
         longest: u32,
-        now: u64,
+        now: Ticks,
     ) {
         if data.is_empty() {
             return;
@@ -103,7 +105,7 @@ impl<I: PacketIo> Worker<I> {
         arrivals: &Burst<I::Packet>,
         decisions: &Decisions,
         from: PortIndex,
-        now: u64,
+        now: Ticks,
     ) {
         let Self {
             io, meter, wires, ..

@@ -1,5 +1,6 @@
 //! A port from which more addresses come than the filtering database holds: the stations of others stay known.
 use contract::fdb::FdbStats;
+use contract::ids::PortIndex;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use simulate::rack::{Rack, between, config, port};
@@ -106,7 +107,7 @@ fn a_port_has_as_many_stations_as_it_may() {
     let of_attacker = rack
         .master
         .entries(now)
-        .filter(|entry| entry.port == 0)
+        .filter(|entry| entry.port == PortIndex(0))
         .count();
     assert_eq!(of_attacker, 10);
     assert!(

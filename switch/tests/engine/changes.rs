@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use contract::config::Config;
 use contract::counters::PortCounters;
+use contract::ids::{GenerationId, PortIndex};
 use measure::shard::Tally;
 use measure::time::Epoch;
 use proptest::collection::vec;
@@ -12,7 +13,6 @@ use simulate::rack::{INTERVAL, Rack, config, decide, egress, plan, port, rate, u
 use switch::egress::EgressLayout;
 use switch::egress::Lane;
 use switch::generation::{Generation, Measuring};
-use switch::packet_io::PortIndex;
 use switch::packet_io::memory::MemoryChange;
 
 const REST: &str = r#"
@@ -96,15 +96,20 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 /// Sends a generation to every worker, if the one before it is back from all.
-fn send(rack: &mut Rack, number: u64, change: &Change, last: &mut EgressLayout) {
+fn send(rack: &mut Rack, number: GenerationId, change: &Change, last: &mut EgressLayout) {
     let workers = rack.workers.len();
     let config = change.egress.map(|n| with_egress(workers, n));
     let layout = config.map(|config| egress(&config, 1).to_succeed(last));
     for (worker, rack_worker) in rack.workers.iter_mut().enumerate() {
         let owned = layout.as_ref().filter(|_| worker == 0 || workers == 1);
-        let lane = owned.map(|layout| (1, Lane::own(layout, 1500, rate(), number, Vec::new())));
+        let lane = owned.map(|layout| {
+            (
+                1,
+                Lane::own(layout, 1500, rate(), number.0.into(), Vec::new()),
+            )
+        });
         let measuring = if change.measuring {
-            let (plan, control) = plan(&rack.config, u32::try_from(number).unwrap());
+            let (plan, control) = plan(&rack.config, number);
             rack_worker.controls.push(control);
             Measuring::Changed(Some(plan))
         } else {
@@ -130,7 +135,7 @@ fn send(rack: &mut Rack, number: u64, change: &Change, last: &mut EgressLayout) 
 }
 
 /// Whether every worker has given back as many generations as it was sent.
-fn are_back(rack: &mut Rack, gone: &mut [u64], sent: u64) -> bool {
+fn are_back(rack: &mut Rack, gone: &mut [u32], sent: u32) -> bool {
     for (rack_worker, gone) in rack.workers.iter_mut().zip(gone.iter_mut()) {
         while rack_worker.generations.take_gone().is_some() {
             *gone += 1;
@@ -158,7 +163,7 @@ fn run(workers: usize, steps: &[Step]) {
             && are_back(&mut rack, &mut gone, sent)
         {
             sent += 1;
-            send(&mut rack, sent, change, &mut last);
+            send(&mut rack, GenerationId(sent), change, &mut last);
         }
         rack.pass_at(rack.now + step.ticks);
         rack.assert_conserved();
@@ -173,7 +178,11 @@ fn run(workers: usize, steps: &[Step]) {
         .workers
         .iter()
         .map(|rack_worker| rack_worker.counters.generation.get());
-    assert!(counters.into_iter().all(|generation| generation == sent));
+    assert!(
+        counters
+            .into_iter()
+            .all(|generation| generation == u64::from(sent))
+    );
 
     let mut left: BTreeMap<(usize, u16), Vec<u32>> = BTreeMap::new();
     let mut bytes = 0;
@@ -211,7 +220,7 @@ fn a_queue_may_go_in_the_middle_of_a_pass() {
     for before in 1..16 {
         let mut rack = Rack::new(with_egress(1, 0));
         let generation = Generation {
-            number: 1,
+            number: GenerationId(1),
             from: Epoch(1),
             ports: Some(MemoryChange {
                 ports: 0,

@@ -1,10 +1,11 @@
 //! The engine in a test tube: in-memory ports and a clock turned by hand, so that every count and
 //! every delay is known exactly.
 use contract::counters::DropReason;
+use contract::ids::PortIndex;
 use measure::shard::Tally;
 use proptest::prelude::*;
 use simulate::tube::*;
-use switch::packet_io::{BURST, PortIndex};
+use switch::packet_io::BURST;
 
 #[test]
 fn packets_cross_in_order_and_their_delay_is_exact() {

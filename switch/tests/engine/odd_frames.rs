@@ -7,11 +7,12 @@ use std::sync::atomic::AtomicUsize;
 use contract::config::Config;
 use contract::counters::{DropReason, PortCounters, WorkerCounters};
 use contract::handover::handover;
+use contract::ids::{GenerationId, PortIndex, WorkerIndex};
 use dpdk_bindings::{Eal, EalOptions, Mempool, Port, PortConfig};
 use measure::packet::Hasher;
 use measure::rli::FlowSelection;
 use measure::shard::SegmentSynopsis;
-use measure::time::{EpochSchedule, TickRate};
+use measure::time::{EpochSchedule, TickRate, Ticks};
 use serde_json::{Value, json};
 use switch::decide::Decide;
 use switch::egress::EgressLayout;
@@ -19,8 +20,8 @@ use switch::egress::Lane;
 use switch::flows::Flows;
 use switch::generation::generations;
 use switch::meter::{Meter, Plan, SegmentMap};
+use switch::packet_io::ClassIndex;
 use switch::packet_io::dpdk::{DpdkIo, Handles, Inlet};
-use switch::packet_io::{ClassIndex, PortIndex};
 use switch::references::{References, ReferencesLayout};
 use switch::worker::Worker;
 
@@ -72,7 +73,8 @@ impl<'p> Laboratory<'p> {
     /// Plays what `from` receives to `to`, with everything on that the configuration names.
     fn switch(&self, from: &Port<'p>, to: &Port<'p>, config: &Config) -> Account {
         let decide = Decide::from_config(config, self.rate, 3, None);
-        let (worker_end, mut control) = handover(0, &config.shard_layout(self.rate).unwrap());
+        let (worker_end, mut control) =
+            handover(GenerationId(0), &config.shard_layout(self.rate).unwrap());
         let second = self.rate.hz();
         let (east, west) = (PortIndex(0), PortIndex(1));
         let port = |index: usize| if index == 0 { east } else { west };
@@ -81,7 +83,9 @@ impl<'p> Laboratory<'p> {
             let class = ClassIndex(u8::try_from(segment.class).unwrap());
             (port(segment.ingress), port(segment.egress), class)
         });
-        let references = ReferencesLayout::from_config(config, 0, self.rate, 0).unwrap();
+        let references =
+            ReferencesLayout::from_config(config, WorkerIndex(0), self.rate, GenerationId(0))
+                .unwrap();
         let plan = Plan {
             handover: worker_end,
             segments: SegmentMap::new(2, places),
@@ -89,9 +93,8 @@ impl<'p> Laboratory<'p> {
             stamps_packets: true,
             references: Some(Box::new(References::new(&references).unwrap())),
         };
-        let now = dpdk_bindings::tsc::now();
+        let now = Ticks(dpdk_bindings::tsc::now());
         let meter = Meter::new(
-            0,
             Hasher::new([1; 16]),
             EpochSchedule::new(now, 3600 * second, second),
             Some(Box::new(plan)),

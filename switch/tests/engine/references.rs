@@ -2,10 +2,11 @@
 
 use std::num::NonZeroU32;
 
+use contract::ids::{GenerationId, PortIndex};
 use measure::observation::SegmentIndex;
 use measure::rli::{Link, Method, Policy};
 use simulate::tube::{EAST, GHZ, INTERVAL, Setup, TWO_PATCHED, TestTube, WEST, rate, udp};
-use switch::packet_io::{ClassIndex, PortIndex};
+use switch::packet_io::ClassIndex;
 use switch::references::{References, ReferencesLayout, StreamLayout};
 
 fn references(method: Method) -> References {
@@ -17,7 +18,7 @@ fn references(method: Method) -> References {
         method,
     };
     let layout = ReferencesLayout {
-        generation: 0,
+        generation: GenerationId(0),
         rate: rate(),
         policy: Policy::Count {
             packets: NonZeroU32::new(10).unwrap(),

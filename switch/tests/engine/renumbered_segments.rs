@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use contract::config::Config;
 use contract::handover::ControlEnd;
+use contract::ids::{GenerationId, PortIndex};
 use measure::shard::Tally;
 use measure::time::Epoch;
 use proptest::collection::vec;
@@ -108,10 +109,11 @@ impl Generations {
         // Now and then too late for a worker that has begun the epoch already.
         let from = Epoch(rack.now / INTERVAL + self.sent % 3);
         for rack_worker in &mut rack.workers {
-            let (plan, end) = plan(config, u32::try_from(self.sent).unwrap());
+            let number = GenerationId(u32::try_from(self.sent).unwrap());
+            let (plan, end) = plan(config, number);
             self.ends.push((n, end));
             let generation = Generation {
-                number: self.sent,
+                number,
                 from,
                 ports: None,
                 decide: None,
@@ -226,7 +228,7 @@ fn packets_that_outlive_a_reload_count_in_no_other_segment() {
             generations.collect(&configs);
         }
         if drop {
-            rack.master.set_link(1, false);
+            rack.master.set_link(PortIndex(1), false);
             rack.poll_master();
         } else {
             rack.set_room(1, None);

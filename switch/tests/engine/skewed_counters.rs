@@ -1,4 +1,5 @@
 //! Time stamp counters of two cores that are some ticks apart: no delay is less than nothing.
+use measure::time::Ticks;
 use simulate::rack::{INTERVAL, Rack, config, port, udp};
 
 /// Two workers; the first owns `b`, the second receives from `a`.
@@ -21,7 +22,7 @@ fn a_counter_that_is_behind_makes_a_delay_of_nothing() {
             rack.arrive_at(1, 0, udp(7, number, 100));
             for (rack_worker, ahead) in [(1, ahead), (0, 0)] {
                 let worker = &mut rack.workers[rack_worker].worker;
-                worker.io_mut().set_now(now + ahead);
+                worker.io_mut().set_now(Ticks(now + ahead));
                 worker.pass();
             }
         }

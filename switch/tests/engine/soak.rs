@@ -12,10 +12,11 @@ use contract::config::{Vlan, VlanIds};
 use contract::counters::{PortCounters, WorkerCounters};
 use contract::fdb::{DELTAS, FdbMaster, REPORTS, fdb_rings};
 use contract::handover::{ControlEnd, handover};
+use contract::ids::{GenerationId, PortIndex};
 use measure::lda::{Bank, LdaLayout};
 use measure::packet::Hasher;
 use measure::shard::{ShardLayout, Tally};
-use measure::time::EpochSchedule;
+use measure::time::{EpochSchedule, Ticks};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use simulate::tube::{GRACE, INTERVAL, frame_between, one_queue, pairs, rate};
@@ -23,8 +24,8 @@ use switch::decide::{BridgeLayout, Decide, Lan};
 use switch::egress::Lane;
 use switch::generation::{Generation, Generations, Measuring, generations};
 use switch::meter::{Meter, Plan, SegmentMap};
+use switch::packet_io::BURST;
 use switch::packet_io::memory::MemoryIo;
-use switch::packet_io::{BURST, PortIndex};
 use switch::worker::Worker;
 
 const PORTS: u8 = 4;
@@ -134,7 +135,7 @@ fn plan(generation: u32) -> (Box<Plan>, Watch) {
         lda: Some(lda),
         ..ShardLayout::new(rate(), pairs.len())
     };
-    let (handover, end) = handover(generation, &layout);
+    let (handover, end) = handover(GenerationId(generation), &layout);
     let plan = Plan {
         handover,
         segments: SegmentMap::new(usize::from(PORTS), pairs),
@@ -191,8 +192,8 @@ impl Soak {
         let mut rng = Pcg64::seed_from_u64(seed);
         let ports = usize::from(PORTS);
         let (plan, watch) = plan(0);
-        let schedule = EpochSchedule::new(0, INTERVAL, GRACE);
-        let meter = Meter::new(0, Hasher::new([7; 16]), schedule, Some(plan), 0);
+        let schedule = EpochSchedule::new(Ticks(0), INTERVAL, GRACE);
+        let meter = Meter::new(Hasher::new([7; 16]), schedule, Some(plan), Ticks(0));
         let (replica, end) = fdb_rings(REPORTS, DELTAS);
         let mut decide = Decide::bridge(bridge(&mut rng), rate());
         decide.connect(replica);
@@ -266,7 +267,7 @@ impl Soak {
         match self.rng.random_range(0..5) {
             0 => {
                 self.links_down_until[usize::from(port)] = until;
-                self.master.set_link(port, false);
+                self.master.set_link(PortIndex(port), false);
             }
             1 if self.stalled_until == 0 => {
                 self.stalls += 1;
@@ -307,9 +308,9 @@ impl Soak {
             }
             _ => Measuring::Unchanged,
         };
-        let present = EpochSchedule::new(0, INTERVAL, GRACE).epoch_at(self.now);
+        let present = EpochSchedule::new(Ticks(0), INTERVAL, GRACE).epoch_at(Ticks(self.now));
         let generation = Generation {
-            number: u64::from(self.generation),
+            number: GenerationId(self.generation),
             from: present.next().next(),
             ports: None,
             decide,
@@ -328,7 +329,7 @@ impl Soak {
         for port in 0..PORTS {
             let index = usize::from(port);
             if is_over(&mut self.links_down_until[index], self.now) {
-                self.master.set_link(port, true);
+                self.master.set_link(PortIndex(port), true);
             }
             if is_over(&mut self.refuses_until[index], self.now) {
                 self.worker.io_mut().set_room(PortIndex(port), None);
@@ -377,7 +378,7 @@ impl Soak {
 
     fn advance(&mut self, ticks: u64) {
         self.now += ticks;
-        self.worker.io_mut().set_now(self.now);
+        self.worker.io_mut().set_now(Ticks(self.now));
     }
 
     fn assert_conserved(&self) {

@@ -4,18 +4,19 @@ use std::num::{NonZero, NonZeroU64};
 use std::ops::{Deref, DerefMut};
 
 use contract::counters::{Disbelief, DropReason};
+use contract::ids::PortIndex;
 use contract::wire::handover::{Order, WireControlEnd};
 use measure::lda::{Bank, LdaLayout};
 use measure::lds::LdsLayout;
 use measure::observation::End;
 use measure::rli::{Link, Method, Policy};
 use measure::synopsis::Synopsis;
-use measure::time::EpochSchedule;
+use measure::time::{EpochSchedule, Ticks};
 use measure::wire::frame::Kind;
 use measure::wire::session::{Nonce, Sessions};
 use measure::wire::{ReferencePlan, SealedWire, WireLayout};
 use simulate::rack::wired::{HOST, WIRE, Wired, is_control, kind_of, wired};
-use simulate::rack::{GRACE, INTERVAL, port_index, udp};
+use simulate::rack::{GRACE, INTERVAL, udp};
 
 const CAPACITY_BPS: u64 = 10_000_000_000;
 
@@ -64,7 +65,7 @@ fn nonce(n: u64) -> Nonce {
 
 impl Switch {
     fn new(number: u32, share: f64) -> Self {
-        let schedule = EpochSchedule::new(0, INTERVAL, GRACE);
+        let schedule = EpochSchedule::new(Ticks(0), INTERVAL, GRACE);
         let (wired, control) = wired(number, &layout(), schedule, (CAPACITY_BPS, share));
         Self { wired, control }
     }
@@ -228,12 +229,12 @@ fn nothing_overtakes_a_marker_that_the_driver_refused() {
     let mut switches = pair(0.005);
     let [one, _] = &mut switches;
     one.departed(WIRE);
-    one.worker.io_mut().set_room(port_index(WIRE), Some(0));
+    one.worker.io_mut().set_room(PortIndex::new(WIRE), Some(0));
     one.arrive(HOST, udp(1, 1, 100));
     one.pass(INTERVAL + 10);
     one.pass(INTERVAL + 20);
     assert!(one.departed(WIRE).is_empty());
-    one.worker.io_mut().set_room(port_index(WIRE), None);
+    one.worker.io_mut().set_room(PortIndex::new(WIRE), None);
     one.pass(INTERVAL + 30);
     let order: Vec<_> = one
         .departed(WIRE)

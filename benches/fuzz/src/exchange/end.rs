@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use contract::counters::{Counter, WireCounters};
+use contract::ids::PortIndex;
 use contract::wire::clock::SharedLine;
 use contract::wire::clock::TaiLine;
 use contract::wire::handover::wire_handover;
 use control::wire::exchange::{ClockView, Exchange, Expected, Moment, SessionState, Settings};
 use measure::lda::{Bank, LdaLayout};
 use measure::lds::LdsLayout;
-use measure::time::{EpochSchedule, TickRate};
+use measure::time::{EpochSchedule, TickRate, Ticks};
 use measure::wire::frame::{ClockState, Kind, PortName};
 use measure::wire::session::{Key, KeyId, KeyRing, SessionId};
 use measure::wire::{Receiver, Sender, WireLayout};
-use switch::packet_io::PortIndex;
 use switch::packet_io::memory::{MemoryIo, MemoryPacket};
 use switch::wire::{Envelope, HelloGate, Share, WirePort, WireSetup, source_address};
 
@@ -66,7 +66,7 @@ impl End {
     pub fn new(switch: u32, now: u64) -> Self {
         let layout = layout();
         let (line, counters) = (Arc::<SharedLine>::default(), Arc::<WireCounters>::default());
-        line.set(TaiLine::at_rate(0, TAI_NS, rate()));
+        line.set(TaiLine::at_rate(Ticks(0), TAI_NS, rate()));
         let (end, control) = wire_handover(&layout, Arc::clone(&line), Arc::clone(&counters));
         let keys = keys(7);
         let wire = WirePort::new(WireSetup {
@@ -77,11 +77,11 @@ impl End {
             classes: [Some(0); 8],
             envelope: Envelope::Link {
                 ethertype: ETHERTYPE,
-                source: source_address(switch, 3),
+                source: source_address(switch, PortIndex(3)),
             },
-            share: Share::new(CAPACITY_BPS, 0.02, 0.4, rate(), now),
-            hellos: HelloGate::new(rate(), now),
-            schedule: EpochSchedule::new(0, EPOCH_NS, EPOCH_NS / 5),
+            share: Share::new(CAPACITY_BPS, 0.02, 0.4, rate(), Ticks(now)),
+            hellos: HelloGate::new(rate(), Ticks(now)),
+            schedule: EpochSchedule::new(Ticks(0), EPOCH_NS, EPOCH_NS / 5),
             recorder: None,
         });
         let settings = Settings {
@@ -124,15 +124,15 @@ impl End {
     pub fn set_clock(&mut self, ahead_ns: i64) {
         self.ahead_ns = ahead_ns;
         let tai_ns = TAI_NS.wrapping_add_signed(ahead_ns);
-        self.line.set(TaiLine::at_rate(0, tai_ns, rate()));
+        self.line.set(TaiLine::at_rate(Ticks(0), tai_ns, rate()));
     }
 
     /// One pass of the worker and one poll of the control core; gives the control frames that were sent.
     pub fn step(&mut self, now: u64, drawn: &mut u64) -> Vec<Vec<u8>> {
-        self.io.set_now(now);
-        self.wire.tick(now, self.is_up);
-        self.wire.send_due(&mut self.io, now);
-        self.wire.send_bulk(&mut self.io, now);
+        self.io.set_now(Ticks(now));
+        self.wire.tick(Ticks(now), self.is_up);
+        self.wire.send_due(&mut self.io, Ticks(now));
+        self.wire.send_bulk(&mut self.io, Ticks(now));
         let moment = Moment {
             tai_ns: TAI_NS.wrapping_add_signed(self.ahead_ns).wrapping_add(now),
             monotonic_ns: now,

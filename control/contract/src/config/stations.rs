@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{Config, Device, Forwarding, PORTS_MAX, Station};
 use crate::fdb::{FdbSettings, Limits, StationKey};
+use crate::ids::PortIndex;
 
 impl Config {
     /// Most stations that may be learned behind each port: `u32::MAX` where a port has no limit.
@@ -36,7 +37,7 @@ impl Config {
         } = &self.forwarding
         {
             let fixed = |station: &Station| {
-                let port = u8::try_from(self.port_index(&station.port)?).ok()?;
+                let port = PortIndex::new(self.port_index(&station.port)?);
                 Some((StationKey::of(station.vlan, station.address), port))
             };
             settings.stations_max = *fdb_entries as usize;

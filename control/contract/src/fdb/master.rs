@@ -7,6 +7,7 @@ use super::shares::Shares;
 use super::{
     FdbDelta, FdbSettings, Learned, Limits, MasterEnd, REFRESHES_PER_AGE, REPORTS, StationKey,
 };
+use crate::ids::{PortIndex, WorkerIndex};
 use crate::limits::PORTS_MAX;
 
 /// All workers.
@@ -33,10 +34,10 @@ pub struct FdbMaster {
 /// One station.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Known {
-    port: u8,
+    port: PortIndex,
     /// Of its entry to the port's [`Shares`]; 0 where it is static.
     pub(super) ticket: u64,
-    worker: u8,
+    worker: WorkerIndex,
     is_static: bool,
     seen: Duration,
     /// When the workers were last told.
@@ -46,11 +47,11 @@ pub(super) struct Known {
 }
 
 impl Known {
-    fn fixed(port: u8) -> Self {
+    fn fixed(port: PortIndex) -> Self {
         Self {
             port,
             ticket: 0,
-            worker: 0,
+            worker: WorkerIndex(0),
             is_static: true,
             seen: Duration::ZERO,
             told: Duration::ZERO,
@@ -78,11 +79,11 @@ pub struct FdbEntry {
     /// The station.
     pub station: StationKey,
     /// The port it is behind, by its place in the configuration.
-    pub port: u8,
+    pub port: PortIndex,
     /// Whether it is from the configuration: then it never ages and never moves.
     pub is_static: bool,
     /// The worker that reported it last; of no meaning for a static entry.
-    pub worker: u8,
+    pub worker: WorkerIndex,
     /// How long ago that was. A station in steady use is reported a few times an ageing time.
     pub unreported: Duration,
 }
@@ -115,7 +116,7 @@ impl FdbMaster {
     pub fn new(
         stations_max: usize,
         ageing: Duration,
-        statics: impl IntoIterator<Item = (StationKey, u8)>,
+        statics: impl IntoIterator<Item = (StationKey, PortIndex)>,
         ends: Vec<MasterEnd>,
     ) -> Self {
         let mut stations = HashMap::with_capacity(stations_max);
@@ -140,11 +141,15 @@ impl FdbMaster {
             stats: FdbStats::default(),
         };
         // Replicas may be older than this master.
-        for worker in 0..master.workers.len() {
+        for worker in master.all_workers() {
             master.restart(worker);
         }
         master.stats.restarts = 0;
         master
+    }
+
+    fn all_workers(&self) -> impl Iterator<Item = WorkerIndex> + use<> {
+        (0..self.workers.len()).map(WorkerIndex::new)
     }
 
     /// A database by a configuration's settings.
@@ -181,7 +186,7 @@ impl FdbMaster {
             are_present,
         } = settings;
         (self.stations_max, self.ageing) = (stations_max, ageing);
-        let is_there = |port: u8| are_present.get(usize::from(port)) == Some(&true);
+        let is_there = |port: PortIndex| are_present.get(port.index()) == Some(&true);
         let fixed: HashSet<StationKey> = statics.iter().map(|(station, _)| *station).collect();
         let room = stations_max.saturating_sub(statics.len());
         self.shares = Shares::new(&limits);
@@ -211,10 +216,10 @@ impl FdbMaster {
     /// Hears all workers, forgets who was not seen for too long, and tells what is new: as much as
     /// the rings have room for. `now` is any clock that only rises.
     pub fn poll(&mut self, now: Duration) {
-        for worker in 0..self.workers.len() {
-            let wants_all = self.workers[worker].end.takes_wish();
+        for worker in self.all_workers() {
+            let wants_all = self.workers[worker.index()].end.takes_wish();
             for _ in 0..REPORTS {
-                let Some(learned) = self.workers[worker].end.next_report() else {
+                let Some(learned) = self.workers[worker.index()].end.next_report() else {
                     break;
                 };
                 self.hear(worker, learned, now);
@@ -228,20 +233,18 @@ impl FdbMaster {
             self.swept = now;
             self.forget_the_old(now);
         }
-        for line in 0..self.workers.len() {
-            self.tell(line);
+        for worker in self.all_workers() {
+            self.tell(worker);
         }
     }
 
-    fn hear(&mut self, worker: usize, learned: Learned, now: Duration) {
+    fn hear(&mut self, worker: WorkerIndex, learned: Learned, now: Duration) {
         let Learned { station, port } = learned;
         // Said before the replica knew that the link is gone.
         if self.up & port_bit(port) == 0 {
             return;
         }
         let others = !worker_bit(worker);
-        #[expect(clippy::cast_possible_truncation, reason = "64 workers at most")]
-        let worker = worker as u8;
         if let Some(known) = self.stations.get_mut(&station) {
             if known.is_static {
                 return;
@@ -278,7 +281,7 @@ impl FdbMaster {
     }
 
     /// A station that is known was seen behind another port.
-    fn move_to(&mut self, port: u8, station: StationKey, now: Duration) {
+    fn move_to(&mut self, port: PortIndex, station: StationKey, now: Duration) {
         if self.shares.is_full(port) {
             self.stats.limited += 1;
             // It is not where it was, and may not be where it is: nobody knows.
@@ -294,7 +297,7 @@ impl FdbMaster {
     }
 
     /// Makes room for a station behind `port`, if that has fewer than another port.
-    fn make_room(&mut self, port: u8, now: Duration) -> bool {
+    fn make_room(&mut self, port: PortIndex, now: Duration) -> bool {
         let Some(station) = self.shares.evict(port, &self.stations) else {
             return false;
         };
@@ -304,21 +307,21 @@ impl FdbMaster {
 
     /// Lets a station that is not in the table be forgotten by those `workers`.
     fn queue_gone(&mut self, station: StationKey, workers: u64) {
-        for worker in 0..self.workers.len() {
+        for worker in self.all_workers() {
             if workers & worker_bit(worker) == 0 {
                 continue;
             }
-            if self.workers[worker].queue.len() >= 2 * self.stations_max {
+            if self.workers[worker.index()].queue.len() >= 2 * self.stations_max {
                 self.restart(worker);
             } else {
-                self.workers[worker].queue.push_back(station);
+                self.workers[worker.index()].queue.push_back(station);
             }
         }
     }
 
     /// Lets `station` be told to those `workers` in whose queues it does not wait already.
     fn queue(&mut self, station: StationKey, workers: u64, now: Duration) {
-        for worker in 0..self.workers.len() {
+        for worker in self.all_workers() {
             let bit = worker_bit(worker);
             let Some(known) = self.stations.get_mut(&station) else {
                 return;
@@ -329,18 +332,18 @@ impl FdbMaster {
             }
             // Stations in the table wait once at most; others, that are to be forgotten, may pile up
             // where a worker does not listen.
-            if self.workers[worker].queue.len() >= 2 * self.stations_max {
+            if self.workers[worker.index()].queue.len() >= 2 * self.stations_max {
                 self.restart(worker);
             } else {
                 known.queued |= bit;
-                self.workers[worker].queue.push_back(station);
+                self.workers[worker.index()].queue.push_back(station);
             }
         }
     }
 
     /// Lets a worker be told everything anew.
-    pub fn restart(&mut self, worker: usize) {
-        let Some(line) = self.workers.get_mut(worker) else {
+    pub fn restart(&mut self, worker: WorkerIndex) {
+        let Some(line) = self.workers.get_mut(worker.index()) else {
             return;
         };
         self.stats.restarts += 1;
@@ -356,14 +359,14 @@ impl FdbMaster {
         }
     }
 
-    fn tell(&mut self, worker: usize) {
+    fn tell(&mut self, worker: WorkerIndex) {
         let Self {
             workers,
             stations,
             up,
             ..
         } = self;
-        let line = &mut workers[worker];
+        let line = &mut workers[worker.index()];
         if line.is_restarting && !line.end.send(FdbDelta::Restart) {
             return;
         }
@@ -431,7 +434,7 @@ impl FdbMaster {
     }
 
     /// Forgets all stations behind a port, static ones excepted, everywhere.
-    pub fn flush(&mut self, port: u8) {
+    pub fn flush(&mut self, port: PortIndex) {
         self.keep(|known| known.port != port);
         for line in &mut self.workers {
             line.flushes |= port_bit(port);
@@ -440,7 +443,7 @@ impl FdbMaster {
 
     /// The port got its link, or lost it; then the stations behind it are forgotten everywhere, and
     /// frames go there no more.
-    pub fn set_link(&mut self, port: u8, is_up: bool) {
+    pub fn set_link(&mut self, port: PortIndex, is_up: bool) {
         let bit = port_bit(port);
         if (self.up & bit != 0) == is_up {
             return;
@@ -495,16 +498,18 @@ impl FdbMaster {
 }
 
 /// No bit for a port out of range, which no configuration has.
-fn port_bit(port: u8) -> u64 {
-    1u64.checked_shl(u32::from(port)).unwrap_or(0)
+fn port_bit(port: PortIndex) -> u64 {
+    1u64.checked_shl(u32::from(port.0)).unwrap_or(0)
 }
 
-fn worker_bit(worker: usize) -> u64 {
-    1 << (worker % 64)
+fn worker_bit(worker: WorkerIndex) -> u64 {
+    1 << (worker.0 % 64)
 }
 
-fn ports_in(set: u64) -> impl Iterator<Item = u8> {
-    (0..64).filter(move |&port| set & port_bit(port) != 0)
+fn ports_in(set: u64) -> impl Iterator<Item = PortIndex> {
+    (0..64)
+        .map(PortIndex)
+        .filter(move |&port| set & port_bit(port) != 0)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use super::master::Known;
 use super::{Limits, StationKey};
+use crate::ids::PortIndex;
 use crate::limits::PORTS_MAX;
 
 /// Places in a port's order that need not be of stations that are there, beyond one for each that is.
@@ -45,13 +46,13 @@ impl Shares {
         2 * (2 * stations_max + PORTS_MAX * SPARE_PLACES) * size_of::<(u64, StationKey)>()
     }
 
-    fn share(&mut self, port: u8) -> &mut Share {
+    fn share(&mut self, port: PortIndex) -> &mut Share {
         let last = self.ports.len() - 1;
-        &mut self.ports[usize::from(port).min(last)]
+        &mut self.ports[port.index().min(last)]
     }
 
     /// Whether a port has as many stations as it may.
-    pub(super) fn is_full(&mut self, port: u8) -> bool {
+    pub(super) fn is_full(&mut self, port: PortIndex) -> bool {
         let share = self.share(port);
         share.stations >= share.stations_max
     }
@@ -59,7 +60,7 @@ impl Shares {
     /// A station is behind `port` from now on; the ticket that it is to keep.
     pub(super) fn enter(
         &mut self,
-        port: u8,
+        port: PortIndex,
         station: StationKey,
         stations: &HashMap<StationKey, Known>,
     ) -> u64 {
@@ -75,11 +76,11 @@ impl Shares {
     }
 
     /// A station is no longer behind `port`.
-    pub(super) fn leave(&mut self, port: u8) {
+    pub(super) fn leave(&mut self, port: PortIndex) {
         let share = self.share(port);
         debug_assert!(
             share.stations > 0,
-            "port {port} has no station that could go"
+            "port {port:?} has no station that could go"
         );
         share.stations = share.stations.saturating_sub(1);
     }
@@ -88,7 +89,7 @@ impl Shares {
     /// that one will have no fewer than `port` then.
     pub(super) fn evict(
         &mut self,
-        port: u8,
+        port: PortIndex,
         stations: &HashMap<StationKey, Known>,
     ) -> Option<StationKey> {
         let own = self.share(port).stations;

@@ -1,6 +1,6 @@
 //! TAI, as workers read it: a line through the time stamp counter, drawn anew several times a second.
 
-use measure::time::TickRate;
+use measure::time::{TickRate, Ticks};
 
 use crate::sync::{AtomicU64, Ordering, fence};
 
@@ -8,7 +8,7 @@ use crate::sync::{AtomicU64, Ordering, fence};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TaiLine {
     /// A tick,
-    pub ticks: u64,
+    pub ticks: Ticks,
     /// the time at it,
     pub tai_ns: u64,
     /// and nanoseconds a tick as a 32.32 fixed-point number.
@@ -17,7 +17,7 @@ pub struct TaiLine {
 
 impl TaiLine {
     /// A line at the counter's nominal rate.
-    pub fn at_rate(ticks: u64, tai_ns: u64, rate: TickRate) -> Self {
+    pub fn at_rate(ticks: Ticks, tai_ns: u64, rate: TickRate) -> Self {
         Self {
             ticks,
             tai_ns,
@@ -27,8 +27,8 @@ impl TaiLine {
 
     /// The time at `ticks`, which may lie before the line's own tick.
     #[inline]
-    pub fn tai_ns(&self, ticks: u64) -> u64 {
-        let away = i128::from(ticks.wrapping_sub(self.ticks).cast_signed());
+    pub fn tai_ns(&self, ticks: Ticks) -> u64 {
+        let away = i128::from(ticks.signed_since(self.ticks));
         #[expect(
             clippy::cast_possible_truncation,
             reason = "292 years of nanoseconds fit"
@@ -68,7 +68,7 @@ impl SharedLine {
         let sequence = self.sequence.load(Ordering::Relaxed);
         self.sequence.store(sequence + 1, Ordering::Relaxed);
         fence(Ordering::Release);
-        self.ticks.store(line.ticks, Ordering::Relaxed);
+        self.ticks.store(line.ticks.0, Ordering::Relaxed);
         self.tai_ns.store(line.tai_ns, Ordering::Relaxed);
         self.ns_per_tick_q32
             .store(line.ns_per_tick_q32, Ordering::Relaxed);
@@ -84,7 +84,7 @@ impl SharedLine {
             return;
         }
         let line = TaiLine {
-            ticks: self.ticks.load(Ordering::Relaxed),
+            ticks: Ticks(self.ticks.load(Ordering::Relaxed)),
             tai_ns: self.tai_ns.load(Ordering::Relaxed),
             ns_per_tick_q32: self.ns_per_tick_q32.load(Ordering::Relaxed),
         };

@@ -14,7 +14,10 @@ fn a_change_of_sizes_keeps_totals_and_loses_no_epoch() {
     config.measurement.lds = Some(Lds::default());
     let (change, mut ends) = change(&config, 1, 6);
     bench.wish(move |core| {
-        assert_eq!((core.epoch(), core.generation()), (Epoch(4), 0));
+        assert_eq!(
+            (core.epoch(), core.generation()),
+            (Epoch(4), GenerationId(0))
+        );
         core.change(change).unwrap();
         assert!(core.is_busy());
     });
@@ -154,7 +157,13 @@ fn changes_that_do_not_fit_are_refused_and_change_nothing() {
     bench.wish(move |core| {
         let mut refused = |change| core.change(change).unwrap_err();
         let (number, present) = (0, 0);
-        assert_eq!(refused(stale), ChangeError::Stale { number, present });
+        assert_eq!(
+            refused(stale),
+            ChangeError::Stale {
+                number: GenerationId(number),
+                present: GenerationId(present)
+            }
+        );
         let (ends, workers) = (3, 2);
         assert_eq!(refused(many), ChangeError::Ends { ends, workers });
         let (configured, laid_out) = (0, 2);
@@ -165,10 +174,15 @@ fn changes_that_do_not_fit_are_refused_and_change_nothing() {
                 laid_out
             }
         );
-        assert_eq!(core.generation(), 0);
+        assert_eq!(core.generation(), GenerationId(0));
         core.change(good).unwrap();
         let busy = core.change(early).unwrap_err();
-        assert_eq!(busy, ChangeError::Busy { number: 0 });
+        assert_eq!(
+            busy,
+            ChangeError::Busy {
+                number: GenerationId(0)
+            }
+        );
     });
     assert_eq!(bench.poll().generation, 3);
 }

@@ -12,13 +12,13 @@ fn host_change(number: u32, from: u64, ports: &[Option<usize>]) -> (Change, Vec<
     for port in ports {
         ends.push(port.map(|port| {
             let part = whole.part(config.segments_of_egress(port));
-            let (worker, control) = handover(number, &part);
+            let (worker, control) = handover(GenerationId(number), &part);
             worker_ends.push(worker);
             control
         }));
     }
     let change = Change {
-        number,
+        number: GenerationId(number),
         from: Epoch(from),
         config,
         layout: whole,
@@ -48,7 +48,7 @@ fn transmit_queues_of_a_host_come_and_go() {
     let data_plane = ByHand::default();
     let setup = Setup {
         rate: rate(),
-        schedule: EpochSchedule::new(0, INTERVAL, INTERVAL / 10),
+        schedule: EpochSchedule::new(Ticks(0), INTERVAL, INTERVAL / 10),
         hasher: hasher(),
         counters: Vec::new(),
         line: Arc::default(),
@@ -71,7 +71,7 @@ fn transmit_queues_of_a_host_come_and_go() {
     let (change, mut ends) = host_change(1, 2, &[Some(0), Some(1)]);
     bench.wish(move |core| {
         let added = [(); 2].map(|()| core.add_worker(Arc::new(WorkerCounters::new(2))));
-        assert_eq!(added, [0, 1]);
+        assert_eq!(added, [0, 1].map(WorkerIndex));
         core.change(change).unwrap();
     });
     bench.poll();
@@ -102,7 +102,10 @@ fn transmit_queues_of_a_host_come_and_go() {
     // The first queue goes, and another of the second port comes.
     let (change, mut next) = host_change(2, 5, &[None, Some(1), Some(1)]);
     bench.wish(move |core| {
-        assert_eq!(core.add_worker(Arc::new(WorkerCounters::new(2))), 2);
+        assert_eq!(
+            core.add_worker(Arc::new(WorkerCounters::new(2))),
+            WorkerIndex(2)
+        );
         core.change(change).unwrap();
     });
     bench.poll();

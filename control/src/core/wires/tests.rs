@@ -1,6 +1,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
+use contract::ids::GenerationId;
 use measure::time::{Epoch, EpochSchedule};
 use parking_lot::Mutex;
 use serde_json::json;
@@ -23,8 +24,8 @@ struct RealTime {
 }
 
 impl DataPlane for RealTime {
-    fn now(&mut self) -> u64 {
-        u64::try_from(self.began.elapsed().as_nanos()).unwrap() + 1_000_000_000
+    fn now(&mut self) -> Ticks {
+        Ticks(u64::try_from(self.began.elapsed().as_nanos()).unwrap() + 1_000_000_000)
     }
 
     fn port(&mut self, _: usize) -> PortFact {
@@ -83,7 +84,7 @@ fn change(
     wire: Option<&Arc<WireCounters>>,
 ) -> (Change, Option<WireWorkerEnd>, Vec<WorkerEnd>) {
     let layout = config.shard_layout(rate()).unwrap();
-    let (worker, end) = handover(number, &layout);
+    let (worker, end) = handover(GenerationId(number), &layout);
     let (wire, wires) = match wire {
         Some(counters) => {
             let layout = config.wire_layout(0).unwrap();
@@ -93,7 +94,7 @@ fn change(
         None => (None, Vec::new()),
     };
     let change = Change {
-        number,
+        number: GenerationId(number),
         from: Epoch(0),
         config: config.clone(),
         layout,
@@ -111,7 +112,7 @@ impl Switch {
         let (first, wire, ends) = change(&config, 0, &line, Some(&counters));
         let setup = Setup {
             rate: rate(),
-            schedule: EpochSchedule::new(0, 1_000_000_000, 100_000_000),
+            schedule: EpochSchedule::new(Ticks(0), 1_000_000_000, 100_000_000),
             hasher: Hasher::new([7; 16]),
             counters: vec![Arc::new(WorkerCounters::new(2))],
             line: Arc::clone(&line),
@@ -284,7 +285,7 @@ fn a_change_whose_keys_were_not_read_is_refused_and_changes_nothing() {
             error.starts_with("the wire of port 0: wire.keys[0].file"),
             "{error}"
         );
-        assert_eq!(core.generation(), 0);
+        assert_eq!(core.generation(), GenerationId(0));
     }));
     one.core.poll();
     assert_eq!(one.snapshot().wires.len(), 1);

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use measure::time::TickRate;
+use measure::time::{TickRate, Ticks};
 use measure::wire::frame::ClockState;
 use rustix::time::{ClockId, DynamicClockId, Timespec, clock_gettime, clock_gettime_dynamic};
 
@@ -80,7 +80,7 @@ impl SystemTime {
 /// Where readings come from.
 pub trait ClockSource {
     /// The counter.
-    fn ticks(&mut self) -> u64;
+    fn ticks(&mut self) -> Ticks;
 
     /// The system's clock.
     fn system(&mut self) -> SystemTime {
@@ -107,7 +107,7 @@ pub struct ClockStatus {
 /// Both clocks at once.
 #[derive(Debug, Clone, Copy)]
 struct Reading {
-    ticks: u64,
+    ticks: Ticks,
     /// Ticks between the readings of the counter, before and after.
     width_ticks: u64,
     system: SystemTime,
@@ -181,7 +181,7 @@ impl TaiClock {
             }
         }
         self.take(reading);
-        let now = Duration::from_nanos(whole(self.rate.to_ns(reading.ticks as f64)));
+        let now = Duration::from_nanos(whole(self.rate.to_ns(reading.ticks.0 as f64)));
         let (state, error_ns) = self.discipline.look(now, source.kernel());
         let is_known = self.readings.len() >= READINGS_MIN;
         self.status.view = ClockView {
@@ -194,14 +194,14 @@ impl TaiClock {
         self.status
     }
 
-    fn is_due(&self, ticks: u64) -> bool {
+    fn is_due(&self, ticks: Ticks) -> bool {
         let period = if self.readings.len() < READINGS_MIN {
             PERIOD_AT_FIRST
         } else {
             PERIOD
         };
         self.readings.back().is_none_or(|last| {
-            let since = self.rate.to_ns(ticks.wrapping_sub(last.ticks) as f64);
+            let since = self.rate.to_ns(ticks.since(last.ticks) as f64);
             since >= period.as_nanos() as f64
         })
     }
@@ -212,9 +212,7 @@ impl TaiClock {
         let tightest = self.readings.iter().map(|one| self.width_ns(one));
         let usual_ns = WIDTHS * tightest.fold(f64::INFINITY, f64::min);
         let is_fresh = self.readings.back().is_some_and(|last| {
-            let since = self
-                .rate
-                .to_ns(reading.ticks.wrapping_sub(last.ticks) as f64);
+            let since = self.rate.to_ns(reading.ticks.since(last.ticks) as f64);
             since <= WINDOW.as_nanos() as f64
         });
         is_fresh && self.width_ns(reading) > usual_ns.max(WIDTH_NS)
@@ -227,9 +225,7 @@ impl TaiClock {
     /// What a reading has to lie off the line to be a step.
     fn step_limit_ns(&self, reading: &Reading) -> f64 {
         let is_long_ago = self.readings.back().is_none_or(|last| {
-            let since = self
-                .rate
-                .to_ns(reading.ticks.wrapping_sub(last.ticks) as f64);
+            let since = self.rate.to_ns(reading.ticks.since(last.ticks) as f64);
             since > WINDOW.as_nanos() as f64
         });
         if is_long_ago || self.readings.len() < READINGS_MIN {
@@ -265,10 +261,7 @@ impl TaiClock {
             self.noise_ns += NOISE_WEIGHT * (off_ns - self.noise_ns);
         }
         self.readings.push_back(reading);
-        let age_ns = |old: &Reading| {
-            self.rate
-                .to_ns(reading.ticks.wrapping_sub(old.ticks) as f64)
-        };
+        let age_ns = |old: &Reading| self.rate.to_ns(reading.ticks.since(old.ticks) as f64);
         let window_ns = WINDOW.as_nanos() as f64;
         while self
             .readings
@@ -337,9 +330,9 @@ fn read(source: &mut impl ClockSource) -> Reading {
     let mut attempt = || {
         let before = source.ticks();
         let system = source.system();
-        let width_ticks = source.ticks().wrapping_sub(before);
+        let width_ticks = source.ticks().since(before);
         Reading {
-            ticks: before.wrapping_add(width_ticks / 2),
+            ticks: before.plus(width_ticks / 2),
             width_ticks,
             system,
         }
@@ -363,7 +356,7 @@ fn off_ns(line: &TaiLine, reading: &Reading) -> f64 {
 
 /// Ticks and nanoseconds from one reading to another, negative where that is the earlier.
 fn between(from: &Reading, to: &Reading) -> (f64, f64) {
-    let ticks = to.ticks.wrapping_sub(from.ticks).cast_signed();
+    let ticks = to.ticks.signed_since(from.ticks);
     let ns = to
         .system
         .tai_ns

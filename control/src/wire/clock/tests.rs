@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use contract::config::WireClock;
-use measure::time::TickRate;
+use measure::time::{TickRate, Ticks};
 use measure::wire::frame::ClockState;
 
 use super::*;
@@ -41,8 +41,8 @@ impl ByHand {
         }
     }
 
-    fn ticks_at(now_ns: f64) -> u64 {
-        (now_ns * 2.5 * (1.0 + 40e-6)) as u64
+    fn ticks_at(now_ns: f64) -> Ticks {
+        Ticks((now_ns * 2.5 * (1.0 + 40e-6)) as u64)
     }
 
     fn noise(&mut self) -> f64 {
@@ -67,7 +67,7 @@ fn kept(error_us: u64) -> KernelClock {
 }
 
 impl ClockSource for ByHand {
-    fn ticks(&mut self) -> u64 {
+    fn ticks(&mut self) -> Ticks {
         self.now_ns += self.reading_ns / 2.0;
         Self::ticks_at(self.now_ns)
     }

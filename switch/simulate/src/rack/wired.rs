@@ -6,10 +6,11 @@ use std::sync::atomic::AtomicUsize;
 use contract::counters::{WireCounters, WorkerCounters};
 use contract::fdb::{DELTAS, MasterEnd, REPORTS, fdb_rings};
 use contract::handover::ControlEnd;
+use contract::ids::{GenerationId, PortIndex};
 use contract::wire::clock::SharedLine;
 use contract::wire::clock::TaiLine;
 use contract::wire::handover::{WireControlEnd, wire_handover};
-use measure::time::EpochSchedule;
+use measure::time::{EpochSchedule, Ticks};
 use measure::wire::frame::MAGIC;
 use measure::wire::session::{Key, KeyId, KeyRing};
 use measure::wire::{Receiver, Sender, WireLayout};
@@ -20,7 +21,7 @@ use switch::packet_io::memory::{MemoryIo, MemoryPacket};
 use switch::wire::{Envelope, HelloGate, Share, WirePort, WireSetup, Wires, source_address};
 use switch::worker::Worker;
 
-use super::{config, decide, egress, hasher, plan, port, port_index, rate};
+use super::{config, decide, egress, hasher, plan, port, rate};
 
 pub const HOST: usize = 0;
 pub const WIRE: usize = 1;
@@ -53,27 +54,27 @@ pub fn wired(
     let ports = format!("{}, {}", port("host", ""), port("wire", ""));
     let patch = r#""forwarding": {"mode": "patch", "pairs": [["host", "wire"]]}"#;
     let config = config(1, &ports, patch);
-    let (plan, shards) = plan(&config, 0);
-    let meter = Meter::new(0, hasher(), schedule, Some(plan), 0);
+    let (plan, shards) = plan(&config, GenerationId::default());
+    let meter = Meter::new(hasher(), schedule, Some(plan), Ticks(0));
     let (replica, master) = fdb_rings(REPORTS, DELTAS);
     let counters = Arc::new(WorkerCounters::new(2));
     let lanes =
         (0..2).map(|index| Lane::own(&egress(&config, index), 1_500, rate(), 0, Vec::new()));
     let line = Arc::new(SharedLine::default());
-    line.set(TaiLine::at_rate(0, TAI_NS, rate()));
+    line.set(TaiLine::at_rate(Ticks(0), TAI_NS, rate()));
     let (end, control) = wire_handover(layout, Arc::clone(&line), Arc::<WireCounters>::default());
     let wire = WirePort::new(WireSetup {
-        port: port_index(WIRE),
+        port: PortIndex::new(WIRE),
         sender: Sender::new(layout, number, 1, &keys(), KeyId(1)).unwrap(),
         receiver: Receiver::new(layout, keys()).unwrap(),
         end,
         classes: [Some(0); 8],
         envelope: Envelope::Link {
             ethertype: ETHERTYPE,
-            source: source_address(number, 1),
+            source: source_address(number, PortIndex::new(WIRE)),
         },
-        share: Share::new(capacity_bps, share, 0.4, rate(), 0),
-        hellos: HelloGate::new(rate(), 0),
+        share: Share::new(capacity_bps, share, 0.4, rate(), Ticks(0)),
+        hellos: HelloGate::new(rate(), Ticks(0)),
         schedule,
         recorder: None,
     });
@@ -100,17 +101,17 @@ pub fn wired(
 
 impl Wired {
     pub fn pass(&mut self, now: u64) {
-        self.worker.io_mut().set_now(now);
+        self.worker.io_mut().set_now(Ticks(now));
         self.worker.pass();
     }
 
     pub fn arrive(&mut self, port: usize, frame: Vec<u8>) {
-        self.worker.io_mut().arrive(port_index(port), frame);
+        self.worker.io_mut().arrive(PortIndex::new(port), frame);
     }
 
     pub fn departed(&mut self, port: usize) -> Vec<Vec<u8>> {
-        let departed = self.worker.io_mut().departed(port_index(port));
-        let bytes = |(_, packet): (u64, MemoryPacket)| packet.bytes().to_vec();
+        let departed = self.worker.io_mut().departed(PortIndex::new(port));
+        let bytes = |(_, packet): (Ticks, MemoryPacket)| packet.bytes().to_vec();
         departed.into_iter().map(bytes).collect()
     }
 

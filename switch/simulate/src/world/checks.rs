@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use measure::time::Epoch;
+use contract::ids::PortIndex;
+use measure::time::{Epoch, Ticks};
 use records::snapshot::{Snapshot, WireEstimate};
-use switch::packet_io::PortIndex;
 
 use super::configure::HOSTS;
 use super::ledger::{Sending, Truth};
@@ -19,7 +19,7 @@ const PACKETS_MAX: usize = 20_000;
 const LEDGER_MAX: usize = 1_000_000;
 
 /// A packet that left: when it was received, where it came in, its number, its bytes.
-type Departed = (u64, PortIndex, Option<u64>, Vec<u8>);
+type Departed = (Ticks, PortIndex, Option<u64>, Vec<u8>);
 
 impl World {
     /// A frame arrives.
@@ -59,12 +59,12 @@ impl World {
         let received = io.take_received();
         let mut left: Vec<(usize, Vec<Departed>)> = Vec::new();
         for port in 0..node.ports {
-            let index = PortIndex(u8::try_from(port).unwrap_or(u8::MAX));
+            let index = PortIndex::new(port);
             let Some(departed) = io.has_port(index).then(|| io.departed(index)) else {
                 continue;
             };
             if !departed.is_empty() {
-                let fact = |(_, packet): (u64, switch::packet_io::memory::MemoryPacket)| {
+                let fact = |(_, packet): (Ticks, switch::packet_io::memory::MemoryPacket)| {
                     (
                         packet.received(),
                         packet.ingress(),
@@ -77,7 +77,7 @@ impl World {
         }
         let tai_ns = place.clocks.tai_ns(now);
         for one in received {
-            let port = usize::from(one.port.0);
+            let port = one.port.index();
             *place.received.entry(port).or_default() += 1;
             self.ledger.arrived(switch, port, one.number, tai_ns);
         }
@@ -93,7 +93,7 @@ impl World {
     fn depart(
         &mut self,
         switch: usize,
-        (ticks, tai_ns): (u64, u64),
+        (ticks, tai_ns): (Ticks, u64),
         port: usize,
         packet: Departed,
     ) -> Check {
@@ -125,7 +125,7 @@ impl World {
                 let egress = u8::try_from(port).unwrap_or(0);
                 let segment = (switch, place.life, ingress.0, egress, epoch.0);
                 self.ledger
-                    .passed(self.now, segment, ticks.saturating_sub(received));
+                    .passed(self.now, segment, ticks.saturating_since(received));
             }
             if let Some(link) = link {
                 let epoch = node.schedule.epoch_at(ticks);
@@ -172,7 +172,7 @@ impl World {
             )
         })?;
         for (&port, &sent) in &place.sent {
-            let index = PortIndex(u8::try_from(port).unwrap_or(u8::MAX));
+            let index = PortIndex::new(port);
             let counted = node.sum_at(index, |port| port.tx_packets.get());
             holds("conserved", counted == sent, || {
                 format!("switch {switch}: port {port} sent {sent}, counted {counted}")
@@ -180,7 +180,7 @@ impl World {
         }
         for port in 0..HOSTS {
             let received = place.received.get(&port).copied().unwrap_or(0);
-            let index = PortIndex(u8::try_from(port).unwrap_or(u8::MAX));
+            let index = PortIndex::new(port);
             let counted = node.sum_at(index, |port| port.rx_packets.get());
             holds("conserved", counted == received, || {
                 format!("switch {switch}: port {port} received {received}, counted {counted}")

@@ -1,5 +1,7 @@
 //! The clocks of one switch: a counter that runs a little fast or slow, and a system's clock that drifts and is set.
 
+use measure::time::Ticks;
+
 /// TAI at the beginning of a world.
 const TAI_NS: i128 = 1_800_000_000_000_000_000;
 
@@ -8,9 +10,9 @@ const BILLION: i128 = 1_000_000_000;
 /// Both clocks, by the world's time in nanoseconds.
 #[derive(Debug, Clone)]
 pub(super) struct Clocks {
-    /// When the counter stood at `ticks`.
+    /// When the counter was at `ticks`.
     since: u64,
-    ticks: u64,
+    ticks: Ticks,
     counter_ppb: i64,
     /// When the system's clock was ahead by so much.
     set_at: u64,
@@ -20,7 +22,7 @@ pub(super) struct Clocks {
 
 impl Clocks {
     /// A counter of 1 GHz that stands at `ticks` at `now`, and is off by so much; a system's clock ahead by so much.
-    pub fn new(now: u64, ticks: u64, counter_ppb: i64, ahead_ns: i64) -> Self {
+    pub fn new(now: u64, ticks: Ticks, counter_ppb: i64, ahead_ns: i64) -> Self {
         Self {
             since: now,
             ticks,
@@ -32,10 +34,10 @@ impl Clocks {
     }
 
     /// The counter.
-    pub fn ticks(&self, now: u64) -> u64 {
+    pub fn ticks(&self, now: u64) -> Ticks {
         let passed = i128::from(now - self.since);
         let ticks = passed * (BILLION + i128::from(self.counter_ppb)) / BILLION;
-        self.ticks + u64::try_from(ticks).unwrap_or(0)
+        self.ticks.plus(u64::try_from(ticks).unwrap_or(0))
     }
 
     /// TAI by the system's clock.

@@ -5,12 +5,13 @@ use std::time::{Duration, Instant, SystemTime};
 
 use contract::config::{Config, Device, Forwarding, WireKeys};
 use contract::fdb::FdbMaster;
+use contract::ids::{GenerationId, PortIndex, WorkerIndex};
 use contract::wire::clock::SharedLine;
 use contract::wire::handover::WireControlEnd;
 use control::core::{CoreHandle, Reading};
 use control::data_plane::{Change, DataPlane};
 use control::wire::clock::{KernelClock, SystemTime as Tai};
-use measure::time::{Epoch, EpochSchedule, TickRate};
+use measure::time::{Epoch, EpochSchedule, TickRate, Ticks};
 use rand::RngExt;
 use rand_pcg::Pcg64;
 use records::snapshot::{Fdb, Pool, PortFact};
@@ -18,12 +19,11 @@ use switch::decide::Decide;
 use switch::egress::EgressLayout;
 use switch::egress::Lane;
 use switch::generation::{Generation, Generations, Measuring};
-use switch::packet_io::PortIndex;
 use switch::packet_io::memory::{MemoryChange, MemoryIo, MemoryPacket};
 use switch::wire::WireChange;
 use switch::wiring::lanes;
 use switch::wiring::links::{Event, LinkWatch};
-use switch::wiring::plans::{plan, port_index, present};
+use switch::wiring::plans::{plan, present};
 use switch::wiring::wires::{Origin, changed, wire_port};
 
 /// As in the daemon.
@@ -33,7 +33,7 @@ const EPOCHS_AHEAD: u64 = 2;
 /// What the world and its data plane share.
 #[derive(Debug)]
 pub(super) struct NodeState {
-    pub ticks: u64,
+    pub ticks: Ticks,
     pub monotonic: Instant,
     pub system: SystemTime,
     pub tai_ns: u64,
@@ -96,10 +96,10 @@ impl Site {
     pub fn parts(
         &self,
         config: &Config,
-        number: u32,
+        number: GenerationId,
         (lanes_of, wires_of): (&[usize], &[usize]),
         mut layouts: Vec<Option<EgressLayout>>,
-        now: u64,
+        now: Ticks,
     ) -> Result<Parts, String> {
         let layout = config.shard_layout(self.rate).map_err(|e| e.to_string())?;
         let keys = config.read_wire_keys().map_err(|e| e.to_string())?;
@@ -107,8 +107,8 @@ impl Site {
         for (worker, queues) in config.assignment().into_iter().enumerate() {
             let mut measured = None;
             if config.measurement.enabled {
-                let (plan, end) =
-                    plan(config, worker, number, &layout).map_err(|e| format!("{e:#}"))?;
+                let (plan, end) = plan(config, WorkerIndex::new(worker), number, &layout)
+                    .map_err(|e| format!("{e:#}"))?;
                 ends.push(Some(end));
                 measured = Some(Box::new(plan));
             }
@@ -118,7 +118,7 @@ impl Site {
                 wires: Vec::new(),
                 inlets: queues
                     .into_iter()
-                    .map(|(port, _)| port_index(port))
+                    .map(|(port, _)| PortIndex::new(port))
                     .collect(),
             });
         }
@@ -171,7 +171,7 @@ impl Site {
         config: &Config,
         keys: &WireKeys,
         place: usize,
-        now: u64,
+        now: Ticks,
     ) -> Result<
         (
             Option<Box<switch::wire::WirePort<MemoryPacket>>>,
@@ -210,7 +210,7 @@ pub(super) struct MemoryDataPlane {
     pub began: Instant,
     pub links: LinkWatch,
     pub looked_at: Option<Instant>,
-    pub number: u32,
+    pub number: GenerationId,
     /// Workers that have given back the old parts of what is under way.
     pub returned: Option<usize>,
 }
@@ -229,7 +229,7 @@ impl MemoryDataPlane {
         for event in events {
             if let Event::Down(place) | Event::Up(place) = event {
                 self.master
-                    .set_link(port_index(place).0, matches!(event, Event::Up(_)));
+                    .set_link(PortIndex::new(place), matches!(event, Event::Up(_)));
                 handle.disturb(place);
             }
         }
@@ -298,7 +298,7 @@ impl MemoryDataPlane {
                 || running.ports[*place].egress != config.ports[*place].egress
         };
         let others: Vec<usize> = (0..config.ports.len()).filter(is_other).collect();
-        let number = self.number + 1;
+        let number = self.number.next();
         let wires = changed(&running, &config);
         let mut parts = self.site.parts(
             &config,
@@ -313,7 +313,7 @@ impl MemoryDataPlane {
         handle.change(parts.change).map_err(|e| e.to_string())?;
         for (worker, parts) in self.generations.iter_mut().zip(parts.workers) {
             let generation = Generation {
-                number: number.into(),
+                number,
                 from,
                 ports: Some(MemoryChange {
                     ports: more_ports,
@@ -334,11 +334,11 @@ impl MemoryDataPlane {
         self.returned = Some(0);
         self.master.reconfigure(config.fdb_settings());
         for place in gone {
-            self.master.set_link(port_index(place).0, false);
+            self.master.set_link(PortIndex::new(place), false);
         }
         for place in come {
             self.links.watch(place, None, now);
-            self.master.set_link(port_index(place).0, true);
+            self.master.set_link(PortIndex::new(place), true);
         }
         let state = &mut *self.state.lock();
         state.changes = (from.0, u64::MAX);
@@ -348,7 +348,7 @@ impl MemoryDataPlane {
 }
 
 impl DataPlane for MemoryDataPlane {
-    fn now(&mut self) -> u64 {
+    fn now(&mut self) -> Ticks {
         self.state.lock().ticks
     }
 

@@ -5,7 +5,7 @@ use rand::RngExt;
 use super::configure::{self, HOSTS};
 use super::link::kind_label;
 use super::{EPOCH_NS, Event, FAULTY_NS, Fault, QUIET_NS, World, rules};
-use switch::packet_io::PortIndex;
+use contract::ids::PortIndex;
 
 impl World {
     /// When the first of each kind comes.
@@ -171,7 +171,7 @@ impl World {
     pub(super) fn set_room(&mut self, switch: usize, life: u32, port: usize, room: Option<usize>) {
         let place = &mut self.places[switch];
         if let Some(node) = place.node.as_mut().filter(|_| place.life == life) {
-            let index = PortIndex(u8::try_from(port).unwrap_or(u8::MAX));
+            let index = PortIndex::new(port);
             for one in &mut node.workers {
                 one.worker.io_mut().set_room(index, room);
             }

@@ -7,17 +7,17 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use contract::config::{Config, PORTS_MAX};
 use contract::counters::{PortCounters, WorkerCounters};
 use contract::fdb::{DELTAS, FdbMaster, REPORTS, fdb_rings};
+use contract::ids::{GenerationId, PortIndex};
 use control::core::{ControlCore, Setup};
 use control::published::Published;
 use measure::packet::Hasher;
-use measure::time::{EpochSchedule, TickRate};
+use measure::time::{EpochSchedule, TickRate, Ticks};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use records::snapshot::Snapshot;
 use switch::egress::Lane;
 use switch::generation::generations;
 use switch::meter::Meter;
-use switch::packet_io::PortIndex;
 use switch::packet_io::memory::MemoryIo;
 use switch::wire::Wires;
 use switch::wiring::links::LinkWatch;
@@ -51,7 +51,7 @@ pub(super) struct Node {
     pub ports: usize,
     core: ControlCore<'static>,
     began: Instant,
-    born_ticks: u64,
+    born: Ticks,
 }
 
 impl Node {
@@ -83,7 +83,13 @@ impl Node {
             seed: random.random(),
         };
         let places: Vec<usize> = present(config).collect();
-        let parts = site.parts(config, 0, (&places, &places), Vec::new(), ticks)?;
+        let parts = site.parts(
+            config,
+            GenerationId::default(),
+            (&places, &places),
+            Vec::new(),
+            ticks,
+        )?;
         let hasher = Hasher::new(measurement.hash_key().ok_or("no hash_seed")?);
         let receiving = Arc::new(AtomicUsize::new(site.workers));
         let (mut workers, mut ends, mut boxes) = (Vec::new(), Vec::new(), Vec::new());
@@ -92,22 +98,17 @@ impl Node {
             ends.push(master);
             let (generations, worker_generations) = generations();
             boxes.push(generations);
-            let skew_ticks = u64::from(number) * skew_ticks;
+            let skew_ticks = number * skew_ticks;
             let mut io = MemoryIo::with_inlets(config.ports.len(), parts.inlets);
-            io.set_now(ticks + skew_ticks);
+            let started = ticks.plus(skew_ticks);
+            io.set_now(started);
             let counters = Arc::new(WorkerCounters::new(PORTS_MAX));
             let lanes: Vec<Lane<_>> = parts.lanes.into_iter().map(|(_, lane)| lane).collect();
             let worker = Worker::new(
                 io,
                 lanes,
                 site.decide(config, Some(replica)),
-                Meter::new(
-                    number,
-                    hasher.clone(),
-                    schedule,
-                    parts.plan,
-                    ticks + skew_ticks,
-                ),
+                Meter::new(hasher.clone(), schedule, parts.plan, started),
                 Arc::clone(&counters),
                 worker_generations,
                 Arc::clone(&receiving),
@@ -157,7 +158,7 @@ impl Node {
             began,
             links,
             looked_at: None,
-            number: 0,
+            number: GenerationId::default(),
             returned: None,
         };
         let core = ControlCore::new(setup, data_plane).map_err(|e| e.to_string())?;
@@ -171,13 +172,13 @@ impl Node {
             ports: config.ports.len(),
             core,
             began,
-            born_ticks: ticks,
+            born: ticks,
         })
     }
 
     /// The counter, as a worker reads it.
-    pub fn ticks(&self, worker: usize, now: u64) -> u64 {
-        self.clocks.ticks(now) + self.workers[worker].skew_ticks
+    pub fn ticks(&self, worker: usize, now: u64) -> Ticks {
+        (self.clocks.ticks(now)).plus(self.workers[worker].skew_ticks)
     }
 
     /// The control core's poll; the snapshot that it leaves.
@@ -186,7 +187,7 @@ impl Node {
         {
             let state = &mut *self.state.lock();
             state.ticks = ticks;
-            state.monotonic = self.began + Duration::from_nanos(ticks - self.born_ticks);
+            state.monotonic = self.began + Duration::from_nanos(ticks.since(self.born));
             state.tai_ns = self.clocks.tai_ns(now);
             state.system = UNIX_EPOCH + Duration::from_nanos(state.tai_ns - 37_000_000_000);
         }
@@ -208,7 +209,7 @@ impl Node {
         let hash = frame.iter().fold(0_u32, |hash, &byte| {
             (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
         });
-        let port = switch::wiring::plans::port_index(port);
+        let port = PortIndex::new(port);
         let serves = |one: &mut SimWorker| {
             use switch::packet_io::PacketIo;
             one.worker.io_mut().inlets().contains(&port)
@@ -233,7 +234,7 @@ impl Node {
 
     /// A counter of one port, of all workers.
     pub fn sum_at(&self, port: PortIndex, of: impl Fn(&PortCounters) -> u64) -> u64 {
-        let port = usize::from(port.0);
+        let port = port.index();
         self.workers
             .iter()
             .map(|one| of(&one.counters.ports[port]))

@@ -22,12 +22,12 @@ fn station(n: u64) -> StationKey {
 
 impl Fdb {
     fn see(&mut self, station: StationKey, port: u8, now: u64) {
-        let fresh = self.fresh(PortIndex(port), now);
+        let fresh = self.fresh(PortIndex(port), Ticks(now));
         self.learn(station, fresh, &mut None);
     }
 
     fn port_of(&self, station: StationKey, now: u64) -> Option<u8> {
-        let found = self.look_up(station, self.fresh(PortIndex(0), now));
+        let found = self.look_up(station, self.fresh(PortIndex(0), Ticks(now)));
         found.map(|port| port.0)
     }
 }
@@ -49,10 +49,10 @@ fn what_is_static_neither_ages_nor_moves_nor_is_flushed() {
     let mut fdb = table(64);
     fdb.fix(station(1), PortIndex(3));
     fdb.see(station(1), 5, SECOND);
-    fdb.place(station(1), PortIndex(5), SECOND);
+    fdb.place(station(1), PortIndex(5), Ticks(SECOND));
     fdb.forget(station(1));
     fdb.flush(PortIndex(3));
-    (0..1000).for_each(|_| fdb.tick(0));
+    (0..1000).for_each(|_| fdb.tick(Ticks(0)));
     assert_eq!(fdb.port_of(station(1), 1_000_000 * SECOND), Some(3));
     fdb.see(station(1), 3, 2_000_000 * SECOND);
     assert_eq!(fdb.port_of(station(1), 3_000_000 * SECOND), Some(3));
@@ -65,7 +65,7 @@ fn a_flood_of_stations_stays_bounded_and_is_counted() {
     for n in 1..=100_000 {
         fdb.see(station(n), 0, 0);
     }
-    let live = fdb.live_stations(0);
+    let live = fdb.live_stations(Ticks(0));
     assert!(live <= Fdb::size_bytes(1024) / 16);
     assert_eq!(fdb.counts().overflows + live as u64, 100_000);
     // Once they have aged the table learns again.
@@ -80,9 +80,9 @@ fn sequential_addresses_find_room_until_the_table_is_as_full_as_asked_for() {
         fdb.see(station(n), 0, 0);
     }
     assert!(
-        fdb.live_stations(0) > 64_000,
+        fdb.live_stations(Ticks(0)) > 64_000,
         "{} of 65,536",
-        fdb.live_stations(0)
+        fdb.live_stations(Ticks(0))
     );
 }
 
@@ -99,11 +99,11 @@ fn a_flush_holds_at_once_and_through_256_of_them() {
     }
     fdb.see(station(0), 1, 0);
     assert_eq!(fdb.port_of(station(0), 0), Some(1));
-    (0..1000).for_each(|_| fdb.tick(0));
-    assert_eq!(fdb.live_stations(0), 251);
+    (0..1000).for_each(|_| fdb.tick(Ticks(0)));
+    assert_eq!(fdb.live_stations(Ticks(0)), 251);
 }
 
-fn reports(end: MasterEnd) -> Vec<(StationKey, u8)> {
+fn reports(end: MasterEnd) -> Vec<(StationKey, PortIndex)> {
     let mut master = contract::fdb::FdbMaster::new(100, Duration::from_mins(5), [], vec![end]);
     master.poll(Duration::ZERO);
     master
@@ -123,14 +123,14 @@ fn the_new_the_moved_and_now_and_then_the_known_are_reported() {
         fdb.learn(station(1), fresh, &mut end);
         end.as_ref().map_or(0, ReplicaEnd::unheard) - before
     };
-    assert_eq!(said(0, 0), 1, "new");
-    assert_eq!(said(0, SECOND), 0);
-    assert_eq!(said(1, SECOND), 1, "moved");
-    assert_eq!(said(1, 3 * SECOND), 0);
-    assert_eq!(said(1, 4 * SECOND), 1, "a quarter of 10 s");
-    assert_eq!(said(1, 5 * SECOND), 0);
-    assert_eq!(said(1, 60 * SECOND), 1, "it had aged");
-    assert_eq!(reports(master), [(station(1), 1)]);
+    assert_eq!(said(0, Ticks(0)), 1, "new");
+    assert_eq!(said(0, Ticks(SECOND)), 0);
+    assert_eq!(said(1, Ticks(SECOND)), 1, "moved");
+    assert_eq!(said(1, Ticks(3 * SECOND)), 0);
+    assert_eq!(said(1, Ticks(4 * SECOND)), 1, "a quarter of 10 s");
+    assert_eq!(said(1, Ticks(5 * SECOND)), 0);
+    assert_eq!(said(1, Ticks(60 * SECOND)), 1, "it had aged");
+    assert_eq!(reports(master), [(station(1), PortIndex(1))]);
 }
 
 #[test]
@@ -139,13 +139,13 @@ fn a_report_that_found_no_room_is_said_again() {
     let mut end = Some(end);
     let mut fdb = table(64);
     for n in 1..=2 {
-        let fresh = fdb.fresh(PortIndex(0), 0);
+        let fresh = fdb.fresh(PortIndex(0), Ticks(0));
         fdb.learn(station(n), fresh, &mut end);
     }
     let mut master = contract::fdb::FdbMaster::new(9, Duration::from_mins(5), [], vec![master]);
     master.poll(Duration::ZERO);
     assert_eq!((master.len(), master.stats().reports_lost), (1, 1));
-    let fresh = fdb.fresh(PortIndex(0), SECOND);
+    let fresh = fdb.fresh(PortIndex(0), Ticks(SECOND));
     fdb.learn(station(2), fresh, &mut end);
     master.poll(Duration::from_secs(1));
     assert_eq!(master.len(), 2);
@@ -188,7 +188,7 @@ proptest! {
                     model.insert(n, (port, now));
                 }
                 Step::Place(n, port) => {
-                    fdb.place(station(n), PortIndex(port), now);
+                    fdb.place(station(n), PortIndex(port), Ticks(now));
                     model.insert(n, (port, now));
                 }
                 Step::Forget(n) => {
@@ -203,7 +203,7 @@ proptest! {
                     fdb.flush_all();
                     model.clear();
                 }
-                Step::Tick => fdb.tick(0),
+                Step::Tick => fdb.tick(Ticks(0)),
                 Step::Pause(ticks) => now += ticks,
             }
             let limit = (10 * SECOND) >> AGE_SHIFT;
@@ -212,7 +212,7 @@ proptest! {
                 let expected = model.get(&n).map(|&(port, _)| port);
                 prop_assert_eq!(fdb.port_of(station(n), now), expected);
             }
-            prop_assert_eq!(fdb.live_stations(now), model.len());
+            prop_assert_eq!(fdb.live_stations(Ticks(now)), model.len());
         }
     }
 }
@@ -224,12 +224,15 @@ fn the_port_that_has_most_makes_room_for_one_that_has_fewer() {
     for n in 1..10_000 {
         fdb.see(station(n), 0, 0);
     }
-    let full = fdb.live_stations(0);
+    let full = fdb.live_stations(Ticks(0));
     for n in 0..20 {
         fdb.see(station(20_000 + n), 1, 0);
         assert_eq!(fdb.port_of(station(20_000 + n), 0), Some(1));
     }
-    assert_eq!((fdb.live_stations(0), fdb.counts().evictions), (full, 20));
+    assert_eq!(
+        (fdb.live_stations(Ticks(0)), fdb.counts().evictions),
+        (full, 20)
+    );
     // More from the first port change nothing.
     for n in 1..10_000 {
         fdb.see(station(30_000 + n), 0, 0);
@@ -248,11 +251,11 @@ fn what_has_aged_counts_for_its_port_until_it_is_swept() {
         fdb.see(station(n), 0, 0);
     }
     let (aged, now) = (fdb.learnt[0], 20 * SECOND);
-    fdb.tick(now);
+    fdb.tick(Ticks(now));
     for n in 0..1_000 {
         fdb.see(station(5_000 + n), 1, now);
     }
-    (0..100).for_each(|_| fdb.tick(now));
+    (0..100).for_each(|_| fdb.tick(Ticks(now)));
     assert!(
         aged > 64 && fdb.learnt[0] == 0,
         "{} of {aged}",
@@ -322,12 +325,12 @@ proptest! {
                         prop_assert_eq!(found, Some(port));
                     }
                 }
-                Event::Told { n, port } => fdb.place(station(n), PortIndex(port), now),
+                Event::Told { n, port } => fdb.place(station(n), PortIndex(port), Ticks(now)),
                 Event::Forget(n) => fdb.forget(station(n)),
                 Event::Flush(port) => fdb.flush(PortIndex(port)),
                 Event::Pass(ticks) => {
                     now += ticks;
-                    fdb.tick(now);
+                    fdb.tick(Ticks(now));
                 }
             }
             let mut learnt = [0; PORTS];

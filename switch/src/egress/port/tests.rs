@@ -24,7 +24,7 @@ fn tag(entry: &Entry) -> Tag {
     Tag {
         flow: FlowHash(u64::from(entry.number)),
         packet: PacketHash(0),
-        arrived: entry.arrived,
+        arrived: Ticks(entry.arrived),
         len_bytes: entry.len_bytes,
         segment: NO_SEGMENT,
         epoch: EpochTag(0),
@@ -65,7 +65,7 @@ fn layout(egress: &Egress) -> EgressLayout {
 
 /// Offers a packet whose number is its content.
 fn offer(egress: &mut PortEgress<u32>, entry: Entry, now: u64) -> Result<(), DropReason> {
-    let offered = egress.offer(entry.number, tag(&entry), now);
+    let offered = egress.offer(entry.number, tag(&entry), Ticks(now));
     offered.map_err(|refused| {
         assert_eq!((refused.packet, refused.tag), (entry.number, tag(&entry)));
         refused.reason
@@ -192,11 +192,11 @@ proptest! {
                 }
                 Op::Reference { class } => {
                     let entry = packet(number, class, 0, now);
-                    let is_taken = egress.offer_reference(tag(&entry), now);
+                    let is_taken = egress.offer_reference(tag(&entry), Ticks(now));
                     prop_assert_eq!(is_taken, model.offer(entry, now).is_none());
                 }
                 Op::Advance => {
-                    egress.advance(now, &mut |packet: u32, tag: Tag| {
+                    egress.advance(Ticks(now), &mut |packet: u32, tag: Tag| {
                         assert_eq!(u64::from(packet), tag.flow.0);
                         expired.push(packet);
                     });
@@ -248,9 +248,9 @@ proptest! {
                     refused += u64::from(offered.is_err());
                 }
                 Op::Reference { class } => {
-                    old.offer_reference(tag(&packet(number, class, 0, now)), now);
+                    old.offer_reference(tag(&packet(number, class, 0, now)), Ticks(now));
                 }
-                _ => old.advance(now, &mut |_, _| {}),
+                _ => old.advance(Ticks(now), &mut |_, _| {}),
             }
         }
         let waited = old.len();
@@ -306,9 +306,9 @@ proptest! {
             now += gap;
             for n in 0..packets {
                 let entry = packet(u32::try_from(n).unwrap(), 0, len_bytes, now);
-                let _ = egress.offer(entry.number, tag(&entry), now);
+                let _ = egress.offer(entry.number, tag(&entry), Ticks(now));
             }
-            egress.advance(now, &mut never);
+            egress.advance(Ticks(now), &mut never);
             let wire = egress.tags.iter().map(|t| u64::from(t.len_bytes + WIRE_OVERHEAD_BYTES));
             polls.push((now, before, wire.sum()));
             take_all(&mut egress);
@@ -356,7 +356,7 @@ fn a_free_port_hands_a_burst_on_as_it_is() {
     let mut packets: Burst<u32> = (65..66).collect();
     assert!(!offer_all(&mut egress, &mut packets), "64 is ahead");
     offer(&mut egress, packet(65, 0, 60, 0), 0).unwrap();
-    egress.advance(0, &mut never);
+    egress.advance(Ticks(0), &mut never);
     assert_eq!(take_all(&mut egress), [64, 65]);
     assert!(offer_all(&mut egress, &mut packets));
 }
@@ -374,7 +374,7 @@ fn a_capacity_is_kept_exactly() {
     }
     let mut departures = Vec::new();
     for now in (500..).step_by(100).take(20_000) {
-        egress.advance(now, &mut never);
+        egress.advance(Ticks(now), &mut never);
         departures.extend(take_all(&mut egress).into_iter().map(|n| (n, now)));
     }
     assert_eq!(departures.len(), 1000);
@@ -411,7 +411,7 @@ fn red_drops_early_and_every_packet_is_accounted_for() {
                 dropped[usize::from(class)][usize::from(reason == DropReason::Red)] += 1;
             }
         }
-        egress.advance(now, &mut never);
+        egress.advance(Ticks(now), &mut never);
         left += take_all(&mut egress).len() as u64;
     }
     let states: Vec<QueueState> = egress.queues().collect();
@@ -452,7 +452,7 @@ fn a_call_does_a_bounded_amount_of_work() {
     let mut calls = Vec::new();
     while !egress.is_empty() {
         let mut expired = 0;
-        egress.advance(100_000, &mut |_, _| expired += 1);
+        egress.advance(Ticks(100_000), &mut |_, _| expired += 1);
         calls.push((expired, take_all(&mut egress).len()));
     }
     assert_eq!(calls, [(64, 0), (64, 0), (22, 64), (0, 64), (0, 22)]);
@@ -474,8 +474,8 @@ fn memory_is_that_of_the_layout_and_does_not_grow() {
     let places: Vec<usize> = egress.queues.iter().map(Queue::places).collect();
     for n in 0..1000 {
         let entry = packet(n, u8::try_from(n % 8).unwrap(), 60, 0);
-        let _ = egress.offer(n, tag(&entry), 0);
-        egress.offer_reference(tag(&packet(n, entry.class, 0, 0)), 0);
+        let _ = egress.offer(n, tag(&entry), Ticks(0));
+        egress.offer_reference(tag(&packet(n, entry.class, 0, 0)), Ticks(0));
     }
     assert_eq!(egress.len(), 67);
     assert!(egress.queues.iter().map(Queue::places).eq(places));

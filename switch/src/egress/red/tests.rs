@@ -14,8 +14,8 @@ fn settings(weight_log2: u8) -> config::Red {
 #[test]
 fn under_the_minimum_nothing_is_dropped_and_from_the_maximum_on_all() {
     let mut red = Red::new(&settings(0), 100, 1);
-    assert!((0..10_000).all(|now| !red.drops(19, now)));
-    assert!((0..10_000).all(|now| red.drops(220, now)));
+    assert!((0..10_000).all(|now| !red.drops(19, Ticks(now))));
+    assert!((0..10_000).all(|now| red.drops(220, Ticks(now))));
 }
 
 #[test]
@@ -26,7 +26,7 @@ fn at_a_constant_average_drops_are_spaced_evenly() {
     let mut gap = 0;
     let arrivals = 200_000;
     for now in 0..arrivals {
-        if red.drops(120, now) {
+        if red.drops(120, Ticks(now)) {
             gaps[gap] += 1;
             gap = 0;
         } else {
@@ -57,7 +57,7 @@ fn at_a_constant_average_drops_are_spaced_evenly() {
 fn randomness_is_that_of_the_seed() {
     let drops = |seed| -> Vec<bool> {
         let mut red = Red::new(&settings(0), 100, seed);
-        (0..1_000).map(|now| red.drops(120, now)).collect()
+        (0..1_000).map(|now| red.drops(120, Ticks(now))).collect()
     };
     assert_eq!(drops(7), drops(7));
     assert_ne!(drops(7), drops(8));
@@ -67,22 +67,22 @@ fn randomness_is_that_of_the_seed() {
 fn an_idle_time_counts_as_so_many_packets() {
     let mut red = Red::new(&settings(2), 100, 1);
     for now in 0..1_000 {
-        red.drops(19, now);
+        red.drops(19, Ticks(now));
     }
     let before = red.average_packets();
-    red.emptied(5_000);
-    red.drops(0, 5_300);
+    red.emptied(Ticks(5_000));
+    red.drops(0, Ticks(5_300));
     let after = red.average_packets();
     assert!(
         (after - before * 0.75f64.powi(3)).abs() < 1e-9,
         "{after} of {before}"
     );
-    red.drops(0, 5_300);
+    red.drops(0, Ticks(5_300));
     assert!(
         (red.average_packets() - after).abs() < 1e-12,
         "no time has passed"
     );
-    red.drops(0, 1_000_000);
+    red.drops(0, Ticks(1_000_000));
     assert!(red.average_packets() <= 0.0);
 }
 
@@ -90,7 +90,7 @@ fn an_idle_time_counts_as_so_many_packets() {
 fn a_weight_of_one_follows_the_queue_at_once() {
     let mut red = Red::new(&settings(0), 100, 1);
     for (queue, now) in [(300, 0), (0, 0), (0, 1), (5, 2), (0, 9)] {
-        red.drops(queue, now);
+        red.drops(queue, Ticks(now));
         assert!(red.average_packets().is_finite());
     }
     assert!(red.average_packets() <= 0.0);
@@ -115,9 +115,9 @@ proptest! {
             } else {
                 average = (1.0 - weight) * average + weight * queue as f64;
                 idle_since = now;
-                red.emptied(now);
+                red.emptied(Ticks(now));
             }
-            red.drops(queue, now);
+            red.drops(queue, Ticks(now));
             prop_assert!((red.average_packets() - average).abs() < 1e-5, "{average}");
         }
     }

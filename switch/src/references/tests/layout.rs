@@ -1,6 +1,7 @@
 //! What a configuration asks for.
 
 use contract::config::Config;
+use contract::ids::WorkerIndex;
 use measure::rli::Method;
 use measure::time::TickRate;
 
@@ -22,7 +23,12 @@ fn config(measurement: &str, egress: &str, workers: &str) -> Config {
 }
 
 fn layout_of(config: &Config, worker: usize) -> Option<ReferencesLayout> {
-    ReferencesLayout::from_config(config, worker, TickRate::from_hz(GHZ), 1)
+    ReferencesLayout::from_config(
+        config,
+        WorkerIndex::new(worker),
+        TickRate::from_hz(GHZ),
+        GenerationId(1),
+    )
 }
 
 const COUNT: &str = r#"{ "rli": { "policy": { "kind": "count", "packets": 100 } } }"#;

@@ -7,7 +7,7 @@ const PAYLOAD: &[u8] = b"VRNR and what follows";
 fn link() -> Envelope {
     Envelope::Link {
         ethertype: 0x88B5,
-        source: source_address(7, 3),
+        source: source_address(7, PortIndex(3)),
     }
 }
 
@@ -20,7 +20,7 @@ fn route(local: &str, remote: &str) -> Envelope {
             udp_port: 34_997,
             dscp: vec![0, 46],
         },
-        source: source_address(7, 3),
+        source: source_address(7, PortIndex(3)),
     }
 }
 

@@ -18,7 +18,7 @@ fn key(n: u64) -> StationKey {
 
 fn master(stations_max: usize, workers: usize, ring: usize) -> (FdbMaster, Vec<ReplicaEnd>) {
     let (replicas, ends) = (0..workers).map(|_| fdb_rings(ring, ring)).unzip();
-    let master = FdbMaster::new(stations_max, AGEING, [(key(99), 3)], ends);
+    let master = FdbMaster::new(stations_max, AGEING, [(key(99), PortIndex(3))], ends);
     let mut replicas: Vec<ReplicaEnd> = replicas;
     let mut master = master;
     master.poll(at(0));
@@ -35,14 +35,14 @@ fn deltas(replica: &mut ReplicaEnd) -> Vec<FdbDelta> {
 fn learn(n: u64, port: u8) -> FdbDelta {
     FdbDelta::Learn {
         station: key(n),
-        port,
+        port: PortIndex(port),
     }
 }
 
 fn report(replica: &mut ReplicaEnd, n: u64, port: u8) -> bool {
     replica.report(Learned {
         station: key(n),
-        port,
+        port: PortIndex(port),
     })
 }
 
@@ -78,9 +78,9 @@ fn others_are_told_of_the_new_and_all_of_moves() {
         entry,
         Some(FdbEntry {
             station: key(1),
-            port: 2,
+            port: PortIndex(2),
             is_static: false,
-            worker: 1,
+            worker: WorkerIndex(1),
             unreported: at(40),
         })
     );
@@ -91,22 +91,22 @@ fn a_lost_link_forgets_its_stations_and_late_reports_of_them() {
     let (mut master, mut replicas) = master(10, 2, 8);
     report(&mut replicas[0], 1, 0);
     report(&mut replicas[0], 2, 1);
-    master.set_link(1, false);
+    master.set_link(PortIndex(1), false);
     master.poll(at(1));
     let down = FdbDelta::Link {
-        port: 1,
+        port: PortIndex(1),
         is_up: false,
     };
     assert_eq!(
         deltas(&mut replicas[1]),
-        [down, FdbDelta::Flush(1), learn(1, 0)]
+        [down, FdbDelta::Flush(PortIndex(1)), learn(1, 0)]
     );
     assert_eq!(master.len(), 2, "the static one and station 1");
-    master.set_link(1, true);
+    master.set_link(PortIndex(1), true);
     report(&mut replicas[0], 2, 1);
     master.poll(at(2));
     let up = FdbDelta::Link {
-        port: 1,
+        port: PortIndex(1),
         is_up: true,
     };
     assert_eq!(deltas(&mut replicas[1]), [up, learn(2, 1)]);
@@ -169,7 +169,10 @@ fn another_configuration_keeps_what_was_learnt_behind_ports_that_stay() {
     let mut master = FdbMaster::from_settings(config(fixed).fdb_settings(), vec![end]);
     for (n, port) in [(1, 0), (2, 1)] {
         let station = StationKey::new(0, 0x0200_0000_0000 + n);
-        replica.report(Learned { station, port });
+        replica.report(Learned {
+            station,
+            port: PortIndex(port),
+        });
     }
     master.poll(at(1));
     let mut next = config(r#"{ "address": "02:00:00:00:00:01", "port": "a" }"#);
@@ -186,12 +189,12 @@ fn another_configuration_keeps_what_was_learnt_behind_ports_that_stay() {
 /// before, and does as it is told.
 struct Naive {
     end: ReplicaEnd,
-    stations: HashMap<StationKey, u8>,
+    stations: HashMap<StationKey, PortIndex>,
     unsaid: HashSet<StationKey>,
 }
 
 impl Naive {
-    fn see(&mut self, station: StationKey, port: u8, is_refresh: bool) {
+    fn see(&mut self, station: StationKey, port: PortIndex, is_refresh: bool) {
         let is_new = self.stations.insert(station, port) != Some(port);
         if is_new || is_refresh || self.unsaid.contains(&station) {
             if self.end.report(Learned { station, port }) {
@@ -225,11 +228,11 @@ enum Event {
     Frame {
         worker: usize,
         station: u64,
-        port: u8,
+        port: PortIndex,
     },
     Apply(usize),
     Poll,
-    Flush(u8),
+    Flush(PortIndex),
 }
 
 fn events() -> impl Strategy<Value = Vec<Event>> {
@@ -237,11 +240,11 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
         8 => (0..3usize, 0..6u64, 0..4u8).prop_map(|(worker, station, port)| Event::Frame {
             worker,
             station,
-            port
+            port: PortIndex(port),
         }),
         3 => (0..3usize).prop_map(Event::Apply),
         2 => Just(Event::Poll),
-        1 => (0..4u8).prop_map(Event::Flush),
+        1 => (0..4u8).prop_map(|port| Event::Flush(PortIndex(port))),
     ];
     prop::collection::vec(event, 1..200)
 }
@@ -402,7 +405,7 @@ proptest! {
         for (n, port, what) in events {
             match what {
                 0 => {
-                    master.flush(port);
+                    master.flush(PortIndex(port));
                     naive.0.retain(|entry| entry.1 != port);
                 }
                 1 => {
@@ -419,7 +422,7 @@ proptest! {
                 deltas(replica);
             }
             let learnt = master.entries(at(1)).filter(|entry| !entry.is_static);
-            let learnt: HashSet<_> = learnt.map(|entry| (entry.station, entry.port)).collect();
+            let learnt: HashSet<_> = learnt.map(|entry| (entry.station, entry.port.0)).collect();
             let expected: HashSet<_> = naive.0.iter().map(|&(n, port)| (key(n), port)).collect();
             prop_assert_eq!(learnt, expected);
         }
