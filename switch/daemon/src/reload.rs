@@ -27,7 +27,7 @@ use switch::egress::EgressLayout;
 use switch::generation::{Generation, Generations, Measuring};
 use switch::packet_io::dpdk::{Change, DpdkIo, Handles};
 use switch::preflight;
-use switch::wiring::plans::{Plans, Site, handles, present, replica};
+use switch::wiring::plans::{Plans, Site, handles, replica};
 use switch::wiring::wires::WirePlans;
 use switch::wiring::{devices, lanes};
 
@@ -294,23 +294,8 @@ fn prepare<'pool>(
         wires,
         ends: wire_ends,
     } = site.wires(&config, &wire_keys, &changed_wires)?;
-    let parts = lanes.into_iter().zip(plans).zip(taken).zip(wires);
-    let generations = parts.map(|(((lanes, plan), come), wires)| {
-        let gone = gone
-            .iter()
-            .map(|&place| Handles::room(PortIndex::new(place), inlets(place)));
-        Generation {
-            number,
-            from: measure::time::Epoch(0),
-            ports: Some(Change {
-                gone: gone.collect(),
-                come,
-            }),
-            decide: Some(replica(&config, site, None)),
-            lanes,
-            measuring: Measuring::Changed(plan),
-            wires,
-        }
+    give(&mut generations, lanes, |generation, lanes| {
+        generation.lanes = lanes;
     });
     give(&mut generations, plans, |generation, plan| {
         generation.measuring = Measuring::Changed(plan);
@@ -358,16 +343,16 @@ fn changed_ports(before: &Config, config: &Config) -> Vec<usize> {
 
 /// A generation that changes nothing but that the ports at `gone`, which `config` names, are given back.
 pub fn giving_back<'pool>(
-    number: u32,
+    number: GenerationId,
     config: &Config,
     gone: &[usize],
 ) -> Generation<DpdkIo<'pool>> {
     let room = |&place: &usize| {
         let inlets = usize::from(config.rx_queues(place));
-        Handles::room(port_index(place), inlets)
+        Handles::room(PortIndex::new(place), inlets)
     };
     Generation {
-        number: number.into(),
+        number,
         from: measure::time::Epoch(0),
         ports: Some(Change {
             gone: gone.iter().map(room).collect(),

@@ -9,13 +9,13 @@
 
 use std::collections::BTreeMap;
 
-use contract::ids::PortIndex;
 use dpdk_bindings::Port;
 use records::snapshot::PortFact;
 
 use crate::data_plane::Running;
-use switch::generation::{Generation, Generations, Measuring};
-use switch::packet_io::dpdk::{Change, DpdkIo, Handles};
+use crate::reload::giving_back;
+use switch::generation::Generations;
+use switch::packet_io::dpdk::DpdkIo;
 
 /// Ports whose devices were pulled.
 #[derive(Debug, Default)]
@@ -91,25 +91,5 @@ impl Removals {
             self.under_way = Some((places, 0));
         }
         Vec::new()
-    }
-}
-
-/// The generation that holds, but for the queues of these ports.
-fn without<'pool>(running: &Running<'pool>, places: &[usize]) -> Generation<DpdkIo<'pool>> {
-    let room = |&place: &usize| {
-        let inlets = usize::from(running.config.rx_queues(place));
-        Handles::room(PortIndex::new(place), inlets)
-    };
-    Generation {
-        number: running.number,
-        from: Epoch(0),
-        ports: Some(Change {
-            gone: places.iter().map(room).collect(),
-            come: Vec::new(),
-        }),
-        decide: None,
-        lanes: Vec::new(),
-        measuring: Measuring::Unchanged,
-        wires: Vec::new(),
     }
 }
