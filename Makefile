@@ -98,7 +98,7 @@ BENCH_ARGS ?=
 
 .PHONY: bench
 bench: setup-bench ## Throughput beside testpmd and Open vSwitch, alternating; STEPS=1: what each step costs
-	$(CARGO) build --release --locked -p daemon -p benches
+	$(CARGO) build --release --locked -p daemon -p throughput
 	@bench() { target/release/vernier-bench "$$1" --ovs '$(OVS_ROOT)' $(BENCH_ARGS); }; \
 	status=0; bench throughput || status=$$?; \
 	$(if $(STEPS),bench steps && bench profile || status=$$?;) \
@@ -106,25 +106,25 @@ bench: setup-bench ## Throughput beside testpmd and Open vSwitch, alternating; S
 
 .PHONY: bench-plugin
 bench-plugin: setup-bench ## What the plugin costs testpmd and Open vSwitch, beside latencystats; BENCH_ARGS
-	$(CARGO) build --release --locked -p daemon -p benches -p plugin
+	$(CARGO) build --release --locked -p daemon -p throughput -p plugin
 	$(SUDO) env "PATH=$$PATH" target/release/vernier-bench plugin --ovs '$(OVS_ROOT)' $(BENCH_ARGS)
 
 .PHONY: bench-micro
 bench-micro: setup-test ## What measuring costs a packet: nanoseconds, and instructions by callgrind
-	$(CARGO) bench --locked -p benches
+	$(CARGO) bench --locked -p throughput
 
 .PHONY: bench-scrape
 bench-scrape: setup-test ## What a scrape of ten thousand series costs, and what it does to the workers
-	$(CARGO) build --release --locked -p daemon -p benches
+	$(CARGO) build --release --locked -p daemon -p throughput
 	target/release/vernier-bench scrape $(BENCH_ARGS)
 
-# Further arguments of `make wire`, such as `--only af_packet,loss-5` or `--keep /tmp/bed`.
+# Further arguments of `make wire`, such as `--only af_packet,loss-5` or `--keep /tmp/testbed`.
 WIRE_ARGS ?=
 
 .PHONY: wire
-wire: setup-wire ## Two switches and what they say of the path between them, held against what happened; WIRE_ARGS
-	$(CARGO) build --release --locked -p daemon -p impair -p benches
-	$(SUDO) env "PATH=$$PATH" target/release/vernier-bench wire $(WIRE_ARGS)
+wire: setup-wire ## Reports of two switches on the path between them, compared with what happened; WIRE_ARGS
+	$(CARGO) build --release --locked -p daemon -p impair -p wire
+	$(SUDO) env "PATH=$$PATH" target/release/vernier-wire $(WIRE_ARGS)
 
 # Further arguments of `make nic`, such as `--only e1000e` or `--keep /tmp/guests`.
 NIC_ARGS ?=

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::process::Command;
 
-use benches::machine::{Machine, output_of};
+use reporting::{Machine, output_of};
 
 use crate::checks::{Driver, Shown};
 use crate::guest::QEMU;

@@ -1,5 +1,7 @@
 //! Which frames on a link are control frames, and their kind.
 
+use measure::packet::header::{ethertype, ipv4, ipv6, protocol, udp};
+use measure::packet::walk::Link;
 use measure::wire::frame::{HEADER_BYTES, MAGIC};
 
 /// The `EtherType` of control frames on a direct link, unless another is configured: IEEE 802's first
@@ -29,11 +31,6 @@ pub const REFERENCE: u8 = 5;
 
 /// Offset of the kind in a control frame.
 const KIND_AT: usize = 5;
-
-const ADDRESSES_BYTES: usize = 12;
-const IPV6_BYTES: usize = 40;
-const UDP_BYTES: usize = 8;
-const UDP: u8 = 17;
 
 /// What a frame is by its bytes alone: no tag is verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -73,38 +70,26 @@ impl Class {
 
 /// The control frame that an Ethernet frame carries by this `EtherType` or in UDP, from its magic on.
 pub fn control(frame: &[u8], ethertype: u16) -> Option<&[u8]> {
-    let (found, layer3) = ethertype_of(frame)?;
-    let body = match found {
-        found if found == ethertype => layer3,
-        0x0800 => udp(
-            layer3,
-            usize::from(layer3.first()? & 15) * 4,
-            *layer3.get(9)?,
-        )?,
-        0x86dd => udp(layer3, IPV6_BYTES, *layer3.get(6)?)?,
+    let link = Link::of(frame);
+    let at = match link.ethertype {
+        found if found == ethertype => link.at,
+        ethertype::IPV4 => {
+            let ip = ipv4::Header::at(frame, link.at)?;
+            link.at + udp_payload(ip.protocol(), ip.header_bytes())?
+        }
+        ethertype::IPV6 => {
+            let ip = ipv6::Header::at(frame, link.at)?;
+            link.at + udp_payload(ip.next(), ipv6::BYTES)?
+        }
         _ => return None,
     };
+    let body = frame.get(at..)?;
     body.starts_with(&MAGIC).then_some(body)
 }
 
-/// The `EtherType` behind up to two VLAN tags, and what follows it.
-fn ethertype_of(frame: &[u8]) -> Option<(u16, &[u8])> {
-    let mut rest = frame.get(ADDRESSES_BYTES..)?;
-    for _ in 0..3 {
-        let (found, behind) = rest.split_first_chunk::<2>()?;
-        match u16::from_be_bytes(*found) {
-            0x8100 | 0x88a8 | 0x9100 => rest = behind.get(2..)?,
-            found => return Some((found, behind)),
-        }
-    }
-    None
-}
-
-fn udp(layer3: &[u8], header_bytes: usize, protocol: u8) -> Option<&[u8]> {
-    if protocol != UDP {
-        return None;
-    }
-    layer3.get(header_bytes + UDP_BYTES..)
+/// Offset of UDP's payload from the IP header.
+fn udp_payload(protocol: u8, header_bytes: usize) -> Option<usize> {
+    (protocol == protocol::UDP).then_some(header_bytes + udp::BYTES)
 }
 
 #[cfg(test)]
@@ -120,16 +105,16 @@ mod tests {
     }
 
     fn ethernet(ethertype: u16, body: &[u8]) -> Vec<u8> {
-        let mut frame = vec![2; ADDRESSES_BYTES];
+        let mut frame = vec![2; 12];
         frame.extend(ethertype.to_be_bytes());
         frame.extend(body);
         frame
     }
 
     fn ipv4(body: &[u8]) -> Vec<u8> {
-        let mut packet = vec![0; 20 + UDP_BYTES];
+        let mut packet = vec![0; ipv4::BYTES + udp::BYTES];
         packet[0] = 0x45;
-        packet[9] = UDP;
+        packet[9] = protocol::UDP;
         packet.extend(body);
         packet
     }
@@ -142,8 +127,8 @@ mod tests {
             copy: 2,
         };
         let in_ipv4 = ipv4(&body_of_marker);
-        let ipv6 = [0x60, 0, 0, 0, 0, 0, UDP, 64];
-        let in_ipv6 = [&ipv6[..], &[0; 32 + UDP_BYTES], &body_of_marker].concat();
+        let ipv6 = [0x60, 0, 0, 0, 0, 0, protocol::UDP, 64];
+        let in_ipv6 = [&ipv6[..], &[0; 32 + udp::BYTES], &body_of_marker].concat();
         let tagged = [&[0, 5, 8, 0], &*in_ipv4].concat();
         let hello = Class { kind: 1, copy: 0 };
         let unknown = Class {

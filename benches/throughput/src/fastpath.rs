@@ -1,0 +1,458 @@
+//! What is done to a packet on the fast path, one piece at a time: the work that microbenchmarks
+//! time and count.
+//!
+//! Packets come in bursts of 64, as a worker takes them. Each case knows its packets before it
+//! starts, and goes round them for ever; flows come in no order, each as often as any other. With
+//! 100,000 flows neither the observations nor the cells fit the second-level cache.
+
+use std::hint::black_box;
+use std::num::NonZeroU32;
+
+use measure::cell::PassedCell;
+use measure::flows::{FlowId, FlowObservation, FlowSlots, FlowTable, Slot};
+use measure::histogram::Histogram;
+use measure::lda::{Bank, LdaLayout, LdaPair};
+use measure::lds::{LdsLayout, LdsPair, Sds};
+use measure::moments::Moments;
+use measure::observation::{End, Observation, SegmentIndex};
+use measure::packet::{FlowHash, Hasher, PacketHash};
+use measure::rli::{
+    Estimates, Injector, Link, Method, Policy, Receiver, ReceiverConfig, ReferenceSender, Run,
+    StreamId,
+};
+use measure::shard::{Places, Shard, ShardLayout};
+use measure::synopsis::Synopsis;
+use measure::time::{EpochTag, TickRate};
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+use crate::capture::{FRAME_BYTES, Traffic};
+
+/// Packets of a burst.
+pub const BURST: usize = 64;
+
+/// Cells of a sketch, all rows together.
+const LDS_CELLS: u32 = 70_000;
+/// Least packets of a case.
+const PACKETS_MIN: u32 = 4_096;
+const FEW: u32 = 1_000;
+const MANY: u32 = 100_000;
+const MILLION: u32 = 1_000_000;
+
+#[expect(clippy::cast_possible_truncation, reason = "60")]
+const LEN_BYTES: u32 = FRAME_BYTES as u32;
+
+/// Work on the next burst.
+pub type Work = Box<dyn FnMut()>;
+
+/// A piece of the fast path.
+pub struct Case {
+    /// In words.
+    pub name: &'static str,
+    /// What it may cost, in nanoseconds a packet on a core of our time: a guide, not a limit.
+    pub guide_ns: Option<f64>,
+    /// Prepares the packets and whatever they are recorded into.
+    pub prepare: fn() -> Work,
+}
+
+const fn case(name: &'static str, guide_ns: Option<f64>, prepare: fn() -> Work) -> Case {
+    Case {
+        name,
+        guide_ns,
+        prepare,
+    }
+}
+
+/// All pieces, baselines first.
+pub const CASES: &[Case] = &[
+    case("baseline: copy of the frame", None, copy),
+    case("baseline: reading observations, 1,000 flows", None, || {
+        read(FEW)
+    }),
+    case(
+        "baseline: reading observations, 100,000 flows",
+        None,
+        || read(MANY),
+    ),
+    case("parse and hash", Some(4.0), parse),
+    case("LDA, both ends", None, lda),
+    case("LDA, both ends at once", Some(2.0), lda_passed),
+    case("moments and histogram, one delay a burst", None, moments),
+    case("LDS, both ends, 1 row, 1,000 flows", Some(5.0), || {
+        lds::<1>(FEW)
+    }),
+    case("LDS, both ends, 2 rows, 1,000 flows", Some(10.0), || {
+        lds::<2>(FEW)
+    }),
+    case("LDS, both ends, 3 rows, 1,000 flows", Some(15.0), || {
+        lds::<3>(FEW)
+    }),
+    case("LDS, both ends, 4 rows, 1,000 flows", Some(20.0), || {
+        lds::<4>(FEW)
+    }),
+    case("LDS, both ends, 1 row, 100,000 flows", Some(5.0), || {
+        lds::<1>(MANY)
+    }),
+    case("LDS, both ends, 2 rows, 100,000 flows", Some(10.0), || {
+        lds::<2>(MANY)
+    }),
+    case("LDS, both ends, 3 rows, 100,000 flows", Some(15.0), || {
+        lds::<3>(MANY)
+    }),
+    case("LDS, both ends, 4 rows, 100,000 flows", Some(20.0), || {
+        lds::<4>(MANY)
+    }),
+    case(
+        "LDS, both ends at once, 3 rows, 1,000 flows",
+        Some(15.0),
+        || passed::<3>(FEW),
+    ),
+    case(
+        "LDS, both ends at once, 4 rows, 1,000 flows",
+        Some(20.0),
+        || passed::<4>(FEW),
+    ),
+    case(
+        "LDS, both ends at once, 3 rows, 100,000 flows",
+        Some(15.0),
+        || passed::<3>(MANY),
+    ),
+    case(
+        "LDS, both ends at once, 4 rows, 100,000 flows",
+        Some(20.0),
+        || passed::<4>(MANY),
+    ),
+    case(
+        "LDS, one end, k = 5, rows .01/.1/.5/1, 100,000 flows",
+        None,
+        || wire(MANY),
+    ),
+    case("SDS, 4 rows, 100,000 flows", None, || sds(MANY)),
+    case("flow slots, 1,000 flows", Some(13.0), || slots(FEW)),
+    case("flow slots, 100,000 flows", Some(13.0), || slots(MANY)),
+    case("flow slots, 1,000,000 flows", None, || slots(MILLION)),
+    case("RLI 1-in-100, both ends, 1,000 flows", Some(6.0), || {
+        rli(FEW)
+    }),
+    case("RLI 1-in-100, both ends, 100,000 flows", Some(6.0), || {
+        rli(MANY)
+    }),
+    case(
+        "LDA, moments and histogram, from the frame on",
+        None,
+        || lda_alone(FEW),
+    ),
+    case("everything, 1,000 flows", None, || everything(FEW)),
+    case("everything, 10,000 flows", None, || everything(10_000)),
+    case("everything, 100,000 flows", None, || everything(MANY)),
+    case("everything, 1,000,000 flows", None, || everything(MILLION)),
+];
+
+fn hasher() -> Hasher {
+    Hasher::new(*b"fastpath-of-4096")
+}
+
+/// Work on bursts of `items`, round and round.
+fn cycle<T: 'static>(items: Vec<T>, mut work: impl FnMut(&[T]) + 'static) -> Work {
+    let mut next = 0;
+    Box::new(move || {
+        if next + BURST > items.len() {
+            next = 0;
+        }
+        work(black_box(&items[next..next + BURST]));
+        next += BURST;
+    })
+}
+
+/// Two packets of each flow or more, in an order of chance.
+fn order(flows: u32) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..flows.max(PACKETS_MIN)).map(|n| n % flows).collect();
+    order.shuffle(&mut Pcg64Mcg::seed_from_u64(1));
+    order
+}
+
+fn frames(flows: u32) -> Vec<[u8; FRAME_BYTES]> {
+    let traffic = Traffic {
+        flows,
+        packets: 0,
+        side: 0,
+    };
+    let numbered = order(flows).into_iter().zip(0..);
+    let frames = numbered.map(|(flow, number)| traffic.frame(flow, number, FRAME_BYTES));
+    let bytes: Vec<u8> = frames.flatten().collect();
+    bytes.as_chunks().0.to_vec()
+}
+
+/// The observation of packet `number`, delayed by 2 to 8 us at 2.7 GHz as all of its burst.
+fn observation(flow: FlowHash, packet: PacketHash, number: u64) -> Observation {
+    Observation {
+        flow,
+        packet,
+        time: number * 100,
+        delay: 5_400 + ((number / BURST as u64).wrapping_mul(7_919) & 0x3fff),
+        bytes: LEN_BYTES,
+        segment: SegmentIndex(0),
+        epoch: EpochTag(0),
+    }
+}
+
+fn observations(flows: u32) -> Vec<Observation> {
+    let mut rng = Pcg64Mcg::seed_from_u64(2);
+    let hashes: Vec<u64> = (0..flows).map(|_| rng.random()).collect();
+    (order(flows).into_iter().zip(0..))
+        .map(|(flow, number)| {
+            let packet = PacketHash(rng.random());
+            observation(FlowHash(hashes[flow as usize]), packet, number)
+        })
+        .collect()
+}
+
+fn rate() -> TickRate {
+    TickRate::from_hz(2_700_000_000)
+}
+
+/// What vernierd measures with unless told otherwise.
+#[expect(clippy::expect_used, reason = "sizes are constants")]
+fn lda_layout() -> LdaLayout {
+    let bank = Bank {
+        rows: 1_024,
+        probability: 1.0,
+    };
+    LdaLayout::new(&[bank]).expect("one bank of 1,024 rows is a layout")
+}
+
+#[expect(clippy::expect_used, reason = "sizes are constants")]
+fn lds_layout(virtual_cells: u32, probabilities: &[f64]) -> LdsLayout {
+    #[expect(clippy::cast_possible_truncation, reason = "4 rows at most")]
+    let columns = LDS_CELLS / probabilities.len() as u32;
+    LdsLayout::new(columns, virtual_cells, probabilities).expect("a layout within its limits")
+}
+
+fn copy() -> Work {
+    let mut copy = [[0; FRAME_BYTES]; BURST];
+    cycle(frames(FEW), move |burst| {
+        copy.copy_from_slice(burst);
+        black_box(&copy);
+    })
+}
+
+fn read(flows: u32) -> Work {
+    cycle(observations(flows), |burst| {
+        for observation in burst {
+            black_box((observation.flow, observation.packet, observation.time));
+        }
+    })
+}
+
+fn parse() -> Work {
+    let hasher = hasher();
+    cycle(frames(FEW), move |burst| {
+        for frame in burst {
+            black_box(hasher.parse(frame, LEN_BYTES));
+        }
+    })
+}
+
+fn lda() -> Work {
+    let mut lda = LdaPair::new(&lda_layout());
+    cycle(observations(FEW), move |burst| {
+        lda.record(End::Sender, burst);
+        lda.record(End::Receiver, burst);
+    })
+}
+
+fn lda_passed() -> Work {
+    let mut lda = LdaPair::<PassedCell>::empty(&lda_layout());
+    cycle(observations(FEW), move |burst| lda.record_passed(burst))
+}
+
+fn moments() -> Work {
+    let (mut moments, mut histogram) = (Moments::default(), Histogram::new(rate()));
+    cycle(observations(FEW), move |burst| {
+        moments.record(End::Receiver, burst);
+        histogram.record(End::Receiver, burst);
+    })
+}
+
+fn lds<const ROWS: usize>(flows: u32) -> Work {
+    let mut lds = LdsPair::new(&lds_layout(1, &[1.0; ROWS]));
+    cycle(observations(flows), move |burst| {
+        lds.record(End::Sender, burst);
+        lds.record(End::Receiver, burst);
+    })
+}
+
+fn passed<const ROWS: usize>(flows: u32) -> Work {
+    let mut lds = LdsPair::<PassedCell>::empty(&lds_layout(1, &[1.0; ROWS]));
+    cycle(observations(flows), move |burst| lds.record_passed(burst))
+}
+
+fn wire(flows: u32) -> Work {
+    let mut lds = LdsPair::new(&lds_layout(5, &[0.01, 0.1, 0.5, 1.0]));
+    cycle(observations(flows), move |burst| {
+        lds.record(End::Sender, burst);
+    })
+}
+
+fn sds(flows: u32) -> Work {
+    let mut sds = Sds::new(&lds_layout(1, &[1.0; 4]));
+    cycle(observations(flows), move |burst| {
+        sds.record(End::Receiver, burst);
+    })
+}
+
+fn slots(flows: u32) -> Work {
+    let mut table = FlowTable::new(flows as usize);
+    let mut slots = FlowSlots::new(flows as usize);
+    cycle(observations(flows), move |burst| {
+        let mut seen = [FlowObservation::EMPTY; BURST];
+        for observation in burst {
+            table.prefetch(FlowId::of(observation));
+        }
+        let seen = table.look_up(burst, &mut seen, |_, _| true, |_| true);
+        slots.record(End::Receiver, seen);
+    })
+}
+
+/// Runs of 32 packets at both ends of a stream whose delay comes and goes: RLI-S, and what it
+/// estimates added to the flows.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::expect_used,
+    reason = "runs of 32, delays of microseconds, and constants that are in range"
+)]
+fn rli(flows: u32) -> Work {
+    const RUN: usize = 32;
+    let stream = StreamId {
+        worker: 0,
+        segment: SegmentIndex(0),
+        queue: 0,
+    };
+    let link = Link::new(10_000_000_000, 0).expect("10 Gb/s is a link");
+    let packets = NonZeroU32::new(100).expect("100 is not 0");
+    let mut injector = Injector::new(Policy::Count { packets }, link).expect("a constant rate");
+    let mut sender = ReferenceSender::new(stream);
+    let mut receiver = Receiver::new(ReceiverConfig::new(stream, Method::Sums, link))
+        .expect("a buffer of the usual size");
+    let mut flow_slots = FlowSlots::new(flows as usize).with_estimates();
+    let mut sent_ns = 0_u64;
+    let mut sink = move |estimates: Estimates<'_, Slot>| {
+        flow_slots.record_estimates(estimates.flows, estimates.estimate.delay_ns as i64);
+    };
+    let packets: Vec<_> = (order(flows).into_iter().map(Slot))
+        .zip(observations(flows))
+        .collect();
+    cycle(packets, move |burst| {
+        for run in burst.chunks(RUN) {
+            sent_ns += 3_200;
+            let received_ns = sent_ns + 2_000 + (sent_ns >> 4) % 5_000;
+            let mut rest = run;
+            while !rest.is_empty() {
+                let to_go = usize::try_from(injector.packets_to_go(sent_ns)).unwrap_or(RUN);
+                let (part, behind) = rest.split_at(rest.len().min(to_go));
+                rest = behind;
+                let mut flows = [Slot::OTHER; RUN];
+                let mut digest = 0;
+                for (flow, (slot, observation)) in flows.iter_mut().zip(part) {
+                    *flow = *slot;
+                    digest ^= observation.packet.0;
+                }
+                sender.record_run(part.len() as u32, digest, sent_ns);
+                let run = Run {
+                    flows: &flows[..part.len()],
+                    digest,
+                    bytes: 0,
+                    received_ns,
+                    epoch: EpochTag(0),
+                };
+                receiver.regular_run(&run, &mut sink);
+                if injector.run(part.len() as u32, 0, sent_ns) {
+                    injector.injected(sent_ns);
+                    let reference = sender.reference(sent_ns);
+                    receiver.reference(&reference, 0, received_ns, &mut sink);
+                }
+            }
+        }
+    })
+}
+
+/// From the frame to all that is kept of it: LDA, moments, histogram, three rows of LDS, and flow
+/// slots for all flows.
+fn everything(flows: u32) -> Work {
+    let layout = ShardLayout {
+        sketches: 1,
+        lds: Some(lds_layout(1, &[1.0; 3])),
+        flow_slots: flows as usize,
+        ..lda_shard()
+    };
+    recording(&layout, Some(FlowTable::new(flows as usize)), flows)
+}
+
+/// The same for what is measured unless told otherwise.
+fn lda_alone(flows: u32) -> Work {
+    recording(&lda_shard(), None, flows)
+}
+
+fn lda_shard() -> ShardLayout {
+    ShardLayout {
+        lda: Some(lda_layout()),
+        ..ShardLayout::new(rate(), 1)
+    }
+}
+
+fn recording(layout: &ShardLayout, mut table: Option<FlowTable>, flows: u32) -> Work {
+    let hasher = hasher();
+    let mut shard = Shard::new(layout);
+    let mut number = 0;
+    let mut observations = Vec::with_capacity(BURST);
+    let mut places = Places::new();
+    cycle(frames(flows), move |burst| {
+        observations.clear();
+        for frame in burst {
+            let parsed = hasher.parse(frame, LEN_BYTES);
+            observations.push(observation(parsed.flow, parsed.packet, number));
+            number += 1;
+        }
+        let mut seen = [FlowObservation::EMPTY; BURST];
+        let seen = table.as_mut().map_or(&[][..], |table| {
+            for observation in &observations {
+                table.prefetch(FlowId::of(observation));
+            }
+            table.look_up(&observations, &mut seen, |_, _| true, |_| true)
+        });
+        shard.prepare(&observations, seen, &mut places);
+        shard.passed(&observations, seen, &places);
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_case_works_on_bursts_for_ever() {
+        for case in CASES {
+            let mut work = (case.prepare)();
+            // More packets than the cases with few flows have.
+            for _ in 0..100 {
+                work();
+            }
+        }
+    }
+
+    #[test]
+    fn names_tell_cases_apart() {
+        let names: std::collections::HashSet<_> = CASES.iter().map(|case| case.name).collect();
+        assert_eq!(names.len(), CASES.len());
+    }
+
+    #[test]
+    fn every_flow_has_a_packet() {
+        let flows: std::collections::HashSet<_> = observations(MANY)
+            .into_iter()
+            .map(|observation| observation.flow)
+            .collect();
+        assert_eq!(flows.len(), MANY as usize);
+    }
+}

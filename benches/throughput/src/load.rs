@@ -1,0 +1,126 @@
+//! What the two ports receive, without end.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use throughput::capture::{FEW_FLOWS, MANY_FLOWS, Sizes, Traffic};
+
+/// Packet buffers beside those that hold the captures.
+const IN_FLIGHT: u32 = 16_383;
+/// Bytes that a buffer takes in its pool, rounded up.
+const BUFFER_BYTES: u64 = 2_560;
+/// Least memory of every contender's EAL, in MiB.
+const MEMORY_MIN_MIB: u64 = 512;
+
+/// What both ports of every contender receive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Load {
+    /// 64-byte frames of 50,000 flows one way, of 1,000 the other.
+    Small,
+    /// The same flows in an Internet mix of sizes.
+    Imix,
+    /// The same flows in frames of 1,518 bytes.
+    Large,
+    /// 64-byte frames of 10,000 flows, half of them each way ...
+    FewFlows,
+    /// ... and as many frames of 1,000,000 flows: the source costs the same.
+    ManyFlows,
+}
+
+impl Load {
+    /// Its name in JSON and on the command line.
+    pub const fn id(self) -> &'static str {
+        match self {
+            Self::Small => "small",
+            Self::Imix => "imix",
+            Self::Large => "large",
+            Self::FewFlows => "few_flows",
+            Self::ManyFlows => "many_flows",
+        }
+    }
+
+    /// Its name in tables.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Small => "64 bytes",
+            Self::Imix => "IMIX",
+            Self::Large => "1,518 bytes",
+            Self::FewFlows => "10,000 flows",
+            Self::ManyFlows => "1,000,000 flows",
+        }
+    }
+
+    /// What each port receives.
+    pub fn traffic(self) -> [Traffic; 2] {
+        let half = |flows, side| Traffic {
+            flows,
+            packets: 500_000,
+            side,
+        };
+        match self {
+            Self::Small | Self::Imix | Self::Large => [MANY_FLOWS, FEW_FLOWS],
+            Self::FewFlows => [0, 1].map(|side| half(5_000, side)),
+            Self::ManyFlows => [0, 1].map(|side| half(500_000, side)),
+        }
+    }
+
+    /// Flows of both ways together.
+    pub fn flows(self) -> u32 {
+        self.traffic().iter().map(|traffic| traffic.flows).sum()
+    }
+
+    const fn sizes(self) -> Sizes {
+        match self {
+            Self::Small | Self::FewFlows | Self::ManyFlows => Sizes::Min,
+            Self::Imix => Sizes::Imix,
+            Self::Large => Sizes::Max,
+        }
+    }
+
+    /// Packet buffers that every contender has: the driver keeps each frame of both captures in
+    /// one for good, and others are in flight.
+    pub fn mbufs(self) -> u32 {
+        let kept: u32 = self.traffic().iter().map(|traffic| traffic.packets).sum();
+        kept + IN_FLIGHT
+    }
+
+    /// Memory of every contender's EAL in MiB.
+    pub fn memory_mib(self) -> u64 {
+        let needed = (u64::from(self.mbufs()) * BUFFER_BYTES) >> 20;
+        needed.next_multiple_of(MEMORY_MIN_MIB)
+    }
+
+    /// The captures in `folder`, written if they are not there yet.
+    pub fn captures(self, folder: &Path) -> io::Result<[PathBuf; 2]> {
+        let files = [0, 1].map(|port| folder.join(format!("{}-{port}.pcap", self.id())));
+        for (traffic, file) in self.traffic().iter().zip(&files) {
+            if !file.exists() {
+                traffic.write(file, self.sizes())?;
+            }
+        }
+        Ok(files)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn captures_are_written_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = Load::Small.captures(folder.path()).unwrap();
+        assert!(files.iter().all(|file| file.metadata().unwrap().len() > 0));
+        std::fs::write(&files[0], "kept").unwrap();
+        Load::Small.captures(folder.path()).unwrap();
+        assert_eq!(std::fs::read(&files[0]).unwrap(), b"kept");
+    }
+
+    #[test]
+    fn both_sides_of_cost_growth_read_as_many_frames() {
+        let [few, many] = [Load::FewFlows, Load::ManyFlows];
+        assert_eq!((few.flows(), many.flows()), (10_000, 1_000_000));
+        assert_eq!(few.mbufs(), many.mbufs());
+        assert_eq!((Load::Small.memory_mib(), many.memory_mib()), (512, 2_560));
+    }
+}

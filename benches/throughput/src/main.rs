@@ -1,0 +1,239 @@
+//! `vernier-bench`: throughput beside peers, and what each step costs.
+#![forbid(unsafe_code)]
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::{Parser, Subcommand};
+use testkit::process::{beside_this_program, stop_on_signals};
+
+use crate::bench::{Bench, Memory};
+use crate::contender::{EVERYTHING, Program};
+use crate::hugepages::Hugepages;
+use crate::load::Load;
+use crate::ovs::OvsPrograms;
+use crate::plan::{Comparison, PLUGIN, Run, THROUGHPUT};
+use crate::report::{Costs, Report, Results, Setting};
+
+mod bench;
+mod contender;
+mod hugepages;
+mod load;
+mod ovs;
+mod plan;
+mod plugin;
+mod profile;
+mod report;
+mod rounds;
+mod scrape;
+mod steps;
+mod testpmd;
+mod vernierd;
+
+/// Benchmarks of Vernier beside its peers.
+///
+/// Hugepages are reserved if that is possible, and given back at the end; else every contender does
+/// without. Keep the machine otherwise idle.
+#[derive(Debug, Parser)]
+#[command(version)]
+#[command(
+    after_help = "Exit codes: 0 all limits kept, 1 one was missed or a run failed, 2 bad usage."
+)]
+struct Arguments {
+    #[command(subcommand)]
+    part: Part,
+
+    /// Rounds that count
+    #[arg(long, global = true, default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..))]
+    rounds: u8,
+
+    /// Seconds measured in each run, at least, after half of one of warm-up
+    #[arg(long, global = true, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
+    seconds: u8,
+
+    /// CPU that forwards
+    #[arg(long, global = true, default_value_t = 1)]
+    core: usize,
+
+    /// CPU of all other threads; it forwards, too, where two are asked for
+    #[arg(long, global = true, default_value_t = 0)]
+    main_core: usize,
+
+    /// vernierd to run; by default the one beside this program
+    #[arg(long, global = true, value_name = "FILE")]
+    vernierd: Option<PathBuf>,
+
+    /// Plugin to load; by default `librte_vernier.so` beside this program
+    #[arg(long, global = true, value_name = "FILE")]
+    plugin: Option<PathBuf>,
+
+    /// Where Open vSwitch is: / where it is installed, or the folder it was unpacked into
+    #[arg(long, global = true, value_name = "FOLDER", default_value = "/")]
+    ovs: PathBuf,
+
+    /// Where the results are, in Markdown and JSON
+    #[arg(long, global = true, value_name = "FOLDER", default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../results"))]
+    results: PathBuf,
+}
+
+#[derive(Debug, Subcommand)]
+enum Part {
+    /// Forward on the same CPU in turn with testpmd and Open vSwitch, and compare ratios with limits
+    Throughput {
+        /// Only contenders and loads that one of these words names, such as `io` or `imix`; nothing
+        /// is written then
+        #[arg(long, value_delimiter = ',', value_name = "WORDS")]
+        only: Vec<String>,
+    },
+    /// What the plugin costs testpmd and Open vSwitch: as `throughput`, with limits of its own
+    Plugin {
+        /// Only contenders that one of these words names, such as `macswap` or `plugin_lda`; nothing
+        /// is written then
+        #[arg(long, value_delimiter = ',', value_name = "WORDS")]
+        only: Vec<String>,
+    },
+    /// One step of the fast path after another: nanoseconds, and instructions by callgrind
+    Steps,
+    /// Where the time goes with everything on, by source file: perf and callgrind
+    Profile,
+    /// What a scrape of ten thousand series costs, and what it does to the workers
+    Scrape,
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => {
+            eprintln!("vernier-bench: a limit was missed");
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("vernier-bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether all limits were kept.
+fn run(arguments: &Arguments) -> Result<bool> {
+    let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let (bench, _hugepages) = bench(arguments, folder.path())?;
+    match &arguments.part {
+        Part::Throughput { only } => compare(arguments, &bench, &THROUGHPUT, only),
+        Part::Plugin { only } => compare(arguments, &bench, &PLUGIN, only),
+        Part::Steps => {
+            let costs = steps::run(&bench, arguments.rounds.into())?;
+            add_costs(arguments, &bench, |report, setting| {
+                report.steps = Some(Costs { setting, costs });
+            })
+        }
+        Part::Profile => {
+            let Program::Vernierd(vernierd) = EVERYTHING.program else {
+                unreachable!("the contender with everything on is vernierd");
+            };
+            let costs = profile::parts(&bench, &bench.input(Load::Small)?, vernierd)?;
+            add_costs(arguments, &bench, |report, setting| {
+                report.parts = Some(Costs { setting, costs });
+            })
+        }
+        Part::Scrape => {
+            let rounds = arguments.rounds.into();
+            let report = scrape::run(&bench.vernierd, folder.path(), rounds, &bench.stop)?;
+            println!("{}", report.markdown());
+            report.write(&arguments.results)?;
+            Ok(true)
+        }
+    }
+}
+
+/// Runs a comparison in rounds; whether all limits are kept.
+fn compare(
+    arguments: &Arguments,
+    bench: &Bench,
+    comparison: &Comparison,
+    only: &[String],
+) -> Result<bool> {
+    let rounds = arguments.rounds.into();
+    let mut all = Vec::new();
+    for suite in comparison.suites {
+        all.extend(rounds::run(bench, suite, rounds, |run| {
+            is_named(run, only)
+        })?);
+    }
+    let setting = Setting::of_this_machine(bench.memory);
+    let report = Report::new(setting, rounds, comparison.claims, &all);
+    println!("{}", report.markdown());
+    let holds = report.holds();
+    if only.is_empty() {
+        let mut results = Results::load(&arguments.results, comparison)?;
+        results.put(report);
+        results.write(&arguments.results, comparison)?;
+    }
+    Ok(holds)
+}
+
+/// Adds costs to the results of this machine; there is no limit on them.
+fn add_costs(
+    arguments: &Arguments,
+    bench: &Bench,
+    add: impl FnOnce(&mut Report, Setting),
+) -> Result<bool> {
+    let setting = Setting::of_this_machine(bench.memory);
+    let mut results = Results::load(&arguments.results, &THROUGHPUT)?;
+    let mut report = match results.of(&setting.machine.cpu) {
+        Some(report) => report.clone(),
+        None => Report::new(setting.clone(), 0, &[], &[]),
+    };
+    add(&mut report, setting);
+    println!("{}", report.markdown());
+    results.put(report);
+    results.write(&arguments.results, &THROUGHPUT)?;
+    Ok(true)
+}
+
+/// Whether one of the words names the run's contender or load; no word names all.
+fn is_named(run: &Run, words: &[String]) -> bool {
+    let names = [run.contender.id, run.load.id()];
+    words.is_empty() || words.iter().any(|word| names.contains(&&**word))
+}
+
+/// The bench, and the hugepages that are given back when they are dropped, if any are needed and could be
+/// reserved.
+fn bench(arguments: &Arguments, folder: &Path) -> Result<(Bench, Option<Hugepages>)> {
+    let runs = |comparison: &Comparison| comparison.suites.iter().flat_map(|suite| suite.runs);
+    let loads: Vec<Load> = match &arguments.part {
+        Part::Throughput { only } => runs(&THROUGHPUT)
+            .filter(|run| is_named(run, only))
+            .map(|run| run.load)
+            .collect(),
+        Part::Plugin { .. } | Part::Steps | Part::Profile => vec![Load::Small],
+        Part::Scrape => Vec::new(),
+    };
+    let memory_mib = loads.iter().map(|load| load.memory_mib()).max();
+    let hugepages = memory_mib.and_then(|memory_mib| {
+        Hugepages::reserve(memory_mib.max(ovs::MEMORY_MIB))
+            .inspect_err(|error| eprintln!("No hugepages ({error}): all contenders do without."))
+            .ok()
+    });
+    let beside = |given: &Option<PathBuf>, name: &str| match given {
+        Some(file) => Ok(file.clone()),
+        None => beside_this_program(name),
+    };
+    let bench = Bench {
+        folder: folder.to_owned(),
+        vernierd: beside(&arguments.vernierd, "vernierd")?,
+        plugin: beside(&arguments.plugin, "librte_vernier.so")?,
+        ovs: OvsPrograms::find(&arguments.ovs),
+        cpus: [arguments.core, arguments.main_core],
+        memory: match hugepages {
+            Some(_) => Memory::Hugepages,
+            None => Memory::OrdinaryPages,
+        },
+        warm_up: Duration::from_millis(500),
+        measured: Duration::from_secs(arguments.seconds.into()),
+        stop: stop_on_signals()?,
+    };
+    Ok((bench, hugepages))
+}

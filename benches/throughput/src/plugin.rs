@@ -1,0 +1,266 @@
+//! The plugin, `librte_vernier.so`, in a DPDK program of others.
+//!
+//! EAL loads it by `-d`, an environment variable names its configuration, and it reports over HTTP what it has
+//! measured.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use console::client::Client;
+use console::top::SnapshotSource;
+use records::snapshot::Snapshot;
+use serde_json::json;
+use tempfile::TempDir;
+use testkit::process::{Process, free_address, output};
+
+use crate::bench::Bench;
+use crate::vernierd::{Extent, MEASURED_SHARE_MIN, measured_packets};
+
+/// Where a folder for it is made: EAL refuses libraries below folders that everyone may write to.
+const LIBRARIES: &str = "/usr/local/lib";
+
+/// The variable that names its configuration.
+const CONFIG: &str = "VERNIER_CONFIG";
+
+/// The plugin, set up for one process.
+#[derive(Debug)]
+pub struct Plugin {
+    /// Removed with this.
+    folder: TempDir,
+    drivers: PathBuf,
+    config: PathBuf,
+    client: Client,
+}
+
+impl Plugin {
+    /// Puts it where EAL loads it from, and writes its configuration: it takes root.
+    pub fn install(bench: &Bench, extent: Extent, flows: u32) -> Result<Self> {
+        let libraries = output(Command::new("pkg-config").args(["--variable=libdir", "libdpdk"]))?;
+        let drivers = drivers(&Path::new(libraries.trim()).join("dpdk"))?;
+        let folder = tempfile::Builder::new()
+            .prefix("vernier-bench-")
+            .tempdir_in(LIBRARIES)
+            .with_context(|| format!("cannot make a folder in {LIBRARIES}; try as root"))?;
+        let address = free_address()?;
+        let config = bench.folder.join("plugin.json");
+        let json = json!({
+            "measurement": extent.measurement(flows),
+            "http": { "listen": address },
+        });
+        std::fs::write(&config, json.to_string()).context("cannot write a configuration")?;
+        let plugin = Self {
+            folder,
+            drivers,
+            config,
+            client: Client::new(&address.to_string(), None),
+        };
+        std::fs::copy(&bench.plugin, plugin.library()).with_context(|| {
+            let built = bench.plugin.display();
+            format!("cannot copy {built}; `cargo build --release -p plugin` makes it")
+        })?;
+        Ok(plugin)
+    }
+
+    fn library(&self) -> PathBuf {
+        self.folder.path().join("librte_vernier.so")
+    }
+
+    /// EAL's arguments. With any `-d`, it loads no drivers by itself.
+    pub fn arguments(&self) -> [String; 4] {
+        let library = self.library().display().to_string();
+        let drivers = self.drivers.display().to_string();
+        ["-d".to_owned(), library, "-d".to_owned(), drivers]
+    }
+
+    /// Names the configuration to a program that will load it.
+    pub fn configure(&self, command: &mut Command) {
+        command.env(CONFIG, &self.config);
+        command.env("VERNIER_LOG", "error");
+    }
+
+    /// What it has measured when the present epoch ends.
+    pub fn epoch_end(&self, bench: &Bench, process: &mut Process) -> Result<Measured> {
+        epoch_end(&mut self.client.clone(), bench, process)
+    }
+}
+
+/// What was measured from the start to the end of an epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Measured {
+    epoch: u64,
+    interval_ms: u32,
+    packets: u64,
+}
+
+impl Measured {
+    fn of(snapshot: &Snapshot) -> Option<Self> {
+        Some(Self {
+            epoch: snapshot.epoch?,
+            interval_ms: snapshot.interval_ms,
+            packets: measured_packets(snapshot),
+        })
+    }
+
+    /// Fails when too few of the packets a second that were forwarded have been measured since `earlier`.
+    pub fn check(&self, earlier: &Self, forwarded_pps: f64) -> Result<()> {
+        let epochs = self.epoch - earlier.epoch;
+        let seconds = epochs as f64 * f64::from(self.interval_ms) / 1e3;
+        let measured_pps = (self.packets - earlier.packets) as f64 / seconds;
+        let share = measured_pps / forwarded_pps;
+        ensure!(
+            share >= MEASURED_SHARE_MIN,
+            "the plugin measured {:.0} % of the packets: {:.2} of {:.2} million a second",
+            100.0 * share,
+            measured_pps / 1e6,
+            forwarded_pps / 1e6
+        );
+        Ok(())
+    }
+}
+
+fn epoch_end(
+    source: &mut impl SnapshotSource,
+    bench: &Bench,
+    process: &mut Process,
+) -> Result<Measured> {
+    let mut present = None;
+    process.until(&bench.stop, "the plugin ended no epoch", |_| {
+        // Until it is up, it does not answer.
+        let latest = source.latest().ok();
+        let Some(measured) = latest.and_then(|snapshot| Measured::of(&snapshot)) else {
+            return Ok(None);
+        };
+        let present = *present.get_or_insert(measured.epoch);
+        Ok((measured.epoch > present).then_some(measured))
+    })
+}
+
+/// The folder of drivers in DPDK's, `pmds-` and the version of its interface; the latest of several.
+fn drivers(folder: &Path) -> Result<PathBuf> {
+    let entries = std::fs::read_dir(folder)
+        .with_context(|| format!("cannot look for DPDK's drivers in {}", folder.display()))?;
+    entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| {
+            let name = path.file_name().and_then(|name| name.to_str());
+            name.is_some_and(|name| name.starts_with("pmds-"))
+        })
+        .max()
+        .with_context(|| format!("DPDK has no drivers in {}", folder.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::sync::Arc;
+
+    use console::top::InProcess;
+    use contract::config::{Http, Measurement};
+    use records::snapshot::{Counts, Segment, Totals};
+    use serde_json::Value;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    fn snapshot(epoch: u64, received_packets: u64) -> Snapshot {
+        let counts = Counts {
+            received_packets,
+            late_packets: 10,
+            ..Counts::default()
+        };
+        let total = Totals {
+            counts,
+            ..Totals::default()
+        };
+        Snapshot {
+            epoch: Some(epoch),
+            interval_ms: 500,
+            segments: vec![Segment {
+                total,
+                ..Segment::default()
+            }],
+            ..Snapshot::default()
+        }
+    }
+
+    #[test]
+    fn a_rate_counts_only_if_the_packets_were_measured() {
+        let measured = |epoch, packets| Measured::of(&snapshot(epoch, packets)).unwrap();
+        let (from, to) = (measured(7, 100), measured(9, 1_000));
+        to.check(&from, 900.0).unwrap();
+        to.check(&from, 1_000.0).unwrap();
+        let error = to.check(&from, 1_800.0).unwrap_err().to_string();
+        assert!(error.contains("50 % of the packets"), "{error}");
+        assert_eq!(Measured::of(&Snapshot::default()), None);
+    }
+
+    #[test]
+    fn the_end_of_an_epoch_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let (bench, _) = Bench::for_tests(folder.path());
+        let mut process = Process::start(Command::new("sleep").arg("60")).unwrap();
+        // Each look at the switch finds a later epoch.
+        let looks = AtomicU64::new(0);
+        let mut published = InProcess(|| {
+            let epoch = looks.fetch_add(1, Ordering::Relaxed);
+            Arc::new(snapshot(epoch, 1_000 * epoch))
+        });
+        let from = epoch_end(&mut published, &bench, &mut process).unwrap();
+        let to = epoch_end(&mut published, &bench, &mut process).unwrap();
+        assert!(from.epoch > 0 && to.epoch > from.epoch, "{from:?} {to:?}");
+        to.check(&from, 2_000.0).unwrap();
+    }
+
+    #[test]
+    fn a_process_that_ends_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let (bench, _) = Bench::for_tests(folder.path());
+        let mut process = Process::start(&mut Command::new("false")).unwrap();
+        let mut published = InProcess(|| Arc::new(Snapshot::default()));
+        let error = epoch_end(&mut published, &bench, &mut process).unwrap_err();
+        assert!(error.to_string().contains("ended early"), "{error}");
+    }
+
+    #[test]
+    fn drivers_are_the_latest() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = drivers(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("no drivers"), "{error}");
+        for name in ["pmds-23.0", "pmds-24.1", "tools"] {
+            fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        assert_eq!(
+            drivers(folder.path()).unwrap(),
+            folder.path().join("pmds-24.1")
+        );
+    }
+
+    #[test]
+    fn it_is_set_up_for_one_process() {
+        let folder = tempfile::tempdir().unwrap();
+        let (bench, _) = Bench::for_tests(folder.path());
+        if tempfile::tempdir_in(LIBRARIES).is_err() {
+            return eprintln!("SKIPPED: a folder in {LIBRARIES} takes root");
+        }
+        let error = Plugin::install(&bench, Extent::Lda, 1_000).unwrap_err();
+        assert!(error.to_string().contains("-p plugin"), "{error}");
+
+        fs::write(&bench.plugin, "library").unwrap();
+        let plugin = Plugin::install(&bench, Extent::Lda, 1_000).unwrap();
+        let [_, library, _, drivers] = plugin.arguments();
+        assert_eq!(fs::read_to_string(&library).unwrap(), "library");
+        assert!(Path::new(&drivers).is_dir(), "{drivers}");
+        let json: Value = serde_json::from_slice(&fs::read(&plugin.config).unwrap()).unwrap();
+        let of = |key: &str| json[key].clone();
+        let measurement: Measurement = serde_json::from_value(of("measurement")).unwrap();
+        assert!(measurement.lda.is_some() && measurement.flows.is_none());
+        let http: Http = serde_json::from_value(of("http")).unwrap();
+        assert!(
+            http.listen
+                .is_some_and(|address| address.ip().is_loopback())
+        );
+        drop(plugin);
+        assert!(!Path::new(&library).exists());
+    }
+}

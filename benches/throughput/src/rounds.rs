@@ -1,0 +1,234 @@
+//! Rounds in which every contender runs, and ratios within rounds.
+
+use anyhow::Result;
+use reporting::statistics::Spread;
+
+use crate::bench::Bench;
+use crate::plan::{Claim, Run, Suite};
+
+/// The rates of one run, round after round.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Series {
+    pub run: Run,
+    /// Packets a second; or why there are none.
+    pub rates_pps: Result<Vec<f64>, Absence>,
+}
+
+/// Why there are no rates.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Absence {
+    /// It cannot run here.
+    Skipped(String),
+    /// It failed twice.
+    Failed(String),
+}
+
+/// Runs the rounds of a suite, with progress on standard error; runs that `wanted` does not take are left out.
+///
+/// Every other pass goes backwards, so that a machine that slows down favours none. A run that
+/// fails is tried once more. The rate of a contender in one round is that of all its runs: packets by
+/// the time that they took.
+pub fn run(
+    bench: &Bench,
+    suite: &Suite,
+    rounds: usize,
+    wanted: impl Fn(&Run) -> bool,
+) -> Result<Vec<Series>> {
+    let runs = suite.runs.iter().copied().filter(|run| wanted(run));
+    let mut all: Vec<Series> = runs
+        .map(|run| Series {
+            run,
+            rates_pps: match run.contender.absence(bench) {
+                None => Ok(Vec::new()),
+                Some(reason) => Err(Absence::Skipped(reason)),
+            },
+        })
+        .collect();
+    for series in &all {
+        if let Err(Absence::Skipped(reason)) = &series.rates_pps {
+            eprintln!("skipped   {}: {reason}", series.run.contender.label);
+        }
+    }
+    let first = usize::from(!suite.warms_up);
+    for round in first..=rounds.min(suite.rounds_max) {
+        let which = match round {
+            0 => "warm-up".to_owned(),
+            _ => format!("round {round}"),
+        };
+        let count = all.len();
+        for pass in 0..suite.passes {
+            for n in 0..count {
+                let is_backwards = (round + pass) % 2 == 1;
+                let index = if is_backwards { count - 1 - n } else { n };
+                if let Some(rate_pps) = all[index].run_once(bench, &which)? {
+                    all[index].keep(round, rate_pps);
+                }
+            }
+        }
+        if round > 0 {
+            for series in &mut all {
+                series.end_round(round);
+            }
+        }
+    }
+    Ok(all)
+}
+
+impl Series {
+    /// Makes one rate of those that came after the rounds before `round`.
+    fn end_round(&mut self, round: usize) {
+        if let Ok(kept) = &mut self.rates_pps {
+            let passes = kept.split_off(kept.len().min(round - 1));
+            let packet_seconds: f64 = passes.iter().copied().map(f64::recip).sum();
+            kept.push(passes.len() as f64 / packet_seconds);
+        }
+    }
+
+    /// Keeps the rate of a run, unless its round is the warm-up.
+    fn keep(&mut self, round: usize, rate_pps: f64) {
+        if let Ok(kept) = &mut self.rates_pps
+            && round > 0
+        {
+            kept.push(rate_pps);
+        }
+    }
+
+    /// Runs it, if it has not failed before; its rate, unless it fails.
+    fn run_once(&mut self, bench: &Bench, which: &str) -> Result<Option<f64>> {
+        if self.rates_pps.is_err() {
+            return Ok(None);
+        }
+        let Run { contender, load } = self.run;
+        let input = bench.input(load)?;
+        let again = |error: anyhow::Error| {
+            eprintln!("{which:8}  failed; once more: {error:#}");
+            bench.check_wanted()?;
+            contender.rate_pps(bench, &input)
+        };
+        match contender.rate_pps(bench, &input).or_else(again) {
+            Ok(rate_pps) => {
+                let (mpps, load) = (rate_pps / 1e6, load.label());
+                eprintln!("{which:8}  {mpps:6.2} Mpps  {load}: {}", contender.label);
+                Ok(Some(rate_pps))
+            }
+            Err(error) => {
+                bench.check_wanted()?;
+                eprintln!("{which:8}  failed: {error:#}");
+                self.rates_pps = Err(Absence::Failed(format!("{error:#}")));
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// The ratio of `claim` over rounds, each round's by itself; `None` when a run of it was not wanted.
+pub fn ratio(claim: &Claim, all: &[Series]) -> Option<Result<Spread, Absence>> {
+    let find = |run: &Run| all.iter().find(|series| series.run == *run);
+    let over: Vec<&Series> = claim.over.iter().map(find).collect::<Option<_>>()?;
+    let under: Vec<&Series> = claim.under.iter().map(find).collect::<Option<_>>()?;
+    let rates = |series: Vec<&Series>| -> Result<Vec<Vec<f64>>, Absence> {
+        let rates = series.into_iter().map(|series| series.rates_pps.clone());
+        rates.collect()
+    };
+    let ratio = || {
+        let (over, under) = (rates(over)?, rates(under)?);
+        let rounds = over.iter().chain(&under).map(Vec::len).min().unwrap_or(0);
+        let product = |of: &[Vec<f64>], round: usize| -> f64 {
+            of.iter().map(|rates_pps| rates_pps[round]).product()
+        };
+        let ratios = (0..rounds).map(|round| product(&over, round) / product(&under, round));
+        Spread::of(&ratios.collect::<Vec<_>>())
+            .ok_or_else(|| Absence::Failed("there was no round".to_owned()))
+    };
+    Some(ratio())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contender::{EVERYTHING, EVERYTHING_TWO, IO, IO_TWO, OFF};
+    use crate::load::Load;
+    use crate::plan::Goal;
+
+    const fn small(contender: crate::contender::Contender) -> Run {
+        Run {
+            contender,
+            load: Load::Small,
+        }
+    }
+
+    fn series(run: Run, rates_pps: &[f64]) -> Series {
+        Series {
+            run,
+            rates_pps: Ok(rates_pps.to_vec()),
+        }
+    }
+
+    const SCALING: Claim = Claim {
+        label: "two by one as a share of two by one",
+        over: &[small(EVERYTHING_TWO), small(IO)],
+        under: &[small(EVERYTHING), small(IO_TWO)],
+        goal: Goal::Shown,
+    };
+
+    #[test]
+    fn ratios_are_taken_within_rounds() {
+        // The machine is twice as fast in the second round: no ratio shows it.
+        let all = [
+            series(small(IO), &[40.0, 80.0, 40.0]),
+            series(small(IO_TWO), &[80.0, 160.0, 80.0]),
+            series(small(EVERYTHING), &[20.0, 40.0, 20.0]),
+            series(small(EVERYTHING_TWO), &[38.0, 76.0, 36.0]),
+        ];
+        let of_all = ratio(&SCALING, &all).unwrap().unwrap();
+        assert!((of_all.median - 0.95).abs() < 1e-12, "{of_all:?}");
+        assert!((of_all.min - 0.9).abs() < 1e-12, "{of_all:?}");
+        assert!((of_all.max - 0.95).abs() < 1e-12, "{of_all:?}");
+    }
+
+    #[test]
+    fn a_round_there_and_back_has_one_rate() {
+        // 25 and 75 ns are 50 ns on average.
+        let mut one = series(small(IO), &[10e6, 40e6, 40e6 / 3.0]);
+        one.end_round(2);
+        let rates: Vec<String> = one
+            .rates_pps
+            .unwrap()
+            .iter()
+            .map(|rate| format!("{rate:.0}"))
+            .collect();
+        assert_eq!(rates, ["10000000", "20000000"]);
+    }
+
+    #[test]
+    fn what_did_not_run_has_no_ratio() {
+        let skipped = Absence::Skipped("it takes 2 CPUs".to_owned());
+        let mut all = vec![
+            series(small(IO), &[40.0]),
+            series(small(EVERYTHING), &[20.0]),
+            series(small(EVERYTHING_TWO), &[38.0]),
+        ];
+        assert_eq!(ratio(&SCALING, &all), None);
+        all.push(Series {
+            run: small(IO_TWO),
+            rates_pps: Err(skipped.clone()),
+        });
+        assert_eq!(ratio(&SCALING, &all), Some(Err(skipped)));
+    }
+
+    #[test]
+    fn a_contender_that_fails_twice_is_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let (bench, _) = Bench::for_tests(folder.path());
+        let suite = Suite {
+            runs: const { &[small(OFF), small(IO)] },
+            rounds_max: 1,
+            warms_up: false,
+            passes: 1,
+        };
+        // There is no vernierd in that folder.
+        let all = run(&bench, &suite, 5, |run| run.contender == OFF).unwrap();
+        assert_eq!(all.len(), 1);
+        assert!(matches!(&all[0].rates_pps, Err(Absence::Failed(why)) if why.contains("vernierd")));
+    }
+}

@@ -1,0 +1,98 @@
+//! What each step of the fast path costs a packet.
+
+use anyhow::Result;
+use reporting::statistics::median;
+
+use crate::bench::Bench;
+use crate::contender::Program;
+use crate::plan::STEPS;
+use crate::profile;
+use crate::report::Step;
+use crate::rounds::{self, Series};
+
+/// Runs the steps in turn for `rounds` rounds, and counts their instructions if valgrind is here.
+pub fn run(bench: &Bench, rounds: usize) -> Result<Vec<Step>> {
+    let all = rounds::run(bench, &STEPS, rounds, |_| true)?;
+    let mut steps = of(&all)?;
+    if !profile::is_here("valgrind") {
+        eprintln!("skipped   instructions: valgrind is not here");
+        return Ok(steps);
+    }
+    for (step, series) in steps.iter_mut().zip(&all) {
+        if let Program::Vernierd(vernierd) = series.run.contender.program {
+            let input = bench.input(series.run.load)?;
+            match profile::instructions(bench, &input, vernierd) {
+                Ok(instructions) => {
+                    eprintln!("counted   {instructions:6.1} instructions  {}", step.label);
+                    step.instructions = Some(instructions);
+                }
+                Err(error) => {
+                    bench.check_wanted()?;
+                    eprintln!("skipped   instructions of {}: {error:#}", step.label);
+                }
+            }
+        }
+    }
+    Ok(steps)
+}
+
+/// Medians of rounds, and of differences to the step before.
+fn of(all: &[Series]) -> Result<Vec<Step>> {
+    let mut before: Option<Vec<f64>> = None;
+    let mut steps = Vec::new();
+    for series in all {
+        let rates_pps = match &series.rates_pps {
+            Ok(rates_pps) => rates_pps,
+            Err(absence) => anyhow::bail!("{}: {absence:?}", series.run.contender.label),
+        };
+        let ns: Vec<f64> = rates_pps.iter().map(|rate_pps| 1e9 / rate_pps).collect();
+        let added_ns = before.as_ref().map(|before| {
+            let differences = ns.iter().zip(before).map(|(ns, before)| ns - before);
+            median(differences)
+        });
+        steps.push(Step {
+            label: series.run.contender.label.to_owned(),
+            ns: median(ns.iter().copied()),
+            added_ns,
+            instructions: None,
+        });
+        // A peer is no step.
+        let is_step = matches!(series.run.contender.program, Program::Vernierd(_));
+        before = is_step.then_some(ns);
+    }
+    Ok(steps)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contender::{IO, OFF, OFF_PATCH};
+    use crate::load::Load;
+    use crate::plan::Run;
+
+    #[test]
+    fn steps_are_differences_within_rounds() {
+        let series = |contender, rates_pps: &[f64]| Series {
+            run: Run {
+                contender,
+                load: Load::Small,
+            },
+            rates_pps: Ok(rates_pps.to_vec()),
+        };
+        let all = [
+            series(IO, &[50e6, 25e6]),
+            series(OFF_PATCH, &[40e6, 20e6]),
+            series(OFF, &[25e6, 12.5e6]),
+        ];
+        let steps = of(&all).unwrap();
+        let told: Vec<_> = steps.iter().map(|step| (step.ns, step.added_ns)).collect();
+        // A peer is no step; 15 ns more in one round, 30 in the slower one.
+        let near = |a: f64, b: f64| (a - b).abs() < 1e-9;
+        assert!(near(told[0].0, 30.0) && told[0].1.is_none(), "{told:?}");
+        assert!(near(told[1].0, 37.5) && told[1].1.is_none(), "{told:?}");
+        assert!(
+            near(told[2].0, 60.0) && near(told[2].1.unwrap(), 22.5),
+            "{told:?}"
+        );
+    }
+}

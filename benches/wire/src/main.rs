@@ -1,0 +1,166 @@
+//! `vernier-wire`: a testbed of two hosts, two switches and an impairment box between them. What the switches
+//! report of the path between them is compared with what happened to each packet.
+//!
+//! ```text
+//!  namespace a          the testbed's own namespace, no way out            namespace b
+//!   eth0 ------ l1 [switch 1] w1 ------ x1 [box] x2 ------ w2 [switch 2] l2 ------ eth0
+//!   10.9.0.1          | stamps          | transits          | stamps         10.9.0.2
+//!                     '------> truth: joined by packet hash <'
+//! ```
+//!
+//! - [`namespaces`], [`switch`], [`traffic`], [`attack`], [`capture`]: what runs.
+//! - [`watch`]: what switches report; [`stamps`] and [`truth`]: what happened; [`probability`]: what is expected.
+//! - [`verdict`]: reports compared with what happened.
+//! - [`scenario`]: runs over veth; [`memif`]: over shared memory; [`flood`]: under a replayed hello.
+//! - [`limits`], [`report`]: what had to hold, and the page.
+#![forbid(unsafe_code)]
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use clap::{Parser, Subcommand};
+use testkit::process::{beside_this_program, stop_on_signals};
+
+use crate::report::Report;
+use crate::scenario::SCENARIOS;
+use crate::switch::Setting;
+
+mod attack;
+mod capture;
+mod flood;
+mod limits;
+mod memif;
+mod namespaces;
+mod probability;
+mod report;
+mod scenario;
+mod stamps;
+mod switch;
+mod traffic;
+mod truth;
+mod verdict;
+mod watch;
+
+/// Two switches, an impaired path between them, and their reports compared with what happened (needs root)
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    after_help = "Exit codes: 0 all limits kept, 1 one was missed or a run failed, 2 bad usage."
+)]
+struct Arguments {
+    #[command(subcommand)]
+    part: Option<Part>,
+
+    /// Only runs of these names, `memif` and `flood` among them; nothing is written then
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    only: Vec<String>,
+    /// How long traffic flows in each run, seconds
+    #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u16).range(2..))]
+    flow_seconds: u16,
+    /// How long attacks last, and the run beside them, seconds
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u16).range(5..))]
+    attack_seconds: u16,
+    /// Where all files of the runs are kept; by default nowhere
+    #[arg(long, value_name = "FOLDER")]
+    keep: Option<PathBuf>,
+    /// The hand-made attacker
+    #[arg(long, value_name = "FILE", default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/attack.py"))]
+    attacker: PathBuf,
+    /// vernierd to run; by default the one beside this program
+    #[arg(long, value_name = "FILE")]
+    vernierd: Option<PathBuf>,
+    /// Where the results are, in Markdown and JSON
+    #[arg(long, value_name = "FOLDER", default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../results"))]
+    results: PathBuf,
+}
+
+/// What this program does inside a host.
+#[derive(Debug, Subcommand)]
+enum Part {
+    /// Sends a mix of flows to the other host
+    #[command(hide = true)]
+    Mix(traffic::Mix),
+    /// Receives the mix
+    #[command(hide = true)]
+    Sink {
+        /// Its own address
+        address: String,
+    },
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let is_kept = match &arguments.part {
+        Some(Part::Mix(mix)) => mix.send().map(|_| true),
+        Some(Part::Sink { address }) => traffic::sink(address).map(|()| true),
+        None => namespaces::enter().and_then(|()| run(&arguments)),
+    };
+    match is_kept {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("vernier-wire: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// All runs, one after the other; whether all limits are kept.
+fn run(arguments: &Arguments) -> Result<bool> {
+    let stop = stop_on_signals()?;
+    let temporary = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let setting = Setting {
+        vernierd: match &arguments.vernierd {
+            Some(file) => file.clone(),
+            None => beside_this_program("vernierd")?,
+        },
+        impair: beside_this_program("vernier-impair")?,
+        attacker: &arguments.attacker,
+        flow_duration: Duration::from_secs(arguments.flow_seconds.into()),
+        attack_duration: Duration::from_secs(arguments.attack_seconds.into()),
+        folder: arguments.keep.as_deref().unwrap_or(temporary.path()),
+        stop: &stop,
+    };
+    namespaces::build().context("cannot build the testbed")?;
+    let mut report = Report::new();
+    let mut attempt = |name: &str, words: &str, run: &mut dyn FnMut(&mut Report) -> Result<()>| {
+        if !arguments.only.is_empty() && !arguments.only.iter().any(|wanted| wanted == name) {
+            return Ok(());
+        }
+        eprintln!("{name}: {words} ...");
+        if let Err(error) = run(&mut report) {
+            ensure!(!stop.load(Ordering::Relaxed), "interrupted");
+            eprintln!("{name}: {error:#}");
+            let why = format!("{error:#}");
+            let why = why.lines().next().unwrap_or_default().to_owned();
+            report.failed.push((name.to_owned(), why));
+        }
+        Ok(())
+    };
+    for scenario in &SCENARIOS {
+        attempt(scenario.name, scenario.words, &mut |report| {
+            report.runs.push(scenario::run(scenario, &setting)?);
+            Ok(())
+        })?;
+    }
+    attempt("memif", "at full speed", &mut |report| {
+        report.memif = Some(memif::run(&setting)?);
+        Ok(())
+    })?;
+    attempt("flood", "one recorded hello, replayed", &mut |report| {
+        report.flood = Some(flood::run(&setting)?);
+        Ok(())
+    })?;
+    println!("{}", report.markdown());
+    let checks = limits::checks(&report);
+    for line in checks.verdict() {
+        eprintln!("{line}");
+    }
+    if arguments.only.is_empty() {
+        report.write(&arguments.results)?;
+    }
+    Ok(checks.hold())
+}

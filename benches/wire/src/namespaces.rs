@@ -1,0 +1,132 @@
+//! Network namespaces and interfaces of the testbed.
+
+use std::fs;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use testkit::process::output;
+
+/// Set where this process is in the testbed's namespaces already.
+const INSIDE: &str = "VERNIER_TESTBED";
+
+const NO_IPV6: [&str; 2] = [
+    "net.ipv6.conf.all.disable_ipv6=1",
+    "net.ipv6.conf.default.disable_ipv6=1",
+];
+
+/// Host a, and host b.
+pub const HOSTS: [Host; 2] = [
+    Host {
+        name: "a",
+        address: "10.9.0.1",
+        lan: "l1",
+    },
+    Host {
+        name: "b",
+        address: "10.9.0.2",
+        lan: "l2",
+    },
+];
+
+/// The switches' ends of the wire, and the box's.
+pub const WIRES: [(&str, &str); 2] = [("w1", "x1"), ("w2", "x2")];
+
+/// A host behind a switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Host {
+    /// Name of its namespace.
+    pub name: &'static str,
+    /// Address of its `eth0`.
+    pub address: &'static str,
+    /// Interface of its switch.
+    pub lan: &'static str,
+}
+
+impl Host {
+    /// A command that runs there.
+    pub fn command(&self, program: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", self.name, program]);
+        command
+    }
+
+    /// The Ethernet address of its `eth0`.
+    pub fn mac(&self) -> Result<String> {
+        let mac = output(self.command("cat").arg("/sys/class/net/eth0/address"))?;
+        Ok(mac.trim().to_owned())
+    }
+}
+
+/// Replaces this process by the same program in namespaces of its own (network, mounts, processes), unless
+/// it is there already. They vanish with the process, even after SIGKILL: nothing has to be cleaned up.
+/// This takes root.
+pub fn enter() -> Result<()> {
+    if std::env::var_os(INSIDE).is_some() {
+        return Ok(());
+    }
+    let own = std::env::current_exe().context("the path of this program is not known")?;
+    let error = Command::new("unshare")
+        .args(["--net", "--mount", "--pid", "--mount-proc"])
+        .args(["--fork", "--kill-child"])
+        .arg(own)
+        .args(std::env::args_os().skip(1))
+        .env(INSIDE, "1")
+        .exec();
+    Err(error).context("cannot start unshare")
+}
+
+fn ip(arguments: &str) -> Result<()> {
+    output(Command::new("ip").args(arguments.split(' '))).map(drop)
+}
+
+/// Makes hosts and interfaces.
+pub fn build() -> Result<()> {
+    ensure!(
+        std::env::var_os(INSIDE).is_some(),
+        "the testbed is built in namespaces of its own only"
+    );
+    // What is under /run/netns and /sys is that of these namespaces from now on.
+    fs::create_dir_all("/run/netns").context("cannot make /run/netns")?;
+    for (kind, folder) in [("tmpfs", "/run/netns"), ("sysfs", "/sys")] {
+        output(Command::new("mount").args(["-t", kind, kind, folder]))?;
+    }
+    ip("link set lo up")?;
+    output(Command::new("sysctl").arg("-qw").args(NO_IPV6))?;
+    for host in &HOSTS {
+        let Host { name, address, lan } = host;
+        ip(&format!("netns add {name}"))?;
+        output(host.command("sysctl").arg("-qw").args(NO_IPV6))?;
+        ip(&format!(
+            "link add {lan} type veth peer name eth0 netns {name}"
+        ))?;
+        ip(&format!("-n {name} link set lo up"))?;
+        ip(&format!("-n {name} addr add {address}/24 dev eth0"))?;
+        switch_offloads_off(&mut host.command("ethtool"), "eth0")?;
+        switch_offloads_off(&mut Command::new("ethtool"), lan)?;
+        ip(&format!("-n {name} link set eth0 up"))?;
+        ip(&format!("link set {lan} up"))?;
+    }
+    let [a, b] = &HOSTS;
+    for (Host { name, .. }, other) in [(a, b), (b, a)] {
+        // A router answers ARP itself and asks on its other side: a loss, and a packet that no host sent.
+        let (address, mac) = (other.address, other.mac()?);
+        ip(&format!(
+            "-n {name} neigh add {address} lladdr {mac} dev eth0 nud permanent"
+        ))?;
+    }
+    for (wire, of_box) in WIRES {
+        ip(&format!("link add {wire} type veth peer name {of_box}"))?;
+        for interface in [wire, of_box] {
+            switch_offloads_off(&mut Command::new("ethtool"), interface)?;
+            ip(&format!("link set {interface} up"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Packets are then as on a wire: not merged, and with checksums of their own.
+fn switch_offloads_off(ethtool: &mut Command, interface: &str) -> Result<()> {
+    let off = ["tx", "rx", "tso", "gso", "gro"].map(|feature| [feature, "off"]);
+    output(ethtool.args(["-K", interface]).args(off.as_flattened())).map(drop)
+}
