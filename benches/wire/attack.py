@@ -1,4 +1,4 @@
-"""Throws control frames at a switch that must believe none of them.
+"""Sends control frames to a switch that must accept none of them.
 
     attack.py --interface x2 --victim w2 --seconds 60 --counts counts.json
 
@@ -149,7 +149,7 @@ def main():
     while time.monotonic() < end:
         for name, trick in names.items():
             frame = trick(random.choice(seen))
-            # By chance it may be a true one that somebody is still to see, or too long for the link.
+            # By chance it may be a true one that a switch has not seen yet, or too long for the link.
             if (name not in ("replay", HELLO) and frame in seen) or len(frame) > MTU:
                 continue
             socket.send(Ether(addresses + frame))

@@ -55,7 +55,7 @@ impl Class {
             MARKER => body.get(HEADER_BYTES).copied().unwrap_or(0),
             _ => 0,
         };
-        // Kind 0 stands for data here: a control frame that claims it counts as of an unknown kind.
+        // Kind 0 means data here: a control frame that claims it counts as of an unknown kind.
         Self {
             kind: if kind == 0 { u8::MAX } else { kind },
             copy,

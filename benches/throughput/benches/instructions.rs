@@ -104,7 +104,7 @@ fn collected(case: &Case, bursts: u64) -> Result<u64> {
     );
     let summary = said.lines().find_map(|line| line.split_once("Collected :"));
     let Some((_, number)) = summary else {
-        bail!("no instruction count in what valgrind said:\n{said}");
+        bail!("no instruction count in the output of valgrind:\n{said}");
     };
     Ok(number.trim().parse()?)
 }

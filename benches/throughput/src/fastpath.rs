@@ -1,8 +1,8 @@
 //! What is done to a packet on the fast path, one piece at a time: the work that microbenchmarks
 //! time and count.
 //!
-//! Packets come in bursts of 64, as a worker takes them. Each case knows its packets before it
-//! starts, and goes round them for ever; flows come in no order, each as often as any other. With
+//! Packets come in bursts of 64, as a worker takes them. Each case prepares its packets before it
+//! starts, and repeats them; flows come in no order, each as often as any other. With
 //! 100,000 flows neither the observations nor the cells fit the second-level cache.
 
 use std::hint::black_box;
@@ -212,7 +212,7 @@ fn rate() -> TickRate {
     TickRate::from_hz(2_700_000_000)
 }
 
-/// What vernierd measures with unless told otherwise.
+/// What vernierd measures with by default.
 #[expect(clippy::expect_used, reason = "sizes are constants")]
 fn lda_layout() -> LdaLayout {
     let bank = Bank {
@@ -389,7 +389,7 @@ fn everything(flows: u32) -> Work {
     recording(&layout, Some(FlowTable::new(flows as usize)), flows)
 }
 
-/// The same for what is measured unless told otherwise.
+/// The same for what is measured by default.
 fn lda_alone(flows: u32) -> Work {
     recording(&lda_shard(), None, flows)
 }

@@ -33,12 +33,12 @@ pub struct OpenVSwitch {
 /// When it gets two rules on `in_port`: all that enters one port leaves by the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rules {
-    /// As an operator types it: a bridge, ports, then rules in the place of the one that is there.
-    /// Until then it is a learning bridge, whose cached entries, one for each pair of addresses, go
-    /// on being used: they do the same as the rules.
+    /// As an operator types it: a bridge, ports, then rules that replace the one that is there.
+    /// Until then it is a learning bridge, whose cached entries, one for each pair of addresses, stay
+    /// in use: they do the same as the rules.
     AfterPorts,
     /// Before the ports: its cache then never holds anything but two entries, and it takes its
-    /// fastest way (simple match).
+    /// fastest path (simple match).
     BeforePorts,
 }
 
@@ -306,7 +306,7 @@ mod tests {
     use crate::hugepages::Hugepages;
 
     #[test]
-    fn it_forwards_and_tells_its_rate() {
+    fn it_forwards_and_reports_its_rate() {
         let folder = tempfile::tempdir().unwrap();
         let (bench, input) = Bench::for_tests(folder.path());
         let bench = Bench {
@@ -334,14 +334,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_told() {
+    fn what_is_missing_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let missing = OvsPrograms::find(folder.path()).unwrap_err();
         assert!(missing.contains("openvswitch-switch-dpdk"), "{missing}");
     }
 
     #[test]
-    fn ports_are_told_from_the_local_one() {
+    fn the_local_port_is_left_out() {
         let said = "OFPST_PORT reply (xid=0x2): 3 ports\n  \
             port LOCAL: rx pkts=0, bytes=0, drop=0, errs=0, frame=0, over=0, crc=0\n           \
             tx pkts=7, bytes=0, drop=3327, errs=0, coll=0\n  \

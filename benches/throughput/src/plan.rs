@@ -55,7 +55,7 @@ pub struct Run {
     pub load: Load,
 }
 
-/// Runs that take turns.
+/// Runs that alternate.
 #[derive(Debug, Clone, Copy)]
 pub struct Suite {
     /// Runs of one round.
@@ -309,7 +309,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ratios_are_of_runs_that_take_turns() {
+    fn ratios_are_of_runs_that_alternate() {
         for comparison in [THROUGHPUT, PLUGIN] {
             for claim in comparison.claims {
                 let runs: Vec<Run> = claim.over.iter().chain(claim.under).copied().collect();
@@ -332,16 +332,16 @@ mod tests {
     }
 
     #[test]
-    fn ids_tell_contenders_apart() {
+    fn ids_are_distinct() {
         let comparisons = [THROUGHPUT, PLUGIN];
         let suites = comparisons.iter().flat_map(|comparison| comparison.suites);
-        let everyone: Vec<Contender> = suites
+        let all: Vec<Contender> = suites
             .chain([&STEPS])
             .flat_map(|suite| suite.runs)
             .map(|run| run.contender)
             .collect();
-        for a in &everyone {
-            for b in &everyone {
+        for a in &all {
+            for b in &all {
                 assert_eq!(a.id == b.id, a == b);
                 assert_eq!(a.label == b.label, a == b);
             }

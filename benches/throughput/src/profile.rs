@@ -13,7 +13,7 @@ use crate::vernierd::{Config, Running, Vernierd};
 
 mod callgrind;
 mod perf;
-mod places;
+mod sources;
 
 /// Something spent at one address of one program or library.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,10 +24,10 @@ struct Spent {
     amount: u64,
 }
 
-/// Amounts by place.
-type ByPlace = BTreeMap<String, f64>;
+/// Amounts by source.
+type BySource = BTreeMap<String, f64>;
 
-/// A place with a smaller share of the whole is shown with the others.
+/// A source with a smaller share of the whole is shown with the others.
 const SHARE_MIN: f64 = 0.01;
 
 /// Packets of the shorter of two runs, at least: each flow of the captures has come by then, both
@@ -44,20 +44,20 @@ pub fn instructions(bench: &Bench, input: &Input, vernierd: Vernierd) -> Result<
 pub fn parts(bench: &Bench, input: &Input, vernierd: Vernierd) -> Result<Vec<Part>> {
     let ns = sampled(bench, input, vernierd)?;
     let instructions = counted(bench, input, vernierd)?;
-    let total = |by_place: &ByPlace| by_place.values().sum::<f64>();
+    let total = |by_source: &BySource| by_source.values().sum::<f64>();
     let (total_ns, total_instructions) = (total(&ns), total(&instructions));
-    let mut places: Vec<&String> = ns.keys().chain(instructions.keys()).collect();
-    places.sort_unstable();
-    places.dedup();
+    let mut sources: Vec<&String> = ns.keys().chain(instructions.keys()).collect();
+    sources.sort_unstable();
+    sources.dedup();
     let mut rest = (0.0, 0.0);
     let mut parts = Vec::new();
-    for place in places {
-        let of = |by_place: &ByPlace| by_place.get(place).copied().unwrap_or(0.0);
+    for source in sources {
+        let of = |by_source: &BySource| by_source.get(source).copied().unwrap_or(0.0);
         let (ns, instructions) = (of(&ns), of(&instructions));
         if ns < SHARE_MIN * total_ns && instructions < SHARE_MIN * total_instructions {
             rest = (rest.0 + ns, rest.1 + instructions);
         } else {
-            parts.push(part(place, ns, instructions));
+            parts.push(part(source, ns, instructions));
         }
     }
     parts.sort_by(|a, b| b.ns.unwrap_or(0.0).total_cmp(&a.ns.unwrap_or(0.0)));
@@ -66,16 +66,16 @@ pub fn parts(bench: &Bench, input: &Input, vernierd: Vernierd) -> Result<Vec<Par
     Ok(parts)
 }
 
-fn part(place: &str, ns: f64, instructions: f64) -> Part {
+fn part(source: &str, ns: f64, instructions: f64) -> Part {
     Part {
-        place: place.to_owned(),
+        source: source.to_owned(),
         ns: Some(ns),
         instructions: Some(instructions),
     }
 }
 
-/// Nanoseconds a packet, by place.
-fn sampled(bench: &Bench, input: &Input, vernierd: Vernierd) -> Result<ByPlace> {
+/// Nanoseconds a packet, by source.
+fn sampled(bench: &Bench, input: &Input, vernierd: Vernierd) -> Result<BySource> {
     let config = vernierd.config(bench, input, 1)?;
     let mut running = Running::start(bench, &config)?;
     running.rate_pps(bench)?;
@@ -84,14 +84,14 @@ fn sampled(bench: &Bench, input: &Input, vernierd: Vernierd) -> Result<ByPlace> 
     let spent = sampling.end(bench)?;
     running.end(bench, vernierd.extent)?;
     let samples: u64 = spent.iter().map(|spent| spent.amount).sum();
-    let by_place = places::by_place(&bench.vernierd, &spent)?;
+    let by_source = sources::by_source(&bench.vernierd, &spent)?;
     let ns = 1e9 / rate_pps / samples.max(1) as f64;
-    Ok(scaled(by_place, ns))
+    Ok(scaled(by_source, ns))
 }
 
-/// Instructions a packet, by place: the difference of a longer run and a shorter one, so that
+/// Instructions a packet, by source: the difference of a longer run and a shorter one, so that
 /// neither the start nor new flows count.
-fn counted(bench: &Bench, input: &Input, vernierd: Vernierd) -> Result<ByPlace> {
+fn counted(bench: &Bench, input: &Input, vernierd: Vernierd) -> Result<BySource> {
     let bench = Bench {
         // Valgrind has no hugepages.
         memory: Memory::OrdinaryPages,
@@ -104,8 +104,8 @@ fn counted(bench: &Bench, input: &Input, vernierd: Vernierd) -> Result<ByPlace> 
     let (shorter, fewer) = count(&bench, &config, vernierd, PACKETS_MIN)?;
     let (longer, more) = count(&bench, &config, vernierd, 2 * fewer + PACKETS_MIN)?;
     let mut difference = longer;
-    for (place, amount) in shorter {
-        *difference.entry(place).or_default() -= amount;
+    for (source, amount) in shorter {
+        *difference.entry(source).or_default() -= amount;
     }
     Ok(scaled(
         difference,
@@ -113,13 +113,13 @@ fn counted(bench: &Bench, input: &Input, vernierd: Vernierd) -> Result<ByPlace> 
     ))
 }
 
-/// Instructions of the worker until `packets` are sent, by place, and the packets that were.
+/// Instructions of the worker until `packets` are sent, by source, and the packets that were.
 fn count(
     bench: &Bench,
     config: &Config,
     vernierd: Vernierd,
     packets: u64,
-) -> Result<(ByPlace, u64)> {
+) -> Result<(BySource, u64)> {
     let folder = tempfile::tempdir_in(&bench.folder).context("cannot make a folder")?;
     let out = folder.path().join("out");
     let mut valgrind = callgrind::command(&bench.vernierd, &out);
@@ -127,14 +127,14 @@ fn count(
     running.send(bench, packets)?;
     let sent = running.end(bench, vernierd.extent)?;
     let counts = callgrind::of_the_worker(folder.path())?;
-    Ok((places::by_place(&bench.vernierd, &counts)?, sent))
+    Ok((sources::by_source(&bench.vernierd, &counts)?, sent))
 }
 
-fn scaled(mut by_place: ByPlace, factor: f64) -> ByPlace {
-    for amount in by_place.values_mut() {
+fn scaled(mut by_source: BySource, factor: f64) -> BySource {
+    for amount in by_source.values_mut() {
         *amount *= factor;
     }
-    by_place
+    by_source
 }
 
 /// Whether a program is here.

@@ -150,7 +150,8 @@ pub struct Step {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Part {
     /// The source file, or the library.
-    pub place: String,
+    #[serde(rename = "place")]
+    pub source: String,
     pub ns: Option<f64>,
     pub instructions: Option<f64>,
 }

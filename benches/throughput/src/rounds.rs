@@ -60,8 +60,11 @@ pub fn run(
             for n in 0..count {
                 let is_backwards = (round + pass) % 2 == 1;
                 let index = if is_backwards { count - 1 - n } else { n };
-                if let Some(rate_pps) = all[index].run_once(bench, &which)? {
-                    all[index].keep(round, rate_pps);
+                let rate_pps = all[index].run_once(bench, &which)?;
+                if let Ok(kept) = &mut all[index].rates_pps
+                    && round > 0
+                {
+                    kept.extend(rate_pps);
                 }
             }
         }
@@ -81,15 +84,6 @@ impl Series {
             let passes = kept.split_off(kept.len().min(round - 1));
             let packet_seconds: f64 = passes.iter().copied().map(f64::recip).sum();
             kept.push(passes.len() as f64 / packet_seconds);
-        }
-    }
-
-    /// Keeps the rate of a run, unless its round is the warm-up.
-    fn keep(&mut self, round: usize, rate_pps: f64) {
-        if let Ok(kept) = &mut self.rates_pps
-            && round > 0
-        {
-            kept.push(rate_pps);
         }
     }
 
@@ -144,91 +138,4 @@ pub fn ratio(claim: &Claim, all: &[Series]) -> Option<Result<Spread, Absence>> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::contender::{EVERYTHING, EVERYTHING_TWO, IO, IO_TWO, OFF};
-    use crate::load::Load;
-    use crate::plan::Goal;
-
-    const fn small(contender: crate::contender::Contender) -> Run {
-        Run {
-            contender,
-            load: Load::Small,
-        }
-    }
-
-    fn series(run: Run, rates_pps: &[f64]) -> Series {
-        Series {
-            run,
-            rates_pps: Ok(rates_pps.to_vec()),
-        }
-    }
-
-    const SCALING: Claim = Claim {
-        label: "two by one as a share of two by one",
-        over: &[small(EVERYTHING_TWO), small(IO)],
-        under: &[small(EVERYTHING), small(IO_TWO)],
-        goal: Goal::Shown,
-    };
-
-    #[test]
-    fn ratios_are_taken_within_rounds() {
-        // The machine is twice as fast in the second round: no ratio shows it.
-        let all = [
-            series(small(IO), &[40.0, 80.0, 40.0]),
-            series(small(IO_TWO), &[80.0, 160.0, 80.0]),
-            series(small(EVERYTHING), &[20.0, 40.0, 20.0]),
-            series(small(EVERYTHING_TWO), &[38.0, 76.0, 36.0]),
-        ];
-        let of_all = ratio(&SCALING, &all).unwrap().unwrap();
-        assert!((of_all.median - 0.95).abs() < 1e-12, "{of_all:?}");
-        assert!((of_all.min - 0.9).abs() < 1e-12, "{of_all:?}");
-        assert!((of_all.max - 0.95).abs() < 1e-12, "{of_all:?}");
-    }
-
-    #[test]
-    fn a_round_there_and_back_has_one_rate() {
-        // 25 and 75 ns are 50 ns on average.
-        let mut one = series(small(IO), &[10e6, 40e6, 40e6 / 3.0]);
-        one.end_round(2);
-        let rates: Vec<String> = one
-            .rates_pps
-            .unwrap()
-            .iter()
-            .map(|rate| format!("{rate:.0}"))
-            .collect();
-        assert_eq!(rates, ["10000000", "20000000"]);
-    }
-
-    #[test]
-    fn what_did_not_run_has_no_ratio() {
-        let skipped = Absence::Skipped("it takes 2 CPUs".to_owned());
-        let mut all = vec![
-            series(small(IO), &[40.0]),
-            series(small(EVERYTHING), &[20.0]),
-            series(small(EVERYTHING_TWO), &[38.0]),
-        ];
-        assert_eq!(ratio(&SCALING, &all), None);
-        all.push(Series {
-            run: small(IO_TWO),
-            rates_pps: Err(skipped.clone()),
-        });
-        assert_eq!(ratio(&SCALING, &all), Some(Err(skipped)));
-    }
-
-    #[test]
-    fn a_contender_that_fails_twice_is_out() {
-        let folder = tempfile::tempdir().unwrap();
-        let (bench, _) = Bench::for_tests(folder.path());
-        let suite = Suite {
-            runs: const { &[small(OFF), small(IO)] },
-            rounds_max: 1,
-            warms_up: false,
-            passes: 1,
-        };
-        // There is no vernierd in that folder.
-        let all = run(&bench, &suite, 5, |run| run.contender == OFF).unwrap();
-        assert_eq!(all.len(), 1);
-        assert!(matches!(&all[0].rates_pps, Err(Absence::Failed(why)) if why.contains("vernierd")));
-    }
-}
+mod tests;

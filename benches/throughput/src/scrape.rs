@@ -2,7 +2,7 @@
 //! receive queues are not polled meanwhile, beside the same switch without scrapes.
 //!
 //! One `vernierd`, a bridge of thirty ports; two of them generate traffic that is flooded to all
-//! others. Spells with scrapes and spells without take turns.
+//! others. Spells with scrapes and spells without alternate.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -155,7 +155,7 @@ What a scrape of more than ten thousand series costs, and what it does to the wo
 
 One `vernierd`, a bridge of thirty ports (870 segments); two of them generate 20,000 packets a second each, flooded to all others,
 with LDA, moments and histogram for each segment. Two workers that may sleep, epochs of 250 ms; the control core and the HTTP server
-share their CPUs where there are no others. Spells of four seconds take turns: scraped twice a second (Prometheus' default is every
+share their CPUs where there are no others. Spells of four seconds alternate: scraped twice a second (Prometheus' default is every
 15 s), and not at all but for the one at the end that reads the gap. A gap is the longest time in the last second or so of a
 spell between two polls of one receive queue, by the worker where it is longest; it includes the worker's own sleep and all that a
 machine does to any thread. Median, least and greatest over spells, or over scrapes; times in milliseconds.

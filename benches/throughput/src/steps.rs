@@ -85,14 +85,14 @@ mod tests {
             series(OFF, &[25e6, 12.5e6]),
         ];
         let steps = of(&all).unwrap();
-        let told: Vec<_> = steps.iter().map(|step| (step.ns, step.added_ns)).collect();
+        let found: Vec<_> = steps.iter().map(|step| (step.ns, step.added_ns)).collect();
         // A peer is no step; 15 ns more in one round, 30 in the slower one.
         let near = |a: f64, b: f64| (a - b).abs() < 1e-9;
-        assert!(near(told[0].0, 30.0) && told[0].1.is_none(), "{told:?}");
-        assert!(near(told[1].0, 37.5) && told[1].1.is_none(), "{told:?}");
+        assert!(near(found[0].0, 30.0) && found[0].1.is_none(), "{found:?}");
+        assert!(near(found[1].0, 37.5) && found[1].1.is_none(), "{found:?}");
         assert!(
-            near(told[2].0, 60.0) && near(told[2].1.unwrap(), 22.5),
-            "{told:?}"
+            near(found[2].0, 60.0) && near(found[2].1.unwrap(), 22.5),
+            "{found:?}"
         );
     }
 }

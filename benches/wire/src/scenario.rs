@@ -64,7 +64,7 @@ pub enum Attack {
 pub enum Captured {
     /// Everything, to be compared byte for byte.
     All,
-    /// Control frames only, of which there must be none: where packets are rewritten on purpose, or
+    /// Control frames only, and there must be none: where packets are rewritten on purpose, or
     /// are too many for tcpdump.
     Control,
 }

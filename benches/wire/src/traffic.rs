@@ -187,9 +187,9 @@ impl Traffic {
             wait(Duration::from_millis(50), stop)?;
         }
         drop((self.others, self.iperf));
-        let said = reader.join().ok().and_then(Result::ok);
-        let said: Option<Value> = said.and_then(|said| serde_json::from_str(&said).ok());
-        Ok(said.and_then(|said| said["end"]["sum_received"]["bits_per_second"].as_f64()))
+        let text = reader.join().ok().and_then(Result::ok);
+        let report: Option<Value> = text.and_then(|text| serde_json::from_str(&text).ok());
+        Ok(report.and_then(|report| report["end"]["sum_received"]["bits_per_second"].as_f64()))
     }
 }
 

@@ -18,7 +18,7 @@ const DRIVER: &str = "librte_net_pcap";
 pub fn command(program: &Path, out: &Path) -> Command {
     let mut command = Command::new("valgrind");
     command
-        // Threads take turns of valgrind's one lock, or the worker would keep it.
+        // Threads alternate with valgrind's one lock, or the worker would keep it.
         .args([
             "--tool=callgrind",
             "--separate-threads=yes",
@@ -59,7 +59,7 @@ pub fn of_the_worker(folder: &Path) -> Result<Vec<Spent>> {
 
 /// Callgrind's format (<https://valgrind.org/docs/manual/cl-format.html>), uncompressed: lines of
 /// `0x<address> <line> <instructions>`, each of the object of the last `ob=`. The line after
-/// `calls=` is what the callee spent, which its own lines tell.
+/// `calls=` is what the callee spent, which its own lines have.
 fn parse(file: impl BufRead) -> Result<Vec<Spent>> {
     let (mut object, mut is_call, mut spent) = (String::new(), false, Vec::new());
     for line in file.lines() {
@@ -103,11 +103,11 @@ mod tests {
                     0x1040 16 400\ncfn=f\ncalls=1 0x2000 50\n0x1044 16 500\nob=/lib/b.so\nfn=f\n\
                     0x2000 51 100\n";
         let spent = parse(file.as_bytes()).unwrap();
-        let told: Vec<_> = spent
+        let found: Vec<_> = spent
             .iter()
             .map(|s| (&*s.object, s.address, s.amount))
             .collect();
-        assert_eq!(told, [("/bin/a", 0x1040, 400), ("/lib/b.so", 0x2000, 100)]);
+        assert_eq!(found, [("/bin/a", 0x1040, 400), ("/lib/b.so", 0x2000, 100)]);
         assert!(parse(&b"0x1040 what\n"[..]).is_err());
         assert!(parse(&b"positions: line\n"[..]).is_err());
     }

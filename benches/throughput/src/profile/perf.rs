@@ -52,8 +52,8 @@ impl Sampling {
         script
             .args(["script", "--fields=ip", "--input"])
             .arg(&self.data);
-        let said = output(&mut script)?;
-        let addresses = said.split_whitespace();
+        let addresses = output(&mut script)?;
+        let addresses = addresses.split_whitespace();
         let addresses = addresses.filter_map(|hex| u64::from_str_radix(hex, 16).ok());
         let spent: Vec<Spent> = addresses
             .map(|address| locate(&self.maps, address))
@@ -83,7 +83,7 @@ fn user_time(stat: &str) -> Option<u64> {
     fields.split(' ').nth(11)?.parse().ok()
 }
 
-/// A file as it lies in memory.
+/// A file in memory.
 #[derive(Debug, PartialEq, Eq)]
 struct Mapping {
     start: u64,
@@ -110,7 +110,7 @@ impl Mapping {
 }
 
 /// Where an address is: the file, and the address as the file's own tables give it, which is what
-/// lies above the mapping of the file's beginning.
+/// is above the mapping of the file's beginning.
 fn locate(maps: &[Mapping], address: u64) -> Spent {
     let found = maps
         .iter()
@@ -143,7 +143,7 @@ mod tests {
                     7ffc00000000-7ffc00001000 r-xp 00000000 00:00 0 [vdso]";
         let maps: Vec<Mapping> = maps.lines().filter_map(Mapping::parse).collect();
         assert_eq!(maps.len(), 3);
-        let told = [0x55d0_c010_0010, 0x7ffc_0000_0123, 0xffff_ffff_8000_0000]
+        let found = [0x55d0_c010_0010, 0x7ffc_0000_0123, 0xffff_ffff_8000_0000]
             .map(|address| locate(&maps, address))
             .map(|spent| (spent.object, spent.address));
         let expected = [
@@ -152,7 +152,7 @@ mod tests {
             ("kernel", 0xffff_ffff_8000_0000),
         ];
         assert_eq!(
-            told,
+            found,
             expected.map(|(object, address)| (object.to_owned(), address))
         );
     }

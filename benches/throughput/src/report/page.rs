@@ -149,7 +149,7 @@ fn parts(parts: &[Part]) -> String {
         .figures(["ns", "instructions"]);
     for part in parts {
         let (ns, instructions) = (figure(part.ns, 1), figure(part.instructions, 0));
-        table.row(&[&part.place, &ns, &instructions]);
+        table.row(&[&part.source, &ns, &instructions]);
     }
     table.markdown()
 }

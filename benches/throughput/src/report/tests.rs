@@ -40,7 +40,7 @@ fn the_table_tells_what_was_reached_and_what_missed() {
     ] {
         assert!(text.contains(part), "{text}");
     }
-    // Nothing is said of runs that were not wanted.
+    // A claim about runs that were not wanted is left out.
     assert!(!text.contains("1,000,000 flows"), "{text}");
 
     let mut kept = all;

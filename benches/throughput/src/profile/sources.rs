@@ -1,4 +1,4 @@
-//! Addresses by what a reader knows: source files of this workspace, and libraries.
+//! Sources of addresses: files of this workspace, and libraries.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -7,11 +7,11 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 
-use super::{ByPlace, Spent};
+use super::{BySource, Spent};
 
-/// Amounts by place. An address in `program` belongs to the innermost function of this workspace
+/// Amounts by source. An address in `program` belongs to the innermost function of this workspace
 /// that was inlined there; one in a library, to the library.
-pub fn by_place(program: &Path, spent: &[Spent]) -> Result<ByPlace> {
+pub fn by_source(program: &Path, spent: &[Spent]) -> Result<BySource> {
     let program_name = program.canonicalize().context("cannot find vernierd")?;
     let is_program = |spent: &Spent| Path::new(&spent.object) == program_name;
     let own: BTreeSet<u64> = spent
@@ -19,18 +19,18 @@ pub fn by_place(program: &Path, spent: &[Spent]) -> Result<ByPlace> {
         .filter(|spent| is_program(spent))
         .map(|spent| spent.address)
         .collect();
-    let places = own_places(program, &own)?;
-    let mut by_place = ByPlace::new();
+    let sources = own_sources(program, &own)?;
+    let mut by_source = BySource::new();
     for spent in spent {
-        let place = if is_program(spent) {
-            places.get(&spent.address).cloned()
+        let source = if is_program(spent) {
+            sources.get(&spent.address).cloned()
         } else {
             Some(library(&spent.object))
         };
-        let place = place.unwrap_or_else(|| "unknown".to_owned());
-        *by_place.entry(place).or_default() += spent.amount as f64;
+        let source = source.unwrap_or_else(|| "unknown".to_owned());
+        *by_source.entry(source).or_default() += spent.amount as f64;
     }
-    Ok(by_place)
+    Ok(by_source)
 }
 
 /// `/usr/lib/.../librte_net_pcap.so.23.0` is known as `librte_net_pcap`.
@@ -39,8 +39,8 @@ fn library(object: &str) -> String {
     name.split(".so").next().unwrap_or(name).to_owned()
 }
 
-/// The place of each address of `program`, asked of binutils' addr2line all at once.
-fn own_places(program: &Path, addresses: &BTreeSet<u64>) -> Result<BTreeMap<u64, String>> {
+/// The source of each address of `program`, asked of binutils' addr2line all at once.
+fn own_sources(program: &Path, addresses: &BTreeSet<u64>) -> Result<BTreeMap<u64, String>> {
     let mut addr2line = Command::new("addr2line")
         .args(["--addresses", "--inlines", "--exe"])
         .arg(program)
@@ -64,7 +64,7 @@ fn own_places(program: &Path, addresses: &BTreeSet<u64>) -> Result<BTreeMap<u64,
 
 /// Each address's line is followed by those of the functions it is in, the innermost first.
 fn parse(answer: &str, workspace: &Path) -> BTreeMap<u64, String> {
-    let mut places = BTreeMap::new();
+    let mut sources = BTreeMap::new();
     let mut address = None;
     let mut is_own = false;
     for line in answer.lines() {
@@ -73,16 +73,16 @@ fn parse(answer: &str, workspace: &Path) -> BTreeMap<u64, String> {
         } else if let (Some(address), false) = (address, is_own) {
             let file = line.rsplit_once(':').map_or(line, |(file, _)| file);
             if let Ok(inside) = Path::new(file).strip_prefix(workspace) {
-                places.insert(address, inside.display().to_string());
+                sources.insert(address, inside.display().to_string());
                 is_own = true;
             } else {
-                places
+                sources
                     .entry(address)
                     .or_insert_with(|| foreign(file).to_owned());
             }
         }
     }
-    places
+    sources
 }
 
 /// What is neither of this workspace nor called by anything of it.
@@ -106,16 +106,16 @@ mod tests {
                       /w/measure/src/packet/hash.rs:30\n/w/switch/src/worker.rs:5 (discriminator 2)\n\
                       0x0000000000001010\n/rustc/59/library/std/src/thread.rs:9\n\
                       0x0000000000001020\n??:?\n";
-        let places = parse(answer, Path::new("/w"));
-        let told: Vec<_> = places.into_iter().collect();
+        let sources = parse(answer, Path::new("/w"));
+        let found: Vec<_> = sources.into_iter().collect();
         let expected = [
             (0x1000, "measure/src/packet/hash.rs"),
             (0x1010, "Rust's library"),
             (0x1020, "vernierd, elsewhere"),
         ];
         assert_eq!(
-            told,
-            expected.map(|(address, place)| (address, place.to_owned()))
+            found,
+            expected.map(|(address, source)| (address, source.to_owned()))
         );
     }
 

@@ -1,0 +1,87 @@
+use records::snapshot::{Counts, Port, Segment, Totals};
+
+use super::*;
+
+#[test]
+fn configurations_are_valid() {
+    let folder = tempfile::tempdir().unwrap();
+    let (bench, input) = Bench::for_tests(folder.path());
+    let extents = [Extent::Off, Extent::Stamps, Extent::Lda, Extent::Lds];
+    let extents = extents
+        .into_iter()
+        .chain([Extent::Flows, Extent::Everything]);
+    for extent in extents {
+        for (forwarding, workers) in [(Forwarding::Patch, 1), (Forwarding::Bridge, 2)] {
+            let vernierd = Vernierd { forwarding, extent };
+            let config = vernierd.config(&bench, &input, workers).unwrap();
+            let parsed =
+                contract::config::Config::parse(&config.json.to_string(), "bench").unwrap();
+            let measurement = &parsed.measurement;
+            assert_eq!(measurement.enabled, extent > Extent::Off);
+            assert_eq!(measurement.lda.is_some(), extent >= Extent::Lda);
+            assert_eq!(measurement.lds.is_some(), extent >= Extent::Lds);
+            let slots = measurement.flows.as_ref().map(|flows| flows.slots);
+            assert_eq!(slots, (extent >= Extent::Flows).then_some(2_048));
+            assert_eq!(measurement.rli.is_some(), extent == Extent::Everything);
+            assert_eq!(parsed.workers.len(), workers);
+        }
+    }
+}
+
+fn snapshot(tx_packets: u64, measured: Option<u64>) -> Snapshot {
+    let segment = |received_packets| Segment {
+        total: Totals {
+            counts: Counts {
+                received_packets,
+                ..Counts::default()
+            },
+            ..Totals::default()
+        },
+        ..Segment::default()
+    };
+    Snapshot {
+        ports: vec![Port {
+            rx_packets: 1_000,
+            copies: 50,
+            tx_packets,
+            queued_packets: 50,
+            ..Port::default()
+        }],
+        segments: measured.map(segment).into_iter().collect(),
+        ..Snapshot::default()
+    }
+}
+
+#[test]
+fn a_rate_counts_only_if_the_packets_were_counted_and_measured() {
+    check(&snapshot(1_000, None), Extent::Off).unwrap();
+    check(&snapshot(1_000, Some(990)), Extent::Lda).unwrap();
+    for (packets, measured, extent) in [
+        (999, None, Extent::Off),
+        (1_000, Some(1_000), Extent::Off),
+        (1_000, None, Extent::Lda),
+        (1_000, Some(800), Extent::Everything),
+    ] {
+        assert!(check(&snapshot(packets, measured), extent).is_err());
+    }
+}
+
+/// The rate with a script in place of vernierd.
+fn scripted(script: &str) -> Result<f64> {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let (bench, input) = Bench::for_tests(folder.path());
+    std::fs::write(&bench.vernierd, format!("#!/bin/sh\n{script}\n")).unwrap();
+    std::fs::set_permissions(&bench.vernierd, PermissionsExt::from_mode(0o755)).unwrap();
+    let vernierd = Vernierd {
+        forwarding: Forwarding::Patch,
+        extent: Extent::Off,
+    };
+    vernierd.rate_pps(&bench, &input, 1)
+}
+
+#[test]
+fn the_log_of_a_daemon_that_ends_early_is_shown() {
+    let error = format!("{:#}", scripted("echo so >&2; exit 2").unwrap_err());
+    assert!(error.starts_with("so: it ended early"), "{error}");
+}

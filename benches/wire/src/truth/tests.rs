@@ -1,0 +1,91 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn stamp(end: End, packet: u64, tai_ns: u64) -> Stamp {
+    Stamp {
+        packet,
+        flow: packet % 3,
+        tai_ns,
+        epoch: u32::try_from(tai_ns / 1_000).unwrap(),
+        end,
+        port: 1,
+        segment: 0,
+    }
+}
+
+fn sent(packet: u64, tai_ns: u64) -> Stamp {
+    stamp(End::Sender, packet, tai_ns)
+}
+
+fn received(packet: u64, tai_ns: u64) -> Stamp {
+    stamp(End::Receiver, packet, tai_ns)
+}
+
+#[test]
+fn losses_and_order_belong_to_the_epoch_of_sending() {
+    let sender = [sent(10, 10), sent(11, 20), sent(12, 990), sent(13, 1_010)];
+    // The first is overtaken, the second lost; 99 was never sent.
+    let receiver = [
+        received(12, 1_500),
+        received(10, 1_600),
+        received(99, 1_700),
+        received(13, 1_800),
+    ];
+    let joined = Joined::new(&sender, 1, &receiver, 1);
+    let first = &joined.epochs[&(0, 0)];
+    assert_eq!((first.sent, first.received, first.lost()), (3, 2, 1));
+    assert_eq!(first.reordered, 1);
+    assert_eq!(first.delays.mean_ns(), Some(f64::midpoint(510.0, 1_590.0)));
+    assert_eq!(first.delays.deviation_ns(), Some(540.0));
+    assert_eq!(first.flows.get(&(11 % 3)), None);
+    let second = &joined.epochs[&(1, 0)];
+    assert_eq!((second.sent, second.reordered), (1, 0));
+    assert!(Joined::new(&sender, 2, &receiver, 1).epochs.is_empty());
+}
+
+#[test]
+fn packets_with_the_same_hash_are_matched_by_time() {
+    let sender = [sent(7, 100), sent(7, 5_000)];
+    let means = |receiver: &[Stamp]| {
+        let joined = Joined::new(&sender, 1, receiver, 1);
+        [0, 5].map(|epoch| joined.epochs[&(epoch, 0)].delays.mean_ns())
+    };
+    // The first was lost; then none; then one arrives twice.
+    assert_eq!(means(&[received(7, 5_100)]), [None, Some(100.0)]);
+    let both = [received(7, 150), received(7, 5_100)];
+    assert_eq!(means(&both), [Some(50.0), Some(100.0)]);
+    let thrice = [received(7, 150), received(7, 160), received(7, 5_100)];
+    assert_eq!(means(&thrice), [Some(50.0), Some(100.0)]);
+}
+
+proptest! {
+    /// Against the plain way: a map from packet to its fate, where all hashes differ.
+    #[test]
+    fn sums_are_those_of_every_packet(fates in prop::collection::vec((any::<bool>(), 1..5_000_u64), 0..200)) {
+        let sender: Vec<_> = (0..).zip(&fates).map(|(i, _)| sent(i * 7_919 % 1_009, i * 40)).collect();
+        let mut receiver: Vec<_> = sender
+            .iter()
+            .zip(&fates)
+            .filter(|(_, (is_lost, _))| !is_lost)
+            .map(|(stamp, (_, delay))| received(stamp.packet, stamp.tai_ns + delay))
+            .collect();
+        receiver.sort_by_key(|stamp| stamp.tai_ns);
+        let joined = Joined::new(&sender, 1, &receiver, 1);
+        let total = |of: fn(&Truth) -> u64| joined.epochs.values().map(of).sum::<u64>();
+        prop_assert_eq!(total(|truth| truth.sent), fates.len() as u64);
+        prop_assert_eq!(total(|truth| truth.received), receiver.len() as u64);
+        let sum: i128 = joined.epochs.values().map(|truth| truth.delays.sum_ns).sum();
+        let expected = fates.iter().filter(|(is_lost, _)| !is_lost);
+        prop_assert_eq!(sum, expected.map(|(_, delay)| i128::from(*delay)).sum::<i128>());
+        let index = |stamp: &Stamp| sender.iter().position(|sent| sent.packet == stamp.packet);
+        let order: Vec<_> = receiver.iter().map(index).collect();
+        let overtaken = (0..order.len()).filter(|&at| order[..at].iter().any(|before| *before > order[at]));
+        prop_assert_eq!(total(|truth| truth.reordered), overtaken.count() as u64);
+        for truth in joined.epochs.values() {
+            let flows = truth.flows.values();
+            prop_assert_eq!(flows.clone().map(|flow| flow.count).sum::<u64>(), truth.received);
+            prop_assert_eq!(flows.map(|flow| flow.sum_ns).sum::<i128>(), truth.delays.sum_ns);
+        }
+    }
+}
