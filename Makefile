@@ -138,7 +138,7 @@ nic: setup-nic ## Real PCI drivers (e1000e, vmxnet3, virtio) in a virtual machin
 CAPTURE ?= ../shared/traces/mix-dev-60s.pcap
 
 .PHONY: accuracy
-accuracy: ## Every method beside its paper's figures: tables and figures into benches/results; CAPTURE=file
+accuracy: ## Every method beside its paper's figures: tables into benches/results; CAPTURE=file
 	$(CARGO) build --release --locked -p accuracy
 	@status=0; \
 	target/release/vernier-accuracy tables || status=$$?; \

@@ -3,27 +3,25 @@
 //! Kompella, Levchenko, Snoeren, Varghese: "Router support for fine-grained latency measurements"
 //! (2012), section IV.
 
-mod adaptive;
 mod banks;
 mod one_bank;
 mod stream;
 
+use std::sync::Arc;
+
 use anyhow::Result;
 use measure::lda::{Bank, LdaLayout};
-use rayon::prelude::*;
-
-use super::replay::Replay;
-use super::traffic::capture::Capture;
-use super::{Experiment, Findings, Setting, Source};
 use reporting::statistics::{mean, whole};
-use stream::{Delays, Loss, Outcome, Passed, Stream};
+
+use crate::experiment::{Axis, Experiment, Figure, Plan, Setting};
+use crate::replay::Replay;
+use stream::{Delays, Outcome, Passed, Stream};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "lda",
     title: "LDA: mean, deviation and interval of a segment",
-    steps,
-    run,
+    plan,
 };
 
 /// Packets an epoch: one second of 10 Gb/s in packets of 250 bytes (section IV-A).
@@ -33,44 +31,30 @@ const ROWS: u32 = 1024;
 /// Loss rates of the sweep.
 const LOSSES: [f64; 7] = [0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2];
 
-/// What all tables need.
-struct Bench<'a> {
-    setting: &'a Setting,
+/// What all cases need.
+struct Bench {
+    setting: Setting,
     /// Packets of the capture, where there is one.
     capture: Option<Stream>,
-    step: &'a (dyn Fn() + Sync),
 }
 
-fn steps(_: &Setting) -> u64 {
-    one_bank::STEPS + banks::STEPS + adaptive::STEPS
+fn plan(setting: &Setting) -> Result<Plan> {
+    let replay = setting
+        .capture
+        .as_deref()
+        .map(Replay::one_queue)
+        .transpose()?;
+    let bench = Arc::new(Bench {
+        setting: setting.clone(),
+        capture: replay.map(|replay| Stream::of(&replay.crossings)),
+    });
+    let mut plan = Plan::default();
+    one_bank::plan(&bench, &mut plan)?;
+    banks::plan(&bench, &mut plan)?;
+    Ok(plan)
 }
 
-fn run(setting: &Setting, step: &(dyn Fn() + Sync)) -> Result<Findings> {
-    let capture = capture_of(setting)?;
-    let bench = Bench {
-        setting,
-        capture,
-        step,
-    };
-    let mut findings = Findings::default();
-    one_bank::run(&bench, &mut findings)?;
-    banks::run(&bench, &mut findings)?;
-    findings.tables.push(adaptive::run(&bench)?);
-    Ok(findings)
-}
-
-/// The packets of the capture, if that is the source.
-fn capture_of(setting: &Setting) -> Result<Option<Stream>> {
-    match &setting.source {
-        Source::Generated => Ok(None),
-        Source::Capture(path) => {
-            let replay = Replay::one_queue(&Capture::read(path)?);
-            Ok(Some(Stream::from_passages(&replay.passages)))
-        }
-    }
-}
-
-impl Bench<'_> {
+impl Bench {
     /// Packets of the capture, or as many as the scale asks for, drawn.
     fn stream(&self, delays: Delays, seed: u64) -> Result<Stream> {
         self.stream_of(whole(PACKETS * self.setting.scale), delays, seed)
@@ -84,45 +68,54 @@ impl Bench<'_> {
         }
     }
 
-    /// Seeds to average over, where the limit asks for `usual`.
-    fn seeds(&self, usual: u32) -> u32 {
-        self.setting.seeds.unwrap_or(usual).max(1)
-    }
-
     /// What packets these are, for a table's description.
     fn packets_are(&self) -> String {
-        match &self.setting.source {
-            Source::Generated => format!(
+        match &self.setting.capture {
+            None => format!(
                 "{} packets an epoch, delays Weibull of shape 0.6 unless said otherwise",
                 whole(PACKETS * self.setting.scale)
             ),
-            Source::Capture(path) => format!("packets of {} through one queue", path.display()),
+            Some(path) => format!("packets of {} through one queue", path.display()),
         }
     }
 }
 
 /// One bank of all rows, tuned to the losses that will come: p = alpha m / (L + 1).
 fn tuned(passed: &Passed, loss: f64, alpha: f64) -> Result<LdaLayout> {
-    let losses = whole(passed.sent() as f64 * loss) as u64;
-    Ok(LdaLayout::new(&[Bank::for_losses(ROWS, losses, alpha)])?)
+    layout(ROWS, &[loss], passed.sent(), alpha)
+}
+
+/// Banks of equal size, each tuned to a loss of this many packets.
+fn layout(rows: u32, losses: &[f64], packets: usize, alpha: f64) -> Result<LdaLayout> {
+    let losses = losses
+        .iter()
+        .map(|loss| whole(packets as f64 * loss) as u64);
+    let banks: Vec<_> = losses
+        .map(|losses| Bank::for_losses(rows, losses, alpha))
+        .collect();
+    Ok(LdaLayout::new(&banks)?)
 }
 
 /// The same packets under several hash seeds.
-fn runs(passed: &Passed, layout: &LdaLayout, seeds: u32) -> Vec<Outcome> {
-    (0..u64::from(seeds))
-        .into_par_iter()
-        .map(|seed| passed.lda(layout, seed))
-        .collect()
+struct Runs(Vec<Outcome>);
+
+impl Runs {
+    fn of(passed: &Passed, layout: &LdaLayout, seeds: u32) -> Self {
+        let seeds = 0..u64::from(seeds);
+        Self(seeds.map(|seed| passed.lda(layout, seed)).collect())
+    }
+
+    fn mean(&self, figure: fn(&Outcome) -> f64) -> f64 {
+        mean(self.0.iter().map(figure))
+    }
+
+    fn worst(&self, figure: fn(&Outcome) -> f64) -> f64 {
+        self.0.iter().map(figure).fold(0.0, f64::max)
+    }
 }
 
-/// Mean of one figure over runs.
-fn mean_of(runs: &[Outcome], figure: impl Fn(&Outcome) -> f64) -> f64 {
-    mean(runs.iter().map(figure))
-}
-
-/// The largest of one figure over runs.
-fn worst_of(runs: &[Outcome], figure: impl Fn(&Outcome) -> f64) -> f64 {
-    runs.iter().map(figure).fold(0.0, f64::max)
+fn figure(name: &str, title: &str) -> Figure {
+    Figure::new(name, title, ("loss (%)", Axis::Logarithmic), "error (%)")
 }
 
 /// A loss rate in per cent, without trailing zeros.
@@ -131,4 +124,35 @@ fn percent(loss: f64) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::experiment::{Findings, Row, run};
+
+    fn row<'a>(findings: &'a Findings, check: &str) -> &'a Row {
+        let mut rows = findings.tables.iter().flat_map(|table| &table.rows);
+        rows.find(|row| row.check.starts_with(check)).unwrap()
+    }
+
+    #[test]
+    fn every_figure_is_a_number_and_comes_out_the_same_again() {
+        let quick = Setting {
+            capture: None,
+            seeds: Some(4),
+            scale: 0.01,
+        };
+        let findings = run(&EXPERIMENT, &quick);
+        for row in findings.tables.iter().flat_map(|table| &table.rows) {
+            assert!(row.ours.is_finite(), "{row:?}");
+        }
+        assert_eq!(run(&EXPERIMENT, &quick), findings);
+
+        // More loss leaves fewer samples; the better deviation is better.
+        let few = row(&findings, "error of the mean at 20 % loss");
+        let many = row(&findings, "error of the mean at 0.1 % loss");
+        assert!(few.ours > many.ours, "{few:?} {many:?}");
+        let covered = row(&findings, "runs whose interval holds the mean");
+        assert!(covered.ours >= 75.0, "{covered:?}");
+        let width = row(&findings, "width of the interval");
+        assert!(width.ours < 1.0, "{width:?}");
+    }
+}

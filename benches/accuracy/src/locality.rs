@@ -5,18 +5,26 @@
 //! window about it. Where packets share one queue, a short window loses little, and that is what
 //! RLI lives on. Where they do not, no window helps.
 
-use anyhow::Result;
-use rayon::prelude::*;
+use std::sync::Arc;
 
-use super::queue::paths::{Jitter, Path, cross_paths};
-use super::queue::{BUFFER_BYTES, Crossing, LinkConfig, cross};
-use super::table::{Row, Table};
-use super::traffic::mix;
-use super::traffic::supply::{CAPACITY_BPS, Supply, Wander, in_words, seeds};
-use super::traffic::{Kind, Traffic};
-use super::truth::Truth;
-use super::{Experiment, Findings, Setting};
+use anyhow::Result;
+use rand_distr::Weibull;
 use reporting::statistics::mean;
+
+use crate::experiment::{Experiment, Plan, Row, Setting};
+use crate::queue::paths::{Path, cross_paths, jitter};
+use crate::queue::{BUFFER_BYTES, Crossing, LinkConfig, cross};
+use crate::rli::UTILISATIONS;
+use crate::traffic::supply::{CAPACITY_BPS, Supply, Wander, in_words};
+use crate::traffic::{Kind, Traffic, mix};
+use crate::truth::Truth;
+
+/// The experiment.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "locality",
+    title: "Delay locality",
+    plan,
+};
 
 /// Windows of 0.1 ms, 10 ms and 1 s, in picoseconds.
 const WINDOWS_PS: [u64; 3] = [100_000_000, 10_000_000_000, 1_000_000_000_000];
@@ -57,9 +65,9 @@ impl Segment {
         }
     }
 
-    fn cross(self, mut traffic: Traffic, seed: u64) -> Vec<Crossing> {
+    fn cross(self, mut traffic: Traffic, seed: u64) -> Result<Vec<Crossing>> {
         let mut link = LinkConfig::fifo(CAPACITY_BPS, BUFFER_BYTES);
-        match self {
+        Ok(match self {
             Self::Fifo => cross(&traffic, &link, seed, |_| None),
             Self::TwoPaths => {
                 link.capacity_bps /= 2;
@@ -82,14 +90,10 @@ impl Segment {
                 // So fast and so wide that nothing waits.
                 link.capacity_bps = CAPACITY_BPS * 1_000;
                 let mut crossings = cross(&traffic, &link, seed, |_| None);
-                let jitter = Jitter::Weibull {
-                    scale_ns: 100_000.0,
-                    shape: 0.6,
-                };
-                jitter.apply(&mut crossings, seed);
+                jitter(&mut crossings, &Weibull::new(100_000.0, 0.6)?, seed);
                 crossings
             }
-        }
+        })
     }
 }
 
@@ -104,12 +108,12 @@ fn spread_cross_traffic(traffic: &mut Traffic) {
 }
 
 /// The segments and loads that are looked at: every load for the queue, one for the others.
-fn cases(setting: &Setting) -> Vec<(Segment, f64, Wander)> {
-    let wanders = Supply::wanders(&setting.source);
+fn cases(supply: &Supply) -> Vec<(Segment, f64, Wander)> {
+    let wanders = supply.wanders();
     let mut cases = Vec::new();
     for segment in Segment::ALL {
         for &wander in wanders {
-            for utilisation in [0.67, 0.93] {
+            for utilisation in UTILISATIONS {
                 let heaviest = wanders.last() == Some(&wander) && utilisation > 0.9;
                 if segment == Segment::Fifo || heaviest {
                     cases.push((segment, utilisation, wander));
@@ -120,67 +124,38 @@ fn cases(setting: &Setting) -> Vec<(Segment, f64, Wander)> {
     cases
 }
 
-/// This experiment.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "locality",
-    title: "Delay locality",
-    steps,
-    run,
-};
-
-fn steps(setting: &Setting) -> u64 {
-    cases(setting).len() as u64 * u64::from(seeds(setting, SEEDS))
-}
-
-fn run(setting: &Setting, step: &(dyn Fn() + Sync)) -> Result<Findings> {
-    let supply = Supply::new(setting)?;
-    let seeds = seeds(setting, SEEDS);
-    let mut rows = Vec::new();
-    for (segment, utilisation, wander) in cases(setting) {
-        let runs: Vec<[f64; WINDOWS_PS.len()]> = (0..seeds)
-            .into_par_iter()
-            .map(|seed| {
-                let traffic = supply.traffic(utilisation, wander, u64::from(seed));
-                let flows = traffic.flows;
-                let crossings = segment.cross(traffic, u64::from(seed));
-                let figures =
-                    WINDOWS_PS.map(|window_ps| rmsre(&crossings, flows, window_ps, PACKETS_MIN));
-                step();
-                figures
-            })
-            .collect();
-        let case = format!(
-            "{}, {:.0} %, {}",
-            segment.label(),
-            100.0 * utilisation,
-            wander.label(),
-        );
-        let [short, middle, long] =
-            [0, 1, 2].map(|window| mean(runs.iter().map(|figures| figures[window])));
-        rows.push(
-            Row::new(case, "RMSRE", short)
-                .paper((segment == Segment::Fifo).then_some(SLIDE))
-                .other("10 ms", middle)
-                .other("1 s", long),
-        );
-    }
-    let seeds = in_words(seeds);
-    let about = format!(
-        "Root mean square, over flows of at least {PACKETS_MIN} packets, of the relative error that \
-         a flow's mean delay has when each packet's delay is replaced by the mean over all measured \
-         packets sent within a window of 0.1 ms about it (and of 10 ms and of 1 s); means of \
-         {seeds}. RLI is at home where 0.1 ms is far better than 1 s, and has nothing to say where it \
-         is not. Paper: slide 11, 0.054, 0.16 and 1.72, a real router and a synthetic queue of other \
-         loads.",
+fn plan(setting: &Setting) -> Result<Plan> {
+    let supply = Arc::new(Supply::new(setting)?);
+    let seeds = setting.traffic_seeds(SEEDS);
+    let mut plan = Plan::default();
+    plan.table(
+        EXPERIMENT.title,
+        format!(
+            "Root mean square, over flows of at least {PACKETS_MIN} packets, of the relative error that \
+             a flow's mean delay has when each packet's delay is replaced by the mean over all measured \
+             packets sent within a window of 0.1 ms about it (and of 10 ms and of 1 s); means of \
+             {}. RLI is at home where 0.1 ms is far better than 1 s, and has nothing to say where it \
+             is not. Paper: slide 11, 0.054, 0.16 and 1.72, a real router and a synthetic queue of other \
+             loads.",
+            in_words(seeds)
+        ),
     );
-    Ok(Findings {
-        tables: vec![Table {
-            title: "Delay locality".to_owned(),
-            about,
-            rows,
-        }],
-        figures: Vec::new(),
-    })
+    for (segment, utilisation, wander) in cases(&supply) {
+        let supply = Arc::clone(&supply);
+        plan.case(seeds, move |seed, found| {
+            let traffic = supply.traffic(utilisation, wander, seed);
+            let flows = traffic.flows;
+            let crossings = segment.cross(traffic, seed)?;
+            let [short, middle, long] =
+                WINDOWS_PS.map(|window_ps| rmsre(&crossings, flows, window_ps, PACKETS_MIN));
+            let (name, load, wander) = (segment.label(), 100.0 * utilisation, wander.label());
+            let row = Row::new(format!("{name}, {load:.0} %, {wander}"), "RMSRE", short);
+            let row = row.paper((segment == Segment::Fifo).then_some(SLIDE));
+            found.row(0, row.others([("10 ms", middle), ("1 s", long)]));
+            Ok(())
+        });
+    }
+    Ok(plan)
 }
 
 /// Root mean square relative error of the local means of flows of at least `packets_min` packets.
@@ -200,7 +175,7 @@ fn rmsre(crossings: &[Crossing], flows: u32, window_ps: u64, packets_min: u64) -
     let mut local_ns = vec![0.0; flows as usize];
     let (mut from, mut to) = (0, 0);
     for &(flow, at_ps) in &packets {
-        let sent_ps = |place: usize| packets.get(place).map(|packet| packet.1);
+        let sent_ps = |index: usize| packets.get(index).map(|packet| packet.1);
         while sent_ps(from).is_some_and(|sent| sent + window_ps / 2 < at_ps) {
             from += 1;
         }
@@ -223,17 +198,14 @@ fn rmsre(crossings: &[Crossing], flows: u32, window_ps: u64, packets_min: u64) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Source;
+    use crate::experiment::run;
 
     #[test]
     fn a_window_of_nothing_is_the_packet_itself_and_one_of_everything_the_mean() {
         let packet = |flow, sent_ps, delay_ps| Crossing {
-            flow,
-            bytes: 64,
-            kind: Kind::Regular,
-            class: 0,
             sent_ps,
             received_ps: Some(sent_ps + delay_ps),
+            ..Crossing::of_ns(flow, 0, None)
         };
         // Means 2 and 4 us; the local mean over everything is 3 us for either.
         let crossings = [
@@ -250,15 +222,15 @@ mod tests {
     #[test]
     fn a_queue_is_local_and_independent_delays_are_not() {
         let setting = Setting {
-            source: Source::Generated,
+            capture: None,
             seeds: Some(1),
             scale: 0.05,
         };
-        let findings = run(&setting, &|| ()).unwrap();
+        let findings = run(&EXPERIMENT, &setting);
         let rows = &findings.tables[0].rows;
-        assert_eq!(rows.len() as u64, steps(&setting));
+        assert_eq!(rows.len(), 4 + 3);
         for row in rows {
-            let long = row.others[1].1;
+            let long = row.others[1].figure;
             assert!(row.ours.is_finite() && long.is_finite(), "{row:?}");
             let local = row.ours < 0.5 * long;
             let expected = row.check.starts_with("one FIFO");

@@ -7,7 +7,7 @@
 //!
 //! A packet leaves when its last bit has left: its delay is its wait plus its serialisation. The
 //! simulation is exact (whole picoseconds) and sequential: each arrival first lets the link do all
-//! that lies before it. With one class it is a FIFO queue.
+//! that comes before it. With one class it is a FIFO queue.
 
 pub mod paths;
 pub mod red;
@@ -17,7 +17,6 @@ use std::collections::VecDeque;
 use rand::SeedableRng;
 use rand_pcg::Pcg64;
 
-use crate::Passage;
 use crate::traffic::{Arrival, Kind, PS_PER_NS, Traffic, serialisation_ps};
 use red::{Red, RedState};
 
@@ -62,17 +61,6 @@ impl LinkConfig {
         }
         self
     }
-}
-
-/// Why a packet did not get in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// It did.
-    Queued,
-    /// The buffer was full.
-    TailDrop,
-    /// RED took it.
-    RedDrop,
 }
 
 /// A link at work.
@@ -122,30 +110,22 @@ impl Link {
         }
     }
 
-    /// A packet arrives, not earlier than any before it. `id` is the caller's name for it;
-    /// `departed` is called with the name and the departure (in picoseconds) of each packet whose
-    /// turn has come, in the order of departures.
-    pub fn offer(
-        &mut self,
-        id: u32,
-        arrival: &Arrival,
-        mut departed: impl FnMut(u32, u64),
-    ) -> Verdict {
+    /// A packet arrives, not earlier than any before it. `departed` is called with the `id` and the
+    /// departure (in picoseconds) of each packet that the link has taken, in the order of departures.
+    pub fn offer(&mut self, id: u32, arrival: &Arrival, mut departed: impl FnMut(u32, u64)) {
         self.serve(arrival.at_ps, &mut departed);
         let last = self.queues.len().saturating_sub(1);
         let class = usize::from(arrival.class).min(last);
         let Some(queue) = self.queues.get_mut(class) else {
-            return Verdict::TailDrop;
+            return;
         };
-        let verdict = queue.admit(arrival, self.capacity_bps, &mut self.rng);
-        if verdict == Verdict::Queued {
+        if queue.admits(arrival, self.capacity_bps, &mut self.rng) {
             let bytes = arrival.bytes;
             queue.waiting.push_back(Waiting { id, bytes });
             queue.backlog_bytes += u64::from(bytes);
             // An idle link takes it at once.
             self.serve(arrival.at_ps, &mut departed);
         }
-        verdict
     }
 
     /// No more arrivals: everything that waits departs.
@@ -153,7 +133,7 @@ impl Link {
         self.serve(u64::MAX, &mut departed);
     }
 
-    /// Starts every packet whose turn comes by `now_ps`. Whatever waits came while the link was
+    /// Starts every packet that the link can take by `now_ps`. Whatever waits came while the link was
     /// busy, so that it starts when the link is free.
     fn serve(&mut self, now_ps: u64, departed: &mut impl FnMut(u32, u64)) {
         while self.free_at_ps <= now_ps {
@@ -184,16 +164,11 @@ impl Link {
 }
 
 impl Queue {
-    fn admit(&mut self, arrival: &Arrival, capacity_bps: u64, rng: &mut Pcg64) -> Verdict {
-        if let Some(red) = &mut self.red
-            && red.drops(self.backlog_bytes, arrival.at_ps, capacity_bps, rng)
-        {
-            return Verdict::RedDrop;
-        }
-        if self.backlog_bytes + u64::from(arrival.bytes) > self.buffer_bytes {
-            return Verdict::TailDrop;
-        }
-        Verdict::Queued
+    fn admits(&mut self, arrival: &Arrival, capacity_bps: u64, rng: &mut Pcg64) -> bool {
+        let red = self.red.as_mut();
+        let is_dropped =
+            red.is_some_and(|red| red.drops(self.backlog_bytes, arrival.at_ps, capacity_bps, rng));
+        !is_dropped && self.backlog_bytes + u64::from(arrival.bytes) <= self.buffer_bytes
     }
 
     fn leave(&mut self, bytes: u32, at_ps: u64) {
@@ -223,16 +198,30 @@ pub struct Crossing {
     pub received_ps: Option<u64>,
 }
 
+#[cfg(test)]
 impl Crossing {
-    /// As an experiment takes it: in whole nanoseconds, rounded down as stamps are.
-    pub fn passage(&self) -> Passage {
-        let ns = |ps: u64| (ps / PS_PER_NS).cast_signed();
-        Passage {
-            flow: self.flow,
-            bytes: self.bytes,
-            sent_ns: ns(self.sent_ps),
-            received_ns: self.received_ps.map(ns),
+    /// A measured packet of 100 bytes with these stamps in nanoseconds.
+    pub fn of_ns(flow: u32, sent_ns: u64, received_ns: Option<u64>) -> Self {
+        Self {
+            flow,
+            bytes: 100,
+            kind: Kind::Regular,
+            class: 0,
+            sent_ps: sent_ns * PS_PER_NS,
+            received_ps: received_ns.map(|at_ns| at_ns * PS_PER_NS),
         }
+    }
+}
+
+impl Crossing {
+    /// When it arrived, in whole nanoseconds, rounded down as stamps are.
+    pub fn sent_ns(&self) -> u64 {
+        self.sent_ps / PS_PER_NS
+    }
+
+    /// When it had left the link, likewise; `None`: lost.
+    pub fn received_ns(&self) -> Option<u64> {
+        self.received_ps.map(|at_ps| at_ps / PS_PER_NS)
     }
 
     /// From arrival to departure, in nanoseconds and exact; `None`: lost.

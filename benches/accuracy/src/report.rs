@@ -1,24 +1,16 @@
-//! What the accuracy tables leave behind: a table for people, JSON for programs, figures as SVG.
+//! What the accuracy tables leave behind: a page for people, JSON for programs.
 
-mod figure;
-mod markdown;
-mod plot;
-mod text;
-
-use std::fs;
+use std::fmt::Write as _;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
+use reporting::{Checks, Machine, Style, given, now_utc, significant};
 use serde::Serialize;
 
-pub use text::{Style, table as table_as_text};
-
-use super::table::{Figure, Limit, Row, Table};
-use super::{Setting, Source};
-use reporting::{Machine, now_utc};
+use crate::experiment::{Setting, Table};
 
 /// What one experiment found, and how long it took.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Section {
     /// Its name on the command line.
     pub name: &'static str,
@@ -28,254 +20,234 @@ pub struct Section {
     pub seconds: f64,
     /// Tables.
     pub tables: Vec<Table>,
-    /// Figures.
-    pub figures: Vec<Figure>,
 }
 
-/// Everything about one run.
-#[derive(Debug, Clone)]
+/// Everything about one run, as programs read it.
+#[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// Where and of what.
-    pub machine: Machine,
-    /// When it began, in UTC.
-    pub date: String,
-    /// How experiments were run.
-    pub setting: Setting,
-    /// What each found.
-    pub sections: Vec<Section>,
+    date: String,
+    machine: Machine,
+    settings: Setting,
+    limits: usize,
+    missed: usize,
+    experiments: Vec<Section>,
+    #[serde(skip)]
+    checks: Checks,
 }
 
 impl Report {
-    /// A report of this machine and moment, with nothing found yet.
-    pub fn new(setting: Setting) -> Self {
+    /// Of this machine and moment.
+    pub fn new(settings: Setting, experiments: Vec<Section>) -> Self {
+        let mut checks = Checks::default();
+        for table in experiments.iter().flat_map(|section| &section.tables) {
+            for row in &table.rows {
+                if let Some(limit) = row.limit {
+                    let what = format!("{}: {}", table.title, row.check);
+                    checks.limit(what, row.ours, row.unit, limit);
+                }
+            }
+        }
         Self {
-            machine: Machine::of_this_run(),
             date: now_utc(),
-            setting,
-            sections: Vec::new(),
+            machine: Machine::of_this_run(),
+            settings,
+            limits: checks.0.len(),
+            missed: checks.missed().count(),
+            experiments,
+            checks,
         }
     }
 
-    /// Rows that have a limit.
-    fn checks(&self) -> impl Iterator<Item = (&Table, &Row, bool)> {
-        let tables = self.sections.iter().flat_map(|section| &section.tables);
-        tables.flat_map(|table| {
-            let judged = table.rows.iter();
-            judged.filter_map(move |row| row.pass().map(|pass| (table, row, pass)))
-        })
+    /// What came of the limits.
+    pub fn checks(&self) -> &Checks {
+        &self.checks
     }
 
-    /// Whether every limit is kept.
-    pub fn holds(&self) -> bool {
-        self.checks().all(|(.., pass)| pass)
-    }
-
-    /// In one sentence, then one line for each limit that is missed.
-    pub fn verdict(&self) -> Vec<String> {
-        let limits = self.checks().count();
-        let missed: Vec<_> = self.checks().filter(|(.., pass)| !pass).collect();
-        let summary = match (limits, missed.len()) {
-            (0, _) => "No limit applies to this setting: figures for information.".to_owned(),
-            (_, 0) => format!("All {limits} limits are kept."),
-            (_, missed) => format!("{missed} of {limits} limits are missed:"),
-        };
-        let missed = missed.into_iter().map(|(table, row, _)| {
-            let limit = row.limit.map(figure::limit).unwrap_or_default();
-            let ours = figure::measured(row.ours);
-            format!(
-                "{}: {}: {ours} {}, limit {limit}",
-                table.title, row.check, row.unit
-            )
-        });
-        std::iter::once(summary).chain(missed).collect()
-    }
-
-    /// Stem of the files: `accuracy`, or `accuracy-` and the capture's.
-    pub fn stem(&self) -> String {
-        match &self.setting.source {
-            Source::Generated => "accuracy".to_owned(),
-            Source::Capture(file) => {
-                let stem = file.file_stem().unwrap_or_default().to_string_lossy();
-                format!("accuracy-{stem}")
-            }
-        }
-    }
-
-    /// How it was run, in words.
-    fn settings(&self) -> String {
-        let Setting {
-            source,
-            seeds,
-            scale,
-        } = &self.setting;
-        let source = match source {
-            Source::Generated => "generated traffic".to_owned(),
-            Source::Capture(file) => {
-                let name = file.file_name().unwrap_or_default().to_string_lossy();
-                format!("packets of {name} through the queue simulator")
-            }
-        };
-        let seeds = seeds.map_or_else(
-            || "seeds as each limit asks".to_owned(),
-            |seeds| format!("{seeds} seeds"),
-        );
-        format!("{source}; {seeds}; scale {scale}")
-    }
-
-    /// Writes the report as Markdown and JSON and a folder of figures into `folder`, all called by
-    /// the [`stem`](Self::stem). Figures of an earlier run in that folder are removed.
+    /// Writes `accuracy.md` and `accuracy.json`, or `accuracy-` and the capture's name.
     ///
     /// # Errors
-    /// When they cannot be written or drawn.
+    /// When they cannot be written.
     pub fn write(&self, folder: &Path) -> Result<()> {
-        let stem = self.stem();
-        let figures = folder.join(&stem);
-        fs::create_dir_all(&figures)
-            .and_then(|()| remove_figures(&figures))
-            .with_context(|| format!("cannot write to {}", figures.display()))?;
-        for figure in self.sections.iter().flat_map(|section| &section.figures) {
-            let file = figures.join(format!("{}.svg", figure.name));
-            let svg = plot::svg(figure).with_context(|| format!("cannot draw {}", figure.name))?;
-            fs::write(&file, svg).with_context(|| format!("cannot write {}", file.display()))?;
-        }
-        let mut json = serde_json::to_string_pretty(&Document::of(self))?;
-        json.push('\n');
-        for (ending, text) in [("md", markdown::of(self)), ("json", json)] {
-            let file = folder.join(format!("{stem}.{ending}"));
-            fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
-        }
-        Ok(())
+        reporting::write(folder, &stem(&self.settings), &self.markdown(), self)
     }
-}
 
-fn remove_figures(folder: &Path) -> std::io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let file = entry?.path();
-        if file.extension().is_some_and(|ending| ending == "svg") {
-            fs::remove_file(file)?;
-        }
-    }
-    Ok(())
-}
-
-/// The report as programs read it.
-#[derive(Serialize)]
-struct Document<'a> {
-    date: &'a str,
-    machine: &'a Machine,
-    settings: Settings<'a>,
-    limits: usize,
-    missed: usize,
-    experiments: Vec<ExperimentOf<'a>>,
-}
-
-#[derive(Serialize)]
-struct Settings<'a> {
-    /// `null`: generated.
-    capture: Option<&'a Path>,
-    seeds: Option<u32>,
-    scale: f64,
-}
-
-#[derive(Serialize)]
-struct ExperimentOf<'a> {
-    name: &'a str,
-    title: &'a str,
-    seconds: f64,
-    tables: Vec<TableOf<'a>>,
-    figures: Vec<FigureOf<'a>>,
-}
-
-#[derive(Serialize)]
-struct TableOf<'a> {
-    title: &'a str,
-    about: &'a str,
-    rows: Vec<RowOf<'a>>,
-}
-
-#[derive(Serialize)]
-struct RowOf<'a> {
-    check: &'a str,
-    unit: &'a str,
-    paper: Option<f64>,
-    limit: Option<Limit>,
-    ours: f64,
-    others: Vec<Other<'a>>,
-    pass: Option<bool>,
-}
-
-#[derive(Serialize)]
-struct Other<'a> {
-    method: &'a str,
-    figure: f64,
-}
-
-#[derive(Serialize)]
-struct FigureOf<'a> {
-    title: &'a str,
-    file: String,
-}
-
-impl<'a> Document<'a> {
-    fn of(report: &'a Report) -> Self {
-        let Setting {
-            source,
-            seeds,
-            scale,
-        } = &report.setting;
-        let stem = report.stem();
-        let table = |table: &'a Table| TableOf {
-            title: &table.title,
-            about: &table.about,
-            rows: table.rows.iter().map(row_of).collect(),
+    fn markdown(&self) -> String {
+        let (machine, settings) = (&self.machine, in_words(&self.settings));
+        let mut text = format!(
+            "# Accuracy\n\nEvery method against exact truth, beside the papers' figures: what *paper* \
+             says, the *limit* that ours must keep, what *ours* gives, and other methods on the same \
+             packets.\n\nRun on {} with {settings}.\nCommit {}; {machine}.\n\n",
+            self.date, machine.commit
+        );
+        let verdict = self.checks.verdict();
+        let [summary, missed @ ..] = &verdict[..] else {
+            return text;
         };
-        let figure = |figure: &'a Figure| FigureOf {
-            title: &figure.title,
-            file: format!("{stem}/{}.svg", figure.name),
-        };
-        let experiment = |section: &'a Section| ExperimentOf {
-            name: section.name,
-            title: section.title,
-            seconds: section.seconds,
-            tables: section.tables.iter().map(table).collect(),
-            figures: section.figures.iter().map(figure).collect(),
-        };
-        Self {
-            date: &report.date,
-            machine: &report.machine,
-            settings: Settings {
-                capture: match source {
-                    Source::Generated => None,
-                    Source::Capture(file) => Some(file),
-                },
-                seeds: *seeds,
-                scale: *scale,
-            },
-            limits: report.checks().count(),
-            missed: report.checks().filter(|(.., pass)| !pass).count(),
-            experiments: report.sections.iter().map(experiment).collect(),
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "**{summary}**");
+        if !missed.is_empty() {
+            let _ = writeln!(text, "\n- {}", missed.join("\n- "));
         }
+        for section in &self.experiments {
+            let Section {
+                name,
+                title,
+                seconds,
+                tables,
+            } = section;
+            let _ = writeln!(
+                text,
+                "\n## {title}\n\n`vernier-accuracy tables {name}`, {seconds:.0} s."
+            );
+            for table in tables {
+                let (title, about, rows) = (&table.title, &table.about, printed(table).markdown());
+                let _ = write!(text, "\n### {title}\n\n{about}\n\n{rows}");
+            }
+        }
+        text
     }
 }
 
-fn row_of(row: &Row) -> RowOf<'_> {
-    RowOf {
-        check: &row.check,
-        unit: row.unit,
-        paper: row.paper,
-        limit: row.limit,
-        ours: row.ours,
-        others: row
-            .others
-            .iter()
-            .map(|(method, figure)| Other {
-                method,
-                figure: *figure,
-            })
-            .collect(),
-        pass: row.pass(),
+/// A table as it is printed on a terminal.
+pub fn as_text(table: &Table, style: Style) -> String {
+    printed(table).text(&table.title, &table.about, style)
+}
+
+/// Stem of the files.
+pub fn stem(setting: &Setting) -> String {
+    let name = setting.capture.as_deref().and_then(Path::file_stem);
+    name.map_or_else(
+        || "accuracy".to_owned(),
+        |name| format!("accuracy-{}", name.to_string_lossy()),
+    )
+}
+
+fn in_words(setting: &Setting) -> String {
+    let name = setting.capture.as_deref().and_then(Path::file_name);
+    let source = name.map_or_else(
+        || "generated traffic".to_owned(),
+        |name| {
+            let name = name.to_string_lossy();
+            format!("packets of {name} through the queue simulator")
+        },
+    );
+    let seeds = match setting.seeds {
+        None => "seeds as each limit asks".to_owned(),
+        Some(seeds) => format!("{seeds} seeds"),
+    };
+    format!("{source}; {seeds}; scale {}", setting.scale)
+}
+
+/// Other methods have columns of their own, in the order of their first appearance.
+fn printed(table: &Table) -> reporting::Table {
+    let mut methods: Vec<&str> = Vec::new();
+    for other in table.rows.iter().flat_map(|row| &row.others) {
+        if !methods.contains(&other.method.as_str()) {
+            methods.push(&other.method);
+        }
     }
+    let mut printed = reporting::Table::default()
+        .words(["check", "unit"])
+        .figures(["paper", "limit", "ours"])
+        .others(methods.iter().copied());
+    for row in &table.rows {
+        let other = |method: &&str| {
+            let other = row.others.iter().find(|other| other.method == *method);
+            other.map_or_else(String::new, |other| significant(other.figure))
+        };
+        let mut fields = vec![
+            row.check.clone(),
+            row.unit.to_owned(),
+            row.paper.map(given).unwrap_or_default(),
+            row.limit.map(|limit| limit.to_string()).unwrap_or_default(),
+            significant(row.ours),
+        ];
+        fields.extend(methods.iter().map(other));
+        printed.push(fields).judge(row.pass);
+    }
+    printed
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use std::fs;
+
+    use reporting::Limit;
+
+    use super::*;
+    use crate::experiment::Row;
+
+    fn report(capture: Option<&str>) -> Report {
+        let judged = |row: Row, limit: Limit| {
+            let mut row = row.limit(limit);
+            row.pass = Some(limit.holds(row.ours));
+            row
+        };
+        let good = Row::new("joint K = 1: >= 100 packets", "%", 0.301)
+            .paper(2.0)
+            .other("paper's decoder", 2.013);
+        let bad = Row::new("joint K = 1 | a pipe", "%", 0.04).other("overall mean", 14.2);
+        let table = Table {
+            title: "Median error of flow means".into(),
+            about: "17,500 x 4 cells, 146,000 flows, mean of 5 seeds.".into(),
+            rows: vec![
+                judged(good, Limit::AtMost(0.32)),
+                judged(bad, Limit::AtMost(0.035)),
+                Row::new("for information", "ratio", f64::NAN),
+            ],
+        };
+        let setting = Setting {
+            capture: capture.map(Into::into),
+            seeds: None,
+            scale: 1.0,
+        };
+        let section = Section {
+            name: "lds",
+            title: "Lossy Difference Sketch",
+            seconds: 12.3,
+            tables: vec![table],
+        };
+        Report::new(setting, vec![section])
+    }
+
+    #[test]
+    fn a_report_is_a_page_and_json() {
+        let folder = tempfile::tempdir().unwrap();
+        report(None).write(folder.path()).unwrap();
+        let text = fs::read_to_string(folder.path().join("accuracy.md")).unwrap();
+        for expected in [
+            "with generated traffic; seeds as each limit asks; scale 1.\n",
+            "**1 of 2 limits are missed:**\n\n- Median error of flow means: joint K = 1 | a pipe: \
+             0.0400 %, limit <= 0.035\n\n## Lossy",
+            "| joint K = 1: >= 100 packets | % | 2 | <= 0.32 | 0.301 | 2.01 |  | kept |",
+            "| joint K = 1 \\| a pipe | % |  | <= 0.035 | 0.0400 |  | 14.2 | **missed** |",
+        ] {
+            assert!(text.contains(expected), "{expected} in {text}");
+        }
+
+        let json = fs::read(folder.path().join("accuracy.json")).unwrap();
+        let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+        assert_eq!((&json["limits"], &json["missed"]), (&2.into(), &1.into()));
+        assert_eq!(json["settings"]["scale"], 1.0);
+        let rows = &json["experiments"][0]["tables"][0]["rows"];
+        assert_eq!(rows[0]["pass"], true);
+        assert_eq!(rows[0]["limit"]["at_most"], 0.32);
+        assert_eq!(rows[0]["others"][0]["figure"], 2.013);
+        assert_eq!(rows[2]["ours"], serde_json::Value::Null);
+        assert_eq!(rows[2]["pass"], serde_json::Value::Null);
+    }
+
+    #[test]
+    fn a_capture_gives_the_files_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        report(Some("/data/mix-dev-60s.pcap"))
+            .write(folder.path())
+            .unwrap();
+        let page = folder.path().join("accuracy-mix-dev-60s.md");
+        let text = fs::read_to_string(page).unwrap();
+        assert!(
+            text.contains("packets of mix-dev-60s.pcap through"),
+            "{text}"
+        );
+    }
+}

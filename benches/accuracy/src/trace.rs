@@ -3,7 +3,7 @@
 //! ```text
 //!  Scenario + seed --> generate ---+                            +--> LDS, LDA, hybrid
 //!                                  +--> Trace --- Losses -------+
-//!  passages of a capture ----------+    flows, packets,         +--> Truth (exact means, counts)
+//!  crossings of a capture ---------+    flows, packets,         +--> Truth (exact means, counts)
 //!                                       references
 //! ```
 //!
@@ -21,8 +21,8 @@ use std::collections::HashMap;
 
 use measure::packet::{FlowHash, PacketHash};
 
-use super::Passage;
-use super::traffic::mix;
+use crate::queue::Crossing;
+use crate::traffic::mix;
 pub use losses::{LossMask, Losses};
 pub use scenario::Scenario;
 pub use truth::Truth;
@@ -84,43 +84,23 @@ impl Trace {
     }
 
     /// Takes packets that a queue let through or dropped, and references in the order of their
-    /// arrival. Flows without packets get no place; times before the epoch's start are taken as
-    /// its start.
-    pub fn from_passages(passages: &[Passage], references: Vec<Reference>, seed: u64) -> Self {
-        let mut places = HashMap::new();
-        let mut counts: Vec<usize> = Vec::new();
-        for passage in passages {
-            let place = *places.entry(passage.flow).or_insert(counts.len());
-            if place == counts.len() {
-                counts.push(0);
+    /// arrival. Flows are numbered anew, in the order of their first packets.
+    pub fn from_crossings(crossings: &[Crossing], references: Vec<Reference>, seed: u64) -> Self {
+        let mut numbers = HashMap::new();
+        let mut flows: Vec<Vec<Packet>> = Vec::new();
+        for crossing in crossings {
+            let number = *numbers.entry(crossing.flow).or_insert(flows.len());
+            if number == flows.len() {
+                flows.push(Vec::new());
             }
-            if let Some(count) = counts.get_mut(place) {
-                *count += 1;
-            }
+            flows[number].push(Packet::from(crossing));
         }
-        let starts = ends_of(&counts);
-        let mut next = starts.clone();
-        let mut packets = vec![
-            Packet {
-                sent_ns: 0,
-                delay_ns: DROPPED,
-                bytes: 0
-            };
-            passages.len()
-        ];
-        for passage in passages {
-            let slot = places.get(&passage.flow).and_then(|&p| next.get_mut(p));
-            if let Some(slot) = slot
-                && let Some(packet) = packets.get_mut(*slot)
-            {
-                *packet = Packet::from(passage);
-                *slot += 1;
-            }
-        }
+        let counts: Vec<_> = flows.iter().map(Vec::len).collect();
+        let packets = flows.concat();
         let duration_ns = packets.iter().map(|packet| packet.sent_ns + 1).max();
         Self {
+            starts: ends_of(&counts),
             packets,
-            starts,
             references,
             with_references: Vec::new(),
             duration_ns: duration_ns.unwrap_or(1),
@@ -171,18 +151,21 @@ impl Trace {
     }
 }
 
-impl From<&Passage> for Packet {
-    fn from(passage: &Passage) -> Self {
-        let delay_ns = passage.received_ns.map_or(DROPPED, |received_ns| {
-            let delay_ns = (received_ns - passage.sent_ns).max(0);
-            u32::try_from(delay_ns).unwrap_or(DROPPED).min(DROPPED - 1)
-        });
+impl From<&Crossing> for Packet {
+    fn from(crossing: &Crossing) -> Self {
+        let sent_ns = crossing.sent_ns();
+        let received_ns = crossing.received_ns();
         Self {
-            sent_ns: u64::try_from(passage.sent_ns).unwrap_or(0),
-            delay_ns,
-            bytes: passage.bytes,
+            sent_ns,
+            delay_ns: received_ns.map_or(DROPPED, |at_ns| stored(at_ns.saturating_sub(sent_ns))),
+            bytes: crossing.bytes,
         }
     }
+}
+
+/// A delay that no packet's mark is confused with.
+fn stored(delay_ns: u64) -> u32 {
+    u32::try_from(delay_ns).map_or(DROPPED - 1, |delay_ns| delay_ns.min(DROPPED - 1))
 }
 
 /// Running sums of `counts` from 0: one entry more.

@@ -22,6 +22,7 @@ use rand_distr::{Distribution, Exp1, Geometric};
 use rand_pcg::Pcg64;
 
 use modulation::Modulation;
+use supply::{CAPACITY_BPS, REGULAR_SHARE};
 
 /// Picoseconds in a second.
 pub const PS_PER_S: u64 = 1_000_000_000_000;
@@ -76,20 +77,6 @@ pub struct Traffic {
     pub duration_ps: u64,
 }
 
-impl Traffic {
-    /// The share of a link of `capacity_bps` that they ask for: above 1, more than it carries.
-    pub fn load(&self, capacity_bps: u64) -> f64 {
-        let bytes: u64 = self.arrivals.iter().map(|a| u64::from(a.bytes)).sum();
-        let seconds = self.duration_ps as f64 / PS_PER_S as f64;
-        8.0 * bytes as f64 / (seconds * capacity_bps as f64)
-    }
-
-    /// Packets of one kind.
-    pub fn count(&self, kind: Kind) -> usize {
-        self.arrivals.iter().filter(|a| a.kind == kind).count()
-    }
-}
-
 /// How long `bytes` take on a link of `capacity_bps`, in picoseconds, rounded down.
 #[expect(
     clippy::cast_possible_truncation,
@@ -119,10 +106,10 @@ impl Profile {
     /// The traffic of the RLI acceptance runs: 10 Gb/s, a third of it measured, two seconds.
     pub fn acceptance(utilisation: f64, modulation: f64) -> Self {
         Self {
-            capacity_bps: 10_000_000_000,
+            capacity_bps: CAPACITY_BPS,
             utilisation,
             modulation,
-            regular_share: 0.33,
+            regular_share: REGULAR_SHARE,
             duration_s: 2.0,
         }
     }

@@ -1,8 +1,12 @@
 //! Exact figures of each flow, and how far estimates lie from them.
 
-use super::queue::Crossing;
-use super::traffic::Kind;
 use reporting::statistics::error_percent;
+
+use crate::queue::Crossing;
+use crate::traffic::Kind;
+
+/// Packets from which on a flow's deviation is looked at.
+pub const STDDEV_PACKETS_MIN: u64 = 2;
 
 /// The delays of one flow's packets that arrived.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -83,31 +87,20 @@ impl Truth {
         100.0 * (1.0 - self.segment.packets as f64 / self.sent as f64)
     }
 
-    /// Errors of estimated mean delays in per cent, flow by flow, of flows with at least
-    /// `packets_min` packets. `estimates_ns` is by number of flow.
-    pub fn mean_errors(
-        &self,
-        estimates_ns: impl IntoIterator<Item = f64>,
-        packets_min: u64,
-    ) -> Vec<f64> {
-        self.flows
-            .iter()
-            .zip(estimates_ns)
-            .filter(|(flow, _)| flow.packets >= packets_min.max(1))
+    /// Errors of estimated mean delays in per cent, flow by flow; `estimates_ns` is by number of flow.
+    pub fn mean_errors(&self, estimates_ns: impl IntoIterator<Item = f64>) -> Vec<f64> {
+        let flows = self.flows.iter().zip(estimates_ns);
+        flows
+            .filter(|(flow, _)| flow.packets > 0)
             .map(|(flow, estimate)| error_percent(estimate, flow.mean_ns()))
             .collect()
     }
 
-    /// The same for standard deviations, of flows whose delays differ.
-    pub fn stddev_errors(
-        &self,
-        estimates_ns: impl IntoIterator<Item = f64>,
-        packets_min: u64,
-    ) -> Vec<f64> {
-        self.flows
-            .iter()
-            .zip(estimates_ns)
-            .filter(|(flow, _)| flow.packets >= packets_min.max(2) && flow.stddev_ns() > 0.0)
+    /// The same for standard deviations, of flows of [`STDDEV_PACKETS_MIN`] whose delays differ.
+    pub fn stddev_errors(&self, estimates_ns: impl IntoIterator<Item = f64>) -> Vec<f64> {
+        let flows = self.flows.iter().zip(estimates_ns);
+        flows
+            .filter(|(flow, _)| flow.packets >= STDDEV_PACKETS_MIN && flow.stddev_ns() > 0.0)
             .map(|(flow, estimate)| error_percent(estimate, flow.stddev_ns()))
             .collect()
     }

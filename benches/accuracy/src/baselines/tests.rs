@@ -1,18 +1,15 @@
 use super::*;
-use crate::Source;
+use crate::experiment::run;
 use crate::queue::{Crossing, cross};
-use crate::traffic::{Kind, PS_PER_S, Profile};
+use crate::traffic::{PS_PER_S, Profile};
 
 const RATE: u64 = CAPACITY_BPS;
 
 fn packet(flow: u32, sent_ps: u64, delay_ps: u64) -> Crossing {
     Crossing {
-        flow,
-        bytes: 64,
-        kind: Kind::Regular,
-        class: 0,
         sent_ps,
         received_ps: Some(sent_ps + delay_ps),
+        ..Crossing::of_ns(flow, 0, None)
     }
 }
 
@@ -72,7 +69,7 @@ fn samples_of_everything_are_the_truth() {
     let (crossings, truth) = queue();
     let flows = u32::try_from(truth.flows.len()).unwrap();
     let all = sampling::trajectories_ns(&crossings, flows, 1.0, 1);
-    let errors = truth.mean_errors(all, 1);
+    let errors = truth.mean_errors(all);
     assert!(errors.iter().all(|&error| error < 1e-9));
     // A flow without samples has the mean of all samples, so that none is missing.
     let few = sampling::trajectories_ns(&crossings, flows, 0.01, 1);
@@ -100,11 +97,11 @@ fn the_multi_point_line_is_averaged_over_a_flows_life() {
 #[test]
 fn every_method_is_in_the_table_and_rli_leads() {
     let setting = Setting {
-        source: Source::Generated,
+        capture: None,
         seeds: Some(1),
         scale: 0.1,
     };
-    let findings = run(&setting, &|| ()).unwrap();
+    let findings = run(&EXPERIMENT, &setting);
     let rows = &findings.tables[0].rows;
     assert_eq!(rows.len(), 4 * 11);
     for row in rows {

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use measure::lds::{
-    DecodeOptions, Decoded, DelayCell, DelayCells, FlowDelay, FlowTable, LdsLayout, Source,
-    Warning, decode,
+    DecodeOptions, Decoded, DelayCell, DelayCells, FlowDelay, LdsLayout, Source, Warning,
 };
 
 use super::{Kept, files};
 use crate::interchange::{
     CellTable, FlowList, SKETCH_COLUMNS_MAX, known, read_cells, read_flows, read_weights,
 };
+use crate::sketched::{Known, Sketched, options};
 
 /// Decode flow delays from the cells of a sketch: the paper's estimator, joint decoding, hybrid
 ///
@@ -78,20 +78,19 @@ pub(super) fn run(arguments: &Decode) -> Result<Kept> {
     let weights = match &arguments.weights {
         Some(path) => {
             let (name, input) = files::open(path)?;
-            Some(read_weights(&name, input, &flows)?)
+            read_weights(&name, input, &flows)?
         }
-        None => None,
+        None => Vec::new(),
     };
     let layout = layout(arguments, &table, &flows)?;
-    let cells = delay_cells(layout, &table)?;
-    let options = DecodeOptions {
-        components: arguments.components.into(),
-        sweeps: arguments
-            .sweeps
-            .map_or(if arguments.components == 1 { 10 } else { 20 }, usize::from),
-        ..DecodeOptions::default()
+    let sketched = Sketched {
+        cells: delay_cells(layout, &table)?,
+        columns: flows.columns.clone(),
+        weights,
     };
-    let estimates = Estimates::of(&cells, &flows, weights.as_deref(), &options)?;
+    let mut options = options(arguments.components.into());
+    options.sweeps = arguments.sweeps.map_or(options.sweeps, usize::from);
+    let estimates = Estimates::of(&sketched, &flows, &options)?;
     estimates.report();
     estimates.write(arguments, &flows)?;
     Ok(true)
@@ -170,36 +169,16 @@ struct Estimates {
 }
 
 impl Estimates {
-    fn of(
-        cells: &DelayCells,
-        flows: &FlowList,
-        weights: Option<&[f64]>,
-        options: &DecodeOptions,
-    ) -> Result<Self> {
-        let segment_mean = cells.segment_mean_ticks().unwrap_or(f64::NAN);
-        let paper = |columns| {
-            let estimate = cells.estimate_at(columns);
-            estimate.map_or(segment_mean, |estimate| estimate.mean_ticks)
+    fn of(sketched: &Sketched, flows: &FlowList, options: &DecodeOptions) -> Result<Self> {
+        let decode = |feature| {
+            let packets = Some(&flows.packets[..]);
+            sketched.decode(Known { packets, feature }, options)
         };
-        let table = FlowTable {
-            columns: &flows.columns,
-            packets: Some(&flows.packets),
-            weights,
-            features: &[],
-            features_per_flow: 0,
-            known: None,
-        };
-        let joint = decode(cells, table, options, || false).context("joint decoding")?;
+        let joint = decode(&[]).context("joint decoding")?;
         let any_rli = flows.rli_mean_ns.iter().any(|mean| mean.is_finite());
-        let with_rli = FlowTable {
-            features: &flows.rli_mean_ns,
-            features_per_flow: 1,
-            known: None,
-            ..table
-        };
-        let hybrid = any_rli.then(|| decode(cells, with_rli, options, || false));
+        let hybrid = any_rli.then(|| decode(&flows.rli_mean_ns));
         Ok(Self {
-            paper_ns: flows.columns.chunks_exact(flows.rows).map(paper).collect(),
+            paper_ns: sketched.paper(),
             joint,
             hybrid: hybrid.transpose().context("hybrid decoding")?,
         })

@@ -1,20 +1,19 @@
 //! `vernier-accuracy dump`: a sketch of the acceptance trace as CSV, with the truth beside it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use measure::cell::Cell;
-use measure::lds::{LdsLayout, LdsPair};
-use measure::observation::{End, Observation, SegmentIndex};
-use measure::packet::PacketHash;
-use measure::synopsis::Synopsis;
-use measure::time::EpochTag;
+use measure::lds::LdsLayout;
+use measure::observation::SegmentIndex;
 
 use super::{Kept, files};
 use crate::interchange::{CellRecord, FlowList, Half, write_cells, write_flows};
-use crate::trace::{LossMask, Losses, Packet, Reference, Scenario, Trace, Truth};
+use crate::interpolation::Interpolated;
+use crate::sketched::sketch;
+use crate::trace::{Losses, Scenario, Trace, Truth};
 use crate::traffic::mix;
 
 /// Write the cells and flows of a generated case, for decoding here or elsewhere
@@ -36,6 +35,18 @@ pub(super) struct Dump {
     seed: u64,
 }
 
+/// Whether packets of flows are given.
+enum Packets {
+    Given,
+    Unknown,
+}
+
+/// Whether RLI's means of flows are given; only where nothing is lost.
+enum Rli {
+    Given,
+    Unknown,
+}
+
 /// A sketch of a trace.
 struct Case {
     name: &'static str,
@@ -49,10 +60,8 @@ struct Case {
     losses: Losses,
     /// Share of flows that are left out of the list.
     unlisted: f64,
-    /// Counts are given.
-    counted: bool,
-    /// RLI means are given.
-    interpolated: bool,
+    packets: Packets,
+    rli: Rli,
     /// Of three classes of flows; empty: all weigh 1.
     weights: &'static [u32],
 }
@@ -67,8 +76,8 @@ const ACCEPTANCE: Case = Case {
     row_probabilities: &[1.0; 4],
     losses: Losses::None,
     unlisted: 0.0,
-    counted: true,
-    interpolated: false,
+    packets: Packets::Given,
+    rli: Rli::Unknown,
     weights: &[],
 };
 
@@ -78,7 +87,7 @@ const CASES: &[Case] = &[
         title: "1,460 flows, 365 x 4 cells, with RLI means: a quick look",
         scale: 0.01,
         columns: 365,
-        interpolated: true,
+        rli: Rli::Given,
         ..ACCEPTANCE
     },
     ACCEPTANCE,
@@ -113,7 +122,7 @@ const CASES: &[Case] = &[
     Case {
         name: "counts",
         title: "packets of flows are not given, and decoded",
-        counted: false,
+        packets: Packets::Unknown,
         ..ACCEPTANCE
     },
     Case {
@@ -127,27 +136,27 @@ const CASES: &[Case] = &[
         name: "fifo",
         title: "one FIFO queue, with RLI means",
         scenario: &Scenario::FIFO,
-        interpolated: true,
+        rli: Rli::Given,
         ..ACCEPTANCE
     },
     Case {
         name: "two-queues",
         title: "two uncorrelated queues, with RLI means of one of them",
-        interpolated: true,
+        rli: Rli::Given,
         ..ACCEPTANCE
     },
     Case {
         name: "ecmp",
         title: "two paths of equal cost, with RLI means of one of them",
         scenario: &Scenario::ECMP,
-        interpolated: true,
+        rli: Rli::Given,
         ..ACCEPTANCE
     },
     Case {
         name: "mixed",
         title: "a little of everything, with RLI means",
         scenario: &Scenario::MIXED,
-        interpolated: true,
+        rli: Rli::Given,
         ..ACCEPTANCE
     },
 ];
@@ -171,11 +180,15 @@ pub(super) fn run(arguments: &Dump) -> Result<Kept> {
     let folder = &arguments.out;
     std::fs::create_dir_all(folder)
         .with_context(|| format!("{}: cannot be made", folder.display()))?;
-    let written = |file: &Path| format!("{}: cannot be written", file.display());
-    let file = folder.join("cells.csv");
-    write_cells(files::create(&file)?, cells).with_context(|| written(&file))?;
-    let file = folder.join("flows.csv");
-    write_flows(files::create(&file)?, &flows).with_context(|| written(&file))?;
+    let file = |name: &str| {
+        let file = folder.join(name);
+        let written = format!("{}: cannot be written", file.display());
+        Ok::<_, anyhow::Error>((files::create(&file)?, written))
+    };
+    let (cells_file, written) = file("cells.csv")?;
+    write_cells(cells_file, cells).context(written)?;
+    let (flows_file, written) = file("flows.csv")?;
+    write_flows(flows_file, &flows).context(written)?;
     if !weights.is_empty() {
         let lines = flows.names.iter().zip(&weights);
         let lines = lines.map(|(name, weight)| vec![name.clone(), weight.to_string()]);
@@ -201,10 +214,7 @@ impl Dumped {
         if !case.weights.is_empty() {
             layout = layout.with_weights(case.weights)?;
         }
-        let mut sketch = LdsPair::new(&layout);
-        for flow in 0..trace.flows() {
-            record(&mut sketch, &trace, flow, class_of(case, flow), &losses);
-        }
+        let sketch = sketch(&trace, &layout, &losses, |flow| class_of(case, flow));
         let rows = sketch.cells().chunks_exact(case.columns as usize);
         let cells = (0..).zip(rows).flat_map(|(row, cells)| {
             (0..).zip(cells).map(move |(column, pair)| CellRecord {
@@ -216,29 +226,28 @@ impl Dumped {
         });
 
         let truth = Truth::of(&trace, &losses);
+        let rli = match case.rli {
+            Rli::Given => Interpolated::of(&trace).mean_ns,
+            Rli::Unknown => vec![f64::NAN; trace.flows()],
+        };
         let mut flows = FlowList {
             rows: layout.rows(),
             ..FlowList::default()
         };
         let mut weights = Vec::new();
-        for (flow, (&received, &mean_ns)) in truth.received.iter().zip(&truth.mean_ns).enumerate() {
-            // Which ones does not matter: flows are drawn alike.
-            if listed_share(flow) < case.unlisted {
-                continue;
-            }
-            let class = class_of(case, flow);
+        // Which flows are left out does not matter: they are drawn alike.
+        let listed = (0..trace.flows()).filter(|&flow| uniform(flow) >= case.unlisted);
+        for flow in listed {
+            let class = SegmentIndex(class_of(case, flow));
             let base = layout.base_columns(trace.flow_hash(flow), class);
             flows.names.push(flow.to_string());
             flows.columns.extend(base.iter().take(layout.rows()));
-            flows
-                .packets
-                .push(if case.counted { received } else { f64::NAN });
-            flows.true_mean_ns.push(mean_ns);
-            flows.rli_mean_ns.push(if case.interpolated {
-                rli_mean_ns(&trace, flow, &losses)
-            } else {
-                f64::NAN
+            flows.packets.push(match case.packets {
+                Packets::Given => truth.received[flow],
+                Packets::Unknown => f64::NAN,
             });
+            flows.true_mean_ns.push(truth.mean_ns[flow]);
+            flows.rli_mean_ns.push(rli[flow]);
             if !case.weights.is_empty() {
                 weights.push(layout.weight(class));
             }
@@ -252,18 +261,17 @@ impl Dumped {
 }
 
 /// A number of the flow alone, uniform in 0..1.
-fn listed_share(flow: usize) -> f64 {
+fn uniform(flow: usize) -> f64 {
     mix(flow as u64) as f64 / 2.0_f64.powi(64)
 }
 
 /// Class 0, 1 and 2 for 90, 9 and 1 % of the flows, where classes have weights.
-fn class_of(case: &Case, flow: usize) -> SegmentIndex {
-    let share = listed_share(flow);
-    SegmentIndex(match (case.weights, share) {
+fn class_of(case: &Case, flow: usize) -> u16 {
+    match (case.weights, uniform(flow)) {
         ([], _) | (_, ..0.9) => 0,
         (_, ..0.99) => 1,
         _ => 2,
-    })
+    }
 }
 
 fn half_of(cell: Cell) -> Half {
@@ -271,66 +279,5 @@ fn half_of(cell: Cell) -> Half {
         count: Some(cell.count.into()),
         sum_ns: Some(cell.sum),
         digest: Some(cell.digest.into()),
-    }
-}
-
-/// When a packet arrived, and its delay; `None` where it was dropped or lost.
-fn arrival(hash: PacketHash, packet: Packet, losses: &LossMask) -> Option<(u64, u64)> {
-    let delay_ns = u64::from(packet.delay_ns()?);
-    let arrived = !losses.takes(hash, packet.sent_ns);
-    arrived.then_some((packet.sent_ns + delay_ns, delay_ns))
-}
-
-/// Records a flow's packets at both ends.
-fn record(
-    sketch: &mut LdsPair,
-    trace: &Trace,
-    flow: usize,
-    segment: SegmentIndex,
-    losses: &LossMask,
-) {
-    let hash = trace.flow_hash(flow);
-    for (packet_hash, packet) in trace.of_flow(flow) {
-        let observation = |time, delay| Observation {
-            flow: hash,
-            packet: packet_hash,
-            time,
-            delay,
-            bytes: packet.bytes,
-            segment,
-            epoch: EpochTag(0),
-        };
-        sketch.record(End::Sender, &[observation(packet.sent_ns, 0)]);
-        if let Some((received_ns, delay_ns)) = arrival(packet_hash, packet, losses) {
-            sketch.record(End::Receiver, &[observation(received_ns, delay_ns)]);
-        }
-    }
-}
-
-/// The flow's mean delay by linear interpolation between references (RLI, eq. 1, without the
-/// correction for sizes: this traffic has none).
-fn rli_mean_ns(trace: &Trace, flow: usize, losses: &LossMask) -> f64 {
-    let references = trace.references();
-    let (mut sum_ns, mut count) = (0.0, 0_u32);
-    for (hash, packet) in trace.of_flow(flow) {
-        if let Some((received_ns, _)) = arrival(hash, packet, losses) {
-            sum_ns += interpolated_ns(references, received_ns as f64);
-            count += 1;
-        }
-    }
-    sum_ns / f64::from(count)
-}
-
-/// Delay at `time_ns` on the line between the references around it; that of the nearest at the ends.
-fn interpolated_ns(references: &[Reference], time_ns: f64) -> f64 {
-    let behind = references.partition_point(|reference| reference.received_ns <= time_ns);
-    let left = behind.checked_sub(1).and_then(|left| references.get(left));
-    match (left, references.get(behind)) {
-        (Some(left), Some(right)) => {
-            let position = (time_ns - left.received_ns) / (right.received_ns - left.received_ns);
-            left.delay_ns + position * (right.delay_ns - left.delay_ns)
-        }
-        (Some(only), None) | (None, Some(only)) => only.delay_ns,
-        (None, None) => f64::NAN,
     }
 }

@@ -7,15 +7,13 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use measure::lda::{Bank, LdaLayout, LdaPair};
-use measure::observation::{End, Observation, SegmentIndex};
-use measure::packet::{FlowHash, PacketHash};
-use measure::synopsis::Synopsis;
-use measure::time::EpochTag;
+use measure::packet::PacketHash;
 use serde::Serialize;
 use siphasher::sip::SipHasher24;
 
 use super::{Kept, files};
 use crate::interchange::{PairRecord, Time, read_pairs};
+use crate::recording::{self, record};
 
 /// Estimate mean, deviation and loss of a segment from packets at both ends, by LDA
 ///
@@ -127,12 +125,17 @@ fn estimate(layout: &LdaLayout, packets: &[Packet]) -> Result<Findings> {
     let ticks = |time: Time| ((time.as_ps() - origin) / (1_000 / ticks_per_ns)) as u64;
 
     let mut lda = LdaPair::new(layout);
+    let recorded = packets.iter().map(|packet| {
+        let sent = ticks(packet.send);
+        let delay = packet
+            .receive
+            .map(|receive| ticks(receive).wrapping_sub(sent));
+        recording::Packet::of_segment(packet.hash, sent, delay)
+    });
+    record(&mut lda, recorded);
     let mut truth = Truth::default();
     for packet in packets {
-        let at = |time| observation(packet.hash, ticks(time));
-        lda.record(End::Sender, &[at(packet.send)]);
         if let Some(receive) = packet.receive {
-            lda.record(End::Receiver, &[at(receive)]);
             truth.add((receive.as_ps() - packet.send.as_ps()) as f64 / 1_000.0);
         }
     }
@@ -155,18 +158,6 @@ fn estimate(layout: &LdaLayout, packets: &[Packet]) -> Result<Findings> {
         true_mean_ns: truth.mean(),
         true_stddev_ns: truth.stddev(),
     })
-}
-
-fn observation(packet: PacketHash, time: u64) -> Observation {
-    Observation {
-        flow: FlowHash(0),
-        packet,
-        time,
-        delay: 0,
-        bytes: 0,
-        segment: SegmentIndex(0),
-        epoch: EpochTag(0),
-    }
 }
 
 /// Exact mean and deviation, added up without cancellation (Welford 1962).

@@ -5,15 +5,14 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use measure::observation::SegmentIndex;
 use measure::packet::PacketHash;
 use measure::rli::{
-    Estimates, FlowDelay, FlowDelays, Link, Method, Receiver, ReceiverConfig, ReceiverCounters,
-    Reference, ReferenceSender, StreamId,
+    FlowDelay, FlowDelays, Link, Method, ReceiverConfig, ReceiverCounters, ReferenceSender,
 };
 
 use super::{Kept, files};
 use crate::interchange::{Kind, LinkPacket, Time, known, read_link, whole};
+use crate::rli::exchange::{Arrival, STREAM, receive};
 use crate::traffic::mix;
 
 /// Estimate flow delays from reference packets on a link, by the four methods of RLI
@@ -49,23 +48,8 @@ fn bits_per_second(text: &str) -> Result<u64, String> {
     whole(text).ok_or_else(|| "give a whole number, such as 10000000000 or 10e9".to_owned())
 }
 
-/// The one stream of the file.
-const STREAM: StreamId = StreamId {
-    worker: 0,
-    segment: SegmentIndex(0),
-    queue: 0,
-};
-
 /// Packets between two references that are interpolated; more of them are estimated by RLI-L.
 const BUFFER_PACKETS: usize = 1 << 16;
-
-/// What arrives.
-#[derive(Debug, Clone, Copy)]
-enum Arrival {
-    Regular { flow: u32, hash: PacketHash },
-    Cross,
-    Reference(Reference),
-}
 
 /// Everything that the file says.
 #[derive(Default)]
@@ -80,7 +64,7 @@ struct Packets {
 /// Takes in packets one by one.
 struct Reader {
     packets: Packets,
-    places: HashMap<String, u32>,
+    numbers: HashMap<String, u32>,
     sender: ReferenceSender,
     hashes: u64,
     origin: Option<Time>,
@@ -117,15 +101,15 @@ impl Reader {
     }
 
     fn flow(&mut self, name: &str) -> u32 {
-        if let Some(&place) = self.places.get(name) {
-            return place;
+        if let Some(&number) = self.numbers.get(name) {
+            return number;
         }
         // Lines are fewer than 2^32, and so are flows.
-        let place = u32::try_from(self.packets.names.len()).unwrap_or(u32::MAX);
-        self.places.insert(name.to_owned(), place);
+        let number = u32::try_from(self.packets.names.len()).unwrap_or(u32::MAX);
+        self.numbers.insert(name.to_owned(), number);
         self.packets.names.push(name.to_owned());
         self.packets.truth.push((0, 0));
-        place
+        number
     }
 }
 
@@ -144,7 +128,7 @@ pub(super) fn run(arguments: &Rli) -> Result<Kept> {
     let (name, input) = files::open(&arguments.input)?;
     let mut reader = Reader {
         packets: Packets::default(),
-        places: HashMap::new(),
+        numbers: HashMap::new(),
         sender: ReferenceSender::new(STREAM),
         hashes: 0,
         origin: None,
@@ -163,35 +147,16 @@ pub(super) fn run(arguments: &Rli) -> Result<Kept> {
             idle_tolerance_ns: arguments.idle_tolerance_ns,
             ..ReceiverConfig::new(STREAM, method, link)
         };
-        let (delays, counters) = estimate(config, &packets)
+        let arrivals = packets.arrivals.iter().copied();
+        let received = receive(config, packets.names.len(), arrivals)
             .with_context(|| format!("{} cannot be run", method.label()))?;
         if method == Method::Linear {
-            report(&counters);
+            report(&received.counters);
         }
-        estimates.push((method, delays));
+        estimates.push((method, received.flows));
     }
     write(arguments, &packets, &estimates)?;
     Ok(true)
-}
-
-fn estimate(config: ReceiverConfig, packets: &Packets) -> Result<(FlowDelays, ReceiverCounters)> {
-    let mut receiver = Receiver::new(config)?;
-    let mut delays = FlowDelays::new(packets.names.len());
-    let mut sink = |estimates: Estimates<'_, u32>| delays.add(&estimates);
-    for &(receive_ns, bytes, arrival) in &packets.arrivals {
-        match arrival {
-            Arrival::Regular { flow, hash } => {
-                receiver.regular(flow, hash, bytes, receive_ns, &mut sink);
-            }
-            Arrival::Cross => receiver.cross(bytes, receive_ns),
-            Arrival::Reference(reference) => {
-                receiver.reference(&reference, bytes, receive_ns, &mut sink);
-            }
-        }
-    }
-    receiver.flush(&mut sink);
-    let counters = *receiver.counters();
-    Ok((delays, counters))
 }
 
 /// What a reader of the estimates should know, on standard error.

@@ -8,12 +8,14 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use indicatif::{ProgressBar, ProgressStyle};
+use reporting::{Colour, Style};
 
 use super::Kept;
-use crate::report::{Report, Section, Style, table_as_text};
-use crate::{EXPERIMENTS, Experiment, Setting, Source};
+use crate::experiment::{Experiment, Findings, Setting};
+use crate::report::{Report, Section, as_text, stem};
+use crate::{EXPERIMENTS, plot};
 
-/// Run the experiments, print their tables, and write accuracy.md, accuracy.json and figures
+/// Run the experiments, print their tables, and write accuracy.md and accuracy.json
 ///
 /// With a capture the files are called accuracy-<its name>, and no limit applies.
 #[derive(Debug, Args)]
@@ -37,6 +39,10 @@ pub(super) struct Tables {
     /// Where to write
     #[arg(long, value_name = "DIR", default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../results"))]
     results: PathBuf,
+
+    /// Draw the papers' figures as SVG into this folder
+    #[arg(long, value_name = "DIR")]
+    figures: Option<PathBuf>,
 }
 
 fn names() -> PossibleValuesParser {
@@ -55,57 +61,54 @@ fn scale(text: &str) -> Result<f64, String> {
 }
 
 pub(super) fn run(arguments: &Tables) -> Result<Kept> {
-    let chosen: Vec<_> = EXPERIMENTS
-        .iter()
-        .filter(|each| arguments.names.is_empty() || arguments.names.iter().any(|n| n == each.name))
-        .collect();
-    let source = match &arguments.capture {
-        None => Source::Generated,
-        Some(file) if file.is_file() => Source::Capture(file.clone()),
-        Some(file) => bail!("{}: no such file", file.display()),
-    };
+    let is_chosen = |name| arguments.names.is_empty() || arguments.names.iter().any(|n| n == name);
+    if let Some(file) = arguments.capture.as_ref().filter(|file| !file.is_file()) {
+        bail!("{}: no such file", file.display());
+    }
     let setting = Setting {
-        source,
+        capture: arguments.capture.clone(),
         seeds: arguments.seeds,
         scale: arguments.scale,
     };
-    let style = Style {
-        width: 100,
-        colour: stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
+    let colour = if stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() {
+        Colour::Ansi
+    } else {
+        Colour::None
     };
-    let report = run_all(&chosen, setting, style, &mut stdout().lock())?;
+    let style = Style { width: 100, colour };
+    let mut sections = Vec::new();
+    for experiment in EXPERIMENTS.iter().filter(|each| is_chosen(each.name)) {
+        let Experiment { name, title, .. } = *experiment;
+        let began = Instant::now();
+        let found = run_one(experiment, &setting).with_context(|| format!("experiment {name}"))?;
+        if let Some(folder) = &arguments.figures {
+            plot::write(&found.figures, folder)?;
+        }
+        let mut out = stdout().lock();
+        for table in &found.tables {
+            out.write_all(as_text(table, style).as_bytes())?;
+        }
+        sections.push(Section {
+            name,
+            title,
+            seconds: began.elapsed().as_secs_f64(),
+            tables: found.tables,
+        });
+    }
+    let written = arguments.results.join(stem(&setting));
+    let report = Report::new(setting, sections);
     report.write(&arguments.results)?;
     let mut out = stdout().lock();
-    for line in report.verdict() {
+    for line in report.checks().verdict() {
         writeln!(out, "{line}")?;
     }
-    let written = arguments.results.join(report.stem());
-    writeln!(out, "Written: {}.md, .json and figures.", written.display())?;
-    Ok(report.holds())
+    writeln!(out, "Written: {}.md and .json.", written.display())?;
+    Ok(report.checks().hold())
 }
 
-/// Runs `experiments` in turn and prints the tables of each when it is done.
-fn run_all(
-    experiments: &[&Experiment],
-    setting: Setting,
-    style: Style,
-    out: &mut impl Write,
-) -> Result<Report> {
-    let mut report = Report::new(setting);
-    for experiment in experiments {
-        let section = run_one(experiment, &report.setting)
-            .with_context(|| format!("experiment {}", experiment.name))?;
-        for table in &section.tables {
-            out.write_all(table_as_text(table, style).as_bytes())?;
-        }
-        out.flush()?;
-        report.sections.push(section);
-    }
-    Ok(report)
-}
-
-fn run_one(experiment: &Experiment, setting: &Setting) -> Result<Section> {
-    let bar = ProgressBar::new((experiment.steps)(setting));
+fn run_one(experiment: &Experiment, setting: &Setting) -> Result<Findings> {
+    let plan = (experiment.plan)(setting)?;
+    let bar = ProgressBar::new(plan.steps());
     bar.set_style(ProgressStyle::with_template(
         "{msg} {wide_bar} {pos}/{len} [{elapsed} of about {duration}]",
     )?);
@@ -113,91 +116,15 @@ fn run_one(experiment: &Experiment, setting: &Setting) -> Result<Section> {
     if bar.is_hidden() {
         eprintln!("{}: {} ...", experiment.name, experiment.title);
     }
-    let begin = Instant::now();
-    let found = (experiment.run)(setting, &|| bar.inc(1));
-    let seconds = begin.elapsed().as_secs_f64();
-    if bar.is_hidden() {
-        eprintln!("{}: {seconds:.0} s", experiment.name);
-    }
+    let began = Instant::now();
+    let found = plan.run(setting, &|| bar.inc(1));
     bar.finish_and_clear();
-    let found = found?;
-    Ok(Section {
-        name: experiment.name,
-        title: experiment.title,
-        seconds,
-        tables: found.tables,
-        figures: found.figures,
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Findings;
-    use crate::table::{Limit, Row, Table};
-
-    const HALF: Experiment = Experiment {
-        name: "half",
-        title: "Half of the scale",
-        steps: |_| 2,
-        run: |setting, step| {
-            step();
-            step();
-            let row = Row::new("half", "1", setting.scale / 2.0);
-            Ok(Findings {
-                tables: vec![Table {
-                    title: "Halves".into(),
-                    about: "One row.".into(),
-                    rows: vec![row.limit(setting.judged(Limit::AtMost(0.4)))],
-                }],
-                figures: Vec::new(),
-            })
-        },
-    };
-
-    const FAILS: Experiment = Experiment {
-        name: "fails",
-        title: "Always fails",
-        steps: |_| 1,
-        run: |_, _| bail!("no luck"),
-    };
-
-    fn report(experiments: &[&Experiment], scale: f64) -> Result<(Report, String)> {
-        let setting = Setting {
-            source: Source::Generated,
-            seeds: Some(1),
-            scale,
-        };
-        let style = Style {
-            width: 100,
-            colour: false,
-        };
-        let mut out = Vec::new();
-        let report = run_all(experiments, setting, style, &mut out)?;
-        Ok((report, String::from_utf8(out)?))
+    if bar.is_hidden() {
+        eprintln!(
+            "{}: {:.0} s",
+            experiment.name,
+            began.elapsed().as_secs_f64()
+        );
     }
-
-    #[test]
-    fn experiments_are_run_and_judged() {
-        let (run, printed) = report(&[&HALF, &HALF], 1.0).unwrap();
-        assert_eq!(run.sections.len(), 2);
-        assert!(!run.holds());
-        assert_eq!(printed.matches("MISSED").count(), 2, "{printed}");
-
-        let (run, printed) = report(&[&HALF], 0.5).unwrap();
-        assert!(run.holds());
-        assert!(!printed.contains("kept"), "not judged: {printed}");
-    }
-
-    #[test]
-    fn a_failure_names_the_experiment() {
-        let error = report(&[&HALF, &FAILS], 1.0).unwrap_err();
-        assert_eq!(format!("{error:#}"), "experiment fails: no luck");
-    }
-
-    #[test]
-    fn names_are_unique() {
-        let names: std::collections::HashSet<_> = EXPERIMENTS.iter().map(|e| e.name).collect();
-        assert_eq!(names.len(), EXPERIMENTS.len());
-    }
+    found
 }

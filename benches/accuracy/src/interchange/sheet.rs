@@ -13,91 +13,20 @@ pub const LINES_MAX: u64 = 1 << 24;
 
 /// A CSV file that cannot be used: which, where, why, and what to do.
 #[derive(Debug, thiserror::Error)]
-pub enum ReadError {
-    /// The system would not give it.
-    #[error("{file}: cannot be read: {source}")]
-    Io {
-        /// Its name.
-        file: String,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// Nothing in it.
-    #[error("{file}: empty; the first line must name the columns: {needed}")]
-    NoHeader {
-        /// Its name.
-        file: String,
-        /// The columns that it must have.
-        needed: String,
-    },
-    /// A column is not there.
-    #[error("{file}, line 1: no column {column}; the first line must name the columns: {needed}")]
-    MissingColumn {
-        /// Its name.
-        file: String,
-        /// The column that is missing.
-        column: String,
-        /// The columns that it must have.
-        needed: String,
-    },
-    /// A column is there twice.
-    #[error("{file}, line 1: column {column} is named twice; leave one")]
-    ColumnTwice {
-        /// Its name.
-        file: String,
-        /// The column.
-        column: String,
-    },
-    /// A line with too few or too many fields.
-    #[error("{file}, line {line}: {found} fields, but the first line names {expected} columns")]
-    Fields {
-        /// Its name.
-        file: String,
-        /// Which line, from 1.
-        line: u64,
-        /// Fields on it.
-        found: u64,
-        /// Fields of the header.
-        expected: u64,
-    },
-    /// A field that is not what its column holds.
-    #[error("{file}, line {line}, column {column}: {found:?} is not {expected}")]
-    Field {
-        /// Its name.
-        file: String,
-        /// Which line, from 1.
-        line: u64,
-        /// Which column.
-        column: String,
-        /// What stands there, cut to 40 characters.
-        found: String,
-        /// What may stand there.
-        expected: &'static str,
-    },
-    /// A line that contradicts another one, or another file.
-    #[error("{file}, line {line}: {problem}")]
-    Contradiction {
-        /// Its name.
-        file: String,
-        /// Which line, from 1.
-        line: u64,
-        /// What is wrong, and what to do.
-        problem: String,
-    },
-    /// Larger than any of these files has reason to be.
-    #[error("{file}, line {line}: more than {limit} {what}; {remedy}")]
-    TooMuch {
-        /// Its name.
-        file: String,
-        /// Which line, from 1.
-        line: u64,
-        /// The most.
-        limit: u64,
-        /// Of what.
-        what: &'static str,
-        /// What to do.
-        remedy: &'static str,
-    },
+#[error("{at}: {problem}")]
+pub struct ReadError {
+    /// The file's name, and where in it.
+    at: String,
+    problem: String,
+}
+
+impl ReadError {
+    fn new(at: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self {
+            at: at.into(),
+            problem: problem.into(),
+        }
+    }
 }
 
 /// Gives one line at a time, so that lines can be counted, and no more of it than is allowed, so
@@ -116,8 +45,8 @@ struct Bounded<R> {
 #[error("line too long")]
 struct LineTooLong;
 
-fn is_line_too_long(error: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
-    error.is::<LineTooLong>()
+fn is_too_long(error: &io::Error) -> bool {
+    matches!(error.get_ref(), Some(error) if error.is::<LineTooLong>())
 }
 
 impl<R: Read> Read for Bounded<R> {
@@ -181,10 +110,8 @@ impl<R: Read> Sheet<R> {
             lines: 0,
         };
         if !sheet.read()? {
-            return Err(ReadError::NoHeader {
-                file: sheet.file,
-                needed: sheet.needed,
-            });
+            let problem = format!("empty; {}", sheet.needs());
+            return Err(ReadError::new(file, problem));
         }
         if sheet.record.len() > COLUMNS_MAX {
             return Err(sheet.too_much(
@@ -203,19 +130,18 @@ impl<R: Read> Sheet<R> {
 
     /// The column called `name`, where there is one.
     pub(super) fn optional(&self, name: &str) -> Result<Option<Column>, ReadError> {
-        let mut places = (0..)
-            .zip(&self.header)
-            .filter(|(_, header)| *header == name);
-        match (places.next(), places.next()) {
+        let named = self.header.iter().enumerate();
+        let mut named = named.filter(|(_, header)| *header == name);
+        match (named.next(), named.next()) {
             (Some((index, name)), None) => Ok(Some(Column {
                 index,
                 name: name.clone(),
             })),
             (None, _) => Ok(None),
-            (Some(_), Some(_)) => Err(ReadError::ColumnTwice {
-                file: self.file.clone(),
-                column: name.to_owned(),
-            }),
+            (Some(_), Some(_)) => {
+                let problem = format!("column {name} is named twice; leave one");
+                Err(ReadError::new(self.at(1), problem))
+            }
         }
     }
 
@@ -226,11 +152,16 @@ impl<R: Read> Sheet<R> {
 
     /// The error of a file without the column `name`.
     pub(super) fn missing(&self, name: &str) -> ReadError {
-        ReadError::MissingColumn {
-            file: self.file.clone(),
-            column: name.to_owned(),
-            needed: self.needed.clone(),
-        }
+        let problem = format!("no column {name}; {}", self.needs());
+        ReadError::new(self.at(1), problem)
+    }
+
+    fn needs(&self) -> String {
+        format!("the first line must name the columns: {}", self.needed)
+    }
+
+    fn at(&self, line: u64) -> String {
+        format!("{}, line {line}", self.file)
     }
 
     /// The next line; `None` at the end.
@@ -253,28 +184,22 @@ impl<R: Read> Sheet<R> {
         self.reader.get_mut().left = LINE_BYTES_MAX;
         let read = self.reader.read_byte_record(&mut self.record);
         read.map_err(|error| {
-            let file = self.file.clone();
             let message = error.to_string();
+            let unreadable = |why| ReadError::new(&self.file, format!("cannot be read: {why}"));
             match error.into_kind() {
                 ErrorKind::UnequalLengths {
                     expected_len, len, ..
-                } => ReadError::Fields {
-                    file,
-                    line: self.line(),
-                    found: len,
-                    expected: expected_len,
-                },
-                ErrorKind::Io(source) if source.get_ref().is_some_and(is_line_too_long) => self
-                    .too_much(
-                        LINE_BYTES_MAX as u64,
-                        "bytes on one line",
-                        "is it a CSV file?",
-                    ),
-                ErrorKind::Io(source) => ReadError::Io { file, source },
-                _ => ReadError::Io {
-                    file,
-                    source: io::Error::other(message),
-                },
+                } => {
+                    let problem =
+                        format!("{len} fields, but the first line names {expected_len} columns");
+                    ReadError::new(self.at(self.line()), problem)
+                }
+                ErrorKind::Io(source) if is_too_long(&source) => {
+                    let limit = LINE_BYTES_MAX as u64;
+                    self.too_much(limit, "bytes on one line", "is it a CSV file?")
+                }
+                ErrorKind::Io(source) => unreadable(source.to_string()),
+                _ => unreadable(message),
             }
         })
     }
@@ -287,19 +212,9 @@ impl<R: Read> Sheet<R> {
     }
 
     /// The error of a file that has more than `limit` of something.
-    pub(super) fn too_much(
-        &self,
-        limit: u64,
-        what: &'static str,
-        remedy: &'static str,
-    ) -> ReadError {
-        ReadError::TooMuch {
-            file: self.file.clone(),
-            line: self.line(),
-            limit,
-            what,
-            remedy,
-        }
+    pub(super) fn too_much(&self, limit: u64, what: &str, remedy: &str) -> ReadError {
+        let problem = format!("more than {limit} {what}; {remedy}");
+        ReadError::new(self.at(self.line()), problem)
     }
 }
 
@@ -326,7 +241,7 @@ impl<'a> Line<'a> {
     pub(super) fn field<T>(
         self,
         column: &Column,
-        expected: &'static str,
+        expected: &str,
         parse: impl FnOnce(&str) -> Option<T>,
     ) -> Result<Option<T>, ReadError> {
         let bytes = self.bytes(column);
@@ -344,30 +259,25 @@ impl<'a> Line<'a> {
     pub(super) fn needed<T>(
         self,
         column: &Column,
-        expected: &'static str,
+        expected: &str,
         parse: impl FnOnce(&str) -> Option<T>,
     ) -> Result<T, ReadError> {
         self.field(column, expected, parse)?
             .ok_or_else(|| self.unexpected(column, expected))
     }
 
-    /// The error of a line that contradicts something else.
+    /// The error of a line that contradicts another one, or another file.
     pub(super) fn contradiction(self, problem: impl Into<String>) -> ReadError {
-        ReadError::Contradiction {
-            file: self.file.to_owned(),
-            line: self.number,
-            problem: problem.into(),
-        }
+        ReadError::new(format!("{}, line {}", self.file, self.number), problem)
     }
 
-    fn unexpected(self, column: &Column, expected: &'static str) -> ReadError {
+    fn unexpected(self, column: &Column, expected: &str) -> ReadError {
         let found = String::from_utf8_lossy(self.bytes(column));
-        ReadError::Field {
-            file: self.file.to_owned(),
-            line: self.number,
-            column: column.name.clone(),
-            found: found.chars().take(40).collect(),
-            expected,
-        }
+        let found: String = found.chars().take(40).collect();
+        let Column { name, .. } = column;
+        ReadError::new(
+            format!("{}, line {}, column {name}", self.file, self.number),
+            format!("{found:?} is not {expected}"),
+        )
     }
 }

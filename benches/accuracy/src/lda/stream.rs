@@ -1,17 +1,16 @@
 //! Packets of one segment, through an LDA.
 
+use anyhow::Result;
 use measure::lda::{LdaLayout, LdaPair, eq1_half_width_ticks};
-use measure::observation::{End, Observation, SegmentIndex};
-use measure::packet::{FlowHash, PacketHash};
-use measure::synopsis::Synopsis;
-use measure::time::EpochTag;
+use measure::packet::PacketHash;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Exp1, Pareto, Weibull};
 use rand_pcg::Pcg64;
-
-use crate::Passage;
-use crate::traffic::mix;
 use reporting::statistics::{error_percent, whole};
+
+use crate::queue::Crossing;
+use crate::recording::{Packet, record};
+use crate::traffic::mix;
 
 /// Mean delay in ticks: 0.2 us in picoseconds (Kompella et al. 2012, section IV-A).
 const MEAN_TICKS: f64 = 200_000.0;
@@ -19,8 +18,6 @@ const MEAN_TICKS: f64 = 200_000.0;
 const LOST: u32 = u32::MAX;
 /// Packets of a lost episode, on average (Kompella et al. 2012, section IV-C).
 const EPISODE_PACKETS: f64 = 100.0;
-/// Observations are recorded in bursts, as a switch does.
-const BURST: usize = 64;
 
 /// Where delays are drawn from; all have the same mean but the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,50 +48,47 @@ impl Stream {
     ///
     /// # Errors
     /// Never for the parameters in this file.
-    pub fn draw(delays: Delays, count: usize, seed: u64) -> anyhow::Result<Self> {
+    pub fn draw(delays: Delays, count: usize, seed: u64) -> Result<Self> {
         let mut rng = Pcg64::seed_from_u64(seed);
-        let ticks = |delay: f64| u32::try_from(whole(delay)).map_or(LOST - 1, |d| d.min(LOST - 1));
-        let drawn = match delays {
+        let mut draw: Box<dyn FnMut() -> f64> = match delays {
             Delays::Weibull => {
                 // Of mean scale x Gamma(1 + 1 / 0.6).
                 let weibull = Weibull::new(MEAN_TICKS / 1.504_575_488_251_556, 0.6)?;
-                (0..count)
-                    .map(|_| ticks(weibull.sample(&mut rng)))
-                    .collect()
+                Box::new(move || weibull.sample(&mut rng))
             }
             Delays::Pareto => {
                 // Of mean scale x 3 / 2.
                 let pareto = Pareto::new(MEAN_TICKS / 1.5, 3.0)?;
-                (0..count).map(|_| ticks(pareto.sample(&mut rng))).collect()
+                Box::new(move || pareto.sample(&mut rng))
             }
             Delays::Queue => {
                 // Lindley's recursion, of mean service / (1 - load).
                 let load = 0.9;
                 let service_mean = MEAN_TICKS * (1.0 - load);
-                let mut backlog = 0.0_f64;
-                let mut exponential = |mean: f64| {
+                let mut exponential = move |mean: f64| {
                     let unit: f64 = Exp1.sample(&mut rng);
                     unit * mean
                 };
-                (0..count)
-                    .map(|_| {
-                        backlog = (backlog - exponential(service_mean / load)).max(0.0)
-                            + exponential(service_mean);
-                        ticks(backlog)
-                    })
-                    .collect()
+                let mut backlog = 0.0_f64;
+                Box::new(move || {
+                    let gap = exponential(service_mean / load);
+                    backlog = (backlog - gap).max(0.0) + exponential(service_mean);
+                    backlog
+                })
             }
         };
-        Ok(Self(drawn))
+        Ok(Self(
+            (0..count).map(|_| ticks(whole(draw()) as u64)).collect(),
+        ))
     }
 
     /// Packets that a queue let through or dropped, in nanoseconds.
-    pub fn from_passages(passages: &[Passage]) -> Self {
-        let delay = |passage: &Passage| {
-            let delay_ns = passage.received_ns? - passage.sent_ns;
-            Some(u32::try_from(delay_ns.max(0)).map_or(LOST - 1, |ns| ns.min(LOST - 1)))
+    pub fn of(crossings: &[Crossing]) -> Self {
+        let delay = |crossing: &Crossing| {
+            let delay_ns = crossing.received_ns()?.saturating_sub(crossing.sent_ns());
+            Some(ticks(delay_ns))
         };
-        Self(passages.iter().map(|p| delay(p).unwrap_or(LOST)).collect())
+        Self(crossings.iter().map(|c| delay(c).unwrap_or(LOST)).collect())
     }
 
     /// The same packets, with some more lost.
@@ -106,12 +100,12 @@ impl Stream {
             let lost = match losses {
                 Loss::Uniform(share) => rng.random_bool(share),
                 Loss::Episodes(share) => {
-                    let turn = if in_episode {
+                    let change = if in_episode {
                         1.0 / EPISODE_PACKETS
                     } else {
                         share / (1.0 - share) / EPISODE_PACKETS
                     };
-                    in_episode ^= rng.random_bool(turn);
+                    in_episode ^= rng.random_bool(change);
                     in_episode
                 }
             };
@@ -121,6 +115,11 @@ impl Stream {
         }
         Passed::of(delays)
     }
+}
+
+/// A delay that is not mistaken for [`LOST`].
+fn ticks(delay: u64) -> u32 {
+    u32::try_from(delay).map_or(LOST - 1, |delay| delay.min(LOST - 1))
 }
 
 /// A stream after its losses, with the truth about it.
@@ -176,15 +175,15 @@ impl Passed {
     }
 
     /// Mean delay of about `count` packets at random times, as Poisson probes would meet; lost
-    /// ones tell nothing. Not a number where all are lost.
+    /// ones do not count. Not a number where all are lost.
     pub fn probe(&self, count: f64, seed: u64) -> f64 {
         let mut rng = Pcg64::seed_from_u64(mix(!seed));
         let gap = self.delays.len() as f64 / count;
-        let (mut place, mut sum, mut met) = (0.0, 0.0, 0.0);
+        let (mut position, mut sum, mut met) = (0.0, 0.0, 0.0);
         loop {
             let unit: f64 = Exp1.sample(&mut rng);
-            place += unit * gap;
-            match self.delays.get(whole(place)) {
+            position += unit * gap;
+            match self.delays.get(whole(position)) {
                 Some(&LOST) => {}
                 Some(&delay) => {
                     sum += f64::from(delay);
@@ -197,7 +196,13 @@ impl Passed {
 
     /// Runs an LDA over the stream; packets' hashes come from `hash_seed`.
     pub fn lda(&self, layout: &LdaLayout, hash_seed: u64) -> Outcome {
-        let pair = self.record(layout, hash_seed);
+        let mut pair = LdaPair::new(layout);
+        let key = mix(hash_seed);
+        let packets = (0..).zip(&self.delays).map(|(number, &delay)| {
+            let delay = (delay != LOST).then_some(u64::from(delay));
+            Packet::of_segment(PacketHash(mix(key ^ number)), 1_000_000 * number, delay)
+        });
+        record(&mut pair, packets);
         let estimate = pair.estimate(self.received);
         let error = |estimate: Option<f64>, truth| {
             estimate.map_or(f64::NAN, |estimate| error_percent(estimate, truth))
@@ -214,43 +219,6 @@ impl Passed {
             covered: miss.abs() <= half_width,
             width_ratio: half_width / eq1,
         }
-    }
-
-    /// The LDA itself.
-    pub fn record(&self, layout: &LdaLayout, hash_seed: u64) -> LdaPair {
-        let mut pair = LdaPair::new(layout);
-        let key = mix(hash_seed);
-        let mut sent = Vec::with_capacity(BURST);
-        let mut received = Vec::with_capacity(BURST);
-        for (burst, delays) in self.delays.chunks(BURST).enumerate() {
-            sent.clear();
-            received.clear();
-            for (n, &delay) in (burst * BURST..).zip(delays) {
-                let mut observation =
-                    observation(PacketHash(mix(key ^ n as u64)), 1_000_000 * n as u64);
-                sent.push(observation);
-                if delay != LOST {
-                    observation.time += u64::from(delay);
-                    observation.delay = u64::from(delay);
-                    received.push(observation);
-                }
-            }
-            pair.record(End::Sender, &sent);
-            pair.record(End::Receiver, &received);
-        }
-        pair
-    }
-}
-
-fn observation(packet: PacketHash, time: u64) -> Observation {
-    Observation {
-        flow: FlowHash(0),
-        packet,
-        time,
-        delay: 0,
-        bytes: 250,
-        segment: SegmentIndex(0),
-        epoch: EpochTag(0),
     }
 }
 

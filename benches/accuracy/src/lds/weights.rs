@@ -1,120 +1,54 @@
 //! Customers of three classes (section 5.3, fig. 12).
 
 use anyhow::Result;
-use measure::lds::LdsLayout;
 
-use super::Seed;
-use super::job::{Axes, FigureOf, Job, Part, TableOf, checked, row_of_medians};
-use crate::sketched::{Known, Sketched, columns_for, errors, means};
-use crate::table::Curve;
+use super::{ALL, PAPER, Seed, WEIGHTS, check};
+use crate::experiment::{Figure, Found, Row};
+use crate::sketched::{errors, means};
 use crate::trace::Losses;
 use crate::traffic::mix;
-
-pub(super) const JOBS: [Job; 8] = [
-    |seed| weighted(seed, &CASES[0]),
-    |seed| weighted(seed, &CASES[1]),
-    |seed| weighted(seed, &CASES[2]),
-    |seed| weighted(seed, &CASES[3]),
-    |seed| weighted(seed, &CASES[4]),
-    |seed| weighted(seed, &CASES[5]),
-    |seed| weighted(seed, &CASES[6]),
-    |seed| weighted(seed, &CASES[7]),
-];
+use reporting::statistics::median;
 
 /// Classes in the order of their segments.
 const CLASSES: [&str; 3] = ["bronze", "silver", "gold"];
 
-/// A size, and weights in the order of classes.
-struct Case {
-    columns: u32,
-    weights: [u32; 3],
-    name: &'static str,
-    figure: &'static str,
-    title: &'static str,
-    /// For gold, silver and bronze: what the prototype gave for the paper's decoder, and the limit.
-    checks: Option<[(f64, f64); 3]>,
-}
-
-const fn case(
-    columns: u32,
-    weights: [u32; 3],
-    name: &'static str,
-    figure: &'static str,
-    title: &'static str,
-) -> Case {
-    Case {
-        columns,
-        weights,
-        name,
-        figure,
-        title,
-        checks: None,
-    }
-}
-
 /// Fig. 12: two sizes, three weightings, and none.
-const CASES: [Case; 8] = [
-    Case {
-        // In the order of CLASSES.
-        checks: Some([(15.7, 16.0), (7.4, 2.0), (3.4, 0.5)]),
-        ..case(
-            10_000,
-            [1, 25, 100],
-            "10000 x 4, weights 1/25/100",
-            "lds-fig12-10000-25-100",
-            "weights 1, 25, 100; 10000 x 4; all flows",
-        )
-    },
-    case(
-        10_000,
-        [1, 10, 100],
-        "10000 x 4, weights 1/10/100",
-        "lds-fig12-10000-10-100",
-        "weights 1, 10, 100; 10000 x 4; all flows",
-    ),
-    case(
-        10_000,
-        [1, 50, 2500],
-        "10000 x 4, weights 1/50/2500",
-        "lds-fig12-10000-50-2500",
-        "weights 1, 50, 2500; 10000 x 4; all flows",
-    ),
-    case(
-        10_000,
-        [1, 1, 1],
-        "10000 x 4, no weights",
-        "lds-fig12-10000-none",
-        "no weights; 10000 x 4; all flows",
-    ),
-    case(
-        25_000,
-        [1, 25, 100],
-        "25000 x 4, weights 1/25/100",
-        "lds-fig12-25000-25-100",
-        "weights 1, 25, 100; 25000 x 4; all flows",
-    ),
-    case(
-        25_000,
-        [1, 10, 100],
-        "25000 x 4, weights 1/10/100",
-        "lds-fig12-25000-10-100",
-        "weights 1, 10, 100; 25000 x 4; all flows",
-    ),
-    case(
-        25_000,
-        [1, 50, 2500],
-        "25000 x 4, weights 1/50/2500",
-        "lds-fig12-25000-50-2500",
-        "weights 1, 50, 2500; 25000 x 4; all flows",
-    ),
-    case(
-        25_000,
-        [1, 1, 1],
-        "25000 x 4, no weights",
-        "lds-fig12-25000-none",
-        "no weights; 25000 x 4; all flows",
-    ),
-];
+const COLUMNS: [u32; 2] = [10_000, 25_000];
+const WEIGHTINGS: [[u32; 3]; 4] = [[1, 25, 100], [1, 10, 100], [1, 50, 2500], [1, 1, 1]];
+
+/// Of the first case, in the order of classes: what the prototype gave for the paper's decoder, and the
+/// limit.
+const CHECKS: [(f64, f64); 3] = [(15.7, 16.0), (7.4, 2.0), (3.4, 0.5)];
+
+/// Number of the first of the figures.
+const FIG_12: usize = 9;
+
+fn cases() -> impl Iterator<Item = (u32, [u32; 3])> {
+    let cases = COLUMNS.into_iter();
+    cases.flat_map(|columns| WEIGHTINGS.map(|weights| (columns, weights)))
+}
+
+pub(super) fn figures() -> Vec<Figure> {
+    let figures = cases().map(|(columns, weights)| {
+        let (name, weights) = match weights {
+            [1, 1, 1] => ("none".to_owned(), "no weights".to_owned()),
+            [one, two, three] => (
+                format!("{two}-{three}"),
+                format!("weights {one}, {two}, {three}"),
+            ),
+        };
+        let title = format!("LDS: {weights}; {columns} x 4; all flows");
+        Figure::of_errors(format!("lds-fig12-{columns}-{name}"), title)
+    });
+    figures.collect()
+}
+
+pub(super) fn run(seed: &Seed, found: &mut Found) -> Result<()> {
+    for (case, (columns, weights)) in cases().enumerate() {
+        weighted(seed, case, columns, weights, found)?;
+    }
+    Ok(())
+}
 
 /// Bronze 90 %, silver 9 %, gold 1 % of flows, at random.
 fn class_of(seed: u64, flow: usize) -> u16 {
@@ -125,63 +59,45 @@ fn class_of(seed: u64, flow: usize) -> u16 {
     }
 }
 
-fn weighted(seed: &Seed<'_>, case: &Case) -> Result<Vec<Part>> {
-    let columns = columns_for(&seed.trace, case.columns);
-    let layout = LdsLayout::new(columns, 1, &[1.0; 4])?.with_weights(&case.weights)?;
-    let losses = Losses::None.on(&seed.trace, seed.number);
+fn weighted(
+    seed: &Seed,
+    case: usize,
+    columns: u32,
+    weights: [u32; 3],
+    found: &mut Found,
+) -> Result<()> {
+    let layout = seed.layout(columns, 1, &[1.0; 4])?.with_weights(&weights)?;
     let class = |flow| class_of(seed.number, flow);
-    let sketched = Sketched::new(&seed.trace, &layout, &losses, class);
-    let joint = |components| {
-        sketched.joint(Known {
-            packets: Some(&seed.truth.received),
-            components,
-            ..Known::default()
-        })
+    let tried = seed.sketch_classes(&layout, Losses::None, class);
+    let (one, two) = (means(&tried.joint(1)?), means(&tried.joint(2)?));
+    let paper = tried.sketched.paper();
+    let weighting = match weights {
+        [1, 1, 1] => "no weights".to_owned(),
+        weights => format!("weights {}", weights.map(|w| w.to_string()).join("/")),
     };
-    let estimates = [means(&joint(1)?), means(&joint(2)?), sketched.paper()];
-    let figure = FigureOf {
-        name: case.figure,
-        title: case.title,
-        axes: Axes::Cdf,
-    };
-    let mut parts = Vec::new();
     for (number, name) in (0..3).zip(CLASSES).rev() {
-        let of = |estimates: &[f64], least: f64| {
-            let flows = seed.truth.flows_of(least);
+        let errors = |estimates: &[f64], least: f64| {
+            let flows = tried.truth.flows(least..f64::INFINITY);
             let flows = flows.filter(|&flow| class(flow) == number);
-            errors(estimates, &seed.truth.mean_ns, flows)
+            errors(estimates, &tried.truth.mean_ns, flows)
         };
-        let [one, two, paper] = estimates.each_ref();
-        let row = |least| {
-            row_of_medians(
-                format!(
-                    "{}: {name}, {}",
-                    case.name,
-                    if least > 0.0 {
-                        ">= 100 packets"
-                    } else {
-                        "all flows"
-                    }
-                ),
-                of(one, least),
-                vec![
-                    ("K = 2", of(two, least)),
-                    ("paper's decoder", of(paper, least)),
-                ],
-            )
-        };
-        let check = case
-            .checks
-            .and_then(|checks| checks.get(usize::from(number)).copied());
-        parts.push(match check {
-            Some((methods, most)) => checked(seed, row(0.0), methods, most),
-            None => Part::Row(TableOf::Weights, row(0.0)),
-        });
-        parts.push(Part::Row(TableOf::Weights, row(100.0)));
-        for (decoder, estimates) in [("joint", one), ("paper", paper)] {
-            let label = format!("{name}, {decoder}");
-            parts.push(Part::Curve(figure, Curve::cdf(label, of(estimates, 0.0))));
+        for (least, flows) in [(ALL.start, "all flows"), (100.0, ">= 100 packets")] {
+            let check_name = format!("{columns} x 4, {weighting}: {name}, {flows}");
+            let ours = median(errors(&one, least));
+            let row = Row::new(check_name, "%", ours).others([
+                ("K = 2", median(errors(&two, least))),
+                (PAPER, median(errors(&paper, least))),
+            ]);
+            if case == 0 && least <= ALL.start {
+                let (paper, most) = CHECKS[usize::from(number)];
+                check(found, row, paper, most);
+            } else {
+                found.row(WEIGHTS, row);
+            }
         }
+        let figure = FIG_12 + case;
+        found.cdf(figure, format!("{name}, joint"), errors(&one, 0.0));
+        found.cdf(figure, format!("{name}, paper"), errors(&paper, 0.0));
     }
-    Ok(parts)
+    Ok(())
 }

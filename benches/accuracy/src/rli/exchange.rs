@@ -1,4 +1,4 @@
-//! Both ends of RLI around a simulated link.
+//! Both ends of RLI around a link.
 
 use anyhow::Result;
 use measure::observation::SegmentIndex;
@@ -9,28 +9,33 @@ use measure::rli::{
 };
 
 use crate::queue::{Crossing, LinkConfig, cross};
-use crate::traffic::mix;
-use crate::traffic::{Kind, PS_PER_NS, Traffic};
+use crate::traffic::{Kind, PS_PER_NS, PS_PER_S, Traffic, mix};
 
 /// A reference frame as the wire form has it: Ethernet, header, RLI-S's sums and tag.
 #[expect(clippy::cast_possible_truncation, reason = "of a hundred bytes or so")]
 pub const REFERENCE_BYTES: u32 = measure::wire::frame::REFERENCE_FRAME_BYTES as u32;
 
-const STREAM: StreamId = StreamId {
+/// The one stream of a link.
+pub const STREAM: StreamId = StreamId {
     worker: 0,
     segment: SegmentIndex(0),
     queue: 0,
 };
 
-/// Traffic that has crossed a link together with references.
-#[derive(Debug, Clone)]
-pub struct Exchange {
-    /// Every packet, references among them.
-    pub crossings: Vec<Crossing>,
-    /// What the references said, in the order of sending.
-    references: Vec<Reference>,
-    link: Link,
-    flows: u32,
+/// What the receiver's end sees.
+#[derive(Debug, Clone, Copy)]
+pub enum Arrival {
+    /// A packet of a flow.
+    Regular {
+        /// The flow's number, from 0.
+        flow: u32,
+        /// The packet's hash.
+        hash: PacketHash,
+    },
+    /// A packet that is not measured.
+    Cross,
+    /// A reference.
+    Reference(Reference),
 }
 
 /// What the receiver's end says.
@@ -44,6 +49,37 @@ pub struct Received {
     pub counters: ReceiverCounters,
 }
 
+/// Runs a receiver over what arrives, in that order: when in nanoseconds, how many bytes, and what.
+///
+/// # Errors
+/// A receiver that cannot be.
+pub fn receive(
+    config: ReceiverConfig,
+    flows: usize,
+    arrivals: impl IntoIterator<Item = (u64, u32, Arrival)>,
+) -> Result<Received> {
+    let mut receiver = Receiver::new(config)?;
+    let mut flows = FlowDelays::new(flows);
+    let mut sink = |estimates: Estimates<'_, u32>| flows.add(&estimates);
+    for (at_ns, bytes, arrival) in arrivals {
+        match arrival {
+            Arrival::Regular { flow, hash } => {
+                receiver.regular(flow, hash, bytes, at_ns, &mut sink);
+            }
+            Arrival::Cross => receiver.cross(bytes, at_ns),
+            Arrival::Reference(reference) => {
+                receiver.reference(&reference, bytes, at_ns, &mut sink);
+            }
+        }
+    }
+    receiver.flush(&mut sink);
+    Ok(Received {
+        flows,
+        segment: receiver.take_segment(),
+        counters: *receiver.counters(),
+    })
+}
+
 impl Received {
     /// Estimated mean delays in nanoseconds, by flow; for a flow without estimate (all its packets
     /// came before the first reference) the mean of all estimates.
@@ -52,9 +88,8 @@ impl Received {
         let packets: u64 = slots.iter().map(FlowDelay::packets).sum();
         let sum_ns: f64 = slots.iter().map(FlowDelay::sum_ns).sum();
         let overall_ns = sum_ns / packets as f64;
-        slots
-            .iter()
-            .map(move |slot| slot.mean_ns().unwrap_or(overall_ns))
+        let means = slots.iter().map(FlowDelay::mean_ns);
+        means.map(move |mean_ns| mean_ns.unwrap_or(overall_ns))
     }
 
     /// Estimated standard deviations in nanoseconds, by flow; 0 for a flow without estimate.
@@ -62,6 +97,19 @@ impl Received {
         let slots = self.flows.slots();
         slots.iter().map(|slot| slot.stddev_ns().unwrap_or(0.0))
     }
+}
+
+/// Traffic that has crossed a simulated link together with references.
+#[derive(Debug, Clone)]
+pub struct Exchange {
+    /// Every packet, references among them.
+    pub crossings: Vec<Crossing>,
+    /// What the references said, in the order of sending.
+    references: Vec<Reference>,
+    link: Link,
+    capacity_bps: u64,
+    flows: u32,
+    duration_ps: u64,
 }
 
 impl Exchange {
@@ -90,13 +138,22 @@ impl Exchange {
             crossings,
             references,
             link: rli_link,
+            capacity_bps: link.capacity_bps,
             flows: traffic.flows,
+            duration_ps: traffic.duration_ps,
         })
     }
 
     /// References sent.
     pub fn references(&self) -> usize {
         self.references.len()
+    }
+
+    /// Bandwidth of the references in per cent of the link.
+    pub fn bandwidth_percent(&self) -> f64 {
+        let seconds = self.duration_ps as f64 / PS_PER_S as f64;
+        let bits = 8.0 * f64::from(REFERENCE_BYTES) * self.references() as f64;
+        100.0 * bits / (seconds * self.capacity_bps as f64)
     }
 
     /// The packets from the first reference that arrived to the last.
@@ -115,40 +172,23 @@ impl Exchange {
     /// # Errors
     /// A receiver that cannot be.
     pub fn receive(&self, method: Method) -> Result<Received> {
-        let mut receiver = Receiver::new(ReceiverConfig::new(STREAM, method, self.link))?;
-        let mut flows = FlowDelays::new(self.flows as usize);
-        let mut sink = |estimates: Estimates<'_, u32>| flows.add(&estimates);
         let mut references = self.references.iter();
         let mut sent = 0;
-        for crossing in &self.crossings {
-            let received_ns = crossing.received_ps.map(|at_ps| at_ps / PS_PER_NS);
-            let bytes = crossing.bytes;
-            match crossing.kind {
+        let arrivals = self.crossings.iter().filter_map(|crossing| {
+            let arrival = match crossing.kind {
                 Kind::Regular => {
-                    let packet = packet_hash(sent);
+                    let hash = packet_hash(sent);
                     sent += 1;
-                    if let Some(at_ns) = received_ns {
-                        receiver.regular(crossing.flow, packet, bytes, at_ns, &mut sink);
-                    }
+                    let flow = crossing.flow;
+                    Arrival::Regular { flow, hash }
                 }
-                Kind::Cross => {
-                    if let Some(at_ns) = received_ns {
-                        receiver.cross(bytes, at_ns);
-                    }
-                }
-                Kind::Reference => {
-                    if let (Some(reference), Some(at_ns)) = (references.next(), received_ns) {
-                        receiver.reference(reference, bytes, at_ns, &mut sink);
-                    }
-                }
-            }
-        }
-        receiver.flush(&mut sink);
-        Ok(Received {
-            flows,
-            segment: receiver.take_segment(),
-            counters: *receiver.counters(),
-        })
+                Kind::Cross => Arrival::Cross,
+                Kind::Reference => Arrival::Reference(*references.next()?),
+            };
+            Some((crossing.received_ns()?, crossing.bytes, arrival))
+        });
+        let config = ReceiverConfig::new(STREAM, method, self.link);
+        receive(config, self.flows as usize, arrivals)
     }
 }
 

@@ -1,54 +1,32 @@
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use measure::rli::Method;
-
-use super::exchange::Exchange;
 use super::*;
-use crate::table::Row;
-use crate::traffic::{Arrival, Kind, Traffic};
-use crate::truth::Truth;
-
-fn quick() -> Setting {
-    Setting {
-        source: Source::Generated,
-        seeds: Some(1),
-        scale: 0.02,
-    }
-}
+use crate::experiment::run;
+use crate::traffic::{Arrival, Traffic};
 
 #[test]
 fn every_figure_is_one_and_comes_again() {
-    let setting = quick();
-    let taken = AtomicU64::new(0);
-    let step = || {
-        taken.fetch_add(1, Ordering::Relaxed);
+    let setting = Setting {
+        capture: None,
+        seeds: Some(1),
+        scale: 0.02,
     };
-    let findings = run(&setting, &step).unwrap();
-    assert_eq!(taken.into_inner(), steps(&setting));
-    let rows: Vec<&Row> = findings
-        .tables
-        .iter()
-        .flat_map(|table| &table.rows)
-        .collect();
-    for row in &rows {
-        assert!(row.ours.is_finite(), "{row:?}");
-        assert!(
-            row.others.iter().all(|(_, figure)| figure.is_finite()),
-            "{row:?}"
-        );
-        assert_eq!(row.limit, None, "no limit at this scale");
+    let findings = run(&EXPERIMENT, &setting);
+    let rows = || findings.tables.iter().flat_map(|table| &table.rows);
+    for row in rows() {
+        let others = row.others.iter().map(|other| other.figure);
+        let mut figures = others.chain([row.ours]);
+        assert!(figures.all(f64::is_finite), "{row:?}");
     }
-    let ratios = rows
-        .iter()
-        .filter(|row| row.check.starts_with("RLI-AS / RLI, median"));
-    assert!(ratios.clone().count() == 8 && ratios.clone().all(|row| row.ours < 1.0));
+    let ratios = rows().filter(|row| row.check.starts_with("RLI-AS / RLI, median"));
+    let ratios: Vec<f64> = ratios.map(|row| row.ours).collect();
     assert!(
-        findings
-            .figures
-            .iter()
-            .all(|figure| !figure.curves.is_empty())
+        ratios.len() == 8 && ratios.iter().all(|ratio| *ratio < 1.0),
+        "{ratios:?}"
     );
-    assert_eq!(run(&setting, &|| ()).unwrap().tables, findings.tables);
+    assert_eq!(findings.figures.len(), 4);
+    for figure in &findings.figures {
+        assert!(!figure.curves.is_empty(), "{}", figure.name);
+    }
+    assert_eq!(run(&EXPERIMENT, &setting), findings);
 }
 
 #[test]

@@ -3,9 +3,9 @@
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Exp1, StandardNormal};
 use rand_pcg::Pcg64;
-
-use super::{DURATION_NS, Packet, Reference, Scenario, Trace, ends_of};
 use reporting::statistics::whole;
+
+use super::{DURATION_NS, Packet, Reference, Scenario, Trace, ends_of, stored};
 
 /// Flows at scale 1 (LDS paper, section 5).
 const FLOWS: f64 = 146_000.0;
@@ -112,8 +112,7 @@ fn packet(sent_ns: f64, delay_ns: f64, rng: &mut Pcg64) -> Packet {
     };
     Packet {
         sent_ns: whole(sent_ns) as u64,
-        delay_ns: u32::try_from(whole(delay_ns))
-            .map_or(super::DROPPED - 1, |ns| ns.min(super::DROPPED - 1)),
+        delay_ns: stored(whole(delay_ns) as u64),
         bytes,
     }
 }

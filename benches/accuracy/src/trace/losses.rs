@@ -4,6 +4,7 @@ use measure::packet::PacketHash;
 use rand::SeedableRng;
 use rand_distr::{Distribution, Exp1};
 use rand_pcg::Pcg64;
+use reporting::statistics::whole;
 
 use super::Trace;
 use crate::traffic::mix;
@@ -43,7 +44,7 @@ impl Losses {
         };
         match self {
             Self::None => {}
-            Self::Uniform(share) => mask.under = whole_u64(share * 2.0_f64.powi(64)),
+            Self::Uniform(share) => mask.under = whole(share * 2.0_f64.powi(64)) as u64,
             Self::Episodes(share) => {
                 let packet_ns = trace.duration_ns() as f64 / trace.packets() as f64;
                 mask.episodes = episodes(share, packet_ns, trace.duration_ns(), seed);
@@ -69,7 +70,7 @@ fn episodes(share: f64, packet_ns: f64, duration_ns: u64, seed: u64) -> Vec<(u64
     let mut now_ns = drawn(passed_ns);
     while now_ns < duration_ns as f64 {
         let end_ns = now_ns + drawn(lost_ns);
-        episodes.push((whole_u64(now_ns), whole_u64(end_ns)));
+        episodes.push((whole(now_ns) as u64, whole(end_ns) as u64));
         now_ns = end_ns + drawn(passed_ns);
     }
     episodes
@@ -91,13 +92,4 @@ impl LossMask {
         let last = begun.checked_sub(1).and_then(|n| self.episodes.get(n));
         last.is_some_and(|&(_, end)| sent_ns < end)
     }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "saturates, which is what is meant"
-)]
-fn whole_u64(figure: f64) -> u64 {
-    figure as u64
 }

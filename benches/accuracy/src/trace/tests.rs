@@ -94,35 +94,31 @@ fn episodes_take_neighbours_together() {
 
 #[test]
 fn truth_is_exact() {
-    let passages: Vec<Passage> = [
+    let crossings = [
         (7, 10, Some(110)),
         (9, 20, None),
         (7, 30, Some(430)),
         (9, 5, Some(6)),
     ]
-    .into_iter()
-    .map(|(flow, sent_ns, received_ns)| Passage {
-        flow,
-        bytes: 100,
-        sent_ns,
-        received_ns,
-    })
-    .collect();
-    let trace = Trace::from_passages(&passages, Vec::new(), 1);
+    .map(|(flow, sent_ns, received_ns)| Crossing::of_ns(flow, sent_ns, received_ns));
+    let trace = Trace::from_crossings(&crossings, Vec::new(), 1);
     let truth = Truth::of(&trace, &Losses::None.on(&trace, 0));
     assert_eq!(truth.mean_ns, [250.0, 1.0]);
     assert_eq!(truth.stddev_ns, [150.0, 0.0]);
     assert_eq!(truth.received, [2.0, 1.0]);
     assert_eq!(truth.sent, [2.0, 2.0]);
     assert_eq!(truth.bytes, [200.0, 100.0]);
-    assert_eq!(truth.flows_of(2.0).collect::<Vec<_>>(), [0, 1]);
-    assert_eq!(truth.flows_between(0.0, 2.0).count(), 0);
+    assert_eq!(truth.flows(2.0..f64::INFINITY).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(truth.flows(0.0..2.0).count(), 0);
 }
 
 #[test]
 fn no_packets_make_an_empty_trace() {
-    let trace = Trace::from_passages(&[], Vec::new(), 1);
+    let trace = Trace::from_crossings(&[], Vec::new(), 1);
     assert_eq!((trace.flows(), trace.packets()), (0, 0));
     let mask = Losses::Episodes(0.5).on(&trace, 1);
-    assert_eq!(Truth::of(&trace, &mask).flows_of(0.0).count(), 0);
+    assert_eq!(
+        Truth::of(&trace, &mask).flows(0.0..f64::INFINITY).count(),
+        0
+    );
 }

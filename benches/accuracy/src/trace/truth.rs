@@ -1,7 +1,10 @@
 //! What is true of every flow, from its packets one by one.
 
-use super::{LossMask, Packet, Trace};
+use std::ops::Range;
+
 use measure::packet::PacketHash;
+
+use super::{LossMask, Packet, Trace};
 
 /// Exact figures of all flows, one entry a flow.
 #[derive(Debug, Clone, Default)]
@@ -41,18 +44,11 @@ impl Truth {
         truth
     }
 
-    /// Flows with a packet that arrived, of at least `packets` sent.
-    pub fn flows_of(&self, packets: f64) -> impl Iterator<Item = usize> + '_ {
-        self.flows_between(packets, f64::INFINITY)
-    }
-
-    /// Flows with a packet that arrived, of `least` to under `most` sent.
-    pub fn flows_between(&self, least: f64, most: f64) -> impl Iterator<Item = usize> + '_ {
-        self.sent
-            .iter()
-            .zip(&self.received)
-            .enumerate()
-            .filter(move |&(_, (&sent, &received))| received > 0.0 && (least..most).contains(&sent))
+    /// Flows of which a packet arrived, by their packets sent.
+    pub fn flows(&self, packets: Range<f64>) -> impl Iterator<Item = usize> + '_ {
+        let counts = self.sent.iter().zip(&self.received).enumerate();
+        counts
+            .filter(move |(_, (sent, received))| **received > 0.0 && packets.contains(sent))
             .map(|(flow, _)| flow)
     }
 }

@@ -2,63 +2,24 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::io::Read;
+use std::path::Path;
 
+use anyhow::{Context, Result, anyhow, ensure};
 use measure::packet::{FlowHash, Hasher};
 use pcap_parser::traits::PcapReaderIterator;
-use pcap_parser::{LegacyPcapReader, Linktype, PcapBlockOwned, PcapError};
-use thiserror::Error;
+use pcap_parser::{LegacyPcapBlock, LegacyPcapReader, Linktype, PcapBlockOwned, PcapError};
 
-use super::{Arrival, Kind, PS_PER_S, Traffic};
-use crate::traffic::mix;
+use super::{Arrival, Kind, PS_PER_S, Traffic, mix};
 
 /// Room for the longest packet that is taken for one (libpcap's `MAXIMUM_SNAPLEN`), and then some.
 const BUFFER_BYTES: usize = 1 << 20;
 /// The most packets that are read.
 const PACKETS_MAX: usize = 50_000_000;
-/// The longest frame that a size on the wire is accepted for, as in TCP segmentation offload.
+/// The longest frame, as in TCP segmentation offload: sizes on the wire are cut to it.
 const FRAME_BYTES_MAX: u32 = 65_550;
 /// Seed of the hash that tells flows apart.
 const SEED: [u8; 16] = *b"vernier accuracy";
-
-/// Why a capture cannot be used.
-#[derive(Debug, Error)]
-pub enum CaptureError {
-    /// It cannot be opened.
-    #[error("{file}: {source}")]
-    Open {
-        /// Which file.
-        file: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// It is not a pcap file, or damaged.
-    #[error("{file}: packet {packet}: {problem}; give a classic pcap file (editcap -F pcap)")]
-    Format {
-        /// Which file.
-        file: PathBuf,
-        /// Packets read so far.
-        packet: usize,
-        /// What the parser found.
-        problem: String,
-    },
-    /// Its packets are not Ethernet frames.
-    #[error("{file}: link type {link_type}; only Ethernet (1) is read")]
-    LinkType {
-        /// Which file.
-        file: PathBuf,
-        /// As in its header.
-        link_type: i32,
-    },
-    /// It has no two packets at different times.
-    #[error("{file}: {packets} packets and no span of time: a load cannot be made of it")]
-    NoSpan {
-        /// Which file.
-        file: PathBuf,
-        /// Packets read.
-        packets: usize,
-    },
-}
 
 /// The packets of a capture.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,55 +37,73 @@ struct Frame {
     bytes: u32,
 }
 
+/// Numbers of flows, by their hashes.
+struct Flows {
+    hasher: Hasher,
+    numbers: HashMap<FlowHash, u32>,
+}
+
+impl Flows {
+    fn count(&self) -> u32 {
+        u32::try_from(self.numbers.len()).unwrap_or(u32::MAX)
+    }
+
+    fn frame(&mut self, packet: &LegacyPcapBlock<'_>, ns_per_fraction: u64) -> Frame {
+        let seconds_ns = u64::from(packet.ts_sec) * 1_000_000_000;
+        let captured = u32::try_from(packet.data.len()).unwrap_or(u32::MAX);
+        let wire_bytes = packet.origlen.max(captured);
+        let flow = self.hasher.parse(packet.data, wire_bytes).flow;
+        let next = self.count();
+        Frame {
+            at_ns: seconds_ns + u64::from(packet.ts_usec) * ns_per_fraction,
+            flow: *self.numbers.entry(flow).or_insert(next),
+            bytes: wire_bytes.min(FRAME_BYTES_MAX),
+        }
+    }
+}
+
 impl Capture {
     /// Reads a classic pcap file of Ethernet frames, of micro- or nanoseconds. Sizes are those on
     /// the wire, up to 65,550 bytes; packets out of order are sorted by time.
     ///
     /// # Errors
     /// The file cannot be read, is damaged, holds something else, or has no span of time.
-    pub fn read(file: &Path) -> Result<Self, CaptureError> {
-        let open = |source| CaptureError::Open {
-            file: file.to_owned(),
-            source,
-        };
+    pub fn read(file: &Path) -> Result<Self> {
+        let name = file.display();
+        let input = File::open(file).with_context(|| format!("{name}: cannot be opened"))?;
+        Self::parse(input).with_context(|| name.to_string())
+    }
+
+    fn parse(input: impl Read) -> Result<Self> {
         let mut frames: Vec<Frame> = Vec::new();
-        let mut numbers: HashMap<FlowHash, u32> = HashMap::new();
-        let hasher = Hasher::new(SEED);
-        let damaged = |packet: usize, error: &PcapError<&[u8]>| CaptureError::Format {
-            file: file.to_owned(),
-            packet,
-            problem: error.to_string(),
+        let mut flows = Flows {
+            hasher: Hasher::new(SEED),
+            numbers: HashMap::new(),
         };
-        let mut reader = LegacyPcapReader::new(BUFFER_BYTES, File::open(file).map_err(open)?)
-            .map_err(|error| damaged(0, &error))?;
+        let damaged = |packet: usize, error: &PcapError<&[u8]>| {
+            let remedy = "give a classic pcap file (editcap -F pcap)";
+            anyhow!("packet {packet}: {error}; {remedy}")
+        };
+        let mut reader =
+            LegacyPcapReader::new(BUFFER_BYTES, input).map_err(|error| damaged(0, &error))?;
         let mut ns_per_fraction = 1_000;
         while frames.len() < PACKETS_MAX {
             match reader.next() {
                 Ok((length, block)) => {
                     match block {
                         PcapBlockOwned::LegacyHeader(header) => {
-                            if header.network != Linktype::ETHERNET {
-                                return Err(CaptureError::LinkType {
-                                    file: file.to_owned(),
-                                    link_type: header.network.0,
-                                });
-                            }
+                            let link_type = header.network;
+                            ensure!(
+                                link_type == Linktype::ETHERNET,
+                                "link type {}; only Ethernet (1) is read",
+                                link_type.0
+                            );
                             if header.is_nanosecond_precision() {
                                 ns_per_fraction = 1;
                             }
                         }
                         PcapBlockOwned::Legacy(packet) => {
-                            let at_ns = u64::from(packet.ts_sec) * 1_000_000_000
-                                + u64::from(packet.ts_usec) * ns_per_fraction;
-                            let captured = u32::try_from(packet.data.len()).unwrap_or(u32::MAX);
-                            let wire_bytes = packet.origlen.max(captured);
-                            let flow = hasher.parse(packet.data, wire_bytes).flow;
-                            let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
-                            frames.push(Frame {
-                                at_ns,
-                                flow: *numbers.entry(flow).or_insert(next),
-                                bytes: wire_bytes.min(FRAME_BYTES_MAX),
-                            });
+                            frames.push(flows.frame(&packet, ns_per_fraction));
                         }
                         PcapBlockOwned::NG(_) => {}
                     }
@@ -138,24 +117,19 @@ impl Capture {
             }
         }
         frames.sort_by_key(|frame| frame.at_ns);
-        let (first, last) = match (frames.first(), frames.last()) {
-            (Some(first), Some(last)) if first.at_ns < last.at_ns => (first.at_ns, last.at_ns),
-            _ => {
-                return Err(CaptureError::NoSpan {
-                    file: file.to_owned(),
-                    packets: frames.len(),
-                });
-            }
-        };
-        debug_assert!(first < last);
-        let bytes = frames.iter().map(|frame| u64::from(frame.bytes)).sum();
+        let first_ns = frames.first().map_or(0, |first| first.at_ns);
+        ensure!(
+            frames.last().is_some_and(|last| first_ns < last.at_ns),
+            "{} packets and no span of time: a load cannot be made of it",
+            frames.len()
+        );
         for frame in &mut frames {
-            frame.at_ns -= first;
+            frame.at_ns -= first_ns;
         }
         Ok(Self {
+            flows: flows.count(),
+            bytes: frames.iter().map(|frame| u64::from(frame.bytes)).sum(),
             frames,
-            flows: u32::try_from(numbers.len()).unwrap_or(u32::MAX),
-            bytes,
         })
     }
 

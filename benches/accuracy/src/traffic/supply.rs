@@ -1,8 +1,10 @@
-//! Where an experiment's traffic comes from, whatever drives it.
+//! Where an experiment's traffic comes from, generated or captured.
+
+use anyhow::Result;
 
 use super::capture::Capture;
 use super::{Profile, Traffic};
-use crate::{Setting, Source};
+use crate::experiment::Setting;
 
 /// The rate of the link in all experiments on a queue.
 pub const CAPACITY_BPS: u64 = 10_000_000_000;
@@ -10,7 +12,7 @@ pub const CAPACITY_BPS: u64 = 10_000_000_000;
 pub const REGULAR_SHARE: f64 = 0.33;
 
 /// How unevenly packets come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wander {
     /// Generated, the rate of bursts wanders by a little.
     Light,
@@ -50,22 +52,19 @@ impl Supply {
     ///
     /// # Errors
     /// The capture cannot be used.
-    pub fn new(setting: &Setting) -> anyhow::Result<Self> {
-        let capture = match &setting.source {
-            Source::Generated => None,
-            Source::Capture(file) => Some(Capture::read(file)?),
-        };
+    pub fn new(setting: &Setting) -> Result<Self> {
+        let capture = setting.capture.as_deref().map(Capture::read);
         Ok(Self {
-            capture,
+            capture: capture.transpose()?,
             scale: setting.scale,
         })
     }
 
-    /// The kinds of unevenness that it has.
-    pub fn wanders(source: &Source) -> &'static [Wander] {
-        match source {
-            Source::Generated => &[Wander::Light, Wander::Heavy],
-            Source::Capture(_) => &[Wander::AsCaptured],
+    /// The kinds of unevenness that it has, the most uneven last.
+    pub fn wanders(&self) -> &'static [Wander] {
+        match self.capture {
+            None => &[Wander::Light, Wander::Heavy],
+            Some(_) => &[Wander::AsCaptured],
         }
     }
 
@@ -75,24 +74,10 @@ impl Supply {
         if let Some(capture) = &self.capture {
             return capture.at_load(CAPACITY_BPS, utilisation, REGULAR_SHARE);
         }
-        let acceptance = Profile::acceptance(utilisation, wander.strength());
-        let profile = Profile {
-            capacity_bps: CAPACITY_BPS,
-            regular_share: REGULAR_SHARE,
-            duration_s: acceptance.duration_s * self.scale,
-            ..acceptance
-        };
+        let mut profile = Profile::acceptance(utilisation, wander.strength());
+        profile.duration_s *= self.scale;
         profile.draw(seed)
     }
-}
-
-/// Seeds to run: as many as asked for, else `usual`; of a capture one, since its packets stay.
-pub fn seeds(setting: &Setting, usual: u32) -> u32 {
-    let usual = match setting.source {
-        Source::Generated => usual,
-        Source::Capture(_) => 1,
-    };
-    setting.seeds.unwrap_or(usual).max(1)
 }
 
 /// So many seeds, for the text above a table.

@@ -1,8 +1,7 @@
 //! RLI on a trace whose delays know no serialisation: linear interpolation between references at
 //! the packet's arrival (Lee et al. 2010, eq. 1, without its size correction).
 //!
-//! `measure::rli` does this on line, packet by packet in the order of time; a trace lies flow by
-//! flow.
+//! `measure::rli` does this online, packet by packet in the order of time; a trace is sorted by flow.
 
 use measure::rli::Method;
 
@@ -56,8 +55,8 @@ fn interpolate(references: &[Reference], right: usize, at_ns: f64) -> f64 {
 }
 
 fn between(left: &Reference, right: &Reference, at_ns: f64) -> f64 {
-    let place = (at_ns - left.received_ns) / (right.received_ns - left.received_ns);
-    left.delay_ns + place.clamp(0.0, 1.0) * (right.delay_ns - left.delay_ns)
+    let share = (at_ns - left.received_ns) / (right.received_ns - left.received_ns);
+    left.delay_ns + share.clamp(0.0, 1.0) * (right.delay_ns - left.delay_ns)
 }
 
 /// e^2 of each reference, predicted from its neighbours; the ends have their neighbour's.
@@ -79,7 +78,7 @@ fn squared_errors(references: &[Reference]) -> Vec<f64> {
 fn bound(intervals: &mut [usize], squares: &[f64]) -> f64 {
     intervals.sort_unstable();
     let packets = intervals.len() as f64;
-    let at = |place: Option<usize>| place.and_then(|place| squares.get(place)).copied();
+    let at = |index: Option<usize>| index.and_then(|index| squares.get(index)).copied();
     let sum: f64 = intervals
         .chunk_by(|a, b| a == b)
         .filter_map(|alike| {
@@ -101,15 +100,10 @@ fn bound(intervals: &mut [usize], squares: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Passage;
+    use crate::queue::Crossing;
 
-    fn passage(flow: u32, sent_ns: i64, delay_ns: i64) -> Passage {
-        Passage {
-            flow,
-            bytes: 64,
-            sent_ns,
-            received_ns: Some(sent_ns + delay_ns),
-        }
+    fn packet(flow: u32, sent_ns: u64, delay_ns: u64) -> Crossing {
+        Crossing::of_ns(flow, sent_ns, Some(sent_ns + delay_ns))
     }
 
     fn reference(received_ns: f64, delay_ns: f64) -> Reference {
@@ -127,13 +121,13 @@ mod tests {
             reference(300.0, 10.0),
         ];
         // Flow 0 arrives at 150 and 225; flow 1 before all, flow 2 after all.
-        let passages = [
-            passage(0, 130, 20),
-            passage(0, 200, 25),
-            passage(1, 40, 10),
-            passage(2, 390, 10),
+        let packets = [
+            packet(0, 130, 20),
+            packet(0, 200, 25),
+            packet(1, 40, 10),
+            packet(2, 390, 10),
         ];
-        let trace = Trace::from_passages(&passages, references, 1);
+        let trace = Trace::from_crossings(&packets, references, 1);
         let rli = Interpolated::of(&trace);
         assert_eq!(rli.mean_ns, [22.5, 10.0, 10.0]);
         // The middle one is predicted 10 instead of 30: e = 20 everywhere.
@@ -144,7 +138,7 @@ mod tests {
 
     #[test]
     fn without_references_nothing_is_known() {
-        let trace = Trace::from_passages(&[passage(0, 1, 1)], Vec::new(), 1);
+        let trace = Trace::from_crossings(&[packet(0, 1, 1)], Vec::new(), 1);
         let rli = Interpolated::of(&trace);
         assert!(rli.mean_ns[0].is_nan());
         assert!(rli.bound_ns[0].is_nan());
