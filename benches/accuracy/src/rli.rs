@@ -209,7 +209,7 @@ pub fn of_flows(name: String, title: String) -> Figure {
     Figure::new(name, title, (x, Axis::Logarithmic), "share of flows")
 }
 
-/// Errors, none of which is too small for a logarithmic axis.
+/// Errors as a logarithmic axis shows them: 0.01 % at least.
 pub fn drawn(errors: &[f64]) -> Vec<f64> {
     errors.iter().map(|error| error.max(0.01)).collect()
 }

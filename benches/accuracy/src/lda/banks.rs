@@ -110,7 +110,7 @@ fn tables(bench: &Bench, seeds: u32, streams: u32, plan: &mut Plan) {
     plan.table(
         "LDA: banks that follow the losses",
         format!(
-            "Losses of 0, 0.1, 1, 10 and 0.1 %, {EPOCHS} epochs each, of which the first \
+            "Losses of 0, 0.1, 1, 10 and 0.1 %, {EPOCHS} epochs each; the first \
              {SETTLING} are not judged; {} packets an epoch; 896 rows for the losses as they are \
              and 128 for 20 %, beside one bank of 1024 rows that knows the loss to come; {streams} \
              streams under {HASHES} hash seeds each.",

@@ -124,7 +124,7 @@ fn single(
     let tried = sketch(seed, at, &[probability; 4])?;
     let joint = tried.errors(&means(&tried.joint(1)?), THOUSANDS);
     let paper = tried.errors(&tried.sketched.paper(), THOUSANDS);
-    // Large flows of which no cell can be read.
+    // Large flows with no cell that can be read.
     let unread = percent_of(tried.truth.flows(THOUSANDS).map(|flow| {
         let columns = tried.sketched.columns_of(flow);
         tried.sketched.cells.estimate_at(columns).is_none()

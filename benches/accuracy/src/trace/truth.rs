@@ -44,7 +44,7 @@ impl Truth {
         truth
     }
 
-    /// Flows of which a packet arrived, by their packets sent.
+    /// Flows with a packet that arrived, by their packets sent.
     pub fn flows(&self, packets: Range<f64>) -> impl Iterator<Item = usize> + '_ {
         let counts = self.sent.iter().zip(&self.received).enumerate();
         counts
