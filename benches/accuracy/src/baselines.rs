@@ -25,7 +25,7 @@ use reporting::Limit;
 use reporting::statistics::quantile;
 
 use crate::experiment::{Experiment, Found, Plan, Row, Setting};
-use crate::queue::{BUFFER_BYTES, LinkConfig};
+use crate::queue::LinkConfig;
 use crate::rli::exchange::Exchange;
 use crate::rli::{UTILISATIONS, drawn, lda_mean_ns, of_flows, one_in};
 use crate::traffic::supply::{CAPACITY_BPS, Supply, Wander, in_words};
@@ -112,7 +112,7 @@ fn rows(utilisation: f64, wander: Wander, errors: &[Errors], found: &mut Found) 
 /// Every method's errors on one run; RLI is the first.
 fn errors(supply: &Supply, utilisation: f64, wander: Wander, seed: u64) -> Result<Vec<Errors>> {
     let traffic = supply.traffic(utilisation, wander, seed);
-    let link = LinkConfig::fifo(CAPACITY_BPS, BUFFER_BYTES);
+    let link = LinkConfig::ACCEPTANCE;
     let exchange = Exchange::send(&traffic, &link, one_in(100), seed)?;
     let crossings = &exchange.crossings;
     let truth = Truth::of(crossings, traffic.flows);

@@ -256,40 +256,4 @@ fn choices(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::experiment::{Findings, run};
-
-    fn quick() -> Findings {
-        let setting = Setting {
-            capture: None,
-            seeds: Some(1),
-            scale: 0.02,
-        };
-        run(&EXPERIMENT, &setting)
-    }
-
-    #[test]
-    fn the_hybrid_is_no_worse_than_what_it_is_made_of() {
-        let findings = quick();
-        assert_eq!(findings.figures.len(), Scenario::ALL.len());
-        for row in findings.tables.iter().flat_map(|table| &table.rows) {
-            assert!(row.ours.is_finite(), "{row:?}");
-            if row.check.contains("the better of") {
-                assert!(row.ours < 1.5, "{row:?}");
-            }
-        }
-        // In one queue references know what happens: both together beat either by far.
-        let fifo = &findings.tables[0].rows[1];
-        for other in &fifo.others {
-            assert!(fifo.ours < 0.7 * other.figure, "{fifo:?}");
-        }
-    }
-
-    #[test]
-    fn a_seed_gives_the_same_figures_again() {
-        let [one, other] = [(); 2].map(|()| quick());
-        // In print: a group without flows has no median, and not a number is unlike itself.
-        assert!(format!("{one:?}") == format!("{other:?}"), "figures differ");
-    }
-}
+mod tests;

@@ -11,7 +11,7 @@ mod sketch;
 
 pub use number::Time;
 pub(super) use number::whole;
-pub use packets::{Kind, LinkPacket, PairRecord, read_link, read_pairs};
+pub use packets::{LinkPacket, PairRecord, read_link, read_pairs};
 pub use sheet::{COLUMNS_MAX, LINE_BYTES_MAX, LINES_MAX, ReadError};
 pub(super) use sketch::known;
 pub use sketch::{

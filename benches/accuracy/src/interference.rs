@@ -8,10 +8,10 @@ use measure::rli::{Adaptive, Policy};
 use reporting::Limit;
 
 use crate::experiment::{Experiment, Found, Plan, Row, Setting};
-use crate::queue::{BUFFER_BYTES, Crossing, LinkConfig, cross};
+use crate::queue::{Crossing, Dropping, LinkConfig, cross};
 use crate::rli::exchange::{Exchange, REFERENCE_BYTES};
 use crate::rli::one_in;
-use crate::traffic::supply::{CAPACITY_BPS, Supply, in_words};
+use crate::traffic::supply::{Supply, in_words};
 use crate::traffic::{Kind, Traffic};
 use crate::truth::Truth;
 
@@ -57,13 +57,15 @@ fn plan(setting: &Setting) -> Result<Plan> {
         let supply = supply.clone();
         plan.case(seeds, move |seed, found| {
             let traffic = supply.traffic(UTILISATION, wander, seed);
-            let tail_drop = LinkConfig::fifo(CAPACITY_BPS, BUFFER_BYTES);
-            let red = tail_drop.clone().with_red();
-            for (link, queue, limit) in [
-                (tail_drop, "tail drop", Some(LOSS_LIMIT)),
-                (red, "RED", None),
+            for (dropping, limit) in [
+                (Dropping::TailDrop, Some(LOSS_LIMIT)),
+                (Dropping::Red, None),
             ] {
-                let name = format!("{}, {queue}", wander.label());
+                let link = LinkConfig {
+                    dropping,
+                    ..LinkConfig::ACCEPTANCE
+                };
+                let name = format!("{}, {}", wander.label(), dropping.label());
                 compare(&traffic, &link, &name, limit, seed, found)?;
             }
             Ok(())
@@ -120,30 +122,4 @@ fn mean_us(crossings: &[Crossing], flows: u32) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::experiment::run;
-
-    #[test]
-    fn references_cost_the_bandwidth_that_they_take() {
-        let setting = Setting {
-            capture: None,
-            seeds: Some(2),
-            scale: 0.05,
-        };
-        let findings = run(&EXPERIMENT, &setting);
-        let rows = &findings.tables[0].rows;
-        let row = |check: &str| rows.iter().find(|row| row.check == check).unwrap();
-        let delay = row("delay added: 1-in-10, heavy, tail drop").ours;
-        let less = row("delay added: 1-in-100, heavy, tail drop").ours;
-        assert!(delay > less && less > 0.0, "{delay} {less}");
-        // 80 % of the link, of that a third of the packets, a tenth of them; of 740.8 bytes each.
-        let percent = 80.0 * 0.33 * 0.1 * f64::from(REFERENCE_BYTES) / 740.8;
-        let others = &row("loss added: 1-in-10, heavy, tail drop").others;
-        assert!(
-            (others[1].figure / percent - 1.0).abs() < 0.05,
-            "{others:?}"
-        );
-        assert_eq!(findings, run(&EXPERIMENT, &setting));
-    }
-}
+mod tests;

@@ -124,35 +124,4 @@ fn percent(loss: f64) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::experiment::{Findings, Row, run};
-
-    fn row<'a>(findings: &'a Findings, check: &str) -> &'a Row {
-        let mut rows = findings.tables.iter().flat_map(|table| &table.rows);
-        rows.find(|row| row.check.starts_with(check)).unwrap()
-    }
-
-    #[test]
-    fn every_figure_is_a_number_and_comes_out_the_same_again() {
-        let quick = Setting {
-            capture: None,
-            seeds: Some(4),
-            scale: 0.01,
-        };
-        let findings = run(&EXPERIMENT, &quick);
-        for row in findings.tables.iter().flat_map(|table| &table.rows) {
-            assert!(row.ours.is_finite(), "{row:?}");
-        }
-        assert_eq!(run(&EXPERIMENT, &quick), findings);
-
-        // More loss leaves fewer samples; the better deviation is better.
-        let few = row(&findings, "error of the mean at 20 % loss");
-        let many = row(&findings, "error of the mean at 0.1 % loss");
-        assert!(few.ours > many.ours, "{few:?} {many:?}");
-        let covered = row(&findings, "runs whose interval holds the mean");
-        assert!(covered.ours >= 75.0, "{covered:?}");
-        let width = row(&findings, "width of the interval");
-        assert!(width.ours < 1.0, "{width:?}");
-    }
-}
+mod tests;

@@ -17,55 +17,58 @@ use std::collections::VecDeque;
 use rand::SeedableRng;
 use rand_pcg::Pcg64;
 
+use crate::traffic::supply::CAPACITY_BPS;
 use crate::traffic::{Arrival, Kind, PS_PER_NS, Traffic, serialisation_ps};
-use red::{Red, RedState};
+use red::Red;
 
-/// The buffer of the RLI acceptance runs.
-pub const BUFFER_BYTES: u64 = 1_500_000;
-
-/// One of the queues in front of a link.
+/// A link and the queues in front of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct QueueConfig {
-    /// What it holds, the packet on the link included. More is dropped (tail drop).
-    pub buffer_bytes: u64,
-    /// Drops before that, at random.
-    pub red: Option<Red>,
-}
-
-/// A link and its queues.
-#[derive(Debug, Clone, PartialEq)]
 pub struct LinkConfig {
     /// Its rate.
     pub capacity_bps: u64,
-    /// Its queues, the first served first; a packet of a class past the last joins the last.
-    pub queues: Vec<QueueConfig>,
+    /// What each queue holds, the packet on the link included. More is dropped (tail drop).
+    pub buffer_bytes: u64,
+    /// What is dropped before that.
+    pub dropping: Dropping,
+    /// Queues, the first served first; a packet of a class past the last joins the last.
+    pub queues: usize,
+}
+
+/// How a queue drops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dropping {
+    /// When it is full.
+    TailDrop,
+    /// Also at random, between a quarter and three quarters of its buffer.
+    Red,
+}
+
+impl Dropping {
+    /// Both, in the order of tables.
+    pub const ALL: [Self; 2] = [Self::TailDrop, Self::Red];
+
+    /// In a word, for tables.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::TailDrop => "tail drop",
+            Self::Red => "RED",
+        }
+    }
 }
 
 impl LinkConfig {
-    /// A FIFO queue with tail drop.
-    pub fn fifo(capacity_bps: u64, buffer_bytes: u64) -> Self {
-        Self {
-            capacity_bps,
-            queues: vec![QueueConfig {
-                buffer_bytes,
-                red: None,
-            }],
-        }
-    }
-
-    /// The same with RED between a quarter and three quarters of each buffer.
-    #[must_use]
-    pub fn with_red(mut self) -> Self {
-        for queue in &mut self.queues {
-            queue.red = Some(Red::of_buffer(queue.buffer_bytes));
-        }
-        self
-    }
+    /// The link of the RLI acceptance runs: a FIFO queue with tail drop.
+    pub const ACCEPTANCE: Self = Self {
+        capacity_bps: CAPACITY_BPS,
+        buffer_bytes: 1_500_000,
+        dropping: Dropping::TailDrop,
+        queues: 1,
+    };
 }
 
 /// A link at work.
-#[derive(Debug, Clone)]
-pub struct Link {
+#[derive(Debug)]
+struct Link {
     capacity_bps: u64,
     queues: Vec<Queue>,
     /// When the packet on the link has left.
@@ -73,92 +76,86 @@ pub struct Link {
     /// The packet on the link: its queue and its bytes.
     in_service: Option<(usize, u32)>,
     rng: Pcg64,
+    /// Every packet so far.
+    crossings: Vec<Crossing>,
 }
 
 #[derive(Debug, Clone)]
 struct Queue {
-    waiting: VecDeque<Waiting>,
+    /// Indices of packets.
+    waiting: VecDeque<usize>,
     backlog_bytes: u64,
     buffer_bytes: u64,
-    red: Option<RedState>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Waiting {
-    id: u32,
-    bytes: u32,
+    red: Option<Red>,
 }
 
 impl Link {
     /// An idle link; `seed` is RED's.
-    pub fn new(config: &LinkConfig, seed: u64) -> Self {
+    fn new(config: &LinkConfig, seed: u64) -> Self {
+        let queue = Queue {
+            waiting: VecDeque::new(),
+            backlog_bytes: 0,
+            buffer_bytes: config.buffer_bytes,
+            red: (config.dropping == Dropping::Red).then(|| Red::new(config.buffer_bytes)),
+        };
         Self {
             capacity_bps: config.capacity_bps,
-            queues: config
-                .queues
-                .iter()
-                .map(|queue| Queue {
-                    waiting: VecDeque::new(),
-                    backlog_bytes: 0,
-                    buffer_bytes: queue.buffer_bytes,
-                    red: queue.red.map(RedState::new),
-                })
-                .collect(),
+            queues: vec![queue; config.queues],
             free_at_ps: 0,
             in_service: None,
             rng: Pcg64::seed_from_u64(seed),
+            crossings: Vec::new(),
         }
     }
 
-    /// A packet arrives, not earlier than any before it. `departed` is called with the `id` and the
-    /// departure (in picoseconds) of each packet that the link has taken, in the order of departures.
-    pub fn offer(&mut self, id: u32, arrival: &Arrival, mut departed: impl FnMut(u32, u64)) {
-        self.serve(arrival.at_ps, &mut departed);
+    /// A packet arrives, not earlier than any before it.
+    fn offer(&mut self, arrival: &Arrival) {
+        let index = self.crossings.len();
+        self.crossings.push(Crossing {
+            flow: arrival.flow,
+            bytes: arrival.bytes,
+            kind: arrival.kind,
+            class: arrival.class,
+            sent_ps: arrival.at_ps,
+            received_ps: None,
+        });
+        self.serve(arrival.at_ps);
         let last = self.queues.len().saturating_sub(1);
         let class = usize::from(arrival.class).min(last);
         let Some(queue) = self.queues.get_mut(class) else {
             return;
         };
         if queue.admits(arrival, self.capacity_bps, &mut self.rng) {
-            let bytes = arrival.bytes;
-            queue.waiting.push_back(Waiting { id, bytes });
-            queue.backlog_bytes += u64::from(bytes);
+            queue.waiting.push_back(index);
+            queue.backlog_bytes += u64::from(arrival.bytes);
             // An idle link takes it at once.
-            self.serve(arrival.at_ps, &mut departed);
+            self.serve(arrival.at_ps);
         }
-    }
-
-    /// No more arrivals: everything that waits departs.
-    pub fn drain(&mut self, mut departed: impl FnMut(u32, u64)) {
-        self.serve(u64::MAX, &mut departed);
     }
 
     /// Starts every packet that the link can take by `now_ps`. Whatever waits came while the link was
     /// busy, so that it starts when the link is free.
-    fn serve(&mut self, now_ps: u64, departed: &mut impl FnMut(u32, u64)) {
+    fn serve(&mut self, now_ps: u64) {
         while self.free_at_ps <= now_ps {
             if let Some((class, bytes)) = self.in_service.take()
                 && let Some(queue) = self.queues.get_mut(class)
             {
                 queue.leave(bytes, self.free_at_ps);
             }
-            let next = self
-                .queues
-                .iter_mut()
-                .enumerate()
-                .find_map(|(class, queue)| Some((class, queue.waiting.pop_front()?)));
-            let Some((class, packet)) = next else {
+            let mut queues = self.queues.iter_mut().enumerate();
+            let next = queues.find_map(|(class, queue)| Some((class, queue.waiting.pop_front()?)));
+            let Some((class, index)) = next else {
                 // Idle from now on, at the earliest.
                 if now_ps != u64::MAX {
                     self.free_at_ps = self.free_at_ps.max(now_ps);
                 }
                 return;
             };
+            let packet = &mut self.crossings[index];
+            let serialisation_ps = serialisation_ps(packet.bytes, self.capacity_bps);
+            self.free_at_ps = self.free_at_ps.saturating_add(serialisation_ps);
             self.in_service = Some((class, packet.bytes));
-            self.free_at_ps = self
-                .free_at_ps
-                .saturating_add(serialisation_ps(packet.bytes, self.capacity_bps));
-            departed(packet.id, self.free_at_ps);
+            packet.received_ps = Some(self.free_at_ps);
         }
     }
 }
@@ -242,45 +239,22 @@ pub fn cross(
     mut inject: impl FnMut(&Arrival) -> Option<u32>,
 ) -> Vec<Crossing> {
     let mut link = Link::new(link, seed);
-    let mut crossings: Vec<Crossing> = Vec::with_capacity(traffic.arrivals.len());
-    let mut offer = |crossings: &mut Vec<Crossing>, arrival: &Arrival| {
-        // Traffic is bounded far below 2^32 packets; past it none gets in.
-        let Ok(id) = u32::try_from(crossings.len()) else {
-            return;
-        };
-        crossings.push(Crossing {
-            flow: arrival.flow,
-            bytes: arrival.bytes,
-            kind: arrival.kind,
-            class: arrival.class,
-            sent_ps: arrival.at_ps,
-            received_ps: None,
-        });
-        link.offer(id, arrival, |id, at_ps| depart(crossings, id, at_ps));
-    };
+    link.crossings.reserve(traffic.arrivals.len());
     for arrival in &traffic.arrivals {
-        offer(&mut crossings, arrival);
-        if arrival.kind != Kind::Regular {
-            continue;
-        }
-        if let Some(bytes) = inject(arrival) {
-            let reference = Arrival {
+        link.offer(arrival);
+        if arrival.kind == Kind::Regular
+            && let Some(bytes) = inject(arrival)
+        {
+            link.offer(&Arrival {
                 bytes,
                 flow: 0,
                 kind: Kind::Reference,
                 ..*arrival
-            };
-            offer(&mut crossings, &reference);
+            });
         }
     }
-    link.drain(|id, at_ps| depart(&mut crossings, id, at_ps));
-    crossings
-}
-
-fn depart(crossings: &mut [Crossing], id: u32, at_ps: u64) {
-    if let Some(crossing) = crossings.get_mut(id as usize) {
-        crossing.received_ps = Some(at_ps);
-    }
+    link.serve(u64::MAX);
+    link.crossings
 }
 
 #[cfg(test)]

@@ -68,7 +68,11 @@ impl Replay {
             let is_due = more_ps == 0 && packets.is_multiple_of(PACKETS_PER_REFERENCE);
             is_due.then_some(REFERENCE_BYTES)
         };
-        let link = LinkConfig::fifo(capacity_bps, BUFFER_BYTES);
+        let link = LinkConfig {
+            capacity_bps,
+            buffer_bytes: BUFFER_BYTES,
+            ..LinkConfig::ACCEPTANCE
+        };
         for mut crossing in cross(traffic, &link, SEED, inject) {
             if let Kind::Reference = crossing.kind {
                 self.references.extend(reference(&crossing));

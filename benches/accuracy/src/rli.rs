@@ -18,9 +18,9 @@ use reporting::Limit;
 use reporting::statistics::{percent_of, quantile};
 
 use crate::experiment::{Axis, Experiment, Figure, Found, Plan, Row, Setting};
-use crate::queue::{BUFFER_BYTES, LinkConfig};
+use crate::queue::{Dropping, LinkConfig};
 use crate::traffic::Kind;
-use crate::traffic::supply::{CAPACITY_BPS, Supply, Wander, in_words};
+use crate::traffic::supply::{Supply, Wander, in_words};
 use crate::truth::{STDDEV_PACKETS_MIN, Truth};
 use exchange::{Exchange, Received};
 pub use segment::lda_mean_ns;
@@ -43,59 +43,50 @@ const POLICIES: usize = 1;
 const BOUNDS: usize = 2;
 const SEGMENT: usize = 3;
 
-/// What a queue is given.
+/// What a queue is given, and how it drops.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Load {
+struct Scenario {
     utilisation: f64,
     wander: Wander,
+    dropping: Dropping,
 }
 
-/// How a queue drops.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Dropping {
-    TailDrop,
-    Red,
-}
-
-impl Load {
-    /// Every load, by utilisation and unevenness.
-    fn all(supply: &Supply) -> impl Iterator<Item = Self> {
-        let wanders = supply.wanders();
-        UTILISATIONS.into_iter().flat_map(|utilisation| {
-            wanders.iter().map(move |&wander| Self {
-                utilisation,
-                wander,
-            })
-        })
+impl Scenario {
+    /// Every scenario, by load, unevenness, and way of dropping.
+    fn all(supply: &Supply) -> Vec<Self> {
+        let mut all = Vec::new();
+        for utilisation in UTILISATIONS {
+            for &wander in supply.wanders() {
+                all.extend(Dropping::ALL.map(|dropping| Self {
+                    utilisation,
+                    wander,
+                    dropping,
+                }));
+            }
+        }
+        all
     }
 
+    /// Whether limits hold for its load.
     fn is_high(self) -> bool {
         self.utilisation > 0.9
     }
-}
 
-impl Dropping {
+    /// Whether its distributions are drawn, as the paper does: tail drop and the most uneven traffic.
+    fn is_drawn(self, supply: &Supply) -> bool {
+        self.dropping == Dropping::TailDrop && supply.wanders().last() == Some(&self.wander)
+    }
+
     fn link(self) -> LinkConfig {
-        let tail_drop = LinkConfig::fifo(CAPACITY_BPS, BUFFER_BYTES);
-        match self {
-            Self::TailDrop => tail_drop,
-            Self::Red => tail_drop.with_red(),
+        LinkConfig {
+            dropping: self.dropping,
+            ..LinkConfig::ACCEPTANCE
         }
     }
 
-    fn label(
-        self,
-        Load {
-            utilisation,
-            wander,
-        }: Load,
-    ) -> String {
-        let (load, wander) = (100.0 * utilisation, wander.label());
-        let dropping = match self {
-            Self::TailDrop => "tail drop",
-            Self::Red => "RED",
-        };
-        format!("{load:.0} %, {wander}, {dropping}")
+    fn label(self) -> String {
+        let (load, wander) = (100.0 * self.utilisation, self.wander.label());
+        format!("{load:.0} %, {wander}, {}", self.dropping.label())
     }
 }
 
@@ -131,19 +122,20 @@ fn plan(setting: &Setting) -> Result<Plan> {
     let mut plan = Plan::default();
     tables(&in_words(seeds), &mut plan);
     plan.figures = figures(&supply);
-    for load in Load::all(&supply) {
-        for dropping in [Dropping::TailDrop, Dropping::Red] {
-            let supply = Arc::clone(&supply);
-            plan.case(seeds, move |seed, found| {
-                compare(&supply, load, dropping, seed, found)
-            });
-        }
-    }
-    for load in Load::all(&supply) {
+    let scenarios = Scenario::all(&supply);
+    for &scenario in &scenarios {
         let supply = Arc::clone(&supply);
         plan.case(seeds, move |seed, found| {
-            segment::compare(&supply, load, seed, found)
+            compare(&supply, scenario, seed, found)
         });
+    }
+    for scenario in scenarios {
+        if scenario.dropping == Dropping::TailDrop {
+            let supply = Arc::clone(&supply);
+            plan.case(seeds, move |seed, found| {
+                segment::compare(&supply, scenario, seed, found)
+            });
+        }
     }
     Ok(plan)
 }
@@ -181,23 +173,19 @@ fn tables(seeds: &str, plan: &mut Plan) {
     segment::table(seeds, plan);
 }
 
-/// The distributions that the paper draws: two figures for each load, of the most uneven traffic.
+/// Two figures for each load.
 fn figures(supply: &Supply) -> Vec<Figure> {
-    let most_uneven = supply.wanders().last();
-    let loads = Load::all(supply).filter(|load| Some(&load.wander) == most_uneven);
-    let figures = loads.flat_map(|load| {
-        let percent = 100.0 * load.utilisation;
-        let label = Dropping::TailDrop.label(load);
+    let drawn = Scenario::all(supply).into_iter();
+    let drawn = drawn.filter(|scenario| scenario.is_drawn(supply));
+    let figures = drawn.flat_map(|scenario| {
+        let (load, label) = (100.0 * scenario.utilisation, scenario.label());
         [
             ("methods", "methods, one reference for 100 packets"),
             ("policies", "injection policies"),
         ]
         .map(|(name, title)| {
-            let (name, title) = (
-                format!("rli-{name}-{percent:.0}"),
-                format!("RLI: {title} ({label})"),
-            );
-            of_flows(name, title)
+            let name = format!("rli-{name}-{load:.0}");
+            of_flows(name, format!("RLI: {title} ({label})"))
         })
     });
     figures.collect()
@@ -214,20 +202,14 @@ pub fn drawn(errors: &[f64]) -> Vec<f64> {
     errors.iter().map(|error| error.max(0.01)).collect()
 }
 
-/// Every policy over one queue: methods and bounds of the first, errors of all.
-fn compare(
-    supply: &Supply,
-    load: Load,
-    dropping: Dropping,
-    seed: u64,
-    found: &mut Found,
-) -> Result<()> {
-    let traffic = supply.traffic(load.utilisation, load.wander, seed);
-    let is_drawn = dropping == Dropping::TailDrop && supply.wanders().last() == Some(&load.wander);
-    let figure = if load.is_high() { 2 } else { 0 };
-    let label = dropping.label(load);
+/// Every policy in one scenario: methods and bounds of the first, errors of all.
+fn compare(supply: &Supply, scenario: Scenario, seed: u64, found: &mut Found) -> Result<()> {
+    let traffic = supply.traffic(scenario.utilisation, scenario.wander, seed);
+    let is_drawn = scenario.is_drawn(supply);
+    let figure = if scenario.is_high() { 2 } else { 0 };
+    let label = scenario.label();
     for (number, (name, policy)) in policies().into_iter().enumerate() {
-        let exchange = Exchange::send(&traffic, &dropping.link(), policy, seed)?;
+        let exchange = Exchange::send(&traffic, &scenario.link(), policy, seed)?;
         let truth = Truth::of(&exchange.crossings, traffic.flows);
         let outcome = |method| Outcome::of(method, &exchange, &truth);
         let (rli, anchored) = (outcome(Method::Linear)?, outcome(Method::AnchoredSums)?);
@@ -256,7 +238,7 @@ fn compare(
                 outcome(Method::Sums)?,
                 anchored,
             ];
-            methods(&all, load, dropping, others, found);
+            methods(&all, scenario, others, found);
             bounds(&all, &label, found);
             if is_drawn {
                 for outcome in &all {
@@ -332,15 +314,14 @@ fn factors(
 /// Rows of the methods; limits hold for the high load.
 fn methods(
     [left, rli, sums, anchored]: &[Outcome; 4],
-    load: Load,
-    dropping: Dropping,
+    scenario: Scenario,
     lost: [(&str, f64); 2],
     found: &mut Found,
 ) {
     type FigureOf = fn(&Outcome) -> f64;
-    let name = dropping.label(load);
-    let judged = |limit: Limit| Some(limit).filter(|_| load.is_high());
-    let (median_most, p95_most) = match dropping {
+    let name = scenario.label();
+    let judged = |limit: Limit| Some(limit).filter(|_| scenario.is_high());
+    let (median_most, p95_most) = match scenario.dropping {
         Dropping::TailDrop => (0.60, Some(0.50)),
         Dropping::Red => (0.75, None),
     };
@@ -351,7 +332,7 @@ fn methods(
     ];
     for (what, figure, _) in figures {
         let row = Row::new(format!("{what}: {name}"), "%", figure(anchored));
-        let row = row.paper((what == "median" && load.is_high()).then_some(12.0));
+        let row = row.paper((what == "median" && scenario.is_high()).then_some(12.0));
         let others = [("RLI-L", left), ("RLI", rli), ("RLI-S", sums)];
         let others = others.map(|(name, outcome)| (name, figure(outcome)));
         found.row(METHODS, row.others(others));

@@ -20,6 +20,7 @@ pub mod supply;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Exp1, Geometric};
 use rand_pcg::Pcg64;
+use reporting::statistics::whole;
 
 use modulation::Modulation;
 use supply::{CAPACITY_BPS, REGULAR_SHARE};
@@ -40,7 +41,7 @@ const BYTES_MEAN: f64 = 740.8;
 /// The most packets that are drawn: a bound on memory, 24 bytes each.
 const PACKETS_MAX: usize = 50_000_000;
 
-/// What a packet is to the measurement.
+/// What a packet is to RLI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Measured: it belongs to a flow.
@@ -90,14 +91,10 @@ pub fn serialisation_ps(bytes: u32, capacity_bps: u64) -> u64 {
 /// Traffic to be drawn.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Profile {
-    /// The rate of the link that it is meant for.
-    pub capacity_bps: u64,
     /// The share of it that the traffic asks for, on average.
     pub utilisation: f64,
     /// How much the rate of bursts wanders, 0 to 1: 0.05 light, 0.25 heavy.
     pub modulation: f64,
-    /// The share of packets that is measured; the rest is cross traffic.
-    pub regular_share: f64,
     /// How long it lasts.
     pub duration_s: f64,
 }
@@ -106,10 +103,8 @@ impl Profile {
     /// The traffic of the RLI acceptance runs: 10 Gb/s, a third of it measured, two seconds.
     pub fn acceptance(utilisation: f64, modulation: f64) -> Self {
         Self {
-            capacity_bps: CAPACITY_BPS,
             utilisation,
             modulation,
-            regular_share: REGULAR_SHARE,
             duration_s: 2.0,
         }
     }
@@ -117,12 +112,7 @@ impl Profile {
     /// Draws the traffic; the same seed gives the same packets everywhere.
     pub fn draw(&self, seed: u64) -> Traffic {
         let mut rng = Pcg64::seed_from_u64(seed);
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "seconds, capped"
-        )]
-        let duration_ps = (self.duration_s.clamp(0.0, 1e6) * PS_PER_S as f64) as u64;
+        let duration_ps = whole(self.duration_s.clamp(0.0, 1e6) * PS_PER_S as f64) as u64;
         let mut arrivals = self.arrivals(duration_ps, &mut rng);
         // Bursts overlap now and then.
         arrivals.sort_by_key(|arrival| arrival.at_ps);
@@ -144,18 +134,12 @@ impl Profile {
     fn arrivals(&self, duration_ps: u64, rng: &mut Pcg64) -> Vec<Arrival> {
         let burst_bits = BURST_PACKETS_MEAN * BYTES_MEAN * 8.0;
         let bursts_per_ps =
-            self.utilisation.max(0.0) * self.capacity_bps as f64 / burst_bits / PS_PER_S as f64;
+            self.utilisation.max(0.0) * CAPACITY_BPS as f64 / burst_bits / PS_PER_S as f64;
         let expected = bursts_per_ps * duration_ps as f64 * BURST_PACKETS_MEAN;
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "capped, and a hint"
-        )]
-        let mut arrivals = Vec::with_capacity((expected * 1.02).min(PACKETS_MAX as f64) as usize);
+        let mut arrivals = Vec::with_capacity(whole((expected * 1.02).min(PACKETS_MAX as f64)));
         let Ok(followers) = Geometric::new(1.0 / BURST_PACKETS_MEAN) else {
             return arrivals;
         };
-        let regular_share = self.regular_share.clamp(0.0, 1.0);
         let modulation = Modulation::draw(self.modulation, duration_ps, rng);
         // What is left of the time to the next burst, on a clock of one burst a unit.
         let mut left: f64 = Exp1.sample(rng);
@@ -167,40 +151,32 @@ impl Profile {
                 at_ps += left / rate;
                 left = Exp1.sample(rng);
                 let packets = 1 + followers.sample(rng);
-                self.burst(at_ps, packets, regular_share, &mut arrivals, rng);
+                burst(at_ps, packets, &mut arrivals, rng);
             }
             left -= rate * (end_ps - at_ps);
         }
         arrivals
     }
+}
 
-    /// A burst that begins at `at_ps`.
-    fn burst(
-        &self,
-        at_ps: f64,
-        packets: u64,
-        regular_share: f64,
-        arrivals: &mut Vec<Arrival>,
-        rng: &mut Pcg64,
-    ) {
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a time within the run"
-        )]
-        let mut at_ps = at_ps as u64;
-        for _ in 0..packets {
-            let bytes = size(rng.random_range(0..100));
-            let regular = rng.random_bool(regular_share);
-            arrivals.push(Arrival {
-                at_ps,
-                flow: 0,
-                bytes,
-                kind: if regular { Kind::Regular } else { Kind::Cross },
-                class: 0,
-            });
-            at_ps += serialisation_ps(bytes, self.capacity_bps.saturating_mul(BURST_SPEED_UP));
-        }
+/// A burst that begins at `at_ps`.
+fn burst(at_ps: f64, packets: u64, arrivals: &mut Vec<Arrival>, rng: &mut Pcg64) {
+    let mut at_ps = whole(at_ps) as u64;
+    for _ in 0..packets {
+        let bytes = size(rng.random_range(0..100));
+        let is_regular = rng.random_bool(REGULAR_SHARE);
+        arrivals.push(Arrival {
+            at_ps,
+            flow: 0,
+            bytes,
+            kind: if is_regular {
+                Kind::Regular
+            } else {
+                Kind::Cross
+            },
+            class: 0,
+        });
+        at_ps += serialisation_ps(bytes, CAPACITY_BPS * BURST_SPEED_UP);
     }
 }
 

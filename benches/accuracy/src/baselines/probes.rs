@@ -3,6 +3,7 @@
 use rand::SeedableRng;
 use rand_distr::{Distribution, Exp1};
 use rand_pcg::Pcg64;
+use reporting::statistics::whole;
 
 use crate::queue::Crossing;
 use crate::traffic::{PS_PER_NS, PS_PER_S, serialisation_ps};
@@ -33,13 +34,7 @@ impl Probes {
         };
         let mut gap_ps = || {
             let gap: f64 = Exp1.sample(&mut rng);
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "saturates, and is not under 0"
-            )]
-            let gap_ps = (gap / rate_hz * PS_PER_S as f64) as u64;
-            gap_ps
+            whole(gap / rate_hz * PS_PER_S as f64) as u64
         };
         let serialisation_ps = serialisation_ps(PROBE_BYTES, capacity_bps);
         let mut next_ps = gap_ps();

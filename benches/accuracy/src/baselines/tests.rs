@@ -17,7 +17,7 @@ fn queue() -> (Vec<Crossing>, Truth) {
     let mut profile = Profile::acceptance(0.9, 0.25);
     profile.duration_s = 0.1;
     let traffic = profile.draw(1);
-    let crossings = cross(&traffic, &LinkConfig::fifo(RATE, BUFFER_BYTES), 1, |_| None);
+    let crossings = cross(&traffic, &LinkConfig::ACCEPTANCE, 1, |_| None);
     let truth = Truth::of(&crossings, traffic.flows);
     (crossings, truth)
 }

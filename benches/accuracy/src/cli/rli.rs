@@ -11,9 +11,9 @@ use measure::rli::{
 };
 
 use super::{Kept, files};
-use crate::interchange::{Kind, LinkPacket, Time, known, read_link, whole};
+use crate::interchange::{LinkPacket, Time, known, read_link, whole};
 use crate::rli::exchange::{Arrival, STREAM, receive};
-use crate::traffic::mix;
+use crate::traffic::{Kind, mix};
 
 /// Estimate flow delays from reference packets on a link, by the four methods of RLI
 ///

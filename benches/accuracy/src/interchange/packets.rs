@@ -4,6 +4,7 @@ use std::io::Read;
 
 use super::number::{Time, whole_u32};
 use super::sheet::{ReadError, Sheet};
+use crate::traffic::Kind;
 
 const TIME: &str = "a time in nanoseconds, -2^63 to 2^63 - 1, with three decimals at most";
 
@@ -41,25 +42,12 @@ pub fn read_pairs(
     Ok(())
 }
 
-/// What a packet is on a link with RLI.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// Carries the sender's timestamp.
-    Reference,
-    /// Is measured.
-    Regular,
-    /// Shares the link, and is not measured.
-    Cross,
-}
-
-impl Kind {
-    fn parse(text: &str) -> Option<Self> {
-        match text {
-            "reference" => Some(Self::Reference),
-            "regular" => Some(Self::Regular),
-            "cross" => Some(Self::Cross),
-            _ => None,
-        }
+fn kind(text: &str) -> Option<Kind> {
+    match text {
+        "reference" => Some(Kind::Reference),
+        "regular" => Some(Kind::Regular),
+        "cross" => Some(Kind::Cross),
+        _ => None,
     }
 }
 
@@ -93,7 +81,7 @@ pub fn read_link(
     let (send, receive) = (sheet.column("send_ns")?, sheet.column("recv_ns")?);
     let mut last: Option<Time> = None;
     while let Some(line) = sheet.next_line()? {
-        let kind = line.needed(&kind, "reference, regular or cross", Kind::parse)?;
+        let kind = line.needed(&kind, "reference, regular or cross", self::kind)?;
         let name = "the name of a flow in UTF-8, 256 bytes at most";
         let named = |text: &str| (text.len() <= 256).then_some(());
         match kind {

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::traffic::Kind;
 
 fn cells(text: &str) -> Result<CellTable, ReadError> {
     read_cells("cells.csv", text.as_bytes())

@@ -3,6 +3,7 @@
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Weibull};
 use rand_pcg::Pcg64;
+use reporting::statistics::whole;
 
 use super::{Crossing, LinkConfig, cross};
 use crate::traffic::{Arrival, PS_PER_NS, Traffic, mix};
@@ -60,7 +61,9 @@ pub fn lose(crossings: &mut [Crossing], share: f64, seed: u64) {
 /// Delays each packet that arrives by a Weibull draw of its own: packets may overtake one another.
 pub fn jitter(crossings: &mut [Crossing], delay_ns: &Weibull<f64>, seed: u64) {
     let mut rng = Pcg64::seed_from_u64(seed);
-    delay(crossings, || picoseconds(delay_ns.sample(&mut rng)));
+    delay(crossings, || {
+        whole(delay_ns.sample(&mut rng) * PS_PER_NS as f64) as u64
+    });
 }
 
 /// Adds to the delay of each packet that arrives.
@@ -68,13 +71,4 @@ fn delay(crossings: &mut [Crossing], mut more_ps: impl FnMut() -> u64) {
     for received_ps in crossings.iter_mut().filter_map(|c| c.received_ps.as_mut()) {
         *received_ps = received_ps.saturating_add(more_ps());
     }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "saturates, and no delay is under 0"
-)]
-fn picoseconds(ns: f64) -> u64 {
-    (ns * PS_PER_NS as f64) as u64
 }

@@ -9,42 +9,28 @@ use super::serialisation_ps;
 const WEIGHT: f64 = 0.002;
 /// The highest probability of a drop between the thresholds.
 const PROBABILITY_MAX: f64 = 0.1;
-/// What an idle link is said to have sent: packets of this size.
+/// What an idle link is taken to have sent: packets of this size.
 const IDLE_PACKET_BYTES: u32 = 500;
-
-/// Thresholds of RED, in bytes of average backlog.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Red {
-    /// Nothing is dropped below.
-    pub least_bytes: f64,
-    /// Everything is dropped above.
-    pub most_bytes: f64,
-}
-
-impl Red {
-    /// Between a quarter and three quarters of a buffer.
-    pub fn of_buffer(buffer_bytes: u64) -> Self {
-        Self {
-            least_bytes: 0.25 * buffer_bytes as f64,
-            most_bytes: 0.75 * buffer_bytes as f64,
-        }
-    }
-}
 
 /// RED at work.
 #[derive(Debug, Clone)]
-pub(super) struct RedState {
-    red: Red,
+pub(super) struct Red {
+    /// Nothing is dropped below this average backlog, in bytes,
+    least_bytes: f64,
+    /// and everything above this one.
+    most_bytes: f64,
     average_bytes: f64,
     /// Packets let in since the last drop, while between the thresholds.
     since_drop: u32,
     idle_from_ps: Option<u64>,
 }
 
-impl RedState {
-    pub(super) fn new(red: Red) -> Self {
+impl Red {
+    /// Between a quarter and three quarters of a buffer.
+    pub(super) fn new(buffer_bytes: u64) -> Self {
         Self {
-            red,
+            least_bytes: 0.25 * buffer_bytes as f64,
+            most_bytes: 0.75 * buffer_bytes as f64,
             average_bytes: 0.0,
             since_drop: 0,
             idle_from_ps: None,
@@ -71,8 +57,8 @@ impl RedState {
             self.average_bytes *= (1.0 - WEIGHT).powf(packets);
         }
         self.average_bytes += WEIGHT * (backlog_bytes as f64 - self.average_bytes);
-        let span = self.red.most_bytes - self.red.least_bytes;
-        let above = self.average_bytes - self.red.least_bytes;
+        let span = self.most_bytes - self.least_bytes;
+        let above = self.average_bytes - self.least_bytes;
         if above < 0.0 {
             self.since_drop = 0;
             return false;

@@ -6,7 +6,14 @@ use crate::traffic::{PS_PER_S, Profile};
 use proptest::prelude::*;
 use rand_distr::Weibull;
 
-const RATE: u64 = 10_000_000_000;
+const RATE: u64 = CAPACITY_BPS;
+
+fn fifo(buffer_bytes: u64) -> LinkConfig {
+    LinkConfig {
+        buffer_bytes,
+        ..LinkConfig::ACCEPTANCE
+    }
+}
 
 fn arrival(at_ps: u64, bytes: u32, class: u8) -> Arrival {
     Arrival {
@@ -96,7 +103,7 @@ fn arrivals(classes: u8) -> impl Strategy<Value = Vec<Arrival>> {
 proptest! {
     #[test]
     fn a_fifo_queue_is_the_naive_model(arrivals in arrivals(1), buffer in 1_500_u64..20_000) {
-        let got = departures(&arrivals, &LinkConfig::fifo(RATE, buffer));
+        let got = departures(&arrivals, &fifo(buffer));
         prop_assert_eq!(&got, &naive_departures(&arrivals, buffer, 1));
         let left: Vec<u64> = got.iter().copied().flatten().collect();
         prop_assert!(left.is_sorted(), "first in, first out");
@@ -108,15 +115,15 @@ proptest! {
 
     #[test]
     fn priorities_are_the_naive_model(arrivals in arrivals(3), buffer in 1_500_u64..20_000) {
-        let mut link = LinkConfig::fifo(RATE, buffer);
-        link.queues = vec![link.queues[0]; 3];
+        let mut link = fifo(buffer);
+        link.queues = 3;
         prop_assert_eq!(departures(&arrivals, &link), naive_departures(&arrivals, buffer, 3));
     }
 }
 
 #[test]
 fn delay_is_wait_and_serialisation() {
-    let link = LinkConfig::fifo(RATE, BUFFER_BYTES);
+    let link = LinkConfig::ACCEPTANCE;
     // 1500 bytes last 1.2 us, 64 bytes 51.2 ns.
     let packets = [
         arrival(0, 1500, 0),
@@ -135,7 +142,7 @@ fn delay_is_wait_and_serialisation() {
 
 #[test]
 fn the_buffer_holds_what_it_says() {
-    let link = LinkConfig::fifo(RATE, 3_000);
+    let link = fifo(3_000);
     let burst: Vec<Arrival> = (0..4).map(|_| arrival(0, 1_000, 0)).collect();
     let left = departures(&burst, &link);
     assert_eq!(left.iter().filter(|at| at.is_some()).count(), 3);
@@ -152,7 +159,10 @@ fn packets_and_references_are_conserved() {
         ..Profile::acceptance(1.3, 0.25)
     };
     let traffic = profile.draw(3);
-    let link = LinkConfig::fifo(RATE, 100_000).with_red();
+    let link = LinkConfig {
+        dropping: Dropping::Red,
+        ..fifo(100_000)
+    };
     let mut seen = 0_u32;
     let mut injected = 0;
     let crossings = cross(&traffic, &link, 5, |_| {
@@ -198,12 +208,11 @@ fn packets_and_references_are_conserved() {
 #[test]
 fn red_drops_between_its_thresholds() {
     let buffer = 100_000;
-    let red = Red::of_buffer(buffer);
     let share = |backlog: u64| {
-        let mut state = red::RedState::new(red);
+        let mut state = Red::new(buffer);
         let mut rng = Pcg64::seed_from_u64(1);
         // Long enough for the average to be there.
-        let dropped = |state: &mut red::RedState, rng: &mut Pcg64| {
+        let dropped = |state: &mut Red, rng: &mut Pcg64| {
             (0..20_000)
                 .filter(|_| state.drops(backlog, 0, RATE, rng))
                 .count()
@@ -222,7 +231,7 @@ fn red_drops_between_its_thresholds() {
 
 #[test]
 fn red_forgets_while_idle() {
-    let mut state = red::RedState::new(Red::of_buffer(100_000));
+    let mut state = Red::new(100_000);
     let mut rng = Pcg64::seed_from_u64(1);
     for _ in 0..10_000 {
         state.drops(80_000, 0, RATE, &mut rng);
@@ -234,8 +243,8 @@ fn red_forgets_while_idle() {
 
 #[test]
 fn a_full_priority_queue_starves_the_other() {
-    let mut link = LinkConfig::fifo(RATE, BUFFER_BYTES);
-    link.queues = vec![link.queues[0]; 2];
+    let mut link = LinkConfig::ACCEPTANCE;
+    link.queues = 2;
     // The first packet of class 1 finds the link busy with class 0 until its end.
     let mut packets: Vec<Arrival> = (0..10).map(|i| arrival(i * 1_200_000, 1500, 0)).collect();
     packets.insert(1, arrival(100_000, 64, 1));
@@ -254,12 +263,7 @@ fn sample() -> Vec<Crossing> {
         duration_s: 0.05,
         ..Profile::acceptance(0.6, 0.05)
     };
-    cross(
-        &profile.draw(1),
-        &LinkConfig::fifo(RATE, BUFFER_BYTES),
-        1,
-        |_| None,
-    )
+    cross(&profile.draw(1), &LinkConfig::ACCEPTANCE, 1, |_| None)
 }
 
 #[test]
@@ -298,7 +302,10 @@ fn flows_keep_to_their_path() {
     profile.duration_s = 0.01;
     let traffic = profile.draw(2);
     let path = |propagation_ps| Path {
-        link: LinkConfig::fifo(RATE / 2, BUFFER_BYTES),
+        link: LinkConfig {
+            capacity_bps: RATE / 2,
+            ..LinkConfig::ACCEPTANCE
+        },
         propagation_ps,
     };
     let far = 50_000_000_000;

@@ -7,7 +7,7 @@ use reporting::Limit;
 use reporting::statistics::{error_percent, mean};
 
 use super::exchange::{Exchange, packet_hash};
-use super::{Dropping, Load, SEGMENT, one_in};
+use super::{SEGMENT, Scenario, one_in};
 use crate::experiment::{Found, Plan, Row};
 use crate::queue::Crossing;
 use crate::queue::paths::lose;
@@ -44,10 +44,14 @@ pub(super) fn table(seeds: &str, plan: &mut Plan) {
 }
 
 /// For each loss, mean errors over draws: of sums, and of LDA.
-pub(super) fn compare(supply: &Supply, load: Load, seed: u64, found: &mut Found) -> Result<()> {
-    let traffic = supply.traffic(load.utilisation, load.wander, seed);
-    let link = Dropping::TailDrop.link();
-    let whole = Exchange::send(&traffic, &link, one_in(100), seed)?;
+pub(super) fn compare(
+    supply: &Supply,
+    scenario: Scenario,
+    seed: u64,
+    found: &mut Found,
+) -> Result<()> {
+    let traffic = supply.traffic(scenario.utilisation, scenario.wander, seed);
+    let whole = Exchange::send(&traffic, &scenario.link(), one_in(100), seed)?;
     for (loss, prototype) in LOSSES {
         let (mut of_sums, mut of_lda) = (Vec::new(), Vec::new());
         for draw in 0..DRAWS {
@@ -61,11 +65,11 @@ pub(super) fn compare(supply: &Supply, load: Load, seed: u64, found: &mut Found)
             of_sums.push(error(exchange.receive(Method::Linear)?.segment.mean_ns()));
             of_lda.push(error(lda_mean_ns(between, &truth)?));
         }
-        let label = Dropping::TailDrop.label(load);
+        let label = scenario.label();
         let check = format!("{:.1} % lost at random, {label}", 100.0 * loss);
         let row = Row::new(check, "%", mean(of_sums)).other("LDA", mean(of_lda));
         // Under heavy modulation the queue adds losses of its own, which do not come at random.
-        let judged = prototype.filter(|_| load.wander == Wander::Light);
+        let judged = prototype.filter(|_| scenario.wander == Wander::Light);
         let row = row.limit(judged.map(|(most, _)| Limit::AtMost(most)));
         found.row(SEGMENT, row.paper(prototype.map(|(_, lda)| lda)));
     }

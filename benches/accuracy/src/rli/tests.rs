@@ -44,8 +44,7 @@ fn a_constant_delay_is_recovered_by_every_method() {
         flows: 7,
         duration_ps: 10_000_000_000,
     };
-    let link = LinkConfig::fifo(CAPACITY_BPS, BUFFER_BYTES);
-    let exchange = Exchange::send(&traffic, &link, one_in(10), 1).unwrap();
+    let exchange = Exchange::send(&traffic, &LinkConfig::ACCEPTANCE, one_in(10), 1).unwrap();
     assert_eq!(exchange.references(), 1_000);
     let truth = Truth::of(&exchange.crossings, traffic.flows);
     assert!((truth.segment.mean_ns() - 51.2).abs() < 1e-9);

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use measure::packet::{FlowHash, Hasher};
 use pcap_parser::traits::PcapReaderIterator;
 use pcap_parser::{LegacyPcapBlock, LegacyPcapReader, Linktype, PcapBlockOwned, PcapError};
+use reporting::statistics::whole;
 
 use super::{Arrival, Kind, PS_PER_S, Traffic, mix};
 
@@ -135,11 +136,6 @@ impl Capture {
 
     /// Its packets, faster or slower so that they ask for a share of a link. `regular_share` of the
     /// flows are measured, the rest is cross traffic; a flow is either.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a time within the run, capped"
-    )]
     pub fn at_load(&self, capacity_bps: u64, utilisation: f64, regular_share: f64) -> Traffic {
         let rate_bps = (capacity_bps as f64 * utilisation).max(1.0);
         let duration_ps = (8.0 * self.bytes as f64 / rate_bps * PS_PER_S as f64).min(1e18);
@@ -150,7 +146,7 @@ impl Capture {
             .frames
             .iter()
             .map(|frame| Arrival {
-                at_ps: (frame.at_ns as f64 * ps_per_ns) as u64,
+                at_ps: whole(frame.at_ns as f64 * ps_per_ns) as u64,
                 flow: frame.flow,
                 bytes: frame.bytes,
                 kind: if measured(frame.flow) {
@@ -164,7 +160,7 @@ impl Capture {
         Traffic {
             arrivals,
             flows: self.flows,
-            duration_ps: duration_ps as u64,
+            duration_ps: whole(duration_ps) as u64,
         }
     }
 }

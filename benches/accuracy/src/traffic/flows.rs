@@ -15,6 +15,7 @@
 use rand::RngExt;
 use rand_distr::{Distribution, Geometric, LogNormal};
 use rand_pcg::Pcg64;
+use reporting::statistics::whole;
 
 /// Shape of the number of packets of a flow.
 const SHAPE: f64 = 0.84;
@@ -60,13 +61,8 @@ pub fn draw(packets: usize, duration_ps: u64, rng: &mut Pcg64) -> Vec<u32> {
 }
 
 /// The quantile of the truncated Pareto distribution, rounded up.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "1 to 100,000"
-)]
 fn packets_of_a_flow(quantile: f64) -> usize {
     let below_max = 1.0 - PACKETS_MAX.powf(-SHAPE);
     let packets = (1.0 - quantile * below_max).powf(-1.0 / SHAPE);
-    packets.ceil().clamp(1.0, PACKETS_MAX) as usize
+    whole(packets.ceil().clamp(1.0, PACKETS_MAX))
 }

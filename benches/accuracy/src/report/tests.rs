@@ -1,0 +1,80 @@
+use std::fs;
+
+use reporting::Limit;
+
+use super::*;
+use crate::experiment::Row;
+
+fn report(capture: Option<&str>) -> Report {
+    let judged = |row: Row, limit: Limit| {
+        let mut row = row.limit(limit);
+        row.pass = Some(limit.holds(row.ours));
+        row
+    };
+    let good = Row::new("joint K = 1: >= 100 packets", "%", 0.301)
+        .paper(2.0)
+        .other("paper's decoder", 2.013);
+    let bad = Row::new("joint K = 1 | a pipe", "%", 0.04).other("overall mean", 14.2);
+    let table = Table {
+        title: "Median error of flow means".into(),
+        about: "17,500 x 4 cells, 146,000 flows, mean of 5 seeds.".into(),
+        rows: vec![
+            judged(good, Limit::AtMost(0.32)),
+            judged(bad, Limit::AtMost(0.035)),
+            Row::new("for information", "ratio", f64::NAN),
+        ],
+    };
+    let setting = Setting {
+        capture: capture.map(Into::into),
+        seeds: None,
+        scale: 1.0,
+    };
+    let section = Section {
+        name: "lds",
+        title: "Lossy Difference Sketch",
+        seconds: 12.3,
+        tables: vec![table],
+    };
+    Report::new(setting, vec![section])
+}
+
+#[test]
+fn a_report_is_a_page_and_json() {
+    let folder = tempfile::tempdir().unwrap();
+    report(None).write(folder.path()).unwrap();
+    let text = fs::read_to_string(folder.path().join("accuracy.md")).unwrap();
+    for expected in [
+        "with generated traffic; seeds as each limit asks; scale 1.\n",
+        "**1 of 2 limits are missed:**\n\n- Median error of flow means: joint K = 1 | a pipe: \
+         0.0400 %, limit <= 0.035\n\n## Lossy",
+        "| joint K = 1: >= 100 packets | % | 2 | <= 0.32 | 0.301 | 2.01 |  | kept |",
+        "| joint K = 1 \\| a pipe | % |  | <= 0.035 | 0.0400 |  | 14.2 | **missed** |",
+    ] {
+        assert!(text.contains(expected), "{expected} in {text}");
+    }
+
+    let json = fs::read(folder.path().join("accuracy.json")).unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    assert_eq!((&json["limits"], &json["missed"]), (&2.into(), &1.into()));
+    assert_eq!(json["settings"]["scale"], 1.0);
+    let rows = &json["experiments"][0]["tables"][0]["rows"];
+    assert_eq!(rows[0]["pass"], true);
+    assert_eq!(rows[0]["limit"]["at_most"], 0.32);
+    assert_eq!(rows[0]["others"][0]["figure"], 2.013);
+    assert_eq!(rows[2]["ours"], serde_json::Value::Null);
+    assert_eq!(rows[2]["pass"], serde_json::Value::Null);
+}
+
+#[test]
+fn a_capture_gives_the_files_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    report(Some("/data/mix-dev-60s.pcap"))
+        .write(folder.path())
+        .unwrap();
+    let page = folder.path().join("accuracy-mix-dev-60s.md");
+    let text = fs::read_to_string(page).unwrap();
+    assert!(
+        text.contains("packets of mix-dev-60s.pcap through"),
+        "{text}"
+    );
+}
