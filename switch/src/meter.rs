@@ -499,8 +499,14 @@ impl Meter {
     /// Shows how full the present flow table is, what became of references, and which packets were
     /// measured otherwise than they should.
     pub fn show(&mut self, counters: &WorkerCounters) {
-        counters.backward_packets.set(self.backward_packets);
-        counters.outlived_packets.set(self.outlived_packets);
+        counters
+            .exceptions
+            .backward_packets
+            .set(self.backward_packets);
+        counters
+            .exceptions
+            .outlived_packets
+            .set(self.outlived_packets);
         for plan in self.plan.iter_mut().chain(&mut self.retiring) {
             plan.show_references(counters);
         }

@@ -26,7 +26,7 @@ mod layout;
 mod stream;
 
 use arrayvec::ArrayVec;
-use contract::counters;
+use contract::counters::{ReferenceCounters, ReferenceReading};
 use contract::ids::{GenerationId, PortIndex};
 use measure::flows::Slot;
 use measure::observation::SegmentIndex;
@@ -60,21 +60,6 @@ pub trait OpenShards {
     fn shard_since(&mut self, epoch: EpochTag, queued: Ticks) -> Option<&mut Shard>;
 }
 
-/// What happened to references and estimates.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ReferenceCounters {
-    /// References put into queues.
-    pub sent: u64,
-    /// References that came out.
-    pub received: u64,
-    /// References left out, since too many of their stream were under way.
-    pub left_out: u64,
-    /// Packets estimated by the reference before them alone, since buffers had no room.
-    pub overflowed_packets: u64,
-    /// Estimates for an epoch that was sealed by then, or went unmeasured.
-    pub late_estimates: u64,
-}
-
 /// References that cannot be.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum ReferencesError {
@@ -101,7 +86,7 @@ pub struct References {
     sweep: Sweep,
     late_estimates: u64,
     /// What has been shown of the counters.
-    shown: ReferenceCounters,
+    shown: ReferenceReading,
 }
 
 /// A round over all streams in search of references that are overdue.
@@ -150,7 +135,7 @@ impl References {
                 period_ticks: layout.rate.ticks_in(layout.sweep_period()),
             },
             late_estimates: 0,
-            shown: ReferenceCounters::default(),
+            shown: ReferenceReading::default(),
         })
     }
 
@@ -404,10 +389,10 @@ impl References {
     }
 
     /// What happened so far, over all streams.
-    pub fn counters(&self) -> ReferenceCounters {
-        let mut sum = ReferenceCounters {
+    pub fn counters(&self) -> ReferenceReading {
+        let mut sum = ReferenceReading {
             late_estimates: self.late_estimates,
-            ..ReferenceCounters::default()
+            ..ReferenceReading::default()
         };
         for stream in &self.streams {
             stream.count(&mut sum);
@@ -416,18 +401,9 @@ impl References {
     }
 
     /// Adds what happened since the last time to what the worker counts over all generations.
-    pub fn show(&mut self, counters: &counters::ReferenceCounters) {
+    pub fn show(&mut self, counters: &ReferenceCounters) {
         let now = self.counters();
-        let shown = std::mem::replace(&mut self.shown, now);
-        counters.injected.add(now.sent - shown.sent);
-        counters.received.add(now.received - shown.received);
-        counters.left_out.add(now.left_out - shown.left_out);
-        counters
-            .overflowed_packets
-            .add(now.overflowed_packets - shown.overflowed_packets);
-        counters
-            .late_estimates
-            .add(now.late_estimates - shown.late_estimates);
+        counters.add_since(&now, &std::mem::replace(&mut self.shown, now));
     }
 }
 

@@ -246,24 +246,21 @@ fn check(text: &str) {
 fn refused(error: &ConfigError) {
     let words = error.to_string();
     match error {
-        ConfigError::Shape { line, column, .. } => {
+        ConfigError::Shape { at, .. } => {
             assert!(
-                *line >= 1 && words.contains(&format!(":{line}:{column}: ")),
+                at.line >= 1 && words.contains(&format!("{at}: ")),
                 "{words}"
             );
         }
         ConfigError::Value {
-            line,
-            path,
-            expected,
-            ..
+            at, path, expected, ..
         } => {
             assert!(
-                *line >= 1 && !path.is_empty() && !expected.is_empty(),
+                at.line >= 1 && !path.is_empty() && !expected.is_empty(),
                 "{words}"
             );
         }
-        ConfigError::Read { .. } | ConfigError::Places => panic!("{words}"),
+        ConfigError::Read { .. } | ConfigError::Ports => panic!("{words}"),
     }
 }
 

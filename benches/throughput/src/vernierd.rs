@@ -9,7 +9,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use console::client::Client;
 use console::top::SnapshotSource as _;
-use records::snapshot::Snapshot;
+use records::snapshot::{Port, PortReading, Snapshot};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use testkit::process::{Process, free_address, wait};
@@ -197,7 +197,11 @@ impl Running {
 }
 
 fn sent(snapshot: &Snapshot) -> u64 {
-    snapshot.ports.iter().map(|port| port.tx_packets).sum()
+    snapshot
+        .ports
+        .iter()
+        .map(|port| port.counts.tx_packets)
+        .sum()
 }
 
 /// Packets that left their segments, in time or late.
@@ -211,11 +215,10 @@ pub fn measured_packets(snapshot: &Snapshot) -> u64 {
 /// Every packet has to be accounted for, and measured where that was asked for.
 fn check(snapshot: &Snapshot, extent: Extent) -> Result<()> {
     let ports = &snapshot.ports;
-    let came: u64 = ports.iter().map(|port| port.rx_packets + port.copies).sum();
-    let went: u64 = ports
-        .iter()
-        .map(|port| port.tx_packets + port.dropped_packets() + port.queued_packets)
-        .sum();
+    let all: PortReading = ports.iter().map(|port| port.counts).sum();
+    let dropped: u64 = ports.iter().map(Port::dropped_packets).sum();
+    let came = all.rx_packets + all.copies;
+    let went = all.tx_packets + dropped + all.queued_packets;
     ensure!(
         came == went,
         "it lost count: {came} packets received and copied, {went} sent, dropped and queued"

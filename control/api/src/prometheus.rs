@@ -13,9 +13,12 @@ use metrics_exporter_prometheus::formatting::{
     write_help_line, write_metric_line, write_type_line,
 };
 
-use families::{
-    CLASSES, DEVICES, ESTIMATES, EXCEPTIONS, FDB, PORTS, QUEUES, SEGMENTS, SKETCHES, WORKERS,
+use contract::counters::{
+    ClassReading, ExceptionReading, PortReading, QueueReading, ReferenceReading, WorkerReading,
 };
+use contract::fdb::FdbStats;
+use contract::metric::{Metric, MetricKind};
+use families::{DEVICES, ESTIMATES, FDB, PORTS, SEGMENTS, SKETCHES, WORKERS};
 use records::snapshot::{Octave, Port, ReferenceEstimate, Segment, Snapshot, State, Worker};
 
 mod families;
@@ -76,6 +79,21 @@ const fn family(name: &'static str, kind: &'static str, help: &'static str) -> F
     }
 }
 
+/// A family that is declared where it is counted.
+impl<T> From<&Metric<T>> for Family<T, u64> {
+    fn from(Metric { declaration, value }: &Metric<T>) -> Self {
+        Self {
+            name: declaration.name,
+            kind: match declaration.kind {
+                MetricKind::Counter => "counter",
+                MetricKind::Gauge => "gauge",
+            },
+            help: declaration.help,
+            value: *value,
+        }
+    }
+}
+
 /// The text under construction.
 struct Page<'o> {
     /// Lines that were not passed on yet.
@@ -124,6 +142,22 @@ impl Page<'_> {
                 return;
             }
             self.line(family.name, None, &labels, None, value);
+        }
+    }
+
+    /// Declared families, with a sample of each for every record.
+    fn declared<'t, T: 't>(
+        &mut self,
+        metrics: &[Metric<T>],
+        records: &(impl Iterator<Item = (LabelSet, &'t T)> + Clone),
+    ) {
+        for metric in metrics {
+            let family = Family::from(metric);
+            let samples = records.clone();
+            self.each(
+                &family,
+                samples.map(|(labels, record)| (labels, (family.value)(record))),
+            );
         }
     }
 
@@ -236,9 +270,10 @@ fn process(page: &mut Page, snapshot: &Snapshot) {
         ),
         [(whole(), snapshot.clock.steps)],
     );
-    for family in EXCEPTIONS {
-        page.each(&family, [(whole(), (family.value)(&snapshot.exceptions))]);
-    }
+    page.declared(
+        &ExceptionReading::METRICS,
+        &std::iter::once((whole(), &snapshot.exceptions)),
+    );
     page.each(
         &family(
             "vernier_epoch_interval_seconds",
@@ -272,6 +307,8 @@ fn process(page: &mut Page, snapshot: &Snapshot) {
         let fdb = snapshot.fdb.iter();
         page.each(&family, fdb.map(|fdb| (whole(), (family.value)(fdb))));
     }
+    let fdb = snapshot.fdb.iter();
+    page.declared(&FdbStats::METRICS, &fdb.map(|fdb| (whole(), &fdb.stats)));
 }
 
 fn segments(page: &mut Page, segments: &[Segment]) {
@@ -368,26 +405,22 @@ fn sketches(page: &mut Page, snapshot: &Snapshot) {
 
 /// What left by each port, by class and by queue.
 fn queues(page: &mut Page, ports: &[Port]) {
-    for family in CLASSES {
-        let classes = ports.iter().flat_map(|port| {
-            let of_port = port.classes.iter();
-            of_port.map(|class| {
-                let labels = labels(&[("port", &port.name), ("class", &class.class)]);
-                (labels, (family.value)(class))
-            })
-        });
-        page.each(&family, classes);
-    }
-    for family in QUEUES {
-        let queues = ports.iter().flat_map(|port| {
-            let of_port = port.queues.iter();
-            of_port.map(|queue| {
-                let labels = labels(&[("port", &port.name), ("queue", &queue.queue)]);
-                (labels, (family.value)(queue))
-            })
-        });
-        page.each(&family, queues);
-    }
+    let classes = ports.iter().flat_map(|port| {
+        let of_port = port.classes.iter();
+        of_port.map(|class| {
+            let labels = labels(&[("port", &port.name), ("class", &class.class)]);
+            (labels, &class.counts)
+        })
+    });
+    page.declared(&ClassReading::METRICS, &classes);
+    let queues = ports.iter().flat_map(|port| {
+        let of_port = port.queues.iter();
+        of_port.map(|queue| {
+            let labels = labels(&[("port", &port.name), ("queue", &queue.queue)]);
+            (labels, &queue.counts)
+        })
+    });
+    page.declared(&QueueReading::METRICS, &queues);
     let drops = ports.iter().flat_map(|port| {
         port.queues.iter().flat_map(|queue| {
             queue.drops.iter().map(|drop| {
@@ -419,6 +452,17 @@ fn workers(page: &mut Page, workers: &[Worker]) {
             samples.map(|(index, worker)| (label(index), (family.value)(worker))),
         );
     }
+    let counts = workers.iter().enumerate();
+    page.declared(
+        &WorkerReading::METRICS,
+        &counts
+            .clone()
+            .map(|(index, worker)| (label(index), &worker.counts)),
+    );
+    page.declared(
+        &ReferenceReading::METRICS,
+        &counts.map(|(index, worker)| (label(index), &worker.references)),
+    );
     let bursts = family(
         "vernier_worker_burst_packets",
         "histogram",
@@ -432,7 +476,7 @@ fn workers(page: &mut Page, workers: &[Worker]) {
         });
         let count = worker.bursts.iter().map(|bucket| bucket.bursts).sum();
         let buckets = cumulative.filter_map(|(le, at_most)| Some((le? as f64, at_most)));
-        let packets = worker.busy_packets as f64;
+        let packets = worker.counts.busy_packets as f64;
         page.histogram(bursts.name, &label(index), buckets, count, packets);
     }
 }
@@ -446,6 +490,11 @@ fn ports(page: &mut Page, snapshot: &Snapshot) {
             samples.map(|p| (labels(&[("port", &p.name)]), (family.value)(p))),
         );
     }
+    let counts = ports.iter();
+    page.declared(
+        &PortReading::METRICS,
+        &counts.map(|p| (labels(&[("port", &p.name)]), &p.counts)),
+    );
     let devices = ports
         .iter()
         .filter_map(|p| Some((&p.name, p.facts.device.as_ref()?)));

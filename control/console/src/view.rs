@@ -98,10 +98,10 @@ fn class_row(class: &ClassTotals) -> [String; 8] {
     [
         class.class.clone(),
         class.segments.to_string(),
-        count(class.tx_packets),
-        bytes(usize::try_from(class.tx_bytes).unwrap_or(usize::MAX)),
+        count(class.egress.tx_packets),
+        bytes(usize::try_from(class.egress.tx_bytes).unwrap_or(usize::MAX)),
         count(class.stamped_packets),
-        count(class.dropped_packets),
+        count(class.egress.dropped_packets),
         delay(class.mean_ns),
         delay(class.stddev_ns),
     ]
@@ -172,9 +172,9 @@ pub(crate) fn port_row(port: &Port) -> [String; 7] {
         },
         rate(port.rx_pps),
         rate(port.tx_pps),
-        count(port.rx_packets),
-        count(port.tx_packets),
-        count(port.queued_packets),
+        count(port.counts.rx_packets),
+        count(port.counts.tx_packets),
+        count(port.counts.queued_packets),
         dropped(port),
     ]
 }

@@ -38,7 +38,7 @@ pub use measurement::{
     Decode, FlowRule, FlowSelection, Flows, Lda, LdaBank, Lds, Measurement, Rli, RliMethod,
     RliPolicy, SegmentPorts, Stamps,
 };
-pub use parse::ConfigError;
+pub use parse::{ConfigError, Position};
 pub use port::{Egress, Port, Queue, QueueService, Red, Vlan, VlanIds};
 pub use schema::{SCHEMA_ID, schema};
 pub use serving::{Http, Prometheus};
@@ -105,7 +105,7 @@ pub struct Config {
     pub dpdk: Dpdk,
 }
 
-/// How packets find their way; in JSON told apart by `mode`, `patch` or `bridge`.
+/// How packets find their way; in JSON `mode` says which, `patch` or `bridge`.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "mode", rename_all = "snake_case")]
 #[schemars(deny_unknown_fields)]
@@ -120,7 +120,7 @@ pub enum Forwarding {
         #[schemars(default)]
         link_loss_forwarding: bool,
     },
-    /// One VLAN-aware learning bridge over all ports, of which there are 2 at least.
+    /// One VLAN-aware learning bridge over all ports, 2 at least.
     Bridge {
         /// Seconds after which an address that was not seen is forgotten, 1 to 1,000,000; default
         /// 300 (IEEE 802.1D).
@@ -304,7 +304,7 @@ impl Config {
             .collect()
     }
 
-    /// The segments of a host by which packets leave by the port at this place, as indices into
+    /// The segments of a host by which packets leave by the port with this index, as indices into
     /// [`segments`](Self::segments); empty where there are none.
     pub fn segments_of_egress(&self, port: usize) -> Range<u16> {
         let segments = self.segments();
@@ -316,7 +316,7 @@ impl Config {
             .take_while(|&segment| is_by_it(segment));
         let end = first + by_it.count();
         // There are 32,768 at most.
-        let index = |place| u16::try_from(place).unwrap_or(u16::MAX);
+        let index = |position| u16::try_from(position).unwrap_or(u16::MAX);
         index(first)..index(end)
     }
 }

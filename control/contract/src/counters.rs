@@ -3,131 +3,87 @@
 //! A worker owns its block and adds with a plain load and store; a reader may see a value a few
 //! packets old, never a torn one. Everything only rises over the engine's life, so that
 //! `received = transmitted + dropped + in flight` can be checked at any time.
+//!
+//! Each is declared here and nowhere else: what a worker writes, the record that the snapshot shows, and the metric of
+//! `/metrics` and `docs/metrics.md` come of one line ([`crate::metric`]).
 
 use measure::flows::{FlowTable, Untracked};
 
 use crate::limits::CLASSES_MAX;
-use crate::sync::{AtomicU64, Ordering};
+pub use crate::metric::Counter;
+use crate::metric::counters;
 
-/// Why a packet was dropped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(usize)]
-pub enum DropReason {
-    /// Shorter than an Ethernet header (14 bytes).
-    Runt,
-    /// Longer than the egress port's MTU and Ethernet header with two tags.
-    Oversize,
-    /// Addressed to 01:80:C2:00:00:0X, which a bridge does not forward (IEEE 802.1D 7.12.6).
-    LinkLocal,
-    /// From a multicast or all-zero address, which no station has: not forwarded by the bridge.
-    BadSource,
-    /// MAC PAUSE (ethertype 0x8808): ends at the link.
-    Pause,
-    /// The bridge knows the destination on the port the frame came from (no hairpin).
-    Hairpin,
-    /// The port has no partner to forward to.
-    NoDestination,
-    /// Flooded frames of the ingress port are over the limit.
-    Storm,
-    /// A tag, or none, where the port takes no such frame, or a VLAN that it is no member of; or a
-    /// second tag that would become the first at an access port.
-    Vlan,
-    /// No room in front of the frame for the VLAN tag that it needs.
-    NoHeadroom,
-    /// No mbuf for a copy to flood.
-    NoMbuf,
-    /// The egress port has no link.
-    LinkDown,
-    /// The ring to the egress port's owner was full.
-    RingFull,
-    /// The egress queue was full, in packets or bytes (tail drop).
-    QueueFull,
-    /// Dropped early at the egress queue (RED).
-    Red,
-    /// Waited longer than the egress port's maximum residency.
-    Expired,
-    /// Still queued when the switch stopped.
-    Shutdown,
-    /// A control frame of a segment on the wire, believed or not: it ends here.
-    Control,
-    /// The port is looped to this very switch: no data passes.
-    Loop,
-}
-
-impl DropReason {
-    /// Every reason, in the order of its counters.
-    pub const ALL: [Self; 19] = [
-        Self::Runt,
-        Self::Oversize,
-        Self::LinkLocal,
-        Self::BadSource,
-        Self::Pause,
-        Self::Hairpin,
-        Self::NoDestination,
-        Self::Storm,
-        Self::Vlan,
-        Self::NoHeadroom,
-        Self::NoMbuf,
-        Self::LinkDown,
-        Self::RingFull,
-        Self::QueueFull,
-        Self::Red,
-        Self::Expired,
-        Self::Shutdown,
-        Self::Control,
-        Self::Loop,
-    ];
-
-    /// The value of the `reason` label.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Runt => "runt",
-            Self::Oversize => "oversize",
-            Self::LinkLocal => "link_local",
-            Self::BadSource => "bad_source",
-            Self::Pause => "pause",
-            Self::Hairpin => "hairpin",
-            Self::NoDestination => "no_destination",
-            Self::Storm => "storm",
-            Self::Vlan => "vlan",
-            Self::NoHeadroom => "no_headroom",
-            Self::NoMbuf => "no_mbuf",
-            Self::LinkDown => "link_down",
-            Self::RingFull => "ring_full",
-            Self::QueueFull => "queue_full",
-            Self::Red => "red",
-            Self::Expired => "expired",
-            Self::Shutdown => "shutdown",
-            Self::Control => "control",
-            Self::Loop => "loop",
+/// An enum of reasons, each with the value of its label; counters of them are in the order of `ALL`.
+macro_rules! reasons {
+    (
+        $(#[$attribute:meta])*
+        pub enum $name:ident {
+            $($(#[$of_reason:meta])* $reason:ident = $label:literal,)*
         }
-    }
+    ) => {
+        $(#[$attribute])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[repr(usize)]
+        pub enum $name {
+            $($(#[$of_reason])* $reason,)*
+        }
+
+        impl $name {
+            /// Every reason, in the order of its counters.
+            pub const ALL: [Self; [$($label),*].len()] = [$(Self::$reason),*];
+
+            /// The value of the `reason` label.
+            pub const fn label(self) -> &'static str {
+                match self {
+                    $(Self::$reason => $label,)*
+                }
+            }
+        }
+    };
 }
 
-/// A counter with one writer.
-#[derive(Debug, Default)]
-pub struct Counter(AtomicU64);
-
-impl Counter {
-    /// Adds; only the owner may call it.
-    #[inline]
-    pub fn add(&self, n: u64) {
-        self.0.store(
-            self.0.load(Ordering::Relaxed).wrapping_add(n),
-            Ordering::Relaxed,
-        );
-    }
-
-    /// Sets a gauge; only the owner may call it.
-    #[inline]
-    pub fn set(&self, value: u64) {
-        self.0.store(value, Ordering::Relaxed);
-    }
-
-    /// The present value.
-    #[inline]
-    pub fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+reasons! {
+    /// Why a packet was dropped.
+    pub enum DropReason {
+        /// Shorter than an Ethernet header (14 bytes).
+        Runt = "runt",
+        /// Longer than the egress port's MTU and Ethernet header with two tags.
+        Oversize = "oversize",
+        /// Addressed to 01:80:C2:00:00:0X, which a bridge does not forward (IEEE 802.1D 7.12.6).
+        LinkLocal = "link_local",
+        /// From a multicast or all-zero address, which no station has: not forwarded by the bridge.
+        BadSource = "bad_source",
+        /// MAC PAUSE (ethertype 0x8808): ends at the link.
+        Pause = "pause",
+        /// The bridge knows the destination on the port the frame came from (no hairpin).
+        Hairpin = "hairpin",
+        /// The port has no partner to forward to.
+        NoDestination = "no_destination",
+        /// Flooded frames of the ingress port are over the limit.
+        Storm = "storm",
+        /// A tag, or none, where the port takes no such frame, or a VLAN that it is no member of; or a
+        /// second tag that would become the first at an access port.
+        Vlan = "vlan",
+        /// No room in front of the frame for the VLAN tag that it needs.
+        NoHeadroom = "no_headroom",
+        /// No mbuf for a copy to flood.
+        NoMbuf = "no_mbuf",
+        /// The egress port has no link.
+        LinkDown = "link_down",
+        /// The ring to the egress port's owner was full.
+        RingFull = "ring_full",
+        /// The egress queue was full, in packets or bytes (tail drop).
+        QueueFull = "queue_full",
+        /// Dropped early at the egress queue (RED).
+        Red = "red",
+        /// Waited longer than the egress port's maximum residency.
+        Expired = "expired",
+        /// Still queued when the switch stopped.
+        Shutdown = "shutdown",
+        /// A control frame of a segment on the wire, accepted or not: it ends here.
+        Control = "control",
+        /// The port is looped to this very switch: no data passes.
+        Loop = "loop",
     }
 }
 
@@ -137,59 +93,76 @@ pub const QUEUES_MAX: usize = CLASSES_MAX;
 /// Buckets of the histogram of bursts.
 pub const BURST_BUCKETS: usize = 8;
 
-/// Counters of one port as one worker sees it. Drops are counted at the port the packet came in
-/// by, except those behind the decision ([`DropReason::LinkDown`] and later), which are counted at
-/// the port it was to leave by.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub struct PortCounters {
-    /// Packets received.
-    pub rx_packets: Counter,
-    /// Bytes received, without frame check sequences.
-    pub rx_bytes: Counter,
-    /// Packets that the driver accepted for transmission.
-    pub tx_packets: Counter,
-    /// Bytes of these.
-    pub tx_bytes: Counter,
-    /// Copies made to flood a frame to more than one port; each is a packet more in flight.
-    pub copies: Counter,
-    /// Gauge: packets that this worker holds for the port: in the egress queues, held for a driver
-    /// that refused them, and in rings to the port's owner, where this worker reads them.
-    pub queued_packets: Counter,
-    /// Frames by what the parser found, in the order of `measure::packet::Kind::ALL`.
-    pub kinds: [Counter; measure::packet::Kind::COUNT],
-    /// Drops, in the order of [`DropReason::ALL`].
-    pub drops: [Counter; DropReason::ALL.len()],
-    /// What left, and what did not, by class.
-    pub classes: [ClassCounters; CLASSES_MAX],
-    /// The egress queues, in the order of the configuration.
-    pub queues: [QueueCounters; QUEUES_MAX],
+counters! {
+    /// Counters of one port as one worker sees it. Drops are counted at the port the packet came in
+    /// by, except those behind the decision ([`DropReason::LinkDown`] and later), which are counted at
+    /// the port it was to leave by.
+    #[repr(align(128))]
+    pub struct PortCounters {
+        rx_packets: Counter "vernier_port_received_packets_total", packets, in "worker", "Packets received.";
+        rx_bytes: Counter "vernier_port_received_bytes_total", bytes, in "worker",
+            "Bytes received, without frame check sequences.";
+        tx_packets: Counter "vernier_port_transmitted_packets_total", packets, in "worker",
+            "Packets that the driver accepted for transmission.";
+        tx_bytes: Counter "vernier_port_transmitted_bytes_total", bytes, in "worker",
+            "Bytes of the packets transmitted.";
+        copies: Counter "vernier_port_copied_packets_total", packets, in "worker",
+            "Copies made to flood packets that came in by the port.";
+        queued_packets: Gauge "vernier_port_queued_packets", packets, in "worker",
+            "Packets that wait to be sent.";
+    }
+    and {
+        /// Frames by what the parser found, in the order of `measure::packet::Kind::ALL`.
+        pub kinds: [Counter; measure::packet::Kind::COUNT],
+        /// Drops, in the order of [`DropReason::ALL`].
+        pub drops: [Counter; DropReason::ALL.len()],
+        /// What left, and what did not, by class.
+        pub classes: [ClassCounters; CLASSES_MAX],
+        /// The egress queues, in the order of the configuration.
+        pub queues: [QueueCounters; QUEUES_MAX],
+    }
+    read as PortReading
 }
 
-/// Counters of one class at its egress port.
-#[derive(Debug, Default)]
-pub struct ClassCounters {
-    /// Packets that the driver accepted.
-    pub tx_packets: Counter,
-    /// Bytes of these.
-    pub tx_bytes: Counter,
-    /// Packets dropped behind the decision, whatever the reason.
-    pub dropped: Counter,
+counters! {
+    /// Counters of one class at its egress port.
+    pub struct ClassCounters {
+        tx_packets: Counter "vernier_class_transmitted_packets_total", packets, in "worker",
+            "Packets of the class that the driver accepted for transmission.";
+        tx_bytes: Counter "vernier_class_transmitted_bytes_total", bytes, in "worker",
+            "Bytes of the packets of the class that were transmitted.";
+        dropped_packets: Counter "vernier_class_dropped_packets_total", packets, in "worker",
+            "Packets of the class dropped on their way to the driver.";
+    }
+    read as ClassReading
 }
 
-/// Counters of one egress queue.
-#[derive(Debug, Default)]
-pub struct QueueCounters {
-    /// Gauge: packets in it.
-    pub packets: Counter,
-    /// Gauge: bytes of these.
-    pub bytes: Counter,
-    /// Packets refused since it was full, in packets or bytes ([`DropReason::QueueFull`]).
-    pub full: Counter,
-    /// Packets dropped early ([`DropReason::Red`]).
-    pub red: Counter,
-    /// Packets that waited too long ([`DropReason::Expired`]).
-    pub expired: Counter,
+counters! {
+    /// Counters of one egress queue.
+    pub struct QueueCounters {
+        packets: Gauge "vernier_queue_packets", packets, in "egress", "Packets in the egress queue.";
+        bytes: Gauge "vernier_queue_bytes", bytes, in "egress", "Bytes in the egress queue.";
+    }
+    and {
+        /// Packets refused since it was full, in packets or bytes ([`DropReason::QueueFull`]).
+        pub full: Counter,
+        /// Packets dropped early ([`DropReason::Red`]).
+        pub red: Counter,
+        /// Packets that waited too long ([`DropReason::Expired`]).
+        pub expired: Counter,
+    }
+    read as QueueReading
+}
+
+impl QueueCounters {
+    /// Its drops by reason.
+    pub fn drops(&self) -> [(DropReason, &Counter); 3] {
+        [
+            (DropReason::QueueFull, &self.full),
+            (DropReason::Red, &self.red),
+            (DropReason::Expired, &self.expired),
+        ]
+    }
 }
 
 impl PortCounters {
@@ -205,45 +178,74 @@ impl PortCounters {
     }
 }
 
-/// Counters of one worker.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub struct WorkerCounters {
-    /// Passes of the loop; also its heartbeat: a worker whose passes stand still has stalled.
-    pub passes: Counter,
-    /// Passes that received nothing.
-    pub idle_passes: Counter,
-    /// Ticks spent in passes that did some work.
-    pub busy_ticks: Counter,
-    /// Packets received in these passes, from ports and from rings: with `busy_ticks`, what a
-    /// packet costs.
-    pub busy_packets: Counter,
-    /// Gauge: longest time between two polls of one port since the previous tick, in ticks: what
-    /// a stamp cannot see.
-    pub poll_gap_ticks_max: Counter,
-    /// Bursts received, by size: one packet, 2, 3 to 4, 5 to 8, .. 33 to 64, more.
-    pub bursts: [Counter; BURST_BUCKETS],
-    /// Gauge: packets that wait in the rings that other workers hand this one packets by.
-    pub ring_packets: Counter,
-    /// Gauge: number of the generation at work; that of the start is 0.
-    pub generation: Counter,
-    /// Packets that seem to have left before they came: their delay was taken for 0.
-    pub backward_packets: Counter,
-    /// Packets that outlived the generation that they were tagged in, and count in no segment.
-    pub outlived_packets: Counter,
-    /// The table of its flows.
-    pub flows: FlowTableCounters,
-    /// Reference packets.
-    pub references: ReferenceCounters,
-    /// The ports, in the order of the configuration.
-    pub ports: Vec<PortCounters>,
+counters! {
+    /// Counters of one worker.
+    #[repr(align(128))]
+    pub struct WorkerCounters {
+        // Also its heartbeat: a worker whose passes do not rise has stalled.
+        passes: Counter "vernier_worker_passes_total", passes, in "worker", "Passes of the worker's loop.";
+        idle_passes: Counter "vernier_worker_idle_passes_total", passes, in "worker",
+            "Passes that received nothing.";
+        // With `busy_ticks`, what a packet costs.
+        busy_packets: Counter "vernier_worker_received_packets_total", packets, in "worker",
+            "Packets that the worker received, from ports and from other workers.";
+        ring_packets: Gauge "vernier_worker_ring_packets", packets, in "worker",
+            "Packets that wait in rings from other workers.";
+        generation: Gauge "vernier_worker_generation", generation, in "worker",
+            "Generation that the worker works in.";
+    }
+    and {
+        /// Ticks spent in passes that did some work.
+        pub busy_ticks: Counter,
+        /// Gauge: longest time between two polls of one port since the previous tick, in ticks: what
+        /// a stamp cannot see.
+        pub poll_gap_ticks_max: Counter,
+        /// Bursts received, by size: one packet, 2, 3 to 4, 5 to 8, .. 33 to 64, more.
+        pub bursts: [Counter; BURST_BUCKETS],
+        /// Packets that are not measured as others are.
+        pub exceptions: ExceptionCounters,
+        /// The table of its flows.
+        pub flows: FlowTableCounters,
+        /// Reference packets.
+        pub references: ReferenceCounters,
+        /// The ports, in the order of the configuration.
+        pub ports: Vec<PortCounters>,
+    }
+    read as WorkerReading
 }
 
-/// What a worker's flow table says of itself.
+counters! {
+    /// Packets that are not measured as others are.
+    pub struct ExceptionCounters {
+        backward_packets: Counter "vernier_backward_packets_total", packets, in "meter",
+            "Packets that seem to have left before they came, since the counters of two cores disagree: their delay \
+             is taken for 0.";
+        outlived_packets: Counter "vernier_outlived_packets_total", packets, in "meter",
+            "Packets that waited until the generation that measured them had gone: they count in no segment.";
+    }
+    read as #[schemars(rename = "Exceptions")] ExceptionReading
+}
+
+counters! {
+    /// Reference packets (RLI) that a worker injected and consumed.
+    pub struct ReferenceCounters {
+        injected: Counter "vernier_worker_references_injected_total", references, in "references",
+            "Reference packets injected.";
+        received: Counter "vernier_worker_references_received_total", references, in "references",
+            "Reference packets that came to the egress point.";
+        left_out: Counter "vernier_worker_references_left_out_total", references, in "references",
+            "Reference packets left out, since too many of their stream were under way.";
+        overflowed_packets: Counter "vernier_worker_reference_overflowed_packets_total", packets, in "references",
+            "Packets that did not fit into an interpolation buffer: estimated from the left reference.";
+        late_estimates: Counter "vernier_worker_reference_late_estimates_total", packets, in "references",
+            "Estimates for packets whose epoch was sealed by then, or went unmeasured.";
+    }
+    read as #[schemars(rename = "References")] ReferenceReading
+}
+
+/// What a worker's flow table counts.
 #[derive(Debug, Default)]
 pub struct FlowTableCounters {
-    /// Gauge: flows that have a slot.
-    pub tracked: Counter,
     /// Gauge: slots that no flow has.
     pub free_slots: Counter,
     /// Packets of flows that found no free slot.
@@ -255,40 +257,32 @@ pub struct FlowTableCounters {
 }
 
 impl FlowTableCounters {
-    /// Takes over what the table says. Its totals are those since it was made, to which `base` is
+    /// Takes over the table's counts. Its totals are those since it was made, to which `base` is
     /// added: what earlier tables of the worker counted.
     pub fn set(&self, table: &FlowTable, base: Untracked) {
-        let untracked = table.untracked();
-        self.tracked.set(table.tracked() as u64);
+        let own = table.untracked();
         self.free_slots.set(table.free_slots() as u64);
-        let total = |counter: &Counter, base: u64, own: u64| counter.set(base.wrapping_add(own));
-        total(
-            &self.without_free_slot,
-            base.without_free_slot,
-            untracked.without_free_slot,
-        );
-        total(
-            &self.without_place,
-            base.without_place,
-            untracked.without_place,
-        );
-        total(&self.unreported, base.unreported, untracked.unreported);
+        for (counter, base, own) in [
+            (
+                &self.without_free_slot,
+                base.without_free_slot,
+                own.without_free_slot,
+            ),
+            (&self.without_place, base.without_place, own.without_place),
+            (&self.unreported, base.unreported, own.unreported),
+        ] {
+            counter.set(base.wrapping_add(own));
+        }
     }
-}
 
-/// Reference packets (RLI) that a worker injected and consumed.
-#[derive(Debug, Default)]
-pub struct ReferenceCounters {
-    /// References injected.
-    pub injected: Counter,
-    /// References that came to the egress point.
-    pub received: Counter,
-    /// References that were left out, since too many of their stream were under way.
-    pub left_out: Counter,
-    /// Packets that did not fit into an interpolation buffer: estimated from the left reference.
-    pub overflowed_packets: Counter,
-    /// Estimates for packets whose epoch was sealed by then, or went unmeasured.
-    pub late_estimates: Counter,
+    /// Packets of flows that have no slot, by the value of the `reason` label.
+    pub fn untracked(&self) -> [(&'static str, &Counter); 3] {
+        [
+            ("no_free_slot", &self.without_free_slot),
+            ("no_place", &self.without_place),
+            ("not_reported", &self.unreported),
+        ]
+    }
 }
 
 impl WorkerCounters {
@@ -310,53 +304,25 @@ impl WorkerCounters {
     }
 }
 
-/// Why a control frame that came in by a wire port was not believed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(usize)]
-pub enum Disbelief {
-    /// Not one whole frame of this version and a known kind.
-    Malformed,
-    /// Under a key that is not configured here, or under none.
-    UnknownKey,
-    /// With a wrong tag.
-    Tag,
-    /// Of another session than the present one.
-    Session,
-    /// Seen before, or too old to know.
-    Replayed,
-    /// Believed, but the control core had no room for it.
-    Overflow,
-    /// A hello from another time than this end's clock, which is kept, allows.
-    Stale,
-    /// An old hello, more of which came than are looked at.
-    HelloRate,
-}
-
-impl Disbelief {
-    /// Every reason, in the order of its counters.
-    pub const ALL: [Self; 8] = [
-        Self::Malformed,
-        Self::UnknownKey,
-        Self::Tag,
-        Self::Session,
-        Self::Replayed,
-        Self::Overflow,
-        Self::Stale,
-        Self::HelloRate,
-    ];
-
-    /// The value of the `reason` label.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Malformed => "malformed",
-            Self::UnknownKey => "unknown_key",
-            Self::Tag => "tag",
-            Self::Session => "session",
-            Self::Replayed => "replayed",
-            Self::Overflow => "overflow",
-            Self::Stale => "stale",
-            Self::HelloRate => "hello_rate",
-        }
+reasons! {
+    /// Why a control frame that came in by a wire port was rejected.
+    pub enum Rejection {
+        /// Not one whole frame of this version and a known kind.
+        Malformed = "malformed",
+        /// Under a key that is not configured here, or under none.
+        UnknownKey = "unknown_key",
+        /// With a wrong tag.
+        Tag = "tag",
+        /// Of another session than the present one.
+        Session = "session",
+        /// Seen before, or too old to know.
+        Replayed = "replayed",
+        /// Accepted, but the control core had no room for it.
+        Overflow = "overflow",
+        /// A hello from another time than this end's clock, which is kept, allows.
+        Stale = "stale",
+        /// An old hello: more came than are looked at.
+        HelloRate = "hello_rate",
     }
 }
 
@@ -371,10 +337,10 @@ pub struct WireCounters {
     pub reference_bytes: Counter,
     /// Bytes on the link of data.
     pub data_bytes: Counter,
-    /// Control frames believed, by [`measure::wire::frame::Kind::ALL`].
-    pub believed: [Counter; measure::wire::frame::Kind::COUNT],
-    /// Control frames not believed, by [`Disbelief::ALL`].
-    pub disbelieved: [Counter; Disbelief::ALL.len()],
+    /// Control frames accepted, by [`measure::wire::frame::Kind::ALL`].
+    pub accepted: [Counter; measure::wire::frame::Kind::COUNT],
+    /// Control frames rejected, by [`Rejection::ALL`].
+    pub rejected: [Counter; Rejection::ALL.len()],
     /// Times that a reference was due and kept back until the link's share allowed it.
     pub references_withheld: Counter,
     /// Epochs for which there was no empty shard at the sender's end, and at the receiver's.
@@ -409,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_counts_at_its_own_place() {
+    fn a_reason_has_its_own_counter() {
         let port = PortCounters::default();
         for (n, reason) in DropReason::ALL.into_iter().enumerate() {
             assert_eq!(

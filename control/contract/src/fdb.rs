@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Each worker forwards by a replica of its own, which learns what it sees at once and reports it.
-//! The [`FdbMaster`] hears all workers, and tells each of them what the others saw. It puts changes
-//! in one order: a station that moved is told to all, to the worker that reported it too, so that
+//! The [`FdbMaster`] hears all workers, and sends each of them what the others saw. It puts changes
+//! in one order: a station that moved is sent to all, to the worker that reported it too, so that
 //! replicas which heard of two moves in different orders end up alike. Reports and deltas travel
 //! through bounded lock-free rings; a replica whose report found no room says it again at the
 //! station's next frame.
@@ -109,7 +109,7 @@ pub struct Learned {
     pub port: PortIndex,
 }
 
-/// What the control core tells a replica.
+/// What the control core sends to a replica.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FdbDelta {
     /// A station is behind `port`, and was seen now.
@@ -151,7 +151,7 @@ pub struct MasterEnd {
     shared: Arc<Shared>,
 }
 
-/// What is said beside the rings; written by the replica, but for taking the wish.
+/// What both sides share beside the rings; written by the replica, but for taking the wish.
 #[derive(Debug, Default)]
 struct Shared {
     lost: AtomicU64,
@@ -215,7 +215,7 @@ impl ReplicaEnd {
         limited.store(counts.limited, Ordering::Relaxed);
     }
 
-    /// Asks to be told everything anew: the replica was made anew, and is empty.
+    /// Asks to be sent everything anew: the replica was made anew, and is empty.
     pub fn ask_for_all(&self) {
         self.shared.wants_all.store(true, Ordering::Release);
     }

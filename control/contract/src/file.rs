@@ -1,4 +1,4 @@
-//! Files of the operator, opened so that nobody waits for them without an end.
+//! Files of the operator, opened so that opening never waits without an end.
 
 use std::fs::File;
 use std::io;
@@ -6,8 +6,7 @@ use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
 
-/// Opens a regular file to read it. A pipe or a device is refused at once, whether or not somebody is at its
-/// other end.
+/// Opens a regular file to read it. A pipe or a device is refused at once, whether or not its other end is open.
 ///
 /// # Errors
 /// The system's, and [`io::ErrorKind::InvalidInput`] for what is no regular file.

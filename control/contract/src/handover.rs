@@ -31,7 +31,7 @@ use measure::packet::FlowKey;
 use measure::shard::{Sealed, Shard, ShardLayout};
 
 use crate::ids::GenerationId;
-use crate::sync::{AtomicU64, Consumer, Ordering, Producer, RingBuffer, fence};
+use crate::sync::{AtomicU64, Consumer, Ordering, Producer, RingBuffer, fence, put};
 
 /// Shards in circulation for each worker: two open (the present epoch and the one in its grace),
 /// one under way.
@@ -134,8 +134,7 @@ pub fn handover(generation: GenerationId, layout: &ShardLayout) -> (WorkerEnd, C
     let (reports_in, reports_out) = RingBuffer::new(slots.min(FLOW_REPORTS_MAX));
     let (commands_in, commands_out) = RingBuffer::new(slots.min(FLOW_COMMANDS_MAX));
     for _ in 0..SHARDS_PER_WORKER {
-        // The ring was made for exactly this many.
-        let _ = empty_in.push(Box::new(Shard::new(layout)));
+        put(&mut empty_in, Box::new(Shard::new(layout)));
     }
     let missed_epochs = Arc::new(AtomicU64::new(0));
     let worker = WorkerEnd {
@@ -181,11 +180,13 @@ impl WorkerEnd {
     /// Gives a sealed shard away; they have to be given in the order in which they were taken.
     /// Cannot fail: the ring holds as many as circulate.
     pub fn give_sealed(&mut self, shard: Sealed) {
+        debug_assert!(!self.out.is_empty(), "a shard is taken before it is given");
         let commands_before = self.out.pop_front().unwrap_or(0);
-        let _ = self.sealed.push(SealedShard {
+        let sealed = SealedShard {
             shard,
             commands_before,
-        });
+        };
+        put(&mut self.sealed, sealed);
     }
 
     /// Reports a flow that has just got a slot; `false` when there is no room: then the flow must
@@ -218,7 +219,7 @@ impl ControlEnd {
 
     /// Empties a shard and gives it back to the worker.
     pub fn give_back(&mut self, sealed: SealedShard) {
-        let _ = self.empty.push(sealed.shard.reopen());
+        put(&mut self.empty, sealed.shard.reopen());
     }
 
     /// The next new flow.

@@ -52,8 +52,8 @@ impl SecretAccess {
     }
 }
 
-/// What stands in a file of one line, without the line's end. Of a file that is longer than
-/// `bytes_max` it is more than that many bytes.
+/// The contents of a file of one line, without the line's end. Of a file that is longer than
+/// `bytes_max` they are more than that many bytes.
 ///
 /// # Errors
 /// [`SecretFault`] where it cannot be read, or others could have read or changed it.

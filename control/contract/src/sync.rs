@@ -54,3 +54,9 @@ mod modelled {
 
 #[cfg(feature = "loom")]
 pub use modelled::*;
+
+/// Puts an item into a ring that was made for all items that circulate in it.
+pub(crate) fn put<T>(ring: &mut Producer<T>, item: T) {
+    let is_put = ring.push(item).is_ok();
+    debug_assert!(is_put, "the ring has room for all that circulate");
+}

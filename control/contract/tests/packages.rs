@@ -10,6 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use contract::metric::Declaration;
 use serde_json::Value;
 
 /// What each package of the product may name in its manifest, of ours. Benches and fuzz targets may name any.
@@ -61,7 +62,12 @@ const FENCED: &[(&str, &[&str])] = &[
     ("metrics-exporter-prometheus", &["api", "daemon", "plugin"]),
     ("clap", &["console", "daemon", "simulate"]),
     ("ratatui", &["console", "daemon"]),
+    ("crossterm", &["console", "daemon"]),
 ];
+
+/// Words that the sources of a package name in one folder only: tags and keys of frames belong to the state machines of
+/// the wire. (That no algorithm names the codec is tested beside the codec.)
+const KEPT_TO: &[(&str, &str, &[&str])] = &[("measure", "wire", &["sip128", "zeroize"])];
 
 /// Folders that import each other. To be undone: nothing may be added.
 const CIRCLES: &[(&str, &[&str])] = &[
@@ -218,6 +224,55 @@ fn modules(src: &Path) -> Graph {
         graph.entry(top).or_default().extend(names);
     }
     graph
+}
+
+#[test]
+fn cryptography_stands_with_the_wire() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for &(package, folder, words) in KEPT_TO {
+        let src = root.join(package).join("src");
+        let mut files = Vec::new();
+        sources(&src, &mut files);
+        for word in words {
+            let names = |file: &&PathBuf| fs::read_to_string(file).unwrap().contains(word);
+            let (inside, outside): (Vec<_>, Vec<_>) =
+                (files.iter().filter(names)).partition(|file| file.starts_with(src.join(folder)));
+            assert!(
+                !inside.is_empty(),
+                "{package}: nothing names {word} any more"
+            );
+            assert!(
+                outside.is_empty(),
+                "only {package}/src/{folder} may name {word}: {outside:?}"
+            );
+        }
+    }
+}
+
+/// What is declared in `counters.rs` is counted where the declaration says.
+#[test]
+fn counters_are_counted_where_they_say() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for declared in contract::declared::declarations() {
+        let (place, counted_in) = match declared.counted_in {
+            "contract" => ("control/contract/src", ""),
+            module => ("switch/src", module),
+        };
+        let mut files = Vec::new();
+        sources(&root.join(place), &mut files);
+        let module = root.join(place).join(counted_in);
+        files.retain(|file| file.starts_with(&module) || *file == module.with_extension("rs"));
+        let field = declared.field.trim_start_matches("replica_");
+        let counts = |file: &PathBuf| {
+            let code = fs::read_to_string(file).unwrap();
+            code.contains(&format!(".{field}")) || code.contains(&format!("{field}:"))
+        };
+        let Declaration { name, .. } = declared;
+        assert!(
+            files.iter().any(counts),
+            "{name} is not counted in {place}/{counted_in} any more: say in counters.rs where it is"
+        );
+    }
 }
 
 /// Groups in which everyone reaches everyone.

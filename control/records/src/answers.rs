@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use contract::counters::ClassReading;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -178,12 +179,9 @@ pub struct Classes {
 pub struct ClassTotals {
     /// The class; `all` unless classes are configured.
     pub class: String,
-    /// Packets of it that the drivers of all ports accepted.
-    pub tx_packets: u64,
-    /// Bytes of these.
-    pub tx_bytes: u64,
-    /// Packets dropped on their way to the drivers.
-    pub dropped_packets: u64,
+    /// What workers count of it, over all ports.
+    #[serde(flatten)]
+    pub egress: ClassReading,
     /// Segments that are measured in this class.
     pub segments: u64,
     /// Counts of these.
@@ -219,16 +217,13 @@ impl From<&Snapshot> for Classes {
 
 impl ClassTotals {
     fn of(snapshot: &Snapshot, class: &str) -> Self {
+        let by_port = snapshot.ports.iter().flat_map(|port| &port.classes);
+        let by_port = by_port.filter(|counts| counts.class == class);
         let mut totals = Self {
             class: class.to_owned(),
+            egress: by_port.map(|counts| counts.counts).sum(),
             ..Self::default()
         };
-        let by_port = snapshot.ports.iter().flat_map(|port| &port.classes);
-        for counts in by_port.filter(|counts| counts.class == class) {
-            totals.tx_packets += counts.tx_packets;
-            totals.tx_bytes += counts.tx_bytes;
-            totals.dropped_packets += counts.dropped_packets;
-        }
         let (mut sum_s, mut squares_s2) = (0.0, 0.0);
         let segments = snapshot.segments.iter();
         for segment in segments.filter(|segment| segment.class == class) {

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use contract::config::Config;
+use contract::counters::{ClassReading, QueueReading, WorkerReading};
+use contract::fdb::FdbStats;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +14,9 @@ mod example;
 mod flows;
 mod wire;
 
+pub use contract::counters::{
+    ExceptionReading as Exceptions, PortReading, ReferenceReading as References,
+};
 pub use flows::{
     AnsweredFlow, Credit, Decoding, ENDED_MAX, Flow, FlowAnswer, FlowEstimate, FlowFigures,
     FlowList, FlowMethod, FlowOrder, FlowQuery, FlowRecord, FlowTotals, Flows, OtherFlows,
@@ -88,16 +93,6 @@ pub struct Clock {
     pub steps: u64,
     /// The last of them in seconds, negative for backward; 0 before the first.
     pub last_step_s: f64,
-}
-
-/// Packets whose measurement is not as that of others, since the switch started.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Exceptions {
-    /// Packets that seem to have left before they came, since the time stamp counters of two cores disagree: their
-    /// delay was taken for 0.
-    pub backward_packets: u64,
-    /// Packets that waited until the generation that measured them had gone: they count in no segment.
-    pub outlived_packets: u64,
 }
 
 /// A reload of the configuration, and what became of it.
@@ -373,18 +368,9 @@ pub struct Port {
     pub is_absent: bool,
     /// What the device behind it says.
     pub facts: PortFact,
-    /// Packets received.
-    pub rx_packets: u64,
-    /// Bytes received, without frame check sequences.
-    pub rx_bytes: u64,
-    /// Packets that the driver accepted for transmission.
-    pub tx_packets: u64,
-    /// Bytes of these.
-    pub tx_bytes: u64,
-    /// Copies made to flood.
-    pub copies: u64,
-    /// Packets that wait to be sent.
-    pub queued_packets: u64,
+    /// What its workers count.
+    #[serde(flatten)]
+    pub counts: PortReading,
     /// Packets a second received, over the last second or so.
     pub rx_pps: f64,
     /// Packets a second sent, over the last second or so.
@@ -404,12 +390,9 @@ pub struct Port {
 pub struct ClassCounts {
     /// The class; `all` unless classes are configured.
     pub class: String,
-    /// Packets that the driver accepted.
-    pub tx_packets: u64,
-    /// Bytes of these.
-    pub tx_bytes: u64,
-    /// Packets dropped on their way to the driver.
-    pub dropped_packets: u64,
+    /// What its workers count.
+    #[serde(flatten)]
+    pub counts: ClassReading,
 }
 
 /// One egress queue of a port.
@@ -417,10 +400,9 @@ pub struct ClassCounts {
 pub struct QueueCounts {
     /// Its classes, `gold+silver`; `all` for the only one.
     pub queue: String,
-    /// Packets in it.
-    pub packets: u64,
-    /// Bytes of these.
-    pub bytes: u64,
+    /// What its workers count.
+    #[serde(flatten)]
+    pub counts: QueueReading,
     /// Packets dropped, by reason.
     pub drops: Vec<Labelled>,
 }
@@ -429,7 +411,7 @@ impl Port {
     /// Whether packets came in by it, were to leave by it, or were copied.
     pub fn has_counted(&self) -> bool {
         let dropped = self.drops.iter().any(|drops| drops.packets > 0);
-        self.rx_packets + self.tx_packets + self.copies > 0 || dropped
+        self.counts.rx_packets + self.counts.tx_packets + self.counts.copies > 0 || dropped
     }
 
     /// All drops.
@@ -481,10 +463,9 @@ pub struct DeviceCounts {
 /// One worker.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Worker {
-    /// Passes of its loop.
-    pub passes: u64,
-    /// Passes that received nothing.
-    pub idle_passes: u64,
+    /// What it counts.
+    #[serde(flatten)]
+    pub counts: WorkerReading,
     /// Share of the last second or so spent on packets, 0 to 1.
     pub busy_ratio: f64,
     /// Seconds spent on packets since start.
@@ -495,17 +476,11 @@ pub struct Worker {
     pub missed_epochs: u64,
     /// Whether it has made no pass for a second.
     pub is_stalled: bool,
-    /// The generation that it works in.
-    pub generation: u64,
-    /// Packets that it has received.
-    pub busy_packets: u64,
     /// Ticks of the time stamp counter that a packet took over the last second or so; 0 without
     /// packets.
     pub cycles_per_packet: f64,
     /// Bursts received, by size.
     pub bursts: Vec<Bursts>,
-    /// Packets that wait in rings from other workers.
-    pub ring_packets: u64,
     /// Reference packets.
     pub references: References,
 }
@@ -519,21 +494,6 @@ pub struct Bursts {
     pub bursts: u64,
 }
 
-/// Reference packets of one worker.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct References {
-    /// References injected.
-    pub injected: u64,
-    /// References that came to the egress point.
-    pub received: u64,
-    /// References that were left out, since too many of their stream were under way.
-    pub left_out: u64,
-    /// Packets that did not fit into an interpolation buffer.
-    pub overflowed_packets: u64,
-    /// Estimates for packets whose epoch was sealed by then, or went unmeasured.
-    pub late_estimates: u64,
-}
-
 /// The bridge's filtering database.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Fdb {
@@ -541,25 +501,9 @@ pub struct Fdb {
     pub entries: u64,
     /// Most addresses.
     pub capacity: u64,
-    /// Addresses that turned up at another port.
-    pub moves: u64,
-    /// Addresses for which there was no room.
-    pub overflows: u64,
-    /// Times that a worker's replica had no room for an address; frames to it are flooded.
-    pub replica_overflows: u64,
-    /// Addresses forgotten for one of a port that has fewer.
-    #[serde(default)]
-    pub evictions: u64,
-    /// Times that a worker's replica did that; frames to the address are flooded by that worker.
-    #[serde(default)]
-    pub replica_evictions: u64,
-    /// Times that an address was not learnt, since its port had `max_stations`.
-    #[serde(default)]
-    pub limited: u64,
-    /// Reports of workers that did not fit into their ring.
-    pub reports_lost: u64,
-    /// Times that a worker fell so far behind that it was sent everything anew.
-    pub restarts: u64,
+    /// What happened to them.
+    #[serde(flatten)]
+    pub stats: FdbStats,
 }
 
 /// A pool of packet buffers.

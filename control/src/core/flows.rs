@@ -8,7 +8,7 @@ use super::CoreState;
 use crate::decode::{EpochCells, Sketches};
 use crate::flows::{self, FlowSums, TopSettings};
 use contract::config::Config;
-use contract::counters::{Counter, WorkerCounters};
+use contract::counters::FlowTableCounters;
 use records::snapshot::{
     Credit, FlowFigures, FlowList, FlowRecord, FlowTotals, Flows, Labelled, OtherFlows, Snapshot,
     TopFlow,
@@ -106,14 +106,16 @@ impl CoreState {
         if slots == 0 {
             return None;
         }
-        let sum = |counter: fn(&WorkerCounters) -> &Counter| -> u64 {
-            self.counters.iter().map(|own| counter(own).get()).sum()
-        };
-        let untracked = [
-            ("no_free_slot", sum(|own| &own.flows.without_free_slot)),
-            ("no_place", sum(|own| &own.flows.without_place)),
-            ("not_reported", sum(|own| &own.flows.unreported)),
-        ];
+        let free_slots = self.counters.iter().map(|own| own.flows.free_slots.get());
+        let free_slots = free_slots.sum();
+        let mut untracked = FlowTableCounters::default()
+            .untracked()
+            .map(|(label, _)| (label, 0));
+        for own in &self.counters {
+            for (sum, (_, counter)) in untracked.iter_mut().zip(own.flows.untracked()) {
+                sum.1 += counter.get();
+            }
+        }
         let comings = self.flows.comings();
         let list = &self.flow_views.list;
         let names = self.segments.names();
@@ -153,7 +155,7 @@ impl CoreState {
         let totals = FlowTotals {
             tracked: self.flows.len() as u64,
             slots,
-            free_slots: sum(|own| &own.flows.free_slots),
+            free_slots,
             new: comings.new,
             expired: comings.expired,
             evicted: comings.evicted,

@@ -24,13 +24,15 @@ impl Rates {
             let rate = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds;
             for port in &mut draft.ports {
                 let before = ports.iter().find(|before| before.name == port.name);
-                let (rx, tx) = before.map_or((0, 0), |p| (p.rx_packets, p.tx_packets));
-                port.rx_pps = rate(port.rx_packets, rx);
-                port.tx_pps = rate(port.tx_packets, tx);
+                let (rx, tx) =
+                    before.map_or((0, 0), |p| (p.counts.rx_packets, p.counts.tx_packets));
+                port.rx_pps = rate(port.counts.rx_packets, rx);
+                port.tx_pps = rate(port.counts.tx_packets, tx);
             }
             for (worker, before) in draft.workers.iter_mut().zip(workers) {
                 let busy_s = worker.busy_s - before.busy_s;
-                let packets = worker.busy_packets.saturating_sub(before.busy_packets);
+                let packets = worker.counts.busy_packets;
+                let packets = packets.saturating_sub(before.counts.busy_packets);
                 worker.busy_ratio = (busy_s / seconds).clamp(0.0, 1.0);
                 worker.cycles_per_packet = if packets > 0 {
                     busy_s * hz / packets as f64
@@ -57,9 +59,9 @@ mod tests {
         };
         let (mut rates, then) = (Rates::default(), Instant::now());
         rates.renew(&mut draft, 2e9, then);
-        draft.ports[0].rx_packets = 2_000;
+        draft.ports[0].counts.rx_packets = 2_000;
         draft.workers[0].busy_s = 0.5;
-        draft.workers[0].busy_packets = 10_000_000;
+        draft.workers[0].counts.busy_packets = 10_000_000;
         rates.renew(&mut draft, 2e9, then + Duration::from_millis(900));
         assert!(draft.ports[0].rx_pps < 1.0, "not yet");
         rates.renew(&mut draft, 2e9, then + Duration::from_secs(2));

@@ -12,8 +12,7 @@ use contract::config::Config;
 use contract::counters::{BURST_BUCKETS, Counter, DropReason, PortCounters, WorkerCounters};
 use contract::ids::GenerationId;
 use records::snapshot::{
-    Bursts, ClassCounts, Exceptions, Labelled, Port, PortFact, QueueCounts, References, Snapshot,
-    Worker,
+    Bursts, ClassCounts, Labelled, Port, PortFact, QueueCounts, Snapshot, Worker,
 };
 
 /// Enters into the snapshot what the configuration of a generation says.
@@ -78,16 +77,8 @@ impl CoreState {
             let facts = data_plane.port(index);
             *port = read_port(std::mem::take(port), facts, &blocks.collect::<Vec<_>>());
         }
-        let all = |counter: fn(&WorkerCounters) -> &Counter| {
-            self.counters
-                .iter()
-                .map(|worker| counter(worker).get())
-                .sum()
-        };
-        self.draft.exceptions = Exceptions {
-            backward_packets: all(|worker| &worker.backward_packets),
-            outlived_packets: all(|worker| &worker.outlived_packets),
-        };
+        let exceptions = self.counters.iter().map(|worker| worker.exceptions.read());
+        self.draft.exceptions = exceptions.sum();
         self.draft.pools = data_plane.pools();
         self.draft.fdb = data_plane.fdb();
         self.draft.reload = data_plane.reload();
@@ -161,36 +152,18 @@ fn read_port(port: Port, facts: PortFact, blocks: &[&PortCounters]) -> Port {
     let classes = port.classes.into_iter().enumerate();
     let classes = classes.map(|(n, class)| ClassCounts {
         class: class.class,
-        tx_packets: sum(&|block| &block.classes[n].tx_packets),
-        tx_bytes: sum(&|block| &block.classes[n].tx_bytes),
-        dropped_packets: sum(&|block| &block.classes[n].dropped),
+        counts: blocks.iter().map(|block| block.classes[n].read()).sum(),
     });
     let queues = port.queues.into_iter().enumerate();
     let queues = queues.map(|(n, queue)| QueueCounts {
         queue: queue.queue,
-        packets: sum(&|block| &block.queues[n].packets),
-        bytes: sum(&|block| &block.queues[n].bytes),
-        drops: vec![
-            labelled(
-                DropReason::QueueFull.label(),
-                sum(&|block| &block.queues[n].full),
-            ),
-            labelled(DropReason::Red.label(), sum(&|block| &block.queues[n].red)),
-            labelled(
-                DropReason::Expired.label(),
-                sum(&|block| &block.queues[n].expired),
-            ),
-        ],
+        counts: blocks.iter().map(|block| block.queues[n].read()).sum(),
+        drops: queue_drops(blocks, n),
     });
     Port {
         is_absent: port.is_absent,
         facts,
-        rx_packets: sum(&|block| &block.rx_packets),
-        rx_bytes: sum(&|block| &block.rx_bytes),
-        tx_packets: sum(&|block| &block.tx_packets),
-        tx_bytes: sum(&|block| &block.tx_bytes),
-        copies: sum(&|block| &block.copies),
-        queued_packets: sum(&|block| &block.queued_packets),
+        counts: blocks.iter().map(|block| block.read()).sum(),
         drops: drops.to_vec(),
         kinds: kinds.to_vec(),
         classes: classes.collect(),
@@ -201,14 +174,25 @@ fn read_port(port: Port, facts: PortFact, blocks: &[&PortCounters]) -> Port {
     }
 }
 
+/// A queue's drops by reason, summed over the workers.
+fn queue_drops(blocks: &[&PortCounters], queue: usize) -> Vec<Labelled> {
+    let mut drops: Vec<Labelled> = Vec::new();
+    for block in blocks {
+        for (n, (reason, counter)) in block.queues[queue].drops().into_iter().enumerate() {
+            match drops.get_mut(n) {
+                Some(drop) => drop.packets += counter.get(),
+                None => drops.push(labelled(reason.label(), counter.get())),
+            }
+        }
+    }
+    drops
+}
+
 fn read_worker(counters: &WorkerCounters, rate: TickRate) -> Worker {
-    let references = &counters.references;
     let bursts = counters.bursts.iter().enumerate();
     Worker {
-        passes: counters.passes.get(),
-        idle_passes: counters.idle_passes.get(),
+        counts: counters.read(),
         busy_s: counters.busy_ticks.get() as f64 / rate.hz() as f64,
-        busy_packets: counters.busy_packets.get(),
         poll_gap_max_ns: rate.to_ns(counters.poll_gap_ticks_max.get() as f64),
         bursts: bursts
             .map(|(n, bursts)| Bursts {
@@ -216,15 +200,7 @@ fn read_worker(counters: &WorkerCounters, rate: TickRate) -> Worker {
                 bursts: bursts.get(),
             })
             .collect(),
-        generation: counters.generation.get(),
-        ring_packets: counters.ring_packets.get(),
-        references: References {
-            injected: references.injected.get(),
-            received: references.received.get(),
-            left_out: references.left_out.get(),
-            overflowed_packets: references.overflowed_packets.get(),
-            late_estimates: references.late_estimates.get(),
-        },
+        references: counters.references.read(),
         ..Worker::default()
     }
 }

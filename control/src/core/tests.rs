@@ -313,7 +313,7 @@ fn ports_and_workers_are_counted_over_all_workers() {
         counters.busy_ticks.add(4_000_000_000);
         counters.poll_gap_ticks_max.set(500);
         counters.ports[1].classes[0].tx_packets.add(5);
-        counters.ports[1].classes[0].dropped.add(1);
+        counters.ports[1].classes[0].dropped_packets.add(1);
         counters.ports[1].queues[0].packets.set(9);
         counters.ports[1].queues[0].full.add(1);
         counters.ports[1].queues[0].red.add(1);
@@ -328,7 +328,11 @@ fn ports_and_workers_are_counted_over_all_workers() {
     let snapshot = bench.poll();
     let west = &snapshot.ports[1];
     assert_eq!(
-        (west.name.as_str(), west.rx_packets, west.dropped_packets()),
+        (
+            west.name.as_str(),
+            west.counts.rx_packets,
+            west.dropped_packets()
+        ),
         ("west", 14, 6)
     );
     assert_eq!(
@@ -350,16 +354,19 @@ fn ports_and_workers_are_counted_over_all_workers() {
     assert_eq!(
         (
             class.class.as_str(),
-            class.tx_packets,
-            class.dropped_packets
+            class.counts.tx_packets,
+            class.counts.dropped_packets
         ),
         ("all", 10, 2)
     );
     let queue = &west.queues[0];
-    assert_eq!((queue.queue.as_str(), queue.packets), ("all", 18));
+    assert_eq!((queue.queue.as_str(), queue.counts.packets), ("all", 18));
     assert_eq!(queue.drops.iter().map(|drop| drop.packets).sum::<u64>(), 6);
     let worker = &snapshot.workers[0];
-    assert_eq!((worker.ring_packets, worker.references.injected), (4, 2));
+    assert_eq!(
+        (worker.counts.ring_packets, worker.references.injected),
+        (4, 2)
+    );
     let bursts = worker.bursts.iter().map(|bucket| bucket.le_packets);
     assert_eq!(
         bursts.collect::<Vec<_>>(),
@@ -408,7 +415,7 @@ fn without_measurement_counters_are_published_and_nothing_else() {
     let snapshot = bench.poll();
     assert!(snapshot.segments.is_empty() && snapshot.flows.is_none());
     assert!(snapshot.unready().is_empty());
-    assert_eq!(snapshot.ports[0].tx_packets, 5);
+    assert_eq!(snapshot.ports[0].counts.tx_packets, 5);
 }
 
 /// A poll of an epoch that is over publishes; its end is on the system's clock.

@@ -20,7 +20,7 @@ use crate::wire::exchange::{
     SessionState, Settings, WireFlowsView,
 };
 use contract::config::{Config, Wire as WireConfig, WireClock as WireClockSettings, WireKeys};
-use contract::counters::{Counter, Disbelief, WireCounters};
+use contract::counters::{Counter, Rejection, WireCounters};
 use contract::wire::clock::SharedLine;
 use contract::wire::handover::WireControlEnd;
 use records::snapshot::{
@@ -171,7 +171,7 @@ impl Wires {
         Ok(Ahead { new, keys: others })
     }
 
-    /// A change holds: new exchanges take the places of old ones of their ports; those of ports
+    /// A change holds: new exchanges replace the old ones of their ports; those of ports
     /// that have no wire any more end.
     pub fn begin(&mut self, config: &Config, Ahead { new, keys }: Ahead) {
         self.clock_settings = config.wire_clock();
@@ -394,7 +394,7 @@ impl WirePort {
                 .map(|(kind, n)| labelled(kind_label(*kind), n.get()))
                 .collect()
         };
-        let disbelieved = Disbelief::ALL.iter().zip(&counters.disbelieved);
+        let rejected = Rejection::ALL.iter().zip(&counters.rejected);
         let [sender, receiver] = &counters.unmeasured_epochs;
         let own = self
             .exchange
@@ -427,8 +427,8 @@ impl WirePort {
         ];
         WireTotals {
             sent_frames: kinds(&counters.sent),
-            believed_frames: kinds(&counters.believed),
-            disbelieved_frames: disbelieved
+            believed_frames: kinds(&counters.accepted),
+            disbelieved_frames: rejected
                 .map(|(reason, n)| labelled(reason.label(), n.get()))
                 .collect(),
             sent_bytes: counters.sent_bytes.get(),

@@ -127,7 +127,7 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
     fn join_links(&mut self) {
         let config = &self.running.config;
         for place in 0..config.ports.len() {
-            self.links.join(place, partner(config, place));
+            self.links.join(place, config.partner(place));
         }
     }
 
@@ -338,18 +338,10 @@ impl<'scope, 'pool: 'scope> data_plane::DataPlane for SwitchDataPlane<'scope, '_
         let Forwarding::Bridge { fdb_entries, .. } = self.running.config.forwarding else {
             return None;
         };
-        let stats = self.master.stats();
         Some(Fdb {
             entries: self.master.len() as u64,
             capacity: u64::from(fdb_entries),
-            moves: stats.moves,
-            overflows: stats.overflows,
-            replica_overflows: stats.replica_overflows,
-            evictions: stats.evictions,
-            replica_evictions: stats.replica_evictions,
-            limited: stats.limited,
-            reports_lost: stats.reports_lost,
-            restarts: stats.restarts,
+            stats: self.master.stats(),
         })
     }
 
@@ -394,24 +386,4 @@ impl<'scope, 'pool: 'scope> Drop for SwitchDataPlane<'scope, '_, 'pool> {
             self.set_link(place, true);
         }
     }
-}
-
-/// The port that shares the fate of the one at `place`.
-fn partner(config: &Config, place: usize) -> Option<usize> {
-    let Forwarding::Patch {
-        pairs,
-        link_loss_forwarding: true,
-    } = &config.forwarding
-    else {
-        return None;
-    };
-    let name = &config.ports.get(place)?.name;
-    let other = pairs
-        .iter()
-        .find_map(|(a, b)| match (a == name, b == name) {
-            (true, _) => Some(b),
-            (_, true) => Some(a),
-            _ => None,
-        });
-    config.port_index(other?)
 }

@@ -59,7 +59,7 @@ impl Turns {
     }
 }
 
-/// What knows a stamped packet.
+/// Recognises a stamped packet.
 #[derive(Debug, Clone)]
 pub struct Stamps {
     pub field: StampField,

@@ -275,7 +275,7 @@ impl Rack {
             ];
             let classes = classes
                 .iter()
-                .flat_map(|c| [&c.tx_packets, &c.tx_bytes, &c.dropped]);
+                .flat_map(|c| [&c.tx_packets, &c.tx_bytes, &c.dropped_packets]);
             let all = all.into_iter().chain(kinds).chain(drops).chain(classes);
             all.map(Counter::get).collect::<Vec<u64>>()
         };

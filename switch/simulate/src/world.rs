@@ -43,6 +43,7 @@ use ledger::Ledger;
 use node::Node;
 use trace::Trace;
 
+mod calm;
 mod checks;
 mod clock;
 mod configure;
@@ -55,6 +56,7 @@ mod node;
 mod rules;
 mod trace;
 
+pub use calm::{Cable, Calm, Departure};
 pub use menu::{Fault, Menu};
 pub use rules::{Coverage, Violation};
 

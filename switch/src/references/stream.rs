@@ -1,5 +1,6 @@
 //! One stream: its sender's end, what is under way, its receiver's end.
 
+use contract::counters::ReferenceReading;
 use contract::ids::{GenerationId, PortIndex};
 use measure::flows::Slot;
 use measure::observation::SegmentIndex;
@@ -8,7 +9,7 @@ use measure::rli::{Estimates, Injector, Receiver, ReferenceSender, Run, SegmentD
 use measure::time::{EpochTag, Ticks};
 
 use super::flight::Flight;
-use super::{Due, ReferenceCounters, ReferencesError, ReferencesLayout, StreamLayout, Units};
+use super::{Due, ReferencesError, ReferencesLayout, StreamLayout, Units};
 use crate::packet_io::{ClassIndex, Tag};
 
 /// Both ends of a stream.
@@ -214,9 +215,9 @@ impl Stream {
     }
 
     /// Adds what happened here.
-    pub(super) fn count(&self, sum: &mut ReferenceCounters) {
+    pub(super) fn count(&self, sum: &mut ReferenceReading) {
         let receiver = self.receiver.counters();
-        sum.sent += self.sent;
+        sum.injected += self.sent;
         sum.left_out += self.left_out;
         sum.received += receiver.references;
         sum.overflowed_packets += receiver.overflowed_packets;

@@ -364,7 +364,7 @@ proptest! {
             prop_assert!((sum - truth.sum as f64).abs() < 1e-3, "{} for {:?}", sum, truth);
         }
         let counters = tube.references.counters();
-        prop_assert_eq!(counters.sent, counters.received);
+        prop_assert_eq!(counters.injected, counters.received);
         prop_assert_eq!(counters.left_out, 0);
     }
 
@@ -467,7 +467,7 @@ fn a_long_queue_holds_a_bounded_number() {
         tube.arrive([0]);
     }
     let counters = tube.references.counters();
-    assert_eq!((counters.sent, counters.left_out), (64, 137));
+    assert_eq!((counters.injected, counters.left_out), (64, 137));
     tube.depart(usize::MAX);
     assert_eq!(tube.arrive([0]), [1]);
     tube.finish();

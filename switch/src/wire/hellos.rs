@@ -6,15 +6,15 @@
 //!
 //! ```text
 //!  of another time than a kept clock allows ----> stale
-//!  newer than all that were believed -----------> looked at: no recording is
-//!  one of the latest that were believed --------> replayed
+//!  newer than all that were accepted -----------> looked at: no recording is
+//!  one of the latest that were accepted --------> replayed
 //!  else (old, or from a clock that was set back) -> looked at, some a second
 //! ```
 //!
 //! So one recording costs a comparison, however often it comes, many of them cost some tags a second,
 //! and a genuine hello, which is new, waits for none of them.
 
-use contract::counters::Disbelief;
+use contract::counters::Rejection;
 use measure::time::{TickRate, Ticks};
 use measure::wire::frame::Claim;
 
@@ -33,7 +33,7 @@ const KNOWN: usize = 8;
 /// What was heard of hellos by one port.
 #[derive(Debug)]
 pub struct HelloGate {
-    /// When the latest that were believed were sealed, one after the other.
+    /// When the latest that were accepted were sealed, one after the other.
     known: [i64; KNOWN],
     next: usize,
     /// When the newest of all was.
@@ -66,32 +66,32 @@ impl HelloGate {
         claim: Claim,
         kept_tai_ns: Option<u64>,
         now: Ticks,
-    ) -> Result<(), Disbelief> {
+    ) -> Result<(), Rejection> {
         let sealed_ns = claim.tai_ns;
         if let Some(tai_ns) = kept_tai_ns.filter(|_| claim.is_locked)
             && tai_ns.cast_signed().abs_diff(sealed_ns) > STALE_NS
         {
-            return Err(Disbelief::Stale);
+            return Err(Rejection::Stale);
         }
         if sealed_ns > self.newest {
             return Ok(());
         }
         if self.known.contains(&sealed_ns) {
-            return Err(Disbelief::Replayed);
+            return Err(Rejection::Replayed);
         }
         let saved = self.ticks_per_old * OLD_AT_ONCE;
         let next_at = (self.old_at)
             .max(now.saturating_minus(saved))
             .plus(self.ticks_per_old);
         if next_at > now {
-            return Err(Disbelief::HelloRate);
+            return Err(Rejection::HelloRate);
         }
         self.old_at = next_at;
         Ok(())
     }
 
     /// Its tag was right.
-    pub fn believed(&mut self, claim: Claim) {
+    pub fn accepted(&mut self, claim: Claim) {
         self.newest = self.newest.max(claim.tai_ns);
         if let Some(known) = self.known.get_mut(self.next) {
             *known = claim.tai_ns;
@@ -123,11 +123,11 @@ mod tests {
         let mut gate = gate();
         for tai_ns in 1..100 {
             assert_eq!(gate.admit(claim(tai_ns), None, Ticks(0)), Ok(()));
-            gate.believed(claim(tai_ns));
+            gate.accepted(claim(tai_ns));
             for old in (tai_ns - 7).max(1)..=tai_ns {
                 assert_eq!(
                     gate.admit(claim(old), None, Ticks(0)),
-                    Err(Disbelief::Replayed),
+                    Err(Rejection::Replayed),
                     "{old}"
                 );
             }
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn many_recordings_are_metered_and_never_stand_in_the_way_of_a_new_hello() {
         let mut gate = gate();
-        gate.believed(claim(1_000));
+        gate.accepted(claim(1_000));
         let start = 100 * GHZ;
         let flood = |gate: &mut HelloGate, from: u64, until: u64| {
             let times = (from..until).step_by(1_000_000);
@@ -165,8 +165,8 @@ mod tests {
         let now_ns = 1_800_000_000 * GHZ;
         let at = |off_s: i64| now_ns.cast_signed() + off_s * SECOND;
         for (off_s, verdict) in [
-            (-61, Err(Disbelief::Stale)),
-            (61, Err(Disbelief::Stale)),
+            (-61, Err(Rejection::Stale)),
+            (61, Err(Rejection::Stale)),
             (-37, Ok(())),
             (37, Ok(())),
         ] {
@@ -177,7 +177,7 @@ mod tests {
         }
         for extreme in [i64::MIN + 1, i64::MAX] {
             let verdict = gate.admit(claim(extreme), Some(now_ns), Ticks(0));
-            assert_eq!(verdict, Err(Disbelief::Stale));
+            assert_eq!(verdict, Err(Rejection::Stale));
         }
         // One of the clocks is not kept: the handshake will say so.
         assert_eq!(gate.admit(claim(at(-999)), None, Ticks(0)), Ok(()));

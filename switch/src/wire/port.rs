@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use arrayvec::ArrayVec;
 use contract::config::CLASSES_MAX;
-use contract::counters::Disbelief;
+use contract::counters::Rejection;
 use contract::ids::PortIndex;
 use contract::wire::clock::TaiLine;
 use contract::wire::handover::{FRAME_ROOM, Order, WireWorkerEnd};
@@ -269,15 +269,15 @@ impl<P> WirePort<P> {
 
     /// A control frame that came in at `now`, in a frame of `len_bytes`.
     pub fn control(&mut self, frame: &[u8], len_bytes: u32, now: Ticks) {
-        let believed = self.believe(frame, len_bytes, now);
+        let accepted = self.accept(frame, len_bytes, now);
         let counters = &self.end.counters;
-        match believed {
-            Ok(kind) => counters.believed[kind.index()].add(1),
-            Err(why) => counters.disbelieved[why as usize].add(1),
+        match accepted {
+            Ok(kind) => counters.accepted[kind.index()].add(1),
+            Err(why) => counters.rejected[why as usize].add(1),
         }
     }
 
-    fn believe(&mut self, frame: &[u8], len_bytes: u32, now: Ticks) -> Result<Kind, Disbelief> {
+    fn accept(&mut self, frame: &[u8], len_bytes: u32, now: Ticks) -> Result<Kind, Rejection> {
         let tai_ns = self.line.1.tai_ns(now);
         let hello = Claim::of(frame);
         if let Some(claim) = hello {
@@ -289,17 +289,17 @@ impl<P> WirePort<P> {
             Control::Taken(kind) => Ok(kind),
             Control::Pass(kind) => {
                 if let Some(claim) = hello {
-                    self.hellos.believed(claim);
+                    self.hellos.accepted(claim);
                 }
                 let is_heard = self.end.hear(frame, kind, tai_ns);
-                is_heard.then_some(kind).ok_or(Disbelief::Overflow)
+                is_heard.then_some(kind).ok_or(Rejection::Overflow)
             }
             Control::Refused(refusal) => Err(match refusal {
-                Refusal::Malformed => Disbelief::Malformed,
-                Refusal::UnknownKey => Disbelief::UnknownKey,
-                Refusal::Tag => Disbelief::Tag,
-                Refusal::Session => Disbelief::Session,
-                Refusal::Replayed => Disbelief::Replayed,
+                Refusal::Malformed => Rejection::Malformed,
+                Refusal::UnknownKey => Rejection::UnknownKey,
+                Refusal::Tag => Rejection::Tag,
+                Refusal::Session => Rejection::Session,
+                Refusal::Replayed => Rejection::Replayed,
             }),
         }
     }

@@ -60,6 +60,6 @@ pub(super) fn count_departures(counters: &PortCounters, tags: &[Tag]) {
 pub(super) fn count_drop(counters: &PortCounters, reason: DropReason, class: ClassIndex) {
     counters.dropped(reason, 1);
     counters.classes[usize::from(class.0) % CLASSES_MAX]
-        .dropped
+        .dropped_packets
         .add(1);
 }

@@ -205,7 +205,7 @@ fn run(workers: usize, steps: &[Step]) {
     }
     let workers = rack.workers.iter();
     let outlived: u64 = workers
-        .map(|rack_worker| rack_worker.counters.outlived_packets.get())
+        .map(|rack_worker| rack_worker.counters.exceptions.outlived_packets.get())
         .sum();
     let tally: Tally = rack.ledger();
     assert_eq!(tally.sent + outlived, u64::from(number));

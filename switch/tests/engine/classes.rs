@@ -81,7 +81,7 @@ fn the_strict_queue_goes_first_and_the_others_share_by_weight() {
         let left = segment.tally.received + segment.tally.late;
         assert_eq!(counters.tx_packets.get(), left);
         assert_eq!(counters.tx_bytes.get(), left * 101);
-        assert_eq!(counters.dropped.get(), segment.tally.dropped);
+        assert_eq!(counters.dropped_packets.get(), segment.tally.dropped);
     }
     let tally = ledger(epochs.iter().map(|(_, shard)| shard));
     assert_eq!(tally.sent, 44_000);

@@ -182,7 +182,7 @@ fn run(workers: usize, steps: &[Step]) {
     let outlived: u64 = rack
         .workers
         .iter()
-        .map(|rack_worker| rack_worker.counters.outlived_packets.get())
+        .map(|rack_worker| rack_worker.counters.exceptions.outlived_packets.get())
         .sum();
     let mut counted = outlived;
     for (&(ingress, egress), tally) in &generations.sums {
@@ -245,7 +245,10 @@ fn packets_that_outlive_a_reload_count_in_no_other_segment() {
             .filter(|(_, tally)| tally.sent > 0)
             .collect();
         assert!(sums.is_empty(), "{sums:?}");
-        assert_eq!(rack.workers[0].counters.outlived_packets.get(), 10);
+        assert_eq!(
+            rack.workers[0].counters.exceptions.outlived_packets.get(),
+            10
+        );
     }
 }
 

@@ -41,7 +41,7 @@ fn a_counter_that_is_behind_makes_a_delay_of_nothing() {
         assert_eq!(longest, Some(0), "{stamps}");
         assert_eq!(segments().map(|s| s.moments.sum_ticks()).sum::<u128>(), 0);
         let late: u64 = segments().map(|s| s.tally.late).sum();
-        let backward = rack.workers[0].counters.backward_packets.get();
+        let backward = rack.workers[0].counters.exceptions.backward_packets.get();
         assert_eq!((backward, late), (100, 0), "{stamps}");
     }
 }

@@ -3,7 +3,7 @@
 use std::num::{NonZero, NonZeroU64};
 use std::ops::{Deref, DerefMut};
 
-use contract::counters::{Disbelief, DropReason};
+use contract::counters::{DropReason, Rejection};
 use contract::ids::PortIndex;
 use contract::wire::handover::{Order, WireControlEnd};
 use measure::lda::{Bank, LdaLayout};
@@ -75,12 +75,12 @@ impl Switch {
         ports.map(|port| port.drops[reason as usize].get()).sum()
     }
 
-    fn disbelieved(&self, why: Disbelief) -> u64 {
-        self.control.counters.disbelieved[why as usize].get()
+    fn rejected(&self, why: Rejection) -> u64 {
+        self.control.counters.rejected[why as usize].get()
     }
 
-    fn believed(&self, kind: Kind) -> u64 {
-        self.control.counters.believed[kind.index()].get()
+    fn accepted(&self, kind: Kind) -> u64 {
+        self.control.counters.accepted[kind.index()].get()
     }
 
     fn sealed(&mut self, end: End) -> Vec<SealedWire> {
@@ -173,9 +173,9 @@ fn both_ends_count_the_same_packets_in_the_same_epochs() {
         sent.len(),
         received.len()
     );
-    assert_eq!(other.believed(Kind::Marker), 5 * 3, "three copies a turn");
-    assert!(other.believed(Kind::Reference) > 50);
-    let control = other.believed(Kind::Marker) + other.believed(Kind::Reference);
+    assert_eq!(other.accepted(Kind::Marker), 5 * 3, "three copies a turn");
+    assert!(other.accepted(Kind::Reference) > 50);
+    let control = other.accepted(Kind::Marker) + other.accepted(Kind::Reference);
     assert_eq!(other.dropped(DropReason::Control), control);
 }
 
@@ -195,13 +195,10 @@ fn a_forged_or_changed_frame_is_counted_and_goes_nowhere() {
     });
     assert!(forged > 10 && got.iter().all(|frame| !is_control(frame)));
     let [_, other] = &switches;
-    let disbelieved: u64 = Disbelief::ALL
-        .map(|why| other.disbelieved(why))
-        .iter()
-        .sum();
-    assert_eq!(disbelieved, 2 * forged);
-    assert_eq!(other.disbelieved(Disbelief::Replayed), forged);
-    assert_eq!(other.believed(Kind::Reference), forged);
+    let rejected: u64 = Rejection::ALL.map(|why| other.rejected(why)).iter().sum();
+    assert_eq!(rejected, 2 * forged);
+    assert_eq!(other.rejected(Rejection::Replayed), forged);
+    assert_eq!(other.accepted(Kind::Reference), forged);
     other.assert_conserved();
 }
 

@@ -1,6 +1,6 @@
 //! What two switches say of the path between them, held against the truth, and what they make of
 //! all that can go wrong on it.
-use contract::counters::{Counter, Disbelief};
+use contract::counters::{Counter, Rejection};
 use control::wire::exchange::SessionState;
 use measure::wire::frame::{EpochFate, Kind};
 use rand::RngExt;
@@ -108,16 +108,13 @@ fn control_frames_lost_doubled_reordered_and_corrupted_make_no_wrong_number() {
     let (usable, covered) = path.coverage();
     assert!(usable >= 90, "{usable} epochs usable");
     assert!(covered * 100 >= usable * 93, "{covered} of {usable}");
-    let disbelieved: u64 = path.switches[1]
+    let rejected: u64 = path.switches[1]
         .wire_counters
-        .disbelieved
+        .rejected
         .iter()
         .map(Counter::get)
         .sum();
-    assert!(
-        disbelieved > 100,
-        "{disbelieved} frames doubled or corrupted"
-    );
+    assert!(rejected > 100, "{rejected} frames doubled or corrupted");
     assert_eq!(path.is_established(), [true, true]);
 }
 
@@ -276,7 +273,7 @@ fn keys_are_renewed_under_load_and_no_epoch_and_no_frame_is_lost() {
     path.measured.clear();
     let refused = |path: &Path| {
         let counters = path.switches.iter().map(|switch| &switch.wire_counters);
-        let refused = counters.flat_map(|counters| counters.disbelieved.iter().map(Counter::get));
+        let refused = counters.flat_map(|counters| counters.rejected.iter().map(Counter::get));
         refused.sum::<u64>()
     };
     let before = refused(&path);
@@ -306,8 +303,8 @@ fn recorded_hello(path: &mut Path, epochs: u64) -> Vec<u8> {
     hello.unwrap()
 }
 
-fn disbelieved(path: &Path, why: Disbelief) -> u64 {
-    path.switches[1].wire_counters.disbelieved[why as usize].get()
+fn rejected(path: &Path, why: Rejection) -> u64 {
+    path.switches[1].wire_counters.rejected[why as usize].get()
 }
 
 /// Hellos of a flood in a millisecond: two million a second.
@@ -325,7 +322,7 @@ fn a_flood_of_one_recorded_hello_costs_neither_epochs_nor_the_session() {
     assert!(usable >= 28, "{usable} epochs usable");
     assert!(covered * 100 >= usable * 90, "{covered} of {usable}");
     assert_eq!(path.wrong_losses(), []);
-    assert_eq!(disbelieved(&path, Disbelief::Overflow), 0);
+    assert_eq!(rejected(&path, Rejection::Overflow), 0);
     assert_eq!(path.is_established(), [true, true]);
     assert_eq!(path.switches[1].status().counters.sessions, 1);
     path.switches[1].assert_conserved();
@@ -343,7 +340,7 @@ fn a_peer_that_starts_anew_in_a_flood_of_its_old_hello_is_found_again() {
     path.run(20, |_, _, frame| Passage::as_it_is(frame));
     let (usable, _) = path.coverage();
     assert!(usable >= 18, "{usable} epochs usable");
-    assert_eq!(disbelieved(&path, Disbelief::Overflow), 0);
+    assert_eq!(rejected(&path, Rejection::Overflow), 0);
 }
 
 #[test]

@@ -150,15 +150,11 @@ impl End {
     }
 
     pub fn accepted(&self, kind: Kind) -> u64 {
-        self.counters.believed[kind.index()].get()
+        self.counters.accepted[kind.index()].get()
     }
 
     pub fn counted(&self) -> u64 {
-        let counters = self
-            .counters
-            .believed
-            .iter()
-            .chain(&self.counters.disbelieved);
+        let counters = self.counters.accepted.iter().chain(&self.counters.rejected);
         counters.map(Counter::get).sum()
     }
 

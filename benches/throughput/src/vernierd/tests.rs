@@ -41,10 +41,13 @@ fn snapshot(tx_packets: u64, measured: Option<u64>) -> Snapshot {
     };
     Snapshot {
         ports: vec![Port {
-            rx_packets: 1_000,
-            copies: 50,
-            tx_packets,
-            queued_packets: 50,
+            counts: PortReading {
+                rx_packets: 1_000,
+                copies: 50,
+                tx_packets,
+                queued_packets: 50,
+                ..PortReading::default()
+            },
             ..Port::default()
         }],
         segments: measured.map(segment).into_iter().collect(),

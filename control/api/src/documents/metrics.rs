@@ -222,8 +222,12 @@ fn label_names(text: &str) -> Vec<String> {
     names
 }
 
-/// The unit, by the name's ending.
+/// The unit: as declared, or by the name's ending.
 fn unit(name: &str) -> &str {
+    let declared = contract::declared::declarations();
+    if let Some(declared) = declared.iter().find(|declared| declared.name == name) {
+        return declared.unit;
+    }
     let name = name.trim_end_matches("_total");
     let units = [
         ("_squared_seconds", "seconds²"),

@@ -2,8 +2,7 @@
 
 use super::Family;
 use records::snapshot::{
-    ClassCounts, DeviceCounts, Estimate, Exceptions, Fdb, FlowTotals, Port, QueueCounts,
-    ReferenceEstimate, Segment, Sketch, Worker,
+    DeviceCounts, Estimate, Fdb, FlowTotals, Port, ReferenceEstimate, Segment, Sketch, Worker,
 };
 
 /// Of a segment, since the switch started.
@@ -150,7 +149,7 @@ pub(super) const FLOWS: [Family<FlowTotals, u64>; 5] = [
     Family {
         name: "vernier_flows_tracked",
         kind: "gauge",
-        help: "FlowTotals that have a slot.",
+        help: "Flows that have a slot.",
         value: |f| f.tracked,
     },
     Family {
@@ -168,36 +167,19 @@ pub(super) const FLOWS: [Family<FlowTotals, u64>; 5] = [
     Family {
         name: "vernier_flows_new_total",
         kind: "counter",
-        help: "FlowTotals that were new.",
+        help: "Flows that were new.",
         value: |f| f.new,
     },
     Family {
         name: "vernier_flows_folded_total",
         kind: "counter",
-        help: "FlowTotals with packets in an epoch that were folded into flow=\"other\", epoch by epoch.",
+        help: "Flows with packets in an epoch that were folded into flow=\"other\", epoch by epoch.",
         value: |f| f.folded,
     },
 ];
 
-/// Of packets that are not measured as others are.
-pub(super) const EXCEPTIONS: [Family<Exceptions, u64>; 2] = [
-    Family {
-        name: "vernier_backward_packets_total",
-        kind: "counter",
-        help: "Packets that seem to have left before they came, since the counters of two cores disagree: their delay \
-               is taken for 0.",
-        value: |e| e.backward_packets,
-    },
-    Family {
-        name: "vernier_outlived_packets_total",
-        kind: "counter",
-        help: "Packets that waited until the generation that measured them had gone: they count in no segment.",
-        value: |e| e.outlived_packets,
-    },
-];
-
-/// Of the bridge's filtering database.
-pub(super) const FDB: [Family<Fdb, u64>; 10] = [
+/// Of the bridge's filtering database, beside what [`FdbStats`](contract::fdb::FdbStats) declares.
+pub(super) const FDB: [Family<Fdb, u64>; 2] = [
     Family {
         name: "vernier_fdb_entries",
         kind: "gauge",
@@ -210,132 +192,10 @@ pub(super) const FDB: [Family<Fdb, u64>; 10] = [
         help: "Most addresses that the filtering database holds.",
         value: |f| f.capacity,
     },
-    Family {
-        name: "vernier_fdb_moves_total",
-        kind: "counter",
-        help: "Times that an address turned up at another port.",
-        value: |f| f.moves,
-    },
-    Family {
-        name: "vernier_fdb_overflows_total",
-        kind: "counter",
-        help: "Reports of new addresses for which there was no room.",
-        value: |f| f.overflows,
-    },
-    Family {
-        name: "vernier_fdb_replica_overflows_total",
-        kind: "counter",
-        help: "Times that a worker had no room for an address; frames to it are flooded.",
-        value: |f| f.replica_overflows,
-    },
-    Family {
-        name: "vernier_fdb_evictions_total",
-        kind: "counter",
-        help: "Addresses forgotten, since the table was full, for one of a port that has fewer.",
-        value: |f| f.evictions,
-    },
-    Family {
-        name: "vernier_fdb_replica_evictions_total",
-        kind: "counter",
-        help: "Times that a worker forgot an address for one of a port that has fewer.",
-        value: |f| f.replica_evictions,
-    },
-    Family {
-        name: "vernier_fdb_limited_total",
-        kind: "counter",
-        help: "Times that an address was not learnt, since its port had its `max_stations`.",
-        value: |f| f.limited,
-    },
-    Family {
-        name: "vernier_fdb_reports_lost_total",
-        kind: "counter",
-        help: "Reports of addresses that did not fit into their ring; they are said again.",
-        value: |f| f.reports_lost,
-    },
-    Family {
-        name: "vernier_fdb_restarts_total",
-        kind: "counter",
-        help: "Times that a worker was told every address anew since it fell behind.",
-        value: |f| f.restarts,
-    },
 ];
 
-/// Of a class at its egress port.
-pub(super) const CLASSES: [Family<ClassCounts, u64>; 3] = [
-    Family {
-        name: "vernier_class_transmitted_packets_total",
-        kind: "counter",
-        help: "Packets of the class that the driver accepted for transmission.",
-        value: |c| c.tx_packets,
-    },
-    Family {
-        name: "vernier_class_transmitted_bytes_total",
-        kind: "counter",
-        help: "Bytes of these.",
-        value: |c| c.tx_bytes,
-    },
-    Family {
-        name: "vernier_class_dropped_packets_total",
-        kind: "counter",
-        help: "Packets of the class dropped on their way to the driver.",
-        value: |c| c.dropped_packets,
-    },
-];
-
-/// Of an egress queue.
-pub(super) const QUEUES: [Family<QueueCounts, u64>; 2] = [
-    Family {
-        name: "vernier_queue_packets",
-        kind: "gauge",
-        help: "Packets in the egress queue.",
-        value: |q| q.packets,
-    },
-    Family {
-        name: "vernier_queue_bytes",
-        kind: "gauge",
-        help: "Bytes in the egress queue.",
-        value: |q| q.bytes,
-    },
-];
-
-/// Of a port.
-pub(super) const PORTS: [Family<Port, u64>; 9] = [
-    Family {
-        name: "vernier_port_received_packets_total",
-        kind: "counter",
-        help: "Packets received.",
-        value: |p| p.rx_packets,
-    },
-    Family {
-        name: "vernier_port_received_bytes_total",
-        kind: "counter",
-        help: "Bytes received, without frame check sequences.",
-        value: |p| p.rx_bytes,
-    },
-    Family {
-        name: "vernier_port_transmitted_packets_total",
-        kind: "counter",
-        help: "Packets that the driver accepted for transmission.",
-        value: |p| p.tx_packets,
-    },
-    Family {
-        name: "vernier_port_transmitted_bytes_total",
-        kind: "counter",
-        help: "Bytes of the packets transmitted.",
-        value: |p| p.tx_bytes,
-    },
-    Family {
-        name: "vernier_port_copied_packets_total",
-        kind: "counter",
-        help: "Copies made to flood packets that came in by the port.",
-        value: |p| p.copies,
-    },
-    Family {
-        name: "vernier_port_queued_packets",
-        kind: "gauge",
-        help: "Packets that wait to be sent.",
-        value: |p| p.queued_packets,
-    },
+/// Of a port, beside what its counters declare ([`contract::counters`]).
+pub(super) const PORTS: [Family<Port, u64>; 3] = [
     Family {
         name: "vernier_port_link_up",
         kind: "gauge",
@@ -384,8 +244,8 @@ pub(super) const DEVICES: [Family<DeviceCounts, u64>; 4] = [
     },
 ];
 
-/// Of a worker.
-pub(super) const WORKERS: [Family<Worker, f64>; 16] = [
+/// Of a worker, likewise.
+pub(super) const WORKERS: [Family<Worker, f64>; 6] = [
     Family {
         name: "vernier_worker_busy_ratio",
         kind: "gauge",
@@ -397,18 +257,6 @@ pub(super) const WORKERS: [Family<Worker, f64>; 16] = [
         kind: "counter",
         help: "Time that the worker spent on packets.",
         value: |w| w.busy_s,
-    },
-    Family {
-        name: "vernier_worker_passes_total",
-        kind: "counter",
-        help: "Passes of the worker's loop.",
-        value: |w| w.passes as f64,
-    },
-    Family {
-        name: "vernier_worker_idle_passes_total",
-        kind: "counter",
-        help: "Passes that received nothing.",
-        value: |w| w.idle_passes as f64,
     },
     Family {
         name: "vernier_worker_stamp_uncertainty_seconds",
@@ -429,57 +277,9 @@ pub(super) const WORKERS: [Family<Worker, f64>; 16] = [
         value: |w| w.is_stalled.into(),
     },
     Family {
-        name: "vernier_worker_generation",
-        kind: "gauge",
-        help: "Generation that the worker works in.",
-        value: |w| w.generation as f64,
-    },
-    Family {
-        name: "vernier_worker_received_packets_total",
-        kind: "counter",
-        help: "Packets that the worker received, from ports and from other workers.",
-        value: |w| w.busy_packets as f64,
-    },
-    Family {
         name: "vernier_worker_cycles_per_packet",
         kind: "gauge",
         help: "Ticks of the time stamp counter that a packet took over the last second or so.",
         value: |w| w.cycles_per_packet,
-    },
-    Family {
-        name: "vernier_worker_ring_packets",
-        kind: "gauge",
-        help: "Packets that wait in rings from other workers.",
-        value: |w| w.ring_packets as f64,
-    },
-    Family {
-        name: "vernier_worker_references_injected_total",
-        kind: "counter",
-        help: "Reference packets injected.",
-        value: |w| w.references.injected as f64,
-    },
-    Family {
-        name: "vernier_worker_references_received_total",
-        kind: "counter",
-        help: "Reference packets that came to the egress point.",
-        value: |w| w.references.received as f64,
-    },
-    Family {
-        name: "vernier_worker_references_left_out_total",
-        kind: "counter",
-        help: "Reference packets left out, since too many of their stream were under way.",
-        value: |w| w.references.left_out as f64,
-    },
-    Family {
-        name: "vernier_worker_reference_overflowed_packets_total",
-        kind: "counter",
-        help: "Packets that did not fit into an interpolation buffer: estimated from the left reference.",
-        value: |w| w.references.overflowed_packets as f64,
-    },
-    Family {
-        name: "vernier_worker_reference_late_estimates_total",
-        kind: "counter",
-        help: "Estimates for packets whose epoch was sealed by then, or went unmeasured.",
-        value: |w| w.references.late_estimates as f64,
     },
 ];

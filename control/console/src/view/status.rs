@@ -100,9 +100,9 @@ pub fn status(status: &Status) -> String {
 
 fn addresses(fdb: &Fdb) -> String {
     let refused = [
-        (fdb.evictions, "evicted"),
-        (fdb.overflows, "without room"),
-        (fdb.limited, "over a port's limit"),
+        (fdb.stats.evictions, "evicted"),
+        (fdb.stats.overflows, "without room"),
+        (fdb.stats.limited, "over a port's limit"),
     ];
     let refused = refused.into_iter().filter(|&(n, _)| n > 0);
     let refused = refused.map(|(n, what)| format!(", {} {what}", count(n)));

@@ -27,7 +27,7 @@ const PATCH: Step = step("receive, pass on, transmit", 32.0);
 const BRIDGE: Step = step("learn and look up addresses", 8.5);
 const CLASSIFY: Step = step("classify", 6.0);
 const QUEUE: Step = step("queue, schedule and shape", 15.0);
-const HAND_OVER: Step = step("hand over to an owner", 12.0);
+const HANDOVER: Step = step("hand over to an owner", 12.0);
 const STAMP: Step = step("parse, hash, stamp, moments and histogram", 12.0);
 const STAMP_EACH: Step = step("stamp every packet for itself", 20.0);
 const LDA: Step = step("LDA", 2.5);
@@ -56,7 +56,7 @@ pub fn steps(config: &Config) -> Vec<Step> {
         ),
         (!config.rules.is_empty(), CLASSIFY),
         (queues, QUEUE),
-        (hands_over, HAND_OVER),
+        (hands_over, HANDOVER),
         (is_on, STAMP),
         (is_on && stamps_each, STAMP_EACH),
         (is_on && measurement.lda.is_some(), LDA),

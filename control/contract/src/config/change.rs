@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-use super::{Config, ConfigError, Device, Egress, PORTS_MAX, Port};
+use super::{Config, ConfigError, Device, PORTS_MAX, Port};
 
 /// One way in which a configuration differs from the one that runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct Change {
     pub old: Value,
     /// The value that is to come, likewise.
     pub new: Value,
-    /// Why it cannot be made while the switch runs; `None` where it can, at an epoch's turn.
+    /// Why it cannot be made while the switch runs; `None` where it can, when an epoch begins.
     pub fixed: Option<&'static str>,
 }
 
@@ -31,7 +31,7 @@ impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.fixed {
             Some(why) => write!(f, "{}: {why}; restart the switch to change it", self.path),
-            None => write!(f, "{}: taken up at an epoch's turn", self.path),
+            None => write!(f, "{}: taken up when an epoch begins", self.path),
         }
     }
 }
@@ -60,23 +60,23 @@ const PCI: &str = "a port on the PCI bus stays as long as the switch runs";
 const DEVICE_TAKEN: &str = "its device still belongs to a port of another name";
 
 impl Config {
-    /// This configuration with its ports in the places that `running` has them in: a port keeps
-    /// its index for life. A port that is not there any more leaves its place, absent
-    /// ([`Device::Absent`]), and has it again when it comes back; new ports go to the end. What
+    /// This configuration with its ports at the indices that they have in `running`: a port keeps
+    /// its index for life. A port that is not there any more leaves its index unused ([`Device::Absent`])
+    /// and has it again when it comes back; new ports go to the end. What
     /// this configuration leaves open stays: how many receive queues there are, and who sends for all.
     ///
     /// # Errors
-    /// [`ConfigError::Places`] where more than [`PORTS_MAX`] places would be needed.
+    /// [`ConfigError::Ports`] where more than [`PORTS_MAX`] indices would be needed.
     pub fn in_place_of(mut self, running: &Self) -> Result<Self, ConfigError> {
         let mut named = std::mem::take(&mut self.ports);
         for old in &running.ports {
-            let place = named.iter().position(|port| port.name == old.name);
+            let position = named.iter().position(|port| port.name == old.name);
             // A port that has or had a segment on the wire has one receive queue and an owner.
             let was_wired = old.wire.is_some();
             let queues_now = old.rx_queues.or(was_wired.then_some(1));
-            self.ports.push(match place {
-                Some(place) => {
-                    let mut port = named.remove(place);
+            self.ports.push(match position {
+                Some(position) => {
+                    let mut port = named.remove(position);
                     port.rx_queues = port.rx_queues.or(queues_now);
                     let owner_now = running.port_index(&old.name);
                     let owner_now = owner_now.filter(|_| was_wired);
@@ -92,7 +92,7 @@ impl Config {
         }
         self.ports.append(&mut named);
         if self.ports.len() > PORTS_MAX {
-            return Err(ConfigError::Places);
+            return Err(ConfigError::Ports);
         }
         Ok(self)
     }
@@ -127,7 +127,7 @@ impl Config {
         assignment.map(of_port).collect()
     }
 
-    /// What befalls a port as a whole: it comes, goes, or changes hands.
+    /// What befalls a port as a whole: it comes, goes, or is served by others.
     fn port_change(
         &self,
         new: &Self,
@@ -193,7 +193,7 @@ impl Config {
     }
 }
 
-/// The place of a port that went.
+/// A port that went, which keeps its index.
 fn absent(old: &Port, running: &Config) -> Port {
     let index = running.port_index(&old.name).unwrap_or_default();
     let rx_queues = match running.rx_queues(index) {
@@ -201,14 +201,9 @@ fn absent(old: &Port, running: &Config) -> Port {
         present => Some(present),
     };
     Port {
-        name: old.name.clone(),
-        device: Device::Absent,
         mtu: old.mtu,
         rx_queues,
-        vlan: None,
-        max_stations: None,
-        egress: Egress::default(),
-        wire: None,
+        ..Port::bare(old.name.clone(), Device::Absent)
     }
 }
 

@@ -24,7 +24,7 @@ fn weight() -> u32 {
 }
 
 /// Names packets; every key that is given must match, and a list matches if one of it does.
-// The class has to be there: what stands for it otherwise is no class's name.
+// The class has to be there: its default is no class's name.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["class"]))]

@@ -20,7 +20,7 @@ pub enum Device {
     Generate(Generate),
     /// Anything else: a DPDK device string (`0000:03:00.0`, `net_af_packet0,iface=veth0`, ...).
     Dpdk(String),
-    /// No device any more: the place of a port that was taken away while the switch runs
+    /// No device any more: a port that was taken away while the switch runs
     /// ([`Config::in_place_of`](super::Config::in_place_of)). No text means this.
     Absent,
 }
@@ -81,50 +81,119 @@ pub enum DeviceError {
     /// `replay` names no capture.
     #[error("replay names no capture; write replay:FILE[?speed=X&loop=N]")]
     NoFile,
-    /// A part is not `KEY=VALUE`.
-    #[error("{device}: `{part}` is not KEY=VALUE; keys are {keys}")]
-    NotKeyValue {
+    /// An option that cannot be.
+    #[error("{device}: {fault}")]
+    Option {
         /// `replay` or `generate`.
         device: &'static str,
-        /// The part.
-        part: String,
-        /// Keys there are.
-        keys: &'static str,
+        /// What is wrong with it.
+        fault: OptionFault,
     },
+}
+
+/// An option of a device string that cannot be; `keys` are those there are.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the words say what the parts are")]
+pub enum OptionFault {
+    /// It is not `KEY=VALUE`.
+    #[error("`{part}` is not KEY=VALUE; keys are {keys}")]
+    NotKeyValue { part: String, keys: String },
     /// A key that there is not.
-    #[error("{device}: unknown key `{key}`; keys are {keys}")]
-    UnknownKey {
-        /// `replay` or `generate`.
-        device: &'static str,
-        /// The key.
-        key: String,
-        /// Keys there are.
-        keys: &'static str,
-    },
+    #[error("unknown key `{key}`; keys are {keys}")]
+    UnknownKey { key: String, keys: String },
     /// A key given twice.
-    #[error("{device}: `{key}` is given twice")]
-    Twice {
-        /// `replay` or `generate`.
-        device: &'static str,
-        /// The key.
-        key: String,
-    },
+    #[error("`{key}` is given twice")]
+    Twice { key: String },
     /// A value out of its range.
-    #[error("{device}: `{key}={value}`: expected {expected}")]
+    #[error("`{key}={value}`: expected {expected}")]
     Value {
-        /// `replay` or `generate`.
-        device: &'static str,
-        /// The key.
         key: String,
-        /// The value.
         value: String,
-        /// What it may be.
         expected: &'static str,
     },
 }
 
-const REPLAY_KEYS: &str = "speed, loop";
-const GENERATE_KEYS: &str = "flows, size, rate, burst, pareto, seed, macs, side";
+/// An option of a device `T`.
+struct Key<T> {
+    name: &'static str,
+    /// What it may be, in words.
+    expected: &'static str,
+    get: fn(&T) -> String,
+    /// `None` for a value that it may not have.
+    set: fn(&mut T, &str) -> Option<()>,
+}
+
+const REPLAY_KEYS: [Key<Replay>; 2] = [
+    Key {
+        name: "speed",
+        expected: "a number over 0, up to 1000000",
+        get: |replay| replay.speed.to_string(),
+        set: |replay, text| number(text, |&x| x > 0.0 && x <= 1e6).map(|x| replay.speed = x),
+    },
+    Key {
+        name: "loop",
+        expected: "a whole number, 0 for ever",
+        get: |replay| replay.loops.to_string(),
+        set: |replay, text| number(text, |_| true).map(|n| replay.loops = n),
+    },
+];
+
+const GENERATE_KEYS: [Key<Generate>; 8] = [
+    Key {
+        name: "flows",
+        expected: "a whole number from 1 to 10000000",
+        get: |traffic| traffic.flows.to_string(),
+        set: |traffic, text| {
+            number(text, |n| (1..=10_000_000).contains(n)).map(|n| traffic.flows = n)
+        },
+    },
+    Key {
+        name: "size",
+        expected: "imix or a whole number from 60 to 9014",
+        get: |traffic| traffic.size.to_string(),
+        set: |traffic, text| {
+            let fixed = number(text, |n| (60..=9_014).contains(n)).map(FrameSize::Fixed);
+            let imix = (text == "imix").then_some(FrameSize::Imix);
+            imix.or(fixed).map(|size| traffic.size = size)
+        },
+    },
+    Key {
+        name: "rate",
+        expected: "packets a second over 0, up to 100000000",
+        get: |traffic| traffic.rate_pps.to_string(),
+        set: |traffic, text| number(text, |&x| x > 0.0 && x <= 1e8).map(|x| traffic.rate_pps = x),
+    },
+    Key {
+        name: "burst",
+        expected: "a number from 1 to 1000",
+        get: |traffic| traffic.burst.to_string(),
+        set: |traffic, text| number(text, |x| (1.0..=1e3).contains(x)).map(|x| traffic.burst = x),
+    },
+    Key {
+        name: "pareto",
+        expected: "a number over 0, up to 10",
+        get: |traffic| traffic.pareto.to_string(),
+        set: |traffic, text| number(text, |&x| x > 0.0 && x <= 10.0).map(|x| traffic.pareto = x),
+    },
+    Key {
+        name: "seed",
+        expected: "a whole number under 2^64",
+        get: |traffic| traffic.seed.to_string(),
+        set: |traffic, text| number(text, |_| true).map(|n| traffic.seed = n),
+    },
+    Key {
+        name: "macs",
+        expected: "a whole number from 1 to 65536",
+        get: |traffic| traffic.macs.to_string(),
+        set: |traffic, text| number(text, |n| (1..=65_536).contains(n)).map(|n| traffic.macs = n),
+    },
+    Key {
+        name: "side",
+        expected: "0 or 1",
+        get: |traffic| traffic.side.to_string(),
+        set: |traffic, text| number(text, |&n| n <= 1).map(|n| traffic.side = n),
+    },
+];
 
 impl Device {
     /// Whether it is on the PCI bus, as NICs are; all others come and go as the switch likes.
@@ -185,119 +254,74 @@ fn replay(text: &str) -> Result<Replay, DeviceError> {
         return Err(DeviceError::NoFile);
     }
     let mut replay = Replay::new(file);
-    for option in options("replay", query, '&', REPLAY_KEYS)? {
-        match option.key {
-            "speed" => {
-                replay.speed = option.number("a number over 0, up to 1000000", |&x: &f64| {
-                    x > 0.0 && x <= 1e6
-                })?;
-            }
-            "loop" => replay.loops = option.number("a whole number, 0 for ever", |_| true)?,
-            _ => return Err(option.unknown()),
-        }
-    }
+    set("replay", &mut replay, query, '&', &REPLAY_KEYS)?;
     Ok(replay)
 }
 
 fn generate(text: &str) -> Result<Generate, DeviceError> {
     let mut traffic = Generate::default();
-    for option in options("generate", text, ',', GENERATE_KEYS)? {
-        match option.key {
-            "flows" => {
-                traffic.flows = option.number("a whole number from 1 to 10000000", |n| {
-                    (1..=10_000_000).contains(n)
-                })?;
-            }
-            "size" if option.value == "imix" => traffic.size = FrameSize::Imix,
-            "size" => {
-                let bytes = option.number("imix or a whole number from 60 to 9014", |n| {
-                    (60..=9_014).contains(n)
-                })?;
-                traffic.size = FrameSize::Fixed(bytes);
-            }
-            "rate" => {
-                traffic.rate_pps = option
-                    .number("packets a second over 0, up to 100000000", |&x: &f64| {
-                        x > 0.0 && x <= 1e8
-                    })?;
-            }
-            "burst" => {
-                traffic.burst =
-                    option.number("a number from 1 to 1000", |x: &f64| (1.0..=1e3).contains(x))?;
-            }
-            "pareto" => {
-                traffic.pareto =
-                    option.number("a number over 0, up to 10", |&x: &f64| x > 0.0 && x <= 10.0)?;
-            }
-            "seed" => traffic.seed = option.number("a whole number under 2^64", |_| true)?,
-            "macs" => {
-                traffic.macs = option.number("a whole number from 1 to 65536", |n| {
-                    (1..=65_536).contains(n)
-                })?;
-            }
-            "side" => traffic.side = option.number("0 or 1", |&n| n <= 1)?,
-            _ => return Err(option.unknown()),
-        }
-    }
+    set("generate", &mut traffic, text, ',', &GENERATE_KEYS)?;
     Ok(traffic)
 }
 
-/// One `KEY=VALUE` of a device string.
-struct KeyValue<'t> {
-    device: &'static str,
-    keys: &'static str,
-    key: &'t str,
-    value: &'t str,
+fn number<N: FromStr>(text: &str, is_allowed: impl Fn(&N) -> bool) -> Option<N> {
+    text.parse().ok().filter(is_allowed)
 }
 
-impl KeyValue<'_> {
-    fn number<T: FromStr>(
-        &self,
-        expected: &'static str,
-        is_allowed: impl Fn(&T) -> bool,
-    ) -> Result<T, DeviceError> {
-        let value = self.value.parse().ok().filter(is_allowed);
-        value.ok_or_else(|| DeviceError::Value {
-            device: self.device,
-            key: self.key.to_owned(),
-            value: self.value.to_owned(),
-            expected,
-        })
-    }
-
-    fn unknown(&self) -> DeviceError {
-        DeviceError::UnknownKey {
-            device: self.device,
-            key: self.key.to_owned(),
-            keys: self.keys,
-        }
-    }
-}
-
-fn options<'t>(
+/// Sets what the text says of a device.
+fn set<T>(
     device: &'static str,
-    text: &'t str,
+    target: &mut T,
+    text: &str,
     separator: char,
-    keys: &'static str,
-) -> Result<Vec<KeyValue<'t>>, DeviceError> {
-    let mut options: Vec<KeyValue<'t>> = Vec::new();
+    keys: &[Key<T>],
+) -> Result<(), DeviceError> {
+    let all = || {
+        keys.iter()
+            .map(|key| key.name)
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let mut given = Vec::new();
     for part in text.split(separator).filter(|_| !text.is_empty()) {
-        let Some((key, value)) = part.split_once('=') else {
-            let part = part.to_owned();
-            return Err(DeviceError::NotKeyValue { device, part, keys });
+        let fault = match part.split_once('=') {
+            None => OptionFault::NotKeyValue {
+                part: part.to_owned(),
+                keys: all(),
+            },
+            Some((name, _)) if given.contains(&name) => OptionFault::Twice {
+                key: name.to_owned(),
+            },
+            Some((name, value)) => match keys.iter().find(|key| key.name == name) {
+                None => OptionFault::UnknownKey {
+                    key: name.to_owned(),
+                    keys: all(),
+                },
+                Some(key) if (key.set)(target, value).is_none() => OptionFault::Value {
+                    key: name.to_owned(),
+                    value: value.to_owned(),
+                    expected: key.expected,
+                },
+                Some(_) => {
+                    given.push(name);
+                    continue;
+                }
+            },
         };
-        if options.iter().any(|option| option.key == key) {
-            let key = key.to_owned();
-            return Err(DeviceError::Twice { device, key });
-        }
-        options.push(KeyValue {
-            device,
-            keys,
-            key,
-            value,
-        });
+        return Err(DeviceError::Option { device, fault });
     }
-    Ok(options)
+    Ok(())
+}
+
+/// `KEY=VALUE` of the options whose value is not the default.
+fn changed<T>(value: &T, default: &T, keys: &[Key<T>]) -> Vec<String> {
+    let texts = keys
+        .iter()
+        .map(|key| (key.name, (key.get)(value), (key.get)(default)));
+    let differ = texts.filter(|(_, value, default)| value != default);
+    differ
+        .map(|(name, value, _)| format!("{name}={value}"))
+        .collect()
 }
 
 impl fmt::Display for Device {
@@ -315,14 +339,8 @@ impl fmt::Display for Device {
 impl fmt::Display for Replay {
     /// Of the keys only those that differ from the default.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let keys = |r: &Self| {
-            [
-                ("speed", r.speed.to_string()),
-                ("loop", r.loops.to_string()),
-            ]
-        };
         let file = self.file.display().to_string();
-        let mut query = changed(&keys(self), &keys(&Self::new(""))).join("&");
+        let mut query = changed(self, &Self::new(""), &REPLAY_KEYS).join("&");
         if query.is_empty() && file.contains('?') {
             // Or the end of the name would be taken for keys.
             query = format!("loop={}", self.loops);
@@ -335,33 +353,10 @@ impl fmt::Display for Replay {
 impl fmt::Display for Generate {
     /// Of the keys only those that differ from the default.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let keys = |t: &Self| {
-            [
-                ("flows", t.flows.to_string()),
-                ("size", t.size.to_string()),
-                ("rate", t.rate_pps.to_string()),
-                ("burst", t.burst.to_string()),
-                ("pareto", t.pareto.to_string()),
-                ("seed", t.seed.to_string()),
-                ("macs", t.macs.to_string()),
-                ("side", t.side.to_string()),
-            ]
-        };
-        let list = changed(&keys(self), &keys(&Self::default())).join(",");
+        let list = changed(self, &Self::default(), &GENERATE_KEYS).join(",");
         let colon = if list.is_empty() { "" } else { ":" };
         write!(f, "generate{colon}{list}")
     }
-}
-
-/// `KEY=VALUE` of the keys whose value is not the default.
-fn changed(keys: &[(&str, String)], defaults: &[(&str, String)]) -> Vec<String> {
-    let differ = keys
-        .iter()
-        .zip(defaults)
-        .filter(|(now, default)| now != default);
-    differ
-        .map(|((key, value), _)| format!("{key}={value}"))
-        .collect()
 }
 
 impl fmt::Display for FrameSize {
@@ -433,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_is_told_from_the_others() {
+    fn each_kind_has_its_own_text() {
         assert_eq!("sink".parse(), Ok(Device::Sink));
         let nic = "0000:03:00.0";
         assert_eq!(nic.parse(), Ok(Device::Dpdk(nic.to_owned())));

@@ -1,4 +1,4 @@
-//! The configuration of a host: a program of somebody else's that Vernier is loaded into, which has
+//! The configuration of a host: another program that Vernier is loaded into, which has
 //! ports of its own and decides where packets go.
 
 use std::path::Path;
@@ -9,15 +9,12 @@ use serde::Deserialize;
 use super::parse::{is_given, parse_json, read_file, refusal, value_error};
 use super::validate::{KeyPath, validate};
 use super::{
-    Class, Config, ConfigError, Device, Dpdk, Egress, Flows, Forwarding, Http, Measurement, Port,
+    Class, Config, ConfigError, Device, Dpdk, Flows, Forwarding, Http, Measurement, Port,
     Prometheus, Rule, defaults,
 };
 
-/// Slots of the flows that are tracked at each transmit queue, of which a host may have many.
+/// Slots of the flows that are tracked at each transmit queue; a host may have many.
 const FLOW_SLOTS: u32 = 16_384;
-
-/// The MTU that is written where a host's port has one of its own.
-const MTU: u16 = 1_500;
 
 /// What can be configured in a host: every key is one of [`Config`]'s, and all may be left out.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
@@ -31,8 +28,8 @@ pub struct HostConfig {
     /// one class, `all`.
     #[schemars(length(max = super::CLASSES_MAX))]
     pub classes: Vec<Class>,
-    /// Which packets belong to which class: the first rule that matches decides. At most 256, none
-    /// of which names ingress ports.
+    /// Which packets belong to which class: the first rule that matches decides. At most 256; none
+    /// may name ingress ports.
     #[schemars(length(max = 256))]
     pub rules: Vec<Rule>,
     /// What is measured: no `segments`, no `rli`. Flows are tracked in 16,384 slots where `flows` is
@@ -121,22 +118,15 @@ impl HostConfig {
         Some((root.key("rules").index(rule).key("ingress"), PORTS))
     }
 
-    /// The whole configuration of a host with these ports, in their places: the name of each one's
+    /// The whole configuration of a host with these ports, in their order: the name of each one's
     /// device, and whether it is there.
     pub fn config(&self, ports: &[(String, bool)]) -> Config {
-        let ports = ports.iter().map(|(name, is_present)| Port {
-            name: name.clone(),
-            device: if *is_present {
-                Device::Dpdk(name.clone())
-            } else {
-                Device::Absent
-            },
-            mtu: MTU,
-            rx_queues: None,
-            vlan: None,
-            max_stations: None,
-            egress: Egress::default(),
-            wire: None,
+        let ports = ports.iter().map(|(name, is_present)| {
+            let device = match is_present {
+                true => Device::Dpdk(name.clone()),
+                false => Device::Absent,
+            };
+            Port::bare(name.clone(), device)
         });
         Config {
             name: self.name.clone(),

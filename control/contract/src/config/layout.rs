@@ -38,8 +38,8 @@ impl Config {
             let ports = self.sketch_ports();
             layout.sketches = ports.len();
             for (sketch, segment) in layout.sketch_of.iter_mut().zip(&segments) {
-                let place = ports.iter().position(|&port| port == segment.egress);
-                *sketch = place.and_then(|n| n.try_into().ok()).unwrap_or(u16::MAX);
+                let position = ports.iter().position(|&port| port == segment.egress);
+                *sketch = position.and_then(|n| n.try_into().ok()).unwrap_or(u16::MAX);
             }
             let weight_of =
                 |class: usize| self.classes.get(class).map_or(1, |class| class.lds_weight);
@@ -157,7 +157,7 @@ mod tests {
         let ports = [("a", true), ("gone", false), ("b", true)];
         let config = host.config(&ports.map(|(name, there)| (name.to_owned(), there)));
         let segments = config.segments();
-        let places: Vec<_> = segments
+        let order: Vec<_> = segments
             .iter()
             .map(|s| (s.egress, s.ingress, s.class))
             .collect();
@@ -171,7 +171,7 @@ mod tests {
             (2, 2, 0),
             (2, 2, 1),
         ];
-        assert_eq!(places, expected);
+        assert_eq!(order, expected);
         let of: Vec<_> = (0..4).map(|port| config.segments_of_egress(port)).collect();
         assert_eq!(of, [0..4, 0..0, 4..8, 0..0]);
         let whole = layout(&config);

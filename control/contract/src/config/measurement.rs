@@ -99,7 +99,7 @@ pub struct Lds {
     #[schemars(range(min = 1, max = 1_024))]
     pub virtual_cells: u32,
     /// Estimates for the flows that are tracked, jointly from all cells; `null`: none, only flows
-    /// that somebody asks about.
+    /// that a client asks about.
     pub decode: Option<Decode>,
 }
 

@@ -19,17 +19,17 @@ use crate::wire::handover;
 /// hold no flow slots.
 pub const SUMS: usize = 2;
 
-/// A place of an egress queue or of a ring between workers: a packet's pointer and its tag.
-const PLACE_BYTES: usize = 40;
+/// A slot of an egress queue or of a ring between workers: a packet's pointer and its tag.
+const SLOT_BYTES: usize = 40;
 
-/// A slot of a worker's flow table: its share of the index, its place in the list of free slots,
+/// A slot of a worker's flow table: its share of the index, its entry in the list of free slots,
 /// whether it is away.
 const FLOW_TABLE_BYTES: usize = 64 / FlowIndex::FLOWS_PER_BUCKET + 4 + 1;
 
 /// Stations of a bucket of 64 bytes in a worker's replica of the filtering database, half full.
 const STATIONS_PER_BUCKET: usize = 2;
 
-/// Epochs of which the control core keeps all cells: that which was published, the next, and a sum.
+/// Epochs whose cells the control core keeps: that which was published, the next, and a sum.
 const EPOCHS_OF_CELLS: usize = 3;
 
 /// A flow while it is decoded: what is asked, beliefs and estimates; about.
@@ -82,12 +82,7 @@ impl Memory {
         wires(config, &mut items);
         answers(config, &mut items);
         let (streams, bytes) = config.reference_streams();
-        items.push(Item {
-            purpose: "RLI",
-            bytes,
-            copies: streams,
-            of: format!("{streams} streams"),
-        });
+        items.push(item("RLI", bytes, streams, format!("{streams} streams")));
         items.retain(|item| item.total_bytes() > 0);
         Self(items)
     }
@@ -110,6 +105,15 @@ impl Memory {
     /// What takes most.
     pub fn largest(&self) -> Option<&Item> {
         self.0.iter().max_by_key(|item| item.total_bytes())
+    }
+}
+
+fn item(purpose: &'static str, bytes: usize, copies: usize, of: impl Into<String>) -> Item {
+    Item {
+        purpose,
+        bytes,
+        copies,
+        of: of.into(),
     }
 }
 
@@ -139,42 +143,37 @@ fn synopses(config: &Config, items: &mut Vec<Item>) {
     let (number, sketches) = (layout.segments(), layout.sketches);
     let of_segments = format!("{number} segments");
     let of_ports = format!("{sketches} egress ports");
-    let copied = [
-        ("counts, moments and histograms", segments, &of_segments),
-        ("LDA", lda, &of_segments),
-        ("LDS", lds, &of_ports),
-    ];
-    for (purpose, bytes, of) in copied {
-        items.push(Item {
-            purpose,
-            bytes,
-            copies: circulating + SUMS,
-            of: of.clone(),
-        });
-    }
-    items.push(Item {
-        purpose: "flow counters",
-        bytes: flows,
-        copies: circulating,
-        of: format!("{} slots", layout.flow_slots),
-    });
+    let copies = circulating + SUMS;
+    items.extend([
+        item(
+            "counts, moments and histograms",
+            segments,
+            copies,
+            &of_segments,
+        ),
+        item("LDA", lda, copies, of_segments),
+        item("LDS", lds, copies, of_ports),
+        item(
+            "flow counters",
+            flows,
+            circulating,
+            format!("{} slots", layout.flow_slots),
+        ),
+    ]);
 }
 
 fn flows(config: &Config, items: &mut Vec<Item>) {
     let slots = layout(config).flow_slots;
-    let of = format!("{slots} slots");
-    let each = [
-        ("flow tables", FLOW_TABLE_BYTES),
-        ("flow directory", DIRECTORY_BYTES_PER_SLOT),
-    ];
-    for (purpose, bytes) in each {
-        items.push(Item {
-            purpose,
-            bytes: bytes * slots,
-            copies: config.workers.len(),
-            of: of.clone(),
-        });
-    }
+    let (workers, of) = (config.workers.len(), format!("{slots} slots"));
+    items.extend([
+        item("flow tables", FLOW_TABLE_BYTES * slots, workers, &of),
+        item(
+            "flow directory",
+            DIRECTORY_BYTES_PER_SLOT * slots,
+            workers,
+            of,
+        ),
+    ]);
 }
 
 /// What the control core remembers and decodes with.
@@ -182,28 +181,22 @@ fn histories(config: &Config, items: &mut Vec<Item>) {
     let layout = layout(config);
     let tracks = layout.flow_slots > 0;
     let top_flows = usize::from(tracks) * config.prometheus.top_flows as usize;
-    items.push(Item {
-        purpose: "histories, at most",
-        bytes: HISTORY_BYTES,
-        copies: layout.segments() + top_flows,
-        of: format!("{} segments, {top_flows} flows", layout.segments()),
-    });
+    let of = format!("{} segments, {top_flows} flows", layout.segments());
+    let histories = layout.segments() + top_flows;
+    items.push(item("histories, at most", HISTORY_BYTES, histories, of));
     let cells = layout.lds.as_ref().map_or(0, LdsLayout::cells);
-    items.push(Item {
-        purpose: "cells to be asked and decoded",
-        bytes: cells * size_of::<DelayCell>(),
-        copies: EPOCHS_OF_CELLS * layout.sketches,
-        of: format!("{} egress ports", layout.sketches),
-    });
+    items.push(item(
+        "cells to be asked and decoded",
+        cells * size_of::<DelayCell>(),
+        EPOCHS_OF_CELLS * layout.sketches,
+        format!("{} egress ports", layout.sketches),
+    ));
     let lds = config.measurement.lds.as_ref();
     if tracks && let Some(lds) = lds.filter(|lds| lds.decode.is_some()) {
         let edges = lds.rows.len() * lds.virtual_cells as usize;
-        items.push(Item {
-            purpose: "decoding",
-            bytes: layout.flow_slots * (DECODED_FLOW_BYTES + edges * DECODED_EDGE_BYTES),
-            copies: config.workers.len(),
-            of: format!("{} slots", layout.flow_slots),
-        });
+        let bytes = layout.flow_slots * (DECODED_FLOW_BYTES + edges * DECODED_EDGE_BYTES);
+        let of = format!("{} slots", layout.flow_slots);
+        items.push(item("decoding", bytes, config.workers.len(), of));
     }
 }
 
@@ -214,30 +207,26 @@ fn database(config: &Config, items: &mut Vec<Item>) {
     let stations = fdb_entries as usize;
     let workers = config.workers.len();
     let of = format!("{stations} stations");
-    items.push(Item {
-        purpose: "filtering database, master",
-        bytes: FdbMaster::size_bytes(stations, workers),
-        copies: 1,
-        of: of.clone(),
-    });
+    let master = FdbMaster::size_bytes(stations, workers);
     let buckets = stations.div_ceil(STATIONS_PER_BUCKET);
-    items.push(Item {
-        purpose: "filtering database, replicas",
-        bytes: buckets.next_power_of_two().max(2) * 64,
-        copies: workers,
-        of,
-    });
+    let replica = buckets.next_power_of_two().max(2) * 64;
+    items.extend([
+        item("filtering database, master", master, 1, &of),
+        item("filtering database, replicas", replica, workers, of),
+    ]);
 }
 
 /// What clients have asked for and not taken yet.
 fn answers(config: &Config, items: &mut Vec<Item>) {
     let segments = layout(config).segments();
-    items.push(Item {
-        purpose: "HTTP answers in flight, at most",
-        bytes: answer_bytes_max(segments),
-        copies: usize::from(config.http.listen.is_some()),
-        of: format!("{segments} segments"),
-    });
+    let copies = usize::from(config.http.listen.is_some());
+    let of = format!("{segments} segments");
+    items.push(item(
+        "HTTP answers in flight, at most",
+        answer_bytes_max(segments),
+        copies,
+        of,
+    ));
 }
 
 /// Shards, frames and references of segments on the wire, each purpose over all ports.
@@ -259,8 +248,8 @@ fn wires(config: &Config, items: &mut Vec<Item>) {
             + 2 * usize::from(layout.stash_packets) * size_of::<Placed>()
     };
     let flows = |layout: &WireLayout| {
-        let places = (layout.flows as usize * 2).next_power_of_two();
-        layout.flows as usize * size_of::<WireFlow>() + places * size_of::<u32>()
+        let entries = (layout.flows as usize * 2).next_power_of_two();
+        layout.flows as usize * size_of::<WireFlow>() + entries * size_of::<u32>()
     };
     let frames = 2 * handover::FRAMES_MAX * size_of::<handover::FrameBox>();
     let buffers = |layout: &WireLayout| {
@@ -281,30 +270,25 @@ fn wires(config: &Config, items: &mut Vec<Item>) {
         ("wires: control frames", frames * layouts.len(), 1),
         ("wires: RLI", all(&buffers), 1),
     ];
-    for (purpose, bytes, copies) in each {
-        items.push(Item {
-            purpose,
-            bytes,
-            copies,
-            of: of.clone(),
-        });
-    }
+    items.extend(each.map(|(purpose, bytes, copies)| item(purpose, bytes, copies, &of)));
 }
 
 fn queues(config: &Config, items: &mut Vec<Item>) {
     let Held { queues, rings, .. } = Held::of(config);
-    items.push(Item {
-        purpose: "egress queues",
-        bytes: queues * PLACE_BYTES,
-        copies: 1,
-        of: format!("{queues} places"),
-    });
-    items.push(Item {
-        purpose: "rings to owners",
-        bytes: RING_PACKETS * PLACE_BYTES,
-        copies: rings / RING_PACKETS,
-        of: format!("{RING_PACKETS} places"),
-    });
+    items.extend([
+        item(
+            "egress queues",
+            queues * SLOT_BYTES,
+            1,
+            format!("{queues} slots"),
+        ),
+        item(
+            "rings to owners",
+            RING_PACKETS * SLOT_BYTES,
+            rings / RING_PACKETS,
+            format!("{RING_PACKETS} slots"),
+        ),
+    ]);
 }
 
 #[cfg(test)]
@@ -349,8 +333,8 @@ mod tests {
         assert_eq!(find(&memory, "flow counters"), 1_001 * 32 * 6);
         assert_eq!(find(&memory, "flow tables"), 1_000 * 37 * 2);
         // Port a has a queue for each worker, b and c one and a ring each.
-        let places = 2 * (1_024 + 128) + (1_024 + 128) + (8 + 1);
-        assert_eq!(find(&memory, "egress queues"), places * 40);
+        let slots = 2 * (1_024 + 128) + (1_024 + 128) + (8 + 1);
+        assert_eq!(find(&memory, "egress queues"), slots * 40);
         assert_eq!(find(&memory, "rings to owners"), 2 * RING_PACKETS * 40);
         assert_eq!(find(&memory, "filtering database, replicas"), 512 * 64 * 2);
         let sum: usize = memory.items().iter().map(Item::total_bytes).sum();

@@ -43,7 +43,7 @@ impl Held {
         for (index, port) in ports.filter(|(_, port)| port.is_present()) {
             let is_owned = config.owner(index).is_some();
             let senders = if is_owned { 1 } else { workers };
-            held.queues += places(port) * senders;
+            held.queues += slots(port) * senders;
             held.rings += usize::from(is_owned) * RING_PACKETS * workers.saturating_sub(1);
             if has_descriptors(&port.device) {
                 let queues = usize::from(config.rx_queues(index)) + senders;
@@ -67,13 +67,13 @@ fn has_descriptors(device: &Device) -> bool {
     }
 }
 
-/// Places of the queues before a port, for one who sends by it.
-pub(super) fn places(port: &Port) -> usize {
+/// Slots of the queues before a port, for one worker that sends by it.
+pub(super) fn slots(port: &Port) -> usize {
     // References in the switch have an eighth of a queue to themselves.
-    let places = |packets: u32| packets as usize + (packets as usize / 8).max(1);
+    let slots = |packets: u32| packets as usize + (packets as usize / 8).max(1);
     match port.egress.queues.as_slice() {
-        [] => places(port.egress.queue_packets),
-        queues => queues.iter().map(|queue| places(queue.packets)).sum(),
+        [] => slots(port.egress.queue_packets),
+        queues => queues.iter().map(|queue| slots(queue.packets)).sum(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! From text to a [`Config`], with errors that say where.
 
 use std::collections::BTreeMap;
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::io::{self, Read};
 
 use serde::de::{DeserializeOwned, Error};
@@ -13,7 +13,7 @@ use super::validate::{Invalid, KeyPath, Step, validate};
 use super::{Config, Forwarding, PORTS_MAX, Station, defaults};
 use crate::file;
 
-/// What the keys are called at which, or below which, secrets stand: what is wrong there is not quoted.
+/// What the keys are called at which, or below which, there are secrets: what is wrong there is not quoted.
 const SECRETS: [&str; 3] = ["hash_seed", "key", "token"];
 
 /// Most bytes of a configuration: as many static stations as there may be, and room.
@@ -31,28 +31,20 @@ pub enum ConfigError {
         error: io::Error,
     },
     /// It is not JSON, or not of the right shape.
-    #[error("{origin}:{line}:{column}: {path}{message}")]
+    #[error("{at}: {path}{message}")]
     Shape {
-        /// The file.
-        origin: String,
-        /// Line, from 1.
-        line: usize,
-        /// Column, from 1.
-        column: usize,
+        /// Where.
+        at: Position,
         /// The JSON path and `: `, or nothing at the root.
         path: String,
         /// What was expected and what was found.
         message: String,
     },
     /// A value means nothing or is out of range.
-    #[error("{origin}:{line}:{column}: {path}: expected {expected}, got {got}")]
+    #[error("{at}: {path}: expected {expected}, got {got}")]
     Value {
-        /// The file.
-        origin: String,
-        /// Line, from 1.
-        line: usize,
-        /// Column, from 1.
-        column: usize,
+        /// Where.
+        at: Position,
         /// The JSON path, such as `ports[1].egress.queue_packets`.
         path: String,
         /// What it may be.
@@ -60,12 +52,29 @@ pub enum ConfigError {
         /// What it is.
         got: String,
     },
-    /// A running switch has no place for another port.
+    /// A running switch has no index left for another port.
     #[error(
         "ports: the switch has had {PORTS_MAX} ports since its start, those that are gone counted; \
          restart it to name more"
     )]
-    Places,
+    Ports,
+}
+
+/// A position in a configuration's text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Position {
+    /// The file.
+    pub origin: String,
+    /// Line, from 1.
+    pub line: usize,
+    /// Column, from 1.
+    pub column: usize,
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.origin, self.line, self.column)
+    }
 }
 
 impl Config {
@@ -82,7 +91,7 @@ impl Config {
     /// order ([`Config::in_place_of`]). Where the file names no workers they stay as they are.
     ///
     /// # Errors
-    /// [`ConfigError`]: as [`Config::load`], or more ports than there are places.
+    /// [`ConfigError`]: as [`Config::load`], or more ports than there are indices.
     pub fn load_again(
         path: impl AsRef<std::path::Path>,
         running: &Self,
@@ -143,8 +152,11 @@ pub(super) fn parse_json<T: DeserializeOwned>(text: &str, origin: &str) -> Resul
     let mut json = serde_json::Deserializer::from_str(text);
     let parsed = serde_path_to_error::deserialize(&mut json)
         .map_err(|error| shape_error(origin, text, error.path(), error.inner()))?;
-    json.end()
-        .map_err(|error| syntax_error(origin, "", &error))?;
+    json.end().map_err(|error| {
+        let (at, message) = position_of(origin, &error);
+        let path = String::new();
+        ConfigError::Shape { at, path, message }
+    })?;
     Ok(parsed)
 }
 
@@ -159,11 +171,8 @@ pub(super) fn is_given(text: &str, path: &KeyPath) -> bool {
 
 /// A value that may not be there at all.
 pub(super) fn refusal(origin: &str, text: &str, path: &KeyPath, message: &str) -> ConfigError {
-    let (line, column) = position(text, path.0.iter().copied()).unwrap_or((1, 1));
     ConfigError::Shape {
-        origin: origin.to_owned(),
-        line,
-        column,
+        at: value_position(origin, text, path),
         path: format!("{path}: "),
         message: message.to_owned(),
     }
@@ -173,33 +182,26 @@ pub(super) fn refusal(origin: &str, text: &str, path: &KeyPath, message: &str) -
 fn shape_error(origin: &str, text: &str, path: &Path, error: &serde_json::Error) -> ConfigError {
     // The path ends in a question mark where not even the key could be read.
     let path_text = path.to_string();
-    let mut error = syntax_error(origin, path_text.trim_end_matches(['?', '.']), error);
-    if let (true, ConfigError::Shape { message, .. }) = (is_secret(path), &mut error) {
-        hide_value(message);
+    let (end, mut message) = position_of(origin, error);
+    if is_secret(path) {
+        hide_value(&mut message);
     }
     let steps = path.iter().filter_map(|segment| match segment {
         Segment::Map { key } => Some(Step::Key(key)),
         Segment::Seq { index } => Some(Step::Index(*index)),
         _ => None,
     });
-    match (error, position(text, steps)) {
-        (
-            ConfigError::Shape {
-                origin,
-                path,
-                message,
-                ..
-            },
-            Some((line, column)),
-        ) => ConfigError::Shape {
-            origin,
-            line,
-            column,
-            path,
-            message,
-        },
-        (error, _) => error,
+    ConfigError::Shape {
+        at: position(origin, text, steps).unwrap_or(end),
+        path: separated(path_text.trim_end_matches(['?', '.'])),
+        message,
     }
+}
+
+/// The path before a message.
+fn separated(path: &str) -> String {
+    let separator = if path.is_empty() { "" } else { ": " };
+    format!("{path}{separator}")
 }
 
 /// Whether a secret belongs at this path, or near it.
@@ -217,38 +219,47 @@ fn hide_value(message: &mut String) {
     }
 }
 
-/// What is not even JSON: points at where reading stopped.
-fn syntax_error(origin: &str, path: &str, error: &serde_json::Error) -> ConfigError {
+/// Where reading stopped, and why.
+fn position_of(origin: &str, error: &serde_json::Error) -> (Position, String) {
     let (line, column) = (error.line(), error.column());
-    let text = error.to_string();
-    let message = text
-        .strip_suffix(&format!(" at line {line} column {column}"))
-        .unwrap_or(&text);
-    let separator = if path.is_empty() { "" } else { ": " };
-    ConfigError::Shape {
+    let mut message = error.to_string();
+    let end = format!(" at line {line} column {column}");
+    message.truncate(message.strip_suffix(&end).unwrap_or(&message).len());
+    let at = Position {
         origin: origin.to_owned(),
         line,
         column,
-        path: format!("{path}{separator}"),
-        message: message.to_owned(),
-    }
+    };
+    (at, message)
 }
 
 pub(super) fn value_error(origin: &str, text: &str, invalid: Invalid) -> ConfigError {
-    let (line, column) = position(text, invalid.path.0.iter().copied()).unwrap_or((1, 1));
     ConfigError::Value {
-        origin: origin.to_owned(),
-        line,
-        column,
+        at: value_position(origin, text, &invalid.path),
         path: invalid.path.to_string(),
         expected: invalid.expected,
         got: invalid.got,
     }
 }
 
-/// Line and column at which a value begins, or, where a default stands in for it, the nearest
-/// value around it. `None` when the text is not JSON.
-fn position<'s>(text: &str, steps: impl Iterator<Item = Step<'s>>) -> Option<(usize, usize)> {
+/// Where a value is, of a text that is JSON.
+fn value_position(origin: &str, text: &str, path: &KeyPath) -> Position {
+    let found = position(origin, text, path.0.iter().copied());
+    debug_assert!(found.is_some(), "the text was parsed before");
+    found.unwrap_or(Position {
+        origin: origin.to_owned(),
+        line: 1,
+        column: 1,
+    })
+}
+
+/// Where a value begins, or, for a default, the nearest value around it. `None`
+/// when the text is not JSON.
+fn position<'s>(
+    origin: &str,
+    text: &str,
+    steps: impl Iterator<Item = Step<'s>>,
+) -> Option<Position> {
     let mut value: &RawValue = serde_json::from_str(text).ok()?;
     for step in steps {
         match member(value.get(), step) {
@@ -259,8 +270,11 @@ fn position<'s>(text: &str, steps: impl Iterator<Item = Step<'s>>) -> Option<(us
     // Every value is a slice of `text`, so the distance between their starts is an offset in it.
     let before = text.get(..value.get().as_ptr().addr() - text.as_ptr().addr())?;
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    let line = before.matches('\n').count() + 1;
-    Some((line, before[line_start..].chars().count() + 1))
+    Some(Position {
+        origin: origin.to_owned(),
+        line: before.matches('\n').count() + 1,
+        column: before[line_start..].chars().count() + 1,
+    })
 }
 
 fn member<'t>(value: &'t str, step: Step) -> Option<&'t RawValue> {

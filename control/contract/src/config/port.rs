@@ -43,7 +43,21 @@ pub struct Port {
 }
 
 impl Port {
-    /// Whether the port is there: not the place of one that was taken away.
+    /// A port whose device belongs to a host, or is gone: all that can be configured is left out.
+    pub(super) fn bare(name: String, device: Device) -> Self {
+        Self {
+            name,
+            device,
+            mtu: mtu(),
+            rx_queues: None,
+            vlan: None,
+            max_stations: None,
+            egress: Egress::default(),
+            wire: None,
+        }
+    }
+
+    /// Whether the port is there: not one that was taken away.
     pub fn is_present(&self) -> bool {
         self.device != Device::Absent
     }
@@ -107,7 +121,7 @@ pub struct Egress {
     /// Longest stay in microseconds, 1 to 60,000,000; what waits longer is dropped. None: no limit.
     #[schemars(range(min = 1, max = 60_000_000))]
     pub max_residency_us: Option<u32>,
-    /// Class queues, at most 8, together holding every class once, in place of the one of
+    /// Class queues, at most 8, together holding every class once, instead of the one of
     /// `queue_packets` and `queue_bytes`. Empty: that one for all.
     #[schemars(length(max = CLASSES_MAX))]
     pub queues: Vec<Queue>,

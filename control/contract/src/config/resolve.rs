@@ -1,10 +1,10 @@
 //! What a configuration leaves open, decided: queues, workers, owners.
 //!
 //! All of it follows from the configuration alone, so that daemon, check and tests agree. Where a
-//! device turns out to have fewer receive queues than asked for, the daemon writes the number into
+//! device has fewer receive queues than asked for, the daemon writes the number into
 //! [`Port::rx_queues`](super::Port::rx_queues) and asks again.
 
-use super::{CLASSES_MAX, Config, Device, Idle, Port, RliMethod, WORKERS_MAX, Worker};
+use super::{CLASSES_MAX, Config, Device, Forwarding, Idle, Port, RliMethod, WORKERS_MAX, Worker};
 
 impl Config {
     /// Names workers where none are: one for each port that receives (is not a sink), as far as
@@ -58,7 +58,7 @@ impl Config {
     }
 
     /// Which receive queues each worker serves, as (port, queue): those that it names; where
-    /// nobody names any, queue n of every port goes to worker n modulo their number. Ports with
+    /// no worker names any, queue n of every port goes to worker n modulo their number. Ports with
     /// fewer queues than there are workers are dealt out in turn; what was a port's turn stays its
     /// turn when it is absent, so that other ports stay where they are.
     pub fn assignment(&self) -> Vec<Vec<(usize, u16)>> {
@@ -123,6 +123,24 @@ impl Config {
         let rli = self.measurement.rli.as_ref();
         rli.is_some_and(|rli| rli.method == RliMethod::AnchoredSums)
             && self.segments().iter().any(|s| s.egress == port)
+    }
+
+    /// The port that loses its link with this one, where a patch panel forwards link losses.
+    pub fn partner(&self, port: usize) -> Option<usize> {
+        let Forwarding::Patch {
+            pairs,
+            link_loss_forwarding: true,
+        } = &self.forwarding
+        else {
+            return None;
+        };
+        let name = &self.ports.get(port)?.name;
+        let other = pairs.iter().find_map(|(a, b)| match name {
+            _ if a == name => Some(b),
+            _ if b == name => Some(a),
+            _ => None,
+        });
+        self.port_index(other?)
     }
 
     /// The queue (index into [`Egress::queues`](super::Egress::queues)) of each class at a port;

@@ -23,7 +23,7 @@ pub(super) enum Step<'k> {
     Index(usize),
 }
 
-/// A place in a JSON document, displayed as `ports[1].egress.queue_packets`.
+/// A path in a JSON document, displayed as `ports[1].egress.queue_packets`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct KeyPath(pub(super) Vec<Step<'static>>);
 

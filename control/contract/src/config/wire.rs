@@ -33,7 +33,7 @@ pub struct WireSwitch {
     #[serde(default)]
     #[schemars(range(min = 1, max = 65_535))]
     pub key: Option<u16>,
-    /// The clock that one-way delays are told by.
+    /// The clock that one-way delays are measured by.
     #[serde(default)]
     pub clock: WireClock,
 }
@@ -70,7 +70,7 @@ pub struct WireClock {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Wire {
-    /// Where the other end is, for a virtual segment across routers that know nothing of it. None:
+    /// Where the other end is, for a virtual segment across routers. None:
     /// a direct link.
     pub peer: Option<WirePeer>,
     /// The number of the switch at the other end, 0 to 4,294,967,295: another one is refused. None: any
@@ -79,7 +79,7 @@ pub struct Wire {
     pub peer_switch: Option<u32>,
     /// The name of the port at the other end: another one is refused. None: any.
     pub peer_port: Option<String>,
-    /// Keys of this wire, at most 16, in place of those in `wire.keys` beside `ports`: with keys of their
+    /// Keys of this wire, at most 16, instead of those in `wire.keys` beside `ports`: with keys of their
     /// own, two wires cannot be joined by mistake or on purpose. Empty: those.
     #[schemars(length(max = KeyRing::KEYS_MAX))]
     pub keys: Vec<WireKey>,
@@ -102,10 +102,10 @@ pub struct Wire {
     /// local experiments).
     #[schemars(range(min = 1_536, max = 65_535))]
     pub ethertype: u16,
-    /// Believe and send control frames without a key: anyone who reaches the port can then make up
+    /// Accept and send control frames without a key: anyone who reaches the port can then make up
     /// numbers.
     pub trusted: bool,
-    /// Packets on each side of a turn that are listed one by one, 16 to 4,096: as far as packets may
+    /// Packets on each side of an epoch's beginning that are listed one by one, 16 to 4,096: as far as packets may
     /// overtake each other. None: 256, fewer where the share is small.
     #[schemars(range(min = 16, max = 4_096))]
     pub stash_packets: Option<u16>,
@@ -126,13 +126,14 @@ pub struct Wire {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WirePeer {
-    /// This end's address, which nobody else has.
+    /// This end's address, which no other host has.
     pub local: IpAddr,
     /// The other end's, of the same family.
     pub remote: IpAddr,
     /// Ethernet address of the next hop towards it.
     pub gateway: MacAddress,
-    /// Ethernet address that control frames are sent from. None: the port's own.
+    /// Ethernet address that control frames are sent from. None: a locally administered one, of the
+    /// switch's number and the port's.
     #[serde(default)]
     pub source_mac: Option<MacAddress>,
     /// UDP port at both ends, 1 to 65,535; default 34,997.
@@ -174,12 +175,12 @@ pub struct WireRli {
     pub method: RliMethod,
 }
 
-/// The keys that stand in a configuration's files, each read once. It shows nothing of them.
+/// The keys in a configuration's files, each read once. It shows nothing of them.
 #[derive(Debug, Clone, Default)]
 pub struct WireKeys(BTreeMap<PathBuf, Key>);
 
 impl WireSwitch {
-    /// Whether wires go on where this becomes `other`: keys are changed while they do.
+    /// Whether wires stay up where this becomes `other`: keys are changed while they do.
     pub fn is_same_but_for_keys(&self, other: &Self) -> bool {
         let bare = |wire: &Self| Self {
             keys: Vec::new(),
@@ -191,7 +192,7 @@ impl WireSwitch {
 }
 
 impl Wire {
-    /// Whether the wire goes on where this becomes `other`: keys are changed while it does.
+    /// Whether the wire stays up where this becomes `other`: keys are changed while it does.
     pub fn is_same_but_for_keys(&self, other: &Self) -> bool {
         let bare = |wire: &Self| Self {
             keys: Vec::new(),
@@ -214,7 +215,7 @@ pub enum WireKeyError {
         index: usize,
         /// Its file.
         file: PathBuf,
-        /// What is wrong with it, never what stands in it.
+        /// What is wrong with it, never its contents.
         fault: String,
     },
     /// Keys that do not go together, which a configuration that was parsed has none of.
@@ -268,7 +269,7 @@ impl Config {
         };
         let names = self.wire_segments(port);
         for (class, segment) in segment_of_class.iter_mut().enumerate() {
-            let place = match wire.peer {
+            let position = match wire.peer {
                 None => Some(0),
                 Some(_) if class < self.class_count() => {
                     let name = self.class_name(class);
@@ -276,7 +277,7 @@ impl Config {
                 }
                 Some(_) => None,
             };
-            *segment = place.and_then(|place| u16::try_from(place).ok());
+            *segment = position.and_then(|position| u16::try_from(position).ok());
         }
         segment_of_class
     }
@@ -318,7 +319,7 @@ impl Config {
         Ok(keys)
     }
 
-    /// The keys that a wire believes in, of those that were read, and the one that it sends under.
+    /// The keys that a wire accepts, from those that were read, and the one that it sends under.
     ///
     /// # Errors
     /// [`WireKeyError`] for a key that was not read, or for keys that do not go together.
@@ -344,7 +345,7 @@ impl Config {
         Ok((ring, key.map_or(KeyId::NONE, KeyId)))
     }
 
-    /// The keys of a port's wire: where they stand, what they are, and the one to send under.
+    /// The keys of a port's wire: where they are configured, what they are, and the one to send under.
     fn key_list(&self, port: usize) -> (String, &[WireKey], Option<u16>) {
         let own = self.wire(port);
         if let Some(own) = own.filter(|own| !own.keys.is_empty()) {

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::ids::{PortIndex, WorkerIndex};
 use crate::limits::PORTS_MAX;
+use crate::metric::record;
 
 /// All workers.
 const EVERYONE: u64 = u64::MAX;
@@ -16,8 +17,8 @@ const EVERYONE: u64 = u64::MAX;
 /// How often entries that are too old are looked for.
 const SWEEP: Duration = Duration::from_secs(1);
 
-/// What the control core knows of all stations. It waits for nobody and never grows beyond what it
-/// was made for: at most so many stations, and for each worker a queue of stations still to be told.
+/// What the control core knows of all stations. It never waits and never grows beyond what it
+/// was made for: at most so many stations, and for each worker a queue of stations still to be sent.
 #[derive(Debug)]
 pub struct FdbMaster {
     stations: HashMap<StationKey, Known>,
@@ -40,8 +41,8 @@ pub(super) struct Known {
     worker: WorkerIndex,
     is_static: bool,
     seen: Duration,
-    /// When the workers were last told.
-    told: Duration,
+    /// When it was last sent to the workers.
+    sent: Duration,
     /// The workers in whose queue it waits, one bit each.
     queued: u64,
 }
@@ -54,19 +55,19 @@ impl Known {
             worker: WorkerIndex(0),
             is_static: true,
             seen: Duration::ZERO,
-            told: Duration::ZERO,
+            sent: Duration::ZERO,
             queued: 0,
         }
     }
 }
 
-/// One worker: the rings to it, and what it has not been told yet. Of a station only the key waits:
-/// it is told what holds when there is room.
+/// One worker: the rings to it, and what it has not been sent yet. Of a station only the key waits:
+/// what is sent is what holds when there is room.
 #[derive(Debug)]
 struct Line {
     end: MasterEnd,
     queue: VecDeque<StationKey>,
-    /// Ports of whose link it is to be told, one bit each; these go first.
+    /// Ports whose link state it is to be sent, one bit each; these go first.
     links: u64,
     /// Ports that it is to flush.
     flushes: u64,
@@ -78,7 +79,7 @@ struct Line {
 pub struct FdbEntry {
     /// The station.
     pub station: StationKey,
-    /// The port it is behind, by its place in the configuration.
+    /// The port it is behind.
     pub port: PortIndex,
     /// Whether it is from the configuration: then it never ages and never moves.
     pub is_static: bool,
@@ -88,30 +89,35 @@ pub struct FdbEntry {
     pub unreported: Duration,
 }
 
-/// What the master counts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct FdbStats {
-    /// Times that a station was reported behind another port than before.
-    pub moves: u64,
-    /// Reports of new stations for which there was no room.
-    pub overflows: u64,
-    /// Stations forgotten for one of a port that has fewer.
-    pub evictions: u64,
-    /// Times that a replica had no room for a station, of all workers; frames to it are flooded.
-    pub replica_overflows: u64,
-    /// Times that a replica forgot a station for one of a port that has fewer, of all workers.
-    pub replica_evictions: u64,
-    /// Times that a station was not learnt, here or by a replica, since its port had as many as it may.
-    pub limited: u64,
-    /// Reports that found no room in their ring; they are said again.
-    pub reports_lost: u64,
-    /// Times that a worker was told everything anew, since it fell too far behind or asked for it.
-    pub restarts: u64,
+record! {
+    /// What the master and the replicas count.
+    pub struct FdbStats {
+        moves: Counter "vernier_fdb_moves_total", moves, in "contract",
+            "Times that an address was seen at another port than before.";
+        overflows: Counter "vernier_fdb_overflows_total", reports, in "contract",
+            "Reports of new addresses for which there was no room.";
+        replica_overflows: Counter "vernier_fdb_replica_overflows_total", times, in "decide",
+            "Times that a worker had no room for an address; frames to it are flooded.";
+        #[serde(default)]
+        evictions: Counter "vernier_fdb_evictions_total", addresses, in "contract",
+            "Addresses forgotten, since the table was full, for one of a port that has fewer.";
+        #[serde(default)]
+        replica_evictions: Counter "vernier_fdb_replica_evictions_total", times, in "decide",
+            "Times that a worker forgot an address for one of a port that has fewer.";
+        // By a replica too.
+        #[serde(default)]
+        limited: Counter "vernier_fdb_limited_total", times, in "contract",
+            "Times that an address was not learnt, since its port had its `max_stations`.";
+        reports_lost: Counter "vernier_fdb_reports_lost_total", reports, in "contract",
+            "Reports of addresses that did not fit into their ring; they are sent again.";
+        restarts: Counter "vernier_fdb_restarts_total", times, in "contract",
+            "Times that a worker was sent every address anew since it fell behind.";
+    }
 }
 
 impl FdbMaster {
-    /// A database of `stations_max` stations at most, each forgotten after `ageing` without a
-    /// observation, told to the worker at each of `ends`. `statics`, as (station, port), never age and
+    /// A database of `stations_max` stations at most, each forgotten after `ageing` without an
+    /// observation, sent to the worker at each of `ends`. `statics`, as (station, port), never age and
     /// never move. All ports are taken to have a link, and no limit of their own.
     pub fn new(
         stations_max: usize,
@@ -173,9 +179,9 @@ impl FdbMaster {
         }
     }
 
-    /// Goes on with other settings, in which ports have the places that they had: with other
-    /// limits, other static stations, and without those behind ports that are gone. Before a
-    /// place goes to another port, the caller flushes it. Workers ask for what they need once they have taken up the
+    /// Goes on with other settings, in which ports have the indices that they had: with other
+    /// limits, other static stations, and without those behind ports that are gone. Before an
+    /// index goes to another port, the caller flushes it. Workers ask for what they need once they have taken up the
     /// generation.
     pub fn reconfigure(&mut self, settings: FdbSettings) {
         let FdbSettings {
@@ -206,14 +212,14 @@ impl FdbMaster {
 
     /// Bytes that a database of so many stations takes, queues for `workers` workers included.
     pub const fn size_bytes(stations_max: usize, workers: usize) -> usize {
-        // A hash table is at most 7/8 full and has a power of two of places.
-        let places = (stations_max * 8).div_ceil(7).next_power_of_two();
+        // A hash table is at most 7/8 full and has a power of two of entries.
+        let entries = (stations_max * 8).div_ceil(7).next_power_of_two();
         let queue = 2 * stations_max * size_of::<StationKey>();
-        let table = places * (size_of::<(StationKey, Known)>() + 1);
+        let table = entries * (size_of::<(StationKey, Known)>() + 1);
         table + Shares::size_bytes(stations_max) + workers * queue
     }
 
-    /// Hears all workers, forgets who was not seen for too long, and tells what is new: as much as
+    /// Hears all workers, forgets who was not seen for too long, and sends what is new: as much as
     /// the rings have room for. `now` is any clock that only rises.
     pub fn poll(&mut self, now: Duration) {
         for worker in self.all_workers() {
@@ -234,7 +240,7 @@ impl FdbMaster {
             self.forget_the_old(now);
         }
         for worker in self.all_workers() {
-            self.tell(worker);
+            self.send(worker);
         }
     }
 
@@ -253,7 +259,7 @@ impl FdbMaster {
             if known.port != port {
                 self.stats.moves += 1;
                 self.move_to(port, station, now);
-            } else if now.saturating_sub(known.told) >= self.ageing / REFRESHES_PER_AGE / 2 {
+            } else if now.saturating_sub(known.sent) >= self.ageing / REFRESHES_PER_AGE / 2 {
                 self.queue(station, others, now);
             }
             return;
@@ -273,7 +279,7 @@ impl FdbMaster {
             worker,
             is_static: false,
             seen: now,
-            told: now,
+            sent: now,
             queued: 0,
         };
         self.stations.insert(station, known);
@@ -284,7 +290,7 @@ impl FdbMaster {
     fn move_to(&mut self, port: PortIndex, station: StationKey, now: Duration) {
         if self.shares.is_full(port) {
             self.stats.limited += 1;
-            // It is not where it was, and may not be where it is: nobody knows.
+            // It is not where it was, and may not be where it is: that is unknown.
             self.forget(station, now);
             return;
         }
@@ -319,14 +325,14 @@ impl FdbMaster {
         }
     }
 
-    /// Lets `station` be told to those `workers` in whose queues it does not wait already.
+    /// Lets `station` be sent to those `workers` in whose queues it does not wait already.
     fn queue(&mut self, station: StationKey, workers: u64, now: Duration) {
         for worker in self.all_workers() {
             let bit = worker_bit(worker);
             let Some(known) = self.stations.get_mut(&station) else {
                 return;
             };
-            known.told = now;
+            known.sent = now;
             if workers & bit == 0 || known.queued & bit != 0 {
                 continue;
             }
@@ -341,7 +347,7 @@ impl FdbMaster {
         }
     }
 
-    /// Lets a worker be told everything anew.
+    /// Lets a worker be sent everything anew.
     pub fn restart(&mut self, worker: WorkerIndex) {
         let Some(line) = self.workers.get_mut(worker.index()) else {
             return;
@@ -359,7 +365,7 @@ impl FdbMaster {
         }
     }
 
-    fn tell(&mut self, worker: WorkerIndex) {
+    fn send(&mut self, worker: WorkerIndex) {
         let Self {
             workers,
             stations,
@@ -401,7 +407,7 @@ impl FdbMaster {
     }
 
     /// A station that a replica sees is reported every quarter of the ageing time; so one that was
-    /// not for one and a quarter is too old everywhere, and nobody need be told.
+    /// not for one and a quarter is too old everywhere, and no worker need hear of it.
     fn forget_the_old(&mut self, now: Duration) {
         let limit = self.ageing + self.ageing / REFRESHES_PER_AGE;
         self.keep(|known| now.saturating_sub(known.seen) <= limit);

@@ -7,8 +7,8 @@ use super::{Limits, StationKey};
 use crate::ids::PortIndex;
 use crate::limits::PORTS_MAX;
 
-/// Places in a port's order that need not be of stations that are there, beyond one for each that is.
-const SPARE_PLACES: usize = 64;
+/// Entries in a port's order for stations that are gone, beyond one for each that is there.
+const SPARE_ENTRIES: usize = 64;
 
 /// What each port has of the stations that were learnt.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl Shares {
     /// Bytes that shares of so many stations take at most.
     pub(super) const fn size_bytes(stations_max: usize) -> usize {
         // Queues double as they grow.
-        2 * (2 * stations_max + PORTS_MAX * SPARE_PLACES) * size_of::<(u64, StationKey)>()
+        2 * (2 * stations_max + PORTS_MAX * SPARE_ENTRIES) * size_of::<(u64, StationKey)>()
     }
 
     fn share(&mut self, port: PortIndex) -> &mut Share {
@@ -68,8 +68,8 @@ impl Shares {
         let ticket = self.next_ticket;
         let share = self.share(port);
         share.stations += 1;
-        if share.order.len() >= 2 * share.stations + SPARE_PLACES {
-            share.order.retain(|place| is_there(place, stations));
+        if share.order.len() >= 2 * share.stations + SPARE_ENTRIES {
+            share.order.retain(|entry| is_there(entry, stations));
         }
         share.order.push_back((ticket, station));
         ticket
@@ -97,9 +97,9 @@ impl Shares {
         if busiest.stations <= own + 1 {
             return None;
         }
-        while let Some(place) = busiest.order.pop_front() {
-            if is_there(&place, stations) {
-                return Some(place.1);
+        while let Some(entry) = busiest.order.pop_front() {
+            if is_there(&entry, stations) {
+                return Some(entry.1);
             }
         }
         None

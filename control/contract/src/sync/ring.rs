@@ -1,6 +1,6 @@
 //! A ring with one writer and one reader, as loom sees it.
 //!
-//! Where an item lies is no concern of the model: items stand behind plain locks, which loom does not see
+//! Where an item is is no concern of the model: items are behind plain locks, which loom does not see
 //! and which order nothing for it. That an item is there is said by `tail`, that its slot is free again by
 //! `head`, and that the other end is gone by `is_abandoned`: these are loom's. Reading the last orders nothing
 //! by itself, since `rtrb` does not document that it does.
@@ -56,7 +56,7 @@ impl<T> RingBuffer<T> {
 }
 
 impl<T> Shared<T> {
-    /// The item's place; none in a ring without room.
+    /// The item's slot; none in a ring without room.
     fn slot(&self, number: usize) -> Option<std::sync::MutexGuard<'_, Option<T>>> {
         let index = number.checked_rem(self.slots.len())?;
         let slot = self.slots.get(index)?;

@@ -25,7 +25,7 @@ impl TaiLine {
         }
     }
 
-    /// The time at `ticks`, which may lie before the line's own tick.
+    /// The time at `ticks`, which may be before the line's own tick.
     #[inline]
     pub fn tai_ns(&self, ticks: Ticks) -> u64 {
         let away = i128::from(ticks.signed_since(self.ticks));

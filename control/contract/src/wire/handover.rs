@@ -5,7 +5,7 @@
 //!  worker                                          control core
 //!  take_empty(end)  <------ empty shards ---------  give_back
 //!  give_sealed(end) ------- sealed shards ------->  take_sealed
-//!  heard            ------- believed frames ----->  next_heard
+//!  heard            ------- accepted frames ----->  next_heard
 //!  next_to_send     <------ frames to send -------  send
 //!  next_order       <------ sessions -------------  order
 //! ```
@@ -21,7 +21,7 @@ use measure::wire::{SealedWire, WireLayout, WireShard};
 
 use super::clock::SharedLine;
 use crate::counters::WireCounters;
-use crate::sync::{AtomicBool, Consumer, Ordering, Producer, PushError, RingBuffer};
+use crate::sync::{AtomicBool, Consumer, Ordering, Producer, PushError, RingBuffer, put};
 
 /// Shards in circulation for each end: one open, and three epochs that wait for what belongs to them.
 pub const SHARDS_PER_END: usize = 4;
@@ -77,19 +77,19 @@ impl FrameBox {
 )]
 #[derive(Debug, Clone)]
 pub enum Order {
-    /// A session begins: markers and references are sent and believed under it.
+    /// A session begins: markers and references are sent and accepted under it.
     Begin(Sessions),
-    /// The session goes on: what arrives in this one is believed, too.
+    /// The session stays up: what arrives in this one is accepted, too.
     Hear(Session),
-    /// The session goes on: what leaves is sent in this one.
+    /// The session stays up: what leaves is sent in this one.
     Send(Session),
-    /// What arrives in the session before the present one is not believed any more.
+    /// What arrives in the session before the present one is not accepted any more.
     Forget,
     /// There is no session any more: nothing but data and hellos.
     End,
-    /// Other keys of the wire. The session goes on.
+    /// Other keys of the wire. The session stays up.
     Keys {
-        /// Those that are believed.
+        /// Those that are accepted.
         keys: KeyRing,
         /// The one to seal with.
         key: KeyId,
@@ -151,8 +151,7 @@ fn shards(layout: &WireLayout, end: End) -> (WorkerShards, ControlShards) {
     let (sealed_in, sealed_out) = RingBuffer::new(SHARDS_PER_END);
     let (mut empty_in, empty_out) = RingBuffer::new(SHARDS_PER_END);
     for _ in 0..SHARDS_PER_END {
-        // The ring was made for exactly this many.
-        let _ = empty_in.push(Box::new(WireShard::new(layout, end)));
+        put(&mut empty_in, Box::new(WireShard::new(layout, end)));
     }
     let worker = WorkerShards {
         sealed: sealed_in,
@@ -183,9 +182,8 @@ pub fn wire_handover(
     let (to_send_in, to_send_out) = frames();
     let (mut to_send_empty_in, to_send_empty_out) = frames();
     for _ in 0..FRAMES_MAX {
-        // The rings were made for exactly this many.
-        let _ = heard_empty_in.push(FrameBox::empty());
-        let _ = to_send_empty_in.push(FrameBox::empty());
+        put(&mut heard_empty_in, FrameBox::empty());
+        put(&mut to_send_empty_in, FrameBox::empty());
     }
     let (orders_in, orders_out) = RingBuffer::new(8);
     let is_blocked = Arc::new(AtomicBool::new(false));
@@ -233,10 +231,10 @@ impl WireWorkerEnd {
 
     /// Gives a sealed shard away. Cannot fail: the ring holds as many as circulate.
     pub fn give_sealed(&mut self, end: End, sealed: SealedWire) {
-        let _ = self.shards(end).sealed.push(sealed);
+        put(&mut self.shards(end).sealed, sealed);
     }
 
-    /// Passes a believed frame on; `false` when there is no room for one of its kind: it is as good as
+    /// Forwards an accepted frame; `false` when there is no room for one of its kind: it is as good as
     /// lost.
     pub fn hear(&mut self, frame: &[u8], kind: Kind, tai_ns: u64) -> bool {
         let kept_free = match kind {
@@ -272,7 +270,7 @@ impl WireWorkerEnd {
     /// The frame that [`to_send`](Self::to_send) gave has gone.
     pub fn sent(&mut self) {
         if let Ok(boxed) = self.to_send.pop() {
-            let _ = self.to_send_empty.push(boxed);
+            put(&mut self.to_send_empty, boxed);
         }
     }
 
@@ -327,6 +325,7 @@ impl WireControlEnd {
         shard.clear();
         let shards = self.shards(end);
         shards.taken = shards.taken.saturating_sub(1);
+        // One that was replaced in the meantime finds no room, and is freed.
         let _ = shards.empty.push(shard);
     }
 
@@ -336,8 +335,7 @@ impl WireControlEnd {
         let shards = self.shards(end);
         let taken = std::mem::take(&mut shards.taken);
         for _ in 0..taken {
-            // As many circulate as the ring has room for.
-            let _ = shards.empty.push(Box::new(WireShard::new(layout, end)));
+            put(&mut shards.empty, Box::new(WireShard::new(layout, end)));
         }
         taken as u64
     }

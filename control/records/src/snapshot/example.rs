@@ -2,7 +2,8 @@
 
 use std::net::Ipv4Addr;
 
-use contract::counters::DropReason;
+use contract::counters::{ClassReading, DropReason, QueueReading, WorkerReading};
+use contract::fdb::FdbStats;
 use measure::packet::FlowKey;
 
 #[allow(
@@ -37,18 +38,20 @@ impl Snapshot {
             segments: vec![busy_segment(), silent_segment()],
             ports: vec![port("east"), port("west")],
             workers: vec![Worker {
-                passes: 1_000_000,
-                idle_passes: 900_000,
+                counts: WorkerReading {
+                    passes: 1_000_000,
+                    idle_passes: 900_000,
+                    generation: 1,
+                    busy_packets: 3_280_000,
+                    ring_packets: 5,
+                },
                 busy_ratio: 0.25,
                 busy_s: 5.125,
                 poll_gap_max_ns: 62_500.0,
                 missed_epochs: 1,
                 is_stalled: false,
-                generation: 1,
-                busy_packets: 3_280_000,
                 cycles_per_packet: 187.5,
                 bursts: bursts(),
-                ring_packets: 5,
                 references: References {
                     injected: 32_800,
                     received: 32_790,
@@ -65,14 +68,16 @@ impl Snapshot {
             fdb: Some(Fdb {
                 entries: 2_000,
                 capacity: 65_536,
-                moves: 7,
-                overflows: 0,
-                replica_overflows: 3,
-                evictions: 12,
-                replica_evictions: 2,
-                limited: 40,
-                reports_lost: 1,
-                restarts: 0,
+                stats: FdbStats {
+                    moves: 7,
+                    overflows: 0,
+                    replica_overflows: 3,
+                    evictions: 12,
+                    replica_evictions: 2,
+                    limited: 40,
+                    reports_lost: 1,
+                    restarts: 0,
+                },
             }),
             sketches: vec![Sketch {
                 port: "west".to_owned(),
@@ -375,11 +380,14 @@ fn port(name: &str) -> Port {
             is_removed: false,
             device: Some(DeviceCounts::default()),
         },
-        rx_packets: 1_640_000,
-        rx_bytes: 590_400_000,
-        tx_packets: 1_639_000,
-        tx_bytes: 590_100_000,
-        queued_packets: 37,
+        counts: PortReading {
+            rx_packets: 1_640_000,
+            rx_bytes: 590_400_000,
+            tx_packets: 1_639_000,
+            tx_bytes: 590_100_000,
+            queued_packets: 37,
+            ..PortReading::default()
+        },
         rx_pps: 80_123.0,
         tx_pps: 79_987.0,
         drops: drops.to_vec(),
@@ -395,14 +403,18 @@ fn port(name: &str) -> Port {
         ],
         classes: vec![ClassCounts {
             class: "all".to_owned(),
-            tx_packets: 1_639_000,
-            tx_bytes: 590_100_000,
-            dropped_packets: 12,
+            counts: ClassReading {
+                tx_packets: 1_639_000,
+                tx_bytes: 590_100_000,
+                dropped_packets: 12,
+            },
         }],
         queues: vec![QueueCounts {
             queue: "all".to_owned(),
-            packets: 30,
-            bytes: 10_800,
+            counts: QueueReading {
+                packets: 30,
+                bytes: 10_800,
+            },
             drops: vec![Labelled {
                 label: "queue_full".to_owned(),
                 packets: 12,

@@ -198,7 +198,7 @@ fn a_port_that_is_taken_away_is_not_shown_and_has_its_counts_when_it_comes_back(
         let snapshot = bench.poll();
         let ports = snapshot.ports.iter();
         ports
-            .map(|port| (port.name.clone(), port.rx_packets))
+            .map(|port| (port.name.clone(), port.counts.rx_packets))
             .collect::<Vec<_>>()
     };
     let (whole, mut less) = (bench.config.clone(), bench.config.clone());

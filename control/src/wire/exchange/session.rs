@@ -32,7 +32,7 @@ const OVERLAP_NS: u64 = 5_000_000_000;
 /// What a hello begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Begins {
-    /// Sessions: all of old ones is over.
+    /// Sessions: all of the old ones is over.
     Anew(Sessions),
     /// Sessions that go on where those before stop.
     Renewed(Sessions),

@@ -203,7 +203,11 @@ impl World {
         if Arc::ptr_eq(&snapshot, &self.places[switch].seen) {
             return Ok(());
         }
-        let tx: u64 = snapshot.ports.iter().map(|port| port.tx_packets).sum();
+        let tx: u64 = snapshot
+            .ports
+            .iter()
+            .map(|port| port.counts.tx_packets)
+            .sum();
         self.trace
             .fold(&[self.now, switch as u64, snapshot.epoch.unwrap_or(0), tx]);
         let seen = std::mem::replace(&mut self.places[switch].seen, Arc::clone(&snapshot));

@@ -372,7 +372,7 @@ impl DataPlane for MemoryDataPlane {
         Some(Fdb {
             entries: self.master.len() as u64,
             capacity: u64::from(fdb_entries),
-            ..Fdb::default()
+            stats: self.master.stats(),
         })
     }
 

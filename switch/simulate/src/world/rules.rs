@@ -170,9 +170,9 @@ pub(super) fn monotone(before: &Snapshot, now: &Snapshot) -> Check {
             continue;
         };
         for (what, was, is) in [
-            ("rx", old.rx_packets, new.rx_packets),
-            ("tx", old.tx_packets, new.tx_packets),
-            ("copies", old.copies, new.copies),
+            ("rx", old.counts.rx_packets, new.counts.rx_packets),
+            ("tx", old.counts.tx_packets, new.counts.tx_packets),
+            ("copies", old.counts.copies, new.counts.copies),
         ] {
             fell(&format!("{what} of {}", new.name), was, is)?;
         }

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::*;
 use crate::{process, prometheus};
+use contract::counters::ClassReading;
 use contract::limits::answer_bytes_max;
 use records::answers::{Classes, Epochs, FlowPage, FlowState, SegmentCourses, Segments, Status};
 use records::history::{History, Sample};
@@ -92,9 +93,11 @@ fn classes_are_sums_over_ports_and_segments() {
     let mut snapshot = example();
     let gold = |tx_packets| ClassCounts {
         class: "gold".to_owned(),
-        tx_packets,
-        tx_bytes: 100 * tx_packets,
-        dropped_packets: 1,
+        counts: ClassReading {
+            tx_packets,
+            tx_bytes: 100 * tx_packets,
+            dropped_packets: 1,
+        },
     };
     for (port, packets) in snapshot.ports.iter_mut().zip([10, 32]) {
         port.classes.insert(0, gold(packets));
@@ -110,8 +113,8 @@ fn classes_are_sums_over_ports_and_segments() {
         panic!("{classes:?}");
     };
     assert_eq!((gold.class.as_str(), all.class.as_str()), ("gold", "all"));
-    assert_eq!((gold.tx_packets, gold.tx_bytes), (42, 4_200));
-    assert_eq!((gold.dropped_packets, gold.segments), (2, 2));
+    assert_eq!((gold.egress.tx_packets, gold.egress.tx_bytes), (42, 4_200));
+    assert_eq!((gold.egress.dropped_packets, gold.segments), (2, 2));
     assert_eq!(gold.counts.sent_packets, 40_000);
     assert_eq!(gold.stamped_packets, 2 * 19_988);
     let mean_ns = 8.241e9 / 19_988.0;
@@ -122,7 +125,7 @@ fn classes_are_sums_over_ports_and_segments() {
         (all.segments, all.stamped_packets, all.mean_ns),
         (0, 0, None)
     );
-    assert_eq!(all.tx_packets, 2 * 1_639_000);
+    assert_eq!(all.egress.tx_packets, 2 * 1_639_000);
 }
 
 #[test]

@@ -128,7 +128,7 @@ fn egress(path: &KeyPath, port: &Port, config: &Config) -> Check {
         return Ok(());
     }
     let lone = Egress::default();
-    let expected = "no such key beside `queues`, each of which has its own `packets` and `bytes`";
+    let expected = "no such key beside `queues`, which have their own `packets` and `bytes`";
     let packets = egress.queue_packets;
     let is_default = packets == lone.queue_packets;
     ensure(is_default, path.key("queue_packets"), expected, packets)?;

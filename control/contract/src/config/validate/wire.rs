@@ -41,7 +41,7 @@ fn keys(path: &KeyPath, keys: &[WireKey]) -> Check {
         ensure(is_named, path.key("file"), "a file's name", "none")?;
         let text = key.file.as_os_str().as_encoded_bytes();
         let is_key = text.len() == 32 && text.iter().all(u8::is_ascii_hexdigit);
-        let expected = "the name of the file that the key stands in";
+        let expected = "the name of the file that holds the key";
         ensure(!is_key, path.key("file"), expected, "what looks like a key")?;
     }
     Ok(())

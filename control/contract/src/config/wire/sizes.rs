@@ -16,7 +16,7 @@ use super::{Wire, WireLds, WirePeer};
 use crate::config::{Config, RliMethod, RliPolicy};
 use crate::wire::handover::FRAME_ROOM;
 
-/// Bit rate of a path of which nothing is said.
+/// Bit rate of a path where none is configured.
 const CAPACITY_BPS: u64 = 10_000_000_000;
 
 /// What the link adds to a frame: preamble, frame check sequence, gap.
@@ -100,7 +100,7 @@ pub struct WireBytes {
     pub share: u64,
     /// Markers, hellos, tallies, requests and reports.
     pub signals: u64,
-    /// Packets around the turn.
+    /// Packets around the epoch's beginning.
     pub stash: u64,
     /// The LDAs' cells.
     pub lda: u64,

@@ -69,7 +69,7 @@ fn others_are_told_of_the_new_and_all_of_moves() {
     master.poll(at(60));
     assert_eq!(deltas(&mut replicas[0]), [learn(1, 2)]);
     assert_eq!(deltas(&mut replicas[1]), []);
-    // What is static neither moves nor is told.
+    // What is static neither moves nor is sent.
     report(&mut replicas[1], 99, 0);
     master.poll(at(61));
     assert_eq!(deltas(&mut replicas[0]), []);
@@ -186,7 +186,7 @@ fn another_configuration_keeps_what_was_learnt_behind_ports_that_stay() {
 }
 
 /// A replica as simple as can be: it learns what it sees, reports changes and what found no room
-/// before, and does as it is told.
+/// before, and does what it receives.
 struct Naive {
     end: ReplicaEnd,
     stations: HashMap<StationKey, PortIndex>,

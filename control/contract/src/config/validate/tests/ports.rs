@@ -66,14 +66,14 @@ fn egress_queues_are_checked() {
         (
             "/ports/0/egress/queue_packets",
             json!(64),
-            "ports[0].egress.queue_packets: expected no such key beside `queues`, each of which \
-             has its own `packets` and `bytes`, got 64",
+            "ports[0].egress.queue_packets: expected no such key beside `queues`, which \
+             have their own `packets` and `bytes`, got 64",
         ),
         (
             "/ports/0/egress/queue_bytes",
             json!(64_000),
-            "ports[0].egress.queue_bytes: expected no such key beside `queues`, each of which has \
-             its own `packets` and `bytes`, got 64000",
+            "ports[0].egress.queue_bytes: expected no such key beside `queues`, which have \
+             their own `packets` and `bytes`, got 64000",
         ),
         (
             "/ports/1/egress/queue_bytes",

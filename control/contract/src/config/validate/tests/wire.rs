@@ -134,7 +134,7 @@ fn keys_are_numbered_from_1_and_each_once() {
         ),
         (
             refused(|c| c.wire.as_mut().unwrap().keys[0].file = "0f".repeat(16).into()),
-            "wire.keys[0].file: expected the name of the file that the key stands in, got what looks like a key",
+            "wire.keys[0].file: expected the name of the file that holds the key, got what looks like a key",
         ),
     ];
     for (error, expected) in cases {

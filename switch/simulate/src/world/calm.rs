@@ -1,0 +1,139 @@
+//! Switches that run by their configurations alone, with cables between them and nothing that disturbs them: what a
+//! configuration comes to.
+
+use std::sync::Arc;
+
+use contract::config::Config;
+use contract::ids::PortIndex;
+use measure::time::Ticks;
+use rand::SeedableRng;
+use rand_pcg::Pcg64;
+use records::snapshot::Snapshot;
+
+use super::clock::Clocks;
+use super::node::Node;
+
+/// Between two passes of a worker.
+const PASS_NS: u64 = 20_000;
+
+/// Between two polls of a control core.
+const POLL_NS: u64 = 5_000_000;
+
+/// Two ports that are connected, each by its switch and its index there.
+pub type Cable = [(usize, usize); 2];
+
+/// A frame that a switch sent: when, in ticks of a nanosecond since the start, and its bytes.
+pub type Departure = (Ticks, Vec<u8>);
+
+/// Switches and cables.
+pub struct Calm {
+    nodes: Vec<Node>,
+    cables: Vec<Cable>,
+    /// By switch and port: what was sent and went into no cable, and what went into one.
+    departed: Vec<Vec<Vec<Departure>>>,
+    carried: Vec<Vec<Vec<Departure>>>,
+    now: u64,
+}
+
+impl Calm {
+    /// A switch for each configuration, at time 0.
+    ///
+    /// # Errors
+    /// In words: a configuration that makes no switch.
+    pub fn new(configs: &[Config], cables: Vec<Cable>) -> Result<Self, String> {
+        let mut random = Pcg64::seed_from_u64(1);
+        let nodes = configs.iter().map(|config| {
+            let has_link = vec![true; config.ports.len()];
+            Node::start(
+                config,
+                Clocks::new(0, Ticks(0), 0, 0),
+                0,
+                0,
+                has_link,
+                &mut random,
+            )
+        });
+        let ports = |config: &Config| vec![Vec::new(); config.ports.len()];
+        Ok(Self {
+            nodes: nodes.collect::<Result<_, _>>()?,
+            cables,
+            departed: configs.iter().map(ports).collect(),
+            carried: configs.iter().map(ports).collect(),
+            now: 0,
+        })
+    }
+
+    /// Lets the clocks of all workers go on by `ticks` whenever they are read.
+    pub fn set_tick(&mut self, ticks: u64) {
+        for one in self.nodes.iter_mut().flat_map(|node| &mut node.workers) {
+            one.worker.io_mut().set_tick(ticks);
+        }
+    }
+
+    /// Lets a frame come in.
+    pub fn arrive(&mut self, switch: usize, port: usize, frame: Vec<u8>) {
+        self.nodes[switch].arrive(port, frame, None);
+    }
+
+    /// Lets `ns` go by.
+    pub fn run(&mut self, ns: u64) {
+        let end = self.now + ns;
+        while self.now < end {
+            self.now += PASS_NS;
+            for switch in 0..self.nodes.len() {
+                self.pass(switch);
+            }
+        }
+    }
+
+    fn pass(&mut self, switch: usize) {
+        let now = self.now;
+        for worker in 0..self.nodes[switch].workers.len() {
+            self.nodes[switch].pass(worker, now);
+        }
+        for port in 0..self.departed[switch].len() {
+            let mut sent = Vec::new();
+            for one in &mut self.nodes[switch].workers {
+                let frames = one.worker.io_mut().departed(PortIndex::new(port));
+                sent.extend(
+                    frames
+                        .into_iter()
+                        .map(|(at, frame)| (at, frame.bytes().to_vec())),
+                );
+            }
+            let from = (switch, port);
+            let to = self.cables.iter().find_map(|&[a, b]| match from {
+                _ if from == a => Some(b),
+                _ if from == b => Some(a),
+                _ => None,
+            });
+            match to {
+                Some((to_switch, to_port)) => {
+                    for (_, frame) in &sent {
+                        self.nodes[to_switch].arrive(to_port, frame.clone(), None);
+                    }
+                    self.carried[switch][port].append(&mut sent);
+                }
+                None => self.departed[switch][port].append(&mut sent),
+            }
+        }
+        if now.is_multiple_of(POLL_NS) {
+            self.nodes[switch].poll(now);
+        }
+    }
+
+    /// What a switch has published.
+    pub fn snapshot(&self, switch: usize) -> Arc<Snapshot> {
+        self.nodes[switch].published.read()
+    }
+
+    /// What a port has sent into its cable.
+    pub fn carried(&self, switch: usize, port: usize) -> &[Departure] {
+        &self.carried[switch][port]
+    }
+
+    /// What a port has sent, cables excepted, since it was last asked.
+    pub fn departed(&mut self, switch: usize, port: usize) -> Vec<Departure> {
+        std::mem::take(&mut self.departed[switch][port])
+    }
+}
