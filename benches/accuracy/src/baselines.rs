@@ -9,7 +9,7 @@
 //! | MPE | the mean over the flow's life of the line through all recorded packets |
 //!
 //! What a method cannot say of a flow (no probe, no sample) is its estimate of the overall mean.
-//! Probes and samples are used as their systems use them: to read a flow's delay off what lies before
+//! Probes and samples are used as their systems use them: to read a flow's delay off what comes before
 //! and behind its packets is RLI's own idea, and 10,000 probes a second would do for that what
 //! references do.
 //! Exact matching of every packet at both ends is the truth.

@@ -4,9 +4,12 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use rayon::prelude::*;
-use reporting::Limit;
 use reporting::statistics::mean;
 use serde::Serialize;
+
+mod findings;
+
+pub use findings::{Axis, Curve, Figure, Findings, Row, Table};
 
 /// How experiments are run.
 #[derive(Debug, Clone, Serialize)]
@@ -149,22 +152,8 @@ impl Found {
 
     /// The cumulative distribution of `values`, as the papers draw errors.
     pub fn cdf(&mut self, figure: usize, label: impl Into<String>, values: Vec<f64>) {
-        self.curve(figure, label, cdf(values));
+        self.curve(figure, label, findings::cdf(values));
     }
-}
-
-/// At most 200 points of the cumulative distribution.
-fn cdf(mut values: Vec<f64>) -> Vec<(f64, f64)> {
-    values.retain(|value| value.is_finite());
-    values.sort_by(f64::total_cmp);
-    let last = values.len().saturating_sub(1);
-    let steps = last.min(199);
-    let points = (0..=steps).filter_map(|step| {
-        let rank = (step * last).checked_div(steps).unwrap_or(0);
-        let share = (rank + 1) as f64 / values.len() as f64;
-        values.get(rank).map(|&value| (value, share))
-    });
-    points.collect()
 }
 
 /// The mean, figure by figure, of the rows of runs that are alike.
@@ -185,190 +174,18 @@ fn mean_rows(runs: &[Found]) -> Vec<(usize, Row)> {
         for (divisor, own) in row.over.iter_mut().enumerate() {
             *own = mean_of(&|row| row.over.get(divisor).copied());
         }
-        if let Some(least) = row.over.drain(..).reduce(f64::min) {
-            row.ours /= least;
-        }
-        (*table, row)
+        (*table, row.divided())
     });
     rows.collect()
 }
 
-/// What an experiment found.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Findings {
-    /// Tables, in the order of printing.
-    pub tables: Vec<Table>,
-    /// Figures.
-    pub figures: Vec<Figure>,
-}
-
-/// A table of one experiment.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Table {
-    /// Heading.
-    pub title: String,
-    /// What was run, on what, how often, and what the figures mean: a few sentences.
-    pub about: String,
-    /// Its lines.
-    pub rows: Vec<Row>,
-}
-
-/// One line of a table: a check, or a figure without a limit.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Row {
-    /// What was measured.
-    pub check: String,
-    /// Unit of all its figures: `%`, `ratio`, `us`.
-    pub unit: &'static str,
-    /// What the paper (or its method, in our implementation) gives.
-    pub paper: Option<f64>,
-    /// What ours must keep; `None`: a figure, not a check.
-    pub limit: Option<Limit>,
-    /// What we measured.
-    pub ours: f64,
-    /// Other methods on the same packets.
-    pub others: Vec<Other>,
-    /// Whether the limit is kept; `None` without one.
-    pub pass: Option<bool>,
-    /// Divisors: the least of their means divides the mean of `ours`.
-    #[serde(skip)]
-    over: Vec<f64>,
-}
-
-/// Another method's figure.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Other {
-    /// Its name.
-    pub method: String,
-    /// The figure, in the unit of the row unless the name has one.
-    pub figure: f64,
-}
-
-impl Row {
-    /// A figure of ours, with nothing to compare it with yet.
-    pub fn new(check: impl Into<String>, unit: &'static str, ours: f64) -> Self {
-        Self {
-            check: check.into(),
-            unit,
-            paper: None,
-            limit: None,
-            ours,
-            others: Vec::new(),
-            pass: None,
-            over: Vec::new(),
-        }
-    }
-
-    /// The mean of `ours` over seeds, divided by the least mean of `over`.
-    pub fn ratio(check: impl Into<String>, ours: f64, over: impl Into<Vec<f64>>) -> Self {
-        Self {
-            over: over.into(),
-            ..Self::new(check, "ratio", ours)
-        }
-    }
-
-    /// With what the paper gives.
-    #[must_use]
-    pub fn paper(mut self, paper: impl Into<Option<f64>>) -> Self {
-        self.paper = paper.into();
-        self
-    }
-
-    /// With what ours must keep, if anything.
-    #[must_use]
-    pub fn limit(mut self, limit: impl Into<Option<Limit>>) -> Self {
-        self.limit = limit.into();
-        self
-    }
-
-    /// With another method's figure on the same packets.
-    #[must_use]
-    pub fn other(self, method: impl Into<String>, figure: f64) -> Self {
-        self.others([(method, figure)])
-    }
-
-    /// With other methods' figures on the same packets.
-    #[must_use]
-    pub fn others<S: Into<String>>(mut self, others: impl IntoIterator<Item = (S, f64)>) -> Self {
-        let others = others.into_iter();
-        self.others.extend(others.map(|(method, figure)| Other {
-            method: method.into(),
-            figure,
-        }));
-        self
-    }
-
-    fn judged(mut self, setting: &Setting) -> Self {
-        self.limit = self.limit.filter(|_| setting.is_judged());
-        self.pass = self.limit.map(|limit| limit.holds(self.ours));
-        self
-    }
-}
-
-/// A figure: curves over one pair of axes, drawn as SVG.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Figure {
-    /// Stem of the file: `lds-fig10-by-size`.
-    pub name: String,
-    /// Heading.
-    pub title: String,
-    /// Name and unit of the horizontal axis.
-    pub x_label: &'static str,
-    /// Name and unit of the vertical axis.
-    pub y_label: &'static str,
-    /// How the horizontal axis is divided.
-    pub x_axis: Axis,
-    /// The curves.
-    pub curves: Vec<Curve>,
-}
-
-/// How an axis is divided.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Axis {
-    /// Evenly.
-    Linear,
-    /// By decades.
-    Logarithmic,
-}
-
-/// One curve of a figure.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Curve {
-    /// Its name in the legend.
-    pub label: String,
-    /// Points in the order of drawing.
-    pub points: Vec<(f64, f64)>,
-}
-
-impl Figure {
-    /// A figure without curves.
-    pub fn new(
-        name: impl Into<String>,
-        title: impl Into<String>,
-        (x_label, x_axis): (&'static str, Axis),
-        y_label: &'static str,
-    ) -> Self {
-        Self {
-            name: name.into(),
-            title: title.into(),
-            x_label,
-            y_label,
-            x_axis,
-            curves: Vec::new(),
-        }
-    }
-
-    /// Cumulative distributions of errors.
-    pub fn of_errors(name: impl Into<String>, title: impl Into<String>) -> Self {
-        let x = ("relative error (%)", Axis::Logarithmic);
-        Self::new(name, title, x, "share of flows")
-    }
-
-    fn add(&mut self, curve: Curve) {
-        match self.curves.iter_mut().find(|own| own.label == curve.label) {
-            Some(own) => own.points.extend(curve.points),
-            None => self.curves.push(curve),
-        }
+/// A quick look at generated traffic, for tests.
+#[cfg(test)]
+pub fn quick(seeds: u32, scale: f64) -> Setting {
+    Setting {
+        capture: None,
+        seeds: Some(seeds),
+        scale,
     }
 }
 

@@ -1,4 +1,4 @@
-//! RLI on a trace whose delays know no serialisation: linear interpolation between references at
+//! RLI on a trace whose delays have no serialisation: linear interpolation between references at
 //! the packet's arrival (Lee et al. 2010, eq. 1, without its size correction).
 //!
 //! `measure::rli` does this online, packet by packet in the order of time; a trace is sorted by flow.

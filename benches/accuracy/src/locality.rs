@@ -1,4 +1,4 @@
-//! Delay locality: how near the mean delay around a flow's packets lies to the flow's own (the RLI
+//! Delay locality: how near the mean delay around a flow's packets is to the flow's own (the RLI
 //! slides 10 and 11).
 //!
 //! Each packet's delay is replaced by the mean over all measured packets that were sent within a

@@ -162,7 +162,7 @@ fn tables(seeds: &str, plan: &mut Plan) {
     plan.table(
         "RLI: bounds",
         format!(
-            "Share of flows whose true mean lies within the nominal 98 % bound that comes with \
+            "Share of flows whose true mean is within the nominal 98 % bound that comes with \
              the estimate; beside it the share before calibration, the factors that calibrate \
              flows of one interval between references and of many, and the one by which the \
              nominal bound would cover just 98 % here. One reference for 100 packets; means \
@@ -259,7 +259,7 @@ struct Outcome {
     p95: f64,
     /// Median error of the standard deviations of flows of at least [`STDDEV_PACKETS_MIN`].
     stddev_median: f64,
-    /// Share of flows whose true mean lies within the bound as it is, and within the nominal 98 %.
+    /// Share of flows whose true mean is within the bound as it is, and within the nominal 98 %.
     covered_raw: f64,
     covered_98: f64,
     /// What the nominal bound would have to be multiplied by to cover just 98 % of flows.

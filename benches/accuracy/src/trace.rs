@@ -128,8 +128,8 @@ impl Trace {
         &self.references
     }
 
-    /// Whether all packets of a flow wait in the references' queue, as where flows are spread over
-    /// queues would know.
+    /// Whether all packets of a flow wait in the references' queue, as a switch that spreads flows
+    /// over queues can tell.
     pub fn shares_reference_queue(&self, flow: usize) -> bool {
         self.with_references.get(flow).copied().unwrap_or(false)
     }

@@ -188,12 +188,12 @@ pub fn mix(word: u64) -> u64 {
     word ^ (word >> 31)
 }
 
-/// The size at one of a hundred places.
-fn size(place: u32) -> u32 {
+/// The size of one in a hundred packets.
+fn size(number: u32) -> u32 {
     let mut below = 0;
     for (bytes, share) in SIZES {
         below += share;
-        if place < below {
+        if number < below {
             return bytes;
         }
     }

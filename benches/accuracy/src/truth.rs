@@ -1,4 +1,4 @@
-//! Exact figures of each flow, and how far estimates lie from them.
+//! Exact figures of each flow, and how far estimates are from them.
 
 use reporting::statistics::error_percent;
 

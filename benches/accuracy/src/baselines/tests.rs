@@ -1,5 +1,5 @@
 use super::*;
-use crate::experiment::run;
+use crate::experiment::{quick, run};
 use crate::queue::{Crossing, cross};
 use crate::traffic::{PS_PER_S, Profile};
 
@@ -96,11 +96,7 @@ fn the_multi_point_line_is_averaged_over_a_flows_life() {
 
 #[test]
 fn every_method_is_in_the_table_and_rli_leads() {
-    let setting = Setting {
-        capture: None,
-        seeds: Some(1),
-        scale: 0.1,
-    };
+    let setting = quick(1, 0.1);
     let findings = run(&EXPERIMENT, &setting);
     let rows = &findings.tables[0].rows;
     assert_eq!(rows.len(), 4 * 11);

@@ -51,26 +51,33 @@ fn bits_per_second(text: &str) -> Result<u64, String> {
 /// Packets between two references that are interpolated; more of them are estimated by RLI-L.
 const BUFFER_PACKETS: usize = 1 << 16;
 
-/// Everything that the file says.
-#[derive(Default)]
+/// Everything that the file says, packet by packet.
 struct Packets {
+    /// Flows by name, and their names by number.
+    numbers: HashMap<String, u32>,
     names: Vec<String>,
     /// What arrived: when, how long it is, and what it is; in the order of sending.
     arrivals: Vec<(u64, u32, Arrival)>,
     /// Of each flow: packets that arrived, and the sum of their delays in picoseconds.
     truth: Vec<(u64, i128)>,
-}
-
-/// Takes in packets one by one.
-struct Reader {
-    packets: Packets,
-    numbers: HashMap<String, u32>,
     sender: ReferenceSender,
-    hashes: u64,
+    regular: u64,
     origin: Option<Time>,
 }
 
-impl Reader {
+impl Packets {
+    fn new() -> Self {
+        Self {
+            numbers: HashMap::new(),
+            names: Vec::new(),
+            arrivals: Vec::new(),
+            truth: Vec::new(),
+            sender: ReferenceSender::new(STREAM),
+            regular: 0,
+            origin: None,
+        }
+    }
+
     fn take(&mut self, packet: LinkPacket<'_>) {
         let origin = self.origin.get_or_insert(packet.send).as_ps();
         let send_ns = whole_ns(packet.send.as_ps() - origin);
@@ -79,12 +86,12 @@ impl Reader {
             Kind::Cross => Arrival::Cross,
             Kind::Reference => Arrival::Reference(self.sender.reference(send_ns)),
             Kind::Regular => {
-                self.hashes += 1;
-                let hash = PacketHash(mix(self.hashes));
+                self.regular += 1;
+                let hash = PacketHash(mix(self.regular));
                 self.sender.record(hash, send_ns);
                 let flow = self.flow(packet.flow);
                 if let (Some(receive), Some((count, sum_ps))) =
-                    (receive, self.packets.truth.get_mut(flow as usize))
+                    (receive, self.truth.get_mut(flow as usize))
                 {
                     *count += 1;
                     *sum_ps += receive.as_ps() - packet.send.as_ps();
@@ -94,9 +101,7 @@ impl Reader {
         };
         if let Some(receive) = receive {
             let receive_ns = whole_ns(receive.as_ps() - origin);
-            self.packets
-                .arrivals
-                .push((receive_ns, packet.bytes, arrival));
+            self.arrivals.push((receive_ns, packet.bytes, arrival));
         }
     }
 
@@ -105,10 +110,10 @@ impl Reader {
             return number;
         }
         // Lines are fewer than 2^32, and so are flows.
-        let number = u32::try_from(self.packets.names.len()).unwrap_or(u32::MAX);
+        let number = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
         self.numbers.insert(name.to_owned(), number);
-        self.packets.names.push(name.to_owned());
-        self.packets.truth.push((0, 0));
+        self.names.push(name.to_owned());
+        self.truth.push((0, 0));
         number
     }
 }
@@ -126,15 +131,8 @@ fn whole_ns(ps: i128) -> u64 {
 pub(super) fn run(arguments: &Rli) -> Result<Kept> {
     let link = Link::new(arguments.capacity_bps, arguments.overhead_bytes)?;
     let (name, input) = files::open(&arguments.input)?;
-    let mut reader = Reader {
-        packets: Packets::default(),
-        numbers: HashMap::new(),
-        sender: ReferenceSender::new(STREAM),
-        hashes: 0,
-        origin: None,
-    };
-    read_link(&name, input, |packet| reader.take(packet))?;
-    let mut packets = reader.packets;
+    let mut packets = Packets::new();
+    read_link(&name, input, |packet| packets.take(packet))?;
     // In the order of arrival; the order of sending where that is the same.
     packets
         .arrivals

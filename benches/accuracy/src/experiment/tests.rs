@@ -1,3 +1,5 @@
+use reporting::Limit;
+
 use super::*;
 
 /// Seed 0 gives 1 and 4, seed 1 gives 3 and 2: means of 2 and 3.

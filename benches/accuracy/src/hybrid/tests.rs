@@ -1,18 +1,13 @@
 use super::*;
-use crate::experiment::{Findings, run};
+use crate::experiment::{Findings, quick, run};
 
-fn quick() -> Findings {
-    let setting = Setting {
-        capture: None,
-        seeds: Some(1),
-        scale: 0.02,
-    };
-    run(&EXPERIMENT, &setting)
+fn found() -> Findings {
+    run(&EXPERIMENT, &quick(1, 0.02))
 }
 
 #[test]
 fn the_hybrid_is_no_worse_than_what_it_is_made_of() {
-    let findings = quick();
+    let findings = found();
     assert_eq!(findings.figures.len(), Scenario::ALL.len());
     for row in findings.tables.iter().flat_map(|table| &table.rows) {
         assert!(row.ours.is_finite(), "{row:?}");
@@ -20,7 +15,7 @@ fn the_hybrid_is_no_worse_than_what_it_is_made_of() {
             assert!(row.ours < 1.5, "{row:?}");
         }
     }
-    // In one queue references know what happens: both together beat either by far.
+    // In one queue references see what happens: both together beat either by far.
     let fifo = &findings.tables[0].rows[1];
     for other in &fifo.others {
         assert!(fifo.ours < 0.7 * other.figure, "{fifo:?}");
@@ -29,7 +24,7 @@ fn the_hybrid_is_no_worse_than_what_it_is_made_of() {
 
 #[test]
 fn a_seed_gives_the_same_figures_again() {
-    let [one, other] = [(); 2].map(|()| quick());
+    let [one, other] = [(); 2].map(|()| found());
     // In print: a group without flows has no median, and not a number is unlike itself.
     assert!(format!("{one:?}") == format!("{other:?}"), "figures differ");
 }

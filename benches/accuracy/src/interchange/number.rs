@@ -1,4 +1,4 @@
-//! Numbers as CSV files have them: exact decimals, and what they may stand for.
+//! Numbers as CSV files have them: exact decimals, and what they may mean.
 
 /// An exact decimal: `digits` times 10^`exponent`, with a sign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,14 +43,14 @@ impl Decimal {
 
     /// The value times 10^`shift`, rounded to the nearest integer, and whether that is exact.
     fn scaled(self, shift: i32) -> Option<(i128, bool)> {
-        let places = self.exponent + shift;
+        let zeros = self.exponent + shift;
         let (magnitude, exact) = if self.digits == 0 {
             (0, true)
-        } else if places >= 0 {
-            let factor = 10_u128.checked_pow(places.unsigned_abs())?;
+        } else if zeros >= 0 {
+            let factor = 10_u128.checked_pow(zeros.unsigned_abs())?;
             (self.digits.checked_mul(factor)?, true)
         } else {
-            match 10_u128.checked_pow(places.unsigned_abs()) {
+            match 10_u128.checked_pow(zeros.unsigned_abs()) {
                 Some(divisor) => {
                     let (quotient, rest) = (self.digits / divisor, self.digits % divisor);
                     (quotient + u128::from(rest >= divisor - rest), rest == 0)

@@ -11,7 +11,7 @@ const TIME: &str = "a time in nanoseconds, -2^63 to 2^63 - 1, with three decimal
 /// One packet at both ends of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PairRecord<'a> {
-    /// What tells it from others: the bytes in the file.
+    /// What distinguishes it from others: the bytes in the file.
     pub packet_id: &'a [u8],
     /// When it was sent.
     pub send: Time,

@@ -72,7 +72,7 @@ impl<R: Read> Read for Bounded<R> {
     }
 }
 
-/// Place of a column, and its name.
+/// Index of a column, and its name.
 #[derive(Debug, Clone)]
 pub(super) struct Column {
     index: usize,
@@ -237,7 +237,7 @@ impl<'a> Line<'a> {
         self.record.get(column.index).unwrap_or_default()
     }
 
-    /// What stands in `column`; `None` where nothing does. `expected` says what may.
+    /// What is in `column`; `None` where nothing is. `expected` says what may be.
     pub(super) fn field<T>(
         self,
         column: &Column,
@@ -255,7 +255,7 @@ impl<'a> Line<'a> {
             .ok_or_else(|| self.unexpected(column, expected))
     }
 
-    /// As [`field`](Self::field), where something must stand.
+    /// As [`field`](Self::field), where something must be.
     pub(super) fn needed<T>(
         self,
         column: &Column,

@@ -69,7 +69,7 @@ pub const SKETCH_COLUMNS_MAX: u32 = 1 << 22;
 /// Reads a cells file; `file` names it in errors.
 ///
 /// # Errors
-/// [`ReadError`]; also where a cell stands there twice.
+/// [`ReadError`]; also where a cell is there twice.
 pub fn read_cells(file: &str, input: impl Read) -> Result<CellTable, ReadError> {
     let mut sheet = Sheet::open(file, input, &CELL_COLUMNS.join(","))?;
     let [row, column, n_tx, s_tx, d_tx, n_rx, s_rx, d_rx] =
@@ -122,7 +122,7 @@ fn column_number(text: &str) -> Option<u32> {
 pub struct FlowList {
     /// Rows of the sketch.
     pub rows: usize,
-    /// Names, as they stand in the file.
+    /// Names, as the file has them.
     pub names: Vec<String>,
     /// Base columns, `rows` entries a flow.
     pub columns: Vec<u32>,
@@ -134,11 +134,11 @@ pub struct FlowList {
     pub true_mean_ns: Vec<f64>,
 }
 
-/// Reads a flows file. Its columns `col_0`, `col_1`, ... tell the number of rows;
+/// Reads a flows file. Its columns `col_0`, `col_1`, ... give the number of rows;
 /// `rli_mean_ns` and `true_mean_ns` may be left out.
 ///
 /// # Errors
-/// [`ReadError`]; also where a flow stands there twice.
+/// [`ReadError`]; also where a flow is there twice.
 pub fn read_flows(file: &str, input: impl Read) -> Result<FlowList, ReadError> {
     let needed = "flow,packets,col_0 (to col_3; one for each row of the sketch)";
     let mut sheet = Sheet::open(file, input, needed)?;
@@ -201,19 +201,22 @@ fn name_of_flow(text: &str) -> Option<String> {
 /// `flows` gives the order of the result.
 ///
 /// # Errors
-/// [`ReadError`]; also where a flow is unknown or stands there twice.
+/// [`ReadError`]; also where a flow is unknown or there twice.
 pub fn read_weights(file: &str, input: impl Read, flows: &FlowList) -> Result<Vec<f64>, ReadError> {
     let mut sheet = Sheet::open(file, input, "flow,weight")?;
     let (flow, weight) = (sheet.column("flow")?, sheet.column("weight")?);
-    let places: HashMap<&str, usize> = (flows.names.iter())
+    let numbers: HashMap<&str, usize> = (flows.names.iter())
         .enumerate()
-        .map(|(place, name)| (name.as_str(), place))
+        .map(|(number, name)| (name.as_str(), number))
         .collect();
     let mut weights = vec![None; flows.names.len()];
     while let Some(line) = sheet.next_line()? {
         let name = line.needed(&flow, "the name of a flow, 256 bytes at most", name_of_flow)?;
         let value = line.needed(&weight, "a weight over 0", finite_over_0)?;
-        let Some(slot) = places.get(&*name).and_then(|&place| weights.get_mut(place)) else {
+        let Some(slot) = numbers
+            .get(&*name)
+            .and_then(|&number| weights.get_mut(number))
+        else {
             return Err(line.contradiction(format!("flow {name} is not in the list of flows")));
         };
         if slot.replace(value).is_some() {
@@ -286,7 +289,7 @@ pub fn write_flows(output: impl Write, flows: &FlowList) -> csv::Result<()> {
     Ok(writer.flush()?)
 }
 
-/// A number as it stands in a file: nothing where it is not known.
+/// A number as a file has it: nothing where it is not known.
 pub(crate) fn known(value: f64) -> String {
     if value.is_finite() {
         value.to_string()

@@ -1,13 +1,9 @@
 use super::*;
-use crate::experiment::run;
+use crate::experiment::{quick, run};
 
 #[test]
 fn references_cost_the_bandwidth_that_they_take() {
-    let setting = Setting {
-        capture: None,
-        seeds: Some(2),
-        scale: 0.05,
-    };
+    let setting = quick(2, 0.05);
     let findings = run(&EXPERIMENT, &setting);
     let rows = &findings.tables[0].rows;
     let row = |check: &str| rows.iter().find(|row| row.check == check).unwrap();

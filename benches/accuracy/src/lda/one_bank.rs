@@ -1,5 +1,6 @@
 //! One bank tuned to its losses: mean, deviation, interval (section IV-A, fig. 4).
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -11,10 +12,42 @@ use super::stream::{Delays, Loss};
 use super::{Bench, LOSSES, Runs, figure, percent, tuned};
 use crate::experiment::{Found, Plan, Row};
 
-/// Traces over which the deviation of Pareto delays is judged: a few packets make it.
-const PARETO_TRACES: u64 = 8;
 /// Loss that other delays than Weibull's are tried at.
 const LEAST_LOSS: f64 = 0.001;
+
+/// Delays of another distribution, over traces with seeds of their own.
+struct OtherDelays {
+    delays: Delays,
+    name: &'static str,
+    traces: Range<u64>,
+    /// Seed of the losses of the first trace.
+    losses: u64,
+    /// Hash seeds of each trace, at most.
+    seeds_max: u32,
+    /// What the paper gives, and the limit.
+    judged: Option<(f64, f64)>,
+}
+
+/// Traces over which the deviation of Pareto delays is judged: a few packets make it.
+const PARETO_TRACES: u64 = 8;
+const OTHERS: [OtherDelays; 2] = [
+    OtherDelays {
+        delays: Delays::Pareto,
+        name: "Pareto 3",
+        traces: 100..100 + PARETO_TRACES,
+        losses: 200,
+        seeds_max: 5,
+        judged: Some((20.0, 5.0)),
+    },
+    OtherDelays {
+        delays: Delays::Queue,
+        name: "one queue",
+        traces: 300..301,
+        losses: 301,
+        seeds_max: u32::MAX,
+        judged: None,
+    },
+];
 
 /// Where the interval is tried: loss, and the share that each of the equal banks samples.
 const COVERAGES: [(f64, &[f64]); 4] = [
@@ -64,11 +97,10 @@ pub(super) fn plan(bench: &Arc<Bench>, plan: &mut Plan) -> Result<()> {
         });
     }
     if bench.capture.is_none() {
-        for delays in [Delays::Pareto, Delays::Queue] {
+        for other in &OTHERS {
             let bench = Arc::clone(bench);
             plan.case(1, move |_, found| {
-                let row = other_delays(&bench, delays)?;
-                found.row(DEVIATIONS, row);
+                found.row(DEVIATIONS, other.row(&bench)?);
                 Ok(())
             });
         }
@@ -158,29 +190,26 @@ fn sweep(loss: f64, full: &Runs, half: &Runs, found: &mut Found) {
     }
 }
 
-/// Errors of the deviation for delays of another distribution.
-fn other_delays(bench: &Bench, delays: Delays) -> Result<Row> {
-    let (traces, first, name, most) = match delays {
-        Delays::Pareto => (PARETO_TRACES, 100, "Pareto 3", Some(5.0)),
-        _ => (1, 300, "one queue", None),
-    };
-    let usual = bench.setting.seeds(20);
-    let seeds = if traces > 1 { usual.min(5) } else { usual };
-    let (mut ours, mut eq_5) = (Vec::new(), Vec::new());
-    for trace in first..first + traces {
-        let stream = bench.stream(delays, trace)?;
-        let losses = if traces > 1 { trace + 100 } else { trace + 1 };
-        let passed = stream.with(Loss::Uniform(LEAST_LOSS), losses);
-        let runs = Runs::of(&passed, &tuned(&passed, LEAST_LOSS, 1.0)?, seeds);
-        ours.push(runs.mean(|run| run.stddev_error));
-        eq_5.push(runs.mean(|run| run.stddev_paper_error));
+impl OtherDelays {
+    /// Errors of the deviation, medians over traces.
+    fn row(&self, bench: &Bench) -> Result<Row> {
+        let seeds = bench.setting.seeds(20).min(self.seeds_max);
+        let (mut ours, mut eq_5) = (Vec::new(), Vec::new());
+        for (trace, losses) in self.traces.clone().zip(self.losses..) {
+            let stream = bench.stream(self.delays, trace)?;
+            let passed = stream.with(Loss::Uniform(LEAST_LOSS), losses);
+            let runs = Runs::of(&passed, &tuned(&passed, LEAST_LOSS, 1.0)?, seeds);
+            ours.push(runs.mean(|run| run.stddev_error));
+            eq_5.push(runs.mean(|run| run.stddev_paper_error));
+        }
+        let (name, at) = (self.name, percent(LEAST_LOSS));
+        let check = format!("error of the deviation, {name}, at {at} loss");
+        let (paper, most) = self.judged.unzip();
+        let row = Row::new(check, "%", median(ours)).paper(paper);
+        Ok(row
+            .limit(most.map(Limit::AtMost))
+            .other("eq. 5", median(eq_5)))
     }
-    let at = percent(LEAST_LOSS);
-    let check = format!("error of the deviation, {name}, at {at} loss");
-    Ok(Row::new(check, "%", median(ours))
-        .paper(most.map(|_| 20.0))
-        .limit(most.map(Limit::AtMost))
-        .other("eq. 5", median(eq_5)))
 }
 
 /// Whether one run's interval holds the mean, and how wide it is.

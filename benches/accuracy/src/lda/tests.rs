@@ -1,5 +1,5 @@
 use super::*;
-use crate::experiment::{Findings, Row, run};
+use crate::experiment::{Findings, Row, quick, run};
 
 fn row<'a>(findings: &'a Findings, check: &str) -> &'a Row {
     let mut rows = findings.tables.iter().flat_map(|table| &table.rows);
@@ -8,11 +8,7 @@ fn row<'a>(findings: &'a Findings, check: &str) -> &'a Row {
 
 #[test]
 fn every_figure_is_a_number_and_comes_out_the_same_again() {
-    let quick = Setting {
-        capture: None,
-        seeds: Some(4),
-        scale: 0.01,
-    };
+    let quick = quick(4, 0.01);
     let findings = run(&EXPERIMENT, &quick);
     for row in findings.tables.iter().flat_map(|table| &table.rows) {
         assert!(row.ours.is_finite(), "{row:?}");

@@ -1,13 +1,8 @@
 use super::*;
-use crate::experiment::{Findings, run};
+use crate::experiment::{Findings, quick, run};
 
-fn quick(scale: f64) -> Findings {
-    let setting = Setting {
-        capture: None,
-        seeds: Some(1),
-        scale,
-    };
-    run(&EXPERIMENT, &setting)
+fn found(scale: f64) -> Findings {
+    run(&EXPERIMENT, &quick(1, scale))
 }
 
 fn row<'a>(findings: &'a Findings, check: &str) -> &'a Row {
@@ -17,7 +12,7 @@ fn row<'a>(findings: &'a Findings, check: &str) -> &'a Row {
 
 #[test]
 fn every_figure_is_a_number_and_joint_decoding_is_the_better() {
-    let findings = quick(0.02);
+    let findings = found(0.02);
     for row in findings.tables.iter().flat_map(|table| &table.rows) {
         assert!(row.ours.is_finite(), "{row:?}");
     }
@@ -48,7 +43,7 @@ fn every_figure_is_a_number_and_joint_decoding_is_the_better() {
 
 #[test]
 fn a_seed_gives_the_same_figures_again() {
-    let [one, other] = [(); 2].map(|()| quick(0.005));
+    let [one, other] = [(); 2].map(|()| found(0.005));
     // In print: a group without flows has no median, and not a number is unlike itself.
     assert!(format!("{one:?}") == format!("{other:?}"), "figures differ");
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::experiment::run;
+use crate::experiment::{quick, run};
 
 #[test]
 fn a_window_of_nothing_is_the_packet_itself_and_one_of_everything_the_mean() {
@@ -22,11 +22,7 @@ fn a_window_of_nothing_is_the_packet_itself_and_one_of_everything_the_mean() {
 
 #[test]
 fn a_queue_is_local_and_independent_delays_are_not() {
-    let setting = Setting {
-        capture: None,
-        seeds: Some(1),
-        scale: 0.05,
-    };
+    let setting = quick(1, 0.05);
     let findings = run(&EXPERIMENT, &setting);
     let rows = &findings.tables[0].rows;
     assert_eq!(rows.len(), 4 + 3);

@@ -1,14 +1,10 @@
 use super::*;
-use crate::experiment::run;
+use crate::experiment::{quick, run};
 use crate::traffic::{Arrival, Traffic};
 
 #[test]
 fn every_figure_is_one_and_comes_again() {
-    let setting = Setting {
-        capture: None,
-        seeds: Some(1),
-        scale: 0.02,
-    };
+    let setting = quick(1, 0.02);
     let findings = run(&EXPERIMENT, &setting);
     let rows = || findings.tables.iter().flat_map(|table| &table.rows);
     for row in rows() {

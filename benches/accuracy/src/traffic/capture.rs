@@ -19,7 +19,7 @@ const BUFFER_BYTES: usize = 1 << 20;
 const PACKETS_MAX: usize = 50_000_000;
 /// The longest frame, as in TCP segmentation offload: sizes on the wire are cut to it.
 const FRAME_BYTES_MAX: u32 = 65_550;
-/// Seed of the hash that tells flows apart.
+/// Seed of the hash that distinguishes flows.
 const SEED: [u8; 16] = *b"vernier accuracy";
 
 /// The packets of a capture.

@@ -4,8 +4,8 @@
 //! flows of one packet and few that hold most of the traffic. So do we: the packets of a flow are
 //! a Pareto draw of shape 0.84 cut at 100,000, rounded up, 28.4 on average; half of the flows have
 //! two packets or less. A flow of n packets lasts `50 ms sqrt(n) exp N(0, 1.2)`, at most 98 % of
-//! the run (the law of the LDS acceptance trace, ten times faster since the run is shorter). In it lie
-//! its packets uniformly, in trains as a sender's window lets them out: a geometric number of them
+//! the run (the law of the LDS acceptance trace, ten times faster since the run is shorter). Its
+//! packets are in it uniformly, in trains as a sender's window lets them out: a geometric number of them
 //! that nothing else of the measured traffic interrupts, four on average. So a small flow sees one
 //! moment of the queue or two, and a large one the whole of it.
 //!
