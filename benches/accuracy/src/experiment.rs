@@ -45,7 +45,6 @@ pub struct Experiment {
     pub name: &'static str,
     /// In words, for the progress bar and the report.
     pub title: &'static str,
-    /// What is to be run.
     pub plan: fn(&Setting) -> Result<Plan>,
 }
 
@@ -93,9 +92,6 @@ impl Plan {
     }
 
     /// Runs all cases with all seeds in parallel; `step` is called after each.
-    ///
-    /// # Errors
-    /// The first that a case gives.
     pub fn run(mut self, setting: &Setting, step: &(dyn Fn() + Sync)) -> Result<Findings> {
         let runs: Vec<(&Case, u64)> = (self.cases.iter())
             .flat_map(|case| (0..u64::from(case.seeds)).map(move |seed| (case, seed)))

@@ -28,9 +28,6 @@ const COLOURS: [RGBColor; 7] = [
 ];
 
 /// Draws figures into `folder`, each in a file by its name.
-///
-/// # Errors
-/// When they cannot be drawn or written.
 pub fn write(figures: &[Figure], folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     for figure in figures {

@@ -24,7 +24,6 @@ use red::Red;
 /// A link and the queues in front of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LinkConfig {
-    /// Its rate.
     pub capacity_bps: u64,
     /// What each queue holds, the packet on the link included. More is dropped (tail drop).
     pub buffer_bytes: u64,
@@ -185,7 +184,6 @@ pub struct Crossing {
     pub flow: u32,
     /// Bytes on the wire.
     pub bytes: u32,
-    /// What it is.
     pub kind: Kind,
     /// Which queue it was in.
     pub class: u8,

@@ -11,13 +11,9 @@ const BURST: usize = 64;
 /// A packet at both ends; times are in ticks of the caller's choice, modulo 2^64.
 #[derive(Debug, Clone, Copy)]
 pub struct Packet {
-    /// Its flow's hash.
     pub flow: FlowHash,
-    /// Its own hash.
     pub hash: PacketHash,
-    /// The segment that it counts for.
     pub segment: SegmentIndex,
-    /// Its length.
     pub bytes: u32,
     /// When the sender's end saw it.
     pub sent: u64,

@@ -35,9 +35,6 @@ pub struct Replay {
 
 impl Replay {
     /// All packets wait in one FIFO queue.
-    ///
-    /// # Errors
-    /// The capture cannot be used.
     pub fn one_queue(capture: &Path) -> Result<Self> {
         let traffic = Capture::read(capture)?.at_load(CAPACITY_BPS, UTILISATION, 1.0);
         let mut replay = Self::default();
@@ -47,9 +44,6 @@ impl Replay {
 
     /// Flows are spread over two paths, each with a queue of half the rate; the second is longer.
     /// References take the first.
-    ///
-    /// # Errors
-    /// The capture cannot be used.
     pub fn two_paths(capture: &Path) -> Result<Self> {
         let traffic = Capture::read(capture)?.at_load(CAPACITY_BPS, UTILISATION, 1.0);
         let mut replay = Self::default();

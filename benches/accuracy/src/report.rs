@@ -12,13 +12,9 @@ use crate::experiment::{Setting, Table};
 /// What one experiment found, and how long it took.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Section {
-    /// Its name on the command line.
     pub name: &'static str,
-    /// In words.
     pub title: &'static str,
-    /// Seconds of wall-clock time.
     pub seconds: f64,
-    /// Tables.
     pub tables: Vec<Table>,
 }
 
@@ -64,9 +60,6 @@ impl Report {
     }
 
     /// Writes `accuracy.md` and `accuracy.json`, or `accuracy-` and the capture's name.
-    ///
-    /// # Errors
-    /// When they cannot be written.
     pub fn write(&self, folder: &Path) -> Result<()> {
         reporting::write(folder, &stem(&self.settings), &self.markdown(), self)
     }
@@ -113,7 +106,6 @@ pub fn as_text(table: &Table, style: Style) -> String {
     printed(table).text(&table.title, &table.about, style)
 }
 
-/// Stem of the files.
 pub fn stem(setting: &Setting) -> String {
     let name = setting.capture.as_deref().and_then(Path::file_stem);
     name.map_or_else(

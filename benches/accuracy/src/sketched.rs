@@ -88,12 +88,10 @@ impl Sketched {
         }
     }
 
-    /// How many flows.
     pub fn flows(&self) -> usize {
         self.columns.len() / self.cells.layout().rows()
     }
 
-    /// A flow's base columns.
     pub fn columns_of(&self, flow: usize) -> &[u32] {
         let rows = self.cells.layout().rows();
         &self.columns[flow * rows..(flow + 1) * rows]
@@ -116,17 +114,11 @@ impl Sketched {
     }
 
     /// Joint decoding of every flow with so many components.
-    ///
-    /// # Errors
-    /// When the lists do not fit each other.
     pub fn joint(&self, components: usize, known: Known<'_>) -> Result<Decoded> {
         self.decode(known, &options(components))
     }
 
     /// Joint decoding of every flow.
-    ///
-    /// # Errors
-    /// When the lists do not fit each other.
     pub fn decode(&self, known: Known<'_>, options: &DecodeOptions) -> Result<Decoded> {
         let table = FlowTable {
             columns: &self.columns,

@@ -108,12 +108,10 @@ impl Trace {
         }
     }
 
-    /// How many flows.
     pub fn flows(&self) -> usize {
         self.starts.len() - 1
     }
 
-    /// How many packets.
     pub fn packets(&self) -> usize {
         self.packets.len()
     }
@@ -123,7 +121,6 @@ impl Trace {
         self.duration_ns
     }
 
-    /// References in the order of their arrival.
     pub fn references(&self) -> &[Reference] {
         &self.references
     }
@@ -145,7 +142,6 @@ impl Trace {
             .map(move |(n, &packet)| (PacketHash(mix(seed.rotate_left(32) ^ n as u64)), packet))
     }
 
-    /// A flow's hash.
     pub fn flow_hash(&self, flow: usize) -> FlowHash {
         FlowHash(mix(!self.seed.rotate_left(32) ^ flow as u64))
     }

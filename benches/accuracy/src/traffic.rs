@@ -61,7 +61,6 @@ pub struct Arrival {
     pub flow: u32,
     /// Bytes on the wire, without preamble and gap.
     pub bytes: u32,
-    /// What it is.
     pub kind: Kind,
     /// Which of the link's queues it joins, 0 first.
     pub class: u8,
@@ -70,7 +69,6 @@ pub struct Arrival {
 /// Packets in order of time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Traffic {
-    /// The packets.
     pub arrivals: Vec<Arrival>,
     /// Flows among the regular ones.
     pub flows: u32,
@@ -95,7 +93,6 @@ pub struct Profile {
     pub utilisation: f64,
     /// How much the rate of bursts wanders, 0 to 1: 0.05 light, 0.25 heavy.
     pub modulation: f64,
-    /// How long it lasts.
     pub duration_s: f64,
 }
 

@@ -8,20 +8,16 @@ use super::Setting;
 /// What an experiment found.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Findings {
-    /// Tables, in the order of printing.
     pub tables: Vec<Table>,
-    /// Figures.
     pub figures: Vec<Figure>,
 }
 
 /// A table of one experiment.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Table {
-    /// Heading.
     pub title: String,
     /// What was run, on what, how often, and what the figures mean: a few sentences.
     pub about: String,
-    /// Its lines.
     pub rows: Vec<Row>,
 }
 
@@ -50,7 +46,6 @@ pub struct Row {
 /// Another method's figure.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Other {
-    /// Its name.
     pub method: String,
     /// The figure, in the unit of the row unless the name has one.
     pub figure: f64,
@@ -131,7 +126,6 @@ impl Row {
 pub struct Figure {
     /// Stem of the file: `lds-fig10-by-size`.
     pub name: String,
-    /// Heading.
     pub title: String,
     /// Name and unit of the horizontal axis.
     pub x_label: &'static str,
@@ -139,7 +133,6 @@ pub struct Figure {
     pub y_label: &'static str,
     /// How the horizontal axis is divided.
     pub x_axis: Axis,
-    /// The curves.
     pub curves: Vec<Curve>,
 }
 
@@ -155,14 +148,12 @@ pub enum Axis {
 /// One curve of a figure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Curve {
-    /// Its name in the legend.
     pub label: String,
     /// Points in the order of drawing.
     pub points: Vec<(f64, f64)>,
 }
 
 impl Figure {
-    /// A figure without curves.
     pub fn new(
         name: impl Into<String>,
         title: impl Into<String>,

@@ -45,9 +45,6 @@ pub struct Stream(Vec<u32>);
 
 impl Stream {
     /// Draws the delays of `count` packets.
-    ///
-    /// # Errors
-    /// Never for the parameters in this file.
     pub fn draw(delays: Delays, count: usize, seed: u64) -> Result<Self> {
         let mut rng = Pcg64::seed_from_u64(seed);
         let mut draw: Box<dyn FnMut() -> f64> = match delays {
@@ -143,7 +140,6 @@ pub struct Outcome {
     pub stddev_error: f64,
     /// Relative error of the paper's deviation, per cent.
     pub stddev_paper_error: f64,
-    /// Effective sample size.
     pub samples: f64,
     /// The interval holds the true mean.
     pub covered: bool,
@@ -169,7 +165,6 @@ impl Passed {
         }
     }
 
-    /// Packets sent.
     pub fn sent(&self) -> usize {
         self.delays.len()
     }

@@ -45,14 +45,10 @@ pub struct Received {
     pub flows: FlowDelays,
     /// The mean over all of them, from the sums that references carry.
     pub segment: SegmentDelay,
-    /// What happened.
     pub counters: ReceiverCounters,
 }
 
 /// Runs a receiver over what arrives, in that order: when in nanoseconds, how many bytes, and what.
-///
-/// # Errors
-/// A receiver that cannot be.
 pub fn receive(
     config: ReceiverConfig,
     flows: usize,
@@ -114,9 +110,6 @@ pub struct Exchange {
 
 impl Exchange {
     /// Sends traffic and, as the policy has it, references.
-    ///
-    /// # Errors
-    /// A policy or a link that cannot be.
     pub fn send(traffic: &Traffic, link: &LinkConfig, policy: Policy, seed: u64) -> Result<Self> {
         let rli_link = Link::new(link.capacity_bps, 0)?;
         let mut injector = Injector::new(policy, rli_link)?;
@@ -144,7 +137,6 @@ impl Exchange {
         })
     }
 
-    /// References sent.
     pub fn references(&self) -> usize {
         self.references.len()
     }
@@ -168,9 +160,6 @@ impl Exchange {
     }
 
     /// What a receiver makes of the packets that arrived.
-    ///
-    /// # Errors
-    /// A receiver that cannot be.
     pub fn receive(&self, method: Method) -> Result<Received> {
         let mut references = self.references.iter();
         let mut sent = 0;

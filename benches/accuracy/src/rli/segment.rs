@@ -78,9 +78,6 @@ pub(super) fn compare(
 
 /// The mean in nanoseconds that an LDA gives over the same packets: one bank tuned to the losses that
 /// there were. `None` where no cell is usable.
-///
-/// # Errors
-/// An LDA that cannot be laid out.
 pub fn lda_mean_ns(crossings: &[Crossing], truth: &Truth) -> Result<Option<f64>> {
     let lost = truth.sent - truth.segment.packets;
     let layout = LdaLayout::new(&[Bank::for_losses(LDA_ROWS, lost, 1.0)])?;

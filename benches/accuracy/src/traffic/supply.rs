@@ -49,9 +49,6 @@ pub struct Supply {
 
 impl Supply {
     /// Reads the capture, if there is one.
-    ///
-    /// # Errors
-    /// The capture cannot be used.
     pub fn new(setting: &Setting) -> Result<Self> {
         let capture = setting.capture.as_deref().map(Capture::read);
         Ok(Self {
