@@ -13,7 +13,7 @@ use crate::error::{DpdkLog, Errno, logged};
 /// Why a device did not become a port.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
-    /// A device string that cannot be passed to C.
+    /// A device string that C cannot hold.
     #[error("device {device:?} contains a NUL byte; remove it")]
     Nul {
         /// The device string.
@@ -81,7 +81,7 @@ pub struct PortInfo {
     /// The NUMA socket that the device is connected to, if it says so.
     pub numa_socket: Option<u16>,
     /// Whether the device itself can spread flows over several receive queues (RSS). Without it
-    /// queues are independent (`net_ring`), or somebody else spreads (`net_af_packet`: the kernel).
+    /// queues are independent (`net_ring`), or another does (`net_af_packet`: the kernel).
     pub rss: bool,
     /// The kernel's index of the network interface behind the device, if there is one
     /// (`net_af_packet`, `net_af_xdp`, `net_tap`).
@@ -158,7 +158,7 @@ impl Eal {
                 })
             }
             Err(errno) => {
-                // SAFETY: the port was found a moment ago, belongs to nobody, and the lock is held.
+                // SAFETY: the port was found a moment ago, is not attached, and the lock is held.
                 unsafe { dpdk_sys::vernier_port_detach(id) };
                 Err(AttachError::Driver {
                     device: text,
@@ -249,7 +249,7 @@ pub(crate) fn text(name: &[u8]) -> String {
     )
 }
 
-/// `net_pcap` says of a capture that it cannot open no more than that; so ask the system first.
+/// `net_pcap` gives no reason why a capture cannot be opened; so the system is asked first.
 fn check_capture(device: &str) -> Result<(), AttachError> {
     if !device.starts_with("net_pcap") {
         return Ok(());

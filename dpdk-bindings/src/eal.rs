@@ -57,7 +57,7 @@ pub enum EalError {
         /// The argument.
         argument: String,
     },
-    /// An argument that cannot be passed to C.
+    /// An argument that C cannot hold.
     #[error("EAL argument {argument:?} contains a NUL byte; remove it")]
     Argument {
         /// The argument.

@@ -1,7 +1,7 @@
 //! The ports of a program that is not ours, and its packets on their way.
 //!
 //! Ports are the program's: it configures, starts, stops and closes them on threads of its own, at any
-//! time. DPDK has no lock that would keep a driver there meanwhile: it tells that a port goes
+//! time. DPDK has no lock that would keep a driver there meanwhile: it announces that a port goes
 //! (`RTE_ETH_EVENT_DESTROY`) only when the driver has freed its queues, and two threads must not ask one
 //! driver at the same time anyway. So drivers are not asked, with two exceptions:
 //!
@@ -9,11 +9,11 @@
 //! |---|---|
 //! | name, whether it is started, queues | DPDK's own tables, which stay until our callback for DESTROY returns, or are read by the kernel |
 //! | driver, interface of the kernel's | asked once in a port's life by the thread that polls a queue of it: a program must not close a port under its own poll |
-//! | link | the kernel's interface; else what the driver reported last (`RTE_ETH_EVENT_INTR_LSC`), asked while it tells |
+//! | link | the kernel's interface; else what the driver reported last (`RTE_ETH_EVENT_INTR_LSC`), asked within that report |
 //! | counters of the driver | not at all |
 //!
-//! Callbacks belong to the place that a port has, not to the port: they outlive it, and serve whatever
-//! device gets the place next. So each queue of each place is tapped once.
+//! Callbacks belong to the number that a port has, not to the port: they outlive it, and serve whatever
+//! device gets the number next. So each queue of each number is tapped once.
 //!
 //! A port is seen from its first start on: before that it has no queues.
 
@@ -35,8 +35,8 @@ use crate::error::Errno;
 use crate::mbuf::Mbuf;
 use crate::plugin::{guarded, is_at_work};
 
-/// Places for ports in a process (`RTE_MAX_ETHPORTS` is 32 in Debian's DPDK).
-const PLACES: usize = 256;
+/// Numbers of ports in a process end here (`RTE_MAX_ETHPORTS` is 32 in Debian's DPDK).
+const PORTS: u16 = 256;
 
 /// Most CPUs of a set (`CPU_SETSIZE`).
 const CPUS_MAX: usize = 1024;
@@ -77,17 +77,19 @@ impl<'pool> Deref for PassingMbuf<'pool> {
     }
 }
 
-/// What is known of the places for ports.
-static PLACES_KNOWN: Mutex<[Place; PLACES]> = Mutex::new([const { Place::EMPTY }; PLACES]);
+type Slots = [Slot; PORTS as usize];
 
-/// What is known of a place by its number, without the lock.
-static SIGNS: [Signs; PLACES] = [const { Signs::new() }; PLACES];
+/// What is known of ports, by number.
+static SLOTS: Mutex<Slots> = Mutex::new([Slot::EMPTY; PORTS as usize]);
+
+/// What is known of ports without the lock, by number.
+static SIGNS: [Signs; PORTS as usize] = [const { Signs::new() }; PORTS as usize];
 
 #[derive(Debug, Clone, Copy)]
-struct Place {
-    /// How often a port has come to this place, or gone.
+struct Slot {
+    /// How often a port has got this number, or lost it.
     lives: u32,
-    /// The port that is here has gone as far as DPDK tells: what is left is no longer to be looked at.
+    /// DPDK has announced that the port goes: what is left of it must no longer be read.
     is_gone: bool,
     /// What it was when it was last seen started.
     seen: Option<Seen>,
@@ -101,7 +103,7 @@ struct Seen {
     tx_queues: u16,
 }
 
-impl Place {
+impl Slot {
     const EMPTY: Self = Self {
         lives: 0,
         is_gone: false,
@@ -112,7 +114,7 @@ impl Place {
 
 #[derive(Debug)]
 struct Signs {
-    /// Somebody wants to know the device: the thread that polls a queue next asks.
+    /// The device is asked for: the thread that polls a queue next finds it out.
     is_device_wanted: AtomicBool,
     /// What the driver reported of the link.
     link: AtomicU8,
@@ -141,9 +143,9 @@ pub struct Host<'eal> {
 /// A port of the program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostPort {
-    /// DPDK's number: its place.
+    /// DPDK's number.
     pub id: u16,
-    /// How often a port has come to this place, or gone: with the number, what tells two ports apart.
+    /// How often a port has got this number, or lost it: both together identify a port.
     pub life: u32,
     /// The device's name (`net_pcap0`, `0000:03:00.0`).
     pub name: String,
@@ -173,8 +175,8 @@ pub enum HostError {
         "process_vm_readv: {0}: allow this program that call, if only of itself (seccomp, SystemCallFilter=)"
     )]
     Memory(Errno),
-    /// DPDK does not tell of ports that come and go.
-    #[error("DPDK does not tell of ports that come and go: {0}")]
+    /// DPDK does not report ports that come and go.
+    #[error("DPDK does not report ports that come and go: {0}")]
     Watch(Errno),
 }
 
@@ -215,7 +217,7 @@ impl Host<'_> {
     /// To be called only while EAL is the caller's for `'eal`, or the program's.
     fn found() -> Result<Option<Self>, HostError> {
         // This can be read before EAL is there, too.
-        let Some(id) = ids().find(|&id| is_started(id)) else {
+        let Some(id) = (0..PORTS).find(|&id| is_started(id)) else {
             return Ok(None);
         };
         let (mut rx, mut tx) = (0, 0);
@@ -253,21 +255,21 @@ impl Host<'_> {
 
     /// The ports that have been started, whether they are now or not.
     pub fn ports(&self) -> Vec<HostPort> {
-        ids().filter_map(|id| self.port(id)).collect()
+        (0..PORTS).filter_map(|id| self.port(id)).collect()
     }
 
     /// A port, if it is there and has been started. Its queues are those of its last start that was seen.
     pub fn port(&self, id: u16) -> Option<HostPort> {
-        let mut places = there(id)?;
-        let place = &mut places[usize::from(id)];
+        let mut slots = there(id)?;
+        let slot = &mut slots[usize::from(id)];
         if is_started(id) {
             // Where it cannot be looked at, it has been stopped since: then it is what it was.
-            place.seen = Seen::look(id, place.seen).or(place.seen);
+            slot.seen = Seen::look(id, slot.seen).or(slot.seen);
         }
-        let seen = place.seen?;
+        let seen = slot.seen?;
         Some(HostPort {
             id,
-            life: place.lives,
+            life: slot.lives,
             name: text(&seen.name),
             rx_queues: seen.rx_queues,
             tx_queues: seen.tx_queues,
@@ -277,9 +279,9 @@ impl Host<'_> {
     /// What is behind a port; `None` if it has gone, and until a queue of it that is tapped has been polled:
     /// the thread that does so asks.
     pub fn device(&self, port: &HostPort) -> Option<HostDevice> {
-        let places = still(port)?;
+        let slots = still(port)?;
         let index = usize::from(port.id);
-        let Some(device) = places[index].device else {
+        let Some(device) = slots[index].device else {
             SIGNS[index].is_device_wanted.store(true, Ordering::Relaxed);
             return None;
         };
@@ -289,7 +291,7 @@ impl Host<'_> {
         })
     }
 
-    /// Whether a port's link is up, as the kernel has it where an interface of its is behind the device, or
+    /// Whether a port's link is up, as the kernel has it where one of its interfaces is behind the device, or
     /// else as the driver reported last; up where neither says anything. `None` if the port has gone, or is
     /// stopped.
     pub fn is_up(&self, port: &HostPort) -> Option<bool> {
@@ -299,9 +301,9 @@ impl Host<'_> {
         }
         let signs = SIGNS.get(usize::from(port.id))?;
         let runs = |index: NonZeroU32| dpdk_sys::vernier_interface_link(index.get()) == 1;
-        let told = signs.link.load(Ordering::Relaxed);
+        let reported = signs.link.load(Ordering::Relaxed);
         let interface = device.and_then(|device| device.interface);
-        Some(interface.map_or(told != Signs::LINK_DOWN, runs))
+        Some(interface.map_or(reported != Signs::LINK_DOWN, runs))
     }
 
     /// Shows `tap` all that receive queue `queue` gives from now on, for as long as the process lives
@@ -342,26 +344,20 @@ impl Host<'_> {
     }
 }
 
-type Places = MutexGuard<'static, [Place; PLACES]>;
-
-fn ids() -> impl Iterator<Item = u16> {
-    0..u16::try_from(PLACES).unwrap_or(u16::MAX)
+fn slots() -> MutexGuard<'static, Slots> {
+    SLOTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn places() -> Places {
-    PLACES_KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The lock under which DPDK's tables of the port in place `id` stay, if there is one.
-fn there(id: u16) -> Option<Places> {
-    let places = places();
-    let is_gone = places.get(usize::from(id))?.is_gone;
-    (!is_gone && dpdk_sys::vernier_host_is_valid(id) != 0).then_some(places)
+/// The lock under which DPDK's tables of port `id` stay, if there is one.
+fn there(id: u16) -> Option<MutexGuard<'static, Slots>> {
+    let slots = slots();
+    let is_gone = slots.get(usize::from(id))?.is_gone;
+    (!is_gone && dpdk_sys::vernier_host_is_valid(id) != 0).then_some(slots)
 }
 
 /// The lock under which `port` stays, if it is still the same.
-fn still(port: &HostPort) -> Option<Places> {
-    there(port.id).filter(|places| places[usize::from(port.id)].lives == port.life)
+fn still(port: &HostPort) -> Option<MutexGuard<'static, Slots>> {
+    there(port.id).filter(|slots| slots[usize::from(port.id)].lives == port.life)
 }
 
 fn is_started(id: u16) -> bool {
@@ -390,8 +386,8 @@ impl Seen {
     }
 }
 
-/// DPDK tells what becomes of a port, on a thread of the program's. That waits at most for the calls that
-/// one look at a port takes; what the driver tells of a link does not wait at all.
+/// DPDK reports what becomes of a port, on a thread of the program's. That waits at most for the calls that
+/// one look at a port takes; a driver's report of a link does not wait at all.
 extern "C" fn changed(id: u16, change: c_int) {
     let index = usize::from(id);
     // In a child of fork nobody would ever open the lock.
@@ -405,11 +401,11 @@ extern "C" fn changed(id: u16, change: c_int) {
     };
     signs.link.store(link, Ordering::Relaxed);
     if link == Signs::LINK_UNKNOWN {
-        let place = &mut places()[index];
-        *place = Place {
-            lives: place.lives.wrapping_add(1),
+        let slot = &mut slots()[index];
+        *slot = Slot {
+            lives: slot.lives.wrapping_add(1),
             is_gone: change == dpdk_sys::HOST_GOES,
-            ..Place::EMPTY
+            ..Slot::EMPTY
         };
     }
 }
@@ -417,8 +413,8 @@ extern "C" fn changed(id: u16, change: c_int) {
 /// Asks what is behind a port; the calling thread is polling a queue of it.
 #[cold]
 fn ask(id: u16, signs: &Signs) {
-    let mut places = match PLACES_KNOWN.try_lock() {
-        Ok(places) => places,
+    let mut slots = match SLOTS.try_lock() {
+        Ok(slots) => slots,
         Err(TryLockError::Poisoned(error)) => error.into_inner(),
         // The program does not wait: at the next poll.
         Err(TryLockError::WouldBlock) => return,
@@ -432,9 +428,9 @@ fn ask(id: u16, signs: &Signs) {
         let rc = dpdk_sys::vernier_host_device(id, device.as_mut_ptr());
         Errno::check(rc).is_ok().then(|| device.assume_init())
     };
-    if let Some(place) = places.get_mut(usize::from(id)) {
+    if let Some(slot) = slots.get_mut(usize::from(id)) {
         // Where it does not say, it is not asked again.
-        place.device = device.or(Some(dpdk_sys::HostDevice {
+        slot.device = device.or(Some(dpdk_sys::HostDevice {
             driver: [0; NAME_BYTES],
             interface: 0,
         }));
@@ -449,7 +445,7 @@ extern "C" fn received<T: Tap>(
     _room: u16,
     tap: *mut c_void,
 ) -> u16 {
-    // SAFETY: DPDK passes back what it got in tap_received.
+    // SAFETY: DPDK passes what it got in tap_received.
     unsafe { pass::<T>(port, mbufs, count, tap) };
     count
 }
@@ -461,7 +457,7 @@ extern "C" fn offered<T: Tap>(
     count: u16,
     tap: *mut c_void,
 ) -> u16 {
-    // SAFETY: DPDK passes back what it got in tap_sent.
+    // SAFETY: DPDK passes what it got in tap_sent.
     unsafe { pass::<T>(port, mbufs, count, tap) };
     count
 }

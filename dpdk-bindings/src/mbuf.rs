@@ -74,7 +74,7 @@ impl Mbuf<'_> {
     #[inline]
     pub fn head(&self) -> &[u8] {
         let view = self.view();
-        // SAFETY: data_len bytes from data_off lie in the segment's buffer (rte_mbuf_core.h), which
+        // SAFETY: data_len bytes from data_off are in the segment's buffer (rte_mbuf_core.h), which
         // only the owner touches.
         unsafe {
             slice::from_raw_parts(
@@ -194,9 +194,11 @@ impl Drop for Mbuf<'_> {
 /// Frees a burst with one call, which is cheaper than dropping its packets one by one.
 #[inline]
 pub fn free_bulk<const N: usize>(burst: &mut ArrayVec<Mbuf<'_>, N>) {
-    let count = u32::try_from(burst.len()).unwrap_or(u32::MAX);
+    const { assert!(N <= u32::MAX as usize, "DPDK counts them in 32 bits") };
+    #[expect(clippy::cast_possible_truncation, reason = "asserted above")]
+    let count = burst.len() as u32;
     // SAFETY: Mbuf is a transparent pointer, so the burst is an array of count packets, all owned;
-    // with its length set to 0 they are not dropped again. ArrayVec's length fits 32 bits.
+    // with its length set to 0 they are not dropped again.
     unsafe {
         dpdk_sys::vernier_mbuf_free_bulk(burst.as_mut_ptr().cast(), count);
         burst.set_len(0);

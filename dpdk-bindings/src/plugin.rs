@@ -79,6 +79,7 @@ fn refuse() {
 }
 
 extern "C" fn in_child() {
+    // One that is off stays off.
     let _ = STATE.compare_exchange(AT_WORK, FORKED, Ordering::Relaxed, Ordering::Relaxed);
 }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrayvec::ArrayVec;
+pub use dpdk_sys::PortStats;
 
 use crate::attach::{AttachedPort, PortInfo, text};
 use crate::error::{DpdkLog, Errno, logged};
@@ -67,27 +68,6 @@ pub enum LinkError {
     },
 }
 
-/// A port's counters since it was started, as its driver counts; zero where it does not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct PortStats {
-    /// Packets received.
-    pub rx_packets: u64,
-    /// Packets transmitted.
-    pub tx_packets: u64,
-    /// Bytes received.
-    pub rx_bytes: u64,
-    /// Bytes transmitted.
-    pub tx_bytes: u64,
-    /// Packets dropped by the device because nobody fetched them in time.
-    pub rx_missed: u64,
-    /// Packets received with an error.
-    pub rx_errors: u64,
-    /// Packets that were passed to the driver and not transmitted.
-    pub tx_errors: u64,
-    /// Packets dropped by the driver because the pool was empty.
-    pub rx_no_mbuf: u64,
-}
-
 /// A link's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Link {
@@ -101,45 +81,10 @@ pub struct Link {
     pub autoneg: bool,
 }
 
-impl PortStats {
-    /// What a port that is there has counted; `None` where its driver does not.
-    pub(crate) fn read(id: u16) -> Option<Self> {
-        let mut stats = dpdk_sys::PortStats::default();
-        // SAFETY: the port is there, as the caller says; on success all is written.
-        Errno::check(unsafe { dpdk_sys::vernier_port_stats(id, &raw mut stats) }).ok()?;
-        Some(Self {
-            rx_packets: stats.rx_packets,
-            tx_packets: stats.tx_packets,
-            rx_bytes: stats.rx_bytes,
-            tx_bytes: stats.tx_bytes,
-            rx_missed: stats.rx_missed,
-            rx_errors: stats.rx_errors,
-            tx_errors: stats.tx_errors,
-            rx_no_mbuf: stats.rx_no_mbuf,
-        })
-    }
-}
-
-impl Link {
-    /// The link of a port that is there, and of the kernel's interface behind it.
-    pub(crate) fn read(id: u16, interface: Option<NonZeroU32>) -> Self {
-        let mut link = dpdk_sys::Link::default();
-        // SAFETY: the port is there, as the caller says. On error the default stays.
-        unsafe { dpdk_sys::vernier_port_link(id, &raw mut link) };
-        let runs = |index: NonZeroU32| dpdk_sys::vernier_interface_link(index.get()) == 1;
-        Self {
-            up: link.up != 0 && interface.is_none_or(runs),
-            speed_mbps: (link.speed_mbps != u32::MAX).then_some(link.speed_mbps),
-            full_duplex: link.full_duplex != 0,
-            autoneg: link.autoneg != 0,
-        }
-    }
-}
-
 /// A started port, as one of any number of handles: clones, and the queues that were taken from it.
 /// The last one gone, the packets that its driver holds go back to their pools, it stops, and its
 /// device is detached. That takes a driver's time (milliseconds and more), so let the last handle go
-/// where it may be taken: a worker returns its queues rather than dropping them.
+/// where it may be taken: a worker gives its queues back rather than dropping them.
 ///
 /// Queues may move to other threads and come back while the port runs, and ports may come and go
 /// while others run:
@@ -265,15 +210,14 @@ impl<'pool> Port<'pool> {
         driver.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The port's counters.
+    /// The port's counters since it was started, as its driver counts; zero where it does not.
     pub fn stats(&self) -> PortStats {
         let _alone = self.driver();
-        // A driver that does not count leaves the zeros.
-        let stats = PortStats::read(self.id()).unwrap_or_default();
-        PortStats {
-            tx_errors: stats.tx_errors + self.started.tx_chains.load(Ordering::Relaxed),
-            ..stats
-        }
+        let mut stats = PortStats::default();
+        // SAFETY: the port is attached. A driver that does not count leaves the zeros.
+        unsafe { dpdk_sys::vernier_port_stats(self.id(), &raw mut stats) };
+        stats.tx_errors += self.started.tx_chains.load(Ordering::Relaxed);
+        stats
     }
 
     /// The driver's own counters, name and value; not for the fast path.
@@ -308,7 +252,16 @@ impl<'pool> Port<'pool> {
     /// asks the kernel. Not for the fast path: this may make system calls.
     pub fn link(&self) -> Link {
         let _alone = self.driver();
-        Link::read(self.id(), self.info().interface)
+        let mut link = dpdk_sys::Link::default();
+        // SAFETY: the port is attached. On error the default stays.
+        unsafe { dpdk_sys::vernier_port_link(self.id(), &raw mut link) };
+        let runs = |index: NonZeroU32| dpdk_sys::vernier_interface_link(index.get()) == 1;
+        Link {
+            up: link.up != 0 && self.info().interface.is_none_or(runs),
+            speed_mbps: (link.speed_mbps != u32::MAX).then_some(link.speed_mbps),
+            full_duplex: link.full_duplex != 0,
+            autoneg: link.autoneg != 0,
+        }
     }
 
     /// Whether the device is being pulled: with `vfio-pci` the kernel asks for it, and waits until it is
@@ -400,8 +353,10 @@ pub(crate) unsafe fn receive<const N: usize>(
     queue: u16,
     burst: &mut ArrayVec<Mbuf<'_>, N>,
 ) -> usize {
+    const { assert!(N <= u16::MAX as usize, "DPDK counts a burst in 16 bits") };
     let len = burst.len();
-    let room = u16::try_from(N - len).unwrap_or(u16::MAX);
+    #[expect(clippy::cast_possible_truncation, reason = "asserted above")]
+    let room = (N - len) as u16;
     // SAFETY: the caller vouches for the queue. Mbuf is a transparent pointer, room of them fit
     // behind the first len, and the driver writes the received first ones of these, giving up
     // ownership (rte_ethdev.h, rte_eth_rx_burst).
@@ -413,9 +368,13 @@ pub(crate) unsafe fn receive<const N: usize>(
     }
 }
 
-/// How many queues there are; a number of queues was 16 bits wide before.
+/// How many queues there are.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "it was made of a number of 16 bits"
+)]
 fn count(marks: &[AtomicBool]) -> u16 {
-    u16::try_from(marks.len()).unwrap_or(u16::MAX)
+    marks.len() as u16
 }
 
 pub(crate) fn check_mtu(info: &PortInfo, mtu: u16) -> Result<(), MtuError> {

@@ -115,12 +115,14 @@ impl<'pool> TxQueue<'pool> {
     /// drivers count a frame that they cannot send.
     #[inline]
     pub fn transmit<const N: usize>(&mut self, burst: &mut ArrayVec<Mbuf<'pool>, N>) -> usize {
+        const { assert!(N <= u16::MAX as usize, "DPDK counts a burst in 16 bits") };
         let len = burst.len();
         let fit = self.fit(burst);
         if fit == 0 && len > 0 {
             return self.drop_chain(burst);
         }
-        let offered = u16::try_from(fit).unwrap_or(u16::MAX);
+        #[expect(clippy::cast_possible_truncation, reason = "asserted above")]
+        let offered = fit as u16;
         let Taken { port_id, queue, .. } = self.taken;
         // SAFETY: the port is started while it has handles, and this queue is ours alone. Mbuf is a
         // transparent pointer, so the burst is an array of owned packets whose pools outlive the

@@ -7,7 +7,7 @@
 
 mod common;
 
-use common::{eal, pool};
+use common::{eal, pool, start};
 use dpdk_bindings::{
     AttachError, Eal, Mempool, MempoolError, MtuError, Port, PortConfig, StartError,
 };
@@ -26,17 +26,21 @@ fn holds(error: &dyn std::error::Error, parts: &[&str]) {
 fn errors_say_what_where_and_what_to_do() {
     let eal = eal();
     let pool = pool(&eal);
-    let config = PortConfig::default();
-    let folder = tempfile::tempdir().unwrap();
-    let mut null = eal
-        .attach("net_null0")
-        .unwrap()
-        .start(&config, &pool)
-        .unwrap();
+    let mut null = start(&eal, "net_null0", &pool);
     let error = eal.attach("net_null0,size=100").unwrap_err();
     assert!(matches!(error, AttachError::Taken { .. }));
     holds(&error, &["\"net_null0\" is taken"]);
 
+    attach_errors(&eal);
+    port_errors(&eal, &pool, &mut null);
+    pool_errors(&eal);
+
+    // Nothing of all that is left.
+    assert_eq!(eal.port_names(), ["net_null0"]);
+    assert_eq!(pool.available(), pool.capacity());
+}
+
+fn attach_errors(eal: &Eal) {
     let error = eal.attach("net_nosuch0").unwrap_err();
     assert!(matches!(error, AttachError::NotFound { .. }), "{error:?}");
     holds(
@@ -63,6 +67,7 @@ fn errors_say_what_where_and_what_to_do() {
         assert!(eal.attach(garbage).is_err(), "{garbage:?}");
     }
 
+    let folder = tempfile::tempdir().unwrap();
     let missing = folder.path().join("missing.pcap");
     let error = eal
         .attach(&format!("net_pcap0,rx_pcap={}", missing.display()))
@@ -90,13 +95,6 @@ fn errors_say_what_where_and_what_to_do() {
 
     let error = eal.attach("net_af_packet0,iface=nosuch0").unwrap_err();
     holds(&error, &["net_af_packet0", "DPDK says:", "CAP_NET_RAW"]);
-
-    port_errors(&eal, &pool, &mut null);
-    pool_errors(&eal);
-
-    // Nothing of all that is left.
-    assert_eq!(eal.port_names(), ["net_null0"]);
-    assert_eq!(pool.available(), pool.capacity());
 }
 
 fn port_errors(eal: &Eal, pool: &Mempool<'_>, started: &mut Port<'_>) {

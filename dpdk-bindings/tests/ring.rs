@@ -7,8 +7,8 @@
 
 mod common;
 
-use common::{Burst, eal, frame, number, pool, receive_all};
-use dpdk_bindings::{Mbuf, Mempool, PortConfig, free_bulk};
+use common::{Burst, eal, frame, number, pool, receive_all, start};
+use dpdk_bindings::{Mbuf, Mempool, RxQueue, TxQueue, free_bulk};
 
 /// What a ring of 1,024 slots holds.
 const RING_PACKETS: u32 = 1023;
@@ -18,11 +18,7 @@ fn ring_gives_back_what_it_accepted_and_nothing_is_lost() {
     let eal = eal();
     let pool = pool(&eal);
     assert_eq!((pool.capacity(), pool.available()), (2047, 2047));
-    let port = eal
-        .attach("net_ring0")
-        .unwrap()
-        .start(&PortConfig::default(), &pool)
-        .unwrap();
+    let port = start(&eal, "net_ring0", &pool);
     assert_eq!(
         (port.name(), port.info().driver.as_str()),
         ("net_ring0", "net_ring")
@@ -36,79 +32,12 @@ fn ring_gives_back_what_it_accepted_and_nothing_is_lost() {
     rx = port.rx_queue(0).unwrap();
     let mut tx = port.tx_queue(0).unwrap();
 
-    // Fill the ring: the last burst is accepted in part, and the rest stays in order.
-    let mut burst = Burst::new();
-    let mut next = 0;
-    let accepted = loop {
-        while !burst.is_full() {
-            burst.push(frame(&pool, next));
-            next += 1;
-        }
-        let before = burst.len();
-        let sent = tx.transmit(&mut burst);
-        assert_eq!(burst.len(), before - sent, "removes what was accepted");
-        if !burst.is_empty() {
-            break next - u32::try_from(burst.len()).unwrap();
-        }
-    };
-    assert_eq!(accepted, RING_PACKETS);
-    assert!(
-        burst.iter().map(number).eq(accepted..next),
-        "the rest is what follows"
-    );
-    assert_eq!(tx.transmit(&mut burst), 0, "a full ring accepts nothing");
-    assert_eq!(
-        pool.available(),
-        2047 - next,
-        "allocated = in the ring + in hand"
-    );
+    let mut burst = fill(&mut tx, &pool);
     free_bulk(&mut burst);
     assert!(burst.is_empty());
     assert_eq!(pool.available(), 2047 - RING_PACKETS);
-
-    // Receiving appends behind what is there, up to the capacity.
-    burst.push(frame(&pool, 5_000));
-    assert_eq!(rx.receive(&mut burst), 31);
-    assert_eq!(rx.receive(&mut burst), 0, "a full burst takes nothing");
-    assert!(
-        burst
-            .iter()
-            .map(number)
-            .eq([5_000].into_iter().chain(0..31))
-    );
-    assert!(
-        burst
-            .iter()
-            .skip(1)
-            .all(|mbuf| mbuf.len_bytes() == 60 && mbuf.segments() == 1)
-    );
-    drop(burst);
-    let rest = receive_all(&mut rx);
-    assert!(rest.iter().map(number).eq(31..RING_PACKETS));
-    let stats = port.stats();
-    assert_eq!((stats.rx_packets, stats.tx_packets), (1023, 1023));
-    assert!(
-        port.xstats()
-            .contains(&("rx_good_packets".to_owned(), 1023)),
-        "{:?}",
-        port.xstats()
-    );
-    drop(rest);
-    assert_eq!(pool.available(), 2047);
-
-    // A chain does not fit the MTU, and a driver need not be able to send one: it is dropped and
-    // counted, and what stands before and behind it is sent.
-    assert!(!port.transmits_chains());
-    let chain = pool.alloc_frame(&[], 9000).unwrap();
-    let mut burst: Burst = [frame(&pool, 1), chain, frame(&pool, 2)]
-        .into_iter()
-        .collect();
-    assert_eq!(tx.transmit(&mut burst), 1);
-    assert_eq!((tx.transmit(&mut burst), port.stats().tx_errors), (1, 1));
-    assert_eq!((tx.transmit(&mut burst), tx.transmit(&mut burst)), (1, 0));
-    assert!(receive_all(&mut rx).iter().map(number).eq([1, 2]));
-    assert_eq!(pool.available(), 2047);
-
+    empty(&mut rx, &pool);
+    chains(&mut rx, &mut tx, &pool);
     copies_and_exhaustion(&pool);
 
     // What waits in the ring when the port ends comes back too.
@@ -136,4 +65,86 @@ fn copies_and_exhaustion(pool: &Mempool<'_>) {
     assert_eq!((hoard.len(), pool.available()), (2047, 0));
     assert!(hoard[0].copy(pool).is_none());
     drop(hoard);
+}
+
+/// Fills the ring: the last burst is accepted in part, and the rest stays in order.
+fn fill<'p>(tx: &mut TxQueue<'p>, pool: &'p Mempool<'p>) -> Burst<'p> {
+    let mut burst = Burst::new();
+    let mut next = 0;
+    let accepted = loop {
+        while !burst.is_full() {
+            burst.push(frame(pool, next));
+            next += 1;
+        }
+        let before = burst.len();
+        let sent = tx.transmit(&mut burst);
+        assert_eq!(burst.len(), before - sent, "removes what was accepted");
+        if !burst.is_empty() {
+            break next - u32::try_from(burst.len()).unwrap();
+        }
+    };
+    assert_eq!(accepted, RING_PACKETS);
+    assert!(
+        burst.iter().map(number).eq(accepted..next),
+        "the rest is what follows"
+    );
+    assert_eq!(tx.transmit(&mut burst), 0, "a full ring accepts nothing");
+    assert_eq!(
+        pool.available(),
+        2047 - next,
+        "allocated = in the ring + in hand"
+    );
+    burst
+}
+
+/// Receiving appends behind what is there, up to the capacity.
+fn empty<'p>(rx: &mut RxQueue<'p>, pool: &'p Mempool<'p>) {
+    let mut burst = Burst::new();
+    burst.push(frame(pool, 5_000));
+    assert_eq!(rx.receive(&mut burst), 31);
+    assert_eq!(rx.receive(&mut burst), 0, "a full burst takes nothing");
+    assert!(
+        burst
+            .iter()
+            .map(number)
+            .eq([5_000].into_iter().chain(0..31))
+    );
+    assert!(
+        burst
+            .iter()
+            .skip(1)
+            .all(|mbuf| mbuf.len_bytes() == 60 && mbuf.segments() == 1)
+    );
+    drop(burst);
+    let rest = receive_all(rx);
+    assert!(rest.iter().map(number).eq(31..RING_PACKETS));
+    let port = rx.port();
+    let stats = port.stats();
+    assert_eq!((stats.rx_packets, stats.tx_packets), (1023, 1023));
+    assert!(
+        port.xstats()
+            .contains(&("rx_good_packets".to_owned(), 1023)),
+        "{:?}",
+        port.xstats()
+    );
+    drop(rest);
+    assert_eq!(pool.available(), 2047);
+}
+
+/// A chain does not fit the MTU, and a driver need not be able to send one: it is dropped and counted, and
+/// what is before and behind it is sent.
+fn chains<'p>(rx: &mut RxQueue<'p>, tx: &mut TxQueue<'p>, pool: &'p Mempool<'p>) {
+    assert!(!tx.port().transmits_chains());
+    let chain = pool.alloc_frame(&[], 9000).unwrap();
+    let mut burst: Burst = [frame(pool, 1), chain, frame(pool, 2)]
+        .into_iter()
+        .collect();
+    assert_eq!(tx.transmit(&mut burst), 1);
+    assert_eq!(
+        (tx.transmit(&mut burst), tx.port().stats().tx_errors),
+        (1, 1)
+    );
+    assert_eq!((tx.transmit(&mut burst), tx.transmit(&mut burst)), (1, 0));
+    assert!(receive_all(rx).iter().map(number).eq([1, 2]));
+    assert_eq!(pool.available(), 2047);
 }

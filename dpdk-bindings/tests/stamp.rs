@@ -1,17 +1,45 @@
 //! The stamp: from receive to transmit, in copies, in fresh mbufs, beside `net_pcap`'s own field.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "what does not work as it should fails the test"
+)]
+
 mod common;
 
-use common::{Burst, eal, frame, pool, receive_all, write_capture};
-use dpdk_bindings::{Mbuf, PortConfig, StampField};
+use common::{Burst, eal, frame, pool, receive_all, start, write_capture};
+use dpdk_bindings::{Eal, Mbuf, Mempool, StampField};
 
 #[test]
 fn stamp_travels_with_its_packet_and_no_further() {
     let eal = eal();
     let stamp = StampField::register(&eal).unwrap();
     let pool = pool(&eal);
+    one_packet(&stamp, &pool);
+    a_burst(&stamp, &pool);
 
+    // Whatever field earlier packets left behind, a fresh mbuf is unstamped.
+    let stamp_all = |mut all: Vec<Mbuf>| {
+        for mbuf in &mut all {
+            stamp.set(mbuf, [9; 3]);
+        }
+        all.len()
+    };
+    let all = || std::iter::from_fn(|| pool.alloc_frame(&[0; 60], 60)).collect::<Vec<_>>();
+    assert_eq!(stamp_all(all()), 2047);
+    assert!(all().iter().all(|mbuf| stamp.get(mbuf).is_none()));
+
+    // Registering again finds the same field.
+    let again = StampField::register(&eal).unwrap();
     let mut mbuf = frame(&pool, 0);
+    again.set(&mut mbuf, [4, 5, 6]);
+    assert_eq!(stamp.get(&mbuf), Some([4, 5, 6]));
+    drop(mbuf);
+    through_ports(&eal, &stamp, &pool);
+}
+
+fn one_packet(stamp: &StampField, pool: &Mempool<'_>) {
+    let mut mbuf = frame(pool, 0);
     assert_eq!(stamp.get(&mbuf), None);
     stamp.set(&mut mbuf, [1, u64::MAX, 3]);
     assert_eq!(stamp.get(&mbuf), Some([1, u64::MAX, 3]));
@@ -21,7 +49,7 @@ fn stamp_travels_with_its_packet_and_no_further() {
     );
 
     // A copy carries it; clearing one leaves the other.
-    let mut copy = mbuf.copy(&pool).unwrap();
+    let mut copy = mbuf.copy(pool).unwrap();
     assert_eq!(stamp.get(&copy), Some([1, u64::MAX, 3]));
     stamp.clear(&mut copy);
     assert_eq!(
@@ -31,7 +59,7 @@ fn stamp_travels_with_its_packet_and_no_further() {
     drop((copy, mbuf));
 
     // Taken once. Without the flag the words stay, for others that can vouch for them.
-    let mut mbuf = frame(&pool, 0);
+    let mut mbuf = frame(pool, 0);
     stamp.set(&mut mbuf, [7, 8, 9]);
     assert_eq!(stamp.take(&mut mbuf, |_, _| false), Some([7, 8, 9]));
     assert_eq!(stamp.take(&mut mbuf, |_, _| false), None);
@@ -40,10 +68,11 @@ fn stamp_travels_with_its_packet_and_no_further() {
     assert_eq!(stamp.take(&mut mbuf, |_, _| false), None);
     assert_eq!(stamp.take(&mut mbuf, |_, last| last == 9), Some([7, 8, 9]));
     assert_eq!(stamp.take(&mut mbuf, |_, last| last == 9), None);
-    drop(mbuf);
+}
 
-    // A burst at once: all or nothing.
-    let mut burst: Vec<Mbuf> = (0..5).map(|_| frame(&pool, 0)).collect();
+/// A burst at once: all or nothing.
+fn a_burst(stamp: &StampField, pool: &Mempool<'_>) {
+    let mut burst: Vec<Mbuf> = (0..5).map(|_| frame(pool, 0)).collect();
     let bytes: u64 = burst.iter().map(|mbuf| u64::from(mbuf.len_bytes())).sum();
     assert_eq!(stamp.take_last_of(&mut burst[..0], |_, _| true), None);
     assert_eq!(stamp.set_last_of(&mut burst, 7), bytes);
@@ -69,42 +98,21 @@ fn stamp_travels_with_its_packet_and_no_further() {
     ];
     for spoil in spoil {
         stamp.set_last_of(&mut burst, 7);
-        spoil(&stamp, &mut burst[3]);
+        spoil(stamp, &mut burst[3]);
         assert_eq!(stamp.take_last_of(&mut burst, |_, _| true), None);
         assert_eq!(stamp.take_last(&mut burst[0], |_, _| false), Some(7));
     }
-    drop(burst);
+}
 
-    // Whatever field earlier packets left behind, a fresh mbuf is unstamped.
-    let stamp_all = |mut all: Vec<Mbuf>| {
-        for mbuf in &mut all {
-            stamp.set(mbuf, [9; 3]);
-        }
-        all.len()
-    };
-    let all = || std::iter::from_fn(|| pool.alloc_frame(&[0; 60], 60)).collect::<Vec<_>>();
-    assert_eq!(stamp_all(all()), 2047);
-    assert!(all().iter().all(|mbuf| stamp.get(mbuf).is_none()));
-
-    // Registering again finds the same field.
-    let again = StampField::register(&eal).unwrap();
-    let mut mbuf = frame(&pool, 0);
-    again.set(&mut mbuf, [4, 5, 6]);
-    assert_eq!(stamp.get(&mbuf), Some([4, 5, 6]));
-
-    // net_pcap registers a field of its own; received mbufs are unstamped, and what is set stays
-    // through transmit and receive of a ring.
+/// `net_pcap` registers a field of its own; received mbufs are unstamped, and what is set stays through
+/// transmit and receive of a ring.
+fn through_ports(eal: &Eal, stamp: &StampField, pool: &Mempool<'_>) {
     let folder = tempfile::tempdir().unwrap();
     let input = folder.path().join("in.pcap");
     write_capture(&input, &vec![vec![7; 60]; 20]);
     let device = format!("net_pcap0,rx_pcap={}", input.display());
-    let config = PortConfig::default();
-    let capture = eal.attach(&device).unwrap().start(&config, &pool).unwrap();
-    let ring = eal
-        .attach("net_ring0")
-        .unwrap()
-        .start(&config, &pool)
-        .unwrap();
+    let capture = start(eal, &device, pool);
+    let ring = start(eal, "net_ring0", pool);
     let mut burst: Burst = receive_all(&mut capture.rx_queue(0).unwrap())
         .into_iter()
         .collect();

@@ -146,7 +146,7 @@ pub struct PortConfig {
 }
 
 /// A port's counters since it was started.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C)]
 pub struct PortStats {
     /// Packets received.
@@ -157,13 +157,13 @@ pub struct PortStats {
     pub rx_bytes: u64,
     /// Bytes transmitted.
     pub tx_bytes: u64,
-    /// Packets the device dropped for want of a free descriptor.
+    /// Packets dropped by the device for want of a free descriptor: they were not received in time.
     pub rx_missed: u64,
     /// Packets received with an error.
     pub rx_errors: u64,
-    /// Packets not transmitted because of an error.
+    /// Packets that the driver accepted and did not transmit.
     pub tx_errors: u64,
-    /// Packets not received for want of an mbuf.
+    /// Packets dropped by the driver because the pool was empty.
     pub rx_no_mbuf: u64,
 }
 

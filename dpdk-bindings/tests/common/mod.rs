@@ -7,7 +7,7 @@
 
 use std::path::Path;
 
-use dpdk_bindings::{ArrayVec, Eal, EalOptions, Mbuf, Mempool, RxQueue};
+use dpdk_bindings::{ArrayVec, Eal, EalOptions, Mbuf, Mempool, Port, PortConfig, RxQueue};
 
 /// As many packets as the switch moves at a time.
 pub type Burst<'pool> = ArrayVec<Mbuf<'pool>, 32>;
@@ -27,6 +27,12 @@ pub fn eal() -> Eal {
 /// A pool of 2047 mbufs of 2 KiB.
 pub fn pool(eal: &Eal) -> Mempool<'_> {
     eal.mempool("test", 2047, 128, 2048).unwrap()
+}
+
+/// A port of a device, started with the defaults.
+pub fn start<'p>(eal: &'p Eal, device: &str, pool: &'p Mempool<'p>) -> Port<'p> {
+    let attached = eal.attach(device).unwrap();
+    attached.start(&PortConfig::default(), pool).unwrap()
 }
 
 /// A frame of 60 bytes whose first four tell which.
@@ -55,11 +61,8 @@ pub fn write_capture(path: &Path, frames: &[Vec<u8>]) {
     for field in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 262_144, 1] {
         bytes.extend(field.to_le_bytes());
     }
-    for (second, frame) in frames.iter().enumerate() {
-        let (second, len) = (
-            u32::try_from(second).unwrap(),
-            u32::try_from(frame.len()).unwrap(),
-        );
+    for (second, frame) in (0..).zip(frames) {
+        let len = u32::try_from(frame.len()).unwrap();
         for field in [second, 0, len, len] {
             bytes.extend(field.to_le_bytes());
         }
