@@ -1,10 +1,7 @@
 //! A packet on its way through the box: in an mbuf, or in a test's memory.
 
 use dpdk_bindings::{Mbuf, Mempool};
-use measure::packet::header::{ethernet, ethertype, vlan};
-
-/// Where the ethertype is, before which tags are.
-const TYPE_AT: usize = ethernet::field::ETHERTYPE.start;
+use measure::packet::header::ethertype;
 
 /// A packet that can be changed.
 pub trait Frame: Sized {
@@ -58,38 +55,49 @@ impl Frame for Packet<'_> {
     }
 }
 
-/// A packet in memory.
-impl Frame for Vec<u8> {
-    fn head(&self) -> &[u8] {
-        self
-    }
+#[cfg(test)]
+mod memory {
+    //! A packet in memory.
 
-    fn head_mut(&mut self) -> &mut [u8] {
-        self
-    }
+    use measure::packet::header::{ethernet, ethertype, vlan};
 
-    fn len_bytes(&self) -> u32 {
-        u32::try_from(self.len()).unwrap_or(u32::MAX)
-    }
+    use super::Frame;
 
-    fn copy(&self) -> Option<Self> {
-        Some(self.clone())
-    }
+    /// Where the ethertype is, before which tags are.
+    const TYPE_AT: usize = ethernet::field::ETHERTYPE.start;
 
-    fn push_vlan(&mut self, tag: u16) -> bool {
-        if self.len() < TYPE_AT {
-            return false;
+    impl Frame for Vec<u8> {
+        fn head(&self) -> &[u8] {
+            self
         }
-        let tag = [ethertype::VLAN.to_be_bytes(), tag.to_be_bytes()];
-        self.splice(TYPE_AT..TYPE_AT, tag.into_iter().flatten());
-        true
-    }
 
-    fn pop_vlan(&mut self) {
-        let ethertype = ethernet::Header::of(self).map(ethernet::Header::ethertype);
-        let is_tagged = matches!(ethertype, Some(ethertype::VLAN | ethertype::QINQ));
-        if is_tagged && self.len() >= ethernet::BYTES + vlan::BYTES {
-            self.drain(TYPE_AT..TYPE_AT + vlan::BYTES);
+        fn head_mut(&mut self) -> &mut [u8] {
+            self
+        }
+
+        fn len_bytes(&self) -> u32 {
+            u32::try_from(self.len()).unwrap()
+        }
+
+        fn copy(&self) -> Option<Self> {
+            Some(self.clone())
+        }
+
+        fn push_vlan(&mut self, tag: u16) -> bool {
+            if self.len() < TYPE_AT {
+                return false;
+            }
+            let tag = [ethertype::VLAN.to_be_bytes(), tag.to_be_bytes()];
+            self.splice(TYPE_AT..TYPE_AT, tag.into_iter().flatten());
+            true
+        }
+
+        fn pop_vlan(&mut self) {
+            let ethertype = ethernet::Header::of(self).map(ethernet::Header::ethertype);
+            let is_tagged = matches!(ethertype, Some(ethertype::VLAN | ethertype::QINQ));
+            if is_tagged && self.len() >= ethernet::BYTES + vlan::BYTES {
+                self.drain(TYPE_AT..TYPE_AT + vlan::BYTES);
+            }
         }
     }
 }

@@ -107,7 +107,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
         })
         .collect();
     let table = report::table(&shown);
-    println!("{table}");
+    print!("{table}");
     let has_failed = report::complain(&shown);
     if arguments.only.is_empty() && !has_failed {
         std::fs::write(&arguments.results, report::page(&table))?;

@@ -1,21 +1,16 @@
 //! The table: what was shown, by driver.
 
-use std::fmt::Write as _;
 use std::process::Command;
 
-use reporting::{Machine, output_of};
+use reporting::{Machine, Table, output_of};
 
 use crate::checks::{Driver, Shown};
 use crate::guest::QEMU;
 
 /// In Markdown.
 pub fn table(drivers: &[(Driver, Vec<Shown>)]) -> String {
-    let names: Vec<&str> = drivers.iter().map(|(driver, _)| driver.name).collect();
-    let mut table = format!(
-        "| | {} |\n|---{}|",
-        names.join(" | "),
-        "|---".repeat(names.len())
-    );
+    let names = drivers.iter().map(|(driver, _)| driver.name);
+    let mut table = Table::default().words([""].into_iter().chain(names));
     let mut rows: Vec<&str> = Vec::new();
     for shown in drivers.iter().flat_map(|(_, shown)| shown) {
         if !rows.contains(&shown.what) {
@@ -23,14 +18,15 @@ pub fn table(drivers: &[(Driver, Vec<Shown>)]) -> String {
         }
     }
     for row in rows {
-        let _ = write!(table, "\n| {row} |");
-        for (_, shown) in drivers {
+        let cell = |(_, shown): &(Driver, Vec<Shown>)| {
             let cell = shown.iter().find(|shown| shown.what == row);
             let figure = cell.map_or("", |cell| cell.figure.as_deref().unwrap_or("FAILED"));
-            let _ = write!(table, " {figure} |");
-        }
+            figure.to_owned()
+        };
+        let cells = drivers.iter().map(cell);
+        table.push([row.to_owned()].into_iter().chain(cells).collect());
     }
-    table
+    table.markdown()
 }
 
 /// Says on standard error what was not shown; whether there is any.
@@ -47,13 +43,7 @@ pub fn complain(drivers: &[(Driver, Vec<Shown>)]) -> bool {
 
 /// The page in `benches/results`.
 pub fn page(table: &str) -> String {
-    let Machine {
-        cpu,
-        cpus,
-        os,
-        kernel,
-        commit,
-    } = Machine::of_this_run();
+    let machine = Machine::of_this_run();
     let qemu = output_of(Command::new(QEMU).arg("--version"));
     let qemu = qemu.lines().next().unwrap_or_default();
     format!(
@@ -62,7 +52,8 @@ pub fn page(table: &str) -> String {
          Devices are QEMU's, behind its IOMMU, bound to `vfio-pci`; the far end of each is a socket of the host. Without KVM the\n\
          guest is some twenty times slower than the machine: times compare drivers with each other, and say nothing of real\n\
          hardware.\n\n\
-         {cpu}; {cpus} CPUs, {os}, Linux {kernel}; {qemu}; development build of {commit}.\n\n\
-         {table}\n"
+         {machine}; {qemu}; development build of {}.\n\n\
+         {table}",
+        machine.commit
     )
 }

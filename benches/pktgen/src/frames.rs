@@ -158,7 +158,8 @@ impl Frames {
             head[..kept].copy_from_slice(&frame.head[..kept]);
             frames.push(Frame {
                 head,
-                head_bytes: u8::try_from(kept).unwrap_or(u8::MAX),
+                #[expect(clippy::cast_possible_truncation, reason = "96 at most")]
+                head_bytes: kept as u8,
                 len_bytes: frame.len_bytes,
             });
             true
@@ -181,7 +182,9 @@ impl Frames {
     /// Frame `n` of the endless sequence.
     #[inline]
     pub fn get(&self, n: u64) -> &Frame {
-        &self.all[usize::try_from(n).unwrap_or(usize::MAX) % self.all.len()]
+        #[expect(clippy::cast_possible_truncation, reason = "less than the length")]
+        let index = (n % self.all.len() as u64) as usize;
+        &self.all[index]
     }
 
     /// One frame from each station.

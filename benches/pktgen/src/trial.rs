@@ -231,6 +231,7 @@ fn greet(wire: &mut impl Wire, frames: &[Frames; 2], settle: Duration) {
     }
 }
 
+/// More than 584 years are as good as for ever.
 fn nanoseconds(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }

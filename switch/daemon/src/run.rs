@@ -12,21 +12,26 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use api::http;
 use contract::config::{Config, WireKeys};
+use contract::fdb::FdbMaster;
 use contract::ids::GenerationId;
 use control::core::{ControlCore, Setup};
 use control::data_plane::Change;
-use dpdk_bindings::{AttachedPort, Eal, Port, tsc};
+use control::published::Published;
+use dpdk_bindings::{AttachedPort, Eal, Mbuf, Port, tsc};
 use measure::time::{Epoch, EpochSchedule, TickRate, Ticks};
 use records::snapshot::Snapshot;
 use serde::Serialize;
+use switch::generation::Generations;
+use switch::meter::Plan;
+use switch::packet_io::dpdk::DpdkIo;
 use switch::preflight;
 use switch::source::Source;
-use switch::wire::Recording;
+use switch::wire::{Recording, WireChange};
 use switch::wiring::cpus::{self, Wish};
 use switch::wiring::devices::{self, Pools};
 use switch::wiring::plans::{self, Plans, Site};
 use switch::wiring::wires::WirePlans;
-use switch::wiring::workers::Workers;
+use switch::wiring::workers::{WorkerSetup, Workers};
 use switch::wiring::{budget, random_seed};
 
 use crate::data_plane::{Running, SwitchDataPlane};
@@ -46,7 +51,7 @@ pub struct Outcome {
 
 /// What a configuration names besides devices, open before anything is started.
 struct Opened {
-    /// By place.
+    /// By port.
     sources: Vec<Option<Source>>,
     server: Option<http::Server>,
     wire_keys: WireKeys,
@@ -117,35 +122,39 @@ pub fn run(config: &Config, options: &RunOptions, signals: &Signals) -> Result<O
     Ok(outcome)
 }
 
-/// Starts the workers and the control core, waits for the end, and stops them.
-fn switch<'pool>(
+/// All that threads are started with.
+struct Prepared<'pool> {
+    /// Each worker, how it measures, and its wires.
+    workers: Vec<(WorkerSetup<'pool>, Option<Box<Plan>>, Wires<'pool>)>,
+    /// Of the control core.
+    setup: Setup,
+    /// The data plane's ends to the workers.
+    master: FdbMaster,
+    generations: Vec<Generations<DpdkIo<'pool>>>,
+}
+
+/// For one worker what its wires are.
+type Wires<'pool> = Vec<WireChange<Mbuf<'pool>>>;
+
+/// Makes workers and all that they measure by.
+fn prepare<'pool>(
     site: Site<'pool>,
     config: &Config,
-    ports: Vec<Port<'pool>>,
-    opened: Opened,
-    options: &RunOptions,
-    signals: &Signals,
-) -> Result<Outcome> {
-    let Opened {
-        sources,
-        server,
-        wire_keys,
-    } = opened;
+    ports: &[Port<'pool>],
+    sources: Vec<Option<Source>>,
+    wire_keys: WireKeys,
+) -> Result<Prepared<'pool>> {
     let Plans {
         layout,
         plans,
         ends,
     } = site.plans(config, GenerationId::default())?;
-    let workers = Workers::build(site, config, &ports, sources)?;
-    let places: Vec<usize> = plans::present(config).collect();
+    let workers = Workers::build(site, config, ports, sources)?;
+    let present: Vec<usize> = plans::present(config).collect();
     let WirePlans {
         wires,
         ends: wire_ends,
-    } = site.wires(config, &wire_keys, &places)?;
-    let orders = Orders {
-        wanted: Arc::clone(&signals.reload),
-        file: options.file.clone(),
-    };
+    } = site.wires(config, &wire_keys, &present)?;
     let setup = Setup {
         rate: site.rate,
         schedule: site.schedule,
@@ -162,12 +171,41 @@ fn switch<'pool>(
             keys: wire_keys,
         },
     };
+    let setups = workers.setups.into_iter().zip(plans).zip(wires);
+    Ok(Prepared {
+        workers: setups
+            .map(|((setup, plan), wires)| (setup, plan, wires))
+            .collect(),
+        setup,
+        master: workers.master,
+        generations: workers.generations,
+    })
+}
+
+/// Starts the workers and the control core, waits for the end, and stops them.
+fn switch<'pool>(
+    site: Site<'pool>,
+    config: &Config,
+    ports: Vec<Port<'pool>>,
+    opened: Opened,
+    options: &RunOptions,
+    signals: &Signals,
+) -> Result<Outcome> {
+    let Opened {
+        sources,
+        server,
+        wire_keys,
+    } = opened;
+    let prepared = prepare(site, config, &ports, sources, wire_keys)?;
+    let orders = Orders {
+        wanted: Arc::clone(&signals.reload),
+        file: options.file.clone(),
+    };
     let stopping = &AtomicBool::new(false);
     thread::scope(|scope| {
         let stop = StopOnDrop(stopping);
         let mut threads = Vec::new();
-        let members = workers.setups.into_iter().zip(plans).zip(wires);
-        for (n, ((setup, plan), wires)) in members.enumerate() {
+        for (n, (setup, plan, wires)) in prepared.workers.into_iter().enumerate() {
             let work = move || setup.work(plan, wires, stopping);
             threads.push(spawn(scope, &format!("vernier-work-{n}"), work)?);
         }
@@ -180,21 +218,11 @@ fn switch<'pool>(
         let running = Running::new(config, ports);
         let reload = Reload::new(orders, scope);
         let data_plane =
-            SwitchDataPlane::new(site, running, workers.master, workers.generations, reload);
-        let mut core = ControlCore::new(setup, data_plane)?;
+            SwitchDataPlane::new(site, running, prepared.master, prepared.generations, reload);
+        let mut core = ControlCore::new(prepared.setup, data_plane)?;
         let published = core.published();
-        let serving = server.map(|server| {
-            let server = match &options.file {
-                Some(_) => server.with_reload(Arc::clone(&signals.reload)),
-                None => server,
-            };
-            server.serve(Arc::clone(&published))
-        });
+        let serving = server.map(|server| serve(server, options, signals, &published));
         let serving = serving.transpose()?;
-        if let Some(serving) = &serving {
-            tracing::info!("metrics at http://{}/metrics", serving.address());
-        }
-
         let control = spawn(scope, "vernier-control", move || {
             core.run(stopping);
             core
@@ -225,6 +253,22 @@ fn switch<'pool>(
             snapshot: Arc::unwrap_or_clone(snapshot),
         })
     })
+}
+
+/// Serves what the control core publishes.
+fn serve(
+    server: http::Server,
+    options: &RunOptions,
+    signals: &Signals,
+    published: &Arc<Published>,
+) -> Result<http::Running> {
+    let server = match &options.file {
+        Some(_) => server.with_reload(Arc::clone(&signals.reload)),
+        None => server,
+    };
+    let serving = server.serve(Arc::clone(published))?;
+    tracing::info!("metrics at http://{}/metrics", serving.address());
+    Ok(serving)
 }
 
 /// Lets all threads end, however the function that holds it does.
