@@ -1,14 +1,16 @@
 //! Flows end to end: the real daemon on generated traffic with congestion, read by a real Prometheus,
 //! over the API and by `vernier`; and far more flows than there are slots.
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::prometheus::Prometheus;
 use crate::support::{Daemon, assert_conserved, number, sum};
+use measure::packet::header::{ethernet, ethertype, ipv4, protocol, udp};
 use serde_json::{Value, json};
+use testkit::pcap;
 
 /// Every sample of the last minutes: by time of the scrape, by series.
 fn samples(prometheus: &Prometheus, selector: &str) -> BTreeMap<u64, HashMap<String, f64>> {
@@ -361,48 +363,38 @@ fn a_million_flows_in_an_epoch_fold_into_other_and_the_largest_are_found() {
     );
 }
 
-/// Writes frames of `flows` flows in one round; the first `large` have 40 packets each, spread
-/// over it; returns how these are called.
+/// Writes frames of `flows` flows in one round: the first `large` have 40 packets each, spread over it;
+/// returns how these are called.
 fn write_capture(file: &Path, flows: u32, large: u32) -> Vec<String> {
-    use std::io::Write;
-    let mut out = std::io::BufWriter::new(std::fs::File::create(file).unwrap());
-    // pcap, microseconds, Ethernet.
-    out.write_all(&0xa1b2_c3d4_u32.to_le_bytes()).unwrap();
-    for word in [4_u32 << 16 | 2, 0, 0, 65_535, 1] {
-        out.write_all(&word.to_le_bytes()).unwrap();
-    }
-    let name = |flow: u32| {
-        let [_, b, c, d] = (0x0a00_0000 + flow).to_be_bytes();
-        format!("10.{b}.{c}.{d}:7000>10.200.0.1:80/udp")
+    let out = std::io::BufWriter::new(std::fs::File::create(file).unwrap());
+    let mut capture = pcap::Writer::new(out).unwrap();
+    let address = |flow: u32| Ipv4Addr::from_bits(0x0a00_0000 + flow);
+    let ethernet = ethernet::Repr {
+        destination: [2, 0, 0, 0, 0, 1],
+        source: [2, 0, 0, 0, 0, 2],
+        ethertype: ethertype::IPV4,
     };
-    let mut frame = |flow: u32, n: u32| {
-        let mut bytes = Vec::with_capacity(60);
-        bytes.extend([2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45, 0, 0, 46]);
-        bytes.extend(&n.to_be_bytes()[2..]);
-        bytes.extend([0, 0, 64, 17, 0, 0]);
-        bytes.extend((0x0a00_0000 + flow).to_be_bytes());
-        bytes.extend([10, 200, 0, 1]);
-        bytes.extend(7_000_u16.to_be_bytes());
-        bytes.extend([0, 80, 0, 26, 0, 0]);
-        bytes.resize(60, 0);
-        for word in [n / 1_000_000, n % 1_000_000, 60, 60] {
-            out.write_all(&word.to_le_bytes()).unwrap();
-        }
-        out.write_all(&bytes).unwrap();
+    let udp = udp::Repr::new(7_000, 80, 18);
+    let mut id = 0_u16;
+    let mut write = |flow: u32| {
+        let to = Ipv4Addr::new(10, 200, 0, 1);
+        let ip = ipv4::Repr {
+            id,
+            ..ipv4::Repr::new(address(flow), to, protocol::UDP, udp::BYTES + 18)
+        };
+        let frame = [&ethernet.emit()[..], &ip.emit(), &udp.emit(), &[0; 18]].concat();
+        capture.write(&frame).unwrap();
+        id = id.wrapping_add(1);
     };
-    let each = flows / 40;
-    let mut n = 0;
     for flow in 0..flows {
-        if flow % each == 0 {
-            for large in 0..large {
-                frame(large, n);
-                n += 1;
-            }
+        if flow % (flows / 40) == 0 {
+            (0..large).for_each(&mut write);
         }
         if flow >= large {
-            frame(flow, n);
-            n += 1;
+            write(flow);
         }
     }
+    capture.finish().unwrap();
+    let name = |flow| format!("{}:7000>10.200.0.1:80/udp", address(flow));
     (0..large).map(name).collect()
 }

@@ -3,7 +3,8 @@
 //! ports must come and go. Needs root.
 use std::process::{Command, Stdio};
 
-use crate::support::{Daemon, assert_conserved, assert_segments_add_up, ip, is_root, unique};
+use crate::network::{ip, unique};
+use crate::support::{Daemon, assert_conserved, assert_segments_add_up, is_root};
 use serde_json::{Value, json};
 
 /// Namespaces, each with a veth whose other end is the switch's.

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use crate::support::{Daemon, Guard, PATIENCE, interrupt, ip, is_root, unique};
+use crate::network::{ip, unique};
+use crate::support::{Daemon, Guard, PATIENCE, interrupt, is_root};
 use serde_json::json;
 
 /// What the unit says of a key, without its name.

@@ -3,31 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use crate::support::{Daemon, assert_conserved, ip, is_root, memif, unique};
+use crate::network::{Veth, ip};
+use crate::support::{Daemon, assert_conserved, is_root, memif};
 use serde_json::{Value, json};
 
 /// Packets a second of the generated port.
 const RATE: u64 = 20_000;
-
-/// A pair of virtual interfaces; one end is the switch's.
-struct Wire(String);
-
-impl Wire {
-    fn lay() -> Self {
-        let wire = Self(unique("vr"));
-        let ours = &wire.0;
-        assert!(ip(&format!("link add {ours} type veth peer name {ours}p")));
-        assert!(ip(&format!("link set {ours} up")));
-        assert!(ip(&format!("link set {ours}p up")));
-        wire
-    }
-}
-
-impl Drop for Wire {
-    fn drop(&mut self) {
-        ip(&format!("link del {}", self.0));
-    }
-}
 
 /// Whether an interface is up as its administrator sees it.
 fn is_let_up(interface: &str) -> bool {
@@ -46,14 +27,14 @@ fn is_recorded(interface: &str) -> bool {
 }
 
 /// Two wires, patched so that each loses its link when the other does, and two ports more.
-fn patched(wires: &[Wire; 2], with_wires: bool) -> Value {
+fn patched(wires: &[Veth; 2], with_wires: bool) -> Value {
     let mut ports = vec![
         json!({ "name": "c", "device": "sink" }),
         json!({ "name": "d", "device": "sink" }),
     ];
     let mut pairs = vec![json!(["c", "d"])];
     if with_wires {
-        for (name, Wire(ours)) in ["a", "b"].into_iter().zip(wires) {
+        for (name, Veth(ours)) in ["a", "b"].into_iter().zip(wires) {
             let device = format!("net_af_packet_{name},iface={ours}");
             ports.push(json!({ "name": name, "device": device }));
         }
@@ -68,8 +49,8 @@ fn patched(wires: &[Wire; 2], with_wires: bool) -> Value {
 }
 
 /// Takes the first wire's link away, and waits until the second is taken down for it.
-fn lose_first(switch: &mut Daemon, wires: &[Wire; 2]) {
-    let [Wire(a), Wire(b)] = wires;
+fn lose_first(switch: &mut Daemon, wires: &[Veth; 2]) {
+    let [Veth(a), Veth(b)] = wires;
     switch.wait_for(|switch| is_up(switch, "a") && is_up(switch, "b"));
     assert!(ip(&format!("link set {a}p down")));
     switch.wait_for(|_| !is_let_up(b));
@@ -94,12 +75,12 @@ fn free_hugepages_mib(is_root: bool) -> u64 {
 }
 
 /// Generated traffic, flooded to ports of every kind: `socket` is that of one.
-fn config(socket: &Path, wire: Option<&Wire>, hugepages_mib: u64) -> Value {
+fn config(socket: &Path, wire: Option<&Veth>, hugepages_mib: u64) -> Value {
     let mut ports = vec![
         json!({ "name": "generated", "device": format!("generate:flows=200,rate={RATE}") }),
         json!({ "name": "memif", "device": memif("server", socket) }),
     ];
-    if let Some(Wire(ours)) = wire {
+    if let Some(Veth(ours)) = wire {
         let tap = format!("net_tap0,iface={ours}t");
         ports.push(json!({ "name": "tap", "device": tap }));
         let wire = format!("net_af_packet0,iface={ours}");
@@ -167,7 +148,7 @@ fn a_switch_that_was_killed_comes_back_as_if_it_were_new() {
     let is_root = is_root("a tap, and a virtual interface");
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("memif.sock");
-    let wire = is_root.then(Wire::lay);
+    let wire = is_root.then(Veth::new);
     // Were they not given back by the dead, the third would get none.
     let hugepages_mib = free_hugepages_mib(is_root) * 2 / 5;
     let config = config(&socket, wire.as_ref(), hugepages_mib);
@@ -208,7 +189,7 @@ fn two_switches_side_by_side_know_nothing_of_each_other() {
     let is_root = is_root("a tap, and a virtual interface");
     let folder = tempfile::tempdir().unwrap();
     let sockets = ["a", "b"].map(|name| folder.path().join(name));
-    let wires = [(); 2].map(|()| is_root.then(Wire::lay));
+    let wires = [(); 2].map(|()| is_root.then(Veth::new));
     let hugepages_mib = free_hugepages_mib(is_root) / 4;
     let start = |n: usize| Daemon::start(config(&sockets[n], wires[n].as_ref(), hugepages_mib));
     let mut stays = start(0);
@@ -238,8 +219,8 @@ fn a_link_that_was_taken_down_is_let_up_by_the_next_switch() {
     if !is_root("virtual interfaces") {
         return;
     }
-    let wires = [(); 2].map(|()| Wire::lay());
-    let [Wire(a), Wire(b)] = &wires;
+    let wires = [(); 2].map(|()| Veth::new());
+    let [Veth(a), Veth(b)] = &wires;
     let mut switch = Daemon::start(patched(&wires, true));
     for _ in 0..2 {
         lose_first(&mut switch, &wires);
@@ -268,11 +249,11 @@ fn a_port_that_goes_while_it_is_taken_down_is_let_up() {
     if !is_root("virtual interfaces") {
         return;
     }
-    let wires = [(); 2].map(|()| Wire::lay());
+    let wires = [(); 2].map(|()| Veth::new());
     let mut switch = Daemon::start(patched(&wires, true));
     lose_first(&mut switch, &wires);
     switch.reload(patched(&wires, false));
-    let Wire(b) = &wires[1];
+    let Veth(b) = &wires[1];
     let takes = |number| move |switch: &Daemon| switch.metric("vernier_generation") == Some(number);
     switch.wait_for(takes(1));
     switch.wait_for(|_| is_let_up(b));

@@ -4,9 +4,8 @@
 //! Ten seconds here; `make soak` runs ten minutes, CI one (`VERNIER_SOAK_SECONDS`).
 use std::time::{Duration, Instant};
 
-use crate::support::{
-    Daemon, assert_conserved, assert_segments_add_up, ip, is_root, number, sum, unique,
-};
+use crate::network::{Veth, ip};
+use crate::support::{Daemon, assert_conserved, assert_segments_add_up, is_root, number, sum};
 use serde_json::{Value, json};
 
 /// How long to go on.
@@ -19,48 +18,8 @@ fn length() -> Duration {
     }))
 }
 
-/// A pair of virtual interfaces: one end is the switch's, the other flaps.
-struct Wire(String);
-
-impl Wire {
-    /// None, said aloud, without the right to make one.
-    fn lay() -> Option<Self> {
-        if !is_root("a link that flaps") {
-            return None;
-        }
-        let wire = Self(unique("vs"));
-        assert!(ip(&format!(
-            "link add {} type veth peer name {}",
-            wire.ours(),
-            wire.theirs()
-        )));
-        assert!(ip(&format!("link set {} up", wire.ours())));
-        wire.set(true);
-        Some(wire)
-    }
-
-    fn ours(&self) -> String {
-        format!("{}a", self.0)
-    }
-
-    fn theirs(&self) -> String {
-        format!("{}b", self.0)
-    }
-
-    fn set(&self, is_up: bool) {
-        let state = if is_up { "up" } else { "down" };
-        assert!(ip(&format!("link set {} {state}", self.theirs())));
-    }
-}
-
-impl Drop for Wire {
-    fn drop(&mut self) {
-        ip(&format!("link del {}", self.ours()));
-    }
-}
-
 /// The configuration after so many changes: each differs from the one before.
-fn config(change: u64, wire: Option<&Wire>) -> Value {
+fn config(change: u64, wire: Option<&Veth>) -> Value {
     let queues = json!([
         { "classes": ["voice"], "service": "strict", "packets": 256 },
         { "classes": ["rest"], "packets": 512 + change % 7,
@@ -72,7 +31,7 @@ fn config(change: u64, wire: Option<&Wire>) -> Value {
         json!({ "name": "west", "device": "generate:flows=200,rate=20000,burst=16,side=1" }),
     ];
     if let Some(wire) = wire {
-        let device = format!("net_af_packet_{},iface={}", wire.0, wire.ours());
+        let device = format!("net_af_packet0,iface={}", wire.0);
         ports.push(json!({ "name": "wire", "device": device }));
     }
     if change % 3 == 1 {
@@ -143,16 +102,17 @@ fn snapshot(switch: &Daemon) -> Value {
 }
 
 /// Reloads, and waits until that is what is measured.
-fn change(switch: &mut Daemon, change: u64, wire: Option<&Wire>) {
+fn change(switch: &mut Daemon, change: u64, wire: Option<&Veth>) {
     let before = number(&snapshot(switch)["generation"]);
     switch.reload(config(change, wire));
     switch.wait_for(|switch| number(&snapshot(switch)["generation"]) > before);
 }
 
 /// Takes the link away and gives it back, once the switch has seen that it is gone.
-fn flap(switch: &mut Daemon, wire: &Wire) {
+fn flap(switch: &mut Daemon, wire: &Veth) {
     for is_up in [false, true] {
-        wire.set(is_up);
+        let state = if is_up { "up" } else { "down" };
+        assert!(ip(&format!("link set {} {state}", wire.peer())));
         switch.wait_for(|switch| {
             let snapshot = snapshot(switch);
             let mut ports = snapshot["ports"].as_array().unwrap().iter();
@@ -188,7 +148,7 @@ struct Disturbed {
 }
 
 /// Changes the configuration and flaps the link again and again.
-fn disturb(switch: &mut Daemon, wire: Option<&Wire>) -> Disturbed {
+fn disturb(switch: &mut Daemon, wire: Option<&Veth>) -> Disturbed {
     let (began, length) = (Instant::now(), length());
     let mut disturbed = Disturbed::default();
     while began.elapsed() < length {
@@ -216,7 +176,7 @@ fn disturb(switch: &mut Daemon, wire: Option<&Wire>) -> Disturbed {
 
 #[test]
 fn nothing_leaks_and_nothing_is_wrong_however_it_is_disturbed() {
-    let wire = Wire::lay();
+    let wire = is_root("a link that flaps").then(Veth::new);
     let mut switch = Daemon::start_logging(config(0, wire.as_ref()), "error");
     switch.wait_for(|switch| snapshot(switch)["epoch"].is_u64());
     let disturbed = disturb(&mut switch, wire.as_ref());

@@ -6,7 +6,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::str::FromStr;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -45,19 +44,6 @@ pub fn vernierd() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_vernierd"));
     command.stdin(Stdio::null());
     command
-}
-
-/// A name, of interfaces or namespaces, that no other test has at the same time: at most 10 characters.
-pub fn unique(tag: &str) -> String {
-    static NAMES: AtomicU8 = AtomicU8::new(b'a');
-    let last = char::from(NAMES.fetch_add(1, Ordering::Relaxed));
-    format!("{tag}{}{last}", std::process::id())
-}
-
-/// Runs `ip`; whether it succeeded.
-pub fn ip(arguments: &str) -> bool {
-    let words = arguments.split_whitespace();
-    Command::new("ip").args(words).status().unwrap().success()
 }
 
 /// A folder with `config` in a file, and that file.

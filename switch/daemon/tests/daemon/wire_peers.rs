@@ -131,23 +131,7 @@ fn two_daemons_measure_the_wire_between_them_in_both_directions() {
             })
         });
     }
-    // What each says, epoch by epoch.
-    let mut said: [BTreeMap<u64, Value>; 2] = Default::default();
-    let began = Instant::now();
-    while said.iter().any(|said| said.len() < EPOCHS) {
-        assert!(
-            began.elapsed() < Duration::from_secs(90),
-            "{}",
-            said[0].len()
-        );
-        for (switch, said) in switches.iter().zip(&mut said) {
-            let last = wire(switch).map(|wire| incoming(&wire)["last"].clone());
-            if let Some(last) = last.filter(|last| !last.is_null()) {
-                said.insert(last["epoch"].as_u64().unwrap(), last);
-            }
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let said = listen(&switches);
     // What one measures the other shows.
     let [one, other] = &switches;
     let reported = wire(one).unwrap();
@@ -167,26 +151,48 @@ fn two_daemons_measure_the_wire_between_them_in_both_directions() {
     let truths = switches.map(Daemon::stop);
     drop(truths);
     let file = |number: u32| folder.path().join(format!("truth-{number}"));
-    for (said, truth) in said
-        .iter()
-        .zip([truth(&file(2), &file(1)), truth(&file(1), &file(2))])
-    {
-        let (mut covered, mut told) = (0, 0);
-        for (epoch, last) in said {
-            let truth = &truth[epoch];
-            // Counts that are not proven are not reported.
-            if let Some(sent) = last["sent_packets"].as_u64() {
-                assert_eq!(sent, truth.sent);
-                assert_eq!(last["received_packets"].as_u64(), Some(truth.arrived));
-                told += 1;
+    compare(&said[0], &truth(&file(2), &file(1)));
+    compare(&said[1], &truth(&file(1), &file(2)));
+}
+
+/// What each says, epoch by epoch.
+fn listen(switches: &[Daemon; 2]) -> [BTreeMap<u64, Value>; 2] {
+    let mut said: [BTreeMap<u64, Value>; 2] = Default::default();
+    let began = Instant::now();
+    while said.iter().any(|said| said.len() < EPOCHS) {
+        assert!(
+            began.elapsed() < Duration::from_secs(90),
+            "{}",
+            said[0].len()
+        );
+        for (switch, said) in switches.iter().zip(&mut said) {
+            let last = wire(switch).map(|wire| incoming(&wire)["last"].clone());
+            if let Some(last) = last.filter(|last| !last.is_null()) {
+                said.insert(last["epoch"].as_u64().unwrap(), last);
             }
-            let mean_ns = truth.delay_sum_ns as f64 / truth.arrived as f64;
-            let chosen = &last["chosen"];
-            let off_ns = (chosen["mean_ns"].as_f64().unwrap() - mean_ns).abs();
-            covered += usize::from(off_ns <= chosen["bound_ns"].as_f64().unwrap());
         }
-        let epochs = said.len();
-        assert!(covered * 100 >= epochs * 93, "{covered} of {epochs}");
-        assert!(told * 10 >= epochs * 9, "counts of {told} of {epochs}");
+        std::thread::sleep(Duration::from_millis(20));
     }
+    said
+}
+
+/// Counts that are told are exact, and means nearly all within their bounds.
+fn compare(said: &BTreeMap<u64, Value>, truth: &BTreeMap<u64, Truth>) {
+    let (mut covered, mut told) = (0, 0);
+    for (epoch, last) in said {
+        let truth = &truth[epoch];
+        // Counts that are not proven are not told.
+        if let Some(sent) = last["sent_packets"].as_u64() {
+            assert_eq!(sent, truth.sent);
+            assert_eq!(last["received_packets"].as_u64(), Some(truth.arrived));
+            told += 1;
+        }
+        let mean_ns = truth.delay_sum_ns as f64 / truth.arrived as f64;
+        let chosen = &last["chosen"];
+        let off_ns = (chosen["mean_ns"].as_f64().unwrap() - mean_ns).abs();
+        covered += usize::from(off_ns <= chosen["bound_ns"].as_f64().unwrap());
+    }
+    let epochs = said.len();
+    assert!(covered * 100 >= epochs * 93, "{covered} of {epochs}");
+    assert!(told * 10 >= epochs * 9, "counts of {told} of {epochs}");
 }
