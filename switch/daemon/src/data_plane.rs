@@ -196,15 +196,17 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
                 self.name(place)
             );
         }
-        let is_busy = self.reload.is_under_way();
         let Self {
             removals,
             running,
             generations,
             ..
         } = self;
-        for place in removals.step(running, generations, is_busy) {
+        for place in removals.collect(running, generations) {
             tracing::warn!("port {}: its device is released", self.name(place));
+        }
+        if !self.reload.is_under_way() {
+            self.removals.ask(&self.running, &mut self.generations);
         }
     }
 

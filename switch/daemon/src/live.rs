@@ -65,7 +65,7 @@ fn hold(log: &Lines) -> Sender<()> {
     let (held, released) = channel();
     let (begun, has_begun) = channel();
     log.run(move || {
-        // Nobody waits any longer: that is their business.
+        // The waiting thread may have given up.
         let _ = begun.send(());
         let _ = released.recv();
     });

@@ -28,7 +28,7 @@ const WAITING_BYTES_MAX: usize = 1 << 20;
 const LINE_OVERHEAD_BYTES: usize = 64;
 
 /// How long the end of the process waits for the last lines.
-const FAREWELL_MAX: Duration = Duration::from_secs(2);
+const LAST_LINES_MAX: Duration = Duration::from_secs(2);
 
 /// The log's thread; dropping it waits until what was logged is written, two seconds at most.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl Level {
 enum Entry {
     Line(Vec<u8>),
     /// To be run between two lines.
-    Errand(Box<dyn FnOnce() + Send>),
+    Task(Box<dyn FnOnce() + Send>),
     /// To be answered when everything before is written.
     End(Sender<()>),
 }
@@ -69,7 +69,7 @@ impl fmt::Debug for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Line(_) => "Line",
-            Self::Errand(_) => "Errand",
+            Self::Task(_) => "Task",
             Self::End(_) => "End",
         })
     }
@@ -83,10 +83,10 @@ impl Log {
     pub fn start(out: impl Write + Send + 'static) -> io::Result<Self> {
         let (entries, to_write) = unbounded();
         let level = Arc::<Level>::default();
-        let scribe = Scribe {
+        let writer = LineWriter {
             to_write,
             level: Arc::clone(&level),
-            told: 0,
+            reported: 0,
             out,
             is_torn: false,
         };
@@ -96,7 +96,7 @@ impl Log {
                 if let Err(error) = privileges::give_up_all() {
                     tracing::warn!("the log's thread: {error:#}");
                 }
-                scribe.work();
+                writer.work();
             })?;
         Ok(Self {
             lines: Lines { entries, level },
@@ -114,16 +114,16 @@ impl Drop for Log {
         let (answer, answered) = unbounded();
         if self.lines.entries.send(Entry::End(answer)).is_ok() {
             // In vain where nobody takes the lines: they are lost with the process.
-            let _ = answered.recv_timeout(FAREWELL_MAX);
+            let _ = answered.recv_timeout(LAST_LINES_MAX);
         }
     }
 }
 
 impl Lines {
-    /// Lets the log's thread run `errand`, such as one that keeps it off the workers' CPUs.
-    pub fn run(&self, errand: impl FnOnce() + Send + 'static) {
+    /// Lets the log's thread run `task`, such as one that keeps it off the workers' CPUs.
+    pub fn run(&self, task: impl FnOnce() + Send + 'static) {
         // It can only be gone at the very end.
-        let _ = self.entries.send(Entry::Errand(Box::new(errand)));
+        let _ = self.entries.send(Entry::Task(Box::new(task)));
     }
 
     /// Lines that were lost since the log began.
@@ -151,54 +151,54 @@ impl Write for Lines {
     }
 }
 
-/// Who writes.
-struct Scribe<W> {
+/// The thread that writes.
+struct LineWriter<W> {
     to_write: Receiver<Entry>,
     level: Arc<Level>,
     /// Lost lines that the log has reported.
-    told: u64,
+    reported: u64,
     out: W,
     /// Only the beginning of the last line was taken.
     is_torn: bool,
 }
 
-impl<W: Write> Scribe<W> {
+impl<W: Write> LineWriter<W> {
     fn work(mut self) {
         while let Ok(entry) = self.to_write.recv() {
             match entry {
-                Entry::Line(line) => self.put_down(&line),
-                Entry::Errand(errand) => errand(),
+                Entry::Line(line) => self.take_line(&line),
+                Entry::Task(task) => task(),
                 Entry::End(answer) => {
-                    self.own_up();
+                    self.report_lost();
                     while let Ok(Entry::Line(line)) = self.to_write.try_recv() {
-                        self.put_down(&line);
+                        self.take_line(&line);
                     }
-                    // Nobody waits any longer: that is their business.
+                    // The waiting thread may have given up.
                     let _ = answer.send(());
                 }
             }
         }
     }
 
-    fn put_down(&mut self, line: &[u8]) {
+    fn take_line(&mut self, line: &[u8]) {
         let written = self.write(line);
         let bytes = line.len() + LINE_OVERHEAD_BYTES;
         let before = self.level.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
         match written {
-            // What is said now has to find room.
-            Ok(()) if before <= WAITING_BYTES_MAX / 2 => self.own_up(),
+            // The report needs room, too.
+            Ok(()) if before <= WAITING_BYTES_MAX / 2 => self.report_lost(),
             Ok(()) => (),
             Err(_) => self.level.lose(),
         }
     }
 
-    /// Says how many lines were lost since it was said last. It is a line like any other: lost again,
-    /// it counts as one more, and the next says so.
-    fn own_up(&mut self) {
+    /// Reports how many lines were lost since the last report. That is a line like any other: if it is lost,
+    /// it counts as one more, and the next report includes it.
+    fn report_lost(&mut self) {
         let lost = self.level.lost.load(Ordering::Relaxed);
-        if lost > self.told {
-            let lines = lost - self.told;
-            self.told = lost;
+        if lost > self.reported {
+            let lines = lost - self.reported;
+            self.reported = lost;
             tracing::error!(
                 lines,
                 since_start = lost,

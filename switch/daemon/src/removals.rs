@@ -59,37 +59,45 @@ impl Removals {
         self.pending.push(place);
     }
 
-    /// Goes on, without waiting: asks the workers for queues, or closes devices whose queues are back;
-    /// places of these. Nothing is asked while a reload `is_busy` with the workers.
-    pub fn step<'pool>(
+    /// Takes queues back from the workers, without waiting; once all have given theirs, closes the devices:
+    /// their places.
+    pub fn collect<'pool>(
         &mut self,
         running: &mut Running<'pool>,
         generations: &mut [Generations<DpdkIo<'pool>>],
-        is_busy: bool,
     ) -> Vec<usize> {
-        if let Some((places, returned)) = &mut self.under_way {
-            let back = generations.iter_mut().filter_map(Generations::take_gone);
-            *returned += back.count();
-            if *returned < generations.len() {
-                return Vec::new();
-            }
-            let places = std::mem::take(places);
-            self.under_way = None;
-            for &place in &places {
-                // The workers' handles went with the boxes: this is the last.
-                running.ports[place] = None;
-            }
-            return places;
+        let Some((places, returned)) = &mut self.under_way else {
+            return Vec::new();
+        };
+        let back = generations.iter_mut().filter_map(Generations::take_gone);
+        *returned += back.count();
+        if *returned < generations.len() {
+            return Vec::new();
         }
-        if !is_busy && !self.pending.is_empty() {
-            let places = std::mem::take(&mut self.pending);
-            for worker in generations.iter_mut() {
-                let without = giving_back(running.number, &running.config, &places);
-                let sent = worker.send(Box::new(without));
-                assert!(sent.is_ok(), "no other generation is under way");
-            }
-            self.under_way = Some((places, 0));
+        let places = std::mem::take(places);
+        self.under_way = None;
+        for &place in &places {
+            // The workers' handles went with the boxes: this is the last.
+            running.ports[place] = None;
         }
-        Vec::new()
+        places
+    }
+
+    /// Asks the workers for the queues of ports that were given up. They must have no generation of a reload.
+    pub fn ask<'pool>(
+        &mut self,
+        running: &Running<'pool>,
+        generations: &mut [Generations<DpdkIo<'pool>>],
+    ) {
+        if self.is_under_way() || self.pending.is_empty() {
+            return;
+        }
+        let places = std::mem::take(&mut self.pending);
+        for worker in generations {
+            let without = giving_back(running.number, &running.config, &places);
+            let sent = worker.send(Box::new(without));
+            assert!(sent.is_ok(), "no other generation is under way");
+        }
+        self.under_way = Some((places, 0));
     }
 }

@@ -71,7 +71,7 @@ fn lost_lines(switch: &Daemon) -> u64 {
 }
 
 /// The number of lost lines since the start, as a line of the log says it.
-fn owned_up(line: &str) -> Option<u64> {
+fn reported_lost(line: &str) -> Option<u64> {
     let (_, rest) = line.split_once("lines of this log were lost")?;
     let (_, number) = rest.split_once("since_start=")?;
     number.split_whitespace().next()?.parse().ok()
@@ -132,7 +132,7 @@ fn a_full_disk_loses_the_log_until_there_is_space_again() {
     std::fs::remove_file(disk.join("filler")).unwrap();
     let lost = lost_lines(&switch);
     switch.hang_up();
-    switch.wait_for(|_| log().lines().any(|line| owned_up(line) == Some(lost)));
+    switch.wait_for(|_| log().lines().any(|line| reported_lost(line) == Some(lost)));
     assert_eq!(lost_lines(&switch), lost);
     assert_conserved(&switch.stop()["snapshot"]);
 }
@@ -158,7 +158,7 @@ fn a_log_that_nobody_reads_blocks_nobody() {
     let reading = std::thread::spawn(move || {
         let mut line = String::new();
         while log.read_line(&mut line).unwrap() > 0 {
-            if let Some(lost) = owned_up(&line) {
+            if let Some(lost) = reported_lost(&line) {
                 // The rest is read so that the log can go on.
                 std::io::copy(&mut log, &mut std::io::sink()).unwrap();
                 return Some(lost);
