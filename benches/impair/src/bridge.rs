@@ -1,6 +1,6 @@
 //! Two DPDK ports, and the loop between them.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
 use arrayvec::ArrayVec;
 use dpdk_bindings::{Mbuf, Mempool, Port, RxQueue, TxQueue, tsc};
@@ -11,7 +11,7 @@ use testkit::transits::{Counts, Fate, Summary, Transit};
 
 use crate::flood::Flood;
 use crate::frame::Packet;
-use crate::impairment::Plan;
+use crate::impairment::{Direction, Plan};
 use crate::mutate::Mutator;
 use crate::pipeline::{Arrival, Pipeline};
 use crate::record::Recorder;
@@ -41,13 +41,19 @@ pub struct Setting {
 /// The box.
 #[derive(Debug)]
 pub struct Bridge<'pool> {
+    /// To the right, and to the left.
     ways: [Way<'pool>; 2],
+    common: Common<'pool>,
+}
+
+/// What both directions use.
+#[derive(Debug)]
+struct Common<'pool> {
     pool: &'pool Mempool<'pool>,
     hasher: Hasher,
     ethertype: u16,
     clock: Clock,
     recorder: Option<Recorder>,
-    summary: Summary,
 }
 
 /// One direction.
@@ -61,6 +67,7 @@ struct Way<'pool> {
     /// What is due, and not with the driver yet.
     due: ArrayVec<Mbuf<'pool>, BURST>,
     transits: ArrayVec<Transit, BURST>,
+    counts: Counts,
 }
 
 impl<'pool> Bridge<'pool> {
@@ -74,169 +81,165 @@ impl<'pool> Bridge<'pool> {
     ) -> Option<Self> {
         let [left, right] = ports;
         let Setting {
-            plan,
-            ethertype,
-            room,
-            ..
+            plan, ethertype, ..
         } = setting;
-        let way = |number: u8, from: &Port<'pool>, to: &Port<'pool>| {
-            let direction = [&plan.to_right, &plan.to_left][usize::from(number)];
+        let way = |number: u8, direction: &Direction, from: &Port<'pool>, to: &Port<'pool>| {
             let seed = [plan.seed, number.into()];
             Some(Way {
                 rx: from.rx_queue(0)?,
                 tx: to.tx_queue(0)?,
-                pipeline: Pipeline::new(number, &direction.rules, plan.seed, *room),
+                pipeline: Pipeline::new(number, &direction.rules, plan.seed, setting.room),
                 mutator: Mutator::new(&direction.made_up, seed, *ethertype),
                 flood: Flood::new(direction.replay.clone()),
                 due: ArrayVec::new(),
                 transits: ArrayVec::new(),
+                counts: Counts::default(),
             })
         };
         Some(Self {
-            ways: [way(0, left, right)?, way(1, right, left)?],
-            pool,
-            hasher: setting.hasher.clone(),
-            ethertype: *ethertype,
-            clock: Clock::new(rate),
-            recorder,
-            summary: Summary::default(),
+            ways: [
+                way(0, &plan.to_right, left, right)?,
+                way(1, &plan.to_left, right, left)?,
+            ],
+            common: Common {
+                pool,
+                hasher: setting.hasher.clone(),
+                ethertype: *ethertype,
+                clock: Clock::new(rate),
+                recorder,
+            },
         })
     }
 
-    /// Goes round once: takes in what has come, sends what is due. Returns whether there was, or is,
-    /// anything to do.
+    /// Takes in what has come, and sends what is due. Returns whether there was, or is, anything to do.
     pub fn pass(&mut self) -> bool {
         let mut is_busy = false;
-        for number in 0..self.ways.len() {
-            is_busy |= self.take_in(number);
-            is_busy |= self.send(number);
+        for way in &mut self.ways {
+            is_busy |= way.take_in(&mut self.common);
+            is_busy |= way.send(&mut self.common);
         }
         is_busy
-    }
-
-    fn take_in(&mut self, number: usize) -> bool {
-        let (Some(way), Some(counts)) =
-            (self.ways.get_mut(number), self.summary.ways.get_mut(number))
-        else {
-            return false;
-        };
-        let mut burst: ArrayVec<Mbuf<'pool>, BURST> = ArrayVec::new();
-        way.rx.receive(&mut burst);
-        let now_ns = self.clock.now_ns();
-        let made_up = way.mutator.next(now_ns);
-        let mut is_made_up = false;
-        let mut arrive = |way: &mut Way<'pool>, mbuf: Mbuf<'pool>, is_made_up| {
-            let parsed = self.hasher.parse(mbuf.head(), mbuf.len_bytes());
-            let arrival = Arrival {
-                now_ns,
-                packet: parsed.packet.0,
-                class: Class::of(mbuf.head(), self.ethertype),
-                is_made_up,
-            };
-            if arrival.class.is_control() && !is_made_up {
-                way.mutator.see(mbuf.head());
-                way.flood.see(mbuf.head(), arrival.class, now_ns);
-            }
-            let packet = Packet {
-                mbuf,
-                pool: self.pool,
-            };
-            way.pipeline.arrive(arrival, packet, |transit| {
-                tell(counts, self.recorder.as_mut(), &self.clock, transit);
-            });
-        };
-        let is_busy = !burst.is_empty();
-        let arrived = burst.len() as u64;
-        for mbuf in burst {
-            arrive(way, mbuf, false);
-        }
-        if let Some(frame) = made_up
-            && let Some(mbuf) = self.pool.alloc_frame(&frame, 0)
-        {
-            arrive(way, mbuf, true);
-            is_made_up = true;
-        }
-        counts.arrived += arrived;
-        counts.made_up += u64::from(is_made_up);
-        is_busy
-    }
-
-    fn send(&mut self, number: usize) -> bool {
-        let (Some(way), Some(counts)) =
-            (self.ways.get_mut(number), self.summary.ways.get_mut(number))
-        else {
-            return false;
-        };
-        let now_ns = self.clock.now_ns();
-        while !way.due.is_full()
-            && let Some((packet, transit)) = way.pipeline.next(now_ns)
-        {
-            way.due.push(packet.mbuf);
-            way.transits.push(transit);
-        }
-        if way.due.is_empty() {
-            let replayed = way.flood.send(&mut way.tx, self.pool, now_ns);
-            counts.replayed += replayed;
-            // What is soon due is not slept on.
-            let next_ns = way.pipeline.next_ns();
-            return replayed > 0 || next_ns.is_some_and(|next_ns| next_ns < now_ns + NAP_NS);
-        }
-        let sent = way.tx.transmit(&mut way.due);
-        let now_ns = self.clock.now_ns();
-        for transit in way.transits.drain(..sent) {
-            let transit = way.pipeline.leave(transit, now_ns);
-            tell(counts, self.recorder.as_mut(), &self.clock, transit);
-        }
-        true
     }
 
     /// What was done so far.
     pub fn summary(&self) -> Summary {
-        let unwritten = self.recorder.as_ref().map_or(0, Recorder::unwritten);
+        let recorder = self.common.recorder.as_ref();
         Summary {
-            unwritten,
-            ..self.summary.clone()
+            ways: self.ways.each_ref().map(|way| way.counts.clone()),
+            unwritten: recorder.map_or(0, Recorder::unwritten),
         }
     }
 
-    /// Lets go of what is still here, and waits until the record is written.
+    /// Drops what is still here, and waits until the record is written.
     ///
     /// # Errors
     /// When the record could not be written.
     pub fn end(mut self) -> std::io::Result<Summary> {
-        for (way, counts) in self.ways.iter_mut().zip(&mut self.summary.ways) {
-            let mut ended = |transit| tell(counts, self.recorder.as_mut(), &self.clock, transit);
+        for way in &mut self.ways {
             for transit in way.transits.drain(..) {
-                ended(Transit {
-                    fate: Fate::Overrun,
-                    ..transit
-                });
+                let fate = Fate::Overrun;
+                self.common
+                    .note(&mut way.counts, Transit { fate, ..transit });
             }
-            way.pipeline.end(ended);
+            way.pipeline
+                .end(|transit| self.common.note(&mut way.counts, transit));
         }
         let summary = self.summary();
-        self.recorder.map_or(Ok(()), Recorder::end)?;
+        self.common.recorder.map_or(Ok(()), Recorder::end)?;
         Ok(summary)
     }
 }
 
-fn tell(counts: &mut Counts, recorder: Option<&mut Recorder>, clock: &Clock, transit: Transit) {
-    counts.count(&transit);
-    if let Some(recorder) = recorder {
-        let departs = transit.fate == Fate::Passed;
+impl<'pool> Way<'pool> {
+    fn take_in(&mut self, common: &mut Common<'pool>) -> bool {
+        let mut burst: ArrayVec<Mbuf<'pool>, BURST> = ArrayVec::new();
+        let received = self.rx.receive(&mut burst);
+        self.counts.arrived += received as u64;
+        let now_ns = common.clock.now_ns();
+        let made_up = self.mutator.next(now_ns);
+        for mbuf in burst {
+            let arrival = common.arrival(&mbuf, now_ns);
+            if arrival.class.is_control() {
+                self.mutator.see(mbuf.head());
+                self.flood.see(mbuf.head(), arrival.class, now_ns);
+            }
+            self.arrive(common, arrival, mbuf);
+        }
+        if let Some(frame) = made_up
+            && let Some(mbuf) = common.pool.alloc_frame(&frame, 0)
+        {
+            self.counts.made_up += 1;
+            let arrival = Arrival {
+                is_made_up: true,
+                ..common.arrival(&mbuf, now_ns)
+            };
+            self.arrive(common, arrival, mbuf);
+        }
+        received > 0
+    }
+
+    fn arrive(&mut self, common: &mut Common<'pool>, arrival: Arrival, mbuf: Mbuf<'pool>) {
+        let pool = common.pool;
+        self.pipeline
+            .arrive(arrival, Packet { mbuf, pool }, |transit| {
+                common.note(&mut self.counts, transit);
+            });
+    }
+
+    fn send(&mut self, common: &mut Common<'pool>) -> bool {
+        let now_ns = common.clock.now_ns();
+        while !self.due.is_full()
+            && let Some((packet, transit)) = self.pipeline.next(now_ns)
+        {
+            self.due.push(packet.mbuf);
+            self.transits.push(transit);
+        }
+        if self.due.is_empty() {
+            let replayed = self.flood.send(&mut self.tx, common.pool, now_ns);
+            self.counts.replayed += replayed;
+            // What is soon due is not slept on.
+            let next_ns = self.pipeline.next_ns();
+            return replayed > 0 || next_ns.is_some_and(|next_ns| next_ns < now_ns + NAP_NS);
+        }
+        let sent = self.tx.transmit(&mut self.due);
+        let now_ns = common.clock.now_ns();
+        for transit in self.transits.drain(..sent) {
+            let transit = self.pipeline.leave(transit, now_ns);
+            common.note(&mut self.counts, transit);
+        }
+        true
+    }
+}
+
+impl Common<'_> {
+    fn arrival(&self, mbuf: &Mbuf<'_>, now_ns: u64) -> Arrival {
+        let parsed = self.hasher.parse(mbuf.head(), mbuf.len_bytes());
+        Arrival {
+            now_ns,
+            packet: parsed.packet.0,
+            class: Class::of(mbuf.head(), self.ethertype),
+            is_made_up: false,
+        }
+    }
+
+    /// Counts what became of a packet, and records it by the system's clock.
+    fn note(&mut self, counts: &mut Counts, transit: Transit) {
+        counts.count(&transit);
+        let Some(recorder) = &mut self.recorder else {
+            return;
+        };
         recorder.put(Transit {
-            arrival_ns: clock.system_ns(transit.arrival_ns),
-            departure_ns: if departs {
-                clock.system_ns(transit.departure_ns)
-            } else {
-                0
+            arrival_ns: self.clock.system_ns(transit.arrival_ns),
+            departure_ns: match transit.fate {
+                Fate::Passed => self.clock.system_ns(transit.departure_ns),
+                _ => 0,
             },
             ..transit
         });
     }
 }
 
-/// Nanoseconds by the counter since the start, and where the system's clock stands to them.
+/// Nanoseconds by the counter since the start, and how far the system's clock is ahead of them.
 #[derive(Debug)]
 struct Clock {
     rate: TickRate,
@@ -269,11 +272,10 @@ impl Clock {
     }
 
     fn compare(&mut self, now_ns: u64) {
-        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
-        let since_1970 = since_1970.map_or(0, |since| since.as_nanos());
-        self.ahead_ns = u64::try_from(since_1970)
-            .unwrap_or(0)
-            .saturating_sub(now_ns);
+        // A clock before 1970 reads 0, and 64 bits last until 2554.
+        let since_1970 = UNIX_EPOCH.elapsed().unwrap_or_default();
+        let since_1970_ns = u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX);
+        self.ahead_ns = since_1970_ns.saturating_sub(now_ns);
         self.compared_ns = now_ns;
     }
 

@@ -4,14 +4,13 @@
 //! dice of each rule has a stream of its own, so that one impairment does not change what another
 //! does.
 
-use std::cmp::{Ordering, Reverse};
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use testkit::frames::Class;
 use testkit::transits::{Done, Fate, NEVER, Transit};
 
 use crate::frame::Frame;
-use crate::impairment::{Impairment, Only};
+use crate::impairment::Impairment;
 use crate::rewrite::rewrite;
 
 mod dice;
@@ -40,7 +39,8 @@ pub struct Pipeline<P> {
     direction: u8,
     /// The last takes all.
     lanes: Vec<Lane<P>>,
-    under_way: BinaryHeap<Reverse<UnderWay<P>>>,
+    /// By the time when it is due, and its serial number.
+    under_way: BTreeMap<(u64, u64), UnderWay<P>>,
     /// Packets that are held back, in all lanes.
     held: usize,
     /// Most packets that are here at a time.
@@ -68,8 +68,6 @@ struct Lane<P> {
 /// A packet that waits for its time.
 #[derive(Debug)]
 struct UnderWay<P> {
-    due_ns: u64,
-    serial: u64,
     lane: usize,
     /// At its time it is held back until others have overtaken it.
     is_to_be_held: bool,
@@ -88,32 +86,6 @@ struct Held<P> {
     packet: P,
 }
 
-impl<P> UnderWay<P> {
-    fn place(&self) -> (u64, u64) {
-        (self.due_ns, self.serial)
-    }
-}
-
-impl<P> PartialEq for UnderWay<P> {
-    fn eq(&self, other: &Self) -> bool {
-        self.place() == other.place()
-    }
-}
-
-impl<P> Eq for UnderWay<P> {}
-
-impl<P> PartialOrd for UnderWay<P> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<P> Ord for UnderWay<P> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.place().cmp(&other.place())
-    }
-}
-
 impl<P: Frame> Pipeline<P> {
     /// A direction (0 to the right, 1 to the left) under `rules`, with room for as many packets.
     pub fn new(direction: u8, rules: &[Impairment], seed: u64, room: usize) -> Self {
@@ -130,7 +102,7 @@ impl<P: Frame> Pipeline<P> {
         Self {
             direction,
             lanes: lanes.collect(),
-            under_way: BinaryHeap::with_capacity(room),
+            under_way: BTreeMap::new(),
             held: 0,
             room,
             arrived: 0,
@@ -168,12 +140,10 @@ impl<P: Frame> Pipeline<P> {
             },
         };
         self.arrived = self.arrived.wrapping_add(1);
-        let only = |lane: &Lane<P>| lane.rule.only;
-        let takes = |lane: &Lane<P>| matches!(only(lane), Only::All) || only(lane).takes(class);
-        let Some(number) = self.lanes.iter().position(takes) else {
-            return;
-        };
-        let Some(lane) = self.lanes.get_mut(number) else {
+        let mut lanes = self.lanes.iter_mut().enumerate();
+        let taking = lanes.find(|(_, lane)| lane.rule.only.takes(class));
+        debug_assert!(taking.is_some(), "the last lane takes all");
+        let Some((number, lane)) = taking else {
             return;
         };
         let mut end = |transit: Transit, fate| ended(Transit { fate, ..transit });
@@ -209,14 +179,13 @@ impl<P: Frame> Pipeline<P> {
             let mut transit = transit;
             transit.done.is_held_back = due.is_held_back;
             self.serial += 1;
-            self.under_way.push(Reverse(UnderWay {
-                due_ns: due.at_ns,
-                serial: self.serial,
+            let under_way = UnderWay {
                 lane: number,
                 is_to_be_held: due.is_to_be_held,
                 transit,
                 packet,
-            }));
+            };
+            self.under_way.insert((due.at_ns, self.serial), under_way);
         }
     }
 
@@ -229,10 +198,12 @@ impl<P: Frame> Pipeline<P> {
             {
                 return Some(released);
             }
-            if self.under_way.peek()?.0.due_ns > now_ns {
+            let first = self.under_way.first_entry()?;
+            let (due_ns, _) = *first.key();
+            if due_ns > now_ns {
                 return None;
             }
-            let Reverse(due) = self.under_way.pop()?;
+            let due = first.remove();
             let lane = self.lanes.get_mut(due.lane)?;
             if !due.is_to_be_held {
                 lane.passed += 1;
@@ -241,7 +212,7 @@ impl<P: Frame> Pipeline<P> {
             self.held += 1;
             lane.held.push_back(Held {
                 passed: lane.passed + u64::from(lane.rule.reorder_packets),
-                until_ns: due.due_ns + dice::ns(lane.rule.reorder_us),
+                until_ns: due_ns + dice::ns(lane.rule.reorder_us),
                 transit: due.transit,
                 packet: due.packet,
             });
@@ -250,7 +221,8 @@ impl<P: Frame> Pipeline<P> {
 
     /// When there is something to do next, as far as time alone decides.
     pub fn next_ns(&self) -> Option<u64> {
-        let under_way = self.under_way.peek().map(|next| next.0.due_ns);
+        let under_way = self.under_way.first_key_value();
+        let under_way = under_way.map(|((due_ns, _), _)| *due_ns);
         let held = self.lanes.iter().filter(|_| self.held > 0);
         let held = held.filter_map(|lane| lane.held.front());
         held.map(|held| held.until_ns).chain(under_way).min()
@@ -287,7 +259,8 @@ impl<P: Frame> Pipeline<P> {
     pub fn end(&mut self, mut ended: impl FnMut(Transit)) {
         let held = self.lanes.iter_mut().flat_map(|lane| lane.held.drain(..));
         let held = held.map(|held| held.transit);
-        let under_way = self.under_way.drain().map(|Reverse(due)| due.transit);
+        let under_way = std::mem::take(&mut self.under_way);
+        let under_way = under_way.into_values().map(|due| due.transit);
         for transit in held.chain(under_way) {
             ended(Transit {
                 fate: Fate::Overrun,

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use testkit::frames::MARKER;
 
 use super::*;
+use crate::impairment::Only;
 
 /// Packets of 100 bytes that carry their number, which is their hash, too.
 fn packet(number: u64) -> Vec<u8> {
