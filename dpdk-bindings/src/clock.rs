@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn the_kernel_says_no_less_than_it_estimates() {
-        // 16 s is what it says of a clock that nobody keeps.
+        // 16 s is what it says of a clock that no program keeps.
         let clock = kernel_clock().unwrap();
         assert!(clock.estimated_error_us <= clock.error_us_max.max(16_000_000));
         assert!(clock.error_us_max > 0);

@@ -101,7 +101,7 @@ pub(crate) fn logged<T>(
 }
 
 /// Messages of DPDK and its drivers since the process began that standard error did not take: it
-/// failed, or nobody reads it. They are never waited for.
+/// failed, or is not read. They are never waited for.
 pub fn lost_log_messages() -> u64 {
     dpdk_sys::vernier_log_lost()
 }

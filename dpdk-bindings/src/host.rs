@@ -390,7 +390,7 @@ impl Seen {
 /// one look at a port takes; a driver's report of a link does not wait at all.
 extern "C" fn changed(id: u16, change: c_int) {
     let index = usize::from(id);
-    // In a child of fork nobody would ever open the lock.
+    // In a child of fork the lock may stay closed for ever.
     let (true, Some(signs)) = (is_at_work(), SIGNS.get(index)) else {
         return;
     };

@@ -44,7 +44,7 @@ impl Mbuf<'_> {
     /// Takes over a packet; `None` for NULL.
     ///
     /// # Safety
-    /// `raw` is NULL or a packet that nobody else owns, from a pool that outlives `'pool`.
+    /// `raw` is NULL or a packet without another owner, from a pool that outlives `'pool`.
     pub(crate) unsafe fn from_raw(raw: *mut rte_mbuf) -> Option<Self> {
         NonNull::new(raw).map(|raw| Self {
             raw,
@@ -59,7 +59,7 @@ impl Mbuf<'_> {
 
     #[inline]
     fn view(&self) -> &rte_mbuf {
-        // SAFETY: the mbuf is owned, hence allocated and written by nobody else.
+        // SAFETY: the mbuf is owned, hence allocated, and written only by its owner.
         unsafe { self.raw.as_ref() }
     }
 

@@ -191,7 +191,7 @@ impl Eal {
 }
 
 impl Mempool<'_> {
-    /// Mbufs that are free, caches included. Exact while nobody allocates or frees.
+    /// Mbufs that are free, caches included. Exact while no thread allocates or frees.
     pub fn available(&self) -> u32 {
         // SAFETY: the pool lives.
         unsafe { dpdk_sys::vernier_mempool_available(self.raw.as_ptr()) }
@@ -247,7 +247,7 @@ impl Mbuf<'_> {
         if self.len_bytes() > FRAME_BYTES_MAX {
             return None;
         }
-        // SAFETY: mbuf and pool live; the copy comes from that pool and is nobody else's.
+        // SAFETY: mbuf and pool live; the copy comes from that pool and has no other owner.
         unsafe { Mbuf::from_raw(dpdk_sys::vernier_mbuf_copy(self.as_ptr(), pool.as_ptr())) }
     }
 }

@@ -345,7 +345,7 @@ impl Drop for Started<'_> {
 /// Appends packets that wait at a queue.
 ///
 /// # Safety
-/// The port is started, has the queue, nobody else polls it, and the pools of what it gives
+/// The port is started, has the queue, no other thread polls it, and the pools of what it gives
 /// outlive the packets' lifetime.
 #[inline]
 pub(crate) unsafe fn receive<const N: usize>(

@@ -42,7 +42,7 @@ enum Action {
     Restart { which: bool },
 }
 
-/// Hellos to agree in, at most, once nobody disturbs and ends whose peer was silent have begun anew.
+/// Hellos to agree in, at most, once they are undisturbed and ends whose peer was silent have begun anew.
 const HELLOS_MAX: usize = 12;
 
 /// The bytes are sequence numbers, and what happens to hellos.
@@ -181,7 +181,7 @@ impl Bench {
         }
     }
 
-    /// Nobody disturbs any more.
+    /// No more disturbance.
     fn settle(&mut self) {
         if self.agree() {
             return;

@@ -189,7 +189,7 @@ impl<P: Frame> Pipeline<P> {
         }
     }
 
-    /// The next packet whose time has come; its transit lacks the time and the place of departure,
+    /// The next packet whose time has come; its transit lacks the time and the rank of departure,
     /// which [`leave`](Self::leave) fills in once it is gone.
     pub fn next(&mut self, now_ns: u64) -> Option<(P, Transit)> {
         loop {

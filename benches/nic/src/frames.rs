@@ -118,7 +118,9 @@ impl<'e> Way<'e> {
             packets: frames.len(),
             send: Box::new(move |n| try_send(from, &sent[n])),
             check: Box::new(move |n, frame| {
-                let expected = frames.get(n).context("a frame came out that nobody sent")?;
+                let expected = frames
+                    .get(n)
+                    .context("a frame came out that was not sent")?;
                 ensure!(
                     frame == expected,
                     "frame {n} went in as {} bytes {:02x?} and came out as {} bytes {:02x?}",

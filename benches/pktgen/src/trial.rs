@@ -11,7 +11,7 @@ use crate::wire::{BURST, Wire};
 const DELAYS_MAX: usize = 1 << 20;
 
 /// A stall of our own (the machine did something else) of more frames than this is not made up for:
-/// it would come out as a burst that nobody asked for.
+/// it would come out as a burst that was not asked for.
 const BACKLOG_MAX: u64 = 256;
 
 /// What is offered.

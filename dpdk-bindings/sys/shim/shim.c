@@ -80,7 +80,7 @@ static __thread struct {
 /* Messages that standard error did not take. */
 static uint64_t log_lost;
 
-/* Nobody waits for the reader of standard error: drivers log in the workers' threads, too. A pipe
+/* No thread waits for the reader of standard error: drivers log in the workers' threads, too. A pipe
  * that is writable takes 4096 bytes at once (PIPE_BUF). */
 static void log_say(const char *text, size_t len)
 {
@@ -157,7 +157,7 @@ static void remove_runtime_dir(void)
 }
 
 /* Nor can a process that was killed remove its own: folders "vernier-ID" of processes that are no
- * more. rmdir takes only what is empty, so that nobody's files are ever at risk. */
+ * more. rmdir takes only what is empty, so that no files are ever at risk. */
 static void remove_orphaned_dirs(void)
 {
 	const char *own = rte_eal_get_runtime_dir();
@@ -183,7 +183,7 @@ static void remove_orphaned_dirs(void)
 	closedir(dir);
 }
 
-/* What EAL prints for people at a terminal: on stdout pages of usage, which nobody needs here; on stderr
+/* What EAL prints for people at a terminal: on stdout pages of usage, which are of no use here; on stderr
  * what it logs as well, behind "FATAL", and the words of getopt(3), which it does not log. */
 static ssize_t print_skip(void *cookie, const char *text, size_t len)
 {
@@ -230,7 +230,7 @@ static int init_without_pages(int argc, char **argv)
  * anything itself. */
 static uint8_t pulled[RTE_MAX_ETHPORTS];
 
-/* With vfio-pci the kernel asks for a device that is to be unplugged, and lets nobody have it before
+/* With vfio-pci the kernel asks for a device that is to be unplugged, and gives it to no other before
  * it was closed here: until then its registers can be read and written. */
 static void device_event(const char *device, enum rte_dev_event_type event, void *arg)
 {

@@ -72,7 +72,7 @@ void vernier_log_begin(void);
 size_t vernier_log_end(const char **text);
 /* Prints what was kept last. */
 void vernier_log_repeat(void);
-/* Messages that standard error did not take: it failed, or nobody reads it. */
+/* Messages that standard error did not take: it failed, or is not read. */
 uint64_t vernier_log_lost(void);
 
 /* Environment abstraction layer. */

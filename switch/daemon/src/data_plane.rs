@@ -142,8 +142,8 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
 
     /// After a panic: forgets all stations that were learnt, and lets the workers forget them.
     fn begin_master_anew(&mut self) {
-        let nobody = FdbMaster::new(1, Duration::ZERO, [], Vec::new());
-        let ends = std::mem::replace(&mut self.master, nobody).into_ends();
+        let empty = FdbMaster::new(1, Duration::ZERO, [], Vec::new());
+        let ends = std::mem::replace(&mut self.master, empty).into_ends();
         self.master = FdbMaster::from_settings(self.running.config.fdb_settings(), ends);
         for place in 0..self.running.config.ports.len() {
             self.master

@@ -1,4 +1,4 @@
-//! A changed configuration, and the files that it names, read by a thread that nobody waits for: a file
+//! A changed configuration, and the files that it names, read by a thread of its own, which is not waited for: a file
 //! system that hangs holds up neither later reloads nor the end of the switch.
 
 use std::path::PathBuf;
@@ -109,7 +109,7 @@ impl<T: Send + 'static> Reading<T> {
     pub fn begin(read: impl FnOnce() -> Result<T> + Send + 'static, now: Instant) -> Result<Self> {
         let (read_result, result) = mpsc::channel();
         let work = move || {
-            // Nobody takes it when the switch has ended, or has waited for too long.
+            // It is not taken when the switch has ended, or has waited for too long.
             let _ = read_result.send(read());
         };
         Builder::new()

@@ -73,7 +73,7 @@ fn hold(log: &Lines) -> Sender<()> {
     held
 }
 
-/// Writes the final figures to standard output, unless nobody reads it any more.
+/// Writes the final figures to standard output, unless it is closed.
 pub fn summarise(snapshot: &Snapshot) {
     let _ = writeln!(io::stdout(), "{}", view::summary(snapshot));
 }

@@ -1,12 +1,12 @@
-//! The log: written by a thread of its own, so that nobody who logs ever waits for it.
+//! The log: written by a thread of its own, so that no thread that logs waits for it.
 //!
 //! ```text
 //!  any thread ── Lines ──> lines that wait ──> thread vernier-log ──> standard error
-//!                    │ no room                     │ takes nothing (disk full, nobody reads)
+//!                    │ no room                     │ takes nothing (disk full, no reader)
 //!                    └──────> counted as lost <────┘
 //! ```
 //!
-//! A full disk, or a pipe that nobody reads, costs lines and nothing else. Lost lines are counted in
+//! A full disk, or a pipe without a reader, costs lines and nothing else. Lost lines are counted in
 //! `vernier_log_lost_lines_total`; when writing works again, a line says how many they were.
 
 use std::fmt;
@@ -113,7 +113,7 @@ impl Drop for Log {
     fn drop(&mut self) {
         let (answer, answered) = unbounded();
         if self.lines.entries.send(Entry::End(answer)).is_ok() {
-            // In vain where nobody takes the lines: they are lost with the process.
+            // In vain where the lines find no room: they are lost with the process.
             let _ = answered.recv_timeout(LAST_LINES_MAX);
         }
     }

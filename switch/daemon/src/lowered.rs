@@ -1,6 +1,6 @@
 //! Interfaces that this switch took down, written down where its next start finds them.
 //!
-//! An interface of the kernel's stays down when the process that took it down is killed: nobody can tell it from one
+//! An interface of the kernel's stays down when the process that took it down is killed: it looks like one
 //! that its administrator took down. So there is a file for each, made before it is taken down and removed when it is
 //! up again. Its name is the interface's network namespace and number there, which no other interface gets while
 //! the machine runs; `/run` does not outlive that.

@@ -235,13 +235,7 @@ fn switch<'pool>(
         };
         let shown = live::attend(options, &published, is_over);
         drop(stop);
-        let mut elapsed = Duration::ZERO;
-        let mut left = Vec::new();
-        for worker in threads {
-            let (worked, io) = worker.join().map_err(|_| anyhow!("a worker panicked"))??;
-            elapsed = elapsed.max(worked);
-            left.push(io);
-        }
+        let (elapsed, _ports) = join(threads)?;
         let core = control
             .join()
             .map_err(|_| anyhow!("the control core panicked"))?;
@@ -254,6 +248,24 @@ fn switch<'pool>(
         })
     })
 }
+
+/// Waits for the workers; the longest time that one worked, and the ports that they had, which stay open until
+/// the control core has read them for the last time.
+fn join<'pool>(
+    threads: Vec<ScopedJoinHandle<'_, Worked<'pool>>>,
+) -> Worked<'pool, Vec<DpdkIo<'pool>>> {
+    let mut elapsed = Duration::ZERO;
+    let mut ports = Vec::new();
+    for worker in threads {
+        let (worked, io) = worker.join().map_err(|_| anyhow!("a worker panicked"))??;
+        elapsed = elapsed.max(worked);
+        ports.push(io);
+    }
+    Ok((elapsed, ports))
+}
+
+/// How long a worker worked, and what it leaves.
+type Worked<'pool, T = DpdkIo<'pool>> = Result<(Duration, T)>;
 
 /// Serves what the control core publishes.
 fn serve(

@@ -38,7 +38,7 @@ impl Service {
     pub fn reloading(&self) {
         match NotifyState::monotonic_usec_now() {
             Ok(now) => tell(&[NotifyState::Reloading, now]),
-            Err(error) => tracing::debug!("systemd is not told of the reload: {error}"),
+            Err(error) => tracing::debug!("systemd was not notified of the reload: {error}"),
         }
     }
 

@@ -364,16 +364,19 @@ fn packets_are_switched_without_a_control_core() {
         let all = format!("core={}", u64::MAX);
         command.env("VERNIER_INJECT_PANICS", all);
     });
-    let told = |switch: &Daemon, path: &str| {
+    let refused = |switch: &Daemon, path: &str| {
         let answer = switch.answer(path);
         answer.filter(|(status, text)| *status == 503 && text.contains("the control core"))
     };
     let began = Instant::now();
-    while told(&switch, "/healthz").is_none() {
-        assert!(began.elapsed() < Duration::from_mins(2), "nobody is told");
+    while refused(&switch, "/healthz").is_none() {
+        assert!(
+            began.elapsed() < Duration::from_mins(2),
+            "no reader learns it"
+        );
         std::thread::sleep(Duration::from_millis(100));
     }
-    assert!(told(&switch, "/readyz").is_some());
+    assert!(refused(&switch, "/readyz").is_some());
     let summary = switch.stop();
     assert_conserved(&summary["snapshot"]);
     let ports = summary["snapshot"]["ports"].as_array().unwrap();

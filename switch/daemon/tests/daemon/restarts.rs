@@ -62,7 +62,7 @@ fn is_up(switch: &Daemon, port: &str) -> bool {
     switch.metric::<u64>(&series) == Some(1)
 }
 
-/// MiB of hugepages that nobody uses, where this may use them.
+/// MiB of hugepages that are free, where this may use them.
 fn free_hugepages_mib(is_root: bool) -> u64 {
     let memory = std::fs::read_to_string("/proc/meminfo").unwrap();
     let value = |key: &str| -> u64 {
@@ -224,7 +224,7 @@ fn a_link_that_was_taken_down_is_let_up_by_the_next_switch() {
     let mut switch = Daemon::start(patched(&wires, true));
     for _ in 0..2 {
         lose_first(&mut switch, &wires);
-        // The link that was lost comes back while nobody looks, or only later.
+        // The link that was lost comes back while no switch runs, or only later.
         switch.kill_and_start_again();
         assert!(ip(&format!("link set {a}p up")));
         switch.wait_for(|switch| is_let_up(b) && is_up(switch, "a") && is_up(switch, "b"));

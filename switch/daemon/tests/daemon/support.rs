@@ -94,7 +94,7 @@ impl Daemon {
         Self::start_logging(config, "info")
     }
 
-    /// The same, with a log from this level on. Nobody reads it before the end: a long run must not
+    /// The same, with a log from this level on. It is not read before the end: a long run must not
     /// fill the pipe.
     pub fn start_logging(config: Value, level: &str) -> Self {
         Self::start_as(config, |command| {
@@ -143,7 +143,7 @@ impl Daemon {
         self.child.as_ref().unwrap().id()
     }
 
-    /// What it logs from now on, if nobody else has taken that.
+    /// What it logs from now on, if that was not taken before.
     pub fn take_log(&mut self) -> ChildStderr {
         self.child.as_mut().unwrap().stderr.take().unwrap()
     }

@@ -176,16 +176,16 @@ fn listen(switches: &[Daemon; 2]) -> [BTreeMap<u64, Value>; 2] {
     said
 }
 
-/// Counts that are told are exact, and means nearly all within their bounds.
+/// Counts that are published are exact, and means nearly all within their bounds.
 fn compare(said: &BTreeMap<u64, Value>, truth: &BTreeMap<u64, Truth>) {
-    let (mut covered, mut told) = (0, 0);
+    let (mut covered, mut counted) = (0, 0);
     for (epoch, last) in said {
         let truth = &truth[epoch];
-        // Counts that are not proven are not told.
+        // Counts that are not proven are not published.
         if let Some(sent) = last["sent_packets"].as_u64() {
             assert_eq!(sent, truth.sent);
             assert_eq!(last["received_packets"].as_u64(), Some(truth.arrived));
-            told += 1;
+            counted += 1;
         }
         let mean_ns = truth.delay_sum_ns as f64 / truth.arrived as f64;
         let chosen = &last["chosen"];
@@ -194,5 +194,8 @@ fn compare(said: &BTreeMap<u64, Value>, truth: &BTreeMap<u64, Truth>) {
     }
     let epochs = said.len();
     assert!(covered * 100 >= epochs * 93, "{covered} of {epochs}");
-    assert!(told * 10 >= epochs * 9, "counts of {told} of {epochs}");
+    assert!(
+        counted * 10 >= epochs * 9,
+        "counts of {counted} of {epochs}"
+    );
 }
