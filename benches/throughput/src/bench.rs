@@ -65,7 +65,7 @@ impl Bench {
             captures,
             flows: load.flows(),
             mbufs: load.mbufs(),
-            memory_mib: load.memory_mib(),
+            memory_mib: load.memory_mib(self.memory),
         })
     }
 

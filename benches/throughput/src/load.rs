@@ -3,12 +3,11 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::bench::Memory;
 use throughput::capture::{FEW_FLOWS, MANY_FLOWS, Sizes, Traffic};
 
 /// Packet buffers beside those that hold the captures.
 const IN_FLIGHT: u32 = 16_383;
-/// Bytes that a buffer takes in its pool, rounded up.
-const BUFFER_BYTES: u64 = 2_560;
 /// Least memory of every contender's EAL, in MiB.
 const MEMORY_MIN_MIB: u64 = 512;
 
@@ -85,8 +84,13 @@ impl Load {
     }
 
     /// Memory of every contender's EAL in MiB.
-    pub fn memory_mib(self) -> u64 {
-        let needed = (u64::from(self.mbufs()) * BUFFER_BYTES) >> 20;
+    pub fn memory_mib(self, memory: Memory) -> u64 {
+        // Rounded up. No buffer crosses a page, and an ordinary one has 4,096 bytes.
+        let buffer_bytes = match memory {
+            Memory::Hugepages => 2_560,
+            Memory::OrdinaryPages => 4_096,
+        };
+        let needed = (u64::from(self.mbufs()) * buffer_bytes) >> 20;
         needed.next_multiple_of(MEMORY_MIN_MIB)
     }
 
@@ -121,6 +125,8 @@ mod tests {
         let [few, many] = [Load::FewFlows, Load::ManyFlows];
         assert_eq!((few.flows(), many.flows()), (10_000, 1_000_000));
         assert_eq!(few.mbufs(), many.mbufs());
-        assert_eq!((Load::Small.memory_mib(), many.memory_mib()), (512, 2_560));
+        let memory_mib = |load: Load| load.memory_mib(Memory::Hugepages);
+        assert_eq!((memory_mib(Load::Small), memory_mib(many)), (512, 2_560));
+        assert_eq!(many.memory_mib(Memory::OrdinaryPages), 4_096);
     }
 }

@@ -211,7 +211,10 @@ fn bench(arguments: &Arguments, folder: &Path) -> Result<(Bench, Option<Hugepage
         Part::Plugin { .. } | Part::Steps | Part::Profile => vec![Load::Small],
         Part::Scrape => Vec::new(),
     };
-    let memory_mib = loads.iter().map(|load| load.memory_mib()).max();
+    let memory_mib = loads
+        .iter()
+        .map(|load| load.memory_mib(Memory::Hugepages))
+        .max();
     let hugepages = memory_mib.and_then(|memory_mib| {
         Hugepages::reserve(memory_mib.max(ovs::MEMORY_MIB))
             .inspect_err(|error| eprintln!("No hugepages ({error}): all contenders do without."))

@@ -208,7 +208,7 @@ fn config(address: SocketAddr) -> Value {
         "measurement": { "interval_ms": 250, "lda": { "banks": [{ "rows": 256, "probability": 1.0 }] } },
         "workers": [{ "idle": "sleep" }, { "idle": "sleep" }],
         "http": { "listen": address.to_string() },
-        "dpdk": { "mbufs": 131_072 },
+        "dpdk": { "mbufs": 131_072, "memory_mib": 1_024 },
     })
 }
 

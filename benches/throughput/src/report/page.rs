@@ -32,7 +32,8 @@ pub fn report(report: &Report) -> String {
     if !report.rates.is_empty() {
         let (ratios, rates) = (ratios(&report.rows), rates(&report.rates));
         let source = source(setting);
-        text += &format!("\n{source}; {rounds} rounds in turn.\n\n{ratios}\n{rates}");
+        let heading = format!("\n{source}; {rounds} rounds in turn.\n\n");
+        text += &[heading, ratios, "\n".to_owned(), rates].concat();
     }
     if let Some(Costs { setting, costs }) = &report.steps {
         text += &section("What each step costs", setting, &steps(costs));

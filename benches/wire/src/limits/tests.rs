@@ -170,7 +170,7 @@ fn each_fault_is_found() {
             run.ways[0].verdict.flows[0].errors[2].error_min = 0.0221;
         }),
         ("enough flows to judge", |run| {
-            run.ways[0].verdict.flows.clear()
+            run.ways[0].verdict.flows.clear();
         }),
         ("packets changed", |run| {
             run.ways[0].compared.as_mut().unwrap().changed = 1;
