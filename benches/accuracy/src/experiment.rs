@@ -109,15 +109,11 @@ impl Plan {
         for case in &self.cases {
             let of_case: Vec<Found> = found.by_ref().take(case.seeds as usize).collect();
             for (table, row) in mean_rows(&of_case) {
-                if let Some(table) = self.tables.get_mut(table) {
-                    table.rows.push(row.judged(setting));
-                }
+                self.tables[table].rows.push(row.judged(setting));
             }
             let curves = of_case.into_iter().next().unwrap_or_default().curves;
             for (figure, curve) in curves {
-                if let Some(figure) = self.figures.get_mut(figure) {
-                    figure.add(curve);
-                }
+                self.figures[figure].add(curve);
             }
         }
         Ok(Findings {
@@ -157,6 +153,8 @@ fn mean_rows(runs: &[Found]) -> Vec<(usize, Row)> {
     let Some(first) = runs.first() else {
         return Vec::new();
     };
+    let are_alike = runs.iter().all(|run| run.rows.len() == first.rows.len());
+    assert!(are_alike, "every run of a case gives the same rows");
     let rows = first.rows.iter().enumerate().map(|(index, (table, row))| {
         let mean_of = |figure: &dyn Fn(&Row) -> Option<f64>| {
             let alike = runs.iter().filter_map(|run| run.rows.get(index));

@@ -21,6 +21,7 @@ pub struct Path {
 pub fn path_of(flow: u32, paths: usize, seed: u64) -> usize {
     let hash = mix(u64::from(flow) ^ seed.rotate_left(32));
     let path = (u128::from(hash) * paths as u128) >> 64;
+    // Less than `paths`.
     usize::try_from(path).unwrap_or(0)
 }
 

@@ -46,6 +46,7 @@ struct Flows {
 
 impl Flows {
     fn count(&self) -> u32 {
+        // No more than packets, which are fewer.
         u32::try_from(self.numbers.len()).unwrap_or(u32::MAX)
     }
 
