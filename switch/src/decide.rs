@@ -1,4 +1,4 @@
-//! Where a frame goes, and its class: a transparent patch panel or a learning bridge,
+//! Where a frame goes, and which class it has: a transparent patch panel or a learning bridge,
 //! and a classifier.
 //!
 //! ```text
@@ -26,6 +26,7 @@ pub use vlan::Lan;
 
 mod bridge;
 pub mod fdb;
+mod mac;
 mod patch;
 mod ports;
 mod storm;
@@ -45,8 +46,7 @@ pub type Decisions = arrayvec::ArrayVec<Decision, BURST>;
 pub enum Verdict {
     /// It leaves by this port.
     Forward(PortIndex),
-    /// It leaves by all of these ports, at least one; that it came in by is not
-    /// among them.
+    /// It leaves by all of these ports: one or more, without the one that it came in by.
     Flood(PortSet),
     /// It goes no further.
     Drop(DropReason),
@@ -167,7 +167,7 @@ impl Decide {
 
     /// That of one worker by a valid configuration, joined to the control core by `end`; without
     /// one, that of a later generation, which is to [`adopt`](Self::adopt) its predecessor's.
-    /// `seed` keys the places of stations.
+    /// `seed` keys the buckets of stations.
     pub fn from_config(
         config: &Config,
         rate: TickRate,
@@ -321,7 +321,7 @@ impl Decide {
 
     /// Takes over from the forwarding that it replaces: the link to the control core, which ports
     /// have a link, and what was learnt. Where a table of another size, or other static stations,
-    /// forbid that, it asks the control core for everything anew.
+    /// forbid that, it asks the control core for everything.
     pub fn adopt(&mut self, old: &mut Self) {
         self.up = old.up;
         if self.end.is_none() {

@@ -8,7 +8,8 @@ use contract::fdb::{FdbDelta, Limits, ReplicaEnd, StationKey};
 use contract::ids::PortIndex;
 use measure::time::{TickRate, Ticks};
 
-use super::fdb::{Fdb, Fresh, MacAddress};
+use super::fdb::{Fdb, Fresh};
+use super::mac::MacAddress;
 use super::storm::StormLimit;
 use super::vlan::Lan;
 use super::{Decision, Decisions, ETHERNET_HEADER_BYTES, PortSet, Verdict};
@@ -32,7 +33,7 @@ pub struct BridgeLayout {
     pub limits: Limits,
     /// Most frames a second of one ingress port that this worker floods.
     pub flood_limit_pps: u32,
-    /// Keys the place of a station, so that nobody can aim at one.
+    /// Keys the bucket of a station, so that no sender can aim at one.
     pub seed: u64,
 }
 
@@ -74,7 +75,7 @@ impl Bridge {
         } = layout;
         let mut fdb = Fdb::new(stations_max, ageing, rate, seed).with_limits(limits);
         for &(station, port) in &statics {
-            fdb.fix(station, port);
+            fdb.insert_static(station, port);
         }
         let storms = [StormLimit::new(flood_limit_pps, rate); PORTS];
         Self {
@@ -131,7 +132,7 @@ impl Bridge {
         self.decide::<false>(from, head, end)
     }
 
-    /// The verdict on a frame; `VLANS`: whether any port has VLANs, distinguished once a burst.
+    /// The verdict on a frame; `VLANS`: whether any port has VLANs, looked up once a burst.
     #[inline]
     pub(super) fn decide<const VLANS: bool>(
         &mut self,
@@ -202,7 +203,7 @@ impl Bridge {
     /// Does as the control core says at `now`.
     pub(super) fn apply(&mut self, delta: FdbDelta, now: Ticks) {
         match delta {
-            FdbDelta::Learn { station, port } => self.fdb.place(station, port, now),
+            FdbDelta::Learn { station, port } => self.fdb.insert_learnt(station, port, now),
             FdbDelta::Forget(station) => self.fdb.forget(station),
             FdbDelta::Flush(port) | FdbDelta::Link { port, is_up: false } => {
                 self.fdb.flush(port);

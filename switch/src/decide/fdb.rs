@@ -5,11 +5,11 @@
 //! most in the table makes room for one of a port that has fewer; else the bucket learns no more until
 //! one ages. Frames to a station that found no room are flooded, and it is counted.
 //!
-//! It is a replica: what it sees it learns at once and reports, what other workers saw it hears
-//! (`contract::fdb`).
+//! It is a replica: it learns at once what it sees, and reports it; what other workers saw it hears from
+//! the control core (`contract::fdb`).
 //!
 //! A port is flushed at once: its *era* moves on, and entries of an earlier era count for nothing.
-//! They are cleared by and by, a few buckets a pass.
+//! They are cleared a few buckets a pass.
 
 use std::time::Duration;
 
@@ -18,167 +18,20 @@ use contract::ids::PortIndex;
 use measure::prefetch::prefetch;
 use measure::time::{TickRate, Ticks};
 
-use super::ETHERNET_HEADER_BYTES;
+use entry::{Bucket, Mark, WAYS};
+
+pub use entry::Fresh;
+
+mod entry;
 
 /// Ages are kept in units of 2^28 ticks (about 0.1 s at 2.7 GHz): a refresh then rarely writes.
 const AGE_SHIFT: u32 = 28;
-
-const WAYS: usize = 4;
 
 /// Most ports.
 const PORTS: usize = contract::config::PORTS_MAX;
 
 /// Buckets that one pass clears of stations that were flushed.
 const SWEPT_PER_TICK: usize = 16;
-
-/// An address as a number: the first octet on the wire is the most significant of 48 bits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct MacAddress(u64);
-
-impl MacAddress {
-    /// No station's.
-    pub(super) const NONE: Self = Self(0);
-
-    /// Destination and source of a frame: each the upper six octets of one load of eight.
-    #[inline]
-    pub(super) fn both(header: &[u8; ETHERNET_HEADER_BYTES]) -> (Self, Self) {
-        let address = |octets: Option<&[u8; 8]>| {
-            Self(octets.map_or(0, |octets| u64::from_be_bytes(*octets) >> 16))
-        };
-        (address(header.first_chunk()), address(header.last_chunk()))
-    }
-
-    /// A group (multicast or broadcast) address: the low bit of the first octet is set.
-    #[inline]
-    pub fn is_group(self) -> bool {
-        self.0 & (1 << 40) != 0
-    }
-
-    /// From a station to one: neither a group's, and the source not all zeros.
-    #[inline]
-    pub(super) fn are_usual(destination: Self, source: Self) -> bool {
-        !Self(destination.0 | source.0).is_group() && source.0 != 0
-    }
-
-    /// An address that a station can have: neither a group's nor all zeros.
-    #[inline]
-    pub fn is_station(self) -> bool {
-        self.0 != 0 && !self.is_group()
-    }
-
-    /// 01:80:C2:00:00:00 to 0F, which bridges do not forward (IEEE 802.1Q table 8-1).
-    #[inline]
-    pub fn is_link_local(self) -> bool {
-        self.0 >> 4 == 0x0180_c200_0000 >> 4
-    }
-
-    /// The station of this address in a VLAN.
-    #[inline]
-    pub fn in_vlan(self, vlan: u16) -> StationKey {
-        StationKey::new(vlan, self.0)
-    }
-}
-
-/// What is known of a station, in one word: bits 0 to 31 the age at which it was seen, 32 to 37 its
-/// port, 40 to 47 the port's era, 48 to 63 the lower bits of the age at which it was reported.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Mark(u64);
-
-impl Mark {
-    /// It never ages and never moves.
-    const STATIC: u64 = 1 << 38;
-    /// A report of it found no room.
-    const UNSAID: u64 = 1 << 39;
-    /// What tells that it was seen in this unit of age behind this port of this era.
-    const OBSERVATION: u64 = 0xffff_ffff | 0x3f << 32 | 0xff << 40;
-
-    fn is_static(self) -> bool {
-        self.0 & Self::STATIC != 0
-    }
-
-    #[inline]
-    fn is_seen(self, fresh: Fresh) -> bool {
-        self.0 & Self::OBSERVATION == fresh.0
-    }
-
-    #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "32 bits are meant")]
-    fn seen(self) -> u32 {
-        self.0 as u32
-    }
-
-    #[inline]
-    fn port(self) -> PortIndex {
-        #[expect(clippy::cast_possible_truncation, reason = "6 bits")]
-        PortIndex((self.0 >> 32) as u8 & 0x3f)
-    }
-
-    #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "8 bits are meant")]
-    fn era(self) -> u8 {
-        (self.0 >> 40) as u8
-    }
-
-    fn reported(self) -> u16 {
-        (self.0 >> 48) as u16
-    }
-
-    fn is_unsaid(self) -> bool {
-        self.0 & Self::UNSAID != 0
-    }
-
-    /// Seen like this, and reported at the same time.
-    fn said(fresh: Fresh) -> Self {
-        Self(fresh.0 | (fresh.0 & 0xffff) << 48)
-    }
-
-    /// Seen like this, and reported when `self` was.
-    fn seen_again(self, fresh: Fresh) -> Self {
-        Self(self.0 & !Self::OBSERVATION | fresh.0)
-    }
-}
-
-/// An observation of a station: when, behind which port, in which era of it; bits as in a `Mark`.
-#[derive(Debug, Clone, Copy)]
-pub struct Fresh(u64);
-
-impl Fresh {
-    #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "32 bits are meant")]
-    fn age(self) -> u32 {
-        self.0 as u32
-    }
-
-    fn port(self) -> PortIndex {
-        Mark(self.0).port()
-    }
-}
-
-/// Four stations; key 0, which none has, marks a free place.
-#[derive(Debug, Clone, Copy, Default)]
-#[repr(align(64))]
-struct Bucket {
-    keys: [u64; WAYS],
-    marks: [Mark; WAYS],
-}
-
-const _: () = assert!(size_of::<Bucket>() == 64, "one cache line a bucket");
-
-impl Bucket {
-    /// The way of a station; [`WAYS`] if it is not here. Most that are in a table are first in their
-    /// buckets; which way others are cannot be guessed: that takes no branch.
-    #[inline]
-    fn find(&self, station: StationKey) -> usize {
-        if self.keys[0] == station.0 {
-            return 0;
-        }
-        let mut found = WAYS;
-        for (way, &key) in self.keys.iter().enumerate() {
-            found = std::hint::select_unpredictable(key == station.0, way, found);
-        }
-        found
-    }
-}
 
 /// The table.
 #[derive(Debug)]
@@ -207,7 +60,7 @@ pub struct Fdb {
 impl Fdb {
     /// A table with room for at least `stations` (rounded up to a power of two, eight at least),
     /// each forgotten after `ageing` (0.1 s resolution) without an observation. `seed` keys the bucket of a
-    /// station, so that nobody can aim at one.
+    /// station, so that no sender can aim at one.
     pub fn new(stations: usize, ageing: Duration, rate: TickRate, seed: u64) -> Self {
         let buckets = Self::buckets(stations);
         let age_limit = i32::try_from(rate.ticks_in(ageing) >> AGE_SHIFT).unwrap_or(i32::MAX);
@@ -330,15 +183,15 @@ impl Fdb {
         if self.is_full(fresh.port()) {
             // Not where it was, and may not be where it is: the master forgets it everywhere.
             self.buckets[index].keys[way] = 0;
-            Self::say(station, fresh, end);
+            Self::report(station, fresh, end);
             return self.limited(end.as_ref());
         }
         self.count(fresh.port());
         #[expect(clippy::cast_possible_truncation, reason = "16 bits are compared")]
         let unreported = (fresh.age() as u16).wrapping_sub(old.reported());
-        let is_due = !is_live || !is_here || old.is_unsaid() || unreported >= self.refresh;
+        let is_due = !is_live || !is_here || old.is_unreported() || unreported >= self.refresh;
         self.buckets[index].marks[way] = if is_due {
-            Self::say(station, fresh, end)
+            Self::report(station, fresh, end)
         } else {
             old.seen_again(fresh)
         };
@@ -357,11 +210,11 @@ impl Fdb {
         let Some(way) = self.free_way(index, fresh) else {
             return self.overflow(end.as_ref());
         };
-        let mark = Self::say(station, fresh, end);
+        let mark = Self::report(station, fresh, end);
         self.enter(index, way, station, mark);
     }
 
-    /// A place in a bucket that no live station has, or that one of the port with most stations leaves for one of
+    /// A way of a bucket that no live station has, or that one of the port with most stations leaves for one of
     /// a port that then has no more; cleared.
     fn free_way(&mut self, index: usize, newcomer: Fresh) -> Option<usize> {
         let Bucket { keys, marks } = self.buckets[index];
@@ -397,8 +250,8 @@ impl Fdb {
     }
 
     fn is_full(&self, port: PortIndex) -> bool {
-        let place = port.index() % PORTS;
-        self.learnt[place] >= self.learnt_max[place]
+        let port = port.index() % PORTS;
+        self.learnt[port] >= self.learnt_max[port]
     }
 
     fn count(&mut self, port: PortIndex) {
@@ -430,16 +283,16 @@ impl Fdb {
     }
 
     /// Reports an observation; what to remember of it.
-    fn say(station: StationKey, fresh: Fresh, end: &mut Option<ReplicaEnd>) -> Mark {
+    fn report(station: StationKey, fresh: Fresh, end: &mut Option<ReplicaEnd>) -> Mark {
         let port = fresh.port();
-        let is_said = end
+        let is_reported = end
             .as_mut()
             .is_none_or(|end| end.report(Learned { station, port }));
-        let said = Mark::said(fresh);
-        if is_said {
-            said
+        let reported = Mark::newly_reported(fresh);
+        if is_reported {
+            reported
         } else {
-            Mark(said.0 | Mark::UNSAID)
+            Mark(reported.0 | Mark::UNREPORTED)
         }
     }
 
@@ -469,12 +322,12 @@ impl Fdb {
     }
 
     /// Remembers that another worker saw a station behind `port` about `now`.
-    pub fn place(&mut self, station: StationKey, port: PortIndex, now: Ticks) {
-        self.put(station, Mark::said(self.fresh(port, now)));
+    pub fn insert_learnt(&mut self, station: StationKey, port: PortIndex, now: Ticks) {
+        self.put(station, Mark::newly_reported(self.fresh(port, now)));
     }
 
     /// Remembers a station for good.
-    pub fn fix(&mut self, station: StationKey, port: PortIndex) {
+    pub fn insert_static(&mut self, station: StationKey, port: PortIndex) {
         self.put(station, Mark(self.fresh(port, Ticks(0)).0 | Mark::STATIC));
     }
 
@@ -492,9 +345,9 @@ impl Fdb {
 
     /// Forgets all stations behind a port, static ones excepted.
     pub fn flush(&mut self, port: PortIndex) {
-        let place = port.index() % PORTS;
-        self.eras[place] = self.eras[place].wrapping_add(1);
-        self.learnt[place] = 0;
+        let port = port.index() % PORTS;
+        self.eras[port] = self.eras[port].wrapping_add(1);
+        self.learnt[port] = 0;
         self.begin_sweep();
     }
 
@@ -559,11 +412,11 @@ impl Fdb {
     /// Stations alive at `now`. Walks the whole table: not for the fast path.
     pub fn live_stations(&self, now: Ticks) -> usize {
         let age = self.fresh(PortIndex(0), now).age();
-        let places = self
+        let entries = self
             .buckets
             .iter()
             .flat_map(|bucket| bucket.keys.iter().zip(&bucket.marks));
-        places
+        entries
             .filter(|&(&key, &mark)| key != 0 && self.is_live(mark, age))
             .count()
     }

@@ -48,7 +48,7 @@ impl StormLimit {
         is_free
     }
 
-    /// Goes on where `old` was.
+    /// Continues from `old`.
     pub fn adopt(&mut self, old: &Self) {
         self.level = old.level.min(self.level_max);
         self.filled_at = old.filled_at;

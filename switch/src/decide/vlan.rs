@@ -13,7 +13,7 @@ const TPID: [u8; 2] = [0x81, 0x00];
 /// VLAN id of a tag.
 const VID_MASK: u16 = 0x0fff;
 
-/// VLAN ids, and one place for the LAN of ports without VLANs.
+/// VLAN ids, and one for the LAN of ports without VLANs.
 const VLANS: usize = 4096;
 
 /// Most ports.

@@ -47,9 +47,9 @@ fn a_station_is_forgotten_after_its_age() {
 #[test]
 fn what_is_static_neither_ages_nor_moves_nor_is_flushed() {
     let mut fdb = table(64);
-    fdb.fix(station(1), PortIndex(3));
+    fdb.insert_static(station(1), PortIndex(3));
     fdb.see(station(1), 5, SECOND);
-    fdb.place(station(1), PortIndex(5), Ticks(SECOND));
+    fdb.insert_learnt(station(1), PortIndex(5), Ticks(SECOND));
     fdb.forget(station(1));
     fdb.flush(PortIndex(3));
     (0..1000).for_each(|_| fdb.tick(Ticks(0)));
@@ -188,7 +188,7 @@ proptest! {
                     model.insert(n, (port, now));
                 }
                 Step::Place(n, port) => {
-                    fdb.place(station(n), PortIndex(port), Ticks(now));
+                    fdb.insert_learnt(station(n), PortIndex(port), Ticks(now));
                     model.insert(n, (port, now));
                 }
                 Step::Forget(n) => {
@@ -220,7 +220,7 @@ proptest! {
 #[test]
 fn the_port_that_has_most_makes_room_for_one_that_has_fewer() {
     let mut fdb = table(64);
-    fdb.fix(station(0), PortIndex(9));
+    fdb.insert_static(station(0), PortIndex(9));
     for n in 1..10_000 {
         fdb.see(station(n), 0, 0);
     }
@@ -301,7 +301,7 @@ proptest! {
         let mut limits = [u32::MAX; PORTS];
         limits[3] = 3;
         let mut fdb = table(4).with_limits(limits);
-        fdb.fix(station(0), PortIndex(2));
+        fdb.insert_static(station(0), PortIndex(2));
         let mut now = 0;
         for event in events {
             match event {
@@ -325,7 +325,7 @@ proptest! {
                         prop_assert_eq!(found, Some(port));
                     }
                 }
-                Event::Told { n, port } => fdb.place(station(n), PortIndex(port), Ticks(now)),
+                Event::Told { n, port } => fdb.insert_learnt(station(n), PortIndex(port), Ticks(now)),
                 Event::Forget(n) => fdb.forget(station(n)),
                 Event::Flush(port) => fdb.flush(PortIndex(port)),
                 Event::Pass(ticks) => {
