@@ -122,14 +122,14 @@ impl World {
             })?;
             let epoch = node.schedule.epoch_at(received);
             if ticks < node.schedule.sealed_from(epoch) {
-                let egress = u8::try_from(port).unwrap_or(0);
-                let segment = (switch, place.life, ingress.0, egress, epoch.0);
+                let egress = PortIndex::new(port);
+                let segment = (switch, place.life, ingress, egress, epoch.0);
                 self.ledger
                     .passed(self.now, segment, ticks.saturating_since(received));
             }
             if let Some(link) = link {
                 let epoch = node.schedule.epoch_at(ticks);
-                let wire = (switch, place.life, u8::try_from(port).unwrap_or(0), epoch.0);
+                let wire = (switch, place.life, PortIndex::new(port), epoch.0);
                 let sending = self.ledger.sent(self.now, wire, tai_ns);
                 self.transport(link, frame, Some((number, sending)));
             }
@@ -249,8 +249,8 @@ impl World {
             ) else {
                 continue;
             };
-            let index = |port: usize| u8::try_from(port).unwrap_or(u8::MAX);
-            let key = (switch, place.life, index(from), index(to), last.epoch);
+            let (from, to) = (PortIndex::new(from), PortIndex::new(to));
+            let key = (switch, place.life, from, to, last.epoch);
             let truth = self
                 .ledger
                 .inside
@@ -297,7 +297,7 @@ impl World {
             }
             let life = self.places[sender].life;
             let truth = |life: u32| {
-                let key = (sender, life, u8::try_from(from).unwrap_or(0), figures.epoch);
+                let key = (sender, life, PortIndex::new(from), figures.epoch);
                 self.ledger.of_wire(key)
             };
             let truths: Vec<Truth> = [truth(life), truth(life.saturating_sub(1))]

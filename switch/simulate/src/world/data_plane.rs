@@ -200,6 +200,34 @@ impl Site {
     }
 }
 
+/// Which ports another configuration concerns, by index.
+struct PortChanges {
+    come: Vec<usize>,
+    gone: Vec<usize>,
+    /// These, and those whose egress side is another.
+    others: Vec<usize>,
+}
+
+impl PortChanges {
+    fn of(running: &Config, config: &Config) -> Self {
+        let was: Vec<usize> = present(running).collect();
+        let is: Vec<usize> = present(config).collect();
+        let without = |ports: &[usize], others: &[usize]| -> Vec<usize> {
+            let ports = ports.iter().copied();
+            ports.filter(|port| !others.contains(port)).collect()
+        };
+        let (come, gone) = (without(&is, &was), without(&was, &is));
+        let is_other = |port: &usize| {
+            come.contains(port)
+                || gone.contains(port)
+                || running.classes != config.classes
+                || running.ports[*port].egress != config.ports[*port].egress
+        };
+        let others = (0..config.ports.len()).filter(is_other).collect();
+        Self { come, gone, others }
+    }
+}
+
 /// The data plane.
 pub(super) struct MemoryDataPlane {
     pub site: Site,
@@ -279,25 +307,7 @@ impl MemoryDataPlane {
         if let Some(fixed) = changes.iter().find(|change| !change.is_live()) {
             return Err(fixed.to_string());
         }
-        let was: Vec<usize> = present(&running).collect();
-        let is: Vec<usize> = present(&config).collect();
-        let come: Vec<usize> = is
-            .iter()
-            .copied()
-            .filter(|place| !was.contains(place))
-            .collect();
-        let gone: Vec<usize> = was
-            .iter()
-            .copied()
-            .filter(|place| !is.contains(place))
-            .collect();
-        let is_other = |place: &usize| {
-            come.contains(place)
-                || gone.contains(place)
-                || running.classes != config.classes
-                || running.ports[*place].egress != config.ports[*place].egress
-        };
-        let others: Vec<usize> = (0..config.ports.len()).filter(is_other).collect();
+        let PortChanges { come, gone, others } = PortChanges::of(&running, &config);
         let number = self.number.next();
         let wires = changed(&running, &config);
         let mut parts = self.site.parts(

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::collections::btree_map::{BTreeMap, Entry};
 
+use contract::ids::PortIndex;
 use rand_pcg::Pcg64;
 
 use rand::RngExt;
@@ -42,10 +43,10 @@ impl Truth {
 }
 
 /// A segment inside a switch in one epoch of one life: switch, life, ingress, egress, epoch.
-pub(super) type Inside = (usize, u32, u8, u8, u64);
+pub(super) type Inside = (usize, u32, PortIndex, PortIndex, u64);
 
 /// One direction of a wire in one epoch of one life of its sender: switch, life, port, epoch.
-pub(super) type OnWire = (usize, u32, u8, u64);
+pub(super) type OnWire = (usize, u32, PortIndex, u64);
 
 /// One sending of a packet on a wire.
 pub(super) type Sending = u64;

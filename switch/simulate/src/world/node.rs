@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use contract::config::{Config, PORTS_MAX};
 use contract::counters::{PortCounters, WorkerCounters};
-use contract::fdb::{DELTAS, FdbMaster, REPORTS, fdb_rings};
+use contract::fdb::{DELTAS, FdbMaster, MasterEnd, REPORTS, fdb_rings};
 use contract::ids::{GenerationId, PortIndex};
 use control::core::{ControlCore, Setup};
 use control::published::Published;
@@ -16,7 +16,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use records::snapshot::Snapshot;
 use switch::egress::Lane;
-use switch::generation::generations;
+use switch::generation::{Generations, generations};
 use switch::meter::Meter;
 use switch::packet_io::memory::MemoryIo;
 use switch::wire::Wires;
@@ -25,7 +25,7 @@ use switch::wiring::plans::present;
 use switch::worker::Worker;
 
 use super::clock::Clocks;
-use super::data_plane::{MemoryDataPlane, NodeState, Shared, Site};
+use super::data_plane::{MemoryDataPlane, NodeState, Shared, Site, WorkerParts};
 
 /// Nominal rate of all counters: a tick is a nanosecond.
 const HZ: u64 = 1_000_000_000;
@@ -37,6 +37,61 @@ pub(super) struct SimWorker {
     /// What its counter is ahead of the first worker's.
     pub skew_ticks: u64,
     pub stalled_until: u64,
+}
+
+/// The workers of a switch, and the control core's ends of what leads to them.
+struct WorkerSet {
+    workers: Vec<SimWorker>,
+    ends: Vec<MasterEnd>,
+    generations: Vec<Generations<MemoryIo>>,
+}
+
+impl WorkerSet {
+    /// Workers of these parts, each with a counter `skew_ticks` ahead of the one before it; that of the
+    /// first reads `first`.
+    fn build(
+        site: &Site,
+        config: &Config,
+        parts: Vec<WorkerParts>,
+        hasher: &Hasher,
+        (first, skew_ticks): (Ticks, u64),
+    ) -> Self {
+        let receiving = Arc::new(AtomicUsize::new(site.workers));
+        let mut set = Self {
+            workers: Vec::new(),
+            ends: Vec::new(),
+            generations: Vec::new(),
+        };
+        for (number, parts) in (0..).zip(parts) {
+            let (replica, master) = fdb_rings(REPORTS, DELTAS);
+            set.ends.push(master);
+            let (generations, worker_generations) = generations();
+            set.generations.push(generations);
+            let skew_ticks = number * skew_ticks;
+            let started = first.plus(skew_ticks);
+            let mut io = MemoryIo::with_inlets(config.ports.len(), parts.inlets);
+            io.set_now(started);
+            let counters = Arc::new(WorkerCounters::new(PORTS_MAX));
+            let lanes: Vec<Lane<_>> = parts.lanes.into_iter().map(|(_, lane)| lane).collect();
+            let worker = Worker::new(
+                io,
+                lanes,
+                site.decide(config, Some(replica)),
+                Meter::new(hasher.clone(), site.schedule, parts.plan, started),
+                Arc::clone(&counters),
+                worker_generations,
+                Arc::clone(&receiving),
+                site.schedule.interval_ticks() / 2,
+            );
+            set.workers.push(SimWorker {
+                worker: worker.with_wires(Wires::with(config.ports.len(), parts.wires)),
+                counters,
+                skew_ticks,
+                stalled_until: 0,
+            });
+        }
+        set
+    }
 }
 
 /// A switch that runs.
@@ -91,36 +146,11 @@ impl Node {
             ticks,
         )?;
         let hasher = Hasher::new(measurement.hash_key().ok_or("no hash_seed")?);
-        let receiving = Arc::new(AtomicUsize::new(site.workers));
-        let (mut workers, mut ends, mut boxes) = (Vec::new(), Vec::new(), Vec::new());
-        for (number, parts) in (0..).zip(parts.workers) {
-            let (replica, master) = fdb_rings(REPORTS, DELTAS);
-            ends.push(master);
-            let (generations, worker_generations) = generations();
-            boxes.push(generations);
-            let skew_ticks = number * skew_ticks;
-            let mut io = MemoryIo::with_inlets(config.ports.len(), parts.inlets);
-            let started = ticks.plus(skew_ticks);
-            io.set_now(started);
-            let counters = Arc::new(WorkerCounters::new(PORTS_MAX));
-            let lanes: Vec<Lane<_>> = parts.lanes.into_iter().map(|(_, lane)| lane).collect();
-            let worker = Worker::new(
-                io,
-                lanes,
-                site.decide(config, Some(replica)),
-                Meter::new(hasher.clone(), schedule, parts.plan, started),
-                Arc::clone(&counters),
-                worker_generations,
-                Arc::clone(&receiving),
-                schedule.interval_ticks() / 2,
-            );
-            workers.push(SimWorker {
-                worker: worker.with_wires(Wires::with(config.ports.len(), parts.wires)),
-                counters,
-                skew_ticks,
-                stalled_until: 0,
-            });
-        }
+        let WorkerSet {
+            workers,
+            ends,
+            generations,
+        } = WorkerSet::build(&site, config, parts.workers, &hasher, (ticks, skew_ticks));
         let began = Instant::now();
         let state = Shared::new(NodeState {
             ticks,
@@ -153,7 +183,7 @@ impl Node {
             site,
             state: state.clone(),
             master: FdbMaster::from_settings(config.fdb_settings(), ends),
-            generations: boxes,
+            generations,
             layouts: parts.layouts,
             began,
             links,
