@@ -1,7 +1,7 @@
 //! Flow slots: exact counters of the flows that are tracked.
 //!
 //! ```text
-//! observations --> FlowTable ---------> FlowObservations --> FlowSlots  (a synopsis: travels at the turn)
+//! observations --> FlowTable ---------> FlowObservations --> FlowSlots  (a synopsis: sent at the rollover)
 //!            index: id -> slot    slot, delay    slot 0   packets bytes sum squares ..
 //!            free slots             bytes        slot 1
 //!            | new flow: takes a slot, reported  ...
@@ -10,8 +10,8 @@
 //! ```
 //!
 //! A [`FlowTable`] stays with its worker and knows which flow has which slot. The [`FlowSlots`]
-//! are dense counters by slot, swapped at each epoch's turn; they know no flow. The control core is
-//! informed of new flows, keeps the directory from slots to flows, decides which flow must go
+//! are dense counters by slot, swapped at each epoch's rollover; they know no flow. The control core hears
+//! of new flows, keeps the directory from slots to flows, decides which flow must go
 //! ([`FlowTable::forget`]) and, once the last counters with the old meaning have been read,
 //! returns the slot ([`FlowTable::give`]).
 //!

@@ -1,14 +1,15 @@
 //! Lossy Difference Sketch: the delay of every flow from sums at both ends.
 
+mod burst;
 mod decode;
 mod delays;
 mod grid;
 mod layout;
 mod mine;
-mod places;
 mod sds;
 mod sketch;
 
+pub use burst::BurstCells;
 pub use decode::{
     COMPONENTS_MAX, Component, DecodeError, DecodeOptions, Decoded, FEATURES_MAX, Fallback,
     FlowDelay, FlowTable, KnownMeans, PacketsSource, Source, Warning, decode,
@@ -17,7 +18,6 @@ pub use delays::{DelayCell, DelayCells, FlowEstimate};
 pub use grid::BytesPair;
 pub use layout::{LayoutError, LdsLayout, ROWS_MAX};
 pub use mine::{Heaviness, Mined};
-pub use places::Places;
 pub use sds::{Sds, SdsCell};
 pub use sketch::LdsPair;
 

@@ -9,7 +9,7 @@ use crate::time::EpochTag;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SegmentIndex(pub u16);
 
-/// Which end of a segment a point stands at.
+/// Which end of a segment a point is at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum End {
     /// Where packets enter the segment (inside a switch: the ingress port).
@@ -44,8 +44,8 @@ const _: () = assert!(
     "an observation is five words"
 );
 
-/// Packets that passed both ends of one segment in one epoch with one delay, where nobody asks which
-/// packets they are.
+/// Packets that passed both ends of one segment in one epoch with one delay, where it does not
+/// matter which packets they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Batch {
     /// How many, one or more.
@@ -60,7 +60,7 @@ pub struct Batch {
     pub epoch: EpochTag,
 }
 
-/// Observations in their order. Where it is known that they are alike, nobody looks for parts that differ:
+/// Observations in their order. Where they are known to be alike, they are not searched for parts that differ:
 /// that would cost a burst as much as recording it in an LDA.
 #[derive(Debug, Clone, Copy)]
 pub struct Observations<'a> {
@@ -172,7 +172,7 @@ impl Deref for Observations<'_> {
 pub(crate) mod tests {
     use super::*;
 
-    /// An observation where only the delay matters.
+    /// An observation in which only the delay matters.
     pub(crate) fn observation_with_delay(delay: u64) -> Observation {
         Observation {
             flow: FlowHash(0),

@@ -20,11 +20,13 @@
 //! [part](ShardLayout::part) of all, which [merging](Synopsis::merge) adds where it belongs.
 
 mod layout;
+mod prepared;
 mod sealed;
 mod segment;
 mod tally;
 
 pub use layout::{ShardBytes, ShardLayout};
+pub use prepared::Prepared;
 pub use sealed::{Complete, Sealed};
 pub use segment::SegmentSynopsis;
 pub use tally::Tally;
@@ -33,8 +35,8 @@ use std::ops::Range;
 
 use crate::cell::PassedCell;
 use crate::flows::{FlowObservation, FlowSlots, Slot};
+pub use crate::lds::BurstCells;
 use crate::lds::LdsPair;
-pub use crate::lds::Places;
 use crate::observation::{Batch, End, Observation, Observations, SegmentIndex};
 use crate::packet::Nameless;
 use crate::synopsis::{ShapeMismatch, Synopsis};
@@ -121,19 +123,20 @@ impl Shard {
     }
 
     /// Asks the cache for the cells and counters that packets will be added to once they have
-    /// [`passed`](Self::passed), and keeps in `places` which they are in sketches: to be called with
-    /// the same packets and flows a while before, such as before they are sent.
+    /// [`passed`](Self::passed): to be called a while before, such as before they are sent. `flows` are
+    /// the same packets with their flows' slots; empty where no flows are tracked.
     ///
-    /// Places are kept of 64 packets at most, and of plain sketches (one cell of each row for every
-    /// packet); else there are none, which costs time only.
+    /// Cells are kept in `cells` of 64 packets at most, and of plain sketches (one cell of each row for
+    /// every packet); others are found anew when the packets have passed.
     #[inline]
-    pub fn prepare<'s>(
+    pub fn prepare<'b>(
         &self,
-        observations: impl Into<Observations<'s>>,
-        flows: &[FlowObservation],
-        places: &mut Places,
-    ) {
-        let observations = observations.into();
+        observations: impl Into<Observations<'b>>,
+        flows: &'b [FlowObservation],
+        cells: &'b mut BurstCells,
+    ) -> Prepared<'b> {
+        let burst = Prepared::without_cells(observations, flows);
+        let observations = burst.observations();
         if let Some(slots) = &self.flows {
             slots.prefetch(flows);
         }
@@ -144,10 +147,10 @@ impl Shard {
         }
         // All sketches are of one layout.
         let Some(model) = self.sketches.first() else {
-            return places.clear();
+            return burst;
         };
-        if !places.begin(model.layout(), &observations) {
-            return;
+        if !cells.begin(model.layout(), observations.len()) {
+            return burst;
         }
         let tracked = slots_for(self.flows.as_ref(), &self.sketches);
         for part in untracked(tracked, flows, observations.len()) {
@@ -155,33 +158,25 @@ impl Shard {
             let these = observations.part(part);
             for (sketch, run) in by_sketch(&self.sketch_of, self.first_segment, these) {
                 let sketch = sketch.and_then(|sketch| self.sketches.get(sketch));
-                places.keep(sketch.map_or(&[][..], LdsPair::cells), first, &run);
+                cells.keep(sketch.map_or(&[][..], LdsPair::cells), first, &run);
                 first += run.len();
             }
         }
+        burst.with_cells(cells)
     }
 
     /// Adds packets that the driver took, as they were seen at the receiver's end: to both ends.
     ///
-    /// `flows` are the same packets with their flows' slots; empty where no flows are tracked.
-    /// `places` are those of a burst that [began](Self::prepare) with `observations`; whatever else they
-    /// are of no use, and `observations` are hashed here. For segments this comes to what recording at both
-    /// ends does, the sender's at `time - delay`; and for sketches, once they have
-    /// [their flows](Sealed::complete). Never allocates, never fails.
+    /// For segments this comes to what recording at both ends does, the sender's at `time - delay`; and for
+    /// sketches, once they have [their flows](Sealed::complete). Never allocates, never fails.
     #[inline]
-    pub fn passed<'s>(
-        &mut self,
-        observations: impl Into<Observations<'s>>,
-        flows: &[FlowObservation],
-        places: &Places,
-    ) {
-        let observations = observations.into();
+    pub fn passed(&mut self, burst: Prepared<'_>) {
+        let (observations, flows) = (burst.observations(), burst.flows());
         for run in observations.split_by(|a, b| a.segment == b.segment) {
             if let Some(segment) = self.segment_mut(run[0].segment) {
                 segment.pass(run);
             }
         }
-        let are_placed = places.begin_with(&observations);
         let Self {
             sketches,
             sketch_of,
@@ -193,10 +188,11 @@ impl Shard {
             let mut first = part.start;
             let these = observations.part(part);
             for (sketch, run) in by_sketch(sketch_of, *first_segment, these) {
-                if let Some(sketch) = sketch.and_then(|sketch| sketches.get_mut(sketch))
-                    && !(are_placed && sketch.record_placed(&run, first, places))
-                {
-                    sketch.record_passed(&run);
+                if let Some(sketch) = sketch.and_then(|sketch| sketches.get_mut(sketch)) {
+                    let cells = burst.cells();
+                    if !cells.is_some_and(|cells| sketch.record_found(&run, first, cells)) {
+                        sketch.record_passed(&run);
+                    }
                 }
                 first += run.len();
             }
@@ -206,8 +202,8 @@ impl Shard {
         }
     }
 
-    /// Adds packets that the driver took and that nobody hashed: to their segment. Sketches and flows
-    /// ask which packets they are, and get nothing: it is for shards without any.
+    /// Adds packets that the driver took and that have no hashes: to their segment. For shards without
+    /// sketches and flows, which need hashes.
     #[inline]
     pub fn passed_batch(&mut self, batch: &Batch, hashes: &mut Nameless) {
         if let Some(segment) = self.segment_mut(batch.segment) {
@@ -365,7 +361,7 @@ impl Synopsis for Shard {
     }
 }
 
-/// Where a segment lies in a shard; beyond its end for one that comes before the first.
+/// The index of a segment in a shard; beyond its end for one that comes before the first.
 #[inline]
 fn place(SegmentIndex(index): SegmentIndex, first_segment: u16) -> usize {
     usize::from(index.wrapping_sub(first_segment))

@@ -159,7 +159,7 @@ impl TickRate {
         self.hz
     }
 
-    /// Length of a tick: the resolution below which no delay can be measured.
+    /// Length of a tick: the resolution of a delay.
     pub fn resolution_ns(&self) -> f64 {
         1e9 / self.hz as f64
     }

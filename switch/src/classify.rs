@@ -16,7 +16,7 @@ use ranges::{RangeMap, Word};
 mod fields;
 mod ranges;
 
-/// Tells packets' classes; shared by nobody, changed by nobody.
+/// Looks up packets' classes; never changes.
 #[derive(Debug)]
 pub struct Classifier {
     default: ClassIndex,

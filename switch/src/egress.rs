@@ -9,7 +9,7 @@ pub mod red;
 pub mod scheduler;
 pub mod shaper;
 
-pub use lane::{FRAME_OVERHEAD_BYTES, Handed, Lane};
+pub use lane::{FRAME_OVERHEAD_BYTES, Lane, Relayed};
 pub use layout::{EgressLayout, QueueLayout};
 pub use port::PortEgress;
-pub use queue::Refused;
+pub use queue::{QueuedReference, Refused};

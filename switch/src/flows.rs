@@ -20,7 +20,7 @@ const COMMANDS_MAX: usize = 16;
 pub struct Flows {
     table: FlowTable,
     selection: FlowSelection,
-    /// What headers are held against before a flow is recognised by them.
+    /// What headers are compared with before a flow is tracked by them.
     verifier: Option<Hasher>,
     /// What tables of earlier generations could not track.
     untracked_before: Untracked,
@@ -37,8 +37,8 @@ impl Flows {
         }
     }
 
-    /// Where somebody else may have rewritten headers since they were hashed: a flow is tracked only
-    /// while they still tell it.
+    /// For headers that may have been rewritten since they were hashed: a flow is tracked only where they
+    /// still hash to it.
     #[must_use]
     pub fn verified_by(self, hasher: Hasher) -> Self {
         Self {
@@ -47,7 +47,7 @@ impl Flows {
         }
     }
 
-    /// Goes on from the totals of the table that this one replaces.
+    /// Continues from the totals of the table that this one replaces.
     pub fn succeed(&mut self, old: &Self) {
         let (before, own) = (old.untracked_before, old.table.untracked());
         self.untracked_before = Untracked {
@@ -57,14 +57,14 @@ impl Flows {
         };
     }
 
-    /// Asks the cache for the place of a packet's flow, a while before it is looked up.
+    /// Asks the cache for the table's entry of a packet's flow, a while before it is looked up.
     #[inline]
     pub fn prefetch(&self, flow: FlowId) {
         self.table.prefetch(flow);
     }
 
-    /// Looks up the flows of packets; `head` gives their headers. A new one is reported to the
-    /// control core.
+    /// Looks up the flows of packets, whose headers `head` gives. New ones are reported to the control
+    /// core.
     #[inline]
     pub fn look_up<'h>(
         &mut self,

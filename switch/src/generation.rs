@@ -1,6 +1,6 @@
 //! Everything that changes while packets flow changes in one way: the control side prepares a
-//! generation (allocated, touched, filled), a worker takes it up at an epoch's turn by moving
-//! pointers, and the old parts go back in the same box, for somebody else to free.
+//! generation (allocated, touched, filled), a worker takes it up at an epoch's rollover by moving
+//! pointers, and the old parts go back in the same box, to be freed by the control side.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ use crate::wire::WireChange;
 /// What becomes of measuring.
 #[derive(Debug, Default)]
 pub enum Measuring {
-    /// It goes on as it is.
+    /// It stays as it is.
     #[default]
     Unchanged,
     /// Another plan, or none: off.
@@ -28,7 +28,7 @@ pub enum Measuring {
 pub struct Generation<I: PacketIo> {
     /// Its number, from 1 on; the configuration at start is generation 0.
     pub number: GenerationId,
-    /// It is taken up at the turn to this epoch, or to the first one after it that the worker
+    /// It is taken up at the rollover to this epoch, or to the first one after it that the worker
     /// sees.
     pub from: Epoch,
     /// Ports that come and go.

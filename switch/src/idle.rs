@@ -38,13 +38,15 @@ impl IdlePolicy {
         }
     }
 
-    /// To be called after each pass; `busy` says that packets moved or wait.
+    /// To be called after a pass in which packets moved, or left some waiting.
     #[inline]
-    pub fn rest(&mut self, busy: bool) {
-        if busy {
-            self.empty_passes = 0;
-            return;
-        }
+    pub fn worked(&mut self) {
+        self.empty_passes = 0;
+    }
+
+    /// To be called after any other pass.
+    #[inline]
+    pub fn rest(&mut self) {
         match self.idle {
             Idle::Spin => {}
             Idle::Pause => std::hint::spin_loop(),
@@ -93,7 +95,7 @@ mod tests {
             assert!(spun.iter().all(Option::is_none));
             let micros: Vec<_> = slept.iter().map(|nap| nap.unwrap().as_micros()).collect();
             assert_eq!(micros, [1, 2, 4, 8, 16, 32, 50, 50]);
-            policy.rest(true);
+            policy.worked();
         }
     }
 

@@ -1,202 +1,92 @@
 //! The measurement points of one worker: they tag packets as they arrive, record them when their
-//! fate is known, and hand each shard over when its epoch is sealed.
+//! fate is known, and give each shard away when its epoch is sealed.
+//!
+//! ```text
+//!  arrive ── Tagging: hashes, segment, epoch ── queues ── Meter: recorded ── Epochs: sealed shards ──> control core
+//! ```
 //!
 //! A packet is recorded once: as it leaves, at both ends of its segment, with the time of its
 //! arrival at one and of its departure at the other; or, if it is dropped in between, at the
 //! sender's end alone. That is what recording it at each point as it passes comes to, for half of
 //! the memory traffic.
-//!
-//! Epochs turn by the clock, not by traffic. Two are open at any time: the present one, and the
-//! one before it until its grace ends. If the control core has not given a shard back in time, the
-//! coming epoch goes unmeasured (and is counted as missed): a worker never waits.
 
 use contract::counters::WorkerCounters;
 use contract::ids::PortIndex;
 use measure::flows::{FlowObservation, Slot};
-use measure::observation::{Batch, Observation, Observations};
-use measure::packet::{FlowHash, Hasher, Nameless, PacketHash, Parsed};
-use measure::shard::{Places, Shard};
-use measure::time::{Epoch, EpochSchedule, EpochTag, Ticks};
+use measure::observation::{Batch, Observation, Observations, SegmentIndex};
+use measure::packet::{Hasher, Nameless};
+use measure::shard::{BurstCells, Prepared};
+use measure::time::{EpochSchedule, Ticks};
 
-use crate::egress::{PortEgress, Refused};
+use crate::egress::{PortEgress, QueuedReference, Refused};
 use crate::flows::{FlowObservations, Flows};
-use crate::packet_io::{BURST, ClassIndex, NO_SEGMENT, Tag};
-use crate::references::{Departed, OpenShards};
+use crate::packet_io::{BURST, Likeness, NO_SEGMENT, Tag};
 
-mod age;
+mod epochs;
 mod plan;
-mod turns;
+mod tag;
+mod tagging;
 
-use age::PlanNumber;
+pub use epochs::Epochs;
 pub use plan::{NO_SEGMENTS, Plan, SegmentMap, Segments};
+pub use tagging::Tagging;
 
 /// Room for the observations of one burst.
 pub type ObservationBurst = arrayvec::ArrayVec<Observation, BURST>;
 
-/// Of packets whose cells were not asked for.
-static NOWHERE: Places = Places::new();
-
-/// An epoch that still takes packets; without a shard it is unmeasured.
+/// Memory for what is found out of a burst before it leaves, used again for each.
 #[derive(Debug)]
-struct Open {
-    epoch: Epoch,
-    tag: EpochTag,
-    start: Ticks,
-    shard: Option<Box<Shard>>,
+pub struct BurstMemory {
+    flows: Box<FlowObservations>,
+    cells: Box<BurstCells>,
 }
 
-/// The epochs that take estimates.
-struct OpenEpochs<'m> {
-    current: &'m mut Open,
-    previous: Option<&'m mut Open>,
-    interval_ticks: u64,
-}
-
-impl OpenEpochs<'_> {
-    #[inline]
-    fn open(&mut self, tag: EpochTag) -> Option<&mut Open> {
-        if self.current.tag == tag {
-            return Some(&mut *self.current);
+impl Default for BurstMemory {
+    fn default() -> Self {
+        Self {
+            flows: Box::new([FlowObservation::EMPTY; BURST]),
+            cells: Box::new(BurstCells::new()),
         }
-        self.previous.as_deref_mut().filter(|open| open.tag == tag)
-    }
-}
-
-impl OpenShards for OpenEpochs<'_> {
-    #[inline]
-    fn shard(&mut self, epoch: EpochTag) -> Option<&mut Shard> {
-        self.open(epoch)?.shard.as_deref_mut()
-    }
-
-    fn shard_since(&mut self, epoch: EpochTag, queued: Ticks) -> Option<&mut Shard> {
-        let interval_ticks = self.interval_ticks;
-        let open = self.open(epoch)?;
-        let is_its = !age::is_before(queued, open.start, interval_ticks);
-        open.shard.as_deref_mut().filter(|_| is_its)
     }
 }
 
 /// The measurement points of one worker.
 #[derive(Debug)]
 pub struct Meter {
+    /// The epochs that packets are recorded in, and the plans.
+    pub epochs: Epochs,
     hasher: Hasher,
-    schedule: EpochSchedule,
-    /// None: nothing is measured.
-    plan: Option<Box<Plan>>,
-    current: Open,
-    previous: Option<Open>,
-    /// The plan of the previous epoch, where that was another.
-    retiring: Option<Box<Plan>>,
-    /// A plan without an open epoch.
-    retired: Option<Box<Plan>>,
-    /// When something is to be done next: a seal or a turn.
-    next_event: Ticks,
-    /// Of the present plan.
-    number: PlanNumber,
-    /// Start of its first epoch.
-    plan_began: Ticks,
-    /// Delays from which on tags are held against times.
+    /// Delays from which on tags are checked.
     doubtful_ticks: u64,
     backward_packets: u64,
     outlived_packets: u64,
 }
 
 impl Meter {
-    /// Points of one worker, beginning in the epoch that `schedule` has at `now`; without a
-    /// plan nothing is measured.
+    /// Points of one worker, beginning in the epoch that `schedule` has at `now`; without a plan
+    /// nothing is measured.
     pub fn new(
         hasher: Hasher,
         schedule: EpochSchedule,
-        mut plan: Option<Box<Plan>>,
+        plan: Option<Box<Plan>>,
         now: Ticks,
     ) -> Self {
-        let number = PlanNumber::default();
-        let epoch = schedule.epoch_at(now);
-        let current = Open::new(&schedule, plan.as_deref_mut(), epoch, number);
-        let next_event = schedule.start_of(epoch.next());
         Self {
+            epochs: Epochs::new(schedule, plan, now),
             hasher,
-            schedule,
-            plan,
-            plan_began: current.start,
-            current,
-            previous: None,
-            retiring: None,
-            retired: None,
-            next_event,
-            number,
-            doubtful_ticks: age::doubtful_ticks(&schedule),
+            doubtful_ticks: tag::doubtful_ticks(&schedule),
             backward_packets: 0,
             outlived_packets: 0,
         }
     }
 
-    /// Whether anything is measured, or still to be recorded.
+    /// What packets that arrive now are tagged with.
     #[inline]
-    pub fn is_on(&self) -> bool {
-        self.plan.is_some() || self.retiring.is_some()
-    }
-
-    /// Whether a plan before the present one is still in use.
-    pub fn is_retiring(&self) -> bool {
-        self.retiring.is_some()
-    }
-
-    /// Whether packets are hashed as they arrive.
-    #[inline]
-    pub fn tags(&self) -> bool {
-        self.plan.is_some()
-    }
-
-    /// Whether the clock is read for every packet.
-    #[inline]
-    pub fn stamps_packets(&self) -> bool {
-        self.plan.as_ref().is_some_and(|plan| plan.stamps_packets)
-    }
-
-    /// The present epoch.
-    pub fn epoch(&self) -> Epoch {
-        self.current.epoch
-    }
-
-    /// The tag of a packet of `class`, first seen at `now`, that is not measured.
-    #[inline]
-    pub fn blank_tag(&self, len_bytes: u32, class: ClassIndex, now: Ticks) -> Tag {
-        Tag {
-            flow: FlowHash(0),
-            packet: PacketHash(0),
-            arrived: now,
-            len_bytes,
-            segment: NO_SEGMENT,
-            epoch: self.current.tag,
-            class,
-        }
-    }
-
-    /// Parses and hashes the frame that begins with `head`.
-    #[inline]
-    pub fn parse(&self, head: &[u8], len_bytes: u32) -> Parsed {
-        self.hasher.parse(head, len_bytes)
-    }
-
-    /// The segments that lead from one port to another, by class.
-    #[inline]
-    pub fn segments(&self, ingress: PortIndex, egress: PortIndex) -> Segments {
-        match &self.plan {
-            Some(plan) => plan.segments.between(ingress, egress),
-            None => NO_SEGMENTS,
-        }
-    }
-
-    /// The same by the plan of the epoch that `tag` is of, if that is still there.
-    #[inline]
-    pub fn segments_of(&self, tag: EpochTag, ingress: PortIndex, egress: PortIndex) -> Segments {
-        if self.number.is_of(tag) {
-            return self.segments(ingress, egress);
-        }
-        match &self.retiring {
-            Some(plan) if self.number.before().is_of(tag) => plan.segments.between(ingress, egress),
-            _ => NO_SEGMENTS,
+    pub fn tagging(&self) -> Tagging<'_> {
+        Tagging {
+            hasher: &self.hasher,
+            plan: self.epochs.plan.as_deref(),
+            epoch: self.epochs.current.tag,
         }
     }
 
@@ -210,11 +100,11 @@ impl Meter {
         clock: impl Fn() -> Ticks,
         burst: &'b mut ObservationBurst,
     ) -> Observations<'b> {
-        let Some(first) = tags.first().filter(|_| self.is_on()) else {
+        let Some(first) = tags.first().filter(|_| self.epochs.are_measured()) else {
             return Observations::alike(&[]);
         };
         let (mut differences, mut delays) = (0, 0);
-        if self.stamps_packets() {
+        if self.tagging().stamps_packets() {
             burst.extend(tags.iter().map(|tag| {
                 let observation = self.departure(tag, clock());
                 delays |= observation.delay;
@@ -232,7 +122,7 @@ impl Meter {
             }));
         }
         if delays >= self.doubtful_ticks {
-            self.mend(burst, tags.iter().map(|tag| tag.arrived));
+            self.mend(burst, tags);
         }
         if differences == 0 {
             Observations::alike(burst)
@@ -244,15 +134,10 @@ impl Meter {
     /// The observation, at `now`, of a packet that leaves.
     #[inline]
     fn departure(&self, tag: &Tag, now: Ticks) -> Observation {
-        let start = if tag.epoch == self.current.tag {
-            self.current.start
-        } else {
-            self.previous_start()
-        };
         Observation {
             flow: tag.flow,
             packet: tag.packet,
-            time: now.since(start),
+            time: now.since(self.epochs.start_of(tag.epoch)),
             delay: now.since(tag.arrived),
             bytes: tag.len_bytes,
             segment: tag.segment,
@@ -260,17 +145,46 @@ impl Meter {
         }
     }
 
+    /// Corrects observations with a delay below 0, or with one so long that their tag may be of
+    /// another epoch by now.
     #[cold]
-    fn previous_start(&self) -> Ticks {
-        self.previous
-            .as_ref()
-            .map_or(self.current.start, |previous| previous.start)
+    fn mend(&mut self, observations: &mut [Observation], tags: &[Tag]) {
+        for (observation, tag) in observations.iter_mut().zip(tags) {
+            if observation.delay.cast_signed() < 0 {
+                observation.delay = 0;
+                self.count_backward(1);
+            }
+            observation.epoch = self.epochs.checked_tag(observation.epoch, tag.arrived);
+        }
     }
 
-    /// Looks up the flows of packets about to leave, as long as their headers are there (`head`
-    /// gives those of each), and returns them; none where no flows are kept.
+    /// Counts packets whose delay was below 0 and became 0: counters of two cores may be some ticks apart.
     #[inline]
-    pub fn look_up<'s, 'h>(
+    pub fn count_backward(&mut self, packets: u64) {
+        self.backward_packets += packets;
+    }
+
+    /// Looks up the flows of packets that are about to leave, while their headers are there (`head`
+    /// gives those of each), and asks the cache for the cells and counters that they will be
+    /// [recorded](Self::passed) in.
+    #[inline]
+    pub fn prepare<'b, 'h>(
+        &mut self,
+        observations: Observations<'b>,
+        memory: &'b mut BurstMemory,
+        head: impl Fn(usize) -> &'h [u8],
+    ) -> Prepared<'b> {
+        let BurstMemory { flows, cells } = memory;
+        let flows = self.look_up(observations, flows, head);
+        match &self.epochs.current.shard {
+            Some(shard) => shard.prepare(observations, flows, cells),
+            None => Prepared::without_cells(observations, flows),
+        }
+    }
+
+    /// Flows of packets; none where no flows are kept.
+    #[inline]
+    fn look_up<'s, 'h>(
         &mut self,
         observations: Observations<'_>,
         seen: &'s mut FlowObservations,
@@ -282,11 +196,8 @@ impl Meter {
         let mut rest = &mut seen[..];
         let mut first = 0;
         for run in observations.split_by(|a, b| a.epoch == b.epoch) {
-            let epoch = run
-                .first()
-                .map_or(self.current.tag, |observation| observation.epoch);
             let (these, others) = rest.split_at_mut(run.len().min(rest.len()));
-            match self.plan_of(epoch) {
+            match self.epochs.plan_of(run[0].epoch) {
                 Some(Plan {
                     flows: Some(flows),
                     handover,
@@ -301,81 +212,82 @@ impl Meter {
     }
 
     fn keeps_flows(&self) -> bool {
-        let mut plans = self.plan.iter().chain(&self.retiring);
+        let mut plans = self.epochs.plan.iter().chain(&self.epochs.retiring);
         plans.any(|plan| plan.flows.is_some())
     }
 
-    /// The plan by which packets of this tag were tagged, while it is there.
-    fn plan_of(&mut self, tag: EpochTag) -> Option<&mut Plan> {
-        if self.number.is_of(tag) {
-            return self.plan.as_deref_mut();
-        }
-        let before = self.number.before();
-        self.retiring.as_deref_mut().filter(|_| before.is_of(tag))
-    }
-
-    /// The flows that have counters of their own, where there are any.
+    /// Records packets that have left, each in its own epoch. What belongs to a sealed epoch is counted
+    /// as late.
     #[inline]
-    pub fn flows(&self) -> Option<&Flows> {
-        self.plan.as_ref()?.flows.as_ref()
-    }
-
-    /// Asks the cache for the cells and counters that packets will be recorded in, once they have left,
-    /// and keeps in `places` which cells they are; `seen` are their flows, if any were looked up.
-    #[inline]
-    pub fn prepare(
-        &self,
-        observations: Observations<'_>,
-        seen: &[FlowObservation],
-        places: &mut Places,
-    ) {
-        match &self.current.shard {
-            Some(shard) => shard.prepare(observations, seen, places),
-            None => places.clear(),
-        }
-    }
-
-    /// Records packets that have left, each in its own epoch; `seen` are their flows, if any were
-    /// looked up, and `places` those of a burst that [began](Self::prepare) with them. What belongs
-    /// to a sealed epoch is counted as late.
-    #[inline]
-    pub fn passed(
-        &mut self,
-        observations: Observations<'_>,
-        seen: &[FlowObservation],
-        places: &Places,
-    ) {
-        let (mut flows, mut places) = (seen, places);
-        for run in observations.split_by(|a, b| a.epoch == b.epoch) {
-            let (these, rest) = flows.split_at(run.len().min(flows.len()));
-            flows = rest;
-            // Only the first run begins the burst.
-            let places = std::mem::replace(&mut places, &NOWHERE);
-            let Some(epoch) = run.first().map(|observation| observation.epoch) else {
-                return;
-            };
-            let Some(open) = self.open_with(epoch) else {
-                self.late(&run);
-                continue;
-            };
-            if let Some(shard) = &mut open.shard {
-                shard.passed(run, these, places);
+    pub fn passed(&mut self, burst: Prepared<'_>) {
+        for (epoch, run) in burst.by_epoch() {
+            match self.epochs.open(epoch) {
+                Some(open) => {
+                    if let Some(shard) = &mut open.shard {
+                        shard.passed(run);
+                    }
+                }
+                None => self.late(&run.observations()),
             }
         }
     }
 
-    /// Records packets that have left, in their epoch or as late, where only an LDA is kept: nobody
-    /// looks at what they are.
+    /// Records packets that have left, in their epoch or as late, where only an LDA is kept, which
+    /// needs no hashes of them.
     #[inline]
     pub fn passed_batch(&mut self, batch: &Batch, hashes: &mut Nameless) {
-        if let Some(open) = self.open_with(batch.epoch) {
+        if let Some(open) = self.epochs.open(batch.epoch) {
             if let Some(shard) = &mut open.shard {
                 shard.passed_batch(batch, hashes);
             }
-        } else if !self.number.is_of(batch.epoch) {
+        } else if !self.epochs.is_of_plan(batch.epoch) {
             self.outlived(batch.segment, batch.packets);
-        } else if let Some(shard) = &mut self.current.shard {
+        } else if let Some(shard) = &mut self.epochs.current.shard {
             shard.late_batch(batch);
+        }
+    }
+
+    #[cold]
+    fn late(&mut self, observations: &[Observation]) {
+        for observation in observations {
+            if !self.epochs.is_of_plan(observation.epoch) {
+                self.outlived(observation.segment, 1);
+            } else if let Some(shard) = &mut self.epochs.current.shard {
+                shard.late(observation);
+            }
+        }
+    }
+
+    /// Counts packets that outlived the plan that they were tagged by: their segment may be another's by now.
+    #[cold]
+    fn outlived(&mut self, segment: SegmentIndex, packets: u64) {
+        if segment != NO_SEGMENT {
+            self.outlived_packets += packets;
+        }
+    }
+
+    /// Records a packet that was dropped between the points of its segment.
+    #[cold]
+    pub fn lost(&mut self, tag: &Tag) {
+        let epoch = self.epochs.checked_tag(tag.epoch, tag.arrived);
+        let mut observation = self.departure(&Tag { epoch, ..*tag }, tag.arrived);
+        let plan = self.epochs.plan_of(epoch);
+        let flows = plan.and_then(|plan| plan.flows.as_ref());
+        let slot = flows.map_or(Slot::OTHER, |flows| flows.slot_of(&observation));
+        if let Some(open) = self.epochs.open(epoch) {
+            if let Some(shard) = &mut open.shard {
+                shard.lost(&observation, slot);
+            }
+            return;
+        }
+        if !self.epochs.is_of_plan(epoch) {
+            return self.outlived(tag.segment, 1);
+        }
+        // A drop after the seal is still a loss: the present epoch's.
+        let current = &mut self.epochs.current;
+        observation.epoch = current.tag;
+        if let Some(shard) = &mut current.shard {
+            shard.lost_late(&observation);
         }
     }
 
@@ -391,7 +303,7 @@ impl Meter {
         tag: Tag,
         now: Ticks,
     ) -> Result<(), Refused<P>> {
-        let plan = self.plan_of(tag.epoch);
+        let plan = self.epochs.plan_of(tag.epoch);
         match plan.and_then(|plan| plan.references.as_mut()) {
             Some(references) => references.offer(egress, packet, tag, now),
             None => egress.offer(packet, tag, now),
@@ -399,118 +311,35 @@ impl Meter {
     }
 
     /// A burst of the present epoch has gone straight to the head of an egress queue, behind `ahead`
-    /// packets: puts the references there that belong among its packets. `are_alike`: they are known
-    /// to be of one segment and one time.
+    /// packets: puts the references there that belong among its packets.
     #[inline]
-    pub fn joined<P>(&mut self, egress: &mut PortEgress<P>, ahead: usize, are_alike: bool) {
-        let plan = self.plan.as_mut();
+    pub fn joined<P>(&mut self, egress: &mut PortEgress<P>, ahead: usize, likeness: Likeness) {
+        let plan = self.epochs.plan.as_mut();
         if let Some(references) = plan.and_then(|plan| plan.references.as_mut()) {
-            references.joined(egress, ahead, are_alike);
+            references.joined(egress, ahead, likeness);
         }
     }
 
-    /// References that are overdue are handed to `put`. To be called once a pass.
+    /// Passes references that are overdue to `put`. To be called once a pass.
     #[inline]
-    pub fn overdue(&mut self, now: Ticks, put: &mut impl FnMut(PortIndex, Tag)) {
-        let plan = self.plan.as_mut();
-        if let Some(references) = plan.and_then(|plan| plan.references.as_mut()) {
-            references.overdue(now, self.current.tag, put);
-        }
-    }
-
-    /// Estimates from packets that have left by `port`, and from the references of the head that
-    /// they were taken from.
-    #[inline]
-    pub fn estimate(
-        &mut self,
-        port: PortIndex,
-        packets: Departed<'_>,
-        references: &[(usize, Tag)],
-        now: Ticks,
-    ) {
-        let Self {
-            plan,
-            retiring,
-            current,
-            previous,
-            number,
-            schedule,
-            ..
-        } = self;
-        let mut open = OpenEpochs {
-            current,
-            previous: previous.as_mut(),
-            interval_ticks: schedule.interval_ticks(),
-        };
-        if let Some(streams) = plan.as_mut().and_then(|plan| plan.references.as_mut()) {
-            let mine = |tag| number.is_of(tag);
-            streams.departed(port, packets, references, now, mine, &mut open);
-        }
-        if let Some(streams) = retiring.as_mut().and_then(|plan| plan.references.as_mut()) {
-            let mine = |tag| number.before().is_of(tag);
-            streams.departed(port, packets, references, now, mine, &mut open);
-        }
-    }
-
-    #[inline]
-    fn open_with(&mut self, tag: EpochTag) -> Option<&mut Open> {
-        if self.current.tag == tag {
-            return Some(&mut self.current);
-        }
-        self.previous
-            .as_mut()
-            .filter(|previous| previous.tag == tag)
-    }
-
-    #[cold]
-    fn late(&mut self, observations: &[Observation]) {
-        for observation in observations {
-            if !self.number.is_of(observation.epoch) {
-                self.outlived(observation.segment, 1);
-            } else if let Some(shard) = &mut self.current.shard {
-                shard.late(observation);
-            }
-        }
-    }
-
-    /// Records a packet that was dropped between the points of its segment.
-    #[cold]
-    pub fn lost(&mut self, tag: &Tag) {
-        let epoch = self.believed(tag.epoch, tag.arrived);
-        let mut observation = self.departure(&Tag { epoch, ..*tag }, tag.arrived);
-        let flows = self.plan_of(epoch).and_then(|plan| plan.flows.as_ref());
-        let slot = flows.map_or(Slot::OTHER, |flows| flows.slot_of(&observation));
-        if let Some(open) = self.open_with(epoch) {
-            if let Some(shard) = &mut open.shard {
-                shard.lost(&observation, slot);
-            }
-            return;
-        }
-        if !self.number.is_of(epoch) {
-            return self.outlived(tag.segment, 1);
-        }
-        // A drop after the seal is still a loss: the present epoch's.
-        observation.epoch = self.current.tag;
-        if let Some(shard) = &mut self.current.shard {
-            shard.lost_late(&observation);
+    pub fn overdue(&mut self, now: Ticks, put: &mut impl FnMut(PortIndex, QueuedReference)) {
+        let Epochs { plan, current, .. } = &mut self.epochs;
+        if let Some(references) = plan.as_mut().and_then(|plan| plan.references.as_mut()) {
+            references.overdue(now, current.tag, put);
         }
     }
 
     /// Shows how full the present flow table is, what became of references, and which packets were
     /// measured otherwise than they should.
     pub fn show(&mut self, counters: &WorkerCounters) {
-        counters
-            .exceptions
-            .backward_packets
-            .set(self.backward_packets);
-        counters
-            .exceptions
-            .outlived_packets
-            .set(self.outlived_packets);
-        for plan in self.plan.iter_mut().chain(&mut self.retiring) {
+        let exceptions = &counters.exceptions;
+        exceptions.backward_packets.set(self.backward_packets);
+        exceptions.outlived_packets.set(self.outlived_packets);
+        let Epochs { plan, retiring, .. } = &mut self.epochs;
+        for plan in plan.iter_mut().chain(retiring) {
             plan.show_references(counters);
         }
-        if let Some(flows) = self.flows() {
+        if let Some(flows) = self.tagging().flows() {
             flows.show(&counters.flows);
         }
     }

@@ -1,7 +1,7 @@
 //! Where packets come from and go to: a small trait, two implementations, statically dispatched.
 //!
 //! [`dpdk`] drives real ports; [`memory`] is a switch in a test tube, with a clock that the test
-//! turns by hand.
+//! sets.
 
 use contract::ids::PortIndex;
 use measure::observation::SegmentIndex;
@@ -35,7 +35,7 @@ pub struct Tag {
     pub packet: PacketHash,
     /// When it was first seen.
     pub arrived: Ticks,
-    /// Length of the frame in bytes as it will leave; 0 for a reference, which has no frame.
+    /// Length of the frame in bytes as it will leave.
     pub len_bytes: u32,
     /// The segment it is on, or [`NO_SEGMENT`].
     pub segment: SegmentIndex,
@@ -46,6 +46,15 @@ pub struct Tag {
 }
 
 const _: () = assert!(size_of::<Tag>() == 32, "two tags to a cache line");
+
+/// What is known of the tags of a burst.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Likeness {
+    /// They are of one class, one segment, one time and one epoch.
+    Alike,
+    /// They may differ.
+    Mixed,
+}
 
 /// Tags of packets that travel together, in their order.
 pub type Tags = arrayvec::ArrayVec<Tag, BURST>;
@@ -68,7 +77,7 @@ pub trait PacketIo {
     /// Fills what room `burst` has with packets that wait at receive queue `inlet`.
     fn receive(&mut self, inlet: usize, burst: &mut Burst<Self::Packet>);
 
-    /// Passes packets to `port` from the front of `burst` and removes those that it accepted;
+    /// Sends packets by `port` from the front of `burst` and removes those that it accepted;
     /// returns how many.
     fn transmit(&mut self, port: PortIndex, burst: &mut Burst<Self::Packet>) -> usize;
 
@@ -91,7 +100,6 @@ pub trait PacketIo {
     /// Takes the outer 802.1Q tag off; false, and nothing done, where there is none.
     fn pop_vlan(&mut self, packet: &mut Self::Packet) -> bool;
 
-    /// Takes new ports in and gives old ones out through the same `change`, for somebody else to
-    /// close.
+    /// Takes new ports from `change` and puts old ones there, to be closed elsewhere.
     fn change(&mut self, change: &mut Self::Change);
 }

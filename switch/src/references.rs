@@ -6,13 +6,13 @@
 //!                 └── what the reference says waits in the switch ─────────┘
 //! ```
 //!
-//! A stream is a segment at one egress side, and both of its ends stand there: its sender's end in
+//! A stream is a segment at one egress side, and both of its ends are there: its sender's end in
 //! front of the queue, counting by when packets were first seen, its receiver's end behind the
 //! driver. So what packets of a stream have in common is a queue, whichever worker received them;
 //! nothing of RLI travels between workers, and what a queue refused is on neither side of a sum.
 //!
-//! A reference is a place in the queue, of no bytes: a [`Tag`] without a packet that names what
-//! waits for it here. One that goes astray only lengthens an interval.
+//! A reference is a [position in the queue](QueuedReference), of no bytes, with the number of what it
+//! says. One that is lost only lengthens an interval.
 //!
 //! The first packet of an epoch has a reference before it, so that intervals do not go from one
 //! epoch into another and the mean of a segment speaks for the packets of its epoch. A stream that
@@ -34,8 +34,8 @@ use measure::rli::{Estimates, LinkError, PolicyError, ReceiverError};
 use measure::shard::Shard;
 use measure::time::{EpochTag, Ticks};
 
-use crate::egress::{PortEgress, Refused};
-use crate::packet_io::{BURST, Tag};
+use crate::egress::{PortEgress, QueuedReference, Refused};
+use crate::packet_io::{BURST, Likeness, Tag};
 
 use clock::{LinkClock, Units};
 pub use departed::Departed;
@@ -46,7 +46,7 @@ use stream::Stream;
 pub const DUE_MAX: usize = 16;
 
 /// References to put into an egress queue, in order: each with the number of packets before it.
-pub type Due = ArrayVec<(usize, Tag), DUE_MAX>;
+pub type Due = ArrayVec<(usize, QueuedReference), DUE_MAX>;
 
 /// Streams that [`References::overdue`] looks at in a call.
 const OVERDUE_STREAMS: usize = 32;
@@ -108,8 +108,8 @@ impl References {
         let mut links = Vec::new();
         let mut streams = Vec::with_capacity(layout.streams.len());
         for (index, of) in (0_u32..).zip(&layout.streams) {
-            if let Some(place) = stream_of.get_mut(usize::from(of.segment.0)) {
-                *place = index;
+            if let Some(stream) = stream_of.get_mut(usize::from(of.segment.0)) {
+                *stream = index;
             }
             if of.is_anchored() {
                 let port = of.port.index();
@@ -172,13 +172,12 @@ impl References {
     }
 
     /// Puts the references that belong around a burst that has just gone [straight to the
-    /// head](PortEgress::offer_all), behind `ahead` packets, where they belong. `are_alike`: its
-    /// packets are known to be of one segment, one time and one epoch.
+    /// head](PortEgress::offer_all), behind `ahead` packets, where they belong.
     #[inline]
-    pub fn joined<P>(&mut self, egress: &mut PortEgress<P>, ahead: usize, are_alike: bool) {
+    pub fn joined<P>(&mut self, egress: &mut PortEgress<P>, ahead: usize, likeness: Likeness) {
         let mut due = Due::new_const();
         match egress.tags.get(ahead..) {
-            Some(tags) if are_alike => self.run_queued(tags, 0, &mut due),
+            Some(tags) if likeness == Likeness::Alike => self.run_queued(tags, 0, &mut due),
             Some(tags) => self.queued(tags, &mut due),
             None => {}
         }
@@ -220,7 +219,7 @@ impl References {
         &mut self,
         port: PortIndex,
         packets: Departed<'_>,
-        references: &[(usize, Tag)],
+        references: &[(usize, QueuedReference)],
         now: Ticks,
         mine: impl Fn(EpochTag) -> bool + Copy,
         open: &mut impl OpenShards,
@@ -228,7 +227,7 @@ impl References {
         let mut rest = packets;
         let (mut gone, mut last) = (0, None);
         let left = packets.tags.len();
-        for (before, tag) in references.iter().take_while(|(before, _)| *before <= left) {
+        for (before, reference) in references.iter().take_while(|(before, _)| *before <= left) {
             let (ahead, behind) = rest.split_at(before.saturating_sub(gone));
             gone += ahead.tags.len();
             rest = behind;
@@ -236,7 +235,7 @@ impl References {
             self.packets_departed(port, &ahead, mine, open);
             // Neither before the packet ahead of it, nor after the one behind it.
             let departed = last.or_else(|| rest.times().next()).unwrap_or(now);
-            self.reference_departed(tag, departed, open);
+            self.reference_departed(reference, departed, open);
         }
         self.packets_departed(port, &rest, mine, open);
     }
@@ -259,7 +258,7 @@ impl References {
         }
     }
 
-    /// The same, packet by packet, for streams that use idle times: a packet that came when
+    /// The same, packet by packet, for streams that take idle times into account: a packet that came when
     /// the link had sent all others ended one.
     #[inline(never)]
     fn anchored_departed(
@@ -325,18 +324,27 @@ impl References {
         self.late_estimates += late;
     }
 
-    fn reference_departed(&mut self, tag: &Tag, departed: Ticks, open: &mut impl OpenShards) {
-        let (units, generation) = (self.units, self.generation);
+    fn reference_departed(
+        &mut self,
+        reference: &QueuedReference,
+        departed: Ticks,
+        open: &mut impl OpenShards,
+    ) {
+        let units = self.units;
         let mut late = 0;
-        if tag.packet.0 == u64::from(generation.0)
-            && let Some(stream) = self.stream(tag.segment)
+        if reference.generation == self.generation
+            && let Some(stream) = self.stream(reference.segment)
         {
-            let mean = stream.reference_departed(tag, units.ns(departed), &mut |estimates| {
-                late += record(open, &estimates, units);
-            });
+            let mean = stream.reference_departed(
+                reference.sequence,
+                units.ns(departed),
+                &mut |estimates| {
+                    late += record(open, &estimates, units);
+                },
+            );
             if let Some(mean) = mean
-                && let Some(segment) = (open.shard_since(tag.epoch, tag.arrived))
-                    .and_then(|shard| shard.segment_mut(tag.segment))
+                && let Some(segment) = (open.shard_since(reference.epoch, reference.arrived))
+                    .and_then(|shard| shard.segment_mut(reference.segment))
             {
                 segment.rli.merge(&mean);
             }
@@ -348,7 +356,12 @@ impl References {
     /// put behind all that waits at their ports. To be called once a pass; looks at a bounded
     /// number of streams. `epoch` is the present one.
     #[inline]
-    pub fn overdue(&mut self, now: Ticks, epoch: EpochTag, put: &mut impl FnMut(PortIndex, Tag)) {
+    pub fn overdue(
+        &mut self,
+        now: Ticks,
+        epoch: EpochTag,
+        put: &mut impl FnMut(PortIndex, QueuedReference),
+    ) {
         let is_due = now.signed_since(self.sweep.next_at) >= 0;
         if is_due || self.sweep.epoch != epoch {
             self.sweep(now, epoch, put);
@@ -356,7 +369,12 @@ impl References {
     }
 
     #[inline(never)]
-    fn sweep(&mut self, now: Ticks, epoch: EpochTag, put: &mut impl FnMut(PortIndex, Tag)) {
+    fn sweep(
+        &mut self,
+        now: Ticks,
+        epoch: EpochTag,
+        put: &mut impl FnMut(PortIndex, QueuedReference),
+    ) {
         let (units, generation) = (self.units, self.generation);
         if self.sweep.epoch != epoch || self.sweep.next >= self.streams.len() {
             self.sweep.epoch = epoch;
@@ -364,8 +382,8 @@ impl References {
         }
         let streams = self.streams.iter_mut().skip(self.sweep.next);
         for stream in streams.take(OVERDUE_STREAMS) {
-            if let Some(tag) = stream.overdue(now, epoch, units, generation) {
-                put(stream.port(), tag);
+            if let Some(reference) = stream.overdue(now, epoch, units, generation) {
+                put(stream.port(), reference);
             }
         }
         self.sweep.next += OVERDUE_STREAMS;

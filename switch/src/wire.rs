@@ -76,10 +76,10 @@ impl<P> Wires<P> {
         self.ports.get_mut(port.index())?.as_deref_mut()
     }
 
-    /// Puts another wire, or none, in the place of what is at a port: that comes back in its stead.
+    /// Exchanges the wire at a port, if any, for `wire`.
     pub fn swap(&mut self, port: usize, wire: &mut Option<Box<WirePort<P>>>) {
-        if let Some(place) = self.ports.get_mut(port) {
-            std::mem::swap(place, wire);
+        if let Some(at_port) = self.ports.get_mut(port) {
+            std::mem::swap(at_port, wire);
         }
         self.at = PortSet::EMPTY;
         for (port, wire) in (0..).zip(&self.ports) {

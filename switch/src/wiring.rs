@@ -22,7 +22,7 @@ pub mod plans;
 pub mod wires;
 pub mod workers;
 
-/// How long a stopping worker goes on sending what waits.
+/// How long a stopping worker sends what waits.
 const DRAIN: Duration = Duration::from_millis(200);
 
 /// For what must not be guessed.

@@ -9,25 +9,22 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use contract::counters::{DropReason, PortCounters, WorkerCounters};
 use contract::ids::PortIndex;
-use measure::flows::FlowObservation;
-use measure::shard::Places;
 use measure::time::Ticks;
 
 use crate::decide::{Decide, Decisions, PortSet, Verdict};
 use crate::egress::Lane;
 use crate::egress::lane::Exit;
-use crate::flows::FlowObservations;
 use crate::generation::{Generation, WorkerGenerations};
 use crate::idle::IdlePolicy;
-use crate::meter::{Meter, NO_SEGMENTS, ObservationBurst};
-use crate::packet_io::{BURST, Burst, PacketIo, Tag, Tags};
+use crate::meter::{BurstMemory, Meter, NO_SEGMENTS, ObservationBurst};
+use crate::packet_io::{Burst, Likeness, PacketIo, Tag, Tags};
 use crate::references::Departed;
 use crate::wire::Wires;
 
 mod change;
 mod counting;
-mod handing;
 mod pace;
+mod relay;
 mod slow_path;
 mod tagger;
 mod wires;
@@ -49,12 +46,11 @@ pub struct Worker<I: PacketIo> {
     meter: Meter,
     counters: Arc<WorkerCounters>,
     generations: WorkerGenerations<I>,
-    /// Workers that still receive, and may hand packets over.
+    /// Workers that still receive, and may pass packets on.
     receiving: Arc<AtomicUsize>,
     /// A generation that was taken up while an old part is still in use.
     retiring: Option<Box<Generation<I>>>,
-    flows: Box<FlowObservations>,
-    places: Box<Places>,
+    memory: BurstMemory,
     /// Ports for which the present burst brought something.
     touched: PortSet,
     pace: Pace,
@@ -88,8 +84,7 @@ impl<I: PacketIo> Worker<I> {
             generations,
             receiving,
             retiring: None,
-            flows: Box::new([FlowObservation::EMPTY; BURST]),
-            places: Box::new(Places::new()),
+            memory: BurstMemory::default(),
             touched: PortSet::EMPTY,
             pace,
             wires: Wires::default(),
@@ -107,8 +102,11 @@ impl<I: PacketIo> Worker<I> {
     /// rest counted, and seals.
     pub fn run(mut self, stop: &AtomicBool, mut idle: IdlePolicy, drain_ticks: u64) -> I {
         while !stop.load(Ordering::Relaxed) {
-            let moved = self.pass();
-            idle.rest(moved > 0 || self.is_waiting());
+            if self.pass() > 0 || self.is_waiting() {
+                idle.worked();
+            } else {
+                idle.rest();
+            }
         }
         self.finish(drain_ticks)
     }
@@ -184,7 +182,7 @@ impl<I: PacketIo> Worker<I> {
         let mut tags = Tags::new_const();
         let tagger = Tagger {
             io: &self.io,
-            meter: &self.meter,
+            tagging: self.meter.tagging(),
             counters: self.port(from),
             segments: NO_SEGMENTS,
             now,
@@ -222,18 +220,18 @@ impl<I: PacketIo> Worker<I> {
         }
         let tagger = Tagger {
             io: &self.io,
-            meter: &self.meter,
+            tagging: self.meter.tagging(),
             counters: &self.counters.ports[from.index()],
-            segments: self.meter.segments(from, to),
+            segments: self.meter.tagging().segments(from, to),
             now,
         };
-        let (ahead, mut are_alike) = (egress.tags.len(), false);
+        let (ahead, mut likeness) = (egress.tags.len(), Likeness::Mixed);
         if !egress.offer_all(arrivals, |arrivals, tags| {
-            are_alike = tagger.tag(arrivals, decisions, tags);
+            likeness = tagger.tag(arrivals, decisions, tags);
         }) {
             return false;
         }
-        self.meter.joined(egress, ahead, are_alike);
+        self.meter.joined(egress, ahead, likeness);
         self.touched.insert(to);
         true
     }
@@ -243,7 +241,7 @@ impl<I: PacketIo> Worker<I> {
         let Some((packet, mut tag)) = self.retag(packet, tag, from, to) else {
             return;
         };
-        tag.segment = self.meter.segments(from, to)[usize::from(tag.class.0 & 7)];
+        tag.segment = self.meter.tagging().segments(from, to)[usize::from(tag.class.0 & 7)];
         let Some(lane) = self.lanes.get_mut(to.index()) else {
             return self.port(from).dropped(DropReason::NoDestination, 1);
         };
@@ -261,7 +259,7 @@ impl<I: PacketIo> Worker<I> {
                 relay.packets.push(packet);
                 relay.tags.push(tag);
                 if relay.packets.is_full() {
-                    self.hand_over(to);
+                    self.flush_relay(to);
                 }
             }
             Exit::Closed => self.drop_at_egress(DropReason::LinkDown, &tag, to),
@@ -280,7 +278,7 @@ impl<I: PacketIo> Worker<I> {
         if !self.may_send(to) {
             return 0;
         }
-        self.hand_over(to);
+        self.flush_relay(to);
         let sent = self.depart_all(to, 1);
         self.pace.moved(sent);
         sent
@@ -291,7 +289,7 @@ impl<I: PacketIo> Worker<I> {
         if !self.may_send(to) {
             return 0;
         }
-        self.hand_over(to);
+        self.flush_relay(to);
         self.drain_rings(to);
         let rings = self.lanes[to.index()].entrances.len();
         self.depart_all(to, rings + SPARE_BURSTS)
@@ -328,8 +326,8 @@ impl<I: PacketIo> Worker<I> {
     /// One burst on its way out: how many packets left, and whether the driver refused some.
     fn depart(&mut self, to: PortIndex) -> (usize, bool) {
         let now = self.io.now();
-        // What others tagged and handed over may be of an epoch that begins here only now.
-        self.turn(now);
+        // What others tagged and passed on may be of an epoch that begins here only now.
+        self.roll_over(now);
         if !self.open_wire(to, now) {
             return (0, true);
         }
@@ -340,8 +338,7 @@ impl<I: PacketIo> Worker<I> {
             io,
             meter,
             counters,
-            flows,
-            places,
+            memory,
             wires,
             ..
         } = self;
@@ -351,25 +348,27 @@ impl<I: PacketIo> Worker<I> {
             meter.lost(&tag);
         });
         if egress.head.is_empty() {
-            meter.estimate(to, Departed::none(), &egress.references, now);
+            meter
+                .epochs
+                .estimate(to, Departed::none(), &egress.references, now);
             egress.taken(0);
             return (0, false);
         }
         let mut burst = ObservationBurst::new_const();
         let observations = meter.departures(&egress.tags, now, || io.now(), &mut burst);
         let head = &egress.head;
-        let seen = meter.look_up(observations, flows, |n| {
+        let prepared = meter.prepare(observations, memory, |n| {
             head.get(n).map_or(&[][..], |packet| io.head(packet))
         });
-        meter.prepare(observations, seen, places);
         let left = io.transmit(to, &mut egress.head);
+        let taken = prepared.first(left);
+        meter.passed(taken);
         let departed = Departed {
             tags: &egress.tags[..left],
-            observations: observations.cut(left).0,
-            seen: &seen[..left.min(seen.len())],
+            observations: taken.observations(),
+            seen: taken.flows(),
         };
-        meter.passed(departed.observations, departed.seen, places);
-        meter.estimate(to, departed, &egress.references, now);
+        meter.epochs.estimate(to, departed, &egress.references, now);
         count_departures(counters, departed.tags);
         if let Some(wire) = wires.at(to) {
             wire.sent(departed.tags, departed.observations.as_slice(), now);
@@ -381,7 +380,7 @@ impl<I: PacketIo> Worker<I> {
 
     /// Does what is due before the first packet of a pass, and accounts for the pass before.
     fn tick(&mut self, now: Ticks) {
-        self.turn(now);
+        self.roll_over(now);
         self.refer(now);
         self.tend_wires(now);
         self.decide.tick(now);
@@ -393,16 +392,16 @@ impl<I: PacketIo> Worker<I> {
         }
     }
 
-    /// Turns and seals epochs whose time has come, and takes up a generation at its epoch's turn.
+    /// Rolls over and seals epochs if it is time, and takes up a generation at its epoch's rollover.
     #[inline]
-    fn turn(&mut self, now: Ticks) {
-        if let Some(epoch) = self.meter.turns_to(now)
+    fn roll_over(&mut self, now: Ticks) {
+        if let Some(epoch) = self.meter.epochs.rollover_at(now)
             && self.retiring.is_none()
             && let Some(generation) = self.generations.due(epoch)
         {
             self.take_up(generation, now);
         }
-        self.meter.tick(now);
+        self.meter.epochs.tick(now);
     }
 
     /// Puts references behind what waits of streams that have had none for too long.
@@ -421,8 +420,8 @@ impl<I: PacketIo> Worker<I> {
     /// ports back.
     pub fn finish(mut self, drain_ticks: u64) -> I {
         let began = self.io.now();
-        self.ports().for_each(|port| self.hand_over(port));
-        // Releases what was handed over to the worker that sees the count go down.
+        self.ports().for_each(|port| self.flush_relay(port));
+        // Releases what was passed on to the worker that sees the count go down.
         self.receiving.fetch_sub(1, Ordering::AcqRel);
         let is_over =
             |worker: &Self| worker.receiving.load(Ordering::Acquire) == 0 && !worker.is_waiting();
@@ -433,7 +432,7 @@ impl<I: PacketIo> Worker<I> {
         for to in self.ports() {
             self.drain(to, DropReason::Shutdown);
         }
-        self.meter.finish();
+        self.meter.epochs.finish();
         self.renew_gauges();
         self.io
     }

@@ -243,7 +243,11 @@ fn run(arguments: &Arguments) -> Result<()> {
     let mut idle = IdlePolicy::new(arguments.idle.into());
     let mut passes = 0_u32;
     while !stop.load(Ordering::Relaxed) {
-        idle.rest(bridge.pass());
+        if bridge.pass() {
+            idle.worked();
+        } else {
+            idle.rest();
+        }
         passes = passes.wrapping_add(1);
         if passes.is_multiple_of(256) && until.is_some_and(|until| Instant::now() >= until) {
             break;

@@ -20,7 +20,7 @@ use measure::rli::{
     Estimates, Injector, Link, Method, Policy, Receiver, ReceiverConfig, ReferenceSender, Run,
     StreamId,
 };
-use measure::shard::{Places, Shard, ShardLayout};
+use measure::shard::{BurstCells, Shard, ShardLayout};
 use measure::synopsis::Synopsis;
 use measure::time::{EpochTag, TickRate};
 use rand::seq::SliceRandom;
@@ -406,7 +406,7 @@ fn recording(layout: &ShardLayout, mut table: Option<FlowTable>, flows: u32) -> 
     let mut shard = Shard::new(layout);
     let mut number = 0;
     let mut observations = Vec::with_capacity(BURST);
-    let mut places = Places::new();
+    let mut cells = BurstCells::new();
     cycle(frames(flows), move |burst| {
         observations.clear();
         for frame in burst {
@@ -421,8 +421,8 @@ fn recording(layout: &ShardLayout, mut table: Option<FlowTable>, flows: u32) -> 
             }
             table.look_up(&observations, &mut seen, |_, _| true, |_| true)
         });
-        shard.prepare(&observations, seen, &mut places);
-        shard.passed(&observations, seen, &places);
+        let burst = shard.prepare(&observations, seen, &mut cells);
+        shard.passed(burst);
     })
 }
 

@@ -8,7 +8,7 @@ use contract::handover::{NewFlow, SHARDS_PER_WORKER, WorkerEnd, handover};
 use measure::flows::{FlowId, FlowObservation, Slot};
 use measure::observation::SegmentIndex;
 use measure::packet::{FlowHash, FlowKey, Kind};
-use measure::shard::{Places, ShardLayout, Tally};
+use measure::shard::{Prepared, ShardLayout, Tally};
 use parking_lot::Mutex;
 use records::snapshot::{Fdb, Labelled, Pool, PortFact, Totals};
 use std::sync::atomic::AtomicU64;
@@ -184,7 +184,7 @@ fn give(end: &mut WorkerEnd, worker: usize, epoch: u64, packets: u64, dropped: u
     for n in 0..packets {
         let (sent, received) = observations(0, n + 1_000 * worker as u64, n + 1);
         if n < packets - dropped {
-            shard.passed(&[received], &[], &Places::new());
+            shard.passed(Prepared::without_cells(&[received], &[]));
         } else {
             shard.lost(&sent, Slot::OTHER);
         }
@@ -460,7 +460,7 @@ fn flows_are_known_by_their_keys_and_segments() {
                 key,
             }));
         }
-        shard.passed(&[received], &[seen], &Places::new());
+        shard.passed(Prepared::without_cells(&[received], &[seen]));
         end.give_sealed(shard.seal(Epoch(epoch)));
         bench.poll();
     }

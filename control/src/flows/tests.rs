@@ -6,7 +6,7 @@ use measure::flows::{FlowId, FlowObservation, FlowTable, Slot};
 use measure::lds::LdsLayout;
 use measure::observation::{Observation, SegmentIndex};
 use measure::packet::FlowHash;
-use measure::shard::{Places, Shard, ShardLayout};
+use measure::shard::{Prepared, Shard, ShardLayout};
 use measure::synopsis::Synopsis;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
@@ -100,8 +100,9 @@ impl Pair {
             },
         );
         let place = open.len() - 1 - usize::from(in_previous && open.len() > 1);
-        open[place].passed(&[observation], &seen, &Places::new());
-        self.packets.passed(&[observation], &[], &Places::new());
+        open[place].passed(Prepared::without_cells(&[observation], &seen));
+        self.packets
+            .passed(Prepared::without_cells(&[observation], &[]));
         seen[0].slot != Slot::OTHER
     }
 

@@ -71,7 +71,7 @@ pub enum InsertError {
         slot: Slot,
     },
     /// [`Slot::OTHER`] is no flow's own.
-    #[error("slot {} stands for flows without a slot; give the flow one of its own", Slot::OTHER.0)]
+    #[error("slot {} is for flows without a slot; give the flow one of its own", Slot::OTHER.0)]
     NoSlot,
 }
 

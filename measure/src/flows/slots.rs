@@ -1,4 +1,4 @@
-//! What travels at the turn: counters by slot.
+//! What is sent at an epoch's rollover: counters by slot.
 
 use super::{FlowCounters, FlowEstimates, FlowObservation, Slot};
 use crate::observation::End;
@@ -10,7 +10,7 @@ const BURST: usize = 64;
 
 /// Counters of all slots over one epoch, and of what has no slot.
 ///
-/// Two add up where a slot stands for the same flow in both: those of one worker, or of workers
+/// Two add up where a slot is the same flow's in both: those of one worker, or of workers
 /// whose tables are kept alike.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FlowSlots {

@@ -2,11 +2,11 @@
 //!
 //! Cells lie scattered in more memory than a core's caches hold. So observations are taken in chunks:
 //! all of a chunk are hashed and their cells asked for, then all are added, by which time the
-//! cells are there. A caller with something else to do in between does both by itself ([`Places`]).
+//! cells are there. A caller with something else to do in between does both by itself ([`BurstCells`]).
 
+use super::burst::{CHUNK, add_at, find_cells};
 use super::layout::RowMap;
-use super::places::{CHUNK, add_at, place};
-use super::{LdsLayout, Places};
+use super::{BurstCells, LdsLayout};
 use crate::flows::FlowId;
 use crate::observation::Observation;
 use crate::packet::row_of;
@@ -91,25 +91,25 @@ impl<C: Copy + Default> Grid<C> {
         }
     }
 
-    /// Adds observations to the cells that `places` has for them, that of the first as number `first`, with
-    /// weight 1. `false`, and nothing is added, where the places are not of this grid.
+    /// Adds observations to the cells that `indices` has for them, that of the first as number `first`, with
+    /// weight 1. `false`, and nothing is added, where the indices are not of this grid.
     #[inline]
-    pub fn record_placed(
+    pub fn record_found(
         &mut self,
         observations: &[Observation],
         first: usize,
-        places: &Places,
+        indices: &BurstCells,
         add: impl Fn(&mut C, &Observation),
     ) -> bool {
-        if !places.fit(&self.layout) {
+        if !indices.fit(&self.layout) {
             return false;
         }
         let cells = self.cells.as_mut_slice();
         match self.layout.rows() {
-            1 => places.add::<1, C>(cells, observations, first, add),
-            2 => places.add::<2, C>(cells, observations, first, add),
-            3 => places.add::<3, C>(cells, observations, first, add),
-            _ => places.add::<4, C>(cells, observations, first, add),
+            1 => indices.add::<1, C>(cells, observations, first, add),
+            2 => indices.add::<2, C>(cells, observations, first, add),
+            3 => indices.add::<3, C>(cells, observations, first, add),
+            _ => indices.add::<4, C>(cells, observations, first, add),
         }
     }
 
@@ -222,10 +222,10 @@ fn record_plain<const ROWS: usize, C>(
     observations: &[Observation],
     add: impl Fn(&mut C, &Observation, u32),
 ) {
-    let mut places = [[0_u32; ROWS]; CHUNK];
+    let mut indices = [[0_u32; ROWS]; CHUNK];
     for chunk in observations.chunks(CHUNK) {
-        place(cells, columns, chunk, &mut places);
-        add_at(cells, chunk, &places, |cell, observation| {
+        find_cells(cells, columns, chunk, &mut indices);
+        add_at(cells, chunk, &indices, |cell, observation| {
             add(cell, observation, 1);
         });
     }

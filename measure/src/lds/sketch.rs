@@ -1,8 +1,8 @@
 //! What a point accumulates.
 
+use super::burst::cells_of;
 use super::grid::Grid;
-use super::places::places_of;
-use super::{BytesPair, DelayCells, LdsLayout, Places, ROWS_MAX};
+use super::{BurstCells, BytesPair, DelayCells, LdsLayout, ROWS_MAX};
 use crate::cell::{BothEnds, CellPair, PassedCell};
 use crate::flows::FlowId;
 use crate::observation::{End, Observation};
@@ -70,18 +70,18 @@ impl<C: BothEnds> LdsPair<C> {
         });
     }
 
-    /// The same for observations whose cells were asked for a while before: `places` has those of the
-    /// first of them as number `first`. `false`, and nothing is added, where the places are not of
+    /// The same for observations whose cells were asked for a while before: `indices` has those of the
+    /// first of them as number `first`. `false`, and nothing is added, where the indices are not of
     /// this sketch.
     #[inline]
-    pub(crate) fn record_placed(
+    pub(crate) fn record_found(
         &mut self,
         observations: &[Observation],
         first: usize,
-        places: &Places,
+        indices: &BurstCells,
     ) -> bool {
         self.grid
-            .record_placed(observations, first, places, |cell, observation| {
+            .record_found(observations, first, indices, |cell, observation| {
                 cell.pass(observation, 1);
             })
     }
@@ -102,9 +102,9 @@ impl LdsPair<PassedCell> {
     #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
     pub(crate) fn record_flow(&mut self, flow: FlowId, packets: u64, delay_sum: u64) {
         let Grid { layout, cells, .. } = &mut self.grid;
-        let places = places_of::<ROWS_MAX>(flow, layout.columns());
-        for &place in places.iter().take(layout.rows()) {
-            if let Some(cell) = cells.get_mut(place as usize) {
+        let indices = cells_of::<ROWS_MAX>(flow, layout.columns());
+        for &index in indices.iter().take(layout.rows()) {
+            if let Some(cell) = cells.get_mut(index as usize) {
                 cell.pass_all(packets as u32, delay_sum);
             }
         }

@@ -70,7 +70,7 @@ impl SegmentSynopsis {
         }
     }
 
-    /// The same of packets that nobody hashed: an LDA spreads them by chance.
+    /// The same of packets without hashes: an LDA spreads them by chance.
     #[inline]
     pub(super) fn pass_batch(&mut self, batch: &Batch, hashes: &mut Nameless) {
         self.tally.pass(batch.packets, batch.bytes);

@@ -7,12 +7,10 @@ use crate::lds::LdsLayout;
 use crate::packet::{FlowHash, Nameless, PacketHash};
 use crate::time::{Epoch, EpochTag, TickRate};
 
-mod places;
+mod prepared;
 
 const SEGMENTS: usize = 3;
 const SLOTS: u32 = 5;
-static NOWHERE: Places = Places::new();
-
 fn rate() -> TickRate {
     TickRate::from_hz(1_000_000_000)
 }
@@ -130,7 +128,7 @@ fn bursts() -> impl Strategy<Value = Bursts> {
 fn add(shard: &mut Shard, fate: Fate, burst: &[(Observation, FlowObservation)]) {
     let (observations, flows): (Vec<_>, Vec<_>) = burst.iter().copied().unzip();
     match fate {
-        Fate::Passed => shard.passed(&observations, &flows, &NOWHERE),
+        Fate::Passed => shard.passed(Prepared::without_cells(&observations, &flows)),
         Fate::Lost => observations
             .iter()
             .for_each(|observation| shard.lost(observation, Slot::OTHER)),
@@ -160,11 +158,10 @@ fn without_flows(mut shard: Shard) -> Shard {
 #[test]
 fn each_segment_gets_its_packets() {
     let mut shard = shard();
-    shard.passed(
+    shard.passed(Prepared::without_cells(
         &[observation(0, 1, 15, 5), observation(2, 3, 37, 7)],
         &[],
-        &NOWHERE,
-    );
+    ));
     shard.lost(&observation(0, 2, 20, 0), Slot::OTHER);
     shard.late(&observation(0, 4, 40, 0));
 
@@ -198,7 +195,7 @@ fn each_sketch_gets_the_packets_of_its_egress_port() {
         observation(1, 3, 30, 4),
         observation(0, 4, 40, 5),
     ];
-    shard.passed(&observations, &[], &NOWHERE);
+    shard.passed(Prepared::without_cells(&observations, &[]));
     let counted = |sketch: &LdsPair<PassedCell>| {
         let cells = sketch.cells().iter();
         cells.map(|cell| cell.received).sum::<u32>()
@@ -218,14 +215,13 @@ fn segments_and_sketches_that_are_not_there_are_ignored() {
         ..layout()
     };
     let mut shard = Shard::new(&layout);
-    shard.passed(
+    shard.passed(Prepared::without_cells(
         &[observation(2, 1, 1, 0), observation(u16::MAX, 1, 1, 0)],
         &[],
-        &NOWHERE,
-    );
+    ));
     shard.lost(&observation(2, 1, 1, 0), Slot::OTHER);
     assert_eq!(shard, Shard::new(&layout));
-    shard.passed(&[observation(1, 1, 1, 0)], &[], &NOWHERE);
+    shard.passed(Prepared::without_cells(&[observation(1, 1, 1, 0)], &[]));
     assert_eq!(shard.sketches(), Shard::new(&layout).sketches());
     assert_eq!(shard.segments()[1].tally.received, 1);
 }
@@ -242,7 +238,7 @@ fn a_batch_is_its_packets_whatever_their_hashes() {
         let mut hashes = Nameless::default();
         for (segment, delay, packets) in [(0, 5, 32), (1, 7, 1), (0, 9, 500), (9, 1, 3)] {
             let observations = vec![observation(segment, 0, 1_000, delay); packets];
-            single.passed(&observations, &[], &NOWHERE);
+            single.passed(Prepared::without_cells(&observations, &[]));
             let batch = Batch {
                 packets: packets as u64,
                 bytes: observations
@@ -289,7 +285,7 @@ fn a_batch_is_its_packets_whatever_their_hashes() {
 #[test]
 fn without_anything_but_segments_exact_figures_are_kept() {
     let mut shard = Shard::new(&ShardLayout::new(rate(), 1));
-    shard.passed(&[observation(0, 1, 9, 4)], &[], &NOWHERE);
+    shard.passed(Prepared::without_cells(&[observation(0, 1, 9, 4)], &[]));
     shard.lost(&observation(0, 1, 9, 4), Slot::OTHER);
     let segment = &shard.segments()[0];
     assert_eq!((segment.tally.sent, segment.moments.sum_ticks()), (2, 4));
@@ -322,7 +318,7 @@ fn shards_of_other_shapes_are_refused_whole() {
         (odd_sketch, "columns"),
         (odd_bytes, "bytes counted"),
     ] {
-        wrong.passed(&[observation(0, 1, 1, 0)], &[], &NOWHERE);
+        wrong.passed(Prepared::without_cells(&[observation(0, 1, 1, 0)], &[]));
         let mut target = shard();
         assert_eq!(target.merge(&wrong).unwrap_err().what, what);
         assert_eq!(target, shard(), "nothing was added");
@@ -343,8 +339,14 @@ fn flow_slots_are_left_alone_by_merging() {
         delay: 1,
     };
     let (mut a, mut b) = (shard(), shard());
-    a.passed(&[observation(0, 1, 1, 1)], &[flow(0)], &NOWHERE);
-    b.passed(&[observation(0, 2, 1, 1)], &[flow(1)], &NOWHERE);
+    a.passed(Prepared::without_cells(
+        &[observation(0, 1, 1, 1)],
+        &[flow(0)],
+    ));
+    b.passed(Prepared::without_cells(
+        &[observation(0, 2, 1, 1)],
+        &[flow(1)],
+    ));
     let before = a.flows().cloned();
     a.merge(&b).unwrap();
     assert_eq!(a.flows().cloned(), before);
@@ -375,15 +377,14 @@ fn a_part_has_its_own_segments_and_their_sketches_only() {
     };
     assert_eq!(nowhere.part(0..2).sketch_of, [u16::MAX, 0]);
     let mut part = Shard::new(&whole.part(2..3));
-    part.passed(
+    part.passed(Prepared::without_cells(
         &[
             observation(1, 1, 1, 1),
             observation(2, 2, 2, 2),
             observation(3, 3, 3, 3),
         ],
         &[],
-        &NOWHERE,
-    );
+    ));
     let received = part
         .numbered_segments()
         .map(|(index, segment)| (index, segment.tally.received));
@@ -468,14 +469,14 @@ proptest! {
         let mut expected = Shard::new(&whole);
         // Every observation comes to all workers, and each takes its own.
         let mut parts = [0..cut, cut..4, 4..9].map(|range| Shard::new(&whole.part(range)));
-        let mut places = Places::new();
+        let mut cells = BurstCells::new();
         for (fate, burst) in &bursts {
             add(&mut expected, *fate, burst);
             for part in &mut parts {
                 let observations: Vec<_> = burst.iter().map(|(observation, _)| *observation).collect();
-                part.prepare(&observations, &[], &mut places);
+                let prepared = part.prepare(&observations, &[], &mut cells);
                 match fate {
-                    Fate::Passed => part.passed(&observations, &[], &places),
+                    Fate::Passed => part.passed(prepared),
                     _ => add(part, *fate, burst),
                 }
             }
@@ -492,7 +493,7 @@ proptest! {
         let (mut once, mut twice) = (shard(), shard());
         for (_, burst) in &bursts {
             let (observations, flows): (Vec<_>, Vec<_>) = burst.iter().copied().unzip();
-            once.passed(&observations, &flows, &NOWHERE);
+            once.passed(Prepared::without_cells(&observations, &flows));
             twice.record(End::Sender, &observations.iter().map(at_sender).collect::<Vec<_>>());
             twice.record(End::Receiver, &observations);
             if let Some(slots) = twice.flows_mut() {

@@ -10,7 +10,7 @@ use measure::time::Ticks;
 use switch::classify::Classifier;
 use switch::packet_io::ClassIndex;
 
-use crate::places::Home;
+use crate::ports::Home;
 use crate::stamp;
 
 /// What all receive queues do alike.

@@ -15,14 +15,14 @@ use measure::time::{Epoch, TickRate, Ticks};
 use records::snapshot::{Pool, PortFact};
 use switch::wiring::plans;
 
-use crate::departures::Turn;
-use crate::places::Places;
+use crate::plans::PlanChange;
+use crate::ports::PortTable;
 use crate::taps::Taps;
 
 /// How often ports are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// How long a queue rests before its epochs are turned for it: less than any grace but the least.
+/// How long a queue rests before its epochs are rolled over for it: less than any grace but the least.
 const REST: Duration = Duration::from_millis(2);
 
 /// A change is taken up so many epochs ahead: time for every queue to hear of it.
@@ -33,7 +33,7 @@ pub struct HostDataPlane {
     host: Host<'static>,
     settings: HostConfig,
     rate: TickRate,
-    places: Places,
+    ports: PortTable,
     taps: Taps,
     /// Most memory, where the settings name none.
     budget_mib: Option<usize>,
@@ -41,10 +41,10 @@ pub struct HostDataPlane {
     number: GenerationId,
     /// Queues came or went since then.
     has_changed: bool,
-    /// Places that are not measured as they are now until the epoch is over.
+    /// Ports that are not measured as they are now until the epoch is over.
     unsettled: Vec<(usize, Epoch)>,
     looked_at: Option<Instant>,
-    /// By place.
+    /// By port.
     watched: Vec<Watched>,
 }
 
@@ -69,7 +69,7 @@ impl HostDataPlane {
             host,
             settings,
             rate,
-            places: Places::default(),
+            ports: PortTable::default(),
             taps,
             budget_mib,
             number: GenerationId::default(),
@@ -82,14 +82,14 @@ impl HostDataPlane {
 
     /// Sees which ports and queues there are.
     fn look(&mut self, handle: &mut CoreHandle<'_>) {
-        let changed = self.places.update(&self.host.ports());
+        let changed = self.ports.update(&self.host.ports());
         self.watched
-            .resize_with(self.places.names().len(), Watched::default);
+            .resize_with(self.ports.names().len(), Watched::default);
         for &index in &changed {
             self.has_changed = true;
             // Until a plan is made for what it is now.
             self.unsettled.push((index, Epoch(u64::MAX)));
-            if let Some(port) = self.places.port(index) {
+            if let Some(port) = self.ports.port(index) {
                 self.taps.attend(&self.host, port, handle);
                 tracing::info!(
                     "port {}: {} receive and {} transmit queues",
@@ -100,9 +100,9 @@ impl HostDataPlane {
             }
         }
         if !changed.is_empty() {
-            self.taps.assign(&self.places);
+            self.taps.assign(&self.ports);
         }
-        for (index, port) in self.places.present() {
+        for (index, port) in self.ports.present() {
             let watched = &mut self.watched[index];
             let is_up = self.host.is_up(port) == Some(true);
             if watched.driver.is_empty()
@@ -120,27 +120,27 @@ impl HostDataPlane {
 
     /// Makes and sends plans for the queues that there are.
     fn plan(&mut self, handle: &mut CoreHandle<'_>) -> Result<()> {
-        let config = self.settings.config(&self.places.names());
+        let config = self.settings.config(&self.ports.names());
         let layout = config.shard_layout(self.rate)?;
         let number = self.number.next();
         let from = Epoch(handle.epoch().0 + EPOCHS_AHEAD);
-        let Self { taps, places, .. } = self;
+        let Self { taps, ports, .. } = self;
         let hasher = taps.hasher().clone();
         let is_on = config.measurement.enabled;
         let planned: Vec<_> = taps
             .departures()
             .map(|((id, queue), tap)| {
-                let of_port = places.of_port(id).filter(|_| is_on);
+                let of_port = ports.of_port(id).filter(|_| is_on);
                 let of_port = of_port.filter(|(_, port)| queue < port.tx_queues);
                 let part =
-                    of_port.map(|(place, _)| layout.part(config.segments_of_egress(place.index())));
+                    of_port.map(|(port, _)| layout.part(config.segments_of_egress(port.index())));
                 (tap, part)
             })
             .collect();
         let parts = planned.iter().filter_map(|(_, part)| part.as_ref());
         keep_budget(&config, &layout, parts, self.budget_mib)?;
         let mut ends = Vec::new();
-        let mut turns = Vec::new();
+        let mut changes = Vec::new();
         for (tap, part) in planned {
             let plan = match part {
                 Some(part) => {
@@ -155,7 +155,7 @@ impl HostDataPlane {
                 }
                 None => None,
             };
-            turns.push((tap, plan));
+            changes.push((tap, plan));
         }
         handle.change(Change {
             number,
@@ -166,10 +166,10 @@ impl HostDataPlane {
             wires: Vec::new(),
             keys: WireKeys::default(),
         })?;
-        for (tap, plan) in turns {
+        for (tap, plan) in changes {
             let was_planned = std::mem::replace(&mut tap.is_planned, plan.is_some());
             if was_planned || tap.is_planned {
-                tap.turns.send(Turn { from, plan });
+                tap.plans.send(PlanChange { from, plan });
             }
         }
         self.number = number;
@@ -189,9 +189,9 @@ impl HostDataPlane {
         });
         for ((id, _), tap) in self.taps.departures() {
             if tap.has_missed()
-                && let Some((place, _)) = self.places.of_port(id)
+                && let Some((port, _)) = self.ports.of_port(id)
             {
-                handle.disturb(place.index());
+                handle.disturb(port.index());
             }
         }
     }
@@ -203,7 +203,7 @@ impl DataPlane for HostDataPlane {
     }
 
     fn port(&mut self, index: usize) -> PortFact {
-        let (Some(watched), Some(_)) = (self.watched.get(index), self.places.port(index)) else {
+        let (Some(watched), Some(_)) = (self.watched.get(index), self.ports.port(index)) else {
             return PortFact::default();
         };
         PortFact {
@@ -237,8 +237,8 @@ impl DataPlane for HostDataPlane {
         self.mark(handle);
         let rest_ticks = self.rate.ticks_in(REST);
         for (_, tap) in self.taps.departures() {
-            tap.point.turn_for(Ticks(tsc::now()), rest_ticks);
-            tap.turns.free_gone();
+            tap.point.roll_over_for(Ticks(tsc::now()), rest_ticks);
+            tap.plans.free_gone();
         }
     }
 }

@@ -1,8 +1,8 @@
 //! What happens to packets as a transmit queue is offered them, and the shard that they go to.
 //!
 //! The queue's own thread does all of it, as long as packets pass. The epochs of a queue that rests
-//! are turned by the control core. Both take one lock, for which nobody waits: packets that find it taken
-//! are counted and not measured, and their epoch is marked.
+//! are rolled over by the control core. Both take one lock, and neither waits for it: packets that find it
+//! taken are counted and not measured, and their epoch is marked.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,56 +10,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arrayvec::ArrayVec;
 use contract::counters::{PortCounters, WorkerCounters};
 use contract::ids::PortIndex;
-use dpdk_bindings::{Mbuf, PassingMbuf, StampField, Tap, tsc};
-use measure::flows::{FlowId, FlowObservation};
-use measure::observation::{Batch, Observation, Observations, SegmentIndex};
+use dpdk_bindings::{PassingMbuf, StampField, Tap, tsc};
+use measure::observation::{Batch, Observations};
 use measure::packet::{FlowHash, Nameless, PacketHash};
-use measure::shard::Places;
-use measure::time::{Epoch, EpochTag, Ticks};
+use measure::time::Ticks;
 use parking_lot::Mutex;
-use rtrb::{Consumer, Producer, RingBuffer};
-use switch::flows::{FlowObservations, Flows};
-use switch::meter::{Meter, ObservationBurst, Plan};
-use switch::packet_io::{BURST, ClassIndex, NO_SEGMENT};
+use switch::meter::{BurstMemory, Meter, ObservationBurst};
+use switch::packet_io::{BURST, ClassIndex};
 
-use crate::places::Home;
-use crate::stamp::{NO_PORT, PortIds, Stamp};
+use crate::plans::{PlanReceiver, PlanSender, plan_changes};
+use crate::ports::Home;
+use crate::stamp::{PortIds, Stamp};
 
-/// Plans under way to a queue at most; none is sent while one finds no room.
-const PLANS_MAX: usize = 2;
+mod seen;
 
-/// Another way to measure, from an epoch on; none: not at all.
-#[derive(Debug)]
-pub struct Turn {
-    pub from: Epoch,
-    pub plan: Option<Box<Plan>>,
-}
+use seen::{Departure, Seen, Trust};
 
-/// The control side's end of a queue's plans.
-#[derive(Debug)]
-pub struct Turns {
-    coming: Producer<Turn>,
-    gone: Consumer<Box<Plan>>,
-}
-
-impl Turns {
-    /// Whether another plan can be sent.
-    pub fn has_room(&self) -> bool {
-        !self.coming.is_full()
-    }
-
-    /// Sends a plan on its way; to be called only while there [is room](Self::has_room).
-    pub fn send(&mut self, turn: Turn) {
-        let _ = self.coming.push(turn);
-    }
-
-    /// Frees plans that are no longer in use.
-    pub fn free_gone(&mut self) {
-        while self.gone.pop().is_ok() {}
-    }
-}
-
-/// Recognises a stamped packet.
+/// How a stamped packet is recognised.
 #[derive(Debug, Clone)]
 pub struct Stamps {
     pub field: StampField,
@@ -87,10 +54,8 @@ pub struct Departures {
 #[derive(Debug)]
 struct Point {
     meter: Meter,
-    flows: Box<FlowObservations>,
-    places: Box<Places>,
-    coming: Consumer<Turn>,
-    gone: Producer<Box<Plan>>,
+    memory: BurstMemory,
+    plans: PlanReceiver,
     /// For packets that come without a hash.
     nameless: Nameless,
 }
@@ -142,41 +107,10 @@ impl Offer<'_> {
     }
 }
 
-/// Last words that speak for packets without the flag.
-struct Trust<'s> {
-    ids: &'s PortIds,
-    /// The one before, and the port that its packets came by. Packets of a burst share it.
-    last: (u64, u16),
-}
-
-impl<'s> Trust<'s> {
-    fn new(ids: &'s PortIds) -> Self {
-        Self {
-            ids,
-            // No packet's: there are not so many ports.
-            last: (u64::MAX, NO_PORT),
-        }
-    }
-
-    #[inline]
-    fn vouches(&mut self, mbuf: &Mbuf<'_>, last: u64) -> bool {
-        let words = (last, mbuf.port());
-        if words == self.last {
-            return true;
-        }
-        let is_vouched = self.ids.vouch(last, mbuf.port());
-        if is_vouched {
-            self.last = words;
-        }
-        is_vouched
-    }
-}
-
 impl Departures {
     /// A queue that records nothing until it is sent a plan.
-    pub fn new(stamps: Stamps, meter: Meter, counters: Arc<WorkerCounters>) -> (Self, Turns) {
-        let (coming_in, coming) = RingBuffer::new(PLANS_MAX);
-        let (gone, gone_out) = RingBuffer::new(PLANS_MAX + 1);
+    pub fn new(stamps: Stamps, meter: Meter, counters: Arc<WorkerCounters>) -> (Self, PlanSender) {
+        let (sender, plans) = plan_changes();
         let departures = Self {
             home: Home::nowhere(),
             stamps,
@@ -185,26 +119,20 @@ impl Departures {
             counters,
             point: Mutex::new(Point {
                 meter,
-                flows: Box::new([FlowObservation::EMPTY; BURST]),
-                places: Box::new(Places::new()),
-                coming,
-                gone,
+                memory: BurstMemory::default(),
+                plans,
                 nameless: Nameless::default(),
             }),
         };
-        let turns = Turns {
-            coming: coming_in,
-            gone: gone_out,
-        };
-        (departures, turns)
+        (departures, sender)
     }
 
-    /// Turns epochs at `now` on behalf of a queue that has rested for `rest_ticks`.
-    pub fn turn_for(&self, now: Ticks, rest_ticks: u64) {
+    /// Rolls epochs over at `now` on behalf of a queue that has rested for `rest_ticks`.
+    pub fn roll_over_for(&self, now: Ticks, rest_ticks: u64) {
         if now.saturating_since(Ticks(self.seen.load(Ordering::Relaxed))) >= rest_ticks
             && let Some(mut point) = self.point.try_lock()
         {
-            point.turn(now);
+            point.roll_over(now);
         }
     }
 
@@ -240,7 +168,7 @@ impl Tap for Departures {
             }
         }
         self.seen.store(now.0, Ordering::Relaxed);
-        point.turn(now);
+        point.roll_over(now);
         if !self.stamps.have_hashes {
             return point.record_batches(offer, burst);
         }
@@ -251,21 +179,10 @@ impl Tap for Departures {
 }
 
 impl Point {
-    /// Takes up a plan and turns epochs, where it is time.
+    /// Takes up a plan and rolls epochs over, if it is time.
     #[inline]
-    fn turn(&mut self, now: Ticks) {
-        if let Some(epoch) = self.meter.turns_to(now)
-            && !self.meter.is_retiring()
-            && self.coming.peek().is_ok_and(|next| next.from <= epoch)
-            && let Ok(next) = self.coming.pop()
-        {
-            self.meter.replan(next.plan, now);
-        }
-        self.meter.tick(now);
-        if let Some(old) = self.meter.take_retired() {
-            // There is room for all that can be under way.
-            let _ = self.gone.push(old);
-        }
+    fn roll_over(&mut self, now: Ticks) {
+        self.plans.roll_over(&mut self.meter.epochs, now);
     }
 
     /// Takes the stamps off, and records packets that have one in common together: what an LDA alone
@@ -326,8 +243,9 @@ impl Point {
     #[inline]
     fn record(&mut self, offer: Offer<'_>, burst: &mut [PassingMbuf<'_>]) {
         let stamps = offer.stamps;
-        let (mut observations, mut places) = (ObservationBurst::new_const(), ArrayVec::new_const());
-        let mut seen = Seen::of(&self.meter, offer, &mut observations, &mut places);
+        let mut observations = ObservationBurst::new_const();
+        let mut positions = ArrayVec::new_const();
+        let mut seen = Seen::of(&self.meter, offer, &mut observations, &mut positions);
         let mut classes = [(0, 0); 8];
         let mut bytes = 0;
         let mut trust = Trust::new(&stamps.ids);
@@ -363,141 +281,18 @@ impl Point {
             return;
         }
         let head = |n: usize| {
-            let mbuf = places.get(n).and_then(|&n| burst.get(usize::from(n)));
+            let mbuf = positions.get(n).and_then(|&n| burst.get(usize::from(n)));
             mbuf.map_or(&[][..], |mbuf| mbuf.head())
         };
-        let flows = self.meter.look_up(observations, &mut self.flows, head);
-        self.meter.prepare(observations, flows, &mut self.places);
-        self.meter.passed(observations, flows, &self.places);
-    }
-}
-
-/// What a last word comes to as its packets leave.
-struct Departure {
-    /// Since the epoch's start.
-    time: u64,
-    delay: u64,
-    segment: SegmentIndex,
-    epoch: EpochTag,
-    class: ClassIndex,
-    /// The stamp is after the present; the delay is 0.
-    is_backward: bool,
-}
-
-impl Departure {
-    /// By port `to`, at `now` unless the clock is read for every packet.
-    #[inline(never)]
-    fn read(meter: &Meter, last: u64, to: PortIndex, now: Ticks) -> Self {
-        let now = if meter.stamps_packets() {
-            Ticks(tsc::now())
-        } else {
-            now
-        };
-        let stamp = Stamp::read(last, now);
-        let (epoch, start) = meter.epoch_of(stamp.arrived);
-        let segments = meter.segments_of(epoch, stamp.port, to);
-        Self {
-            time: now.since(start),
-            delay: now.since(stamp.arrived),
-            segment: segments[usize::from(stamp.class.0 & 7)],
-            epoch,
-            class: stamp.class,
-            is_backward: stamp.is_backward,
-        }
-    }
-}
-
-/// The stamped packets of a burst, as they leave.
-struct Seen<'m, 'b> {
-    meter: &'m Meter,
-    flows: Option<&'m Flows>,
-    offer: Offer<'m>,
-    stamps_packets: bool,
-    observations: &'b mut ObservationBurst,
-    /// Their places in the burst, where somebody asks for their headers.
-    places: &'b mut ArrayVec<u8, BURST>,
-    /// The last packet's last word, and what it came to.
-    last: (u64, Departure),
-    /// Of one segment, one epoch and one delay.
-    are_alike: bool,
-    backward: u64,
-}
-
-impl<'m, 'b> Seen<'m, 'b> {
-    #[inline]
-    fn of(
-        meter: &'m Meter,
-        offer: Offer<'m>,
-        observations: &'b mut ObservationBurst,
-        places: &'b mut ArrayVec<u8, BURST>,
-    ) -> Self {
-        let nothing = Departure {
-            time: 0,
-            delay: 0,
-            segment: NO_SEGMENT,
-            epoch: EpochTag(0),
-            class: ClassIndex(0),
-            is_backward: false,
-        };
-        Self {
-            meter,
-            flows: meter.flows(),
-            offer,
-            stamps_packets: meter.stamps_packets(),
-            observations,
-            places,
-            // No packet's: there are not so many ports.
-            last: (u64::MAX, nothing),
-            are_alike: true,
-            backward: 0,
-        }
-    }
-
-    /// Adds a packet; its class.
-    #[expect(
-        clippy::inline_always,
-        reason = "called for every packet, the words would go through memory"
-    )]
-    #[inline(always)]
-    fn add(
-        &mut self,
-        (flow, packet): (FlowHash, PacketHash),
-        last: u64,
-        bytes: u32,
-        place: u8,
-    ) -> ClassIndex {
-        // Packets of a burst share all but their hashes.
-        if last != self.last.0 || self.stamps_packets {
-            self.are_alike &= self.observations.is_empty();
-            self.last = (
-                last,
-                Departure::read(self.meter, last, self.offer.to, self.offer.now),
-            );
-        }
-        let (_, departure) = &self.last;
-        self.backward += u64::from(departure.is_backward);
-        let observation = Observation {
-            flow,
-            packet,
-            time: departure.time,
-            delay: departure.delay,
-            bytes,
-            segment: departure.segment,
-            epoch: departure.epoch,
-        };
-        if let Some(flows) = self.flows {
-            flows.prefetch(FlowId::of(&observation));
-            self.places.push(place);
-        }
-        self.observations.push(observation);
-        departure.class
+        let prepared = self.meter.prepare(observations, &mut self.memory, head);
+        self.meter.passed(prepared);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use contract::config::PORTS_MAX;
-    use dpdk_bindings::{Eal, EalOptions};
+    use dpdk_bindings::{Eal, EalOptions, Mbuf};
     use measure::packet::Hasher;
     use measure::time::EpochSchedule;
 
@@ -522,7 +317,7 @@ mod tests {
         let schedule = EpochSchedule::new(Ticks(0), 1_000, 100);
         let meter = Meter::new(Hasher::new([0; 16]), schedule, None, Ticks(0));
         let counters = Arc::new(WorkerCounters::new(PORTS_MAX));
-        let (departures, _turns) = Departures::new(stamps, meter, Arc::clone(&counters));
+        let (departures, _plans) = Departures::new(stamps, meter, Arc::clone(&counters));
         departures.home.move_to(Some(PortIndex(2)));
 
         let frames = (60..63).map(|len| pool.alloc_frame(&[0; 60], len).unwrap());

@@ -7,7 +7,7 @@
 //! ```text
 //!  the program's threads                                     ours, off the program's CPUs
 //!  rte_eth_rx_burst ── Arrivals: parse, hash, stamp          vernier-plugin: control core
-//!        ... the program ...                                   HostDataPlane: ports, queues, turns
+//!        ... the program ...                                   HostDataPlane: ports, queues, plans
 //!  rte_eth_tx_burst ── Departures: stamp off, record            for queues that rest
 //!                        one shard for each queue ── sealed ──> epochs, estimates ── vernier-http
 //! ```
@@ -17,14 +17,15 @@
 //! again counts once. What is offered is not always sent. Only the driver knows, and it is not asked: it
 //! may be on its way out ([`dpdk_bindings::Host`]).
 //!
-//! Nothing of it can stop the program: on the program's threads it waits for nobody and takes no memory;
-//! it catches its panics, and turns itself off with one line in DPDK's log.
+//! Nothing of it can stop the program: on the program's threads it never waits and takes no memory;
+//! it catches its panics, and switches itself off with one line in DPDK's log.
 
 mod arrivals;
 mod data_plane;
 mod departures;
 mod logging;
-mod places;
+mod plans;
+mod ports;
 mod stamp;
 mod start;
 mod taps;

@@ -6,7 +6,7 @@
 //!  word 2   class, 8 bits | port, 8 bits | when it was received, the low 48 bits of the counter
 //! ```
 //!
-//! 48 bits of a counter of 3 GHz come round after 26 hours: half of them are the past. The epoch follows from the
+//! 48 bits of a counter of 3 GHz come round after 26 hours; half of them are the past. The epoch follows from the
 //! time.
 //!
 //! The flag is proof that the words are this packet's. Programs clear flags that they do not know,
@@ -28,7 +28,7 @@ const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
 /// DPDK's number for no port of ours; `RTE_MBUF_PORT_INVALID` is another.
 pub const NO_PORT: u16 = u16::MAX - 1;
 
-/// DPDK's numbers of our ports, by place.
+/// DPDK's numbers of our ports, by port.
 #[derive(Debug)]
 pub struct PortIds([AtomicU16; PORTS_MAX]);
 
@@ -38,9 +38,9 @@ impl PortIds {
         Self([const { AtomicU16::new(NO_PORT) }; PORTS_MAX])
     }
 
-    /// The port at `place` has this number now, or is none.
-    pub fn set(&self, place: usize, id: Option<u16>) {
-        if let Some(known) = self.0.get(place) {
+    /// The port at `index` has this number now, or is none.
+    pub fn set(&self, index: usize, id: Option<u16>) {
+        if let Some(known) = self.0.get(index) {
             known.store(id.unwrap_or(NO_PORT), Ordering::Relaxed);
         }
     }
@@ -48,15 +48,15 @@ impl PortIds {
     /// Whether this last word names the port that a packet without the flag came in by.
     #[inline]
     pub fn vouch(&self, last: u64, came_by: u16) -> bool {
-        let place = usize::from(place_of(last).0);
+        let index = port_of(last).index();
         let is_it = |id: &AtomicU16| id.load(Ordering::Relaxed) == came_by;
-        last != 0 && self.0.get(place).is_some_and(is_it)
+        last != 0 && self.0.get(index).is_some_and(is_it)
     }
 }
 
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "eight bits are meant")]
-fn place_of(word: u64) -> PortIndex {
+fn port_of(word: u64) -> PortIndex {
     PortIndex((word >> TIME_BITS) as u8)
 }
 
@@ -74,8 +74,8 @@ pub struct Stamp {
 /// Word 2 of a packet of `class`, received by `port` at `now`.
 #[inline]
 pub fn last_word(port: PortIndex, class: ClassIndex, now: Ticks) -> u64 {
-    let place = u64::from(class.0) << (TIME_BITS + 8) | u64::from(port.0) << TIME_BITS;
-    place | now.0 & TIME_MASK
+    let class_and_port = u64::from(class.0) << 8 | u64::from(port.0);
+    class_and_port << TIME_BITS | now.0 & TIME_MASK
 }
 
 impl Stamp {
@@ -88,7 +88,7 @@ impl Stamp {
         Self {
             arrived: now.minus(delay.max(0).cast_unsigned()),
             is_backward: delay < 0,
-            port: place_of(last),
+            port: port_of(last),
             class: ClassIndex((last >> (TIME_BITS + 8)) as u8),
         }
     }

@@ -14,8 +14,9 @@ use measure::time::{EpochSchedule, Ticks};
 use switch::meter::Meter;
 
 use crate::arrivals::{Arrivals, Stamper};
-use crate::departures::{Departures, Stamps, Turns};
-use crate::places::Places;
+use crate::departures::{Departures, Stamps};
+use crate::plans::PlanSender;
+use crate::ports::PortTable;
 use crate::stamp::PortIds;
 
 /// DPDK's numbers of a port and its queue.
@@ -43,12 +44,12 @@ struct Tapped<T> {
 #[derive(Debug)]
 pub struct TransmitTap {
     pub point: &'static Departures,
-    pub turns: Turns,
+    pub plans: PlanSender,
     /// Its number among the control core's workers.
     pub worker: WorkerIndex,
     /// Whether it has been sent a plan that still holds.
     pub is_planned: bool,
-    /// Of its unmeasured packets those that were reported.
+    /// Its unmeasured packets at the last look.
     unmeasured: u64,
 }
 
@@ -68,7 +69,7 @@ impl Taps {
         &self.stamper.hasher
     }
 
-    /// Taps those queues of a port that are not tapped yet; they belong to nobody before they are
+    /// Taps those queues of a port that are not tapped yet; they belong to no port before they are
     /// [assigned](Self::assign).
     pub fn attend(&mut self, host: &Host<'_>, port: &HostPort, handle: &mut CoreHandle<'_>) {
         for number in 0..port.rx_queues {
@@ -109,17 +110,17 @@ impl Taps {
     }
 
     /// Says to every queue whose it is now.
-    pub fn assign(&self, places: &Places) {
-        for (place, port) in places.all().enumerate() {
-            self.ids.set(place, port.map(|port| port.id));
+    pub fn assign(&self, ports: &PortTable) {
+        for (index, port) in ports.all().enumerate() {
+            self.ids.set(index, port.map(|port| port.id));
         }
         for (&(id, _), queue) in &self.arrivals {
-            let place = places.of_port(id).map(|(place, _)| place);
-            queue.tap.home.move_to(place);
+            let port = ports.of_port(id).map(|(port, _)| port);
+            queue.tap.home.move_to(port);
         }
         for (&(id, _), queue) in &self.departures {
-            let place = places.of_port(id).map(|(place, _)| place);
-            queue.tap.point.home.move_to(place);
+            let port = ports.of_port(id).map(|(port, _)| port);
+            queue.tap.point.home.move_to(port);
         }
     }
 
@@ -132,7 +133,7 @@ impl Taps {
     /// Whether every queue can be sent another plan.
     pub fn have_room(&self) -> bool {
         let mut queues = self.departures.values();
-        queues.all(|queue| queue.tap.turns.has_room())
+        queues.all(|queue| queue.tap.plans.has_room())
     }
 }
 
@@ -176,10 +177,10 @@ impl TransmitTap {
             has_classes: stamper.has_classes,
             have_hashes: stamper.hashes,
         };
-        let (point, turns) = Departures::new(stamps, meter, counters);
+        let (point, plans) = Departures::new(stamps, meter, counters);
         Self {
             point: Box::leak(Box::new(point)),
-            turns,
+            plans,
             worker,
             is_planned: false,
             unmeasured: 0,

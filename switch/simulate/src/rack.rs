@@ -383,7 +383,7 @@ fn lanes(config: &Config) -> Vec<Vec<Lane<MemoryPacket>>> {
                 Some(_) => {
                     let (producer, consumer) = Lane::ring(RING_PACKETS);
                     entrances.push(consumer);
-                    lanes.push(Lane::hand_over(producer, port.mtu));
+                    lanes.push(Lane::relay(producer, port.mtu));
                 }
             }
         }

@@ -11,14 +11,14 @@ use crate::packet_io::{Burst, Tag, Tags};
 pub const FRAME_OVERHEAD_BYTES: u32 = 22;
 
 /// A packet under way from the worker that received it to the one that owns its egress port.
-pub type Handed<P> = (P, Tag);
+pub type Relayed<P> = (P, Tag);
 
 /// The way out by one port.
 #[derive(Debug)]
 pub struct Lane<P> {
     pub(crate) exit: Exit<P>,
     /// Rings from other workers, where this one owns the port.
-    pub(crate) entrances: Vec<Consumer<Handed<P>>>,
+    pub(crate) entrances: Vec<Consumer<Relayed<P>>>,
     pub(crate) frame_bytes_max: u32,
 }
 
@@ -36,7 +36,7 @@ pub(crate) enum Exit<P> {
 /// A ring to the port's owner, filled a burst at a time.
 #[derive(Debug)]
 pub(crate) struct Relay<P> {
-    ring: Producer<Handed<P>>,
+    ring: Producer<Relayed<P>>,
     pub packets: Burst<P>,
     pub tags: Tags,
 }
@@ -49,7 +49,7 @@ impl<P> Lane<P> {
         mtu: u16,
         rate: TickRate,
         seed: u64,
-        entrances: Vec<Consumer<Handed<P>>>,
+        entrances: Vec<Consumer<Relayed<P>>>,
     ) -> Self {
         Self {
             exit: Exit::Queues(Box::new(PortEgress::new(layout, rate, seed))),
@@ -59,7 +59,7 @@ impl<P> Lane<P> {
     }
 
     /// A port with an MTU of `mtu` bytes that another worker owns, at the other end of `ring`.
-    pub fn hand_over(ring: Producer<Handed<P>>, mtu: u16) -> Self {
+    pub fn relay(ring: Producer<Relayed<P>>, mtu: u16) -> Self {
         Self {
             exit: Exit::Owner(Box::new(Relay {
                 ring,
@@ -81,7 +81,7 @@ impl<P> Lane<P> {
     }
 
     /// A ring for `packets` packets from one worker to another.
-    pub fn ring(packets: usize) -> (Producer<Handed<P>>, Consumer<Handed<P>>) {
+    pub fn ring(packets: usize) -> (Producer<Relayed<P>>, Consumer<Relayed<P>>) {
         RingBuffer::new(packets)
     }
 
@@ -89,8 +89,8 @@ impl<P> Lane<P> {
     pub(crate) fn adopt(&mut self, old: &mut Self) {
         if let (Exit::Queues(new), Exit::Queues(waiting)) = (&mut self.exit, &mut old.exit) {
             new.adopt(waiting);
-            // The rings that were there go on, until nobody writes to them and they are empty; then
-            // they go back with the old lane.
+            // The rings that were there stay in use until they are abandoned and empty; then they go
+            // back with the old lane.
             old.entrances.append(&mut self.entrances);
             std::mem::swap(&mut self.entrances, &mut old.entrances);
             let mut next = 0;
@@ -163,8 +163,8 @@ impl<P> Lane<P> {
 }
 
 impl<P> Relay<P> {
-    /// Hands over what has been gathered; what the ring has no room for stays.
-    pub fn hand_over(&mut self) {
+    /// Passes on what has been gathered; what the ring has no room for stays.
+    pub fn flush(&mut self) {
         let room = self.ring.slots().min(self.packets.len());
         if let Ok(chunk) = self.ring.write_chunk_uninit(room) {
             chunk.fill_from_iter(self.packets.drain(..room).zip(self.tags.drain(..room)));

@@ -14,17 +14,13 @@ pub const QUEUES_MAX: usize = CLASSES_MAX;
 /// sequence 4, gap 12 (IEEE 802.3 clauses 3.1.1 and 4.4.2).
 pub const WIRE_OVERHEAD_BYTES: u32 = 24;
 
-/// Memory of a queue's place: a packet's pointer and its tag.
-const PLACE_BYTES: usize = size_of::<usize>() + size_of::<Tag>();
+/// Memory of an element of a queue's ring: a packet's pointer and its tag.
+const ITEM_BYTES: usize = size_of::<usize>() + size_of::<Tag>();
 
-/// What scheduler and shaper count for a frame of `len_bytes`; nothing for a reference (length 0).
+/// What scheduler and shaper count for a frame of `len_bytes`.
 #[inline]
 pub const fn wire_bytes(len_bytes: u32) -> u32 {
-    if len_bytes == 0 {
-        0
-    } else {
-        len_bytes.saturating_add(WIRE_OVERHEAD_BYTES)
-    }
+    len_bytes.saturating_add(WIRE_OVERHEAD_BYTES)
 }
 
 /// The egress side of a port, as [`PortEgress`](super::port::PortEgress) is built from it: valid by
@@ -41,8 +37,8 @@ pub struct EgressLayout {
     pub(super) burst_bytes: u32,
     /// Longest stay; none: no limit.
     pub(super) max_residency: Option<Duration>,
-    /// Most places that the queue of each class has had, in this layout and those before it.
-    places_of_class: [usize; CLASSES_MAX],
+    /// Most items that the queue of each class had room for, in this layout and those before it.
+    items_of_class: [usize; CLASSES_MAX],
 }
 
 /// One queue.
@@ -56,9 +52,9 @@ pub struct QueueLayout {
     pub(super) bytes_max: u64,
     /// Random early detection; none: tail drop alone.
     pub(super) red: Option<config::Red>,
-    /// Places that are allocated: for packets, for references, and for what an earlier generation
+    /// Items that memory is allocated for: for packets, for references, and for what an earlier generation
     /// may leave behind ([`EgressLayout::to_succeed`]).
-    pub(super) places: usize,
+    pub(super) items_max: usize,
 }
 
 impl EgressLayout {
@@ -70,7 +66,7 @@ impl EgressLayout {
             packets_max: packets,
             bytes_max: bytes.map_or(u64::from(packets) * frame_bytes, u64::from),
             red,
-            places: packets as usize + references_max(packets),
+            items_max: packets as usize + references_max(packets),
         };
         let mut queues: Vec<QueueLayout> = egress
             .queues
@@ -88,8 +84,11 @@ impl EgressLayout {
             let queue = egress.queues.iter().take(QUEUES_MAX).position(holds);
             *of_class = queue.and_then(|q| u8::try_from(q).ok()).unwrap_or(0);
         }
-        let places_of_class =
-            queue_of_class.map(|q| queues.get(usize::from(q)).map_or(0, |queue| queue.places));
+        let items_of_class = queue_of_class.map(|q| {
+            queues
+                .get(usize::from(q))
+                .map_or(0, |queue| queue.items_max)
+        });
         Self {
             queues,
             queue_of_class,
@@ -98,16 +97,16 @@ impl EgressLayout {
             max_residency: egress
                 .max_residency_us
                 .map(|us| Duration::from_micros(us.into())),
-            places_of_class,
+            items_of_class,
         }
     }
 
-    /// The same with places enough to take over all that may wait in `old`, so that a worker that
+    /// The same with room enough to take over all that may wait in `old`, so that a worker that
     /// changes over allocates nothing.
     #[must_use]
     pub fn to_succeed(mut self, old: &Self) -> Self {
-        for (class, places) in self.places_of_class.iter_mut().enumerate() {
-            *places = (*places).max(old.places_of_class[class]);
+        for (class, items) in self.items_of_class.iter_mut().enumerate() {
+            *items = (*items).max(old.items_of_class[class]);
         }
         for index in 0..self.queues.len() {
             let classes = self.classes_of(index);
@@ -115,17 +114,17 @@ impl EgressLayout {
             let (mut left, mut is_same) = (0, false);
             for (of, queue) in old.queues.iter().enumerate() {
                 if old.classes_of(of) & classes != 0 {
-                    left += queue.places;
+                    left += queue.items_max;
                     is_same |= old.classes_of(of) == classes;
                 }
             }
             if !is_same {
                 // A class has never had more than its largest queue so far.
                 let of_classes = (0..CLASSES_MAX).filter(|class| classes & (1 << class) != 0);
-                left = left.min(of_classes.map(|class| self.places_of_class[class]).sum());
+                left = left.min(of_classes.map(|class| self.items_of_class[class]).sum());
             }
-            let places = &mut self.queues[index].places;
-            *places = (*places).max(left);
+            let items = &mut self.queues[index].items_max;
+            *items = (*items).max(left);
         }
         self
     }
@@ -142,7 +141,7 @@ impl EgressLayout {
 
     /// Memory of the queues.
     pub fn size_bytes(&self) -> usize {
-        self.queues.iter().map(|q| q.places * PLACE_BYTES).sum()
+        self.queues.iter().map(|q| q.items_max * ITEM_BYTES).sum()
     }
 }
 

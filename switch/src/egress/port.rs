@@ -4,7 +4,7 @@ use contract::config::{self, CLASSES_MAX};
 use measure::time::{TickRate, Ticks};
 
 use super::layout::{EgressLayout, classes_of, wire_bytes};
-use super::queue::{Fate, Item, Queue, QueueState, Refused};
+use super::queue::{Fate, Item, Queue, QueueState, QueuedReference, Refused};
 use super::red::Red;
 use super::scheduler::Scheduler;
 use super::shaper::Shaper;
@@ -43,7 +43,7 @@ pub struct PortEgress<P> {
     /// Their tags.
     pub tags: Tags,
     /// References, in order, each with the number of packets of the head that go before it.
-    pub references: arrayvec::ArrayVec<(usize, Tag), REFERENCES_MAX>,
+    pub references: arrayvec::ArrayVec<(usize, QueuedReference), REFERENCES_MAX>,
     /// Queues where something waits, a bit each, and [`PACED`].
     busy: u16,
     queue_of_class: [u8; CLASSES_MAX],
@@ -124,16 +124,15 @@ impl<P> PortEgress<P> {
         Ok(())
     }
 
-    /// Takes in a reference, a place in the stream that `tag` names, at `now`: it passes on behind
-    /// the packets that were offered before it and that cost nothing. False: there is no
-    /// room for it, and it is forgotten.
-    pub fn offer_reference(&mut self, tag: Tag, now: Ticks) -> bool {
+    /// Takes in a reference at `now`: it leaves behind the packets of its class that were offered before
+    /// it, and costs them no time. False: there is no room for it, and it is forgotten.
+    pub fn offer_reference(&mut self, reference: QueuedReference, now: Ticks) -> bool {
         if self.busy == 0 && !self.references.is_full() {
-            self.references.push((self.head.len(), tag));
+            self.references.push((self.head.len(), reference));
             return true;
         }
-        let queue = self.queue_of(tag.class);
-        let is_taken = self.queues[queue].offer_reference(tag);
+        let queue = self.queue_of(reference.class);
+        let is_taken = self.queues[queue].offer_reference(reference);
         if is_taken {
             self.entered(queue, now);
         }
@@ -177,14 +176,14 @@ impl<P> PortEgress<P> {
             } else {
                 Fate::Left
             };
-            let Some(Item { packet, tag }) = self.queues[queue].take(fate, now) else {
-                return;
-            };
-            match packet {
-                Some(packet) if is_expired => expired(packet, tag),
-                Some(packet) => self.start(queue, packet, tag),
-                None if is_expired => {}
-                None => self.references.push((self.head.len(), tag)),
+            match self.queues[queue].take(fate, now) {
+                None => return,
+                Some(Item::Packet(packet, tag)) if is_expired => expired(packet, tag),
+                Some(Item::Packet(packet, tag)) => self.start(queue, packet, tag),
+                Some(Item::Reference(_)) if is_expired => {}
+                Some(Item::Reference(reference)) => {
+                    self.references.push((self.head.len(), reference));
+                }
             }
             expired_left -= usize::from(is_expired);
             if self.queues[queue].is_empty() {
@@ -199,13 +198,10 @@ impl<P> PortEgress<P> {
     fn choose(&mut self, now: Ticks) -> Option<(usize, bool)> {
         let queues = &self.queues;
         let waiting = self.waiting();
-        let front_wire_bytes = |queue: usize| {
-            let front: Option<&Tag> = queues[queue].front();
-            front.map_or(0, |tag| wire_bytes(tag.len_bytes))
-        };
+        let front_wire_bytes = |queue: usize| queues[queue].front().map_or(0, Item::wire_bytes);
         let queue = self.scheduler.choose(waiting, front_wire_bytes)?;
-        let age = now.saturating_since(self.queues[queue].front()?.arrived);
-        Some((queue, age > self.max_residency_ticks))
+        let age_ticks = now.saturating_since(self.queues[queue].front()?.arrived());
+        Some((queue, age_ticks > self.max_residency_ticks))
     }
 
     /// A packet starts on the link.
@@ -256,7 +252,7 @@ impl<P> PortEgress<P> {
                 self.queues[heir].succeed(old_queue);
             }
             while let Some(item) = old_queue.pop() {
-                let heir = self.queue_of(item.tag.class);
+                let heir = self.queue_of(item.class());
                 self.queues[heir].put(item);
             }
             let heir = index.min(self.queues.len() - 1);
@@ -276,8 +272,8 @@ impl<P> PortEgress<P> {
         self.references.clear();
         for (index, queue) in self.queues.iter_mut().enumerate() {
             while let Some(item) = queue.take(Fate::Left, Ticks(0)) {
-                if let Some(packet) = item.packet {
-                    give(packet, item.tag);
+                if let Item::Packet(packet, tag) = item {
+                    give(packet, tag);
                 }
             }
             self.scheduler.emptied(index);
@@ -301,7 +297,7 @@ impl<P> PortEgress<P> {
         self.head.is_empty() && self.waiting() == 0 && self.references.is_empty()
     }
 
-    /// The queue of a class, by its place in the layout.
+    /// The queue of a class, as an index into the layout.
     #[inline]
     pub fn queue_of(&self, class: ClassIndex) -> usize {
         usize::from(self.queue_of_class[usize::from(class.0) % CLASSES_MAX])

@@ -3,11 +3,13 @@
 use std::collections::VecDeque;
 
 use contract::counters::DropReason;
+use contract::ids::GenerationId;
+use measure::observation::SegmentIndex;
 use measure::time::{EpochTag, Ticks};
 
-use super::layout::{QueueLayout, references_max};
+use super::layout::{QueueLayout, references_max, wire_bytes};
 use super::red::Red;
-use crate::packet_io::{NO_SEGMENT, Tag};
+use crate::packet_io::{ClassIndex, NO_SEGMENT, Tag};
 
 /// A packet that was not taken, and why.
 #[derive(Debug)]
@@ -89,11 +91,28 @@ pub struct QueueState {
     pub counts: QueueCounts,
 }
 
-/// What a place in the queue holds; a reference has no packet.
+/// A reference on its way through the queue: a position in its stream, of no bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueuedReference {
+    /// Its number among those of its stream.
+    pub sequence: u32,
+    /// Tells references of one configuration from those of another that are still queued.
+    pub generation: GenerationId,
+    /// When it was put into the queue.
+    pub arrived: Ticks,
+    /// Its stream: the segment,
+    pub segment: SegmentIndex,
+    /// and the class, which chooses its queue.
+    pub class: ClassIndex,
+    /// The epoch of the packets before it.
+    pub epoch: EpochTag,
+}
+
+/// What waits in a queue.
 #[derive(Debug)]
-pub(super) struct Item<P> {
-    pub packet: Option<P>,
-    pub tag: Tag,
+pub(super) enum Item<P> {
+    Packet(P, Tag),
+    Reference(QueuedReference),
 }
 
 /// What becomes of an item that is taken out.
@@ -119,8 +138,8 @@ pub(super) struct Queue<P> {
 impl<P> Queue<P> {
     /// An empty queue whose memory is there, not only promised.
     pub fn new(layout: &QueueLayout, red: Option<Red>) -> Self {
-        let mut ring = VecDeque::with_capacity(layout.places);
-        ring.resize_with(layout.places, Item::untouched);
+        let mut ring = VecDeque::with_capacity(layout.items_max);
+        ring.resize_with(layout.items_max, Item::untouched);
         ring.clear();
         Self {
             ring,
@@ -152,7 +171,7 @@ impl<P> Queue<P> {
 
     /// What fits without more memory.
     #[cfg(test)]
-    pub fn places(&self) -> usize {
+    pub fn items_max(&self) -> usize {
         self.ring.capacity()
     }
 
@@ -162,10 +181,10 @@ impl<P> Queue<P> {
         self.ring.len()
     }
 
-    /// The tag of the next item.
+    /// The next item.
     #[inline]
-    pub fn front(&self) -> Option<&Tag> {
-        self.ring.front().map(|item| &item.tag)
+    pub fn front(&self) -> Option<&Item<P>> {
+        self.ring.front()
     }
 
     /// Takes a packet in, or says why not.
@@ -198,16 +217,15 @@ impl<P> Queue<P> {
             });
         }
         self.counts.entered.add(&tag);
-        let packet = Some(packet);
-        self.put(Item { packet, tag });
+        self.put(Item::Packet(packet, tag));
         Ok(())
     }
 
     /// Takes a reference in, if there is room. Neither RED nor the limits know of it.
-    pub fn offer_reference(&mut self, tag: Tag) -> bool {
+    pub fn offer_reference(&mut self, reference: QueuedReference) -> bool {
         let is_taken = self.references < self.references_max;
         if is_taken {
-            self.put(Item { packet: None, tag });
+            self.put(Item::Reference(reference));
         } else {
             self.counts.references_lost += 1;
         }
@@ -217,10 +235,9 @@ impl<P> Queue<P> {
     /// Puts an item behind all others: uncounted, and limits are not asked.
     #[inline]
     pub fn put(&mut self, item: Item<P>) {
-        if item.packet.is_some() {
-            self.waiting.add(&item.tag);
-        } else {
-            self.references += 1;
+        match &item {
+            Item::Packet(_, tag) => self.waiting.add(tag),
+            Item::Reference(_) => self.references += 1,
         }
         self.ring.push_back(item);
     }
@@ -229,10 +246,9 @@ impl<P> Queue<P> {
     #[inline]
     pub fn pop(&mut self) -> Option<Item<P>> {
         let item = self.ring.pop_front()?;
-        if item.packet.is_some() {
-            self.waiting.take(&item.tag);
-        } else {
-            self.references -= 1;
+        match &item {
+            Item::Packet(_, tag) => self.waiting.take(tag),
+            Item::Reference(_) => self.references -= 1,
         }
         Some(item)
     }
@@ -241,11 +257,11 @@ impl<P> Queue<P> {
     #[inline]
     pub fn take(&mut self, fate: Fate, now: Ticks) -> Option<Item<P>> {
         let item = self.pop()?;
-        match (&item.packet, fate) {
-            (Some(_), Fate::Left) => self.counts.left.add(&item.tag),
-            (Some(_), Fate::Expired) => self.counts.expired.add(&item.tag),
-            (None, Fate::Left) => return Some(item),
-            (None, Fate::Expired) => self.counts.references_lost += 1,
+        match (&item, fate) {
+            (Item::Packet(_, tag), Fate::Left) => self.counts.left.add(tag),
+            (Item::Packet(_, tag), Fate::Expired) => self.counts.expired.add(tag),
+            (Item::Reference(_), Fate::Left) => return Some(item),
+            (Item::Reference(_), Fate::Expired) => self.counts.references_lost += 1,
         }
         if self.waiting.packets == 0
             && let Some(red) = &mut self.red
@@ -270,17 +286,45 @@ impl<P> Queue<P> {
 }
 
 impl<P> Item<P> {
-    /// Fills a place in memory that holds nothing yet.
+    /// Fills an element of a ring that is empty so far.
     fn untouched() -> Self {
-        let tag = Tag {
-            flow: measure::packet::FlowHash(0),
-            packet: measure::packet::PacketHash(0),
+        Self::Reference(QueuedReference {
+            sequence: 0,
+            generation: GenerationId::default(),
             arrived: Ticks(0),
-            len_bytes: 0,
             segment: NO_SEGMENT,
+            class: ClassIndex(0),
             epoch: EpochTag(0),
-            class: crate::packet_io::ClassIndex(0),
-        };
-        Self { packet: None, tag }
+        })
+    }
+
+    /// When it was first seen.
+    #[inline]
+    pub fn arrived(&self) -> Ticks {
+        match self {
+            Self::Packet(_, tag) => tag.arrived,
+            Self::Reference(reference) => reference.arrived,
+        }
+    }
+
+    /// What it takes on the wire.
+    #[inline]
+    pub fn wire_bytes(&self) -> u32 {
+        match self {
+            Self::Packet(_, tag) => wire_bytes(tag.len_bytes),
+            Self::Reference(_) => 0,
+        }
+    }
+
+    pub fn class(&self) -> ClassIndex {
+        match self {
+            Self::Packet(_, tag) => tag.class,
+            Self::Reference(reference) => reference.class,
+        }
     }
 }
+
+const _: () = assert!(
+    size_of::<Item<std::ptr::NonNull<()>>>() == size_of::<usize>() + size_of::<Tag>(),
+    "an item takes no more than a packet's pointer and its tag"
+);

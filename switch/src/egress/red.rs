@@ -90,7 +90,7 @@ impl Red {
         self.average_packets
     }
 
-    /// Goes on with what `old` knows of the queue.
+    /// Continues from what `old` knows of the queue.
     pub fn succeed(&mut self, old: &Self) {
         self.average_packets = old.average_packets;
         self.since_drop = old.since_drop;

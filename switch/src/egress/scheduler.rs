@@ -8,7 +8,7 @@ use super::layout::QUEUES_MAX;
 /// Bytes that a weight of 1 earns in a round: the longest frame of IEEE 802.3 with one tag.
 pub const QUANTUM_BYTES: u32 = 1_522;
 
-/// Chooses among queues, one bit each.
+/// Chooses among queues, a bit each.
 ///
 /// A choice takes at most `QUEUES_MAX` steps for each quantum that the longest frame is long: 48
 /// for one of 9,046 bytes and a weight of 1.
@@ -17,8 +17,8 @@ pub struct Scheduler {
     strict: u8,
     quanta: [u32; QUEUES_MAX],
     deficits: [u32; QUEUES_MAX],
-    /// The weighted queue whose turn it is.
-    turn: usize,
+    /// The weighted queue that is served.
+    current: usize,
 }
 
 impl Scheduler {
@@ -29,11 +29,11 @@ impl Scheduler {
             strict: 0,
             quanta: [QUANTUM_BYTES; QUEUES_MAX],
             deficits: [0; QUEUES_MAX],
-            turn: 0,
+            current: 0,
         };
         for (queue, service) in services.into_iter().enumerate().take(QUEUES_MAX) {
-            // The last has had its turn: the first is next.
-            scheduler.turn = queue;
+            // The last was served: the first is next.
+            scheduler.current = queue;
             match service {
                 QueueService::Strict => scheduler.strict |= 1 << queue,
                 QueueService::Weight(weight) => {
@@ -60,14 +60,15 @@ impl Scheduler {
             return None;
         }
         loop {
-            let turn = self.turn;
-            if waiting & (1 << turn) != 0 && front_wire_bytes(turn) <= self.deficits[turn] {
-                return Some(turn);
+            let current = self.current;
+            if waiting & (1 << current) != 0 && front_wire_bytes(current) <= self.deficits[current]
+            {
+                return Some(current);
             }
             // What is left of a deficit is kept for the next round.
-            self.turn = next_after(turn, waiting);
-            let deficit = &mut self.deficits[self.turn];
-            *deficit = deficit.saturating_add(self.quanta[self.turn]);
+            self.current = next_after(current, waiting);
+            let deficit = &mut self.deficits[self.current];
+            *deficit = deficit.saturating_add(self.quanta[self.current]);
         }
     }
 
@@ -84,10 +85,10 @@ impl Scheduler {
     }
 }
 
-/// The next of the queues `waiting` (at least one), after `turn`, round and round.
+/// The next of the queues `waiting` (one or more) after `current`, round and round.
 #[inline]
-fn next_after(turn: usize, waiting: u8) -> usize {
-    let later = u32::from(waiting) & !((2 << turn) - 1);
+fn next_after(current: usize, waiting: u8) -> usize {
+    let later = u32::from(waiting) & !((2 << current) - 1);
     let next = if later == 0 {
         waiting.trailing_zeros()
     } else {

@@ -78,7 +78,7 @@ impl Shaper {
         self.free_at_fraction = fraction;
     }
 
-    /// Goes on where `old` is, so that a change gives no credit.
+    /// Continues from `old`, so that a change gives no credit.
     pub fn succeed(&mut self, old: &Self) {
         (self.free_at, self.free_at_fraction) = (old.free_at, old.free_at_fraction);
     }

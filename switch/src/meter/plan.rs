@@ -29,15 +29,15 @@ impl SegmentMap {
     /// A map over `ports` ports in which the n-th (ingress, egress, class) is segment n.
     pub fn new(
         ports: usize,
-        places: impl IntoIterator<Item = (PortIndex, PortIndex, ClassIndex)>,
+        measured: impl IntoIterator<Item = (PortIndex, PortIndex, ClassIndex)>,
     ) -> Self {
         let mut segments = vec![NO_SEGMENTS; ports * ports].into_boxed_slice();
-        for (n, (ingress, egress, class)) in (0..NO_SEGMENT.0).zip(places) {
+        for (n, (ingress, egress, class)) in (0..NO_SEGMENT.0).zip(measured) {
             let pair = ingress.index() * ports + egress.index();
-            if let Some(place) =
+            if let Some(segment) =
                 (segments.get_mut(pair)).and_then(|pair| pair.get_mut(usize::from(class.0)))
             {
-                *place = SegmentIndex(n);
+                *segment = SegmentIndex(n);
             }
         }
         Self { ports, segments }

@@ -105,8 +105,8 @@ impl<'pool> DpdkIo<'pool> {
             self.ports.push(handles.port);
             self.inlets.push(inlet);
         }
-        if let Some(place) = self.outlets.get_mut(handles.port.index()) {
-            std::mem::swap(place, &mut handles.outlet);
+        if let Some(outlet) = self.outlets.get_mut(handles.port.index()) {
+            std::mem::swap(outlet, &mut handles.outlet);
         }
     }
 
@@ -116,8 +116,8 @@ impl<'pool> DpdkIo<'pool> {
             self.ports.remove(index);
             handles.inlets.push(self.inlets.remove(index));
         }
-        if let Some(place) = self.outlets.get_mut(handles.port.index()) {
-            std::mem::swap(place, &mut handles.outlet);
+        if let Some(outlet) = self.outlets.get_mut(handles.port.index()) {
+            std::mem::swap(outlet, &mut handles.outlet);
         }
     }
 }

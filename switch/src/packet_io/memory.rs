@@ -1,4 +1,4 @@
-//! A switch in a test tube: ports that are queues in memory, a clock that the test turns by hand.
+//! A switch in a test tube: ports that are queues in memory, a clock that the test sets.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -9,7 +9,7 @@ use super::{Burst, PacketIo};
 use contract::ids::PortIndex;
 use measure::time::Ticks;
 
-/// Length of two Ethernet addresses, behind which a VLAN tag stands.
+/// Length of two Ethernet addresses, which a VLAN tag follows.
 const ADDRESSES_BYTES: usize = 12;
 
 /// An 802.1Q tag's type.
@@ -96,7 +96,7 @@ pub struct MemoryIo {
     /// Of packets made here, not copied.
     made: Live,
     copies_left: usize,
-    /// Numbered packets that were received, until somebody takes them.
+    /// Numbered packets that were received, until they are taken.
     received: Vec<Received>,
 }
 
@@ -119,7 +119,7 @@ impl MemoryIo {
         Self::with_inlets(ports, (0..ports as u8).map(PortIndex).collect())
     }
 
-    /// `ports` ports at time 0, with a receive queue served for each of `inlets`.
+    /// `ports` ports at time 0, with a receive queue that is served for each of `inlets`.
     pub fn with_inlets(ports: usize, inlets: Vec<PortIndex>) -> Self {
         Self {
             now: Cell::new(Ticks(0)),
@@ -141,7 +141,7 @@ impl MemoryIo {
         self.now.set(now);
     }
 
-    /// Lets the clock go on by `ticks` whenever somebody looks at it, as time does.
+    /// Lets `ticks` pass with each look at the clock.
     pub fn set_tick(&mut self, ticks: u64) {
         self.step_ticks = ticks;
     }
@@ -306,8 +306,8 @@ impl PacketIo for MemoryIo {
             .collect();
         // What waits at a queue that is no longer served is lost with it.
         let stays = |inlet: &PortIndex| {
-            let place = waiting.iter().position(|(port, _)| port == inlet);
-            place.map_or_else(VecDeque::new, |place| waiting.swap_remove(place).1)
+            let index = waiting.iter().position(|(port, _)| port == inlet);
+            index.map_or_else(VecDeque::new, |index| waiting.swap_remove(index).1)
         };
         self.arrivals = self.inlets.iter().map(stays).collect();
     }

@@ -26,7 +26,7 @@ impl Units {
     }
 }
 
-/// When a port's link has sent all that it took, for streams that use idle times.
+/// When a port's link has sent all that it took, for streams that take idle times into account.
 #[derive(Debug, Default)]
 pub(super) struct LinkClock {
     pub(super) link: Option<Link>,

@@ -16,8 +16,8 @@ pub(super) struct Flight {
 }
 
 impl Flight {
-    /// After this long in a queue, a reference has gone astray.
-    const ASTRAY_NS: i64 = 1_000_000_000;
+    /// After this long in a queue, a reference is lost.
+    const LOST_NS: i64 = 1_000_000_000;
 
     pub(super) fn new() -> Self {
         Self {
@@ -27,7 +27,7 @@ impl Flight {
         }
     }
 
-    fn place(&mut self, sequence: u32) -> Option<&mut Option<Reference>> {
+    fn slot(&mut self, sequence: u32) -> Option<&mut Option<Reference>> {
         self.said.get_mut(sequence as usize % FLIGHT_MAX)
     }
 
@@ -38,22 +38,21 @@ impl Flight {
             return true;
         }
         let oldest = self.oldest;
-        let is_astray = self.place(oldest).is_none_or(|said| {
-            said.is_none_or(|said| {
-                now_ns.wrapping_sub(said.sent_ns).cast_signed() > Self::ASTRAY_NS
-            })
-        });
-        if is_astray {
+        let is_lost = match self.slot(oldest) {
+            Some(Some(said)) => now_ns.wrapping_sub(said.sent_ns).cast_signed() > Self::LOST_NS,
+            _ => true,
+        };
+        if is_lost {
             self.oldest = oldest.wrapping_add(1);
         }
-        is_astray
+        is_lost
     }
 
     /// Keeps what the newest reference says.
     pub(super) fn send(&mut self, said: Reference) {
         let sequence = said.sequence;
-        if let Some(place) = self.place(sequence) {
-            *place = Some(said);
+        if let Some(slot) = self.slot(sequence) {
+            *slot = Some(said);
         }
         self.next = sequence.wrapping_add(1);
     }
@@ -65,6 +64,6 @@ impl Flight {
             return None;
         }
         self.oldest = sequence.wrapping_add(1);
-        self.place(sequence)?.take()
+        self.slot(sequence)?.take()
     }
 }

@@ -12,7 +12,7 @@ use measure::time::TickRate;
 use crate::egress::layout::WIRE_OVERHEAD_BYTES;
 use crate::packet_io::ClassIndex;
 
-/// Most streams of a port that use its idle times: each of them gets each.
+/// Most streams of a port that take its idle times into account: each one costs them all.
 pub const ANCHORED_STREAMS_MAX: usize = 8;
 
 /// The rate assumed of a port without a capacity; only adaptive injection goes by it, which needs

@@ -4,12 +4,12 @@ use contract::counters::ReferenceReading;
 use contract::ids::{GenerationId, PortIndex};
 use measure::flows::Slot;
 use measure::observation::SegmentIndex;
-use measure::packet::{FlowHash, PacketHash};
 use measure::rli::{Estimates, Injector, Receiver, ReferenceSender, Run, SegmentDelay};
 use measure::time::{EpochTag, Ticks};
 
 use super::flight::Flight;
 use super::{Due, ReferencesError, ReferencesLayout, StreamLayout, Units};
+use crate::egress::QueuedReference;
 use crate::packet_io::{ClassIndex, Tag};
 
 /// Both ends of a stream.
@@ -58,7 +58,7 @@ impl Stream {
         tag: &Tag,
         units: Units,
         generation: GenerationId,
-    ) -> Option<Tag> {
+    ) -> Option<QueuedReference> {
         if self.epoch == Some(tag.epoch) {
             return None;
         }
@@ -83,13 +83,13 @@ impl Stream {
         let now_ns = units.ns(arrived);
         let mut before = before;
         if !due.is_full()
-            && let Some(tag) = self.opening(first, units, generation)
+            && let Some(reference) = self.opening(first, units, generation)
         {
-            due.push((before, tag));
+            due.push((before, reference));
         }
         let mut rest = run;
         while !rest.is_empty() {
-            // Without room for references, packets need not be distinguished.
+            // Without room for references, packets need not be split.
             let to_go = if due.is_full() {
                 u64::MAX
             } else {
@@ -109,22 +109,21 @@ impl Stream {
             self.sender.record_run(packets, digest, now_ns);
             if self.injector.run(packets, bytes, now_ns)
                 && !due.is_full()
-                && let Some(tag) = self.reference(arrived, now_ns, epoch, generation)
+                && let Some(reference) = self.reference(arrived, now_ns, epoch, generation)
             {
-                due.push((before, tag));
+                due.push((before, reference));
             }
         }
     }
 
-    /// A reference for a stream whose packets have not come for long, or none since its epoch
-    /// ended.
+    /// A reference for a stream without packets for long, or since its epoch ended.
     pub(super) fn overdue(
         &mut self,
         now: Ticks,
         present: EpochTag,
         units: Units,
         generation: GenerationId,
-    ) -> Option<Tag> {
+    ) -> Option<QueuedReference> {
         let epoch = self.epoch?;
         if self.injector.packets_since() == 0 {
             return None;
@@ -146,7 +145,7 @@ impl Stream {
         now_ns: u64,
         epoch: EpochTag,
         generation: GenerationId,
-    ) -> Option<Tag> {
+    ) -> Option<QueuedReference> {
         self.injector.injected(now_ns);
         if !self.flight.has_room(now_ns) {
             self.left_out += 1;
@@ -155,15 +154,14 @@ impl Stream {
         self.sent += 1;
         let reference = self.sender.reference(now_ns);
         self.flight.send(reference);
-        Some(Tag {
-            flow: FlowHash(reference.sequence.into()),
-            packet: PacketHash(generation.0.into()),
+        Some(QueuedReference {
+            sequence: reference.sequence,
+            generation,
             arrived: now,
-            len_bytes: 0,
             segment: self.segment,
+            class: self.class,
             // The packets before it are of the epoch before, where it opens another.
             epoch: self.epoch.unwrap_or(epoch),
-            class: self.class,
         })
     }
 
@@ -196,11 +194,10 @@ impl Stream {
     /// A reference left: the delays of the interval behind it.
     pub(super) fn reference_departed(
         &mut self,
-        tag: &Tag,
+        sequence: u32,
         departed_ns: u64,
         sink: &mut impl FnMut(Estimates<'_, Slot>),
     ) -> Option<SegmentDelay> {
-        let sequence = u32::try_from(tag.flow.0).ok()?;
         let reference = self.flight.receive(sequence)?;
         self.receiver.reference(&reference, 0, departed_ns, sink);
         Some(self.receiver.take_segment())

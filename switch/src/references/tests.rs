@@ -110,7 +110,7 @@ struct Tube {
 #[derive(Debug, Clone, Copy)]
 enum Entry {
     Packet(Tag),
-    Reference(Tag),
+    Reference(QueuedReference),
 }
 
 fn slot_of(tag: &Tag) -> Slot {
@@ -183,16 +183,16 @@ impl Tube {
                         self.flows[slot_of(&tag).0 as usize].add(delay);
                     }
                 }
-                Entry::Reference(tag) => {
-                    references.push((tags.len(), tag));
-                    let segment = usize::from(tag.segment.0);
+                Entry::Reference(reference) => {
+                    references.push((tags.len(), reference));
+                    let segment = usize::from(reference.segment.0);
                     self.referenced[segment] = self.departed[segment];
                 }
             }
             self.queue.pop_front();
         }
         // One behind a packet that stays.
-        references.extend(references.last().map(|&(_, tag)| (tags.len() + 1, tag)));
+        references.extend(references.last().map(|&(_, last)| (tags.len() + 1, last)));
         let observation = |tag: &Tag| Observation {
             flow: tag.flow,
             packet: tag.packet,
@@ -227,9 +227,9 @@ impl Tube {
     fn overdue(&mut self) -> usize {
         let (epoch, mut overdue) = (self.epoch(), 0);
         self.references
-            .overdue(Ticks(self.now), epoch, &mut |port, tag| {
+            .overdue(Ticks(self.now), epoch, &mut |port, reference| {
                 assert_eq!(port, PORT);
-                self.queue.push_back(Entry::Reference(tag));
+                self.queue.push_back(Entry::Reference(reference));
                 overdue += 1;
             });
         overdue
@@ -336,7 +336,7 @@ fn run(tube: &mut Tube, steps: &[Step], seals: bool) {
                 tube.depart(*packets);
             }
             Step::Lose(segment) => {
-                let is_lost = |entry: &Entry| matches!(entry, Entry::Reference(tag) if tag.segment.0 == *segment);
+                let is_lost = |entry: &Entry| matches!(entry, Entry::Reference(lost) if lost.segment.0 == *segment);
                 tube.queue.retain(|entry| !is_lost(entry));
             }
         }
@@ -607,7 +607,7 @@ fn queues_take_references_among_packets() {
     let mut packets: Burst<u32> = (0..10).collect();
     let tags = (0..10).map(|_| tube.tag(SegmentIndex(0)));
     assert!(egress.offer_all(&mut packets, |_, all| all.extend(tags)));
-    tube.references.joined(&mut egress, 0, false);
+    tube.references.joined(&mut egress, 0, Likeness::Mixed);
     for n in 10..16 {
         let tag = tube.tag(SegmentIndex(1));
         assert!(

@@ -374,12 +374,14 @@ impl<P> WirePort<P> {
             return true;
         };
         let link_bytes = wire_bytes(u32::try_from(whole).unwrap_or(u32::MAX));
-        self.share.spend(link_bytes, kind == Kind::Reference);
         let counters = &self.end.counters;
         counters.sent[kind.index()].add(1);
         counters.sent_bytes.add(link_bytes.into());
         if kind == Kind::Reference {
             counters.reference_bytes.add(link_bytes.into());
+            self.share.spend_reference(link_bytes);
+        } else {
+            self.share.spend(link_bytes);
         }
         self.held = Some(packet);
         self.send_held(io)

@@ -50,11 +50,15 @@ impl Share {
     /// A frame of so many bytes on the link has gone, allowed or not: what could not wait is made up
     /// for by what can.
     #[inline]
-    pub fn spend(&mut self, link_bytes: u32, is_reference: bool) {
+    pub fn spend(&mut self, link_bytes: u32) {
         self.all.spend(link_bytes);
-        if is_reference {
-            self.references.spend(link_bytes);
-        }
+    }
+
+    /// The same for a reference.
+    #[inline]
+    pub fn spend_reference(&mut self, link_bytes: u32) {
+        self.spend(link_bytes);
+        self.references.spend(link_bytes);
     }
 }
 
@@ -96,7 +100,7 @@ mod tests {
         for now in (0..2_000_000_000_u64).step_by(2_000) {
             // What cannot wait is a part of it.
             if now % 10_000_000 == 0 || share.allows(Ticks(now)) {
-                share.spend(1_538, false);
+                share.spend(1_538);
                 sent += 1_538;
             }
         }
@@ -109,7 +113,7 @@ mod tests {
     fn a_clock_that_goes_back_gives_nothing() {
         let rate = TickRate::from_hz(1_000_000_000);
         let mut share = Share::new(1_000_000_000, 0.005, 0.4, rate, Ticks(1_000));
-        share.spend(1_000_000, false);
+        share.spend(1_000_000);
         assert!(!share.allows(Ticks(0)));
         assert!(!share.allows(Ticks(1_000)));
     }
@@ -121,11 +125,11 @@ mod tests {
         let (mut references, mut others) = (0_u64, 0_u64);
         for now in (0..2_000_000_000_u64).step_by(1_000) {
             if share.allows_reference(Ticks(now)) {
-                share.spend(142, true);
+                share.spend_reference(142);
                 references += 142;
             }
             if share.allows(Ticks(now)) {
-                share.spend(1_538, false);
+                share.spend(1_538);
                 others += 1_538;
             }
         }

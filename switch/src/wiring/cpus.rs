@@ -104,7 +104,7 @@ pub fn keep_off(workers: &[usize], usable: &[Cpu]) {
     }
 }
 
-/// Runs `make` on the NUMA node of `cpu`, so that what it allocates and touches lies there.
+/// Runs `make` on the NUMA node of `cpu`, so that what it allocates and touches is there.
 ///
 /// # Errors
 /// When no thread can be started for that.

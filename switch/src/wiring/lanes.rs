@@ -6,15 +6,15 @@ use measure::time::TickRate;
 use rtrb::{Consumer, Producer};
 
 use crate::egress::EgressLayout;
-use crate::egress::{Handed, Lane};
+use crate::egress::{Lane, Relayed};
 
 /// How one worker reaches one port.
 #[derive(Debug)]
 pub enum Way<P> {
     /// By itself; others pass it their packets through these rings.
-    Own(Vec<Consumer<Handed<P>>>),
+    Own(Vec<Consumer<Relayed<P>>>),
     /// Through the worker that owns the port.
-    Owner(Producer<Handed<P>>),
+    Owner(Producer<Relayed<P>>),
     /// There is no port in that place.
     Closed,
 }
@@ -59,7 +59,7 @@ impl<P> Way<P> {
             Self::Own(entrances) => {
                 Lane::own(&layout(config, place, old), mtu, rate, seed, entrances)
             }
-            Self::Owner(ring) => Lane::hand_over(ring, mtu),
+            Self::Owner(ring) => Lane::relay(ring, mtu),
             Self::Closed => Lane::closed(),
         }
     }

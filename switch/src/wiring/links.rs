@@ -1,4 +1,4 @@
-//! Links that come and go: what the data plane hears, and what a patch panel passes on.
+//! Links that come and go: what the data plane hears, and what a patch panel forwards.
 //!
 //! A port that loses its link is down at once; one that has a link again is up when it has kept it
 //! for [`UP_HOLD`], so that a flapping port does not flap the switch. Between two ports with
@@ -38,7 +38,7 @@ pub struct LinkWatch {
 struct Watched {
     /// The port that shares its fate.
     partner: Option<usize>,
-    /// As the data plane has heard.
+    /// As the data plane heard.
     is_up: bool,
     /// Taken down on purpose.
     is_lowered: bool,

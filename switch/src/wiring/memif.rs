@@ -6,17 +6,17 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-/// Removes the socket file of a server device, if there is one and nobody listens at it.
+/// Removes the socket file of a server device, if there is one without a listener.
 ///
 /// # Errors
-/// When nobody listens, and still it cannot be removed.
+/// When there is no listener, and it cannot be removed.
 pub fn remove_orphan(device: &str) -> io::Result<()> {
     let Some(path) = server_socket(device).map(Path::new) else {
         return Ok(());
     };
     let is_socket = fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
     if is_socket && is_orphan(path) {
-        tracing::info!("removing {}: nobody listens there", path.display());
+        tracing::info!("removing {}: no process listens there", path.display());
         fs::remove_file(path)?;
     }
     Ok(())

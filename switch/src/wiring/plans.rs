@@ -44,7 +44,7 @@ pub struct Site<'s> {
     pub usable: &'s [Cpu],
     /// Rate of the counter.
     pub rate: TickRate,
-    /// When epochs turn.
+    /// When epochs begin.
     pub schedule: EpochSchedule,
     /// TAI, as the control core has it.
     pub line: &'s Arc<SharedLine>,

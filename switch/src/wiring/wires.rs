@@ -114,7 +114,7 @@ impl Site<'_> {
 pub struct Origin<'s> {
     /// Rate of the counter.
     pub rate: TickRate,
-    /// When epochs turn.
+    /// When epochs begin.
     pub schedule: EpochSchedule,
     /// TAI, as the control core has it.
     pub line: &'s Arc<SharedLine>,

@@ -1,4 +1,4 @@
-//! The workers as they stand before they begin, and what the control side keeps of each.
+//! The workers before they begin, and what the control side keeps of each.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};

@@ -48,7 +48,7 @@ impl<I: PacketIo> Worker<I> {
             self.wires.swap(*port, wire);
         }
         if let Measuring::Changed(plan) = &mut generation.measuring {
-            self.meter.replan(plan.take(), now);
+            self.meter.epochs.replan(plan.take(), now);
         }
         self.counters.generation.set(generation.number.0.into());
         self.retiring = Some(generation);
@@ -61,12 +61,12 @@ impl<I: PacketIo> Worker<I> {
             return;
         };
         if let Measuring::Changed(old) = &mut generation.measuring {
-            match self.meter.take_retired() {
+            match self.meter.epochs.take_retired() {
                 Some(mut plan) => {
                     plan.show_references(&self.counters);
                     *old = Some(plan);
                 }
-                None if self.meter.is_retiring() => return,
+                None if self.meter.epochs.are_retiring() => return,
                 None => {}
             }
         }

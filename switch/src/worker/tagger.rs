@@ -6,13 +6,13 @@ use measure::packet::Census;
 use measure::time::Ticks;
 
 use crate::decide::Decisions;
-use crate::meter::{Meter, Segments};
-use crate::packet_io::{Burst, ClassIndex, PacketIo, Tag, Tags};
+use crate::meter::{Segments, Tagging};
+use crate::packet_io::{Burst, ClassIndex, Likeness, PacketIo, Tag, Tags};
 
 /// What the packets of a burst have in common.
 pub(super) struct Tagger<'w, I> {
     pub io: &'w I,
-    pub meter: &'w Meter,
+    pub tagging: Tagging<'w>,
     /// Of the port that they came in by.
     pub counters: &'w PortCounters,
     /// Those that lead to where they go.
@@ -21,19 +21,25 @@ pub(super) struct Tagger<'w, I> {
 }
 
 impl<I: PacketIo> Tagger<'_, I> {
-    /// Parses, hashes and tags a burst in one tight loop; whether all of it is of one class and one
-    /// time. Not inlined, so that the loop has all registers to itself.
+    /// Parses, hashes and tags a burst in one tight loop. Not inlined, so that the loop has all
+    /// registers to itself.
     #[inline(never)]
-    pub fn tag(&self, arrivals: &Burst<I::Packet>, decisions: &Decisions, tags: &mut Tags) -> bool {
+    pub fn tag(
+        &self,
+        arrivals: &Burst<I::Packet>,
+        decisions: &Decisions,
+        tags: &mut Tags,
+    ) -> Likeness {
         let decided = arrivals.iter().zip(decisions);
-        if !self.meter.tags() {
+        if !self.tagging.is_on() {
             tags.extend(decided.map(|(packet, decision)| {
                 let len_bytes = self.io.len_bytes(packet);
-                self.meter.blank_tag(len_bytes, decision.class(), self.now)
+                self.tagging
+                    .blank_tag(len_bytes, decision.class(), self.now)
             }));
-            return false;
+            return Likeness::Mixed;
         }
-        let (first, flows) = (tags.len(), self.meter.flows());
+        let (first, flows) = (tags.len(), self.tagging.flows());
         let one_class = decisions
             .first()
             .map_or(ClassIndex(0), |decision| decision.class());
@@ -41,7 +47,7 @@ impl<I: PacketIo> Tagger<'_, I> {
         let mut census = Census::default();
         tags.extend(decided.map(|(packet, decision)| {
             let (len_bytes, class) = (self.io.len_bytes(packet), decision.class());
-            let parsed = self.meter.parse(self.io.head(packet), len_bytes);
+            let parsed = self.tagging.parse(self.io.head(packet), len_bytes);
             census.add(parsed.kind);
             let segment = self.segments[usize::from(class.0 & 7)];
             if let Some(flows) = flows {
@@ -52,10 +58,10 @@ impl<I: PacketIo> Tagger<'_, I> {
                 flow: parsed.flow,
                 packet: parsed.packet,
                 segment,
-                ..self.meter.blank_tag(len_bytes, class, self.now)
+                ..self.tagging.blank_tag(len_bytes, class, self.now)
             }
         }));
-        let is_each_stamped = self.meter.stamps_packets();
+        let is_each_stamped = self.tagging.stamps_packets();
         if is_each_stamped {
             for tag in &mut tags[first..] {
                 tag.arrived = self.io.now();
@@ -64,6 +70,10 @@ impl<I: PacketIo> Tagger<'_, I> {
         for (counter, n) in self.counters.kinds.iter().zip(census.counts()) {
             counter.add(n);
         }
-        differences == 0 && !is_each_stamped
+        if differences == 0 && !is_each_stamped {
+            Likeness::Alike
+        } else {
+            Likeness::Mixed
+        }
     }
 }

@@ -24,7 +24,7 @@ impl<I: PacketIo> Worker<I> {
         }
     }
 
-    /// Turns the epoch of the wire at a port, if there is one and it is time, and sends what belongs
+    /// Rolls over the epoch of the wire at a port, if there is one and it is time, and sends what belongs
     /// before the data that comes next; false: nothing may go now.
     #[inline]
     pub(super) fn open_wire(&mut self, to: PortIndex, now: Ticks) -> bool {
@@ -47,7 +47,7 @@ impl<I: PacketIo> Worker<I> {
         is_looped
     }
 
-    /// Takes control frames out of what came in, each in its place among the data.
+    /// Takes control frames out of what came in, each in its order among the data.
     #[inline(never)]
     pub(super) fn receive_wire(
         &mut self,
@@ -110,10 +110,11 @@ impl<I: PacketIo> Worker<I> {
         let Self {
             io, meter, wires, ..
         } = self;
+        let tagging = meter.tagging();
         let Some(wire) = wires.at(from) else { return };
         let seen = arrivals.iter().zip(decisions).map(|(packet, decision)| {
             let len_bytes = io.len_bytes(packet);
-            let parsed = meter.parse(io.head(packet), len_bytes);
+            let parsed = tagging.parse(io.head(packet), len_bytes);
             let arrival = Arrival {
                 flow: parsed.flow,
                 packet: parsed.packet,

@@ -6,6 +6,7 @@ use crate::egress::queue::QueueCounts;
 use crate::packet_io::NO_SEGMENT;
 use contract::config::{Class, Egress, Queue as QueueSettings, QueueService};
 use contract::counters::DropReason;
+use contract::ids::GenerationId;
 use measure::packet::{FlowHash, PacketHash};
 use measure::time::EpochTag;
 use model::{Entry, Model};
@@ -29,6 +30,17 @@ fn tag(entry: &Entry) -> Tag {
         segment: NO_SEGMENT,
         epoch: EpochTag(0),
         class: ClassIndex(entry.class),
+    }
+}
+
+fn reference(entry: &Entry) -> QueuedReference {
+    QueuedReference {
+        sequence: entry.number,
+        generation: GenerationId(0),
+        arrived: Ticks(entry.arrived),
+        segment: NO_SEGMENT,
+        class: ClassIndex(entry.class),
+        epoch: EpochTag(0),
     }
 }
 
@@ -90,7 +102,7 @@ fn head_of(egress: &PortEgress<u32>) -> Vec<u32> {
     let mut order = Vec::new();
     for index in 0..=egress.head.len() {
         while let Some((_, reference)) = references.next_if(|(before, _)| *before == index) {
-            order.push(u32::try_from(reference.flow.0).unwrap());
+            order.push(reference.sequence);
         }
         if let Some(&packet) = egress.head.get(index) {
             assert_eq!(u64::from(packet), egress.tags[index].flow.0, "its own tag");
@@ -192,7 +204,7 @@ proptest! {
                 }
                 Op::Reference { class } => {
                     let entry = packet(number, class, 0, now);
-                    let is_taken = egress.offer_reference(tag(&entry), Ticks(now));
+                    let is_taken = egress.offer_reference(reference(&entry), Ticks(now));
                     prop_assert_eq!(is_taken, model.offer(entry, now).is_none());
                 }
                 Op::Advance => {
@@ -248,7 +260,7 @@ proptest! {
                     refused += u64::from(offered.is_err());
                 }
                 Op::Reference { class } => {
-                    old.offer_reference(tag(&packet(number, class, 0, now)), Ticks(now));
+                    old.offer_reference(reference(&packet(number, class, 0, now)), Ticks(now));
                 }
                 _ => old.advance(Ticks(now), &mut |_, _| {}),
             }
@@ -264,7 +276,7 @@ proptest! {
         prop_assert_eq!(counts_before.full.packets, refused);
 
         let mut new = PortEgress::new(&second.clone().to_succeed(&first), rate(), 1);
-        let room: Vec<usize> = new.queues.iter().map(Queue::places).collect();
+        let room: Vec<usize> = new.queues.iter().map(Queue::items_max).collect();
         new.adopt(&mut old);
         prop_assert!(old.is_empty());
         prop_assert_eq!(old.len(), 0);
@@ -471,14 +483,14 @@ fn memory_is_that_of_the_layout_and_does_not_grow() {
     let layout = layout(&settings);
     assert_eq!(layout.size_bytes(), (64 + 8 + 3 + 1) * 40);
     let mut egress = PortEgress::new(&layout, rate(), 1);
-    let places: Vec<usize> = egress.queues.iter().map(Queue::places).collect();
+    let places: Vec<usize> = egress.queues.iter().map(Queue::items_max).collect();
     for n in 0..1000 {
         let entry = packet(n, u8::try_from(n % 8).unwrap(), 60, 0);
         let _ = egress.offer(n, tag(&entry), Ticks(0));
-        egress.offer_reference(tag(&packet(n, entry.class, 0, 0)), Ticks(0));
+        egress.offer_reference(reference(&packet(n, entry.class, 0, 0)), Ticks(0));
     }
     assert_eq!(egress.len(), 67);
-    assert!(egress.queues.iter().map(Queue::places).eq(places));
+    assert!(egress.queues.iter().map(Queue::items_max).eq(places));
 }
 
 #[test]

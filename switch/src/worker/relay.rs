@@ -8,13 +8,13 @@ use crate::egress::lane::Exit;
 use crate::packet_io::{BURST, PacketIo, Tag};
 
 impl<I: PacketIo> Worker<I> {
-    /// Hands what has been gathered for another worker's port over to it.
-    pub(super) fn hand_over(&mut self, to: PortIndex) {
+    /// Passes what has been gathered for another worker's port on to it.
+    pub(super) fn flush_relay(&mut self, to: PortIndex) {
         let Some(Exit::Owner(relay)) = self.lanes.get_mut(to.index()).map(|lane| &mut lane.exit)
         else {
             return;
         };
-        relay.hand_over();
+        relay.flush();
         // The ring is full: its owner is behind.
         let left: arrayvec::ArrayVec<Tag, BURST> = relay.tags.drain(..).collect();
         relay.packets.clear();
@@ -23,7 +23,7 @@ impl<I: PacketIo> Worker<I> {
         }
     }
 
-    /// Takes in what other workers handed over, a burst from each at most.
+    /// Takes in what other workers passed on, a burst from each at most.
     pub(super) fn drain_rings(&mut self, to: PortIndex) {
         let now = self.io.now();
         for entrance in 0..self.lanes[to.index()].entrances.len() {

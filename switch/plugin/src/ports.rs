@@ -1,0 +1,163 @@
+//! Which port of the program has which index.
+//!
+//! A port is known by its device's name: one that comes back has its index again, and its counters go
+//! on. An index is never given to another name, so that what was counted keeps its name.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use contract::config::PORTS_MAX;
+use contract::ids::PortIndex;
+use dpdk_bindings::HostPort;
+
+/// All ports there are or were.
+#[derive(Debug, Default)]
+pub struct PortTable {
+    ports: Vec<NamedPort>,
+    /// Names without an index, which were logged.
+    refused: Vec<String>,
+}
+
+/// A name, and what it names.
+#[derive(Debug)]
+pub struct NamedPort {
+    pub name: String,
+    /// The port, while it is there.
+    pub port: Option<HostPort>,
+}
+
+/// The port that a queue belongs to, as the queue's own thread reads it.
+#[derive(Debug)]
+pub struct Home(AtomicU8);
+
+impl Home {
+    /// Of a queue that belongs to no port that is measured: no index is as great.
+    const NOWHERE: u8 = u8::MAX;
+
+    pub fn nowhere() -> Self {
+        Self(AtomicU8::new(Self::NOWHERE))
+    }
+
+    /// From now on it belongs to `port`, or to none that is measured.
+    pub fn move_to(&self, port: Option<PortIndex>) {
+        let index = port.map_or(Self::NOWHERE, |port| port.0);
+        self.0.store(index, Ordering::Relaxed);
+    }
+
+    /// The port, beyond all that there are where it is none.
+    #[inline]
+    pub fn port(&self) -> PortIndex {
+        PortIndex(self.0.load(Ordering::Relaxed))
+    }
+}
+
+impl PortTable {
+    /// Takes in which ports there are now; returns the indices of those that came, went, or have
+    /// other queues than before, in order.
+    pub fn update(&mut self, ports: &[HostPort]) -> Vec<usize> {
+        for port in ports {
+            if self.find(&port.name).is_some() {
+                continue;
+            }
+            if self.ports.len() < PORTS_MAX {
+                self.ports.push(NamedPort {
+                    name: port.name.clone(),
+                    port: None,
+                });
+            } else if !self.refused.contains(&port.name) {
+                tracing::warn!(
+                    "port {} is not measured: there were {PORTS_MAX} others before it",
+                    port.name
+                );
+                self.refused.push(port.name.clone());
+            }
+        }
+        let mut changed = Vec::new();
+        for (index, known) in self.ports.iter_mut().enumerate() {
+            let now = ports.iter().find(|port| port.name == known.name);
+            if now != known.port.as_ref() {
+                known.port = now.cloned();
+                changed.push(index);
+            }
+        }
+        changed
+    }
+
+    /// The index of the port of that name.
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.ports.iter().position(|known| known.name == name)
+    }
+
+    /// The port at `index`, while it is there.
+    pub fn port(&self, index: usize) -> Option<&HostPort> {
+        self.ports.get(index)?.port.as_ref()
+    }
+
+    /// By index, the port while it is there.
+    pub fn all(&self) -> impl Iterator<Item = Option<&HostPort>> {
+        self.ports.iter().map(|known| known.port.as_ref())
+    }
+
+    /// Ports that are there, with their indices.
+    pub fn present(&self) -> impl Iterator<Item = (usize, &HostPort)> {
+        let all = self.all().enumerate();
+        all.filter_map(|(index, port)| Some((index, port?)))
+    }
+
+    /// Whose queues the port with DPDK's number `id` has now.
+    pub fn of_port(&self, id: u16) -> Option<(PortIndex, &HostPort)> {
+        let (index, port) = self.present().find(|(_, port)| port.id == id)?;
+        Some((PortIndex::new(index), port))
+    }
+
+    /// Names by index, and whether the port is there.
+    pub fn names(&self) -> Vec<(String, bool)> {
+        let ports = self.ports.iter();
+        let names = ports.map(|known| (known.name.clone(), known.port.is_some()));
+        names.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn port(id: u16, name: &str, queues: u16) -> HostPort {
+        HostPort {
+            id,
+            life: 0,
+            name: name.to_owned(),
+            rx_queues: queues,
+            tx_queues: queues,
+        }
+    }
+
+    #[test]
+    fn a_port_that_comes_back_has_its_index_again() {
+        let mut table = PortTable::default();
+        assert_eq!(table.update(&[port(0, "a", 1), port(1, "b", 1)]), [0, 1]);
+        assert_eq!(
+            table.update(&[port(0, "a", 1), port(1, "b", 1)]),
+            Vec::<usize>::new()
+        );
+        assert_eq!(table.update(&[port(0, "a", 2), port(1, "b", 1)]), [0]);
+        // The one in DPDK's port 0 is another now.
+        assert_eq!(table.update(&[port(0, "c", 1), port(1, "b", 1)]), [0, 2]);
+        assert_eq!(table.of_port(0).unwrap().0, PortIndex(2));
+        assert_eq!(
+            table.names(),
+            [("a", false), ("b", true), ("c", true)].map(|(name, is)| (name.to_owned(), is))
+        );
+        assert_eq!(table.update(&[port(5, "a", 1)]), [0, 1, 2]);
+        assert_eq!(table.of_port(5).unwrap().0, PortIndex(0));
+    }
+
+    #[test]
+    fn names_without_end_have_indices_up_to_a_bound() {
+        let mut table = PortTable::default();
+        for n in 0..200 {
+            table.update(&[port(0, &format!("p{n}"), 1)]);
+        }
+        assert_eq!(table.names().len(), PORTS_MAX);
+        assert_eq!(table.present().count(), 0);
+    }
+}

@@ -1,0 +1,66 @@
+//! What packets are tagged with as they arrive.
+
+use contract::ids::PortIndex;
+use measure::packet::{FlowHash, Hasher, PacketHash, Parsed};
+use measure::time::{EpochTag, Ticks};
+
+use super::plan::{NO_SEGMENTS, Plan, Segments};
+use crate::flows::Flows;
+use crate::packet_io::{ClassIndex, NO_SEGMENT, Tag};
+
+/// Tags of the present epoch.
+#[derive(Debug, Clone, Copy)]
+pub struct Tagging<'m> {
+    pub(super) hasher: &'m Hasher,
+    pub(super) plan: Option<&'m Plan>,
+    pub(super) epoch: EpochTag,
+}
+
+impl<'m> Tagging<'m> {
+    /// Whether packets are hashed as they arrive.
+    #[inline]
+    pub fn is_on(self) -> bool {
+        self.plan.is_some()
+    }
+
+    /// Whether the clock is read for every packet.
+    #[inline]
+    pub fn stamps_packets(self) -> bool {
+        self.plan.is_some_and(|plan| plan.stamps_packets)
+    }
+
+    /// The flows that have counters of their own, where there are any.
+    #[inline]
+    pub fn flows(self) -> Option<&'m Flows> {
+        self.plan?.flows.as_ref()
+    }
+
+    /// The segments that lead from one port to another, by class.
+    #[inline]
+    pub fn segments(self, ingress: PortIndex, egress: PortIndex) -> Segments {
+        match self.plan {
+            Some(plan) => plan.segments.between(ingress, egress),
+            None => NO_SEGMENTS,
+        }
+    }
+
+    /// The tag of a packet of `class`, first seen at `now`, that is not measured.
+    #[inline]
+    pub fn blank_tag(self, len_bytes: u32, class: ClassIndex, now: Ticks) -> Tag {
+        Tag {
+            flow: FlowHash(0),
+            packet: PacketHash(0),
+            arrived: now,
+            len_bytes,
+            segment: NO_SEGMENT,
+            epoch: self.epoch,
+            class,
+        }
+    }
+
+    /// Parses and hashes the frame that begins with `head`.
+    #[inline]
+    pub fn parse(self, head: &[u8], len_bytes: u32) -> Parsed {
+        self.hasher.parse(head, len_bytes)
+    }
+}
