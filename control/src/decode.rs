@@ -189,19 +189,19 @@ impl Lists {
         for segment in &self.segments {
             *flows.entry(*segment).or_default() += 1;
         }
-        let mut told: Vec<(usize, SegmentIndex)> = flows
+        let mut shown: Vec<(usize, SegmentIndex)> = flows
             .into_iter()
             .map(|(segment, flows)| (flows, segment))
             .collect();
-        told.sort_unstable_by(|a, b| b.cmp(a));
+        shown.sort_unstable_by(|a, b| b.cmp(a));
         // The last, or all that are too many, are what is left when no feature is set.
-        told.truncate(told.len().saturating_sub(1).min(FEATURES_MAX));
-        self.features_per_flow = told.len();
+        shown.truncate(shown.len().saturating_sub(1).min(FEATURES_MAX));
+        self.features_per_flow = shown.len();
         let is = |segment, other| f64::from(u8::from(segment == other));
         let features = self
             .segments
             .iter()
-            .flat_map(|&segment| told.iter().map(move |&(_, other)| is(segment, other)));
+            .flat_map(|&segment| shown.iter().map(move |&(_, other)| is(segment, other)));
         self.features = features.collect();
     }
 

@@ -78,7 +78,7 @@ struct Waiting<S> {
 pub(crate) enum Closed<'s, S> {
     /// Every worker's shard of this generation is in the sum.
     Whole(Epoch, GenerationId, &'s S),
-    /// This many epochs, of which the last is named, lack a worker's shard.
+    /// This many epochs, up to the one named, lack a worker's shard.
     Missed(Epoch, u64),
     /// The workers measured the epoch in different generations.
     Mixed(Epoch),

@@ -120,9 +120,9 @@ mod tests {
         let published = Published::new(Snapshot::default());
         assert_eq!(published.standstill_at(9_999), None);
         published.beat_ms.store(8_000, Ordering::Relaxed);
-        let told = |now_ms| published.standstill_at(now_ms).unwrap();
-        assert!(told(17_999).contains("could publish nothing for 17 s"));
-        assert!(told(18_000).contains("has stood still for 10 s"));
+        let report = |now_ms| published.standstill_at(now_ms).unwrap();
+        assert!(report(17_999).contains("could publish nothing for 17 s"));
+        assert!(report(18_000).contains("has stood still for 10 s"));
         published.renewed_ms.store(20_000, Ordering::Relaxed);
         published.beat_ms.store(20_000, Ordering::Relaxed);
         assert_eq!(published.standstill_at(29_999), None);

@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn something_else_that_answers_is_not_believed() {
+    fn something_else_that_answers_is_not_accepted() {
         const CLOSE: &str = "HTTP/1.1 404 Not Found\r\nconnection: close\r\n\r\n";
         for answers in [
             &[CLOSE, CLOSE][..],

@@ -26,11 +26,12 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use crate::address::MacAddress;
 use crate::ids::PortIndex;
 use crate::limits::PORTS_MAX;
+use crate::metric::record;
 
 mod master;
 mod shares;
 
-pub use master::{FdbEntry, FdbMaster, FdbStats};
+pub use master::{FdbEntry, FdbMaster};
 
 /// Most stations that may be learned behind each port; `u32::MAX` for no limit.
 pub type Limits = [u32; PORTS_MAX];
@@ -48,6 +49,32 @@ pub struct FdbSettings {
     pub limits: Limits,
     /// Whether there is a port at each index.
     pub are_present: [bool; PORTS_MAX],
+}
+
+record! {
+    /// What the master and the replicas count.
+    pub struct FdbStats {
+        moves: Counter "vernier_fdb_moves_total", moves, in "contract",
+            "Times that an address was seen at another port than before.";
+        overflows: Counter "vernier_fdb_overflows_total", reports, in "contract",
+            "Reports of new addresses for which there was no room.";
+        replica_overflows: Counter "vernier_fdb_replica_overflows_total", times, in "decide",
+            "Times that a worker had no room for an address; frames to it are flooded.";
+        #[serde(default)]
+        evictions: Counter "vernier_fdb_evictions_total", addresses, in "contract",
+            "Addresses forgotten, since the table was full, for one of a port that has fewer.";
+        #[serde(default)]
+        replica_evictions: Counter "vernier_fdb_replica_evictions_total", times, in "decide",
+            "Times that a worker forgot an address for one of a port that has fewer.";
+        // By a replica too.
+        #[serde(default)]
+        limited: Counter "vernier_fdb_limited_total", times, in "contract",
+            "Times that an address was not learnt, since its port had its `max_stations`.";
+        reports_lost: Counter "vernier_fdb_reports_lost_total", reports, in "contract",
+            "Reports of addresses that did not fit into their ring; they are sent again.";
+        restarts: Counter "vernier_fdb_restarts_total", times, in "contract",
+            "Times that a worker was sent every address anew since it fell behind.";
+    }
 }
 
 /// Reports that may be under way from one worker.

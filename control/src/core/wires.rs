@@ -74,7 +74,7 @@ pub(super) struct WirePort {
 #[derive(Debug)]
 pub(super) struct Ahead {
     new: Vec<WirePort>,
-    /// Of ports whose exchanges stay: what is believed, and what to send under.
+    /// Of ports whose exchanges stay: what is accepted, and what to send under.
     keys: Vec<(usize, KeyRing, KeyId)>,
 }
 
@@ -587,7 +587,7 @@ fn measured(epoch: &MeasuredEpoch) -> Option<WireFigures> {
         Method::Rli => Some(outcome.rli_packets),
         _ => None,
     };
-    let told = |of: &Estimate| estimate(of, samples(of.method));
+    let converted = |of: &Estimate| estimate(of, samples(of.method));
     let means = [outcome.lda_mean, outcome.rli_mean];
     Some(WireFigures {
         epoch: epoch.epoch,
@@ -597,8 +597,8 @@ fn measured(epoch: &MeasuredEpoch) -> Option<WireFigures> {
         moved_packets: epoch.moved,
         stddev_ns: outcome.stddev_ns(),
         usable_cells_ratio: outcome.cells.usable as f64 / outcome.cells.cells.max(1) as f64,
-        estimates: means.iter().flatten().map(told).collect(),
-        chosen: outcome.chosen.as_ref().map(told),
+        estimates: means.iter().flatten().map(converted).collect(),
+        chosen: outcome.chosen.as_ref().map(converted),
     })
 }
 

@@ -38,8 +38,8 @@ impl Sketches {
     pub fn ask(&self, key: &FlowKey, list: &FlowList) -> Vec<SketchedFlow> {
         let tracked: HashSet<u32> = list.of(key).map(|record| record.segment).collect();
         let sketches = self.cells.sketches.iter().enumerate();
-        let believed = sketches.filter_map(|(sketch, cells)| Some((sketch, cells.as_ref()?)));
-        believed
+        let usable = sketches.filter_map(|(sketch, cells)| Some((sketch, cells.as_ref()?)));
+        usable
             .flat_map(|(sketch, cells)| self.ask_one(sketch, cells, key, &tracked, list))
             .collect()
     }

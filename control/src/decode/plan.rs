@@ -21,7 +21,7 @@ use records::snapshot::Decoding;
 pub(crate) struct EpochCells {
     pub epoch: Epoch,
     pub generation: GenerationId,
-    /// By sketch; `None` where it cannot be believed, since a link was disturbed.
+    /// By sketch; `None` where it cannot be trusted, since a link was disturbed.
     pub sketches: Vec<Option<Arc<DelayCells>>>,
     /// By number of a segment: its index in the generation, and its sketch.
     pub places: Arc<Vec<Option<(SegmentIndex, usize)>>>,

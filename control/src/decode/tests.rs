@@ -200,7 +200,7 @@ fn epochs_are_summed_where_one_takes_too_long() {
 }
 
 #[test]
-fn a_sketch_that_cannot_be_believed_is_skipped_and_another_generation_starts_a_new_sum() {
+fn a_sketch_that_cannot_be_trusted_is_skipped_and_another_generation_starts_a_new_sum() {
     let mut directory = Directory::default();
     let mut decoder = decoder(Duration::from_nanos(1));
     let sketch = sketch(100);

@@ -176,7 +176,7 @@ impl FlowIndex {
         reduce(id, self.buckets.len())
     }
 
-    /// Told by the half of the id that [`first`](Self::first) hardly reads.
+    /// Given by the half of the id that [`first`](Self::first) hardly reads.
     #[inline]
     fn second(&self, id: u64) -> usize {
         reduce(id.rotate_left(32), self.buckets.len())

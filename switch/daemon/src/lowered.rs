@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_others_may_write_to_is_not_believed() {
+    fn a_folder_that_others_may_write_to_is_not_trusted() {
         let run = tempfile::tempdir().unwrap();
         let lowered = Lowered::within(run.path());
         let interface = NonZeroU32::new(7).unwrap();

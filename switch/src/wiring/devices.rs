@@ -174,8 +174,8 @@ mod tests {
             with_queues("net_af_packet0,iface=x", 1),
             "net_af_packet0,iface=x"
         );
-        let told = "net_af_packet0,iface=x,qpairs=4";
-        assert_eq!(with_queues(told, 2), told);
+        let given = "net_af_packet0,iface=x,qpairs=4";
+        assert_eq!(with_queues(given, 2), given);
         assert_eq!(with_queues("net_ring0", 2), "net_ring0");
     }
 }

@@ -251,7 +251,7 @@ fn when(name: &str) -> &'static str {
 
 fn page(families: &[Family]) -> String {
     let mut page = HEAD.to_owned();
-    let mut told = BTreeSet::new();
+    let mut listed = BTreeSet::new();
     for (title, source, starts) in SECTIONS {
         let _ = write!(page, "\n## {title}\n\n{}\n\n", wrapped(source));
         page +=
@@ -271,12 +271,12 @@ fn page(families: &[Family]) -> String {
                 page,
                 "| `{name}` | {kind} | {unit} | {labels} | {when} | {help} |"
             );
-            assert!(told.insert(name), "{name} is of two sections");
+            assert!(listed.insert(name), "{name} is of two sections");
         }
     }
     let untold: Vec<_> = families
         .iter()
-        .filter(|family| !told.contains(&family.name))
+        .filter(|family| !listed.contains(&family.name))
         .collect();
     assert!(
         untold.is_empty(),

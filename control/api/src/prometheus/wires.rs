@@ -298,13 +298,13 @@ fn frames(page: &mut Page, wires: &[Wire]) {
         ),
         (
             "vernier_wire_control_frames_believed_total",
-            "Control frames that came in and were believed, by kind.",
+            "Control frames that came in and were accepted, by kind.",
             "kind",
             |wire| &wire.total.believed_frames,
         ),
         (
             "vernier_wire_control_frames_disbelieved_total",
-            "Control frames that came in and were not believed, by reason.",
+            "Control frames that came in and were rejected, by reason.",
             "reason",
             |wire| &wire.total.disbelieved_frames,
         ),

@@ -41,10 +41,10 @@ impl Feed {
     /// Starts the thread. It ends when the feed is dropped, after the answer it waits for.
     pub(super) fn start(mut source: impl SnapshotSource + Send + 'static) -> io::Result<Self> {
         let (wishes, to_ask) = channel();
-        let (told, news) = channel();
+        let (sender, news) = channel();
         let answer = move || {
             for wish in to_ask {
-                if told.send(fetch(&mut source, wish)).is_err() {
+                if sender.send(fetch(&mut source, wish)).is_err() {
                     break;
                 }
             }

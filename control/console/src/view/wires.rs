@@ -67,7 +67,7 @@ fn clock_words(clock: &WireClock) -> String {
 fn port_row(wire: &Wire) -> [String; 7] {
     let peer = wire.peer.as_ref();
     let used = wire.control_bps / wire.share_bps.max(1.0) * 100.0;
-    let disbelieved = wire.total.disbelieved_frames.iter();
+    let rejected = wire.total.disbelieved_frames.iter();
     [
         wire.port.clone(),
         wire.session.clone(),
@@ -78,7 +78,7 @@ fn port_row(wire: &Wire) -> [String; 7] {
         format!("{}bit/s", rate(wire.control_bps)),
         format!("{used:.0} %"),
         count(wire.total.references_withheld),
-        count(disbelieved.map(|one| one.packets).sum()),
+        count(rejected.map(|one| one.packets).sum()),
     ]
 }
 

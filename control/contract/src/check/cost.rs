@@ -74,36 +74,4 @@ pub fn rate_mpps(steps: &[Step]) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::{Flows, Lds};
-
-    #[test]
-    fn only_what_is_on_is_paid_for() {
-        let mut config = Config::demo().unwrap();
-        let names = |config: &Config| {
-            steps(config)
-                .iter()
-                .map(|step| step.name)
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(
-            names(&config),
-            [
-                PATCH.name, QUEUE.name, STAMP.name, LDA.name, LDS.name, FLOWS.name
-            ]
-        );
-        for port in &mut config.ports {
-            port.egress.capacity_bps = None;
-        }
-        config.measurement.lds = Some(Lds::default());
-        config.measurement.lda = None;
-        config.measurement.flows = Some(Flows::default());
-        let on = names(&config);
-        assert_eq!(on, [PATCH.name, STAMP.name, LDS.name, FLOWS.name]);
-        config.measurement.enabled = false;
-        assert_eq!(names(&config), [PATCH.name]);
-        let rate = rate_mpps(&steps(&config));
-        assert!((rate * PATCH.ns - 1e3).abs() < 1e-6);
-    }
-}
+mod tests;

@@ -123,76 +123,51 @@ struct Key<T> {
     set: fn(&mut T, &str) -> Option<()>,
 }
 
+fn read<V>(text: &str, parse: impl Fn(&str) -> Option<V>) -> Option<V> {
+    parse(text)
+}
+
+/// An option that is a field; the last part reads it.
+macro_rules! key {
+    ($name:literal: $field:ident, $expected:literal, $parse:expr) => {
+        Key {
+            name: $name,
+            expected: $expected,
+            get: |device| device.$field.to_string(),
+            set: |device, text| read(text, $parse).map(|value| device.$field = value),
+        }
+    };
+}
+
 const REPLAY_KEYS: [Key<Replay>; 2] = [
-    Key {
-        name: "speed",
-        expected: "a number over 0, up to 1000000",
-        get: |replay| replay.speed.to_string(),
-        set: |replay, text| number(text, |&x| x > 0.0 && x <= 1e6).map(|x| replay.speed = x),
-    },
-    Key {
-        name: "loop",
-        expected: "a whole number, 0 for ever",
-        get: |replay| replay.loops.to_string(),
-        set: |replay, text| number(text, |_| true).map(|n| replay.loops = n),
-    },
+    key!("speed": speed, "a number over 0, up to 1000000", |text| {
+        number(text, |&x| x > 0.0 && x <= 1e6)
+    }),
+    key!("loop": loops, "a whole number, 0 for ever", |text| number(text, |_| true)),
 ];
 
 const GENERATE_KEYS: [Key<Generate>; 8] = [
-    Key {
-        name: "flows",
-        expected: "a whole number from 1 to 10000000",
-        get: |traffic| traffic.flows.to_string(),
-        set: |traffic, text| {
-            number(text, |n| (1..=10_000_000).contains(n)).map(|n| traffic.flows = n)
-        },
-    },
-    Key {
-        name: "size",
-        expected: "imix or a whole number from 60 to 9014",
-        get: |traffic| traffic.size.to_string(),
-        set: |traffic, text| {
-            let fixed = number(text, |n| (60..=9_014).contains(n)).map(FrameSize::Fixed);
-            let imix = (text == "imix").then_some(FrameSize::Imix);
-            imix.or(fixed).map(|size| traffic.size = size)
-        },
-    },
-    Key {
-        name: "rate",
-        expected: "packets a second over 0, up to 100000000",
-        get: |traffic| traffic.rate_pps.to_string(),
-        set: |traffic, text| number(text, |&x| x > 0.0 && x <= 1e8).map(|x| traffic.rate_pps = x),
-    },
-    Key {
-        name: "burst",
-        expected: "a number from 1 to 1000",
-        get: |traffic| traffic.burst.to_string(),
-        set: |traffic, text| number(text, |x| (1.0..=1e3).contains(x)).map(|x| traffic.burst = x),
-    },
-    Key {
-        name: "pareto",
-        expected: "a number over 0, up to 10",
-        get: |traffic| traffic.pareto.to_string(),
-        set: |traffic, text| number(text, |&x| x > 0.0 && x <= 10.0).map(|x| traffic.pareto = x),
-    },
-    Key {
-        name: "seed",
-        expected: "a whole number under 2^64",
-        get: |traffic| traffic.seed.to_string(),
-        set: |traffic, text| number(text, |_| true).map(|n| traffic.seed = n),
-    },
-    Key {
-        name: "macs",
-        expected: "a whole number from 1 to 65536",
-        get: |traffic| traffic.macs.to_string(),
-        set: |traffic, text| number(text, |n| (1..=65_536).contains(n)).map(|n| traffic.macs = n),
-    },
-    Key {
-        name: "side",
-        expected: "0 or 1",
-        get: |traffic| traffic.side.to_string(),
-        set: |traffic, text| number(text, |&n| n <= 1).map(|n| traffic.side = n),
-    },
+    key!("flows": flows, "a whole number from 1 to 10000000", |text| {
+        number(text, |n| (1..=10_000_000).contains(n))
+    }),
+    key!("size": size, "imix or a whole number from 60 to 9014", |text| match text {
+        "imix" => Some(FrameSize::Imix),
+        _ => number(text, |n| (60..=9_014).contains(n)).map(FrameSize::Fixed),
+    }),
+    key!("rate": rate_pps, "packets a second over 0, up to 100000000", |text| {
+        number(text, |&x| x > 0.0 && x <= 1e8)
+    }),
+    key!("burst": burst, "a number from 1 to 1000", |text| {
+        number(text, |x| (1.0..=1e3).contains(x))
+    }),
+    key!("pareto": pareto, "a number over 0, up to 10", |text| {
+        number(text, |&x| x > 0.0 && x <= 10.0)
+    }),
+    key!("seed": seed, "a whole number under 2^64", |text| number(text, |_| true)),
+    key!("macs": macs, "a whole number from 1 to 65536", |text| {
+        number(text, |n| (1..=65_536).contains(n))
+    }),
+    key!("side": side, "0 or 1", |text| number(text, |&n| n <= 1)),
 ];
 
 impl Device {
@@ -419,119 +394,4 @@ impl From<Device> for String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn error(text: &str) -> String {
-        text.parse::<Device>().unwrap_err().to_string()
-    }
-
-    #[test]
-    fn each_kind_has_its_own_text() {
-        assert_eq!("sink".parse(), Ok(Device::Sink));
-        let nic = "0000:03:00.0";
-        assert_eq!(nic.parse(), Ok(Device::Dpdk(nic.to_owned())));
-        let vdev = "net_pcap0,rx_pcap=a?b.pcap,infinite_rx=1";
-        assert_eq!(vdev.parse(), Ok(Device::Dpdk(vdev.to_owned())));
-        assert_eq!(
-            "replay:/a b/c?d.pcap?speed=2.5&loop=0".parse(),
-            Ok(Device::Replay(Replay {
-                file: "/a b/c?d.pcap".into(),
-                speed: 2.5,
-                loops: 0,
-            }))
-        );
-        assert_eq!(
-            "generate".parse(),
-            Ok(Device::Generate(Generate::default()))
-        );
-        assert_eq!(
-            "generate:flows=7,size=128,rate=2e3,side=1".parse(),
-            Ok(Device::Generate(Generate {
-                flows: 7,
-                size: FrameSize::Fixed(128),
-                rate_pps: 2_000.0,
-                side: 1,
-                ..Generate::default()
-            }))
-        );
-    }
-
-    #[test]
-    fn errors_name_key_value_and_what_is_allowed() {
-        assert_eq!(
-            error("generate:flows=0"),
-            "generate: `flows=0`: expected a whole number from 1 to 10000000"
-        );
-        assert_eq!(
-            error("generate:sise=64"),
-            "generate: unknown key `sise`; keys are flows, size, rate, burst, pareto, seed, macs, \
-             side"
-        );
-        assert_eq!(
-            error("generate:rate=nan"),
-            "generate: `rate=nan`: expected packets a second over 0, up to 100000000"
-        );
-        assert_eq!(
-            error("generate:seed=1,seed=2"),
-            "generate: `seed` is given twice"
-        );
-        assert_eq!(
-            error("replay:a.pcap?fast"),
-            "replay: `fast` is not KEY=VALUE; keys are speed, loop"
-        );
-        assert_eq!(
-            error("replay:a.pcap?speed=0"),
-            "replay: `speed=0`: expected a number over 0, up to 1000000"
-        );
-        assert!(error("replay:").contains("names no capture"));
-        assert!(error("replay:?loop=0").contains("names no capture"));
-        assert!(error("").contains("the device is empty"));
-    }
-
-    fn any_device() -> impl Strategy<Value = Device> {
-        let size = prop_oneof![
-            Just(FrameSize::Imix),
-            (60..=9_014_u16).prop_map(FrameSize::Fixed)
-        ];
-        let numbers = (1.0..1e3_f64, 0.01..10.0_f64, any::<u64>());
-        let counts = (1..=10_000_000_u32, 1..=65_536_u32, 0..=1_u8);
-        let generate = (counts, size, 0.001..1e8_f64, numbers).prop_map(
-            |((flows, macs, side), size, rate_pps, (burst, pareto, seed))| {
-                Device::Generate(Generate {
-                    flows,
-                    size,
-                    rate_pps,
-                    burst,
-                    pareto,
-                    seed,
-                    macs,
-                    side,
-                })
-            },
-        );
-        let replay =
-            ("[a-z?:/=&]{1,12}", 0.001..1e6_f64, 0..3_u64).prop_map(|(file, speed, loops)| {
-                Device::Replay(Replay {
-                    file: file.into(),
-                    speed,
-                    loops,
-                })
-            });
-        let once = "[a-z?]{1,12}".prop_map(|file: String| Device::Replay(Replay::new(file)));
-        prop_oneof![Just(Device::Sink), generate, replay, once]
-    }
-
-    proptest! {
-        #[test]
-        fn display_and_parse_round_trip(device in any_device()) {
-            prop_assert_eq!(device.to_string().parse(), Ok(device));
-        }
-
-        #[test]
-        fn no_string_panics(text in "(replay|generate|sink)?[:?=&,a-z0-9.]*") {
-            let _ = text.parse::<Device>();
-        }
-    }
-}
+mod tests;

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use super::shares::Shares;
 use super::{
-    FdbDelta, FdbSettings, Learned, Limits, MasterEnd, REFRESHES_PER_AGE, REPORTS, StationKey,
+    FdbDelta, FdbSettings, FdbStats, Learned, Limits, MasterEnd, REFRESHES_PER_AGE, REPORTS,
+    StationKey,
 };
 use crate::ids::{PortIndex, WorkerIndex};
 use crate::limits::PORTS_MAX;
-use crate::metric::record;
 
 /// All workers.
 const EVERYONE: u64 = u64::MAX;
@@ -87,32 +87,6 @@ pub struct FdbEntry {
     pub worker: WorkerIndex,
     /// How long ago that was. A station in steady use is reported a few times an ageing time.
     pub unreported: Duration,
-}
-
-record! {
-    /// What the master and the replicas count.
-    pub struct FdbStats {
-        moves: Counter "vernier_fdb_moves_total", moves, in "contract",
-            "Times that an address was seen at another port than before.";
-        overflows: Counter "vernier_fdb_overflows_total", reports, in "contract",
-            "Reports of new addresses for which there was no room.";
-        replica_overflows: Counter "vernier_fdb_replica_overflows_total", times, in "decide",
-            "Times that a worker had no room for an address; frames to it are flooded.";
-        #[serde(default)]
-        evictions: Counter "vernier_fdb_evictions_total", addresses, in "contract",
-            "Addresses forgotten, since the table was full, for one of a port that has fewer.";
-        #[serde(default)]
-        replica_evictions: Counter "vernier_fdb_replica_evictions_total", times, in "decide",
-            "Times that a worker forgot an address for one of a port that has fewer.";
-        // By a replica too.
-        #[serde(default)]
-        limited: Counter "vernier_fdb_limited_total", times, in "contract",
-            "Times that an address was not learnt, since its port had its `max_stations`.";
-        reports_lost: Counter "vernier_fdb_reports_lost_total", reports, in "contract",
-            "Reports of addresses that did not fit into their ring; they are sent again.";
-        restarts: Counter "vernier_fdb_restarts_total", times, in "contract",
-            "Times that a worker was sent every address anew since it fell behind.";
-    }
 }
 
 impl FdbMaster {

@@ -203,7 +203,7 @@ fn a_clock_that_nothing_keeps_is_free_and_one_that_was_kept_holds_over() {
 }
 
 #[test]
-fn an_operator_who_vouches_is_believed_until_the_clock_is_known() {
+fn an_operator_who_vouches_is_trusted_until_the_clock_is_known() {
     let configured = WireClock {
         error_ns: Some(250),
         ptp_domain: 24,

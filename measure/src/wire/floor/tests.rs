@@ -128,12 +128,12 @@ fn a_drift_is_told_with_its_slope_and_noise_is_not() {
         let drift = watch.drift().unwrap();
         assert!((drift.ns_per_s - ns_per_s).abs() < 10.0, "{drift:?}");
     }
-    let told = (0..50).filter(|seed| {
+    let reported = (0..50).filter(|seed| {
         let mut watch = FloorWatch::new();
         verdicts(&mut watch, 0, &level(*seed, 50_000.0, 40));
         watch.drift().is_some()
     });
-    assert_eq!(told.count(), 0);
+    assert_eq!(reported.count(), 0);
 }
 
 #[test]

@@ -124,7 +124,7 @@ pub enum Mismatch {
     #[error("the ends' clocks are in different PTP domains")]
     PtpDomain,
     /// A clock that follows nothing.
-    #[error("a clock is not synchronised: no one-way delay can be told")]
+    #[error("a clock is not synchronised: no one-way delay can be measured")]
     FreeClock,
     /// Synopses of different shapes.
     #[error("the ends have synopses of different sizes: configure the same ones")]

@@ -177,7 +177,7 @@ fn delay(
     reader: &mut Reader<'_>,
     what: &'static str,
     is_known: bool,
-    telling: fn(Option<f64>) -> Option<f64>,
+    sendable: fn(Option<f64>) -> Option<f64>,
 ) -> Result<Option<f64>, ParseError> {
     let bits: u64 = reader.number(what)?;
     if !is_known {
@@ -185,8 +185,8 @@ fn delay(
         return if bits == 0 { Ok(None) } else { Err(unknown) };
     }
     let allowed = "a finite number, not below 0 unless it is a mean";
-    let told = telling(Some(f64::from_bits(bits)));
-    told.map(Some).ok_or(ParseError::value(what, bits, allowed))
+    let sent = sendable(Some(f64::from_bits(bits)));
+    sent.map(Some).ok_or(ParseError::value(what, bits, allowed))
 }
 
 impl Report {

@@ -165,17 +165,17 @@ fn a_session_is_renewed_and_both_ends_know_that_it_goes_on() {
         let Heard::Renewed { sessions, is_heard } = hear(&mut a, answer) else {
             panic!("a does not renew");
         };
-        assert!(!is_heard, "b has not been told");
+        assert!(!is_heard, "b has not heard");
         a.sessions = Some(sessions);
         assert_eq!(hear(&mut a, b.hello()), Heard::Stale);
-        let told = a.hello();
-        let Heard::Renewed { sessions, is_heard } = hear(&mut b, told) else {
+        let hello = a.hello();
+        let Heard::Renewed { sessions, is_heard } = hear(&mut b, hello) else {
             panic!("b does not renew");
         };
         assert!(is_heard, "a says it back");
         b.sessions = Some(sessions);
         assert!(agree(&a, &b));
-        recorded.extend([answer, told]);
+        recorded.extend([answer, hello]);
         for &hello in &recorded {
             a.hear(hello, &mut dice);
             b.hear(hello, &mut dice);

@@ -248,7 +248,7 @@ impl Wire {
                 .or_default();
             truth.sent += 1;
             let observation = *observation;
-            self.hand(&Item::Data { observation, epoch });
+            self.travel(&Item::Data { observation, epoch });
         }
         self.send_due();
     }
@@ -274,13 +274,13 @@ impl Wire {
             };
             self.frames.push(frame.clone());
             if !(self.drops)(&frame) {
-                self.hand(&Item::Control(Box::new(frame)));
+                self.travel(&Item::Control(Box::new(frame)));
             }
         }
     }
 
     /// Puts something on the path.
-    fn hand(&mut self, item: &Item) {
+    fn travel(&mut self, item: &Item) {
         let copies = match self.rng.random::<f64>() {
             share if share < self.path.loss => 0,
             share if share < self.path.loss + self.path.doubles => 2,

@@ -19,6 +19,9 @@ const PASS_NS: u64 = 20_000;
 /// Between two polls of a control core.
 const POLL_NS: u64 = 5_000_000;
 
+/// What is in a cable arrives at the next multiple of this: delays differ, and the order stays.
+const CABLE_NS: u64 = 7 * PASS_NS;
+
 /// Two ports that are connected, each by its switch and its index there.
 pub type Cable = [(usize, usize); 2];
 
@@ -32,6 +35,8 @@ pub struct Calm {
     /// By switch and port: what was sent and went into no cable, and what went into one.
     departed: Vec<Vec<Vec<Departure>>>,
     carried: Vec<Vec<Vec<Departure>>>,
+    /// Frames in cables, by switch and port where they arrive.
+    under_way: Vec<(usize, usize, Vec<u8>)>,
     now: u64,
 }
 
@@ -59,6 +64,7 @@ impl Calm {
             cables,
             departed: configs.iter().map(ports).collect(),
             carried: configs.iter().map(ports).collect(),
+            under_way: Vec::new(),
             now: 0,
         })
     }
@@ -80,6 +86,11 @@ impl Calm {
         let end = self.now + ns;
         while self.now < end {
             self.now += PASS_NS;
+            if self.now.is_multiple_of(CABLE_NS) {
+                for (switch, port, frame) in std::mem::take(&mut self.under_way) {
+                    self.nodes[switch].arrive(port, frame, None);
+                }
+            }
             for switch in 0..self.nodes.len() {
                 self.pass(switch);
             }
@@ -110,7 +121,7 @@ impl Calm {
             match to {
                 Some((to_switch, to_port)) => {
                     for (_, frame) in &sent {
-                        self.nodes[to_switch].arrive(to_port, frame.clone(), None);
+                        self.under_way.push((to_switch, to_port, frame.clone()));
                     }
                     self.carried[switch][port].append(&mut sent);
                 }

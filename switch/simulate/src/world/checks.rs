@@ -277,7 +277,7 @@ impl World {
             return Ok(());
         };
         self.checks += 1;
-        rules::believed(wire, &place.genuine[port])?;
+        rules::accepted(wire, &place.genuine[port])?;
         let Some((link, end)) = self.link_at(switch, HOSTS + port) else {
             return Ok(());
         };

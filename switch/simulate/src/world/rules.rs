@@ -248,7 +248,7 @@ pub(super) fn snapshot_sums(segment: &Segment) -> Check {
 
 /// `accepted`: of each kind but hellos no more control frames were authenticated than genuine ones were delivered, each
 /// once.
-pub(super) fn believed(wire: &Wire, genuine: &BTreeMap<String, u64>) -> Check {
+pub(super) fn accepted(wire: &Wire, genuine: &BTreeMap<String, u64>) -> Check {
     for kind in wire
         .total
         .believed_frames
@@ -256,9 +256,9 @@ pub(super) fn believed(wire: &Wire, genuine: &BTreeMap<String, u64>) -> Check {
         .filter(|kind| kind.label != "hello")
     {
         let delivered = genuine.get(&kind.label).copied().unwrap_or(0);
-        holds("believed", kind.packets <= delivered, || {
+        holds("accepted", kind.packets <= delivered, || {
             format!(
-                "{}: {} {}s believed, {delivered} genuine ones delivered",
+                "{}: {} {}s accepted, {delivered} genuine ones delivered",
                 wire.port, kind.packets, kind.label
             )
         })?;

@@ -340,7 +340,7 @@ proptest! {
 }
 
 #[test]
-fn a_free_port_hands_a_burst_on_as_it_is() {
+fn a_free_port_transmits_a_burst_as_it_is() {
     let mut egress = PortEgress::new(&layout(&Egress::default()), rate(), 1);
     let offer_all = |egress: &mut PortEgress<u32>, packets: &mut Burst<u32>| {
         egress.offer_all(packets, |packets, tags| {

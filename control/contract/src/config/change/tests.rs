@@ -213,7 +213,7 @@ fn a_port_that_would_change_hands_is_fixed() {
     let mut faster = owned.clone();
     faster["ports"][0]["egress"]["capacity_bps"] = json!(2_000_000);
     assert_eq!(changes(&owned, &faster), ["+ports[a].egress.capacity_bps"]);
-    // With one worker nobody else is there to hand it to.
+    // With one worker no other can take it.
     owned["workers"] = json!([{}]);
     let mut plain = owned.clone();
     plain["ports"][0]["egress"] = json!({});

@@ -39,7 +39,7 @@ fn a_panic_in_pairing_costs_the_session_and_the_wire_measures_again() {
     let lost = |switch: &Switch| fates(&switch.status(), EpochFate::Unmeasured);
     assert!(
         bench.switches.iter().map(lost).sum::<u64>() > 0,
-        "what was in hand is counted"
+        "what was held is counted"
     );
 }
 

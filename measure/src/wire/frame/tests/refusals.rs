@@ -119,7 +119,7 @@ fn sessions_have_keys_of_their_own_and_nobody_elses() {
 }
 
 #[test]
-fn a_session_that_is_renewed_is_believed_beside_the_old_one_until_that_is_forgotten() {
+fn a_session_that_is_renewed_is_accepted_beside_the_old_one_until_that_is_forgotten() {
     let (mut sealer, mut verifier) = pair();
     let request = Request::new(&Shape::Tally, [0..1]).unwrap();
     let heard = seal(&mut sealer, &request);
@@ -165,7 +165,7 @@ fn a_key_is_changed_within_a_session() {
 }
 
 #[test]
-fn frames_without_a_key_are_believed_on_trusted_ports_only() {
+fn frames_without_a_key_are_accepted_on_trusted_ports_only() {
     let trusted = KeyRing::new().trusting();
     let mut sealer = Sealer::new(1, 2, &trusted, KeyId::NONE).unwrap();
     let frame = seal(&mut sealer, &hello());
@@ -305,7 +305,7 @@ fn what_a_report_cannot_tell_is_not_known() {
     };
     let mut body = Vec::new();
     hopeless.emit(&mut body);
-    let told = Report {
+    let accepted = Report {
         usable_cells: 12,
         mean_ns: None,
         stddev_ns: None,
@@ -313,7 +313,7 @@ fn what_a_report_cannot_tell_is_not_known() {
         chosen: None,
         ..report()
     };
-    assert_eq!(Report::parse(&body), Ok(told));
+    assert_eq!(Report::parse(&body), Ok(accepted));
     let unbounded = Report {
         chosen: Some(Chosen {
             method: Method::SegmentMean,

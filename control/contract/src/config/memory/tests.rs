@@ -1,0 +1,77 @@
+use serde_json::json;
+
+use super::*;
+
+fn config(measurement: &serde_json::Value, workers: usize) -> Config {
+    let text = json!({
+        "ports": [
+            { "name": "a", "device": "sink" },
+            { "name": "b", "device": "sink", "egress": { "capacity_bps": 1_000_000 } },
+            { "name": "c", "device": "sink", "egress": { "queues": [
+                { "classes": ["x", "y"], "packets": 8 },
+            ] } },
+        ],
+        "classes": [{ "name": "x" }, { "name": "y" }],
+        "forwarding": { "mode": "bridge", "fdb_entries": 1024 },
+        "measurement": measurement,
+        "workers": vec![json!({}); workers],
+    });
+    Config::parse(&text.to_string(), "").unwrap()
+}
+
+fn find(memory: &Memory, purpose: &str) -> usize {
+    let item = memory.items().iter().find(|item| item.purpose == purpose);
+    item.map_or(0, Item::total_bytes)
+}
+
+#[test]
+fn every_purpose_is_counted_with_its_copies() {
+    let full = json!({
+        "lda": { "banks": [{ "rows": 100, "probability": 1 }] },
+        "lds": { "cells": 3_000 },
+        "flows": { "slots": 1_000 },
+    });
+    let memory = Memory::of(&config(&full, 2));
+    // 6 pairs of ports in 2 classes; 3 copies for each worker and 2 to add up in.
+    assert_eq!(find(&memory, "LDA"), 12 * 100 * 16 * 8);
+    assert_eq!(find(&memory, "LDS"), 3 * 3_000 * 16 * 8);
+    assert_eq!(find(&memory, "flow counters"), 1_001 * 32 * 6);
+    assert_eq!(find(&memory, "flow tables"), 1_000 * 37 * 2);
+    // Port a has a queue for each worker, b and c one and a ring each.
+    let slots = 2 * (1_024 + 128) + (1_024 + 128) + (8 + 1);
+    assert_eq!(find(&memory, "egress queues"), slots * 40);
+    assert_eq!(find(&memory, "rings to owners"), 2 * RING_PACKETS * 40);
+    assert_eq!(find(&memory, "filtering database, replicas"), 512 * 64 * 2);
+    let sum: usize = memory.items().iter().map(Item::total_bytes).sum();
+    assert_eq!(memory.total_bytes(), sum);
+    assert_eq!(memory.total_mib(), sum.div_ceil(1_048_576));
+    let bytes = 1_000 * DIRECTORY_BYTES_PER_SLOT * 2;
+    assert_eq!(find(&memory, "flow directory"), bytes);
+    let histories = (12 + 50) * HISTORY_BYTES;
+    assert_eq!(find(&memory, "histories, at most"), histories);
+    let answers = answer_bytes_max(12);
+    assert_eq!(find(&memory, "HTTP answers in flight, at most"), answers);
+    assert_eq!(
+        find(&memory, "cells to be asked and decoded"),
+        3 * 3 * 3_000 * 40
+    );
+    let greatest = memory.items().iter().map(Item::total_bytes).max().unwrap();
+    assert_eq!(memory.largest().unwrap().total_bytes(), greatest);
+}
+
+#[test]
+fn what_is_off_takes_nothing() {
+    let memory = Memory::of(&config(&json!({ "enabled": false, "lds": {} }), 1));
+    let purposes: Vec<_> = memory.items().iter().map(|item| item.purpose).collect();
+    let expected = [
+        "filtering database, master",
+        "filtering database, replicas",
+        "egress queues",
+        "HTTP answers in flight, at most",
+    ];
+    assert_eq!(purposes, expected);
+    let mut alone = config(&json!({ "enabled": false }), 1);
+    alone.http.listen = None;
+    let alone = Memory::of(&alone);
+    assert_eq!(find(&alone, "HTTP answers in flight, at most"), 0);
+}

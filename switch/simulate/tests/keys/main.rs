@@ -1,0 +1,173 @@
+//! Every key of the configuration changes something that can be seen, or is refused.
+//!
+//! Each [`Group`] has a configuration, and a way to look at what a configuration comes to: what whole switches in
+//! memory publish and send, which sizes follow, what a source of packets makes, how the server answers. Each of its
+//! changes sets one key to another value and must make what is seen another. That the configuration is shown as it was
+//! written does not count. No key of the schema can be without a row: [`no_key_is_forgotten`].
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests, which the lints take for ordinary functions"
+)]
+
+use std::collections::BTreeSet;
+
+use contract::config::{self, Config};
+use serde_json::Value;
+
+mod frames;
+mod groups;
+mod plans;
+mod schema;
+mod served;
+mod switches;
+mod wires;
+
+/// Keys that are tried on one configuration.
+struct Group {
+    /// What the switch does without the changes.
+    base: Value,
+    /// What can be seen of a configuration.
+    look: fn(&Config) -> String,
+    /// The place of a key, as a JSON pointer, and another value. Behind `#` is the name of a part of a value that is
+    /// replaced as a whole: an option of a device, or the key that tells kinds apart.
+    changes: Vec<(&'static str, Value)>,
+}
+
+/// The base with another value at `place`.
+fn changed(base: &Value, place: &str, value: Value) -> Value {
+    let place = place.split('#').next().unwrap_or(place);
+    let mut json = base.clone();
+    let mut at = &mut json;
+    for step in place.split('/').skip(1) {
+        at = match step.parse::<usize>() {
+            Ok(index) => &mut at[index],
+            Err(_) => &mut at[step],
+        };
+    }
+    *at = value;
+    json
+}
+
+/// The key at a place, as the schema's list has it: `ports[].egress.owner`.
+fn key(place: &str) -> String {
+    let mut key = String::new();
+    for step in place.split(['/', '#']).filter(|step| !step.is_empty()) {
+        if step.parse::<usize>().is_ok() {
+            key += "[]";
+        } else {
+            key += if key.is_empty() { "" } else { "." };
+            key += step;
+        }
+    }
+    // The last index is that of a value in a list.
+    key.trim_end_matches("[]").to_owned()
+}
+
+fn parse(json: &Value) -> Config {
+    Config::parse(&json.to_string(), "keys.json")
+        .unwrap_or_else(|error| panic!("{error}\n{json:#}"))
+}
+
+/// Every change of a group changes what is seen.
+fn check(group: Group) {
+    let Group {
+        base,
+        look,
+        changes,
+    } = group;
+    let before = look(&parse(&base));
+    let again = look(&parse(&base));
+    for (before, again) in before.lines().zip(again.lines()) {
+        assert_eq!(before, again, "one configuration looks one way");
+    }
+    let mut without_effect = Vec::new();
+    for (place, value) in changes {
+        let json = changed(&base, place, value);
+        assert_ne!(json, base, "{place} has that value already");
+        if look(&parse(&json)) == before {
+            without_effect.push(place);
+        }
+    }
+    assert!(
+        without_effect.is_empty(),
+        "these keys change nothing that can be seen; let them do something, or remove them: {without_effect:#?}"
+    );
+}
+
+#[test]
+fn no_key_is_forgotten() {
+    let all = schema::keys(config::schema().as_value());
+    let rows = groups::all();
+    let rows = rows.iter().flat_map(|group| &group.changes);
+    let mut tried: BTreeSet<String> = rows.map(|(place, _)| key(place)).collect();
+    tried.extend(groups::ELSEWHERE.map(|(key, ..)| key.to_owned()));
+    tried.extend(groups::refused().into_iter().map(|(place, ..)| key(place)));
+    let forgotten: Vec<_> = all.difference(&tried).collect();
+    assert!(
+        forgotten.is_empty(),
+        "keys without a row that shows what they do (groups.rs): {forgotten:#?}"
+    );
+    let unknown: Vec<_> = tried.difference(&all).collect();
+    assert!(
+        unknown.is_empty(),
+        "no keys of the configuration: {unknown:#?}"
+    );
+}
+
+/// Keys that bound what may be configured.
+#[test]
+fn what_is_out_of_bounds_is_refused() {
+    for (place, value, expected) in groups::refused() {
+        let json = changed(&groups::bridge().base, place, value);
+        let error = Config::parse(&json.to_string(), "keys.json").unwrap_err();
+        assert!(error.to_string().contains(expected), "{place}: {error}");
+    }
+}
+
+/// Keys whose effect hangs on real time: the tests that show it exist.
+#[test]
+fn other_tests_are_there() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for (key, file, test) in groups::ELSEWHERE {
+        let code = std::fs::read_to_string(root.join(file)).unwrap();
+        assert!(
+            code.contains(&format!("fn {test}(")),
+            "{key}: {file} has no test {test}"
+        );
+    }
+}
+
+macro_rules! groups {
+    ($($name:ident),*) => {$(
+        #[test]
+        fn $name() {
+            check(groups::$name());
+        }
+    )*};
+}
+
+groups!(
+    bridge,
+    patch,
+    static_stations,
+    vlan_access,
+    vlan_trunk,
+    long,
+    shaped,
+    class_queues,
+    early_detection,
+    references,
+    stamps,
+    planning,
+    replay,
+    generate,
+    pinned,
+    flow_rules,
+    wire_direct,
+    wire_virtual,
+    wire_own_keys,
+    wire_trusted,
+    server,
+    token,
+    filter
+);

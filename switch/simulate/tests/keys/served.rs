@@ -1,0 +1,46 @@
+//! How the HTTP server answers.
+
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use api::http::Server;
+use api::prometheus::{self, Filter};
+use contract::config::Config;
+use control::published::Published;
+use records::snapshot::Snapshot;
+
+/// The status of an answer to each of some clients.
+pub fn answers(config: &Config) -> String {
+    let Some(server) = Server::of(&config.http).unwrap() else {
+        return "no server".to_owned();
+    };
+    let published = Arc::new(Published::new(Snapshot::example()));
+    let running = server.serve(published).unwrap();
+    let mut seen = String::new();
+    for headers in [
+        "Host: localhost",
+        "Host: switch.example",
+        "Host: localhost\r\nAuthorization: Bearer 0123456789abcdef",
+    ] {
+        let mut client = TcpStream::connect(running.address()).unwrap();
+        write!(
+            client,
+            "GET /metrics HTTP/1.1\r\n{headers}\r\nConnection: close\r\n\r\n"
+        )
+        .unwrap();
+        let mut status = String::new();
+        BufReader::new(client).read_line(&mut status).unwrap();
+        let _ = writeln!(seen, "{headers:?}: {status}");
+    }
+    seen
+}
+
+/// The page of metrics.
+pub fn metrics(config: &Config) -> String {
+    let mut page = String::new();
+    let filter = Filter::from(&config.prometheus);
+    prometheus::write(&Snapshot::example(), &mut filter.before(&mut page)).unwrap();
+    page
+}
