@@ -92,7 +92,7 @@ fn fill<'p>(tx: &mut TxQueue<'p>, pool: &'p Mempool<'p>) -> Burst<'p> {
     assert_eq!(
         pool.available(),
         2047 - next,
-        "allocated = in the ring + in hand"
+        "allocated = in the ring + held"
     );
     burst
 }
