@@ -276,7 +276,7 @@ fn a_counter_that_goes_back_by_a_tick_makes_no_station_old() {
 #[derive(Debug, Clone)]
 enum Event {
     See { n: u64, port: u8 },
-    Told { n: u64, port: u8 },
+    Heard { n: u64, port: u8 },
     Forget(u64),
     Flush(u8),
     Pass(u64),
@@ -285,7 +285,7 @@ enum Event {
 fn events() -> impl Strategy<Value = Vec<Event>> {
     let event = prop_oneof![
         12 => (0..60u64, 0..4u8).prop_map(|(n, port)| Event::See { n, port }),
-        4 => (0..60u64, 0..4u8).prop_map(|(n, port)| Event::Told { n, port }),
+        4 => (0..60u64, 0..4u8).prop_map(|(n, port)| Event::Heard { n, port }),
         2 => (0..60u64).prop_map(Event::Forget),
         1 => (0..4u8).prop_map(Event::Flush),
         3 => (0..3 * SECOND).prop_map(Event::Pass),
@@ -325,7 +325,7 @@ proptest! {
                         prop_assert_eq!(found, Some(port));
                     }
                 }
-                Event::Told { n, port } => fdb.insert_learnt(station(n), PortIndex(port), Ticks(now)),
+                Event::Heard { n, port } => fdb.insert_learnt(station(n), PortIndex(port), Ticks(now)),
                 Event::Forget(n) => fdb.forget(station(n)),
                 Event::Flush(port) => fdb.flush(PortIndex(port)),
                 Event::Pass(ticks) => {
