@@ -249,6 +249,7 @@ impl Results {
     /// Writes both files of a comparison into `folder`. The page above its mark, which a person wrote, stays.
     pub fn write(&self, folder: &Path, comparison: &Comparison) -> Result<()> {
         let page = folder.join(comparison.name).with_extension("md");
+        // Before the first results there is no page.
         let before = fs::read_to_string(page).unwrap_or_default();
         let page = page::page(&before, comparison, self.0.values());
         reporting::write(folder, comparison.name, &page, self)

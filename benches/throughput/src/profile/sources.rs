@@ -56,10 +56,15 @@ fn own_sources(program: &Path, addresses: &BTreeSet<u64>) -> Result<BTreeMap<u64
         asked.into_iter().try_for_each(ask)
     });
     let answer = addr2line.wait_with_output().context("addr2line failed")?;
+    // Addresses that it could not be asked about have no source.
     let _ = asking.join();
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
-    let workspace = workspace.unwrap_or(Path::new("/"));
-    Ok(parse(&String::from_utf8_lossy(&answer.stdout), workspace))
+    Ok(parse(&String::from_utf8_lossy(&answer.stdout), workspace()))
+}
+
+/// The folder of the workspace, as the debug information names it.
+fn workspace() -> &'static Path {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    package.ancestors().nth(2).unwrap_or(package)
 }
 
 /// Each address's line is followed by those of the functions it is in, the innermost first.
@@ -117,6 +122,11 @@ mod tests {
             found,
             expected.map(|(address, source)| (address, source.to_owned()))
         );
+    }
+
+    #[test]
+    fn the_workspace_has_the_data_plane() {
+        assert!(workspace().join("switch/src/lib.rs").exists());
     }
 
     #[test]
