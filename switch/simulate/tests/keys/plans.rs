@@ -37,7 +37,7 @@ pub fn planned(config: &Config) -> String {
     let _ = writeln!(plan, "CPUs {cpus:?}, {:?}", eal_options(config));
     let mut policy = IdlePolicy::new(config.workers[0].idle);
     let began = Instant::now();
-    (0..10_000).for_each(|_| policy.rest(false));
+    (0..10_000).for_each(|_| policy.rest());
     let _ = writeln!(
         plan,
         "sleeps: {}",
