@@ -32,9 +32,6 @@ mod ports;
 mod storm;
 mod vlan;
 
-/// Length of an Ethernet header without tags, in bytes (IEEE 802.3 clause 3.1.1).
-pub const ETHERNET_HEADER_BYTES: usize = 14;
-
 /// Deltas from the control core that one pass takes.
 const DELTAS_PER_TICK: usize = 32;
 

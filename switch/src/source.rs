@@ -15,7 +15,8 @@ pub use generate::Generator;
 pub use replay::Replay;
 
 /// Header of an Ethernet frame in bytes: two addresses and an ethertype.
-const ETHERNET_HEADER_BYTES: u32 = 14;
+#[expect(clippy::cast_possible_truncation, reason = "14")]
+const ETHERNET_HEADER_BYTES: u32 = measure::packet::header::ethernet::BYTES as u32;
 /// Room for two VLAN tags in bytes, which the MTU of a port does not count.
 const VLAN_TAGS_BYTES: u32 = 8;
 

@@ -109,8 +109,9 @@ fn put<const N: usize>(header: &mut [u8], field: Field, bytes: [u8; N]) {
 
 /// A length as a header holds it; longer ones, which no packet has, as the largest.
 fn length_field(bytes: usize) -> u16 {
-    debug_assert!(bytes <= usize::from(u16::MAX), "no packet is that long");
-    u16::try_from(bytes).unwrap_or(u16::MAX)
+    let length = u16::try_from(bytes);
+    debug_assert!(length.is_ok(), "no packet is that long: {bytes}");
+    length.unwrap_or(u16::MAX)
 }
 
 #[cfg(test)]

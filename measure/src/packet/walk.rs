@@ -143,6 +143,13 @@ impl<'h> Upper<'h> {
         self.end.min(self.head.len())
     }
 
+    /// The next `N` bytes, if they are there.
+    #[inline]
+    pub fn next_bytes<const N: usize>(&self) -> Option<&'h [u8; N]> {
+        let next = self.head.get(self.at..)?.first_chunk()?;
+        (self.at + N <= self.end).then_some(next)
+    }
+
     /// Whether the next `bytes` are there.
     pub fn has(&self, bytes: usize) -> bool {
         self.at + bytes <= self.stop()

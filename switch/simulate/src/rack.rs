@@ -13,6 +13,7 @@
 )]
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
@@ -23,6 +24,7 @@ use contract::fdb::{DELTAS, FdbMaster, MasterEnd, REPORTS, ReplicaEnd, fdb_rings
 use contract::handover::{ControlEnd, handover};
 use contract::ids::{GenerationId, PortIndex};
 use measure::packet::Hasher;
+use measure::packet::header::{ethernet, ethertype, ipv4, protocol, udp};
 use measure::shard::{Shard, ShardLayout, Tally};
 use measure::synopsis::Synopsis;
 use measure::time::{EpochSchedule, TickRate, Ticks};
@@ -413,19 +415,24 @@ pub fn between(
     n: u32,
     len_bytes: usize,
 ) -> Vec<u8> {
-    let len_bytes = len_bytes.max(60);
-    let ip_bytes = u16::try_from(len_bytes - 14).unwrap();
-    let mut frame = Vec::with_capacity(len_bytes);
-    frame.extend(destination);
-    frame.extend(source);
-    frame.extend([0x08, 0x00, 0x45, 0]);
-    frame.extend(ip_bytes.to_be_bytes());
-    frame.extend(&n.to_be_bytes()[2..]);
-    frame.extend([0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
-    frame.extend(flow.to_be_bytes());
-    frame.extend([0, 53]);
-    frame.extend((ip_bytes - 20).to_be_bytes());
-    frame.extend([0, 0]);
+    let len_bytes = len_bytes.max(ethernet::FRAME_BYTES_MIN);
+    let segment_bytes = len_bytes - ethernet::BYTES - ipv4::BYTES;
+    let [here, there] = [[10, 0, 0, 1], [10, 0, 0, 2]].map(Ipv4Addr::from);
+    let ethernet = ethernet::Repr {
+        destination,
+        source,
+        ethertype: ethertype::IPV4,
+    };
+    let [.., high, low] = n.to_be_bytes();
+    let ip = ipv4::Repr {
+        id: u16::from_be_bytes([high, low]),
+        fragment: 0,
+        ..ipv4::Repr::new(here, there, protocol::UDP, segment_bytes)
+    };
+    let udp = udp::Repr::new(flow, 53, segment_bytes - udp::BYTES);
+    let mut frame = ethernet.emit().to_vec();
+    frame.extend(ip.emit());
+    frame.extend(udp.emit());
     frame.extend(n.to_be_bytes());
     frame.resize(len_bytes, 0);
     frame

@@ -32,6 +32,8 @@ use switch::packet_io::memory::MemoryIo;
 use switch::references::References;
 use switch::worker::Worker;
 
+use crate::rack::between;
+
 pub const GHZ: u64 = 1_000_000_000;
 pub const EAST: PortIndex = PortIndex(0);
 pub const WEST: PortIndex = PortIndex(1);
@@ -193,14 +195,5 @@ pub fn udp(n: u32) -> Vec<u8> {
 }
 
 pub fn frame_between(destination: [u8; 6], source: [u8; 6], n: u32) -> Vec<u8> {
-    let mut frame = Vec::with_capacity(60);
-    frame.extend(destination);
-    frame.extend(source);
-    frame.extend([0x08, 0x00, 0x45, 0, 0, 46]);
-    frame.extend(n.to_be_bytes().into_iter().take(2));
-    frame.extend([0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
-    frame.extend([0x30, 0x39, 0, 53, 0, 26, 0, 0]);
-    frame.extend(n.to_be_bytes());
-    frame.resize(60, 0);
-    frame
+    between(destination, source, 12_345, n, 60)
 }

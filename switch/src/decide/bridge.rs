@@ -6,13 +6,14 @@ use arrayvec::ArrayVec;
 use contract::counters::DropReason;
 use contract::fdb::{FdbDelta, Limits, ReplicaEnd, StationKey};
 use contract::ids::PortIndex;
+use measure::packet::header::ethernet;
 use measure::time::{TickRate, Ticks};
 
 use super::fdb::{Fdb, Fresh};
 use super::mac::MacAddress;
 use super::storm::StormLimit;
 use super::vlan::Lan;
-use super::{Decision, Decisions, ETHERNET_HEADER_BYTES, PortSet, Verdict};
+use super::{Decision, Decisions, PortSet, Verdict};
 use crate::packet_io::{BURST, ClassIndex};
 
 /// Most ports.
@@ -140,7 +141,7 @@ impl Bridge {
         head: &[u8],
         end: &mut Option<ReplicaEnd>,
     ) -> Verdict {
-        let Some(header) = head.first_chunk::<ETHERNET_HEADER_BYTES>() else {
+        let Some(header) = head.first_chunk::<{ ethernet::BYTES }>() else {
             return Verdict::Drop(DropReason::Runt);
         };
         let (destination, source) = MacAddress::both(header);

@@ -1,8 +1,7 @@
 //! MAC addresses (IEEE 802, 8.2), as the bridge compares them.
 
 use contract::fdb::StationKey;
-
-use super::ETHERNET_HEADER_BYTES;
+use measure::packet::header::ethernet;
 
 /// An address as a number: the first octet on the wire is the most significant of 48 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -14,7 +13,7 @@ impl MacAddress {
 
     /// Destination and source of a frame: each the upper six octets of one load of eight.
     #[inline]
-    pub(super) fn both(header: &[u8; ETHERNET_HEADER_BYTES]) -> (Self, Self) {
+    pub(super) fn both(header: &[u8; ethernet::BYTES]) -> (Self, Self) {
         let address = |octets: Option<&[u8; 8]>| {
             Self(octets.map_or(0, |octets| u64::from_be_bytes(*octets) >> 16))
         };

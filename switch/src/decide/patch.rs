@@ -2,11 +2,9 @@
 
 use contract::counters::DropReason;
 use contract::ids::PortIndex;
+use measure::packet::header::{ethernet, ethertype};
 
-use super::{ETHERNET_HEADER_BYTES, PortSet, Verdict};
-
-/// MAC control frames (IEEE 802.3 annex 31A), PAUSE among them: they end at the link.
-const ETHERTYPE_MAC_CONTROL: [u8; 2] = [0x88, 0x08];
+use super::{PortSet, Verdict};
 
 /// All that enters one port of a pair leaves by the other: LACP, LLDP, STP and 802.1X pass, only MAC
 /// control does not.
@@ -43,9 +41,10 @@ impl PatchPanel {
     /// The verdict on a frame, given that on all.
     #[inline]
     pub(super) fn decide(way: Verdict, head: &[u8]) -> Verdict {
-        match head.first_chunk::<ETHERNET_HEADER_BYTES>() {
+        match ethernet::Header::of(head) {
             None => Verdict::Drop(DropReason::Runt),
-            Some(header) if header[12..14] == ETHERTYPE_MAC_CONTROL => {
+            // MAC control frames (IEEE 802.3 annex 31A), PAUSE among them, end at the link.
+            Some(header) if header.ethertype() == ethertype::MAC_CONTROL => {
                 Verdict::Drop(DropReason::Pause)
             }
             Some(_) => way,

@@ -4,14 +4,10 @@
 use contract::config;
 use contract::counters::DropReason;
 use contract::ids::PortIndex;
+use measure::packet::header::vlan::{self, Control, OUTER_AT};
+use measure::packet::header::{ethernet, ethertype};
 
 use super::{PortSet, Rewrite};
-
-/// The tag's type; frames with any other, 0x88A8 for one, count as untagged.
-const TPID: [u8; 2] = [0x81, 0x00];
-
-/// VLAN id of a tag.
-const VID_MASK: u16 = 0x0fff;
 
 /// VLAN ids, and one for the LAN of ports without VLANs.
 const VLANS: usize = 4096;
@@ -46,36 +42,25 @@ struct PortVlan {
     has_vlans: bool,
 }
 
-/// The outer tag of a frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct TagControl(u16);
+/// Whether a frame begins with an 802.1Q tag; with any other, a service tag for one, it counts as untagged.
+#[inline]
+fn is_tagged(head: &[u8]) -> bool {
+    ethernet::Header::of(head).is_some_and(|header| header.ethertype() == ethertype::VLAN)
+}
 
-impl TagControl {
-    /// The tag of the frame that begins with `head`; `None` where it has none, or ends within it.
-    #[inline]
-    fn of(head: &[u8]) -> Option<Self> {
-        let [high, low] = *head.get(14..16)?.first_chunk()?;
-        (head[12..14] == TPID).then_some(Self(u16::from_be_bytes([high, low])))
-    }
-
-    /// 0 in a priority tag.
-    fn vlan(self) -> u16 {
-        self.0 & VID_MASK
-    }
-
-    /// With another VLAN id.
-    fn with_vlan(self, vlan: u16) -> u16 {
-        self.0 & !VID_MASK | vlan
-    }
+/// The outer tag of the frame that begins with `head`; `None` where it has none, or ends within it.
+#[inline]
+fn tag_of(head: &[u8]) -> Option<Control> {
+    let control = Control::at(head, OUTER_AT)?;
+    is_tagged(head).then_some(control)
 }
 
 /// Whether another tag follows the outer one. Popping that would make the inner one name the VLAN:
 /// anyone who can send a priority tag could reach any VLAN beyond a trunk.
 #[inline]
 fn is_stacked(head: &[u8]) -> bool {
-    let inner = head.get(16..18).and_then(<[u8]>::first_chunk);
     // All types of tags that somebody may read a VLAN from, if they come first.
-    inner.is_some_and(|inner| matches!(u16::from_be_bytes(*inner), 0x8100 | 0x88a8 | 0x9100))
+    vlan::Header::at(head, OUTER_AT).is_some_and(|outer| vlan::is_tag(outer.ethertype()))
 }
 
 impl Lan {
@@ -131,7 +116,7 @@ impl Lan {
     #[cfg(test)]
     pub fn members(&self, vlan: u16) -> PortSet {
         match &self.vlans {
-            Some(vlans) => vlans.members[usize::from(vlan & VID_MASK)],
+            Some(vlans) => vlans.members[usize::from(Control(vlan).vlan())],
             None if vlan == 0 => self.plain,
             None => PortSet::EMPTY,
         }
@@ -194,16 +179,16 @@ impl Vlans {
         if !port.has_vlans {
             return Ok((0, self.members[0]));
         }
-        let is_cut = head.len() < 18 && head.get(12..14) == Some(&TPID);
+        let is_cut = is_tagged(head) && vlan::Header::at(head, OUTER_AT).is_none();
         if is_cut {
             return Err(DropReason::Runt);
         }
-        let vlan = match TagControl::of(head) {
+        let vlan = match tag_of(head) {
             Some(tag) if tag.vlan() != 0 && !port.takes_tags => return Err(DropReason::Vlan),
             Some(tag) if tag.vlan() != 0 => tag.vlan(),
             _ => port.untagged,
         };
-        let members = self.members[usize::from(vlan & VID_MASK)];
+        let members = self.members[usize::from(Control(vlan).vlan())];
         // VLAN 0 here is an untagged frame on a trunk without a native VLAN.
         if vlan == 0 || !members.contains(from) {
             return Err(DropReason::Vlan);
@@ -217,14 +202,14 @@ impl Vlans {
         if !from.has_vlans {
             return Rewrite::None;
         }
-        let tag = TagControl::of(head);
-        let vlan = tag.map_or(0, TagControl::vlan);
+        let tag = tag_of(head);
+        let vlan = tag.map_or(0, Control::vlan);
         let vlan = if vlan == 0 { from.untagged } else { vlan };
         match (tag, to.untagged == vlan) {
             (None, false) => Rewrite::Push(vlan),
             (Some(_), true) if !is_stacked(head) => Rewrite::Pop,
             (Some(_), true) if !to.takes_tags => Rewrite::Drop,
-            (Some(tag), _) if tag.vlan() == 0 => Rewrite::Replace(tag.with_vlan(vlan)),
+            (Some(tag), _) if tag.vlan() == 0 => Rewrite::Replace(tag.with_vlan(vlan).0),
             (None, true) | (Some(_), _) => Rewrite::None,
         }
     }

@@ -6,13 +6,11 @@ use std::fmt;
 use contract::config::PORTS_MAX;
 use contract::ids::PortIndex;
 use dpdk_bindings::{Mbuf, Mempool, RxQueue, TxQueue, tsc};
+use measure::packet::header::ethertype;
 use measure::time::{TickRate, Ticks};
 
 use super::{Burst, PacketIo};
 use crate::source::Source;
-
-/// Type of the tags that the switch puts in (IEEE 802.1Q clause 9.6).
-const TPID: u16 = 0x8100;
 
 /// Most receive queues that one worker serves.
 pub const INLETS_MAX: usize = 1024;
@@ -190,7 +188,7 @@ impl<'pool> PacketIo for DpdkIo<'pool> {
 
     #[inline]
     fn push_vlan(&mut self, packet: &mut Mbuf<'pool>, tci: u16) -> bool {
-        packet.push_vlan(TPID, tci).is_ok()
+        packet.push_vlan(ethertype::VLAN, tci).is_ok()
     }
 
     #[inline]

@@ -5,15 +5,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{Burst, PacketIo};
 use contract::ids::PortIndex;
+use measure::packet::header::{ethernet, ethertype, vlan};
 use measure::time::Ticks;
 
-/// Length of two Ethernet addresses, which a VLAN tag follows.
-const ADDRESSES_BYTES: usize = 12;
+use super::{Burst, PacketIo};
 
-/// An 802.1Q tag's type.
-const TPID: [u8; 2] = [0x81, 0x00];
+/// Where a VLAN tag is put in: behind the addresses.
+const TAG_AT: usize = ethernet::field::ETHERTYPE.start;
 
 /// Counts the packets that exist, so that none is lost or made up.
 #[derive(Debug, Default)]
@@ -276,23 +275,22 @@ impl PacketIo for MemoryIo {
     }
 
     fn push_vlan(&mut self, packet: &mut MemoryPacket, tci: u16) -> bool {
-        if packet.bytes.len() < ADDRESSES_BYTES {
+        if packet.bytes.len() < TAG_AT {
             return false;
         }
-        let [high, low] = tci.to_be_bytes();
-        let tag = [TPID[0], TPID[1], high, low];
-        packet.bytes.splice(ADDRESSES_BYTES..ADDRESSES_BYTES, tag);
+        let tag = [ethertype::VLAN, tci].map(u16::to_be_bytes);
+        packet
+            .bytes
+            .splice(TAG_AT..TAG_AT, tag.as_flattened().iter().copied());
         true
     }
 
     fn pop_vlan(&mut self, packet: &mut MemoryPacket) -> bool {
-        let tag = ADDRESSES_BYTES..ADDRESSES_BYTES + 4;
-        let is_tagged = packet
-            .bytes
-            .get(tag.clone())
-            .is_some_and(|tag| tag.starts_with(&TPID));
+        let header = ethernet::Header::of(&packet.bytes);
+        let is_tagged = header.is_some_and(|header| header.ethertype() == ethertype::VLAN)
+            && packet.bytes.len() >= TAG_AT + vlan::BYTES;
         if is_tagged {
-            packet.bytes.drain(tag);
+            packet.bytes.drain(TAG_AT..TAG_AT + vlan::BYTES);
         }
         is_tagged
     }

@@ -4,22 +4,10 @@
 use std::net::IpAddr;
 
 use contract::ids::PortIndex;
+use measure::packet::header::checksum::Sum;
+use measure::packet::header::{ethernet, ethertype, ipv4, ipv6, protocol, udp, vlan};
+use measure::packet::walk;
 use measure::wire::frame::MAGIC;
-
-/// Ethernet addresses and type.
-const ETHERNET_BYTES: usize = 14;
-const VLAN_BYTES: usize = 4;
-const IPV4_BYTES: usize = 20;
-const IPV6_BYTES: usize = 40;
-const UDP_BYTES: usize = 8;
-
-const TYPE_IPV4: u16 = 0x0800;
-const TYPE_IPV6: u16 = 0x86DD;
-/// Types of 802.1Q and 802.1ad tags.
-const TYPES_VLAN: [u16; 2] = [0x8100, 0x88A8];
-const PROTOCOL_UDP: u8 = 17;
-/// Hops that a control frame may take.
-const HOPS: u8 = 64;
 
 /// To the next bridge, which does not pass it on (IEEE 802.1Q table 8-1): what Vernier says to its
 /// neighbour never gets into the network behind.
@@ -69,11 +57,11 @@ impl Envelope {
     /// Bytes before the control frame.
     pub fn bytes(&self) -> usize {
         match self {
-            Self::Link { .. } => ETHERNET_BYTES,
+            Self::Link { .. } => ethernet::BYTES,
             Self::Route { route, .. } if route.local.is_ipv4() => {
-                ETHERNET_BYTES + IPV4_BYTES + UDP_BYTES
+                ethernet::BYTES + ipv4::BYTES + udp::BYTES
             }
-            Self::Route { .. } => ETHERNET_BYTES + IPV6_BYTES + UDP_BYTES,
+            Self::Route { .. } => ethernet::BYTES + ipv6::BYTES + udp::BYTES,
         }
     }
 
@@ -85,11 +73,11 @@ impl Envelope {
     pub fn open<'f>(&self, frame: &'f [u8]) -> Option<&'f [u8]> {
         match self {
             Self::Link { ethertype, .. } => {
-                let found = number(frame, 12)?;
-                if found != *ethertype || !frame.starts_with(&NEAREST_BRIDGE) {
+                let header = ethernet::Header::of(frame)?;
+                if header.ethertype() != *ethertype || header.destination() != NEAREST_BRIDGE {
                     return None;
                 }
-                magic(frame.get(ETHERNET_BYTES..)?)
+                magic(frame.get(ethernet::BYTES..)?)
             }
             Self::Route { route, .. } => route.open(frame),
         }
@@ -102,7 +90,12 @@ impl Envelope {
         let frame = buffer.get_mut(..whole)?;
         match self {
             Self::Link { ethertype, source } => {
-                ethernet(frame, NEAREST_BRIDGE, *source, *ethertype)?;
+                let header = ethernet::Repr {
+                    destination: NEAREST_BRIDGE,
+                    source: *source,
+                    ethertype: *ethertype,
+                };
+                *frame.first_chunk_mut()? = header.emit();
             }
             Self::Route { route, source } => route.close(*source, segment, frame)?,
         }
@@ -112,137 +105,84 @@ impl Envelope {
 
 impl Route {
     fn open<'f>(&self, frame: &'f [u8]) -> Option<&'f [u8]> {
-        let mut at = 12;
-        let mut kind: u16 = number(frame, at)?;
+        let mut at = ethernet::BYTES;
+        let mut ethertype = ethernet::Header::of(frame)?.ethertype();
         for _ in 0..2 {
-            if TYPES_VLAN.contains(&kind) {
-                at += VLAN_BYTES;
-                kind = number(frame, at)?;
+            if vlan::is_tag(ethertype) {
+                ethertype = vlan::Header::at(frame, at)?.ethertype();
+                at += vlan::BYTES;
             }
         }
-        let packet = frame.get(at + 2..)?;
-        let udp = match (self.local, kind) {
-            (IpAddr::V4(local), TYPE_IPV4) => {
-                let (version, fragment) = (*packet.first()?, number(packet, 6)?);
-                let is_fragment = fragment & 0x3FFF != 0;
-                let header = usize::from(version & 0x0F) * 4;
-                let is_mine = version >> 4 == 4
-                    && header >= IPV4_BYTES
-                    && !is_fragment
-                    && *packet.get(9)? == PROTOCOL_UDP
-                    && packet.get(16..20)? == local.octets();
-                let whole = usize::from(number(packet, 2)?);
-                is_mine.then_some(packet.get(header..whole)?)?
+        let (is_mine, upper) = match (self.local, ethertype) {
+            (IpAddr::V4(local), ethertype::IPV4) => {
+                let (header, upper) = walk::ipv4(frame, at).ok()?;
+                let is_mine = !header.is_fragment()
+                    && header.protocol() == protocol::UDP
+                    && header.destination() == local;
+                (is_mine, upper)
             }
-            (IpAddr::V6(local), TYPE_IPV6) => {
-                let is_mine = *packet.first()? >> 4 == 6
-                    && *packet.get(6)? == PROTOCOL_UDP
-                    && packet.get(24..40)? == local.octets();
-                let whole = IPV6_BYTES + usize::from(number(packet, 4)?);
-                is_mine.then_some(packet.get(IPV6_BYTES..whole)?)?
+            (IpAddr::V6(local), ethertype::IPV6) => {
+                let (header, upper) = walk::ipv6(frame, at).ok()?;
+                let is_mine = header.next() == protocol::UDP && header.destination() == local;
+                (is_mine, upper)
             }
             _ => return None,
         };
-        let (port, len) = (number(udp, 2)?, usize::from(number(udp, 4)?));
-        if port != self.udp_port {
+        let datagram = frame.get(upper.at..upper.end)?;
+        let header = udp::Header::at(datagram, 0)?;
+        if !is_mine || header.destination_port() != self.udp_port {
             return None;
         }
-        magic(udp.get(UDP_BYTES..len)?)
+        magic(datagram.get(udp::BYTES..header.length_bytes())?)
     }
 
     fn close(&self, source: [u8; 6], segment: u16, frame: &mut [u8]) -> Option<()> {
+        // No length field holds more.
+        u16::try_from(frame.len()).ok()?;
         let dscp = self.dscp.get(usize::from(segment)).copied().unwrap_or(0);
-        let packet_bytes = u16::try_from(frame.len().checked_sub(ETHERNET_BYTES)?).ok()?;
-        match (self.local, self.remote) {
+        let (ethernet, packet) = frame.split_first_chunk_mut()?;
+        let (ethertype, pseudo_header, datagram) = match (self.local, self.remote) {
             (IpAddr::V4(local), IpAddr::V4(remote)) => {
-                ethernet(frame, self.gateway, source, TYPE_IPV4)?;
-                let (header, udp) = frame
-                    .get_mut(ETHERNET_BYTES..)?
-                    .split_first_chunk_mut::<IPV4_BYTES>()?;
-                *header = [0; IPV4_BYTES];
-                header[0] = 0x45;
-                header[1] = dscp << 2;
-                header[2..4].copy_from_slice(&packet_bytes.to_be_bytes());
-                // Not to be fragmented.
-                header[6] = 0x40;
-                header[8] = HOPS;
-                header[9] = PROTOCOL_UDP;
-                header[12..16].copy_from_slice(&local.octets());
-                header[16..20].copy_from_slice(&remote.octets());
-                let checksum = !folded(sum(header, 0));
-                header[10..12].copy_from_slice(&checksum.to_be_bytes());
-                let addresses = sum(&header[12..20], 0);
-                self.close_udp(addresses, udp)
+                let (header, datagram) = packet.split_first_chunk_mut()?;
+                let ip = ipv4::Repr {
+                    dscp,
+                    ..ipv4::Repr::new(local, remote, protocol::UDP, datagram.len())
+                };
+                *header = ip.emit();
+                (ethertype::IPV4, ip.pseudo_header(), datagram)
             }
             (IpAddr::V6(local), IpAddr::V6(remote)) => {
-                ethernet(frame, self.gateway, source, TYPE_IPV6)?;
-                let (header, udp) = frame
-                    .get_mut(ETHERNET_BYTES..)?
-                    .split_first_chunk_mut::<IPV6_BYTES>()?;
-                *header = [0; IPV6_BYTES];
-                header[0] = 0x60 | dscp >> 2;
-                header[1] = dscp << 6;
-                let length = u16::try_from(udp.len()).ok()?;
-                header[4..6].copy_from_slice(&length.to_be_bytes());
-                header[6] = PROTOCOL_UDP;
-                header[7] = HOPS;
-                header[8..24].copy_from_slice(&local.octets());
-                header[24..40].copy_from_slice(&remote.octets());
-                let addresses = sum(&header[8..40], 0);
-                self.close_udp(addresses, udp)
+                let (header, datagram) = packet.split_first_chunk_mut()?;
+                let ip = ipv6::Repr {
+                    dscp,
+                    ..ipv6::Repr::new(local, remote, protocol::UDP, datagram.len())
+                };
+                *header = ip.emit();
+                (ethertype::IPV6, ip.pseudo_header(), datagram)
             }
-            _ => None,
+            _ => return None,
+        };
+        *ethernet = ethernet::Repr {
+            destination: self.gateway,
+            source,
+            ethertype,
         }
+        .emit();
+        self.close_udp(pseudo_header, datagram)
     }
 
-    /// Writes the UDP header before its payload; `addresses` is the pseudo-header's part of the sum.
-    fn close_udp(&self, addresses: u32, udp: &mut [u8]) -> Option<()> {
-        let length = u16::try_from(udp.len()).ok()?;
-        let header = udp.first_chunk_mut::<UDP_BYTES>()?;
-        let [p0, p1] = self.udp_port.to_be_bytes();
-        let [l0, l1] = length.to_be_bytes();
-        *header = [p0, p1, p0, p1, l0, l1, 0, 0];
-        let pseudo = addresses + u32::from(PROTOCOL_UDP) + u32::from(length);
-        let checksum = match !folded(sum(udp, pseudo)) {
-            // 0 would mean that there is none.
-            0 => u16::MAX,
-            checksum => checksum,
-        };
-        udp.get_mut(6..8)?.copy_from_slice(&checksum.to_be_bytes());
+    /// Writes the UDP header before its payload.
+    fn close_udp(&self, pseudo_header: Sum, datagram: &mut [u8]) -> Option<()> {
+        let payload_bytes = datagram.len().checked_sub(udp::BYTES)?;
+        let header = udp::Repr::new(self.udp_port, self.udp_port, payload_bytes);
+        *datagram.first_chunk_mut()? = header.emit();
+        udp::set_checksum(datagram, pseudo_header);
         Some(())
     }
 }
 
 fn magic(payload: &[u8]) -> Option<&[u8]> {
     payload.starts_with(&MAGIC).then_some(payload)
-}
-
-fn number(bytes: &[u8], at: usize) -> Option<u16> {
-    let bytes = bytes.get(at..at + 2)?;
-    Some(u16::from_be_bytes([*bytes.first()?, *bytes.last()?]))
-}
-
-fn ethernet(frame: &mut [u8], to: [u8; 6], from: [u8; 6], kind: u16) -> Option<()> {
-    let header = frame.first_chunk_mut::<ETHERNET_BYTES>()?;
-    header[..6].copy_from_slice(&to);
-    header[6..12].copy_from_slice(&from);
-    header[12..].copy_from_slice(&kind.to_be_bytes());
-    Some(())
-}
-
-/// The sum of RFC 1071 over `bytes`, added to `sum`: at most 65,535 bytes cannot overflow it.
-fn sum(bytes: &[u8], sum: u32) -> u32 {
-    let (words, rest) = bytes.as_chunks::<2>();
-    let last = rest.first().map_or(0, |&byte| u32::from(byte) << 8);
-    words.iter().fold(sum + last, |sum, word| {
-        sum + u32::from(u16::from_be_bytes(*word))
-    })
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "folded to 16 bits")]
-fn folded(sum: u32) -> u16 {
-    let sum = (sum & 0xFFFF) + (sum >> 16);
-    ((sum & 0xFFFF) + (sum >> 16)) as u16
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ impl Sum {
     /// With `bytes`, an odd one at the end padded with zero.
     #[inline]
     #[must_use]
+    #[expect(clippy::should_implement_trait, reason = "bytes are no sum")]
     pub fn add(self, bytes: &[u8]) -> Self {
         let (words, odd) = bytes.as_chunks::<2>();
         let odd = odd.first().map_or(0, |&byte| u32::from(byte) << 8);

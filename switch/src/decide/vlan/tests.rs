@@ -123,7 +123,7 @@ fn no_tag_comes_to_light_behind_one_that_is_taken_off() {
 
 /// The VLAN that a strict receiver of 802.1Q takes a frame for that comes by a link of these VLANs.
 fn received_as(link: Option<&Vlan>, frame: &[u8]) -> Option<u16> {
-    let tag = TagControl::of(frame).map_or(0, TagControl::vlan);
+    let tag = tag_of(frame).map_or(0, Control::vlan);
     match link {
         Some(Vlan::Access { vlan }) if tag == 0 => Some(*vlan),
         Some(Vlan::Trunk { native, .. }) if tag == 0 => *native,
@@ -136,7 +136,7 @@ fn received_as(link: Option<&Vlan>, frame: &[u8]) -> Option<u16> {
 fn rewritten(frame: &[u8], rewrite: Rewrite) -> Option<Vec<u8>> {
     let with = |tci: u16, rest: &[u8]| {
         let tci = tci.to_be_bytes();
-        [&frame[..12], &TPID, &tci, rest].concat()
+        [&frame[..12], &ethertype::VLAN.to_be_bytes(), &tci, rest].concat()
     };
     match rewrite {
         Rewrite::None => Some(frame.to_vec()),
@@ -191,7 +191,7 @@ proptest! {
         };
         prop_assert_eq!(received_as(Some(&to), &sent), Some(vlan), "{:?}", rewrite);
         // What the tag of the VLAN was put on, or taken off, is payload, and untouched.
-        let is_tagged = |frame: &[u8]| TagControl::of(frame).is_some();
+        let is_tagged = |frame: &[u8]| tag_of(frame).is_some();
         let payload = |frame: &[u8]| frame[if is_tagged(frame) { 16 } else { 12 }..].to_vec();
         prop_assert_eq!(payload(&sent), payload(&frame));
     }

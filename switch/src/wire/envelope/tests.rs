@@ -74,7 +74,7 @@ fn for_another_address_port_or_type_it_is_data() {
     assert_eq!(route("10.0.1.2", "10.0.0.1").open(&frame), None);
     assert_eq!(link().open(&frame), None);
     let mut other_port = frame;
-    other_port[ETHERNET_BYTES + IPV4_BYTES + 3] ^= 1;
+    other_port[ethernet::BYTES + ipv4::BYTES + 3] ^= 1;
     assert_eq!(route("10.0.1.1", "10.0.0.1").open(&other_port), None);
     let mut other_type = closed(&link(), 0, PAYLOAD);
     other_type[13] ^= 1;
@@ -105,24 +105,25 @@ fn a_frame_to_the_neighbour_is_for_no_bridge_to_pass_on() {
 #[test]
 fn ip_headers_are_as_routers_check_them() {
     let frame = closed(&route("10.0.0.1", "10.0.1.1"), 1, PAYLOAD);
-    let (ip, udp) = frame[ETHERNET_BYTES..].split_at(IPV4_BYTES);
-    assert_eq!(folded(sum(ip, 0)), 0xFFFF, "the header's checksum");
+    let (ip, udp) = frame[ethernet::BYTES..].split_at(ipv4::BYTES);
+    assert_eq!(Sum::default().add(ip).finish(), 0, "the header's checksum");
     assert_eq!(ip[1] >> 2, 46);
-    let pseudo = sum(&ip[12..20], 0) + 17 + u32::try_from(udp.len()).unwrap();
-    assert_eq!(folded(sum(udp, pseudo)), 0xFFFF, "UDP's");
+    let udp_bytes = u16::try_from(udp.len()).unwrap();
+    let pseudo = Sum::pseudo_header(&ip[12..20], 17, udp_bytes);
+    assert_eq!(pseudo.add(udp).finish(), 0, "UDP's");
     let frame = closed(&route("fd00::1", "fd00:1::1"), 1, PAYLOAD);
-    let (ip, udp) = frame[ETHERNET_BYTES..].split_at(IPV6_BYTES);
+    let (ip, udp) = frame[ethernet::BYTES..].split_at(ipv6::BYTES);
     assert_eq!((ip[0] & 0x0F) << 2 | ip[1] >> 6, 46);
-    let pseudo = sum(&ip[8..40], 0) + 17 + u32::try_from(udp.len()).unwrap();
-    assert_eq!(folded(sum(udp, pseudo)), 0xFFFF);
+    let pseudo = Sum::pseudo_header(&ip[8..40], 17, udp_bytes);
+    assert_eq!(pseudo.add(udp).finish(), 0);
 }
 
 #[test]
 fn what_a_router_rewrites_does_not_matter() {
     let mut frame = closed(&route("10.0.0.1", "10.0.1.1"), 1, PAYLOAD);
     frame[..12].fill(0x42);
-    frame[ETHERNET_BYTES + 1] = 0;
-    frame[ETHERNET_BYTES + 8] -= 1;
+    frame[ethernet::BYTES + ipv4::field::DSCP_AND_ECN] = 0;
+    frame[ethernet::BYTES + ipv4::field::TTL] -= 1;
     // A tag, and padding at the end.
     frame.splice(12..12, [0x81, 0x00, 0x00, 0x07]);
     frame.extend([0; 9]);

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::net::IpAddr;
 
+use measure::packet::header::ethertype;
 use measure::wire::session::KeyRing;
 
 use super::measurement::{self, policy};
@@ -115,7 +116,15 @@ fn wire(path: &KeyPath, wire: &Wire, config: &Config) -> Check {
     share(path.key("share"), wire.share)?;
     within(path.key("ethertype"), wire.ethertype, 1_536..=u16::MAX)?;
     // Types that this switch gives another meaning.
-    let is_free = ![0x0800, 0x0806, 0x8100, 0x86DD, 0x8808, 0x88A8].contains(&wire.ethertype);
+    let taken = [
+        ethertype::IPV4,
+        ethertype::ARP,
+        ethertype::VLAN,
+        ethertype::IPV6,
+        ethertype::MAC_CONTROL,
+        ethertype::QINQ,
+    ];
+    let is_free = !taken.contains(&wire.ethertype);
     let expected = "a type that no other protocol has, such as 34997";
     ensure(is_free, path.key("ethertype"), expected, wire.ethertype)?;
     keys(path, &wire.keys)?;

@@ -8,6 +8,7 @@ use std::num::{NonZeroU32, NonZeroU64};
 
 use measure::lda::{self, Bank, LdaLayout};
 use measure::lds::{self, LdsLayout};
+use measure::packet::header::ethernet;
 use measure::rli::{Adaptive, Link, LinkError, Method, Policy};
 use measure::wire::frame::{HEADER_BYTES, Marker, NAME_MAX, REFERENCE_FRAME_BYTES, TAG_BYTES};
 use measure::wire::{ReferencePlan, WireLayout};
@@ -21,9 +22,6 @@ const CAPACITY_BPS: u64 = 10_000_000_000;
 
 /// What the link adds to a frame: preamble, frame check sequence, gap.
 const LINK_OVERHEAD_BYTES: u32 = 24;
-
-/// Destination, source, type.
-const ETHERNET_BYTES: usize = 14;
 
 /// Bytes of a cell as it is sent.
 const CELL_BYTES: usize = 16;
@@ -176,7 +174,7 @@ impl Config {
     pub fn wire_overhead_bytes(&self, port: usize) -> usize {
         let peer = self.wire(port).and_then(|wire| wire.peer.as_ref());
         let envelope = peer.map_or(0, WirePeer::envelope_bytes);
-        envelope + ETHERNET_BYTES + LINK_OVERHEAD_BYTES as usize
+        envelope + ethernet::BYTES + LINK_OVERHEAD_BYTES as usize
     }
 
     /// What both ends of a wire keep in an epoch, all sizes decided.
@@ -388,7 +386,7 @@ impl Plan {
 
 /// Body of a reference.
 fn reference_bytes() -> usize {
-    REFERENCE_FRAME_BYTES - ETHERNET_BYTES - HEADER_BYTES - TAG_BYTES
+    REFERENCE_FRAME_BYTES - ethernet::BYTES - HEADER_BYTES - TAG_BYTES
 }
 
 fn lda_shape_bytes(lda: &LdaLayout) -> usize {
