@@ -6,7 +6,7 @@ use super::Kind;
 use super::header::{ethernet, ethertype, icmp, ipv6, mpls, protocol, sctp, tcp, udp, vlan};
 use super::key::FlowKey;
 use super::walk::{self, Content, EXTENSION_HEADERS_MAX, Link, Upper};
-use super::words::{Pair, be16, le64};
+use super::words::{Pair, be16, le_pair, le64};
 
 /// Bytes hashed of what is not IP: as much as of an IP payload.
 const OTHER_WINDOW_BYTES: usize = 16;
@@ -96,7 +96,7 @@ impl Dissected {
             destination_port: transport.destination_port,
             protocol: header.protocol(),
         };
-        let unchanged = ipv4_unchanged(le64(header.bytes(), 0).unwrap_or_default());
+        let unchanged = ipv4_unchanged(le_pair(header.bytes(), 0).0);
         Ok(Self::of_ip(&upper, key, unchanged, &transport))
     }
 
@@ -120,7 +120,7 @@ impl Dissected {
             destination_port: transport.destination_port,
             protocol,
         };
-        let unchanged = ipv6_unchanged(le64(header.bytes(), 0).unwrap_or_default());
+        let unchanged = ipv6_unchanged(le_pair(header.bytes(), 0).0);
         Ok(Self::of_ip(&upper, key, unchanged, &transport))
     }
 
@@ -193,6 +193,7 @@ impl Transport {
         if !upper.has(bytes_min) {
             return Self::none(upper.cut_kind(bytes_min), upper.stop());
         }
+        // Whole, up to options.
         let header = upper.head.get(upper.at..).unwrap_or_default();
         // The fields of TCP, UDP and SCTP; ICMP has none.
         let port = |field: Range<usize>| match kind {

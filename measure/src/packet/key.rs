@@ -1,7 +1,7 @@
 //! Flow keys: the fields that make packets one flow, for people and for hashing.
 
 use std::fmt;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::dissect::Dissected;
 use super::header::protocol;
@@ -55,7 +55,55 @@ pub enum FlowKey {
     },
 }
 
+/// Addresses, ports and protocol of an IP flow, as in [`FlowKey`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FiveTuple {
+    /// Source address.
+    pub source: IpAddr,
+    /// Destination address.
+    pub destination: IpAddr,
+    /// Source port.
+    pub source_port: u16,
+    /// Destination port.
+    pub destination_port: u16,
+    /// Protocol number (IANA).
+    pub protocol: u8,
+}
+
 impl FlowKey {
+    /// The 5-tuple of an IP flow; `None` of any other.
+    pub fn five_tuple(&self) -> Option<FiveTuple> {
+        match *self {
+            Self::V4 {
+                source,
+                destination,
+                source_port,
+                destination_port,
+                protocol,
+            } => Some(FiveTuple {
+                source: source.into(),
+                destination: destination.into(),
+                source_port,
+                destination_port,
+                protocol,
+            }),
+            Self::V6 {
+                source,
+                destination,
+                source_port,
+                destination_port,
+                protocol,
+            } => Some(FiveTuple {
+                source: source.into(),
+                destination: destination.into(),
+                source_port,
+                destination_port,
+                protocol,
+            }),
+            Self::Ethernet { .. } => None,
+        }
+    }
+
     /// The flow of a frame, from its first segment. Any bytes have one: what is missing of an
     /// Ethernet header counts as 0.
     pub fn parse(head: &[u8]) -> Self {
@@ -85,7 +133,7 @@ impl FlowKey {
         self
     }
 
-    /// The key as the hashes take it: three pairs; the first `.1` are in use.
+    /// The key as the hashes take it: three pairs; the first `.1` of them are in use.
     pub(super) fn pairs(&self) -> ([Pair; 3], usize) {
         match *self {
             Self::V4 {
@@ -148,65 +196,45 @@ fn mac_word(mac: [u8; 6]) -> u64 {
 
 impl fmt::Display for FlowKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::V4 {
-                source,
-                destination,
-                source_port: 0,
-                destination_port: 0,
-                protocol,
-            } => {
-                write!(f, "{source}>{destination}/{}", ProtocolName(protocol))
+        if let Self::Ethernet {
+            source,
+            destination,
+            vlan,
+            ethertype,
+        } = *self
+        {
+            let (source, destination) = (MacName(source), MacName(destination));
+            write!(f, "{source}>{destination}/{ethertype:#06x}")?;
+            if vlan != 0 {
+                write!(f, "/vlan{vlan}")?;
             }
-            Self::V4 {
-                source,
-                destination,
-                source_port,
-                destination_port,
-                protocol,
-            } => write!(
-                f,
-                "{source}:{source_port}>{destination}:{destination_port}/{}",
-                ProtocolName(protocol)
-            ),
-            Self::V6 {
-                source,
-                destination,
-                source_port: 0,
-                destination_port: 0,
-                protocol,
-            } => {
-                write!(f, "[{source}]>[{destination}]/{}", ProtocolName(protocol))
-            }
-            Self::V6 {
-                source,
-                destination,
-                source_port,
-                destination_port,
-                protocol,
-            } => write!(
-                f,
-                "[{source}]:{source_port}>[{destination}]:{destination_port}/{}",
-                ProtocolName(protocol)
-            ),
-            Self::Ethernet {
-                source,
-                destination,
-                vlan,
-                ethertype,
-            } => {
-                write!(
-                    f,
-                    "{}>{}/{ethertype:#06x}",
-                    MacName(source),
-                    MacName(destination)
-                )?;
-                if vlan == 0 {
-                    Ok(())
-                } else {
-                    write!(f, "/vlan{vlan}")
-                }
-            }
+        }
+        let Some(ip) = self.five_tuple() else {
+            return Ok(());
+        };
+        let has_ports = (ip.source_port, ip.destination_port) != (0, 0);
+        let end = |address, port: u16| End {
+            address,
+            port: has_ports.then_some(port),
+        };
+        let source = end(ip.source, ip.source_port);
+        let destination = end(ip.destination, ip.destination_port);
+        write!(f, "{source}>{destination}/{}", ProtocolName(ip.protocol))
+    }
+}
+
+/// An address with its port, if it has one; IPv6 in brackets.
+struct End {
+    address: IpAddr,
+    port: Option<u16>,
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.address, self.port) {
+            (address, Some(port)) => SocketAddr::new(address, port).fmt(f),
+            (IpAddr::V4(address), None) => address.fmt(f),
+            (IpAddr::V6(address), None) => write!(f, "[{address}]"),
         }
     }
 }
@@ -236,10 +264,7 @@ struct MacName([u8; 6]);
 
 impl fmt::Display for MacName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (place, byte) in self.0.iter().enumerate() {
-            let separator = if place == 0 { "" } else { ":" };
-            write!(f, "{separator}{byte:02x}")?;
-        }
-        Ok(())
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
     }
 }

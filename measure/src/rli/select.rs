@@ -53,7 +53,7 @@ pub enum SelectionError {
 /// A share of flows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowSample {
-    /// Flows whose upper half of the hash lies under it.
+    /// Flows whose upper half of the hash is under it.
     threshold: u64,
 }
 
@@ -143,45 +143,19 @@ pub struct FlowRule {
 impl FlowRule {
     /// Whether the rule names the flow.
     pub fn selects(&self, key: &FlowKey) -> bool {
-        let (source, destination, source_port, destination_port, protocol) = match *key {
-            FlowKey::V4 {
-                source,
-                destination,
-                source_port,
-                destination_port,
-                protocol,
-            } => (
-                IpAddr::V4(source),
-                IpAddr::V4(destination),
-                source_port,
-                destination_port,
-                protocol,
-            ),
-            FlowKey::V6 {
-                source,
-                destination,
-                source_port,
-                destination_port,
-                protocol,
-            } => (
-                IpAddr::V6(source),
-                IpAddr::V6(destination),
-                source_port,
-                destination_port,
-                protocol,
-            ),
-            FlowKey::Ethernet { .. } => return *self == Self::default(),
+        let Some(ip) = key.five_tuple() else {
+            return *self == Self::default();
         };
         let within = |ports: Option<(u16, u16)>, port: u16| {
             ports.is_none_or(|(first, last)| (first..=last).contains(&port))
         };
-        self.source.is_none_or(|prefix| prefix.contains(source))
-            && self
-                .destination
-                .is_none_or(|prefix| prefix.contains(destination))
-            && self.protocol.is_none_or(|wanted| wanted == protocol)
-            && within(self.source_ports, source_port)
-            && within(self.destination_ports, destination_port)
+        let is_in =
+            |prefix: Option<Prefix>, address| prefix.is_none_or(|prefix| prefix.contains(address));
+        is_in(self.source, ip.source)
+            && is_in(self.destination, ip.destination)
+            && self.protocol.is_none_or(|wanted| wanted == ip.protocol)
+            && within(self.source_ports, ip.source_port)
+            && within(self.destination_ports, ip.destination_port)
     }
 }
 

@@ -24,7 +24,7 @@ pub enum FlowKeyError {
     /// No such protocol.
     #[error("expected tcp, udp, sctp, icmp, icmpv6 or a number from 0 to 255, got {0:?}")]
     Protocol(String),
-    /// Behind MAC addresses stands no ethertype.
+    /// MAC addresses without an ethertype.
     #[error("expected an ethertype, and a VLAN if there is one, such as 0x0806/vlan7, got {0:?}")]
     Ethertype(String),
 }
@@ -32,7 +32,7 @@ pub enum FlowKeyError {
 impl FromStr for FlowKey {
     type Err = FlowKeyError;
 
-    /// Reads a key as it is displayed. Ports that are 0 at both ends may stand or not, and a protocol
+    /// Reads a key as it is displayed. Ports that are 0 at both ends may be left out, and a protocol
     /// with a name may have its number.
     fn from_str(text: &str) -> Result<Self, FlowKeyError> {
         let form = || FlowKeyError::Form(text.to_owned());
@@ -118,10 +118,10 @@ fn tags(text: &str) -> Option<(u16, u16)> {
 fn mac(text: &str) -> Option<[u8; 6]> {
     let mut mac = [0; 6];
     let mut bytes = text.split(':');
-    for place in &mut mac {
+    for to in &mut mac {
         let digits = bytes.next().filter(|digits| digits.len() == 2)?;
         let byte = is_hexadecimal(digits).then_some(digits)?;
-        *place = u8::from_str_radix(byte, 16).ok()?;
+        *to = u8::from_str_radix(byte, 16).ok()?;
     }
     bytes.next().is_none().then_some(mac)
 }
@@ -202,12 +202,12 @@ mod tests {
         #[test]
         fn a_key_with_a_wrong_character_is_never_a_panic(
             key in any_key(),
-            place in any::<prop::sample::Index>(),
+            at in any::<prop::sample::Index>(),
             wrong in any::<char>(),
         ) {
             let mut text: Vec<char> = key.to_string().chars().collect();
-            let place = place.index(text.len());
-            text[place] = wrong;
+            let at = at.index(text.len());
+            text[at] = wrong;
             let _ = text.into_iter().collect::<String>().parse::<FlowKey>();
         }
     }

@@ -1,5 +1,9 @@
 //! Frames for tests, built header by header.
 
+use std::net::Ipv6Addr;
+
+use crate::packet::header::{ipv4, ipv6, protocol, tcp, udp};
+
 /// A transport header with payload.
 #[derive(Debug, Clone)]
 pub struct L4 {
@@ -9,28 +13,30 @@ pub struct L4 {
 
 impl L4 {
     pub fn tcp(source: u16, destination: u16, payload: &[u8]) -> Self {
-        let mut bytes = ports(source, destination);
-        bytes.extend([
-            0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x50, 0x18, 0xff, 0xff,
-        ]);
-        bytes.extend([0xab, 0xcd, 0, 0]); // checksum, urgent pointer
-        bytes.extend(payload);
-        Self { protocol: 6, bytes }
+        let header = tcp::Repr {
+            source_port: source,
+            destination_port: destination,
+            sequence: 0x1122_3344,
+            acknowledgement: 0x5566_7788,
+            flags: tcp::ACK | tcp::PSH,
+            window: u16::MAX,
+        };
+        Self {
+            protocol: protocol::TCP,
+            bytes: [&header.emit()[..], payload].concat(),
+        }
     }
 
     pub fn udp(source: u16, destination: u16, payload: &[u8]) -> Self {
-        let mut bytes = ports(source, destination);
-        bytes.extend(u16::try_from(8 + payload.len()).unwrap().to_be_bytes());
-        bytes.extend([0xab, 0xcd]); // checksum
-        bytes.extend(payload);
+        let header = udp::Repr::new(source, destination, payload.len());
         Self {
-            protocol: 17,
-            bytes,
+            protocol: protocol::UDP,
+            bytes: [&header.emit()[..], payload].concat(),
         }
     }
 
     pub fn sctp(source: u16, destination: u16) -> Self {
-        let mut bytes = ports(source, destination);
+        let mut bytes = [source.to_be_bytes(), destination.to_be_bytes()].concat();
         bytes.extend([0xde, 0xad, 0xbe, 0xef]); // verification tag
         bytes.extend([0xab, 0xcd, 0xab, 0xcd]); // checksum
         bytes.extend([
@@ -66,10 +72,6 @@ impl L4 {
     }
 }
 
-fn ports(source: u16, destination: u16) -> Vec<u8> {
-    [source.to_be_bytes(), destination.to_be_bytes()].concat()
-}
-
 /// A frame whose IP header can still be changed.
 #[derive(Debug, Clone)]
 pub struct Frame {
@@ -83,39 +85,22 @@ pub struct Frame {
 
 impl Frame {
     pub fn v4(l4: L4) -> Self {
-        let ip = vec![
-            0x45,
-            0,
-            0,
-            0,
-            0x12,
-            0x34,
-            0x40,
-            0,
-            64,
-            l4.protocol,
-            0xab,
-            0xcd,
-            10,
-            0,
-            0,
-            1,
-            10,
-            0,
-            0,
-            2,
-        ];
-        Self::new(ip, l4)
+        let [source, destination] = [[10, 0, 0, 1], [10, 0, 0, 2]].map(Into::into);
+        let header = ipv4::Repr {
+            id: 0x1234,
+            ..ipv4::Repr::new(source, destination, l4.protocol, l4.bytes.len())
+        };
+        Self::new(header.emit().to_vec(), l4)
     }
 
     pub fn v6(l4: L4) -> Self {
-        let mut ip = vec![0x60, 0x01, 0x23, 0x45, 0, 0, l4.protocol, 64];
-        for last in [1, 2] {
-            ip.extend([
-                0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last,
-            ]);
-        }
-        Self::new(ip, l4)
+        let [source, destination] =
+            [1, 2].map(|last| Ipv6Addr::from_bits(0x2001_0db8 << 96 | last));
+        let header = ipv6::Repr {
+            flow_label: 0x1_2345,
+            ..ipv6::Repr::new(source, destination, l4.protocol, l4.bytes.len())
+        };
+        Self::new(header.emit().to_vec(), l4)
     }
 
     fn new(ip: Vec<u8>, l4: L4) -> Self {
