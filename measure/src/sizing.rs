@@ -79,6 +79,23 @@ fn check(
     Err(SizingError::OutOfRange { what, value, range })
 }
 
+/// Refuses what is no number over 0.
+fn positive(what: &'static str, value: f64) -> Result<(), SizingError> {
+    let is_fine = value > 0.0 && value.is_finite();
+    check(is_fine, what, value, "a number over 0")
+}
+
+/// Refuses what is no share of packets that leaves some over.
+fn loss(what: &'static str, value: f64) -> Result<(), SizingError> {
+    check((0.0..1.0).contains(&value), what, value, "0 to under 1")
+}
+
+/// Refuses what is no share between none and all.
+fn part(what: &'static str, value: f64) -> Result<(), SizingError> {
+    let is_fine = value > 0.0 && value < 1.0;
+    check(is_fine, what, value, "over 0 to under 1")
+}
+
 /// The least of `low..=high` for which `fits`, which never turns false again; `None` where not
 /// even `high` does.
 fn least(low: u64, high: u64, fits: impl Fn(u64) -> bool) -> Option<u64> {

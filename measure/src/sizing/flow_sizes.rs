@@ -1,6 +1,6 @@
 //! How flows' packets are distributed.
 
-use super::{SizingError, check};
+use super::{SizingError, check, positive};
 
 /// Distribution of the packets of a flow in an epoch.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,19 +21,8 @@ impl FlowSizes {
     /// # Errors
     /// [`SizingError::OutOfRange`].
     pub fn pareto(least: f64, shape: f64, most: f64) -> Result<Self, SizingError> {
-        let positive = |value: f64| value > 0.0 && value.is_finite();
-        check(
-            positive(least),
-            "the least flow size",
-            least,
-            "a number over 0",
-        )?;
-        check(
-            positive(shape),
-            "the shape of flow sizes",
-            shape,
-            "a number over 0",
-        )?;
+        positive("the least flow size", least)?;
+        positive("the shape of flow sizes", shape)?;
         let is_fine = most >= least && most.is_finite();
         check(
             is_fine,
@@ -115,8 +104,8 @@ impl FlowSizes {
                     reason = "a share of a count; casts saturate"
                 )]
                 let above = (share * sizes.len() as f64) as usize;
-                let place = sizes.len().saturating_sub(above.max(1));
-                sizes.get(place).map_or(0.0, |&size| size as f64)
+                let index = sizes.len().saturating_sub(above.max(1));
+                sizes.get(index).map_or(0.0, |&size| size as f64)
             }
         }
     }

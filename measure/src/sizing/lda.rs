@@ -1,6 +1,8 @@
 //! Rows, banks and expected error of an LDA.
 
-use super::{CELL_BYTES, HALF_BYTES, MEAN_OF_SIZE, SizingError, check, least};
+use super::{
+    CELL_BYTES, HALF_BYTES, MEAN_OF_SIZE, SizingError, check, least, loss, part, positive,
+};
 use crate::lda::{Bank, LayoutError, LdaLayout, prepare_banks};
 
 /// Of four rows, those of the first bank where there is a second for the worst case: the error is
@@ -67,21 +69,8 @@ impl LdaDemand {
     }
 
     fn check(&self) -> Result<(), SizingError> {
-        let positive = |value: f64| value > 0.0 && value.is_finite();
-        let over_0 = "a number over 0";
-        let rate = self.packets_per_s;
-        check(
-            positive(rate),
-            "the number of packets a second",
-            rate,
-            over_0,
-        )?;
-        check(
-            positive(self.epoch_s),
-            "the epoch in seconds",
-            self.epoch_s,
-            over_0,
-        )?;
+        positive("the number of packets a second", self.packets_per_s)?;
+        positive("the epoch in seconds", self.epoch_s)?;
         let packets = self.packets();
         check(
             (1.0..=1e18).contains(&packets),
@@ -89,31 +78,18 @@ impl LdaDemand {
             packets,
             "1 to 10^18 by a fitting rate and epoch",
         )?;
-        check(
-            (0.0..1.0).contains(&self.loss),
-            "the share of packets lost",
-            self.loss,
-            "0 to under 1",
-        )?;
+        loss("the share of packets lost", self.loss)?;
         check(
             (self.loss..1.0).contains(&self.worst_loss),
             "the share of packets lost at the worst",
             self.worst_loss,
             "the usual share at least, and under 1",
         )?;
-        let cv = self.delay_cv;
+        positive("the deviation of the delay over its mean", self.delay_cv)?;
         check(
-            positive(cv),
-            "the deviation of the delay over its mean",
-            cv,
-            over_0,
-        )?;
-        let alpha = self.alpha;
-        let is_fine = alpha > 0.0 && alpha <= 1.0;
-        check(
-            is_fine,
+            self.alpha > 0.0 && self.alpha <= 1.0,
             "alpha, the sampled losses for each row,",
-            alpha,
+            self.alpha,
             "over 0 to 1",
         )
     }
@@ -182,13 +158,7 @@ impl LdaPlan {
     /// [`SizingError`] when a number is out of range, or the error out of reach.
     pub fn for_error(demand: &LdaDemand, mean_error: f64) -> Result<Self, SizingError> {
         demand.check()?;
-        let is_fine = mean_error > 0.0 && mean_error < 1.0;
-        check(
-            is_fine,
-            "the relative error allowed",
-            mean_error,
-            "over 0 to under 1",
-        )?;
+        part("the relative error allowed", mean_error)?;
         let (fewest, most) = demand.rows_range();
         let error = |rows| demand.forecast(&demand.banks(rows), demand.loss).mean_error;
         let rows = least(fewest, most, |rows| error(rows) <= mean_error).ok_or_else(|| {

@@ -5,7 +5,7 @@
 //! that, and what is not:
 //!
 //! - Within a row (section 3.1) it holds: flows larger than x fall on a cell as balls do, n P of
-//!   them, P = P\[flow > x\]. Here as a Poisson number (the paper takes its first term);
+//!   them, P = P\[flow > x\]. Here as a Poisson number; the paper takes its first term,
 //!   and x is less the packets that smaller flows bring in the mean, which the paper leaves out.
 //! - Over rows it holds: Q(R) = 1 - (z R)^R and the best R = 1 / (e z).
 //! - Over the k cells of a virtual LDA (section 3.2) it does **not**. The paper takes collisions in
@@ -25,7 +25,7 @@ use shape::Shape;
 
 use crate::lds::{LayoutError, LdsLayout, ROWS_MAX};
 
-use super::{CELL_BYTES, FlowSizes, HALF_BYTES, SizingError, check, least};
+use super::{CELL_BYTES, FlowSizes, HALF_BYTES, SizingError, check, least, loss, part, positive};
 
 /// Most columns that are tried.
 const COLUMNS_MAX: u64 = 1 << 26;
@@ -74,29 +74,10 @@ pub struct LdsPlan {
 
 impl LdsDemand {
     fn check(&self) -> Result<(), SizingError> {
-        let positive = |value: f64| value > 0.0 && value.is_finite();
-        let over_0 = "a number over 0";
         check(self.flows >= 1, "the number of flows", 0.0, "1 at least")?;
-        let rate = self.packets_per_s;
-        check(
-            positive(rate),
-            "the number of packets a second",
-            rate,
-            over_0,
-        )?;
-        check(
-            positive(self.epoch_s),
-            "the epoch in seconds",
-            self.epoch_s,
-            over_0,
-        )?;
-        let is_share = (0.0..1.0).contains(&self.loss);
-        check(
-            is_share,
-            "the share of packets lost",
-            self.loss,
-            "0 to under 1",
-        )?;
+        positive("the number of packets a second", self.packets_per_s)?;
+        positive("the epoch in seconds", self.epoch_s)?;
+        loss("the share of packets lost", self.loss)?;
         let packets = self.packets_per_s * self.epoch_s;
         check(
             (1.0..=packets).contains(&self.flow_packets),
@@ -104,29 +85,15 @@ impl LdsDemand {
             self.flow_packets,
             "1 at least, and no more than an epoch has",
         )?;
-        let spread = self.delay_spread;
+        positive("the difference between flows' delays", self.delay_spread)?;
         check(
-            positive(spread),
-            "the difference between flows' delays",
-            spread,
-            over_0,
-        )?;
-        let cv = self.delay_cv;
-        let is_fine = cv >= 0.0 && cv.is_finite();
-        check(
-            is_fine,
+            self.delay_cv >= 0.0 && self.delay_cv.is_finite(),
             "the deviation of delays within a flow",
-            cv,
+            self.delay_cv,
             "0 or more",
         )?;
-        let miss = self.miss_share;
-        let is_fine = miss > 0.0 && miss < 1.0;
-        check(
-            is_fine,
-            "the share of flows that may miss the error",
-            miss,
-            "over 0 to under 1",
-        )
+        let miss_share = self.miss_share;
+        part("the share of flows that may miss the error", miss_share)
     }
 
     /// Packets of the flows that a plan is held against: the smallest to measure well, and the
@@ -153,12 +120,8 @@ impl LdsPlan {
     /// [`SizingError`] when a number is out of range, or the error out of reach or needs no LDS.
     pub fn for_error(demand: &LdsDemand, error: f64) -> Result<Self, SizingError> {
         demand.check()?;
-        check(
-            error > 0.0,
-            "the relative error allowed",
-            error,
-            "a number over 0",
-        )?;
+        let what = "the relative error allowed";
+        check(error > 0.0, what, error, "a number over 0")?;
         if error >= demand.delay_spread {
             return Err(SizingError::MeanSuffices {
                 target: error,

@@ -3,7 +3,7 @@
 /// What may befall a flow's cells in one row.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Row {
-    /// Probability that no large flow has its first cell at a given place.
+    /// Probability that no large flow has its first cell at a given column.
     pub clear: f64,
     /// Probability that no lost packet of other flows is in a given cell.
     pub intact: f64,
@@ -13,26 +13,26 @@ pub(super) struct Row {
 
 /// Probability that a flow has no good cell: none without a large flow and without a lost packet.
 ///
-/// Rows are independent but for the flow's own losses. A packet has the same place among the k
+/// Rows are independent but for the flow's own losses. A packet has the same offset among the k
 /// cells in each row, and what a row samples, rows that sample more do too: its loss spoils that
-/// place in all of these. So the number of places that own losses left intact goes down from the
+/// offset in all of these. So the number of offsets that own losses left intact goes down from the
 /// row that samples least to that which samples most, and this goes through all its ways.
 pub(super) fn miss_share(k: u32, rows: &mut [Row]) -> f64 {
     rows.sort_by(|a, b| a.own_losses.total_cmp(&b.own_losses));
-    let places = k as usize;
-    let mut reached = vec![0.0; places + 1];
-    reached[places] = 1.0;
+    let offsets = k as usize;
+    let mut reached = vec![0.0; offsets + 1];
+    reached[offsets] = 1.0;
     let mut before = 0.0;
     for row in rows {
         let survives = (before - row.own_losses).exp();
         before = row.own_losses;
-        let mut next = vec![0.0; places + 1];
+        let mut next = vec![0.0; offsets + 1];
         for (from, &probability) in reached.iter().enumerate() {
             for (to, next) in next.iter_mut().enumerate().take(from + 1) {
                 *next += probability * binomial(from, to, survives);
             }
         }
-        let free = free_places(places, row.clear);
+        let free = free_offsets(offsets, row.clear);
         for (left, probability) in next.iter_mut().enumerate() {
             *probability *= row_misses(&free, left, row);
         }
@@ -41,16 +41,16 @@ pub(super) fn miss_share(k: u32, rows: &mut [Row]) -> f64 {
     reached.iter().sum()
 }
 
-/// Probability that a row has no good cell where own losses left `left` places intact. `free[u]`:
-/// that large flows leave u neighbouring places.
+/// Probability that a row has no good cell where own losses left `left` offsets intact. `free[u]`:
+/// that large flows leave u neighbouring offsets.
 fn row_misses(free: &[f64], left: usize, row: &Row) -> f64 {
-    let places = free.len() - 1;
+    let offsets = free.len() - 1;
     let spoiled = 1.0 - row.intact;
     let missed = |free: usize| -> f64 {
         (0..=free.min(left))
             .map(|both| {
-                let ways = choose(left, both) * choose(places - left, free - both);
-                ways / choose(places, free) * spoiled.powf(both as f64)
+                let ways = choose(left, both) * choose(offsets - left, free - both);
+                ways / choose(offsets, free) * spoiled.powf(both as f64)
             })
             .sum()
     };
@@ -60,10 +60,10 @@ fn row_misses(free: &[f64], left: usize, row: &Row) -> f64 {
         .sum()
 }
 
-/// Probabilities that large flows leave 0, 1, .. k places. Each covers the places from its first
+/// Probabilities that large flows leave 0, 1, .. k offsets. Each covers the offsets from its first
 /// cell on: those that start before mine cover a prefix, those that start after a suffix, one that
 /// starts with mine all.
-fn free_places(k: usize, clear: f64) -> Vec<f64> {
+fn free_offsets(k: usize, clear: f64) -> Vec<f64> {
     let longest = |covered: usize| {
         let none_longer = clear.powf((k - 1 - covered) as f64);
         if covered == 0 {
