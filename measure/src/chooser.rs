@@ -12,7 +12,7 @@
 //! the cells, RLI how long each packet waited. Where their bounds are alike, their mean, weighted by the inverse squares of
 //! their bounds, is nearer than either, and is given the smaller of both bounds: less than that where
 //! errors are independent, up to 1.21 times as much where both are at their bounds on one side. Which
-//! it is nobody knows; tables of the chooser in `make accuracy` show that it holds.
+//! it is, is not known; tables of the chooser in `make accuracy` show that it holds.
 //!
 //! | method | speaks for | bound |
 //! |---|---|---|
@@ -70,6 +70,15 @@ impl Method {
     }
 }
 
+/// What a flow was decoded from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decoding {
+    /// The cells alone.
+    Cells,
+    /// The cells, with references' delays as a feature: the hybrid.
+    CellsAndReferences,
+}
+
 /// An estimate that may speak for the flow or segment in question.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Candidate {
@@ -91,12 +100,13 @@ impl Candidate {
         })
     }
 
-    /// A decoded flow; `hybrid` where references' delays were among the features. `None` where
-    /// nothing is known.
-    pub fn decoded(flow: &FlowDelay, hybrid: bool) -> Option<Self> {
+    /// A decoded flow; `None` where nothing is known.
+    pub fn decoded(flow: &FlowDelay, decoding: Decoding) -> Option<Self> {
         let method = match flow.source {
-            Source::Joint | Source::Prior if hybrid => Method::Hybrid,
-            Source::Joint | Source::Prior => Method::Joint,
+            Source::Joint | Source::Prior => match decoding {
+                Decoding::Cells => Method::Joint,
+                Decoding::CellsAndReferences => Method::Hybrid,
+            },
             Source::Paper => Method::LdsPaper,
             Source::SegmentMean => Method::SegmentMean,
             Source::Nothing => return None,
@@ -108,18 +118,16 @@ impl Candidate {
         })
     }
 
-    /// RLI's estimate with its calibrated bound. References of another queue or path say nothing of
-    /// a flow: `None` unless the flow `shares_queue` with them.
-    pub fn rli(mean_ticks: f64, bound_ticks: f64, shares_queue: bool) -> Option<Self> {
-        shares_queue.then_some(Self {
+    /// RLI's estimate with its calibrated bound, of a flow in the references' own queue: those of
+    /// another queue or path say nothing of it.
+    pub fn rli(mean_ticks: f64, bound_ticks: f64) -> Self {
+        Self {
             method: Method::Rli,
             mean_ticks,
             bound_ticks,
-        })
+        }
     }
-}
 
-impl Candidate {
     /// The smaller bound; between equal ones the earlier method.
     fn is_better_than(&self, other: &Self) -> bool {
         let bounds = self.bound_ticks.total_cmp(&other.bound_ticks);
@@ -214,9 +222,12 @@ mod tests {
 
     #[test]
     fn the_smallest_bound_speaks() {
-        let joint = Candidate::decoded(&decoded(Source::Joint, 4.0), false);
-        let rli = |shares| Candidate::rli(101.0, 5.0, shares);
-        let choice = |shares| choose([joint, rli(shares)].into_iter().flatten(), 1.0).unwrap();
+        let joint = Candidate::decoded(&decoded(Source::Joint, 4.0), Decoding::Cells).unwrap();
+        let rli = Candidate::rli(101.0, 5.0);
+        let choice = |shares| {
+            let rli = Some(rli).filter(|_| shares);
+            choose([joint].into_iter().chain(rli), 1.0).unwrap()
+        };
         assert_eq!(
             (choice(true).method, choice(true).bound_ticks),
             (Method::Rli, 5.0)
@@ -271,12 +282,13 @@ mod tests {
 
     #[test]
     fn what_knows_nothing_is_taken_last() {
-        let paper = Candidate::decoded(&decoded(Source::Paper, f64::INFINITY), true).unwrap();
+        let hybrid = Decoding::CellsAndReferences;
+        let paper = Candidate::decoded(&decoded(Source::Paper, f64::INFINITY), hybrid).unwrap();
         let chosen = choose([paper, candidate(Method::Rli, 1e9)], 0.0).unwrap();
         assert_eq!(chosen.method, Method::Rli);
         assert_eq!(choose([paper], 0.0).unwrap().method, Method::LdsPaper);
         assert_eq!(
-            Candidate::decoded(&decoded(Source::Nothing, 1.0), false),
+            Candidate::decoded(&decoded(Source::Nothing, 1.0), Decoding::Cells),
             None
         );
         assert_eq!(Candidate::lda(&LdaEstimate::default()), None);

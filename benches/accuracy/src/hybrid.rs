@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use anyhow::Result;
-use measure::chooser::{Candidate, Method, choose};
+use measure::chooser::{Candidate, Decoding, Method, choose};
 use measure::lds::{Decoded, LdsLayout};
 use reporting::Limit;
 use reporting::statistics::{error_percent, median, percent_of};
@@ -241,14 +241,14 @@ fn choices(
     rli: &Interpolated,
 ) -> Vec<Option<Candidate>> {
     let choice = |flow: usize| {
-        let decoded = |of: &Decoded, has_rli| Candidate::decoded(of.flows.get(flow)?, has_rli);
+        let decoded = |of: &Decoded, decoding| Candidate::decoded(of.flows.get(flow)?, decoding);
         let of_rli = rli.mean_ns.get(flow).zip(rli.bound_ns.get(flow));
         let candidates = [
-            decoded(hybrid, true),
-            decoded(joint, false),
-            of_rli.and_then(|(&mean_ns, &bound_ns)| {
-                Candidate::rli(mean_ns, bound_ns, trace.shares_reference_queue(flow))
-            }),
+            decoded(hybrid, Decoding::CellsAndReferences),
+            decoded(joint, Decoding::Cells),
+            of_rli
+                .filter(|_| trace.shares_reference_queue(flow))
+                .map(|(&mean_ns, &bound_ns)| Candidate::rli(mean_ns, bound_ns)),
         ];
         choose(candidates.into_iter().flatten(), FLOOR_NS)
     };

@@ -4,7 +4,7 @@
 use arrayvec::ArrayVec;
 
 use super::{ClockBound, Estimate, SEGMENTS_MAX, WireFlow};
-use crate::chooser::Candidate;
+use crate::chooser::{Candidate, Decoding};
 use crate::lds::{
     DecodeError, DecodeOptions, Decoded, DelayCells, FEATURES_MAX, FlowTable, KnownMeans, Source,
     decode,
@@ -97,11 +97,12 @@ impl DecodeJob {
         joint: &Decoded,
         hybrid: Option<&Decoded>,
     ) -> FlowOutcome {
-        let joint = candidate(joint, index, false);
-        let hybrid = hybrid.and_then(|hybrid| candidate(hybrid, index, true));
-        let rli = self.method.and_then(|method| {
+        let joint = candidate(joint, index, Decoding::Cells);
+        let hybrid =
+            hybrid.and_then(|hybrid| candidate(hybrid, index, Decoding::CellsAndReferences));
+        let rli = self.method.filter(|_| self.is_fifo).and_then(|method| {
             let bound = flow.delay.bound_ns(method).unwrap_or(f64::INFINITY);
-            Candidate::rli(flow.delay.mean_ns()?, bound, self.is_fifo)
+            Some(Candidate::rli(flow.delay.mean_ns()?, bound))
         });
         let candidates: ArrayVec<Candidate, 3> =
             [joint, hybrid, rli].into_iter().flatten().collect();
@@ -120,9 +121,9 @@ impl DecodeJob {
 
 /// What decoding says of a flow. One without a usable cell has lost packets, and others, which
 /// taught the prior, have not: what the prior says has no bound.
-fn candidate(decoded: &Decoded, index: usize, is_hybrid: bool) -> Option<Candidate> {
+fn candidate(decoded: &Decoded, index: usize, decoding: Decoding) -> Option<Candidate> {
     let flow = decoded.flows.get(index)?;
-    let candidate = Candidate::decoded(flow, is_hybrid)?;
+    let candidate = Candidate::decoded(flow, decoding)?;
     let is_prior = flow.source == Source::Prior;
     Some(Candidate {
         bound_ticks: if is_prior {
