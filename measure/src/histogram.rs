@@ -34,16 +34,16 @@ fn bucket_of(delay_ns: u64) -> usize {
     let from_one = delay_ns.saturating_sub(1);
     let octave = (from_one | SUB_BUCKETS as u64).ilog2() - SUB_BITS;
     #[expect(clippy::cast_possible_truncation, reason = "under 16")]
-    let place = (from_one >> octave) as usize;
-    // From the second octave on, `place` itself counts eight of the buckets below.
-    octave as usize * SUB_BUCKETS + place
+    let position = (from_one >> octave) as usize;
+    // From the second octave on, `position` itself counts eight of the buckets below.
+    octave as usize * SUB_BUCKETS + position
 }
 
 /// Least and greatest delay of a bucket.
 fn bounds_ns(bucket: usize) -> RangeInclusive<u64> {
     let octave = (bucket / SUB_BUCKETS).saturating_sub(1);
-    let place = (bucket - octave * SUB_BUCKETS) as u64;
-    let least = place << octave;
+    let position = (bucket - octave * SUB_BUCKETS) as u64;
+    let least = position << octave;
     let greatest = least + ((1 << octave) - 1);
     let shift = u64::from(bucket > 0);
     least + shift..=greatest.saturating_add(1)
@@ -79,14 +79,6 @@ impl Histogram {
         })?;
         let bounds = bounds_ns(bucket);
         Some(bounds.start().midpoint(*bounds.end()))
-    }
-
-    /// Packets with a delay of at most `2^k` ns; all of them from `k` = 64 on.
-    pub fn count_at_most_pow2(&self, k: u32) -> u64 {
-        let buckets = 1_u64
-            .checked_shl(k)
-            .map_or(BUCKETS, |bound_ns| bucket_of(bound_ns) + 1);
-        self.counts.iter().take(buckets).sum()
     }
 
     /// For each k from 0 to 63: the bound `2^k` ns and the packets at most that late.
@@ -190,8 +182,9 @@ mod tests {
     fn ticks_become_nanoseconds() {
         let mut histogram = Histogram::new(TickRate::from_hz(2_500_000_000));
         histogram.record(End::Receiver, &[observation_with_delay(2_500)]);
-        assert_eq!(histogram.count_at_most_pow2(9), 0);
-        assert_eq!(histogram.count_at_most_pow2(10), 1);
+        let mut octaves = histogram.octaves().skip(9);
+        assert_eq!(octaves.next(), Some((512, 0)));
+        assert_eq!(octaves.next(), Some((1_024, 1)));
     }
 
     #[test]
@@ -228,10 +221,8 @@ mod tests {
                 let exact = delays.iter().filter(|&&delay| delay <= bound_ns).count() as u64;
                 prop_assert_eq!(bound_ns, 1 << k);
                 prop_assert_eq!(cumulative, exact);
-                prop_assert_eq!(histogram.count_at_most_pow2(k), exact);
             }
             prop_assert_eq!(histogram.count(), delays.len() as u64);
-            prop_assert_eq!(histogram.count_at_most_pow2(64), delays.len() as u64);
         }
 
         #[test]

@@ -35,7 +35,7 @@ pub use layout::{Bank, LayoutError, LdaLayout};
 
 use crate::cell::{BothEnds, CellPair, PassedCell};
 use crate::observation::{Batch, End, Observation};
-use crate::packet::Nameless;
+use crate::packet::RandomHashes;
 use crate::prefetch::prefetch;
 use crate::synopsis::{ShapeMismatch, Synopsis};
 
@@ -61,10 +61,10 @@ impl LdaPair {
 }
 
 impl LdaPair<PassedCell> {
-    /// Adds packets that nobody hashed: what [`record_passed`](Self::record_passed) does with hashes of
+    /// Adds packets without hashes: what [`record_passed`](Self::record_passed) does with hashes of
     /// chance. For an LDA whose ends are one point; others would not find them again.
     #[inline]
-    pub fn record_batch(&mut self, batch: &Batch, hashes: &mut Nameless) {
+    pub fn record_batch(&mut self, batch: &Batch, hashes: &mut RandomHashes) {
         let cells = self.cells.as_mut_slice();
         let mut add = |cell: usize| {
             if let Some(cell) = cells.get_mut(cell) {

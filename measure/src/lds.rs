@@ -6,7 +6,6 @@ mod delays;
 mod grid;
 mod layout;
 mod mine;
-mod sds;
 mod sketch;
 
 pub use burst::BurstCells;
@@ -18,7 +17,6 @@ pub use delays::{DelayCell, DelayCells, FlowEstimate};
 pub use grid::BytesPair;
 pub use layout::{LayoutError, LdsLayout, ROWS_MAX};
 pub use mine::{Heaviness, Mined};
-pub use sds::{Sds, SdsCell};
 pub use sketch::LdsPair;
 
 #[cfg(test)]

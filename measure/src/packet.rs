@@ -4,7 +4,7 @@
 //! frame --> dissect --> flow key ----> sum ---------> flow hash ----> column in each row
 //!              |                       |
 //!              +------> what else no  --+-----------> packet hash --> bank, row, sign, digest,
-//!                       hop changes       (keys of its own)      sampling, place in a virtual LDA
+//!                       hop changes       (keys of its own)      sampling, offset in a virtual LDA
 //! ```
 //!
 //! [`Hasher::parse`] reads the first segment of a frame once and never fails: every sequence of
@@ -14,7 +14,7 @@
 //! # What is read
 //!
 //! Ethernet, up to four VLAN tags (0x8100, 0x88a8, 0x9100), up to eight MPLS labels (passed over;
-//! IPv4 or IPv6 below them shows in the first nibble), IPv4 with options and fragments, IPv6
+//! the first nibble below them tells IPv4 from IPv6), IPv4 with options and fragments, IPv6
 //! with up to eight extension headers, TCP, UDP, SCTP, ICMP and `ICMPv6`. A tunnel counts by its
 //! outer headers. Everything else, and IP that is malformed or cut inside its own header, counts
 //! by its Ethernet pair.
@@ -40,7 +40,7 @@
 //!
 //! - The protocol is byte 1 of its word, the source of IPv4 and the ports of IPv6 are bytes 4 to 7;
 //!   the destination of IPv4 is bytes 0 to 3, its ports are bytes 4 to 7: as bytes 8 to 23 of a
-//!   packet without options stand, without TTL and checksum. Ports are the first four bytes of TCP,
+//!   packet without options are, without TTL and checksum. Ports are the first four bytes of TCP,
 //!   UDP or SCTP, else 0.
 //! - Header of IPv6: the bits of traffic class and hop limit are 0.
 //! - Transport: TCP bytes 4 to 11; SCTP bytes 4 to 7; ICMP bytes 0 to 7 with the checksum 0; of a
@@ -67,7 +67,7 @@
 //! Two packets of one flow have the sum over the flow's pairs in common, which does them no harm:
 //! their difference is that of the packet's own pairs.
 //!
-//! The claim is: without the seed nobody can aim at a cell. It is not a cryptographic claim: do
+//! The claim is: without the seed no sender can choose the cell of a packet. It is not a cryptographic claim: do
 //! not show hashes to those who must not find the seed.
 //!
 //! | bits of the packet hash | serve |
@@ -75,13 +75,13 @@
 //! | 0..32 | the bank of an LDA, compared with the cumulated probabilities; whether a row of an LDS samples the packet, compared with the row's probability, so that samples nest |
 //! | 32..64 | the digest of a cell |
 //! | upper 32 of `hash * ROW_MULTIPLIERS[0]` modulo 2^64 | the row of an LDA, reduced to its range; the row's lowest bit is the sign where rows are collapsed in pairs |
-//! | upper 32 of `hash * ROW_MULTIPLIERS[3]` | the packet's place in its flow's virtual LDA, reduced to 0..k, the same in every row of an LDS |
+//! | upper 32 of `hash * ROW_MULTIPLIERS[3]` | the packet's offset in its flow's virtual LDA, reduced to 0..k, the same in every row of an LDS |
 //!
 //! | bits of the flow hash | serve |
 //! |---|---|
 //! | upper 32 of `key * ROW_MULTIPLIERS[r]` | the flow's first column in row r of an LDS, reduced to 0..C; `key` is the flow hash mixed with the segment ([`crate::flows::FlowId`]) |
 //!
-//! For a uniform hash, row and bank are independent, as are place and sampling: multipliers are
+//! For a uniform hash, row and bank are independent, as are offset and sampling: multipliers are
 //! odd, so whatever the lower half of the hash, the upper half alone makes the upper half of the
 //! product uniform.
 //!
@@ -115,16 +115,16 @@ mod dissect;
 mod hash;
 pub mod header;
 mod key;
-mod nameless;
 mod plain;
+mod random_hashes;
 mod rows;
 pub mod walk;
 mod words;
 
 pub use census::Census;
 pub use hash::{HASH_VERSION, Hasher, kind};
-pub use key::{FlowKey, FlowKeyError};
-pub use nameless::Nameless;
+pub use key::{FiveTuple, FlowKey, FlowKeyError};
+pub use random_hashes::RandomHashes;
 pub use rows::{ROW_MULTIPLIERS, row_of};
 
 /// Keyed hash of a flow. Uniform over 64 bits; the same at all points that share the seed.

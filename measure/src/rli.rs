@@ -13,7 +13,7 @@
 //!                                                       +------> SegmentDelay
 //! ```
 //!
-//! The sender injects small frames that carry their send time. The delay of a regular packet lies
+//! The sender injects small frames that carry their send time. The delay of a regular packet is
 //! close to that of the references around it, since all of them waited in the same queue. Four
 //! methods ([`Method`]) say how close; two of them are the paper's:
 //!

@@ -38,7 +38,7 @@ use crate::flows::{FlowObservation, FlowSlots, Slot};
 pub use crate::lds::BurstCells;
 use crate::lds::LdsPair;
 use crate::observation::{Batch, End, Observation, Observations, SegmentIndex};
-use crate::packet::Nameless;
+use crate::packet::RandomHashes;
 use crate::synopsis::{ShapeMismatch, Synopsis};
 
 /// One worker's share of one epoch.
@@ -205,7 +205,7 @@ impl Shard {
     /// Adds packets that the driver took and that have no hashes: to their segment. For shards without
     /// sketches and flows, which need hashes.
     #[inline]
-    pub fn passed_batch(&mut self, batch: &Batch, hashes: &mut Nameless) {
+    pub fn passed_batch(&mut self, batch: &Batch, hashes: &mut RandomHashes) {
         if let Some(segment) = self.segment_mut(batch.segment) {
             segment.pass_batch(batch, hashes);
         }

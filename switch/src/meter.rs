@@ -14,7 +14,7 @@ use contract::counters::WorkerCounters;
 use contract::ids::PortIndex;
 use measure::flows::{FlowObservation, Slot};
 use measure::observation::{Batch, Observation, Observations, SegmentIndex};
-use measure::packet::{Hasher, Nameless};
+use measure::packet::{Hasher, RandomHashes};
 use measure::shard::{BurstCells, Prepared};
 use measure::time::{EpochSchedule, Ticks};
 
@@ -235,7 +235,7 @@ impl Meter {
     /// Records packets that have left, in their epoch or as late, where only an LDA is kept, which
     /// needs no hashes of them.
     #[inline]
-    pub fn passed_batch(&mut self, batch: &Batch, hashes: &mut Nameless) {
+    pub fn passed_batch(&mut self, batch: &Batch, hashes: &mut RandomHashes) {
         if let Some(open) = self.epochs.open(batch.epoch) {
             if let Some(shard) = &mut open.shard {
                 shard.passed_batch(batch, hashes);

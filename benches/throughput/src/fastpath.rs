@@ -12,7 +12,7 @@ use measure::cell::PassedCell;
 use measure::flows::{FlowId, FlowObservation, FlowSlots, FlowTable, Slot};
 use measure::histogram::Histogram;
 use measure::lda::{Bank, LdaLayout, LdaPair};
-use measure::lds::{LdsLayout, LdsPair, Sds};
+use measure::lds::{LdsLayout, LdsPair};
 use measure::moments::Moments;
 use measure::observation::{End, Observation, SegmentIndex};
 use measure::packet::{FlowHash, Hasher, PacketHash};
@@ -128,7 +128,6 @@ pub const CASES: &[Case] = &[
         None,
         || wire(MANY),
     ),
-    case("SDS, 4 rows, 100,000 flows", None, || sds(MANY)),
     case("flow slots, 1,000 flows", Some(13.0), || slots(FEW)),
     case("flow slots, 100,000 flows", Some(13.0), || slots(MANY)),
     case("flow slots, 1,000,000 flows", None, || slots(MILLION)),
@@ -292,13 +291,6 @@ fn wire(flows: u32) -> Work {
     let mut lds = LdsPair::new(&lds_layout(5, &[0.01, 0.1, 0.5, 1.0]));
     cycle(observations(flows), move |burst| {
         lds.record(End::Sender, burst);
-    })
-}
-
-fn sds(flows: u32) -> Work {
-    let mut sds = Sds::new(&lds_layout(1, &[1.0; 4]));
-    cycle(observations(flows), move |burst| {
-        sds.record(End::Receiver, burst);
     })
 }
 

@@ -89,11 +89,11 @@ impl<E: Element> Assembler<E> {
             .elements::<E>()?
             .try_for_each(|element| element.map(drop))?;
         let range = fragment.range().start as usize..fragment.range().end as usize;
-        let places = self.elements.get_mut(range).unwrap_or_default();
+        let slots = self.elements.get_mut(range).unwrap_or_default();
         let before = self.missing;
-        for (place, element) in places.iter_mut().zip(fragment.elements::<E>()?) {
-            if place.is_none() {
-                *place = Some(element?);
+        for (slot, element) in slots.iter_mut().zip(fragment.elements::<E>()?) {
+            if slot.is_none() {
+                *slot = Some(element?);
                 self.missing -= 1;
             }
         }

@@ -13,7 +13,7 @@ pub enum ParseError {
         /// Bytes there are.
         left: usize,
     },
-    /// The bytes go on where they should end.
+    /// The bytes continue where they should end.
     #[error("{left} bytes behind the end of {what}")]
     Trailing {
         /// What was read.

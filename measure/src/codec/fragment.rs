@@ -1,4 +1,4 @@
-//! Fragment: a range of a sealed synopsis that stands by itself.
+//! Fragment: a range of a sealed synopsis that is readable by itself.
 //!
 //! | bytes | field | |
 //! |---|---|---|
@@ -10,7 +10,7 @@
 //! | 12..12+s | shape | see [`Shape`] |
 //! | 12+s.. | elements | one after the other |
 //!
-//! The frame that carries it has its epoch and segment.
+//! The frame that carries it names the epoch and the segment.
 //!
 //! Between switches, times are nanoseconds of TAI since the epoch's start: the sender of a synopsis
 //! converts its sums on the way ([`fragments`] asks for each element as it is written).
@@ -89,7 +89,7 @@ fn emit_head(shape: &Shape, end: End, range: &Range<u32>, out: &mut impl Put) {
 /// asked for each element when its fragment is written.
 ///
 /// Send `0..shape.elements()` first, then what is [missing](super::Assembler::missing) at the other
-/// end. What lies beyond the shape is left out.
+/// end. What is beyond the shape is left out.
 ///
 /// # Errors
 /// [`FragmentError`].

@@ -1,4 +1,4 @@
-//! Encoding lies beside the algorithms: of them, none knows the codec.
+//! Encoding is beside the algorithms: none of them imports the codec.
 
 use std::fs;
 use std::path::{Path, PathBuf};

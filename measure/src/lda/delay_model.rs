@@ -131,8 +131,8 @@ mod tests {
         let variance = delays.iter().map(|d| (d - mean).powi(2)).sum::<f64>() / n;
         let model = DelayModel::fit(mean, variance.sqrt()).unwrap();
         delays.sort_by(f64::total_cmp);
-        for (share, place) in [(0.5, 100_000), (0.98, 196_000), (0.999, 199_800)] {
-            let (left, right) = (model.delay_under_ticks(share), delays[place]);
+        for (share, rank) in [(0.5, 100_000), (0.98, 196_000), (0.999, 199_800)] {
+            let (left, right) = (model.delay_under_ticks(share), delays[rank]);
             assert!(
                 (left / right - 1.0).abs() < 0.05,
                 "{share}: {left}, {right}"

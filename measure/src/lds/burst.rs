@@ -145,7 +145,7 @@ pub(super) fn cells_of<const ROWS: usize>(flow: FlowId, columns: u32) -> [u32; R
     indices
 }
 
-/// Finds the cells of observations, and asks the cache for them.
+/// Computes the cells of observations, and prefetches them.
 #[inline]
 pub(super) fn find_cells<const ROWS: usize, C>(
     cells: &[C],
@@ -161,7 +161,7 @@ pub(super) fn find_cells<const ROWS: usize, C>(
     }
 }
 
-/// Adds observations to the cells that were found for them.
+/// Adds observations to their cells.
 #[inline]
 pub(super) fn add_at<const ROWS: usize, C>(
     cells: &mut [C],

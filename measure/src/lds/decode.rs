@@ -154,11 +154,11 @@ fn joint(system: &System, outcome: &Outcome, order: &[u32], packets: &[f64]) -> 
             source: Source::Nothing,
         })
         .collect();
-    for (place, (&flow, belief)) in order.iter().zip(&outcome.beliefs).enumerate() {
+    for (position, (&flow, belief)) in order.iter().zip(&outcome.beliefs).enumerate() {
         let flow = &mut flows[flow as usize];
         flow.mean_ticks = system.scale.ticks(belief.mean);
         flow.variance_ticks2 = system.scale.ticks2(belief.variance);
-        flow.source = if system.edges_of(place).is_empty() {
+        flow.source = if system.edges_of(position).is_empty() {
             Source::Prior
         } else {
             Source::Joint

@@ -154,21 +154,6 @@ impl DelayCells {
         }
     }
 
-    /// Gives the cells their bytes, row by row.
-    ///
-    /// # Errors
-    /// When there are not as many as the layout has cells.
-    pub fn with_bytes(mut self, bytes: &[BytesPair]) -> Result<Self, LayoutError> {
-        if bytes.len() != self.cells.len() {
-            return Err(LayoutError::Cells {
-                expected: self.cells.len(),
-                given: bytes.len(),
-            });
-        }
-        self.bytes = bytes.to_vec();
-        Ok(self)
-    }
-
     /// Adds another epoch's cells. Delays are linear in time: the sum serves as one long epoch
     /// would. A cell that is unusable in one epoch keeps what the others say, and is `partial`.
     ///
@@ -280,7 +265,7 @@ impl DelayCells {
     /// The flow's cells in one row.
     fn row_cells(&self, row: usize, base: u32) -> impl Iterator<Item = &DelayCell> {
         (0..self.layout.virtual_cells())
-            .filter_map(move |place| self.layout.cell_at(row, base, place))
+            .filter_map(move |offset| self.layout.cell_at(row, base, offset))
             .filter_map(|cell| self.cells.get(cell))
     }
 }

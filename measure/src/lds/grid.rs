@@ -48,9 +48,9 @@ struct Hashed {
     weight: u32,
 }
 
-/// A cell that an observation of the chunk is added to.
+/// An observation of the chunk, and a cell that it is added to.
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct Addition {
     cell: u32,
     observation: u32,
 }
@@ -127,7 +127,7 @@ impl<C: Copy + Default> Grid<C> {
             bytes,
         } = self;
         let mut hashed = [Hashed::default(); CHUNK];
-        let mut places = [Place::default(); CHUNK];
+        let mut additions = [Addition::default(); CHUNK];
         for chunk in observations.chunks(CHUNK) {
             for (hashed, observation) in hashed.iter_mut().zip(chunk) {
                 *hashed = Hashed {
@@ -137,11 +137,11 @@ impl<C: Copy + Default> Grid<C> {
                 };
             }
             for row in layout.row_maps() {
-                let places = row.places(chunk, &hashed, &mut places);
-                for place in places {
-                    prefetch(cells, place.cell as usize);
+                let additions = row.additions(chunk, &hashed, &mut additions);
+                for addition in additions {
+                    prefetch(cells, addition.cell as usize);
                 }
-                for &Place { cell, observation } in places {
+                for &Addition { cell, observation } in additions {
                     let observation = observation as usize;
                     if let Some(cell) = cells.get_mut(cell as usize)
                         && let Some((observation, hashed)) =
@@ -153,7 +153,7 @@ impl<C: Copy + Default> Grid<C> {
                 if bytes.is_empty() {
                     continue;
                 }
-                for &Place { cell, observation } in places {
+                for &Addition { cell, observation } in additions {
                     if let Some(bytes) = bytes.get_mut(cell as usize)
                         && let Some(observation) = chunk.get(observation as usize)
                     {
@@ -182,14 +182,14 @@ impl<C: Copy + Default> Grid<C> {
 }
 
 impl RowMap {
-    /// Where the observations that this row samples go.
+    /// The observations that this row samples, with their cells.
     #[inline]
-    fn places<'a>(
+    fn additions<'a>(
         &self,
         observations: &[Observation],
         hashed: &[Hashed],
-        places: &'a mut [Place; CHUNK],
-    ) -> &'a [Place] {
+        additions: &'a mut [Addition; CHUNK],
+    ) -> &'a [Addition] {
         let Self {
             multiplier,
             columns,
@@ -202,15 +202,15 @@ impl RowMap {
             // The lesser of the two is the one in range: the other is over it, or wrapped.
             let column = column.min(column.wrapping_sub(columns));
             // Written for every observation, kept for those sampled: no branch on what is hard to guess.
-            if let Some(place) = places.get_mut(sampled) {
-                *place = Place {
+            if let Some(addition) = additions.get_mut(sampled) {
+                *addition = Addition {
                     cell: first_cell + column,
                     observation: number,
                 };
             }
             sampled += usize::from(observation.packet.0 & 0xffff_ffff < bound);
         }
-        places.get(..sampled).unwrap_or(&[])
+        additions.get(..sampled).unwrap_or(&[])
     }
 }
 

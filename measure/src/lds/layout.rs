@@ -18,7 +18,7 @@ const SCALE: f64 = 4_294_967_296.0;
 /// The bound of a row that takes every packet.
 const ALL: u64 = 1 << 32;
 
-/// The multiplier that gives a packet its place in a virtual LDA. It meets packet hashes only,
+/// The multiplier that gives a packet its offset in a virtual LDA. It meets packet hashes only,
 /// those of rows meet flow hashes only.
 const OFFSET_MULTIPLIER: u64 = ROW_MULTIPLIERS[3];
 
@@ -63,7 +63,7 @@ pub enum LayoutError {
         LdsLayout::WEIGHT_MAX
     )]
     Weight {
-        /// Which segment: its place in the list.
+        /// Which segment: its index in the list.
         segment: usize,
         /// Its weight.
         weight: u32,
@@ -93,7 +93,7 @@ pub enum LayoutError {
 pub struct LdsLayout {
     columns: u32,
     virtual_cells: u32,
-    /// For each row: it samples the packets whose hash has its lower 32 bits under this.
+    /// For each row: it samples packets whose hash has lower 32 bits under this.
     bounds: ArrayVec<u64, ROWS_MAX>,
     /// By segment; 1 beyond.
     weights: Vec<u32>,
@@ -108,7 +108,7 @@ pub(super) struct RowMap {
     pub columns: u32,
     /// Index of its first cell, row by row.
     pub first_cell: u32,
-    /// It samples the packets whose hash has its lower 32 bits under this.
+    /// It samples packets whose hash has lower 32 bits under this.
     pub bound: u64,
 }
 
@@ -289,13 +289,13 @@ impl LdsLayout {
         self.bounds.get(row) == self.bounds.get(other)
     }
 
-    /// Index (row by row) of the cell in one of a flow's k places of a row, given its base column
-    /// there; `None` where there is no such row, column or place.
-    pub(super) fn cell_at(&self, row: usize, base: u32, place: u32) -> Option<usize> {
-        if row >= self.rows() || base >= self.columns || place >= self.virtual_cells {
+    /// Index (row by row) of one of a flow's k cells in a row, given its base column there; `None`
+    /// where there is no such row, column or offset.
+    pub(super) fn cell_at(&self, row: usize, base: u32, offset: u32) -> Option<usize> {
+        if row >= self.rows() || base >= self.columns || offset >= self.virtual_cells {
             return None;
         }
-        let column = (base + place) % self.columns;
+        let column = (base + offset) % self.columns;
         Some(row * self.columns as usize + column as usize)
     }
 

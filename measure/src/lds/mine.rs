@@ -2,7 +2,7 @@
 //! (Sanjuas-Cuxart et al. 2011, section 4.3).
 //!
 //! The paper sums a flow's k cells in each row and takes the least of these sums. Here a packet has
-//! the same place among the k cells in every row (one h' for all), so that each place has a least
+//! the same offset among the k cells in every row (one h' for all), so that each offset has a least
 //! cell of its own: the sum of the least is never more than the least of the sums, and still an
 //! upper bound.
 
@@ -63,14 +63,14 @@ impl DelayCells {
     /// sketch. `None` where no row takes every packet.
     pub fn packets_at(&self, base_columns: &[u32]) -> Option<u64> {
         let mut least =
-            self.least_of_places(base_columns, |cell| Some(self.cells.get(cell)?.received));
+            self.least_by_offset(base_columns, |cell| Some(self.cells.get(cell)?.received));
         least.try_fold(0, |sum: u64, least| Some(sum.saturating_add(least?)))
     }
 
     /// Packets of a flow lost between the ends, at most, with their weight. `None` where no row
     /// takes every packet.
     pub fn lost_at(&self, base_columns: &[u32]) -> Option<i64> {
-        let mut least = self.least_of_places(base_columns, |cell| self.cells.get(cell).map(lost));
+        let mut least = self.least_by_offset(base_columns, |cell| self.cells.get(cell).map(lost));
         least.try_fold(0, |sum: i64, least| Some(sum.saturating_add(least?)))
     }
 
@@ -78,7 +78,7 @@ impl DelayCells {
     /// bytes are not counted.
     pub fn bytes_at(&self, base_columns: &[u32]) -> Option<u64> {
         let mut least =
-            self.least_of_places(base_columns, |cell| Some(self.bytes.get(cell)?.receiver));
+            self.least_by_offset(base_columns, |cell| Some(self.bytes.get(cell)?.receiver));
         least.try_fold(0, |sum: u64, least| Some(sum.saturating_add(least?)))
     }
 
@@ -87,7 +87,7 @@ impl DelayCells {
     /// `None` where there are not two with packets in them.
     ///
     /// Rows that sample alike hold the same packets of the flow, so that there is one cell for
-    /// each of the k places: that with the fewest packets. Of different probabilities the one
+    /// each of the k offsets: that with the fewest packets. Of different probabilities the one
     /// counts that leaves most such cells, the highest among equals.
     pub fn variance_at(&self, base_columns: &[u32]) -> Option<f64> {
         let rows = 0..self.layout.rows();
@@ -131,33 +131,33 @@ impl DelayCells {
         heavy
     }
 
-    /// For each of the flow's k places the least of what its cells there say, in rows that take
+    /// For each of the flow's k offsets the least of what its cells there say, in rows that take
     /// every packet and whose cell is not missing; `None` where there is no such cell.
-    fn least_of_places<T: Ord>(
+    fn least_by_offset<T: Ord>(
         &self,
         base_columns: &[u32],
         read: impl Fn(usize) -> Option<T>,
     ) -> impl Iterator<Item = Option<T>> {
-        (0..self.layout.virtual_cells()).map(move |place| {
+        (0..self.layout.virtual_cells()).map(move |offset| {
             let rows = base_columns.iter().enumerate();
             rows.filter(|(row, _)| self.layout.takes_all(*row))
-                .filter_map(|(row, &base)| self.layout.cell_at(row, base, place))
+                .filter_map(|(row, &base)| self.layout.cell_at(row, base, offset))
                 .filter(|&cell| self.cells.get(cell).is_some_and(|cell| !cell.missing))
                 .filter_map(&read)
                 .min()
         })
     }
 
-    /// For each of the flow's k places the usable cell with the fewest packets, among rows that
-    /// sample like `row`; places without packets are left out.
+    /// For each of the flow's k offsets the usable cell with the fewest packets, among rows that
+    /// sample like `row`; offsets without packets are left out.
     fn least_cells(&self, base_columns: &[u32], row: usize) -> impl Iterator<Item = &DelayCell> {
-        (0..self.layout.virtual_cells()).filter_map(move |place| {
+        (0..self.layout.virtual_cells()).filter_map(move |offset| {
             base_columns
                 .iter()
                 .enumerate()
                 .filter(move |(other, _)| self.layout.sample_alike(row, *other))
                 .filter_map(|(row, &base)| {
-                    let cell = self.layout.cell_at(row, base, place)?;
+                    let cell = self.layout.cell_at(row, base, offset)?;
                     self.cells.get(cell)
                 })
                 .filter(|cell| cell.usable)

@@ -7,6 +7,7 @@ mod update;
 use proptest::prelude::*;
 
 use super::*;
+use crate::cell::PassedCell;
 use crate::observation::{End, Observation, SegmentIndex};
 use crate::packet::{FlowHash, PacketHash};
 use crate::synopsis::Synopsis;
@@ -78,9 +79,10 @@ fn lds_of(layout: &LdsLayout, packets: &[Packet]) -> LdsPair {
     lds
 }
 
-fn sds_of(layout: &LdsLayout, packets: &[Packet]) -> Sds {
-    let mut sds = Sds::new(layout);
-    sds.record(End::Receiver, &receiver_observations(packets));
+/// The one-ended form, in which cells add delays (section 2.2).
+fn sds_of(layout: &LdsLayout, packets: &[Packet]) -> LdsPair<PassedCell> {
+    let mut sds = LdsPair::empty(layout);
+    sds.record_passed(&receiver_observations(packets));
     sds
 }
 

@@ -40,7 +40,7 @@ pub(super) const fn halves(bits: u128) -> Pair {
 }
 
 /// The first 16 bytes of `bytes[start..end]`, zeros before them in place of those that are missing.
-/// `end` lies within `bytes`.
+/// `end` is within `bytes`.
 ///
 /// No branch depends on how many there are: payloads of different lengths come mixed, and a branch
 /// that guesses wrong costs more than all of the hash. So the 16 bytes that end with the payload's

@@ -17,7 +17,7 @@ pub(super) struct BusyPeriods {
     departed_ns: Option<u64>,
     /// When the present busy period began.
     since_ns: Option<u64>,
-    /// Idle time since this was last taken; what lies between several of them is left out.
+    /// Idle time since this was last taken; what is between several of them is left out.
     idle: Option<Idle>,
     /// The first idle time since this was last taken.
     first: Option<Idle>,

@@ -125,7 +125,7 @@ pub enum ReceiverError {
     },
     /// So great that no idle time would ever be seen.
     #[error(
-        "idle times are given with a tolerance of {tolerance_ns} ns; give 0 to {}",
+        "idle times are seen with a tolerance of {tolerance_ns} ns; give 0 to {}",
         ReceiverConfig::IDLE_TOLERANCE_NS_MAX
     )]
     IdleTolerance {

@@ -1,7 +1,7 @@
 //! The wait curve between two anchors.
 //!
 //! w(s) is how long a packet waited whose service started at s: its delay without its own
-//! serialisation. Anchors are places where w is known. Between two of them
+//! serialisation. Anchors are points where w is known. Between two of them
 //!
 //! ```text
 //! w(s) = line(s) + (c + twist skew(s)) bulge(s),   bulge = L x (1 - x),   skew = 1 - 2 X
@@ -12,7 +12,7 @@
 //! how much, twist how much earlier.
 //!
 //! FIFO bounds w on its own, whatever the bend: a packet came after the left anchor and before the right
-//! one, so that s - w, its time of arrival, lies between theirs. The line keeps both bounds.
+//! one, so that s - w, its time of arrival, is between theirs. The line keeps both bounds.
 
 /// Where the wait is known. Both in nanoseconds, the first relative to a time of the caller's.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -97,7 +97,7 @@ fn middle_rank(packets: f64, before: f64) -> f64 {
     before + (packets - 1.0) / 2.0
 }
 
-/// How far along a stretch something lies, 0 to 1; 0 on a stretch that has no length.
+/// How far along a stretch something is, 0 to 1; 0 on a stretch that has no length.
 #[inline]
 pub(super) fn position(distance_ns: f64, length_ns: f64) -> f64 {
     if length_ns > 0.0 {
@@ -127,8 +127,8 @@ pub(super) struct WaitSums {
 const ROUNDS: usize = 4;
 
 /// The bend for which the waits of `points` add up to `sums`, and what each must be given in
-/// addition so that the plain sum is exact: 0 unless bounds or points without a bulge stand in the
-/// way.
+/// addition so that the plain sum is exact: 0 unless bounds or points without a bulge prevent
+/// it.
 ///
 /// Sums grow piecewise linear: Newton's method, which is to solve anew with the points that no
 /// bound holds.

@@ -84,7 +84,7 @@ impl FlowDelay {
     /// hold `n_I` of the flow's packets. Valid only for packets that shared the references' queue;
     /// `None` without packets.
     ///
-    /// RLI-L and RLI: `e_I` is how far a reference at the interval's ends lies from the line between
+    /// RLI-L and RLI: `e_I` is how far a reference at the interval's ends is from the line between
     /// its neighbours, the farther one; its square is taken as a tenth of what is usual at least.
     /// RLI-S and RLI-AS, where both ends counted the same packets: `e_I^2` is the variance of the
     /// interval's estimates and the mean square of how far they lie from the line, and three

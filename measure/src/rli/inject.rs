@@ -111,9 +111,10 @@ impl Adaptive {
     /// quarter of an ellipse from `rate_max` down to `rate_min`.
     pub fn rate(&self, utilisation: f64) -> f64 {
         let clamped = utilisation.clamp(self.utilisation_min, self.utilisation_max);
-        let place =
+        let position =
             (clamped - self.utilisation_min) / (self.utilisation_max - self.utilisation_min);
-        (1.0 - place * place).max(0.0).sqrt() * (self.rate_max - self.rate_min) + self.rate_min
+        (1.0 - position * position).max(0.0).sqrt() * (self.rate_max - self.rate_min)
+            + self.rate_min
     }
 }
 

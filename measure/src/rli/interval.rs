@@ -1,4 +1,4 @@
-//! What lies between two references: the buffered packets, and their delays once it is closed.
+//! The packets between two references: the buffered packets, and their delays once it is closed.
 
 use super::buffer::{Buffer, BufferedRun};
 use super::busy::Idle;
@@ -25,7 +25,7 @@ pub(super) struct Mark {
     pub(super) idle: Option<Idle>,
     /// When the busy period that it was sent in began, as far as is known.
     pub(super) busy_since_ns: Option<u64>,
-    /// How far it lies from the line between its neighbours, squared; unknown at the ends.
+    /// How far it is from the line between its neighbours, squared; unknown at the ends.
     pub(super) squared_error_ns2: Option<f64>,
 }
 
@@ -44,7 +44,7 @@ impl Mark {
 pub(super) struct Latest {
     pub(super) mark: Mark,
     pub(super) sequence: u32,
-    /// Mean square of how far a reference lies from the one before it.
+    /// Mean square of how far a reference is from the one before it.
     pub(super) squared_step_ns2: f64,
 }
 
@@ -106,7 +106,7 @@ impl<F: Copy> Interval<F> {
     /// Where the sum is exact, packets can only be taken for one another: by as much as their
     /// waits differ, and as the curve, of two parameters, had to leave the line to meet the sums. Three
     /// hundredths of what the references show are for what neither does. Elsewhere both come on top of
-    /// what the references show here and usually: one that lies on the line by chance says little
+    /// what the references show here and usually: one that is on the line by chance says little
     /// of packets that may be others than those that were sent.
     pub(super) fn error_of_curve(
         &self,
@@ -227,7 +227,7 @@ impl<F: Copy> Interval<F> {
                 variance_ns2,
                 ..
             }) => {
-                // A reference left out lies halfway on twice the length: its squared error is that
+                // A reference left out is halfway on twice the length: its squared error is that
                 // of a whole interval's mean six times, where waits walk at random.
                 let n = self.buffer.packets() as f64;
                 let usual_ns: f64 = (points.iter())

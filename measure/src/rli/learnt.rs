@@ -55,7 +55,7 @@ impl Learnt {
         }
     }
 
-    /// Leaves `mark` out: how far it lies from the line between its neighbours (its error), and
+    /// Leaves `mark` out: how far it is from the line between its neighbours (its error), and
     /// from the line between the anchors around it (the bend). `idle_behind` is the first idle time
     /// between it and `right`.
     pub(super) fn leave_out(

@@ -80,7 +80,7 @@ impl StreamSums {
 pub struct Reference {
     /// The stream that it belongs to.
     pub stream: StreamId,
-    /// Its place among the stream's references; wraps (RFC 1982 arithmetic).
+    /// Its number among the stream's references; wraps (RFC 1982 arithmetic).
     pub sequence: u32,
     /// When it was sent, in nanoseconds.
     pub sent_ns: u64,

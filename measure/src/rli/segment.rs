@@ -9,7 +9,7 @@ use super::reference::StreamSums;
 /// Where both ends counted the same packets, the difference of their sums of times is the sum of
 /// these packets' delays, exactly. Where some were lost, times are taken relative to the interval's
 /// left reference, and the sender's sum is scaled down to the packets received: what the lost ones
-/// add to the error is how unevenly they lay in the interval, not the interval's place in the epoch.
+/// add to the error is how uneven their ranks in the interval were, not when in the epoch the interval was.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct SegmentDelay {
     exact_packets: u64,

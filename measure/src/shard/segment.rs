@@ -7,7 +7,7 @@ use crate::histogram::Histogram;
 use crate::lda::{LdaLayout, LdaPair};
 use crate::moments::Moments;
 use crate::observation::{Batch, End, Observation, Observations};
-use crate::packet::Nameless;
+use crate::packet::RandomHashes;
 use crate::rli::SegmentDelay;
 use crate::synopsis::{ShapeMismatch, Synopsis};
 use crate::time::TickRate;
@@ -72,7 +72,7 @@ impl SegmentSynopsis {
 
     /// The same of packets without hashes: an LDA spreads them by chance.
     #[inline]
-    pub(super) fn pass_batch(&mut self, batch: &Batch, hashes: &mut Nameless) {
+    pub(super) fn pass_batch(&mut self, batch: &Batch, hashes: &mut RandomHashes) {
         self.tally.pass(batch.packets, batch.bytes);
         self.moments.add_delays(batch.delay, batch.packets);
         self.histogram.add_delays(batch.delay, batch.packets);

@@ -4,7 +4,7 @@ use super::*;
 use crate::flows::{FlowId, Slot};
 use crate::lda::{Bank, LdaLayout};
 use crate::lds::LdsLayout;
-use crate::packet::{FlowHash, Nameless, PacketHash};
+use crate::packet::{FlowHash, PacketHash, RandomHashes};
 use crate::time::{Epoch, EpochTag, TickRate};
 
 mod prepared;
@@ -235,7 +235,7 @@ fn a_batch_is_its_packets_whatever_their_hashes() {
             ..ShardLayout::new(rate(), 2)
         };
         let (mut batched, mut single) = (Shard::new(&layout), Shard::new(&layout));
-        let mut hashes = Nameless::default();
+        let mut hashes = RandomHashes::default();
         for (segment, delay, packets) in [(0, 5, 32), (1, 7, 1), (0, 9, 500), (9, 1, 3)] {
             let observations = vec![observation(segment, 0, 1_000, delay); packets];
             single.passed(Prepared::without_cells(&observations, &[]));

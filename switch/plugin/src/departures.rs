@@ -12,7 +12,7 @@ use contract::counters::{PortCounters, WorkerCounters};
 use contract::ids::PortIndex;
 use dpdk_bindings::{PassingMbuf, StampField, Tap, tsc};
 use measure::observation::{Batch, Observations};
-use measure::packet::{FlowHash, Nameless, PacketHash};
+use measure::packet::{FlowHash, PacketHash, RandomHashes};
 use measure::time::Ticks;
 use parking_lot::Mutex;
 use switch::meter::{BurstMemory, Meter, ObservationBurst};
@@ -57,7 +57,7 @@ struct Point {
     memory: BurstMemory,
     plans: PlanReceiver,
     /// For packets that come without a hash.
-    nameless: Nameless,
+    hashes: RandomHashes,
 }
 
 /// A port that is offered packets.
@@ -121,7 +121,7 @@ impl Departures {
                 meter,
                 memory: BurstMemory::default(),
                 plans,
-                nameless: Nameless::default(),
+                hashes: RandomHashes::default(),
             }),
         };
         (departures, sender)
@@ -189,9 +189,7 @@ impl Point {
     /// asks for.
     #[inline]
     fn record_batches(&mut self, offer: Offer<'_>, burst: &mut [PassingMbuf<'_>]) {
-        let Self {
-            meter, nameless, ..
-        } = self;
+        let Self { meter, hashes, .. } = self;
         let stamps = offer.stamps;
         let mut record = |last: u64, packets: u64, bytes: u64| {
             if packets == 0 {
@@ -208,7 +206,7 @@ impl Point {
                 segment: departure.segment,
                 epoch: departure.epoch,
             };
-            meter.passed_batch(&batch, nameless);
+            meter.passed_batch(&batch, hashes);
             if stamps.has_classes {
                 offer.count_class(departure.class, packets, bytes);
             }

@@ -4,15 +4,14 @@
 //! no harm, for the receiver's own counts are true in unusable cells as well. The same sweeps solve
 //! for `n_f`. What differs is the prior. Sizes spread over orders of magnitude, most of them small;
 //! one Gaussian would smear each large flow over its neighbours. So the prior is a ladder of fixed
-//! components, each a few times larger than the one below; only the shares are learnt.
+//! components, each a few times larger than the one below; only their shares are learnt.
 
-use super::edges::edge_index;
 use super::features::Features;
 use super::prior::{Gaussian, MIXTURE_MAX, Prior};
 use super::run::{Limits, run};
 use super::shape::{Shape, bounded, falling};
 use super::sweep::Belief;
-use super::system::{Edge, Equation, Scale, System};
+use super::system::{Edge, Equation, Scale, System, index_of};
 use super::{DecodeError, PacketsSource};
 
 /// Sweeps suffice where each flow's size class has settled.
@@ -78,8 +77,8 @@ pub(super) fn packets(
     } else {
         PacketsSource::Bounds
     };
-    for (&place, belief) in order.iter().zip(&outcome.beliefs) {
-        let (flow, bound) = (unknown[place as usize], bounds[place as usize]);
+    for (&index, belief) in order.iter().zip(&outcome.beliefs) {
+        let (flow, bound) = (unknown[index as usize], bounds[index as usize]);
         let belief = if outcome.sound {
             refined(*belief, bound)
         } else {
@@ -171,9 +170,9 @@ impl Rest {
             features: Features::constant(),
             scale: Scale::new(0.0, 1.0),
         };
-        for &place in order {
-            system.starts.push(edge_index(&system));
-            let flow = unknown[place as usize];
+        for &index in order {
+            system.starts.push(index_of(system.edges.len()));
+            let flow = unknown[index as usize];
             let weight = shape.weight(flow);
             for (row, cell) in shape.cells_of(flow) {
                 let Some(rest) = self.cells[cell] else {
@@ -181,7 +180,7 @@ impl Rest {
                 };
                 let part = shape.share(row);
                 system.edges.push(Edge {
-                    cell: u32::try_from(cell).unwrap_or(u32::MAX),
+                    cell: index_of(cell),
                     coefficient: weight * part,
                 });
                 // Which packets fall into the cell is chance: binomial, each with its weight.
@@ -189,7 +188,7 @@ impl Rest {
                 *fixed = f64::max(*fixed, weight * rest * (1.0 - part));
             }
         }
-        system.starts.push(edge_index(&system));
+        system.starts.push(index_of(system.edges.len()));
         system
     }
 }

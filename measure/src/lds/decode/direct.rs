@@ -14,7 +14,7 @@ use super::system::{Equation, System};
 const CORE_MAX: usize = 192;
 /// A cell whose flows are all known has this share of its sum left at most.
 const CONTRADICTION: f64 = 1e-9;
-/// An equation with less than this left depends on the others.
+/// An equation that keeps less than this depends on the others.
 const INDEPENDENT: f64 = 1e-10;
 
 /// Beliefs of all flows, if all cells are free of noise and the core is small; `None` otherwise.
@@ -72,7 +72,7 @@ fn peel(system: &System, beliefs: &mut [Belief]) -> Option<Peeled> {
     let mut known = vec![false; system.flows()];
     for (flow, known) in known.iter_mut().enumerate() {
         let edges = &system.edges[system.edges_of(flow)];
-        // No cell will ever tell of it: its prior stands.
+        // No cell will ever tell of it: its prior remains.
         *known = edges.is_empty();
         for edge in edges {
             let open = &mut open[edge.cell as usize];
@@ -139,10 +139,10 @@ fn rows(system: &System, core: &[usize], beliefs: &[Belief], sums: &[f64]) -> Ve
             row
         })
         .collect();
-    for (place, &flow) in core.iter().enumerate() {
+    for (column, &flow) in core.iter().enumerate() {
         for edge in &system.edges[system.edges_of(flow)] {
             if let Ok(row) = cells.binary_search(&edge.cell) {
-                rows[row][place] = edge.coefficient * beliefs[flow].variance.sqrt();
+                rows[row][column] = edge.coefficient * beliefs[flow].variance.sqrt();
             }
         }
     }
@@ -150,7 +150,7 @@ fn rows(system: &System, core: &[usize], beliefs: &[Belief], sums: &[f64]) -> Ve
 }
 
 /// The smallest solution of consistent equations, and what share of its variance each unknown
-/// keeps: modified Gram-Schmidt over the rows, the one with most left first, each twice.
+/// keeps: modified Gram-Schmidt over the rows, the one that keeps most first, each twice.
 fn nearest(rows: &mut [Row], unknowns: usize) -> Vec<Belief> {
     let mut solution = vec![
         Belief {

@@ -3,7 +3,7 @@
 use super::counts::Packets;
 use super::features::Features;
 use super::shape::Shape;
-use super::system::{Edge, Equation, Part, Scale, System};
+use super::system::{Edge, Equation, Part, Scale, System, index_of};
 use super::unlisted::Unlisted;
 use crate::lds::DelayCell;
 
@@ -75,7 +75,7 @@ pub(super) fn delays(shape: &Shape<'_>, packets: &Packets, order: &[u32]) -> Del
     for &flow in order {
         add_flow(&mut system, shape, packets, &claims, flow as usize);
     }
-    system.starts.push(edge_index(&system));
+    system.starts.push(index_of(system.edges.len()));
     Delays {
         system,
         unlisted_share: unlisted.share(),
@@ -94,15 +94,6 @@ fn claims(shape: &Shape<'_>, packets: &Packets) -> Vec<Claim> {
     claims
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "edges are bounded: EDGES_MAX"
-)]
-/// Where the next edge goes.
-pub(super) fn edge_index(system: &System) -> u32 {
-    system.edges.len() as u32
-}
-
 fn add_flow(
     system: &mut System,
     shape: &Shape<'_>,
@@ -110,7 +101,7 @@ fn add_flow(
     claims: &[Claim],
     flow: usize,
 ) {
-    system.starts.push(edge_index(system));
+    system.starts.push(index_of(system.edges.len()));
     let count = packets.counts[flow];
     // A flow without packets has no edges either; its prior is that of one packet.
     let inverse_packets = if count > 0.0 { count.recip() } else { 1.0 };
@@ -125,7 +116,7 @@ fn add_flow(
             continue;
         }
         system.edges.push(Edge {
-            cell: u32::try_from(cell).unwrap_or(u32::MAX),
+            cell: index_of(cell),
             coefficient,
         });
         let equation = &mut system.equations[cell];
@@ -145,7 +136,7 @@ fn add_flow(
         }
         if let Some(parts) = &mut system.parts {
             parts.push(Part {
-                place: u32::try_from(index / rows).unwrap_or(u32::MAX),
+                offset: index_of(index / rows),
                 share: held_here,
             });
         }

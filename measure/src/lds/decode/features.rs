@@ -21,7 +21,7 @@ const ERROR_MIN: f64 = 1e-12;
 /// Means known from elsewhere, as terms of the regression.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KnownTerms {
-    /// The constant by which they would stand as they are; their coefficient is 1 then.
+    /// The constant by which they would be taken as they are; their coefficient is 1 then.
     pub constant: f64,
     /// How sure both are.
     pub precisions: [f64; 2],
@@ -98,15 +98,15 @@ impl Features {
         features.known = table.known.map(|known| {
             let mut terms = KnownTerms {
                 constant: (features.centres[0] - scale.centre) / scale.unit,
-                // Where flows do not differ nobody is a witness of the coefficient.
+                // Where flows do not differ, none tells of the coefficient.
                 precisions: [0.0, 1.0],
             };
-            for (place, &flow) in order.iter().enumerate() {
+            for (position, &flow) in order.iter().enumerate() {
                 let error = known.error_ticks2[flow as usize] / scale.unit / scale.unit;
-                if features.within(place).is_some() {
+                if features.within(position).is_some() {
                     let precision = error.max(ERROR_MIN).recip();
                     terms.precisions[0] += precision;
-                    terms.precisions[1] += precision * features.of(place)[1].powi(2);
+                    terms.precisions[1] += precision * features.of(position)[1].powi(2);
                 }
             }
             terms
@@ -137,8 +137,8 @@ impl Features {
         } else {
             0.0
         };
-        for (flow, place) in order.iter().zip((feature..).step_by(self.count)) {
-            (self.values[place], self.errors[place]) = match known(flow) {
+        for (flow, index) in order.iter().zip((feature..).step_by(self.count)) {
+            (self.values[index], self.errors[index]) = match known(flow) {
                 Some((value, error)) => (value / unit - centre / unit, error / unit / unit),
                 None => (0.0, spread * spread),
             };
@@ -147,8 +147,8 @@ impl Features {
 
     fn summarise(&mut self, order: &[u32], packets: &[f64]) {
         let mut weights = 0.0;
-        for (place, &flow) in order.iter().enumerate() {
-            let z = self.of(place);
+        for (position, &flow) in order.iter().enumerate() {
+            let z = self.of(position);
             let weight = packets[flow as usize];
             weights += weight;
             for i in 1..=self.count {

@@ -45,7 +45,7 @@ impl Guard {
     }
 }
 
-/// Whether every flow lies within what its cells and its prior allow.
+/// Whether every flow is within what its cells and its prior allow.
 ///
 /// A single cell reads a flow as r = (`s_c` - sum over the others of a m) / a with the others at their
 /// prior: exact solutions may lie anywhere between such readings and the prior, as where a large flow

@@ -231,8 +231,8 @@ pub(super) fn spread(fitted: &Gaussian, components: usize) -> Prior {
         let mut component = *fitted;
         component.share = (components as f64).recip();
         if components > 1 {
-            let place = 2.0 * index as f64 / last - 1.0;
-            component.beta[0] += place * fitted.between.sqrt();
+            let position = 2.0 * index as f64 / last - 1.0;
+            component.beta[0] += position * fitted.between.sqrt();
             component.between /= components as f64;
         }
         prior.components.push(component.floored());
@@ -240,4 +240,4 @@ pub(super) fn spread(fitted: &Gaussian, components: usize) -> Prior {
     prior
 }
 
-const _: () = assert!(TERMS_MAX < 16, "a lesson lies on the stack");
+const _: () = assert!(TERMS_MAX < 16, "a lesson is on the stack");

@@ -59,7 +59,7 @@ pub(super) struct Prior {
     pub shapes_fixed: bool,
 }
 
-/// What a prior says of flows and packets that have no place of their own in an equation.
+/// What a prior says of flows and packets without a term of their own in an equation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Background {
     /// Mean delay of a packet of an unlisted flow: z-bar' beta.
@@ -248,7 +248,7 @@ fn round(system: &System, moments: &Moments, filled: &[usize], last: &Gaussian) 
             }
         }
     }
-    // Known means stand as they are until cells say otherwise: each is a witness.
+    // Known means are taken as they are until cells say otherwise: each counts.
     if let Some(known) = system.features.known {
         for (term, value) in [known.constant, 1.0].into_iter().enumerate() {
             matrix[term][term] += known.precisions[term];

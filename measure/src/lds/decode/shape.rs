@@ -1,4 +1,4 @@
-//! The lists that come in, checked, and where each flow lies in the sketch.
+//! The lists that come in, checked, and where each flow is in the sketch.
 
 use super::{COMPONENTS_MAX, DecodeError, DecodeOptions, FEATURES_MAX, FlowTable, KnownMeans};
 use crate::lds::{DelayCells, LdsLayout};
@@ -95,11 +95,11 @@ impl<'a> Shape<'a> {
     fn check_values(&self) -> Result<(), DecodeError> {
         let layout = self.layout();
         let columns = layout.columns();
-        if let Some(place) = self.table.columns.iter().position(|&c| c >= columns) {
+        if let Some(index) = self.table.columns.iter().position(|&c| c >= columns) {
             return Err(DecodeError::Column {
-                flow: place / layout.rows(),
-                row: place % layout.rows(),
-                column: self.table.columns[place],
+                flow: index / layout.rows(),
+                row: index % layout.rows(),
+                column: self.table.columns[index],
                 columns,
             });
         }
@@ -140,14 +140,14 @@ impl<'a> Shape<'a> {
         &self.table.columns[flow * rows..][..rows]
     }
 
-    /// All cells of a flow, place by place: row and index.
+    /// All cells of a flow, offset by offset: row and index.
     pub fn cells_of(&self, flow: usize) -> impl Iterator<Item = (usize, usize)> + use<'a> {
         let columns = self.layout().columns() as usize;
         let virtual_cells = self.layout().virtual_cells() as usize;
         let base = self.base_columns(flow).iter().enumerate();
-        (0..virtual_cells).flat_map(move |place| {
+        (0..virtual_cells).flat_map(move |offset| {
             base.clone().map(move |(row, &base)| {
-                let column = base as usize + place;
+                let column = base as usize + offset;
                 // k is at most C, so that one subtraction is enough.
                 let column = if column < columns {
                     column

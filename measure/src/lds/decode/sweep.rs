@@ -1,5 +1,5 @@
 //! Sequential belief propagation: flow by flow, the largest first, each reads its cells as they
-//! stand now and tells them at once what it has become.
+//! are now, and gives them its new one at once.
 
 use super::mixture::{Learner, Mixed};
 use super::prior::{Background, Gaussian, Prior};
@@ -157,10 +157,10 @@ impl<'a> Sweeper<'a> {
 /// Parts of one flow that say the same, and parts that are all there is of it.
 ///
 /// Each reading takes the packets of its part for drawn from the flow by themselves. But rows take the
-/// same packets to a place: what they say twice is no surer. And the packets of two places are never
-/// the same: where all places speak, nothing is left to chance. With w a reading's share in what all
-/// say together, and s the share of packets in its part, the mean over the parts lies from the
-/// flow's with a variance of sig2 / n (sum over pairs in one place of w w' / max(s, s') - 1), and was
+/// same packets to an offset: what they say twice is no surer. And the packets of two offsets are never
+/// the same: where all offsets are read, nothing is left to chance. With w a reading's share in what all
+/// say together, and s the share of packets in its part, the mean over the parts is from the
+/// flow's with a variance of sig2 / n (sum over pairs at one offset of w w' / max(s, s') - 1), and was
 /// taken to with sig2 / n sum w^2 (1 / s - 1). `within` is sig2 / n.
 fn together(all: &mut Reading, readings: &mut [Reading], parts: &[Part], within: f64) {
     let weight = |reading: &Reading| reading.precision / all.precision;
@@ -170,7 +170,7 @@ fn together(all: &mut Reading, readings: &mut [Reading], parts: &[Part], within:
         pairs += w * w / share;
         alone += w * w * (1.0 / share - 1.0);
         let before = readings[..index].iter().zip(&parts[..index]).rev();
-        for (other, part) in before.take_while(|(_, other)| other.place == part.place) {
+        for (other, part) in before.take_while(|(_, other)| other.offset == part.offset) {
             pairs += 2.0 * w * weight(other) / share.max(part.share);
         }
     }
@@ -226,7 +226,7 @@ impl Tally {
 struct Single<'a> {
     system: &'a System,
     component: &'a Gaussian,
-    /// Prior of the present flow.
+    /// Prior of this flow.
     prior: Belief,
 }
 

@@ -1,7 +1,7 @@
 //! The linear system: `s_c` = sum over flows of `a_cf` `x_f` + `e_c`, one equation a usable cell.
 //!
 //! Values are centred on the mean over all cells and divided by their spread, so that thresholds
-//! mean the same whatever the delays are. Flows stand in decoding order, the largest first; a
+//! mean the same whatever the delays are. Flows are in decoding order, the largest first; a
 //! flow's edges lie side by side.
 
 use super::features::Features;
@@ -18,11 +18,21 @@ pub(super) struct Edge {
 /// Which part of its flow an edge holds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Part {
-    /// Parts of one place are nested: the smaller one's packets are among the larger one's. Those of
-    /// two places have none in common.
-    pub place: u32,
+    /// Parts at one offset are nested: the smaller one's packets are among the larger one's. Those of
+    /// two offsets have none in common.
+    pub offset: u32,
     /// Share of the flow's packets.
     pub share: f64,
+}
+
+/// A cell, an edge or an offset by number.
+#[expect(clippy::cast_possible_truncation, reason = "asserted")]
+pub(super) fn index_of(number: usize) -> u32 {
+    assert!(
+        number <= u32::MAX as usize,
+        "cells and edges are bounded: ROWS_MAX, COLUMNS_MAX, EDGES_MAX"
+    );
+    number as u32
 }
 
 /// What is known of a cell, without the flows' own terms.
@@ -86,7 +96,7 @@ pub(super) struct System {
     pub starts: Vec<u32>,
     /// Edges, flow by flow.
     pub edges: Vec<Edge>,
-    /// What the edges hold, flow by flow and place by place; `None` where all hold whole flows.
+    /// What the edges hold, flow by flow and offset by offset; `None` where all hold whole flows.
     pub parts: Option<Vec<Part>>,
     /// 1 / `n_f`.
     pub inverse_packets: Vec<f64>,
@@ -112,7 +122,7 @@ impl System {
         }
     }
 
-    /// Where the flow's edges lie.
+    /// Where the flow's edges are.
     pub fn edges_of(&self, flow: usize) -> std::ops::Range<usize> {
         self.starts[flow] as usize..self.starts[flow + 1] as usize
     }

@@ -9,7 +9,7 @@ pub struct FlowTable<'a> {
     /// cut to R).
     pub columns: &'a [u32],
     /// Packets of each flow that the receiver's end saw, finite and not negative; NaN where a
-    /// flow's are not known, `None` where nobody's are: decoded from the cells first.
+    /// flow's are not known, `None` where no flow's are: decoded from the cells first.
     pub packets: Option<&'a [f64]>,
     /// Weight of each flow's packets in the sketch, finite and positive; `None`: all 1.
     pub weights: Option<&'a [f64]>,
@@ -159,7 +159,7 @@ pub enum Fallback {
 /// What a reader of the estimates should know.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Warning {
-    /// Flows are missing from the list: this share of the packets in the cells is nobody's.
+    /// Flows are missing from the list: this share of the packets in the cells is of no listed flow.
     UnlistedPackets {
         /// 0 to 1, the mean over usable cells of rows that take every packet.
         share: f64,

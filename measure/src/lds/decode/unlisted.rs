@@ -16,7 +16,7 @@ pub(super) struct Unlisted {
 }
 
 impl Unlisted {
-    /// Adds a usable cell of `packets`; `unlisted` of them belong to no listed flow.
+    /// Adds a usable cell of `packets`, `unlisted` of them of no listed flow.
     pub fn add(&mut self, unlisted: f64, packets: f64) {
         self.cells += 1.0;
         self.sum += unlisted;

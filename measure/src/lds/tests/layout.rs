@@ -156,10 +156,6 @@ fn layouts_that_differ_say_in_what() {
         let before = lds.clone();
         assert_eq!(lds.merge(&LdsPair::new(&other)).unwrap_err().what, what);
         assert_eq!(lds, before);
-        assert_eq!(
-            Sds::new(&one).merge(&Sds::new(&other)).unwrap_err().what,
-            what
-        );
         let mut delays = lds.delays();
         let epoch = LdsPair::new(&other).delays();
         assert_eq!(delays.add_epoch(&epoch).unwrap_err().what, what);

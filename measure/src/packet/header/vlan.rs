@@ -34,7 +34,7 @@ pub struct Control(pub u16);
 impl Control {
     const VLAN_MASK: u16 = 0x0fff;
 
-    /// Of the tag at `at`, where at least this much is there.
+    /// Of the tag at `at`, if at least this much of it is there.
     #[inline]
     pub fn at(bytes: &[u8], at: usize) -> Option<Self> {
         let field = bytes.get(at..)?.first_chunk()?;

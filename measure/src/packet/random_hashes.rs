@@ -1,15 +1,15 @@
-//! Hashes of packets that nobody hashed.
+//! Pseudo-random hashes, for packets that were not hashed.
 
 use super::{PacketHash, ROW_MULTIPLIERS};
 
-/// Numbers that come out as if by chance, for an LDA whose two ends are recorded at one point: it asks
-/// of a hash no more than that it spreads packets evenly over rows, whatever their delays.
+/// A sequence of pseudo-random hashes. They serve an LDA whose two ends are recorded at one point: it
+/// needs hashes only to spread packets evenly over rows, whatever their delays.
 #[derive(Debug, Clone, Default)]
-pub struct Nameless(u64);
+pub struct RandomHashes(u64);
 
-impl Nameless {
+impl RandomHashes {
     /// The upper half of a linear congruential generator modulo 2^64 (Steele and Vigna 2021); its lower
-    /// bits come round soon.
+    /// bits have short periods.
     #[inline]
     fn next_bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_mul(ROW_MULTIPLIERS[0]).wrapping_add(1);
@@ -22,7 +22,7 @@ impl Nameless {
         ((self.next_bits() * u64::from(rows)) >> 32) as usize
     }
 
-    /// What stands for the hash of the next packet.
+    /// The hash of the next packet.
     #[inline]
     pub fn next_hash(&mut self) -> PacketHash {
         PacketHash(self.next_bits() << 32 | self.next_bits())
@@ -36,10 +36,10 @@ mod tests {
 
     const ROWS: u32 = 1_024;
 
-    /// Whether 10 packets a row spread as chance would have it: chi-squared within five deviations of
+    /// Whether 10 packets a row spread as by chance: chi-squared within five deviations of
     /// its mean.
-    fn spreads(mut next_row: impl FnMut(&mut Nameless) -> usize) {
-        let mut hashes = Nameless::default();
+    fn spreads(mut next_row: impl FnMut(&mut RandomHashes) -> usize) {
+        let mut hashes = RandomHashes::default();
         let mut rows = [0_i32; ROWS as usize];
         for _ in 0..10 * ROWS {
             rows[next_row(&mut hashes)] += 1;
@@ -76,6 +76,6 @@ mod tests {
 
     #[test]
     fn no_rows_are_no_fault() {
-        assert_eq!(Nameless::default().next_row(0), 0);
+        assert_eq!(RandomHashes::default().next_row(0), 0);
     }
 }
