@@ -1,5 +1,7 @@
 //! Numbers to bytes and back: big-endian, and never past an end.
 
+use std::ops::RangeInclusive;
+
 use super::ParseError;
 
 /// Where bytes are appended: a buffer that grows, one that does not, or a mere count.
@@ -133,6 +135,26 @@ impl<'a> Reader<'a> {
         })?;
         self.rest = rest;
         Ok(T::from_bytes(*taken))
+    }
+
+    /// The next number, which is `what`, of `range`; `allowed` is that in words.
+    ///
+    /// # Errors
+    /// [`ParseError`] where the bytes end within it, and for another number.
+    pub fn number_in<T, const N: usize>(
+        &mut self,
+        what: &'static str,
+        range: RangeInclusive<T>,
+        allowed: &'static str,
+    ) -> Result<T, ParseError>
+    where
+        T: Number<N> + PartialOrd + Into<u64>,
+    {
+        let number = self.number(what)?;
+        if range.contains(&number) {
+            return Ok(number);
+        }
+        Err(ParseError::value(what, number, allowed))
     }
 
     /// Ends reading `what`.

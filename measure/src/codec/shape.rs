@@ -36,6 +36,8 @@ pub enum Shape {
     Tally,
 }
 
+const _: () = assert!(ROWS_MAX == 4, "as the protocol has it");
+
 /// The shape of a sketch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SketchShape {
@@ -106,38 +108,21 @@ impl SketchShape {
     }
 
     fn parse(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
-        let columns = reader.number("columns of a sketch")?;
-        if !(1..=LdsLayout::COLUMNS_MAX).contains(&columns) {
-            return Err(ParseError::value(
-                "columns of a sketch",
-                columns,
-                "1 to 2^24",
-            ));
-        }
-        let virtual_cells = reader.number("cells of a flow in a row")?;
-        if !(1..=columns.min(LdsLayout::VIRTUAL_CELLS_MAX)).contains(&virtual_cells) {
-            let what = "cells of a flow in a row";
-            return Err(ParseError::value(
-                what,
-                virtual_cells,
-                "1 to 1,024 and the columns",
-            ));
-        }
+        let columns_max = LdsLayout::COLUMNS_MAX;
+        let columns = reader.number_in("columns of a sketch", 1..=columns_max, "1 to 2^24")?;
+        let virtual_cells = reader.number_in(
+            "cells of a flow in a row",
+            1..=columns.min(LdsLayout::VIRTUAL_CELLS_MAX),
+            "1 to 1,024 and the columns",
+        )?;
         let counts_bytes = match reader.number("bytes counted")? {
             0_u8 => false,
             1 => true,
             other => return Err(ParseError::value("bytes counted", other, "0 or 1")),
         };
         let weights_check = reader.number("check of the weights")?;
-        let rows: u8 = reader.number("rows of a sketch")?;
-        if !(1..=ROWS_MAX).contains(&usize::from(rows)) {
-            return Err(ParseError::value("rows of a sketch", rows, "1 to 4"));
-        }
-        let mut shares = ArrayVec::new();
-        for _ in 0..rows {
-            // As many as there is room for.
-            let _ = shares.try_push(share(reader)?);
-        }
+        let rows: u8 = reader.number_in("rows of a sketch", 1..=4, "1 to 4")?;
+        let shares = (0..rows).map(|_| share(reader)).collect::<Result<_, _>>()?;
         Ok(Self {
             columns,
             virtual_cells,
@@ -150,11 +135,7 @@ impl SketchShape {
 
 /// A sampled share in units of 2^-32.
 fn share(reader: &mut Reader<'_>) -> Result<u64, ParseError> {
-    let share = reader.number("sampled share")?;
-    if (1..=1 << 32).contains(&share) {
-        return Ok(share);
-    }
-    Err(ParseError::value("sampled share", share, "1 to 2^32"))
+    reader.number_in("sampled share", 1..=1 << 32, "1 to 2^32")
 }
 
 impl Shape {

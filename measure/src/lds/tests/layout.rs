@@ -5,72 +5,23 @@ use crate::packet::{ROW_MULTIPLIERS, row_of};
 
 #[test]
 fn sizes_out_of_range_are_refused() {
+    let columns = |columns| LayoutError::Columns { columns };
+    let virtual_cells = |virtual_cells, columns| LayoutError::VirtualCells {
+        virtual_cells,
+        columns,
+    };
+    let probability = |row, probability| LayoutError::Probability { row, probability };
     let cases: [(u32, u32, &[f64], LayoutError); 10] = [
         (10, 1, &[], LayoutError::Rows { rows: 0 }),
         (10, 1, &[1.0; 5], LayoutError::Rows { rows: 5 }),
-        (0, 1, &[1.0], LayoutError::Columns { columns: 0 }),
-        (
-            (1 << 24) + 1,
-            1,
-            &[1.0],
-            LayoutError::Columns {
-                columns: (1 << 24) + 1,
-            },
-        ),
-        (
-            10,
-            0,
-            &[1.0],
-            LayoutError::VirtualCells {
-                virtual_cells: 0,
-                columns: 10,
-            },
-        ),
-        (
-            10,
-            11,
-            &[1.0],
-            LayoutError::VirtualCells {
-                virtual_cells: 11,
-                columns: 10,
-            },
-        ),
-        (
-            5_000,
-            1_025,
-            &[1.0],
-            LayoutError::VirtualCells {
-                virtual_cells: 1_025,
-                columns: 5_000,
-            },
-        ),
-        (
-            10,
-            1,
-            &[1.0, 0.0],
-            LayoutError::Probability {
-                row: 1,
-                probability: 0.0,
-            },
-        ),
-        (
-            10,
-            1,
-            &[1e-10],
-            LayoutError::Probability {
-                row: 0,
-                probability: 1e-10,
-            },
-        ),
-        (
-            10,
-            1,
-            &[1.0, 1.0, 1.5],
-            LayoutError::Probability {
-                row: 2,
-                probability: 1.5,
-            },
-        ),
+        (0, 1, &[1.0], columns(0)),
+        ((1 << 24) + 1, 1, &[1.0], columns((1 << 24) + 1)),
+        (10, 0, &[1.0], virtual_cells(0, 10)),
+        (10, 11, &[1.0], virtual_cells(11, 10)),
+        (5_000, 1_025, &[1.0], virtual_cells(1_025, 5_000)),
+        (10, 1, &[1.0, 0.0], probability(1, 0.0)),
+        (10, 1, &[1e-10], probability(0, 1e-10)),
+        (10, 1, &[1.0, 1.0, 1.5], probability(2, 1.5)),
     ];
     for (columns, virtual_cells, probabilities, error) in cases {
         let layout = LdsLayout::new(columns, virtual_cells, probabilities);
