@@ -26,13 +26,13 @@ pub(super) struct Part {
 }
 
 /// A cell, an edge or an offset by number.
-#[expect(clippy::cast_possible_truncation, reason = "asserted")]
 pub(super) fn index_of(number: usize) -> u32 {
+    let index = u32::try_from(number);
     assert!(
-        number <= u32::MAX as usize,
+        index.is_ok(),
         "cells and edges are bounded: ROWS_MAX, COLUMNS_MAX, EDGES_MAX"
     );
-    number as u32
+    index.unwrap_or(u32::MAX)
 }
 
 /// What is known of a cell, without the flows' own terms.
