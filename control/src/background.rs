@@ -1,5 +1,5 @@
 //! Work that takes too long for the control core's thread: on a thread of its own, one job at a time.
-//! A job that panics gives nothing, and the thread goes on with the next.
+//! A job that panics gives no result, and the thread continues with the next.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,14 +8,25 @@ use std::thread::JoinHandle;
 
 use crate::contain::{Part, contain};
 
-/// A thread that makes results of jobs until it is dropped. Nothing queues up and nobody waits but for
-/// its end.
+/// A thread that makes results of jobs until it is dropped. Nothing queues up, and nothing waits for it
+/// except its drop.
 #[derive(Debug)]
 pub(crate) struct Background<J, R> {
+    mode: ResultMode,
+    is_busy: bool,
     jobs: Option<SyncSender<J>>,
     results: Receiver<Result<R, NoResult>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// How results of work in the background are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResultMode {
+    /// When they are there.
+    Polled,
+    /// At once, after the job was waited for.
+    Awaited,
 }
 
 /// A job gave no result: it could not be done, was stopped, or panicked.
@@ -23,12 +34,13 @@ pub(crate) struct Background<J, R> {
 pub(crate) struct NoResult;
 
 impl<J: Send + 'static, R: Send + 'static> Background<J, R> {
-    /// Starts a thread called `name`, whose panics are those of `part`. `work` is to look at the flag
-    /// from time to time, and to give up once it is set; `None` is no result. It keeps no state, so
-    /// that a panic leaves none half changed.
+    /// Starts a thread called `name`, whose panics count as those of `part`. `work` reads the flag from
+    /// time to time, and stops once it is set; `None` is no result. It keeps no state, so that a panic
+    /// leaves none half changed.
     pub fn start(
         part: Part,
         name: &str,
+        mode: ResultMode,
         work: impl Fn(J, &AtomicBool) -> Option<R> + Send + 'static,
     ) -> std::io::Result<Self> {
         let (jobs, to_do) = sync_channel(1);
@@ -47,6 +59,8 @@ impl<J: Send + 'static, R: Send + 'static> Background<J, R> {
             .name(name.to_owned())
             .spawn(run)?;
         Ok(Self {
+            mode,
+            is_busy: false,
             jobs: Some(jobs),
             results,
             stop,
@@ -56,19 +70,32 @@ impl<J: Send + 'static, R: Send + 'static> Background<J, R> {
 }
 
 impl<J, R> Background<J, R> {
-    /// Whether the job is under way; if not it is lost.
-    pub fn give(&self, job: J) -> bool {
-        let given = self.jobs.as_ref().map(|jobs| jobs.try_send(job));
-        given.is_some_and(|given| given.is_ok())
+    /// Whether a job is under way whose result was not taken.
+    pub fn is_busy(&self) -> bool {
+        self.is_busy
     }
 
-    /// What came of a job, once it is done; `waits` until it is.
-    pub fn take(&self, waits: bool) -> Option<Result<R, NoResult>> {
-        if waits {
-            self.results.recv().ok()
-        } else {
-            self.results.try_recv().ok()
+    /// Whether the job is under way; if not, since another one is, it is lost.
+    pub fn give(&mut self, job: J) -> bool {
+        if self.is_busy {
+            return false;
         }
+        let given = self.jobs.as_ref().map(|jobs| jobs.try_send(job));
+        self.is_busy = given.is_some_and(|given| given.is_ok());
+        self.is_busy
+    }
+
+    /// The result of the job that is under way; `None` while it is not done, or where there is none.
+    pub fn take(&mut self) -> Option<Result<R, NoResult>> {
+        if !self.is_busy {
+            return None;
+        }
+        let result = match self.mode {
+            ResultMode::Polled => self.results.try_recv().ok(),
+            ResultMode::Awaited => self.results.recv().ok(),
+        };
+        self.is_busy = result.is_none();
+        result
     }
 }
 
@@ -76,7 +103,7 @@ impl<J, R> Drop for Background<J, R> {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         self.jobs = None;
-        // A result that nobody takes must not hold it.
+        // A result that is not taken must not block it.
         while self.results.recv().is_ok() {}
         if let Some(thread) = self.thread.take() {
             let name = thread.thread().name().unwrap_or_default().to_owned();
@@ -88,50 +115,4 @@ impl<J, R> Drop for Background<J, R> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::contain::inject;
-    use std::time::Duration;
-
-    fn next<J, R>(background: &Background<J, R>) -> Result<R, NoResult> {
-        let result = background.results.recv_timeout(Duration::from_secs(10));
-        result.expect("the thread is gone")
-    }
-
-    #[test]
-    fn a_job_is_done_and_its_result_waits_to_be_taken() {
-        let work = |job: u32, _: &AtomicBool| Some(job * 2);
-        let background = Background::start(Part::Decode, "test", work).unwrap();
-        assert!(background.give(21));
-        assert_eq!(next(&background), Ok(42));
-        assert_eq!(background.take(false), None);
-    }
-
-    #[test]
-    fn a_job_that_panics_gives_nothing_and_the_next_one_is_done() {
-        let work = |job: u32, _: &AtomicBool| {
-            if job == 13 {
-                inject::panic();
-            }
-            Some(job * 2)
-        };
-        let background = Background::start(Part::WireDecode, "test", work).unwrap();
-        for (job, result) in [(13, Err(NoResult)), (13, Err(NoResult)), (21, Ok(42))] {
-            assert!(background.give(job));
-            assert_eq!(next(&background), result);
-        }
-    }
-
-    #[test]
-    fn its_end_stops_the_job_that_is_under_way_and_waits_for_no_taker() {
-        let work = |(): (), stop: &AtomicBool| {
-            while !stop.load(Ordering::Relaxed) {
-                std::thread::yield_now();
-            }
-            Some(())
-        };
-        let background = Background::start(Part::Decode, "test", work).unwrap();
-        assert!(background.give(()));
-        drop(background);
-    }
-}
+mod tests;

@@ -1,5 +1,4 @@
-//! Panics are contained by part: what panicked is reset by its owner and goes on, the rest does not
-//! notice.
+//! Panics are contained by part: the owner of what panicked resets it, the rest continues as before.
 //!
 //! ```text
 //!  contain(Part::Wire, || exchange's poll) -- Some(result) --> as usual
@@ -9,7 +8,7 @@
 //!
 //! A panic is a fault of this program. In a release it must cost the part that has the fault, and never
 //! the forwarding of packets. With debug assertions, as in tests and fuzzing, a fault has to be found
-//! instead: there only injected panics are contained, all others go on as usual.
+//! instead: there only injected panics are contained, all others unwind.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -34,65 +33,51 @@ pub const PANICS_TOTAL: &str = "vernier_contained_panics_total";
 /// Kinds of panics (part and line of code) that are logged, at most; others are only counted.
 const KINDS_MAX: usize = 64;
 
-/// What a panic is contained in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Part {
-    /// One poll of the control core; what no other part contained.
-    Core,
-    /// The data plane's upkeep: links, filtering database, reload.
-    Upkeep,
-    /// The clock that wires go by.
-    Clock,
-    /// One poll of one wire: sessions, frames, pairing.
-    Wire,
-    /// Decoding of a wire's flows in one epoch.
-    WireDecode,
-    /// One shard of one worker: assembly of its epoch.
-    Epoch,
-    /// One segment or sketch in one epoch: its estimates.
-    Estimate,
-    /// The directory of flows.
-    Flows,
-    /// Decoding of the flows in one epoch, or a sum of epochs.
-    Decode,
-    /// One snapshot.
-    Publish,
-    /// One HTTP connection.
-    Http,
+macro_rules! parts {
+    ($($(#[$doc:meta])* $part:ident = $label:literal,)*) => {
+        /// What a panic is contained in.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Part {
+            $($(#[$doc])* $part,)*
+        }
+
+        impl Part {
+            /// Every part.
+            pub const ALL: [Self; [$($label),*].len()] = [$(Self::$part),*];
+
+            /// Its name in labels.
+            pub const fn label(self) -> &'static str {
+                match self {
+                    $(Self::$part => $label,)*
+                }
+            }
+        }
+    };
 }
 
-impl Part {
-    /// Every part.
-    pub const ALL: [Self; 11] = [
-        Self::Core,
-        Self::Upkeep,
-        Self::Clock,
-        Self::Wire,
-        Self::WireDecode,
-        Self::Epoch,
-        Self::Estimate,
-        Self::Flows,
-        Self::Decode,
-        Self::Publish,
-        Self::Http,
-    ];
-
-    /// Its name in labels.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Core => "core",
-            Self::Upkeep => "upkeep",
-            Self::Clock => "clock",
-            Self::Wire => "wire",
-            Self::WireDecode => "wire_decode",
-            Self::Epoch => "epoch",
-            Self::Estimate => "estimate",
-            Self::Flows => "flows",
-            Self::Decode => "decode",
-            Self::Publish => "publish",
-            Self::Http => "http",
-        }
-    }
+parts! {
+    /// One poll of the control core; what no other part contained.
+    Core = "core",
+    /// The data plane's upkeep: links, filtering database, reload.
+    Upkeep = "upkeep",
+    /// The clock that wires go by.
+    Clock = "clock",
+    /// One poll of one wire: sessions, frames, pairing.
+    Wire = "wire",
+    /// Decoding of a wire's flows in one epoch.
+    WireDecode = "wire_decode",
+    /// One shard of one worker: assembly of its epoch.
+    Epoch = "epoch",
+    /// One segment or sketch in one epoch: its estimates.
+    Estimate = "estimate",
+    /// The directory of flows.
+    Flows = "flows",
+    /// Decoding of the flows in one epoch, or a sum of epochs.
+    Decode = "decode",
+    /// One snapshot.
+    Publish = "publish",
+    /// One HTTP connection.
+    Http = "http",
 }
 
 /// Panics since the process started, by [`Part::ALL`].
@@ -105,8 +90,8 @@ thread_local! {
     static LOCATION: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Does `work`; `None` where it panicked. Then whatever it was given to change may be half changed, and
-/// has to be reset by the caller.
+/// Does `work`; `None` where it panicked. Then everything that it could change may be half changed, and
+/// the caller has to reset it.
 pub fn contain<T>(part: Part, work: impl FnOnce() -> T) -> Option<T> {
     static HOOK: Once = Once::new();
     HOOK.call_once(keep_quiet);
@@ -154,8 +139,7 @@ pub fn contained_in(part: Part) -> u64 {
     CONTAINED[part as usize].load(Ordering::Relaxed)
 }
 
-/// Panics that will be contained are not reported by the usual hook, which would repeat itself as often as
-/// they do.
+/// Panics that will be contained do not reach the usual hook, which would print each of them.
 fn keep_quiet() {
     let usual = take_hook();
     set_hook(Box::new(move |panic: &PanicHookInfo<'_>| {
@@ -178,7 +162,7 @@ fn is_new(part: Part, location: &str) -> bool {
     seen.len() < KINDS_MAX && seen.insert((part, location.to_owned()))
 }
 
-/// What `panic!` was given.
+/// The message of a panic.
 fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
@@ -191,7 +175,7 @@ fn message(panic: &(dyn Any + Send)) -> &str {
 pub enum Point {
     /// Where a part begins.
     In(Part),
-    /// Where the two halves of a wire's epoch are paired, with its shard.
+    /// Where the two halves of a wire's epoch are paired, with its shard taken.
     Pairing,
 }
 
@@ -247,7 +231,7 @@ pub mod inject {
         &armed[point.index()]
     }
 
-    /// Lets so many panics happen at a point, each time that it is next passed.
+    /// Makes the next so many passes of a point panic.
     pub fn arm(point: Point, times: u64) {
         armed(point).store(times, Ordering::Relaxed);
     }
@@ -282,40 +266,4 @@ pub(crate) mod inject {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_panic_costs_its_part_and_is_counted() {
-        assert_eq!(contain(Part::Estimate, || 1), Some(1));
-        assert_eq!(contained_in(Part::Estimate), 0);
-        inject::arm(Point::In(Part::Estimate), 2);
-        for n in 1..=2 {
-            assert_eq!(contain(Part::Estimate, || 1), None);
-            assert_eq!(contained_in(Part::Estimate), n);
-        }
-        assert_eq!(contain(Part::Estimate, || 1), Some(1));
-    }
-
-    #[test]
-    fn with_debug_assertions_a_fault_that_was_not_injected_is_found() {
-        let fault = || contain(Part::Upkeep, || panic!("a fault"));
-        let found = catch_unwind(fault).unwrap_err();
-        assert_eq!(message(&*found), "a fault");
-        assert_eq!(contained_in(Part::Upkeep), 0);
-    }
-
-    #[test]
-    fn a_message_is_told_whatever_carries_it() {
-        assert_eq!(message(&"fixed"), "fixed");
-        assert_eq!(message(&"made".to_owned()), "made");
-        assert_eq!(message(&1), "no message");
-    }
-
-    #[test]
-    fn kinds_are_told_once_each() {
-        assert!(is_new(Part::Http, "a.rs:1:1"));
-        assert!(is_new(Part::Http, "a.rs:2:1"));
-        assert!(!is_new(Part::Http, "a.rs:1:1"));
-    }
-}
+mod tests;

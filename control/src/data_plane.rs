@@ -1,26 +1,81 @@
-//! What the control core has to do with the data plane, that is ports, buffers and workers' generations,
-//! which it knows by this alone.
+//! The data plane as the control core sees it: ports, buffers, and workers' generations.
 //!
 //! ```text
-//!             ControlCore::poll
-//!  DataPlane::tend(handle) -----------+        every few milliseconds: links, FDB, generations
-//!    handle.disturb(port)             |
-//!    handle.change(change)            v
-//!  DataPlane::port, pools, fdb ---> snapshot   when one is published
+//!  ControlCore::poll
+//!    DataPlane::poll(status) -> events   every few milliseconds: links, FDB, generations
+//!      Event::Change  --> DataPlane::answer(whether it was taken)
+//!    DataPlane::port, pools, fdb ---> snapshot   when one is published
 //! ```
 
 use std::hash::{BuildHasher, Hasher as _, RandomState};
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
 
 use measure::shard::ShardLayout;
 use measure::time::{Epoch, Ticks};
 
-use crate::core::{CoreHandle, Reading};
-use crate::wire::clock::{KernelClock, SystemTime};
+pub use crate::background::ResultMode;
+use crate::wire::clock::{self, KernelClock};
 use contract::config::{Config, WireKeys};
+use contract::counters::WorkerCounters;
 use contract::handover::ControlEnd;
-use contract::ids::GenerationId;
+use contract::ids::{GenerationId, PortIndex, WorkerIndex};
 use contract::wire::handover::WireControlEnd;
 use records::snapshot::{Fdb, Pool, PortFact, Reload};
+
+/// Both clocks at once.
+#[derive(Debug, Clone, Copy)]
+pub struct Reading {
+    /// The monotonic clock before the system's clock was read, and after.
+    pub monotonic: [Instant; 2],
+    /// The system's clock.
+    pub system: SystemTime,
+}
+
+impl Reading {
+    /// Reads both.
+    pub fn now() -> Self {
+        let before = Instant::now();
+        let system = SystemTime::now();
+        Self {
+            monotonic: [before, Instant::now()],
+            system,
+        }
+    }
+}
+
+/// The control core at a poll, before it applies any event of that poll.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CoreStatus {
+    /// The present epoch.
+    pub epoch: Epoch,
+    /// The newest generation.
+    pub generation: GenerationId,
+    /// The generation before the newest is still being read: a change would be refused.
+    pub is_busy: bool,
+    /// Workers that have made no pass for a second.
+    pub stalled_workers: usize,
+}
+
+/// What has happened in the data plane. The control core applies events in their order.
+#[derive(Debug)]
+pub enum Event {
+    /// One worker more. It is in no generation until a [`Change`] has an end for it.
+    WorkerAdded {
+        /// Its index: the number of workers before it.
+        worker: WorkerIndex,
+        /// What it counts.
+        counters: Arc<WorkerCounters>,
+    },
+    /// A new generation, before any worker can take it up. [`DataPlane::answer`] follows.
+    Change(Box<Change>),
+    /// The link of a port went down or came up, or packets on it are not measured as they should be:
+    /// the present epoch and the one before give no figures for its segments and its sketch.
+    Disturbed {
+        /// The port.
+        port: PortIndex,
+    },
+}
 
 /// Ports, buffers, and whatever else the data plane has besides the workers' counters. All is
 /// called on the control core's thread.
@@ -28,8 +83,8 @@ pub trait DataPlane: Send {
     /// The counter that epochs are cut from, now.
     fn now(&mut self) -> Ticks;
 
-    /// The port at `index` of the configuration.
-    fn port(&mut self, index: usize) -> PortFact;
+    /// A port of the configuration.
+    fn port(&mut self, index: PortIndex) -> PortFact;
 
     /// The pools of packet buffers.
     fn pools(&mut self) -> Vec<Pool>;
@@ -39,48 +94,53 @@ pub trait DataPlane: Send {
         None
     }
 
-    /// The last reload that somebody asked for.
+    /// The last reload that was asked for.
     fn reload(&mut self) -> Option<Reload> {
         None
     }
 
-    /// What the kernel says of the system's clock, which times on the wire go by; `None` where it is
-    /// not asked: then the clock is not known to be kept.
+    /// The kernel's view of the system's clock, which times on the wire go by; `None` where it is not
+    /// read: then the clock is not known to be kept.
     fn kernel_clock(&mut self) -> Option<KernelClock> {
         None
     }
 
-    /// The monotonic clock and the system's, both at once. All that the control core times it times by these; a
-    /// simulation turns them by hand.
+    /// The monotonic clock and the system's, both at once. The control core takes all its times from these; a
+    /// simulation sets them by hand.
     fn clocks(&mut self) -> Reading {
         Reading::now()
     }
 
     /// TAI by the system's clock.
-    fn system_time(&mut self) -> SystemTime {
-        SystemTime::now()
+    fn system_time(&mut self) -> clock::SystemTime {
+        clock::SystemTime::now()
     }
 
-    /// 64 random bits, not to be guessed: nonces of sessions with other switches.
+    /// 64 random bits that cannot be guessed: nonces of sessions with other switches.
     fn random(&mut self) -> u64 {
-        // Where the system has none for us it had some for the standard library's hash tables.
+        // Without the system's source, the keys of the standard library's hash tables are what is left.
         getrandom::u64().unwrap_or_else(|_| RandomState::new().build_hasher().finish())
     }
 
-    /// Whether the control core waits for flows to be decoded, and takes it for having taken no time. For
-    /// simulations, in which nothing may depend on when a thread runs; a switch would take its shards late.
-    fn waits_for_decoding(&self) -> bool {
-        false
+    /// How decoded flows are taken. A simulation waits for them, and counts the time as none, so that nothing
+    /// depends on when a thread runs; a switch would take its shards late.
+    fn decoding(&self) -> ResultMode {
+        ResultMode::Polled
     }
 
     /// The data plane's own upkeep, at every poll of the control core: some hundred times a second.
-    fn tend(&mut self, handle: &mut CoreHandle<'_>) {
-        let _ = handle;
+    /// Returns what the core has to know.
+    fn poll(&mut self, _: CoreStatus) -> Vec<Event> {
+        Vec::new()
     }
+
+    /// Whether the control core took the [change](Event::Change) of this poll. Refused, nothing of it
+    /// holds, and no worker may get it.
+    fn answer(&mut self, _: Result<(), ChangeError>) {}
 }
 
 /// A generation of what is measured, as the control core needs to know it. Workers take it up at
-/// the turn to epoch `from`, or at a later one: an epoch that they do not all measure in one
+/// the rollover to epoch `from`, or at a later one: an epoch that they do not all measure in one
 /// generation is unusable. From then on an epoch waits for the workers that have an end, and for
 /// no other.
 #[derive(Debug)]
@@ -89,15 +149,15 @@ pub struct Change {
     pub number: GenerationId,
     /// The first epoch of the generation. Two after the present one leave time to pass it on.
     pub from: Epoch,
-    /// The configuration: ports by place, segments in the order of the shards'.
+    /// The configuration: ports by index, segments in the order of the shards'.
     pub config: Config,
     /// What the shards of all workers together hold.
     pub layout: ShardLayout,
     /// For each worker where its shards come from, whole or [parts](ShardLayout::part); `None`, or
-    /// left out at the end, for one that measures nothing. Empty where nobody does.
+    /// left out at the end, for one that measures nothing.
     pub ends: Vec<Option<ControlEnd>>,
     /// Ports whose segment on the wire is new, or has changed, and where what they count comes from.
-    /// One that is not named here goes on; one that has no wire in the configuration ends.
+    /// A wire that is not named here stays as it is; one that the configuration does not have ends.
     pub wires: Vec<(usize, WireControlEnd)>,
     /// The keys of the wires that are named here.
     pub keys: WireKeys,
@@ -128,7 +188,7 @@ pub enum ChangeError {
         /// Workers.
         workers: usize,
     },
-    /// A segment on the wire cannot be had.
+    /// A segment on the wire cannot be measured.
     #[error("the wire of port {port}: {message}")]
     Wire {
         /// The port's index.
@@ -144,4 +204,7 @@ pub enum ChangeError {
         /// Segments of the layout.
         laid_out: usize,
     },
+    /// Applying it panicked.
+    #[error("a fault of this program ended it: the log says more")]
+    Fault,
 }

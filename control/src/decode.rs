@@ -1,14 +1,14 @@
 //! Joint decoding of sketches: estimates for the flows that are tracked, epoch by epoch, and for any
-//! flow that somebody asks about.
+//! flow on request.
 //!
 //! ```text
 //!  core: cells of an epoch + flows' counts --Job--> thread: measure::lds::decode --Results--> core
 //!        one job under way at most; what comes meanwhile waits in one sum of epochs
 //! ```
 //!
-//! The thread is not the control core's: decoding takes a good part of an epoch, and the core has a
-//! filtering database, links and generations to tend every few milliseconds. Nothing queues up: while a
-//! job is under way, epochs are added to one sum of cells, or go undecoded and are counted.
+//! The thread is not the control core's: decoding takes a good part of an epoch, and the core polls
+//! filtering database, links and generations every few milliseconds. Nothing queues up: while a job is
+//! under way, epochs are added to one sum of cells, or are skipped and counted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -41,13 +41,13 @@ const DEVIATIONS: f64 = 3.0;
 /// A flow to decode.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct JobFlow {
-    /// Its place in the directory, and who it has to be there.
+    /// Its index in the directory, where it may have been replaced since.
     pub number: FlowNumber,
     pub key: FlowKey,
     pub segment: u32,
     /// Its segment in the generation of the cells.
     pub index: SegmentIndex,
-    /// What stamps say of the same packets.
+    /// The stamped sums of the same packets.
     pub counted: FlowSums,
 }
 
@@ -68,7 +68,7 @@ struct Job {
     sketches: Vec<JobSketch>,
 }
 
-/// What came of it.
+/// The result of a job.
 #[derive(Debug)]
 pub(crate) struct Results {
     /// The last epoch.
@@ -77,7 +77,7 @@ pub(crate) struct Results {
     pub epochs: u32,
     /// How long it took.
     pub duration: Duration,
-    /// Flows that were asked for.
+    /// Flows that were to be decoded.
     pub flows: usize,
     /// Estimates of flows.
     pub estimates: Vec<(JobFlow, FlowEstimate)>,
@@ -138,7 +138,7 @@ fn options(components: usize) -> DecodeOptions {
     }
 }
 
-/// Holds an estimate against the stamped mean of the same packets.
+/// Compares an estimate with the stamped mean of the same packets.
 fn judge(estimate: &mut FlowEstimate, flow: &JobFlow, rate: TickRate, errors: &mut Vec<f64>) {
     let Some(stamped) = flow.counted.mean_ticks().map(|ticks| rate.to_ns(ticks)) else {
         return;
@@ -155,8 +155,8 @@ fn median(values: &mut [f64]) -> Option<f64> {
     (!values.is_empty()).then(|| *values.select_nth_unstable_by(middle, f64::total_cmp).1)
 }
 
-/// Flows as decoding takes them. Delays of two segments of one sketch may have nothing to do with each
-/// other (other classes, other queues): each segment but one is a feature of its flows.
+/// Flows as decoding takes them. Delays of two segments of one sketch may be unrelated (other classes,
+/// other queues): each segment but one is a feature of its flows.
 #[derive(Debug, Default)]
 struct Lists {
     columns: Vec<u32>,
@@ -179,29 +179,29 @@ impl Lists {
                 flow.counted.packets as f64,
             );
         }
-        lists.tell_apart();
+        lists.set_features();
         lists
     }
 
-    /// Makes features of the segments: of as many as decoding takes, those with most flows.
-    fn tell_apart(&mut self) {
+    /// Makes features of the segments with most flows, as many as decoding takes.
+    fn set_features(&mut self) {
         let mut flows: BTreeMap<SegmentIndex, usize> = BTreeMap::new();
         for segment in &self.segments {
             *flows.entry(*segment).or_default() += 1;
         }
-        let mut shown: Vec<(usize, SegmentIndex)> = flows
+        let mut featured: Vec<(usize, SegmentIndex)> = flows
             .into_iter()
             .map(|(segment, flows)| (flows, segment))
             .collect();
-        shown.sort_unstable_by(|a, b| b.cmp(a));
-        // The last, or all that are too many, are what is left when no feature is set.
-        shown.truncate(shown.len().saturating_sub(1).min(FEATURES_MAX));
-        self.features_per_flow = shown.len();
+        featured.sort_unstable_by(|a, b| b.cmp(a));
+        // The last, or all that are too many, are the flows without a feature.
+        featured.truncate(featured.len().saturating_sub(1).min(FEATURES_MAX));
+        self.features_per_flow = featured.len();
         let is = |segment, other| f64::from(u8::from(segment == other));
         let features = self
             .segments
             .iter()
-            .flat_map(|&segment| shown.iter().map(move |&(_, other)| is(segment, other)));
+            .flat_map(|&segment| featured.iter().map(move |&(_, other)| is(segment, other)));
         self.features = features.collect();
     }
 
@@ -233,7 +233,7 @@ impl Lists {
     }
 }
 
-/// What an estimate rests on; `None` where there is nothing that it could.
+/// The method of an estimate; `None` where there is no estimate.
 fn method(decoded: &Decoded, delay: &FlowDelay, epochs: u32) -> Option<FlowMethod> {
     match delay.source {
         Source::Joint if epochs > 1 => Some(FlowMethod::LdsJointSum),
@@ -253,7 +253,8 @@ fn estimate(
     rate: TickRate,
 ) -> FlowEstimate {
     let bound_ns = rate.to_ns(DEVIATIONS * delay.variance_ticks2.sqrt());
-    // A flow without a usable cell has lost packets. Others have not, and they were faster.
+    // A flow without a usable cell has lost packets. The prior is that of flows without losses, which
+    // were faster.
     let is_bounded = method != FlowMethod::LdsPrior && bound_ns.is_finite();
     FlowEstimate {
         method,

@@ -1,5 +1,4 @@
-//! The directory of flows: which flow each worker's slots stand for, and what has been counted for
-//! it.
+//! The directory of flows: every flow that some worker has a slot for, and what has been counted of it.
 //!
 //! ```text
 //!  worker's reports --> SlotTable (slot -> flow) --> Directory (flow: key, segment, totals)
@@ -7,7 +6,7 @@
 //!  forget, give <-----------+  idle flows; the smallest, where only the top ones are kept
 //! ```
 //!
-//! A flow is in the directory as long as some slot stands for it, so that there are never more
+//! A flow is in the directory as long as some slot counts it, so that there are never more
 //! flows than slots, over all workers and over the two generations that a change may have alive.
 //! What is counted is exact and cumulative: it does not matter whether the epoch was usable.
 
@@ -36,10 +35,10 @@ const BYTES_PER_SLOT: usize = size_of::<Flow>()
     + 2 * size_of::<FlowNumber>()
     + 2 * size_of::<FlowRecord>();
 
-// What the memory budget reckons with is what is taken.
+// The memory budget allows for as much as is taken.
 const _: () = assert!(BYTES_PER_SLOT == DIRECTORY_BYTES_PER_SLOT);
 
-/// A flow's place in the directory.
+/// A flow's index in the directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FlowNumber(u32);
 
@@ -140,11 +139,11 @@ impl EstimateSums {
 /// A flow on a segment.
 #[derive(Debug, Clone)]
 pub(crate) struct Flow {
-    /// The flow, as people know it.
+    /// The flow's addresses and the like.
     pub key: FlowKey,
-    /// Where it passes: the number that the control core gave the segment.
+    /// The number that the control core gave its segment.
     pub segment: u32,
-    /// Slots that stand for it.
+    /// Slots that count it.
     links: u32,
     /// The first epoch in which it had packets, or that of its report.
     pub first: Epoch,
@@ -202,17 +201,26 @@ impl Flow {
 pub(crate) struct Comings {
     /// Flows that were new.
     pub new: u64,
-    /// Flows that were forgotten since they were idle, or their generation ended.
+    /// Flows that were [forgotten](Forgotten::Expired).
     pub expired: u64,
-    /// Flows that made room for others.
+    /// Flows that were [forgotten](Forgotten::Evicted).
     pub evicted: u64,
+}
+
+/// Why a flow lost a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Forgotten {
+    /// It was idle, or its generation ended.
+    Expired,
+    /// It made room for others.
+    Evicted,
 }
 
 /// All flows that some worker has a slot for.
 #[derive(Debug, Default)]
 pub(crate) struct Directory {
     flows: Vec<Flow>,
-    /// Places in `flows` that no flow has.
+    /// Indices in `flows` that no flow has.
     vacant: Vec<FlowNumber>,
     /// By key and segment.
     index: HashTable<FlowNumber>,
@@ -236,7 +244,7 @@ impl Directory {
             });
     }
 
-    /// Forgets all flows, and who has a place. Settings have to be set again.
+    /// Forgets all flows, and which have series. Settings have to be set again.
     pub fn start_anew(&mut self) {
         *self = Self {
             comings: self.comings,
@@ -265,9 +273,11 @@ impl Directory {
             self.flows[number.0 as usize] = flow;
             number
         } else {
+            // There are as many flows as slots: under 2^32.
+            let number = u32::try_from(self.flows.len()).map_or(FlowNumber::NONE, FlowNumber);
+            assert_ne!(number, FlowNumber::NONE, "too many flows");
             self.flows.push(flow);
-            // As many flows as slots: under 2^28 for each of 64 workers.
-            FlowNumber(u32::try_from(self.flows.len() - 1).unwrap_or(u32::MAX))
+            number
         };
         let (flows, hasher) = (&self.flows, &self.hasher);
         self.index.insert_unique(hash, number, |number| {
@@ -277,9 +287,8 @@ impl Directory {
         number
     }
 
-    /// The flow has a slot less. With its last one it is forgotten; whether it made room for others
-    /// or was idle is only counted.
-    fn unlink(&mut self, number: FlowNumber, makes_room: bool) {
+    /// The flow has a slot less. With its last one it is forgotten, and counted by `why`.
+    fn unlink(&mut self, number: FlowNumber, why: Forgotten) {
         if number == FlowNumber::NONE {
             return;
         }
@@ -297,10 +306,9 @@ impl Directory {
             self.ended.pop_front();
         }
         self.ended.push_back(flow.clone());
-        if makes_room {
-            self.comings.evicted += 1;
-        } else {
-            self.comings.expired += 1;
+        match why {
+            Forgotten::Expired => self.comings.expired += 1,
+            Forgotten::Evicted => self.comings.evicted += 1,
         }
     }
 
@@ -332,12 +340,12 @@ impl Directory {
         self.top.credit_segment(segment, sums);
     }
 
-    /// Flows with places.
+    /// Flows with series of their own.
     pub fn top(&self) -> &Top {
         &self.top
     }
 
-    /// Settings of who gets a place.
+    /// Settings of which flows get series of their own.
     pub fn set_top(&mut self, settings: TopSettings) {
         self.top.set(settings);
     }
@@ -360,25 +368,25 @@ impl Directory {
         self.ended.iter()
     }
 
-    /// Every flow with its place.
+    /// Every flow with its index.
     pub fn numbered(&self) -> impl Iterator<Item = (FlowNumber, &Flow)> {
         let numbers = (0..).map(FlowNumber);
         let numbered = numbers.zip(&self.flows);
         numbered.filter(|(_, flow)| flow.links > 0)
     }
 
-    /// The flow at a place.
+    /// The flow at an index.
     pub fn flow(&self, FlowNumber(number): FlowNumber) -> &Flow {
         &self.flows[number as usize]
     }
 
-    /// Whether it is still that flow's place.
+    /// Whether it is still that flow's index.
     pub fn is_of(&self, FlowNumber(number): FlowNumber, key: FlowKey, segment: u32) -> bool {
         let flow = self.flows.get(number as usize);
         flow.is_some_and(|flow| flow.links > 0 && flow.key == key && flow.segment == segment)
     }
 
-    /// The flow at a place, if it is still there.
+    /// The flow at an index, if it is still there.
     pub fn flow_mut(
         &mut self,
         number: FlowNumber,
@@ -389,7 +397,7 @@ impl Directory {
             .then(|| &mut self.flows[number.0 as usize])
     }
 
-    /// Every flow with its place, to be written to.
+    /// Every flow with its index, to be written to.
     pub fn numbered_mut(&mut self) -> impl Iterator<Item = (FlowNumber, &mut Flow)> {
         let numbers = (0..).map(FlowNumber);
         let numbered = numbers.zip(&mut self.flows);

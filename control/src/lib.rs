@@ -1,11 +1,11 @@
-//! Vernier's control core: turns what the workers measured into published answers.
+//! Vernier's control core: from what the workers measured to what is published.
 //!
 //! ```text
 //!                         data plane (package switch)
 //!       counters |         | sealed shards       ^ empty shards
 //!      (atomics) |         v                     |
 //!  +-------------v---------------------------------------------+
-//!  | core:  handover --> merge over workers --> estimate       |   one thread, never waited for
+//!  | core:  handover --> merge over workers --> estimate       |   one thread; nothing waits for it
 //!  +------------------------------+----------------------------+
 //!                                 v
 //!                published: one snapshot (package records) per epoch

@@ -10,13 +10,12 @@ use records::snapshot::{FlowAnswer, FlowList, Snapshot};
 
 use crate::decode::Sketches;
 
-/// The control core has stood still when it has not polled for so long; it does so some hundred times a
-/// second.
-const STANDS_STILL_AFTER: Duration = Duration::from_secs(10);
+/// The control core has stopped when it has not polled for so long; it polls some hundred times a second.
+const STOPPED_AFTER: Duration = Duration::from_secs(10);
 
 /// The latest snapshot, to be read from any thread, and whether the control core still works.
 ///
-/// Reading costs one uncontended lock and one reference count; nobody holds the lock longer.
+/// Reading costs one uncontended lock and one reference count; the lock is never held for longer.
 #[derive(Debug)]
 pub struct Published {
     current: RwLock<Current>,
@@ -54,7 +53,7 @@ impl Published {
         Arc::clone(&self.current.read().snapshot)
     }
 
-    /// All that is known of a flow, tracked or not. May take some hundred milliseconds, where sketches are
+    /// All that is known of a flow, tracked or not. May take some hundred milliseconds where sketches are
     /// decoded; nothing is locked meanwhile.
     pub fn flow(&self, key: &FlowKey) -> FlowAnswer {
         let Current { snapshot, sketches } = self.current.read().clone();
@@ -67,7 +66,7 @@ impl Published {
         answer
     }
 
-    /// Replaces the snapshot, and the sketches that flows are looked for in, where any are kept; readers keep
+    /// Replaces the snapshot, and the sketches in which flows are looked up, where any are kept; readers keep
     /// what they have.
     pub fn publish(&self, snapshot: Snapshot, sketches: Option<Arc<Sketches>>) {
         let current = Current {
@@ -87,8 +86,8 @@ impl Published {
         u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Why figures are not to be relied on whatever they say: the control core has ended, hangs, or
-    /// cannot publish. Workers switch packets without it.
+    /// Why published figures are old: the control core has ended, hangs, or cannot publish. Workers switch
+    /// packets without it.
     pub fn standstill(&self) -> Option<String> {
         self.standstill_at(self.now_ms())
     }
@@ -96,7 +95,7 @@ impl Published {
     fn standstill_at(&self, now_ms: u64) -> Option<String> {
         let silent = |since: &AtomicU64| {
             let silent_ms = now_ms.saturating_sub(since.load(Ordering::Relaxed));
-            Some(Duration::from_millis(silent_ms)).filter(|silent| *silent >= STANDS_STILL_AFTER)
+            Some(Duration::from_millis(silent_ms)).filter(|silent| *silent >= STOPPED_AFTER)
         };
         let (what, silent) = match (silent(&self.beat_ms), silent(&self.renewed_ms)) {
             (Some(silent), _) => ("has stood still", silent),
@@ -116,13 +115,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_control_core_that_stands_still_is_told_by_its_silence() {
+    fn a_control_core_that_has_stopped_is_known_by_its_silence() {
         let published = Published::new(Snapshot::default());
         assert_eq!(published.standstill_at(9_999), None);
         published.beat_ms.store(8_000, Ordering::Relaxed);
-        let report = |now_ms| published.standstill_at(now_ms).unwrap();
-        assert!(report(17_999).contains("could publish nothing for 17 s"));
-        assert!(report(18_000).contains("has stood still for 10 s"));
+        let standstill = |now_ms| published.standstill_at(now_ms).unwrap();
+        assert!(standstill(17_999).contains("could publish nothing for 17 s"));
+        assert!(standstill(18_000).contains("has stood still for 10 s"));
         published.renewed_ms.store(20_000, Ordering::Relaxed);
         published.beat_ms.store(20_000, Ordering::Relaxed);
         assert_eq!(published.standstill_at(29_999), None);

@@ -1,10 +1,9 @@
 //! A generation of what is measured, as long as its shards are read.
 
-use measure::shard::{Complete, Shard, ShardLayout};
+use measure::shard::{Complete, ShardLayout};
 use measure::time::Epoch;
 
 use super::segments::Segments;
-use crate::contain::{Part, contain};
 use crate::data_plane::{Change, ChangeError};
 use crate::flows::{Directory, FlowSums, SlotTable, Upkeep};
 use contract::config::FlowSelection;
@@ -23,8 +22,8 @@ pub(super) struct Generation {
 
 /// One worker's shards and slots.
 #[derive(Debug)]
-struct Link {
-    end: ControlEnd,
+pub(super) struct Link {
+    pub end: ControlEnd,
     table: SlotTable,
 }
 
@@ -70,57 +69,30 @@ impl Generation {
         }
     }
 
-    /// Takes all that the workers gave: `take` gets each worker's shard, with what makes a sum
-    /// of its kind. `false` after a panic in what concerns flows, which have to begin anew.
-    pub fn take(
+    /// Its number, the layout of its sums, and every worker that measures, by index.
+    pub fn parts(
         &mut self,
-        flows: &mut Directory,
-        segments: &mut Segments,
-        present: Epoch,
-        mut take: impl FnMut(&mut Segments, WorkerIndex, &Complete<'_>, &dyn Fn() -> Shard),
-    ) -> bool {
-        let mut are_flows_whole = true;
-        for (worker, link) in (0..).map(WorkerIndex).zip(&mut self.links) {
-            let Some(Link { end, table }) = link else {
-                continue;
-            };
-            loop {
-                // The shard first: all reports of flows that count in it are there by then.
-                let mut sealed = end.take_sealed();
-                let taken = sealed.as_mut();
-                let done = contain(Part::Flows, || {
-                    while let Some(new) = end.next_report() {
-                        if let Some(segment) = segments.number_of(self.number, new.segment) {
-                            table.report(flows, &new, segment, present);
-                        }
-                    }
-                    taken.map(|sealed| read_flows(table, flows, segments, self.number, sealed))
-                });
-                are_flows_whole &= done.is_some();
-                // One whose flows could not be read is as if it had not come.
-                if let Some(complete) = done.flatten() {
-                    take(segments, worker, &complete, &|| Shard::new(&self.sums));
-                }
-                let Some(sealed) = sealed else {
-                    break;
-                };
-                end.give_back(sealed);
-            }
-        }
-        are_flows_whole
+    ) -> (
+        GenerationId,
+        &ShardLayout,
+        impl Iterator<Item = (WorkerIndex, &mut Link)>,
+    ) {
+        let links = (0..).map(WorkerIndex).zip(&mut self.links);
+        let links = links.filter_map(|(worker, link)| Some((worker, link.as_mut()?)));
+        (self.number, &self.sums, links)
     }
 
     /// Sends commands to the workers' flow tables.
-    pub fn tend(&mut self) {
+    pub fn command(&mut self) {
         for Link { end, table } in self.links.iter_mut().flatten() {
-            table.tend(end);
+            table.command(end);
         }
     }
 
     /// The directory of flows begins anew: lets the workers forget all flows.
     pub fn forget_flows(&mut self) {
-        for Link { table, .. } in self.links.iter_mut().flatten() {
-            table.start_anew();
+        for link in self.links.iter_mut().flatten() {
+            link.table.start_anew();
         }
     }
 
@@ -143,38 +115,55 @@ impl Generation {
         links.map(|link| link.table.slots()).sum()
     }
 
-    /// By worker: epochs for which it found no empty shard.
-    pub fn missed_epochs(&self) -> impl Iterator<Item = u64> {
-        let missed = |link: &Link| link.end.missed_epochs();
-        let links = self.links.iter();
-        links.map(move |link| link.as_ref().map_or(0, missed))
+    /// Epochs for which a worker found no empty shard.
+    pub fn missed_epochs(&self, worker: WorkerIndex) -> u64 {
+        let link = self.links.get(worker.index()).and_then(Option::as_ref);
+        link.map_or(0, |link| link.end.missed_epochs())
     }
 }
 
-/// Adds what a shard counted of flows, and completes it with them.
-fn read_flows<'s>(
-    table: &mut SlotTable,
-    flows: &mut Directory,
-    segments: &Segments,
-    generation: GenerationId,
-    sealed: &'s mut SealedShard,
-) -> Complete<'s> {
-    let commands_before = sealed.commands_before();
-    if let Some(slots) = sealed.flows() {
-        for (index, segment) in sealed.numbered_segments() {
-            let tally = &segment.tally;
-            let sums = FlowSums::of_segment(&segment.moments, tally.received_bytes, tally.dropped);
-            if sums != FlowSums::default()
-                && let Some(number) = segments.number_of(generation, index)
-            {
-                flows.add_segment(number, &sums);
+impl Link {
+    /// Enters flows that the worker has reported.
+    pub fn take_reports(
+        &mut self,
+        flows: &mut Directory,
+        segments: &Segments,
+        generation: GenerationId,
+        present: Epoch,
+    ) {
+        while let Some(new) = self.end.next_report() {
+            if let Some(segment) = segments.number_of(generation, new.segment) {
+                self.table.report(flows, &new, segment, present);
             }
         }
-        table.read(flows, sealed.epoch(), slots);
     }
-    let complete = sealed.complete(table.flows());
-    table.settle(flows, commands_before);
-    complete
+
+    /// Adds what a shard counted of flows, and completes it with them.
+    pub fn read_flows<'s>(
+        &mut self,
+        flows: &mut Directory,
+        segments: &Segments,
+        generation: GenerationId,
+        sealed: &'s mut SealedShard,
+    ) -> Complete<'s> {
+        let commands_before = sealed.commands_before();
+        if let Some(slots) = sealed.flows() {
+            for (index, segment) in sealed.numbered_segments() {
+                let tally = &segment.tally;
+                let sums =
+                    FlowSums::of_segment(&segment.moments, tally.received_bytes, tally.dropped);
+                if sums != FlowSums::default()
+                    && let Some(number) = segments.number_of(generation, index)
+                {
+                    flows.add_segment(number, &sums);
+                }
+            }
+            self.table.read(flows, sealed.epoch(), slots);
+        }
+        let complete = sealed.complete(self.table.flows());
+        self.table.settle(flows, commands_before);
+        complete
+    }
 }
 
 fn upkeep(change: &Change) -> Upkeep {

@@ -1,4 +1,4 @@
-//! What is kept of one segment from epoch to epoch.
+//! One segment, from epoch to epoch.
 
 use measure::histogram::Histogram;
 use measure::moments::Moments;
@@ -54,8 +54,8 @@ impl SegmentState {
         }
     }
 
-    /// Adds an epoch that every worker measured. What was counted in a disturbed epoch is true, and
-    /// adds to the totals; what was estimated in it is not used.
+    /// Adds an epoch that every worker measured. Counts of a disturbed epoch are exact, and add to the
+    /// totals; its estimates are dropped.
     pub fn add(
         &mut self,
         epoch: Epoch,

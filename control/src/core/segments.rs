@@ -1,4 +1,4 @@
-//! What is kept of segments and sketches from epoch to epoch, whatever generation they are in.
+//! Segments and sketches from epoch to epoch, over generations.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -15,16 +15,16 @@ use crate::decode::EpochCells;
 use crate::estimate;
 use crate::merge::Closed;
 use contract::config;
-use contract::ids::GenerationId;
+use contract::ids::{GenerationId, PortIndex};
 use records::snapshot::{Segment, SegmentName, Sketch, UnusableEpochs};
 use std::sync::Arc;
 
-/// All segments. One that stays from one generation to the next, by the names of its ports and its
-/// class, keeps its number and its totals.
+/// All segments. One that is in both of two generations, by the names of its ports and its class, keeps
+/// its number and its totals.
 #[derive(Debug)]
 pub(super) struct Segments {
     rate: TickRate,
-    /// By number; `None` for numbers that can be given anew.
+    /// By number; `None` for numbers that are free.
     states: Vec<Option<SegmentState>>,
     numbers: HashMap<Arc<SegmentName>, u32>,
     vacant: Vec<u32>,
@@ -34,9 +34,9 @@ pub(super) struct Segments {
     sketches: Vec<Option<Sketch>>,
     /// By port: epochs in which its link went down or came up, first and last.
     disturbed: Vec<Option<(Epoch, Epoch)>>,
-    /// The sketches of the last whole epoch, until somebody takes them.
+    /// The sketches of the last whole epoch, until they are taken.
     cells: Option<EpochCells>,
-    /// Of these that nobody took.
+    /// Epochs whose sketches were replaced before they were taken.
     untaken_cells: u64,
 }
 
@@ -47,12 +47,12 @@ struct Plan {
     interval_ms: u32,
     /// In the order of the shards'.
     segments: Vec<config::Segment>,
-    /// Of these.
+    /// Their numbers.
     numbers: Vec<u32>,
     /// The port of each sketch, and its name.
     sketches: Vec<(usize, String)>,
     /// By number of a segment: its index, and its sketch.
-    places: Arc<Vec<Option<(SegmentIndex, usize)>>>,
+    by_number: Arc<Vec<Option<(SegmentIndex, usize)>>>,
     /// A sketch without packets.
     empty: Option<Arc<DelayCells>>,
 }
@@ -72,7 +72,7 @@ impl Segments {
         }
     }
 
-    /// Takes in the segments of a new generation.
+    /// Adds the segments of a new generation.
     pub fn begin(&mut self, change: &Change) {
         let config = &change.config;
         let segments = config.segments();
@@ -80,11 +80,11 @@ impl Segments {
             .iter()
             .map(|segment| self.number_for(segment::name(config, segment)))
             .collect();
-        let mut places = vec![None; self.states.len()];
+        let mut by_number = vec![None; self.states.len()];
         for (index, &number) in (0..).zip(&numbers) {
             let sketch = change.layout.sketch_of.get(usize::from(index));
-            let place = sketch.map(|&sketch| (SegmentIndex(index), usize::from(sketch)));
-            places[number as usize] = place;
+            by_number[number as usize] =
+                sketch.map(|&sketch| (SegmentIndex(index), usize::from(sketch)));
         }
         let sketches = config.sketch_ports().into_iter().filter_map(|port| {
             let name = &config.ports.get(port)?.name;
@@ -98,7 +98,7 @@ impl Segments {
             interval_ms: config.measurement.interval_ms,
             numbers,
             sketches: sketches.collect(),
-            places: Arc::new(places),
+            by_number: Arc::new(by_number),
             empty: change.layout.lds.as_ref().map(|layout| {
                 let nothing =
                     std::iter::repeat_n((Cell::default(), Cell::default()), layout.cells());
@@ -118,9 +118,11 @@ impl Segments {
             self.states[number as usize] = state;
             number
         } else {
+            // Each of two generations has 65,536 at most.
+            let number = u32::try_from(self.states.len()).unwrap_or(u32::MAX);
+            assert!(number < u32::MAX, "too many segments");
             self.states.push(state);
-            // 65,536 at most in each of two generations.
-            u32::try_from(self.states.len() - 1).unwrap_or(u32::MAX)
+            number
         };
         self.numbers.insert(name, number);
         number
@@ -128,11 +130,9 @@ impl Segments {
 
     /// A generation is over: segments that no other has are forgotten.
     pub fn end(&mut self, generation: GenerationId) {
-        let over = |plan: &Plan| plan.generation == generation;
-        let Some(place) = self.plans.iter().position(over) else {
-            return;
-        };
-        let Some(plan) = self.plans.remove(place) else {
+        let is_over = |plan: &Plan| plan.generation == generation;
+        let index = self.plans.iter().position(is_over);
+        let Some(plan) = index.and_then(|index| self.plans.remove(index)) else {
             return;
         };
         let others = self.plans.iter().flat_map(|plan| &plan.numbers);
@@ -175,15 +175,14 @@ impl Segments {
     }
 
     /// The link of a port went down or came up in epoch `present`. It and the epoch before are
-    /// disturbed: the change was seen later than it was, and packets of that epoch were on their
-    /// way.
-    pub fn disturb(&mut self, port: usize, present: Epoch) {
-        let Some(disturbed) = self.disturbed.get_mut(port) else {
+    /// disturbed: the change was seen some time after it happened.
+    pub fn disturb(&mut self, port: PortIndex, present: Epoch) {
+        let Some(disturbed) = self.disturbed.get_mut(port.index()) else {
             return;
         };
         let first = Epoch(present.0.saturating_sub(1));
         *disturbed = match *disturbed {
-            // Between two flaps of one port that are close an epoch or two may be good; never mind.
+            // An epoch or two between two flaps that are close may be lost without need.
             Some((earlier, last)) if last.0 + 4 > first.0 => Some((earlier, present)),
             _ => Some((first, present)),
         };
@@ -194,7 +193,7 @@ impl Segments {
         disturbed.is_some_and(|(first, last)| (first..=last).contains(&epoch))
     }
 
-    /// Takes in what became of an epoch; returns its number.
+    /// Adds an epoch that has closed; returns it.
     pub fn close(&mut self, closed: &Closed<'_, Shard>) -> Epoch {
         match *closed {
             Closed::Whole(epoch, generation, sum) => {
@@ -230,8 +229,7 @@ impl Segments {
     }
 
     fn add(&mut self, epoch: Epoch, generation: GenerationId, sum: &Shard) {
-        let mut plans = self.plans.iter();
-        let Some(plan) = plans.find(|plan| plan.generation == generation) else {
+        let Some(plan) = self.plans.iter().find(|plan| plan.generation == generation) else {
             return;
         };
         let numbered = plan.segments.iter().zip(&plan.numbers);
@@ -278,7 +276,7 @@ impl Segments {
                 epoch,
                 generation,
                 sketches: cells,
-                places: Arc::clone(&plan.places),
+                segments: Arc::clone(&plan.by_number),
             };
             self.untaken_cells += u64::from(self.cells.replace(cells).is_some());
         }

@@ -1,35 +1,47 @@
 use super::*;
-use crate::contain::inject;
+use crate::contain::{Part, Point, inject};
 use crate::estimate::tests::{layout, observations, rate};
 use contract::config::Worker as WorkerConfig;
 use contract::config::{Config, FlowSelection, Flows, Forwarding, HostConfig, Lds, WireKeys};
 use contract::counters::DropReason;
 use contract::handover::{NewFlow, SHARDS_PER_WORKER, WorkerEnd, handover};
+use contract::ids::{GenerationId, PortIndex, WorkerIndex};
 use measure::flows::{FlowId, FlowObservation, Slot};
 use measure::observation::SegmentIndex;
 use measure::packet::{FlowHash, FlowKey, Kind};
 use measure::shard::{Prepared, ShardLayout, Tally};
+use measure::time::{Epoch, Ticks};
 use parking_lot::Mutex;
 use records::snapshot::{Fdb, Labelled, Pool, PortFact, Totals};
 use std::sync::atomic::AtomicU64;
-use std::time::SystemTime;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 mod changes;
 mod faults;
 mod host;
+mod snapshots;
 
 /// Length of an epoch in ticks.
 const INTERVAL: u64 = 1_000_000;
 
-type Wish = Box<dyn FnOnce(&mut CoreHandle<'_>) + Send>;
-
-/// A data plane with a clock that is set by hand, and wishes that it passes on when it is tended.
+/// A data plane with a clock that is set by hand, and events that are given by hand.
 #[derive(Clone, Default)]
 struct ByHand {
     now: Arc<AtomicU64>,
-    wishes: Arc<Mutex<Vec<Wish>>>,
+    said: Arc<Mutex<Said>>,
     /// The n-th port that it is asked for from now on makes it panic, once.
     panics_at_port: Arc<AtomicU64>,
+}
+
+/// What the data plane and the core have to say to each other.
+#[derive(Default)]
+struct Said {
+    events: Vec<Event>,
+    panics: bool,
+    /// The next part of upkeep, which applies the first change, panics.
+    arms_upkeep: bool,
+    status: Option<CoreStatus>,
+    answers: Vec<Result<(), ChangeError>>,
 }
 
 impl DataPlane for ByHand {
@@ -37,7 +49,7 @@ impl DataPlane for ByHand {
         Ticks(self.now.load(Ordering::Relaxed))
     }
 
-    fn port(&mut self, index: usize) -> PortFact {
+    fn port(&mut self, PortIndex(index): PortIndex) -> PortFact {
         let less = |left: u64| left.checked_sub(1);
         let left = &self.panics_at_port;
         let left = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
@@ -66,10 +78,20 @@ impl DataPlane for ByHand {
         })
     }
 
-    fn tend(&mut self, core: &mut CoreHandle<'_>) {
-        for wish in self.wishes.lock().drain(..) {
-            wish(core);
+    fn poll(&mut self, core: CoreStatus) -> Vec<Event> {
+        let mut said = self.said.lock();
+        said.status = Some(core);
+        if std::mem::take(&mut said.panics) {
+            inject::panic();
         }
+        if std::mem::take(&mut said.arms_upkeep) {
+            inject::arm(Point::In(Part::Upkeep), 1);
+        }
+        std::mem::take(&mut said.events)
+    }
+
+    fn answer(&mut self, answer: Result<(), ChangeError>) {
+        self.said.lock().answers.push(answer);
     }
 }
 
@@ -167,9 +189,28 @@ impl Bench {
         self.data_plane.now.store(now, Ordering::Relaxed);
     }
 
-    /// Lets the data plane ask for something at the next poll.
-    fn wish(&self, wish: impl FnOnce(&mut CoreHandle<'_>) + Send + 'static) {
-        self.data_plane.wishes.lock().push(Box::new(wish));
+    /// Something happens in the data plane, which says so at the next poll.
+    fn event(&self, event: Event) {
+        self.data_plane.said.lock().events.push(event);
+    }
+
+    /// Polls with a change, which is taken.
+    fn change(&mut self, change: Change) -> Arc<Snapshot> {
+        self.event(Event::Change(Box::new(change)));
+        let snapshot = self.poll();
+        assert_eq!(self.answers(), [Ok(())]);
+        snapshot
+    }
+
+    /// Answers to changes since the last call.
+    fn answers(&self) -> Vec<Result<(), ChangeError>> {
+        std::mem::take(&mut self.data_plane.said.lock().answers)
+    }
+
+    /// Polls; the status that the data plane was given.
+    fn status(&mut self) -> CoreStatus {
+        self.poll();
+        self.data_plane.said.lock().status.unwrap()
     }
 
     fn poll(&mut self) -> Arc<Snapshot> {
@@ -301,217 +342,4 @@ fn an_epoch_in_which_every_cell_lost_a_packet_has_stamped_figures_only() {
     assert!(last.stamped.is_some() && last.lda.is_none());
     assert_eq!(segment.total.unusable_epochs.too_few_cells, 1);
     assert_eq!(segment.total.estimated_epochs, 0);
-}
-
-#[test]
-fn ports_and_workers_are_counted_over_all_workers() {
-    let mut bench = Bench::new(2);
-    for counters in &bench.counters {
-        counters.ports[1].rx_packets.add(7);
-        counters.ports[1].kinds[0].add(4);
-        counters.ports[1].dropped(DropReason::QueueFull, 3);
-        counters.busy_ticks.add(4_000_000_000);
-        counters.poll_gap_ticks_max.set(500);
-        counters.ports[1].classes[0].tx_packets.add(5);
-        counters.ports[1].classes[0].dropped_packets.add(1);
-        counters.ports[1].queues[0].packets.set(9);
-        counters.ports[1].queues[0].full.add(1);
-        counters.ports[1].queues[0].red.add(1);
-        counters.ports[1].queues[0].expired.add(1);
-        counters.ring_packets.set(4);
-        counters.references.injected.add(2);
-        counters.passes.add(1);
-        counters.burst(20);
-    }
-    bench.shard(0, 0, 0, 0);
-    bench.shard(1, 0, 0, 0);
-    let snapshot = bench.poll();
-    let west = &snapshot.ports[1];
-    assert_eq!(
-        (
-            west.name.as_str(),
-            west.counts.rx_packets,
-            west.dropped_packets()
-        ),
-        ("west", 14, 6)
-    );
-    assert_eq!(
-        west.kinds[0],
-        Labelled {
-            label: Kind::ALL[0].label().to_owned(),
-            packets: 8
-        }
-    );
-    assert_eq!(
-        (west.facts.driver.as_str(), west.facts.is_up),
-        ("net_null1", true)
-    );
-    assert!((snapshot.workers[1].busy_s - 2.0).abs() < 1e-9);
-    assert!((snapshot.workers[1].poll_gap_max_ns - 250.0).abs() < 1e-9);
-    assert_eq!((snapshot.pools[0].used, snapshot.pools[0].size), (3, 1024));
-    assert_eq!(snapshot.fdb.unwrap().entries, 5);
-    let class = &west.classes[0];
-    assert_eq!(
-        (
-            class.class.as_str(),
-            class.counts.tx_packets,
-            class.counts.dropped_packets
-        ),
-        ("all", 10, 2)
-    );
-    let queue = &west.queues[0];
-    assert_eq!((queue.queue.as_str(), queue.counts.packets), ("all", 18));
-    assert_eq!(queue.drops.iter().map(|drop| drop.packets).sum::<u64>(), 6);
-    let worker = &snapshot.workers[0];
-    assert_eq!(
-        (worker.counts.ring_packets, worker.references.injected),
-        (4, 2)
-    );
-    let bursts = worker.bursts.iter().map(|bucket| bucket.le_packets);
-    assert_eq!(
-        bursts.collect::<Vec<_>>(),
-        [
-            Some(1),
-            Some(2),
-            Some(4),
-            Some(8),
-            Some(16),
-            Some(32),
-            Some(64),
-            None
-        ]
-    );
-    assert_eq!(worker.bursts[5].bursts, 1);
-}
-
-#[test]
-fn the_state_follows_the_switch_s_life() {
-    let mut bench = Bench::new(1);
-    assert_eq!(bench.core.published().read().state, State::Starting);
-    assert_eq!(bench.poll().state, State::Running);
-    bench.core.run(&AtomicBool::new(true));
-    assert_eq!(bench.core.published().read().state, State::Draining);
-    // What a worker seals while it stops still counts.
-    bench.shard(0, 0, 10, 0);
-    let last = bench.core.finish();
-    assert_eq!(last.state, State::Draining);
-    assert_eq!(last.segments[0].total.counts.sent_packets, 10);
-}
-
-#[test]
-fn without_measurement_counters_are_published_and_nothing_else() {
-    let mut bench = Bench::with(1, |config| {
-        config.measurement.enabled = false;
-        config.forwarding = Forwarding::Bridge {
-            ageing_s: 300,
-            fdb_entries: 16,
-            stations: Vec::new(),
-            flood_limit_pps: 1,
-        };
-    });
-    assert!(bench.ends.is_empty());
-    bench.counters[0].ports[0].tx_packets.add(5);
-    bench.core.publish();
-    let snapshot = bench.poll();
-    assert!(snapshot.segments.is_empty() && snapshot.flows.is_none());
-    assert!(snapshot.unready().is_empty());
-    assert_eq!(snapshot.ports[0].counts.tx_packets, 5);
-}
-
-/// A poll of an epoch that is over publishes; its end is on the system's clock.
-#[test]
-fn the_end_of_an_epoch_is_known_by_the_system_s_clock() {
-    let mut bench = Bench::new(1);
-    // 2.5 epochs after the end of epoch 0, which are 1.25 ms.
-    bench.set_epoch(3);
-    bench.shard(0, 0, 1, 0);
-    let end_s = bench.poll().epoch_end_unix_s.unwrap();
-    let now_s = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap()
-        .as_secs_f64();
-    assert!((0.00125..60.0).contains(&(now_s - end_s)));
-}
-
-#[test]
-fn flows_are_known_by_their_keys_and_segments() {
-    let mut bench = Bench::with(1, |config| {
-        config.measurement.flows = Some(Flows {
-            slots: 16,
-            select: FlowSelection::All,
-            idle_s: 1,
-        });
-    });
-    let key = FlowKey::parse(&[7; 14]);
-    for epoch in 0..3 {
-        let end = &mut bench.ends[0];
-        let mut shard = end.take_empty().unwrap();
-        let (_, received) = observations(0, epoch, 400);
-        let seen = FlowObservation {
-            slot: Slot(3),
-            bytes: received.bytes,
-            delay: received.delay,
-        };
-        if epoch == 0 {
-            assert!(end.report_flow(NewFlow {
-                id: FlowId::new(FlowHash(1), SegmentIndex(0)),
-                slot: seen.slot,
-                segment: SegmentIndex(0),
-                key,
-            }));
-        }
-        shard.passed(Prepared::without_cells(&[received], &[seen]));
-        end.give_sealed(shard.seal(Epoch(epoch)));
-        bench.poll();
-    }
-    bench.counters[0].flows.free_slots.set(15);
-    bench.counters[0].flows.unreported.set(2);
-    bench.core.publish();
-    let flows = bench.core.published().read().flows.clone().unwrap();
-    let totals = &flows.totals;
-    assert_eq!(
-        (totals.tracked, totals.slots, totals.free_slots),
-        (1, 16, 15)
-    );
-    assert_eq!(totals.untracked[2].packets, 2);
-    assert_eq!(flows.list.epoch, Some(2));
-    let snapshot = bench.core.published().read();
-    let flow = snapshot.flow(&flows.list, &flows.list.flows[0]);
-    assert_eq!(flow.flow, key.to_string());
-    assert_eq!(
-        (flow.ingress.as_str(), flow.egress.as_str()),
-        ("east", "west")
-    );
-    assert_eq!((flow.total.packets, flow.total.bytes), (3, 300));
-    assert_eq!(
-        (flow.first_epoch, flow.last_epoch, flow.last.packets),
-        (0, 2, 1)
-    );
-    assert!((flow.total.mean_ns - 200.0).abs() < 1e-9 && flow.total.stddev_ns.abs() < 1e-6);
-    assert_eq!(flow.rli_mean_ns, None);
-}
-
-#[test]
-fn a_worker_that_stands_still_is_said_to() {
-    let mut bench = Bench::new(1);
-    bench.counters[0].passes.add(1);
-    bench.poll();
-    let now = Instant::now();
-    for tenths in 1..12 {
-        let later = now + Duration::from_millis(100 * tenths);
-        let CoreState {
-            watch, counters, ..
-        } = &mut bench.core.state;
-        watch.look(counters, later);
-    }
-    bench.core.publish();
-    let snapshot = bench.core.published().read();
-    assert!(snapshot.workers[0].is_stalled);
-    assert!(
-        snapshot
-            .unready()
-            .contains(&"worker 0 has stalled".to_owned())
-    );
-    bench.wish(|core| assert_eq!(core.stalled().collect::<Vec<_>>(), [0]));
-    bench.poll();
 }

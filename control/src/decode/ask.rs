@@ -1,4 +1,4 @@
-//! What sketches say of a flow that is not tracked.
+//! Estimates of a flow that is not tracked, from sketches.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use records::snapshot::{
     FlowEstimate, FlowList, FlowMethod, FlowRecord, SegmentName, SketchedFlow,
 };
 
-/// The sketches of the last epoch, to be asked about any flow.
+/// The sketches of the last epoch, which hold every flow.
 #[derive(Debug, Clone)]
 pub struct Sketches {
     pub(crate) hasher: Hasher,
@@ -24,7 +24,7 @@ pub struct Sketches {
     pub(crate) names: Vec<Arc<SegmentName>>,
 }
 
-/// By what they hold; of one switch all have one hash.
+/// By what they hold; all sketches of one switch have one hash.
 impl PartialEq for Sketches {
     fn eq(&self, other: &Self) -> bool {
         self.cells == other.cells
@@ -32,14 +32,14 @@ impl PartialEq for Sketches {
 }
 
 impl Sketches {
-    /// What is known of `key` on every segment where `list` does not have it: nothing where a sketch
-    /// says that there were no packets. Flows of the list are decoded together with it, so that this
-    /// takes some hundred milliseconds with 100,000 flows.
+    /// The flow `key` on every segment where `list` does not have it: nothing where a sketch shows that
+    /// there were no packets. Flows of the list are decoded together with it, so that this takes some
+    /// hundred milliseconds with 100,000 flows.
     pub fn ask(&self, key: &FlowKey, list: &FlowList) -> Vec<SketchedFlow> {
         let tracked: HashSet<u32> = list.of(key).map(|record| record.segment).collect();
         let sketches = self.cells.sketches.iter().enumerate();
-        let usable = sketches.filter_map(|(sketch, cells)| Some((sketch, cells.as_ref()?)));
-        usable
+        let valid = sketches.filter_map(|(sketch, cells)| Some((sketch, cells.as_ref()?)));
+        valid
             .flat_map(|(sketch, cells)| self.ask_one(sketch, cells, key, &tracked, list))
             .collect()
     }
@@ -53,10 +53,10 @@ impl Sketches {
         list: &FlowList,
     ) -> Vec<SketchedFlow> {
         let flow = self.hasher.flow_hash(key);
-        // On which of the sketch's segments it may have had packets, and how many at most.
-        let candidates = (0..).zip(self.cells.places.iter());
-        let candidates = candidates.filter_map(|(segment, place)| {
-            let (index, _) = place.filter(|&(_, other)| other == sketch)?;
+        // Segments of the sketch on which it may have had packets, and how many at most.
+        let candidates = (0..).zip(self.cells.segments.iter());
+        let candidates = candidates.filter_map(|(segment, at)| {
+            let (index, _) = at.filter(|&(_, other)| other == sketch)?;
             let mined = cells.mine(flow, index);
             let asked = Asked {
                 segment,
@@ -72,13 +72,13 @@ impl Sketches {
             return Vec::new();
         }
         let joint = self.joint(sketch, cells, key, &asked, list);
-        let answers = asked.iter().enumerate().filter_map(|(place, asked)| {
+        let answers = asked.iter().enumerate().filter_map(|(nth, asked)| {
             let name = self.names.get(asked.segment as usize)?;
-            let joint = joint.as_ref().and_then(|delays| delays.get(place));
+            let joint = joint.as_ref().and_then(|delays| delays.get(nth));
             let joint = joint.filter(|delay| delay.source == Source::Joint);
             let of = (self.cells.epoch, 1, asked.packets);
             let joint = joint.map(|delay| estimate(FlowMethod::LdsJoint, delay, of, self.rate));
-            // Its cells speak of others where it had no packet that arrived.
+            // Where no packet of it arrived its cells hold only others.
             let had_packets = asked.packets > 0;
             let any = || joint.or_else(|| self.paper(cells, flow, asked));
             Some(SketchedFlow {
@@ -133,13 +133,13 @@ impl Sketches {
             record.last_epoch == self.cells.epoch.0 && record.last.packets > 0
         };
         list.flows.iter().filter(is_here).filter_map(move |record| {
-            let place = self
+            let at = self
                 .cells
-                .places
+                .segments
                 .get(record.segment as usize)
                 .copied()
                 .flatten();
-            let (index, _) = place.filter(|&(_, other)| other == sketch)?;
+            let (index, _) = at.filter(|&(_, other)| other == sketch)?;
             Some((record, index))
         })
     }
@@ -168,7 +168,7 @@ impl Sketches {
             let packets = asked.packets as f64;
             lists.add(layout, &self.hasher, key, asked.index, packets);
         }
-        lists.tell_apart();
+        lists.set_features();
         let decoded = decode(cells, lists.table(), &options(self.components), || false)
             .inspect_err(|error| tracing::warn!("a flow cannot be decoded: {error}"))
             .ok()?;

@@ -9,7 +9,7 @@ use measure::packet::Hasher;
 use measure::time::{Epoch, TickRate};
 
 use super::{Job, JobFlow, JobSketch, Results, work};
-use crate::background::Background;
+use crate::background::{Background, ResultMode};
 use crate::contain::Part;
 use crate::flows::{Directory, FlowSums};
 use contract::config::Decode;
@@ -21,10 +21,10 @@ use records::snapshot::Decoding;
 pub(crate) struct EpochCells {
     pub epoch: Epoch,
     pub generation: GenerationId,
-    /// By sketch; `None` where it cannot be trusted, since a link was disturbed.
+    /// By sketch; `None` where it is not valid, since a link was disturbed.
     pub sketches: Vec<Option<Arc<DelayCells>>>,
     /// By number of a segment: its index in the generation, and its sketch.
-    pub places: Arc<Vec<Option<(SegmentIndex, usize)>>>,
+    pub segments: Arc<Vec<Option<(SegmentIndex, usize)>>>,
 }
 
 /// Epochs that wait to be decoded together.
@@ -34,11 +34,11 @@ struct Sum {
     epochs: u32,
 }
 
-/// Decides when to decode, and remembers how it went.
+/// Decides when to decode, and keeps count.
 #[derive(Debug)]
 pub(crate) struct Decoder {
-    /// Results are waited for, and took no time.
-    waits: bool,
+    /// Where results are awaited, they took no time.
+    mode: ResultMode,
     thread: Option<Background<Job, Results>>,
     interval: Duration,
     settings: Option<Decode>,
@@ -52,10 +52,10 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
-    /// Not decoding yet; on a thread of its own later on, which is waited for or not.
-    pub fn new(waits: bool) -> Self {
+    /// Not decoding yet.
+    pub fn new(mode: ResultMode) -> Self {
         Self {
-            waits,
+            mode,
             thread: None,
             interval: Duration::ZERO,
             settings: None,
@@ -67,7 +67,7 @@ impl Decoder {
         }
     }
 
-    /// Takes new settings up; the thread is started when it is first needed.
+    /// Takes new settings; the thread is started when it is first needed.
     pub fn set(
         &mut self,
         settings: Option<Decode>,
@@ -79,7 +79,7 @@ impl Decoder {
         if settings.is_some() && self.thread.is_none() {
             let hasher = hasher.clone();
             let work = move |job: Job, stop: &_| work(&job, &hasher, rate, stop);
-            self.thread = Background::start(Part::Decode, "vernier-decode", work)
+            self.thread = Background::start(Part::Decode, "vernier-decode", self.mode, work)
                 .inspect_err(|error| {
                     tracing::error!("the system gives no thread to decode with: {error}");
                 })
@@ -91,20 +91,20 @@ impl Decoder {
         }
     }
 
-    /// What it does; `None` where nothing is decoded.
+    /// What is published of it; `None` where nothing is decoded.
     pub fn shown(&self) -> Option<Decoding> {
         self.settings.as_ref().map(|_| self.shown)
     }
 
-    /// Epochs closed faster than anybody looked at them.
+    /// Epochs closed faster than they were taken.
     pub fn skip(&mut self, epochs: u64) {
         if self.settings.is_some() {
             self.shown.skipped_epochs += epochs;
         }
     }
 
-    /// Takes an epoch that has closed. Whether its estimates are under way, and will be there well
-    /// within the next epoch.
+    /// Takes an epoch that has closed. Whether its estimates are under way, and expected within the next
+    /// epoch.
     pub fn close(&mut self, cells: &EpochCells, flows: &mut Directory, now: Instant) -> bool {
         let Some(settings) = self.settings.clone() else {
             return false;
@@ -132,8 +132,8 @@ impl Decoder {
         false
     }
 
-    /// Adds an epoch to the sum. One of another generation, or with a sketch that cannot be
-    /// accepted, is left out.
+    /// Adds an epoch to the sum. A new generation begins a new sum; an epoch with a sketch that is not valid
+    /// is left out.
     fn add(&mut self, cells: &EpochCells, flows: &mut Directory) {
         let sum = self.sum.as_ref();
         if sum.is_some_and(|sum| sum.cells.generation != cells.generation) {
@@ -203,8 +203,8 @@ impl Decoder {
             let Some(counted) = counted(flow).filter(|counted| counted.packets > 0) else {
                 continue;
             };
-            let place = cells.places.get(flow.segment as usize).copied().flatten();
-            if let Some((index, sketch)) = place
+            let at = cells.segments.get(flow.segment as usize).copied().flatten();
+            if let Some((index, sketch)) = at
                 && let Some(Some(sketch)) = sketches.get_mut(sketch)
             {
                 sketch.flows.push(JobFlow {
@@ -233,7 +233,7 @@ impl Decoder {
 
     fn give(&mut self, job: Job, now: Instant) -> bool {
         let (epoch, epochs) = (job.epoch, job.epochs);
-        let is_given = self.thread.as_ref().is_some_and(|thread| thread.give(job));
+        let is_given = self.thread.as_mut().is_some_and(|thread| thread.give(job));
         if !is_given {
             self.shown.skipped_epochs += u64::from(epochs);
             return false;
@@ -246,17 +246,16 @@ impl Decoder {
         true
     }
 
-    /// What has been decoded since the last time, entered into the directory; the last epoch of it,
-    /// also where nothing came of it.
+    /// Enters what has been decoded since the last time into the directory; the last epoch of it, even
+    /// where it gave no result.
     pub fn take(&mut self, flows: &mut Directory) -> Option<Epoch> {
-        let waits = self.waits && self.under_way.is_some();
-        let results = self.thread.as_ref()?.take(waits)?;
+        let results = self.thread.as_mut()?.take()?;
         let (epoch, epochs) = self.under_way.take()?;
         let Ok(results) = results else {
             self.shown.skipped_epochs += u64::from(epochs);
             return Some(epoch);
         };
-        self.sums = !self.waits && results.duration > self.interval * 4 / 5;
+        self.sums = self.mode == ResultMode::Polled && results.duration > self.interval * 4 / 5;
         let Results {
             epoch,
             epochs,

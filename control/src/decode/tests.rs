@@ -11,6 +11,7 @@ use measure::synopsis::Synopsis;
 use measure::time::EpochTag;
 
 use super::*;
+use crate::background::ResultMode;
 use crate::contain::{Part, Point, inject};
 use crate::estimate::tests::rate;
 use crate::flows::Directory;
@@ -70,13 +71,13 @@ fn sketch(flows: u32) -> LdsPair<PassedCell> {
 
 /// Segment 5 is the third of its generation, in its only sketch.
 fn cells(epoch: u64, sketch: &LdsPair<PassedCell>) -> EpochCells {
-    let mut places = vec![None; 6];
-    places[5] = Some((SegmentIndex(2), 0));
+    let mut segments = vec![None; 6];
+    segments[5] = Some((SegmentIndex(2), 0));
     EpochCells {
         epoch: Epoch(epoch),
         generation: GenerationId(0),
         sketches: vec![Some(Arc::new(sketch.delays()))],
-        places: Arc::new(places),
+        segments: Arc::new(segments),
     }
 }
 
@@ -100,7 +101,7 @@ fn count(directory: &mut Directory, flows: u32, epoch: u64) {
 }
 
 fn decoder(interval: Duration) -> Decoder {
-    let mut decoder = Decoder::new(false);
+    let mut decoder = Decoder::new(ResultMode::Polled);
     let settings = Decode {
         components: 1,
         interval_s: 1,
@@ -289,7 +290,7 @@ fn a_flow_that_is_not_tracked_is_answered_by_the_sketch() {
     assert!(error_ns <= estimate.bound_ns.unwrap(), "{answer:?}");
     assert!(error_ns < 0.05 * rate().to_ns(delay as f64), "{answer:?}");
     assert_eq!(answer.packets_max, packets, "those of the others are known");
-    // Where nobody is tracked there is an answer as well, but no bound.
+    // Where no flow is tracked there is an answer as well, but no bound.
     let alone = &sketches.ask(&key(untracked), &FlowList::default())[0];
     assert!(alone.packets_max >= packets && alone.ingress == "east");
     let estimate = alone.estimate.unwrap();

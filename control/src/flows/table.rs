@@ -1,4 +1,4 @@
-//! What one worker's slots stand for in one generation, and which of them are to change flows.
+//! Which flow each of one worker's slots counts in one generation, and which flows lose their slots.
 
 use std::collections::VecDeque;
 
@@ -7,20 +7,20 @@ use measure::observation::SegmentIndex;
 use measure::packet::FlowHash;
 use measure::time::Epoch;
 
-use super::{Directory, FlowNumber};
+use super::{Directory, FlowNumber, Forgotten};
 use contract::handover::{ControlEnd, FlowCommand, NewFlow};
 
-/// Links looked at for idle flows at a time, so that a poll takes well under a millisecond.
+/// Links looked at for idle flows at a time, which takes well under a millisecond.
 const SCAN: usize = 65_536;
 
-/// Where only the top flows are kept, one of so many slots is free, or about to be: new flows are tried
-/// out in these. To free more the more flows are new would end in slots that all change flows.
+/// Where only the top flows are kept, one of so many slots is free, or about to be, for new flows. With a
+/// share that rises with the number of new flows, every slot would get another flow.
 const ROOM: usize = 4;
 
 /// Memory of a link.
 pub(super) const LINK_BYTES: usize = size_of::<Link>();
 
-/// A slot and the flow it stands for.
+/// A slot and the flow that it counts.
 #[derive(Debug, Clone, Copy)]
 struct Link {
     id: FlowId,
@@ -28,7 +28,7 @@ struct Link {
     /// The last epoch in which packets were counted, or that of the report.
     last: Epoch,
     flow: FlowNumber,
-    /// Packets of late: those of the last epoch, and half of what this was before.
+    /// Recent packets: those of the last epoch, and half of what this was before.
     recent: u32,
     state: State,
 }
@@ -36,14 +36,24 @@ struct Link {
 /// What happens to a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// No flow's, or the worker's to give.
+    /// Has no flow, or is free for the worker to give.
     Vacant,
-    /// Stands for a flow.
+    /// Counts a flow.
     Held,
     /// The flow is to be forgotten: it was idle.
     Idle,
     /// The flow is to be forgotten: it makes room for others.
     Small,
+}
+
+impl State {
+    /// Why its flow loses the slot.
+    fn why(self) -> Forgotten {
+        match self {
+            Self::Small => Forgotten::Evicted,
+            Self::Vacant | Self::Held | Self::Idle => Forgotten::Expired,
+        }
+    }
 }
 
 const VACANT: Link = Link {
@@ -69,7 +79,7 @@ pub(crate) struct Upkeep {
 pub(crate) struct SlotTable {
     upkeep: Upkeep,
     links: Box<[Link]>,
-    /// Slots that are not the worker's to give.
+    /// Slots that the worker cannot give to new flows.
     taken: usize,
     /// The newest epoch that was read.
     newest: Option<Epoch>,
@@ -81,7 +91,7 @@ pub(crate) struct SlotTable {
     returning: VecDeque<Slot>,
     /// Commands so far.
     commands: u64,
-    /// Where the search for idle flows goes on; at the end of the links there is nothing to do.
+    /// The slot at which the search for idle flows continues; at the end of the links it is done.
     scanned: usize,
 }
 
@@ -195,7 +205,7 @@ impl SlotTable {
         {
             self.forgotten.pop_front();
             let link = &mut self.links[slot.0 as usize];
-            flows.unlink(link.flow, link.state == State::Small);
+            flows.unlink(link.flow, link.state.why());
             *link = VACANT;
             self.returning.push_back(slot);
         }
@@ -203,7 +213,7 @@ impl SlotTable {
 
     /// Looks for idle flows, a bounded number at a time, and sends commands as far as there is
     /// room.
-    pub fn tend(&mut self, end: &mut ControlEnd) {
+    pub fn command(&mut self, end: &mut ControlEnd) {
         self.scan();
         while let Some(&slot) = self.returning.front() {
             if !end.command(FlowCommand::Give(slot)) {
@@ -265,7 +275,7 @@ impl SlotTable {
     pub fn end(self, flows: &mut Directory) {
         for link in self.links {
             if link.state != State::Vacant {
-                flows.unlink(link.flow, link.state == State::Small);
+                flows.unlink(link.flow, link.state.why());
             }
         }
     }

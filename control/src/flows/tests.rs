@@ -99,15 +99,15 @@ impl Pair {
                 })
             },
         );
-        let place = open.len() - 1 - usize::from(in_previous && open.len() > 1);
-        open[place].passed(Prepared::without_cells(&[observation], &seen));
+        let index = open.len() - 1 - usize::from(in_previous && open.len() > 1);
+        open[index].passed(Prepared::without_cells(&[observation], &seen));
         self.packets
             .passed(Prepared::without_cells(&[observation], &[]));
         seen[0].slot != Slot::OTHER
     }
 
-    /// The worker's epoch turns, and the one before that is sealed; then it applies some commands.
-    fn turn(&mut self, commands: usize) {
+    /// The worker's next epoch begins, the one before the last is sealed, and some commands are applied.
+    fn rollover(&mut self, commands: usize) {
         let worker = &mut self.worker;
         let next = worker.end.take_empty().unwrap();
         worker.open.push_back(next);
@@ -142,7 +142,7 @@ impl Pair {
             self.table.settle(directory, sealed.commands_before());
             self.end.give_back(sealed);
         }
-        self.table.tend(&mut self.end);
+        self.table.command(&mut self.end);
     }
 }
 
@@ -161,7 +161,7 @@ fn what_is_counted_for_a_flow_is_exact_over_epochs_and_workers() {
                 assert!(pair.packet(7, delay + n, false));
             }
             assert!(pair.packet(8 + n, 5, false));
-            pair.turn(16);
+            pair.rollover(16);
             pair.poll(&mut directory);
         }
         assert_eq!(directory.len(), 3, "epoch {epoch}");
@@ -190,15 +190,15 @@ fn idle_flows_give_their_slots_back_and_are_new_when_they_return() {
     }
     assert!(!pair.packet(9, 1, false), "no slot is free");
     for _ in 0..12 {
-        assert!(pair.packet(0, 1, false), "flow 0 goes on");
-        pair.turn(16);
+        assert!(pair.packet(0, 1, false), "flow 0 still has packets");
+        pair.rollover(16);
         pair.poll(&mut directory);
     }
     assert_eq!(packets_of(&directory).len(), 1);
     assert_eq!(directory.comings().expired, 3);
     assert_eq!(pair.worker.flows.free_slots(), 3);
     assert!(pair.packet(9, 1, false) && pair.packet(1, 1, false));
-    pair.turn(16);
+    pair.rollover(16);
     pair.poll(&mut directory);
     assert_eq!(directory.comings().new, 6);
     assert_eq!(directory.len(), 3);
@@ -223,7 +223,7 @@ fn the_smallest_make_room_for_others() {
             mouse += 1;
             pair.packet(mouse, 1, false);
         }
-        pair.turn(64);
+        pair.rollover(64);
         pair.poll(&mut directory);
     }
     let packets = packets_of(&directory);
@@ -231,7 +231,7 @@ fn the_smallest_make_room_for_others() {
         assert_eq!(packets.get(&key(n)), Some(&(29 * 50)), "elephant {n}");
     }
     assert!(directory.comings().evicted > 20);
-    // The first mice fill the table before any can be distinguished from an elephant.
+    // The first mice fill the table before any elephant is known.
     let untracked = pair.worker.flows.untracked().without_free_slot;
     assert!(untracked < 9, "{untracked} of 90 mice");
 }
@@ -291,7 +291,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever the order of packets, turns, commands and polls: no packet is ever counted for
+    /// In any order of packets, rollovers, commands and polls: no packet is ever counted for
     /// another flow, what a flow lost by being forgotten is all that is missing, and the sketch has
     /// each packet as if it had recorded them one by one.
     #[test]
@@ -302,7 +302,7 @@ proptest! {
     ) {
         let upkeep = Upkeep { idle_epochs: 1, keeps_top };
         let (mut directory, mut pair) = (Directory::default(), Pair::new(slots, upkeep));
-        // Delays tell flows apart: each flow's are its own multiple.
+        // Each flow's delays are multiples of its own number.
         let delay_of = |flow: u64, delay: u64| 12 * delay + flow;
         let mut tracked: BTreeMap<FlowKey, u64> = BTreeMap::new();
         for step in steps {
@@ -315,7 +315,7 @@ proptest! {
                 Step::Turn { commands } => {
                     // A worker without an empty shard would only miss epochs.
                     pair.poll(&mut directory);
-                    pair.turn(commands);
+                    pair.rollover(commands);
                 }
                 Step::Poll => pair.poll(&mut directory),
             }
@@ -332,7 +332,7 @@ proptest! {
         }
         for _ in 0..3 {
             pair.poll(&mut directory);
-            pair.turn(0);
+            pair.rollover(0);
         }
         pair.poll(&mut directory);
         prop_assert_eq!(&pair.sum, &pair.packets);

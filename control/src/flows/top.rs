@@ -1,9 +1,9 @@
 //! Which flows have series of their own in Prometheus, and what they are credited with.
 //!
-//! Every packet that workers counted is credited once: to its flow, where that has a place here at
-//! the time, else to `other` of its segment. Places go to flows that rules pin, to those with most
-//! packets and to those with the longest delays of an epoch; a flow that has a place keeps it for a
-//! while even if others are greater, so that its series are worth drawing.
+//! Every packet that workers counted is credited once: to its flow, where that has series of its own at
+//! the time, else to `other` of its segment. Flows that rules pin have series, those with most packets
+//! and those with the longest delays of an epoch; a flow keeps its series for a while even if others
+//! are greater, so that they are worth drawing.
 
 use hashbrown::HashMap;
 use measure::packet::FlowKey;
@@ -16,18 +16,18 @@ use records::history::{History, Sample};
 /// Packets that a flow must have in an epoch to be among those with the longest delays.
 const PACKETS_FOR_DELAY: u64 = 10;
 
-/// Who gets a place.
+/// Which flows get series of their own.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TopSettings {
-    /// Places.
-    pub places: usize,
-    /// Epochs for which a place is kept at least.
+    /// Most flows with series of their own.
+    pub flows_max: usize,
+    /// Epochs for which a flow keeps its series at least.
     pub hold_epochs: u64,
     /// Flows that come first.
     pub pinned: Vec<FlowRule>,
 }
 
-/// Why a flow has a place.
+/// Why a flow has series of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reason {
     /// A rule names it.
@@ -49,20 +49,20 @@ impl Reason {
     }
 }
 
-/// A flow with a place.
+/// A flow with series of its own.
 #[derive(Debug, Clone)]
 pub(crate) struct Held {
     /// The flow.
     pub key: FlowKey,
     /// The number of its segment.
     pub segment: u32,
-    /// Why it is here.
+    /// Why it has series.
     pub reason: Reason,
     /// The first epoch that it was credited with.
     pub since: Epoch,
     /// What it was credited with.
     pub credited: FlowSums,
-    /// Its course.
+    /// Its figures over time.
     pub history: History,
     /// The flow as it was at the end of its last epoch.
     pub flow: Flow,
@@ -72,11 +72,11 @@ pub(crate) struct Held {
 #[derive(Debug, Clone, Copy, Default)]
 struct Account {
     all: FlowSums,
-    /// Of these, packets of flows with places.
+    /// Of these, packets of flows with series.
     named: FlowSums,
 }
 
-/// All places.
+/// All flows with series of their own.
 #[derive(Debug, Default)]
 pub(crate) struct Top {
     settings: TopSettings,
@@ -87,7 +87,7 @@ pub(crate) struct Top {
 }
 
 impl Top {
-    /// Takes new settings up; places that are too many are given up as they can be.
+    /// Takes new settings. Flows that are too many lose their series as the settings allow.
     pub fn set(&mut self, settings: TopSettings) {
         self.settings = settings;
     }
@@ -105,7 +105,7 @@ impl Top {
         }
     }
 
-    /// Flows with places, by the numbers of packets in their last epochs, the greatest first.
+    /// These flows, by the numbers of packets in their last epochs, the greatest first.
     pub fn iter(&self) -> impl Iterator<Item = &Held> {
         let mut held: Vec<&Held> = self.held.values().collect();
         held.sort_unstable_by_key(|held| {
@@ -121,18 +121,18 @@ impl Top {
         accounts.map(|(&segment, account)| (segment, account.all.less(&account.named)))
     }
 
-    /// How often a flow with packets in an epoch had no place.
+    /// How often a flow with packets in an epoch had no series.
     pub fn folded(&self) -> u64 {
         self.folded
     }
 
-    /// Segments that nobody measures any more.
+    /// Forgets segments that are not measured any more.
     pub fn forget_segments(&mut self, is_known: impl Fn(u32) -> bool) {
         self.accounts.retain(|&segment, _| is_known(segment));
         self.held.retain(|&(_, segment), _| is_known(segment));
     }
 
-    /// An epoch has closed: flows get and lose series.
+    /// An epoch has closed: other flows get series.
     pub fn close(&mut self, epoch: Epoch, directory: &Directory, rate: TickRate, interval_ms: u32) {
         let mut folded = 0;
         let mut seen = Vec::new();
@@ -161,7 +161,7 @@ impl Top {
             epoch.0.saturating_sub(held.since.0) < hold_epochs || is_wanted(key, segment)
         });
         for (number, reason) in wanted {
-            if self.held.len() >= self.settings.places {
+            if self.held.len() >= self.settings.flows_max {
                 break;
             }
             let flow = directory.flow(number);
@@ -174,19 +174,19 @@ impl Top {
                 history: History::default(),
                 flow: flow.clone(),
             };
-            let place = self.held.entry((flow.key, flow.segment));
-            place.or_insert_with(fresh);
+            let held = self.held.entry((flow.key, flow.segment));
+            held.or_insert_with(fresh);
         }
     }
 
-    /// The flows that should have places: pinned ones, then in turn those with most packets and
-    /// those with the longest delays; as many as there are places.
+    /// The flows that should have series: pinned ones, then alternately those with most packets and
+    /// those with the longest delays.
     fn wanted(
         &self,
         directory: &Directory,
         mut seen: Vec<FlowNumber>,
     ) -> Vec<(FlowNumber, Reason)> {
-        let places = self.settings.places;
+        let most = self.settings.flows_max;
         let flow = |number: &FlowNumber| directory.flow(*number);
         let packets = |number: &FlowNumber| {
             let flow = flow(number);
@@ -200,23 +200,23 @@ impl Top {
                 rules.any(|rule| rule.selects(&flow(number).key))
             };
             pinned = seen.iter().copied().filter(is_pinned).collect();
-            greatest(&mut pinned, places, packets);
+            greatest(&mut pinned, most, packets);
         }
         let mut by_delay: Vec<FlowNumber> = seen
             .iter()
             .copied()
             .filter(|number| flow(number).recent.packets >= PACKETS_FOR_DELAY)
             .collect();
-        greatest(&mut by_delay, places, |number| {
+        greatest(&mut by_delay, most, |number| {
             let flow = flow(number);
             // Whole ticks order as well, and are ordered.
             let sum = flow.recent.sum_ticks / u128::from(flow.recent.packets.max(1));
             (std::cmp::Reverse(sum), flow.key, flow.segment)
         });
-        greatest(&mut seen, places, packets);
-        let mut wanted: Vec<(FlowNumber, Reason)> = Vec::with_capacity(places);
+        greatest(&mut seen, most, packets);
+        let mut wanted: Vec<(FlowNumber, Reason)> = Vec::with_capacity(most);
         let mut add = |number: FlowNumber, reason| {
-            if wanted.len() < places && !wanted.iter().any(|(other, _)| *other == number) {
+            if wanted.len() < most && !wanted.iter().any(|(other, _)| *other == number) {
                 wanted.push((number, reason));
             }
         };

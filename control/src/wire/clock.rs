@@ -1,4 +1,4 @@
-//! The system's clock, and how good it is: what the line is drawn by that workers read TAI from
+//! The system's clock, and how good it is: workers read TAI from the line that is drawn here
 //! ([`SharedLine`]).
 
 mod discipline;

@@ -1,5 +1,5 @@
 //! One wire port's part of the control core: it keeps the session, sends what this end has sealed,
-//! puts together what the other one sends, and says what comes of it.
+//! puts together what the other one sends, and measures by both.
 //!
 //! ```text
 //!             +-- session ---- hellos, answers, silence, loops
@@ -17,9 +17,7 @@ use std::collections::VecDeque;
 use measure::lds::LdsLayout;
 use measure::observation::End;
 use measure::time::Epoch;
-use measure::wire::frame::{
-    Body, ClockState, EpochFate, Frame, Header, Message, Report, Sealer, Subject,
-};
+use measure::wire::frame::{Body, ClockState, Frame, Header, Message, Report, Sealer, Subject};
 use measure::wire::session::{KeyId, KeyRing, Nonce, Sessions};
 
 mod decoding;
@@ -35,10 +33,11 @@ mod settings;
 mod status;
 mod waiting;
 
-pub use settings::{ClockView, ExchangeError, Expected, Moment, Settings};
+pub(crate) use settings::clock_label;
+pub use settings::{ClockView, ExchangeError, Expected, FrameSettings, Moment, OwnEnd, Settings};
 pub use status::{
-    ExchangeCounters, FloorView, MeasuredEpoch, PeerView, ReportedEpoch, SegmentStatus,
-    SessionState, WireFlowsView, WireStatus,
+    ExchangeCounters, FloorView, MeasuredEpoch, ReportedEpoch, SegmentStatus, SessionState,
+    WireFlowsView, WireStatus,
 };
 
 use decoding::Decoding;
@@ -46,15 +45,17 @@ use epochs::{Epochs, Resources};
 use outgoing::Outgoing;
 use restart::Restart;
 use session::{Begins, Session};
+use status::is_counted;
 use waiting::Circumstances;
 
+use crate::background::ResultMode;
 use crate::contain::{Part, contain};
 use contract::wire::handover::{FRAME_ROOM, FRAMES_MAX, FrameBox, Order, WireControlEnd};
 
-/// Frames smaller than this are not worth their headers.
+/// Smaller frames would be mostly headers.
 const FRAME_BYTES_MIN: usize = 512;
 
-/// A frame was taken; with it sessions may begin.
+/// A frame was taken; sessions may begin with it.
 struct Heard {
     begins: Option<Begins>,
 }
@@ -66,8 +67,8 @@ pub struct Exchange {
     end: WireControlEnd,
     sealer: Sealer,
     session: Option<Session>,
-    /// What is still to be sent to the worker: a few, since what begins or ends a session takes the place
-    /// of all that was said of it.
+    /// Orders that the worker has not got yet: few, since one that begins or ends a session replaces
+    /// those before it.
     orders: VecDeque<Order>,
     outgoing: Outgoing,
     epochs: Epochs,
@@ -85,7 +86,7 @@ impl Exchange {
     /// # Errors
     /// [`ExchangeError`] for settings with which nothing can be exchanged.
     pub fn new(settings: Settings, end: WireControlEnd) -> Result<Self, ExchangeError> {
-        let frame_bytes = settings.frame_bytes;
+        let frame_bytes = settings.frames.bytes_max;
         if !(FRAME_BYTES_MIN..=FRAME_ROOM).contains(&frame_bytes) {
             return Err(ExchangeError::Frames { frame_bytes });
         }
@@ -97,7 +98,12 @@ impl Exchange {
         {
             return Err(ExchangeError::CountsBytes);
         }
-        let sealer = Sealer::new(settings.switch, settings.port, &settings.keys, settings.key)?;
+        let sealer = Sealer::new(
+            settings.own.switch,
+            settings.own.port,
+            &settings.keys,
+            settings.key,
+        )?;
         let segments = usize::from(settings.layout.segments);
         Ok(Self {
             sealer,
@@ -105,7 +111,7 @@ impl Exchange {
             orders: VecDeque::new(),
             outgoing: Outgoing::default(),
             epochs: Epochs::new(&settings)?,
-            decoding: Decoding::default(),
+            decoding: Decoding::new(ResultMode::Polled),
             sending: vec![SegmentStatus::default(); segments],
             counters: ExchangeCounters::default(),
             clock: None,
@@ -115,15 +121,17 @@ impl Exchange {
         })
     }
 
-    /// Waits for flows to be decoded, or looks for them at the next poll.
-    pub(crate) fn wait_for_decoding(&mut self, waits: bool) {
-        self.decoding.waits = waits;
+    /// Takes decoded flows as `mode` says; [polled](ResultMode::Polled) unless it is set.
+    #[must_use]
+    pub(crate) fn decoding(self, mode: ResultMode) -> Self {
+        let decoding = Decoding::new(mode);
+        Self { decoding, ..self }
     }
 
-    /// Does what is to be done now. `random` gives 64 random bits, not to be guessed. After a panic
-    /// the exchange starts anew.
+    /// Does what is due. `random` gives 64 random bits that cannot be guessed. After a panic the
+    /// exchange starts anew.
     pub fn poll(&mut self, now: Moment, clock: &ClockView, random: &mut impl FnMut() -> u64) {
-        if self.may_go_on(now) && contain(Part::Wire, || self.step(now, *clock, random)).is_none() {
+        if self.may_poll(now) && contain(Part::Wire, || self.step(now, *clock, random)).is_none() {
             self.start_anew();
         }
     }
@@ -135,7 +143,7 @@ impl Exchange {
             .get_or_insert_with(|| Session::new(settings, Nonce::from_random(random())));
         self.take_sealed(now, clock);
         self.end.keep_clock(clock.state == ClockState::Locked);
-        // What comes in meanwhile waits for the next poll: no flood keeps this one from its end.
+        // Frames that come in meanwhile wait for the next poll: no flood makes this one endless.
         for _ in 0..FRAMES_MAX {
             let Some(Heard { begins }) = self.hear(now, clock, random) else {
                 break;
@@ -145,11 +153,11 @@ impl Exchange {
                 Some(Begins::Renewed(sessions)) => self.renew(sessions),
                 None => {}
             }
-            // A shard is given before the frames that come after its turn.
+            // A shard is given before the frames that come after its rollover.
             self.take_sealed(now, clock);
         }
-        self.go_on(now, clock, random);
-        self.say_orders();
+        self.keep_session(now, clock, random);
+        self.send_orders();
         self.end.block(self.is_blocked());
         let (around, epochs, mut resources) = self.parts(now, clock);
         epochs.tick(around, &mut resources);
@@ -170,7 +178,7 @@ impl Exchange {
             session: session.state(),
             mismatch: session.mismatch(),
             is_blocked: session.is_blocked(),
-            peer: session.peer().copied(),
+            peer: session.peer().cloned(),
             clock: self.clock?,
             counters: ExchangeCounters {
                 loops: self.counters.loops + session.loops(),
@@ -194,12 +202,12 @@ impl Exchange {
         self.end.is_over()
     }
 
-    /// The worker's counters and the like.
+    /// The handover to the worker, with its counters.
     pub fn end(&self) -> &WireControlEnd {
         &self.end
     }
 
-    /// What epochs are judged by, epochs, and what does things for them.
+    /// What epochs are judged by, the epochs, and what they use.
     fn parts(
         &mut self,
         now: Moment,
@@ -296,8 +304,8 @@ impl Exchange {
         Some(Heard { begins })
     }
 
-    /// What is due of a session whatever was heard: its end, its renewal, the end of what was before.
-    fn go_on(&mut self, now: Moment, clock: ClockView, random: &mut impl FnMut() -> u64) {
+    /// What is due of a session whatever was heard: its end, its renewal, the end of the one before.
+    fn keep_session(&mut self, now: Moment, clock: ClockView, random: &mut impl FnMut() -> u64) {
         let Some(session) = &mut self.session else {
             return;
         };
@@ -320,7 +328,7 @@ impl Exchange {
         }
     }
 
-    /// A session begins: all of an old one is over.
+    /// A session begins: nothing of an old one is valid.
     fn begin(&mut self, sessions: Sessions, now: Moment, clock: ClockView) {
         self.reset(now, clock);
         self.counters.sessions += 1;
@@ -328,7 +336,7 @@ impl Exchange {
         self.order(Order::Begin(sessions));
     }
 
-    /// The session goes on under another name and key. This end sends in it as soon as the other one
+    /// The session continues under another name and key. This end sends in it as soon as the other one
     /// hears in it.
     fn renew(&mut self, sessions: Sessions) {
         self.counters.renewals += 1;
@@ -339,8 +347,8 @@ impl Exchange {
         }
     }
 
-    /// Sends the worker what is still to be sent.
-    fn say_orders(&mut self) {
+    /// Sends the worker the orders that it has not got yet.
+    fn send_orders(&mut self) {
         while let Some(order) = self.orders.pop_front() {
             if let Err(order) = self.end.order(order) {
                 self.orders.push_front(order);
@@ -349,14 +357,14 @@ impl Exchange {
         }
     }
 
-    /// Orders what makes all that was said of sessions before void; of keys it is not.
+    /// An order that replaces all orders of sessions before it, but not those of keys.
     fn order(&mut self, order: Order) {
         self.orders
             .retain(|before| matches!(before, Order::Keys { .. }));
         self.orders.push_back(order);
     }
 
-    /// Accepts and seals under other keys of the wire from now on. The session goes on: both ends need
+    /// Accepts and seals under other keys of the wire from now on. The session continues: both ends need
     /// the old key and the new one while they are changed one after the other.
     ///
     /// # Errors
@@ -374,7 +382,7 @@ impl Exchange {
         let (around, epochs, mut resources) = self.parts(now, clock);
         epochs.reset(around, &mut resources);
         self.outgoing.reset(&mut self.end, &mut self.counters);
-        // Epochs are numbered anew after a restart.
+        // After a restart epochs have other numbers.
         for segment in &mut self.sending {
             segment.latest = None;
         }
@@ -387,7 +395,6 @@ impl Exchange {
         if let Some(nonces) = due {
             let hello = self.settings.hello(nonces, clock);
             if self.seal(now, (Epoch(0), 0), &hello) {
-                self.counters.hellos_sent += 1;
                 if let Some(session) = &mut self.session {
                     session.said(now, nonces);
                 }
@@ -437,18 +444,17 @@ impl Exchange {
             length = sealer.seal(subject, body, buffer).ok();
             length
         });
-        outgoing.spend(length.unwrap_or(0) + settings.overhead_bytes);
+        outgoing.spend(length.unwrap_or(0) + settings.frames.overhead_bytes);
         is_sent && length.is_some()
     }
 }
 
-/// Keeps what the other end says of an epoch; `false` where there is no such segment.
+/// Keeps the other end's report of an epoch; `false` where there is no such segment.
 fn note(sending: &mut [SegmentStatus<ReportedEpoch>], header: &Header, report: &Report) -> bool {
     let Some(segment) = sending.get_mut(usize::from(header.segment)) else {
         return false;
     };
-    let is_counted = !matches!(report.fate, EpochFate::Clock | EpochFate::NoFragments);
-    let counts = is_counted.then_some((report.sent, report.received, report.lost));
+    let counts = is_counted(report.fate).then_some((report.sent, report.received, report.lost));
     let reported = ReportedEpoch {
         epoch: header.epoch.0,
         report: *report,

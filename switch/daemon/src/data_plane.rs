@@ -1,30 +1,27 @@
-//! What the control core tends besides the workers' shards: ports and their links, the filtering
-//! database, changes of the configuration, the watchdog.
+//! The switch as the control core sees it, besides the workers' shards: ports and their links, the
+//! filtering database, changes of the configuration, the watchdog.
 
 use std::time::{Duration, Instant};
 
-use anyhow::anyhow;
 use api::process;
-use contract::config::{Config, Forwarding};
+use contract::config::Forwarding;
 use contract::fdb::FdbMaster;
-use contract::ids::{GenerationId, PortIndex};
+use contract::ids::PortIndex;
 use control::contain::{Part, contain};
-use control::core::CoreHandle;
-use control::data_plane;
+use control::data_plane::{self, ChangeError, CoreStatus};
 use control::wire::clock::KernelClock;
-use dpdk_bindings::{Port, kernel_clock, lost_log_messages, tsc};
+use dpdk_bindings::{kernel_clock, lost_log_messages, tsc};
 use measure::time::Ticks;
 use records::snapshot::{self, DeviceCounts, Fdb, Pool, PortFact};
 
 use crate::lowered::Lowered;
 use crate::record::Record;
-use crate::reload::{Changes, Reload};
+use crate::reload::{Changes, Reload, Step};
 use crate::removals::Removals;
+use crate::running::Running;
 use crate::service::Service;
-use switch::egress::EgressLayout;
 use switch::generation::Generations;
 use switch::packet_io::dpdk::DpdkIo;
-use switch::wiring::lanes::layout;
 use switch::wiring::links::{Event, LinkWatch};
 use switch::wiring::plans::{Site, present};
 
@@ -40,6 +37,8 @@ pub struct SwitchDataPlane<'scope, 'env, 'pool: 'scope> {
     lowered: Lowered,
     looked_at: Option<Instant>,
     events: Vec<Event>,
+    /// What the control core is to hear at the end of this poll.
+    said: Vec<data_plane::Event>,
     generations: Vec<Generations<DpdkIo<'pool>>>,
     reload: Reload<'scope, 'env, 'pool>,
     removals: Removals,
@@ -48,31 +47,6 @@ pub struct SwitchDataPlane<'scope, 'env, 'pool: 'scope> {
     began: Instant,
     /// Messages of DPDK that were lost, and counted.
     lost_messages: u64,
-}
-
-/// The configuration that holds, and what was made of it.
-pub struct Running<'pool> {
-    /// The configuration, each port in its place.
-    pub config: Config,
-    /// By place.
-    pub ports: Vec<Option<Port<'pool>>>,
-    /// The egress side of each port, by place.
-    pub layouts: Vec<Option<EgressLayout>>,
-    /// Number of the generation.
-    pub number: GenerationId,
-}
-
-impl<'pool> Running<'pool> {
-    /// What holds at the start.
-    pub fn new(config: &Config, ports: Vec<Port<'pool>>) -> Self {
-        let layouts = present(config).map(|place| Some(layout(config, place, None)));
-        Self {
-            config: config.clone(),
-            ports: ports.into_iter().map(Some).collect(),
-            layouts: layouts.collect(),
-            number: GenerationId::default(),
-        }
-    }
 }
 
 impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
@@ -92,6 +66,7 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
             lowered: Lowered::from_env(),
             looked_at: None,
             events: Vec::new(),
+            said: Vec::new(),
             generations,
             reload,
             removals: Removals::default(),
@@ -151,7 +126,7 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
         }
     }
 
-    fn watch_links(&mut self, now: Instant, handle: &mut CoreHandle<'_>) {
+    fn watch_links(&mut self, now: Instant) {
         let is_due = |looked_at| now.saturating_duration_since(looked_at) >= LINKS_EVERY;
         if !self.looked_at.is_none_or(is_due) {
             return;
@@ -165,11 +140,11 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
         };
         self.links.look(now, has_link, &mut self.events);
         for event in std::mem::take(&mut self.events) {
-            self.follow(event, handle);
+            self.follow(event);
         }
     }
 
-    fn follow(&mut self, event: Event, handle: &mut CoreHandle<'_>) {
+    fn follow(&mut self, event: Event) {
         let (Event::Down(place) | Event::Up(place) | Event::Lower(place) | Event::Raise(place)) =
             event;
         let name = self.name(place);
@@ -179,7 +154,9 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
                 let state = if is_up { "up" } else { "down" };
                 tracing::warn!("port {name} is {state}");
                 self.master.set_link(PortIndex::new(place), is_up);
-                handle.disturb(place);
+                self.said.push(data_plane::Event::Disturbed {
+                    port: PortIndex::new(place),
+                });
             }
             Event::Lower(_) => self.set_link(place, false),
             Event::Raise(_) => self.set_link(place, true),
@@ -189,7 +166,7 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
     /// Gives up ports whose devices are pulled.
     fn watch_removals(&mut self) {
         while let Some(place) = self.removals.find(&self.running.ports) {
-            let facts = data_plane::DataPlane::port(self, place);
+            let facts = data_plane::DataPlane::port(self, PortIndex::new(place));
             self.removals.note(place, facts);
             tracing::error!(
                 "port {}: its device is being removed; the port is given up until the switch is started again",
@@ -256,14 +233,27 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
         format!("switching {ports} ports with {workers} workers, generation {number}")
     }
 
-    /// Goes on with what a reload has come to.
-    fn change(&mut self, handle: &mut CoreHandle<'_>) {
-        let Some(changes) =
-            self.reload
-                .step(self.site, &mut self.running, &mut self.generations, handle)
-        else {
-            return;
-        };
+    /// Continues a reload; the change of the control core, once it is to be taken.
+    fn change(&mut self, core: CoreStatus) -> Option<Box<data_plane::Change>> {
+        match (self.reload).step(self.site, &mut self.running, &mut self.generations, core) {
+            Step::Pending => None,
+            Step::Offered(change) => Some(change),
+            Step::Changed(changes) => {
+                self.apply(changes);
+                None
+            }
+        }
+    }
+
+    /// A reload that panicked is over.
+    fn end_faulty_reload(&mut self) {
+        self.record
+            .note(&Changes::Refused(ChangeError::Fault.into()));
+        self.service.ready(&self.status());
+    }
+
+    /// Does what a reload's progress requires.
+    fn apply(&mut self, changes: Changes) {
         self.record.note(&changes);
         match changes {
             Changes::Reading => self.service.reloading(),
@@ -302,7 +292,8 @@ impl<'scope, 'pool: 'scope> data_plane::DataPlane for SwitchDataPlane<'scope, '_
         Ticks(tsc::now())
     }
 
-    fn port(&mut self, index: usize) -> PortFact {
+    fn port(&mut self, port: PortIndex) -> PortFact {
+        let index = port.index();
         if let Some(facts) = self.removals.facts(index) {
             return facts.clone();
         }
@@ -360,23 +351,35 @@ impl<'scope, 'pool: 'scope> data_plane::DataPlane for SwitchDataPlane<'scope, '_
         })
     }
 
-    fn tend(&mut self, handle: &mut CoreHandle<'_>) {
+    fn poll(&mut self, core: CoreStatus) -> Vec<data_plane::Event> {
         let now = Instant::now();
         contain(Part::Upkeep, || self.watch_removals());
-        contain(Part::Upkeep, || self.watch_links(now, handle));
+        contain(Part::Upkeep, || self.watch_links(now));
         let elapsed = now.saturating_duration_since(self.began);
         if contain(Part::Upkeep, || self.master.poll(elapsed)).is_none() {
             self.begin_master_anew();
         }
-        if !self.removals.is_under_way() && contain(Part::Upkeep, || self.change(handle)).is_none()
-        {
-            let fault = anyhow!("a fault of this program ended it: see the log");
-            self.record.note(&Changes::Refused(fault));
-            self.service.ready(&self.status());
-        }
         self.count_lost_messages();
-        if handle.stalled().next().is_none() {
+        if core.stalled_workers == 0 {
             self.service.feed(now);
+        }
+        let mut said = std::mem::take(&mut self.said);
+        if !self.removals.is_under_way() {
+            match contain(Part::Upkeep, || self.change(core)) {
+                Some(change) => said.extend(change.map(data_plane::Event::Change)),
+                None => self.end_faulty_reload(),
+            }
+        }
+        said
+    }
+
+    fn answer(&mut self, answer: Result<(), ChangeError>) {
+        let done = contain(Part::Upkeep, || {
+            let changes = (self.reload).answer(answer, &mut self.running, &mut self.generations);
+            self.apply(changes);
+        });
+        if done.is_none() {
+            self.end_faulty_reload();
         }
     }
 }

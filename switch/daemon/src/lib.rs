@@ -21,4 +21,5 @@ mod record;
 pub mod reload;
 mod removals;
 pub mod run;
+mod running;
 pub mod service;

@@ -1,9 +1,9 @@
 //! A changed configuration, read while packets flow: prepared beside the workers, refused whole or
-//! taken up whole, at an epoch's turn.
+//! taken up whole, at an epoch's rollover.
 //!
 //! ```text
-//!  wanted -> Reading (a thread that nobody waits for: files, compare)
-//!         -> Preparing (a thread: attach, allocate) -> Ready
+//!  wanted -> Reading (a thread of its own: files, compare)
+//!         -> Preparing (a thread: attach, allocate) -> Ready -> Offered (to the control core)
 //!         -> UnderWay (boxes at the workers; old parts come back) -> done: old ports are closed
 //! ```
 
@@ -14,15 +14,14 @@ use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow};
-use contract::config::{Config, WireKeys};
+use contract::config::Config;
 use contract::ids::{GenerationId, PortIndex};
-use contract::wire::handover::WireControlEnd;
-use control::core::CoreHandle;
-use control::data_plane;
+use control::data_plane::{self, ChangeError, CoreStatus};
 use dpdk_bindings::Port;
+use measure::time::Epoch;
 
-use crate::data_plane::Running;
 use crate::draft::{Draft, READING_MAX, Reading, is_present};
+use crate::running::Running;
 use switch::egress::EgressLayout;
 use switch::generation::{Generation, Generations, Measuring};
 use switch::packet_io::dpdk::{Change, DpdkIo, Handles};
@@ -66,6 +65,17 @@ pub enum Changes {
     Done,
 }
 
+/// How a reload continues.
+#[derive(Debug)]
+pub enum Step {
+    /// Nothing has happened.
+    Pending,
+    /// The control core is to take a change; [`Reload::answer`] follows.
+    Offered(Box<data_plane::Change>),
+    /// Something has happened.
+    Changed(Changes),
+}
+
 /// A reload, as far as it got.
 pub struct Reload<'scope, 'env, 'pool> {
     orders: Orders,
@@ -80,27 +90,26 @@ enum Stage<'scope, 'pool> {
     Reading(Reading<Option<Draft>>),
     Preparing(ScopedJoinHandle<'scope, Result<Prepared<'pool>>>),
     Ready(Box<Prepared<'pool>>),
+    Offered(Box<Offered<'pool>>),
     UnderWay { gone: Vec<usize>, returned: usize },
 }
 
 /// A generation that is ready to be taken up.
 struct Prepared<'pool> {
+    /// For the control core, which takes it before any worker gets its part.
+    change: data_plane::Change,
+    offered: Offered<'pool>,
+}
+
+/// What follows when the control core has taken the change.
+struct Offered<'pool> {
     config: Config,
     number: GenerationId,
-    plans: PlansAhead,
     generations: Vec<Generation<DpdkIo<'pool>>>,
-    wire_ends: Vec<(usize, WireControlEnd)>,
-    wire_keys: WireKeys,
     come: Vec<(usize, Port<'pool>)>,
     gone: Vec<usize>,
     keys: Vec<String>,
     layouts: Vec<Option<EgressLayout>>,
-}
-
-/// The control core's part of the plans.
-struct PlansAhead {
-    layout: measure::shard::ShardLayout,
-    ends: Vec<Option<contract::handover::ControlEnd>>,
 }
 
 impl<'scope, 'env, 'pool> Reload<'scope, 'env, 'pool> {
@@ -119,90 +128,102 @@ impl<'scope, 'env, 'pool> Reload<'scope, 'env, 'pool> {
         matches!(self.stage, Stage::UnderWay { .. })
     }
 
-    /// Goes on, without waiting; says what is new.
+    /// Continues, without waiting.
     pub fn step(
         &mut self,
         site: Site<'pool>,
         running: &mut Running<'pool>,
         generations: &mut [Generations<DpdkIo<'pool>>],
-        handle: &mut CoreHandle<'_>,
-    ) -> Option<Changes>
+        core: CoreStatus,
+    ) -> Step
     where
         'pool: 'scope,
     {
-        match std::mem::replace(&mut self.stage, Stage::Idle) {
+        match self.try_step(site, running, generations, core) {
+            Ok(step) => step,
+            Err(error) => Step::Changed(Changes::Refused(error)),
+        }
+    }
+
+    fn try_step(
+        &mut self,
+        site: Site<'pool>,
+        running: &mut Running<'pool>,
+        generations: &mut [Generations<DpdkIo<'pool>>],
+        core: CoreStatus,
+    ) -> Result<Step>
+    where
+        'pool: 'scope,
+    {
+        // Where an error ends it, no stage is left.
+        self.stage = match std::mem::replace(&mut self.stage, Stage::Idle) {
             Stage::Idle => {
                 if !self.orders.wanted.swap(false, Ordering::Relaxed) {
-                    return None;
+                    return Ok(Step::Pending);
                 }
-                match self.read(site.budget_mib, running) {
-                    Ok(reading) => self.stage = Stage::Reading(reading),
-                    Err(error) => return Some(Changes::Refused(error)),
-                }
-                Some(Changes::Reading)
+                self.stage = Stage::Reading(self.read(site.budget_mib, running)?);
+                return Ok(Step::Changed(Changes::Reading));
             }
             Stage::Reading(reading) => match reading.result() {
                 None if reading.is_overdue(Instant::now()) => {
                     self.overdue = Some(reading);
-                    Some(Changes::Refused(overdue()))
+                    return Err(overdue());
                 }
-                None => {
-                    self.stage = Stage::Reading(reading);
-                    None
-                }
-                Some(Ok(Some(draft))) => match self.prepare(site, draft, running) {
-                    Ok(preparing) => {
-                        self.stage = Stage::Preparing(preparing);
-                        None
-                    }
-                    Err(error) => Some(Changes::Refused(error)),
+                None => Stage::Reading(reading),
+                Some(draft) => match draft? {
+                    Some(draft) => Stage::Preparing(self.prepare(site, draft, running)?),
+                    None => return Ok(Step::Changed(Changes::None)),
                 },
-                Some(Ok(None)) => Some(Changes::None),
-                Some(Err(error)) => Some(Changes::Refused(error)),
             },
-            Stage::Preparing(preparing) if !preparing.is_finished() => {
-                self.stage = Stage::Preparing(preparing);
-                None
+            Stage::Preparing(preparing) if !preparing.is_finished() => Stage::Preparing(preparing),
+            Stage::Preparing(preparing) => {
+                let prepared = preparing.join();
+                let prepared = prepared.map_err(|_| anyhow!("preparing it panicked"))??;
+                Stage::Ready(Box::new(prepared))
             }
-            Stage::Preparing(preparing) => match preparing.join() {
-                Ok(Ok(prepared)) => {
-                    self.stage = Stage::Ready(Box::new(prepared));
-                    None
-                }
-                Ok(Err(error)) => Some(Changes::Refused(error)),
-                Err(_) => Some(Changes::Refused(anyhow!("preparing it panicked"))),
-            },
-            Stage::Ready(prepared) if handle.is_busy() => {
-                self.stage = Stage::Ready(prepared);
-                None
+            Stage::Ready(prepared) if core.is_busy => Stage::Ready(prepared),
+            Stage::Ready(prepared) => {
+                let (change, offered) = prepared.offer(Epoch(core.epoch.0 + EPOCHS_AHEAD));
+                self.stage = Stage::Offered(Box::new(offered));
+                return Ok(Step::Offered(Box::new(change)));
             }
-            Stage::Ready(prepared) => match prepared.take_up(running, generations, handle) {
-                Ok((come, gone, keys)) => {
-                    self.stage = Stage::UnderWay {
-                        gone: gone.clone(),
-                        returned: 0,
-                    };
-                    Some(Changes::Begun { come, gone, keys })
-                }
-                Err(error) => Some(Changes::Refused(error)),
-            },
+            // A panic lost the change, or the answer.
+            Stage::Offered(_) => return Err(ChangeError::Fault.into()),
             Stage::UnderWay { gone, returned } => {
-                let back = generations
-                    .iter_mut()
-                    .filter_map(Generations::take_gone)
-                    .count();
-                let returned = returned + back;
-                if returned < generations.len() {
-                    self.stage = Stage::UnderWay { gone, returned };
-                    return None;
+                let back = generations.iter_mut().filter_map(Generations::take_gone);
+                let returned = returned + back.count();
+                if returned >= generations.len() {
+                    // The workers' handles went with the boxes: these are the last.
+                    for place in gone {
+                        running.ports[place] = None;
+                    }
+                    return Ok(Step::Changed(Changes::Done));
                 }
-                // The workers' handles went with the boxes: these are the last.
-                for place in gone {
-                    running.ports[place] = None;
-                }
-                Some(Changes::Done)
+                Stage::UnderWay { gone, returned }
             }
+        };
+        Ok(Step::Pending)
+    }
+
+    /// The control core has taken the change that was offered, or not.
+    pub fn answer(
+        &mut self,
+        answer: Result<(), ChangeError>,
+        running: &mut Running<'pool>,
+        generations: &mut [Generations<DpdkIo<'pool>>],
+    ) -> Changes {
+        let Stage::Offered(offered) = std::mem::replace(&mut self.stage, Stage::Idle) else {
+            return Changes::Refused(ChangeError::Fault.into());
+        };
+        if let Err(error) = answer {
+            return Changes::Refused(error.into());
         }
+        let (come, gone, keys) = offered.take_up(running, generations);
+        self.stage = Stage::UnderWay {
+            gone: gone.clone(),
+            returned: 0,
+        };
+        Changes::Begun { come, gone, keys }
     }
 
     fn read(
@@ -307,16 +328,24 @@ fn prepare<'pool>(
         generation.decide = Some(replica(&config, site, None));
     }
     Ok(Prepared {
-        number,
-        plans: PlansAhead { layout, ends },
-        generations,
-        wire_ends,
-        wire_keys,
-        come: started,
-        gone,
-        keys,
-        layouts,
-        config,
+        change: data_plane::Change {
+            number,
+            from: Epoch(0),
+            config: config.clone(),
+            layout,
+            ends,
+            wires: wire_ends,
+            keys: wire_keys,
+        },
+        offered: Offered {
+            number,
+            generations,
+            come: started,
+            gone,
+            keys,
+            layouts,
+            config,
+        },
     })
 }
 
@@ -353,7 +382,7 @@ pub fn giving_back<'pool>(
     };
     Generation {
         number,
-        from: measure::time::Epoch(0),
+        from: Epoch(0),
         ports: Some(Change {
             gone: gone.iter().map(room).collect(),
             come: Vec::new(),
@@ -378,27 +407,30 @@ fn give<'pool, P>(
 }
 
 impl<'pool> Prepared<'pool> {
+    /// Lets it begin with epoch `from`.
+    fn offer(self, from: Epoch) -> (data_plane::Change, Offered<'pool>) {
+        let Self {
+            mut change,
+            mut offered,
+        } = self;
+        change.from = from;
+        for generation in &mut offered.generations {
+            generation.from = from;
+        }
+        (change, offered)
+    }
+}
+
+impl<'pool> Offered<'pool> {
     /// Sends the boxes to the workers; the places of ports that came and that go, and what changed.
     fn take_up(
         self,
         running: &mut Running<'pool>,
         generations: &mut [Generations<DpdkIo<'pool>>],
-        handle: &mut CoreHandle<'_>,
-    ) -> Result<(Vec<usize>, Vec<usize>, Vec<String>)> {
-        let from = measure::time::Epoch(handle.epoch().0 + EPOCHS_AHEAD);
-        handle.change(data_plane::Change {
-            number: self.number,
-            from,
-            config: self.config.clone(),
-            layout: self.plans.layout,
-            ends: self.plans.ends,
-            wires: self.wire_ends,
-            keys: self.wire_keys,
-        })?;
-        for (worker, mut generation) in generations.iter_mut().zip(self.generations) {
-            generation.from = from;
-            // Whatever was sent before has come back.
-            let _ = worker.send(Box::new(generation));
+    ) -> (Vec<usize>, Vec<usize>, Vec<String>) {
+        for (worker, generation) in generations.iter_mut().zip(self.generations) {
+            let sent = worker.send(Box::new(generation));
+            assert!(sent.is_ok(), "all generations before have come back");
         }
         running.config = self.config;
         running.layouts = self.layouts;
@@ -410,6 +442,6 @@ impl<'pool> Prepared<'pool> {
         for (place, port) in self.come {
             running.ports[place] = Some(port);
         }
-        Ok((come, self.gone, self.keys))
+        (come, self.gone, self.keys)
     }
 }

@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use dpdk_bindings::Port;
 use records::snapshot::PortFact;
 
-use crate::data_plane::Running;
 use crate::reload::giving_back;
+use crate::running::Running;
 use switch::generation::Generations;
 use switch::packet_io::dpdk::DpdkIo;
 

@@ -34,11 +34,12 @@ use switch::wiring::wires::WirePlans;
 use switch::wiring::workers::{WorkerSetup, Workers};
 use switch::wiring::{budget, random_seed};
 
-use crate::data_plane::{Running, SwitchDataPlane};
+use crate::data_plane::SwitchDataPlane;
 use crate::live;
 use crate::options::{RunOptions, Signals};
 use crate::privileges;
 use crate::reload::{Orders, Reload};
+use crate::running::Running;
 
 /// What a run came to.
 #[derive(Debug, Serialize)]

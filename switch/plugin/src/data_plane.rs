@@ -1,14 +1,13 @@
-//! What the control core tends in a program that is not ours: its ports and queues as they come and go,
-//! what each queue measures by, and the epochs of queues that rest.
+//! Another program as the control core sees it: its ports and queues as they come and go, the plan of
+//! each queue, and the epochs of queues that rest.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use contract::config::{Config, HostConfig, WireKeys};
 use contract::handover::SHARDS_PER_WORKER;
-use contract::ids::GenerationId;
-use control::core::CoreHandle;
-use control::data_plane::{Change, DataPlane};
+use contract::ids::{GenerationId, PortIndex};
+use control::data_plane::{Change, ChangeError, CoreStatus, DataPlane, Event};
 use dpdk_bindings::{Host, plugin, tsc};
 use measure::shard::ShardLayout;
 use measure::time::{Epoch, TickRate, Ticks};
@@ -17,7 +16,7 @@ use switch::wiring::plans;
 
 use crate::plans::PlanChange;
 use crate::ports::PortTable;
-use crate::taps::Taps;
+use crate::taps::{Queue, Taps};
 
 /// How often ports are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -41,11 +40,22 @@ pub struct HostDataPlane {
     number: GenerationId,
     /// Queues came or went since then.
     has_changed: bool,
+    /// What follows when the control core has taken the change that it was given.
+    offered: Option<Offered>,
+    /// What the control core is to hear at the end of this poll.
+    said: Vec<Event>,
     /// Ports that are not measured as they are now until the epoch is over.
     unsettled: Vec<(usize, Epoch)>,
     looked_at: Option<Instant>,
     /// By port.
     watched: Vec<Watched>,
+}
+
+/// Plans for transmit queues, ready to be sent.
+struct Offered {
+    number: GenerationId,
+    from: Epoch,
+    changes: Vec<(Queue, PlanChange)>,
 }
 
 /// What is known of a port besides its queues.
@@ -74,6 +84,8 @@ impl HostDataPlane {
             budget_mib,
             number: GenerationId::default(),
             has_changed: false,
+            offered: None,
+            said: Vec::new(),
             unsettled: Vec::new(),
             looked_at: None,
             watched: Vec::new(),
@@ -81,7 +93,7 @@ impl HostDataPlane {
     }
 
     /// Sees which ports and queues there are.
-    fn look(&mut self, handle: &mut CoreHandle<'_>) {
+    fn look(&mut self) {
         let changed = self.ports.update(&self.host.ports());
         self.watched
             .resize_with(self.ports.names().len(), Watched::default);
@@ -90,7 +102,7 @@ impl HostDataPlane {
             // Until a plan is made for what it is now.
             self.unsettled.push((index, Epoch(u64::MAX)));
             if let Some(port) = self.ports.port(index) {
-                self.taps.attend(&self.host, port, handle);
+                self.taps.attend(&self.host, port);
                 tracing::info!(
                     "port {}: {} receive and {} transmit queues",
                     port.name,
@@ -99,6 +111,7 @@ impl HostDataPlane {
                 );
             }
         }
+        self.said.extend(self.taps.take_new_workers());
         if !changed.is_empty() {
             self.taps.assign(&self.ports);
         }
@@ -113,17 +126,19 @@ impl HostDataPlane {
             if is_up != watched.is_up {
                 watched.is_up = is_up;
                 watched.flaps += u64::from(!is_up);
-                handle.disturb(index);
+                self.said.push(Event::Disturbed {
+                    port: PortIndex::new(index),
+                });
             }
         }
     }
 
-    /// Makes and sends plans for the queues that there are.
-    fn plan(&mut self, handle: &mut CoreHandle<'_>) -> Result<()> {
+    /// Makes plans for the queues that there are, and offers the control core a change to them.
+    fn plan(&mut self, present: Epoch) -> Result<()> {
         let config = self.settings.config(&self.ports.names());
         let layout = config.shard_layout(self.rate)?;
         let number = self.number.next();
-        let from = Epoch(handle.epoch().0 + EPOCHS_AHEAD);
+        let from = Epoch(present.0 + EPOCHS_AHEAD);
         let Self { taps, ports, .. } = self;
         let hasher = taps.hasher().clone();
         let is_on = config.measurement.enabled;
@@ -134,19 +149,19 @@ impl HostDataPlane {
                 let of_port = of_port.filter(|(_, port)| queue < port.tx_queues);
                 let part =
                     of_port.map(|(port, _)| layout.part(config.segments_of_egress(port.index())));
-                (tap, part)
+                ((id, queue), tap.worker, part)
             })
             .collect();
-        let parts = planned.iter().filter_map(|(_, part)| part.as_ref());
+        let parts = planned.iter().filter_map(|(.., part)| part.as_ref());
         keep_budget(&config, &layout, parts, self.budget_mib)?;
         let mut ends = Vec::new();
         let mut changes = Vec::new();
-        for (tap, part) in planned {
+        for (queue, worker, part) in planned {
             let plan = match part {
                 Some(part) => {
-                    let (mut plan, end) = plans::plan(&config, tap.worker, number, &part)?;
+                    let (mut plan, end) = plans::plan(&config, worker, number, &part)?;
                     plan.flows = plan.flows.map(|flows| flows.verified_by(hasher.clone()));
-                    let worker = tap.worker.index();
+                    let worker = worker.index();
                     if ends.len() <= worker {
                         ends.resize_with(worker + 1, || None);
                     }
@@ -155,9 +170,9 @@ impl HostDataPlane {
                 }
                 None => None,
             };
-            changes.push((tap, plan));
+            changes.push((queue, PlanChange { from, plan }));
         }
-        handle.change(Change {
+        self.said.push(Event::Change(Box::new(Change {
             number,
             from,
             config,
@@ -165,33 +180,47 @@ impl HostDataPlane {
             ends,
             wires: Vec::new(),
             keys: WireKeys::default(),
-        })?;
-        for (tap, plan) in changes {
-            let was_planned = std::mem::replace(&mut tap.is_planned, plan.is_some());
-            if was_planned || tap.is_planned {
-                tap.plans.send(PlanChange { from, plan });
-            }
-        }
-        self.number = number;
+        })));
+        self.offered = Some(Offered {
+            number,
+            from,
+            changes,
+        });
         self.has_changed = false;
-        for (_, until) in &mut self.unsettled {
-            *until = from.min(*until);
-        }
         Ok(())
     }
 
+    /// The control core has taken a change: sends the queues their plans.
+    fn take_up(&mut self, offered: Offered) {
+        for (queue, change) in offered.changes {
+            let Some(tap) = self.taps.departure(queue) else {
+                continue;
+            };
+            let was_planned = std::mem::replace(&mut tap.is_planned, change.plan.is_some());
+            if was_planned || tap.is_planned {
+                tap.plans.send(change);
+            }
+        }
+        self.number = offered.number;
+        for (_, until) in &mut self.unsettled {
+            *until = offered.from.min(*until);
+        }
+    }
+
     /// Marks the present epoch for what is not measured as it should be.
-    fn mark(&mut self, handle: &mut CoreHandle<'_>) {
-        let present = handle.epoch();
-        self.unsettled.retain(|&(index, until)| {
-            handle.disturb(index);
+    fn mark(&mut self, present: Epoch) {
+        let said = &mut self.said;
+        self.unsettled.retain(|&(port, until)| {
+            said.push(Event::Disturbed {
+                port: PortIndex::new(port),
+            });
             present <= until
         });
         for ((id, _), tap) in self.taps.departures() {
             if tap.has_missed()
                 && let Some((port, _)) = self.ports.of_port(id)
             {
-                handle.disturb(port.index());
+                said.push(Event::Disturbed { port });
             }
         }
     }
@@ -202,7 +231,8 @@ impl DataPlane for HostDataPlane {
         Ticks(tsc::now())
     }
 
-    fn port(&mut self, index: usize) -> PortFact {
+    fn port(&mut self, port: PortIndex) -> PortFact {
+        let index = port.index();
         let (Some(watched), Some(_)) = (self.watched.get(index), self.ports.port(index)) else {
             return PortFact::default();
         };
@@ -221,24 +251,36 @@ impl DataPlane for HostDataPlane {
         Vec::new()
     }
 
-    fn tend(&mut self, handle: &mut CoreHandle<'_>) {
+    fn poll(&mut self, core: CoreStatus) -> Vec<Event> {
         let is_due = |looked_at: Instant| looked_at.elapsed() >= LOOK_EVERY;
         if self.looked_at.is_none_or(is_due) {
             self.looked_at = Some(Instant::now());
-            self.look(handle);
+            self.look();
         }
         if self.has_changed
-            && !handle.is_busy()
+            && self.offered.is_none()
+            && !core.is_busy
             && self.taps.have_room()
-            && let Err(error) = self.plan(handle)
+            && let Err(error) = self.plan(core.epoch)
         {
             plugin::disable(&format!("{error:#}"));
         }
-        self.mark(handle);
+        self.mark(core.epoch);
         let rest_ticks = self.rate.ticks_in(REST);
         for (_, tap) in self.taps.departures() {
             tap.point.roll_over_for(Ticks(tsc::now()), rest_ticks);
             tap.plans.free_gone();
+        }
+        std::mem::take(&mut self.said)
+    }
+
+    fn answer(&mut self, answer: Result<(), ChangeError>) {
+        let offered = self.offered.take();
+        match answer {
+            Ok(()) => offered
+                .into_iter()
+                .for_each(|offered| self.take_up(offered)),
+            Err(error) => plugin::disable(&error.to_string()),
         }
     }
 }

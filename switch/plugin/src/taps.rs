@@ -7,7 +7,7 @@ use std::sync::Arc;
 use contract::config::PORTS_MAX;
 use contract::counters::WorkerCounters;
 use contract::ids::WorkerIndex;
-use control::core::CoreHandle;
+use control::data_plane::Event;
 use dpdk_bindings::{Host, HostPort, tsc};
 use measure::packet::Hasher;
 use measure::time::{EpochSchedule, Ticks};
@@ -20,7 +20,7 @@ use crate::ports::PortTable;
 use crate::stamp::PortIds;
 
 /// DPDK's numbers of a port and its queue.
-type Queue = (u16, u16);
+pub type Queue = (u16, u16);
 
 /// All queues that there ever were.
 #[derive(Debug)]
@@ -30,6 +30,28 @@ pub struct Taps {
     ids: Arc<PortIds>,
     arrivals: BTreeMap<Queue, Tapped<&'static Arrivals>>,
     departures: BTreeMap<Queue, Tapped<TransmitTap>>,
+    workers: NewWorkers,
+}
+
+/// Queues as the control core's workers, numbered as they come.
+#[derive(Debug, Default)]
+struct NewWorkers {
+    number: usize,
+    /// Those that the control core does not know yet.
+    said: Vec<Event>,
+}
+
+impl NewWorkers {
+    fn add(&mut self) -> (WorkerIndex, Arc<WorkerCounters>) {
+        let worker = WorkerIndex::new(self.number);
+        self.number += 1;
+        let counters = Arc::new(WorkerCounters::new(PORTS_MAX));
+        self.said.push(Event::WorkerAdded {
+            worker,
+            counters: Arc::clone(&counters),
+        });
+        (worker, counters)
+    }
 }
 
 /// A queue, and whether packets are shown to it.
@@ -61,6 +83,7 @@ impl Taps {
             ids: Arc::new(PortIds::new()),
             arrivals: BTreeMap::new(),
             departures: BTreeMap::new(),
+            workers: NewWorkers::default(),
         }
     }
 
@@ -71,16 +94,16 @@ impl Taps {
 
     /// Taps those queues of a port that are not tapped yet; they belong to no port before they are
     /// [assigned](Self::assign).
-    pub fn attend(&mut self, host: &Host<'_>, port: &HostPort, handle: &mut CoreHandle<'_>) {
+    pub fn attend(&mut self, host: &Host<'_>, port: &HostPort) {
         for number in 0..port.rx_queues {
             let Self {
-                stamper, arrivals, ..
+                stamper,
+                arrivals,
+                workers,
+                ..
             } = self;
             let queue = arrivals.entry((port.id, number)).or_insert_with(|| Tapped {
-                tap: Box::leak(Box::new(Arrivals::new(
-                    stamper.clone(),
-                    add_worker(handle).1,
-                ))),
+                tap: Box::leak(Box::new(Arrivals::new(stamper.clone(), workers.add().1))),
                 refused_by: Some(port.life.wrapping_sub(1)),
             });
             let tap = queue.tap;
@@ -94,12 +117,13 @@ impl Taps {
                 schedule,
                 ids,
                 departures,
+                workers,
                 ..
             } = self;
             let queue = departures
                 .entry((port.id, number))
                 .or_insert_with(|| Tapped {
-                    tap: TransmitTap::new(stamper, ids, *schedule, handle),
+                    tap: TransmitTap::new(stamper, ids, *schedule, workers.add()),
                     refused_by: Some(port.life.wrapping_sub(1)),
                 });
             let tap = queue.tap.point;
@@ -122,6 +146,16 @@ impl Taps {
             let port = ports.of_port(id).map(|(port, _)| port);
             queue.tap.point.home.move_to(port);
         }
+    }
+
+    /// Workers that the control core does not know yet, once each.
+    pub fn take_new_workers(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.workers.said)
+    }
+
+    /// A transmit queue that is tapped.
+    pub fn departure(&mut self, queue: Queue) -> Option<&mut TransmitTap> {
+        self.departures.get_mut(&queue).map(|queue| &mut queue.tap)
     }
 
     /// Every transmit queue, with the numbers of its port and its own.
@@ -167,9 +201,8 @@ impl TransmitTap {
         stamper: &Stamper,
         ids: &Arc<PortIds>,
         schedule: EpochSchedule,
-        handle: &mut CoreHandle<'_>,
+        (worker, counters): (WorkerIndex, Arc<WorkerCounters>),
     ) -> Self {
-        let (worker, counters) = add_worker(handle);
         let meter = meter(&stamper.hasher, schedule);
         let stamps = Stamps {
             field: stamper.field,
@@ -197,9 +230,4 @@ impl TransmitTap {
 /// A point that measures nothing yet.
 fn meter(hasher: &Hasher, schedule: EpochSchedule) -> Meter {
     Meter::new(hasher.clone(), schedule, None, Ticks(tsc::now()))
-}
-
-fn add_worker(handle: &mut CoreHandle<'_>) -> (WorkerIndex, Arc<WorkerCounters>) {
-    let counters = Arc::new(WorkerCounters::new(PORTS_MAX));
-    (handle.add_worker(Arc::clone(&counters)), counters)
 }

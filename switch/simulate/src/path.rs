@@ -23,8 +23,8 @@ use std::sync::Arc;
 use contract::counters::WireCounters;
 use contract::wire::clock::TaiLine;
 use control::wire::exchange::{
-    ClockView, Exchange, Expected, MeasuredEpoch, Moment, SessionState, Settings, WireFlowsView,
-    WireStatus,
+    ClockView, Exchange, Expected, FrameSettings, MeasuredEpoch, Moment, OwnEnd, SessionState,
+    Settings, WireFlowsView, WireStatus,
 };
 use measure::lda::{Bank, LdaLayout};
 use measure::lds::LdsLayout;
@@ -109,10 +109,12 @@ impl Switch {
         let (wired, control) = wired(number, &layout, schedule, (CAPACITY_BPS, SHARE));
         let wire_counters = Arc::clone(&control.counters);
         let settings = Settings {
-            switch: number,
-            port: 1,
+            own: OwnEnd {
+                switch: number,
+                port: 1,
+                port_name: PortName::from("wire").unwrap(),
+            },
             is_routed: false,
-            port_name: PortName::from("wire").unwrap(),
             expected: Expected {
                 switch: Some(3 - number),
                 port: PortName::from("wire").ok(),
@@ -123,9 +125,11 @@ impl Switch {
             layout,
             seed_check: seed_check([7; 16]),
             epoch_ns: EPOCH,
-            frame_bytes: 1_500,
-            overhead_bytes: 14 + 24,
-            bytes_per_s: (CAPACITY_BPS as f64 * SHARE / 8.0) as u64,
+            frames: FrameSettings {
+                bytes_max: 1_500,
+                overhead_bytes: 14 + 24,
+                bytes_per_s: (CAPACITY_BPS as f64 * SHARE / 8.0) as u64,
+            },
             components: 1,
             resolution_ns: 1.0,
         };

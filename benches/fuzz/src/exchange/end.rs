@@ -7,7 +7,9 @@ use contract::ids::PortIndex;
 use contract::wire::clock::SharedLine;
 use contract::wire::clock::TaiLine;
 use contract::wire::handover::wire_handover;
-use control::wire::exchange::{ClockView, Exchange, Expected, Moment, SessionState, Settings};
+use control::wire::exchange::{
+    ClockView, Exchange, Expected, FrameSettings, Moment, OwnEnd, SessionState, Settings,
+};
 use measure::lda::{Bank, LdaLayout};
 use measure::lds::LdsLayout;
 use measure::time::{EpochSchedule, TickRate, Ticks};
@@ -85,20 +87,24 @@ impl End {
             recorder: None,
         });
         let settings = Settings {
-            switch,
-            port: 3,
+            own: OwnEnd {
+                switch,
+                port: 3,
+                port_name: PortName::default(),
+            },
             keys,
             key: KeyId(1),
             layout,
             seed_check: 42,
             epoch_ns: EPOCH_NS,
-            frame_bytes: 1_500,
-            overhead_bytes: 38,
-            bytes_per_s: CAPACITY_BPS / 400,
+            frames: FrameSettings {
+                bytes_max: 1_500,
+                overhead_bytes: 38,
+                bytes_per_s: CAPACITY_BPS / 400,
+            },
             components: 1,
             resolution_ns: 1.0,
             is_routed: false,
-            port_name: PortName::default(),
             expected: Expected::default(),
             renew_ns: u64::MAX,
         };

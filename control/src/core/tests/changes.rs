@@ -13,15 +13,13 @@ fn a_change_of_sizes_keeps_totals_and_loses_no_epoch() {
     let mut config = bench.config.clone();
     config.measurement.lds = Some(Lds::default());
     let (change, mut ends) = change(&config, 1, 6);
-    bench.wish(move |core| {
-        assert_eq!(
-            (core.epoch(), core.generation()),
-            (Epoch(4), GenerationId(0))
-        );
-        core.change(change).unwrap();
-        assert!(core.is_busy());
-    });
-    assert_eq!(bench.poll().generation, 1);
+    let status = bench.status();
+    assert_eq!(
+        (status.epoch, status.generation),
+        (Epoch(4), GenerationId(0))
+    );
+    assert_eq!(bench.change(change).generation, 1);
+    assert!(bench.status().is_busy);
     bench.set_epoch(7);
     for (worker, end) in ends.iter_mut().enumerate() {
         bench.shard(worker, 5, 10, 0);
@@ -45,16 +43,14 @@ fn a_change_of_sizes_keeps_totals_and_loses_no_epoch() {
         sketch.error_ratio.unwrap().abs() < 1e-12,
         "nothing was lost"
     );
-    bench.wish(|core| assert!(!core.is_busy(), "the first generation is over"));
-    bench.poll();
+    assert!(!bench.status().is_busy, "the first generation is over");
 }
 
 #[test]
 fn an_epoch_that_workers_measured_in_two_generations_is_marked() {
     let mut bench = Bench::new(2);
     let (change, mut ends) = change(&bench.config, 1, 1);
-    bench.wish(move |core| core.change(change).unwrap());
-    bench.poll();
+    bench.change(change);
     bench.shard(0, 0, 10, 0);
     bench.shard(1, 0, 10, 0);
     // The second worker comes an epoch late.
@@ -77,16 +73,14 @@ fn measurement_goes_off_and_on_and_no_epoch_between_is_missed() {
     let mut off = bench.config.clone();
     off.measurement.enabled = false;
     let (change_off, _) = change(&off, 1, 2);
-    bench.wish(move |core| core.change(change_off).unwrap());
     bench.shard(0, 1, 10, 0);
-    bench.poll();
+    bench.change(change_off);
     bench.ends.clear();
     let snapshot = bench.poll();
     bench.core.publish();
     assert!(snapshot.measuring == off.measurement.enabled);
     let (change_on, mut ends) = change(&bench.config, 2, 50);
-    bench.wish(move |core| core.change(change_on).unwrap());
-    bench.poll();
+    bench.change(change_on);
     give(&mut ends[0], 0, 51, 10, 0);
     let total = &bench.poll().segments[0].total;
     assert_eq!(total.unusable_epochs.missed_shard, 1, "epoch 50 alone");
@@ -108,8 +102,7 @@ fn segments_that_come_and_go_are_told_apart_by_name() {
         to: east.clone(),
     }]);
     let (change, mut ends) = change(&one_way, 1, 1);
-    bench.wish(move |core| core.change(change).unwrap());
-    bench.poll();
+    bench.change(change);
     bench.ends.clear();
     give(&mut ends[0], 0, 1, 7, 0);
     let snapshot = bench.poll();
@@ -126,7 +119,7 @@ fn segments_that_come_and_go_are_told_apart_by_name() {
 fn a_link_that_flaps_makes_epochs_unusable_and_loses_no_count() {
     let mut bench = Bench::new(1);
     bench.set_epoch(5);
-    bench.wish(|core| core.disturb(1));
+    bench.event(Event::Disturbed { port: PortIndex(1) });
     bench.poll();
     for epoch in 3..8 {
         bench.shard(0, epoch, 100, 0);
@@ -138,7 +131,9 @@ fn a_link_that_flaps_makes_epochs_unusable_and_loses_no_count() {
     assert_eq!(segment.total.counts.sent_packets, 500);
     assert_eq!(segment.total.estimated_epochs, 3);
     assert_eq!(segment.last.as_ref().unwrap().epoch, 7);
-    bench.wish(|core| core.disturb(99));
+    bench.event(Event::Disturbed {
+        port: PortIndex(99),
+    });
     bench.poll();
 }
 
@@ -154,37 +149,33 @@ fn changes_that_do_not_fit_are_refused_and_change_nothing() {
     mixed.config = other;
     let (good, _ends) = change(&bench.config, 3, 2);
     let (early, _) = change(&bench.config, 4, 2);
-    bench.wish(move |core| {
-        let mut refused = |change| core.change(change).unwrap_err();
-        let (number, present) = (0, 0);
-        assert_eq!(
-            refused(stale),
-            ChangeError::Stale {
-                number: GenerationId(number),
-                present: GenerationId(present)
-            }
-        );
-        let (ends, workers) = (3, 2);
-        assert_eq!(refused(many), ChangeError::Ends { ends, workers });
-        let (configured, laid_out) = (0, 2);
-        assert_eq!(
-            refused(mixed),
-            ChangeError::Segments {
-                configured,
-                laid_out
-            }
-        );
-        assert_eq!(core.generation(), GenerationId(0));
-        core.change(good).unwrap();
-        let busy = core.change(early).unwrap_err();
-        assert_eq!(
-            busy,
-            ChangeError::Busy {
-                number: GenerationId(0)
-            }
-        );
-    });
+    for change in [stale, many, mixed] {
+        bench.event(Event::Change(Box::new(change)));
+    }
+    assert_eq!(bench.poll().generation, 0);
+    let refused = [
+        ChangeError::Stale {
+            number: GenerationId(0),
+            present: GenerationId(0),
+        },
+        ChangeError::Ends {
+            ends: 3,
+            workers: 2,
+        },
+        ChangeError::Segments {
+            configured: 0,
+            laid_out: 2,
+        },
+    ];
+    assert_eq!(bench.answers(), refused.map(Err));
+    for change in [good, early] {
+        bench.event(Event::Change(Box::new(change)));
+    }
     assert_eq!(bench.poll().generation, 3);
+    let busy = ChangeError::Busy {
+        number: GenerationId(0),
+    };
+    assert_eq!(bench.answers(), [Ok(()), Err(busy)]);
 }
 
 #[test]
@@ -193,8 +184,7 @@ fn a_port_that_is_taken_away_is_not_shown_and_has_its_counts_when_it_comes_back(
     bench.counters[0].ports[1].rx_packets.add(7);
     let shown = |bench: &mut Bench, number, config: &Config| {
         let (change, _) = change(config, number, 2);
-        bench.wish(move |core| core.change(change).unwrap());
-        bench.poll();
+        bench.change(change);
         let snapshot = bench.poll();
         let ports = snapshot.ports.iter();
         ports

@@ -1,11 +1,11 @@
-//! Panics in the control core: each costs its part, and all goes on.
+//! Panics in the control core: each costs its part, and the rest continues.
 
 use super::*;
-use crate::contain::{Part, Point, contained_in, inject};
+use crate::contain::contained_in;
 use contract::handover::FlowCommand;
 
-/// Two epochs of one worker; the second shows that measuring goes on.
-fn go_on(bench: &mut Bench, epoch: u64) -> Arc<Snapshot> {
+/// Two epochs of one worker; the second shows that it is still measured.
+fn measure_two(bench: &mut Bench, epoch: u64) -> Arc<Snapshot> {
     for epoch in [epoch, epoch + 1] {
         bench.set_epoch(epoch + 1);
         bench.shard(0, epoch, 100, 0);
@@ -22,12 +22,23 @@ fn go_on(bench: &mut Bench, epoch: u64) -> Arc<Snapshot> {
 fn upkeep_that_panics_is_tried_again_and_the_rest_is_done() {
     let mut bench = Bench::new(1);
     for n in 1..=3 {
-        bench.wish(|_| inject::panic());
+        bench.data_plane.said.lock().panics = true;
         bench.poll();
         assert_eq!(contained_in(Part::Upkeep), n);
     }
-    let snapshot = go_on(&mut bench, 0);
+    let snapshot = measure_two(&mut bench, 0);
     assert_eq!(snapshot.contained_panics, 3);
+}
+
+#[test]
+fn a_change_that_panics_is_refused() {
+    let mut bench = Bench::new(1);
+    bench.poll();
+    let (change, _ends) = change(&bench.config, 1, 2);
+    bench.event(Event::Change(Box::new(change)));
+    bench.data_plane.said.lock().arms_upkeep = true;
+    bench.poll();
+    assert_eq!(bench.answers(), [Err(ChangeError::Fault)]);
 }
 
 #[test]
@@ -42,7 +53,7 @@ fn a_snapshot_that_panics_half_way_leaves_names_and_the_next_is_whole() {
         after.epoch, None,
         "the last one that was whole is still shown"
     );
-    let snapshot = go_on(&mut bench, 1);
+    let snapshot = measure_two(&mut bench, 1);
     let names =
         |of: &Snapshot| -> Vec<String> { of.ports.iter().map(|p| p.name.clone()).collect() };
     assert_eq!(names(&snapshot), names(&before));
@@ -59,20 +70,20 @@ fn an_estimate_that_panics_costs_its_segment_the_epoch() {
     let internal = |of: &Snapshot, n: usize| of.segments[n].total.unusable_epochs.internal;
     assert_eq!(snapshot.epoch, Some(0));
     assert_eq!((internal(&snapshot, 0), internal(&snapshot, 1)), (1, 0));
-    let snapshot = go_on(&mut bench, 1);
+    let snapshot = measure_two(&mut bench, 1);
     assert_eq!((internal(&snapshot, 0), internal(&snapshot, 1)), (1, 0));
 }
 
 #[test]
 fn an_epoch_whose_shard_panics_is_unusable_and_the_worker_keeps_its_shards() {
     let mut bench = Bench::new(1);
-    go_on(&mut bench, 0);
+    measure_two(&mut bench, 0);
     for epoch in 2..2 + 2 * SHARDS_PER_WORKER as u64 {
         inject::arm(Point::In(Part::Epoch), 1);
         bench.shard(0, epoch, 100, 0);
         bench.poll();
     }
-    let snapshot = go_on(&mut bench, 20);
+    let snapshot = measure_two(&mut bench, 20);
     let unusable = snapshot.segments[0].total.unusable_epochs;
     assert_eq!(unusable.internal, 2 * SHARDS_PER_WORKER as u64);
     assert_eq!(snapshot.segments[0].total.counts.sent_packets, 400);
@@ -98,7 +109,7 @@ fn flows_begin_anew_after_a_panic_and_workers_get_their_slots_back() {
         snapshot.flows.as_ref().unwrap().totals.tracked
     };
     assert!(bench.ends[0].report_flow(new));
-    go_on(&mut bench, 0);
+    measure_two(&mut bench, 0);
     assert_eq!(tracked(&bench), 1);
 
     inject::arm(Point::In(Part::Flows), 1);
@@ -107,14 +118,14 @@ fn flows_begin_anew_after_a_panic_and_workers_get_their_slots_back() {
     assert_eq!(contained_in(Part::Flows), 1);
     let end = &mut bench.ends[0];
     assert_eq!(end.next_command(), Some(FlowCommand::Forget(new.id)));
-    go_on(&mut bench, 3);
+    measure_two(&mut bench, 3);
     assert_eq!(tracked(&bench), 0);
     let end = &mut bench.ends[0];
     assert_eq!(end.next_command(), Some(FlowCommand::Give(new.slot)));
     assert_eq!(end.next_command(), None);
 
     assert!(end.report_flow(new));
-    let snapshot = go_on(&mut bench, 5);
+    let snapshot = measure_two(&mut bench, 5);
     assert_eq!(tracked(&bench), 1);
     // The epoch whose shard was not read to its end gives no numbers.
     let unusable = snapshot.segments[0].total.unusable_epochs;
@@ -144,5 +155,5 @@ fn no_panic_of_any_part_ends_the_control_core() {
     ] {
         assert_eq!(contained_in(part), 3, "{part:?}");
     }
-    go_on(&mut bench, 20);
+    measure_two(&mut bench, 20);
 }

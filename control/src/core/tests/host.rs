@@ -69,12 +69,13 @@ fn transmit_queues_of_a_host_come_and_go() {
     };
     // A queue of either port.
     let (change, mut ends) = host_change(1, 2, &[Some(0), Some(1)]);
-    bench.wish(move |core| {
-        let added = [(); 2].map(|()| core.add_worker(Arc::new(WorkerCounters::new(2))));
-        assert_eq!(added, [0, 1].map(WorkerIndex));
-        core.change(change).unwrap();
-    });
-    bench.poll();
+    let added = |worker| Event::WorkerAdded {
+        worker: WorkerIndex(worker),
+        counters: Arc::new(WorkerCounters::new(2)),
+    };
+    bench.event(added(0));
+    bench.event(added(1));
+    bench.change(change);
     for epoch in 2..4 {
         // What leaves by another port is not the queue's own.
         give_host(&mut ends[0], epoch, [1, 10, 7, 7]);
@@ -101,14 +102,8 @@ fn transmit_queues_of_a_host_come_and_go() {
     assert!(snapshot.workers.is_empty(), "its cores are not ours");
     // The first queue goes, and another of the second port comes.
     let (change, mut next) = host_change(2, 5, &[None, Some(1), Some(1)]);
-    bench.wish(move |core| {
-        assert_eq!(
-            core.add_worker(Arc::new(WorkerCounters::new(2))),
-            WorkerIndex(2)
-        );
-        core.change(change).unwrap();
-    });
-    bench.poll();
+    bench.event(added(2));
+    bench.change(change);
     give_host(&mut ends[0], 4, [1, 0, 0, 0]);
     give_host(&mut ends[1], 4, [0, 0, 1, 0]);
     drop(ends);
@@ -130,6 +125,5 @@ fn transmit_queues_of_a_host_come_and_go() {
         "epoch 6 alone"
     );
     assert_eq!(snapshot.generation, 2);
-    bench.wish(|core| assert!(!core.is_busy()));
-    bench.poll();
+    assert!(!bench.status().is_busy);
 }

@@ -1,26 +1,27 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use contract::ids::GenerationId;
+use measure::packet::Hasher;
 use measure::time::{Epoch, EpochSchedule};
+use measure::wire::frame::Kind;
 use parking_lot::Mutex;
 use serde_json::json;
 
 use super::*;
-use crate::core::{ControlCore, CoreHandle, Setup};
-use crate::data_plane::Change;
+use crate::core::{ControlCore, Setup};
+use crate::data_plane::{Change, CoreStatus, Event};
 use contract::counters::WorkerCounters;
 use contract::handover::{WorkerEnd, handover};
+use contract::ids::{GenerationId, PortIndex};
 use contract::wire::handover::{WireWorkerEnd, wire_handover};
-use records::snapshot::{Pool, PortFact, Snapshot};
+use records::snapshot::{Pool, PortFact, Snapshot, WireSegment};
 
-type Wish = Box<dyn FnOnce(&mut CoreHandle<'_>) + Send>;
-
-/// A counter of nanoseconds, and wishes that are passed on.
+/// A counter of nanoseconds, changes that it gives, and the core's answers.
 #[derive(Clone)]
 struct RealTime {
     began: Instant,
-    wishes: Arc<Mutex<Vec<Wish>>>,
+    changes: Arc<Mutex<Vec<Change>>>,
+    answers: Arc<Mutex<Vec<Result<(), ChangeError>>>>,
 }
 
 impl DataPlane for RealTime {
@@ -28,7 +29,7 @@ impl DataPlane for RealTime {
         Ticks(u64::try_from(self.began.elapsed().as_nanos()).unwrap() + 1_000_000_000)
     }
 
-    fn port(&mut self, _: usize) -> PortFact {
+    fn port(&mut self, _: PortIndex) -> PortFact {
         PortFact::default()
     }
 
@@ -36,14 +37,20 @@ impl DataPlane for RealTime {
         Vec::new()
     }
 
-    fn tend(&mut self, core: &mut CoreHandle<'_>) {
-        for wish in self.wishes.lock().drain(..) {
-            wish(core);
-        }
+    fn poll(&mut self, _: CoreStatus) -> Vec<Event> {
+        let changes = std::mem::take(&mut *self.changes.lock());
+        changes
+            .into_iter()
+            .map(|one| Event::Change(Box::new(one)))
+            .collect()
+    }
+
+    fn answer(&mut self, answer: Result<(), ChangeError>) {
+        self.answers.lock().push(answer);
     }
 }
 
-/// A switch with a wire at port 0, whose worker is simulated.
+/// A switch with a wire at port 0, whose worker the test plays.
 struct Switch {
     core: ControlCore<'static>,
     data_plane: RealTime,
@@ -120,7 +127,8 @@ impl Switch {
         };
         let data_plane = RealTime {
             began: Instant::now(),
-            wishes: Arc::default(),
+            changes: Arc::default(),
+            answers: Arc::default(),
         };
         Self {
             core: ControlCore::new(setup, data_plane.clone()).unwrap(),
@@ -135,17 +143,19 @@ impl Switch {
 
     fn change(&mut self, config: &Config, number: u32, counters: Option<&Arc<WireCounters>>) {
         let (change, wire, ends) = change(config, number, &self.line, counters);
-        self.data_plane
-            .wishes
-            .lock()
-            .push(Box::new(move |core| core.change(change).unwrap()));
+        self.data_plane.changes.lock().push(change);
         self.core.poll();
+        assert_eq!(self.answers(), [Ok(())]);
         if let Some(wire) = wire {
             self.wire = wire;
         }
         // The worker has left the old generation.
         self.ends = ends;
         self.core.poll();
+    }
+
+    fn answers(&self) -> Vec<Result<(), ChangeError>> {
+        std::mem::take(&mut *self.data_plane.answers.lock())
     }
 
     /// Takes the next frame that is to be sent.
@@ -279,14 +289,17 @@ fn a_change_whose_keys_were_not_read_is_refused_and_changes_nothing() {
     let mut one = Switch::new(1, key.path());
     fs::set_permissions(key.path(), fs::Permissions::from_mode(0o644)).unwrap();
     let (change, _, _) = change(&one.config, 1, &one.line, Some(&one.counters));
-    one.data_plane.wishes.lock().push(Box::new(move |core| {
-        let error = core.change(change).unwrap_err().to_string();
-        assert!(
-            error.starts_with("the wire of port 0: wire.keys[0].file"),
-            "{error}"
-        );
-        assert_eq!(core.generation(), GenerationId(0));
-    }));
+    one.data_plane.changes.lock().push(change);
     one.core.poll();
+    let answers = one.answers();
+    let [Err(error)] = &answers[..] else {
+        panic!("{answers:?}");
+    };
+    let error = error.to_string();
+    assert!(
+        error.starts_with("the wire of port 0: wire.keys[0].file"),
+        "{error}"
+    );
+    assert_eq!(one.snapshot().generation, 0);
     assert_eq!(one.snapshot().wires.len(), 1);
 }

@@ -14,9 +14,9 @@ fn key(n: u8) -> FlowKey {
     }
 }
 
-fn settings(places: usize, hold_epochs: u64) -> TopSettings {
+fn settings(flows_max: usize, hold_epochs: u64) -> TopSettings {
     TopSettings {
-        places,
+        flows_max,
         hold_epochs,
         pinned: Vec::new(),
     }
@@ -87,7 +87,7 @@ impl Bench {
 }
 
 #[test]
-fn the_largest_and_the_slowest_share_the_places() {
+fn the_largest_and_the_slowest_share_the_series() {
     let mut bench = Bench::new(5, settings(3, 10));
     // Flow 4 is slowest, but of too few packets to say so.
     let flows = [(50, 5), (900, 5), (20, 70), (800, 6), (2, 900)];
@@ -98,7 +98,7 @@ fn the_largest_and_the_slowest_share_the_places() {
         (key(3), Reason::Packets),
     ];
     assert_eq!(bench.held(), expected);
-    assert_eq!(bench.directory.top.folded(), 5, "nobody had a place before");
+    assert_eq!(bench.directory.top.folded(), 5, "no flow had series before");
     bench.epoch(1, &flows, 0);
     assert_eq!(bench.directory.top.folded(), 5 + 2);
 }
@@ -121,7 +121,7 @@ fn pinned_flows_come_first() {
 }
 
 #[test]
-fn a_place_is_kept_for_a_while_and_given_up_when_others_are_greater() {
+fn series_are_kept_for_a_while_and_given_up_when_others_are_greater() {
     let mut bench = Bench::new(2, settings(1, 3));
     bench.epoch(0, &[(10, 1), (5, 1)], 0);
     for epoch in 1..4 {
@@ -130,7 +130,7 @@ fn a_place_is_kept_for_a_while_and_given_up_when_others_are_greater() {
     }
     bench.epoch(4, &[(1, 1), (500, 1)], 0);
     assert_eq!(bench.held(), [(key(1), Reason::Packets)]);
-    // Greater flows keep their places for as long as they are.
+    // Greater flows keep their series for as long as they are.
     for epoch in 5..20 {
         bench.epoch(epoch, &[(1, 1), (500, 1)], 0);
         assert_eq!(bench.held().len(), 1);
@@ -142,7 +142,7 @@ fn a_place_is_kept_for_a_while_and_given_up_when_others_are_greater() {
 }
 
 #[test]
-fn fewer_places_are_kept_once_they_need_not_be_held() {
+fn fewer_series_are_kept_once_they_need_not_be_held() {
     let mut bench = Bench::new(4, settings(4, 2));
     let flows = [(40, 1), (30, 1), (20, 1), (10, 1)];
     bench.epoch(0, &flows, 0);
@@ -160,14 +160,14 @@ fn fewer_places_are_kept_once_they_need_not_be_held() {
 proptest! {
     #[test]
     fn every_packet_is_credited_once_and_sums_only_rise(
-        places in 0_usize..4,
+        flows_max in 0_usize..4,
         hold in 1_u64..4,
         epochs in prop::collection::vec(
             (prop::collection::vec((0_u64..50, 1_u64..9), 6), 0_u64..20), 1..12),
     ) {
-        let mut bench = Bench::new(6, settings(places, hold));
+        let mut bench = Bench::new(6, settings(flows_max, hold));
         let mut all = FlowSums::default();
-        // By flow: what it was credited with in places that it has given up since.
+        // By flow: what it was credited with in series that it has lost since.
         let mut before: HashMap<(FlowKey, u32), FlowSums> = HashMap::new();
         let mut given_up = FlowSums::default();
         let mut other_before: HashMap<u32, FlowSums> = HashMap::new();
@@ -187,7 +187,7 @@ proptest! {
                     prop_assert!(now.packets >= credited.packets);
                     continue;
                 }
-                // Credited with this epoch before it lost its place.
+                // Credited with this epoch before it lost its series.
                 let number = usize::from(match flow.0 {
                     FlowKey::V4 { source, .. } => source.octets()[3],
                     _ => 0,
@@ -208,7 +208,7 @@ proptest! {
                 credited.add(&sums);
             }
             prop_assert_eq!(credited, all);
-            prop_assert!(bench.directory.top.iter().count() <= places);
+            prop_assert!(bench.directory.top.iter().count() <= flows_max);
         }
     }
 }

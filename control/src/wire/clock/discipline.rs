@@ -1,4 +1,4 @@
-//! What keeps the system's clock, and how well.
+//! What the system's clock is synchronised to, and how well.
 
 use std::time::Duration;
 
@@ -6,18 +6,18 @@ use measure::wire::frame::ClockState;
 
 use contract::config::WireClock;
 
-/// How fast a clock runs away that was kept until now, in parts of 10^9: what a quartz does when its
+/// How fast a clock drifts that is not synchronised any more, in parts of 10^9: as a quartz does when its
 /// temperature changes.
 const HOLDOVER_PPB: f64 = 10_000.0;
 
-/// A clock that may be off by more follows nothing: ten milliseconds, a quarter of an hour after it was
-/// lost.
+/// A clock with a greater error follows nothing: ten milliseconds, a quarter of an hour after
+/// synchronisation was lost.
 const HOLDOVER_ERROR_NS_MAX: f64 = 10e6;
 
-/// What the kernel says of the system's clock (`adjtimex(2)`), as the program that keeps it has set it.
+/// The kernel's state of the system's clock (`adjtimex(2)`), as the program that synchronises it sets it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KernelClock {
-    /// Whether somebody keeps it: neither `STA_UNSYNC` nor `STA_CLOCKERR`.
+    /// Whether it is synchronised: neither `STA_UNSYNC` nor `STA_CLOCKERR`.
     pub is_synchronised: bool,
     /// `esterror` in microseconds.
     pub estimated_error_us: u64,
@@ -26,19 +26,19 @@ pub struct KernelClock {
 }
 
 impl KernelClock {
-    /// What it is off by in nanoseconds. linuxptp sets only the greatest error, chrony and ntpd both:
-    /// the lesser one is the one that somebody keeps. Nothing is closer than their unit.
+    /// Its error in nanoseconds. linuxptp sets only the greatest error, chrony and ntpd both: the lesser
+    /// one is the one that is set. It is no less than its unit.
     fn error_ns(&self) -> f64 {
         let error_us = self.estimated_error_us.min(self.error_us_max);
         error_us.max(1) as f64 * 1e3
     }
 }
 
-/// Follows what the clock follows.
+/// Follows the state of the clock.
 #[derive(Debug)]
 pub struct Discipline {
     configured: WireClock,
-    /// When the clock was last kept, by a clock that never steps, and what it was off by.
+    /// When the clock was last synchronised, by a clock that never steps, and its error.
     kept: Option<(Duration, f64)>,
 }
 
@@ -61,8 +61,8 @@ impl Discipline {
         self.configured.ptp_domain
     }
 
-    /// Takes what the kernel says `now`, by a clock that never steps: the state, and what the clock is
-    /// off by in nanoseconds.
+    /// Takes the kernel's state `now`, by a clock that never steps; the clock's state, and its error in
+    /// nanoseconds.
     pub fn look(&mut self, now: Duration, kernel: Option<KernelClock>) -> (ClockState, f64) {
         if let Some(error_ns) = self.configured.error_ns {
             return (ClockState::Locked, f64::from(error_ns));
@@ -83,7 +83,7 @@ impl Discipline {
         (ClockState::HoldingOver, error_ns)
     }
 
-    /// Somebody set the clock: what was known of it is known no more, unless somebody still keeps it.
+    /// The clock was set: nothing is known of it any more, unless it is still synchronised.
     pub fn stepped(&mut self) {
         self.kept = None;
     }

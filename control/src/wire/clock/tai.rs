@@ -19,13 +19,13 @@ const PERIOD: Duration = Duration::from_millis(100);
 /// The same while there are few.
 const PERIOD_AT_FIRST: Duration = Duration::from_millis(10);
 
-/// What the line goes through.
+/// The readings that the line goes through.
 const WINDOW: Duration = Duration::from_secs(2);
 
-/// Fewer readings say nothing of the clock: neither that it is kept nor that it was set.
+/// Fewer readings show nothing of the clock: neither that it is synchronised nor that it was set.
 const READINGS_MIN: usize = 8;
 
-/// Attempts: the tightest counts.
+/// Attempts; the tightest counts.
 const ATTEMPTS: usize = 5;
 
 /// A reading that takes longer, and so many times longer than the tightest, is not taken.
@@ -41,7 +41,7 @@ const STEP_NS_MIN: f64 = 5_000.0;
 /// and this in any case.
 const STEP_NS: f64 = 1e6;
 
-/// Weight of the newest residual in what is usual.
+/// Weight of the newest residual in the usual one.
 const NOISE_WEIGHT: f64 = 0.1;
 
 const NS_PER_S: u64 = 1_000_000_000;
@@ -51,7 +51,7 @@ const NS_PER_S: u64 = 1_000_000_000;
 pub struct SystemTime {
     /// `CLOCK_TAI` in nanoseconds.
     pub tai_ns: u64,
-    /// Offset of TAI from UTC that the kernel reckons with, in seconds; 0 where it was never set.
+    /// The kernel's offset of TAI from UTC, in seconds; 0 where it was not set.
     pub tai_utc_s: i16,
 }
 
@@ -87,18 +87,18 @@ pub trait ClockSource {
         SystemTime::now()
     }
 
-    /// What the kernel says of it; `None` where it is not asked.
+    /// The kernel's state of it; `None` where it is not read.
     fn kernel(&mut self) -> Option<KernelClock>;
 }
 
 /// The clock, as it was last looked at.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClockStatus {
-    /// What the other end receives. Its error has the line's in it.
+    /// What hellos carry. Its error has the line's in it.
     pub view: ClockView,
-    /// What the readings lie off the line, at most, and how wide they are.
+    /// The readings' greatest distance from the line, and their width.
     pub fit_error_ns: f64,
-    /// Times that somebody set the clock.
+    /// Times that the clock was set.
     pub steps: u64,
     /// The last of them, in nanoseconds.
     pub last_step_ns: Option<f64>,
@@ -194,16 +194,26 @@ impl TaiClock {
         self.status
     }
 
+    /// Nanoseconds from the newest reading to `ticks`; infinite before the first.
+    fn since_newest_ns(&self, ticks: Ticks) -> f64 {
+        let newest = self.readings.back();
+        newest.map_or(f64::INFINITY, |newest| {
+            self.rate.to_ns(ticks.since(newest.ticks) as f64)
+        })
+    }
+
     fn is_due(&self, ticks: Ticks) -> bool {
         let period = if self.readings.len() < READINGS_MIN {
             PERIOD_AT_FIRST
         } else {
             PERIOD
         };
-        self.readings.back().is_none_or(|last| {
-            let since = self.rate.to_ns(ticks.since(last.ticks) as f64);
-            since >= period.as_nanos() as f64
-        })
+        self.since_newest_ns(ticks) >= period.as_nanos() as f64
+    }
+
+    /// Whether the newest reading is no older than the window.
+    fn is_fresh(&self, reading: &Reading) -> bool {
+        self.since_newest_ns(reading.ticks) <= WINDOW.as_nanos() as f64
     }
 
     /// A thread held up in a reading reads again at the next look, for as long as the line is
@@ -211,31 +221,23 @@ impl TaiClock {
     fn is_too_wide(&self, reading: &Reading) -> bool {
         let tightest = self.readings.iter().map(|one| self.width_ns(one));
         let usual_ns = WIDTHS * tightest.fold(f64::INFINITY, f64::min);
-        let is_fresh = self.readings.back().is_some_and(|last| {
-            let since = self.rate.to_ns(reading.ticks.since(last.ticks) as f64);
-            since <= WINDOW.as_nanos() as f64
-        });
-        is_fresh && self.width_ns(reading) > usual_ns.max(WIDTH_NS)
+        self.is_fresh(reading) && self.width_ns(reading) > usual_ns.max(WIDTH_NS)
     }
 
     fn width_ns(&self, reading: &Reading) -> f64 {
         self.rate.to_ns(reading.width_ticks as f64)
     }
 
-    /// What a reading has to lie off the line to be a step.
+    /// The distance from the line at which a reading is a step.
     fn step_limit_ns(&self, reading: &Reading) -> f64 {
-        let is_long_ago = self.readings.back().is_none_or(|last| {
-            let since = self.rate.to_ns(reading.ticks.since(last.ticks) as f64);
-            since > WINDOW.as_nanos() as f64
-        });
-        if is_long_ago || self.readings.len() < READINGS_MIN {
+        if !self.is_fresh(reading) || self.readings.len() < READINGS_MIN {
             // The line is the counter's nominal rate, or old.
             return STEP_NS + self.width_ns(reading);
         }
         (STEP_NOISES * self.noise_ns).clamp(STEP_NS_MIN, STEP_NS) + self.width_ns(reading)
     }
 
-    /// How far a reading lies off the line, where that is a step.
+    /// A reading's distance from the line, where that is a step.
     fn step_ns(&self, reading: &Reading) -> Option<f64> {
         let off_ns = off_ns(&self.present?, reading);
         (off_ns.abs() > self.step_limit_ns(reading)).then_some(off_ns)
@@ -297,7 +299,7 @@ impl TaiClock {
             xy += (x - mean_x) * (y - mean_y);
         }
         let slope = xy / xx;
-        // A counter that runs otherwise than it says by more than a hundredth is no counter.
+        // A counter is never off its nominal rate by more than a hundredth.
         let is_sound = (slope / nominal - 1.0).abs() < 0.01;
         if is_sound { slope } else { before }
     }
@@ -348,7 +350,7 @@ fn read(source: &mut impl ClockSource) -> Reading {
     })
 }
 
-/// Nanoseconds that a reading lies off a line.
+/// A reading's distance from a line in nanoseconds.
 fn off_ns(line: &TaiLine, reading: &Reading) -> f64 {
     let by_line = line.tai_ns(reading.ticks);
     reading.system.tai_ns.wrapping_sub(by_line).cast_signed() as f64

@@ -14,7 +14,7 @@ use super::*;
 
 const RATE: u64 = 2_500_000_000;
 
-/// Clocks that are turned by hand: a counter that runs 40 ppm faster than it says, a system's clock that
+/// Clocks that are set by hand: a counter that runs 40 ppm faster than its nominal rate, a system's clock that
 /// can be set, and readings that scatter.
 struct ByHand {
     /// Nanoseconds of true time.

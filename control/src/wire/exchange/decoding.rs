@@ -4,25 +4,45 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use measure::lds::DelayCells;
 use measure::time::Epoch;
-use measure::wire::DecodeJob;
+use measure::wire::{ClockBound, DecodeJob};
 
+use super::settings::Settings;
 use super::status::WireFlowsView;
-use crate::background::Background;
+use super::waiting::Waiting;
+use crate::background::{Background, ResultMode};
 use crate::contain::{Part, contain};
 
-/// What is decoded at once: some milliseconds of work.
+/// Greatest effort of a job that is done at once: some milliseconds of work.
 const EFFORT_AT_ONCE: usize = 10_000;
 
 /// An epoch's flows.
 #[derive(Debug)]
 pub(super) struct EpochFlows {
-    pub epoch: Epoch,
-    pub other_packets: u64,
-    pub job: DecodeJob,
+    epoch: Epoch,
+    other_packets: u64,
+    job: DecodeJob,
 }
 
 impl EpochFlows {
+    pub fn new(of: &Waiting, cells: DelayCells, settings: &Settings, clocks: ClockBound) -> Self {
+        let flows = &of.shard.flows;
+        let counted = flows.flows().iter().filter(|flow| flow.packets > 0);
+        Self {
+            epoch: of.epoch,
+            other_packets: flows.other_packets(),
+            job: DecodeJob {
+                cells,
+                flows: counted.copied().collect(),
+                method: settings.layout.references.map(|plan| plan.method),
+                is_fifo: of.shard.is_fifo(),
+                clocks,
+                components: settings.components,
+            },
+        }
+    }
+
     /// `None` where it was stopped, or cannot be decoded.
     fn decode(&self, stop: &AtomicBool) -> Option<WireFlowsView> {
         let began = Instant::now();
@@ -39,21 +59,28 @@ impl EpochFlows {
     }
 }
 
-/// Decodes.
-#[derive(Debug, Default)]
+/// Decodes flows, one job at a time.
+#[derive(Debug)]
 pub(super) struct Decoding {
+    mode: ResultMode,
     thread: Option<Background<Box<EpochFlows>, WireFlowsView>>,
-    is_busy: bool,
-    /// Jobs are waited for.
-    pub waits: bool,
     latest: Option<Arc<WireFlowsView>>,
 }
 
 impl Decoding {
-    /// Takes an epoch; `false` where it goes undecoded, since another one is still under way, or
+    /// The thread is started when it is first needed.
+    pub fn new(mode: ResultMode) -> Self {
+        Self {
+            mode,
+            thread: None,
+            latest: None,
+        }
+    }
+
+    /// Takes an epoch; `false` where it is not decoded, since another one is still under way, or
     /// decoding it panicked.
     pub fn give(&mut self, flows: EpochFlows) -> bool {
-        if self.is_busy {
+        if self.thread.as_ref().is_some_and(Background::is_busy) {
             return false;
         }
         if flows.job.effort() <= EFFORT_AT_ONCE {
@@ -64,27 +91,21 @@ impl Decoding {
         }
         if self.thread.is_none() {
             let work = |flows: Box<EpochFlows>, stop: &_| flows.decode(stop);
-            self.thread = Background::start(Part::WireDecode, "vernier-wire", work)
+            self.thread = Background::start(Part::WireDecode, "vernier-wire", self.mode, work)
                 .inspect_err(|error| {
                     tracing::error!("the system gives no thread to decode with: {error}");
                 })
                 .ok();
         }
-        self.is_busy = self
-            .thread
-            .as_ref()
-            .is_some_and(|thread| thread.give(flows.into()));
-        self.is_busy
+        let thread = self.thread.as_mut();
+        thread.is_some_and(|thread| thread.give(flows.into()))
     }
 
-    /// Looks whether a job is done; `false` where one came to nothing.
+    /// Looks whether a job is done; `false` where one gave no result.
     pub fn poll(&mut self) -> bool {
-        let waits = self.waits && self.is_busy;
-        let done = (self.thread.as_ref()).and_then(|thread| thread.take(waits));
-        let Some(result) = done else {
+        let Some(result) = self.thread.as_mut().and_then(Background::take) else {
             return true;
         };
-        self.is_busy = false;
         let is_decoded = result.is_ok();
         self.show(result.ok());
         is_decoded
@@ -96,7 +117,7 @@ impl Decoding {
         }
     }
 
-    /// What was decoded last.
+    /// The flows that were decoded last.
     pub fn latest(&self) -> Option<Arc<WireFlowsView>> {
         self.latest.clone()
     }

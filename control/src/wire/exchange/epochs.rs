@@ -1,22 +1,22 @@
 //! The receiver's part: this end's sealed epochs wait for the sender's halves, are reconciled at
-//! their turns, paired, and end in one fate each.
+//! their rollovers, paired, and end in one fate each.
 //!
 //! ```text
 //!  own epoch e ---> waits for fragments of e (asked for once), for own e+1 and the lists around
-//!                   the turn between them, or for a deadline ---> reconcile, pair, fate, report
+//!                   the rollover between them, or for a deadline ---> reconcile, pair, fate, report
 //! ```
 //!
 //! Two epochs wait at most: when a third is sealed the first is done, with what has arrived.
 
 use std::collections::VecDeque;
 
-use measure::cell::Cell;
 use measure::codec::{Shape, TooLarge};
+use measure::lds::DelayCells;
 use measure::observation::End;
 use measure::time::Epoch;
 use measure::wire::frame::{EpochFate, Report, Request};
 use measure::wire::{
-    DecodeJob, SealedWire, SegmentOutcome, SenderLists, flow_cells, pair, reconcile,
+    ClockBound, SealedWire, SegmentOutcome, SenderLists, flow_cells, pair, reconcile,
 };
 
 use super::decoding::{Decoding, EpochFlows};
@@ -24,19 +24,19 @@ use super::floors::Floors;
 use super::incoming::{Incoming, Slot};
 use super::report::report;
 use super::settings::Settings;
-use super::status::{ExchangeCounters, FloorView, MeasuredEpoch, SegmentStatus};
+use super::status::{ExchangeCounters, FloorView, MeasuredEpoch, SegmentStatus, is_counted};
 use super::waiting::{Circumstances, Waiting, fate_of};
 use crate::contain::{Point, inject};
 use contract::wire::handover::WireControlEnd;
 
-/// Epochs that wait; with the one that the worker fills and an empty one for the next turn that is
-/// all there are.
+/// Epochs that wait. The other two shards are the one that the worker fills and an empty one for the next
+/// rollover.
 const WAITING: usize = 2;
 
 /// Reports that wait to be sent, at most, as epochs.
 const REPORTED: usize = 4;
 
-/// What the rest of the exchange does for epochs.
+/// Parts of the exchange that epochs use.
 pub(super) struct Resources<'a> {
     pub end: &'a mut WireControlEnd,
     pub decoding: &'a mut Decoding,
@@ -48,8 +48,8 @@ pub(super) struct Resources<'a> {
 pub(super) struct Epochs {
     pub incoming: Incoming,
     waiting: VecDeque<Waiting>,
-    /// The epoch that is to be sealed next; not known after one that a session began in, which may
-    /// be of an older session.
+    /// The epoch that is to be sealed next. Not known after one in which a session began: it may be of
+    /// an older session.
     next: Option<Epoch>,
     floors: Floors,
     segments: Vec<SegmentStatus<MeasuredEpoch>>,
@@ -94,18 +94,18 @@ impl Epochs {
             shard,
             sealed_ns: around.now.monotonic_ns,
             moved: 0,
-            // Otherwise nobody holds the lists against the turn that it began with.
+            // Otherwise the rollover that it began with is not reconciled.
             is_settled: before.is_some_and(|before| before.ended_by() == epoch),
         };
         if let Some(next) = self.next {
-            // Nobody had memory for those between.
+            // For those between there was no empty shard.
             self.count(EpochFate::Unmeasured, epoch.0.saturating_sub(next.0));
         }
         self.count(EpochFate::NoMarkers, waiting.shard.marks.turns_missed);
         let marks = &waiting.shard.marks;
         let is_known = !marks.is_partial || marks.turns_missed > 0;
         self.next = is_known.then(|| waiting.ended_by());
-        self.incoming.turn(epoch);
+        self.incoming.rollover(epoch);
         self.waiting.push_back(waiting);
     }
 
@@ -123,44 +123,36 @@ impl Epochs {
         }
     }
 
+    /// Whether nothing more is to be waited for.
     fn is_first_ready(&self, around: Circumstances<'_>) -> bool {
-        let now = around.now.monotonic_ns;
-        let quiet_ns = around.quiet_ns();
         let Some(first) = self.waiting.front() else {
             return false;
         };
+        let now = around.now.monotonic_ns;
+        let quiet_ns = around.quiet_ns();
+        let deadline_ns = around.settings.epoch_ns.saturating_mul(2);
         let age_ns = now.saturating_sub(first.sealed_ns);
-        if age_ns
-            >= around
-                .settings
-                .epoch_ns
-                .saturating_mul(2)
-                .saturating_add(quiet_ns)
-        {
+        if age_ns >= deadline_ns.saturating_add(quiet_ns) {
             return true;
         }
         let Some(next) = self.waiting.get(1) else {
             return false;
         };
-        let slot = self.incoming.slot(first.epoch);
-        let is_whole = slot.is_some_and(Slot::is_complete);
-        let is_given_up = slot.and_then(|slot| slot.requested_ns.max(slot.heard_ns));
-        let was_asked = slot.is_some_and(|slot| slot.requested_ns.is_some());
-        let is_given_up =
-            was_asked && is_given_up.is_some_and(|since| now >= since.saturating_add(quiet_ns * 2));
-        let is_condemned = first.fate(&around) != EpochFate::Usable;
-        let before = next.epoch.0.checked_sub(1).map(Epoch);
-        let last = before.and_then(|before| self.incoming.slot(before));
         let after = self.incoming.slot(next.epoch);
-        let are_listed = last.is_some_and(|slot| slot.last.is_complete())
-            && after.is_some_and(|slot| slot.first.is_complete());
         let listed_ns = after.and_then(|slot| slot.listed_ns).unwrap_or(0);
         let is_late = now >= next.sealed_ns.max(listed_ns).saturating_add(quiet_ns);
-        let is_silent = slot.is_none() && is_late;
-        (is_whole || is_given_up || is_condemned || is_silent) && (are_listed || is_late)
+        let last = previous(next.epoch).and_then(|before| self.incoming.slot(before));
+        let are_listed = last.is_some_and(|slot| slot.last.is_complete())
+            && after.is_some_and(|slot| slot.first.is_complete());
+        (are_listed || is_late)
+            && (first.fate(&around) != EpochFate::Usable
+                || match self.incoming.slot(first.epoch) {
+                    Some(slot) => slot.is_complete() || slot.is_given_up(now, quiet_ns * 2),
+                    None => is_late,
+                })
     }
 
-    /// What is to be asked for now: epoch, segment and request. Each is asked for once.
+    /// Requests that are due now, each once: epoch, segment and request.
     pub fn requests(&mut self, around: Circumstances<'_>) -> Vec<(Epoch, u16, Request)> {
         let now = around.now.monotonic_ns;
         let mut requests = Vec::new();
@@ -168,7 +160,7 @@ impl Epochs {
             if waiting.fate(&around) != EpochFate::Usable {
                 continue;
             }
-            let Some(slot) = self.incoming.slot_to_ask(waiting.epoch) else {
+            let Some(slot) = self.incoming.open(waiting.epoch) else {
                 continue;
             };
             let since_ns = slot.heard_ns.unwrap_or(0).max(waiting.sealed_ns);
@@ -180,7 +172,7 @@ impl Epochs {
             }
             slot.requested_ns = Some(now);
             let epoch = waiting.epoch;
-            let missing = slot.requests(around.settings.frame_bytes);
+            let missing = slot.requests(around.settings.frames.bytes_max);
             requests.extend(missing.map(|(segment, request)| (epoch, segment, request)));
         }
         requests
@@ -197,35 +189,38 @@ impl Epochs {
             return;
         };
         self.reconcile(&mut first, resources.counters);
-        let fate = first.fate(&around);
         let slot = self.incoming.slot(first.epoch);
-        let slot = slot.filter(|slot| fate == EpochFate::Usable && slot.heard_ns.is_some());
-        let Some(slot) = slot else {
-            let fate = match fate {
-                EpochFate::Usable => EpochFate::NoFragments,
-                fate => fate,
-            };
-            for segment in 0..self.segments.len() {
-                self.end(&first, segment, fate, None);
+        match (
+            first.fate(&around),
+            slot.filter(|slot| slot.heard_ns.is_some()),
+        ) {
+            (EpochFate::Usable, Some(slot)) => {
+                inject::point(Point::Pairing);
+                let paired = Paired::new(&first, slot, around.clocks());
+                self.end_paired(&first, paired, around, resources);
             }
-            return resources.end.give_back(End::Receiver, first.shard);
-        };
-        inject::point(Point::Pairing);
-        let mut halves = slot.halves();
-        let segments = first.shard.segments.iter().zip(&mut halves.segments);
-        for (index, (own, sender)) in segments.enumerate() {
-            // Spread otherwise than here: none of its cells has a counterpart.
-            let own = Shape::Lda(own.lda.layout().clone());
-            if slot.lda_shape(index) != Some(&own) {
-                sender.lda = &[] as &[Option<Cell>];
-            }
+            (EpochFate::Usable, None) => self.end_unpaired(&first, EpochFate::NoFragments),
+            (fate, _) => self.end_unpaired(&first, fate),
         }
+        resources.end.give_back(End::Receiver, first.shard);
+    }
+
+    fn end_unpaired(&mut self, first: &Waiting, fate: EpochFate) {
+        for segment in 0..self.segments.len() {
+            self.end(first, segment, fate, None);
+        }
+    }
+
+    /// Judges every segment by its outcome; flows are decoded where one is usable.
+    fn end_paired(
+        &mut self,
+        first: &Waiting,
+        paired: Paired,
+        around: Circumstances<'_>,
+        resources: &mut Resources<'_>,
+    ) {
+        let Paired { outcomes, cells } = paired;
         let clocks = around.clocks();
-        let mut outcomes = pair(&first.shard, &halves, clocks);
-        for outcome in &mut outcomes {
-            outcome.are_counts_settled = first.is_settled;
-        }
-        let cells = flow_cells(&first.shard, &halves);
         let is_trusted = self.floors.see(
             (first.epoch, first.sealed_ns),
             first.shard.marks.least_delay_ns,
@@ -241,29 +236,15 @@ impl Epochs {
                 EpochFate::Clock
             };
             is_usable |= fate == EpochFate::Usable;
-            self.end(&first, segment, fate, Some(outcome));
+            self.end(first, segment, fate, Some(outcome));
         }
-        if let Some((cells, _)) = cells.filter(|_| is_usable) {
-            let flows = first.shard.flows.flows().iter();
-            let job = DecodeJob {
-                cells,
-                flows: flows.filter(|flow| flow.packets > 0).copied().collect(),
-                method: around.settings.layout.references.map(|plan| plan.method),
-                is_fifo: first.shard.is_fifo(),
-                clocks,
-                components: around.settings.components,
-            };
-            let flows = EpochFlows {
-                epoch: first.epoch,
-                other_packets: first.shard.flows.other_packets(),
-                job,
-            };
+        if let Some(cells) = cells.filter(|_| is_usable) {
+            let flows = EpochFlows::new(first, cells, around.settings, clocks);
             resources.counters.decodes_skipped += u64::from(!resources.decoding.give(flows));
         }
-        resources.end.give_back(End::Receiver, first.shard);
     }
 
-    /// Moves packets around the turn that ended an epoch.
+    /// Moves packets around the rollover that ended an epoch.
     fn reconcile(&mut self, first: &mut Waiting, counters: &mut ExchangeCounters) {
         let ended_by = first.ended_by();
         let next = self
@@ -274,8 +255,7 @@ impl Epochs {
             first.is_settled = false;
             return;
         };
-        let before = ended_by.0.checked_sub(1).map(Epoch);
-        let last = before.and_then(|before| self.incoming.slot(before));
+        let last = previous(ended_by).and_then(|before| self.incoming.slot(before));
         let after = self.incoming.slot(ended_by);
         let last = last.map(|slot| slot.last.trailing()).unwrap_or_default();
         let after = after.map(|slot| slot.first.leading()).unwrap_or_default();
@@ -284,7 +264,7 @@ impl Epochs {
             first: &after,
         };
         let reconciled = reconcile(&mut first.shard, &mut next.shard, lists);
-        if !first.is_turn_settled(next, &reconciled) {
+        if !first.is_rollover_settled(next, &reconciled) {
             first.is_settled = false;
             next.is_settled = false;
         }
@@ -296,7 +276,7 @@ impl Epochs {
         counters.unexplained += reconciled.unexplained;
     }
 
-    /// One segment's epoch has come to its end.
+    /// One segment's epoch ends.
     fn end(
         &mut self,
         waiting: &Waiting,
@@ -310,8 +290,7 @@ impl Epochs {
             moved: waiting.moved,
             outcome: outcome.copied(),
         };
-        let is_counted = !matches!(fate, EpochFate::Clock | EpochFate::NoFragments);
-        let counts = outcome.filter(|_| is_counted).and_then(|outcome| {
+        let counts = outcome.filter(|_| is_counted(fate)).and_then(|outcome| {
             let tally = outcome.tally;
             Some((tally.sent, tally.received, outcome.lost()?))
         });
@@ -321,17 +300,17 @@ impl Epochs {
         if self.reports.len() >= REPORTED * self.segments.len() {
             self.reports.pop_front();
         }
-        let segment = u16::try_from(segment).unwrap_or(u16::MAX);
-        self.reports
-            .push_back((waiting.epoch, segment, report(&measured)));
+        if let Ok(segment) = u16::try_from(segment) {
+            self.reports
+                .push_back((waiting.epoch, segment, report(&measured)));
+        }
     }
 
     /// Forgets everything but what was counted; what waits is lost.
     pub fn start_anew(&mut self, settings: &Settings) {
         // It could be made at first, with the same settings.
         if let Ok(new) = Self::new(settings) {
-            let segments = std::mem::replace(self, new).segments;
-            self.segments = segments;
+            self.segments = std::mem::replace(self, new).segments;
         }
     }
 
@@ -345,4 +324,35 @@ impl Epochs {
         self.reports.clear();
         self.next = None;
     }
+}
+
+/// Both halves of an epoch, paired.
+struct Paired {
+    outcomes: Vec<SegmentOutcome>,
+    cells: Option<DelayCells>,
+}
+
+impl Paired {
+    fn new(first: &Waiting, slot: &Slot, clocks: ClockBound) -> Self {
+        let shard = &first.shard;
+        let mut halves = slot.halves();
+        let segments = shard.segments.iter().zip(&mut halves.segments);
+        for (index, (own, sender)) in segments.enumerate() {
+            // Spread otherwise than here: none of its cells has a counterpart.
+            let own = Shape::Lda(own.lda.layout().clone());
+            if slot.lda_shape(index) != Some(&own) {
+                sender.lda = &[];
+            }
+        }
+        let mut outcomes = pair(shard, &halves, clocks);
+        for outcome in &mut outcomes {
+            outcome.are_counts_settled = first.is_settled;
+        }
+        let cells = flow_cells(shard, &halves).map(|(cells, _)| cells);
+        Self { outcomes, cells }
+    }
+}
+
+fn previous(epoch: Epoch) -> Option<Epoch> {
+    epoch.0.checked_sub(1).map(Epoch)
 }

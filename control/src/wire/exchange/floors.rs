@@ -5,10 +5,10 @@ use measure::wire::{FloorSample, FloorVerdict, FloorWatch, SegmentOutcome};
 
 use super::status::{ExchangeCounters, FloorView};
 
-/// Steps that are looked for are no smaller, in nanoseconds.
+/// Least step that is detected, in nanoseconds.
 const STEP_NS_MIN: f64 = 1_000.0;
 
-/// Delays that scatter so many times more than usual speak of a queue.
+/// Delays that scatter so many times more than usual come from a queue.
 const SCATTER: f64 = 4.0;
 
 /// Watches the floor over a session.
@@ -16,7 +16,7 @@ const SCATTER: f64 = 4.0;
 pub(super) struct Floors {
     watch: FloorWatch,
     view: FloorView,
-    /// What delays usually scatter by, in nanoseconds.
+    /// The usual scatter of delays, in nanoseconds.
     usual_ns: Option<f64>,
 }
 
@@ -68,7 +68,7 @@ impl Floors {
         !matches!(verdict, FloorVerdict::Sank(_))
     }
 
-    /// Another session: clocks and path may have changed. What was seen stays to be shown.
+    /// Another session: clocks and path may have changed. What was seen is still shown.
     pub fn reset(&mut self) {
         self.watch = FloorWatch::new();
         self.usual_ns = None;

@@ -8,7 +8,7 @@ use measure::observation::End;
 use measure::shard::Tally;
 use measure::time::Epoch;
 use measure::wire::frame::{
-    HEADER_BYTES, Request, SealError, Sealer, Side, Stash, Stashed, Subject, TAG_BYTES, body_room,
+    HEADER_BYTES, Request, Sealer, Side, Stash, Stashed, Subject, TAG_BYTES, body_room,
 };
 use measure::wire::{Placed, SealedWire, WireShard};
 
@@ -40,7 +40,7 @@ pub(super) struct Held {
     pub shard: Box<WireShard>,
     first: Vec<Stashed>,
     last: Vec<Stashed>,
-    /// Its synopses are not to be used, and not sent.
+    /// Its synopses are not valid, and not sent.
     pub is_withheld: bool,
     /// Requests that were answered.
     pub answered: Vec<What>,
@@ -95,7 +95,7 @@ impl Held {
         }
     }
 
-    /// What a request asks for; `None` where there is no such thing, or it was answered before.
+    /// The synopsis that a request asks for; `None` where there is none, or it was answered before.
     pub fn asked(&self, segment: u16, request: &Request) -> Option<What> {
         self.synopses().into_iter().find(|what| {
             let is_its = match what {
@@ -109,7 +109,7 @@ impl Held {
         })
     }
 
-    /// Frames that ranges of a synopsis make.
+    /// Ranges of a synopsis as frames.
     pub fn pieces(
         &self,
         what: What,
@@ -119,18 +119,18 @@ impl Held {
         let Some(shape) = self.shape(what) else {
             return Vec::new();
         };
-        let frame_bytes = settings.frame_bytes;
+        let frame_bytes = settings.frames.bytes_max;
         let room = body_room(frame_bytes);
         let cut = match what {
             What::Tally(_) => cut::<Tally>(&shape, ranges, room),
             _ => cut::<Cell>(&shape, ranges, room),
         };
-        let around = frame_bytes + settings.overhead_bytes;
+        let around = frame_bytes + settings.frames.overhead_bytes;
         let piece = |range: Range<u32>| Piece {
             epoch: self.epoch,
             what,
-            // As large as it may be: the last one of a synopsis is less.
-            bytes: around.min(fragment_bytes(&shape, &range) + settings.overhead_bytes),
+            // Its greatest size: the last one of a synopsis is smaller.
+            bytes: around.min(fragment_bytes(&shape, &range) + settings.frames.overhead_bytes),
             range,
         };
         cut.unwrap_or_default().into_iter().map(piece).collect()
@@ -138,8 +138,8 @@ impl Held {
 
     pub fn stash_pieces(&self, what: What, settings: &Settings) -> Vec<Piece> {
         let (side, list) = self.list(what);
-        let parts = Stash::parts(side, list, settings.frame_bytes).zip(0..);
-        let bytes = settings.frame_bytes + settings.overhead_bytes;
+        let parts = Stash::parts(side, list, settings.frames.bytes_max).zip(0..);
+        let bytes = settings.frames.bytes_max + settings.frames.overhead_bytes;
         parts
             .map(|(_, part)| Piece {
                 epoch: self.epoch,
@@ -170,43 +170,37 @@ impl Held {
             epoch: self.epoch,
             tai_ns: now.tai_ns.cast_signed(),
         };
-        let shape = self.shape(piece.what);
-        let ranges = std::iter::once(piece.range.clone());
-        let (room, end) = (body_room(settings.frame_bytes), End::Sender);
+        let (shape, ranges) = (self.shape(piece.what), std::iter::once(piece.range.clone()));
+        let (room, end) = (body_room(settings.frames.bytes_max), End::Sender);
         let segment = |index: u16| self.shard.segments.get(usize::from(index));
-        let done: Result<usize, SealError> = match piece.what {
+        let sealed = match piece.what {
             What::First | What::Last => {
                 if piece.what == What::Last {
-                    // The epoch that begins at this turn.
+                    // The epoch that begins at this rollover.
                     subject.epoch = Epoch(self.epoch.0.wrapping_add(1));
                 }
                 let (side, list) = self.list(piece.what);
-                let mut parts = Stash::parts(side, list, settings.frame_bytes);
-                let part = parts.nth(piece.range.start as usize)?;
-                sealer.seal(subject, &part, buffer)
+                let mut parts = Stash::parts(side, list, settings.frames.bytes_max);
+                sealer.seal(subject, &parts.nth(piece.range.start as usize)?, buffer)
             }
             What::Tally(index) => {
                 let tally = segment(index)?.tally;
                 let shape = shape?;
-                let cut = fragments(&shape, end, ranges, room, |_| tally);
-                sealer.seal(subject, &cut.ok()?.next()?, buffer)
+                let mut cut = fragments(&shape, end, ranges, room, |_| tally).ok()?;
+                sealer.seal(subject, &cut.next()?, buffer)
             }
-            What::Lda(index) => {
-                let cells = segment(index)?.lda.cells();
+            What::Lda(_) | What::Lds => {
+                let cells = match piece.what {
+                    What::Lda(index) => segment(index)?.lda.cells(),
+                    _ => self.shard.lds.as_ref()?.cells(),
+                };
                 let cell = |at: u32| cells.get(at as usize).map_or(Cell::default(), |c| c.sender);
                 let shape = shape?;
-                let cut = fragments(&shape, end, ranges, room, cell);
-                sealer.seal(subject, &cut.ok()?.next()?, buffer)
-            }
-            What::Lds => {
-                let cells = self.shard.lds.as_ref()?.cells();
-                let cell = |at: u32| cells.get(at as usize).map_or(Cell::default(), |c| c.sender);
-                let shape = shape?;
-                let cut = fragments(&shape, end, ranges, room, cell);
-                sealer.seal(subject, &cut.ok()?.next()?, buffer)
+                let mut cut = fragments(&shape, end, ranges, room, cell).ok()?;
+                sealer.seal(subject, &cut.next()?, buffer)
             }
         };
-        done.ok()
+        sealed.ok()
     }
 }
 
@@ -220,7 +214,7 @@ fn cut<E: Element + Default>(
     Ok(cut.map(|fragment| fragment.range()).collect())
 }
 
-/// About as many bytes as a fragment's frame has, its shape being small.
+/// About as many bytes as a fragment's frame has; its shape is small.
 fn fragment_bytes(shape: &Shape, range: &Range<u32>) -> usize {
     let elements = range.end.saturating_sub(range.start) as usize;
     HEADER_BYTES + TAG_BYTES + 256 + elements * shape.element_bytes()

@@ -1,5 +1,5 @@
-//! What arrives of the sender's epochs, put together again: a fixed number of epochs at a time, each
-//! of the size that both ends agreed on.
+//! The sender's epochs as they arrive, put together again: a fixed number at a time, each of the size
+//! that both ends agreed on.
 
 use std::ops::Range;
 
@@ -40,10 +40,10 @@ impl List {
             return false;
         }
         self.total = Some(part.total());
-        let places = self.packets.iter_mut().skip(part.first().into());
-        for (place, packet) in places.zip(part.packets()) {
-            if place.is_none() {
-                *place = Some(packet);
+        let packets = self.packets.iter_mut().skip(part.first().into());
+        for (known, packet) in packets.zip(part.packets()) {
+            if known.is_none() {
+                *known = Some(packet);
                 self.arrived += 1;
             }
         }
@@ -55,12 +55,12 @@ impl List {
         self.packets.is_empty() || total.is_some_and(|total| self.arrived >= total)
     }
 
-    /// Its packets from the first on, as far as none is missing.
+    /// Its packets from the first to the one before the first that is missing.
     pub fn leading(&self) -> Vec<Stashed> {
         self.packets.iter().map_while(|packet| *packet).collect()
     }
 
-    /// Its packets to the last, from the one on after which none is missing.
+    /// Its packets from the one after the last that is missing to the last.
     pub fn trailing(&self) -> Vec<Stashed> {
         let total = self.total.unwrap_or(0).into();
         let list = self.packets.get(..total).unwrap_or_default();
@@ -148,6 +148,14 @@ impl Slot {
         matches!(added, Some(Ok(_)))
     }
 
+    /// Whether what is missing was asked for and nothing came for so long since.
+    pub fn is_given_up(&self, now_ns: u64, quiet_ns: u64) -> bool {
+        self.requested_ns.is_some_and(|requested_ns| {
+            let since_ns = requested_ns.max(self.heard_ns.unwrap_or(0));
+            now_ns >= since_ns.saturating_add(quiet_ns)
+        })
+    }
+
     /// Whether all synopses are here.
     pub fn is_complete(&self) -> bool {
         self.missing_elements() == 0
@@ -160,7 +168,7 @@ impl Slot {
         tallies.chain(cells).map(u64::from).sum()
     }
 
-    /// Asks for what is missing, in frames of so many bytes: segment and request.
+    /// Requests for what is missing, in frames of so many bytes: segment and request.
     pub fn requests(&self, frame_bytes: usize) -> impl Iterator<Item = (u16, Request)> + '_ {
         let ask = move |shape, missing: &mut dyn Iterator<Item = Range<u32>>| {
             Request::new(shape, joined(missing, frame_bytes))
@@ -210,8 +218,7 @@ fn joined(missing: impl Iterator<Item = Range<u32>>, frame_bytes: usize) -> Vec<
     ranges
 }
 
-/// An LDA's probabilities may change from epoch to epoch, its sizes may not: takes the first
-/// fragment's word.
+/// An LDA's probabilities may change from epoch to epoch, its sizes may not: the first fragment decides.
 fn respread(assembler: &mut Assembler<Cell>, shape: &Shape) {
     let mine = assembler.shape();
     let is_empty = assembler.missing_elements() == mine.elements();
@@ -242,7 +249,7 @@ impl Incoming {
     }
 
     /// This end has sealed an epoch: those long before it are no longer put together.
-    pub fn turn(&mut self, epoch: Epoch) {
+    pub fn rollover(&mut self, epoch: Epoch) {
         self.latest = Some(epoch);
         let expected = self.expected();
         for slot in &mut self.slots {
@@ -252,8 +259,7 @@ impl Incoming {
         }
     }
 
-    /// Epochs that anything may come for: no more than there are slots, so that none is ever taken
-    /// from another.
+    /// Epochs that may arrive: no more than there are slots, so that none replaces another.
     fn expected(&self) -> Range<u64> {
         self.latest.map_or(0..0, |Epoch(latest)| {
             latest.saturating_sub(1)..latest.saturating_add(2)
@@ -264,13 +270,8 @@ impl Incoming {
         self.slots.iter().find(|slot| slot.epoch == Some(epoch))
     }
 
-    /// The slot of an epoch that something is to be asked for, taken for it if nothing came.
-    pub fn slot_to_ask(&mut self, epoch: Epoch) -> Option<&mut Slot> {
-        self.open(epoch)
-    }
-
-    /// The slot of an epoch, which is taken for it where there is none.
-    fn open(&mut self, epoch: Epoch) -> Option<&mut Slot> {
+    /// The slot of an epoch; a free one is taken for it where nothing of it has arrived.
+    pub fn open(&mut self, epoch: Epoch) -> Option<&mut Slot> {
         if !self.expected().contains(&epoch.0) {
             return None;
         }
@@ -298,7 +299,7 @@ impl Incoming {
         is_added
     }
 
-    /// Takes a part of a list around the turn to `coming`; `false` where it is of no use.
+    /// Takes a part of a list around the rollover to `coming`; `false` where it is of no use.
     pub fn stash(&mut self, coming: Epoch, part: &StashView<'_>, now_ns: u64) -> bool {
         let epoch = match part.side() {
             Side::After => Some(coming),

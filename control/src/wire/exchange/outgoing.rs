@@ -12,14 +12,14 @@ use super::settings::{Moment, Settings};
 use super::status::ExchangeCounters;
 use contract::wire::handover::WireControlEnd;
 
-/// Epochs that are kept to answer requests. With the one that the worker fills and an empty one for
-/// the next turn that is all there are.
+/// Epochs that are kept to answer requests. The other two shards are the one that the worker fills and an
+/// empty one for the next rollover.
 const KEPT: usize = 2;
 
 /// Frames of the worker's ring that are left to hellos and the like.
 const RING_RESERVE: usize = 16;
 
-/// What may be sent at once, as time: what a poll that comes late may catch up with.
+/// What may be sent at once, as time: so much a late poll may catch up.
 const BURST_NS: u64 = 20_000_000;
 
 /// Everything that is still to be sent.
@@ -50,21 +50,19 @@ impl Outgoing {
         if held.is_withheld {
             counters.withheld_epochs += 1;
         }
-        // What decides where misplaced packets belong is needed first. Nobody asks for it once more, so
-        // that it is said twice, some time apart.
-        let lists = [What::First, What::Last];
-        let lists = lists.map(|what| held.stash_pieces(what, settings));
-        self.pieces.extend(lists.iter().flatten().cloned());
-        let mut lists = Some(lists);
-        for what in held.synopses() {
-            if what == What::Lds {
-                self.pieces
-                    .extend(lists.take().into_iter().flatten().flatten());
-            }
-            let all = std::iter::once(0..u32::MAX);
-            self.pieces.extend(held.pieces(what, all, settings));
-        }
-        self.pieces.extend(lists.into_iter().flatten().flatten());
+        // The lists that show where misplaced packets belong are needed first. They are never requested
+        // again: they are sent twice, some time apart.
+        let lists = [What::First, What::Last].into_iter();
+        let lists: Vec<Piece> = lists
+            .flat_map(|what| held.stash_pieces(what, settings))
+            .collect();
+        let frames = |what| held.pieces(what, std::iter::once(0..u32::MAX), settings);
+        let (sketches, others): (Vec<What>, Vec<What>) =
+            (held.synopses().into_iter()).partition(|what| *what == What::Lds);
+        self.pieces.extend(lists.iter().cloned());
+        self.pieces.extend(others.into_iter().flat_map(frames));
+        self.pieces.extend(lists);
+        self.pieces.extend(sketches.into_iter().flat_map(frames));
         self.held.push_back(held);
         self.pace(settings, 2);
     }
@@ -102,10 +100,10 @@ impl Outgoing {
             .sum();
         let within_s = (settings.epoch_ns / part).max(1) as f64 / 1e9;
         let wanted = (waiting as f64 / within_s).max(self.bytes_per_s);
-        self.bytes_per_s = wanted.min(settings.bytes_per_s as f64);
+        self.bytes_per_s = wanted.min(settings.frames.bytes_per_s as f64);
     }
 
-    /// A frame of so many bytes goes, whatever is waiting.
+    /// A frame of so many bytes is sent, whatever is waiting.
     pub fn spend(&mut self, bytes: usize) {
         self.allowance -= bytes as f64;
     }
@@ -116,12 +114,12 @@ impl Outgoing {
         self.filled_ns = now.monotonic_ns;
         let per_s = self.bytes_per_s;
         let most = (per_s * BURST_NS as f64 / 1e9)
-            .max((settings.frame_bytes + settings.overhead_bytes) as f64);
+            .max((settings.frames.bytes_max + settings.frames.overhead_bytes) as f64);
         let more = per_s * elapsed_ns.min(1_000_000_000) as f64 / 1e9;
         self.allowance = (self.allowance + more).min(most);
     }
 
-    /// Gives the worker as many frames as may go now.
+    /// Gives the worker as many frames as may be sent now.
     pub fn send(
         &mut self,
         now: Moment,
@@ -156,9 +154,8 @@ impl Outgoing {
                 length = held.seal(&piece, now, settings, sealer, buffer);
                 length
             });
-            match length {
-                Some(_) if is_sent => counters.bulk_sent += 1,
-                _ => counters.fragments_unsent += 1,
+            if length.is_none() || !is_sent {
+                counters.fragments_unsent += 1;
             }
         }
     }
@@ -176,7 +173,7 @@ impl Outgoing {
         end.give_back(End::Sender, held.shard);
     }
 
-    /// Gives everything back: there is no one to send it to.
+    /// Gives everything back: there is no peer to send it to.
     pub fn reset(&mut self, end: &mut WireControlEnd, counters: &mut ExchangeCounters) {
         while !self.held.is_empty() {
             self.forget(end, counters);

@@ -1,4 +1,4 @@
-//! What is reported to the other end of an epoch.
+//! The report of an epoch to the other end.
 
 use measure::wire::frame::{Chosen, EpochFate, Report};
 
@@ -11,6 +11,7 @@ pub(super) fn report(measured: &MeasuredEpoch) -> Report {
     };
     let is_usable = measured.fate == EpochFate::Usable;
     let lda = outcome.lda_mean.filter(|_| is_usable);
+    // Fields of a report saturate.
     let narrow = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
     // Counts of one end alone would not add up.
     let counts = outcome.lost().is_some().then_some(outcome.tally);

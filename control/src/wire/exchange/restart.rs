@@ -1,5 +1,5 @@
-//! What becomes of a wire whose exchange panicked: it starts anew, as after a restart of the switch, but
-//! keeps what it has counted.
+//! An exchange that panicked starts anew, as after a restart of the switch, but keeps what it has
+//! counted.
 
 use measure::observation::End;
 use measure::wire::frame::{EpochFate, Sealer};
@@ -7,7 +7,7 @@ use measure::wire::frame::{EpochFate, Sealer};
 use super::settings::Moment;
 use super::{Exchange, Order, Outgoing};
 
-/// Before the next poll: a fault that comes back at once must not take the control core's time.
+/// Before the next poll: a fault that comes back at once must not use up the control core's time.
 const PAUSE_NS: u64 = 1_000_000_000;
 
 /// Whether an exchange starts anew.
@@ -21,16 +21,16 @@ pub(super) struct Restart {
 
 impl Exchange {
     /// Whether a poll is to be done now.
-    pub(super) fn may_go_on(&mut self, now: Moment) -> bool {
+    pub(super) fn may_poll(&mut self, now: Moment) -> bool {
         if std::mem::take(&mut self.restart.is_wanted) {
             self.restart.until_ns = now.monotonic_ns.saturating_add(PAUSE_NS);
         }
-        self.say_orders();
+        self.send_orders();
         now.monotonic_ns >= self.restart.until_ns
     }
 
-    /// Lets go of everything that a panic may have left half changed. The worker gets as many empty
-    /// shards as were on this side, the session ends, and epochs that waited are counted.
+    /// Drops everything that a panic may have left half changed. The worker gets as many empty shards as
+    /// were on this side, the session ends, and epochs that waited are counted.
     pub fn start_anew(&mut self) {
         self.counters.restarts += 1;
         self.restart.is_wanted = true;
@@ -39,7 +39,12 @@ impl Exchange {
             self.counters.strangers += session.strangers();
         }
         let settings = &self.settings;
-        let sealer = Sealer::new(settings.switch, settings.port, &settings.keys, settings.key);
+        let sealer = Sealer::new(
+            settings.own.switch,
+            settings.own.port,
+            &settings.keys,
+            settings.key,
+        );
         match sealer {
             Ok(sealer) => self.sealer = sealer,
             // It could be made at first, with the same settings.

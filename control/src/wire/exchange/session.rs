@@ -1,21 +1,21 @@
-//! Hellos: who is there, whether the ends agree, when a session begins and when it is over.
+//! Hellos: which peer is there, whether the ends agree, when a session begins and when it ends.
 
 use measure::wire::frame::{Header, Hello, Mismatch};
 use measure::wire::session::{
     Handshake, Heard, Nonce, Nonces, Session as Direction, SessionId, Sessions,
 };
 
-use super::settings::{ClockView, Moment, Settings};
-use super::status::{PeerView, SessionState};
+use super::settings::{ClockView, Moment, Settings, clock_label};
+use super::status::SessionState;
+use records::snapshot::WirePeer;
 
 /// Between hellos while there is no session, and within one.
 const HELLO_NS: (u64, u64) = (250_000_000, 1_000_000_000);
-/// Between answers to those who have not proved to be there: recordings must not cause a flood.
+/// Between answers to ends that have not proved to be there: recordings must not cause a flood.
 const ANSWER_NS: u64 = 50_000_000;
-/// Without an accepted frame for so long, the peer is gone.
+/// Without an authenticated frame for so long, the peer is gone.
 const SILENCE_NS: u64 = 5_000_000_000;
-/// A peer that was heard within this time is there: an own hello that comes back is not taken to
-/// show a loop.
+/// A peer that was heard within this time is there: an own hello that comes back shows no loop.
 const LOOP_SILENCE_NS: u64 = 2_500_000_000;
 
 /// Without an own hello for so long, there is no loop any more.
@@ -32,13 +32,13 @@ const OVERLAP_NS: u64 = 5_000_000_000;
 /// What a hello begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Begins {
-    /// Sessions: all of the old ones is over.
+    /// Sessions after which nothing of old ones is valid.
     Anew(Sessions),
-    /// Sessions that go on where those before stop.
+    /// Sessions that continue where those before stop.
     Renewed(Sessions),
 }
 
-/// How far a renewal is.
+/// A renewal that is under way.
 #[derive(Debug, Clone, Copy)]
 struct Renewal {
     /// What arrives in the session before the present one.
@@ -56,7 +56,7 @@ struct Echoes {
     total: u64,
     /// Fresh ones, each counted once, with less than [`LOOP_NS`] from one to the next.
     fresh: u32,
-    /// When the last of these was sealed, and when it came.
+    /// When the last of these was sealed (TAI), and when it came (monotonic).
     last: Option<(i64, u64)>,
 }
 
@@ -86,6 +86,27 @@ impl Echoes {
     }
 }
 
+/// Hellos that are due.
+#[derive(Debug, Default)]
+struct Due {
+    /// When the next one is.
+    hello_ns: u64,
+    /// The answer to an end that has not proved to be there, and when it may be sent.
+    answer: Option<Nonces>,
+    answer_ns: u64,
+}
+
+/// The peer, as it was heard last.
+#[derive(Debug)]
+struct Last {
+    peer: Option<WirePeer>,
+    mismatch: Option<Mismatch>,
+    /// When a frame of the session was heard.
+    heard_ns: u64,
+    /// When its last hello was sealed: older ones are recordings.
+    hello_tai_ns: i64,
+}
+
 /// One end's view of its peer.
 #[derive(Debug)]
 pub(super) struct Session {
@@ -97,26 +118,17 @@ pub(super) struct Session {
     /// When the present keys were made.
     keyed_ns: u64,
     was_established: bool,
-    peer: Option<PeerView>,
-    mismatch: Option<Mismatch>,
-    /// When a hello is due.
-    hello_ns: u64,
-    /// What is to be said to someone who has not proved to be there, and from when on.
-    answer: Option<Nonces>,
-    answer_ns: u64,
-    /// When a frame of the session was last accepted.
-    heard_ns: u64,
-    /// When the peer's last hello was sealed: older ones are recordings.
-    hello_tai_ns: i64,
+    last: Last,
+    due: Due,
     echoes: Echoes,
     strangers: u64,
-    /// Across routers anybody can throw a hello back: that blocks nothing there.
+    /// Across routers anyone can send a hello back: that blocks nothing there.
     is_routed: bool,
 }
 
 impl Session {
     pub fn new(settings: &Settings, nonce: Nonce) -> Self {
-        let switch = settings.switch;
+        let switch = settings.own.switch;
         Self {
             switch,
             handshake: Handshake::new(switch, nonce),
@@ -124,20 +136,20 @@ impl Session {
             renewal: None,
             keyed_ns: 0,
             was_established: false,
-            peer: None,
-            mismatch: None,
-            hello_ns: 0,
-            answer: None,
-            answer_ns: 0,
-            heard_ns: 0,
-            hello_tai_ns: i64::MIN,
+            last: Last {
+                peer: None,
+                mismatch: None,
+                heard_ns: 0,
+                hello_tai_ns: i64::MIN,
+            },
+            due: Due::default(),
             echoes: Echoes::default(),
             strangers: 0,
             is_routed: settings.is_routed,
         }
     }
 
-    /// Takes note of an accepted hello; gives the sessions that begin with it.
+    /// Takes a hello that was authenticated; gives the sessions that begin with it.
     pub fn hear(
         &mut self,
         header: &Header,
@@ -148,50 +160,45 @@ impl Session {
     ) -> Option<Begins> {
         let own = self.handshake.nonces();
         if header.switch == self.switch || hello.nonces.own == own.own {
-            if self.sessions.is_some() && self.silence_ns(now) < LOOP_SILENCE_NS {
-                // The peer is there: this is no cable that leads back, but somebody who throws back
-                // what he saw.
-                return None;
+            // While the peer is there this is no cable that leads back, but an end that sends back what it
+            // heard.
+            if self.sessions.is_none() || self.silence_ns(now) >= LOOP_SILENCE_NS {
+                self.echoes.hear(header.tai_ns, now);
             }
-            self.echoes.hear(header.tai_ns, now);
             return None;
         }
         let is_expected = settings.expected.is_met(header, hello);
+        self.strangers += u64::from(!is_expected);
         let agreed = if is_expected {
             settings.hello(own, clock).agree(hello)
         } else {
             Err(Mismatch::Peer)
         };
-        self.strangers += u64::from(!is_expected);
-        // Within a session only the peer's own, newer hellos count: others may be recordings.
-        let said = hello.nonces;
-        let is_peer = (own.peer == Some(said.own)
-            || said.renews.is_some() && own.peer == said.renews)
-            && header.tai_ns > self.hello_tai_ns;
+        let is_peer = self.is_news_of_peer(header, hello.nonces);
         if self.sessions.is_none() || is_peer {
-            self.mismatch = agreed.err();
-            self.peer = Some(PeerView::new(header, hello));
+            self.last.mismatch = agreed.err();
+            self.last.peer = Some(peer_of(header, hello));
         }
         if agreed.is_err() && (self.sessions.is_none() || !is_expected) {
             return None;
         }
         let heard = self.handshake.hear(header.switch, hello.nonces, draw);
-        let is_alive = matches!(heard, Heard::Alive | Heard::Answer(_)) && said.peer.is_some();
-        if is_peer && is_alive && self.sessions.is_some() {
-            self.hello_tai_ns = header.tai_ns;
+        let is_alive = matches!(heard, Heard::Alive | Heard::Answer(_));
+        if is_peer && is_alive && hello.nonces.peer.is_some() && self.sessions.is_some() {
+            self.last.hello_tai_ns = header.tai_ns;
             self.peer_spoke(now);
         }
         match heard {
             Heard::Loop | Heard::Stale | Heard::Alive => None,
             Heard::Answer(nonces) => {
-                self.answer = Some(nonces);
+                self.due.answer = Some(nonces);
                 None
             }
             Heard::Established(sessions) => {
                 self.establish(sessions, header, now);
                 self.renewal = None;
-                self.peer = Some(PeerView::new(header, hello));
-                self.mismatch = agreed.err();
+                self.last.peer = Some(peer_of(header, hello));
+                self.last.mismatch = agreed.err();
                 Some(Begins::Anew(sessions))
             }
             Heard::Renewed { sessions, is_heard } => {
@@ -207,28 +214,40 @@ impl Session {
         }
     }
 
+    /// Whether a hello is the peer's, and newer than its last: within a session others may be recordings.
+    fn is_news_of_peer(&self, header: &Header, nonces: Nonces) -> bool {
+        let own = self.handshake.nonces();
+        let is_peer =
+            own.peer == Some(nonces.own) || nonces.renews.is_some() && own.peer == nonces.renews;
+        is_peer && header.tai_ns > self.last.hello_tai_ns
+    }
+
     fn establish(&mut self, sessions: Sessions, header: &Header, now: Moment) {
         self.sessions = Some(sessions);
         self.was_established = true;
         self.keyed_ns = now.monotonic_ns;
-        self.hello_tai_ns = header.tai_ns;
+        self.last.hello_tai_ns = header.tai_ns;
         self.peer_spoke(now);
-        self.hello_ns = 0;
-        self.answer = None;
+        self.due.hello_ns = 0;
+        self.due.answer = None;
     }
 
-    /// Renews a session that has lasted so long; one of the ends does so, so that they never both ask.
+    /// Renews a session that has lasted so long. Only the end with the lower number asks for it.
     pub fn renew(&mut self, now: Moment, renew_ns: u64, draw: impl FnOnce() -> Nonce) {
-        let is_mine = self.peer.is_some_and(|peer| self.switch < peer.switch);
+        let is_mine = self
+            .last
+            .peer
+            .as_ref()
+            .is_some_and(|peer| self.switch < peer.switch);
         let is_due = now.monotonic_ns.saturating_sub(self.keyed_ns) >= renew_ns;
         let is_free = self.renewal.is_none() && !self.handshake.is_renewing();
         if self.sessions.is_some() && is_mine && is_due && is_free {
             self.handshake.renew(draw);
-            self.hello_ns = 0;
+            self.due.hello_ns = 0;
         }
     }
 
-    /// The session that is to be sent in from now on, when the peer has been heard in a renewed one.
+    /// The session to send in from now on, once the peer has been heard in a renewed one.
     pub fn take_sending(&mut self) -> Option<Direction> {
         let renewal = self.renewal.as_mut()?;
         if renewal.is_sending || renewal.heard_ns.is_none() {
@@ -243,7 +262,7 @@ impl Session {
         self.renewal.is_none_or(|renewal| renewal.is_sending)
     }
 
-    /// Forgets the session before the present one when frames of it cannot be under way any more;
+    /// Forgets the session before the present one when no frame of it can be under way any more;
     /// `true` if so.
     pub fn forget(&mut self, now: Moment) -> bool {
         let heard_ns = self.renewal.and_then(|renewal| renewal.heard_ns);
@@ -273,15 +292,15 @@ impl Session {
         belongs
     }
 
-    /// The peer is there: what came back before its time was no cable that leads back.
+    /// The peer is there: own hellos that came back before did not come over a cable that leads back.
     fn peer_spoke(&mut self, now: Moment) {
-        self.heard_ns = now.monotonic_ns;
+        self.last.heard_ns = now.monotonic_ns;
         self.echoes.fresh = 0;
     }
 
     /// How long the peer has been silent.
     fn silence_ns(&self, now: Moment) -> u64 {
-        now.monotonic_ns.saturating_sub(self.heard_ns)
+        now.monotonic_ns.saturating_sub(self.last.heard_ns)
     }
 
     /// Ends a session whose peer is silent; `true` if one ended.
@@ -292,26 +311,28 @@ impl Session {
         }
         self.sessions = None;
         self.renewal = None;
-        self.mismatch = None;
+        self.last.mismatch = None;
         self.handshake = Handshake::new(self.switch, draw());
-        self.hello_tai_ns = i64::MIN;
-        self.hello_ns = 0;
+        self.last.hello_tai_ns = i64::MIN;
+        self.due.hello_ns = 0;
         true
     }
 
-    /// The nonces that a hello is to say now, if one is due.
+    /// The nonces of the hello that is due now, if one is.
     pub fn due(&self, now: Moment) -> Option<Nonces> {
-        if now.monotonic_ns >= self.hello_ns {
+        if now.monotonic_ns >= self.due.hello_ns {
             return Some(self.handshake.nonces());
         }
-        self.answer.filter(|_| now.monotonic_ns >= self.answer_ns)
+        self.due
+            .answer
+            .filter(|_| now.monotonic_ns >= self.due.answer_ns)
     }
 
     /// That hello was sent.
     pub fn said(&mut self, now: Moment, nonces: Nonces) {
         if nonces == self.handshake.nonces() {
             let (without, within) = HELLO_NS;
-            // Whether a silent peer is gone, a loop is there or a renewal has got through is to be known soon.
+            // A silent peer, a loop, or a renewal that has not got through is to be found out soon.
             let is_calm = self.silence_ns(now) < LOOP_SILENCE_NS
                 && !self.handshake.is_renewing()
                 && self.renewal.is_none_or(|one| one.heard_ns.is_some());
@@ -320,11 +341,11 @@ impl Session {
             } else {
                 without
             };
-            self.hello_ns = now.monotonic_ns + pause_ns;
+            self.due.hello_ns = now.monotonic_ns + pause_ns;
         }
-        if self.answer == Some(nonces) {
-            self.answer = None;
-            self.answer_ns = now.monotonic_ns + ANSWER_NS;
+        if self.due.answer == Some(nonces) {
+            self.due.answer = None;
+            self.due.answer_ns = now.monotonic_ns + ANSWER_NS;
         }
     }
 
@@ -338,19 +359,19 @@ impl Session {
         self.echoes.total
     }
 
-    /// Hellos of others than who is expected.
+    /// Hellos of another peer than the expected one.
     pub fn strangers(&self) -> u64 {
         self.strangers
     }
 
-    /// What the other end last said of itself.
-    pub fn peer(&self) -> Option<&PeerView> {
-        self.peer.as_ref()
+    /// The other end, by its last hello.
+    pub fn peer(&self) -> Option<&WirePeer> {
+        self.last.peer.as_ref()
     }
 
     /// Why no numbers may be published, where the ends do not agree.
     pub fn mismatch(&self) -> Option<Mismatch> {
-        self.mismatch
+        self.last.mismatch
     }
 
     /// Whether there is a session.
@@ -361,7 +382,7 @@ impl Session {
     pub fn state(&self) -> SessionState {
         if self.echoes.show_loop() {
             SessionState::Loop
-        } else if self.mismatch.is_some() {
+        } else if self.last.mismatch.is_some() {
             SessionState::Mismatch
         } else if self.sessions.is_some() {
             SessionState::Established
@@ -370,5 +391,17 @@ impl Session {
         } else {
             SessionState::Waiting
         }
+    }
+}
+
+fn peer_of(header: &Header, hello: &Hello) -> WirePeer {
+    WirePeer {
+        switch: header.switch,
+        port: header.port,
+        port_name: hello.port_name.to_string(),
+        clock: clock_label(hello.clock).to_owned(),
+        clock_error_ns: hello.clock_error_ns,
+        tai_utc_s: hello.tai_utc_s,
+        ptp_domain: hello.ptp_domain,
     }
 }

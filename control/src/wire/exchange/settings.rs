@@ -1,4 +1,4 @@
-//! What an exchange is made for, and what every poll gives it.
+//! The settings of an exchange, and what it is given at every poll.
 
 use measure::codec::TooLarge;
 use measure::packet::HASH_VERSION;
@@ -6,18 +6,14 @@ use measure::wire::WireLayout;
 use measure::wire::frame::{ClockState, Header, Hello, PortName, SealError};
 use measure::wire::session::{KeyId, KeyRing, Nonces};
 
-/// What an exchange is made for.
+/// The settings of an exchange.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// This switch's number,
-    pub switch: u32,
-    /// and the port's.
-    pub port: u16,
+    /// This end.
+    pub own: OwnEnd,
     /// The other end is across routers.
     pub is_routed: bool,
-    /// The port's name here.
-    pub port_name: PortName,
-    /// Who must be at the other end.
+    /// The end that must be at the other side.
     pub expected: Expected,
     /// How long a session has the same key, in nanoseconds.
     pub renew_ns: u64,
@@ -31,25 +27,43 @@ pub struct Settings {
     pub seed_check: u64,
     /// Length of an epoch.
     pub epoch_ns: u64,
-    /// Most bytes of a control frame, from magic to tag; no more than
-    /// [`FRAME_ROOM`](contract::wire::handover::FRAME_ROOM).
-    pub frame_bytes: usize,
-    /// Bytes on the link around a control frame: headers, preamble, frame check sequence, gap.
-    pub overhead_bytes: usize,
-    /// Bytes a second on the link that control frames may take.
-    pub bytes_per_s: u64,
+    /// Size and rate of control frames.
+    pub frames: FrameSettings,
     /// K, the components of the prior that flows are decoded with.
     pub components: usize,
-    /// Below this the switches' stamps tell nothing, in nanoseconds.
+    /// Stamps of the switches resolve nothing below this, in nanoseconds.
     pub resolution_ns: f64,
 }
 
-/// Who must be at the other end of a wire, as far as that is said.
+/// This end, as hellos name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OwnEnd {
+    /// The switch's number,
+    pub switch: u32,
+    /// the port's,
+    pub port: u16,
+    /// and the port's name.
+    pub port_name: PortName,
+}
+
+/// Size and rate of control frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FrameSettings {
+    /// Most bytes of a frame, from magic to tag; no more than
+    /// [`FRAME_ROOM`](contract::wire::handover::FRAME_ROOM).
+    pub bytes_max: usize,
+    /// Bytes on the link around a frame: headers, preamble, frame check sequence, gap.
+    pub overhead_bytes: usize,
+    /// Bytes a second on the link that frames may take.
+    pub bytes_per_s: u64,
+}
+
+/// The end that must be at the other side of a wire, as far as it is configured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Expected {
     /// Its switch.
     pub switch: Option<u32>,
-    /// Its name of its port.
+    /// The name that it has for its port.
     pub port: Option<PortName>,
 }
 
@@ -74,12 +88,21 @@ pub struct Moment {
 pub struct ClockView {
     /// What it follows.
     pub state: ClockState,
-    /// It is off by this much at most.
+    /// Its greatest error.
     pub error_ns: u32,
-    /// Offset of TAI from UTC that it reckons with, in seconds.
+    /// Its offset of TAI from UTC, in seconds.
     pub tai_utc_s: i16,
     /// Its PTP domain.
     pub ptp_domain: u8,
+}
+
+/// The name of a clock's state.
+pub(crate) fn clock_label(state: ClockState) -> &'static str {
+    match state {
+        ClockState::Free => "free",
+        ClockState::HoldingOver => "holding_over",
+        ClockState::Locked => "locked",
+    }
 }
 
 /// An exchange that cannot be made.
@@ -94,7 +117,7 @@ pub enum ExchangeError {
     /// A synopsis of more elements than can be held.
     #[error(transparent)]
     TooLarge(#[from] TooLarge),
-    /// Frames so small that nothing fits.
+    /// Frames of no usable size.
     #[error("control frames of {frame_bytes} bytes are too small or too large; allow 512 to 1,500")]
     Frames {
         /// What was given.
@@ -103,7 +126,7 @@ pub enum ExchangeError {
 }
 
 impl Settings {
-    /// What a hello says.
+    /// This end's hello.
     pub(super) fn hello(&self, nonces: Nonces, clock: ClockView) -> Hello {
         Hello {
             hash_version: HASH_VERSION,
@@ -115,7 +138,7 @@ impl Settings {
             clock: clock.state,
             ptp_domain: clock.ptp_domain,
             stash_packets: self.layout.stash_packets,
-            port_name: self.port_name,
+            port_name: self.own.port_name,
             shapes: self.layout.shapes(),
         }
     }

@@ -1,14 +1,15 @@
-//! What is shown of a wire.
+//! The state of a wire, as it is published.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use measure::wire::frame::{ClockState, EpochFate, Header, Hello, Mismatch, PortName, Report};
+use measure::wire::frame::{EpochFate, Mismatch, Report};
 use measure::wire::{Drift, FlowOutcome, SegmentOutcome, Step};
 
 use super::settings::ClockView;
+use records::snapshot::WirePeer;
 
-/// How a wire's ends stand to each other.
+/// The state of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionState {
     /// No peer was heard yet, or it does not hear this end.
@@ -36,86 +37,69 @@ impl SessionState {
     }
 }
 
-/// What the other end last said of itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PeerView {
-    /// Its switch,
-    pub switch: u32,
-    /// and port,
-    pub port: u16,
-    /// as it names that.
-    pub port_name: PortName,
-    /// What its clock follows.
-    pub clock: ClockState,
-    /// It is off by this much at most.
-    pub clock_error_ns: u32,
-    /// Offset of TAI from UTC that it reckons with, in seconds.
-    pub tai_utc_s: i16,
-    /// PTP domain of its clock.
-    pub ptp_domain: u8,
-}
-
-impl PeerView {
-    pub(super) fn new(header: &Header, hello: &Hello) -> Self {
-        Self {
-            switch: header.switch,
-            port: header.port,
-            port_name: hello.port_name,
-            clock: hello.clock,
-            clock_error_ns: hello.clock_error_ns,
-            tai_utc_s: hello.tai_utc_s,
-            ptp_domain: hello.ptp_domain,
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident = $label:literal,)*) => {
+        /// What happened to frames and epochs, over the life of an exchange.
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+        pub struct ExchangeCounters {
+            $($(#[$doc])* pub $name: u64,)*
         }
-    }
+
+        impl ExchangeCounters {
+            /// Every counter with the name of its event.
+            pub fn events(&self) -> [(&'static str, u64); [$($label),*].len()] {
+                [$(($label, self.$name)),*]
+            }
+        }
+    };
 }
 
-/// What happened to frames and epochs, over the life of an exchange.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ExchangeCounters {
+counters! {
     /// Sessions that began.
-    pub sessions: u64,
+    sessions = "session_begun",
     /// Sessions whose peer went silent.
-    pub sessions_lost: u64,
-    /// Sessions that went on under new keys.
-    pub renewals: u64,
+    sessions_lost = "session_lost",
+    /// Sessions that continued under new keys.
+    renewals = "session_renewed",
     /// Own hellos that came back.
-    pub loops: u64,
-    /// Hellos of another end than the one that is expected.
-    pub strangers: u64,
-    /// Accepted frames that could not be read.
-    pub frames_malformed: u64,
-    /// Accepted frames that were of no use: other sessions, epochs or shapes.
-    pub frames_useless: u64,
-    /// Hellos given to the worker.
-    pub hellos_sent: u64,
-    /// Lists and fragments given to the worker.
-    pub bulk_sent: u64,
+    loops = "loop_seen",
+    /// Hellos of another end than the expected one.
+    strangers = "wrong_peer_heard",
+    /// Authenticated frames that could not be read.
+    frames_malformed = "frame_malformed",
+    /// Authenticated frames that were of no use: other sessions, epochs or shapes.
+    frames_useless = "frame_useless",
     /// Lists and fragments that came too late to be sent.
-    pub fragments_unsent: u64,
+    fragments_unsent = "fragment_unsent",
     /// Epochs that were not sent: partial, or the clock was set in them.
-    pub withheld_epochs: u64,
+    withheld_epochs = "epoch_withheld",
     /// Requests sent.
-    pub requests_sent: u64,
+    requests_sent = "request_sent",
     /// Requests answered.
-    pub requests_answered: u64,
-    /// Requests for what is gone, or was sent once more already.
-    pub requests_ignored: u64,
+    requests_answered = "request_answered",
+    /// Requests for what is gone, or was answered before.
+    requests_ignored = "request_ignored",
     /// Reports given to the worker.
-    pub reports_sent: u64,
+    reports_sent = "report_sent",
     /// Reports heard.
-    pub reports_heard: u64,
-    /// Packets moved to the epoch before, at turns.
-    pub moved_to_earlier: u64,
+    reports_heard = "report_heard",
+    /// Packets moved to the epoch before, at rollovers.
+    moved_to_earlier = "packet_moved_to_earlier",
     /// Packets moved to the epoch after.
-    pub moved_to_later: u64,
+    moved_to_later = "packet_moved_to_later",
     /// Packets in this end's lists that the sender's did not have.
-    pub unexplained: u64,
+    unexplained = "packet_unexplained",
     /// Epochs whose flows were not decoded, since others still were, or it failed.
-    pub decodes_skipped: u64,
+    decodes_skipped = "decode_skipped",
     /// Steps of the clocks' offset that the floor showed.
-    pub clock_steps: u64,
+    clock_steps = "clock_step_seen",
     /// Faults of this program after which the exchange started anew.
-    pub restarts: u64,
+    restarts = "restarted",
+}
+
+/// Whether an epoch of that fate counts in totals: the counts of both ends are known.
+pub(super) fn is_counted(fate: EpochFate) -> bool {
+    !matches!(fate, EpochFate::Clock | EpochFate::NoFragments)
 }
 
 /// One segment in one direction.
@@ -169,17 +153,16 @@ impl<E: Clone> SegmentStatus<E> {
     }
 }
 
-/// An epoch of a segment, measured here. Unless its fate is usable, nothing but counts is to be
-/// shown of it.
+/// An epoch of a segment, measured here. Unless its fate is usable, only its counts may be shown.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MeasuredEpoch {
     /// The sender's epoch.
     pub epoch: u64,
-    /// What became of it.
+    /// How it ended.
     pub fate: EpochFate,
     /// Packets that were counted in a neighbouring epoch at first.
     pub moved: u64,
-    /// What both ends' halves say; `None` where they were not paired.
+    /// The outcome of both ends' halves; `None` where they were not paired.
     pub outcome: Option<SegmentOutcome>,
 }
 
@@ -188,7 +171,7 @@ pub struct MeasuredEpoch {
 pub struct ReportedEpoch {
     /// This end's epoch.
     pub epoch: u64,
-    /// What the other end says.
+    /// The other end's report.
     pub report: Report,
 }
 
@@ -199,13 +182,13 @@ pub struct WireFlowsView {
     pub epoch: u64,
     /// Its flows.
     pub flows: Vec<FlowOutcome>,
-    /// Packets of flows that had no place.
+    /// Packets of flows that had no slot.
     pub other_packets: u64,
     /// How long decoding took.
     pub duration: Duration,
 }
 
-/// What the least delays of epochs say of the clocks.
+/// The clocks, as the least delays of epochs show them.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct FloorView {
     /// The latest, in nanoseconds.
@@ -219,17 +202,17 @@ pub struct FloorView {
 /// A wire port.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WireStatus {
-    /// How its ends stand to each other.
+    /// The session.
     pub session: SessionState,
     /// Why the ends do not agree.
     pub mismatch: Option<Mismatch>,
     /// Data does not pass: the port is looped.
     pub is_blocked: bool,
     /// The other end.
-    pub peer: Option<PeerView>,
+    pub peer: Option<WirePeer>,
     /// This end's clock.
     pub clock: ClockView,
-    /// What happened.
+    /// Counts of frames and epochs.
     pub counters: ExchangeCounters,
     /// By segment, what arrives here.
     pub receiving: Vec<SegmentStatus<MeasuredEpoch>>,

@@ -1,4 +1,4 @@
-use measure::wire::frame::{Kind, Mismatch, OpenError};
+use measure::wire::frame::{EpochFate, Kind, Mismatch, OpenError};
 
 use super::*;
 
@@ -50,8 +50,8 @@ fn what_is_sent_is_measured_and_reported() {
     assert_true(&seen);
     let [sender, receiver] = bench.switches.each_ref().map(Switch::status);
     assert_eq!(receiver.session, SessionState::Established);
-    assert_eq!(receiver.peer.unwrap().switch, 1);
-    // The first was not seen from its beginning; of the last the turn is still to be reconciled.
+    assert_eq!(receiver.peer.as_ref().unwrap().switch, 1);
+    // The first was not seen from its beginning; the rollover of the last is still to be reconciled.
     assert_eq!(fates(&receiver, EpochFate::Partial), 1);
     assert_eq!(fates(&receiver, EpochFate::Usable), 4);
     assert_eq!(receiver.receiving[0].fates.iter().sum::<u64>(), 5);
@@ -136,7 +136,7 @@ fn misplaced_packets_are_moved_back() {
     let seen = latest(&bench);
     assert_true(&seen);
     assert_eq!(seen.0.outcome.unwrap().cells.unusable(), 0);
-    assert_eq!(seen.0.moved, 28, "seven each way at both turns");
+    assert_eq!(seen.0.moved, 28, "seven each way at both rollovers");
     let counters = bench.switches[1].status().counters;
     assert!(counters.moved_to_earlier >= 28 && counters.moved_to_later >= 28);
 }
@@ -189,7 +189,7 @@ fn epochs_that_nobody_could_record_are_told() {
     for _ in 0..3 {
         bench.epoch();
     }
-    // The receiver misses two turns and says so; the sender has no memory for two epochs.
+    // The receiver misses two rollovers and says so; the sender has no memory for two epochs.
     bench.switches[1]
         .shard(End::Receiver)
         .unwrap()

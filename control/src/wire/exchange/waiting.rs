@@ -1,11 +1,11 @@
-//! An epoch that waits for the sender's halves, and what becomes of it.
+//! An epoch that waits for the sender's halves, and its fate.
 
 use measure::time::Epoch;
 use measure::wire::frame::{ClockState, EpochFate, Mismatch};
 use measure::wire::{ClockBound, Reconciled, SegmentOutcome, WireShard};
 
 use super::settings::{ClockView, Moment, Settings};
-use super::status::PeerView;
+use records::snapshot::WirePeer;
 
 /// What an epoch is judged by, beside itself.
 #[derive(Clone, Copy)]
@@ -13,7 +13,7 @@ pub(super) struct Circumstances<'a> {
     pub settings: &'a Settings,
     pub now: Moment,
     pub clock: ClockView,
-    pub peer: Option<&'a PeerView>,
+    pub peer: Option<&'a WirePeer>,
     pub mismatch: Option<Mismatch>,
 }
 
@@ -39,15 +39,15 @@ pub(super) struct Waiting {
     pub shard: Box<WireShard>,
     pub sealed_ns: u64,
     pub moved: u64,
-    /// Its packets are counted in the epoch that they were sent in, as far as this end can tell.
+    /// Its packets are counted in the epoch that they were sent in, as far as this end knows.
     pub is_settled: bool,
 }
 
 impl Waiting {
-    /// Whether every packet around the turn from this epoch to `next` is counted where it belongs. Of
-    /// packets that are alike lists cannot tell; those are where they belong if nothing shows that any
-    /// packet overtook another, or that the marker came late.
-    pub fn is_turn_settled(&self, next: &Self, reconciled: &Reconciled) -> bool {
+    /// Whether every packet around the rollover from this epoch to `next` is counted where it belongs.
+    /// Lists cannot tell packets that are alike apart; those are where they belong if nothing shows that
+    /// any packet overtook another, or that the marker came late.
+    pub fn is_rollover_settled(&self, next: &Self, reconciled: &Reconciled) -> bool {
         let shows_order = reconciled.to_earlier + reconciled.to_later == 0
             && next.shard.marks.late_marker_packets == 0
             && self.shard.is_fifo()
@@ -55,13 +55,14 @@ impl Waiting {
         reconciled.is_proven && (shows_order || !reconciled.has_alike)
     }
 
-    /// The epoch whose turn ended it.
+    /// The epoch whose rollover ended it.
     pub fn ended_by(&self) -> Epoch {
         let epochs = self.shard.marks.turns_missed.saturating_add(1);
         Epoch(self.epoch.0.saturating_add(epochs))
     }
 
-    /// What cannot be said of it whatever arrives; [`EpochFate::Usable`] where nothing is against it.
+    /// Its fate by what is known before its halves are paired; [`EpochFate::Usable`] where nothing is
+    /// against it.
     pub fn fate(&self, around: &Circumstances<'_>) -> EpochFate {
         let marks = &self.shard.marks;
         let is_free = around.clock.state == ClockState::Free;
@@ -79,17 +80,17 @@ impl Waiting {
     }
 }
 
-/// What became of a segment's epoch by what its cells say.
+/// The fate of a segment's epoch by its cells.
 pub(super) fn fate_of(outcome: &SegmentOutcome, moved: u64) -> EpochFate {
     let tally = outcome.tally;
-    let is_told = outcome
+    let is_bounded = outcome
         .chosen
         .is_some_and(|chosen| chosen.bound_ns.is_some());
     if !outcome.is_sent_known && outcome.cells.missing == outcome.cells.cells {
         EpochFate::NoFragments
     } else if outcome.is_sent_known && tally.sent == 0 && tally.received == 0 {
         EpochFate::Idle
-    } else if tally.received == 0 || is_told {
+    } else if tally.received == 0 || is_bounded {
         EpochFate::Usable
     } else if moved > 0 && outcome.lost().is_some_and(|lost| lost == 0) {
         EpochFate::Reordered

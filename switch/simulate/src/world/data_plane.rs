@@ -8,8 +8,9 @@ use contract::fdb::FdbMaster;
 use contract::ids::{GenerationId, PortIndex, WorkerIndex};
 use contract::wire::clock::SharedLine;
 use contract::wire::handover::WireControlEnd;
-use control::core::{CoreHandle, Reading};
-use control::data_plane::{Change, DataPlane};
+use control::data_plane::{
+    Change, ChangeError, CoreStatus, DataPlane, Event as CoreEvent, Reading, ResultMode,
+};
 use control::wire::clock::{KernelClock, SystemTime as Tai};
 use measure::time::{Epoch, EpochSchedule, TickRate, Ticks};
 use rand::RngExt;
@@ -241,10 +242,23 @@ pub(super) struct MemoryDataPlane {
     pub number: GenerationId,
     /// Workers that have given back the old parts of what is under way.
     pub returned: Option<usize>,
+    /// What follows when the control core has taken the change that it was given.
+    pub offered: Option<Offered>,
+}
+
+/// A generation that is ready to be taken up.
+pub(super) struct Offered {
+    config: Config,
+    number: GenerationId,
+    from: Epoch,
+    generations: Vec<Generation<MemoryIo>>,
+    layouts: Vec<Option<EgressLayout>>,
+    come: Vec<usize>,
+    gone: Vec<usize>,
 }
 
 impl MemoryDataPlane {
-    fn watch_links(&mut self, now: Instant, handle: &mut CoreHandle<'_>) {
+    fn watch_links(&mut self, now: Instant, said: &mut Vec<CoreEvent>) {
         let is_due = |at| now.saturating_duration_since(at) >= LINKS_EVERY;
         if !self.looked_at.is_none_or(is_due) {
             return;
@@ -258,13 +272,15 @@ impl MemoryDataPlane {
             if let Event::Down(place) | Event::Up(place) = event {
                 self.master
                     .set_link(PortIndex::new(place), matches!(event, Event::Up(_)));
-                handle.disturb(place);
+                said.push(CoreEvent::Disturbed {
+                    port: PortIndex::new(place),
+                });
             }
         }
     }
 
-    /// Goes on with a reload, as the daemon does.
-    fn change(&mut self, now: Instant, handle: &mut CoreHandle<'_>) {
+    /// Continues a reload, as the daemon does; the change of the control core, once it is to be taken.
+    fn change(&mut self, core: CoreStatus) -> Option<Change> {
         if let Some(returned) = &mut self.returned {
             let back = self
                 .generations
@@ -274,27 +290,21 @@ impl MemoryDataPlane {
             if *returned == self.generations.len() {
                 self.returned = None;
                 let state = &mut *self.state.lock();
-                state.changes.1 = handle.epoch().0 + 1;
+                state.changes.1 = core.epoch.0 + 1;
             }
-            return;
+            return None;
         }
-        if handle.is_busy() {
-            return;
+        if core.is_busy {
+            return None;
         }
-        let Some(wanted) = self.state.lock().wanted.take() else {
-            return;
-        };
-        if let Err(refused) = self.begin(wanted, now, handle) {
+        let wanted = self.state.lock().wanted.take()?;
+        self.offer(wanted, core.epoch).unwrap_or_else(|refused| {
             self.state.lock().refused.push(refused);
-        }
+            None
+        })
     }
 
-    fn begin(
-        &mut self,
-        wanted: Config,
-        now: Instant,
-        handle: &mut CoreHandle<'_>,
-    ) -> Result<(), String> {
+    fn offer(&mut self, wanted: Config, present_epoch: Epoch) -> Result<Option<Change>, String> {
         let (running, ticks) = {
             let state = self.state.lock();
             (state.running.clone(), state.ticks)
@@ -302,7 +312,7 @@ impl MemoryDataPlane {
         let config = wanted.in_place_of(&running).map_err(|e| e.to_string())?;
         let changes = running.diff(&config);
         if changes.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         if let Some(fixed) = changes.iter().find(|change| !change.is_live()) {
             return Err(fixed.to_string());
@@ -317,43 +327,56 @@ impl MemoryDataPlane {
             self.layouts.clone(),
             ticks,
         )?;
-        let from = Epoch(handle.epoch().0 + EPOCHS_AHEAD);
+        let from = Epoch(present_epoch.0 + EPOCHS_AHEAD);
         parts.change.from = from;
         let more_ports = config.ports.len() - running.ports.len();
-        handle.change(parts.change).map_err(|e| e.to_string())?;
-        for (worker, parts) in self.generations.iter_mut().zip(parts.workers) {
-            let generation = Generation {
-                number,
-                from,
-                ports: Some(MemoryChange {
-                    ports: more_ports,
-                    inlets: parts.inlets,
-                }),
-                decide: Some(self.site.decide(&config, None)),
-                lanes: parts.lanes,
-                measuring: Measuring::Changed(parts.plan),
-                wires: parts.wires,
-            };
+        let generations = parts.workers.into_iter().map(|parts| Generation {
+            number,
+            from,
+            ports: Some(MemoryChange {
+                ports: more_ports,
+                inlets: parts.inlets,
+            }),
+            decide: Some(self.site.decide(&config, None)),
+            lanes: parts.lanes,
+            measuring: Measuring::Changed(parts.plan),
+            wires: parts.wires,
+        });
+        self.offered = Some(Offered {
+            number,
+            from,
+            generations: generations.collect(),
+            layouts: parts.layouts,
+            come,
+            gone,
+            config,
+        });
+        Ok(Some(parts.change))
+    }
+
+    /// The control core has taken a change: sends the workers their parts.
+    fn take_up(&mut self, offered: Offered) {
+        let now = self.state.lock().monotonic;
+        for (worker, generation) in self.generations.iter_mut().zip(offered.generations) {
             assert!(
                 worker.send(Box::new(generation)).is_ok(),
                 "all before have come back"
             );
         }
-        self.number = number;
-        self.layouts = parts.layouts;
+        self.number = offered.number;
+        self.layouts = offered.layouts;
         self.returned = Some(0);
-        self.master.reconfigure(config.fdb_settings());
-        for place in gone {
+        self.master.reconfigure(offered.config.fdb_settings());
+        for place in offered.gone {
             self.master.set_link(PortIndex::new(place), false);
         }
-        for place in come {
+        for place in offered.come {
             self.links.watch(place, None, now);
             self.master.set_link(PortIndex::new(place), true);
         }
         let state = &mut *self.state.lock();
-        state.changes = (from.0, u64::MAX);
-        state.running = config;
-        Ok(())
+        state.changes = (offered.from.0, u64::MAX);
+        state.running = offered.config;
     }
 }
 
@@ -362,7 +385,8 @@ impl DataPlane for MemoryDataPlane {
         self.state.lock().ticks
     }
 
-    fn port(&mut self, index: usize) -> PortFact {
+    fn port(&mut self, port: PortIndex) -> PortFact {
+        let index = port.index();
         PortFact {
             driver: "memory".to_owned(),
             is_up: self.links.is_up(index),
@@ -413,14 +437,27 @@ impl DataPlane for MemoryDataPlane {
         self.state.lock().random.random()
     }
 
-    fn waits_for_decoding(&self) -> bool {
-        true
+    fn decoding(&self) -> ResultMode {
+        ResultMode::Awaited
     }
 
-    fn tend(&mut self, handle: &mut CoreHandle<'_>) {
+    fn poll(&mut self, core: CoreStatus) -> Vec<CoreEvent> {
         let now = self.state.lock().monotonic;
-        self.watch_links(now, handle);
+        let mut said = Vec::new();
+        self.watch_links(now, &mut said);
         self.master.poll(now.saturating_duration_since(self.began));
-        self.change(now, handle);
+        let change = self.change(core);
+        said.extend(change.map(|change| CoreEvent::Change(Box::new(change))));
+        said
+    }
+
+    fn answer(&mut self, answer: Result<(), ChangeError>) {
+        let offered = self.offered.take();
+        match answer {
+            Ok(()) => offered
+                .into_iter()
+                .for_each(|offered| self.take_up(offered)),
+            Err(error) => self.state.lock().refused.push(error.to_string()),
+        }
     }
 }

@@ -190,6 +190,7 @@ impl Node {
             looked_at: None,
             number: GenerationId::default(),
             returned: None,
+            offered: None,
         };
         let core = ControlCore::new(setup, data_plane).map_err(|e| e.to_string())?;
         Ok(Self {

@@ -1,5 +1,5 @@
-//! Two exchanges back to back, with what lies between them: workers, a wire with faults, and traffic
-//! whose truth is known.
+//! Two exchanges back to back, with workers, a wire with faults between them, and traffic whose true
+//! delays are known.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,7 +13,9 @@ use measure::wire::frame::{ClockState, Frame, Kind, OpenError, PortName, Verifie
 use measure::wire::session::{Key, KeyId, KeyRing, Sessions};
 use measure::wire::{SealedWire, WireLayout, WireShard};
 
-use crate::wire::exchange::{ClockView, Exchange, Expected, Moment, Settings, WireStatus};
+use crate::wire::exchange::{
+    ClockView, Exchange, Expected, FrameSettings, Moment, OwnEnd, Settings, WireStatus,
+};
 use contract::counters::WireCounters;
 use contract::wire::clock::SharedLine;
 use contract::wire::handover::{Order, WireWorkerEnd, wire_handover};
@@ -85,10 +87,12 @@ pub fn keys() -> KeyRing {
 
 pub fn settings(switch: u32) -> Settings {
     Settings {
-        switch,
-        port: 3,
+        own: OwnEnd {
+            switch,
+            port: 3,
+            port_name: PortName::from("trunk").unwrap(),
+        },
         is_routed: false,
-        port_name: PortName::from("trunk").unwrap(),
         expected: Expected::default(),
         renew_ns: u64::MAX,
         keys: keys(),
@@ -96,9 +100,11 @@ pub fn settings(switch: u32) -> Settings {
         layout: layout(),
         seed_check: 42,
         epoch_ns: EPOCH_NS,
-        frame_bytes: 1_500,
-        overhead_bytes: 38,
-        bytes_per_s: 1_000_000,
+        frames: FrameSettings {
+            bytes_max: 1_500,
+            overhead_bytes: 38,
+            bytes_per_s: 1_000_000,
+        },
         components: 1,
         resolution_ns: 1.0,
     }
@@ -111,7 +117,7 @@ pub struct Switch {
     verifier: Verifier,
     pub sessions: Option<Sessions>,
     pub clock: ClockView,
-    /// What was rejected, and why.
+    /// Frames that were not authenticated, and why.
     pub refused: Vec<OpenError>,
     open: [Option<Box<WireShard>>; 2],
 }
@@ -179,7 +185,7 @@ impl Switch {
     }
 
     /// The epoch ends.
-    pub fn turn(&mut self, end: End, epoch: u64) {
+    pub fn rollover(&mut self, end: End, epoch: u64) {
         if self.sessions.is_none() {
             return;
         }
@@ -241,7 +247,7 @@ pub struct Traffic {
     pub packets: usize,
     pub flows: u64,
     pub loss: f64,
-    /// Packets on either side of each turn that the receiver counts on the other.
+    /// Packets on either side of each rollover that the receiver counts on the other.
     pub misplaced: usize,
     pub offset_ns: i64,
 }
@@ -368,7 +374,7 @@ impl Bench {
         }
     }
 
-    /// An epoch of traffic, and its turn.
+    /// An epoch of traffic, and its rollover.
     pub fn epoch(&mut self) {
         self.steps((EPOCH_NS / STEP_NS) as usize);
         let misplaced = self.traffic.misplaced;
@@ -390,7 +396,7 @@ impl Bench {
         arriving.extend(&self.early);
         self.count(&sent, &arriving);
         self.truth.push((self.epoch, truth(&sent)));
-        self.turn();
+        self.rollover();
     }
 
     fn count(&mut self, sent: &[Packet], arriving: &[Packet]) {
@@ -418,10 +424,10 @@ impl Bench {
     }
 
     /// Both ends seal.
-    fn turn(&mut self) {
+    fn rollover(&mut self) {
         for switch in &mut self.switches {
-            switch.turn(End::Sender, self.epoch);
-            switch.turn(End::Receiver, self.epoch);
+            switch.rollover(End::Sender, self.epoch);
+            switch.rollover(End::Receiver, self.epoch);
         }
         self.epoch += 1;
     }

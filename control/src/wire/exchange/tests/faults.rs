@@ -127,7 +127,7 @@ fn a_bad_wire_costs_cells_never_the_truth() {
 fn a_small_share_of_the_link_is_kept_to() {
     let mut slow = [settings(1), settings(2)];
     for settings in &mut slow {
-        settings.bytes_per_s = 100_000;
+        settings.frames.bytes_per_s = 100_000;
     }
     let mut bench = Bench::new(slow);
     let bytes = Rc::new(Cell::new(0_usize));

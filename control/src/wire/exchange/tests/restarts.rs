@@ -16,7 +16,7 @@ fn a_panic_in_pairing_costs_the_session_and_the_wire_measures_again() {
     (0..4).for_each(|_| bench.epoch());
     let mut usable = fates(&bench.switches[1].status(), EpochFate::Usable);
     assert!(usable > 0);
-    // More often than there are shards: each of these panics holds one.
+    // More often than there are shards: each of these panics has taken one.
     for n in 1..=SHARDS_PER_END as u64 + 2 {
         inject::arm(Point::Pairing, 1);
         (0..RECOVERY).for_each(|_| bench.epoch());
@@ -39,7 +39,7 @@ fn a_panic_in_pairing_costs_the_session_and_the_wire_measures_again() {
     let lost = |switch: &Switch| fates(&switch.status(), EpochFate::Unmeasured);
     assert!(
         bench.switches.iter().map(lost).sum::<u64>() > 0,
-        "what was held is counted"
+        "what was taken is counted"
     );
 }
 

@@ -305,7 +305,7 @@ fn renewals_get_through_when_a_third_of_all_frames_is_lost_doubled_or_late() {
         let counters = switch.status().counters;
         assert_eq!((counters.sessions, counters.sessions_lost), (1, 0));
         assert!(counters.renewals >= 4, "{counters:?}");
-        // Doubled ones, and no others: whatever was under way was still accepted.
+        // Doubled ones, and no others: all that was under way was still accepted.
         let others = switch
             .refused
             .iter()

@@ -1,0 +1,214 @@
+//! The snapshot in the making: from counters and data plane to what is published.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use measure::packet::{HASH_VERSION, Kind};
+
+use super::clocks::Clocks;
+use super::measurement::Measurement;
+use super::rates::Rates;
+use super::workers::Workers;
+use super::{REFRESH, labelled};
+use crate::contain::contained;
+use crate::data_plane::DataPlane;
+use crate::decode::Sketches;
+use crate::published::Published;
+use contract::config::{self, Config};
+use contract::counters::{Counter, DropReason, PortCounters};
+use contract::ids::{GenerationId, PortIndex};
+use records::snapshot::{ClassCounts, Labelled, Port, PortFact, QueueCounts, Snapshot};
+
+#[derive(Debug)]
+pub(super) struct Publisher {
+    /// Every port by index, absent ones too. Segments, sketches, flows and wires are filled in when it is
+    /// published.
+    pub draft: Snapshot,
+    is_present: Vec<bool>,
+    rates: Rates,
+    published: Arc<Published>,
+    published_at: Instant,
+    /// Something has happened that is shown before the next refresh is due.
+    pub has_news: bool,
+}
+
+impl Publisher {
+    /// Publishes an empty snapshot.
+    pub fn new(now: Instant) -> Self {
+        let draft = Snapshot {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            hash_version: HASH_VERSION,
+            ..Snapshot::default()
+        };
+        Self {
+            published: Arc::new(Published::new(draft.clone())),
+            draft,
+            is_present: Vec::new(),
+            rates: Rates::default(),
+            published_at: now,
+            has_news: false,
+        }
+    }
+
+    /// Where the snapshots appear.
+    pub fn published(&self) -> &Arc<Published> {
+        &self.published
+    }
+
+    /// Whether a snapshot is to be published now; says so once.
+    pub fn take_due(&mut self, clocks: &Clocks) -> bool {
+        std::mem::take(&mut self.has_news) || clocks.since(self.published_at) >= REFRESH
+    }
+
+    /// A generation begins with this configuration.
+    pub fn begin(&mut self, config: &Config, number: GenerationId) {
+        self.is_present = config.ports.iter().map(config::Port::is_present).collect();
+        self.describe(config, number);
+        self.has_news = true;
+    }
+
+    /// Enters what the configuration of a generation says.
+    fn describe(&mut self, config: &Config, number: GenerationId) {
+        let draft = &mut self.draft;
+        draft.switch.clone_from(&config.name);
+        draft.measuring = config.measurement.enabled;
+        draft.interval_ms = config.measurement.interval_ms;
+        draft.generation = number.0;
+        draft.config = Some(Arc::new(config.clone()));
+        let old = std::mem::take(&mut draft.ports);
+        let ports = config.ports.iter().enumerate();
+        draft.ports = ports
+            .map(|(index, port)| {
+                let same = |old: &&Port| old.name == port.name;
+                Port {
+                    name: port.name.clone(),
+                    classes: class_names(config),
+                    queues: queue_names(config, index),
+                    ..old.iter().find(same).cloned().unwrap_or_default()
+                }
+            })
+            .collect();
+    }
+
+    /// Makes the draft anew, which a panic left half read.
+    pub fn describe_again(&mut self) {
+        if let Some(config) = self.draft.config.clone() {
+            self.describe(&config, GenerationId(self.draft.generation));
+        }
+    }
+
+    /// Reads every counter and gauge, and what the data plane says.
+    pub fn read(
+        &mut self,
+        data_plane: &mut dyn DataPlane,
+        workers: &Workers,
+        measurement: &Measurement,
+        clocks: &Clocks,
+    ) {
+        let draft = &mut self.draft;
+        for (index, port) in (0..).map(PortIndex).zip(&mut draft.ports) {
+            let facts = data_plane.port(index);
+            *port = read_port(std::mem::take(port), facts, &workers.of_port(index));
+        }
+        let exceptions = workers.counters().map(|worker| worker.exceptions.read());
+        draft.exceptions = exceptions.sum();
+        draft.pools = data_plane.pools();
+        draft.fdb = data_plane.fdb();
+        draft.reload = data_plane.reload();
+        let missed_epochs = |worker| measurement.missed_epochs(worker);
+        draft.workers = workers.read(&draft.workers, missed_epochs, clocks.rate);
+        self.rates
+            .renew(draft, clocks.rate.hz() as f64, clocks.monotonic());
+    }
+
+    /// The draft as it is to be published, without what is made for each snapshot anew.
+    pub fn snapshot(&mut self, uptime: Duration) -> Snapshot {
+        self.draft.uptime_s = uptime.as_secs_f64();
+        self.draft.contained_panics = contained();
+        let mut snapshot = self.draft.clone();
+        let mut is_present = self.is_present.iter();
+        // A port that went is shown for what it has counted, so that sums over ports still hold.
+        snapshot.ports.retain_mut(|port| {
+            port.is_absent = is_present.next() == Some(&false);
+            !port.is_absent || port.has_counted()
+        });
+        snapshot
+    }
+
+    pub fn publish(&mut self, snapshot: Snapshot, sketches: Option<Arc<Sketches>>, now: Instant) {
+        self.published.publish(snapshot, sketches);
+        self.published_at = now;
+    }
+}
+
+fn class_names(config: &Config) -> Vec<ClassCounts> {
+    let classes = 0..config.class_count();
+    let named = classes.map(|class| ClassCounts {
+        class: config.class_name(class).to_owned(),
+        ..ClassCounts::default()
+    });
+    named.collect()
+}
+
+fn queue_names(config: &Config, port: usize) -> Vec<QueueCounts> {
+    let queues = config.ports.get(port).map(|port| &port.egress.queues);
+    let empty = |queue: String| QueueCounts {
+        queue,
+        ..QueueCounts::default()
+    };
+    match queues {
+        Some(queues) if !queues.is_empty() => {
+            let names = queues.iter().map(|queue| queue.classes.join("+"));
+            names.map(empty).collect()
+        }
+        _ => vec![empty("all".to_owned())],
+    }
+}
+
+/// A port's counters, summed over the workers; names and rates stay.
+fn read_port(port: Port, facts: PortFact, blocks: &[&PortCounters]) -> Port {
+    let sum = |counter: &dyn Fn(&PortCounters) -> &Counter| -> u64 {
+        blocks.iter().map(|block| counter(block).get()).sum()
+    };
+    let drops = DropReason::ALL
+        .map(|reason| labelled(reason.label(), sum(&|block| &block.drops[reason as usize])));
+    let kinds =
+        Kind::ALL.map(|kind| labelled(kind.label(), sum(&|block| &block.kinds[kind as usize])));
+    let classes = port.classes.into_iter().enumerate();
+    let classes = classes.map(|(n, class)| ClassCounts {
+        class: class.class,
+        counts: blocks.iter().map(|block| block.classes[n].read()).sum(),
+    });
+    let queues = port.queues.into_iter().enumerate();
+    let queues = queues.map(|(n, queue)| QueueCounts {
+        queue: queue.queue,
+        counts: blocks.iter().map(|block| block.queues[n].read()).sum(),
+        drops: queue_drops(blocks, n),
+    });
+    Port {
+        is_absent: port.is_absent,
+        facts,
+        counts: blocks.iter().map(|block| block.read()).sum(),
+        drops: drops.to_vec(),
+        kinds: kinds.to_vec(),
+        classes: classes.collect(),
+        queues: queues.collect(),
+        name: port.name,
+        rx_pps: port.rx_pps,
+        tx_pps: port.tx_pps,
+    }
+}
+
+/// A queue's drops by reason, summed over the workers.
+fn queue_drops(blocks: &[&PortCounters], queue: usize) -> Vec<Labelled> {
+    let mut drops: Vec<Labelled> = Vec::new();
+    for block in blocks {
+        for (n, (reason, counter)) in block.queues[queue].drops().into_iter().enumerate() {
+            match drops.get_mut(n) {
+                Some(drop) => drop.packets += counter.get(),
+                None => drops.push(labelled(reason.label(), counter.get())),
+            }
+        }
+    }
+    drops
+}

@@ -1,0 +1,157 @@
+//! From the status of an exchange to the records that are published.
+
+use std::collections::HashMap;
+
+use measure::chooser::Method;
+use measure::packet::FlowHash;
+use measure::wire::frame::{EpochFate, Kind, Mismatch};
+use measure::wire::{Estimate, SegmentOutcome};
+use records::snapshot::{WireEstimate, WireFigures, WireFlow, WireFlows, WirePeer, WireSegment};
+
+use super::super::labelled;
+use crate::wire::exchange::{MeasuredEpoch, ReportedEpoch, SegmentStatus, WireFlowsView};
+
+/// Why the ends do not agree.
+pub(super) fn disagreement(mismatch: Mismatch, peer: Option<&WirePeer>) -> String {
+    match (mismatch, peer) {
+        (Mismatch::Peer, Some(peer)) => {
+            let WirePeer {
+                switch, port_name, ..
+            } = peer;
+            format!("port {port_name} of switch {switch} is heard: {mismatch}")
+        }
+        _ => mismatch.to_string(),
+    }
+}
+
+pub(super) fn kind_label(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Hello => "hello",
+        Kind::Marker => "marker",
+        Kind::Stash => "stash",
+        Kind::Fragment => "fragment",
+        Kind::Reference => "reference",
+        Kind::Request => "request",
+        Kind::Report => "report",
+    }
+}
+
+/// A method's name, as inside the switch.
+fn method_label(method: Method) -> &'static str {
+    match method {
+        Method::Rli => "rli-s",
+        other => other.name(),
+    }
+}
+
+/// Adds what one exchange has counted of a segment.
+pub(super) fn count<E>(segment: &mut WireSegment, now: &SegmentStatus<E>) {
+    let fates = EpochFate::ALL.iter().zip(&now.fates);
+    let own = WireSegment {
+        sent_packets: now.sent,
+        received_packets: now.received,
+        lost_packets: now.lost,
+        epochs: fates.map(|(fate, &n)| labelled(fate.label(), n)).collect(),
+        ..WireSegment::default()
+    };
+    segment.add(&own);
+}
+
+fn estimate(of: &Estimate, effective_samples: Option<u64>) -> WireEstimate {
+    WireEstimate {
+        method: method_label(of.method).to_owned(),
+        mean_ns: of.mean_ns,
+        bound_ns: of.bound_ns,
+        effective_samples,
+    }
+}
+
+/// What this end measured; `None` where nothing was paired.
+pub(super) fn measured(epoch: &MeasuredEpoch) -> Option<WireFigures> {
+    let outcome: &SegmentOutcome = epoch.outcome.as_ref()?;
+    let samples = |method: Method| match method {
+        Method::Lda => Some(outcome.lda.effective_samples),
+        Method::Rli => Some(outcome.rli_packets),
+        _ => None,
+    };
+    let estimate = |of: &Estimate| estimate(of, samples(of.method));
+    let means = [outcome.lda_mean, outcome.rli_mean];
+    Some(WireFigures {
+        epoch: epoch.epoch,
+        sent_packets: outcome.is_sent_known.then_some(outcome.tally.sent),
+        received_packets: Some(outcome.tally.received),
+        lost_packets: outcome.lost(),
+        moved_packets: epoch.moved,
+        stddev_ns: outcome.stddev_ns(),
+        usable_cells_ratio: outcome.cells.usable as f64 / outcome.cells.cells.max(1) as f64,
+        estimates: means.iter().flatten().map(estimate).collect(),
+        chosen: outcome.chosen.as_ref().map(estimate),
+    })
+}
+
+/// What the other end reported.
+pub(super) fn reported(epoch: &ReportedEpoch) -> WireFigures {
+    let report = &epoch.report;
+    // An epoch in which nothing passed has no figures: without counts, they did not arrive.
+    let are_known = report.sent > 0 || report.received > 0;
+    let lda = report.mean_ns.map(|mean_ns| WireEstimate {
+        method: method_label(Method::Lda).to_owned(),
+        mean_ns,
+        bound_ns: report.bound_ns,
+        effective_samples: Some(report.effective_samples),
+    });
+    let chosen = report.chosen.map(|chosen| WireEstimate {
+        method: method_label(chosen.method).to_owned(),
+        mean_ns: chosen.mean_ns,
+        bound_ns: chosen.bound_ns,
+        effective_samples: None,
+    });
+    let other = chosen
+        .clone()
+        .filter(|chosen| lda.as_ref().is_none_or(|lda| lda.method != chosen.method));
+    WireFigures {
+        epoch: epoch.epoch,
+        sent_packets: are_known.then_some(report.sent),
+        received_packets: are_known.then_some(report.received),
+        lost_packets: are_known.then_some(report.lost),
+        moved_packets: report.moved.into(),
+        stddev_ns: report.stddev_ns,
+        usable_cells_ratio: f64::from(report.usable_cells) / f64::from(report.cells.max(1)),
+        estimates: lda.into_iter().chain(other).collect(),
+        chosen,
+    }
+}
+
+/// The flows that have names, the greatest first.
+pub(super) fn flows_of(
+    view: &WireFlowsView,
+    classes: &[&str],
+    names: &HashMap<FlowHash, String>,
+) -> WireFlows {
+    let known = view.flows.iter().filter_map(|flow| {
+        let class = classes.get(usize::from(flow.segment.0)).copied();
+        Some(WireFlow {
+            flow: names.get(&flow.flow)?.clone(),
+            class: class.unwrap_or_default().to_owned(),
+            packets: flow.packets,
+            estimate: flow.chosen.as_ref().map(|chosen| estimate(chosen, None)),
+            estimates: flow
+                .estimates
+                .iter()
+                .map(|one| estimate(one, None))
+                .collect(),
+        })
+    });
+    let mut top: Vec<WireFlow> = known.collect();
+    top.sort_by(|one, other| {
+        let by_packets = other.packets.cmp(&one.packets);
+        by_packets.then_with(|| one.flow.cmp(&other.flow))
+    });
+    WireFlows {
+        epoch: view.epoch,
+        number: view.flows.len() as u64,
+        other_packets: view.other_packets,
+        duration_s: view.duration.as_secs_f64(),
+        top,
+    }
+}
