@@ -11,6 +11,9 @@ pub struct PortIndex(pub u8);
 
 impl PortIndex {
     /// The port at `index`, under [`PORTS_MAX`]: a valid configuration has no other.
+    ///
+    /// # Panics
+    /// For a higher index.
     #[expect(clippy::cast_possible_truncation, reason = "asserted")]
     pub const fn new(index: usize) -> Self {
         assert!(index < PORTS_MAX, "no configuration has that many ports");
@@ -32,6 +35,9 @@ pub struct WorkerIndex(pub u16);
 
 impl WorkerIndex {
     /// The worker at `index`, under 65,536: DPDK has fewer ports and queues.
+    ///
+    /// # Panics
+    /// For a higher index.
     #[expect(clippy::cast_possible_truncation, reason = "asserted")]
     pub const fn new(index: usize) -> Self {
         assert!(

@@ -6,6 +6,7 @@
 //! written does not count. No key of the schema can be without a row: [`no_key_is_forgotten`].
 #![expect(
     clippy::unwrap_used,
+    clippy::panic,
     reason = "helpers of tests, which the lints take for ordinary functions"
 )]
 
