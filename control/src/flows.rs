@@ -345,7 +345,7 @@ impl Directory {
         &self.top
     }
 
-    /// Settings of which flows get series of their own.
+    /// Which flows get series of their own.
     pub fn set_top(&mut self, settings: TopSettings) {
         self.top.set(settings);
     }

@@ -32,7 +32,7 @@ const OVERLAP_NS: u64 = 5_000_000_000;
 /// What a hello begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Begins {
-    /// Sessions after which nothing of old ones is valid.
+    /// Sessions after which nothing of the old ones is valid.
     Anew(Sessions),
     /// Sessions that continue where those before stop.
     Renewed(Sessions),
