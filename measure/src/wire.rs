@@ -48,7 +48,7 @@ pub use pair::{
 pub use receiver::{Control, Receiver, Shards};
 pub use reconcile::{Reconciled, SenderLists, reconcile};
 pub use refusal::Refusal;
-pub use sender::{Due, Sender};
+pub use sender::{Due, ReferenceShare, Sender};
 pub use shard::{Marks, SealedWire, WireSegment, WireShard};
 pub use stash::{Placed, StashList};
 

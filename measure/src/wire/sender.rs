@@ -21,6 +21,15 @@ use crate::wire::session::{KeyId, KeyRing, Session};
 /// How long a copy of a marker waits for the packets that should come before it, at most.
 const COPY_WAIT_NS: i64 = 1_000_000;
 
+/// Whether references have anything left of the link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReferenceShare {
+    /// They may be sent.
+    Left,
+    /// Those that are due are withheld, and counted.
+    Spent,
+}
+
 /// A control frame that was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Due {
@@ -238,14 +247,14 @@ impl Sender {
     }
 
     /// Writes the next control frame that is due behind what was [sent](Self::sent) so far to
-    /// `buffer`, if there is one; references only where they `may_refer`, markers always. To be
+    /// `buffer`, if there is one: a marker, or a reference if the `share` of the link allows it. To be
     /// called until there is none, after every burst and once a pass: what it wrote must go
     /// before any other packet.
     #[inline]
-    pub fn due(&mut self, tai_ns: u64, may_refer: bool, buffer: &mut [u8]) -> Option<Due> {
+    pub fn due(&mut self, tai_ns: u64, share: ReferenceShare, buffer: &mut [u8]) -> Option<Due> {
         let turn = self.turn?;
         if turn.copy == 0
-            && let Some(due) = self.refer(turn.ended, tai_ns, may_refer, buffer, |stream| {
+            && let Some(due) = self.refer(turn.ended, tai_ns, share, buffer, |stream| {
                 std::mem::take(&mut stream.is_closing)
             })
         {
@@ -254,7 +263,7 @@ impl Sender {
         if self.is_copy_due(&turn, tai_ns) {
             return self.announce(turn, tai_ns, buffer);
         }
-        self.refer(turn.begun, tai_ns, may_refer, buffer, |stream| {
+        self.refer(turn.begun, tai_ns, share, buffer, |stream| {
             stream.injector.due(tai_ns)
         })
     }
@@ -316,7 +325,7 @@ impl Sender {
         &mut self,
         epoch: Epoch,
         tai_ns: u64,
-        may_refer: bool,
+        share: ReferenceShare,
         buffer: &mut [u8],
         is_due: impl Fn(&mut Stream) -> bool,
     ) -> Option<Due> {
@@ -324,7 +333,7 @@ impl Sender {
             if !is_due(stream) {
                 continue;
             }
-            if !may_refer {
+            if share == ReferenceShare::Spent {
                 let is_counted = std::mem::replace(&mut stream.is_withheld, true);
                 self.withheld += u64::from(!is_counted);
                 continue;

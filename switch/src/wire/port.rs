@@ -315,12 +315,12 @@ impl<P> WirePort<P> {
         }
         let tai_ns = self.line.1.tai_ns(now);
         loop {
-            let may_refer = self.share.allows_reference(now);
+            let share = self.share.of_references(now);
             let room = self.envelope.bytes();
             let Some(body) = self.buffer.get_mut(room..) else {
                 return true;
             };
-            let Some(due) = self.sender.due(tai_ns, may_refer, body) else {
+            let Some(due) = self.sender.due(tai_ns, share, body) else {
                 let withheld = self.sender.take_withheld();
                 self.end.counters.references_withheld.add(withheld);
                 return true;

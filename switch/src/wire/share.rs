@@ -1,6 +1,7 @@
 //! The share of a link that control frames may take.
 
 use measure::time::{TickRate, Ticks};
+use measure::wire::ReferenceShare;
 
 /// How much may go at once after a quiet time, in milliseconds of the share.
 const SAVED_MS: f64 = 20.0;
@@ -43,8 +44,12 @@ impl Share {
 
     /// Whether a reference may go at `now`.
     #[inline]
-    pub fn allows_reference(&mut self, now: Ticks) -> bool {
-        self.all.allows(now) && self.references.allows(now)
+    pub fn of_references(&mut self, now: Ticks) -> ReferenceShare {
+        if self.all.allows(now) && self.references.allows(now) {
+            ReferenceShare::Left
+        } else {
+            ReferenceShare::Spent
+        }
     }
 
     /// A frame of so many bytes on the link has gone, allowed or not: what could not wait is made up
@@ -124,7 +129,7 @@ mod tests {
         let mut share = Share::new(1_000_000_000, 0.005, 0.4, rate, Ticks(0));
         let (mut references, mut others) = (0_u64, 0_u64);
         for now in (0..2_000_000_000_u64).step_by(1_000) {
-            if share.allows_reference(Ticks(now)) {
+            if share.of_references(Ticks(now)) == ReferenceShare::Left {
                 share.spend_reference(142);
                 references += 142;
             }

@@ -140,7 +140,7 @@ pub struct Wire {
     pub received: Pool,
     pub now_ns: u64,
     pub epoch: Epoch,
-    pub may_refer: bool,
+    pub share: ReferenceShare,
     /// By epoch and segment.
     pub truth: HashMap<(Epoch, u16), Truth>,
     /// Control frames that were sent.
@@ -168,7 +168,7 @@ impl Wire {
             received: Pool::new(&layout, End::Receiver),
             now_ns: BEGIN_NS,
             epoch: Epoch(40),
-            may_refer: true,
+            share: ReferenceShare::Left,
             truth: HashMap::new(),
             frames: Vec::new(),
             controls: Vec::new(),
@@ -256,7 +256,7 @@ impl Wire {
     /// Sends what control frames are due.
     pub fn send_due(&mut self) {
         let mut buffer = [0; 1_500];
-        while let Some(due) = self.sender.due(self.now_ns, self.may_refer, &mut buffer) {
+        while let Some(due) = self.sender.due(self.now_ns, self.share, &mut buffer) {
             let bytes = buffer[..due.len].to_vec();
             let frame = crate::wire::frame::Frame::parse(&bytes).unwrap();
             assert_eq!(frame.kind(), due.kind);

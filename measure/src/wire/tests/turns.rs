@@ -333,7 +333,7 @@ fn withheld_references_are_counted_and_markers_are_not_withheld() {
     wire.begin(1);
     wire.epochs(2);
     assert_eq!(wire.sender.take_withheld(), 0);
-    wire.may_refer = false;
+    wire.share = ReferenceShare::Spent;
     let before = wire.frames.len();
     wire.epochs(2);
     assert_eq!(wire.sender.take_withheld(), 2, "each segment's, once");
@@ -343,7 +343,7 @@ fn withheld_references_are_counted_and_markers_are_not_withheld() {
             .all(|frame| frame.due.kind == Kind::Marker)
     );
     assert_eq!(wire.frames[before..].len(), 6);
-    wire.may_refer = true;
+    wire.share = ReferenceShare::Left;
     wire.epochs(2);
     wire.turn();
     wire.settle();
