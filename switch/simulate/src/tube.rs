@@ -21,7 +21,7 @@ use contract::ids::{GenerationId, PortIndex};
 use measure::lda::{Bank, LdaLayout};
 use measure::packet::Hasher;
 use measure::shard::{ShardLayout, Tally};
-use measure::time::{EpochSchedule, TickRate, Ticks};
+use measure::time::{EpochSchedule, Ticks};
 use switch::decide::{BridgeLayout, Decide};
 use switch::egress::EgressLayout;
 use switch::egress::Lane;
@@ -33,14 +33,10 @@ use switch::references::References;
 use switch::worker::Worker;
 
 use crate::rack::between;
+pub use crate::rack::{GHZ, GRACE, INTERVAL, rate};
 
-pub const GHZ: u64 = 1_000_000_000;
 pub const EAST: PortIndex = PortIndex(0);
 pub const WEST: PortIndex = PortIndex(1);
-
-/// Epochs of 1 ms with 0.2 ms of grace, in ticks of 1 ns.
-pub const INTERVAL: u64 = 1_000_000;
-pub const GRACE: u64 = 200_000;
 
 pub struct TestTube {
     pub worker: Worker<MemoryIo>,
@@ -62,10 +58,6 @@ pub const TWO_PATCHED: Setup = Setup {
     capacity_bps: None,
     bridge: false,
 };
-
-pub fn rate() -> TickRate {
-    TickRate::from_hz(GHZ)
-}
 
 /// One queue of `packets` packets behind a link of `capacity_bps`.
 pub fn one_queue(packets: u32, capacity_bps: Option<u64>) -> EgressLayout {

@@ -13,7 +13,7 @@ use control::data_plane::{
 };
 use control::wire::clock::{KernelClock, SystemTime as Tai};
 use measure::time::{Epoch, EpochSchedule, TickRate, Ticks};
-use rand::RngExt;
+use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use records::snapshot::{Fdb, Pool, PortFact};
 use switch::decide::Decide;
@@ -48,6 +48,24 @@ pub(super) struct NodeState {
     /// Refused reloads, in words.
     pub refused: Vec<String>,
     pub random: Pcg64,
+}
+
+impl NodeState {
+    /// A switch by `config` that starts at an instant of the counter and of the monotonic clock.
+    pub fn new(config: &Config, (ticks, monotonic): (Ticks, Instant), seed: u64) -> Self {
+        Self {
+            ticks,
+            monotonic,
+            system: SystemTime::UNIX_EPOCH,
+            tai_ns: 0,
+            has_link: Vec::new(),
+            wanted: None,
+            running: config.clone(),
+            changes: (0, 0),
+            refused: Vec::new(),
+            random: Pcg64::seed_from_u64(seed),
+        }
+    }
 }
 
 /// Both sides' way to it.

@@ -12,7 +12,7 @@ use control::core::{ControlCore, Setup};
 use control::published::Published;
 use measure::packet::Hasher;
 use measure::time::{EpochSchedule, TickRate, Ticks};
-use rand::{RngExt, SeedableRng};
+use rand::RngExt;
 use rand_pcg::Pcg64;
 use records::snapshot::Snapshot;
 use switch::egress::Lane;
@@ -109,6 +109,23 @@ pub(super) struct Node {
     born: Ticks,
 }
 
+/// What does not change while a switch by `config` lives, which starts at `ticks`.
+fn site(config: &Config, ticks: Ticks, seed: u64) -> Site {
+    let rate = TickRate::from_hz(HZ);
+    let measurement = &config.measurement;
+    Site {
+        rate,
+        schedule: EpochSchedule::new(
+            ticks,
+            rate.ticks_in(measurement.interval()),
+            rate.ticks_in(measurement.grace()),
+        ),
+        line: Arc::default(),
+        workers: config.workers.len(),
+        seed,
+    }
+}
+
 impl Node {
     /// Starts a switch by `config`, with clocks as they are.
     ///
@@ -123,20 +140,8 @@ impl Node {
         random: &mut Pcg64,
     ) -> Result<Self, String> {
         let ticks = clocks.ticks(now);
-        let rate = TickRate::from_hz(HZ);
-        let measurement = &config.measurement;
-        let schedule = EpochSchedule::new(
-            ticks,
-            rate.ticks_in(measurement.interval()),
-            rate.ticks_in(measurement.grace()),
-        );
-        let site = Site {
-            rate,
-            schedule,
-            line: Arc::default(),
-            workers: config.workers.len(),
-            seed: random.random(),
-        };
+        let site = site(config, ticks, random.random());
+        let (rate, schedule) = (site.rate, site.schedule);
         let places: Vec<usize> = present(config).collect();
         let parts = site.parts(
             config,
@@ -145,7 +150,7 @@ impl Node {
             Vec::new(),
             ticks,
         )?;
-        let hasher = Hasher::new(measurement.hash_key().ok_or("no hash_seed")?);
+        let hasher = Hasher::new(config.measurement.hash_key().ok_or("no hash_seed")?);
         let WorkerSet {
             workers,
             ends,
@@ -153,16 +158,9 @@ impl Node {
         } = WorkerSet::build(&site, config, parts.workers, &hasher, (ticks, skew_ticks));
         let began = Instant::now();
         let state = Shared::new(NodeState {
-            ticks,
-            monotonic: began,
-            system: UNIX_EPOCH,
             tai_ns: clocks.tai_ns(now),
             has_link,
-            wanted: None,
-            running: config.clone(),
-            changes: (0, 0),
-            refused: Vec::new(),
-            random: Pcg64::seed_from_u64(random.random()),
+            ..NodeState::new(config, (ticks, began), random.random())
         });
         let mut links = LinkWatch::new();
         for place in places {
@@ -173,10 +171,7 @@ impl Node {
             schedule,
             line: Arc::clone(&site.line),
             hasher,
-            counters: workers
-                .iter()
-                .map(|one| Arc::clone(&one.counters))
-                .collect(),
+            counters: (workers.iter().map(|one| Arc::clone(&one.counters))).collect(),
             first: parts.change,
         };
         let data_plane = MemoryDataPlane {
