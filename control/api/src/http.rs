@@ -1,16 +1,16 @@
 //! The HTTP server: Prometheus text and JSON, read from the published snapshot.
 //!
 //! ```text
-//!  listener -> connection limit (64 places) -> connection (limits of time and size) -> router
+//!  listener -> connection limit (64 slots) -> connection (limits of time and size) -> router
 //!                  ^                                                          |
-//!                  +---- who was longest without progress goes       count, receive, guard, answer
+//!                  +- the connection longest without progress closes   count, receive, guard, answer
 //!                                                                                             |
 //!                                       chunks of at most so many bytes over all connections -+
 //! ```
 //!
 //! One thread, one current-thread runtime, away from the workers. At most [`CONNECTIONS_MAX`]
-//! clients are served at once; none can hold its place by doing nothing, and a new one always finds
-//! one. Every answer is made from one snapshot, and all of them together have a limit of memory.
+//! clients are served at once; an idle one cannot keep its slot, and a new one always gets
+//! one. Every answer is made from one snapshot, and all answers together have a limit of memory.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -48,25 +48,24 @@ use routes::Sources;
 
 pub use access::{TokenError, TokenFault};
 pub use connection_limit::CONNECTIONS_MAX;
-pub use query::{COURSES_DEFAULT, COURSES_MAX, FLOWS_DEFAULT, FLOWS_MAX};
 
 /// How often samples of the process's own histograms are gathered.
 const UPKEEP: Duration = Duration::from_secs(5);
 
-/// After so many steps of tasks the system is asked for news: so often that the request of a new
-/// client is seen before as many others have come as there are places.
-const STEPS_BETWEEN_NEWS: u32 = 8;
+/// Steps of tasks between two polls of the system: so few that the request of a new
+/// client is read before its slot is given to another.
+const STEPS_BETWEEN_POLLS: u32 = 8;
 
-/// Bytes of an answer that the kernel holds for a client, about; it would take megabytes for each.
+/// Bytes of an answer that the kernel buffers for a client, about; by default it would be megabytes for each.
 const SEND_BUFFER_BYTES: usize = 256 << 10;
 
 /// Why the server cannot listen.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot serve HTTP on {address}: {error}; {hint}")]
 pub struct BindError {
-    /// Where it was to listen.
+    /// The address.
     pub address: SocketAddr,
-    /// What the system says.
+    /// The system's error.
     pub error: io::Error,
     /// What to do.
     pub hint: &'static str,
@@ -102,10 +101,10 @@ pub struct Running {
 
 impl Server {
     /// Listens as configured, and reads the token's file where there is one; `None` where no server
-    /// is wanted.
+    /// is configured.
     ///
     /// # Errors
-    /// [`StartError`], in words for the user.
+    /// [`StartError`].
     pub fn of(http: &Http) -> Result<Option<Self>, StartError> {
         let Some(address) = http.listen else {
             return Ok(None);
@@ -114,14 +113,14 @@ impl Server {
         let Some(file) = &http.token_file else {
             if !address.ip().is_loopback() {
                 tracing::warn!(
-                    "anyone who can reach {address} reads everything and may ask for a reload: \
+                    "anyone who can reach {address} can read everything and request a reload: \
                      http.insecure is set, and http.token_file is not"
                 );
             }
             return Ok(Some(server));
         };
         if http.insecure {
-            tracing::warn!("http.insecure does nothing: http.token_file is set, and is heeded");
+            tracing::warn!("http.insecure has no effect: http.token_file is set");
         }
         Ok(Some(server.with_token(file)?))
     }
@@ -147,7 +146,7 @@ impl Server {
         listen().map_err(|error: io::Error| {
             let hint = match error.kind() {
                 io::ErrorKind::AddrInUse => {
-                    "stop what listens there (`ss -ltnp` shows it), or set http.listen to \
+                    "stop the program that listens there (`ss -ltnp` shows it), or set http.listen to \
                      another port, or to null for no server"
                 }
                 io::ErrorKind::AddrNotAvailable => {
@@ -164,23 +163,23 @@ impl Server {
         })
     }
 
-    /// Answers only who shows the token in `file` (one line), but for `/healthz` and `/readyz`.
+    /// Requires the token in `file` (one line) of every request, except for `/healthz` and `/readyz`.
     ///
     /// # Errors
-    /// [`TokenError`] when there is none, or every user of the machine may read it.
+    /// [`TokenError`] when the file has none, or every user of the machine may read it.
     pub fn with_token(mut self, file: &Path) -> Result<Self, TokenError> {
         self.access.token = Some(Token::load(file)?);
         Ok(self)
     }
 
-    /// Answers also who asks by one of these names, not only by an address or `localhost`.
+    /// Accepts these names in the header `Host`, besides addresses and `localhost`.
     #[must_use]
     pub fn with_hosts(mut self, hosts: &[String]) -> Self {
         self.access.hosts = hosts.into();
         self
     }
 
-    /// Sets `wanted` when somebody asks for a reload; without this, such a wish is refused.
+    /// Sets `wanted` when a reload is requested; without this, such a request is refused.
     #[must_use]
     pub fn with_reload(self, wanted: Arc<AtomicBool>) -> Self {
         Self {
@@ -201,7 +200,7 @@ impl Server {
     pub fn serve(self, published: Arc<Published>) -> io::Result<Running> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
-            .event_interval(STEPS_BETWEEN_NEWS)
+            .event_interval(STEPS_BETWEEN_POLLS)
             .thread_name("vernier-answers")
             .max_blocking_threads(routes::LONG_MAX)
             .build()?;
@@ -232,8 +231,8 @@ impl Server {
     }
 }
 
-/// The router alone, which answers from `published`, and sets `reload` where somebody may ask for one: no
-/// listener, no connections and none of their limits. For programs that bring these themselves.
+/// The router alone, which answers from `published`, and sets `reload` where a reload may be requested: no
+/// listener, no connections and none of their limits. For programs that have these themselves.
 pub fn router(published: Arc<Published>, reload: Option<Arc<AtomicBool>>) -> Router {
     let sources = Sources::new(published, process::recorder(), reload);
     routes::router(sources, Access::default())
@@ -281,15 +280,13 @@ async fn accept(
         };
         match accepted {
             Ok((stream, _)) => {
-                let (place, cut_off) = limit.enter();
+                let (slot, cut_off) = limit.admit();
                 let (router, stopped) = (router.clone(), stopped.clone());
-                connections.spawn(connection::converse(
-                    stream, router, place, cut_off, stopped,
-                ));
+                connections.spawn(connection::serve(stream, router, slot, cut_off, stopped));
             }
             Err(error) => {
                 tracing::warn!("cannot accept an HTTP connection: {error}");
-                // Out of descriptors, most likely: no use in trying at once.
+                // Most likely there are no descriptors: a try at once would fail too.
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }
@@ -300,7 +297,7 @@ async fn accept(
                 contain::note(Part::Http, &*panic);
             }
         }
-        // However many come, those that are here get their turn.
+        // However many connections come, the open ones are served too.
         tokio::task::yield_now().await;
     }
     while connections.join_next().await.is_some() {}

@@ -6,11 +6,9 @@
 //!                                    process (the process's own metrics)
 //! ```
 //!
-//! What it is not: it changes nothing in the switch but for a reload that is asked for with a token.
+//! What it is not: it changes nothing in the switch, except that a reload may be requested.
 #![forbid(unsafe_code)]
 
-#[cfg(test)]
-mod documents;
 pub mod http;
 pub mod process;
 pub mod prometheus;

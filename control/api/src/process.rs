@@ -24,10 +24,10 @@ const START: &str = "process_start_time_seconds";
 /// Lines of the log that were lost.
 const LOG_LOST_LINES: &str = "vernier_log_lost_lines_total";
 
-/// The same, from the start of the process on: the log is there before the recorder.
+/// The same from the start of the process: the log exists before the recorder.
 static LOST_LOG_LINES: AtomicU64 = AtomicU64::new(0);
 
-/// Counts lines of the log that were lost: standard error took them not at all, or not in time.
+/// Counts lines of the log that were lost: standard error did not take them, or not in time.
 pub fn count_lost_log_lines(lines: u64) {
     let before = LOST_LOG_LINES.fetch_add(lines, Ordering::Relaxed);
     metrics::counter!(LOG_LOST_LINES).absolute(before + lines);
@@ -36,8 +36,8 @@ pub fn count_lost_log_lines(lines: u64) {
 /// Upper bounds in seconds: from a cached answer to a scrape of thousands of segments.
 const BUCKETS_S: [f64; 8] = [1e-5, 1e-4, 5e-4, 1e-3, 5e-3, 1e-2, 0.1, 1.0];
 
-/// Why a client is not served: it sends or reads too slowly, it had to make room for a newer one, it
-/// sends too much, it sends what is no HTTP, it shows no token, it asks by a name that is not ours,
+/// Why a client is not served: it sends or reads too slowly, its slot was given to a newer one, it
+/// sends too much, it sends no valid HTTP, it has no valid token, its `Host` is not a name of this switch,
 /// too many bytes of answers are in flight.
 const HTTP_REASONS: [&str; 7] = [
     "slow",
@@ -54,7 +54,7 @@ pub(crate) fn rejected(reason: &'static str) {
     counter!(HTTP_REJECTED, "reason" => reason).increment(1);
 }
 
-/// Says how many connections there are.
+/// Sets the number of connections.
 pub(crate) fn connections(connections: usize) {
     gauge!(HTTP_CONNECTIONS).set(connections as f64);
 }
@@ -114,7 +114,7 @@ fn install() -> PrometheusHandle {
     count_lost_log_lines(0);
     describe_counter!(
         PANICS_TOTAL,
-        "Faults of this program (panics) that were contained, by the part that was reset and went on."
+        "Faults of this program (panics) that were contained, by the part that was reset and continued."
     );
     for part in Part::ALL {
         counter!(PANICS_TOTAL, "part" => part.label()).absolute(contained_in(part));

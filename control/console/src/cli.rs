@@ -1,6 +1,6 @@
-//! `vernier`, the command line tool: looks at a running switch, and at configurations.
+//! `vernier`, the command line tool: shows a running switch, and checks configurations.
 //!
-//! One module for each kind of question; every command that prints can print JSON too.
+//! One module for each kind of command; every command that prints can print JSON too.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -10,6 +10,7 @@ use clap_complete::Shell;
 use serde::Serialize;
 
 use crate::client::ClientError;
+use crate::view;
 use contract::config::ConfigError;
 
 mod configuration;
@@ -21,7 +22,7 @@ mod tables;
 
 use connection::Connection;
 
-/// What a command that worked says to the shell.
+/// Exit code of a command that succeeded.
 const DONE: u8 = 0;
 /// The switch refuses the configuration, or would.
 const REFUSED: u8 = 3;
@@ -34,7 +35,7 @@ Exit codes:
   3  a reload is refused (reload), or would be (check)
 `config diff` has those of diff(1): 0 same, 1 different, 2 trouble.";
 
-/// Looks at a Vernier switch, and at configurations.
+/// Show a Vernier switch, and check configurations.
 #[derive(Debug, Parser)]
 #[command(name = "vernier", version, after_help = EXIT_CODES)]
 struct Arguments {
@@ -44,30 +45,30 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Live table of a running switch
+    /// Show a live table of a running switch
     Top(Connection),
-    /// The measured segments, once
+    /// Print the measured segments
     Segments(Question),
-    /// The ports, once
+    /// Print the ports
     Ports(Question),
-    /// The classes over all ports and segments since the switch started
+    /// Print the classes over all ports and segments since the switch started
     Classes(Question),
-    /// The segments on the wire, both directions, and the clock they go by
+    /// Print the segments on the wire, both directions, and their clock
     Wires(Question),
-    /// The flows that are tracked, or some of them
+    /// List the tracked flows, or some of them
     Flows(flows::Flows),
-    /// All that is known of one flow, tracked or not
+    /// Print everything about one flow, tracked or not
     Flow(flows::Flow),
-    /// The switch as a whole: readiness, last reload, workers, tables
+    /// Print the state of the switch: readiness, last reload, workers, tables
     Status(Question),
-    /// Validate a configuration, say what it would use, and what a reload of it would change
+    /// Validate a configuration; print what it would use, and what a reload of it would change
     Check(configuration::Check),
     /// Show the running configuration, or compare configurations
     #[command(subcommand)]
     Config(configuration::Command),
-    /// Let a switch read its configuration again, and say what became of it
+    /// Make a switch read its configuration again, and print the outcome
     Reload(reload::Reload),
-    /// Dimension an LDA, and an LDS, for a rate, a loss and an error
+    /// Plan an LDA, and an LDS, for a rate, a loss and an error
     Size(size::Size),
     /// Print a completion script for a shell
     Completion {
@@ -76,7 +77,7 @@ enum Command {
     },
 }
 
-/// A question to a switch that takes no more than where it is.
+/// A question to a switch that needs only its address.
 #[derive(Debug, Args)]
 struct Question {
     #[command(flatten)]
@@ -88,7 +89,7 @@ struct Question {
 /// How an answer is printed.
 #[derive(Debug, Clone, Copy, Args)]
 struct Form {
-    /// As JSON, with everything that is known
+    /// Print JSON, with every field
     #[arg(long)]
     json: bool,
 }
@@ -110,12 +111,12 @@ fn run(command: Command) -> anyhow::Result<u8> {
     match command {
         Command::Top(connection) => tables::top(&connection),
         Command::Segments(question) => tables::segments(&question),
-        Command::Ports(question) => tables::ports(&question),
-        Command::Classes(question) => tables::classes(&question),
-        Command::Wires(question) => tables::wires(&question),
+        Command::Ports(question) => tables::show(&question, "/api/v1/ports", view::ports),
+        Command::Classes(question) => tables::show(&question, "/api/v1/classes", view::classes),
+        Command::Wires(question) => tables::show(&question, "/api/v1/wires", view::wires),
         Command::Flows(question) => flows::list(&question),
         Command::Flow(question) => flows::one(&question),
-        Command::Status(question) => tables::status(&question),
+        Command::Status(question) => tables::show(&question, "/api/v1/status", view::status),
         Command::Check(check) => configuration::check(&check),
         Command::Config(command) => configuration::run(&command),
         Command::Reload(reload) => reload::run(&reload),
@@ -128,7 +129,7 @@ fn run(command: Command) -> anyhow::Result<u8> {
     }
 }
 
-/// 2 for what the user can put right without looking at the switch.
+/// 2 for what the user can correct without the switch.
 fn exit_code(error: &anyhow::Error) -> u8 {
     let is_question = matches!(
         error.downcast_ref::<ClientError>(),
@@ -138,7 +139,7 @@ fn exit_code(error: &anyhow::Error) -> u8 {
     if is_usage { 2 } else { 1 }
 }
 
-/// Writes to standard output; a reader that has seen enough (`| head`) is no error.
+/// Writes to standard output; a reader that stops early (`| head`) is no error.
 fn print(text: &str) -> anyhow::Result<u8> {
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_user_can_put_right_has_code_2() {
+    fn what_the_user_can_correct_has_code_2() {
         let token = crate::client::read_token("/nowhere".as_ref()).unwrap_err();
         assert_eq!(exit_code(&token.into()), 2);
         let config = contract::config::Config::parse("{", "v.json").unwrap_err();

@@ -1,4 +1,4 @@
-//! Asks a running switch over HTTP: what the command line tool and the live table are made of.
+//! The HTTP client of the command line tool and the live table.
 
 use std::path::Path;
 use std::time::Duration;
@@ -6,11 +6,11 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use ureq::RequestBuilder;
 use ureq::http::{Response, StatusCode};
 
 use contract::config::{Config, Device};
-use records::answers::{FlowPage, FlowState, Reloading};
-use records::snapshot::FlowQuery;
+use records::answers::Reloading;
 
 /// How long a switch may take to answer.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
@@ -27,13 +27,13 @@ pub const DEFAULT_URL: &str = "http://127.0.0.1:9464";
 /// Why a switch could not be asked.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Nobody listens, or not in time.
+    /// There is no answer, or not in time.
     #[error(
-        "no switch answers at {url}: {reason}; start one with `vernierd`, or say with --url where \
-         it is"
+        "no switch answers at {url}: {reason}; start one with `vernierd`, or give its address with \
+         --url"
     )]
     Unreachable {
-        /// Where it was sought.
+        /// The address that was asked.
         url: String,
         /// What went wrong.
         reason: String,
@@ -59,21 +59,21 @@ pub enum ClientError {
         env!("CARGO_PKG_VERSION")
     )]
     Foreign {
-        /// Where it was sought.
+        /// The address that was asked.
         url: String,
         /// What was wrong with the answer.
         reason: String,
     },
-    /// It wants a token, and was shown none.
+    /// It needs a token, and got none.
     #[error(
-        "the switch at {url} wants a token; name the file that holds it (the switch's \
+        "the switch at {url} needs a token; name the file that contains it (the switch's \
          http.token_file) with --token-file or VERNIER_TOKEN_FILE"
     )]
     NoToken {
         /// Where it is.
         url: String,
     },
-    /// It was shown another token than it wants.
+    /// It needs another token.
     #[error(
         "the switch at {url} does not take the token it was shown; the file has to hold the same \
          as the switch's http.token_file held when it started"
@@ -82,7 +82,7 @@ pub enum ClientError {
         /// Where it is.
         url: String,
     },
-    /// The file with the token cannot be read, or holds none.
+    /// The file with the token cannot be read, or has none.
     #[error("{path}: cannot read the token: {reason}")]
     TokenFile {
         /// The file.
@@ -90,25 +90,25 @@ pub enum ClientError {
         /// Why not.
         reason: String,
     },
-    /// It was asked what cannot be asked; its own words say why not.
+    /// The request is not valid; the switch's own message says why.
     #[error("{reason}")]
     Question {
-        /// Its words.
+        /// Its message.
         reason: String,
     },
-    /// It does not do what it was asked; its own words say why.
+    /// It refuses the request; its own message says why.
     #[error("the switch at {url} refuses: {reason}")]
     Refused {
         /// Where it is.
         url: String,
-        /// Its words.
+        /// Its message.
         reason: String,
-        /// Whether it might do it in a second.
+        /// Whether to ask again in a second.
         is_for_now: bool,
     },
 }
 
-/// A way to one switch.
+/// A client of one switch.
 #[derive(Debug, Clone)]
 pub struct Client {
     url: String,
@@ -118,7 +118,7 @@ pub struct Client {
 
 impl Client {
     /// The switch at `url`, such as `http://127.0.0.1:9464`; the scheme may be left out. `token` is
-    /// shown to it.
+    /// sent with every request.
     pub fn new(url: &str, token: Option<String>) -> Self {
         let scheme = if url.contains("://") { "" } else { "http://" };
         let config = ureq::Agent::config_builder()
@@ -138,7 +138,7 @@ impl Client {
         &self.url
     }
 
-    /// What it answers at `path`, such as `/api/v1/status`, to a query.
+    /// Its answer at `path`, such as `/api/v1/status`, to a query.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -147,14 +147,38 @@ impl Client {
         path: &str,
         query: &[(&str, String)],
     ) -> Result<T, ClientError> {
-        let mut request = self.agent.get(format!("{}{path}", self.url));
-        if let Some(token) = &self.token {
-            request = request.header("Authorization", format!("Bearer {token}"));
+        let request = self.authorized(self.agent.get(format!("{}{path}", self.url)));
+        let query = query.iter().map(|(name, value)| (*name, value.as_str()));
+        self.understand(request.query_pairs(query).call())
+    }
+
+    /// What it answers at `path` to a query of this type; what is `None` is left out.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn ask<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        query: &impl Serialize,
+    ) -> Result<T, ClientError> {
+        let query =
+            serde_json::to_value(query).map_err(|error| self.foreign(&error.to_string()))?;
+        let fields = query.as_object().into_iter().flatten();
+        let given = fields.filter(|(_, value)| !value.is_null());
+        let pairs: Vec<(&str, String)> = given
+            .map(|(name, value)| {
+                let text = value.as_str().map(str::to_owned);
+                (name.as_str(), text.unwrap_or_else(|| value.to_string()))
+            })
+            .collect();
+        self.get(path, &pairs)
+    }
+
+    fn authorized<Body>(&self, request: RequestBuilder<Body>) -> RequestBuilder<Body> {
+        match &self.token {
+            Some(token) => request.header("Authorization", format!("Bearer {token}")),
+            None => request,
         }
-        for (name, value) in query {
-            request = request.query(*name, value);
-        }
-        self.understand(request.call())
     }
 
     /// The configuration that it runs.
@@ -166,48 +190,12 @@ impl Client {
         running_config(value).map_err(|error| self.foreign(&error.to_string()))
     }
 
-    /// Flows, in a part of the order that is wanted.
-    ///
-    /// # Errors
-    /// [`ClientError`].
-    pub fn flows(&self, state: FlowState, query: &FlowQuery) -> Result<FlowPage, ClientError> {
-        let FlowQuery {
-            sort,
-            ascending,
-            offset,
-            limit,
-            ingress,
-            egress,
-            class,
-            contains,
-        } = query;
-        let mut asked = vec![
-            ("state", word(state)),
-            ("sort", word(sort)),
-            ("ascending", ascending.to_string()),
-            ("offset", offset.to_string()),
-        ];
-        asked.extend(limit.map(|limit| ("limit", limit.to_string())));
-        let names = [
-            ("ingress", ingress),
-            ("egress", egress),
-            ("class", class),
-            ("contains", contains),
-        ];
-        let given = names.into_iter();
-        asked.extend(given.filter_map(|(name, value)| Some((name, value.clone()?))));
-        self.get("/api/v1/flows", &asked)
-    }
-
-    /// Asks for its configuration to be read again; the number of the reload before that one.
+    /// Requests a reload of its configuration; the number of the reload before that one.
     ///
     /// # Errors
     /// [`ClientError`].
     pub fn reload(&self) -> Result<u64, ClientError> {
-        let mut request = self.agent.post(format!("{}/api/v1/reload", self.url));
-        if let Some(token) = &self.token {
-            request = request.header("Authorization", format!("Bearer {token}"));
-        }
+        let request = self.authorized(self.agent.post(format!("{}/api/v1/reload", self.url)));
         let answer = request.header("X-Vernier", "reload").send_empty();
         self.understand(answer)
             .map(|reloading: Reloading| reloading.after)
@@ -256,7 +244,7 @@ impl Client {
         }
     }
 
-    /// An answer that makes no sense: of another version, or of something else altogether.
+    /// The error for an answer of another version, or of another program.
     fn foreign(&self, reason: &str) -> ClientError {
         let (url, reason) = (self.url.clone(), reason.to_owned());
         match self.version() {
@@ -269,12 +257,9 @@ impl Client {
         }
     }
 
-    /// What it says its version is, if it says so at all.
+    /// Its version, if it answers with one.
     fn version(&self) -> Option<String> {
-        let mut request = self.agent.get(format!("{}/api/v1/status", self.url));
-        if let Some(token) = &self.token {
-            request = request.header("Authorization", format!("Bearer {token}"));
-        }
+        let request = self.authorized(self.agent.get(format!("{}/api/v1/status", self.url)));
         let mut answer = request.call().ok()?;
         let body = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX);
         let status: Value = body.read_json().ok()?;
@@ -300,38 +285,32 @@ pub fn read_token(path: &Path) -> Result<String, ClientError> {
         Ok(token.to_owned())
     } else {
         Err(failed(
-            "a token has letters, digits and signs of ASCII only".to_owned(),
+            "a token has only visible ASCII characters".to_owned(),
         ))
     }
 }
 
-/// A running configuration from its JSON, where a port that was taken away has the device `absent`,
+/// A running configuration from its JSON, where a removed port has the device `absent`,
 /// which no file can name.
 fn running_config(mut value: Value) -> Result<Config, serde_json::Error> {
     let mut absent = Vec::new();
     let ports = value.get_mut("ports").and_then(Value::as_array_mut);
-    for (place, port) in ports.into_iter().flatten().enumerate() {
+    for (index, port) in ports.into_iter().flatten().enumerate() {
         if port.get("device").is_some_and(|device| device == "absent") {
             port["device"] = "sink".into();
-            absent.push(place);
+            absent.push(index);
         }
     }
     let mut config: Config = serde_json::from_value(value)?;
-    for place in absent {
-        if let Some(port) = config.ports.get_mut(place) {
+    for index in absent {
+        if let Some(port) = config.ports.get_mut(index) {
             port.device = Device::Absent;
         }
     }
     Ok(config)
 }
 
-/// The name that a value has in JSON.
-fn word(value: impl Serialize) -> String {
-    let value = serde_json::to_value(value).unwrap_or_default();
-    value.as_str().unwrap_or_default().to_owned()
-}
-
-/// What an answer says went wrong: the `error` of an object, or the text itself on one line.
+/// The error in an answer: the `error` of an object, or the text itself on one line.
 fn words(text: &str) -> Option<String> {
     let object: Option<Value> = serde_json::from_str(text).ok();
     let error = object.as_ref().and_then(|object| object.get("error"));
@@ -341,154 +320,4 @@ fn words(text: &str) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io::{Read, Write};
-    use std::net::TcpListener;
-    use std::thread::JoinHandle;
-
-    use super::*;
-
-    /// Answers one request after another as given; what was asked.
-    fn answering(answers: &'static [&'static str]) -> (String, JoinHandle<Vec<String>>) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap().to_string();
-        let server = std::thread::spawn(move || {
-            let answer = |answer: &&str| {
-                let (mut stream, _) = listener.accept().unwrap();
-                let mut asked = [0; 4_096];
-                let length = stream.read(&mut asked).unwrap();
-                stream.write_all(answer.as_bytes()).unwrap();
-                String::from_utf8_lossy(&asked[..length]).into_owned()
-            };
-            answers.iter().map(answer).collect()
-        });
-        (address, server)
-    }
-
-    fn failure(answers: &'static [&'static str], token: Option<&str>) -> String {
-        let (address, server) = answering(answers);
-        let client = Client::new(&address, token.map(str::to_owned));
-        let error = client.config().unwrap_err().to_string();
-        server.join().unwrap();
-        error.replace(&address, "ADDRESS")
-    }
-
-    #[test]
-    fn a_switch_that_is_not_there_is_one_clear_message() {
-        let address = TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap();
-        let client = Client::new(&address.to_string(), None);
-        let error = client.config().unwrap_err().to_string();
-        assert!(
-            error.starts_with(&format!("no switch answers at http://{address}: ")),
-            "{error}"
-        );
-        assert!(
-            error.ends_with("start one with `vernierd`, or say with --url where it is"),
-            "{error}"
-        );
-    }
-
-    #[test]
-    fn something_else_that_answers_is_not_accepted() {
-        const CLOSE: &str = "HTTP/1.1 404 Not Found\r\nconnection: close\r\n\r\n";
-        for answers in [
-            &[CLOSE, CLOSE][..],
-            &["HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{}", CLOSE],
-            &["SSH-2.0\r\n", CLOSE],
-        ] {
-            let error = failure(answers, None);
-            let start = "what answers at http://ADDRESS is not a vernier of version";
-            assert!(error.starts_with(start), "{error}");
-        }
-    }
-
-    #[test]
-    fn another_version_is_named() {
-        let error = failure(
-            &[
-                "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n[]",
-                "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{\"version\": \"9.9.9\"}",
-            ],
-            None,
-        );
-        assert!(error.contains("is a vernier of version 9.9.9"), "{error}");
-        assert!(error.ends_with("use the tool that came with the switch"));
-    }
-
-    #[test]
-    fn a_token_that_is_missing_and_one_that_is_wrong_are_told_apart() {
-        const REFUSED: &str = "HTTP/1.1 401 Unauthorized\r\nconnection: close\r\n\r\n";
-        let missing = failure(&[REFUSED], None);
-        assert!(
-            missing.contains("wants a token; name the file"),
-            "{missing}"
-        );
-        let wrong = failure(&[REFUSED], Some("secret"));
-        assert!(wrong.contains("does not take the token"), "{wrong}");
-        assert!(!wrong.contains("secret"), "{wrong}");
-    }
-
-    #[test]
-    fn the_switchs_own_words_come_through() {
-        let error = failure(
-            &["HTTP/1.1 503 X\r\nconnection: close\r\n\r\n{\"error\": \"not\\nyet\"}"],
-            None,
-        );
-        assert_eq!(error, "the switch at http://ADDRESS refuses: not yet");
-    }
-
-    #[test]
-    fn tokens_and_queries_are_sent_as_they_must() {
-        let (address, server) =
-            answering(&["HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{\"after\": 7}"; 2]);
-        let client = Client::new(&format!("http://{address}/"), Some("t0ken".to_owned()));
-        assert_eq!(client.reload().unwrap(), 7);
-        let flow = [("flow", "10.0.0.1:1>[::1]:2/tcp".to_owned())];
-        let _: Value = client.get("/api/v1/flow", &flow).unwrap();
-        let asked = server.join().unwrap();
-        assert!(asked[0].starts_with("POST /api/v1/reload HTTP"));
-        assert!(asked[0].to_lowercase().contains("x-vernier: reload\r\n"));
-        for asked in &asked {
-            let authorised = "authorization: bearer t0ken\r\n";
-            assert!(asked.to_lowercase().contains(authorised), "{asked}");
-        }
-        assert!(
-            !asked[1].lines().next().unwrap().contains("[::"),
-            "{}",
-            asked[1]
-        );
-    }
-
-    #[test]
-    fn a_token_is_the_first_line_of_its_file() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), " 0123456789abcdef \nmore\n").unwrap();
-        assert_eq!(read_token(file.path()).unwrap(), "0123456789abcdef");
-        for bad in ["", "\n", "a b", "\u{fc}"] {
-            std::fs::write(file.path(), bad).unwrap();
-            assert!(read_token(file.path()).is_err(), "{bad:?}");
-        }
-        let error = read_token(Path::new("/nowhere/token")).unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .starts_with("/nowhere/token: cannot read the token")
-        );
-    }
-
-    #[test]
-    fn places_of_ports_that_went_survive() {
-        let mut config = Config::demo().unwrap();
-        let text = r#"{ "ports": [{ "name": "west", "device": "sink" }, { "name": "up",
-            "device": "sink" }], "forwarding": { "mode": "bridge" } }"#;
-        config = Config::parse(text, "v.json")
-            .unwrap()
-            .in_place_of(&config)
-            .unwrap();
-        let value = serde_json::to_value(&config).unwrap();
-        assert_eq!(running_config(value).unwrap(), config);
-    }
-}
+mod tests;

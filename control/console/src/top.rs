@@ -3,7 +3,7 @@
 //! ```text
 //!  keys -> App -> draw                      this thread: never waits for a switch
 //!           |  ^
-//!      Wish v  | News                       one at a time
+//!   Request v  | Update                     one at a time
 //!          Feed -> SnapshotSource           a thread that asks: in this process, or over HTTP
 //! ```
 
@@ -20,12 +20,12 @@ mod draw;
 mod feed;
 mod source;
 
-use app::{Answer, App};
+use app::{App, KeyEffect};
 use feed::Feed;
 
 pub use source::{InProcess, SnapshotSource};
 
-/// How often news are asked for.
+/// How often the switch is asked.
 const FETCH: Duration = Duration::from_millis(250);
 
 /// How long a key may wait to be seen.
@@ -40,13 +40,13 @@ pub enum TopError {
     /// The terminal failed, or the system gives no thread.
     #[error("the terminal cannot be used: {0}")]
     Terminal(#[from] io::Error),
-    /// There was not even a first snapshot.
+    /// There was no first snapshot.
     #[error(transparent)]
     Source(#[from] ClientError),
 }
 
-/// Shows what `source` has until the user quits (`q`, Escape, Ctrl-C) or `is_over` says so. The
-/// terminal is put back as it was, whatever happens.
+/// Shows the data of `source` until the user quits (`q`, Escape, Ctrl-C) or `is_over` is true. The
+/// terminal is always restored.
 ///
 /// # Errors
 /// [`TopError`]. A source that stops answering later is shown, not returned.
@@ -60,42 +60,42 @@ pub fn run(
     let app = App::new(source.latest()?);
     let feed = Feed::start(source)?;
     let mut terminal = ratatui::try_init()?;
-    let outcome = converse(&mut terminal, app, feed, is_over);
+    let outcome = interact(&mut terminal, app, feed, is_over);
     ratatui::try_restore()?;
     Ok(outcome?)
 }
 
-fn converse(
+fn interact(
     terminal: &mut ratatui::DefaultTerminal,
     mut app: App,
     mut feed: Feed,
     is_over: impl Fn() -> bool,
 ) -> io::Result<()> {
-    let mut asked: Option<(Instant, feed::Wish)> = None;
+    let mut asked: Option<(Instant, feed::Request)> = None;
     let mut is_changed = true;
     while !is_over() {
         if is_changed {
             terminal.draw(|frame| draw::draw(frame, &app))?;
         }
-        let wish = app.wish();
+        let request = app.request();
         let is_due = asked
             .as_ref()
-            .is_none_or(|(at, last)| at.elapsed() >= FETCH || *last != wish);
-        if is_due && feed.ask(&wish) {
-            asked = Some((Instant::now(), wish));
+            .is_none_or(|(at, last)| at.elapsed() >= FETCH || *last != request);
+        if is_due && feed.ask(&request) {
+            asked = Some((Instant::now(), request));
         }
         is_changed = false;
         if event::poll(KEYS)? {
             is_changed = true;
             if let Event::Key(key) = event::read()?
-                && app.press(key) == Answer::Quit
+                && app.press(key) == KeyEffect::Quit
             {
                 break;
             }
         }
-        if let Some(news) = feed.take() {
+        if let Some(update) = feed.take() {
             is_changed = true;
-            app.take(news);
+            app.take(update);
         }
     }
     Ok(())

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use contract::units::{bytes, count, duration_ns, rate, uptime};
-use records::answers::{ClassTotals, Classes};
+use records::answers::{ClassTotals, Classes, Ports};
 use records::snapshot::{Port, Segment, Snapshot};
 
 mod flows;
@@ -15,7 +15,7 @@ pub use flows::{flow, flows};
 pub use status::status;
 pub use wires::wires;
 
-/// Stands where there is no number.
+/// Shown where there is no number.
 pub(crate) const NONE: &str = "-";
 
 /// Headings of the segments' table.
@@ -36,20 +36,17 @@ pub(crate) const PORT_HEADINGS: [&str; 7] = [
     "port", "rx/s", "tx/s", "received", "sent", "queued", "dropped",
 ];
 
-/// What is shown each second: a headline, segments and ports.
+/// The table of each second: a headline, segments and ports.
 pub fn live(snapshot: &Snapshot) -> String {
     let mut text = headline(snapshot) + "\n";
     if !snapshot.segments.is_empty() {
-        text += &table(
-            &SEGMENT_HEADINGS,
-            snapshot.segments.iter().map(|s| row(snapshot, s)),
-        );
+        text += &segments(snapshot);
     }
     text += "\n";
-    text + &ports(snapshot)
+    text + &port_table(&snapshot.ports)
 }
 
-/// What is shown at the end: totals of every segment and port, and how good the estimates were.
+/// The table at the end: totals of every segment and port, and how good the estimates were.
 pub fn summary(snapshot: &Snapshot) -> String {
     let mut text = headline(snapshot) + "\n";
     if !snapshot.segments.is_empty() {
@@ -69,7 +66,7 @@ pub fn summary(snapshot: &Snapshot) -> String {
         }
         text += "\n";
     }
-    text + &ports(snapshot)
+    text + &port_table(&snapshot.ports)
 }
 
 /// Segments alone.
@@ -81,8 +78,12 @@ pub fn segments(snapshot: &Snapshot) -> String {
 }
 
 /// Ports alone.
-pub fn ports(snapshot: &Snapshot) -> String {
-    table(&PORT_HEADINGS, snapshot.ports.iter().map(port_row))
+pub fn ports(ports: &Ports) -> String {
+    port_table(&ports.ports)
+}
+
+fn port_table(ports: &[Port]) -> String {
+    table(&PORT_HEADINGS, ports.iter().map(port_row))
 }
 
 /// Classes over all ports and segments, since the switch started.
@@ -99,7 +100,7 @@ fn class_row(class: &ClassTotals) -> [String; 8] {
         class.class.clone(),
         class.segments.to_string(),
         count(class.egress.tx_packets),
-        bytes(usize::try_from(class.egress.tx_bytes).unwrap_or(usize::MAX)),
+        bytes(class.egress.tx_bytes),
         count(class.stamped_packets),
         count(class.egress.dropped_packets),
         delay(class.mean_ns),
@@ -107,7 +108,7 @@ fn class_row(class: &ClassTotals) -> [String; 8] {
     ]
 }
 
-/// One line: what runs, since when, and the epoch it is in.
+/// One line: version, switch, uptime and epoch.
 pub(crate) fn headline(snapshot: &Snapshot) -> String {
     let (switch, version, state) = (&snapshot.switch, &snapshot.version, snapshot.state.label());
     let mut line = format!(
@@ -231,7 +232,7 @@ fn verdict(segment: &Segment) -> String {
     }
     let share = within as f64 * 100.0 / all as f64;
     format!(
-        "{}: the true mean lay inside LDA's 98% interval in {within} of {all} epochs ({share:.1}%)\n",
+        "{}: the true mean was inside LDA's 98% interval in {within} of {all} epochs ({share:.1}%)\n",
         segment.title()
     )
 }
@@ -261,83 +262,4 @@ fn table<const N: usize>(headings: &[&str; N], rows: impl Iterator<Item = [Strin
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_live_table_is_aligned_and_in_human_units() {
-        let expected = "\
-vernier 0.1.0  switch demo  running  up 20s  epoch 81 of 250 ms  worker 0 25% busy
-segment    packets/s  lost  true mean  LDA mean    +-98%  stddev      p99  samples
-east>west     80.0 k    12     412 us    410 us  7.40 us  310 us  1.40 ms   10.9 k
-west>east          -     0          -         -        -       -        -        -
-
-port    rx/s    tx/s  received    sent  queued        dropped
-east  80.1 k  80.0 k    1.64 M  1.64 M      37  12 queue_full
-west  80.1 k  80.0 k    1.64 M  1.64 M      37  12 queue_full
-";
-        assert_eq!(live(&Snapshot::example()), expected);
-    }
-
-    #[test]
-    fn classes_and_stalled_workers_are_named() {
-        let mut snapshot = Snapshot::example();
-        snapshot.segments[0].class = "gold".to_owned();
-        snapshot.workers[0].is_stalled = true;
-        let text = live(&snapshot);
-        assert!(text.contains("\neast>west gold  "), "{text}");
-        assert!(text.contains("worker 0 STALLED"), "{text}");
-    }
-
-    #[test]
-    fn classes_are_told_over_all_ports_and_segments() {
-        let text = classes(&Classes::from(&Snapshot::example()));
-        let mut lines = text.lines();
-        let headings = "class  segments    sent     bytes  measured  lost    mean";
-        assert!(lines.next().unwrap().starts_with(headings), "{text}");
-        let row = lines.next().unwrap();
-        assert!(
-            row.starts_with("all           2  3.28 M  1.10 GiB    20.0 k    24  412 us"),
-            "{text}"
-        );
-    }
-
-    #[test]
-    fn the_summary_says_how_good_the_estimates_were() {
-        let text = summary(&Snapshot::example());
-        let verdict = "east>west: the true mean lay inside LDA's 98% interval in 78 of 79 epochs \
-                       (98.7%)\nwest>east: no epoch with an estimate\n";
-        assert!(text.contains(verdict), "{text}");
-        assert!(
-            text.contains("1 missed_shard, 3 generation, 4 link, 2 too_few_cells"),
-            "{text}"
-        );
-        assert!(text.lines().all(|line| !line.ends_with(' ')));
-    }
-
-    #[test]
-    fn what_is_long_ago_is_not_shown_as_if_it_were_now() {
-        let mut snapshot = Snapshot::example();
-        snapshot.epoch = Some(81 + 40);
-        assert!(live(&snapshot).contains("80.0 k    12     412 us"));
-        snapshot.epoch = Some(81 + 41);
-        assert!(
-            live(&snapshot).contains("-    12          -"),
-            "{}",
-            live(&snapshot)
-        );
-    }
-
-    #[test]
-    fn without_measurement_there_are_ports_only() {
-        let text = live(&Snapshot {
-            measuring: false,
-            segments: Vec::new(),
-            ..Snapshot::example()
-        });
-        assert!(
-            text.contains("measurement off") && !text.contains("segment"),
-            "{text}"
-        );
-    }
-}
+mod tests;

@@ -211,8 +211,8 @@ fn describe_wires(text: &mut String, config: &Config) {
         });
         let share = sent.map_or_else(String::new, |sent| {
             let capacity = rate(config.wire_capacity_bps(port) as f64);
-            let taken = bytes(usize::try_from(sent.total()).unwrap_or(usize::MAX));
-            let most = bytes(usize::try_from(sent.share).unwrap_or(usize::MAX));
+            let taken = bytes(sent.total());
+            let most = bytes(sent.share);
             let share = wire.share * 100.0;
             format!("{name}: sends {taken} of {most} an epoch ({share} % of {capacity}bit/s)")
         });
@@ -225,7 +225,7 @@ fn describe_memory(text: &mut String, config: &Config) {
     let packets = format!(
         "packets: {} buffers, {} of {} MiB of {}",
         config.dpdk.mbufs,
-        bytes(memory::packet_bytes(config)),
+        bytes(memory::packet_bytes(config) as u64),
         config.dpdk.memory_mib,
         if config.dpdk.hugepages {
             "hugepages"
@@ -235,10 +235,14 @@ fn describe_memory(text: &mut String, config: &Config) {
     );
     let memory = Memory::of(config);
     let items = memory.items().iter().map(|item| {
-        let total = bytes(item.total_bytes());
+        let total = bytes(item.total_bytes() as u64);
         let of = match item.copies {
             1 => item.of.clone(),
-            copies => format!("{copies} copies of {}, {}", bytes(item.bytes), item.of),
+            copies => format!(
+                "{copies} copies of {}, {}",
+                bytes(item.bytes as u64),
+                item.of
+            ),
         };
         format!("{}: {total} ({of})", item.purpose)
     });
@@ -248,7 +252,7 @@ fn describe_memory(text: &mut String, config: &Config) {
     };
     let total = format!(
         "all but packets: {}; budget {budget}",
-        bytes(memory.total_bytes())
+        bytes(memory.total_bytes() as u64)
     );
     let held = Held::of(config);
     let held = format!(

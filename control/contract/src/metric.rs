@@ -51,21 +51,45 @@ pub struct Declaration {
     pub name: &'static str,
     /// Whether it only rises.
     pub kind: MetricKind,
-    /// What is counted: `packets`.
+    /// What is counted: `packets`; empty where the name ends in it.
     pub unit: &'static str,
-    /// The folder or file of `switch/src`, or the package, whose code counts it.
+    /// The folder or file of `switch/src`, or the package, whose code counts it; empty where the control core does.
     pub counted_in: &'static str,
     /// A sentence for people.
     pub help: &'static str,
 }
 
-/// A declared number of a record `T`.
+impl Declaration {
+    /// Of a field of a published record that the control core makes.
+    pub const fn of_field(
+        field: &'static str,
+        name: &'static str,
+        kind: MetricKind,
+        help: &'static str,
+    ) -> Self {
+        Self {
+            field,
+            name,
+            kind,
+            unit: "",
+            counted_in: "",
+            help,
+        }
+    }
+}
+
+/// Takes the value of the metric's label, empty where it has none, and the metric's value.
+pub type Each<'e> = &'e mut dyn FnMut(&str, f64);
+
+/// A declared number of a record `T`, or a list of numbers with a label.
 #[derive(Debug, Clone, Copy)]
 pub struct Metric<T: 'static> {
     /// What it is called and what it says.
     pub declaration: Declaration,
-    /// Where it is in the record.
-    pub value: fn(&T) -> u64,
+    /// The label of a list; empty for one number.
+    pub label: &'static str,
+    /// Reads the record; nothing where the number is not known.
+    pub read: fn(&T, Each<'_>),
 }
 
 /// A record of declared numbers, with its metrics and its sum over workers.
@@ -103,7 +127,8 @@ macro_rules! record {
                         counted_in: $counted_in,
                         help: $help,
                     },
-                    value: |record| record.$field,
+                    label: "",
+                    read: |record, each| each("", record.$field as f64),
                 },
             )*];
         }

@@ -27,7 +27,7 @@ pub fn rate(n: f64) -> String {
 }
 
 /// `36.5 KiB`.
-pub fn bytes(n: usize) -> String {
+pub fn bytes(n: u64) -> String {
     const UNITS: [(f64, &str); 3] = [
         (1_073_741_824.0, "GiB"),
         (1_048_576.0, "MiB"),

@@ -8,14 +8,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::history::Course;
 use crate::snapshot::{
-    Counts, Decoding, Exceptions, Fdb, Flow, FlowList, FlowQuery, FlowTotals, Pool, Port, Reload,
-    Segment, Snapshot, State, Wire, WireClock, Worker,
+    Counts, Decoding, Exceptions, Fdb, Flow, FlowList, FlowTotals, Pool, Port, Reload, Segment,
+    Snapshot, State, Wire, WireClock, Worker,
 };
 
-/// What went wrong.
+pub use crate::query::{
+    COURSES_DEFAULT, COURSES_MAX, CourseQuery, FLOWS_DEFAULT, FLOWS_MAX, FlowOrder, FlowQuery,
+    FlowState, SegmentFilter, Width,
+};
+
+/// An error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Problem {
-    /// What was wrong, where, and what to do.
+    /// What is wrong, where, and what to do.
     pub error: String,
 }
 
@@ -30,7 +35,7 @@ pub struct Status {
     pub hash_version: u32,
     /// What the switch is doing.
     pub state: State,
-    /// Why it is not ready to be relied on; empty when it is.
+    /// Why it is not ready; empty when it is.
     pub unready: Vec<String>,
     /// Whether anything is measured.
     pub measuring: bool,
@@ -45,11 +50,11 @@ pub struct Status {
     /// Faults of this program (panics) that were contained since the process started.
     #[serde(default)]
     pub contained_panics: u64,
-    /// The generation of what is measured: 0 at start, more with every change.
+    /// Generation of the measurement: 0 at start, greater with every change.
     pub generation: u32,
-    /// The last reload that somebody asked for; `None` before the first.
+    /// The last reload that was asked for; `None` before the first.
     pub reload: Option<Reload>,
-    /// Packets whose measurement is not as that of others.
+    /// Packets that are not measured as others are.
     #[serde(default)]
     pub exceptions: Exceptions,
     /// Workers.
@@ -60,7 +65,7 @@ pub struct Status {
     pub fdb: Option<Fdb>,
     /// The flows that are tracked, in numbers; `None` where none are.
     pub flows: Option<FlowTotals>,
-    /// What joint decoding does; `None` where there is none.
+    /// Joint decoding; `None` where there is none.
     pub decoding: Option<Decoding>,
 }
 
@@ -126,9 +131,10 @@ pub struct Segments<'s> {
 }
 
 impl<'s> Segments<'s> {
-    /// The segments that are wanted.
-    pub fn of(snapshot: &'s Snapshot, wanted: &SegmentFilter) -> Self {
-        let segments = wanted.choose(&snapshot.segments);
+    /// The selected segments.
+    pub fn of(snapshot: &'s Snapshot, filter: &SegmentFilter) -> Self {
+        let segments = snapshot.segments.iter();
+        let segments = segments.filter(|segment| filter.selects(segment.names()));
         Self {
             epoch: snapshot.epoch,
             epoch_end_unix_s: snapshot.epoch_end_unix_s,
@@ -227,13 +233,8 @@ impl ClassTotals {
         let (mut sum_s, mut squares_s2) = (0.0, 0.0);
         let segments = snapshot.segments.iter();
         for segment in segments.filter(|segment| segment.class == class) {
-            let (sum, total) = (&mut totals.counts, &segment.total);
-            sum.sent_packets += total.counts.sent_packets;
-            sum.sent_bytes += total.counts.sent_bytes;
-            sum.received_packets += total.counts.received_packets;
-            sum.received_bytes += total.counts.received_bytes;
-            sum.dropped_packets += total.counts.dropped_packets;
-            sum.late_packets += total.counts.late_packets;
+            let total = &segment.total;
+            totals.counts += total.counts;
             totals.segments += 1;
             let stamped = total.octaves.iter().map(|octave| octave.packets);
             totals.stamped_packets += stamped.sum::<u64>();
@@ -262,15 +263,15 @@ pub struct Epochs {
     pub interval_ms: u32,
     /// When the first epoch, number 0, began, likewise; `None` before it has closed.
     pub origin_unix_s: Option<f64>,
-    /// Segments that were asked for; this is a part of them.
+    /// Segments selected in all.
     pub matching: u64,
-    /// How many of them come before this part.
+    /// How many of them come before those listed here.
     pub offset: u64,
     /// The segments, in the order of the configuration.
     pub segments: Vec<SegmentCourses>,
 }
 
-/// The course of one segment.
+/// The delays of one segment over time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SegmentCourses {
     /// Name of the ingress port.
@@ -279,18 +280,18 @@ pub struct SegmentCourses {
     pub egress: String,
     /// The class.
     pub class: String,
-    /// Its last minute, ten minutes and hour, or that which is wanted.
+    /// Its last minute, ten minutes and hour, or the selected one.
     pub courses: Vec<Course>,
 }
 
 impl Epochs {
-    /// The courses that are wanted.
+    /// The selected courses.
     pub fn of(snapshot: &Snapshot, query: &CourseQuery) -> Self {
         let origin_unix_s = snapshot.origin_unix_s();
         let courses = |segment: &Segment| {
             let mut courses = segment.history.courses(origin_unix_s);
-            let is_wanted = |width_s| query.width.is_none_or(|width| width_s == width.seconds());
-            courses.retain(|course| is_wanted(course.width_s));
+            let width_s = query.width_s.map(Width::seconds);
+            courses.retain(|course| width_s.is_none_or(|width_s| course.width_s == width_s));
             SegmentCourses {
                 ingress: segment.ingress.clone(),
                 egress: segment.egress.clone(),
@@ -298,9 +299,9 @@ impl Epochs {
                 courses,
             }
         };
-        let matching = query.segments.choose(&snapshot.segments);
-        let part = query.segments.choose(&snapshot.segments);
-        let part = part.skip(query.offset).take(query.limit);
+        let segments = snapshot.segments.iter();
+        let matching = segments.filter(|segment| query.selects(segment.names()));
+        let part = matching.clone().skip(query.offset).take(query.limit);
         Self {
             epoch: snapshot.epoch,
             epoch_end_unix_s: snapshot.epoch_end_unix_s,
@@ -313,37 +314,26 @@ impl Epochs {
     }
 }
 
-/// Which flows are listed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum FlowState {
-    /// Those in the directory.
-    #[default]
-    Active,
-    /// Those that were forgotten last, with their final figures.
-    Ended,
-}
-
 /// Answer of `/api/v1/flows`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowPage {
-    /// Number of the epoch at whose end the flows were so.
+    /// Number of the epoch at whose end the flows were listed.
     pub epoch: Option<u64>,
     /// Which flows these are.
     pub state: FlowState,
-    /// Flows that were asked for; this is a part of them.
+    /// Flows selected in all.
     pub matching: u64,
-    /// How many of them come before this part.
+    /// How many of them come before those listed here.
     pub offset: u64,
-    /// The flows, in the order that was wanted.
+    /// The flows, in the requested order.
     pub flows: Vec<Flow>,
 }
 
 impl FlowPage {
-    /// The flows that are wanted.
-    pub fn of(snapshot: &Snapshot, state: FlowState, query: &FlowQuery) -> Self {
+    /// The selected flows.
+    pub fn of(snapshot: &Snapshot, query: &FlowQuery) -> Self {
         let none = FlowList::default();
-        let list = match (&snapshot.flows, state) {
+        let list = match (&snapshot.flows, query.state) {
             (None, _) => &none,
             (Some(flows), FlowState::Active) => &*flows.list,
             (Some(flows), FlowState::Ended) => &*flows.ended,
@@ -352,7 +342,7 @@ impl FlowPage {
         let flows = flows.into_iter().map(|record| snapshot.flow(list, record));
         Self {
             epoch: list.epoch.or(snapshot.epoch),
-            state,
+            state: query.state,
             matching: matching as u64,
             offset: query.offset as u64,
             flows: flows.collect(),
@@ -360,73 +350,9 @@ impl FlowPage {
     }
 }
 
-/// Answer of `POST /api/v1/reload`: the reload is asked for.
+/// Answer of `POST /api/v1/reload`: the reload is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Reloading {
-    /// Reloads up to now. Once `reload.number` of `/api/v1/status` is greater, that is the answer.
+    /// Reloads up to now. Once `reload.number` of `/api/v1/status` is greater, its `outcome` is that of this request.
     pub after: u64,
-}
-
-/// Which segments are wanted.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct SegmentFilter {
-    /// Only of this ingress port.
-    pub ingress: Option<String>,
-    /// Only of this egress port.
-    pub egress: Option<String>,
-    /// Only of this class.
-    pub class: Option<String>,
-}
-
-impl SegmentFilter {
-    /// Those that are wanted.
-    pub fn choose<'s>(&self, segments: &'s [Segment]) -> impl Iterator<Item = &'s Segment> {
-        let is_wanted = |wanted: &Option<String>, name: &str| {
-            wanted.as_ref().is_none_or(|wanted| wanted == name)
-        };
-        segments.iter().filter(move |segment| {
-            is_wanted(&self.ingress, &segment.ingress)
-                && is_wanted(&self.egress, &segment.egress)
-                && is_wanted(&self.class, &segment.class)
-        })
-    }
-}
-
-/// Which courses are wanted, of a part of the segments.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CourseQuery {
-    /// Of these segments.
-    pub segments: SegmentFilter,
-    /// Of buckets of this width; `None`: of each.
-    pub width: Option<Width>,
-    /// Segments that are left out at the beginning.
-    pub offset: usize,
-    /// Most segments of the answer.
-    pub limit: usize,
-}
-
-/// A width of buckets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-pub enum Width {
-    /// One second.
-    #[serde(rename = "1")]
-    Second,
-    /// Ten seconds.
-    #[serde(rename = "10")]
-    TenSeconds,
-    /// A minute.
-    #[serde(rename = "60")]
-    Minute,
-}
-
-impl Width {
-    /// In seconds.
-    pub const fn seconds(self) -> u32 {
-        match self {
-            Self::Second => 1,
-            Self::TenSeconds => 10,
-            Self::Minute => 60,
-        }
-    }
 }

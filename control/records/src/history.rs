@@ -1,4 +1,4 @@
-//! The course of delays over the last minute, ten minutes and hour, in bounded memory: a pyramid of
+//! Delays over the last minute, ten minutes and hour, in bounded memory: a pyramid of
 //! buckets of 1, 10 and 60 seconds, 60 of each.
 
 use std::collections::VecDeque;
@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 /// Widths of buckets in seconds. An epoch that is longer has a bucket of its own.
 pub const WIDTHS_S: [u32; 3] = [1, 10, 60];
 
-/// Most buckets of each width, with that which is still open.
+/// Most buckets of each width, with the open one.
 pub const BUCKETS_MAX: usize = 60;
 
 /// Most bytes of one history.
 const BYTES_MAX: usize = size_of::<History>() + WIDTHS_S.len() * BUCKETS_MAX * size_of::<Sums>();
 
-// What the memory budget reckons with is what is taken.
+// The memory budget counts exactly this.
 const _: () = assert!(BYTES_MAX == HISTORY_BYTES);
 
 /// One epoch of a segment or a flow.
@@ -35,7 +35,7 @@ pub struct Sample {
     pub max_ns: f64,
     /// 99th percentile; 0 where it is not known.
     pub p99_ns: f64,
-    /// What an estimator says of the mean, and its bound.
+    /// Estimate of the mean, and its bound.
     pub estimate_ns: Option<(f64, f64)>,
 }
 
@@ -82,11 +82,11 @@ pub struct History {
 pub struct Course {
     /// Their width in seconds.
     pub width_s: u32,
-    /// The oldest first; one in which there was no packet is left out. The last is still open.
+    /// The oldest first, without those that have no packets. The last is still open.
     pub buckets: Vec<Bucket>,
 }
 
-/// What passed in a span of time.
+/// The packets of a span of time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Bucket {
     /// When it began, in seconds since 1970 (UTC).

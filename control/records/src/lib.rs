@@ -5,7 +5,7 @@
 //!                                    |
 //!            +-----------------------+----------------------+
 //!            v                                              v
-//!   answers: JSON of the HTTP paths                Prometheus (package api)
+//!   answers: JSON of the HTTP paths (to a query)   Prometheus (package api)
 //!            |
 //!            v
 //!   command line and live table (package console)
@@ -16,4 +16,6 @@
 
 pub mod answers;
 pub mod history;
+mod metric;
+pub mod query;
 pub mod snapshot;

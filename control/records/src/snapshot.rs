@@ -3,106 +3,121 @@
 use std::sync::Arc;
 
 use contract::config::Config;
-use contract::counters::{ClassReading, QueueReading, WorkerReading};
-use contract::fdb::FdbStats;
+use contract::metric::Each;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::history::History;
+use crate::metric::{Shown, record};
 
+mod data_plane;
 mod example;
 mod flows;
+mod segment;
 mod wire;
 
-pub use contract::counters::{
-    ExceptionReading as Exceptions, PortReading, ReferenceReading as References,
+pub use data_plane::{
+    Bursts, ClassCounts, DeviceCounts, Exceptions, Fdb, Labelled, Pool, Port, PortFact,
+    PortReading, QueueCounts, References, Worker,
 };
 pub use flows::{
     AnsweredFlow, Credit, Decoding, ENDED_MAX, Flow, FlowAnswer, FlowEstimate, FlowFigures,
-    FlowList, FlowMethod, FlowOrder, FlowQuery, FlowRecord, FlowTotals, Flows, OtherFlows,
-    SegmentName, SketchedFlow, TopFlow,
+    FlowList, FlowMethod, FlowRecord, FlowTotals, Flows, OtherFlows, SegmentName, SketchedFlow,
+    TopFlow,
 };
-
+pub use segment::{
+    Counts, EpochFigures, Estimate, Octave, ReferenceEstimate, Segment, Sketch, Stamped, Totals,
+    UnusableEpochs, title,
+};
 pub use wire::{
     Wire, WireClock, WireEstimate, WireFigures, WireFlow, WireFlows, WirePeer, WireSegment,
     WireTotals,
 };
 
-/// What a switch knows at the end of an epoch.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Snapshot {
-    /// The switch's name.
-    pub switch: String,
-    /// Version of the program.
-    pub version: String,
-    /// Version of the packet hash: estimates of different versions cannot be compared.
-    pub hash_version: u32,
-    /// What the switch is doing.
-    pub state: State,
-    /// Whether anything is measured; if not there are no segments and no epochs.
-    pub measuring: bool,
-    /// Number of the last epoch that closed, usable or not; `None` before the first.
-    pub epoch: Option<u64>,
-    /// Its end in seconds since 1970 (UTC), to within a few milliseconds.
-    pub epoch_end_unix_s: Option<f64>,
-    /// The system's clock, as it was seen to be set.
-    pub clock: Clock,
-    /// Length of an epoch in milliseconds.
-    pub interval_ms: u32,
-    /// Seconds since the switch started.
-    pub uptime_s: f64,
-    /// Faults of this program (panics) that were contained since the process started.
-    #[serde(default)]
-    pub contained_panics: u64,
-    /// Measured segments, in the order of the configuration.
-    pub segments: Vec<Segment>,
-    /// The sketches (LDS), one for each egress port; none where none are kept.
-    pub sketches: Vec<Sketch>,
-    /// The flows that are tracked; `None` where none are.
-    pub flows: Option<Flows>,
-    /// Ports that measure the path to another switch, in the order of the configuration.
-    #[serde(default)]
-    pub wires: Vec<Wire>,
-    /// The clock that they go by; `None` where there are none.
-    #[serde(default)]
-    pub wire_clock: Option<WireClock>,
-    /// Ports, in the order of the configuration.
-    pub ports: Vec<Port>,
-    /// Packets whose measurement is not as that of others.
-    #[serde(default)]
-    pub exceptions: Exceptions,
-    /// Workers, by number, up to the last that has begun; none in a host, which has cores of its own.
-    pub workers: Vec<Worker>,
-    /// The pools of packet buffers.
-    pub pools: Vec<Pool>,
-    /// The bridge's filtering database, where there is one.
-    pub fdb: Option<Fdb>,
-    /// The generation of what is measured: 0 at start, more with every change.
-    pub generation: u32,
-    /// The last reload that somebody asked for; `None` before the first.
-    pub reload: Option<Reload>,
-    /// The configuration that holds; `None` before the first generation.
-    #[serde(skip)]
-    pub config: Option<Arc<Config>>,
+record! {
+    /// The switch at the end of an epoch.
+    #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+    pub struct Snapshot {
+        /// The switch's name.
+        pub switch: String,
+        /// Version of the program.
+        pub version: String,
+        /// Version of the packet hash: estimates of different versions cannot be compared.
+        pub hash_version: u32,
+        /// State of the switch; the metric is 1 for this state, and 0 for the others.
+        #[metric(gauge = "vernier_state", label = "state")]
+        pub state: State,
+        /// Whether anything is measured; if not there are no segments and no epochs.
+        pub measuring: bool,
+        /// Number of the last epoch that closed, usable or not; `None` before the first.
+        pub epoch: Option<u64>,
+        /// End of the last epoch that closed, in seconds since 1970 (UTC), to within a few milliseconds.
+        #[metric(gauge = "vernier_epoch_end_timestamp_seconds")]
+        pub epoch_end_unix_s: Option<f64>,
+        /// The system's clock.
+        pub clock: Clock,
+        /// Length of an epoch.
+        #[metric(gauge = "vernier_epoch_interval_seconds", per_unit = 1e3)]
+        pub interval_ms: u32,
+        /// Time since the switch started.
+        #[metric(gauge = "vernier_uptime_seconds")]
+        pub uptime_s: f64,
+        /// Faults of this program (panics) that were contained since the process started.
+        #[serde(default)]
+        pub contained_panics: u64,
+        /// Measured segments, in the order of the configuration.
+        pub segments: Vec<Segment>,
+        /// The sketches (LDS), one for each egress port; none without `measurement.lds`.
+        pub sketches: Vec<Sketch>,
+        /// The flows that are tracked; `None` without `measurement.flows`.
+        pub flows: Option<Flows>,
+        /// Ports that measure the path to another switch, in the order of the configuration.
+        #[serde(default)]
+        pub wires: Vec<Wire>,
+        /// The clock of these ports; `None` without any.
+        #[serde(default)]
+        pub wire_clock: Option<WireClock>,
+        /// Ports, in the order of the configuration.
+        pub ports: Vec<Port>,
+        /// Packets that are not measured as others are.
+        #[serde(default)]
+        pub exceptions: Exceptions,
+        /// Workers, by number, up to the last that has begun; none in a host program, which has cores of its own.
+        pub workers: Vec<Worker>,
+        /// The pools of packet buffers.
+        pub pools: Vec<Pool>,
+        /// The bridge's filtering database, where there is one.
+        pub fdb: Option<Fdb>,
+        /// Generation of the measurement: 0 at start, greater with every change.
+        #[metric(gauge = "vernier_generation")]
+        pub generation: u32,
+        /// The last reload that was asked for; `None` before the first.
+        pub reload: Option<Reload>,
+        /// The configuration in use; `None` before the first generation.
+        #[serde(skip)]
+        pub config: Option<Arc<Config>>,
+    }
 }
 
-/// Steps of the system's clock (UTC), which somebody has set while the switch ran.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Clock {
-    /// Jumps of more than 100 ms against the monotonic clock, since the switch started.
-    pub steps: u64,
-    /// The last of them in seconds, negative for backward; 0 before the first.
-    pub last_step_s: f64,
+record! {
+    /// Steps of the system's clock (UTC), which was set while the switch ran.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+    pub struct Clock {
+        /// Times that the system's clock was set by more than 0.1 s since the switch started.
+        #[metric(counter = "vernier_clock_steps_total")]
+        pub steps: u64,
+        /// The last step in seconds, negative for backward; 0 before the first.
+        pub last_step_s: f64,
+    }
 }
 
-/// A reload of the configuration, and what became of it.
+/// A reload of the configuration, and its outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Reload {
     /// Reloads since the switch started, this one included.
     pub number: u64,
     /// How far it got.
     pub outcome: ReloadOutcome,
-    /// What was wrong with it, or what changed; empty where there is nothing to say.
+    /// What was wrong with it, or what changed; may be empty.
     pub message: String,
 }
 
@@ -112,17 +127,17 @@ pub struct Reload {
 pub enum ReloadOutcome {
     /// The file is being read and the change prepared.
     Reading,
-    /// Refused whole: nothing has changed.
+    /// Refused as a whole: nothing has changed.
     Refused,
-    /// It says what holds already.
+    /// It is the configuration in use already.
     Unchanged,
-    /// The workers are taking it up.
+    /// The workers are changing to it.
     UnderWay,
-    /// It holds.
+    /// It is in use.
     Done,
 }
 
-/// What a switch is doing.
+/// State of a switch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
@@ -131,8 +146,16 @@ pub enum State {
     Starting,
     /// Switching.
     Running,
-    /// Stopping: what is queued still leaves.
+    /// Stopping: queued packets are still sent.
     Draining,
+}
+
+impl Shown for State {
+    fn show(&self, _: f64, each: Each<'_>) {
+        for state in Self::ALL {
+            each(state.label(), f64::from(u8::from(state == *self)));
+        }
+    }
 }
 
 impl State {
@@ -149,375 +172,7 @@ impl State {
     }
 }
 
-/// One measured segment.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Segment {
-    /// Name of the ingress port.
-    pub ingress: String,
-    /// Name of the egress port.
-    pub egress: String,
-    /// The class of packets; `all` unless classes are configured.
-    pub class: String,
-    /// Figures of the last usable epoch in which packets passed.
-    pub last: Option<EpochFigures>,
-    /// Since the switch started.
-    pub total: Totals,
-    /// Its course.
-    #[serde(skip)]
-    pub history: History,
-}
-
-impl Segment {
-    /// `east>west`.
-    pub fn name(&self) -> String {
-        format!("{}>{}", self.ingress, self.egress)
-    }
-
-    /// `east>west`, and `east>west gold` where there are classes.
-    pub fn title(&self) -> String {
-        match self.class.as_str() {
-            "all" => self.name(),
-            class => format!("{} {class}", self.name()),
-        }
-    }
-}
-
-/// One segment over one epoch.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct EpochFigures {
-    /// The epoch's number.
-    pub epoch: u64,
-    /// Plain counts.
-    pub counts: Counts,
-    /// Delays as stamps in the packets tell them: exact.
-    pub stamped: Option<Stamped>,
-    /// Delays as the LDA estimates them; `None` when too few cells were usable, or there is none.
-    pub lda: Option<Estimate>,
-    /// The mean delay as reference packets tell it; `None` without any.
-    pub references: Option<ReferenceEstimate>,
-}
-
-/// What reference packets (RLI) say of the mean delay of one segment over one epoch.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ReferenceEstimate {
-    /// Mean delay in nanoseconds, from the sums that references carry (RLI-S), whatever the method of
-    /// the flows' estimates.
-    pub mean_ns: f64,
-    /// Packets that it speaks for.
-    pub packets: u64,
-    /// Of these, packets between references where none was lost: their mean is exact.
-    pub exact_packets: u64,
-    /// (estimate - stamped mean) / stamped mean; `None` where that mean is 0.
-    pub error_ratio: Option<f64>,
-}
-
-/// Plain counts of a segment.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Counts {
-    /// Packets that entered the segment.
-    pub sent_packets: u64,
-    /// Bytes of these, without frame check sequences.
-    pub sent_bytes: u64,
-    /// Packets that left it in time.
-    pub received_packets: u64,
-    /// Bytes of these.
-    pub received_bytes: u64,
-    /// Packets lost between its ends.
-    pub dropped_packets: u64,
-    /// Packets that left it after their epoch was sealed: neither measured nor lost.
-    pub late_packets: u64,
-}
-
-/// Exact figures of the stamped delay, in nanoseconds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Stamped {
-    /// Mean.
-    pub mean_ns: f64,
-    /// Standard deviation.
-    pub stddev_ns: f64,
-    /// Least.
-    pub min_ns: f64,
-    /// Greatest.
-    pub max_ns: f64,
-    /// Median, to the histogram's resolution.
-    pub p50_ns: f64,
-    /// 90th percentile, to the histogram's resolution.
-    pub p90_ns: f64,
-    /// 99th percentile, to the histogram's resolution.
-    pub p99_ns: f64,
-}
-
-/// What an estimator says of one segment over one epoch, in nanoseconds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Estimate {
-    /// Mean delay.
-    pub mean_ns: f64,
-    /// Half-width of the nominal 98 % interval around the mean, the clock's resolution at least.
-    pub bound_ns: f64,
-    /// Standard deviation, unbiased; `None` with fewer than two usable cells.
-    pub stddev_ns: Option<f64>,
-    /// Standard deviation by the LDA paper's equation 5.
-    pub stddev_paper_ns: Option<f64>,
-    /// Packets that the estimate rests on.
-    pub effective_samples: u64,
-    /// Cells that lost no packet, and that are not empty.
-    pub usable_cells: u64,
-    /// All cells.
-    pub cells: u64,
-    /// Estimate of the packets lost.
-    pub lost_packets: f64,
-    /// (estimate - stamped mean) / stamped mean; `None` where that mean is 0.
-    pub error_ratio: Option<f64>,
-    /// Whether the stamped mean lies within the bound.
-    pub is_within_bound: bool,
-}
-
-impl Estimate {
-    /// The nominal 98 % interval of the mean.
-    pub fn interval_ns(&self) -> (f64, f64) {
-        (self.mean_ns - self.bound_ns, self.mean_ns + self.bound_ns)
-    }
-}
-
-/// A segment since the switch started. Everything in it only rises.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Totals {
-    /// Plain counts.
-    pub counts: Counts,
-    /// Sum of the stamped delays in seconds.
-    pub delay_sum_s: f64,
-    /// Sum of their squares in seconds squared.
-    pub delay_squared_sum_s2: f64,
-    /// Distribution of the stamped delay: packets in each octave, least first.
-    pub octaves: Vec<Octave>,
-    /// Epochs that gave no numbers.
-    pub unusable_epochs: UnusableEpochs,
-    /// Epochs with an LDA estimate.
-    pub estimated_epochs: u64,
-    /// Of these, epochs in which the stamped mean lay within the estimate's bound.
-    pub within_bound_epochs: u64,
-}
-
-/// One bucket of a histogram: packets that took longer than the previous bucket's bound, and no
-/// longer than this one's.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Octave {
-    /// Upper bound in nanoseconds, a power of two.
-    pub le_ns: u64,
-    /// Packets in the bucket.
-    pub packets: u64,
-}
-
-/// Epochs of one segment that gave no numbers, by reason.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct UnusableEpochs {
-    /// A worker had no empty shard, or stalled: part of the epoch went unmeasured.
-    pub missed_shard: u64,
-    /// The workers measured it in different generations.
-    pub generation: u64,
-    /// The link of its ingress or egress port went down or came up.
-    pub link: u64,
-    /// Packets passed, but too few of the LDA's cells were usable for an estimate with a bound; the
-    /// stamped figures stand.
-    pub too_few_cells: u64,
-    /// A fault of this program (a panic) was contained while its figures were made.
-    #[serde(default)]
-    pub internal: u64,
-}
-
-impl UnusableEpochs {
-    /// Every reason's label and count.
-    pub fn by_reason(&self) -> [(&'static str, u64); 5] {
-        [
-            ("missed_shard", self.missed_shard),
-            ("generation", self.generation),
-            ("link", self.link),
-            ("too_few_cells", self.too_few_cells),
-            ("internal", self.internal),
-        ]
-    }
-}
-
-/// What the sketch (LDS) of one egress port held in its last usable epoch.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Sketch {
-    /// The port's name.
-    pub port: String,
-    /// The epoch's number.
-    pub epoch: u64,
-    /// Cells.
-    pub cells: u64,
-    /// Cells in which packets were counted.
-    pub filled_cells: u64,
-    /// Of these, cells whose two ends agree.
-    pub usable_cells: u64,
-    /// Mean delay in nanoseconds of all packets, with their weights; `None` without any, or where
-    /// usable cells hold less than 99 % of them.
-    pub mean_ns: Option<f64>,
-    /// (mean - stamped mean) / stamped mean; `None` where there is none.
-    pub error_ratio: Option<f64>,
-}
-
-/// One port.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Port {
-    /// Its name.
-    pub name: String,
-    /// It was taken away, and is shown for what it has counted.
-    #[serde(default)]
-    pub is_absent: bool,
-    /// What the device behind it says.
-    pub facts: PortFact,
-    /// What its workers count.
-    #[serde(flatten)]
-    pub counts: PortReading,
-    /// Packets a second received, over the last second or so.
-    pub rx_pps: f64,
-    /// Packets a second sent, over the last second or so.
-    pub tx_pps: f64,
-    /// Drops, each reason in the order of [`contract::counters::DropReason::ALL`].
-    pub drops: Vec<Labelled>,
-    /// Frames by what the parser found, in the order of `measure::packet::Kind::ALL`.
-    pub kinds: Vec<Labelled>,
-    /// What left by the port, by class.
-    pub classes: Vec<ClassCounts>,
-    /// Its egress queues.
-    pub queues: Vec<QueueCounts>,
-}
-
-/// What left by a port, of one class.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ClassCounts {
-    /// The class; `all` unless classes are configured.
-    pub class: String,
-    /// What its workers count.
-    #[serde(flatten)]
-    pub counts: ClassReading,
-}
-
-/// One egress queue of a port.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct QueueCounts {
-    /// Its classes, `gold+silver`; `all` for the only one.
-    pub queue: String,
-    /// What its workers count.
-    #[serde(flatten)]
-    pub counts: QueueReading,
-    /// Packets dropped, by reason.
-    pub drops: Vec<Labelled>,
-}
-
-impl Port {
-    /// Whether packets came in by it, were to leave by it, or were copied.
-    pub fn has_counted(&self) -> bool {
-        let dropped = self.drops.iter().any(|drops| drops.packets > 0);
-        self.counts.rx_packets + self.counts.tx_packets + self.counts.copies > 0 || dropped
-    }
-
-    /// All drops.
-    pub fn dropped_packets(&self) -> u64 {
-        self.drops.iter().map(|drop| drop.packets).sum()
-    }
-}
-
-/// A count with the value of its label.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Labelled {
-    /// The value of the label.
-    pub label: String,
-    /// Packets.
-    pub packets: u64,
-}
-
-/// What the device behind a port says of itself.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct PortFact {
-    /// The driver's name.
-    pub driver: String,
-    /// Whether the link is up.
-    pub is_up: bool,
-    /// Whether the device was pulled while the switch ran: it has been let go, and its port is used no
-    /// more before a restart. What is said here of the device is what it said last.
-    #[serde(default)]
-    pub is_removed: bool,
-    /// How often the link went down.
-    pub link_flaps: u64,
-    /// What the device counts; none where it belongs to a host, whose driver is not ours to ask.
-    #[serde(flatten)]
-    pub device: Option<DeviceCounts>,
-}
-
-/// What the device behind a port counts, beside what passes.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct DeviceCounts {
-    /// Packets that the device dropped for want of a free descriptor.
-    pub missed_packets: u64,
-    /// Packets that it received broken.
-    pub rx_error_packets: u64,
-    /// Packets that it could not send.
-    pub tx_error_packets: u64,
-    /// Packets it dropped for want of a buffer.
-    pub no_buffer_packets: u64,
-}
-
-/// One worker.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Worker {
-    /// What it counts.
-    #[serde(flatten)]
-    pub counts: WorkerReading,
-    /// Share of the last second or so spent on packets, 0 to 1.
-    pub busy_ratio: f64,
-    /// Seconds spent on packets since start.
-    pub busy_s: f64,
-    /// Longest time between two polls of a port of late, in nanoseconds: what stamps cannot see.
-    pub poll_gap_max_ns: f64,
-    /// Epochs that it could not measure for want of an empty shard.
-    pub missed_epochs: u64,
-    /// Whether it has made no pass for a second.
-    pub is_stalled: bool,
-    /// Ticks of the time stamp counter that a packet took over the last second or so; 0 without
-    /// packets.
-    pub cycles_per_packet: f64,
-    /// Bursts received, by size.
-    pub bursts: Vec<Bursts>,
-    /// Reference packets.
-    pub references: References,
-}
-
-/// Bursts of one size, and those smaller that are larger than the size before.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Bursts {
-    /// Most packets of such a burst; `None` where there is no limit.
-    pub le_packets: Option<u64>,
-    /// Bursts.
-    pub bursts: u64,
-}
-
-/// The bridge's filtering database.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Fdb {
-    /// Addresses in it.
-    pub entries: u64,
-    /// Most addresses.
-    pub capacity: u64,
-    /// What happened to them.
-    #[serde(flatten)]
-    pub stats: FdbStats,
-}
-
-/// A pool of packet buffers.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Pool {
-    /// Its name, that of its NUMA node: `node0`.
-    pub name: String,
-    /// Buffers in use.
-    pub used: u64,
-    /// Buffers in all.
-    pub size: u64,
-}
-
-/// Figures are shown for so long; then an old number is a wrong one.
+/// Figures are shown for so many seconds; after that they are too old.
 pub const FRESH_S: f64 = 10.0;
 
 impl Snapshot {
@@ -541,11 +196,8 @@ impl Snapshot {
         if self.state != State::Running {
             reasons.push(format!("the switch is {}", self.state.label()));
         }
-        for port in self
-            .ports
-            .iter()
-            .filter(|port| !port.facts.is_up && !port.is_absent)
-        {
+        let is_down = |port: &&Port| !port.facts.is_up && !port.is_absent;
+        for port in self.ports.iter().filter(is_down) {
             let what = if port.facts.is_removed {
                 "device was removed"
             } else {
@@ -553,8 +205,8 @@ impl Snapshot {
             };
             reasons.push(format!("port {}: {what}", port.name));
         }
-        for (index, _) in (self.workers.iter().enumerate()).filter(|(_, worker)| worker.is_stalled)
-        {
+        let workers = self.workers.iter().enumerate();
+        for (index, _) in workers.filter(|(_, worker)| worker.is_stalled) {
             reasons.push(format!("worker {index} has stalled"));
         }
         if self.measuring && self.epoch.is_none() {

@@ -1,4 +1,4 @@
-//! Who may ask: everybody, or who shows a token; and by which names.
+//! Access: the token of a request, and the name in its header `Host`.
 
 use std::fmt;
 use std::io;
@@ -17,7 +17,7 @@ use super::refusal::Refusal;
 use crate::process;
 use contract::secret::{self, SecretAccess, SecretFault};
 
-/// Paths that need no token: those by which others see whether the switch lives.
+/// Paths that need no token: health and readiness.
 const OPEN: [&str; 2] = ["/healthz", "/readyz"];
 
 /// Fewest characters of a token.
@@ -26,20 +26,20 @@ const TOKEN_MIN: usize = 16;
 /// Most characters of a token.
 const TOKEN_MAX: usize = 1_024;
 
-/// Who is answered.
+/// Which requests are answered.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Access {
-    /// What clients have to show; `None`: nothing.
+    /// The token that requests need; `None`: they need none.
     pub(super) token: Option<Token>,
     /// Names of this switch in `Host`, besides `localhost` and addresses.
     pub(super) hosts: Arc<[String]>,
 }
 
-/// What clients have to show.
+/// The token that requests need.
 #[derive(Clone)]
 pub(super) struct Token(Arc<[u8]>);
 
-/// Why a file gives no token.
+/// Why a file has no token.
 #[derive(Debug, thiserror::Error)]
 #[error("http.token_file {}: {fault}", file.display())]
 pub struct TokenError {
@@ -58,19 +58,19 @@ pub enum TokenFault {
     /// Others may read or change it.
     #[error(transparent)]
     Open(SecretAccess),
-    /// It is no token.
+    /// Its content is no token.
     #[error(
         "expected one line of {TOKEN_MIN} to {TOKEN_MAX} visible ASCII characters, got {got}; make \
          it with `head -c 24 /dev/urandom | base64 > FILE`"
     )]
     NoToken {
-        /// What it is instead; never what stands in it.
+        /// What it is instead; never the content itself.
         got: String,
     },
 }
 
 impl fmt::Debug for Token {
-    /// Says nothing: tokens do not belong in logs.
+    /// Without the token, which does not belong in logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token")
     }
@@ -85,8 +85,8 @@ impl Token {
         })
     }
 
-    /// Whether a request shows it, compared in a time that does not tell how much of it is right.
-    fn is_shown_by(&self, request: &Request) -> bool {
+    /// Whether a request has it, compared in a time that does not depend on the first wrong character.
+    fn is_in(&self, request: &Request) -> bool {
         let shown = request.headers().get(header::AUTHORIZATION);
         let shown = shown
             .map(axum::http::HeaderValue::as_bytes)
@@ -120,35 +120,35 @@ pub(super) fn is_open(path: &str) -> bool {
     OPEN.contains(&path)
 }
 
-/// Lets a request through if it may be answered.
+/// Passes a request on if it may be answered.
 pub(super) async fn guard(State(access): State<Access>, request: Request, next: Next) -> Response {
     let token = access.token.as_ref();
-    // A web page cannot show the token: who shows it may come by any name.
-    if token.is_some_and(|token| token.is_shown_by(&request)) {
+    // A web page does not have the token: with it, any name in Host is accepted.
+    if token.is_some_and(|token| token.is_in(&request)) {
         return next.run(request).await;
     }
     if token.is_some() && !is_open(request.uri().path()) {
         process::rejected("unauthorized");
-        let error = "expected the header `Authorization: Bearer TOKEN` with the token that stands \
-                     in the file of http.token_file";
+        let error = "expected the header `Authorization: Bearer TOKEN` with the token in the file \
+                     http.token_file";
         return Refusal::new(StatusCode::UNAUTHORIZED, error)
             .with(header::WWW_AUTHENTICATE, "Bearer realm=\"vernier\"")
             .into_response();
     }
-    if access.is_named_by(&request) {
+    if access.is_named_in(&request) {
         return next.run(request).await;
     }
     process::rejected("host");
-    let error = "expected an address, `localhost` or a name of http.hosts in the header Host: any \
-                 other name could be that of a web page; add it to http.hosts if it is this \
-                 switch's, or set http.token_file and show the token";
+    let error = "expected an address, `localhost` or a name in http.hosts in the header Host: any \
+                 other name could be that of a web page; add it to http.hosts if it is a name of \
+                 this switch, or set http.token_file and send the token";
     Refusal::new(StatusCode::FORBIDDEN, error).into_response()
 }
 
 impl Access {
-    /// Whether a request was sent to this switch by an address or by a name of its own. A web page
-    /// can let its own name point here (DNS rebinding), and then read what it likes.
-    fn is_named_by(&self, request: &Request) -> bool {
+    /// Whether a request names this switch by an address or by a name of its own. A web page
+    /// can make its own name resolve to this address (DNS rebinding), and then read the answers.
+    fn is_named_in(&self, request: &Request) -> bool {
         let in_headers = request.headers().get_all(header::HOST).iter();
         let in_headers = in_headers.map(|host| host.to_str().ok()?.parse().ok());
         let in_target = request.uri().authority().cloned().map(Some);

@@ -22,7 +22,7 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
-use super::connection_limit::{CutOff, Place};
+use super::connection_limit::{CutOff, Slot};
 use super::in_flight::CHUNK_BYTES;
 use super::refusal::Refusal;
 use crate::process;
@@ -33,42 +33,42 @@ pub(super) const HEADER_BYTES_MAX: usize = 16 * 1_024;
 /// Most lines of a header.
 pub(super) const HEADERS_MAX: usize = 64;
 
-/// Most bytes of a request's body. No path needs any; this is what is read to be polite.
+/// Most bytes of a request's body. No path needs a body; one of this size is read and ignored.
 pub(super) const BODY_BYTES_MAX: usize = 64 * 1_024;
 
 /// A client that has not sent a whole header, or a whole body, in this time is cut off; so is one
-/// that has not asked again.
+/// without a further request.
 pub(super) const REQUEST_MAX: Duration = Duration::from_secs(10);
 
 /// A client for which the kernel takes no byte of its answer for this time is cut off.
 const STALL_MAX: Duration = Duration::from_secs(10);
 
-/// After this time a connection is closed with the answer that is under way, which a client that
-/// makes progress gets to its end.
+/// After this time a connection is closed at the end of the present answer, which a client that
+/// makes progress gets as a whole.
 const CONNECTION_MAX: Duration = Duration::from_mins(1);
 
 /// How long connections may still write their last answers when the server ends.
-pub(super) const FAREWELL_MAX: Duration = Duration::from_secs(2);
+pub(super) const CLOSING_MAX: Duration = Duration::from_secs(2);
 
 /// One connection, from its first byte to its last.
-pub(super) async fn converse(
+pub(super) async fn serve(
     stream: TcpStream,
     router: Router,
-    place: Place,
+    slot: Slot,
     mut cut_off: CutOff,
     mut stopped: watch::Receiver<bool>,
 ) {
-    let place = Arc::new(place);
-    let wire = Wire {
+    let slot = Arc::new(slot);
+    let bytes = Bytes {
         stream,
-        place: Arc::clone(&place),
-        patience: Box::pin(sleep(STALL_MAX)),
+        slot: Arc::clone(&slot),
+        stall_timer: Box::pin(sleep(STALL_MAX)),
         is_stalled: false,
     };
     let router = TowerToHyperService::new(router);
-    let guest = Arc::clone(&place);
+    let of_request = Arc::clone(&slot);
     let service = service_fn(move |mut request: hyper::Request<_>| {
-        request.extensions_mut().insert(Arc::clone(&guest));
+        request.extensions_mut().insert(Arc::clone(&of_request));
         router.call(request)
     });
     let connection = http1::Builder::new()
@@ -77,29 +77,29 @@ pub(super) async fn converse(
         .max_header_size(HEADER_BYTES_MAX)
         .max_headers(HEADERS_MAX)
         .max_buf_size(CHUNK_BYTES)
-        .serve_connection(TokioIo::new(wire), service);
+        .serve_connection(TokioIo::new(bytes), service);
     let mut connection = pin!(connection);
     tokio::select! {
-        ended = &mut connection => return account(ended, &place),
-        // Counted by whom it made room for.
+        ended = &mut connection => return count_rejected(ended, &slot),
+        // Counted where the slot was given to another.
         _ = &mut cut_off => return,
         () = sleep(CONNECTION_MAX) => {}
         _ = stopped.wait_for(|&stopped| stopped) => {}
     }
     connection.as_mut().graceful_shutdown();
-    let farewell = async {
+    let too_late = async {
         drop(stopped.wait_for(|&stopped| stopped).await);
-        sleep(FAREWELL_MAX).await;
+        sleep(CLOSING_MAX).await;
     };
     tokio::select! {
-        ended = &mut connection => account(ended, &place),
+        ended = &mut connection => count_rejected(ended, &slot),
         _ = &mut cut_off => {}
-        () = farewell => {}
+        () = too_late => {}
     }
 }
 
-/// Counts a connection that ended by a limit. A client that breaks off is its own business.
-fn account(ended: hyper::Result<()>, place: &Place) {
+/// Counts a connection that ended by a limit; not one that the client closed.
+fn count_rejected(ended: hyper::Result<()>, slot: &Slot) {
     let Err(error) = ended else {
         return;
     };
@@ -113,7 +113,7 @@ fn account(ended: hyper::Result<()>, place: &Place) {
         process::rejected("too_large");
     } else if error.is_parse() {
         process::rejected("garbage");
-    } else if error.is_timeout() && place.is_asking() || has_stalled() {
+    } else if error.is_timeout() && slot.is_asking() || has_stalled() {
         process::rejected("slow");
     }
 }
@@ -124,15 +124,15 @@ pub(super) async fn receive(request: Request, next: Next) -> Response {
     let body = timeout(REQUEST_MAX, to_bytes(body, BODY_BYTES_MAX)).await;
     let (reason, status, error) = match body {
         Ok(Ok(body)) => {
-            if let Some(place) = parts.extensions.get::<Arc<Place>>() {
-                place.asked();
+            if let Some(slot) = parts.extensions.get::<Arc<Slot>>() {
+                slot.asked();
             }
             return next.run(Request::from_parts(parts, Body::from(body))).await;
         }
         Ok(Err(error)) if is_broken(&error) => (
             "garbage",
             StatusCode::BAD_REQUEST,
-            "the request's body ends early, or is no body".to_owned(),
+            "the request's body ends early, or is malformed".to_owned(),
         ),
         Ok(Err(_)) => (
             "too_large",
@@ -163,27 +163,27 @@ fn is_broken(error: &(dyn Error + 'static)) -> bool {
     false
 }
 
-/// The bytes of a connection: tells its place when some come, and gives up when none leave.
-struct Wire {
+/// The bytes of a connection: notes progress in its slot, and fails when the client takes none for too long.
+struct Bytes {
     stream: TcpStream,
-    place: Arc<Place>,
-    patience: Pin<Box<Sleep>>,
+    slot: Arc<Slot>,
+    stall_timer: Pin<Box<Sleep>>,
     is_stalled: bool,
 }
 
-impl Wire {
-    /// The client takes nothing now: an error, once that has lasted.
+impl Bytes {
+    /// The client takes nothing now: an error after [`STALL_MAX`].
     fn stall<T>(&mut self, context: &mut Context<'_>) -> Poll<io::Result<T>> {
         if !self.is_stalled {
             self.is_stalled = true;
-            self.patience.as_mut().reset(Instant::now() + STALL_MAX);
+            self.stall_timer.as_mut().reset(Instant::now() + STALL_MAX);
         }
-        ready!(self.patience.as_mut().poll(context));
+        ready!(self.stall_timer.as_mut().poll(context));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
-impl AsyncRead for Wire {
+impl AsyncRead for Bytes {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -192,13 +192,13 @@ impl AsyncRead for Wire {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
         if buffer.filled().len() > before {
-            self.place.heard();
+            self.slot.heard();
         }
         read
     }
 }
 
-impl AsyncWrite for Wire {
+impl AsyncWrite for Bytes {
     fn poll_write(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -217,7 +217,7 @@ impl AsyncWrite for Wire {
             return self.stall(context);
         }
         self.is_stalled = false;
-        self.place.took();
+        self.slot.took();
         written
     }
 

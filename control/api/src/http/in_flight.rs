@@ -77,7 +77,7 @@ impl Drop for Chunk {
     }
 }
 
-/// An answer while it is written. A write fails when too many bytes are in flight.
+/// An answer under construction. A write fails when too many bytes are in flight.
 #[derive(Debug)]
 pub(super) struct Answer {
     in_flight: InFlight,

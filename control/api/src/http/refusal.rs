@@ -1,11 +1,11 @@
-//! Answers that say no, and why.
+//! Refusals: a status, and an error in words.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Json, Response};
 
 use records::answers::Problem;
 
-/// An answer that says no.
+/// A refusal.
 #[derive(Debug)]
 pub(super) struct Refusal {
     status: StatusCode,
@@ -30,7 +30,7 @@ impl Refusal {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
     }
 
-    /// With a header that says what to do.
+    /// With a header for the client.
     pub(super) fn with(self, name: header::HeaderName, value: &'static str) -> Self {
         Self {
             header: Some((name, HeaderValue::from_static(value))),

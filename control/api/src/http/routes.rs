@@ -22,22 +22,23 @@ use tokio::task::spawn_blocking;
 
 use super::access::{self, Access};
 use super::in_flight::{Answer, InFlight};
-use super::query::{Asked, CourseFilter, FlowAsked, FlowsAsked, Nothing, PortFilter};
+use super::query::{FlowFilter, Nothing, Parameters, PortFilter};
 use super::refusal::Refusal;
 use super::{connection, openapi};
 use crate::{process, prometheus};
 use contract::config::Config;
 use control::published::Published;
 use records::answers::{
-    Classes, Epochs, FlowPage, Ports, Reloading, SegmentFilter, Segments, Status, Wires,
+    Classes, CourseQuery, Epochs, FlowPage, FlowQuery, Ports, Reloading, SegmentFilter, Segments,
+    Status, Wires,
 };
 use records::snapshot::{FlowAnswer, Snapshot};
 
-/// What a reload has to carry, so that no page in a browser can ask for one: browsers send headers
-/// of their own to other sites only where these allow it.
+/// The header that a reload needs, so that no web page can request one: browsers send such headers
+/// to another site only where that site allows it.
 const PROOF: (&str, &str) = ("x-vernier", "reload");
 
-/// Most answers that take long at once: one list of flows, one flow.
+/// Most long answers at once: one list of flows, one flow.
 pub(super) const LONG_MAX: usize = 2;
 
 /// Makes a type's schema.
@@ -46,23 +47,23 @@ pub(super) type Schemer = fn(&mut SchemaGenerator) -> Schema;
 /// One path.
 pub(super) struct Route {
     pub(super) path: &'static str,
-    /// In a few words.
+    /// What it answers, in a few words.
     pub(super) what: &'static str,
+    pub(super) method: &'static str,
     pub(super) form: Form,
+    /// Statuses besides 200 (or 202), 400 and 401, and their reasons.
+    pub(super) refusals: &'static [(u16, &'static str)],
     handler: MethodRouter<Sources>,
 }
 
-/// How a path answers.
+/// The form of an answer.
 pub(super) enum Form {
-    /// `GET`, with this content type.
+    /// Text of this content type.
     Text(&'static str),
-    /// JSON.
+    /// JSON of a type, with the fields of another as parameters.
     Json {
-        is_post: bool,
         parameters: Schemer,
         schema: Schemer,
-        /// Statuses besides 200 (or 202), 400 and 401, and why.
-        refusals: &'static [(u16, &'static str)],
     },
 }
 
@@ -72,7 +73,9 @@ fn text(path: &'static str, what: &'static str, handler: MethodRouter<Sources>) 
     Route {
         path,
         what,
+        method: "get",
         form: Form::Text(TEXT),
+        refusals: &[],
         handler,
     }
 }
@@ -83,15 +86,11 @@ fn json<Parameters: JsonSchema, T: JsonSchema>(
     handler: MethodRouter<Sources>,
 ) -> Route {
     Route {
-        path,
-        what,
         form: Form::Json {
-            is_post: false,
             parameters: Parameters::json_schema,
             schema: |schemas| schemas.subschema_for::<T>(),
-            refusals: &[],
         },
-        handler,
+        ..text(path, what, handler)
     }
 }
 
@@ -101,23 +100,19 @@ impl Route {
         access::is_open(self.path)
     }
 
-    fn refusing(mut self, reasons: &'static [(u16, &'static str)]) -> Self {
-        if let Form::Json { refusals, .. } = &mut self.form {
-            *refusals = reasons;
-        }
-        self
-    }
-
-    fn by_post(mut self) -> Self {
-        if let Form::Json { is_post, .. } = &mut self.form {
-            *is_post = true;
-        }
-        self
+    fn refusing(self, refusals: &'static [(u16, &'static str)]) -> Self {
+        Self { refusals, ..self }
     }
 }
 
 /// All paths.
 pub(super) fn routes() -> Vec<Route> {
+    let mut routes = texts();
+    routes.extend(answers());
+    routes
+}
+
+fn texts() -> Vec<Route> {
     vec![
         text("/", "this page", get(index)),
         Route {
@@ -133,7 +128,13 @@ pub(super) fn routes() -> Vec<Route> {
             "/readyz",
             "200 once ports are up and the first epoch closed, else 503 and why",
             get(readyz),
-        ),
+        )
+        .refusing(&[(503, "Why the switch is not ready, a line for each reason.")]),
+    ]
+}
+
+fn answers() -> Vec<Route> {
+    vec![
         json::<Nothing, Status>(
             "/api/v1/status",
             "the switch, its workers, memory and tables (JSON, like all below)",
@@ -155,56 +156,61 @@ pub(super) fn routes() -> Vec<Route> {
             "segments on the wire: both directions, sessions, control frames, the clock",
             get(wires),
         ),
-        json::<CourseFilter, Epochs>(
+        json::<CourseQuery, Epochs>(
             "/api/v1/epochs",
             "the last minute, ten minutes and hour of segments; as segments, and &width_s= &offset= &limit=",
             get(epochs),
         ),
-        json::<FlowsAsked, FlowPage>(
+        json::<FlowQuery, FlowPage>(
             "/api/v1/flows",
             "flows; ?state= &sort= &ascending= &offset= &limit= &ingress= &egress= &class= &contains=",
             get(flows),
         ),
-        json::<FlowAsked, FlowAnswer>(
+        json::<FlowFilter, FlowAnswer>(
             "/api/v1/flow",
             "one flow, tracked or not; ?flow=, or ?source= &destination= &protocol=",
             get(flow),
         )
         .refusing(&[(
             503,
-            "Another flow is being looked for: ask again in a second.",
+            "The search for another flow is under way: ask again in a second.",
         )]),
-        json::<Nothing, Config>(
-            "/api/v1/config",
-            "the configuration that holds",
-            get(config),
-        )
-        .refusing(&[(503, "The switch is starting: none holds yet.")]),
+        json::<Nothing, Config>("/api/v1/config", "the configuration in use", get(config))
+            .refusing(&[(
+                503,
+                "The switch is starting: no configuration is in use yet.",
+            )]),
         json::<Nothing, Snapshot>(
             "/api/v1/snapshot",
             "all of the published snapshot",
             get(snapshot),
         ),
-        json::<Nothing, Reloading>(
+        reload_route(),
+        json::<Nothing, serde_json::Map<String, serde_json::Value>>(
+            "/api/v1/openapi.json",
+            "all of these paths and their answers, in OpenAPI 3.1",
+            get(document),
+        ),
+    ]
+}
+
+fn reload_route() -> Route {
+    Route {
+        method: "post",
+        refusals: &[
+            (
+                403,
+                "The header `X-Vernier: reload` is missing, or Host is neither an address, \
+                 `localhost` nor a name in http.hosts.",
+            ),
+            (409, "The switch has no configuration file."),
+        ],
+        ..json::<Nothing, Reloading>(
             "/api/v1/reload",
             "POST: reads the configuration again, with the header X-Vernier: reload",
             post(reload),
         )
-        .by_post()
-        .refusing(&[
-            (
-                403,
-                "The header `X-Vernier: reload` is missing, or Host is neither an address, \
-                 `localhost` nor a name of http.hosts.",
-            ),
-            (409, "The switch has no configuration file."),
-        ]),
-        json::<Nothing, serde_json::Map<String, serde_json::Value>>(
-            "/api/v1/openapi.json",
-            "what all of these answer, as OpenAPI 3.1 has it",
-            get(document),
-        ),
-    ]
+    }
 }
 
 /// What every answer is made from.
@@ -215,15 +221,14 @@ pub(super) struct Sources {
     reload: Option<Arc<AtomicBool>>,
     pages: Arc<Pages>,
     in_flight: InFlight,
-    /// Long work, one at a time each: lists of flows wait for each other, single flows do not.
+    /// Long work, one at a time each: lists of flows wait for each other, single flows are refused.
     lists: Arc<Semaphore>,
     pub(super) singles: Arc<Semaphore>,
 }
 
-/// An answer, or why there is none.
-type Made = Result<Response, Refusal>;
+type Answered = Result<Response, Refusal>;
 
-/// What does not change.
+/// Texts that do not change.
 struct Pages {
     paths: Vec<&'static str>,
     list: String,
@@ -231,7 +236,7 @@ struct Pages {
 }
 
 impl Sources {
-    /// Answers from `published`, and sets `reload` where somebody may ask for one.
+    /// Answers from `published`; a request for a reload sets `reload`, and is refused without it.
     pub(super) fn new(
         published: Arc<Published>,
         recorder: PrometheusHandle,
@@ -255,17 +260,17 @@ impl Sources {
         }
     }
 
-    /// An empty answer, of as many bytes as are free.
+    /// An empty answer, of at most as many bytes as are free.
     fn answer(&self) -> Answer {
         self.in_flight.answer(self.published.read().segments.len())
     }
 
-    fn json(&self, value: &impl Serialize) -> Made {
+    fn json(&self, value: &impl Serialize) -> Answered {
         self.answer().json(value)
     }
 }
 
-/// The router, with everything that is done to all requests.
+/// The router, with the layers of all requests.
 pub(super) fn router(sources: Sources, access: Access) -> Router {
     let pages = Arc::clone(&sources.pages);
     let add = |router: Router<Sources>, route: Route| router.route(route.path, route.handler);
@@ -299,13 +304,13 @@ async fn not_found(State(sources): State<Sources>) -> impl IntoResponse {
     let list = &sources.pages.list;
     (
         StatusCode::NOT_FOUND,
-        format!("not found; there is:\n{list}"),
+        format!("not found; the paths are:\n{list}"),
     )
 }
 
 async fn not_allowed(method: Method, uri: Uri) -> Refusal {
     let path = uri.path();
-    let error = format!("{method} is not for {path}; the header Allow says what is");
+    let error = format!("{path} does not allow {method}; see the header Allow");
     Refusal::new(StatusCode::METHOD_NOT_ALLOWED, error)
 }
 
@@ -316,7 +321,7 @@ async fn index(State(sources): State<Sources>) -> String {
     format!("Vernier {version}, switch {switch}\n\n{list}")
 }
 
-async fn metrics_text(State(sources): State<Sources>) -> Made {
+async fn metrics_text(State(sources): State<Sources>) -> Answered {
     let snapshot = sources.published.read();
     let config = snapshot.config.as_ref();
     let filter = config.map(|config| prometheus::Filter::from(&config.prometheus));
@@ -329,112 +334,120 @@ async fn metrics_text(State(sources): State<Sources>) -> Made {
 }
 
 async fn healthz(State(sources): State<Sources>) -> impl IntoResponse {
-    well(sources.published.standstill().as_slice(), "ok\n")
+    ok_unless(sources.published.standstill().as_slice(), "ok\n")
 }
 
 async fn readyz(State(sources): State<Sources>) -> impl IntoResponse {
     let mut reasons = sources.published.read().unready();
     reasons.extend(sources.published.standstill());
-    well(&reasons, "ready\n")
+    ok_unless(&reasons, "ready\n")
 }
 
-/// Says that all is well, or why it is not.
-fn well(reasons: &[String], well: &str) -> (StatusCode, String) {
+/// 200 with `ok`, or 503 with the reasons.
+fn ok_unless(reasons: &[String], ok: &str) -> (StatusCode, String) {
     if reasons.is_empty() {
-        (StatusCode::OK, well.to_owned())
+        (StatusCode::OK, ok.to_owned())
     } else {
         (StatusCode::SERVICE_UNAVAILABLE, reasons.join("\n") + "\n")
     }
 }
 
-async fn status(State(sources): State<Sources>, _: Asked<Nothing>) -> Made {
+async fn status(State(sources): State<Sources>, _: Parameters<Nothing>) -> Answered {
     sources.json(&Status::from(&*sources.published.read()))
 }
 
-async fn ports(State(sources): State<Sources>, asked: Asked<PortFilter>) -> Made {
+async fn ports(State(sources): State<Sources>, asked: Parameters<PortFilter>) -> Answered {
     let name = asked.0.name.as_deref();
     sources.json(&Ports::of(&sources.published.read(), name))
 }
 
-async fn segments(State(sources): State<Sources>, asked: Asked<SegmentFilter>) -> Made {
+async fn segments(State(sources): State<Sources>, asked: Parameters<SegmentFilter>) -> Answered {
     sources.json(&Segments::of(&sources.published.read(), &asked.0))
 }
 
-async fn classes(State(sources): State<Sources>, _: Asked<Nothing>) -> Made {
+async fn classes(State(sources): State<Sources>, _: Parameters<Nothing>) -> Answered {
     sources.json(&Classes::from(&*sources.published.read()))
 }
 
-async fn wires(State(sources): State<Sources>, _: Asked<Nothing>) -> Made {
+async fn wires(State(sources): State<Sources>, _: Parameters<Nothing>) -> Answered {
     sources.json(&Wires::from(&*sources.published.read()))
 }
 
-async fn epochs(State(sources): State<Sources>, Asked(asked): Asked<CourseFilter>) -> Made {
-    sources.json(&Epochs::of(&sources.published.read(), &asked.into_query()))
+async fn epochs(
+    State(sources): State<Sources>,
+    Parameters(asked): Parameters<CourseQuery>,
+) -> Answered {
+    sources.json(&Epochs::of(&sources.published.read(), &asked))
 }
 
-async fn flows(State(sources): State<Sources>, Asked(asked): Asked<FlowsAsked>) -> Made {
+async fn flows(
+    State(sources): State<Sources>,
+    Parameters(asked): Parameters<FlowQuery>,
+) -> Answered {
     // There may be a million, to be searched by name.
-    let turn = Arc::clone(&sources.lists).acquire_owned().await;
-    let turn = turn.map_err(|error| Refusal::internal(&error))?;
+    let permit = Arc::clone(&sources.lists).acquire_owned().await;
+    let permit = permit.map_err(|error| Refusal::internal(&error))?;
     let snapshot = sources.published.read();
     let work = move || {
-        let state = asked.state;
-        let page = FlowPage::of(&snapshot, state, &asked.into_query());
+        let page = FlowPage::of(&snapshot, &asked);
         let answer = sources.json(&page);
-        drop(turn);
+        drop(permit);
         answer
     };
     let done = spawn_blocking(work).await;
     done.map_err(|error| Refusal::internal(&error))?
 }
 
-async fn flow(State(sources): State<Sources>, Asked(asked): Asked<FlowAsked>) -> Made {
+async fn flow(
+    State(sources): State<Sources>,
+    Parameters(asked): Parameters<FlowFilter>,
+) -> Answered {
     let key = asked.key()?;
-    let Ok(turn) = Arc::clone(&sources.singles).try_acquire_owned() else {
-        let error = "another flow is being looked for; ask again in a second";
+    let Ok(permit) = Arc::clone(&sources.singles).try_acquire_owned() else {
+        let error = "the search for another flow is under way; ask again in a second";
         return Err(
             Refusal::new(StatusCode::SERVICE_UNAVAILABLE, error).with(header::RETRY_AFTER, "1")
         );
     };
     let work = move || {
         let answer = sources.published.flow(&key);
-        // Held until the work is done, even where nobody waits for it any more.
-        drop(turn);
+        // Held until the work is done, even where the client has gone.
+        drop(permit);
         sources.json(&answer)
     };
     let done = spawn_blocking(work).await;
     done.map_err(|error| Refusal::internal(&error))?
 }
 
-async fn config(State(sources): State<Sources>, _: Asked<Nothing>) -> Made {
+async fn config(State(sources): State<Sources>, _: Parameters<Nothing>) -> Answered {
     let Some(config) = sources.published.read().config.clone() else {
-        let error = "the switch is starting: no configuration holds yet; ask again in a second";
+        let error = "the switch is starting: no configuration is in use yet; ask again in a second";
         return Err(
             Refusal::new(StatusCode::SERVICE_UNAVAILABLE, error).with(header::RETRY_AFTER, "1")
         );
     };
     let mut config = Config::clone(&config);
-    // Who knows the seed can aim packets at cells.
+    // With the seed one could aim packets at cells.
     config.measurement.hash_seed = None;
     sources.json(&config)
 }
 
-async fn snapshot(State(sources): State<Sources>, _: Asked<Nothing>) -> Made {
+async fn snapshot(State(sources): State<Sources>, _: Parameters<Nothing>) -> Answered {
     sources.json(&*sources.published.read())
 }
 
 async fn reload(
     State(sources): State<Sources>,
     headers: HeaderMap,
-    _: Asked<Nothing>,
+    _: Parameters<Nothing>,
 ) -> Result<impl IntoResponse, Refusal> {
     let (name, value) = PROOF;
     if headers.get(name).is_none_or(|given| given != value) {
-        let error = "expected the header `X-Vernier: reload`, which shows that no web page asks";
+        let error = "expected the header `X-Vernier: reload`, which a web page cannot send";
         return Err(Refusal::new(StatusCode::FORBIDDEN, error));
     }
     let Some(wanted) = sources.reload else {
-        let error = "the configuration was built in and has no file to be read again; start with \
+        let error = "the configuration is built in, and has no file to read again; start with \
                      --config FILE";
         return Err(Refusal::new(StatusCode::CONFLICT, error));
     };
@@ -444,7 +457,7 @@ async fn reload(
     Ok((StatusCode::ACCEPTED, Json(Reloading { after })))
 }
 
-async fn document(State(sources): State<Sources>, _: Asked<Nothing>) -> impl IntoResponse {
+async fn document(State(sources): State<Sources>, _: Parameters<Nothing>) -> impl IntoResponse {
     let document = sources.pages.document.clone();
     ([(header::CONTENT_TYPE, "application/json")], document)
 }

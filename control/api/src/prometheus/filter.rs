@@ -82,7 +82,7 @@ fn matches(pattern: &str, name: &str) -> bool {
     };
     for part in parts {
         match rest.find(part) {
-            Some(place) => rest = &rest[place + part.len()..],
+            Some(start) => rest = &rest[start + part.len()..],
             None => return false,
         }
     }

@@ -1,4 +1,4 @@
-//! Configurations: is one valid, what would it use, and how does it differ from the one that runs.
+//! Configurations: whether one is valid, what it would use, and how it differs from the running one.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,8 @@ use super::connection::Connection;
 use super::{DONE, Form, REFUSED, print, print_json};
 use crate::client::{Client, ClientError};
 use contract::check;
-use contract::config::memory::{self, Memory};
+use contract::check::cost::Step;
+use contract::config::memory::{self, Item, Memory};
 use contract::config::{Change, Config, ConfigError};
 
 /// Characters of a value that are shown on a line; JSON has all of it.
@@ -34,15 +35,15 @@ pub struct Check {
 /// `vernier config`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Print the configuration that a switch runs, with all defaults (JSON)
+    /// Print the running configuration of a switch, with all defaults (JSON)
     Show {
         #[command(flatten)]
         connection: Connection,
         #[command(flatten)]
         form: Form,
     },
-    /// How FILE differs from the running configuration, or OTHER from FILE (but for
-    /// `measurement.hash_seed`, which a switch does not tell)
+    /// Print how FILE differs from the running configuration, or OTHER from FILE (except
+    /// `measurement.hash_seed`, which a switch does not show)
     Diff(Diff),
 }
 
@@ -67,7 +68,7 @@ struct Difference<'c> {
     old: &'c Value,
     new: &'c Value,
     is_live: bool,
-    /// Why it takes a restart; `null` where it does not.
+    /// Why it needs a restart; `null` where it does not.
     reason: Option<&'static str>,
 }
 
@@ -110,8 +111,8 @@ fn compare(diff: &Diff) -> anyhow::Result<u8> {
     Ok(u8::from(!changes.is_empty()))
 }
 
-/// What a file would change of a running configuration. The seed of the hashes is not compared: a
-/// switch does not tell its own.
+/// What a file would change in a running configuration. The seed of the hashes is not compared: a
+/// switch does not show its own.
 fn from_running(mut running: Config, file: &Path) -> Result<Vec<Change>, ConfigError> {
     let config = Config::load_again(file, &running)?;
     let seed = &config.measurement.hash_seed;
@@ -160,7 +161,7 @@ fn all_live(changes: &[Change]) -> bool {
     changes.iter().all(Change::is_live)
 }
 
-/// What a reload would come to.
+/// The outcome that a reload would have.
 enum Prospect {
     /// The switch cannot be asked.
     Unknown(ClientError),
@@ -198,7 +199,7 @@ impl Prospect {
 
     fn text(&self) -> String {
         match self {
-            Self::Unknown(error) => format!("a reload was not looked at: {error}\n"),
+            Self::Unknown(error) => format!("a reload was not checked: {error}\n"),
             Self::Impossible { url, why } => {
                 format!("a reload of the switch at {url} would be refused: {why}\n")
             }
@@ -222,11 +223,11 @@ impl Prospect {
                     return format!("{would} change nothing\n");
                 }
                 if fixed.is_empty() {
-                    let mut text = format!("{would} change, at an epoch's turn:\n");
+                    let mut text = format!("{would} change, at the end of an epoch:\n");
                     lines(&mut text, &live);
                     return text;
                 }
-                let mut text = format!("{would} be REFUSED as a whole; these take a restart:\n");
+                let mut text = format!("{would} be REFUSED as a whole; these need a restart:\n");
                 lines(&mut text, &fixed);
                 if !live.is_empty() {
                     text += "and without them it would change:\n";
@@ -238,7 +239,7 @@ impl Prospect {
     }
 }
 
-/// What `check` says, as JSON.
+/// The result of `check`, as JSON.
 #[derive(Debug, Default, Serialize)]
 struct Checked<'c> {
     valid: bool,
@@ -250,26 +251,12 @@ struct Checked<'c> {
     workers: usize,
     packet_bytes: usize,
     memory_bytes: usize,
-    memory: Vec<Purpose>,
+    memory: Vec<Item>,
     cost: Vec<Step>,
     reload: Option<Reload<'c>>,
 }
 
-#[derive(Debug, Serialize)]
-struct Purpose {
-    name: &'static str,
-    bytes: usize,
-    copies: usize,
-    of: String,
-}
-
-#[derive(Debug, Serialize)]
-struct Step {
-    name: &'static str,
-    ns: f64,
-}
-
-/// What a reload would come to.
+/// The outcome that a reload would have.
 #[derive(Debug, Serialize)]
 struct Reload<'c> {
     url: Option<&'c str>,
@@ -284,17 +271,6 @@ struct Reload<'c> {
 impl<'c> Checked<'c> {
     fn new(config: &'c Config, prospect: Option<&'c Prospect>) -> Self {
         let memory = Memory::of(config);
-        let purposes = memory.items().iter().map(|item| Purpose {
-            name: item.purpose,
-            bytes: item.bytes,
-            copies: item.copies,
-            of: item.of.clone(),
-        });
-        let steps = check::cost::steps(config);
-        let steps = steps.iter().map(|step| Step {
-            name: step.name,
-            ns: step.ns,
-        });
         Self {
             valid: true,
             error: None,
@@ -304,8 +280,8 @@ impl<'c> Checked<'c> {
             workers: config.workers.len(),
             packet_bytes: memory::packet_bytes(config),
             memory_bytes: memory.total_bytes(),
-            memory: purposes.collect(),
-            cost: steps.collect(),
+            memory: memory.items().to_vec(),
+            cost: check::cost::steps(config),
             reload: prospect.map(Reload::from),
         }
     }
@@ -343,11 +319,11 @@ impl<'c> From<&'c Prospect> for Reload<'c> {
     }
 }
 
-/// `measurement.lds.cells: 70000 -> 4000`, and why it takes a restart where it does.
+/// `measurement.lds.cells: 70000 -> 4000`, and why it needs a restart where it does.
 fn line(change: &Change) -> String {
     let values = values(change);
     match change.fixed {
-        Some(why) => format!("{values} (takes a restart: {why})"),
+        Some(why) => format!("{values} (needs a restart: {why})"),
         None => format!("{values} (live)"),
     }
 }
@@ -399,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_change_and_what_is_refused_are_told_apart() {
+    fn live_and_refused_changes_are_separate() {
         let nothing = prospect(Vec::new());
         assert_eq!(
             nothing,
@@ -407,7 +383,7 @@ mod tests {
         );
         let live = prospect(vec![change("a", None)]);
         assert!(
-            live.contains("would change, at an epoch's turn:\n  a: 1"),
+            live.contains("would change, at the end of an epoch:\n  a: 1"),
             "{live}"
         );
         let both = prospect(vec![change("a", None), change("name", Some("why"))]);

@@ -1,4 +1,4 @@
-//! Which switch is asked, and with which token.
+//! Address and token of the switch that is asked.
 
 use std::path::PathBuf;
 
@@ -6,19 +6,19 @@ use clap::Args;
 
 use crate::client::{Client, ClientError, DEFAULT_URL, read_token};
 
-/// Where a switch is, and what it is shown.
+/// Address and token of a switch.
 #[derive(Debug, Clone, Args)]
 pub struct Connection {
     /// The switch's HTTP address
     #[arg(long, value_name = "URL", env = "VERNIER_URL", default_value = DEFAULT_URL)]
     pub url: String,
-    /// File with the switch's token, where it wants one
+    /// File with the switch's token, where it needs one
     #[arg(long, value_name = "FILE", env = "VERNIER_TOKEN_FILE")]
     pub token_file: Option<PathBuf>,
 }
 
 impl Connection {
-    /// The way to the switch.
+    /// The client of the switch.
     ///
     /// # Errors
     /// [`ClientError::TokenFile`].

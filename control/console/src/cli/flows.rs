@@ -1,4 +1,4 @@
-//! Flows: many of them in a table, or all that is known of one.
+//! Flows: many of them in a table, or everything about one.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -12,11 +12,10 @@ use super::{Form, print, print_json};
 use crate::client::{Client, ClientError};
 use crate::view;
 use contract::config::Config;
-use records::answers::{FlowPage, FlowState};
-use records::history::WIDTHS_S;
-use records::snapshot::{FlowAnswer, FlowOrder, FlowQuery};
+use records::answers::{FlowOrder, FlowPage, FlowQuery, FlowState, Width};
+use records::snapshot::FlowAnswer;
 
-/// How often a switch that is busy is asked about a flow.
+/// How many times a busy switch is asked about a flow.
 const TRIES: u32 = 5;
 
 /// How soon it is asked again.
@@ -61,10 +60,10 @@ pub struct Flows {
     /// Only flows of this class
     #[arg(long, value_name = "CLASS")]
     class: Option<String>,
-    /// Only flows in whose name this text is, such as `>10.0.0.2:` or `/udp`
+    /// Only flows whose name contains this text, such as `>10.0.0.2:` or `/udp`
     #[arg(long, value_name = "TEXT")]
     contains: Option<String>,
-    /// Flows that were forgotten last, with their final figures
+    /// Flows that lost their slot last, with their final figures
     #[arg(long)]
     ended: bool,
     #[command(flatten)]
@@ -92,8 +91,8 @@ pub struct Flow {
     #[arg(value_name = "PROTOCOL")]
     protocol: Option<String>,
     /// Width in seconds of the rows of the history: 1, 10 or 60
-    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = width)]
-    width: u32,
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = width)]
+    width: Width,
     #[command(flatten)]
     connection: Connection,
     #[command(flatten)]
@@ -103,22 +102,22 @@ pub struct Flow {
 /// `vernier flows`.
 pub fn list(flows: &Flows) -> anyhow::Result<u8> {
     let query = FlowQuery {
+        state: if flows.ended {
+            FlowState::Ended
+        } else {
+            FlowState::Active
+        },
         sort: flows.sort,
         ascending: flows.ascending,
         offset: flows.offset,
-        limit: Some(flows.limit),
+        limit: flows.limit,
         ingress: flows.ingress.clone(),
         egress: flows.egress.clone(),
         class: flows.class.clone(),
         contains: flows.contains.clone(),
     };
-    let state = if flows.ended {
-        FlowState::Ended
-    } else {
-        FlowState::Active
-    };
     let client = flows.connection.client()?;
-    let page: FlowPage = client.flows(state, &query)?;
+    let page: FlowPage = client.ask("/api/v1/flows", &query)?;
     if flows.form.json {
         return print_json(&page);
     }
@@ -149,10 +148,10 @@ pub fn one(flow: &Flow) -> anyhow::Result<u8> {
     } else {
         String::new()
     };
-    print(&view::flow(&answer, flow.width, &unknown))
+    print(&view::flow(&answer, flow.width.seconds(), &unknown))
 }
 
-/// Asks about a flow; again where the switch is busy with somebody else's.
+/// Asks about a flow; again where the switch is busy with another request.
 fn ask(client: &Client, query: &[(&str, String)]) -> Result<FlowAnswer, ClientError> {
     let mut tries = 1;
     loop {
@@ -168,7 +167,7 @@ fn ask(client: &Client, query: &[(&str, String)]) -> Result<FlowAnswer, ClientEr
     }
 }
 
-/// What it means that nothing is known of a flow now.
+/// Why nothing is known about a flow now.
 fn why_unknown(client: &Client, epoch: Option<u64>) -> anyhow::Result<String> {
     let config = client.config()?;
     Ok(unknown(&config, epoch))
@@ -181,20 +180,20 @@ fn unknown(config: &Config, epoch: Option<u64>) -> String {
     }
     match (&measurement.flows, &measurement.lds) {
         _ if !measurement.enabled => "not tracked: measurement is off".to_owned(),
-        (Some(_), Some(_)) => "not tracked, and no sketch of the last whole epoch holds a packet of it: \
-                               it had none, or none in a cell that can be used"
+        (Some(_), Some(_)) => "not tracked, and no sketch of the last whole epoch has a packet of it: \
+                               it had none, or none in a usable cell"
             .to_owned(),
-        (None, Some(_)) => "not tracked, as no flow is on this switch (measurement.flows); and its \
-                            sketch says nothing of it"
+        (None, Some(_)) => "not tracked: this switch tracks no flows (measurement.flows); and its \
+                            sketch has no packet of it"
             .to_owned(),
         (Some(_), None) => {
-            "not tracked: it had no packets of late, was not chosen (measurement.flows.select), or found \
-             no slot; without a sketch (measurement.lds) more cannot be said"
+            "not tracked: it had no recent packets, was not selected (measurement.flows.select), or found \
+             no slot; without a sketch (measurement.lds) nothing more is known"
                 .to_owned()
         }
         (None, None) => {
-            "this switch tracks no flows and keeps no sketch; measurement.flows and measurement.lds turn \
-             them on"
+            "this switch tracks no flows and has no sketch; measurement.flows and measurement.lds enable \
+             them"
                 .to_owned()
         }
     }
@@ -204,8 +203,9 @@ fn order_parser() -> impl TypedValueParser<Value = FlowOrder> {
     PossibleValuesParser::new(ORDERS).try_map(|name| serde_json::from_value(Value::String(name)))
 }
 
-fn width(text: &str) -> Result<u32, String> {
-    let width = text.parse().ok().filter(|width| WIDTHS_S.contains(width));
+fn width(text: &str) -> Result<Width, String> {
+    let mut widths = Width::ALL.into_iter();
+    let width = widths.find(|width| width.seconds().to_string() == text);
     width.ok_or_else(|| "expected 1 (the last minute), 10 (ten minutes) or 60 (an hour)".to_owned())
 }
 
@@ -230,13 +230,13 @@ mod tests {
         config.measurement.lds = None;
         config.measurement.flows = None;
         let said = |config: &Config| unknown(config, Some(7));
-        assert!(said(&config).contains("keeps no sketch"));
+        assert!(said(&config).contains("has no sketch"));
         config.measurement.flows = Some(contract::config::Flows::default());
         assert!(said(&config).contains("found no slot"));
         config.measurement.lds = Some(contract::config::Lds::default());
-        assert!(said(&config).contains("no sketch of the last whole epoch holds a packet"));
+        assert!(said(&config).contains("no sketch of the last whole epoch has a packet"));
         config.measurement.flows = None;
-        assert!(said(&config).contains("as no flow is on this switch"));
+        assert!(said(&config).contains("this switch tracks no flows"));
         assert!(unknown(&config, None).contains("first epoch"));
         config.measurement.enabled = false;
         assert!(said(&config).contains("measurement is off"));

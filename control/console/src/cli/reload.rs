@@ -1,4 +1,4 @@
-//! Asks a switch to read its configuration again, and waits for what comes of it.
+//! Makes a switch read its configuration again, and waits for the outcome.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -58,7 +58,7 @@ pub fn run(reload: &Reload) -> anyhow::Result<u8> {
         _ => {
             let keys = message.replace(", ", "\n  ");
             print(&format!(
-                "generation {generation} holds; changed:\n  {keys}\n"
+                "generation {generation} is in use; changed:\n  {keys}\n"
             ))?;
         }
     }
@@ -66,22 +66,22 @@ pub fn run(reload: &Reload) -> anyhow::Result<u8> {
 }
 
 /// The outcome of the first reload after that of number `after`, once it is final, and the
-/// generation that holds then.
+/// generation then in use.
 fn wait(client: &Client, after: u64, timeout: Duration) -> anyhow::Result<(snapshot::Reload, u32)> {
     let began = Instant::now();
     loop {
         let status: Status = client.get("/api/v1/status", &[])?;
         let stage = match status.reload {
             Some(reload) if reload.number > after => match reload.outcome {
-                ReloadOutcome::Reading => "it is being read",
-                ReloadOutcome::UnderWay => "workers are taking it up",
+                ReloadOutcome::Reading => "the file is being read",
+                ReloadOutcome::UnderWay => "the workers are changing to it",
                 _ => return Ok((reload, status.generation)),
             },
             _ => "it has not begun",
         };
         if began.elapsed() >= timeout {
             bail!(
-                "no outcome of the reload within {} s: {stage}; `vernier status` tells later, or \
+                "no outcome of the reload within {} s: {stage}; `vernier status` shows it later, or \
                  wait longer with --timeout",
                 timeout.as_secs()
             );

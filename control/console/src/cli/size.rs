@@ -1,4 +1,4 @@
-//! Dimensions an LDA, and an LDS, by the models in [`measure::sizing`].
+//! Plans an LDA, and an LDS, by the models in [`measure::sizing`].
 
 use clap::Args;
 use measure::sizing::{
@@ -11,8 +11,8 @@ use super::{Form, print, print_json};
 use contract::config::{Config, ConfigError};
 use contract::units::{bytes, rate};
 
-/// Fewest rows that are planned: the switch learns the deviation, and so its bounds, from usable
-/// cells: so many rows leave some fifty.
+/// Fewest rows of a plan: the switch estimates the deviation, and from it the bounds, from usable
+/// cells; so many rows have about fifty.
 const ROWS_MIN: u64 = 128;
 
 /// Decimals of a sampling probability: more would claim more than the model knows.
@@ -31,22 +31,22 @@ pub struct Size {
     /// Flows that are active in an epoch; without it, no LDS is planned
     #[arg(long, value_name = "NUMBER")]
     flows: Option<u64>,
-    /// Share of packets lost as a rule
+    /// Usual share of packets lost
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = share)]
     loss: f64,
-    /// Share of packets lost at the worst: more than --loss gives the LDA a second bank
+    /// Greatest share of packets lost: more than --loss gives the LDA a second bank
     #[arg(long, value_name = "SHARE", value_parser = share)]
     worst_loss: Option<f64>,
-    /// Relative error of the segment's mean delay that is allowed, on average
+    /// Allowed relative error of the segment's mean delay, on average
     #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = share)]
     error: f64,
-    /// Relative error of a flow's mean delay that is allowed
+    /// Allowed relative error of a flow's mean delay
     #[arg(long, value_name = "SHARE", default_value = "10%", value_parser = share)]
     flow_error: f64,
-    /// Share of flows that may miss it
+    /// Share of flows that may have a greater error
     #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = share)]
     miss: f64,
-    /// Packets in an epoch of the smallest flow that has to be measured so well
+    /// Packets in an epoch of the smallest flow with that error
     #[arg(long, value_name = "NUMBER", default_value = "1000", value_parser = number)]
     flow_packets: f64,
     /// Length of an epoch in milliseconds
@@ -58,7 +58,7 @@ pub struct Size {
     /// The same within one flow
     #[arg(long, value_name = "RATIO", default_value = "0.5", value_parser = number)]
     flow_deviation: f64,
-    /// How much flows' mean delays differ, over the mean
+    /// Mean difference of the flows' mean delays, over the mean delay
     #[arg(long, value_name = "RATIO", default_value = "0.5", value_parser = number)]
     flow_spread: f64,
     /// Shape of the Pareto distribution of flow sizes: the smaller, the heavier the tail
@@ -71,13 +71,13 @@ pub struct Size {
 /// Why there is no plan.
 #[derive(Debug, thiserror::Error)]
 pub enum SizeError {
-    /// The LDA cannot be had.
+    /// There is no LDA for the demand.
     #[error("LDA: {0}")]
     Lda(SizingError),
-    /// The LDS cannot be had.
+    /// There is no LDS for the demand.
     #[error("LDS: {0}")]
     Lds(SizingError),
-    /// No configuration can say it.
+    /// No configuration can hold it.
     #[error("no configuration can hold the plan: {0}; allow more error, or shorten the epoch")]
     Configuration(ConfigError),
 }
@@ -265,7 +265,7 @@ fn lds(size: &Size, flows: u64) -> Result<LdsAnswer, SizeError> {
     })
 }
 
-/// Pareto sizes: `flows` of them make `packets` in the mean, none larger than all.
+/// Pareto sizes such that `flows` flows have `packets` packets on average, none more than all.
 fn sizes(shape: f64, packets: f64, flows: u64) -> Result<FlowSizes, SizingError> {
     let mean = packets / flows.max(1) as f64;
     // The mean rises with the least size, from which it is never far: halve the interval.
@@ -332,11 +332,10 @@ impl LdsAnswer {
 }
 
 fn memory(memory_bytes: u64, wire_bytes: u64, of: &str) -> String {
-    let size = |number: u64| bytes(usize::try_from(number).unwrap_or(usize::MAX));
     format!(
         "memory  {} for each {of}, times 3 for each worker and 2; {} on the wire",
-        size(memory_bytes),
-        size(wire_bytes)
+        bytes(memory_bytes),
+        bytes(wire_bytes)
     )
 }
 
@@ -376,94 +375,4 @@ fn share(text: &str) -> Result<f64, String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use clap::Parser;
-
-    use super::*;
-
-    #[derive(Debug, Parser)]
-    struct Only {
-        #[command(flatten)]
-        size: Size,
-    }
-
-    fn size(arguments: &[&str]) -> Size {
-        let program = ["size", "--packets-per-second", "1e5"];
-        Only::parse_from(program.iter().chain(arguments)).size
-    }
-
-    #[test]
-    fn a_plan_keeps_its_promise_and_pastes_into_a_configuration() {
-        let size = size(&["--flows", "20000", "--loss", "0.1%", "--worst-loss", "1%"]);
-        let plan = Plan::of(&size).unwrap();
-        assert!(plan.lda.usual.mean_error_ratio <= 0.01);
-        assert!(plan.lda.worst.is_some());
-        let lds = plan.lds.as_ref().unwrap();
-        assert!(lds.error_ratio <= 0.1 && lds.miss_share <= 0.05);
-        assert_eq!(lds.cells, u64::from(lds.columns) * lds.rows.len() as u64);
-        let text = plan.text(&size).unwrap();
-        let (_, fragment) = text.split_once("configuration:\n\n").unwrap();
-        let whole = format!(
-            r#"{{ "ports": [{{ "name": "a", "device": "sink" }}, {{ "name": "b", "device": "sink" }}],
-               "forwarding": {{ "mode": "bridge" }}, {fragment} }}"#
-        );
-        let config = Config::parse(&whole, "v.json").unwrap();
-        let cells = config.measurement.lds.unwrap().cells;
-        assert_eq!(u64::from(cells), lds.cells);
-        assert!(text.lines().all(|line| line.len() < 110), "{text}");
-    }
-
-    #[test]
-    fn without_flows_there_is_no_sketch() {
-        let plan = Plan::of(&size(&[])).unwrap();
-        assert!(plan.lds.is_none() && plan.lda.worst.is_none());
-        assert_eq!(plan.lda.banks.len(), 1);
-        assert!(plan.configuration["measurement"]["lds"].is_null());
-    }
-
-    #[test]
-    fn what_cannot_be_had_says_which_part_and_what_to_do() {
-        let words = |arguments: &[&str]| Plan::of(&size(arguments)).unwrap_err().to_string();
-        let lda = words(&["--loss", "50%", "--error", "1e-9"]);
-        assert!(
-            lda.starts_with("LDA: an error of") && lda.contains("allow that much"),
-            "{lda}"
-        );
-        let lds = words(&["--flows", "0"]);
-        assert!(lds.starts_with("LDS: the number of flows"), "{lds}");
-        let epoch = words(&["--interval-ms", "1"]);
-        assert!(
-            epoch.contains("measurement.interval_ms: expected 10 to 60000"),
-            "{epoch}"
-        );
-    }
-
-    #[test]
-    fn flow_sizes_add_up_to_the_packets() {
-        for (packets, flows) in [(1e5, 20_000), (1e6, 1), (100.0, 1_000)] {
-            let sizes = sizes(1.1, packets, flows).unwrap();
-            let sum = sizes.mean_up_to(f64::INFINITY) * flows as f64;
-            assert!(
-                (sum / packets - 1.0).abs() < 1e-6,
-                "{packets} {flows}: {sum}"
-            );
-        }
-    }
-
-    #[test]
-    fn shares_are_numbers_or_percentages() {
-        assert_eq!(share("0.5"), Ok(0.5));
-        assert_eq!(share("5%"), Ok(0.05));
-        assert!(share("x%").is_err() && number("nan").is_err());
-        assert_eq!(percent(0.01), "1%");
-        assert_eq!(percent(0.012_34), "1.23%");
-        assert_eq!(percent(0.5), "50%");
-        assert_eq!(percent(1.0), "100%");
-    }
-
-    #[test]
-    fn rounding_leaves_no_probability_at_nothing() {
-        assert!((rounded(1e-9) - 1e-9).abs() < 1e-18);
-        assert!(rounded(0.123_456_789) <= 0.123_456_789);
-    }
-}
+mod tests;

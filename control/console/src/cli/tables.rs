@@ -1,15 +1,17 @@
-//! What a switch knows of its segments, ports and classes, as tables; the live table.
+//! Segments, ports, classes, wires and the switch as a whole, as tables; the live table.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::connection::Connection;
 use super::{DONE, Question, print, print_json};
 use crate::{top, view};
-use records::answers::{Classes, Ports, Segments, Status, Wires};
+use records::answers::Segments;
 use records::snapshot::Snapshot;
 
 /// `vernier top`.
@@ -19,7 +21,7 @@ pub fn top(connection: &Connection) -> anyhow::Result<u8> {
     Ok(DONE)
 }
 
-/// Set by the signals that end a program, so that the terminal is put back first.
+/// Set by the signals that end a program, so that the terminal is restored first.
 fn stop_flag() -> io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGINT, SIGHUP] {
@@ -28,60 +30,27 @@ fn stop_flag() -> io::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
+/// Prints an answer as a table or as JSON.
+pub fn show<T: DeserializeOwned + Serialize>(
+    question: &Question,
+    path: &str,
+    table: fn(&T) -> String,
+) -> anyhow::Result<u8> {
+    let answer: T = question.connection.client()?.get(path, &[])?;
+    if question.form.json {
+        print_json(&answer)
+    } else {
+        print(&table(&answer))
+    }
+}
+
 /// `vernier segments`.
 pub fn segments(question: &Question) -> anyhow::Result<u8> {
-    let snapshot = snapshot(question)?;
+    let client = question.connection.client()?;
+    let snapshot: Snapshot = client.get("/api/v1/snapshot", &[])?;
     if question.form.json {
         print_json(&Segments::from(&snapshot))
     } else {
         print(&view::segments(&snapshot))
     }
-}
-
-/// `vernier ports`.
-pub fn ports(question: &Question) -> anyhow::Result<u8> {
-    let snapshot = snapshot(question)?;
-    if question.form.json {
-        print_json(&Ports::of(&snapshot, None))
-    } else {
-        print(&view::ports(&snapshot))
-    }
-}
-
-/// `vernier classes`.
-pub fn classes(question: &Question) -> anyhow::Result<u8> {
-    let client = question.connection.client()?;
-    let classes: Classes = client.get("/api/v1/classes", &[])?;
-    if question.form.json {
-        print_json(&classes)
-    } else {
-        print(&view::classes(&classes))
-    }
-}
-
-/// `vernier wires`.
-pub fn wires(question: &Question) -> anyhow::Result<u8> {
-    let client = question.connection.client()?;
-    let wires: Wires = client.get("/api/v1/wires", &[])?;
-    if question.form.json {
-        print_json(&wires)
-    } else {
-        print(&view::wires(&wires))
-    }
-}
-
-/// `vernier status`.
-pub fn status(question: &Question) -> anyhow::Result<u8> {
-    let client = question.connection.client()?;
-    let status: Status = client.get("/api/v1/status", &[])?;
-    if question.form.json {
-        print_json(&status)
-    } else {
-        print(&view::status(&status))
-    }
-}
-
-fn snapshot(question: &Question) -> anyhow::Result<Snapshot> {
-    let client = question.connection.client()?;
-    Ok(client.get("/api/v1/snapshot", &[])?)
 }

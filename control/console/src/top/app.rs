@@ -5,12 +5,12 @@ use std::sync::Arc;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::classes::{ClassRow, class_rows};
-use super::feed::{News, Wish};
+use super::feed::{Request, Update};
 use crate::client::ClientError;
 use crate::view::packets_per_s;
-use records::answers::FlowPage;
+use records::answers::{CourseQuery, FlowOrder, FlowPage, FlowQuery, Width};
 use records::history::Course;
-use records::snapshot::{FlowOrder, FlowQuery, Segment, SegmentName, Snapshot};
+use records::snapshot::{Segment, Snapshot};
 
 /// Flows that are asked for: some screens of them.
 const FLOWS_MAX: usize = 200;
@@ -18,14 +18,14 @@ const FLOWS_MAX: usize = 200;
 /// Rows that a page key moves by.
 const PAGE: usize = 10;
 
-/// What a key press comes to.
+/// Effect of a key press on the program.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum KeyEffect {
     Stay,
     Quit,
 }
 
-/// What is in the middle of the screen.
+/// The table in the middle of the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tab {
     Segments,
@@ -116,38 +116,21 @@ impl Sort {
     }
 }
 
-/// How far the chart reaches back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Window {
-    Minute,
-    TenMinutes,
-    Hour,
+/// The next longer span of the chart, and after the longest the shortest.
+fn next(width: Width) -> Width {
+    match width {
+        Width::Second => Width::TenSeconds,
+        Width::TenSeconds => Width::Minute,
+        Width::Minute => Width::Second,
+    }
 }
 
-impl Window {
-    fn next(self) -> Self {
-        match self {
-            Self::Minute => Self::TenMinutes,
-            Self::TenMinutes => Self::Hour,
-            Self::Hour => Self::Minute,
-        }
-    }
-
-    /// Width of its buckets in seconds.
-    pub(super) fn width_s(self) -> u32 {
-        match self {
-            Self::Minute => 1,
-            Self::TenMinutes => 10,
-            Self::Hour => 60,
-        }
-    }
-
-    pub(super) fn label(self) -> &'static str {
-        match self {
-            Self::Minute => "last minute",
-            Self::TenMinutes => "last ten minutes",
-            Self::Hour => "last hour",
-        }
+/// The span of the chart with buckets of this width.
+pub(super) fn span(width: Width) -> &'static str {
+    match width {
+        Width::Second => "last minute",
+        Width::TenSeconds => "last ten minutes",
+        Width::Minute => "last hour",
     }
 }
 
@@ -157,17 +140,18 @@ pub(super) struct App {
     pub snapshot: Arc<Snapshot>,
     /// The flows on the screen; `None` before they have come.
     pub flows: Option<FlowPage>,
-    /// The course of a segment, by buckets of so many seconds.
-    course: Option<((SegmentName, u32), Course)>,
+    /// The course that was last answered, and its query.
+    course: Option<(CourseQuery, Course)>,
     /// Why this is not the latest.
     pub trouble: Option<String>,
     pub tab: Tab,
-    pub window: Window,
-    /// Of each tab, place in what it can be ordered by.
+    /// Width of the chart's buckets.
+    pub width: Width,
+    /// For each tab, index of the chosen order.
     sorts: [usize; Tab::ALL.len()],
     /// Index of a segment in the snapshot.
     pub selected: usize,
-    /// Place of a flow on the page.
+    /// Index of a flow on the page.
     pub selected_flow: usize,
     /// Name of a class; empty: the first.
     selected_class: String,
@@ -181,7 +165,7 @@ impl App {
             course: None,
             trouble: None,
             tab: Tab::Segments,
-            window: Window::Minute,
+            width: Width::Second,
             sorts: [0; Tab::ALL.len()],
             selected: 0,
             selected_flow: 0,
@@ -189,49 +173,57 @@ impl App {
         }
     }
 
-    /// What is needed for what is shown.
-    pub(super) fn wish(&self) -> Wish {
-        let course = || {
-            Some((
-                name(self.snapshot.segments.get(self.selected)?),
-                self.window.width_s(),
-            ))
-        };
+    /// The request for what the screen shows.
+    pub(super) fn request(&self) -> Request {
         match self.tab {
-            Tab::Segments => Wish {
-                course: course(),
+            Tab::Segments => Request {
+                course: self.course_query(),
                 flows: None,
             },
-            Tab::Flows if self.snapshot.flows.is_some() => Wish {
+            Tab::Flows if self.snapshot.flows.is_some() => Request {
                 course: None,
                 flows: Some(FlowQuery {
                     sort: self.sort().of_flows(),
-                    limit: Some(FLOWS_MAX),
+                    limit: FLOWS_MAX,
                     ..FlowQuery::default()
                 }),
             },
-            Tab::Flows | Tab::Classes => Wish::default(),
+            Tab::Flows | Tab::Classes => Request::default(),
         }
     }
 
-    pub(super) fn take(&mut self, news: Result<News, ClientError>) {
-        let news = match news {
-            Ok(news) => news,
+    /// The course of the selected segment.
+    fn course_query(&self) -> Option<CourseQuery> {
+        let segment = self.snapshot.segments.get(self.selected)?;
+        Some(CourseQuery {
+            ingress: Some(segment.ingress.clone()),
+            egress: Some(segment.egress.clone()),
+            class: Some(segment.class.clone()),
+            width_s: Some(self.width),
+            offset: 0,
+            limit: 1,
+        })
+    }
+
+    pub(super) fn take(&mut self, update: Result<Update, ClientError>) {
+        let update = match update {
+            Ok(update) => update,
             Err(error) => {
                 self.trouble = Some(error.to_string());
                 return;
             }
         };
-        let selected = self.snapshot.segments.get(self.selected).map(name);
-        let mut segments = news.snapshot.segments.iter();
-        let place = segments.position(|segment| Some(name(segment)) == selected);
-        self.selected = place.unwrap_or(0);
-        self.snapshot = news.snapshot;
+        let selected = self.snapshot.segments.get(self.selected);
+        let selected = selected.map(Segment::names);
+        let mut segments = update.snapshot.segments.iter();
+        let index = segments.position(|segment| Some(segment.names()) == selected);
+        self.selected = index.unwrap_or(0);
+        self.snapshot = update.snapshot;
         self.trouble = None;
-        if let (Some(of), Some(course)) = (news.wish.course, news.course) {
+        if let (Some(of), Some(course)) = (update.request.course, update.course) {
             self.course = Some((of, course));
         }
-        if let Some(page) = news.flows {
+        if let Some(page) = update.flows {
             self.keep_flow(&page);
             self.flows = Some(page);
         }
@@ -240,31 +232,28 @@ impl App {
         }
     }
 
-    /// Lets the selection stay with its flow, where the flow is still on the page; at the head of
-    /// the list it stays there.
+    /// Keeps the selection on its flow while the flow is on the page; at the head of
+    /// the list it stays at the head.
     fn keep_flow(&mut self, page: &FlowPage) {
         if self.selected_flow == 0 {
             return;
         }
         let old = self.flows.as_ref();
         let old = old.and_then(|old| old.flows.get(self.selected_flow));
-        let place = old.and_then(|old| page.flows.iter().position(|flow| flow.is_alike(old)));
+        let index = old.and_then(|old| page.flows.iter().position(|flow| flow.is_alike(old)));
         let last = page.flows.len().saturating_sub(1);
-        self.selected_flow = place.unwrap_or(self.selected_flow).min(last);
+        self.selected_flow = index.unwrap_or(self.selected_flow).min(last);
     }
 
     /// The course of the selected segment, once it has come.
     pub(super) fn course(&self) -> Option<&Course> {
-        let ((segment, width_s), course) = self.course.as_ref()?;
-        let selected = name(self.snapshot.segments.get(self.selected)?);
-        let is_it = *segment == selected && *width_s == self.window.width_s();
-        is_it.then_some(course)
+        let (query, course) = self.course.as_ref()?;
+        (self.course_query().as_ref() == Some(query)).then_some(course)
     }
 
     pub(super) fn sort(&self) -> Sort {
         let sorts = self.tab.sorts();
-        let place = self.sorts[self.tab as usize] % sorts.len();
-        sorts[place]
+        sorts[self.sorts[self.tab as usize] % sorts.len()]
     }
 
     /// Indices of the segments in the order in which they are shown.
@@ -291,26 +280,26 @@ impl App {
         rows
     }
 
-    /// Place of the selected class in these.
-    pub(super) fn class_place(&self, classes: &[ClassRow]) -> usize {
+    /// Index of the selected class in these.
+    pub(super) fn class_index(&self, classes: &[ClassRow]) -> usize {
         let mut classes = classes.iter();
-        let place = classes.position(|row| row.class == self.selected_class);
-        place.unwrap_or(0)
+        let index = classes.position(|row| row.class == self.selected_class);
+        index.unwrap_or(0)
     }
 
-    pub(super) fn press(&mut self, key: KeyEvent) -> Answer {
+    pub(super) fn press(&mut self, key: KeyEvent) -> KeyEffect {
         if key.kind == KeyEventKind::Release {
-            return Answer::Stay;
+            return KeyEffect::Stay;
         }
         match key.code {
             KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => {
-                return Answer::Quit;
+                return KeyEffect::Quit;
             }
-            KeyCode::Char('q') | KeyCode::Esc => return Answer::Quit,
-            KeyCode::Up | KeyCode::Char('k') => self.step(|place| place.saturating_sub(1)),
-            KeyCode::Down | KeyCode::Char('j') => self.step(|place| place + 1),
-            KeyCode::PageUp => self.step(|place| place.saturating_sub(PAGE)),
-            KeyCode::PageDown => self.step(|place| place + PAGE),
+            KeyCode::Char('q') | KeyCode::Esc => return KeyEffect::Quit,
+            KeyCode::Up | KeyCode::Char('k') => self.step(|row| row.saturating_sub(1)),
+            KeyCode::Down | KeyCode::Char('j') => self.step(|row| row + 1),
+            KeyCode::PageUp => self.step(|row| row.saturating_sub(PAGE)),
+            KeyCode::PageDown => self.step(|row| row + PAGE),
             KeyCode::Home | KeyCode::Char('g') => self.step(|_| 0),
             KeyCode::End | KeyCode::Char('G') => self.step(|_| usize::MAX),
             KeyCode::Char('1') => self.tab = Tab::Segments,
@@ -327,10 +316,10 @@ impl App {
                     self.selected_flow = 0;
                 }
             }
-            KeyCode::Char('w') => self.window = self.window.next(),
+            KeyCode::Char('w') => self.width = next(self.width),
             _ => {}
         }
-        Answer::Stay
+        KeyEffect::Stay
     }
 
     /// Moves the selection within the order shown.
@@ -338,8 +327,8 @@ impl App {
         match self.tab {
             Tab::Segments => {
                 let order = self.order();
-                let place = order.iter().position(|&index| index == self.selected);
-                let to = to(place.unwrap_or(0)).min(order.len().saturating_sub(1));
+                let row = order.iter().position(|&index| index == self.selected);
+                let to = to(row.unwrap_or(0)).min(order.len().saturating_sub(1));
                 self.selected = order.get(to).copied().unwrap_or(0);
             }
             Tab::Flows => {
@@ -348,18 +337,10 @@ impl App {
             }
             Tab::Classes => {
                 let classes = self.classes();
-                let to = to(self.class_place(&classes)).min(classes.len().saturating_sub(1));
+                let to = to(self.class_index(&classes)).min(classes.len().saturating_sub(1));
                 let class = classes.get(to).map(|row| row.class.clone());
                 self.selected_class = class.unwrap_or_default();
             }
         }
-    }
-}
-
-fn name(segment: &Segment) -> SegmentName {
-    SegmentName {
-        ingress: segment.ingress.clone(),
-        egress: segment.egress.clone(),
-        class: segment.class.clone(),
     }
 }

@@ -6,7 +6,7 @@ use ratatui::style::{Color, Modifier, Style, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, BorderType, Paragraph, TableState, Wrap};
 
-use super::app::{App, Tab};
+use super::app::{App, Tab, span};
 use super::classes::ClassRow;
 use crate::view::{
     FLOW_HEADINGS, NONE, PORT_HEADINGS, SEGMENT_HEADINGS, flow_row, flow_words, port_row, row,
@@ -70,7 +70,7 @@ pub(super) fn draw(frame: &mut Frame, app: &App) {
     }
 }
 
-/// What runs; of that, on a narrow screen, what matters most.
+/// Switch, state and epoch; on a narrow screen only the most important parts.
 fn headline(snapshot: &Snapshot, width: u16) -> Line<'static> {
     let state = match snapshot.state {
         State::Running => Span::from("running").fg(GOOD),
@@ -81,7 +81,7 @@ fn headline(snapshot: &Snapshot, width: u16) -> Line<'static> {
         Some(epoch) => format!("epoch {epoch} of {} ms", snapshot.interval_ms),
         None => "first epoch".to_owned(),
     };
-    // Each with how soon it may go; the last of equals goes first.
+    // Each with a rank: the highest is left out first, of equal ones the last.
     let mut parts = vec![
         (2, Span::styled(snapshot.version.clone(), DIM)),
         (0, Span::from(snapshot.switch.clone()).bold()),
@@ -111,7 +111,7 @@ fn headline(snapshot: &Snapshot, width: u16) -> Line<'static> {
     while length(&parts) > usize::from(width) {
         let first = parts.iter().enumerate().max_by_key(|(_, (rank, _))| *rank);
         match first {
-            Some((place, (rank, _))) if *rank > 0 => drop(parts.remove(place)),
+            Some((index, (rank, _))) if *rank > 0 => drop(parts.remove(index)),
             _ => break,
         }
     }
@@ -149,7 +149,7 @@ fn footline(app: &App) -> Line<'_> {
         Span::from(app.sort().label()),
     ];
     if app.tab == Tab::Segments {
-        spans.extend(["  ".into(), key("w"), " ".into(), app.window.label().into()]);
+        spans.extend(["  ".into(), key("w"), " ".into(), span(app.width).into()]);
     }
     Line::from(spans)
 }
@@ -165,7 +165,7 @@ fn title(text: impl Into<String>) -> Line<'static> {
     Line::from(format!(" {} ", text.into())).bold()
 }
 
-/// A frame with a remark in place of a table.
+/// A frame with a remark instead of a table.
 fn remark(frame: &mut Frame, area: Rect, name: &str, text: &str) {
     let paragraph = Paragraph::new(format!(" {text}")).style(DIM);
     frame.render_widget(paragraph.block(framed(title(name))), area);
@@ -217,12 +217,12 @@ fn draw_segments(
     });
     let mut table = Columns::new(&SEGMENT_HEADINGS, rows.collect());
     table.fit(area, &["samples", "lost", "stddev", "+-98%"]);
-    let place = order.iter().position(|&index| Some(index) == selected);
+    let row = order.iter().position(|&index| Some(index) == selected);
     let widget = table.widget().block(framed(title("segments")));
     frame.render_stateful_widget(
         widget.row_highlight_style(SELECTED),
         area,
-        &mut TableState::new().with_selected(place),
+        &mut TableState::new().with_selected(row),
     );
 }
 
@@ -301,7 +301,7 @@ fn flows_tab(frame: &mut Frame, area: Rect, app: &App) {
     }
 }
 
-/// A text of so many characters at most, but for some that it needs to be known by.
+/// A text cut to `most` characters, but not to fewer than identify it.
 fn cut(text: &str, most: usize) -> String {
     let most = most.max(NAME_MIN);
     if text.chars().count() <= most {
@@ -331,7 +331,7 @@ fn classes_tab(frame: &mut Frame, area: Rect, app: &App) {
         let text = "measurement is off (measurement.enabled)";
         return remark(frame, area, "classes", text);
     }
-    let place = app.class_place(&classes);
+    let index = app.class_index(&classes);
     let rows = u16::try_from(classes.len() + FRAME).unwrap_or(u16::MAX);
     let [list, segments] =
         Layout::vertical([Constraint::Max(rows), Constraint::Fill(1)]).areas(area);
@@ -348,9 +348,9 @@ fn classes_tab(frame: &mut Frame, area: Rect, app: &App) {
     frame.render_stateful_widget(
         widget.row_highlight_style(SELECTED),
         list,
-        &mut TableState::new().with_selected(Some(place)),
+        &mut TableState::new().with_selected(Some(index)),
     );
-    let class = classes.get(place).map_or("", |row| row.class.as_str());
+    let class = classes.get(index).map_or("", |row| row.class.as_str());
     let is_of_class = |index: &usize| app.snapshot.segments[*index].class == class;
     let order: Vec<usize> = app.order().into_iter().filter(is_of_class).collect();
     draw_segments(frame, segments, app, &order, None);

@@ -7,44 +7,44 @@ use std::thread::Builder;
 
 use super::source::SnapshotSource;
 use crate::client::ClientError;
-use records::answers::FlowPage;
+use records::answers::{CourseQuery, FlowPage, FlowQuery};
 use records::history::Course;
-use records::snapshot::{FlowQuery, SegmentName, Snapshot};
+use records::snapshot::Snapshot;
 
-/// What is to be asked for besides the snapshot.
+/// What is requested besides the snapshot.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Wish {
-    /// The course of a segment, in buckets of so many seconds.
-    pub course: Option<(SegmentName, u32)>,
+pub(super) struct Request {
+    /// The course of one segment, of one width.
+    pub course: Option<CourseQuery>,
     /// Flows.
     pub flows: Option<FlowQuery>,
 }
 
-/// What came of it.
+/// The answers.
 #[derive(Debug)]
-pub(super) struct News {
-    pub wish: Wish,
+pub(super) struct Update {
+    pub request: Request,
     pub snapshot: Arc<Snapshot>,
     pub course: Option<Course>,
     pub flows: Option<FlowPage>,
 }
 
-/// A source, and the thread that asks it: one wish at a time.
+/// A source, and the thread that asks it: one request at a time.
 #[derive(Debug)]
 pub(super) struct Feed {
-    wishes: Sender<Wish>,
-    news: Receiver<Result<News, ClientError>>,
+    requests: Sender<Request>,
+    updates: Receiver<Result<Update, ClientError>>,
     is_asked: bool,
 }
 
 impl Feed {
     /// Starts the thread. It ends when the feed is dropped, after the answer it waits for.
     pub(super) fn start(mut source: impl SnapshotSource + Send + 'static) -> io::Result<Self> {
-        let (wishes, to_ask) = channel();
-        let (sender, news) = channel();
+        let (requests, to_ask) = channel();
+        let (answered, updates) = channel();
         let answer = move || {
-            for wish in to_ask {
-                if sender.send(fetch(&mut source, wish)).is_err() {
+            for request in to_ask {
+                if answered.send(fetch(&mut source, request)).is_err() {
                     break;
                 }
             }
@@ -53,41 +53,45 @@ impl Feed {
             .name("vernier-feed".to_owned())
             .spawn(answer)?;
         Ok(Self {
-            wishes,
-            news,
+            requests,
+            updates,
             is_asked: false,
         })
     }
 
-    /// Asks; false as long as the last wish has not been answered.
-    pub(super) fn ask(&mut self, wish: &Wish) -> bool {
+    /// Sends a request; false as long as the last one has not been answered.
+    pub(super) fn ask(&mut self, request: &Request) -> bool {
         if self.is_asked {
             return false;
         }
-        self.is_asked = self.wishes.send(wish.clone()).is_ok();
+        self.is_asked = self.requests.send(request.clone()).is_ok();
         self.is_asked
     }
 
-    /// What has come, if it has.
-    pub(super) fn take(&mut self) -> Option<Result<News, ClientError>> {
-        let news = self.news.try_recv().ok();
-        self.is_asked &= news.is_none();
-        news
+    /// The answer, once there is one.
+    pub(super) fn take(&mut self) -> Option<Result<Update, ClientError>> {
+        let update = self.updates.try_recv().ok();
+        self.is_asked &= update.is_none();
+        update
     }
 }
 
-fn fetch(source: &mut impl SnapshotSource, wish: Wish) -> Result<News, ClientError> {
+fn fetch(source: &mut impl SnapshotSource, request: Request) -> Result<Update, ClientError> {
     let snapshot = source.latest()?;
-    let course = match &wish.course {
-        Some((segment, width_s)) => Some(source.course(segment, *width_s)?),
+    let course = match &request.course {
+        Some(query) => {
+            let segments = source.epochs(query)?.segments.into_iter();
+            let course = segments.flat_map(|segment| segment.courses).next();
+            Some(course.unwrap_or_default())
+        }
         None => None,
     };
-    let flows = match &wish.flows {
+    let flows = match &request.flows {
         Some(query) => Some(source.flows(query)?),
         None => None,
     };
-    Ok(News {
-        wish,
+    Ok(Update {
+        request,
         snapshot,
         course,
         flows,
@@ -101,8 +105,9 @@ mod tests {
 
     use super::super::source::InProcess;
     use super::*;
+    use records::answers::Epochs;
 
-    /// Answers once it is let.
+    /// Answers once the test allows it.
     struct Slow<S>(Receiver<()>, S);
 
     impl<S: SnapshotSource> SnapshotSource for Slow<S> {
@@ -111,8 +116,8 @@ mod tests {
             self.1.latest()
         }
 
-        fn course(&mut self, segment: &SegmentName, width_s: u32) -> Result<Course, ClientError> {
-            self.1.course(segment, width_s)
+        fn epochs(&mut self, query: &CourseQuery) -> Result<Epochs, ClientError> {
+            self.1.epochs(query)
         }
 
         fn flows(&mut self, query: &FlowQuery) -> Result<FlowPage, ClientError> {
@@ -121,25 +126,25 @@ mod tests {
     }
 
     #[test]
-    fn one_wish_is_under_way_at_a_time_and_nobody_waits_for_it() {
+    fn one_request_is_under_way_at_a_time() {
         let (let_go, waits) = channel();
         let here = InProcess(|| Arc::new(Snapshot::example()));
         let mut feed = Feed::start(Slow(waits, here)).unwrap();
-        let wish = Wish {
+        let request = Request {
             flows: Some(FlowQuery::default()),
-            ..Wish::default()
+            ..Request::default()
         };
-        assert!(feed.ask(&wish));
-        assert!(!feed.ask(&wish) && feed.take().is_none());
+        assert!(feed.ask(&request));
+        assert!(!feed.ask(&request) && feed.take().is_none());
         let_go.send(()).unwrap();
-        let news = loop {
+        let update = loop {
             match feed.take() {
-                Some(news) => break news.unwrap(),
+                Some(update) => break update.unwrap(),
                 None => sleep(Duration::from_millis(1)),
             }
         };
-        assert_eq!(news.wish, wish);
-        assert!(news.flows.is_some() && news.course.is_none());
-        assert!(feed.ask(&wish));
+        assert_eq!(update.request, request);
+        assert!(update.flows.is_some() && update.course.is_none());
+        assert!(feed.ask(&request));
     }
 }

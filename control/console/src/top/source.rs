@@ -1,35 +1,33 @@
-//! Where the live table gets what it shows.
+//! Where the live table gets its data.
 
 use std::sync::Arc;
 
 use crate::client::{Client, ClientError};
-use records::answers::{CourseQuery, Epochs, FlowPage, FlowState, SegmentFilter, Width};
-use records::history::Course;
-use records::snapshot::{FlowQuery, SegmentName, Snapshot};
+use records::answers::{CourseQuery, Epochs, FlowPage, FlowQuery};
+use records::snapshot::Snapshot;
 
-/// Something that has a latest snapshot, the courses of its segments, and flows.
+/// A switch that answers with its latest snapshot, the courses of segments, and flows.
 pub trait SnapshotSource {
     /// The latest snapshot.
     ///
     /// # Errors
-    /// [`ClientError`] when there is no way to it at present.
+    /// [`ClientError`] when the switch does not answer at present.
     fn latest(&mut self) -> Result<Arc<Snapshot>, ClientError>;
 
-    /// The course of a segment in buckets of `width_s` seconds, one of
-    /// [`WIDTHS_S`](records::history::WIDTHS_S); empty where there is no such segment.
+    /// The selected courses.
     ///
     /// # Errors
     /// As [`SnapshotSource::latest`].
-    fn course(&mut self, segment: &SegmentName, width_s: u32) -> Result<Course, ClientError>;
+    fn epochs(&mut self, query: &CourseQuery) -> Result<Epochs, ClientError>;
 
-    /// The flows in the directory that are wanted.
+    /// The selected flows.
     ///
     /// # Errors
     /// As [`SnapshotSource::latest`].
     fn flows(&mut self, query: &FlowQuery) -> Result<FlowPage, ClientError>;
 }
 
-/// The switch in this very process: what gives its latest snapshot.
+/// The switch in this process: a function that gives its latest snapshot.
 #[derive(Debug)]
 pub struct InProcess<F>(pub F);
 
@@ -38,23 +36,12 @@ impl<F: Fn() -> Arc<Snapshot>> SnapshotSource for InProcess<F> {
         Ok((self.0)())
     }
 
-    fn course(&mut self, segment: &SegmentName, width_s: u32) -> Result<Course, ClientError> {
-        let all = [Width::Second, Width::TenSeconds, Width::Minute];
-        let query = CourseQuery {
-            segments: SegmentFilter {
-                ingress: Some(segment.ingress.clone()),
-                egress: Some(segment.egress.clone()),
-                class: Some(segment.class.clone()),
-            },
-            width: all.into_iter().find(|width| width.seconds() == width_s),
-            offset: 0,
-            limit: 1,
-        };
-        Ok(only(Epochs::of(&(self.0)(), &query), width_s))
+    fn epochs(&mut self, query: &CourseQuery) -> Result<Epochs, ClientError> {
+        Ok(Epochs::of(&(self.0)(), query))
     }
 
     fn flows(&mut self, query: &FlowQuery) -> Result<FlowPage, ClientError> {
-        Ok(FlowPage::of(&(self.0)(), FlowState::Active, query))
+        Ok(FlowPage::of(&(self.0)(), query))
     }
 }
 
@@ -64,30 +51,13 @@ impl SnapshotSource for Client {
         self.get("/api/v1/snapshot", &[]).map(Arc::new)
     }
 
-    fn course(&mut self, segment: &SegmentName, width_s: u32) -> Result<Course, ClientError> {
-        let query = [
-            ("ingress", segment.ingress.clone()),
-            ("egress", segment.egress.clone()),
-            ("class", segment.class.clone()),
-            ("width_s", width_s.to_string()),
-        ];
-        let epochs = self.get("/api/v1/epochs", &query)?;
-        Ok(only(epochs, width_s))
+    fn epochs(&mut self, query: &CourseQuery) -> Result<Epochs, ClientError> {
+        self.ask("/api/v1/epochs", query)
     }
 
     fn flows(&mut self, query: &FlowQuery) -> Result<FlowPage, ClientError> {
-        Self::flows(self, FlowState::Active, query)
+        self.ask("/api/v1/flows", query)
     }
-}
-
-/// The one course that was asked for.
-fn only(epochs: Epochs, width_s: u32) -> Course {
-    let courses = epochs
-        .segments
-        .into_iter()
-        .flat_map(|segment| segment.courses);
-    let course = courses.into_iter().find(|course| course.width_s == width_s);
-    course.unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -95,8 +65,8 @@ mod tests {
     use super::*;
     use api::http::Server;
     use control::published::Published;
+    use records::answers::{FlowOrder, Width};
     use records::history::{History, Sample};
-    use records::snapshot::FlowOrder;
     use std::net::{Ipv4Addr, SocketAddr};
 
     /// With a course of a few seconds, and some flows.
@@ -125,23 +95,32 @@ mod tests {
         let snapshot = there.latest().unwrap();
         assert_eq!(snapshot.segments.len(), 2);
         assert_eq!(snapshot.ports, here.latest().unwrap().ports);
-        let segment = SegmentName {
-            ingress: "east".to_owned(),
-            egress: "west".to_owned(),
-            class: "all".to_owned(),
-        };
-        for (width_s, buckets) in [(1, 21), (10, 3), (60, 1)] {
-            let course = there.course(&segment, width_s).unwrap();
-            assert_eq!(course, here.course(&segment, width_s).unwrap());
-            assert_eq!((course.width_s, course.buckets.len()), (width_s, buckets));
+        for (width, buckets) in [
+            (Width::Second, 21),
+            (Width::TenSeconds, 3),
+            (Width::Minute, 1),
+        ] {
+            let query = CourseQuery {
+                ingress: Some("east".to_owned()),
+                class: Some("all".to_owned()),
+                width_s: Some(width),
+                limit: 1,
+                ..CourseQuery::default()
+            };
+            let epochs = there.epochs(&query).unwrap();
+            assert_eq!(epochs, here.epochs(&query).unwrap());
+            let course = &epochs.segments[0].courses[0];
+            assert_eq!(
+                (course.width_s, course.buckets.len()),
+                (width.seconds(), buckets)
+            );
         }
         let query = FlowQuery {
             sort: FlowOrder::TotalPackets,
-            limit: Some(5),
+            limit: 5,
             contains: Some(">10.0.0.2:".to_owned()),
             ..FlowQuery::default()
         };
-        let flows = SnapshotSource::flows(&mut there, &query).unwrap();
-        assert_eq!(flows, SnapshotSource::flows(&mut here, &query).unwrap());
+        assert_eq!(there.flows(&query).unwrap(), here.flows(&query).unwrap());
     }
 }

@@ -4,12 +4,12 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::app::{Sort, Tab, Window};
-use super::feed::{News, Wish};
+use super::app::{Sort, Tab};
+use super::feed::{Request, Update};
 use super::*;
-use records::answers::{FlowPage, FlowState};
+use records::answers::{CourseQuery, FlowOrder, FlowPage, FlowState, Width};
 use records::history::{Bucket, Course};
-use records::snapshot::{FlowOrder, SegmentName, Snapshot};
+use records::snapshot::Snapshot;
 
 fn screen_of(app: &App, width: u16, height: u16) -> Vec<String> {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
@@ -39,13 +39,13 @@ fn app() -> App {
     App::new(Arc::new(Snapshot::example()))
 }
 
-fn press(app: &mut App, code: KeyCode) -> Answer {
+fn press(app: &mut App, code: KeyCode) -> KeyEffect {
     app.press(KeyEvent::new(code, KeyModifiers::NONE))
 }
 
-/// What a source would say to the app's wish.
-fn news(app: &App, snapshot: Snapshot) -> News {
-    let wish = app.wish();
+/// What a source would say to the app's request.
+fn update(app: &App, snapshot: Snapshot) -> Update {
+    let request = app.request();
     let course = |width_s| Course {
         width_s,
         buckets: vec![Bucket {
@@ -56,10 +56,13 @@ fn news(app: &App, snapshot: Snapshot) -> News {
             ..Bucket::default()
         }],
     };
-    News {
-        course: wish.course.as_ref().map(|(_, width_s)| course(*width_s)),
-        flows: wish.flows.as_ref().map(|_| page(&[80, 443])),
-        wish,
+    Update {
+        course: request
+            .course
+            .as_ref()
+            .map(|query| course(query.width_s.unwrap().seconds())),
+        flows: request.flows.as_ref().map(|_| page(&[80, 443])),
+        request,
         snapshot: Arc::new(snapshot),
     }
 }
@@ -91,7 +94,7 @@ fn unreachable() -> ClientError {
 #[test]
 fn the_screen_holds_headline_tabs_segments_chart_ports_and_keys() {
     let mut app = app();
-    let latest = news(&app, Snapshot::example());
+    let latest = update(&app, Snapshot::example());
     app.take(Ok(latest));
     let screen = screen(&app);
     assert_eq!(
@@ -121,7 +124,7 @@ fn eighty_columns_hold_whole_columns_and_the_chart() {
         many.segments.push(segment);
         many.ports.push(many.ports[0].clone());
     }
-    let latest = news(&app, many);
+    let latest = update(&app, many);
     app.take(Ok(latest));
     let screen = screen_of(&app, 80, 24);
     let headline = &screen[0];
@@ -149,7 +152,7 @@ fn any_size_of_terminal_will_do() {
             for key in ['1', '2', '3'] {
                 press(&mut app, KeyCode::Char(key));
                 screen_of(&app, width, height);
-                let latest = news(&app, snapshot.clone());
+                let latest = update(&app, snapshot.clone());
                 app.take(Ok(latest));
                 screen_of(&app, width, height);
             }
@@ -160,7 +163,7 @@ fn any_size_of_terminal_will_do() {
 #[test]
 fn the_selection_moves_within_the_order_shown() {
     let mut app = app();
-    assert_eq!(press(&mut app, KeyCode::Up), Answer::Stay);
+    assert_eq!(press(&mut app, KeyCode::Up), KeyEffect::Stay);
     assert_eq!(app.selected, 0);
     press(&mut app, KeyCode::Down);
     press(&mut app, KeyCode::Down);
@@ -178,12 +181,12 @@ fn the_selection_stays_with_its_segment_when_others_come_and_go() {
     press(&mut app, KeyCode::End);
     let mut snapshot = Snapshot::example();
     snapshot.segments.insert(0, snapshot.segments[0].clone());
-    let latest = news(&app, snapshot);
+    let latest = update(&app, snapshot);
     app.take(Ok(latest));
     assert_eq!(app.selected, 2);
     let mut without = Snapshot::example();
     without.segments.truncate(1);
-    let latest = news(&app, without);
+    let latest = update(&app, without);
     app.take(Ok(latest));
     assert_eq!(app.selected, 0);
 }
@@ -226,17 +229,24 @@ fn tabs_are_reached_by_number_and_by_the_tab_key() {
 #[test]
 fn only_what_is_shown_is_asked_for() {
     let mut app = app();
-    let segment = SegmentName {
-        ingress: "east".to_owned(),
-        egress: "west".to_owned(),
-        class: "all".to_owned(),
-    };
-    let course = |width_s| Wish {
-        course: Some((segment.clone(), width_s)),
+    let course = |width| Request {
+        course: Some(CourseQuery {
+            ingress: Some("east".to_owned()),
+            egress: Some("west".to_owned()),
+            class: Some("all".to_owned()),
+            width_s: Some(width),
+            offset: 0,
+            limit: 1,
+        }),
         flows: None,
     };
-    for width_s in [1, 10, 60, 1] {
-        assert_eq!(app.wish(), course(width_s));
+    for width in [
+        Width::Second,
+        Width::TenSeconds,
+        Width::Minute,
+        Width::Second,
+    ] {
+        assert_eq!(app.request(), course(width));
         press(&mut app, KeyCode::Char('w'));
     }
     press(&mut app, KeyCode::Char('2'));
@@ -247,24 +257,24 @@ fn only_what_is_shown_is_asked_for() {
         FlowOrder::Stddev,
     ];
     for order in orders {
-        let wish = app.wish();
-        assert_eq!((wish.course, wish.flows.unwrap().sort), (None, order));
+        let request = app.request();
+        assert_eq!((request.course, request.flows.unwrap().sort), (None, order));
         press(&mut app, KeyCode::Char('s'));
     }
     press(&mut app, KeyCode::Char('3'));
-    assert_eq!(app.wish(), Wish::default());
+    assert_eq!(app.request(), Request::default());
 }
 
 #[test]
 fn a_course_is_shown_for_what_it_is_of() {
     let mut app = app();
     assert_shows(&screen(&app), "asking ...");
-    let latest = news(&app, Snapshot::example());
+    let latest = update(&app, Snapshot::example());
     app.take(Ok(latest));
     assert!(app.course().is_some());
     assert_shows(&screen(&app), "461 us");
     press(&mut app, KeyCode::Char('w'));
-    assert_eq!(app.window, Window::TenMinutes);
+    assert_eq!(app.width, Width::TenSeconds);
     assert!(app.course().is_none(), "that of the last minute");
     assert_shows(&screen(&app), "mean delay of east>west, last ten minutes");
     press(&mut app, KeyCode::Char('w'));
@@ -275,11 +285,11 @@ fn a_course_is_shown_for_what_it_is_of() {
 }
 
 #[test]
-fn flows_are_listed_and_the_selected_one_is_told_in_full() {
+fn flows_are_listed_and_the_selected_one_is_shown_in_full() {
     let mut app = app();
     press(&mut app, KeyCode::Char('2'));
     assert_shows(&screen(&app), "asking ...");
-    let latest = news(&app, Snapshot::example());
+    let latest = update(&app, Snapshot::example());
     app.take(Ok(latest));
     let lines = screen(&app);
     assert_shows(&lines, "flows: the first 2 of 50000 by packets/s");
@@ -292,12 +302,12 @@ fn flows_are_listed_and_the_selected_one_is_told_in_full() {
     press(&mut app, KeyCode::Down);
     assert_eq!(app.selected_flow, 1);
     // The selection stays with the flow, now the third.
-    let mut latest = news(&app, Snapshot::example());
+    let mut latest = update(&app, Snapshot::example());
     latest.flows = Some(page(&[22, 80, 443]));
     app.take(Ok(latest));
     assert_eq!(app.selected_flow, 2);
     press(&mut app, KeyCode::Home);
-    let mut latest = news(&app, Snapshot::example());
+    let mut latest = update(&app, Snapshot::example());
     latest.flows = Some(page(&[443, 22, 80]));
     app.take(Ok(latest));
     assert_eq!(app.selected_flow, 0, "the one that leads");
@@ -310,9 +320,9 @@ fn flows_are_listed_and_the_selected_one_is_told_in_full() {
         flows: None,
         ..Snapshot::example()
     };
-    let latest = news(&app, off);
+    let latest = update(&app, off);
     app.take(Ok(latest));
-    assert_eq!(app.wish(), Wish::default());
+    assert_eq!(app.request(), Request::default());
     assert_shows(
         &screen(&app),
         "this switch tracks no flows (measurement.flows)",
@@ -345,11 +355,11 @@ fn classes_are_listed_with_the_segments_of_the_selected_one() {
 #[test]
 fn q_escape_and_control_c_quit() {
     let mut app = app();
-    assert_eq!(press(&mut app, KeyCode::Char('q')), Answer::Quit);
-    assert_eq!(press(&mut app, KeyCode::Esc), Answer::Quit);
-    assert_eq!(press(&mut app, KeyCode::Char('c')), Answer::Stay);
+    assert_eq!(press(&mut app, KeyCode::Char('q')), KeyEffect::Quit);
+    assert_eq!(press(&mut app, KeyCode::Esc), KeyEffect::Quit);
+    assert_eq!(press(&mut app, KeyCode::Char('c')), KeyEffect::Stay);
     let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-    assert_eq!(app.press(control_c), Answer::Quit);
+    assert_eq!(app.press(control_c), KeyEffect::Quit);
 }
 
 #[test]
@@ -359,7 +369,7 @@ fn trouble_is_shown_until_it_is_over() {
     let lines = screen(&app);
     assert!(lines[29].contains("no switch answers at http://x: gone"));
     assert_shows(&lines, "east>west");
-    let latest = news(&app, Snapshot::example());
+    let latest = update(&app, Snapshot::example());
     app.take(Ok(latest));
     assert!(screen(&app)[29].contains("quit"));
 }

@@ -1,4 +1,4 @@
-//! Flows as plain text: a table of many, and all that is known of one.
+//! Flows as plain text: a table of many, and everything about one.
 
 use std::fmt::Write;
 
@@ -6,7 +6,9 @@ use super::{NONE, table};
 use contract::units::{bytes, count, duration_ns, uptime};
 use records::answers::FlowPage;
 use records::history::{Bucket, Course};
-use records::snapshot::{Flow, FlowAnswer, FlowEstimate, FlowFigures, FlowMethod, SketchedFlow};
+use records::snapshot::{
+    Flow, FlowAnswer, FlowEstimate, FlowFigures, FlowMethod, SketchedFlow, title,
+};
 
 /// Buckets of a course that are shown: two minutes of ten seconds each.
 const BUCKETS_MAX: usize = 12;
@@ -50,7 +52,7 @@ pub(crate) fn flow_row(epoch: Option<u64>, flow: &Flow) -> [String; 9] {
     };
     [
         flow.flow.clone(),
-        segment(flow),
+        flow.segment_title(),
         count(packets),
         count(lost_packets),
         delay(mean_ns),
@@ -59,13 +61,6 @@ pub(crate) fn flow_row(epoch: Option<u64>, flow: &Flow) -> [String; 9] {
         bound_ns.map_or_else(none, duration_ns),
         uptime(ago_s(epoch, flow)),
     ]
-}
-
-fn segment(flow: &Flow) -> String {
-    match flow.class.as_str() {
-        "all" => format!("{}>{}", flow.ingress, flow.egress),
-        class => format!("{}>{} {class}", flow.ingress, flow.egress),
-    }
 }
 
 /// Seconds from a flow's last epoch to the last one that closed.
@@ -78,7 +73,7 @@ fn ago_s(epoch: Option<u64>, flow: &Flow) -> f64 {
     since as f64 * interval_s.max(0.0)
 }
 
-/// All that is known of a flow. `width_s` says which of its courses is shown; `unknown` stands where
+/// Everything about a flow. `width_s` is the width of the course to show; `unknown` is shown where
 /// nothing is known.
 pub fn flow(answer: &FlowAnswer, width_s: u32, unknown: &str) -> String {
     let mut text = answer.flow.clone();
@@ -91,7 +86,7 @@ pub fn flow(answer: &FlowAnswer, width_s: u32, unknown: &str) -> String {
         let _ = writeln!(
             text,
             "\n{}: tracked, its last packet {ago} ago",
-            segment(&tracked.flow)
+            tracked.flow.segment_title()
         );
         describe(&mut text, &tracked.flow);
         let course = tracked
@@ -110,7 +105,7 @@ pub fn flow(answer: &FlowAnswer, width_s: u32, unknown: &str) -> String {
         let _ = writeln!(
             text,
             "\n{}: no longer tracked; it ended {ago} ago, with",
-            segment(flow)
+            flow.segment_title()
         );
         describe(&mut text, flow);
     }
@@ -124,9 +119,9 @@ pub fn flow(answer: &FlowAnswer, width_s: u32, unknown: &str) -> String {
     text
 }
 
-/// All that is known of a tracked flow but its name and its course.
+/// Everything about a tracked flow except its name and its course.
 pub(crate) fn flow_words(flow: &Flow) -> String {
-    let mut text = format!("  {}\n", segment(flow));
+    let mut text = format!("  {}\n", flow.segment_title());
     describe(&mut text, flow);
     text
 }
@@ -137,7 +132,7 @@ fn describe(text: &mut String, flow: &Flow) {
         [
             name.to_owned(),
             count(figures.packets),
-            bytes(usize::try_from(figures.bytes).unwrap_or(usize::MAX)),
+            bytes(figures.bytes),
             count(figures.lost_packets),
             duration_ns(figures.mean_ns),
             duration_ns(figures.stddev_ns),
@@ -159,7 +154,7 @@ fn describe(text: &mut String, flow: &Flow) {
         let mean = duration_ns(mean_ns);
         let _ = writeln!(
             text,
-            "  references (RLI) say: mean {mean} since epoch {}",
+            "  by references (RLI): mean {mean} since epoch {}",
             flow.first_epoch
         );
     }
@@ -170,22 +165,16 @@ fn describe_sketched(text: &mut String, sketched: &SketchedFlow) {
         ingress,
         egress,
         class,
-        packets_max,
-        lost_packets_max,
-        estimate,
+        ..
     } = sketched;
-    let class = if class == "all" {
-        String::new()
-    } else {
-        format!(" {class}")
-    };
     let _ = writeln!(
         text,
-        "{ingress}>{egress}{class}: not tracked; the sketch says\n  packets: at most {}, lost: at most {}",
-        count(*packets_max),
-        count(*lost_packets_max),
+        "{}: not tracked; by the sketch\n  packets: at most {}, lost: at most {}",
+        title(ingress, egress, class),
+        count(sketched.packets_max),
+        count(sketched.lost_packets_max),
     );
-    if let Some(estimate) = estimate {
+    if let Some(estimate) = &sketched.estimate {
         let _ = writeln!(text, "  estimated: {}", words(estimate));
     }
 }
@@ -201,7 +190,7 @@ fn words(estimate: &FlowEstimate) -> String {
         FlowMethod::LdsJoint => "jointly with all flows",
         FlowMethod::LdsJointSum => "jointly with all flows, from the sum of epochs",
         FlowMethod::LdsPaper => "by the LDS paper's estimator",
-        FlowMethod::LdsPrior => "by what the other flows suggest, since no cell speaks for it",
+        FlowMethod::LdsPrior => "from the other flows, because it has no usable cell",
     };
     let label = estimate.method.label();
     let epochs = match estimate.epochs {
@@ -275,113 +264,4 @@ fn indent(text: &mut String, table: &str) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use records::history::{History, Sample};
-    use records::snapshot::{AnsweredFlow, Snapshot};
-
-    fn example() -> Flow {
-        Snapshot::example().flows.unwrap().top[0].flow.clone()
-    }
-
-    fn answer() -> FlowAnswer {
-        FlowAnswer {
-            flow: example().flow,
-            epoch: Some(85),
-            ..FlowAnswer::default()
-        }
-    }
-
-    #[test]
-    fn a_page_says_which_part_it_is() {
-        let mut page = FlowPage {
-            epoch: Some(85),
-            state: records::answers::FlowState::Active,
-            matching: 50_000,
-            offset: 20,
-            flows: vec![example()],
-        };
-        let expected = "\
-flow                             segment  packets  lost    mean  stddev  estimate    +-98%  ago
-10.0.0.1:1024>10.0.0.2:80/tcp  east>west      900     0  401 us  300 us    401 us  1.25 us   1s
-21 to 21 of 50000 flows
-";
-        assert_eq!(flows(&page), expected);
-        page.flows.clear();
-        assert!(flows(&page).ends_with("50000 flows, none from 20 on\n"));
-        page.matching = 0;
-        assert!(flows(&page).ends_with("\nno flow\n"));
-    }
-
-    #[test]
-    fn a_tracked_flow_is_told_exactly_estimated_and_over_time() {
-        let mut history = History::default();
-        for epoch in 0..400 {
-            let sample = Sample {
-                packets: 10,
-                sum_ns: 4_000.0,
-                estimate_ns: Some((400.0, 5.0)),
-                ..Sample::default()
-            };
-            history.add(epoch, 1_000, &sample);
-        }
-        let tracked = AnsweredFlow {
-            flow: example(),
-            courses: history.courses(1_700_000_000.0),
-        };
-        let answer = FlowAnswer {
-            tracked: vec![tracked],
-            ..answer()
-        };
-        let text = flow(&answer, 10, "UNKNOWN");
-        for expected in [
-            "10.0.0.1:1024>10.0.0.2:80/tcp  epoch 85\n\neast>west: tracked, its last packet 1s ago\n",
-            "  exact, by stamps:\n",
-            "    epoch 81           900   439 KiB     0  401 us  300 us\n",
-            "    since epoch 2   70.0 k  33.4 MiB     7  411 us  300 us\n",
-            "  estimated: mean 401 us +- 1.25 us (98 %), jointly with all flows (lds-joint); epoch 81, \
-             900 packets; the exact mean is within\n",
-            "  references (RLI) say: mean 410 us since epoch 2\n",
-            "  by 10 s:\n    from (UTC)  packets  lost    mean  stddev  estimate    +-98%\n",
-            "    22:19:50        100     0  400 ns",
-        ] {
-            assert!(text.contains(expected), "{expected:?} in\n{text}");
-        }
-        assert!(!text.contains("UNKNOWN"), "{text}");
-        let rows = text
-            .lines()
-            .filter(|line| line.trim_start().starts_with("22:"));
-        assert_eq!(rows.count(), BUCKETS_MAX);
-    }
-
-    #[test]
-    fn what_is_not_tracked_is_said_to_be_so() {
-        let mut estimate = example().estimate.unwrap();
-        estimate.bound_ns = None;
-        estimate.is_within_bound = None;
-        estimate.method = FlowMethod::LdsPrior;
-        let sketched = SketchedFlow {
-            ingress: "east".to_owned(),
-            egress: "west".to_owned(),
-            class: "gold".to_owned(),
-            packets_max: 17,
-            lost_packets_max: 2,
-            estimate: Some(estimate),
-        };
-        let known = FlowAnswer {
-            sketched: vec![sketched],
-            ended: vec![example()],
-            ..answer()
-        };
-        let text = flow(&known, 10, "UNKNOWN");
-        for expected in [
-            "east>west: no longer tracked; it ended 1s ago, with\n",
-            "east>west gold: not tracked; the sketch says\n  packets: at most 17, lost: at most 2\n",
-            "  estimated: mean 401 us of unknown error, by what the other flows suggest",
-        ] {
-            assert!(text.contains(expected), "{expected:?} in\n{text}");
-        }
-        assert!(!text.contains("UNKNOWN"), "{text}");
-        assert!(flow(&answer(), 10, "nothing is known").ends_with("\nnothing is known\n"));
-    }
-}
+mod tests;

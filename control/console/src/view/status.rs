@@ -4,55 +4,82 @@ use std::fmt::Write;
 
 use contract::units::{count, uptime};
 use records::answers::Status;
-use records::snapshot::{Decoding, Exceptions, Fdb, ReloadOutcome};
+use records::snapshot::{Decoding, Exceptions, Fdb, FlowTotals, Pool, Reload, ReloadOutcome};
 
-/// What a switch is doing, line by line: readiness, epoch, last reload, workers, memory, tables.
+/// A line: what it is about, and its text.
+type Line = (String, String);
+
+/// The state of a switch, line by line: readiness, epoch, last reload, workers, memory, tables.
 pub fn status(status: &Status) -> String {
-    let Status {
-        switch, version, ..
-    } = status;
+    let lines = [general(status), data_plane(status), flows(status)];
     let mut text = String::new();
-    let mut line = |head: &str, rest: &str| {
+    for (head, rest) in lines.iter().flatten() {
         let _ = writeln!(text, "{head:<10} {rest}");
-    };
+    }
+    text
+}
+
+fn line(head: &str, rest: String) -> Line {
+    (head.to_owned(), rest)
+}
+
+fn general(status: &Status) -> Vec<Line> {
+    let Status {
+        switch,
+        version,
+        generation,
+        contained_panics: faults,
+        ..
+    } = status;
     let (state, up) = (status.state.label(), uptime(status.uptime_s));
-    line(
-        "switch",
-        &format!("{switch}, vernier {version}, {state}, up {up}"),
-    );
-    if status.unready.is_empty() {
-        line("ready", "yes");
-    } else {
-        line("ready", &format!("NO: {}", status.unready.join("; ")));
-    }
-    if status.contained_panics > 0 {
-        let words =
-            "faults of this program were contained: please report what the log says of them";
-        line("faults", &format!("{} {words}", status.contained_panics));
-    }
+    let ready = match status.unready.as_slice() {
+        [] => "yes".to_owned(),
+        reasons => format!("NO: {}", reasons.join("; ")),
+    };
     let epoch = match status.epoch {
         _ if !status.measuring => "measurement off".to_owned(),
         Some(epoch) => format!("{epoch} of {} ms", status.interval_ms),
         None => "the first has not closed yet".to_owned(),
     };
-    line(
-        "epoch",
-        &format!("{epoch}, generation {}", status.generation),
-    );
-    if let Some(reload) = &status.reload {
-        let outcome = match reload.outcome {
-            ReloadOutcome::Reading => "is being read",
-            ReloadOutcome::Refused => "REFUSED",
-            ReloadOutcome::Unchanged => "changed nothing",
-            ReloadOutcome::UnderWay => "is being taken up",
-            ReloadOutcome::Done => "done",
-        };
-        let colon = if reload.message.is_empty() { "" } else { ": " };
-        let words = format!("{} {outcome}{colon}{}", reload.number, reload.message);
-        line("reload", &words);
+    let mut lines = vec![
+        line(
+            "switch",
+            format!("{switch}, vernier {version}, {state}, up {up}"),
+        ),
+        line("ready", ready),
+    ];
+    if *faults > 0 {
+        let request =
+            "faults of this program were contained: please report the log's lines about them";
+        lines.push(line("faults", format!("{faults} {request}")));
     }
+    lines.push(line("epoch", format!("{epoch}, generation {generation}")));
+    lines.extend(
+        status
+            .reload
+            .as_ref()
+            .map(|reload| line("reload", reloaded(reload))),
+    );
+    lines
+}
+
+fn reloaded(reload: &Reload) -> String {
+    let outcome = match reload.outcome {
+        ReloadOutcome::Reading => "is being read",
+        ReloadOutcome::Refused => "REFUSED",
+        ReloadOutcome::Unchanged => "changed nothing",
+        ReloadOutcome::UnderWay => "is under way",
+        ReloadOutcome::Done => "done",
+    };
+    let colon = if reload.message.is_empty() { "" } else { ": " };
+    format!("{} {outcome}{colon}{}", reload.number, reload.message)
+}
+
+/// Workers, pools, addresses, and packets that are not measured as others are.
+fn data_plane(status: &Status) -> Vec<Line> {
+    let mut lines = Vec::new();
     for (index, worker) in status.workers.iter().enumerate() {
-        let what = if worker.is_stalled {
+        let words = if worker.is_stalled {
             "STALLED".to_owned()
         } else {
             format!(
@@ -62,19 +89,43 @@ pub fn status(status: &Status) -> String {
                 worker.missed_epochs
             )
         };
-        line(&format!("worker {index}"), &what);
+        lines.push((format!("worker {index}"), words));
     }
-    for pool in &status.pools {
-        let words = format!("{} of {} buffers in use", pool.used, pool.size);
-        line(&format!("pool {}", pool.name), &words);
+    for Pool { name, used, size } in &status.pools {
+        lines.push((
+            format!("pool {name}"),
+            format!("{used} of {size} buffers in use"),
+        ));
     }
-    if let Some(fdb) = &status.fdb {
-        line("addresses", &addresses(fdb));
+    lines.extend(
+        status
+            .fdb
+            .as_ref()
+            .map(|fdb| line("addresses", addresses(fdb))),
+    );
+    let Exceptions {
+        backward_packets,
+        outlived_packets,
+    } = status.exceptions;
+    for (packets, words) in [
+        (
+            backward_packets,
+            "with negative delays, taken as 0: counters of cores disagree",
+        ),
+        (
+            outlived_packets,
+            "outlived their generation, and count in no segment",
+        ),
+    ] {
+        if packets > 0 {
+            lines.push(line("packets", format!("{} {words}", count(packets))));
+        }
     }
-    for (packets, what) in exceptions(&status.exceptions) {
-        line("packets", &format!("{} {what}", count(packets)));
-    }
-    if let Some(flows) = &status.flows {
+    lines
+}
+
+fn flows(status: &Status) -> Vec<Line> {
+    let tracked = status.flows.as_ref().map(|flows| {
         let untracked = flows.untracked.iter().filter(|reason| reason.packets > 0);
         let untracked: Vec<String> = untracked
             .map(|reason| format!("{} packets {}", count(reason.packets), reason.label))
@@ -84,18 +135,19 @@ pub fn status(status: &Status) -> String {
         } else {
             format!("untracked: {}", untracked.join(", "))
         };
+        let FlowTotals {
+            tracked,
+            free_slots,
+            ..
+        } = flows;
         line(
             "flows",
-            &format!(
-                "{} tracked, {} slots free; {untracked}",
-                flows.tracked, flows.free_slots
-            ),
-        );
-    }
-    if let Some(decoding) = &status.decoding {
-        line("decoding", &decoded(decoding));
-    }
-    text
+            format!("{tracked} tracked, {free_slots} slots free; {untracked}"),
+        )
+    });
+    let decoding = status.decoding.as_ref();
+    let decoding = decoding.map(|decoding| line("decoding", decoded(decoding)));
+    tracked.into_iter().chain(decoding).collect()
 }
 
 fn addresses(fdb: &Fdb) -> String {
@@ -108,21 +160,6 @@ fn addresses(fdb: &Fdb) -> String {
     let refused = refused.map(|(n, what)| format!(", {} {what}", count(n)));
     let known = format!("{} of {} known", fdb.entries, fdb.capacity);
     std::iter::once(known).chain(refused).collect()
-}
-
-/// Packets whose measurement is not as that of others, where there are any.
-fn exceptions(of: &Exceptions) -> impl Iterator<Item = (u64, &'static str)> {
-    let all = [
-        (
-            of.backward_packets,
-            "left before they came: counters of cores disagree",
-        ),
-        (
-            of.outlived_packets,
-            "outlived their generation, and count in no segment",
-        ),
-    ];
-    all.into_iter().filter(|&(packets, _)| packets > 0)
 }
 
 fn decoded(decoding: &Decoding) -> String {
@@ -139,7 +176,7 @@ fn decoded(decoding: &Decoding) -> String {
             )
         });
     format!(
-        "epoch {epoch}: {} flows in {:.0} ms; the true mean lay inside the bound for {share:.1}% of all \
+        "epoch {epoch}: {} flows in {:.0} ms; the true mean was within the bound for {share:.1}% of all \
          estimates{error}",
         decoding.flows,
         decoding.duration_s * 1e3
@@ -149,10 +186,10 @@ fn decoded(decoding: &Decoding) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use records::snapshot::{Reload, Snapshot};
+    use records::snapshot::Snapshot;
 
     #[test]
-    fn a_switch_is_told_line_by_line() {
+    fn a_switch_is_described_line_by_line() {
         let mut snapshot = Snapshot::example();
         snapshot.ports[0].facts.is_up = false;
         snapshot.contained_panics = 2;
@@ -164,16 +201,16 @@ mod tests {
         let expected = "\
 switch     demo, vernier 0.1.0, running, up 20s
 ready      NO: port east: link is down
-faults     2 faults of this program were contained: please report what the log says of them
+faults     2 faults of this program were contained: please report the log's lines about them
 epoch      81 of 250 ms, generation 1
 reload     3 REFUSED: name: no
 worker 0   25% busy, 188 cycles a packet, 1 epochs missed
 pool node0 1200 of 65535 buffers in use
 addresses  2000 of 65536 known, 12 evicted, 40 over a port's limit
-packets    4 left before they came: counters of cores disagree
+packets    4 with negative delays, taken as 0: counters of cores disagree
 packets    9 outlived their generation, and count in no segment
 flows      50000 tracked, 15500 slots free; untracked: 40 packets no_free_slot, 2 packets no_place
-decoding   epoch 81: 50000 flows in 82 ms; the true mean lay inside the bound for 99.2% of all \
+decoding   epoch 81: 50000 flows in 82 ms; the true mean was within the bound for 99.2% of all \
 estimates; the median error of flows of 10 packets and more is 0.04%
 ";
         assert_eq!(status(&Status::from(&snapshot)), expected);

@@ -7,7 +7,7 @@ use contract::units::{count, duration_ns, rate};
 use records::answers::Wires;
 use records::snapshot::{Wire, WireClock, WireSegment};
 
-/// Both directions of every segment on the wire, how the ends stand to each other, and the clock.
+/// Both directions of every segment on the wire, the sessions, and the clock.
 pub fn wires(wires: &Wires) -> String {
     let Some(clock) = &wires.clock else {
         return "no port has a segment on the wire\n".to_owned();
@@ -29,11 +29,11 @@ pub fn wires(wires: &Wires) -> String {
         }
         if wire.is_blocked {
             let looped =
-                "looped to this very switch, or two switches share a number: no data passes";
+                "looped to this same switch, or two switches have the same number: no data passes";
             let _ = writeln!(text, "{}: {looped}", wire.port);
         } else if wire.session == "loop" {
             let echoed =
-                "its own hellos come back across the routers, no peer answers: data passes";
+                "its own hellos return through the routers, and no peer answers: data passes";
             let _ = writeln!(text, "{}: {echoed}", wire.port);
         }
     }
@@ -83,27 +83,16 @@ fn port_row(wire: &Wire) -> [String; 7] {
 }
 
 fn segment_row(segment: &WireSegment) -> [String; 10] {
-    let title = match segment.class.as_str() {
-        "all" => segment.name(),
-        class => format!("{} {class}", segment.name()),
-    };
+    let title = segment.title();
     let none = || NONE.to_owned();
     let state = segment.fate.clone().unwrap_or_else(none);
     let Some(last) = &segment.last else {
-        let sent = count(segment.sent_packets);
-        let lost = segment.lost_packets.to_string();
-        return [
-            title,
-            none(),
-            sent,
-            lost,
-            none(),
-            none(),
-            none(),
-            none(),
-            none(),
-            state,
-        ];
+        let mut cells = std::array::from_fn(|_| none());
+        cells[0] = title;
+        cells[2] = count(segment.sent_packets);
+        cells[3] = segment.lost_packets.to_string();
+        cells[9] = state;
+        return cells;
     };
     let chosen = last.chosen.as_ref();
     let delay = |ns: Option<f64>| ns.map_or_else(none, duration_ns);
@@ -128,7 +117,7 @@ mod tests {
     use records::snapshot::Snapshot;
 
     #[test]
-    fn both_directions_have_a_row_and_what_is_wrong_is_said() {
+    fn both_directions_have_a_row_and_faults_are_named() {
         let mut snapshot = Snapshot::example();
         let text = wires(&Wires::from(&snapshot));
         for expected in [
@@ -156,9 +145,9 @@ mod tests {
         "east".clone_into(&mut snapshot.wires[1].port);
         let text = wires(&Wires::from(&snapshot));
         for expected in [
-            "east: its own hellos come back across the routers",
+            "east: its own hellos return through the routers",
             "west: the ends have different seeds\n",
-            "west: looped to this very switch",
+            "west: looped to this same switch",
             "mismatch\n",
         ] {
             assert!(text.contains(expected), "{expected:?} in\n{text}");

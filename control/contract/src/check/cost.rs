@@ -9,7 +9,7 @@ pub const CPU: &str = "AMD EPYC, a virtual machine with 2 CPUs";
 pub const SOURCE: &str = "rough, frames of 64 bytes; `make bench STEPS=1` measures each step";
 
 /// A step of the fast path, and nanoseconds that it adds to a packet of 64 bytes.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Step {
     /// What is done.
     pub name: &'static str,

@@ -44,16 +44,17 @@ const WIRE_EPOCHS: usize = 2;
 /// A packet buffer: `rte_mbuf` and its pool's header (192), headroom (128), data (2,048); about.
 const MBUF_BYTES: usize = 192 + 128 + 2_048;
 
-/// What something takes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Memory for one purpose.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Item {
-    /// What for.
+    /// The purpose.
+    #[serde(rename = "name")]
     pub purpose: &'static str,
-    /// What one copy takes.
+    /// Bytes of one copy.
     pub bytes: usize,
-    /// How many there are.
+    /// Copies.
     pub copies: usize,
-    /// Of what these are.
+    /// What a copy has: `16 streams`.
     pub of: String,
 }
 

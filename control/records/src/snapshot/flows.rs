@@ -6,24 +6,26 @@ use measure::packet::FlowKey;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::segment::title;
 use super::{Labelled, Snapshot};
 use crate::history::{Course, History};
+use crate::metric::record;
 
 mod list;
 
-pub use list::{FlowList, FlowOrder, FlowQuery, FlowRecord, SegmentName};
+pub use list::{FlowList, FlowRecord, SegmentName};
 
 /// The flows that are tracked.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Flows {
-    /// In numbers.
+    /// Their numbers.
     #[serde(flatten)]
     pub totals: FlowTotals,
     /// The flows that have series of their own, the greatest first.
     pub top: Vec<TopFlow>,
-    /// Of each segment with flows, what no flow of its own was credited with.
+    /// For each segment with flows, what was credited to no flow with series of its own.
     pub other: Vec<OtherFlows>,
-    /// What joint decoding does; `None` where there is none.
+    /// Joint decoding; `None` where there is none.
     pub decoding: Option<Decoding>,
     /// Every flow in the directory at the end of an epoch.
     #[serde(skip)]
@@ -34,26 +36,34 @@ pub struct Flows {
     pub ended: Arc<FlowList>,
 }
 
-/// The flows that are tracked, in numbers.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct FlowTotals {
-    /// Flows in the directory.
-    pub tracked: u64,
-    /// Slots of all workers.
-    pub slots: u64,
-    /// Slots that no flow has.
-    pub free_slots: u64,
-    /// Flows that were new, since the switch started.
-    pub new: u64,
-    /// Flows that were forgotten since they were idle.
-    pub expired: u64,
-    /// Flows that made room for others.
-    pub evicted: u64,
-    /// Packets of flows that are not tracked, by reason.
-    pub untracked: Vec<Labelled>,
-    /// How often a tracked flow with packets in an epoch had no series of its own and was folded into
-    /// `other`, since the switch started.
-    pub folded: u64,
+record! {
+    /// The flows that are tracked, in numbers.
+    #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    pub struct FlowTotals {
+        /// Flows that have a slot.
+        #[metric(gauge = "vernier_flows_tracked")]
+        pub tracked: u64,
+        /// Slots of all workers.
+        #[metric(gauge = "vernier_flow_slots")]
+        pub slots: u64,
+        /// Slots that are free.
+        #[metric(gauge = "vernier_flow_slots_free")]
+        pub free_slots: u64,
+        /// New flows.
+        #[metric(counter = "vernier_flows_new_total")]
+        pub new: u64,
+        /// Flows that lost their slot because they were idle.
+        pub expired: u64,
+        /// Flows that lost their slot to others.
+        pub evicted: u64,
+        /// Packets of flows that are not tracked, by reason.
+        #[metric(counter = "vernier_flows_untracked_packets_total", label = "reason")]
+        pub untracked: Vec<Labelled>,
+        /// Flows with packets in an epoch that had no series of their own and were added to flow="other", summed over
+        /// epochs.
+        #[metric(counter = "vernier_flows_folded_total")]
+        pub folded: u64,
+    }
 }
 
 /// Most flows that are remembered after they were forgotten.
@@ -82,9 +92,9 @@ pub struct Flow {
     pub last: FlowFigures,
     /// Exact figures since it was first seen.
     pub total: FlowFigures,
-    /// What an estimator says of its mean; `None` where none does.
+    /// Estimate of its mean; `None` without one.
     pub estimate: Option<FlowEstimate>,
-    /// The mean since it was first seen as references (RLI) tell it; `None` without any.
+    /// The mean since it was first seen, from references (RLI); `None` without any.
     pub rli_mean_ns: Option<f64>,
 }
 
@@ -103,7 +113,7 @@ pub struct FlowFigures {
     pub stddev_ns: f64,
 }
 
-/// What a flow's estimate rests on.
+/// The method of a flow's estimate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FlowMethod {
@@ -111,10 +121,10 @@ pub enum FlowMethod {
     LdsJoint,
     /// Joint decoding of the sum of several epochs' sketches.
     LdsJointSum,
-    /// The LDS paper's estimator, where joint decoding gave way to it: without a bound.
+    /// The LDS paper's estimator, where joint decoding used it instead: without a bound.
     LdsPaper,
-    /// No cell that can be used speaks for the flow, since it lost packets in all: what the other flows
-    /// suggest, without a bound.
+    /// The mean of the other flows, without a bound: the flow lost packets in each of its cells, so that none is
+    /// usable.
     LdsPrior,
 }
 
@@ -130,24 +140,29 @@ impl FlowMethod {
     }
 }
 
-/// An estimate of a flow's mean delay.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct FlowEstimate {
-    /// What it rests on.
-    pub method: FlowMethod,
-    /// The last epoch that it speaks of.
-    pub epoch: u64,
-    /// How many epochs it speaks of.
-    pub epochs: u32,
-    /// The flow's packets in these.
-    pub packets: u64,
-    /// Mean delay in nanoseconds.
-    pub mean_ns: f64,
-    /// Half-width of the nominal 98 % interval around it, the clock's resolution at least; `None`
-    /// where its error is not known.
-    pub bound_ns: Option<f64>,
-    /// Whether the stamped mean of the same packets lies within the bound; `None` without a bound.
-    pub is_within_bound: Option<bool>,
+record! {
+    /// An estimate of a flow's mean delay.
+    #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+    pub struct FlowEstimate {
+        /// By which method.
+        pub method: FlowMethod,
+        /// The last epoch that it is for.
+        pub epoch: u64,
+        /// Epochs that the estimate is for: 1, or the sum of several where decoding takes long.
+        #[metric(gauge = "vernier_flow_estimated_epochs")]
+        pub epochs: u32,
+        /// The flow's packets in these epochs.
+        pub packets: u64,
+        /// Mean delay of the flow over the epochs that were decoded last.
+        #[metric(gauge = "vernier_flow_estimated_delay_mean_seconds", per_unit = 1e9)]
+        pub mean_ns: f64,
+        /// Half-width of the nominal 98 % interval around the estimated mean, at least the clock's resolution; absent where
+        /// the error is not known.
+        #[metric(gauge = "vernier_flow_delay_bound_seconds", per_unit = 1e9)]
+        pub bound_ns: Option<f64>,
+        /// Whether the stamped mean of the same packets is within the bound; `None` without a bound.
+        pub is_within_bound: Option<bool>,
+    }
 }
 
 /// A flow with series of its own in Prometheus.
@@ -162,12 +177,12 @@ pub struct TopFlow {
     pub since_epoch: u64,
     /// What it was credited with since.
     pub credited: Credit,
-    /// Its course.
+    /// Its delays of the last minute, ten minutes and hour.
     #[serde(skip)]
     pub history: History,
 }
 
-/// What no flow of its own was credited with, of one segment.
+/// What was credited to no flow with series of its own, on one segment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OtherFlows {
     /// Name of the ingress port.
@@ -180,45 +195,54 @@ pub struct OtherFlows {
     pub credited: Credit,
 }
 
-/// Sums that only rise. Every packet that is measured is credited to one flow, or to `other`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Credit {
-    /// Packets.
-    pub packets: u64,
-    /// Sum of their stamped delays in seconds.
-    pub delay_sum_s: f64,
-    /// Packets lost.
-    pub lost_packets: u64,
+record! {
+    /// Sums that only rise. Every packet that is measured is credited to one flow, or to `other`.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+    pub struct Credit {
+        /// Packets.
+        pub packets: u64,
+        /// Sum of their stamped delays in seconds.
+        pub delay_sum_s: f64,
+        /// Packets of the flow that were lost in the switch while it had series of its own.
+        #[metric(counter = "vernier_flow_lost_packets_total")]
+        pub lost_packets: u64,
+    }
 }
 
-/// What joint decoding does.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Decoding {
-    /// The last epoch of the last decoding; `None` before the first.
-    pub epoch: Option<u64>,
-    /// Epochs whose sum it was: 1 where decoding keeps up with every epoch.
-    pub epochs: u32,
-    /// Flows in it.
-    pub flows: u64,
-    /// Seconds that it took.
-    pub duration_s: f64,
-    /// Decodings since the switch started.
-    pub runs: u64,
-    /// Epochs that were decoded in a sum with others.
-    pub summed_epochs: u64,
-    /// Epochs that were not decoded, since one of the switch's sketches could not be used, or a
-    /// decoding failed.
-    pub skipped_epochs: u64,
-    /// Estimates with a bound, of all flows and decodings.
-    pub estimates: u64,
-    /// Of these, estimates within whose bound the stamped mean lay.
-    pub within_bound: u64,
-    /// Median over the flows of the last decoding with 10 packets at least of |estimate - stamped mean|
-    /// / stamped mean; `None` without any.
-    pub error_ratio_median: Option<f64>,
+record! {
+    /// Joint decoding of the flows' delays.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+    pub struct Decoding {
+        /// The last epoch of the last decoding; `None` before the first.
+        pub epoch: Option<u64>,
+        /// Epochs whose sum it was: 1 where decoding keeps up with every epoch.
+        pub epochs: u32,
+        /// Flows that were decoded together last.
+        #[metric(gauge = "vernier_decode_flows")]
+        pub flows: u64,
+        /// Time that the last decoding took.
+        #[metric(gauge = "vernier_decode_duration_seconds")]
+        pub duration_s: f64,
+        /// Decodings since the switch started.
+        #[metric(counter = "vernier_decode_runs_total")]
+        pub runs: u64,
+        /// Epochs that were decoded in a sum with others.
+        #[metric(counter = "vernier_decode_summed_epochs_total")]
+        pub summed_epochs: u64,
+        /// Epochs that were not decoded, because one of the switch's sketches was unusable or a decoding failed.
+        #[metric(counter = "vernier_decode_skipped_epochs_total")]
+        pub skipped_epochs: u64,
+        /// Estimates with a bound, of all flows and decodings.
+        pub estimates: u64,
+        /// Of these, estimates whose bound contained the stamped mean.
+        pub within_bound: u64,
+        /// Median over flows of 10 packets or more of |estimate - stamped mean| / stamped mean.
+        #[metric(gauge = "vernier_flow_estimate_error_median_ratio")]
+        pub error_ratio_median: Option<f64>,
+    }
 }
 
-/// All that is known of one flow, tracked or not.
+/// Everything known about one flow, tracked or not.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowAnswer {
     /// `10.0.0.1:1024>10.0.0.2:80/tcp`.
@@ -227,10 +251,10 @@ pub struct FlowAnswer {
     pub epoch: Option<u64>,
     /// Where it is tracked.
     pub tracked: Vec<AnsweredFlow>,
-    /// Where it was tracked until a while ago.
+    /// Where it was tracked until recently.
     pub ended: Vec<Flow>,
-    /// What sketches say of it on segments where it is not tracked; only those where it may have had
-    /// packets: a sketch that says none is right.
+    /// What sketches show of it on segments where it is not tracked; only those where it may have had
+    /// packets: where a sketch shows none, it had none.
     pub sketched: Vec<SketchedFlow>,
 }
 
@@ -263,6 +287,11 @@ pub struct SketchedFlow {
 }
 
 impl Flow {
+    /// Its segment: `east>west`, and `east>west gold` where there are classes.
+    pub fn segment_title(&self) -> String {
+        title(&self.ingress, &self.egress, &self.class)
+    }
+
     /// Whether the other is the same flow on the same segment.
     pub fn is_alike(&self, other: &Self) -> bool {
         let [a, b] = [self, other];

@@ -4,195 +4,240 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Labelled;
+use super::segment::title;
+use crate::metric::record;
 
-/// The clock that one-way delays on the wire are measured by.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct WireClock {
-    /// What it follows: `locked`, `holding_over` or `free`; a free clock gives no numbers.
-    pub state: String,
-    /// It is off by so many nanoseconds at most; added to every bound.
-    pub error_ns: f64,
-    /// The part of it that is the line through the time stamp counter.
-    pub fit_error_ns: f64,
-    /// Offset of TAI from UTC that the kernel reckons with, in seconds.
-    pub tai_utc_s: i16,
-    /// PTP domain, as configured.
-    pub ptp_domain: u8,
-    /// Times that somebody set it while the switch ran.
-    pub steps: u64,
-    /// The last of them in nanoseconds, negative for backward; `None` before the first.
-    pub last_step_ns: Option<f64>,
+record! {
+    /// The clock that one-way delays on the wire are measured by.
+    #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+    pub struct WireClock {
+        /// What it follows: `locked`, `holding_over` or `free`; a free clock gives no figures.
+        pub state: String,
+        /// Greatest error of this switch's clock; part of every bound on the wire.
+        #[metric(gauge = "vernier_wire_clock_error_seconds", per_unit = 1e9)]
+        pub error_ns: f64,
+        /// Part of the clock's error that comes from reading times off the time stamp counter.
+        #[metric(gauge = "vernier_wire_clock_fit_error_seconds", per_unit = 1e9)]
+        pub fit_error_ns: f64,
+        /// Offset of TAI from UTC in the kernel, in seconds.
+        #[metric(gauge = "vernier_wire_clock_tai_offset_seconds")]
+        pub tai_utc_s: i16,
+        /// PTP domain, as configured.
+        pub ptp_domain: u8,
+        /// Times that the clock was set while the switch ran: epochs around it have no figures.
+        #[metric(counter = "vernier_wire_clock_steps_total")]
+        pub steps: u64,
+        /// The last step in nanoseconds, negative for backward; `None` before the first.
+        pub last_step_ns: Option<f64>,
+    }
 }
 
-/// A port that measures the path to a port of another switch.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Wire {
-    /// Name of the port.
-    pub port: String,
-    /// How its ends stand to each other: `waiting`, `mismatch`, `established`, `lost` or `loop`.
-    pub session: String,
-    /// Why the ends do not agree, and what to do; `None` where they do.
-    pub mismatch: Option<String>,
-    /// The port is looped to this very switch: no data passes.
-    pub is_blocked: bool,
-    /// The other end, as it last said; `None` before it was heard.
-    pub peer: Option<WirePeer>,
-    /// Bits a second that control frames may take.
-    pub share_bps: f64,
-    /// What they took over the last second or so.
-    pub control_bps: f64,
-    /// Since the switch started.
-    pub total: WireTotals,
-    /// The least delay of what arrives here, as references gave it last, in nanoseconds; signed.
-    pub floor_ns: Option<f64>,
-    /// By how much the clocks of both ends last stepped against each other, as the least delay
-    /// showed it, in nanoseconds.
-    pub floor_step_ns: Option<f64>,
-    /// How fast the clocks of both ends run apart, in nanoseconds a second; `None` while that is no more
-    /// than noise.
-    pub drift_ns_per_s: Option<f64>,
-    /// Both directions of every segment: those that leave, then those that arrive.
-    pub segments: Vec<WireSegment>,
-    /// The flows of the epoch that was decoded last; `None` before the first.
-    pub flows: Option<WireFlows>,
+record! {
+    /// A port that measures the path to a port of another switch.
+    #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+    pub struct Wire {
+        /// Name of the port.
+        pub port: String,
+        /// State of the session between the two ends: `waiting`, `mismatch`, `established`, `lost` or `loop`.
+        pub session: String,
+        /// Why the ends do not agree, and what to do; `None` where they agree.
+        pub mismatch: Option<String>,
+        /// Whether no data passes, because the port is looped to this same switch.
+        #[metric(gauge = "vernier_wire_blocked")]
+        pub is_blocked: bool,
+        /// The other end, as it last described itself; `None` before its first hello.
+        pub peer: Option<WirePeer>,
+        /// Bits a second that control frames may take.
+        pub share_bps: f64,
+        /// What they took over the last second or so.
+        pub control_bps: f64,
+        /// Since the switch started.
+        pub total: WireTotals,
+        /// Least delay of references that arrived in the last epoch; signed, because the clocks differ.
+        #[metric(gauge = "vernier_wire_least_delay_seconds", per_unit = 1e9)]
+        pub floor_ns: Option<f64>,
+        /// The last step of both ends' clocks against each other, as the least delay showed it, in nanoseconds.
+        pub floor_step_ns: Option<f64>,
+        /// How fast the clocks of both ends drift apart, where that is more than noise.
+        #[metric(gauge = "vernier_wire_clock_drift_ratio", per_unit = 1e9)]
+        pub drift_ns_per_s: Option<f64>,
+        /// Both directions of every segment: those that leave, then those that arrive.
+        pub segments: Vec<WireSegment>,
+        /// The flows of the epoch that was decoded last; `None` before the first.
+        pub flows: Option<WireFlows>,
+    }
 }
 
-/// The other end of a wire.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct WirePeer {
-    /// Its switch's number.
-    pub switch: u32,
-    /// Index of its port.
-    pub port: u16,
-    /// The name of that port there.
-    pub port_name: String,
-    /// What its clock follows.
-    pub clock: String,
-    /// Its clock is off by so many nanoseconds at most.
-    pub clock_error_ns: u32,
-    /// Offset of TAI from UTC that it reckons with, in seconds.
-    pub tai_utc_s: i16,
-    /// PTP domain of its clock.
-    pub ptp_domain: u8,
+record! {
+    /// The other end of a wire.
+    #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    pub struct WirePeer {
+        /// Its switch's number.
+        pub switch: u32,
+        /// Index of its port.
+        pub port: u16,
+        /// The name of that port there.
+        pub port_name: String,
+        /// What its clock follows.
+        pub clock: String,
+        /// Greatest error of the other end's clock, as that end reports it.
+        #[metric(gauge = "vernier_wire_peer_clock_error_seconds", per_unit = 1e9)]
+        pub clock_error_ns: u32,
+        /// Offset of TAI from UTC in its kernel, in seconds.
+        pub tai_utc_s: i16,
+        /// PTP domain of its clock.
+        pub ptp_domain: u8,
+    }
 }
 
-/// What a wire has counted. Everything in it only rises.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct WireTotals {
-    /// Control frames sent, by kind.
-    pub sent_frames: Vec<Labelled>,
-    /// Control frames that came in and were accepted, by kind.
-    pub believed_frames: Vec<Labelled>,
-    /// Control frames that came in and were rejected, by reason.
-    pub disbelieved_frames: Vec<Labelled>,
-    /// Bytes of control frames on the link, with preamble, frame check sequence and gap.
-    pub sent_bytes: u64,
-    /// Those of references among them.
-    pub reference_bytes: u64,
-    /// Bytes of data on the link.
-    pub data_bytes: u64,
-    /// References that were due and kept back, for the share was used up.
-    pub references_withheld: u64,
-    /// What happened besides, by what it was.
-    pub events: Vec<Labelled>,
+record! {
+    /// What a wire has counted. Everything in it only rises.
+    #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+    pub struct WireTotals {
+        /// Control frames sent, by kind.
+        #[metric(counter = "vernier_wire_control_frames_sent_total", label = "kind")]
+        pub sent_frames: Vec<Labelled>,
+        /// Control frames received and authenticated, by kind.
+        #[metric(counter = "vernier_wire_control_frames_believed_total", label = "kind")]
+        pub believed_frames: Vec<Labelled>,
+        /// Control frames received and rejected, by reason.
+        #[metric(counter = "vernier_wire_control_frames_disbelieved_total", label = "reason")]
+        pub disbelieved_frames: Vec<Labelled>,
+        /// Bytes of control frames sent on the link, with preamble, frame check sequence and gap.
+        #[metric(counter = "vernier_wire_control_bytes_total")]
+        pub sent_bytes: u64,
+        /// Bytes of references among the control frames sent.
+        #[metric(counter = "vernier_wire_reference_bytes_total")]
+        pub reference_bytes: u64,
+        /// Bytes of data sent on the link besides the control frames.
+        #[metric(counter = "vernier_wire_data_bytes_total")]
+        pub data_bytes: u64,
+        /// Times that a reference was due and was delayed until the link's share allowed it.
+        #[metric(counter = "vernier_wire_references_withheld_total")]
+        pub references_withheld: u64,
+        /// Other events on the wire: sessions, requests, reports, packets moved to another epoch.
+        #[metric(counter = "vernier_wire_events_total", label = "event")]
+        pub events: Vec<Labelled>,
+    }
 }
 
-/// One direction of one segment on the wire.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct WireSegment {
-    /// Where its packets are sent from: a port, or `port:peer`, the port at its other end.
-    pub from: String,
-    /// Where they arrive.
-    pub to: String,
-    /// The class of packets; `all` on a direct link.
-    pub class: String,
-    /// Whether they arrive here; if not the other end has measured and reported them.
-    pub is_incoming: bool,
-    /// Packets sent in epochs whose counts are known at both ends, since the switch started.
-    pub sent_packets: u64,
-    /// Packets received in them.
-    pub received_packets: u64,
-    /// Packets lost in them; signed, since a packet that one epoch misses another has.
-    pub lost_packets: i64,
-    /// The greatest that this number was: what a counter shows, which only rises.
-    pub lost_packets_max: u64,
-    /// Epochs by what became of them.
-    pub epochs: Vec<Labelled>,
-    /// What became of the latest epoch; `None` before the first.
-    pub fate: Option<String>,
-    /// The last usable epoch, where the latest is not much later.
-    pub last: Option<WireFigures>,
+record! {
+    /// One direction of one segment on the wire.
+    #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+    pub struct WireSegment {
+        /// Where its packets are sent from: a port, or `port:peer`, the port at its other end.
+        pub from: String,
+        /// Where they arrive.
+        pub to: String,
+        /// The class of packets; `all` on a direct link.
+        pub class: String,
+        /// Whether they arrive here; if not the other end has measured and reported them.
+        pub is_incoming: bool,
+        /// Packets sent in epochs whose counts are known at both ends.
+        #[metric(counter = "vernier_wire_sent_packets_total")]
+        pub sent_packets: u64,
+        /// Packets received in epochs whose counts are known at both ends.
+        #[metric(counter = "vernier_wire_received_packets_total")]
+        pub received_packets: u64,
+        /// Packets lost in these epochs; signed, because a packet missed in one epoch may be counted in another.
+        pub lost_packets: i64,
+        /// Packets lost on the wire: the greatest number so far, because a packet missed in one epoch may be counted
+        /// in the next.
+        #[metric(counter = "vernier_wire_lost_packets_total")]
+        pub lost_packets_max: u64,
+        /// Epochs by their fate: usable, or why they have no figures.
+        #[metric(counter = "vernier_wire_epochs_total", label = "fate")]
+        pub epochs: Vec<Labelled>,
+        /// Fate of the latest epoch; `None` before the first.
+        pub fate: Option<String>,
+        /// The last usable epoch, where the latest is not much later.
+        pub last: Option<WireFigures>,
+    }
 }
 
-/// One segment on the wire over one epoch. Delays are in nanoseconds and signed, for clocks differ.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct WireFigures {
-    /// The sender's epoch.
-    pub epoch: u64,
-    /// Packets sent; `None` where the sender's counts did not arrive.
-    pub sent_packets: Option<u64>,
-    /// Packets received; `None` where the other end, whose figures these are, does not say.
-    pub received_packets: Option<u64>,
-    /// Packets lost; `None` unless both are known.
-    pub lost_packets: Option<i64>,
-    /// Packets that were counted in a neighbouring epoch at first.
-    pub moved_packets: u64,
-    /// Standard deviation of the delay, from the LDA.
-    pub stddev_ns: Option<f64>,
-    /// Share of the LDA's cells that were usable.
-    pub usable_cells_ratio: f64,
-    /// Means by method: `lda`, and `rli-s` where references tell of it.
-    pub estimates: Vec<WireEstimate>,
-    /// The method whose bound is the smallest.
-    pub chosen: Option<WireEstimate>,
+record! {
+    /// One segment on the wire over one epoch. Delays are in nanoseconds and signed, because clocks differ.
+    #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+    pub struct WireFigures {
+        /// The sender's epoch.
+        pub epoch: u64,
+        /// Packets sent; `None` where the sender's counts did not arrive.
+        pub sent_packets: Option<u64>,
+        /// Packets received; `None` where the other end, whose figures these are, does not report it.
+        pub received_packets: Option<u64>,
+        /// Packets lost; `None` unless both are known.
+        pub lost_packets: Option<i64>,
+        /// Packets that were counted in a neighbouring epoch at first.
+        pub moved_packets: u64,
+        /// Standard deviation of the delay, from the LDA.
+        #[metric(gauge = "vernier_segment_estimated_delay_stddev_seconds", per_unit = 1e9)]
+        pub stddev_ns: Option<f64>,
+        /// Share of the LDA's cells that were usable.
+        pub usable_cells_ratio: f64,
+        /// Means by method: `lda`, and `rli-s` from references.
+        pub estimates: Vec<WireEstimate>,
+        /// The method whose bound is the smallest.
+        pub chosen: Option<WireEstimate>,
+    }
 }
 
-/// A mean delay on the wire.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct WireEstimate {
-    /// By which method.
-    pub method: String,
-    /// Mean delay in nanoseconds.
-    pub mean_ns: f64,
-    /// Half-width of the nominal 98 % interval, with both clocks' errors; `None` where it is not known.
-    pub bound_ns: Option<f64>,
-    /// Packets that it rests on; `None` where the other end does not say.
-    pub effective_samples: Option<u64>,
+record! {
+    /// A mean delay on the wire.
+    #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+    pub struct WireEstimate {
+        /// By which method.
+        pub method: String,
+        /// Mean delay in nanoseconds.
+        #[metric(gauge = "vernier_segment_estimated_delay_mean_seconds", per_unit = 1e9)]
+        pub mean_ns: f64,
+        /// Half-width of the nominal 98 % interval, with both clocks' errors; `None` where it is not known.
+        #[metric(gauge = "vernier_segment_estimated_delay_bound_seconds", per_unit = 1e9)]
+        pub bound_ns: Option<f64>,
+        /// Packets that the mean is over; `None` where the other end does not report it.
+        #[metric(gauge = "vernier_segment_estimated_delay_effective_samples")]
+        pub effective_samples: Option<u64>,
+    }
 }
 
-/// The flows of one epoch that arrived by a wire.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct WireFlows {
-    /// The sender's epoch.
-    pub epoch: u64,
-    /// Flows in it.
-    pub number: u64,
-    /// Packets of flows that had no place.
-    pub other_packets: u64,
-    /// Seconds that decoding took.
-    pub duration_s: f64,
-    /// Those with most packets that have series of their own inside the switch, which knows their
-    /// names.
-    pub top: Vec<WireFlow>,
+record! {
+    /// The flows of one epoch that arrived by a wire.
+    #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+    pub struct WireFlows {
+        /// The sender's epoch.
+        pub epoch: u64,
+        /// Flows in the epoch that was decoded last.
+        #[metric(gauge = "vernier_wire_flows")]
+        pub number: u64,
+        /// Packets of flows that had no slot.
+        pub other_packets: u64,
+        /// Time to decode the flows of that epoch.
+        #[metric(gauge = "vernier_wire_decode_duration_seconds")]
+        pub duration_s: f64,
+        /// Those with most packets that have series of their own inside the switch, where their names are known.
+        pub top: Vec<WireFlow>,
+    }
 }
 
-/// A flow on the wire in one epoch.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct WireFlow {
-    /// `source>destination/protocol`.
-    pub flow: String,
-    /// The class of its segment.
-    pub class: String,
-    /// Packets that arrived.
-    pub packets: u64,
-    /// The one to use: the smallest bound, or `combined` of two that are alike.
-    pub estimate: Option<WireEstimate>,
-    /// Means by method, of those that say something.
-    pub estimates: Vec<WireEstimate>,
+record! {
+    /// A flow on the wire in one epoch.
+    #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+    pub struct WireFlow {
+        /// `source>destination/protocol`.
+        pub flow: String,
+        /// The class of its segment.
+        pub class: String,
+        /// Packets of the flow that arrived in the epoch that was decoded last.
+        #[metric(gauge = "vernier_wire_flow_packets")]
+        pub packets: u64,
+        /// The estimate to use: that with the smallest bound, or `combined` of two similar ones.
+        pub estimate: Option<WireEstimate>,
+        /// Means by each method that has one.
+        pub estimates: Vec<WireEstimate>,
+    }
 }
 
 impl Wire {
-    /// Goes on from where an earlier exchange of the port stopped.
+    /// Continues the counts of an earlier exchange of the port.
     pub fn continue_from(&mut self, earlier: &Self) {
         self.total.add(&earlier.total);
         for segment in &mut self.segments {
@@ -231,6 +276,11 @@ impl WireSegment {
     /// `trunk>trunk:peer`.
     pub fn name(&self) -> String {
         format!("{}>{}", self.from, self.to)
+    }
+
+    /// `trunk>trunk:peer`, and `trunk>trunk:peer gold` where there are classes.
+    pub fn title(&self) -> String {
+        title(&self.from, &self.to, &self.class)
     }
 
     /// Adds what an earlier exchange of the same port has counted of it.

@@ -10,7 +10,10 @@ use super::*;
 use crate::{process, prometheus};
 use contract::counters::ClassReading;
 use contract::limits::answer_bytes_max;
-use records::answers::{Classes, Epochs, FlowPage, FlowState, SegmentCourses, Segments, Status};
+use records::answers::{
+    COURSES_MAX, Classes, Epochs, FLOWS_DEFAULT, FlowPage, FlowState, SegmentCourses, Segments,
+    Status,
+};
 use records::history::{History, Sample};
 use records::snapshot::{ClassCounts, FlowAnswer, Segment};
 
@@ -307,7 +310,7 @@ fn one_flow_is_found_in_either_spelling() {
 async fn while_one_flow_is_looked_for_another_has_to_wait() {
     let published = Arc::new(Published::new(example()));
     let sources = Sources::new(published, process::recorder(), None);
-    let turn = Arc::clone(&sources.singles).try_acquire_owned().unwrap();
+    let permit = Arc::clone(&sources.singles).try_acquire_owned().unwrap();
     let router = TowerToHyperService::new(routes::router(sources, Access::default()));
     let ask = async || {
         let request = Request::get("/api/v1/flow?flow=10.0.0.1%3E10.0.0.2/1");
@@ -319,7 +322,7 @@ async fn while_one_flow_is_looked_for_another_has_to_wait() {
     let busy = ask().await;
     assert_eq!(busy.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(busy.headers()["retry-after"], "1");
-    drop(turn);
+    drop(permit);
     assert_eq!(ask().await.status(), StatusCode::OK);
     assert_eq!(ask().await.status(), StatusCode::OK);
 }

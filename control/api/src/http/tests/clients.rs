@@ -18,7 +18,7 @@ fn a_taken_address_is_one_clear_message() {
 }
 
 #[test]
-fn stopping_waits_for_nobody_and_frees_the_address() {
+fn stopping_is_quick_and_frees_the_address() {
     let (server, _) = serve(Snapshot::example());
     let address = server.address();
     // One client that says nothing, and one that says half of something.
@@ -28,13 +28,13 @@ fn stopping_waits_for_nobody_and_frees_the_address() {
     std::thread::sleep(Duration::from_millis(50));
     let began = Instant::now();
     server.stop();
-    assert!(began.elapsed() < connection::FAREWELL_MAX * 4);
+    assert!(began.elapsed() < connection::CLOSING_MAX * 4);
     drop((mute, half));
     Server::bind(address).unwrap();
 }
 
 #[test]
-fn a_new_client_takes_the_place_of_who_is_longest_without_a_request() {
+fn a_new_client_takes_the_slot_of_the_one_longest_without_a_request() {
     let (server, _) = serve(Snapshot::example());
     let mut regular = TcpStream::connect(server.address()).unwrap();
     let mut clients: Vec<_> = (0..CONNECTIONS_MAX)
@@ -99,7 +99,7 @@ fn head(client: &mut TcpStream) -> (u16, usize) {
 }
 
 #[test]
-fn a_slow_reader_keeps_its_place_among_silent_newcomers() {
+fn a_slow_reader_keeps_its_slot_among_silent_newcomers() {
     let (server, _) = serve(large(2_000));
     let mut slow = ask(&server, "GET", "/metrics", &[]);
     let (status, length) = head(&mut slow);

@@ -8,8 +8,9 @@ use ratatui::text::Span;
 use ratatui::widgets::{Axis, Chart, Dataset, GraphType};
 
 use super::{ACCENT, DIM, ESTIMATE, framed, remark, title};
-use crate::top::app::{App, Window};
+use crate::top::app::{App, span};
 use contract::units::duration_ns;
+use records::answers::Width;
 use records::history::{BUCKETS_MAX, Course};
 use records::snapshot::Snapshot;
 
@@ -18,7 +19,7 @@ pub(super) fn draw(frame: &mut Frame, area: Rect, app: &App) {
     let Some(segment) = app.snapshot.segments.get(app.selected) else {
         return;
     };
-    let name = format!("mean delay of {}, {}", segment.title(), app.window.label());
+    let name = format!("mean delay of {}, {}", segment.title(), span(app.width));
     let Some(course) = app.course() else {
         return remark(frame, area, &name, "asking ...");
     };
@@ -42,10 +43,10 @@ pub(super) fn draw(frame: &mut Frame, area: Rect, app: &App) {
         datasets.push(data(&estimated, ESTIMATE).graph_type(GraphType::Scatter));
         heading.push_span(Span::from("LDA ").fg(ESTIMATE));
     }
-    let span_s = -f64::from(app.window.width_s()) * BUCKETS_MAX as f64;
+    let span_s = -f64::from(app.width.seconds()) * BUCKETS_MAX as f64;
     let x_axis = Axis::default()
         .bounds([span_s, 0.0])
-        .labels(labels(app.window));
+        .labels(labels(app.width));
     let y_labels = [0.0, top_ns / 2.0, top_ns].map(duration_ns);
     let y_axis = Axis::default().bounds([0.0, top_ns]).labels(y_labels);
     let chart = Chart::new(datasets)
@@ -55,11 +56,11 @@ pub(super) fn draw(frame: &mut Frame, area: Rect, app: &App) {
     frame.render_widget(chart, area);
 }
 
-fn labels(window: Window) -> [&'static str; 3] {
-    match window {
-        Window::Minute => ["-60 s", "-30 s", "now"],
-        Window::TenMinutes => ["-10 min", "-5 min", "now"],
-        Window::Hour => ["-60 min", "-30 min", "now"],
+fn labels(width: Width) -> [&'static str; 3] {
+    match width {
+        Width::Second => ["-60 s", "-30 s", "now"],
+        Width::TenSeconds => ["-10 min", "-5 min", "now"],
+        Width::Minute => ["-60 min", "-30 min", "now"],
     }
 }
 
@@ -69,7 +70,7 @@ type Points = Vec<(f64, f64)>;
 /// Means by stamps, and as estimated.
 fn points(course: &Course, snapshot: &Snapshot) -> (Points, Points) {
     let now_s = snapshot.epoch_end_unix_s.unwrap_or_default();
-    // A bucket stands where it ends, the open one where it has come to.
+    // A bucket is drawn at its end, the open one at the end of the last epoch.
     let at = |start_s: f64| (start_s + f64::from(course.width_s) - now_s).min(0.0);
     let buckets = course.buckets.iter().filter(|bucket| bucket.packets > 0);
     let stamped = buckets

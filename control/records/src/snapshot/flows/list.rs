@@ -1,22 +1,21 @@
-//! Many flows at once: a list, and the part and order of it that somebody wants.
+//! Many flows at once, and pages of them.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 
 use measure::packet::FlowKey;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 #[cfg(doc)]
 use super::Flow;
 use super::{FlowEstimate, FlowFigures};
+use crate::query::{FlowOrder, FlowQuery};
 
 /// One flow of a [`FlowList`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FlowRecord {
     /// The flow.
     pub key: FlowKey,
-    /// Place of its segment's names in [`FlowList::segments`].
+    /// Index of its segment's names in [`FlowList::segments`].
     pub segment: u32,
     /// See [`Flow::first_epoch`].
     pub first_epoch: u64,
@@ -54,59 +53,8 @@ pub struct FlowList {
     pub flows: Vec<FlowRecord>,
 }
 
-/// By what flows are ordered, the greatest first.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum FlowOrder {
-    /// Packets in its last epoch.
-    #[default]
-    Packets,
-    /// Bytes in its last epoch.
-    Bytes,
-    /// Mean delay in its last epoch.
-    Mean,
-    /// Standard deviation in its last epoch.
-    Stddev,
-    /// Packets lost in its last epoch.
-    Lost,
-    /// Packets since it was first seen.
-    TotalPackets,
-    /// Packets lost since it was first seen.
-    TotalLost,
-    /// The estimate's mean.
-    Estimate,
-    /// Half-width of the estimate's interval.
-    Bound,
-    /// The epoch in which it was first seen.
-    First,
-    /// The last epoch in which it had packets.
-    Last,
-}
-
-/// Which flows of a list are wanted, and in which order.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct FlowQuery {
-    /// By what they are ordered.
-    pub sort: FlowOrder,
-    /// The least first.
-    pub ascending: bool,
-    /// How many are left out at the beginning.
-    pub offset: usize,
-    /// How many are wanted, at most.
-    pub limit: Option<usize>,
-    /// Only of this ingress port.
-    pub ingress: Option<String>,
-    /// Only of this egress port.
-    pub egress: Option<String>,
-    /// Only of this class.
-    pub class: Option<String>,
-    /// Only those in whose name this text is.
-    pub contains: Option<String>,
-}
-
 impl FlowRecord {
-    /// What it is ordered by.
+    /// The number that it is ordered by.
     fn rank(&self, order: FlowOrder) -> f64 {
         match order {
             FlowOrder::Packets => self.last.packets as f64,
@@ -128,52 +76,42 @@ impl FlowRecord {
 }
 
 impl FlowList {
-    /// The flows that are wanted, with how many there are before `offset` and `limit` are heeded.
-    /// Equals are in an order of their own that does not change from epoch to epoch.
+    /// The flows of a page, and how many were selected in all. Equals are in an order of their own that does not
+    /// change from epoch to epoch.
     pub fn select(&self, query: &FlowQuery) -> (usize, Vec<&FlowRecord>) {
-        let is_wanted = |wanted: &Option<String>, name: &str| {
-            wanted.as_ref().is_none_or(|wanted| wanted == name)
+        let segments = self.segments.iter();
+        let is_selected =
+            segments.map(|name| query.selects([&name.ingress, &name.egress, &name.class]));
+        let is_selected: Vec<bool> = is_selected.collect();
+        let is_named = |flow: &&FlowRecord| {
+            let part = query.contains.as_ref();
+            part.is_none_or(|part| flow.key.to_string().contains(part.as_str()))
         };
-        let segments: Vec<bool> = self
-            .segments
-            .iter()
-            .map(|name| {
-                is_wanted(&query.ingress, &name.ingress)
-                    && is_wanted(&query.egress, &name.egress)
-                    && is_wanted(&query.class, &name.class)
-            })
+        let flows = self.flows.iter();
+        let mut selected: Vec<&FlowRecord> = flows
+            .filter(|flow| is_selected.get(flow.segment as usize) == Some(&true))
+            .filter(is_named)
             .collect();
-        let mut wanted: Vec<&FlowRecord> = self
-            .flows
-            .iter()
-            .filter(|flow| segments.get(flow.segment as usize) == Some(&true))
-            .filter(|flow| {
-                let part = query.contains.as_ref();
-                part.is_none_or(|part| flow.key.to_string().contains(part.as_str()))
-            })
-            .collect();
-        let matching = wanted.len();
+        let matching = selected.len();
         let order = |a: &&FlowRecord, b: &&FlowRecord| -> Ordering {
-            let (a_rank, b_rank) = (a.rank(query.sort), b.rank(query.sort));
+            let rising = a.rank(query.sort).total_cmp(&b.rank(query.sort));
             let ordering = if query.ascending {
-                a_rank.total_cmp(&b_rank)
+                rising
             } else {
-                b_rank.total_cmp(&a_rank)
+                rising.reverse()
             };
             ordering.then_with(|| (a.key, a.segment).cmp(&(b.key, b.segment)))
         };
-        let end = query
-            .limit
-            .map_or(matching, |limit| query.offset.saturating_add(limit));
+        let end = query.offset.saturating_add(query.limit);
         if end < matching {
             if end > 0 {
-                wanted.select_nth_unstable_by(end - 1, order);
+                selected.select_nth_unstable_by(end - 1, order);
             }
-            wanted.truncate(end);
+            selected.truncate(end);
         }
-        wanted.sort_unstable_by(order);
-        wanted.drain(..query.offset.min(wanted.len()));
-        (matching, wanted)
+        selected.sort_unstable_by(order);
+        selected.drain(..query.offset.min(selected.len()));
+        (matching, selected)
     }
 
     /// All flows of that key: one on each segment that it passes.
@@ -206,7 +144,7 @@ mod tests {
         let paged = (0..100).step_by(7).flat_map(|offset| {
             let query = FlowQuery {
                 offset,
-                limit: Some(7),
+                limit: 7,
                 ..FlowQuery::default()
             };
             list.select(&query).1
@@ -233,7 +171,7 @@ mod tests {
         assert_eq!((matching, ports(&found)), (1, vec![3]));
         let beyond = FlowQuery {
             offset: 1_000,
-            limit: Some(0),
+            limit: 0,
             ..FlowQuery::default()
         };
         assert_eq!(list.select(&beyond), (10, vec![]));

@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use super::{keep, wrapped};
-use crate::http::Server;
+use api::http::Server;
 use control::core::PUBLISH_SECONDS;
 use control::published::Published;
 use records::snapshot::Snapshot;
@@ -15,12 +15,12 @@ use records::snapshot::Snapshot;
 const HEAD: &str = "\
 # Metrics
 
-What `/metrics` says: base units (seconds, bytes, ratios), counters end in `_total`, and every set of labels is bounded by
-the configuration. Gauges of an epoch are those of the last usable one, and are left out when it is an old one.
-This page is made from what the program writes (`make docs`); names, types, labels and words are its own. `when` says
-what has to be there for a family to have series; where it says nothing it always has.
+The metrics at `/metrics`: base units (seconds, bytes, ratios), counters end in `_total`, and every set of labels is bounded
+by the configuration. Gauges of an epoch are those of the last usable one, and are absent when it is an old one.
+This page is made from the program's own output (`make docs`). `when` is the condition for a family to have series; a
+family without a condition always has series.
 
-`prometheus.include` and `prometheus.exclude` choose by name what is written ([configuration](configuration.md#prometheus)).
+`prometheus.include` and `prometheus.exclude` select by name what is written ([configuration](configuration.md#prometheus)).
 [alerts.yml](../dashboards/alerts.yml), [recording.yml](../dashboards/recording.yml) and the Grafana dashboard
 [vernier.json](../dashboards/vernier.json) use these names and no others.
 ";
@@ -29,8 +29,8 @@ what has to be there for a family to have series; where it says nothing it alway
 const SECTIONS: [(&str, &str, &[&str]); 9] = [
     (
         "Segments",
-        "Packets, delays and losses are exact, recorded by the workers (`switch`) at both ends of a segment. What is \
-         estimated, and how far it was off, comes from the control core (`control`, by the methods of `measure`).",
+        "Packets, delays and losses are exact, recorded by the workers (`switch`) at both ends of a segment. Estimates \
+         and their errors come from the control core (`control`, by the methods of `measure`).",
         &["vernier_segment_", "vernier_estimator_"],
     ),
     (
@@ -43,8 +43,8 @@ const SECTIONS: [(&str, &str, &[&str]); 9] = [
     (
         "Segments on the wire",
         "Between a port (`from` or `to`) and the port at its other end (`port:peer`), both directions: what arrives is \
-         measured here, what leaves as the other end reports it. Estimates are in the families of segments above. \
-         Control frames are counted by the worker that owns the port; what they mean is the control core's \
+         measured here, what leaves is reported by the other end. Estimates are in the families of segments above. \
+         The worker that owns the port counts control frames; the control core interprets them \
          (`control::wire`). [Operating wires](wire.md).",
         &["vernier_wire_"],
     ),
@@ -65,7 +65,7 @@ const SECTIONS: [(&str, &str, &[&str]); 9] = [
     ),
     (
         "Workers and pools",
-        "Said by every worker of itself; pools are DPDK's.",
+        "Counted by every worker; pools are DPDK's.",
         &[
             "vernier_worker_",
             "vernier_mempool_",
@@ -75,7 +75,7 @@ const SECTIONS: [(&str, &str, &[&str]); 9] = [
     ),
     (
         "The switch",
-        "The control core's own account.",
+        "Kept by the control core.",
         &[
             "vernier_build_info",
             "vernier_state",
@@ -104,9 +104,9 @@ const SECTIONS: [(&str, &str, &[&str]); 9] = [
 const WHEN: [(&str, &str); 20] = [
     (
         "vernier_wire_flow_",
-        "a flow of `vernier_flow_delay_seconds` came in by a wire with an LDS",
+        "a flow of `vernier_flow_delay_seconds` arrived by a wire with an LDS",
     ),
-    ("vernier_wire_clock_drift_", "the clocks run apart"),
+    ("vernier_wire_clock_drift_", "the clocks drift apart"),
     ("vernier_wire_", "a port has a `wire`"),
     ("vernier_segment_delay_seconds", "packets have passed"),
     (
@@ -130,7 +130,7 @@ const WHEN: [(&str, &str); 20] = [
     ("vernier_segment_", "something is measured"),
     (
         "vernier_flow_estimated_",
-        "flows are decoded (`measurement.lds.decode`), or references tell of them",
+        "flows are decoded (`measurement.lds.decode`), or references measure them",
     ),
     (
         "vernier_flow_estimate",
@@ -228,6 +228,7 @@ fn unit(name: &str) -> &str {
     if let Some(declared) = declared.iter().find(|declared| declared.name == name) {
         return declared.unit;
     }
+    // By convention the name ends in the unit.
     let name = name.trim_end_matches("_total");
     let units = [
         ("_squared_seconds", "seconds²"),
@@ -254,8 +255,7 @@ fn page(families: &[Family]) -> String {
     let mut listed = BTreeSet::new();
     for (title, source, starts) in SECTIONS {
         let _ = write!(page, "\n## {title}\n\n{}\n\n", wrapped(source));
-        page +=
-            "| metric | type | unit | labels | when | what it says |\n|---|---|---|---|---|---|\n";
+        page += "| metric | type | unit | labels | when | meaning |\n|---|---|---|---|---|---|\n";
         let is_of = |family: &&Family| starts.iter().any(|start| family.name.starts_with(start));
         for family in families.iter().filter(is_of) {
             let Family {
@@ -294,7 +294,7 @@ fn the_metrics_reference_is_current() {
             !family.kind.is_empty() && !family.help.is_empty(),
             "{family:?}"
         );
-        // Without a sample nobody knows its labels.
+        // Its labels are known from a sample.
         let is_there = |line: &str| line.starts_with(&family.name);
         assert!(
             text.lines().any(is_there),
@@ -306,7 +306,7 @@ fn the_metrics_reference_is_current() {
 }
 
 #[test]
-fn labels_are_told_from_their_values() {
+fn labels_are_separate_from_their_values() {
     let labels = label_names(r#"a="x,b=\"1\"}",segment="e>w",le="0.5"} 3"#);
     assert_eq!(labels, ["a", "segment", "le"]);
     assert_eq!(label_names("} 3"), [""; 0]);

@@ -1,6 +1,4 @@
-//! Documents that are made from the code, and those that must agree with it: tests only.
-//!
-//! `make docs` writes the former; without it the tests say whether they are current.
+//! `make docs` writes what is made from the code; without it the tests check whether that is current.
 
 use std::path::{Path, PathBuf};
 
@@ -14,14 +12,14 @@ mod rules;
 const WRITE: &str = "VERNIER_WRITE_DOCS";
 
 /// A file of the project.
-pub(crate) fn project(path: &str) -> PathBuf {
+pub fn project(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")
         .join(path)
 }
 
 /// Writes a document, or holds the one that is there against what it should say.
-pub(crate) fn keep(path: &str, wanted: &str) {
+pub fn keep(path: &str, wanted: &str) {
     let file = project(path);
     if std::env::var_os(WRITE).is_some() {
         std::fs::write(file, wanted).unwrap();
@@ -47,7 +45,7 @@ pub(crate) fn keep(path: &str, wanted: &str) {
 }
 
 /// A paragraph in lines as long as those of other documents.
-pub(crate) fn wrapped(words: &str) -> String {
+pub fn wrapped(words: &str) -> String {
     let mut text = String::new();
     let mut width = 0;
     for word in words.split_whitespace() {

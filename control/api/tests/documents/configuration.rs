@@ -11,14 +11,14 @@ use contract::config::schema;
 const HEAD: &str = "\
 # Configuration
 
-One JSON file. `vernierd --check --config FILE` validates it and says what it would use; errors name the line, the key,
-what was expected and what was found. A key that is not known is refused. JSON has no comments: the
+One JSON file. `vernierd --check --config FILE` validates it and prints what it would use; errors name the line, the key,
+what was expected and what was found. An unknown key is refused. JSON has no comments: the
 [examples](../examples/README.md) are explained beside them.
 
 This page is made from the code (`make docs`), and so is [vernier.schema.json](vernier.schema.json), a JSON Schema
 (draft 2020-12) that editors complete and check by: in VS Code, for one,
-`\"json.schemas\": [{ \"fileMatch\": [\"vernier*.json\"], \"url\": \"./docs/vernier.schema.json\" }]`. The schema knows what a
-value may be by itself; that names refer to something, and that all fits together, is said by `--check` alone.
+`\"json.schemas\": [{ \"fileMatch\": [\"vernier*.json\"], \"url\": \"./docs/vernier.schema.json\" }]`. The schema checks
+each value by itself; only `--check` checks that names refer to something and that all keys fit together.
 
 What can change while the switch runs: [operating](operating.md#reload).
 ";

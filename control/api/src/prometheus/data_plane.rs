@@ -1,0 +1,117 @@
+//! Ports with their classes and queues, workers, the filtering database and the pools of packet buffers.
+
+use super::page::{Labels, Page};
+use super::whole;
+use contract::counters::{
+    ClassReading, PortReading, QueueReading, ReferenceReading, WorkerReading,
+};
+use contract::fdb::FdbStats;
+use records::snapshot::{
+    ClassCounts, DeviceCounts, Fdb, Port, PortFact, QueueCounts, Snapshot, Worker,
+};
+
+fn labels(port: &Port) -> Labels<'_> {
+    vec![("port", port.name.as_str().into())]
+}
+
+pub(super) fn ports(page: &mut Page, ports: &[Port]) {
+    let of_ports = ports.iter().map(|port| (labels(port), port));
+    page.metrics(
+        &PortReading::METRICS,
+        of_ports
+            .clone()
+            .map(|(labels, port)| (labels, &port.counts)),
+    );
+    page.metrics(
+        PortFact::metrics(),
+        of_ports.clone().map(|(labels, port)| (labels, &port.facts)),
+    );
+    page.metrics(Port::metrics(), of_ports.clone());
+    let drivers = of_ports.clone().map(|(mut labels, port)| {
+        labels.push(("driver", port.facts.driver.as_str().into()));
+        (labels, 1.0)
+    });
+    let help = "Driver of the device behind the port; always 1.";
+    page.gauge("vernier_port_info", help, drivers);
+    let devices = of_ports.filter_map(|(labels, port)| Some((labels, port.facts.device.as_ref()?)));
+    // None of the families where all devices belong to a host program.
+    if devices.clone().next().is_some() {
+        page.metrics(DeviceCounts::metrics(), devices);
+    }
+    let classes = ports.iter().flat_map(|port| {
+        let of_port = port.classes.iter();
+        of_port.map(|ClassCounts { class, counts }| {
+            let mut labels = labels(port);
+            labels.push(("class", class.as_str().into()));
+            (labels, counts)
+        })
+    });
+    page.metrics(&ClassReading::METRICS, classes);
+    let queues = ports.iter().flat_map(|port| {
+        let of_port = port.queues.iter();
+        of_port.map(|queue| {
+            let mut labels = labels(port);
+            labels.push(("queue", queue.queue.as_str().into()));
+            (labels, queue)
+        })
+    });
+    let counts = queues
+        .clone()
+        .map(|(labels, queue)| (labels, &queue.counts));
+    page.metrics(&QueueReading::METRICS, counts);
+    page.metrics(QueueCounts::metrics(), queues);
+}
+
+pub(super) fn workers(page: &mut Page, workers: &[Worker]) {
+    let workers = workers.iter().enumerate().map(|(index, worker)| {
+        let labels: Labels = vec![("worker", index.to_string().into())];
+        (labels, worker)
+    });
+    page.metrics(Worker::metrics(), workers.clone());
+    let counts = workers
+        .clone()
+        .map(|(labels, worker)| (labels, &worker.counts));
+    page.metrics(&WorkerReading::METRICS, counts);
+    let references = workers
+        .clone()
+        .map(|(labels, worker)| (labels, &worker.references));
+    page.metrics(&ReferenceReading::METRICS, references);
+    let bursts = "vernier_worker_burst_packets";
+    page.begin(
+        bursts,
+        "histogram",
+        "Packets in the bursts that the worker received.",
+    );
+    for (labels, worker) in workers {
+        let cumulative = worker.bursts.iter().scan(0, |sum, bucket| {
+            *sum += bucket.bursts;
+            Some((bucket.le_packets, *sum))
+        });
+        let count = worker.bursts.iter().map(|bucket| bucket.bursts).sum();
+        let buckets = cumulative.filter_map(|(le, at_most)| Some((le? as f64, at_most)));
+        let packets = worker.counts.busy_packets as f64;
+        page.histogram(bursts, &labels, buckets, count, packets);
+    }
+}
+
+/// The filtering database and the pools.
+pub(super) fn tables(page: &mut Page, snapshot: &Snapshot) {
+    let fdb = snapshot.fdb.iter().flat_map(whole);
+    page.metrics(Fdb::metrics(), fdb.clone());
+    page.metrics(
+        &FdbStats::METRICS,
+        fdb.map(|(labels, fdb)| (labels, &fdb.stats)),
+    );
+    let buffers = snapshot.pools.iter().flat_map(|pool| {
+        let free = pool.size.saturating_sub(pool.used);
+        [("used", pool.used), ("free", free)].map(|(state, number)| {
+            let labels: Labels = vec![("pool", pool.name.as_str().into()), ("state", state.into())];
+            (labels, number as f64)
+        })
+    });
+    page.gauge(
+        "vernier_mempool_buffers",
+        "Packet buffers in the pool.",
+        buffers,
+    );
+}

@@ -1,0 +1,195 @@
+//! The text under construction: families, their series, and their lines.
+
+use std::borrow::Cow;
+use std::fmt::{self, Write};
+use std::ops::RangeInclusive;
+
+use contract::metric::{Metric, MetricKind};
+use metrics::{Key, Label};
+use metrics_exporter_prometheus::LabelSet;
+use metrics_exporter_prometheus::formatting::{
+    write_help_line, write_metric_line, write_type_line,
+};
+use records::snapshot::Octave;
+
+/// Bounds of the delay histogram: 2^7 ns (128 ns) to 2^33 ns (8.6 s), an octave each. Fixed, so
+/// that histograms of all hosts and releases can be added.
+const OCTAVES: RangeInclusive<u32> = 7..=33;
+
+/// Bytes of text after which it is written out: the text of a large switch is never in memory as a whole.
+const PART_BYTES: usize = 16 << 10;
+
+/// Names and values of a series' labels.
+pub(super) type Labels<'r> = Vec<(&'static str, Cow<'r, str>)>;
+
+/// The text under construction.
+pub(super) struct Page<'o> {
+    /// Lines that were not written out yet.
+    text: String,
+    out: &'o mut dyn Write,
+    /// After an error nothing more is written.
+    written: fmt::Result,
+}
+
+impl<'o> Page<'o> {
+    pub(super) fn new(out: &'o mut dyn Write) -> Self {
+        Self {
+            text: String::new(),
+            out,
+            written: Ok(()),
+        }
+    }
+
+    pub(super) fn finish(mut self) -> fmt::Result {
+        self.write_out();
+        self.written
+    }
+
+    fn write_out(&mut self) {
+        if self.written.is_ok() {
+            self.written = self.out.write_str(&self.text);
+        }
+        self.text.clear();
+    }
+
+    /// Begins a family.
+    pub(super) fn begin(&mut self, name: &str, kind: &str, help: &str) {
+        write_help_line(&mut self.text, name, None, None, help);
+        write_type_line(&mut self.text, name, None, None, kind);
+    }
+
+    /// A line of a family; `more` is one label more.
+    pub(super) fn line(
+        &mut self,
+        name: &str,
+        suffix: Option<&'static str>,
+        labels: &Labels,
+        more: Option<(&'static str, &str)>,
+        value: f64,
+    ) {
+        let set = label_set(labels);
+        write_metric_line(&mut self.text, name, suffix, &set, more, value, None);
+        if self.text.len() >= PART_BYTES {
+            self.write_out();
+        }
+    }
+
+    /// Families that are declared beside the fields of a record, with the series of every record.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "an iterator, cloned for each family"
+    )]
+    pub(super) fn metrics<'r, R: 'static>(
+        &mut self,
+        metrics: impl IntoIterator<Item = &'static Metric<R>>,
+        records: impl Iterator<Item = (Labels<'r>, &'r R)> + Clone,
+    ) {
+        for metric in metrics {
+            self.declared(metric);
+            self.series(metric, records.clone());
+        }
+    }
+
+    /// Begins a declared family.
+    pub(super) fn declared<R: 'static>(&mut self, Metric { declaration, .. }: &Metric<R>) {
+        let kind = match declaration.kind {
+            MetricKind::Counter => "counter",
+            MetricKind::Gauge => "gauge",
+        };
+        self.begin(declaration.name, kind, declaration.help.trim());
+    }
+
+    /// The series of every record in a declared family.
+    pub(super) fn series<'r, R: 'static>(
+        &mut self,
+        metric: &Metric<R>,
+        records: impl Iterator<Item = (Labels<'r>, &'r R)>,
+    ) {
+        let name = metric.declaration.name;
+        for (labels, record) in records {
+            if self.written.is_err() {
+                return;
+            }
+            (metric.read)(record, &mut |label, value| {
+                let more = (!metric.label.is_empty()).then_some((metric.label, label));
+                self.line(name, None, &labels, more, value);
+            });
+        }
+    }
+
+    /// A gauge that is made from more than one field.
+    pub(super) fn gauge<'r>(
+        &mut self,
+        name: &str,
+        help: &str,
+        samples: impl IntoIterator<Item = (Labels<'r>, f64)>,
+    ) {
+        self.begin(name, "gauge", help);
+        self.samples(name, samples);
+    }
+
+    /// A counter that is made from more than one field.
+    pub(super) fn counter<'r>(
+        &mut self,
+        name: &str,
+        help: &str,
+        samples: impl IntoIterator<Item = (Labels<'r>, f64)>,
+    ) {
+        self.begin(name, "counter", help);
+        self.samples(name, samples);
+    }
+
+    fn samples<'r>(&mut self, name: &str, samples: impl IntoIterator<Item = (Labels<'r>, f64)>) {
+        for (labels, value) in samples {
+            if self.written.is_err() {
+                return;
+            }
+            self.line(name, None, &labels, None, value);
+        }
+    }
+
+    /// One series of a histogram of delays: cumulative buckets, sum and count.
+    pub(super) fn delays(&mut self, name: &str, labels: &Labels, octaves: &[Octave], sum: f64) {
+        let at_most = |bound_ns| -> u64 {
+            let within = octaves.iter().filter(|octave| octave.le_ns <= bound_ns);
+            within.map(|octave| octave.packets).sum()
+        };
+        // A power of two of nanoseconds has few enough digits to be exact in seconds.
+        let bounds = OCTAVES.map(|exponent| 1u64 << exponent);
+        let buckets = bounds.map(|bound_ns| (bound_ns as f64 / 1e9, at_most(bound_ns)));
+        self.histogram(name, labels, buckets, at_most(u64::MAX), sum);
+    }
+
+    /// One series of a histogram, from cumulative buckets by their upper bounds.
+    pub(super) fn histogram(
+        &mut self,
+        name: &str,
+        labels: &Labels,
+        buckets: impl Iterator<Item = (f64, u64)>,
+        count: u64,
+        sum: f64,
+    ) {
+        if self.written.is_err() {
+            return;
+        }
+        let buckets = buckets.map(|(bound, at_most)| (bound.to_string(), at_most));
+        for (bound, at_most) in buckets.chain([("+Inf".to_owned(), count)]) {
+            let le = Some(("le", bound.as_str()));
+            self.line(name, Some("bucket"), labels, le, at_most as f64);
+        }
+        self.line(name, Some("sum"), labels, None, sum);
+        self.line(name, Some("count"), labels, None, count as f64);
+    }
+}
+
+#[expect(
+    clippy::default_trait_access,
+    reason = "the map's type is not among our dependencies"
+)]
+fn label_set(labels: &Labels) -> LabelSet {
+    let labels = labels
+        .iter()
+        .map(|(name, value)| Label::new(*name, value.clone().into_owned()));
+    let key = Key::from_parts("", labels.collect::<Vec<_>>());
+    LabelSet::from_key_and_global(&key, &Default::default())
+}

@@ -1,0 +1,133 @@
+//! Segments inside the switch: counts, exact delays, estimates; and the sketches.
+
+use super::page::{Labels, Page};
+use super::wires;
+use contract::metric::Metric;
+use records::snapshot::{
+    Counts, Estimate, ReferenceEstimate, Segment, Sketch, Snapshot, Totals, WireEstimate,
+    WireFigures,
+};
+
+fn labels(segment: &Segment) -> Labels<'_> {
+    vec![
+        ("segment", segment.name().into()),
+        ("ingress", segment.ingress.as_str().into()),
+        ("egress", segment.egress.as_str().into()),
+        ("class", segment.class.as_str().into()),
+    ]
+}
+
+/// With the label of a method.
+pub(super) fn by_method<'r>(mut labels: Labels<'r>, method: &'r str) -> Labels<'r> {
+    labels.push(("method", method.into()));
+    labels
+}
+
+/// Samples of what was estimated, by whether the stamped mean was within the bound.
+pub(super) fn judged<'r>(
+    labels: &Labels<'r>,
+    estimates: u64,
+    within_bound: u64,
+) -> [(Labels<'r>, f64); 2] {
+    let beyond = estimates.saturating_sub(within_bound);
+    [("true", within_bound), ("false", beyond)].map(|(is_within, number)| {
+        let mut labels = labels.clone();
+        labels.push(("within_bound", is_within.into()));
+        (labels, number as f64)
+    })
+}
+
+pub(super) fn segments(page: &mut Page, segments: &[Segment]) {
+    let delay = "vernier_segment_delay_seconds";
+    let help = "One-way delay inside the switch of every packet, from stamps.";
+    page.begin(delay, "histogram", help);
+    let has_packets = |segment: &&Segment| segment.total.counts.received_packets > 0;
+    for segment in segments.iter().filter(has_packets) {
+        let total = &segment.total;
+        page.delays(delay, &labels(segment), &total.octaves, total.delay_sum_s);
+    }
+    let totals = segments.iter().map(|s| (labels(s), &s.total));
+    page.metrics(Totals::metrics(), totals);
+    let counts = segments.iter().map(|s| (labels(s), &s.total.counts));
+    page.metrics(Counts::metrics(), counts);
+    let judged = segments.iter().flat_map(|segment| {
+        let total = &segment.total;
+        let labels = by_method(labels(segment), "lda");
+        judged(&labels, total.estimated_epochs, total.within_bound_epochs)
+    });
+    page.counter(
+        "vernier_estimator_epochs_total",
+        "Epochs with an estimate, by whether the stamped mean was within its bound.",
+        judged,
+    );
+}
+
+/// The estimates of the last usable epochs: one family for all methods, inside the switch and on the wire.
+pub(super) fn estimates(page: &mut Page, snapshot: &Snapshot) {
+    let lda = snapshot.segments.iter().filter_map(|segment| {
+        let lda = snapshot.fresh(segment)?.lda.as_ref()?;
+        Some((by_method(labels(segment), "lda"), lda))
+    });
+    let references = snapshot.segments.iter().filter_map(|segment| {
+        let references = snapshot.fresh(segment)?.references.as_ref()?;
+        Some((by_method(labels(segment), "rli-s"), references))
+    });
+    for metric in Estimate::metrics() {
+        page.declared(metric);
+        page.series(metric, lda.clone());
+        let name = metric.declaration.name;
+        if let Some(metric) = named(ReferenceEstimate::metrics(), name) {
+            page.series(metric, references.clone());
+        }
+        if let Some(metric) = named(WireEstimate::metrics(), name) {
+            page.series(metric, wires::estimates(&snapshot.wires));
+        }
+        if let Some(metric) = named(WireFigures::metrics(), name) {
+            page.series(metric, wires::figures(&snapshot.wires));
+        }
+    }
+    let usable = lda.map(|(labels, lda)| {
+        let ratio = lda.usable_cells as f64 / lda.cells.max(1) as f64;
+        (labels, ratio)
+    });
+    let on_wires = wires::figures(&snapshot.wires);
+    let on_wires = on_wires.map(|(labels, figures)| (labels, figures.usable_cells_ratio));
+    page.gauge(
+        "vernier_estimator_usable_cells_ratio",
+        "Share of the estimator's cells that were usable in the last usable epoch.",
+        usable.chain(on_wires),
+    );
+}
+
+/// The metric of that name.
+fn named<R: 'static>(
+    mut metrics: impl Iterator<Item = &'static Metric<R>>,
+    name: &str,
+) -> Option<&'static Metric<R>> {
+    metrics.find(|metric| metric.declaration.name == name)
+}
+
+pub(super) fn sketches(page: &mut Page, snapshot: &Snapshot) {
+    let sketches = snapshot.sketches.iter();
+    let fresh = sketches.filter(|sketch| snapshot.is_fresh(sketch.epoch));
+    let fresh = fresh.map(|sketch| (vec![("port", sketch.port.as_str().into())], sketch));
+    page.metrics(Sketch::metrics(), fresh.clone());
+    let filled = fresh.clone().map(|(labels, sketch)| {
+        let ratio = sketch.filled_cells as f64 / sketch.cells.max(1) as f64;
+        (labels, ratio)
+    });
+    page.gauge(
+        "vernier_sketch_filled_cells_ratio",
+        "Share of the sketch's cells in which packets were counted.",
+        filled,
+    );
+    let usable = fresh.map(|(labels, sketch)| {
+        let ratio = sketch.usable_cells as f64 / sketch.filled_cells.max(1) as f64;
+        (labels, ratio)
+    });
+    page.gauge(
+        "vernier_sketch_usable_cells_ratio",
+        "Share of the filled cells whose two ends agree.",
+        usable,
+    );
+}

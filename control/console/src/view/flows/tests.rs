@@ -1,0 +1,108 @@
+use super::*;
+use records::history::{History, Sample};
+use records::snapshot::{AnsweredFlow, Snapshot};
+
+fn example() -> Flow {
+    Snapshot::example().flows.unwrap().top[0].flow.clone()
+}
+
+fn answer() -> FlowAnswer {
+    FlowAnswer {
+        flow: example().flow,
+        epoch: Some(85),
+        ..FlowAnswer::default()
+    }
+}
+
+#[test]
+fn a_page_says_which_part_it_is() {
+    let mut page = FlowPage {
+        epoch: Some(85),
+        state: records::answers::FlowState::Active,
+        matching: 50_000,
+        offset: 20,
+        flows: vec![example()],
+    };
+    let expected = "\
+flow                             segment  packets  lost    mean  stddev  estimate    +-98%  ago
+10.0.0.1:1024>10.0.0.2:80/tcp  east>west      900     0  401 us  300 us    401 us  1.25 us   1s
+21 to 21 of 50000 flows
+";
+    assert_eq!(flows(&page), expected);
+    page.flows.clear();
+    assert!(flows(&page).ends_with("50000 flows, none from 20 on\n"));
+    page.matching = 0;
+    assert!(flows(&page).ends_with("\nno flow\n"));
+}
+
+#[test]
+fn a_tracked_flow_has_exact_figures_an_estimate_and_a_history() {
+    let mut history = History::default();
+    for epoch in 0..400 {
+        let sample = Sample {
+            packets: 10,
+            sum_ns: 4_000.0,
+            estimate_ns: Some((400.0, 5.0)),
+            ..Sample::default()
+        };
+        history.add(epoch, 1_000, &sample);
+    }
+    let tracked = AnsweredFlow {
+        flow: example(),
+        courses: history.courses(1_700_000_000.0),
+    };
+    let answer = FlowAnswer {
+        tracked: vec![tracked],
+        ..answer()
+    };
+    let text = flow(&answer, 10, "UNKNOWN");
+    for expected in [
+        "10.0.0.1:1024>10.0.0.2:80/tcp  epoch 85\n\neast>west: tracked, its last packet 1s ago\n",
+        "  exact, by stamps:\n",
+        "    epoch 81           900   439 KiB     0  401 us  300 us\n",
+        "    since epoch 2   70.0 k  33.4 MiB     7  411 us  300 us\n",
+        "  estimated: mean 401 us +- 1.25 us (98 %), jointly with all flows (lds-joint); epoch 81, \
+             900 packets; the exact mean is within\n",
+        "  by references (RLI): mean 410 us since epoch 2\n",
+        "  by 10 s:\n    from (UTC)  packets  lost    mean  stddev  estimate    +-98%\n",
+        "    22:19:50        100     0  400 ns",
+    ] {
+        assert!(text.contains(expected), "{expected:?} in\n{text}");
+    }
+    assert!(!text.contains("UNKNOWN"), "{text}");
+    let rows = text
+        .lines()
+        .filter(|line| line.trim_start().starts_with("22:"));
+    assert_eq!(rows.count(), BUCKETS_MAX);
+}
+
+#[test]
+fn a_flow_that_is_not_tracked_is_labelled_so() {
+    let mut estimate = example().estimate.unwrap();
+    estimate.bound_ns = None;
+    estimate.is_within_bound = None;
+    estimate.method = FlowMethod::LdsPrior;
+    let sketched = SketchedFlow {
+        ingress: "east".to_owned(),
+        egress: "west".to_owned(),
+        class: "gold".to_owned(),
+        packets_max: 17,
+        lost_packets_max: 2,
+        estimate: Some(estimate),
+    };
+    let known = FlowAnswer {
+        sketched: vec![sketched],
+        ended: vec![example()],
+        ..answer()
+    };
+    let text = flow(&known, 10, "UNKNOWN");
+    for expected in [
+        "east>west: no longer tracked; it ended 1s ago, with\n",
+        "east>west gold: not tracked; by the sketch\n  packets: at most 17, lost: at most 2\n",
+        "  estimated: mean 401 us of unknown error, from the other flows",
+    ] {
+        assert!(text.contains(expected), "{expected:?} in\n{text}");
+    }
+    assert!(!text.contains("UNKNOWN"), "{text}");
+    assert!(flow(&answer(), 10, "nothing is known").ends_with("\nnothing is known\n"));
+}

@@ -1,0 +1,255 @@
+//! What may be asked of the lists of segments and flows: the parameters of the HTTP paths, read strictly from
+//! text, so that a misspelt parameter is an error and not another question.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use schemars::JsonSchema;
+use serde::de::{Unexpected, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// Flows of an answer, unless `limit` is given.
+pub const FLOWS_DEFAULT: usize = 100;
+
+/// Most flows of an answer.
+pub const FLOWS_MAX: usize = 10_000;
+
+/// Segments with courses of an answer, unless `limit` is given.
+pub const COURSES_DEFAULT: usize = 100;
+
+/// Most segments with courses of an answer.
+pub const COURSES_MAX: usize = 500;
+
+/// Which segments are selected.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct SegmentFilter {
+    /// Only of this ingress port.
+    pub ingress: Option<String>,
+    /// Only of this egress port.
+    pub egress: Option<String>,
+    /// Only of this class.
+    pub class: Option<String>,
+}
+
+impl SegmentFilter {
+    /// Whether it selects the segment of these names.
+    pub fn selects(&self, names: [&str; 3]) -> bool {
+        selects([&self.ingress, &self.egress, &self.class], names)
+    }
+}
+
+/// Whether each name is the wanted one; without a wanted one any will do.
+fn selects(wanted: [&Option<String>; 3], names: [&str; 3]) -> bool {
+    let mut pairs = wanted.into_iter().zip(names);
+    pairs.all(|(wanted, name)| wanted.as_ref().is_none_or(|wanted| wanted == name))
+}
+
+/// Which courses are selected, of a part of the segments.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct CourseQuery {
+    /// Only of this ingress port.
+    pub ingress: Option<String>,
+    /// Only of this egress port.
+    pub egress: Option<String>,
+    /// Only of this class.
+    pub class: Option<String>,
+    /// Only buckets of so many seconds: 1 (the last minute), 10 (ten minutes) or 60 (an hour).
+    pub width_s: Option<Width>,
+    /// How many segments are left out at the beginning.
+    #[serde(deserialize_with = "number::<_, { usize::MAX }>")]
+    pub offset: usize,
+    /// How many segments at most.
+    #[serde(deserialize_with = "number::<_, COURSES_MAX>")]
+    #[schemars(range(max = 500))]
+    pub limit: usize,
+}
+
+impl Default for CourseQuery {
+    fn default() -> Self {
+        Self {
+            ingress: None,
+            egress: None,
+            class: None,
+            width_s: None,
+            offset: 0,
+            limit: COURSES_DEFAULT,
+        }
+    }
+}
+
+impl CourseQuery {
+    /// Whether it selects the segment of these names.
+    pub fn selects(&self, names: [&str; 3]) -> bool {
+        selects([&self.ingress, &self.egress, &self.class], names)
+    }
+}
+
+/// A width of buckets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Width {
+    /// One second.
+    #[serde(rename = "1")]
+    Second,
+    /// Ten seconds.
+    #[serde(rename = "10")]
+    TenSeconds,
+    /// A minute.
+    #[serde(rename = "60")]
+    Minute,
+}
+
+impl Width {
+    /// Every width, the smallest first.
+    pub const ALL: [Self; 3] = [Self::Second, Self::TenSeconds, Self::Minute];
+
+    /// In seconds.
+    pub const fn seconds(self) -> u32 {
+        match self {
+            Self::Second => 1,
+            Self::TenSeconds => 10,
+            Self::Minute => 60,
+        }
+    }
+}
+
+/// Which flows are listed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FlowState {
+    /// Those that have a slot.
+    #[default]
+    Active,
+    /// Those that lost their slot last, with their final figures.
+    Ended,
+}
+
+/// By what flows are ordered, the greatest first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FlowOrder {
+    /// Packets in its last epoch.
+    #[default]
+    Packets,
+    /// Bytes in its last epoch.
+    Bytes,
+    /// Mean delay in its last epoch.
+    Mean,
+    /// Standard deviation in its last epoch.
+    Stddev,
+    /// Packets lost in its last epoch.
+    Lost,
+    /// Packets since it was first seen.
+    TotalPackets,
+    /// Packets lost since it was first seen.
+    TotalLost,
+    /// The estimate's mean.
+    Estimate,
+    /// Half-width of the estimate's interval.
+    Bound,
+    /// The epoch in which it was first seen.
+    First,
+    /// The last epoch in which it had packets.
+    Last,
+}
+
+/// Which flows are selected, and in which order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct FlowQuery {
+    /// Those that have a slot, or those that lost it last.
+    pub state: FlowState,
+    /// By what they are ordered, the greatest first.
+    pub sort: FlowOrder,
+    /// The least first.
+    #[serde(deserialize_with = "yes_or_no")]
+    pub ascending: bool,
+    /// How many are left out at the beginning.
+    #[serde(deserialize_with = "number::<_, { usize::MAX }>")]
+    pub offset: usize,
+    /// How many at most.
+    #[serde(deserialize_with = "number::<_, FLOWS_MAX>")]
+    #[schemars(range(max = 10_000))]
+    pub limit: usize,
+    /// Only of this ingress port.
+    pub ingress: Option<String>,
+    /// Only of this egress port.
+    pub egress: Option<String>,
+    /// Only of this class.
+    pub class: Option<String>,
+    /// Only those whose name contains this text.
+    pub contains: Option<String>,
+}
+
+impl Default for FlowQuery {
+    fn default() -> Self {
+        Self {
+            state: FlowState::default(),
+            sort: FlowOrder::default(),
+            ascending: false,
+            offset: 0,
+            limit: FLOWS_DEFAULT,
+            ingress: None,
+            egress: None,
+            class: None,
+            contains: None,
+        }
+    }
+}
+
+impl FlowQuery {
+    /// Whether it selects flows on the segment of these names.
+    pub fn selects(&self, names: [&str; 3]) -> bool {
+        selects([&self.ingress, &self.egress, &self.class], names)
+    }
+}
+
+/// A number up to `MAX`, digits only.
+fn number<'de, D: Deserializer<'de>, const MAX: usize>(text: D) -> Result<usize, D::Error> {
+    let expected = move |f: &mut fmt::Formatter<'_>| match MAX {
+        usize::MAX => f.write_str("a number"),
+        most => write!(f, "a number from 0 to {most}"),
+    };
+    let parse = |text: &str| text.parse().ok().filter(|&number| number <= MAX);
+    text.deserialize_str(Word::new(expected, parse))
+}
+
+fn yes_or_no<'de, D: Deserializer<'de>>(text: D) -> Result<bool, D::Error> {
+    let expected = |f: &mut fmt::Formatter<'_>| f.write_str("`true` or `false`");
+    text.deserialize_str(Word::new(expected, |text: &str| text.parse().ok()))
+}
+
+/// Reads one word; an error says what was expected.
+struct Word<E, P, T> {
+    expected: E,
+    parse: P,
+    value: PhantomData<T>,
+}
+
+impl<E, P, T> Word<E, P, T> {
+    fn new(expected: E, parse: P) -> Self {
+        Self {
+            expected,
+            parse,
+            value: PhantomData,
+        }
+    }
+}
+
+impl<E, P, T> Visitor<'_> for Word<E, P, T>
+where
+    E: Fn(&mut fmt::Formatter<'_>) -> fmt::Result,
+    P: Fn(&str) -> Option<T>,
+{
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (self.expected)(f)
+    }
+
+    fn visit_str<Failure: serde::de::Error>(self, text: &str) -> Result<T, Failure> {
+        let wrong = || Failure::invalid_value(Unexpected::Str(text), &self);
+        (self.parse)(text).ok_or_else(wrong)
+    }
+}

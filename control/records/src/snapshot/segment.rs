@@ -1,0 +1,276 @@
+//! Measured segments inside the switch: counts, exact delays, and estimates.
+
+use contract::metric::Each;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::history::History;
+use crate::metric::{Shown, record};
+
+/// One measured segment.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Segment {
+    /// Name of the ingress port.
+    pub ingress: String,
+    /// Name of the egress port.
+    pub egress: String,
+    /// The class of packets; `all` unless classes are configured.
+    pub class: String,
+    /// Figures of the last usable epoch in which packets passed.
+    pub last: Option<EpochFigures>,
+    /// Since the switch started.
+    pub total: Totals,
+    /// Delays of the last minute, ten minutes and hour.
+    #[serde(skip)]
+    pub history: History,
+}
+
+impl Segment {
+    /// `east>west`.
+    pub fn name(&self) -> String {
+        format!("{}>{}", self.ingress, self.egress)
+    }
+
+    /// Ingress port, egress port, class.
+    pub fn names(&self) -> [&str; 3] {
+        [&self.ingress, &self.egress, &self.class]
+    }
+
+    /// `east>west`, and `east>west gold` where there are classes.
+    pub fn title(&self) -> String {
+        title(&self.ingress, &self.egress, &self.class)
+    }
+}
+
+/// `east>west`, and `east>west gold` for a class of several.
+pub fn title(from: &str, to: &str, class: &str) -> String {
+    match class {
+        "all" => format!("{from}>{to}"),
+        class => format!("{from}>{to} {class}"),
+    }
+}
+
+/// One segment over one epoch.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct EpochFigures {
+    /// The epoch's number.
+    pub epoch: u64,
+    /// Plain counts.
+    pub counts: Counts,
+    /// Exact delays, from the stamps in the packets.
+    pub stamped: Option<Stamped>,
+    /// Delays as the LDA estimates them; `None` when too few cells were usable, or there is none.
+    pub lda: Option<Estimate>,
+    /// The mean delay as reference packets give it; `None` without any.
+    pub references: Option<ReferenceEstimate>,
+}
+
+record! {
+    /// The mean delay of one segment over one epoch, from reference packets (RLI).
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+    pub struct ReferenceEstimate {
+        /// Mean delay from the sums that references carry (RLI-S), whatever the method of the flows' estimates.
+        #[metric(gauge = "vernier_segment_estimated_delay_mean_seconds", per_unit = 1e9)]
+        pub mean_ns: f64,
+        /// Packets that the mean is over.
+        #[metric(gauge = "vernier_segment_estimated_delay_effective_samples")]
+        pub packets: u64,
+        /// Of these, packets between references where none was lost: their mean is exact.
+        pub exact_packets: u64,
+        /// (estimate - stamped mean) / stamped mean; `None` where that mean is 0.
+        #[metric(gauge = "vernier_estimator_error_ratio")]
+        pub error_ratio: Option<f64>,
+    }
+}
+
+record! {
+    /// Plain counts of a segment.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    pub struct Counts {
+        /// Packets that entered the segment.
+        #[metric(counter = "vernier_segment_packets_total")]
+        pub sent_packets: u64,
+        /// Bytes that entered the segment, without frame check sequences.
+        #[metric(counter = "vernier_segment_bytes_total")]
+        pub sent_bytes: u64,
+        /// Packets that left the segment in time.
+        pub received_packets: u64,
+        /// Bytes of the packets that left in time.
+        pub received_bytes: u64,
+        /// Packets lost on the segment.
+        #[metric(counter = "vernier_segment_lost_packets_total")]
+        pub dropped_packets: u64,
+        /// Packets that left the segment after their epoch was sealed: neither measured nor lost.
+        #[metric(counter = "vernier_segment_late_packets_total")]
+        pub late_packets: u64,
+    }
+}
+
+impl std::ops::AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.sent_packets += other.sent_packets;
+        self.sent_bytes += other.sent_bytes;
+        self.received_packets += other.received_packets;
+        self.received_bytes += other.received_bytes;
+        self.dropped_packets += other.dropped_packets;
+        self.late_packets += other.late_packets;
+    }
+}
+
+/// Exact figures of the stamped delay, in nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Stamped {
+    /// Mean.
+    pub mean_ns: f64,
+    /// Standard deviation.
+    pub stddev_ns: f64,
+    /// Least.
+    pub min_ns: f64,
+    /// Greatest.
+    pub max_ns: f64,
+    /// Median, to the histogram's resolution.
+    pub p50_ns: f64,
+    /// 90th percentile, to the histogram's resolution.
+    pub p90_ns: f64,
+    /// 99th percentile, to the histogram's resolution.
+    pub p99_ns: f64,
+}
+
+record! {
+    /// An estimate of one segment's delay over one epoch.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+    pub struct Estimate {
+        /// Estimated mean delay of the last usable epoch.
+        #[metric(gauge = "vernier_segment_estimated_delay_mean_seconds", per_unit = 1e9)]
+        pub mean_ns: f64,
+        /// Half-width of the nominal 98 % interval around the estimated mean; at least the clock's resolution.
+        #[metric(gauge = "vernier_segment_estimated_delay_bound_seconds", per_unit = 1e9)]
+        pub bound_ns: f64,
+        /// Estimated standard deviation of the delay in the last usable epoch, unbiased; unknown with fewer than two
+        /// usable cells.
+        #[metric(gauge = "vernier_segment_estimated_delay_stddev_seconds", per_unit = 1e9)]
+        pub stddev_ns: Option<f64>,
+        /// Standard deviation by the LDA paper's equation 5.
+        pub stddev_paper_ns: Option<f64>,
+        /// Packets that the estimated mean is over.
+        #[metric(gauge = "vernier_segment_estimated_delay_effective_samples")]
+        pub effective_samples: u64,
+        /// Cells that have packets and lost none.
+        pub usable_cells: u64,
+        /// All cells.
+        pub cells: u64,
+        /// Estimated packets lost in the last usable epoch.
+        #[metric(gauge = "vernier_segment_estimated_lost_packets")]
+        pub lost_packets: f64,
+        /// Error of the estimated mean against the stamped mean: (estimate - stamped) / stamped; unknown where the
+        /// stamped mean is 0.
+        #[metric(gauge = "vernier_estimator_error_ratio")]
+        pub error_ratio: Option<f64>,
+        /// Whether the stamped mean is within the bound.
+        pub is_within_bound: bool,
+    }
+}
+
+impl Estimate {
+    /// The nominal 98 % interval of the mean.
+    pub fn interval_ns(&self) -> (f64, f64) {
+        (self.mean_ns - self.bound_ns, self.mean_ns + self.bound_ns)
+    }
+}
+
+record! {
+    /// A segment since the switch started. Everything in it only rises.
+    #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+    pub struct Totals {
+        /// Plain counts.
+        pub counts: Counts,
+        /// Sum of the stamped delays in seconds.
+        pub delay_sum_s: f64,
+        /// Sum of squared delays, in seconds squared: with sum and count of the delay it gives the standard deviation
+        /// over any window.
+        #[metric(counter = "vernier_segment_delay_squared_seconds_total")]
+        pub delay_squared_sum_s2: f64,
+        /// Distribution of the stamped delay: packets in each octave, least first.
+        pub octaves: Vec<Octave>,
+        /// Epochs that gave no numbers, by reason.
+        #[metric(counter = "vernier_segment_unusable_epochs_total", label = "reason")]
+        pub unusable_epochs: UnusableEpochs,
+        /// Epochs with an LDA estimate.
+        pub estimated_epochs: u64,
+        /// Of these, epochs in which the stamped mean was within the estimate's bound.
+        pub within_bound_epochs: u64,
+    }
+}
+
+/// One bucket of a histogram: packets that took longer than the previous bucket's bound, and no
+/// longer than this one's.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Octave {
+    /// Upper bound in nanoseconds, a power of two.
+    pub le_ns: u64,
+    /// Packets in the bucket.
+    pub packets: u64,
+}
+
+/// Epochs of one segment that gave no numbers, by reason.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UnusableEpochs {
+    /// A worker had no empty shard, or stalled: part of the epoch went unmeasured.
+    pub missed_shard: u64,
+    /// The workers measured it in different generations.
+    pub generation: u64,
+    /// The link of its ingress or egress port went down or came up.
+    pub link: u64,
+    /// Packets passed, but too few of the LDA's cells were usable for an estimate with a bound; the
+    /// stamped figures hold.
+    pub too_few_cells: u64,
+    /// A fault of this program (a panic) was contained while its figures were made.
+    #[serde(default)]
+    pub internal: u64,
+}
+
+impl UnusableEpochs {
+    /// Every reason's label and count.
+    pub fn by_reason(&self) -> [(&'static str, u64); 5] {
+        [
+            ("missed_shard", self.missed_shard),
+            ("generation", self.generation),
+            ("link", self.link),
+            ("too_few_cells", self.too_few_cells),
+            ("internal", self.internal),
+        ]
+    }
+}
+
+impl Shown for UnusableEpochs {
+    fn show(&self, per_unit: f64, each: Each<'_>) {
+        for (reason, epochs) in self.by_reason() {
+            each(reason, epochs as f64 / per_unit);
+        }
+    }
+}
+
+record! {
+    /// The sketch (LDS) of one egress port in its last usable epoch.
+    #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+    pub struct Sketch {
+        /// The port's name.
+        pub port: String,
+        /// The epoch's number.
+        pub epoch: u64,
+        /// Cells of the sketch of per-flow delays.
+        #[metric(gauge = "vernier_sketch_cells")]
+        pub cells: u64,
+        /// Cells in which packets were counted.
+        pub filled_cells: u64,
+        /// Of these, cells whose two ends agree.
+        pub usable_cells: u64,
+        /// Mean delay of all packets to the port, with their weights, by the sketch; unknown without packets, or where
+        /// usable cells hold less than 99 % of them.
+        #[metric(gauge = "vernier_sketch_estimated_delay_mean_seconds", per_unit = 1e9)]
+        pub mean_ns: Option<f64>,
+        /// Error of the sketch's mean against the stamped mean: (mean - stamped) / stamped; unknown without a mean.
+        #[metric(gauge = "vernier_sketch_error_ratio")]
+        pub error_ratio: Option<f64>,
+    }
+}
