@@ -189,19 +189,19 @@ impl Lists {
         for segment in &self.segments {
             *flows.entry(*segment).or_default() += 1;
         }
-        let mut featured: Vec<(usize, SegmentIndex)> = flows
+        let mut ranked: Vec<(usize, SegmentIndex)> = flows
             .into_iter()
             .map(|(segment, flows)| (flows, segment))
             .collect();
-        featured.sort_unstable_by(|a, b| b.cmp(a));
+        ranked.sort_unstable_by(|a, b| b.cmp(a));
         // The last, or all that are too many, are the flows without a feature.
-        featured.truncate(featured.len().saturating_sub(1).min(FEATURES_MAX));
-        self.features_per_flow = featured.len();
+        ranked.truncate(ranked.len().saturating_sub(1).min(FEATURES_MAX));
+        self.features_per_flow = ranked.len();
         let is = |segment, other| f64::from(u8::from(segment == other));
         let features = self
             .segments
             .iter()
-            .flat_map(|&segment| featured.iter().map(move |&(_, other)| is(segment, other)));
+            .flat_map(|&segment| ranked.iter().map(move |&(_, other)| is(segment, other)));
         self.features = features.collect();
     }
 

@@ -394,10 +394,10 @@ impl Exchange {
         let due = self.session.as_ref().and_then(|session| session.due(now));
         if let Some(nonces) = due {
             let hello = self.settings.hello(nonces, clock);
-            if self.seal(now, (Epoch(0), 0), &hello) {
-                if let Some(session) = &mut self.session {
-                    session.said(now, nonces);
-                }
+            if self.seal(now, (Epoch(0), 0), &hello)
+                && let Some(session) = &mut self.session
+            {
+                session.said(now, nonces);
             }
         }
         let session = self.session.as_ref();

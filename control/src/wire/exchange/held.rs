@@ -173,7 +173,7 @@ impl Held {
         let (shape, ranges) = (self.shape(piece.what), std::iter::once(piece.range.clone()));
         let (room, end) = (body_room(settings.frames.bytes_max), End::Sender);
         let segment = |index: u16| self.shard.segments.get(usize::from(index));
-        let sealed = match piece.what {
+        let written = match piece.what {
             What::First | What::Last => {
                 if piece.what == What::Last {
                     // The epoch that begins at this rollover.
@@ -200,7 +200,7 @@ impl Held {
                 sealer.seal(subject, &cut.next()?, buffer)
             }
         };
-        sealed.ok()
+        written.ok()
     }
 }
 
