@@ -19,10 +19,11 @@ use measure::flows::{FlowId, Slot};
 use measure::observation::SegmentIndex;
 use measure::packet::{FlowHash, FlowKey};
 use measure::shard::ShardLayout;
-use measure::time::{Epoch, TickRate};
+use measure::time::{Epoch, TickRate, Ticks};
 
 use contract::counters::Counter;
 use contract::handover::{FlowCommand, NewFlow, handover};
+use contract::ids::GenerationId;
 use contract::wire::clock::SharedLine;
 use contract::wire::clock::TaiLine;
 use control::published::Published;
@@ -48,7 +49,7 @@ fn flow(number: u64) -> NewFlow {
 #[test]
 fn an_end_is_over_only_when_all_that_was_given_is_taken() {
     loom::model(|| {
-        let (mut worker, mut control) = handover(0, &layout());
+        let (mut worker, mut control) = handover(GenerationId(0), &layout());
         let leaving = thread::spawn(move || {
             let shard = worker.take_empty().unwrap();
             assert!(worker.report_flow(flow(1)));
@@ -73,7 +74,7 @@ fn an_end_is_over_only_when_all_that_was_given_is_taken() {
 #[test]
 fn with_a_shard_come_the_reports_of_its_flows() {
     loom::model(|| {
-        let (mut worker, mut control) = handover(0, &layout());
+        let (mut worker, mut control) = handover(GenerationId(0), &layout());
         let core = thread::spawn(move || {
             for _ in 0..2 {
                 if let Some(sealed) = control.take_sealed() {
@@ -94,7 +95,7 @@ fn with_a_shard_come_the_reports_of_its_flows() {
 #[test]
 fn what_is_forgotten_counts_in_no_shard_that_says_so() {
     loom::model(|| {
-        let (mut worker, mut control) = handover(0, &layout());
+        let (mut worker, mut control) = handover(GenerationId(0), &layout());
         let forgetting = thread::spawn(move || {
             let mut is_forgotten = false;
             for _ in 0..2 {
@@ -126,7 +127,7 @@ fn what_is_forgotten_counts_in_no_shard_that_says_so() {
 #[test]
 fn shards_circulate_and_an_epoch_without_one_counts_as_missed() {
     loom::model(|| {
-        let (mut worker, mut control) = handover(0, &layout());
+        let (mut worker, mut control) = handover(GenerationId(0), &layout());
         let turning = thread::spawn(move || {
             let mut taken = 0_u64;
             for epoch in 0..4 {
@@ -208,7 +209,7 @@ fn a_reader_sees_one_whole_snapshot_and_never_an_older_one() {
 
 fn line(number: u64) -> TaiLine {
     TaiLine {
-        ticks: number,
+        ticks: Ticks(number),
         tai_ns: 10 * number,
         ns_per_tick_q32: 100 * number,
     }
@@ -227,8 +228,8 @@ fn a_line_is_read_whole_or_not_at_all() {
                 for _ in 0..2 {
                     let before = known;
                     shared.renew(&mut known);
-                    assert_eq!(known.1, line(known.1.ticks), "of two lines");
-                    assert_eq!(known.0, 2 * known.1.ticks, "of another version");
+                    assert_eq!(known.1, line(known.1.ticks.0), "of two lines");
+                    assert_eq!(known.0, 2 * known.1.ticks.0, "of another version");
                     assert!(known.0 >= before.0, "back in time");
                 }
                 known
