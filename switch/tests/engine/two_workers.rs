@@ -65,9 +65,10 @@ fn run(config: Config, steps: &[Step]) -> Outcome {
             }
         }
         for (port, closed) in closed.iter_mut().enumerate() {
-            // One worker sends four bursts a pass, as two do each: no more than that must wait.
+            // A worker sends at most four bursts of 32 a pass, however many workers there are: two closed passes and the
+            // pass that opens give at most 3 x 39 packets.
             *closed = if step.is_open[port] { 0 } else { *closed + 1 };
-            rack.set_room(port, (1..=4).contains(closed).then_some(0));
+            rack.set_room(port, (1..=2).contains(closed).then_some(0));
         }
         rack.pass_at(rack.now + step.ticks);
         rack.assert_conserved();
