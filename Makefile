@@ -82,8 +82,9 @@ simulate-planted: setup-run ## Bugs planted in the engine: the simulation finds 
 	done
 
 .PHONY: lint
-lint: setup-test ## Formatting, words, clippy, documentation, licences: all must be silent
+lint: setup-test ## Formatting, words, sizes, clippy, documentation, licences: all must be silent
 	.ci/words
+	.ci/size
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --locked --quiet

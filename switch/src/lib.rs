@@ -1,14 +1,14 @@
 //! Vernier's data plane: the engine and what it is made of.
 //!
 //! ```text
-//!  receive ── stamp, parse, hash ── decide ── ingress point ── egress queue
-//!  packet_io        meter           decide        meter           egress
+//!  receive, stamp ── decide ── parse, hash, tag ── egress queue
+//!    packet_io       decide     worker::tagger       egress
 //!
-//!  shaper ── stamp ── transmit ── egress point ── tick: sealed shards to the control core
-//!  egress      meter    packet_io      meter             meter
+//!  shaper ── stamp ── transmit ── record ── epochs: sealed shards to the control core
+//!  egress    meter    packet_io   meter     meter
 //! ```
 //!
-//! [`worker`] is the loop; the rooms it calls are named above. [`packet_io`] is the boundary to
+//! [`worker`] is the loop; the modules that it calls are named above. [`packet_io`] is the boundary to
 //! DPDK, with a second implementation in memory on which everything is tested exactly. [`wiring`]
 //! makes devices and workers from a configuration; package `daemon` runs them.
 //!

@@ -185,7 +185,7 @@ counters! {
         // Also its heartbeat: a worker whose passes do not rise has stalled.
         passes: Counter "vernier_worker_passes_total", passes, in "worker", "Passes of the worker's loop.";
         idle_passes: Counter "vernier_worker_idle_passes_total", passes, in "worker",
-            "Passes that received nothing.";
+            "Passes that neither received nor sent a packet.";
         // With `busy_ticks`, what a packet costs.
         busy_packets: Counter "vernier_worker_received_packets_total", packets, in "worker",
             "Packets that the worker received, from ports and from other workers.";

@@ -183,8 +183,11 @@ impl Snapshot {
         self.is_fresh(last.epoch).then_some(last)
     }
 
-    /// Whether an epoch is at most ten seconds ago.
+    /// Whether an epoch is at most ten seconds ago. While all workers are stalled no epoch ends: none is.
     pub fn is_fresh(&self, epoch: u64) -> bool {
+        if !self.workers.is_empty() && self.workers.iter().all(|worker| worker.is_stalled) {
+            return false;
+        }
         let epochs = self.epoch.unwrap_or(0).saturating_sub(epoch);
         let age_s = epochs as f64 * f64::from(self.interval_ms) / 1e3;
         age_s <= FRESH_S
@@ -244,6 +247,28 @@ mod tests {
         snapshot.ports[0].facts.is_up = true;
         snapshot.epoch = Some(0);
         assert!(snapshot.unready().is_empty());
+    }
+
+    #[test]
+    fn figures_of_an_old_epoch_or_while_all_workers_are_stalled_are_not_fresh() {
+        let worker = |is_stalled| Worker {
+            is_stalled,
+            ..Worker::default()
+        };
+        let mut snapshot = Snapshot {
+            epoch: Some(100),
+            interval_ms: 1_000,
+            workers: vec![worker(true), worker(false)],
+            ..Snapshot::default()
+        };
+        assert!(snapshot.is_fresh(90) && !snapshot.is_fresh(89));
+        snapshot.workers[1] = worker(true);
+        assert!(!snapshot.is_fresh(100));
+        snapshot.workers.clear();
+        assert!(
+            snapshot.is_fresh(100),
+            "a host program has cores of its own"
+        );
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 mod hostile;
 mod path;
+mod rollover;
 mod sessions;
-mod turns;
 
 use std::num::{NonZeroU32, NonZeroU64};
 

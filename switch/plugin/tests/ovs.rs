@@ -229,6 +229,41 @@ impl OpenVSwitch {
     }
 }
 
+fn ping_until_answered(hosts: &Hosts, ovs: &OpenVSwitch) {
+    let began = Instant::now();
+    while !hosts
+        .inside(1, "ping -c 1 -W 1 10.98.0.2")
+        .stdout(Stdio::null())
+        .status()
+        .unwrap()
+        .success()
+    {
+        assert!(began.elapsed() < PATIENCE, "no answer: {}", ovs.log());
+    }
+}
+
+/// Three seconds of TCP from host 1 to host 2: the bytes sent.
+fn transfer(hosts: &Hosts, ovs: &OpenVSwitch) -> u64 {
+    let mut server = hosts.inside(2, "iperf3 --server --one-off");
+    let mut server = Owned(server.stdout(Stdio::null()).spawn().unwrap());
+    let client = "iperf3 --client 10.98.0.2 --time 3 --json --connect-timeout 5000";
+    let began = Instant::now();
+    loop {
+        let output = hosts.inside(1, client).output().unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        if let Some(sent) = report["end"]["sum_sent"]["bytes"].as_u64() {
+            return sent;
+        }
+        // The server may not listen yet: iperf3 says so, and may call that a success.
+        assert!(
+            began.elapsed() < PATIENCE && server.0.try_wait().unwrap().is_none(),
+            "{}{}",
+            String::from_utf8_lossy(&output.stdout),
+            ovs.log()
+        );
+    }
+}
+
 #[test]
 fn a_bridge_of_open_vswitch_tells_the_latency_of_its_flows() {
     let settings = json!({ "measurement": { "interval_ms": 200, "flows": { "slots": 1_024 } } });
@@ -244,34 +279,8 @@ fn a_bridge_of_open_vswitch_tells_the_latency_of_its_flows() {
     plugin.wait("/api/v1/snapshot", "two ports", |snapshot| {
         (snapshot["ports"].as_array()?.len() == 2).then_some(())
     });
-    let began = Instant::now();
-    while !hosts
-        .inside(1, "ping -c 1 -W 1 10.98.0.2")
-        .stdout(Stdio::null())
-        .status()
-        .unwrap()
-        .success()
-    {
-        assert!(began.elapsed() < PATIENCE, "no answer: {}", ovs.log());
-    }
-    let mut server = hosts.inside(2, "iperf3 --server --one-off");
-    let mut server = Owned(server.stdout(Stdio::null()).spawn().unwrap());
-    let client = "iperf3 --client 10.98.0.2 --time 3 --json --connect-timeout 5000";
-    let began = Instant::now();
-    let sent = loop {
-        let output = hosts.inside(1, client).output().unwrap();
-        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-        if let Some(sent) = report["end"]["sum_sent"]["bytes"].as_u64() {
-            break sent;
-        }
-        // The server may not listen yet: iperf3 says so, and may call that a success.
-        assert!(
-            began.elapsed() < PATIENCE && server.0.try_wait().unwrap().is_none(),
-            "{}{}",
-            String::from_utf8_lossy(&output.stdout),
-            ovs.log()
-        );
-    };
+    ping_until_answered(&hosts, &ovs);
+    let sent = transfer(&hosts, &ovs);
     assert!(sent > 100_000, "{sent} bytes");
 
     // The connection's flow, in the direction of its data, with nearly all that was sent.

@@ -257,6 +257,32 @@ fn soak() -> Duration {
     )
 }
 
+fn change_queues(testpmd: &mut Testpmd, queues: usize) {
+    for command in [
+        "stop",
+        "port stop all",
+        &format!("port config all rxq {queues}"),
+        &format!("port config all txq {queues}"),
+        "port start all",
+        "start",
+    ] {
+        testpmd.tell(command);
+    }
+}
+
+fn replace_a_port(testpmd: &mut Testpmd) {
+    for command in [
+        "stop",
+        "port stop 1",
+        "port close 1",
+        "port attach net_null1",
+        "port start all",
+        "start",
+    ] {
+        testpmd.tell(command);
+    }
+}
+
 #[test]
 fn soak_ports_and_queues_come_and_go_under_load() {
     let settings = json!({ "measurement": { "interval_ms": 50, "flows": { "slots": 256 } } });
@@ -270,29 +296,9 @@ fn soak_ports_and_queues_come_and_go_under_load() {
     let (mut round, mut resident) = (0, 0);
     while began.elapsed() < soak() {
         round += 1;
-        let queues = 1 + round % 4;
-        for command in [
-            "stop",
-            "port stop all",
-            &format!("port config all rxq {queues}"),
-            &format!("port config all txq {queues}"),
-            "port start all",
-            "start",
-        ] {
-            testpmd.tell(command);
-        }
+        change_queues(&mut testpmd, 1 + round % 4);
         if round % 5 == 0 {
-            // A port goes, and another comes in its place.
-            for command in [
-                "stop",
-                "port stop 1",
-                "port close 1",
-                "port attach net_null1",
-                "port start all",
-                "start",
-            ] {
-                testpmd.tell(command);
-            }
+            replace_a_port(&mut testpmd);
         }
         testpmd.wait_for("Accumulated forward statistics", round + round / 5);
         std::thread::sleep(Duration::from_millis(300));

@@ -150,6 +150,80 @@ prop_compose! {
     }
 }
 
+/// Ethernet's type and an IPv4 header without options.
+fn ipv4_header(
+    addresses: Addresses,
+    dscp: u8,
+    fragment: Option<u16>,
+    protocol: u8,
+    payload: usize,
+) -> Vec<u8> {
+    let Addresses::V4 {
+        source,
+        destination,
+    } = addresses
+    else {
+        unreachable!("IPv4 addresses");
+    };
+    let total = 20 + u16::try_from(payload).unwrap();
+    // More fragments, and the offset.
+    let field = fragment.map_or(0, |offset| 0x2000 | offset);
+    let mut header = vec![0x08, 0x00, 0x45, dscp << 2 | 1];
+    header.extend(total.to_be_bytes());
+    header.extend([1, 2]);
+    header.extend(field.to_be_bytes());
+    header.extend([64, protocol, 0, 0]);
+    header.extend(source.to_be_bytes());
+    header.extend(destination.to_be_bytes());
+    header
+}
+
+/// Ethernet's type, an IPv6 header and its extension headers, the last a fragment header if there is an offset.
+fn ipv6_headers(
+    addresses: Addresses,
+    dscp: u8,
+    chain: &[u8],
+    fragment: Option<u16>,
+    protocol: u8,
+    payload: usize,
+) -> Vec<u8> {
+    let Addresses::V6 {
+        source,
+        destination,
+    } = addresses
+    else {
+        unreachable!("IPv6 addresses");
+    };
+    // An extension header's number, and its bytes behind "next header".
+    let extension = |&number: &u8| match number {
+        51 => (number, [vec![1], vec![0; 10]].concat()),
+        _ => (number, vec![0; 7]),
+    };
+    let mut extensions: Vec<(u8, Vec<u8>)> = chain.iter().map(extension).collect();
+    if let Some(offset) = fragment {
+        let field = (offset << 3 | 1).to_be_bytes();
+        extensions.push((44, vec![0, field[0], field[1], 0, 0, 0, 9]));
+    }
+    let next: Vec<u8> = extensions
+        .iter()
+        .map(|(number, _)| *number)
+        .chain([protocol])
+        .collect();
+    let extensions: Vec<u8> = extensions
+        .iter()
+        .zip(&next[1..])
+        .flat_map(|((_, rest), next)| [&[*next][..], rest].concat())
+        .collect();
+    let payload = u16::try_from(extensions.len() + payload).unwrap();
+    let mut header = vec![0x86, 0xdd, 0x60 | dscp >> 2, dscp << 6, 0, 0];
+    header.extend(payload.to_be_bytes());
+    header.extend([next[0], 64]);
+    header.extend(source.to_be_bytes());
+    header.extend(destination.to_be_bytes());
+    header.extend(extensions);
+    header
+}
+
 /// A frame, and the fields that it was built from.
 fn built() -> impl Strategy<Value = (Vec<u8>, Fields)> {
     let tags = prop::collection::vec((0usize..3, any::<u16>()), 0..3);
@@ -177,57 +251,22 @@ fn built() -> impl Strategy<Value = (Vec<u8>, Fields)> {
             let has_ports = protocol != 1 && fragment != Some(1);
             let transport = [&ports.0.to_be_bytes()[..], &ports.1.to_be_bytes(), &[0; 36]].concat();
             match addresses {
-                Addresses::V4 {
-                    source,
-                    destination,
-                } => {
-                    let total = 20 + u16::try_from(transport.len()).unwrap();
-                    // More fragments, and the offset.
-                    let field = fragment.map_or(0, |offset| 0x2000 | offset);
-                    frame.extend([0x08, 0x00, 0x45, dscp << 2 | 1]);
-                    frame.extend(total.to_be_bytes());
-                    frame.extend([1, 2]);
-                    frame.extend(field.to_be_bytes());
-                    frame.extend([64, protocol, 0, 0]);
-                    frame.extend(source.to_be_bytes());
-                    frame.extend(destination.to_be_bytes());
-                }
-                Addresses::V6 {
-                    source,
-                    destination,
-                } => {
-                    // (this header's number, its bytes behind "next")
-                    let mut headers: Vec<(u8, Vec<u8>)> = chain
-                        .iter()
-                        .map(|&n| {
-                            (
-                                n,
-                                [
-                                    vec![u8::from(n == 51)],
-                                    vec![0; if n == 51 { 10 } else { 6 }],
-                                ]
-                                .concat(),
-                            )
-                        })
-                        .collect();
-                    if let Some(offset) = fragment {
-                        let field = (offset << 3 | 1).to_be_bytes();
-                        headers.push((44, vec![0, field[0], field[1], 0, 0, 0, 9]));
-                    }
-                    let numbers = headers.iter().map(|(n, _)| *n).chain([protocol]);
-                    let next: Vec<u8> = numbers.collect();
-                    let extensions: Vec<u8> = headers
-                        .iter()
-                        .zip(&next[1..])
-                        .flat_map(|((_, rest), next)| [&[*next][..], rest].concat())
-                        .collect();
-                    let payload = u16::try_from(extensions.len() + transport.len()).unwrap();
-                    frame.extend([0x86, 0xdd, 0x60 | dscp >> 2, dscp << 6, 0, 0]);
-                    frame.extend(payload.to_be_bytes());
-                    frame.extend([next[0], 64]);
-                    frame.extend(source.to_be_bytes());
-                    frame.extend(destination.to_be_bytes());
-                    frame.extend(extensions);
+                Addresses::V4 { .. } => frame.extend(ipv4_header(
+                    addresses,
+                    dscp,
+                    fragment,
+                    protocol,
+                    transport.len(),
+                )),
+                Addresses::V6 { .. } => {
+                    frame.extend(ipv6_headers(
+                        addresses,
+                        dscp,
+                        &chain,
+                        fragment,
+                        protocol,
+                        transport.len(),
+                    ));
                 }
             }
             frame.extend(transport);

@@ -19,7 +19,9 @@ use super::*;
 use crate::egress::EgressLayout;
 use crate::packet_io::{Burst, ClassIndex, NO_SEGMENT};
 
+mod idle;
 mod layout;
+mod properties;
 
 /// A tick is a nanosecond.
 const GHZ: u64 = 1_000_000_000;
@@ -274,146 +276,6 @@ impl Tube {
     }
 }
 
-#[derive(Debug, Clone)]
-enum Step {
-    Arrive {
-        gap: u64,
-        segments: Vec<u16>,
-    },
-    Depart {
-        gap: u64,
-        packets: usize,
-    },
-    /// References go astray.
-    Lose(u16),
-}
-
-fn steps(loses: bool) -> impl Strategy<Value = Vec<Step>> {
-    let mixed = proptest::collection::vec(0..=SEGMENTS, 1..32);
-    let alike = (0..SEGMENTS, 1_usize..32).prop_map(|(segment, n)| vec![segment; n]);
-    let arrive = (0_u64..60_000, prop_oneof![mixed, alike])
-        .prop_map(|(gap, segments)| Step::Arrive { gap, segments });
-    let depart =
-        (0_u64..60_000, 0_usize..64).prop_map(|(gap, packets)| Step::Depart { gap, packets });
-    let lose = (0..SEGMENTS).prop_map(Step::Lose);
-    proptest::collection::vec(
-        prop_oneof![8 => arrive, 8 => depart, u32::from(loses) => lose],
-        1..150,
-    )
-}
-
-fn policy() -> impl Strategy<Value = Policy> {
-    let interval_ns = |ns| NonZeroU64::new(ns).unwrap();
-    let packets = |n| NonZeroU32::new(n).unwrap();
-    prop_oneof![
-        (8_u32..200).prop_map(one_in),
-        (20_000_u64..400_000).prop_map(move |ns| Policy::Time {
-            interval_ns: interval_ns(ns)
-        }),
-        (8_u32..200, 20_000_u64..400_000).prop_map(move |(n, ns)| Policy::Either {
-            packets: packets(n),
-            interval_ns: interval_ns(ns),
-        }),
-        Just(Policy::Adaptive(Adaptive::default())),
-    ]
-}
-
-fn methods() -> impl Strategy<Value = Method> {
-    proptest::sample::select(Method::ALL.to_vec())
-}
-
-fn run(tube: &mut Tube, steps: &[Step], seals: bool) {
-    for step in steps {
-        match step {
-            Step::Arrive { gap, segments } => {
-                tube.now += gap;
-                tube.overdue();
-                tube.arrive(segments.iter().copied());
-            }
-            Step::Depart { gap, packets } => {
-                tube.now += gap;
-                tube.overdue();
-                tube.depart(*packets);
-            }
-            Step::Lose(segment) => {
-                let is_lost = |entry: &Entry| matches!(entry, Entry::Reference(lost) if lost.segment.0 == *segment);
-                tube.queue.retain(|entry| !is_lost(entry));
-            }
-        }
-        let previous = tube.epoch().0 - 1;
-        if seals && tube.now % EPOCH_NS > EPOCH_NS / 3 && tube.shards.open.contains_key(&previous) {
-            tube.seal(previous);
-        }
-    }
-    tube.finish();
-}
-
-proptest! {
-    #[test]
-    fn the_mean_of_a_segment_is_exact_between_references(
-        policy in policy(),
-        method in methods(),
-        steps in steps(false),
-    ) {
-        let mut tube = Tube::new(&layout(policy, method));
-        run(&mut tube, &steps, false);
-        for segment in 0..SEGMENTS {
-            let (packets, exact, sum) = tube.mean_of(segment);
-            let truth = tube.referenced[usize::from(segment)];
-            prop_assert_eq!((packets, exact), (truth.packets, truth.packets));
-            prop_assert!((sum - truth.sum as f64).abs() < 1e-3, "{} for {:?}", sum, truth);
-        }
-        let counters = tube.references.counters();
-        prop_assert_eq!(counters.injected, counters.received);
-        prop_assert_eq!(counters.left_out, 0);
-    }
-
-    #[test]
-    fn every_packet_has_one_estimate(
-        policy in policy(),
-        method in methods(),
-        steps in steps(true),
-        seals: bool,
-    ) {
-        let mut tube = Tube::new(&layout(policy, method));
-        run(&mut tube, &steps, seals);
-        let (estimated, _) = tube.estimated();
-        let departed: u64 = tube.departed.iter().map(|truth| truth.packets).sum();
-        let late = tube.references.counters().late_estimates;
-        // A lost first reference leaves packets without one.
-        let lost = steps.iter().any(|step| matches!(step, Step::Lose(_)));
-        prop_assert!(estimated + late <= departed);
-        prop_assert!(lost || estimated + late == departed);
-        prop_assert!(seals || late == 0);
-    }
-
-    #[test]
-    fn a_queue_whose_delay_does_not_change_is_estimated_exactly(
-        policy in policy(),
-        method in methods(),
-        bursts in proptest::collection::vec((0..SEGMENTS, 1_usize..32), 1..200),
-        delay in 1_u64..300,
-    ) {
-        let mut tube = Tube::new(&layout(policy, method));
-        for (segment, packets) in bursts {
-            tube.now += 5_000;
-            tube.arrive(std::iter::repeat_n(segment, packets));
-            tube.now += delay;
-            tube.depart(usize::MAX);
-        }
-        tube.finish();
-        for (slot, truth) in tube.flows.iter().enumerate() {
-            let (mut packets, mut sum) = (0, 0);
-            for shard in tube.shards.open.values() {
-                let flow = shard.flows().unwrap().estimates(Slot(slot as u32)).unwrap();
-                packets += flow.packets();
-                sum += flow.sum_ticks();
-            }
-            prop_assert_eq!((packets, sum.unsigned_abs()), (truth.packets, truth.sum));
-        }
-    }
-}
-
 #[test]
 fn references_go_where_the_policy_wants_them() {
     let mut tube = Tube::new(&layout(one_in(4), Method::Sums));
@@ -543,59 +405,6 @@ fn a_sweep_is_bounded() {
     tube.now += EPOCH_NS;
     let sweeps: Vec<_> = (0..5).map(|_| tube.overdue()).collect();
     assert_eq!(sweeps, [32, 32, 32, 4, 0]);
-}
-
-/// Mean error of the mean delays of flows behind a bursty queue, relative to the mean delay.
-fn error_of(method: Method) -> f64 {
-    let mut tube = Tube::new(&layout(one_in(100), method));
-    let (mut free_at, mut random, mut burst) = (0, 1_u64, 0);
-    let mut departures = VecDeque::new();
-    for _ in 0..20_000 {
-        // Bursts of 1 to 64 packets of 124 ns each, and about as much idle time.
-        if burst == 0 {
-            random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-            burst = 1 + (random >> 58);
-            tube.now += burst * 124 * ((random >> 40) % 40) / 10;
-        }
-        burst -= 1;
-        tube.now += 20;
-        let arrived = tube.now;
-        while let Some(departs) = departures.pop_front_if(|at| *at <= arrived) {
-            tube.now = departs;
-            tube.depart(1);
-        }
-        tube.now = arrived;
-        tube.arrive([0]);
-        let begins = arrived.max(free_at);
-        free_at = begins + 124;
-        departures.push_back(begins);
-    }
-    for departs in departures {
-        tube.now = departs;
-        tube.depart(1);
-    }
-    tube.finish();
-    assert_eq!(tube.estimated().0, 20_000);
-    let (mut error, mut sum) = (0.0, 0.0);
-    for (slot, truth) in (0..).map(Slot).zip(&tube.flows) {
-        let shards = tube.shards.open.values();
-        let estimated = shards.map(|shard| shard.flows().unwrap().estimates(slot).unwrap());
-        let estimated: i64 = estimated.map(FlowEstimates::sum_ticks).sum();
-        error += (estimated as f64 - truth.sum as f64).abs();
-        sum += truth.sum as f64;
-    }
-    error / sum
-}
-
-#[test]
-fn idle_times_anchor_the_curve() {
-    let methods = [Method::AnchoredSums, Method::Sums, Method::Linear];
-    let [anchored, sums, line] = methods.map(error_of);
-    println!("anchored {anchored}, sums {sums}, line {line}");
-    assert!(
-        anchored < 0.85 * sums && sums < 0.6 * line,
-        "{anchored} {sums} {line}"
-    );
 }
 
 #[test]

@@ -15,16 +15,10 @@ const DATA_ROOM_BYTES: u16 = 2048;
 
 /// How EAL is to be started.
 pub fn eal_options(config: &Config) -> EalOptions {
-    let is_pci = |port: &config::Port| match &port.device {
-        Device::Dpdk(device) => {
-            device.starts_with(|first: char| first.is_ascii_hexdigit()) && device.contains(':')
-        }
-        _ => false,
-    };
     EalOptions {
         hugepages: config.dpdk.hugepages,
         memory_mib: config.dpdk.memory_mib,
-        pci: config.ports.iter().any(is_pci),
+        pci: config.ports.iter().any(|port| port.device.is_pci()),
         extra: config.dpdk.eal_args.clone(),
     }
 }

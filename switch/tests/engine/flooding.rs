@@ -94,6 +94,7 @@ fn a_station_that_falls_silent_is_forgotten_and_found_again() {
 
 #[test]
 fn made_up_addresses_stay_bounded_and_do_not_stop_others() {
+    // Long: the steps of one attack, in order.
     let mut rack = bridge();
     converse(&mut rack, GHZ / 10, 1_000_000, [true, true]);
     let mut rng = Pcg32::seed_from_u64(1);

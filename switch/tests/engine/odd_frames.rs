@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicUsize;
 
 use contract::config::Config;
 use contract::counters::{DropReason, PortCounters, WorkerCounters};
-use contract::handover::handover;
+use contract::handover::{ControlEnd, SealedShard, handover};
 use contract::ids::{GenerationId, PortIndex, WorkerIndex};
 use dpdk_bindings::{Eal, EalOptions, Mempool, Port, PortConfig};
 use measure::packet::Hasher;
@@ -27,6 +27,7 @@ use switch::worker::Worker;
 
 const MTU: u16 = 9000;
 const MBUFS: u32 = 8191;
+const PORTS: [PortIndex; 2] = [PortIndex(0), PortIndex(1)];
 
 /// Passes without a packet after which a capture is played out.
 const IDLE_PASSES: u32 = 3;
@@ -53,12 +54,12 @@ impl Account {
     }
 }
 
-struct Laboratory<'p> {
+struct Testbed<'p> {
     pool: &'p Mempool<'p>,
     rate: TickRate,
 }
 
-impl<'p> Laboratory<'p> {
+impl<'p> Testbed<'p> {
     fn start(&self, eal: &'p Eal, device: &str) -> Result<Port<'p>, String> {
         let config = PortConfig {
             mtu: MTU,
@@ -73,34 +74,8 @@ impl<'p> Laboratory<'p> {
     /// Plays what `from` receives to `to`, with everything on that the configuration names.
     fn switch(&self, from: &Port<'p>, to: &Port<'p>, config: &Config) -> Account {
         let decide = Decide::from_config(config, self.rate, 3, None);
-        let (worker_end, mut control) =
-            handover(GenerationId(0), &config.shard_layout(self.rate).unwrap());
-        let second = self.rate.hz();
-        let (east, west) = (PortIndex(0), PortIndex(1));
-        let port = |index: usize| if index == 0 { east } else { west };
-        let segments = config.segments();
-        let places = segments.iter().map(|segment| {
-            let class = ClassIndex(u8::try_from(segment.class).unwrap());
-            (port(segment.ingress), port(segment.egress), class)
-        });
-        let references =
-            ReferencesLayout::from_config(config, WorkerIndex(0), self.rate, GenerationId(0))
-                .unwrap();
-        let plan = Plan {
-            handover: worker_end,
-            segments: SegmentMap::new(2, places),
-            flows: Some(Flows::new(512, FlowSelection::All)),
-            stamps_packets: true,
-            references: Some(Box::new(References::new(&references).unwrap())),
-        };
-        let now = Ticks(dpdk_bindings::tsc::now());
-        let meter = Meter::new(
-            Hasher::new([1; 16]),
-            EpochSchedule::new(now, 3600 * second, second),
-            Some(Box::new(plan)),
-            now,
-        );
-        let ports = [(east, from), (west, to)]
+        let (meter, mut control) = self.meter(config);
+        let ports = [(PORTS[0], from), (PORTS[1], to)]
             .map(|(place, port)| Handles {
                 port: place,
                 inlets: vec![Inlet::Queue(port.rx_queue(0).unwrap())],
@@ -124,7 +99,7 @@ impl<'p> Laboratory<'p> {
             Arc::clone(&counters),
             worker_generations,
             Arc::new(AtomicUsize::new(1)),
-            second,
+            self.rate.hz(),
         );
         let mut idle = 0;
         while idle < IDLE_PASSES {
@@ -143,26 +118,52 @@ impl<'p> Laboratory<'p> {
                     .sum()
             }),
         };
-        let shard = control
-            .take_sealed()
-            .expect("the epoch is sealed at the end");
-        let of_segments =
-            |f: fn(&SegmentSynopsis) -> u64| -> u64 { shard.segments().iter().map(f).sum() };
-        let received = of_segments(|segment| segment.tally.received);
-        assert_eq!(
-            of_segments(|segment| segment.tally.sent),
-            received + of_segments(|segment| segment.tally.dropped)
-        );
-        assert_eq!(
-            received, account.transmitted,
-            "each packet sent was measured"
-        );
-        assert_eq!(
-            of_segments(|segment| segment.moments.count()),
-            account.transmitted
+        let shard = control.take_sealed();
+        assert_measured(
+            &shard.expect("the epoch is sealed at the end"),
+            account.transmitted,
         );
         account
     }
+
+    /// What measures, with all of `config`, and the control core's end of it.
+    fn meter(&self, config: &Config) -> (Meter, ControlEnd) {
+        let (worker_end, control) =
+            handover(GenerationId(0), &config.shard_layout(self.rate).unwrap());
+        let second = self.rate.hz();
+        let segments = config.segments();
+        let places = segments.iter().map(|segment| {
+            let class = ClassIndex(u8::try_from(segment.class).unwrap());
+            (PORTS[segment.ingress], PORTS[segment.egress], class)
+        });
+        let references =
+            ReferencesLayout::from_config(config, WorkerIndex(0), self.rate, GenerationId(0))
+                .unwrap();
+        let plan = Plan {
+            handover: worker_end,
+            segments: SegmentMap::new(2, places),
+            flows: Some(Flows::new(512, FlowSelection::All)),
+            stamps_packets: true,
+            references: Some(Box::new(References::new(&references).unwrap())),
+        };
+        let now = Ticks(dpdk_bindings::tsc::now());
+        let schedule = EpochSchedule::new(now, 3600 * second, second);
+        (
+            Meter::new(Hasher::new([1; 16]), schedule, Some(Box::new(plan)), now),
+            control,
+        )
+    }
+}
+
+/// Each packet that was sent is in the shard once.
+fn assert_measured(shard: &SealedShard, transmitted: u64) {
+    let sum = |f: fn(&SegmentSynopsis) -> u64| -> u64 { shard.segments().iter().map(f).sum() };
+    assert_eq!(sum(|segment| segment.tally.received), transmitted);
+    assert_eq!(
+        sum(|segment| segment.tally.sent),
+        transmitted + sum(|segment| segment.tally.dropped)
+    );
+    assert_eq!(sum(|segment| segment.moments.count()), transmitted);
 }
 
 /// Two ports with classes, rules, queues, and every method of measurement.
@@ -230,6 +231,27 @@ fn captures(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
+fn report(captures: usize, refused: &[String], silent: &[String], totals: &Account) {
+    println!(
+        "refused by libpcap when opened:\n  {}",
+        refused.join("\n  ")
+    );
+    println!(
+        "without a frame that libpcap could read:\n  {}",
+        silent.join("\n  ")
+    );
+    println!(
+        "{} captures switched by patch panel, by bridge and between trunks: {} frames = {} transmitted + {} dropped",
+        captures - refused.len(),
+        totals.received,
+        totals.transmitted,
+        totals.dropped()
+    );
+    for (reason, drops) in DropReason::ALL.iter().zip(totals.dropped) {
+        println!("  {drops:6} {}", reason.label());
+    }
+}
+
 #[test]
 fn every_odd_frame_is_switched_or_dropped_for_a_reason() {
     let Some(folder) = simulate::shared("odd-frames") else {
@@ -247,22 +269,22 @@ fn every_odd_frame_is_switched_or_dropped_for_a_reason() {
     let eal = eal.unwrap();
     let rate = TickRate::from_hz(eal.tsc_hz());
     let pool = eal.mempool("odd_frames", MBUFS, 256, 2048).unwrap();
-    let laboratory = Laboratory { pool: &pool, rate };
-    let sink = laboratory.start(&eal, "net_null0,no-rx=1").unwrap();
+    let testbed = Testbed { pool: &pool, rate };
+    let sink = testbed.start(&eal, "net_null0,no-rx=1").unwrap();
 
     let configurations = configurations();
     let (mut refused, mut silent, mut totals) = (Vec::new(), Vec::new(), Account::default());
     for (n, capture) in captures.iter().enumerate() {
         let device = format!("net_pcap{n},rx_pcap={}", capture.display());
         for (round, config) in configurations.iter().enumerate() {
-            let port = match laboratory.start(&eal, &device) {
+            let port = match testbed.start(&eal, &device) {
                 Ok(port) => port,
                 Err(why) => {
                     refused.push(format!("{}: {why}", capture.display()));
                     break;
                 }
             };
-            let account = laboratory.switch(&port, &sink, config);
+            let account = testbed.switch(&port, &sink, config);
             let name = capture.display();
             assert_eq!(
                 account.received,
@@ -280,24 +302,7 @@ fn every_odd_frame_is_switched_or_dropped_for_a_reason() {
             totals.add(&account);
         }
     }
-    println!(
-        "refused by libpcap when opened:\n  {}",
-        refused.join("\n  ")
-    );
-    println!(
-        "without a frame that libpcap could read:\n  {}",
-        silent.join("\n  ")
-    );
-    println!(
-        "{} captures switched by patch panel, by bridge and between trunks: {} frames = {} transmitted + {} dropped",
-        captures.len() - refused.len(),
-        totals.received,
-        totals.transmitted,
-        totals.dropped()
-    );
-    for (reason, drops) in DropReason::ALL.iter().zip(totals.dropped) {
-        println!("  {drops:6} {}", reason.label());
-    }
+    report(captures.len(), &refused, &silent, &totals);
     let unread = refused.len() + silent.len();
     assert!(
         unread <= 40,

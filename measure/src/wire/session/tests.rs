@@ -246,6 +246,17 @@ enum Step {
     Hears { end: usize, hello: Nonces },
 }
 
+/// The bit of a hello in [`Scene::said`]; `hellos` are all that were said so far.
+fn bit_of(hello: (u32, Nonces), hellos: &mut Vec<(u32, Nonces)>) -> u128 {
+    let index = hellos.iter().position(|&met| met == hello);
+    let index = index.unwrap_or_else(|| {
+        hellos.push(hello);
+        hellos.len() - 1
+    });
+    assert!(index < 128, "more is said than so few restarts explain");
+    1 << index
+}
+
 /// Every scene after up to `restarts_max` restarts, with everything ever said heard in any order,
 /// any number of times or never. Hellos from time to time are said as soon as they can be.
 ///
@@ -266,18 +277,9 @@ fn every_scene(restarts_max: usize, mut see: impl FnMut(&Scene)) {
     }];
     let mut hellos = Vec::new();
     let mut seen: HashMap<_, Vec<u128>> = HashMap::new();
-    let say = |hello: (u32, Nonces), hellos: &mut Vec<_>| {
-        let index = hellos.iter().position(|&met| met == hello);
-        let index = index.unwrap_or_else(|| {
-            hellos.push(hello);
-            hellos.len() - 1
-        });
-        assert!(index < 128, "more is said than so few restarts explain");
-        1_u128 << index
-    };
     while let Some(mut scene) = scenes.pop() {
         for end in &scene.ends {
-            scene.said |= say(end.hello(), &mut hellos);
+            scene.said |= bit_of(end.hello(), &mut hellos);
         }
         let key = (scene.ends.clone(), scene.dice.clone(), scene.restarts);
         let known = seen.entry(key).or_default();
@@ -315,7 +317,7 @@ fn every_scene(restarts_max: usize, mut see: impl FnMut(&Scene)) {
                 );
             }
             if let Some(answer) = answer {
-                next.said |= say(answer, &mut hellos);
+                next.said |= bit_of(answer, &mut hellos);
             }
             let hello = hello.1;
             next.steps.push(Step::Hears { end, hello });

@@ -20,6 +20,7 @@ mod groups;
 mod plans;
 mod schema;
 mod served;
+mod sources;
 mod switches;
 mod wires;
 
