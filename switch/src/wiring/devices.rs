@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use contract::config::packets::{DESCRIPTORS, POOL_CACHE};
-use contract::config::{self, Config, Device};
+use contract::config::{Config, Device};
 use dpdk_bindings::{AttachedPort, Eal, EalOptions, Mempool, Port, PortConfig};
 
 use super::cpus::Cpu;
