@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::Result;
-use reporting::{Checks, Machine, Style, given, now_utc, significant};
+use reporting::{Checks, Machine, given, now_utc, significant};
 use serde::Serialize;
 
 use crate::experiment::{Setting, Table};
@@ -81,29 +81,28 @@ impl Report {
         if !missed.is_empty() {
             let _ = writeln!(text, "\n- {}", missed.join("\n- "));
         }
-        for section in &self.experiments {
-            let Section {
-                name,
-                title,
-                seconds,
-                tables,
-            } = section;
-            let _ = writeln!(
-                text,
-                "\n## {title}\n\n`vernier-accuracy tables {name}`, {seconds:.0} s."
-            );
-            for table in tables {
-                let (title, about, rows) = (&table.title, &table.about, printed(table).markdown());
-                let _ = write!(text, "\n### {title}\n\n{about}\n\n{rows}");
-            }
-        }
+        text.extend(self.experiments.iter().map(Section::markdown));
         text
     }
 }
 
-/// A table as it is printed on a terminal.
-pub fn as_text(table: &Table, style: Style) -> String {
-    printed(table).text(&table.title, &table.about, style)
+impl Section {
+    /// Its part of the page.
+    pub fn markdown(&self) -> String {
+        let Self {
+            name,
+            title,
+            seconds,
+            tables,
+        } = self;
+        let mut text =
+            format!("\n## {title}\n\n`vernier-accuracy tables {name}`, {seconds:.0} s.\n");
+        for table in tables {
+            let (title, about, rows) = (&table.title, &table.about, printed(table).markdown());
+            let _ = write!(text, "\n### {title}\n\n{about}\n\n{rows}");
+        }
+        text
+    }
 }
 
 pub fn stem(setting: &Setting) -> String {

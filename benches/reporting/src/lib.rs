@@ -1,7 +1,7 @@
 //! Reports of benchmarks: every page in `benches/results` is made of these parts.
 //!
 //! ```text
-//! samples --statistics--> figures --number--> Table (Markdown, terminal)
+//! samples --statistics--> figures --number--> Table (Markdown)
 //!                            |
 //!                            +--limit--> Checks (kept or missed, a verdict line) --> exit code
 //!
@@ -21,4 +21,4 @@ pub use limit::{Check, Checks, Limit};
 pub use machine::{Machine, now_utc, output_of};
 pub use number::{given, significant};
 pub use results::{write, write_page};
-pub use table::{Colour, Style, Table, wrap};
+pub use table::Table;

@@ -1,12 +1,8 @@
-//! Tables, in Markdown and on a terminal.
+//! Tables in Markdown.
 
 use std::fmt::Display;
 
-mod text;
-
-pub use text::{Colour, Style, wrap};
-
-/// Columns of other methods, beyond which Markdown has them all in one.
+/// Columns of other methods, beyond which they are all in one.
 const OTHER_COLUMNS_MAX: usize = 6;
 
 /// A table: columns of words (to the left) and of figures (to the right), then rows.
@@ -81,8 +77,7 @@ impl Table {
         self.columns(headings, Kind::Figures)
     }
 
-    /// With last columns of figures that are listed together where they are too many: in one column
-    /// of Markdown, below the row on a terminal.
+    /// With last columns of figures that are in one column where they are too many.
     #[must_use]
     pub fn others<S: Into<String>>(self, headings: impl IntoIterator<Item = S>) -> Self {
         self.columns(headings, Kind::Others)

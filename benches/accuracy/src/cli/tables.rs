@@ -1,6 +1,6 @@
 //! `vernier-accuracy tables`: runs experiments, prints and writes what they found.
 
-use std::io::{IsTerminal, Write, stdout};
+use std::io::{Write, stdout};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -8,11 +8,10 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use indicatif::{ProgressBar, ProgressStyle};
-use reporting::{Colour, Style};
 
 use super::Kept;
 use crate::experiment::{Experiment, Findings, Setting};
-use crate::report::{Report, Section, as_text, stem};
+use crate::report::{Report, Section, stem};
 use crate::{EXPERIMENTS, plot};
 
 /// Run the experiments, print their tables, and write accuracy.md and accuracy.json
@@ -70,12 +69,6 @@ pub(super) fn run(arguments: &Tables) -> Result<Kept> {
         seeds: arguments.seeds,
         scale: arguments.scale,
     };
-    let colour = if stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() {
-        Colour::Ansi
-    } else {
-        Colour::None
-    };
-    let style = Style { width: 100, colour };
     let mut sections = Vec::new();
     for experiment in EXPERIMENTS.iter().filter(|each| is_chosen(each.name)) {
         let Experiment { name, title, .. } = *experiment;
@@ -84,16 +77,14 @@ pub(super) fn run(arguments: &Tables) -> Result<Kept> {
         if let Some(folder) = &arguments.figures {
             plot::write(&found.figures, folder)?;
         }
-        let mut out = stdout().lock();
-        for table in &found.tables {
-            out.write_all(as_text(table, style).as_bytes())?;
-        }
-        sections.push(Section {
+        let section = Section {
             name,
             title,
             seconds: began.elapsed().as_secs_f64(),
             tables: found.tables,
-        });
+        };
+        stdout().write_all(section.markdown().as_bytes())?;
+        sections.push(section);
     }
     let written = arguments.results.join(stem(&setting));
     let report = Report::new(setting, sections);
