@@ -30,15 +30,12 @@ const CLOCK_NS: u64 = 100_000_000;
 pub struct Setting {
     /// What is done to them.
     pub plan: Plan,
-    /// The deployment's hash.
     pub hasher: Hasher,
-    /// `EtherType` of control frames.
-    pub ethertype: u16,
-    /// Packets under way in each direction, at most.
-    pub room: usize,
 }
 
-/// The box.
+/// Packets under way in each direction, at most.
+const ROOM: usize = 16_384;
+
 #[derive(Debug)]
 pub struct Bridge<'pool> {
     /// To the right, and to the left.
@@ -51,7 +48,6 @@ pub struct Bridge<'pool> {
 struct Common<'pool> {
     pool: &'pool Mempool<'pool>,
     hasher: Hasher,
-    ethertype: u16,
     clock: Clock,
     recorder: Option<Recorder>,
 }
@@ -80,16 +76,14 @@ impl<'pool> Bridge<'pool> {
         recorder: Option<Recorder>,
     ) -> Option<Self> {
         let [left, right] = ports;
-        let Setting {
-            plan, ethertype, ..
-        } = setting;
+        let plan = &setting.plan;
         let way = |number: u8, direction: &Direction, from: &Port<'pool>, to: &Port<'pool>| {
             let seed = [plan.seed, number.into()];
             Some(Way {
                 rx: from.rx_queue(0)?,
                 tx: to.tx_queue(0)?,
-                pipeline: Pipeline::new(number, &direction.rules, plan.seed, setting.room),
-                mutator: Mutator::new(&direction.made_up, seed, *ethertype),
+                pipeline: Pipeline::new(number, &direction.rules, plan.seed, ROOM),
+                mutator: Mutator::new(&direction.made_up, seed),
                 flood: Flood::new(direction.replay.clone()),
                 due: ArrayVec::new(),
                 transits: ArrayVec::new(),
@@ -104,7 +98,6 @@ impl<'pool> Bridge<'pool> {
             common: Common {
                 pool,
                 hasher: setting.hasher.clone(),
-                ethertype: *ethertype,
                 clock: Clock::new(rate),
                 recorder,
             },
@@ -131,9 +124,6 @@ impl<'pool> Bridge<'pool> {
     }
 
     /// Drops what is still here, and waits until the record is written.
-    ///
-    /// # Errors
-    /// When the record could not be written.
     pub fn end(mut self) -> std::io::Result<Summary> {
         for way in &mut self.ways {
             for transit in way.transits.drain(..) {
@@ -217,7 +207,7 @@ impl Common<'_> {
         Arrival {
             now_ns,
             packet: parsed.packet.0,
-            class: Class::of(mbuf.head(), self.ethertype),
+            class: Class::of(mbuf.head()),
             is_made_up: false,
         }
     }

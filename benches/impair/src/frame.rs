@@ -9,7 +9,6 @@ pub trait Frame: Sized {
     fn head(&self) -> &[u8];
     /// The same, to be changed.
     fn head_mut(&mut self) -> &mut [u8];
-    /// Its length.
     fn len_bytes(&self) -> u32;
     /// Another of the same bytes; `None` without memory.
     fn copy(&self) -> Option<Self>;
@@ -22,7 +21,6 @@ pub trait Frame: Sized {
 /// A packet in an mbuf.
 #[derive(Debug)]
 pub struct Packet<'pool> {
-    /// It.
     pub mbuf: Mbuf<'pool>,
     /// Where copies come from.
     pub pool: &'pool Mempool<'pool>,

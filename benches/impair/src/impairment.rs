@@ -1,11 +1,10 @@
 //! What is done to which packets.
 
-use std::fmt;
 use std::fs;
 use std::path::Path;
 use std::str::FromStr;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use contract::address::MacAddress;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -15,10 +14,8 @@ use testkit::frames::{Class, KINDS, MARKER};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(try_from = "String")]
 pub enum Only {
-    /// All.
     #[default]
     All,
-    /// Data.
     Data,
     /// Control frames of any kind.
     Control,
@@ -41,11 +38,11 @@ impl Only {
     }
 }
 
-impl FromStr for Only {
-    type Err = String;
+impl TryFrom<String> for Only {
+    type Error = String;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
+    fn try_from(text: String) -> Result<Self, String> {
+        match text.as_str() {
             "all" => return Ok(Self::All),
             "data" => return Ok(Self::Data),
             "control" => return Ok(Self::Control),
@@ -65,15 +62,6 @@ impl FromStr for Only {
     }
 }
 
-impl TryFrom<String> for Only {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-/// How jitter is spread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JitterShape {
@@ -88,13 +76,11 @@ pub enum JitterShape {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Impairment {
-    /// Which packets.
     pub only: Only,
     /// Delay of all, microseconds.
     pub delay_us: f64,
     /// Further delay by chance, which may be negative; no packet leaves before it came.
     pub jitter_us: f64,
-    /// How that is spread.
     pub jitter_shape: JitterShape,
     /// Whether packets of this rule stay in order nevertheless.
     pub keep_order: bool,
@@ -102,13 +88,11 @@ pub struct Impairment {
     pub rate_mbps: Option<f64>,
     /// Bytes that may wait for it; more are dropped.
     pub queue_bytes: u64,
-    /// Share that is lost.
     pub loss: f64,
     /// Losses come in bad times of this many packets on average (Gilbert); 0: each by itself.
     pub burst_packets: f64,
     /// Share that is lost in bad times (Elliott).
     pub burst_loss: f64,
-    /// Share that comes twice.
     pub duplicate: f64,
     /// Share that is held back.
     pub reorder: f64,
@@ -121,24 +105,13 @@ pub struct Impairment {
     pub corrupt: f64,
     /// Take one off the time to live, as a router does.
     pub hop: bool,
-    /// Write this source address.
-    #[serde(deserialize_with = "mac")]
     pub source_mac: Option<MacAddress>,
-    /// Write this destination address.
-    #[serde(deserialize_with = "mac")]
     pub destination_mac: Option<MacAddress>,
-    /// Write this DSCP.
     pub dscp: Option<u8>,
     /// Take the outer VLAN tag off.
     pub vlan_pop: bool,
     /// Put a VLAN tag on, with this tag control information.
     pub vlan_push: Option<u16>,
-}
-
-fn mac<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<MacAddress>, D::Error> {
-    let text = Option::<String>::deserialize(from)?;
-    let address = text.map(|text| text.parse().map_err(serde::de::Error::custom));
-    address.transpose()
 }
 
 impl Default for Impairment {
@@ -170,35 +143,9 @@ impl Default for Impairment {
     }
 }
 
-/// A rule that makes no sense.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{key}={got}: expected {expected}")]
-pub struct BadRule {
-    key: &'static str,
-    got: String,
-    expected: &'static str,
-}
-
-fn ensure<T: fmt::Display>(
-    holds: bool,
-    key: &'static str,
-    got: T,
-    expected: &'static str,
-) -> Result<(), BadRule> {
-    let bad = || BadRule {
-        key,
-        got: got.to_string(),
-        expected,
-    };
-    if holds { Ok(()) } else { Err(bad()) }
-}
-
 impl Impairment {
-    /// Whether its numbers make sense.
-    ///
-    /// # Errors
-    /// [`BadRule`], the first found.
-    pub fn check(&self) -> Result<(), BadRule> {
+    /// Fails at the first number that makes no sense.
+    pub fn check(&self) -> Result<()> {
         for (key, share) in [
             ("loss", self.loss),
             ("burst_loss", self.burst_loss),
@@ -207,7 +154,7 @@ impl Impairment {
             ("corrupt", self.corrupt),
         ] {
             let holds = (0.0..=1.0).contains(&share);
-            ensure(holds, key, share, "a share from 0 to 1")?;
+            ensure!(holds, "{key}={share}: expected a share from 0 to 1");
         }
         for (key, time) in [
             ("delay_us", self.delay_us),
@@ -215,23 +162,30 @@ impl Impairment {
             ("reorder_us", self.reorder_us),
         ] {
             let holds = (0.0..=60e6).contains(&time);
-            ensure(holds, key, time, "0 to 60000000 microseconds")?;
+            ensure!(holds, "{key}={time}: expected 0 to 60000000 microseconds");
         }
         if let Some(rate) = self.rate_mbps {
             let holds = rate.is_finite() && rate > 0.0;
-            ensure(holds, "rate_mbps", rate, "a rate over 0")?;
+            ensure!(holds, "rate_mbps={rate}: expected a rate over 0");
         }
         let bursts = self.burst_packets;
         let holds = bursts == 0.0 || (1.0..=1e9).contains(&bursts);
-        ensure(holds, "burst_packets", bursts, "0, or 1 or more packets")?;
+        ensure!(
+            holds,
+            "burst_packets={bursts}: expected 0, or 1 or more packets"
+        );
         if bursts > 0.0 {
             let bad = self.loss / self.burst_loss;
             let holds = bad < 1.0 && bad / (1.0 - bad) <= bursts;
-            let expected = "less, or longer bursts, or more lost in them (burst_loss)";
-            ensure(holds, "loss", self.loss, expected)?;
+            ensure!(
+                holds,
+                "loss={}: expected less, or longer bursts, or more lost in them (burst_loss)",
+                self.loss
+            );
         }
-        let holds = self.dscp.is_none_or(|dscp| dscp < 64);
-        ensure(holds, "dscp", self.dscp.unwrap_or(0), "0 to 63")
+        let dscp = self.dscp.unwrap_or(0);
+        ensure!(dscp < 64, "dscp={dscp}: expected 0 to 63");
+        Ok(())
     }
 }
 
@@ -262,7 +216,6 @@ impl FromStr for Impairment {
 pub struct Direction {
     /// The first that takes a packet is applied to it; a packet that none takes just passes.
     pub rules: Vec<Impairment>,
-    /// Made up control frames.
     pub made_up: MadeUp,
     /// A hello that is recorded and sent again; none: none is.
     pub replay: Option<Replay>,
@@ -282,7 +235,6 @@ pub struct Replay {
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MadeUp {
-    /// As many a second.
     pub pps: f64,
     /// From so long after the first control frame that passed, in seconds.
     pub after_s: f64,
@@ -294,7 +246,6 @@ pub struct MadeUp {
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Plan {
-    /// Of all dice.
     pub seed: u64,
     /// From the left port to the right one.
     pub to_right: Direction,
@@ -303,10 +254,6 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Reads a file.
-    ///
-    /// # Errors
-    /// When it cannot be read, or makes no sense.
     pub fn load(file: &Path) -> Result<Self> {
         let name = || file.display().to_string();
         let text = fs::read_to_string(file).with_context(name)?;
@@ -376,7 +323,7 @@ mod tests {
             copy: 1,
         };
         let takes = |only: &str| {
-            let only: Only = only.parse().unwrap();
+            let only = Only::try_from(only.to_owned()).unwrap();
             [Class::DATA, marker].map(|class| only.takes(class))
         };
         assert_eq!(takes("all"), [true, true]);

@@ -1,24 +1,56 @@
-//! `vernier-impair`: an impairment box between two ports.
+//! `vernier-impair`, an impairment box: forwards between two ports as a bad network would.
+//!
+//! ```text
+//!            rules, the first that fits:  rewrite > loss > corruption > duplication
+//!  left ---> class, hash --> arrive --------------------> rate limit > delay, jitter --> depart ---> right
+//!                                 fates of what is lost         held back packets           |
+//!                                        '------------------- transits ---------------------'
+//!                                                                | ring
+//!                                                          a thread that writes
+//! ```
+//!
+//! - [`impairment`]: what is done to which packets, from the command line or a file.
+//! - [`pipeline`]: one direction; a clock turned by hand is enough to drive it.
+//! - [`rewrite`]: what a router would change.
+//! - [`mutate`]: control frames made up from those seen, that must be rejected.
+//! - [`flood`]: one hello, recorded and sent again as fast as the port takes it.
+//! - [`record`]: what was done to each packet, written down by a thread of its own.
+//! - [`bridge`]: two DPDK ports and the loop between them.
+//!
+//! The same seed and the same packets in the same order have the same fates. What it is not: a
+//! router. It answers nothing and looks nothing up.
 #![forbid(unsafe_code)]
 
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
-use clap::{Parser, ValueEnum};
+use clap::Parser;
 use contract::config::Idle;
 use dpdk_bindings::{Eal, EalOptions, PortConfig, allowed_cpus, keep_to_cpus};
-use impair::bridge::{Bridge, Setting};
-use impair::impairment::{Impairment, MadeUp, Plan, Replay};
-use impair::record::Recorder;
 use measure::packet::Hasher;
 use measure::time::TickRate;
+use serde_json::Value;
 use switch::idle::IdlePolicy;
-use testkit::frames::ETHERTYPE;
-use testkit::process::{stop_on_signals, until};
+use testkit::process::{exit_code, stop_on_signals, until};
+
+use crate::bridge::{Bridge, Setting};
+use crate::impairment::{Impairment, MadeUp, Plan, Replay};
+use crate::record::Recorder;
+
+mod bridge;
+#[cfg(test)]
+mod end_to_end;
+mod flood;
+mod frame;
+mod impairment;
+mod mutate;
+mod pipeline;
+mod record;
+mod rewrite;
 
 /// Forwards between two ports as a bad network would: with delay, jitter, a rate limit, loss,
 /// duplicates, reordering, corruption, and what a router rewrites.
@@ -54,9 +86,6 @@ struct Arguments {
     /// Control frames a second to make up from those that pass to the right
     #[arg(long, value_name = "PPS", default_value_t = 0.0)]
     made_up_right: f64,
-    /// Control frames a second to make up from those that pass to the left
-    #[arg(long, value_name = "PPS", default_value_t = 0.0)]
-    made_up_left: f64,
     /// Seconds after the first control frame that passed to begin with that
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
     made_up_after: f64,
@@ -78,28 +107,13 @@ struct Arguments {
     /// Seed of the deployment's hashes, 32 hexadecimal digits
     #[arg(long, value_name = "DIGITS", default_value = "00000000000000000000000000000000", value_parser = hash_seed)]
     hash_seed: [u8; 16],
-    /// `EtherType` of control frames
-    #[arg(long, default_value_t = ETHERTYPE)]
-    ethertype: u16,
-    /// Packets under way in each direction, at most
-    #[arg(long, default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
-    room: u32,
-    /// Seconds to go on; for ever without
-    #[arg(long, value_name = "SECONDS")]
-    duration: Option<f64>,
-    /// CPU to run on; by default any
-    #[arg(long)]
-    core: Option<usize>,
-    /// What to do when there is nothing to do
-    #[arg(long, default_value = "sleep")]
-    idle: Rest,
-    /// MTU of the ports
-    #[arg(long, default_value_t = 1_500, value_parser = clap::value_parser!(u16).range(68..=9_000))]
-    mtu: u16,
-    /// Further argument for EAL; may be given again
-    #[arg(long, value_name = "ARGUMENT", allow_hyphen_values = true)]
-    eal: Vec<String>,
+    /// What to do when there is nothing to do: spin, pause or sleep
+    #[arg(long, default_value = "sleep", value_parser = idle)]
+    idle: Idle,
 }
+
+/// Packet buffers: for what is under way both ways, and the queues of both ports.
+const MBUFS: u32 = 65_535;
 
 /// How long the links of both ports may take to come up.
 const LINK_PATIENCE: Duration = Duration::from_secs(15);
@@ -116,21 +130,8 @@ A RULE is KEY=VALUE,... of:
   hop, dscp, source_mac, destination_mac, vlan_push, vlan_pop: what a router rewrites
 Exit codes: 0 done, 1 failed while running, 2 bad usage.";
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Rest {
-    Spin,
-    Pause,
-    Sleep,
-}
-
-impl From<Rest> for Idle {
-    fn from(rest: Rest) -> Self {
-        match rest {
-            Rest::Spin => Self::Spin,
-            Rest::Pause => Self::Pause,
-            Rest::Sleep => Self::Sleep,
-        }
-    }
+fn idle(text: &str) -> Result<Idle, String> {
+    serde_json::from_value(Value::from(text)).map_err(|error| error.to_string())
 }
 
 fn hash_seed(digits: &str) -> Result<[u8; 16], String> {
@@ -164,19 +165,19 @@ impl Arguments {
                 ..Plan::default()
             },
         };
-        for (direction, rules, made_up) in [
-            (&mut plan.to_right, &self.to_right, self.made_up_right),
-            (&mut plan.to_left, &self.to_left, self.made_up_left),
+        for (direction, rules) in [
+            (&mut plan.to_right, &self.to_right),
+            (&mut plan.to_left, &self.to_left),
         ] {
             direction.rules.extend(rules.iter().cloned());
             direction.rules.extend(self.both.iter().cloned());
-            if made_up > 0.0 {
-                direction.made_up = MadeUp {
-                    pps: made_up,
-                    after_s: self.made_up_after,
-                    for_s: self.made_up_for,
-                };
-            }
+        }
+        if self.made_up_right > 0.0 {
+            plan.to_right.made_up = MadeUp {
+                pps: self.made_up_right,
+                after_s: self.made_up_after,
+                for_s: self.made_up_for,
+            };
         }
         if let Some(for_s) = self.replay_right {
             plan.to_right.replay = Some(Replay {
@@ -189,14 +190,8 @@ impl Arguments {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    match run(&arguments) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("vernier-impair: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    let done = run(&Arguments::parse());
+    exit_code("vernier-impair", done.map(|()| true))
 }
 
 fn run(arguments: &Arguments) -> Result<()> {
@@ -204,29 +199,17 @@ fn run(arguments: &Arguments) -> Result<()> {
     let setting = Setting {
         plan: arguments.plan()?,
         hasher: Hasher::new(arguments.hash_seed),
-        ethertype: arguments.ethertype,
-        room: arguments.room as usize,
     };
     let recorder = arguments.record.as_deref().map(Recorder::create);
     let recorder = recorder.transpose().context("no record can be made")?;
-    let mbufs = (2 * arguments.room + 32_767).next_power_of_two() - 1;
-    let data_room = arguments.mtu.max(1_500) + 548;
-    let memory_mib = 128 + ((u64::from(mbufs) * (u64::from(data_room) + 320)) >> 19);
-    let options = EalOptions {
-        hugepages: false,
-        memory_mib: u32::try_from(memory_mib)?,
-        pci: false,
-        extra: arguments.eal.clone(),
+    let eal = Eal::init("vernier-impair", &EalOptions::default())?;
+    // Not on one CPU alone, where EAL leaves it.
+    keep_to_cpus(&allowed_cpus()).context("cannot run on every CPU")?;
+    let pool = eal.mempool("impair", MBUFS, 512, 2_048)?;
+    let start = |device: String| -> Result<_> {
+        let device = eal.attach(&device)?;
+        Ok(device.start(&PortConfig::default(), &pool)?)
     };
-    let eal = Eal::init("vernier-impair", &options)?;
-    let cpus = arguments.core.map_or_else(allowed_cpus, |core| vec![core]);
-    keep_to_cpus(&cpus).with_context(|| format!("cannot keep to CPUs {cpus:?}"))?;
-    let pool = eal.mempool("impair", mbufs, 512, data_room)?;
-    let config = PortConfig {
-        mtu: arguments.mtu,
-        ..PortConfig::default()
-    };
-    let start = |device: String| -> Result<_> { Ok(eal.attach(&device)?.start(&config, &pool)?) };
     let left = start(device(&arguments.left, "left"))?;
     let right = start(device(&arguments.right, "right"))?;
     let no_link = "a port has no link; is there a program at the other end?";
@@ -238,19 +221,12 @@ fn run(arguments: &Arguments) -> Result<()> {
     let mut bridge = bridge.context("queues are taken")?;
     // The program that started this one may begin.
     println!("ready");
-    let until = arguments.duration.map(Duration::from_secs_f64);
-    let until = until.map(|duration| Instant::now() + duration);
-    let mut idle = IdlePolicy::new(arguments.idle.into());
-    let mut passes = 0_u32;
+    let mut idle = IdlePolicy::new(arguments.idle);
     while !stop.load(Ordering::Relaxed) {
         if bridge.pass() {
             idle.worked();
         } else {
             idle.rest();
-        }
-        passes = passes.wrapping_add(1);
-        if passes.is_multiple_of(256) && until.is_some_and(|until| Instant::now() >= until) {
-            break;
         }
     }
     let summary = bridge.end().context("the record was not written")?;

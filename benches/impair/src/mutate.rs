@@ -5,7 +5,7 @@ use measure::wire::frame::{FRAME_BYTES_MAX, HEADER_BYTES, MAGIC, TAG_BYTES};
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 use rand_pcg::Pcg64Mcg;
-use testkit::frames::control;
+use testkit::frames::{ETHERTYPE, control};
 
 use crate::impairment::MadeUp;
 
@@ -30,12 +30,10 @@ pub struct Mutator {
     seen: Vec<Vec<u8>>,
     /// Where the next is put.
     place: usize,
-    ethertype: u16,
 }
 
 impl Mutator {
-    /// Makes them as configured.
-    pub fn new(made_up: &MadeUp, seed: [u64; 2], ethertype: u16) -> Self {
+    pub fn new(made_up: &MadeUp, seed: [u64; 2]) -> Self {
         let [seed, direction] = seed;
         let MadeUp {
             pps,
@@ -51,7 +49,6 @@ impl Mutator {
             times_ns: None,
             seen: Vec::new(),
             place: 0,
-            ethertype,
         }
     }
 
@@ -88,10 +85,10 @@ impl Mutator {
 
     fn make(&mut self) -> Option<Vec<u8>> {
         let original = self.seen.choose(&mut self.random)?;
-        let body = original.len() - control(original, self.ethertype)?.len();
+        let body = original.len() - control(original)?.len();
         let mut frame = original.clone();
         // In UDP and IP the lengths must stay right for it to get anywhere.
-        let is_bare = frame.get(body - 2..body) == Some(&self.ethertype.to_be_bytes());
+        let is_bare = frame.get(body - 2..body) == Some(&ETHERTYPE.to_be_bytes());
         let soft = body + MAGIC.len();
         for _ in 0..self.random.random_range(1..=4_u8) {
             let way = self.random.random_range(0..if is_bare { 7 } else { 4_u8 });
@@ -151,7 +148,7 @@ fn put(frame: &mut [u8], at: usize, bytes: &[u8]) {
 #[cfg(test)]
 mod tests {
     use measure::wire::frame::Frame;
-    use testkit::frames::{Class, ETHERTYPE};
+    use testkit::frames::Class;
 
     use super::*;
 
@@ -177,7 +174,7 @@ mod tests {
 
     #[test]
     fn made_up_frames_are_control_frames_and_none_that_was_seen() {
-        let mut mutator = Mutator::new(&at(1e6), [1, 0], ETHERTYPE);
+        let mut mutator = Mutator::new(&at(1e6), [1, 0]);
         assert_eq!(mutator.next(0), None, "of nothing");
         for frame in seen() {
             mutator.see(&frame);
@@ -185,9 +182,9 @@ mod tests {
         let mut parsed = 0;
         for step in 0..20_000 {
             let frame = mutator.next(1_000 * step).unwrap();
-            assert!(Class::of(&frame, ETHERTYPE).is_control(), "{frame:02x?}");
+            assert!(Class::of(&frame).is_control(), "{frame:02x?}");
             assert!(!seen().contains(&frame) && frame.len() <= 1_514);
-            let body = control(&frame, ETHERTYPE).unwrap();
+            let body = control(&frame).unwrap();
             parsed += u32::from(Frame::parse(body).is_ok());
         }
         // Those seen here have wrong lengths; what matters is that all ways are gone.
@@ -196,20 +193,20 @@ mod tests {
 
     #[test]
     fn they_come_at_their_rate() {
-        let mut mutator = Mutator::new(&at(1_000.0), [1, 0], ETHERTYPE);
+        let mut mutator = Mutator::new(&at(1_000.0), [1, 0]);
         for frame in seen() {
             mutator.see(&frame);
         }
         let made = (0..100_000).filter(|i| mutator.next(i * 10_000).is_some());
         assert!((990..=1_001).contains(&made.count()));
         let never = MadeUp::default();
-        assert!(Mutator::new(&never, [1, 0], ETHERTYPE).next(0).is_none());
+        assert!(Mutator::new(&never, [1, 0]).next(0).is_none());
         let late = MadeUp {
             after_s: 0.1,
             for_s: Some(0.2),
             ..at(1_000.0)
         };
-        let mut mutator = Mutator::new(&late, [1, 0], ETHERTYPE);
+        let mut mutator = Mutator::new(&late, [1, 0]);
         mutator.see(&seen()[0]);
         let made: Vec<_> = (0..100)
             .filter(|i| mutator.next(i * 10_000_000).is_some())
@@ -226,7 +223,7 @@ mod tests {
         frame.extend([0; 18]);
         frame.extend(MAGIC);
         frame.extend([1; 100]);
-        let mut mutator = Mutator::new(&at(1e6), [1, 0], ETHERTYPE);
+        let mut mutator = Mutator::new(&at(1e6), [1, 0]);
         mutator.see(&frame);
         for step in 0..1_000 {
             let made = mutator.next(1_000 * step).unwrap();

@@ -23,11 +23,8 @@ pub use dice::{stream, whole};
 /// A packet that has just come in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrival {
-    /// When.
     pub now_ns: u64,
-    /// Its hash.
     pub packet: u64,
-    /// What it is.
     pub class: Class,
     /// Whether the box made it up.
     pub is_made_up: bool,
@@ -109,16 +106,6 @@ impl<P: Frame> Pipeline<P> {
             left: 0,
             serial: 0,
         }
-    }
-
-    /// Packets that are here.
-    pub fn len(&self) -> usize {
-        self.under_way.len() + self.held
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// Takes a packet in; `ended` gets it, or its copy, if it goes no further.

@@ -24,10 +24,6 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Begins a file.
-    ///
-    /// # Errors
-    /// When it cannot be made.
     pub fn create(file: &Path) -> io::Result<Self> {
         let mut out = BufWriter::with_capacity(1 << 20, File::create(file)?);
         out.write_all(&MAGIC)?;
@@ -53,9 +49,6 @@ impl Recorder {
     }
 
     /// Waits until all is written.
-    ///
-    /// # Errors
-    /// When it could not be.
     pub fn end(self) -> io::Result<()> {
         drop(self.to_write);
         let ended = self.writer.join();

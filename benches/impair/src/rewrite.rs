@@ -10,10 +10,7 @@ use crate::impairment::Impairment;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expired;
 
-/// Applies what `rule` says of rewriting.
-///
-/// # Errors
-/// [`Expired`] where the rule takes a hop off a packet that has none left.
+/// Applies what `rule` says of rewriting. Fails where it takes a hop off a packet that has none left.
 pub fn rewrite(rule: &Impairment, frame: &mut impl Frame) -> Result<(), Expired> {
     if rule.hop || rule.dscp.is_some() {
         rewrite_ip(rule, frame.head_mut())?;

@@ -4,8 +4,8 @@ use measure::packet::header::{ethertype, ipv4, ipv6, protocol, udp};
 use measure::packet::walk::Link;
 use measure::wire::frame::{HEADER_BYTES, MAGIC};
 
-/// The `EtherType` of control frames on a direct link, unless another is configured: IEEE 802's first
-/// for local experiments.
+/// The `EtherType` of control frames on a direct link, unless another is configured, as none is here: IEEE 802's
+/// first for local experiments.
 pub const ETHERTYPE: u16 = 0x88b5;
 
 /// Kinds of control frames, by number; the first is no kind.
@@ -46,8 +46,8 @@ impl Class {
     pub const DATA: Self = Self { kind: 0, copy: 0 };
 
     /// Of a frame that begins with these bytes.
-    pub fn of(frame: &[u8], ethertype: u16) -> Self {
-        let Some(body) = control(frame, ethertype) else {
+    pub fn of(frame: &[u8]) -> Self {
+        let Some(body) = control(frame) else {
             return Self::DATA;
         };
         let kind = body.get(KIND_AT).copied().unwrap_or(u8::MAX);
@@ -68,11 +68,11 @@ impl Class {
     }
 }
 
-/// The control frame that an Ethernet frame carries by this `EtherType` or in UDP, from its magic on.
-pub fn control(frame: &[u8], ethertype: u16) -> Option<&[u8]> {
+/// The control frame that an Ethernet frame carries by its `EtherType` or in UDP, from its magic on.
+pub fn control(frame: &[u8]) -> Option<&[u8]> {
     let link = Link::of(frame);
     let at = match link.ethertype {
-        found if found == ethertype => link.at,
+        ETHERTYPE => link.at,
         ethertype::IPV4 => {
             let ip = ipv4::Header::at(frame, link.at)?;
             link.at + udp_payload(ip.protocol(), ip.header_bytes())?
@@ -149,16 +149,16 @@ mod tests {
             (0x0800, &[0x45], Class::DATA),
         ] {
             let frame = ethernet(ethertype, payload);
-            assert_eq!(Class::of(&frame, ETHERTYPE), class, "{frame:02x?}");
+            assert_eq!(Class::of(&frame), class, "{frame:02x?}");
         }
-        assert_eq!(Class::of(&[], ETHERTYPE), Class::DATA);
+        assert_eq!(Class::of(&[]), Class::DATA);
     }
 
     proptest::proptest! {
         #[test]
         fn any_bytes_have_a_class(frame: Vec<u8>) {
-            let class = Class::of(&frame, ETHERTYPE);
-            proptest::prop_assert_eq!(class.is_control(), control(&frame, ETHERTYPE).is_some());
+            let class = Class::of(&frame);
+            proptest::prop_assert_eq!(class.is_control(), control(&frame).is_some());
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -231,6 +231,19 @@ pub fn stop_on_signals() -> Result<Arc<AtomicBool>> {
             .context("cannot handle SIGINT and SIGTERM")?;
     }
     Ok(stop)
+}
+
+/// How `program` ends: 0 if all was kept, else 1, with the error on standard error.
+pub fn exit_code(program: &str, is_kept: Result<bool>) -> ExitCode {
+    let is_kept = is_kept.unwrap_or_else(|error| {
+        eprintln!("{program}: {error:#}");
+        false
+    });
+    if is_kept {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
 /// A file in the folder of the running program.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
-use testkit::frames::{ETHERTYPE, control};
+use testkit::frames::control;
 use testkit::pcap;
 use testkit::process::Process;
 
@@ -80,7 +80,7 @@ pub fn compare(at_sender: &[u8], at_receiver: &[u8], from: &str) -> Result<Compa
         comparison.sent += 1;
     }
     for frame in pcap::frames(at_receiver)? {
-        comparison.control += u64::from(control(frame, ETHERTYPE).is_some());
+        comparison.control += u64::from(control(frame).is_some());
         if is_ours(&frame) {
             match open.get_mut(frame) {
                 Some(left) if *left > 0 => {
@@ -96,6 +96,8 @@ pub fn compare(at_sender: &[u8], at_receiver: &[u8], from: &str) -> Result<Compa
 
 #[cfg(test)]
 mod tests {
+    use testkit::frames::ETHERTYPE;
+
     use super::*;
 
     fn capture(frames: &[&[u8]]) -> Vec<u8> {

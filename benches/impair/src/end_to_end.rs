@@ -1,23 +1,18 @@
 //! The whole box: two ports in memory, a frame's way through, and the record of it.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test says what must hold in the plainest way"
-)]
 
 use std::time::{Duration, Instant};
 
 use arrayvec::ArrayVec;
 use dpdk_bindings::{Eal, EalOptions, Mbuf, Mempool, Port, PortConfig};
-use impair::bridge::{Bridge, Setting};
-use impair::impairment::{Direction, Impairment, Plan, Replay};
-use impair::record::Recorder;
 use measure::packet::Hasher;
 use measure::time::TickRate;
 use measure::wire::frame::MAGIC;
 use testkit::frames::{Class, ETHERTYPE, HELLO};
 use testkit::transits::{self, Fate, Summary};
+
+use crate::bridge::{Bridge, Setting};
+use crate::impairment::{Direction, Impairment, Plan, Replay};
+use crate::record::Recorder;
 
 fn rule(text: &str) -> Impairment {
     text.parse().unwrap()
@@ -72,8 +67,6 @@ fn frames_go_through_and_are_recorded() {
             to_left: direction("vlan_pop,loss=0.5"),
         },
         hasher: Hasher::new([1; 16]),
-        ethertype: ETHERTYPE,
-        room: 4_096,
     };
     // Put in before the box takes the queues.
     let count = 400_u64;
@@ -135,7 +128,7 @@ fn the_first_hello_is_sent_again_while_it_is_time_and_what_is_due_goes_first() {
         frame.extend(MAGIC);
         frame.extend([2, HELLO, number]);
         frame.resize(80, 0);
-        assert_eq!(Class::of(&frame, ETHERTYPE).kind, HELLO);
+        assert_eq!(Class::of(&frame).kind, HELLO);
         frame
     };
     let setting = Setting {
@@ -154,8 +147,6 @@ fn the_first_hello_is_sent_again_while_it_is_time_and_what_is_due_goes_first() {
             ..Plan::default()
         },
         hasher: Hasher::new([1; 16]),
-        ethertype: ETHERTYPE,
-        room: 4_096,
     };
     put_in(
         &ports[0],
