@@ -43,7 +43,6 @@ pub enum Queues {
     Two,
 }
 
-/// All drivers.
 pub const DRIVERS: [Driver; 3] = [
     Driver {
         name: "e1000e",
@@ -71,7 +70,6 @@ pub const DRIVERS: [Driver; 3] = [
 /// What was shown, or why not.
 #[derive(Debug)]
 pub struct Shown {
-    /// What.
     pub what: &'static str,
     /// A figure or a few words; or what went wrong.
     pub figure: Result<String>,
@@ -104,7 +102,7 @@ fn checks(
 ) -> Result<()> {
     let mut fars = vec![Far::Socket; 3];
     if driver.queues == Queues::Two {
-        fars.push(Far::Tap { queues: 2 });
+        fars.push(Far::Tap);
     }
     let mut guest = Guest::boot(image, programs, driver.model, &fars, folder, stop)?;
     guest.bind(fars.len())?;

@@ -10,7 +10,6 @@ use measure::packet::header::{ethernet, ethertype, ipv4, protocol, udp};
 use crate::frames::{Way, exchange, try_send};
 use crate::guest::TAP;
 
-/// Flows.
 pub const FLOWS: u16 = 16;
 
 /// Packets of each.
@@ -41,9 +40,6 @@ pub enum Source<'e> {
 
 impl Source<'_> {
     /// The kernel's, over the tap, which is in this process's network namespace.
-    ///
-    /// # Errors
-    /// Without the tap, or the right to set it up.
     pub fn over_tap() -> Result<Self> {
         let setup = format!(
             "ip link set lo up; echo 1 >/proc/sys/net/ipv6/conf/{TAP}/disable_ipv6; \
@@ -75,9 +71,6 @@ impl Source<'_> {
 
     /// Sends all packets of all flows in turn; each comes out at `to` after those before it of its
     /// flow.
-    ///
-    /// # Errors
-    /// When one is missing, or out of order.
     pub fn send_all(&self, to: &UnixDatagram) -> Result<()> {
         let mut next = vec![0; usize::from(FLOWS)];
         let packets = (0..PACKETS).flat_map(|number| (0..FLOWS).map(move |flow| (flow, number)));

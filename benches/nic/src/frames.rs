@@ -91,16 +91,13 @@ pub fn of_all_kinds(count: usize, mtu: usize, seed: u64) -> Vec<Vec<u8>> {
     (0..count).map(frame).collect()
 }
 
-/// See [`Way::send`].
 type Send<'e> = Box<dyn FnMut(usize) -> Result<bool> + 'e>;
-/// See [`Way::check`].
 type Check<'e> = Box<dyn FnMut(usize, &[u8]) -> Result<bool> + 'e>;
 
 /// One direction: packets that go in somewhere, and must come out in order.
 pub struct Way<'e> {
     /// Where they come out.
     pub to: &'e UnixDatagram,
-    /// How many.
     pub packets: usize,
     /// Sends the packet of that number; whether there was room for it.
     pub send: Send<'e>,
@@ -136,9 +133,6 @@ impl<'e> Way<'e> {
 }
 
 /// Sends all packets of all directions at once. Each must come out as its direction says, none missing.
-///
-/// # Errors
-/// The first packet that does not.
 pub fn exchange(mut ways: Vec<Way<'_>>) -> Result<()> {
     let (mut sent, mut received) = (vec![0; ways.len()], vec![0; ways.len()]);
     let mut buffer = vec![0; 1 << 16];
@@ -172,9 +166,6 @@ pub fn exchange(mut ways: Vec<Way<'_>>) -> Result<()> {
 }
 
 /// Sends a frame if there is room.
-///
-/// # Errors
-/// When the device is gone.
 pub fn try_send(end: &UnixDatagram, frame: &[u8]) -> Result<bool> {
     match end.send(frame) {
         Ok(_) => Ok(true),
@@ -184,9 +175,6 @@ pub fn try_send(end: &UnixDatagram, frame: &[u8]) -> Result<bool> {
 }
 
 /// The next frame, if one waits.
-///
-/// # Errors
-/// When the socket fails.
 pub fn try_receive<'b>(end: &UnixDatagram, buffer: &'b mut [u8]) -> Result<Option<&'b [u8]>> {
     match end.recv(buffer) {
         Ok(len) => Ok(Some(&buffer[..len])),
@@ -196,9 +184,6 @@ pub fn try_receive<'b>(end: &UnixDatagram, buffer: &'b mut [u8]) -> Result<Optio
 }
 
 /// A frame that comes within a moment.
-///
-/// # Errors
-/// When the socket fails.
 pub fn receive_within(end: &UnixDatagram, patience: Duration) -> Result<Option<Vec<u8>>> {
     let deadline = Instant::now() + patience;
     let mut buffer = vec![0; 1 << 16];

@@ -14,7 +14,6 @@ use testkit::process::Process;
 use crate::image::Image;
 use crate::qmp::Qmp;
 
-/// QEMU's program.
 pub const QEMU: &str = "qemu-system-x86_64";
 
 /// How long a boot may take, and a command.
@@ -28,11 +27,8 @@ const END_OF_OUTPUT: u8 = 4;
 pub enum Far {
     /// A socket: a frame is a datagram.
     Socket,
-    /// An interface of the kernel's, of several queues.
-    Tap {
-        /// Pairs of queues.
-        queues: u16,
-    },
+    /// An interface of the kernel's, of two pairs of queues.
+    Tap,
 }
 
 /// The interface of a [`Far::Tap`].
@@ -41,7 +37,6 @@ pub const TAP: &str = "vernier-tap";
 /// A guest that runs. Dropping it ends it.
 #[derive(Debug)]
 pub struct Guest {
-    /// QEMU's monitor.
     pub qmp: Qmp,
     /// The host's ends of the devices; none where it is the kernel's.
     pub ends: Vec<Option<UnixDatagram>>,
@@ -65,9 +60,6 @@ pub fn device_id(n: usize) -> String {
 impl Guest {
     /// Boots with one network device of `model` for each of `fars`. `programs` is what the guest has
     /// at `/vernier`.
-    ///
-    /// # Errors
-    /// When QEMU or the guest does not start.
     pub fn boot(
         image: &Image,
         programs: &Path,
@@ -132,9 +124,6 @@ impl Guest {
     }
 
     /// Runs a shell command of one line in the guest; its exit code, and what it said.
-    ///
-    /// # Errors
-    /// When the guest does not answer.
     pub fn try_run(&mut self, command: &str) -> Result<(i32, String)> {
         ensure!(!command.contains('\n'), "a command is one line");
         writeln!(self.agent.get_mut(), "{command}")?;
@@ -153,9 +142,6 @@ impl Guest {
     }
 
     /// Runs a command that must succeed; what it said.
-    ///
-    /// # Errors
-    /// When it fails, or the guest does not answer.
     pub fn run(&mut self, command: &str) -> Result<String> {
         let (code, said) = self.try_run(command)?;
         ensure!(code == 0, "{command}: exit code {code}: {said}");
@@ -163,9 +149,6 @@ impl Guest {
     }
 
     /// Binds the first `count` devices to vfio-pci.
-    ///
-    /// # Errors
-    /// When the guest's kernel refuses.
     pub fn bind(&mut self, count: usize) -> Result<()> {
         for device in (0..count).map(address) {
             let folder = format!("/sys/bus/pci/devices/{device}");
@@ -180,18 +163,12 @@ impl Guest {
     }
 
     /// The host's end of a device that has one.
-    ///
-    /// # Errors
-    /// When it is the kernel's.
     pub fn end(&self, n: usize) -> Result<&UnixDatagram> {
         let end = self.ends.get(n).and_then(Option::as_ref);
         end.with_context(|| format!("device {n} has no socket"))
     }
 
     /// Ends the guest, and QEMU with it.
-    ///
-    /// # Errors
-    /// When QEMU does not end.
     pub fn power_off(mut self, stop: &AtomicBool) -> Result<()> {
         writeln!(self.agent.get_mut(), "poweroff -f")?;
         self.process.wait(stop)
@@ -266,9 +243,9 @@ fn network_device(model: &str, n: usize, far: Far, folder: &Path) -> Vec<String>
             ),
             String::new(),
         ),
-        Far::Tap { queues } => (
-            format!("tap,id=net{n},ifname={TAP},queues={queues},script=no,downscript=no,vhost=off"),
-            format!(",mq=on,rss=on,vectors={}", 2 * queues + 2),
+        Far::Tap => (
+            format!("tap,id=net{n},ifname={TAP},queues=2,script=no,downscript=no,vhost=off"),
+            ",mq=on,rss=on,vectors=6".to_owned(),
         ),
     };
     let id = device_id(n);

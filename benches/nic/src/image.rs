@@ -31,17 +31,12 @@ const MODULES: [&str; 17] = [
 /// A kernel and its initramfs.
 #[derive(Debug)]
 pub struct Image {
-    /// The kernel.
     pub kernel: PathBuf,
-    /// The initramfs.
     pub initrd: PathBuf,
 }
 
 impl Image {
     /// Makes one in `folder`, of the kernel's package that was unpacked into `package`.
-    ///
-    /// # Errors
-    /// When a program or a part of the kernel is missing.
     pub fn build(package: &Path, folder: &Path) -> Result<Self> {
         let files = files_below(package)?;
         let named = |name: &str| {

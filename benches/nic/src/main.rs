@@ -18,7 +18,7 @@ use clap::Parser;
 
 use checks::{DRIVERS, Driver, Shown};
 use image::Image;
-use testkit::process::stop_on_signals;
+use testkit::process::{exit_code, stop_on_signals};
 
 mod checks;
 mod flows;
@@ -57,20 +57,12 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     if let Err(error) = can_run(&arguments.kernel) {
         if std::env::var_os("CI").is_some() {
-            eprintln!("vernier-nic: {error:#}");
-            return ExitCode::FAILURE;
+            return exit_code("vernier-nic", Err(error));
         }
         println!("vernier-nic: skipped: {error:#}");
         return ExitCode::SUCCESS;
     }
-    match run(&arguments) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("vernier-nic: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    exit_code("vernier-nic", run(&arguments))
 }
 
 /// Whether what it takes is there.

@@ -59,7 +59,6 @@ impl Measured {
 /// The program in the guest that runs, if any. Its log is `/tmp/log`, its exit code `/tmp/code`.
 #[derive(Debug)]
 pub struct Program<'g> {
-    /// The guest.
     pub guest: &'g mut Guest,
     /// From its start to its readiness.
     pub start: Duration,
@@ -67,9 +66,6 @@ pub struct Program<'g> {
 
 impl<'g> Program<'g> {
     /// Starts it, and waits until it is ready.
-    ///
-    /// # Errors
-    /// When it does not become ready.
     pub fn start(guest: &'g mut Guest, command: &str) -> Result<Self> {
         guest.run("rm -f /tmp/code /tmp/pid")?;
         let began = Instant::now();
@@ -91,9 +87,6 @@ impl<'g> Program<'g> {
     }
 
     /// Asks again and again until there is an answer.
-    ///
-    /// # Errors
-    /// Those of `ask`; or when the program ends, or there is no answer in time.
     pub fn until<T>(
         &mut self,
         complaint: &str,
@@ -114,18 +107,11 @@ impl<'g> Program<'g> {
         }
     }
 
-    /// What it has said.
-    ///
-    /// # Errors
-    /// When the guest does not answer.
     pub fn log(&mut self) -> Result<String> {
         self.guest.run("cat /tmp/log")
     }
 
     /// An answer of its API.
-    ///
-    /// # Errors
-    /// When there is none.
     pub fn get(&mut self, what: &str) -> Result<Value> {
         let get = format!("wget -qO- http://127.0.0.1:9464/api/v1/{what}");
         let answer = self.guest.run(&get)?;
@@ -133,9 +119,6 @@ impl<'g> Program<'g> {
     }
 
     /// One port of its answer.
-    ///
-    /// # Errors
-    /// When it has no such port.
     pub fn port(&mut self, name: &str) -> Result<Value> {
         let mut answer = self.get("ports")?;
         let ports = answer["ports"].as_array_mut();
@@ -144,9 +127,6 @@ impl<'g> Program<'g> {
     }
 
     /// Waits until the counters of a port are exactly these: received, transmitted.
-    ///
-    /// # Errors
-    /// When they are not in time.
     pub fn counts(&mut self, name: &str, rx: usize, tx: usize) -> Result<()> {
         let mut last = Value::Null;
         let counted = self.until("", |program| {
@@ -159,9 +139,6 @@ impl<'g> Program<'g> {
 
     /// What a segment has counted, nothing where it is not there yet; and epochs that a worker did not
     /// measure, or not whole.
-    ///
-    /// # Errors
-    /// When there is no answer.
     fn total(&mut self, (from, to): (&str, &str)) -> Result<(Total, u64)> {
         let (segments, status) = (self.get("segments")?, self.get("status")?);
         let mut segments = segments["segments"].as_array().into_iter().flatten();
@@ -187,9 +164,6 @@ impl<'g> Program<'g> {
     /// emulated, and others use the machine), all is sent again, [`TRIES_MAX`] times at most.
     ///
     /// The mean delays must be plausible: more than nothing, less than a second.
-    ///
-    /// # Errors
-    /// When other counts have another reason, or an epoch goes unmeasured in each try.
     pub fn measure(
         &mut self,
         segments: &[(&str, &str)],
@@ -251,9 +225,6 @@ impl<'g> Program<'g> {
     }
 
     /// Waits until the log says something; all of it from then on.
-    ///
-    /// # Errors
-    /// When it does not.
     pub fn says(&mut self, words: &str) -> Result<String> {
         self.until(&format!("it does not say {words:?}"), |program| {
             let log = program.log()?;
@@ -262,9 +233,6 @@ impl<'g> Program<'g> {
     }
 
     /// Ends it by SIGTERM; it must end with 0. How long that took, and what it has said in all.
-    ///
-    /// # Errors
-    /// When it does not end, or not well.
     pub fn end(self) -> Result<(Duration, String)> {
         let began = Instant::now();
         self.guest.run("kill $(cat /tmp/pid)")?;

@@ -22,9 +22,6 @@ pub struct Qmp {
 
 impl Qmp {
     /// Greets it.
-    ///
-    /// # Errors
-    /// When it does not answer as QEMU does.
     pub fn new(stream: UnixStream) -> Result<Self> {
         let lines = BufReader::new(stream);
         let mut qmp = Self {
@@ -37,10 +34,6 @@ impl Qmp {
         Ok(qmp)
     }
 
-    /// Executes a command.
-    ///
-    /// # Errors
-    /// QEMU's own.
     pub fn execute(&mut self, command: &str, arguments: &Value) -> Result<Value> {
         let line = json!({ "execute": command, "arguments": arguments });
         writeln!(self.lines.get_mut(), "{line}")?;
@@ -60,9 +53,6 @@ impl Qmp {
     }
 
     /// Whether an event has come about a device; looks for a moment.
-    ///
-    /// # Errors
-    /// When QEMU is gone.
     pub fn has_event(&mut self, name: &str, device: &str) -> Result<bool> {
         while self.next(Duration::from_millis(1))?.is_some() {}
         let is_it = |(event, about): &(String, String)| event == name && about == device;

@@ -17,14 +17,10 @@ const RING_LOG2: u8 = 14;
 pub struct Dut {
     process: Process,
     folder: TempDir,
-    url: String,
 }
 
 impl Dut {
     /// Starts `vernierd` with `config`, whose first two ports are put on shared memory.
-    ///
-    /// # Errors
-    /// A configuration of less than two ports; whatever keeps `vernierd` from starting.
     pub fn start(vernierd: &Path, mut config: Config, stop: &AtomicBool) -> Result<Self> {
         ensure!(
             config.ports.len() >= 2,
@@ -41,24 +37,19 @@ impl Dut {
         // What was changed may not fit the rest, such as workers with queues of their own.
         Config::parse(&json.to_string(), "the configuration")
             .context("this configuration cannot be put between two memifs")?;
-        let process = Process::start_vernierd(
+        let mut process = Process::start_vernierd(
             Command::new(vernierd).env("VERNIER_LOG", "error"),
             folder.path(),
             "vernier",
             &json,
         )?;
-        let mut dut = Self {
-            process,
-            folder,
-            url: format!("http://{listen}"),
-        };
-        let url = format!("{}/healthz", dut.url);
-        dut.process
+        let url = format!("http://{listen}/healthz");
+        process
             .until(stop, "vernierd did not answer", |_| {
                 Ok(ureq::get(&url).call().ok().map(drop))
             })
             .context("vernierd")?;
-        Ok(dut)
+        Ok(Self { process, folder })
     }
 
     /// Device strings of our two ends.
@@ -66,15 +57,7 @@ impl Dut {
         [0, 1].map(|side| device(self.folder.path(), side, "client"))
     }
 
-    /// Where it serves its metrics.
-    pub fn url(&self) -> &str {
-        &self.url
-    }
-
     /// Asks it to end, and waits.
-    ///
-    /// # Errors
-    /// When it does not, or fails.
     pub fn end(self, stop: &AtomicBool) -> Result<()> {
         self.process.end(stop).map(drop).context("vernierd")
     }
@@ -90,9 +73,6 @@ fn device(folder: &Path, side: usize, role: &str) -> String {
 }
 
 /// The `vernierd` beside this program.
-///
-/// # Errors
-/// When there is none.
 pub fn beside() -> Result<PathBuf> {
     let vernierd = beside_this_program("vernierd")?;
     ensure!(

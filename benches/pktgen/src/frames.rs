@@ -35,7 +35,6 @@ pub struct Frame {
 }
 
 impl Default for Frame {
-    /// Nothing yet.
     fn default() -> Self {
         Self {
             head: [0; HEAD_BYTES_MAX],
@@ -101,10 +100,7 @@ pub enum Seen {
     /// One of ours.
     Plain,
     /// A probe, and when it was sent.
-    Probe {
-        /// Its time of sending.
-        sent_ns: u64,
-    },
+    Probe { sent_ns: u64 },
 }
 
 /// Looks at the first bytes of a frame.
@@ -137,9 +133,6 @@ pub struct Frames {
 impl Frames {
     /// The first `count` (1 at least) frames of generated traffic, as `side` sends them; its rate
     /// and bursts do not matter.
-    ///
-    /// # Errors
-    /// [`SourceError`] where frames would be longer than the MTU.
     pub fn generate(
         spec: &Generate,
         side: u8,

@@ -1,4 +1,21 @@
-//! `vernier-pktgen`: throughput at a loss limit, and latency against load.
+//! `vernier-pktgen`: offers traffic to a switch and sees what comes back; throughput at a loss limit, and latency
+//! against load.
+//!
+//! ```text
+//!  vernier-pktgen, one thread on one CPU            the switch
+//!   frames --> pace --> wire a  ---- memif or NIC ---->  port
+//!   counts, delays of probes <-- wire b <--------------  port
+//! ```
+//!
+//! - [`frames`]: what is sent, made once from a `generate:` source; every n-th frame is a probe
+//!   that carries its time of sending.
+//! - [`wire`]: two ports, a side each; real ones, or a model in tests.
+//! - [`trial`]: one rate for a while, counted exactly.
+//! - [`search`]: the highest rate within a loss limit, in the manner of RFC 2544 section 26.1.
+//! - [`dut`]: a `vernierd` of one's own over `net_memif`.
+//!
+//! What it is not: a hardware tester. Sender and receiver share a clock and a core, and on a machine
+//! where others run as well, losses and tails are theirs as much as the switch's.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
@@ -10,31 +27,31 @@ use clap::Parser;
 use contract::config::{Config, Device};
 use dpdk_bindings::{Eal, EalOptions, PortConfig, allowed_cpus, keep_to_cpus};
 use measure::time::TickRate;
-use pktgen::dut::{self, Dut};
-use pktgen::frames::Frames;
-use pktgen::report::{self, Row};
-use pktgen::search::{self, Search};
-use pktgen::trial::{self, Load, Outcome};
-use pktgen::wire::Ports;
 use serde::Serialize;
-use testkit::process::{stop_on_signals, until};
+use testkit::process::{exit_code, stop_on_signals, until};
 
-use arguments::{Arguments, Command, Common, Limits};
+use crate::arguments::{Arguments, Command, Common, Limits};
+use crate::dut::Dut;
+use crate::frames::Frames;
+use crate::report::Row;
+use crate::search::Search;
+use crate::trial::{Load, Outcome};
+use crate::wire::Ports;
 
 mod arguments;
+mod dut;
+mod frames;
+mod report;
+mod search;
+mod trial;
+mod wire;
 
 /// How long the links of both ports may take to come up.
 const LINK_PATIENCE: Duration = Duration::from_secs(15);
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    match run(&arguments) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("vernier-pktgen: {error:#}");
-            ExitCode::from(1)
-        }
-    }
+    let done = run(&Arguments::parse());
+    exit_code("vernier-pktgen", done.map(|()| true))
 }
 
 /// All figures of a run.

@@ -51,11 +51,9 @@ pub fn found(found: &Found, frames: &Frames, loss_max: f64) -> String {
 pub struct Row {
     /// Share of the throughput.
     pub share: f64,
-    /// What came of it.
     pub outcome: Outcome,
     /// Least delay; like all below `None` without probes.
     pub min_ns: Option<u64>,
-    /// Mean delay.
     pub mean_ns: Option<f64>,
     /// Delay that half of the probes do not exceed.
     pub p50_ns: Option<u64>,
@@ -63,7 +61,6 @@ pub struct Row {
     pub p99_ns: Option<u64>,
     /// The same of 99.9 %.
     pub p999_ns: Option<u64>,
-    /// Largest delay.
     pub max_ns: Option<u64>,
 }
 

@@ -25,11 +25,9 @@ pub struct Step {
     pub rate_pps: f64,
     /// Whether it was within the limit.
     pub holds: bool,
-    /// What came of it.
     pub outcome: Outcome,
 }
 
-/// The result.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Found {
     /// Packets a second on each side that sends; 0 where none held.
@@ -44,9 +42,6 @@ pub struct Found {
 const RATES_MAX: u32 = 64;
 
 /// Searches; `trial` offers a rate.
-///
-/// # Errors
-/// Those of `trial`.
 pub fn throughput<E>(
     search: &Search,
     mut trial: impl FnMut(f64) -> Result<Outcome, E>,

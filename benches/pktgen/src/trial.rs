@@ -19,7 +19,6 @@ const BACKLOG_MAX: u64 = 256;
 pub struct Load {
     /// Packets a second on each side that sends, over 0.
     pub rate_pps: f64,
-    /// For how long.
     pub duration: Duration,
     /// How long stragglers are waited for (RFC 2544 section 26.1: two seconds).
     pub settle: Duration,
@@ -36,7 +35,6 @@ pub struct Outcome {
     pub wanted_pps: f64,
     /// Packets a second that were offered.
     pub offered_pps: f64,
-    /// Frames offered.
     pub offered: u64,
     /// Those of them that our port refused: it was full, since the switch did not come to read.
     pub refused: u64,

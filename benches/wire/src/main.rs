@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use clap::{Parser, Subcommand};
-use testkit::process::{beside_this_program, stop_on_signals};
+use testkit::process::{beside_this_program, exit_code, stop_on_signals};
 
 use crate::report::Report;
 use crate::scenario::SCENARIOS;
@@ -98,14 +98,7 @@ fn main() -> ExitCode {
         Some(Part::Sink { address }) => traffic::sink(address).map(|()| true),
         None => namespaces::enter().and_then(|()| run(&arguments)),
     };
-    match is_kept {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("vernier-wire: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    exit_code("vernier-wire", is_kept)
 }
 
 /// All runs, one after the other; whether all limits are kept.
