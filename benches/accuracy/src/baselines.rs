@@ -28,11 +28,10 @@ use crate::experiment::{Experiment, Found, Plan, Row, Setting};
 use crate::queue::LinkConfig;
 use crate::rli::exchange::Exchange;
 use crate::rli::{UTILISATIONS, drawn, lda_mean_ns, of_flows, one_in};
-use crate::traffic::supply::{CAPACITY_BPS, Supply, Wander, in_words};
+use crate::traffic::supply::{Supply, Wander, in_words};
 use crate::truth::Truth;
 use probes::Probes;
 
-/// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "baselines",
     title: "RLI beside probes, sampling, MPE and LDA",
@@ -138,7 +137,7 @@ fn errors(supply: &Supply, utilisation: f64, wander: Wander, seed: u64) -> Resul
         ("144 Hz probes", 144.0, judged),
         ("10 kHz probes", 10_000.0, None),
     ] {
-        let probes = Probes::send(crossings, rate_hz, CAPACITY_BPS, seed);
+        let probes = Probes::send(crossings, rate_hz, seed);
         add(name, limit, probes.estimates_ns(&truth).collect());
     }
     for (name, share, limit) in [

@@ -15,7 +15,6 @@ use crate::replay::Replay;
 use crate::sketched::{Known, Sketched, columns_for, errors, means};
 use crate::trace::{Losses, Scenario, Trace, Truth};
 
-/// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "hybrid",
     title: "Hybrid: LDS that knows what RLI says",
@@ -36,29 +35,16 @@ const GROUPS: [(Range<f64>, &str, Option<usize>); 3] = [
 /// The clock of a trace: whole nanoseconds.
 const FLOOR_NS: f64 = 1.0;
 
-/// What the prototype gave for a scenario, in per cent, for all flows and for those of 1000 packets and
-/// more.
-#[derive(Clone, Copy)]
-struct Prototype {
-    hybrid: [f64; 2],
-    rli: [f64; 2],
-    paper_lds: [f64; 2],
-}
-
-const fn prototype(hybrid: [f64; 2], rli: [f64; 2], paper_lds: [f64; 2]) -> Prototype {
-    Prototype {
-        hybrid,
-        rli,
-        paper_lds,
-    }
-}
+/// What the prototype gave for a scenario, in per cent: the hybrid, RLI, and the paper's LDS, each for all flows and
+/// for those of 1000 packets and more.
+type Prototype = [[f64; 2]; 3];
 
 /// In the order of [`Scenario::ALL`].
 const PROTOTYPE: [Prototype; 4] = [
-    prototype([0.95, 0.0031], [1.24, 0.070], [7.0, 0.047]),
-    prototype([5.4, 0.017], [11.1, 5.5], [13.1, 0.48]),
-    prototype([2.4, 0.0095], [3.1, 0.16], [8.2, 0.24]),
-    prototype([3.5, 0.012], [5.1, 1.6], [6.5, 0.11]),
+    [[0.95, 0.0031], [1.24, 0.070], [7.0, 0.047]],
+    [[5.4, 0.017], [11.1, 5.5], [13.1, 0.48]],
+    [[2.4, 0.0095], [3.1, 0.16], [8.2, 0.24]],
+    [[3.5, 0.012], [5.1, 1.6], [6.5, 0.11]],
 ];
 
 fn plan(setting: &Setting) -> Result<Plan> {
@@ -170,11 +156,12 @@ impl Case {
             let others = others.iter();
             let others = others.map(|(method, estimates)| (*method, error(estimates, &packets)));
             let printed = self.prototype.zip(of_prototype);
-            let (paper, beside) = printed.map_or((None, Vec::new()), |(of, group)| {
-                let rli = ("RLI (prototype)", of.rli[group]);
-                let lds = ("paper's LDS (prototype)", of.paper_lds[group]);
-                (Some(of.hybrid[group]), vec![rli, lds])
-            });
+            let (paper, beside) =
+                printed.map_or((None, Vec::new()), |([hybrid, rli, lds], group)| {
+                    let rli = ("RLI (prototype)", rli[group]);
+                    let lds = ("paper's LDS (prototype)", lds[group]);
+                    (Some(hybrid[group]), vec![rli, lds])
+                });
             found.row(self.table, row.paper(paper).others(others).others(beside));
         }
         let [(_, rli), (_, joint), _] = others;

@@ -15,8 +15,8 @@ pub use packets::{LinkPacket, PairRecord, read_link, read_pairs};
 pub use sheet::{COLUMNS_MAX, LINE_BYTES_MAX, LINES_MAX, ReadError};
 pub(super) use sketch::known;
 pub use sketch::{
-    CellRecord, CellTable, FlowList, Half, SKETCH_COLUMNS_MAX, read_cells, read_flows,
-    read_weights, write_cells, write_flows,
+    CellRecord, FlowList, Half, SKETCH_COLUMNS_MAX, read_cells, read_flows, read_weights,
+    write_cells, write_flows,
 };
 
 #[cfg(test)]

@@ -15,7 +15,6 @@ use crate::traffic::supply::{Supply, in_words};
 use crate::traffic::{Kind, Traffic};
 use crate::truth::Truth;
 
-/// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "interference",
     title: "Interference of references with the traffic",

@@ -17,7 +17,6 @@ use crate::experiment::{Axis, Experiment, Figure, Plan, Setting};
 use crate::replay::Replay;
 use stream::{Delays, Outcome, Passed, Stream};
 
-/// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "lda",
     title: "LDA: mean, deviation and interval of a segment",
@@ -26,7 +25,6 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 /// Packets an epoch: one second of 10 Gb/s in packets of 250 bytes (section IV-A).
 const PACKETS: f64 = 5_000_000.0;
-/// Rows in all.
 const ROWS: u32 = 1024;
 /// Loss rates of the sweep.
 const LOSSES: [f64; 7] = [0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2];

@@ -21,7 +21,6 @@ use crate::replay::Replay;
 use crate::sketched::{Known, Sketched, columns_for, errors};
 use crate::trace::{Losses, Scenario, Trace, Truth};
 
-/// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "lds",
     title: "LDS: the mean delay of every flow",

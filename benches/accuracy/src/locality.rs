@@ -19,7 +19,6 @@ use crate::traffic::supply::{CAPACITY_BPS, Supply, Wander, in_words};
 use crate::traffic::{Kind, Traffic, mix};
 use crate::truth::Truth;
 
-/// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "locality",
     title: "Delay locality",
@@ -38,7 +37,6 @@ const SEEDS: u32 = 3;
 /// What makes the delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Segment {
-    /// One queue.
     Fifo,
     /// Two equal-cost paths of half the rate each, one 100 us longer.
     TwoPaths,

@@ -33,7 +33,6 @@ pub struct LinkConfig {
     pub queues: usize,
 }
 
-/// How a queue drops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dropping {
     /// When it is full.

@@ -27,7 +27,6 @@ const SEED: u64 = 1;
 /// What came of a capture.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Replay {
-    /// Its packets.
     pub crossings: Vec<Crossing>,
     /// References on the first path, in the order of their arrival.
     pub references: Vec<Reference>,

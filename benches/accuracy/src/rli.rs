@@ -25,7 +25,6 @@ use crate::truth::{STDDEV_PACKETS_MIN, Truth};
 use exchange::{Exchange, Received};
 pub use segment::lda_mean_ns;
 
-/// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "rli",
     title: "RLI: methods, policies, bounds, the segment's mean",

@@ -25,9 +25,7 @@ use reporting::statistics::whole;
 use modulation::Modulation;
 use supply::{CAPACITY_BPS, REGULAR_SHARE};
 
-/// Picoseconds in a second.
 pub const PS_PER_S: u64 = 1_000_000_000_000;
-/// Picoseconds in a nanosecond.
 pub const PS_PER_NS: u64 = 1_000;
 
 /// Packets of a burst, on average.

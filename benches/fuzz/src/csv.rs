@@ -22,17 +22,17 @@ pub fn csv(bytes: &[u8]) {
 
 /// What is read is read again as it was written.
 fn cells(file: &[u8]) {
-    let Ok(table) = read_cells("cells.csv", file) else {
+    let Ok(read) = read_cells("cells.csv", file) else {
         return;
     };
-    let cells = || table.cells.iter().map(|&(_, cell)| cell);
+    let cells = || read.iter().map(|&(_, cell)| cell);
     for cell in cells() {
         let _ = cell.delays();
     }
     let mut out = Vec::new();
     write_cells(&mut out, cells()).unwrap();
     let again = read_cells("cells.csv", out.as_slice()).unwrap();
-    assert!(again.cells.iter().map(|&(_, cell)| cell).eq(cells()));
+    assert!(again.iter().map(|&(_, cell)| cell).eq(cells()));
 }
 
 /// Lists are of one length, numbers are numbers, and what is read is read again as it was written.

@@ -6,6 +6,7 @@ use rand_pcg::Pcg64;
 use reporting::statistics::whole;
 
 use crate::queue::Crossing;
+use crate::traffic::supply::CAPACITY_BPS;
 use crate::traffic::{PS_PER_NS, PS_PER_S, serialisation_ps};
 use crate::truth::Truth;
 
@@ -26,7 +27,7 @@ impl Probes {
     /// Sends `rate_hz` probes a second, at random, through a FIFO queue that `crossings` went
     /// through. They see the queue as it was and do not lengthen it: a favour, since 10,000 of
     /// them a second take 0.05 % of the link.
-    pub fn send(crossings: &[Crossing], rate_hz: f64, capacity_bps: u64, seed: u64) -> Self {
+    pub fn send(crossings: &[Crossing], rate_hz: f64, seed: u64) -> Self {
         let mut rng = Pcg64::seed_from_u64(seed);
         let mut probes = Self {
             sent_ps: Vec::new(),
@@ -36,7 +37,7 @@ impl Probes {
             let gap: f64 = Exp1.sample(&mut rng);
             whole(gap / rate_hz * PS_PER_S as f64) as u64
         };
-        let serialisation_ps = serialisation_ps(PROBE_BYTES, capacity_bps);
+        let serialisation_ps = serialisation_ps(PROBE_BYTES, CAPACITY_BPS);
         let mut next_ps = gap_ps();
         let mut free_at_ps = 0_u64;
         let mut sum_ns = 0.0;

@@ -3,8 +3,6 @@ use crate::experiment::{quick, run};
 use crate::queue::{Crossing, cross};
 use crate::traffic::{PS_PER_S, Profile};
 
-const RATE: u64 = CAPACITY_BPS;
-
 fn packet(flow: u32, sent_ps: u64, delay_ps: u64) -> Crossing {
     Crossing {
         sent_ps,
@@ -25,7 +23,7 @@ fn queue() -> (Vec<Crossing>, Truth) {
 #[test]
 fn probes_see_the_time_average_of_the_queue() {
     let (crossings, truth) = queue();
-    let probes = Probes::send(&crossings, 200_000.0, RATE, 1);
+    let probes = Probes::send(&crossings, 200_000.0, 1);
     // The mean backlog over time, from the busy link: what an arrival at random would wait.
     let mut wait = 0.0;
     let mut free_ps = 0_u64;
@@ -57,7 +55,7 @@ fn probes_speak_for_the_life_of_a_flow() {
     let mut crossings = busy.to_vec();
     crossings.push(packet(1, 2 * second, 51_200));
     let truth = Truth::of(&crossings, 2);
-    let probes = Probes::send(&crossings, 1_000.0, RATE, 3);
+    let probes = Probes::send(&crossings, 1_000.0, 3);
     let estimates: Vec<f64> = probes.estimates_ns(&truth).collect();
     // Flow 0 has one packet and no probe at its instant: the mean of all, a quarter of a second.
     assert!((estimates[0] / 0.25e9 - 1.0).abs() < 0.1, "{estimates:?}");

@@ -10,7 +10,7 @@ use measure::lds::{
 
 use super::{Kept, files};
 use crate::interchange::{
-    CellTable, FlowList, SKETCH_COLUMNS_MAX, known, read_cells, read_flows, read_weights,
+    CellRecord, FlowList, SKETCH_COLUMNS_MAX, known, read_cells, read_flows, read_weights,
 };
 use crate::sketched::{Known, Sketched, options};
 
@@ -72,7 +72,7 @@ pub(super) fn run(arguments: &Decode) -> Result<Kept> {
     ensure!(standard.count() <= 1, "only one file can be standard input");
 
     let (name, input) = files::open(&arguments.cells)?;
-    let table = read_cells(&name, input)?;
+    let cells = read_cells(&name, input)?;
     let (name, input) = files::open(&arguments.flows)?;
     let flows = read_flows(&name, input)?;
     let weights = match &arguments.weights {
@@ -82,9 +82,9 @@ pub(super) fn run(arguments: &Decode) -> Result<Kept> {
         }
         None => Vec::new(),
     };
-    let layout = layout(arguments, &table, &flows)?;
+    let layout = layout(arguments, &cells, &flows)?;
     let sketched = Sketched {
-        cells: delay_cells(layout, &table)?,
+        cells: delay_cells(layout, &cells)?,
         columns: flows.columns.clone(),
         weights,
     };
@@ -97,8 +97,8 @@ pub(super) fn run(arguments: &Decode) -> Result<Kept> {
 }
 
 /// The sketch that both files speak of.
-fn layout(arguments: &Decode, table: &CellTable, flows: &FlowList) -> Result<LdsLayout> {
-    let greatest = (table.cells.iter())
+fn layout(arguments: &Decode, cells: &[(u64, CellRecord)], flows: &FlowList) -> Result<LdsLayout> {
+    let greatest = (cells.iter())
         .map(|(_, cell)| cell.column)
         .chain(flows.columns.iter().copied())
         .max();
@@ -110,7 +110,7 @@ fn layout(arguments: &Decode, table: &CellTable, flows: &FlowList) -> Result<Lds
         needed - 1
     );
     let rows = flows.rows;
-    for (line, cell) in &table.cells {
+    for (line, cell) in cells {
         ensure!(
             usize::from(cell.row) < rows,
             "{}, line {line}: row {}, but {} names columns for {rows} rows only; add col_{} there",
@@ -132,14 +132,14 @@ fn layout(arguments: &Decode, table: &CellTable, flows: &FlowList) -> Result<Lds
     Ok(LdsLayout::new(columns, arguments.k, &probabilities)?)
 }
 
-/// All cells of the sketch: those that `table` does not name are empty at both ends.
-fn delay_cells(layout: LdsLayout, table: &CellTable) -> Result<DelayCells> {
+/// All cells of the sketch: those that are not `named` are empty at both ends.
+fn delay_cells(layout: LdsLayout, named: &[(u64, CellRecord)]) -> Result<DelayCells> {
     let empty = DelayCell {
         usable: true,
         ..DelayCell::default()
     };
     let mut cells = vec![empty; layout.cells()];
-    for (_, record) in &table.cells {
+    for (_, record) in named {
         let row = usize::from(record.row) * layout.columns() as usize;
         let delays = record.delays();
         let (count, delay_sum) = delays.unwrap_or((0, 0));

@@ -35,14 +35,8 @@ pub(super) struct Dump {
     seed: u64,
 }
 
-/// Whether packets of flows are given.
-enum Packets {
-    Given,
-    Unknown,
-}
-
-/// Whether RLI's means of flows are given; only where nothing is lost.
-enum Rli {
+/// Whether a figure of flows is in the file.
+enum Figure {
     Given,
     Unknown,
 }
@@ -60,8 +54,9 @@ struct Case {
     losses: Losses,
     /// Share of flows that are left out of the list.
     unlisted: f64,
-    packets: Packets,
-    rli: Rli,
+    packets: Figure,
+    /// RLI's means; only where nothing is lost.
+    rli: Figure,
     /// Of three classes of flows; empty: all weigh 1.
     weights: &'static [u32],
 }
@@ -76,8 +71,8 @@ const ACCEPTANCE: Case = Case {
     row_probabilities: &[1.0; 4],
     losses: Losses::None,
     unlisted: 0.0,
-    packets: Packets::Given,
-    rli: Rli::Unknown,
+    packets: Figure::Given,
+    rli: Figure::Unknown,
     weights: &[],
 };
 
@@ -87,7 +82,7 @@ const CASES: &[Case] = &[
         title: "1,460 flows, 365 x 4 cells, with RLI means: a quick look",
         scale: 0.01,
         columns: 365,
-        rli: Rli::Given,
+        rli: Figure::Given,
         ..ACCEPTANCE
     },
     ACCEPTANCE,
@@ -122,7 +117,7 @@ const CASES: &[Case] = &[
     Case {
         name: "counts",
         title: "packets of flows are not given, and decoded",
-        packets: Packets::Unknown,
+        packets: Figure::Unknown,
         ..ACCEPTANCE
     },
     Case {
@@ -136,27 +131,27 @@ const CASES: &[Case] = &[
         name: "fifo",
         title: "one FIFO queue, with RLI means",
         scenario: &Scenario::FIFO,
-        rli: Rli::Given,
+        rli: Figure::Given,
         ..ACCEPTANCE
     },
     Case {
         name: "two-queues",
         title: "two uncorrelated queues, with RLI means of one of them",
-        rli: Rli::Given,
+        rli: Figure::Given,
         ..ACCEPTANCE
     },
     Case {
         name: "ecmp",
         title: "two paths of equal cost, with RLI means of one of them",
         scenario: &Scenario::ECMP,
-        rli: Rli::Given,
+        rli: Figure::Given,
         ..ACCEPTANCE
     },
     Case {
         name: "mixed",
         title: "a little of everything, with RLI means",
         scenario: &Scenario::MIXED,
-        rli: Rli::Given,
+        rli: Figure::Given,
         ..ACCEPTANCE
     },
 ];
@@ -227,8 +222,8 @@ impl Dumped {
 
         let truth = Truth::of(&trace, &losses);
         let rli = match case.rli {
-            Rli::Given => Interpolated::of(&trace).mean_ns,
-            Rli::Unknown => vec![f64::NAN; trace.flows()],
+            Figure::Given => Interpolated::of(&trace).mean_ns,
+            Figure::Unknown => vec![f64::NAN; trace.flows()],
         };
         let mut flows = FlowList {
             rows: layout.rows(),
@@ -243,8 +238,8 @@ impl Dumped {
             flows.names.push(flow.to_string());
             flows.columns.extend(base.iter().take(layout.rows()));
             flows.packets.push(match case.packets {
-                Packets::Given => truth.received[flow],
-                Packets::Unknown => f64::NAN,
+                Figure::Given => truth.received[flow],
+                Figure::Unknown => f64::NAN,
             });
             flows.true_mean_ns.push(truth.mean_ns[flow]);
             flows.rli_mean_ns.push(rli[flow]);

@@ -5,7 +5,6 @@ use serde::Serialize;
 
 use super::Setting;
 
-/// What an experiment found.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Findings {
     pub tables: Vec<Table>,
@@ -43,7 +42,6 @@ pub struct Row {
     pub(super) over: Vec<f64>,
 }
 
-/// Another method's figure.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Other {
     pub method: String,
@@ -139,9 +137,7 @@ pub struct Figure {
 /// How an axis is divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Axis {
-    /// Evenly.
     Linear,
-    /// By decades.
     Logarithmic,
 }
 

@@ -110,28 +110,22 @@ pub(super) fn finite_over_0(text: &str) -> Option<f64> {
     finite(text).filter(|&value| value > 0.0)
 }
 
-/// A point of time, to the picosecond.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct Time {
-    /// Whole nanoseconds since any origin, rounded down.
-    pub ns: i64,
-    /// Picoseconds on top, 0 to 999.
-    pub ps: u16,
-}
+/// A point of time: picoseconds since any origin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Time(i128);
 
 impl Time {
     /// Nanoseconds with up to three decimals (the rest is rounded), -2^63 to 2^63 - 1.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (ps, _) = Decimal::parse(text)?.scaled(3)?;
-        Some(Self {
-            ns: i64::try_from(ps.div_euclid(1_000)).ok()?,
-            ps: u16::try_from(ps.rem_euclid(1_000)).ok()?,
-        })
+        i64::try_from(ps.div_euclid(1_000))
+            .is_ok()
+            .then_some(Self(ps))
     }
 
     /// Picoseconds since the same origin.
     pub fn as_ps(self) -> i128 {
-        i128::from(self.ns) * 1_000 + i128::from(self.ps)
+        self.0
     }
 }
 

@@ -56,28 +56,21 @@ impl CellRecord {
     }
 }
 
-/// All cells that a file names.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct CellTable {
-    /// In the order of the file, each with its line.
-    pub cells: Vec<(u64, CellRecord)>,
-}
-
 /// Most columns of a sketch: 2^22.
 pub const SKETCH_COLUMNS_MAX: u32 = 1 << 22;
 
-/// Reads a cells file; `file` names it in errors.
+/// Reads a cells file; `file` names it in errors. Its cells are in the order of the file, each with its line.
 ///
 /// # Errors
 /// [`ReadError`]; also where a cell is there twice.
-pub fn read_cells(file: &str, input: impl Read) -> Result<CellTable, ReadError> {
+pub fn read_cells(file: &str, input: impl Read) -> Result<Vec<(u64, CellRecord)>, ReadError> {
     let mut sheet = Sheet::open(file, input, &CELL_COLUMNS.join(","))?;
     let [row, column, n_tx, s_tx, d_tx, n_rx, s_rx, d_rx] =
         CELL_COLUMNS.map(|name| sheet.column(name));
     let (row, column) = (row?, column?);
     let (n_tx, s_tx, d_tx) = (n_tx?, s_tx?, d_tx?);
     let (n_rx, s_rx, d_rx) = (n_rx?, s_rx?, d_rx?);
-    let mut table = CellTable::default();
+    let mut cells = Vec::new();
     let mut seen = HashMap::new();
     while let Some(line) = sheet.next_line()? {
         let half = |count, sum, digest| {
@@ -103,9 +96,9 @@ pub fn read_cells(file: &str, input: impl Read) -> Result<CellTable, ReadError> 
                 cell.row, cell.column
             )));
         }
-        table.cells.push((line.number(), cell));
+        cells.push((line.number(), cell));
     }
-    Ok(table)
+    Ok(cells)
 }
 
 fn row_number(text: &str) -> Option<u8> {

@@ -30,7 +30,6 @@ pub enum Delays {
     Queue,
 }
 
-/// How packets are lost.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Loss {
     /// Each with this probability.
@@ -123,7 +122,6 @@ fn ticks(delay: u64) -> u32 {
 #[derive(Debug, Clone)]
 pub struct Passed {
     delays: Vec<u32>,
-    /// Packets received.
     pub received: u64,
     /// Their mean delay in ticks.
     pub mean: f64,

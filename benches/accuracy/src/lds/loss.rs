@@ -11,7 +11,6 @@ use crate::trace::Losses;
 /// The rows of the paper's multi-bank sketch.
 const MULTIBANK: [f64; 4] = [0.01, 0.1, 0.5, 1.0];
 
-/// A loss process.
 struct AtLoss {
     losses: Losses,
     name: &'static str,

@@ -31,7 +31,6 @@ struct Check {
     beside: &'static [usize],
     packets: Range<f64>,
     name: &'static str,
-    /// What the paper gives.
     paper: f64,
     most: f64,
     /// What the prototype gives for the same.

@@ -12,7 +12,6 @@ const PROBABILITY_MAX: f64 = 0.1;
 /// What an idle link is taken to have sent: packets of this size.
 const IDLE_PACKET_BYTES: u32 = 500;
 
-/// RED at work.
 #[derive(Debug, Clone)]
 pub(super) struct Red {
     /// Nothing is dropped below this average backlog, in bytes,

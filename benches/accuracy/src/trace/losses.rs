@@ -12,7 +12,6 @@ use crate::traffic::mix;
 /// A loss process, besides what the queue dropped.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Losses {
-    /// Nothing is lost.
     None,
     /// Each packet with this probability, 0 to 1.
     Uniform(f64),

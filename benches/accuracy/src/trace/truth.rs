@@ -15,7 +15,6 @@ pub struct Truth {
     pub stddev_ns: Vec<f64>,
     /// Packets that arrived.
     pub received: Vec<f64>,
-    /// Packets that were sent.
     pub sent: Vec<f64>,
     /// Bytes that arrived.
     pub bytes: Vec<f64>,

@@ -28,9 +28,7 @@ pub struct Modulation {
 /// A stretch of time over which the rate is constant.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Step {
-    /// Its start.
     pub start_ps: u64,
-    /// Its end.
     pub end_ps: u64,
     /// What the mean rate is to be multiplied with.
     pub factor: f64,
