@@ -23,7 +23,6 @@ pub struct Bench {
     /// are asked for.
     pub cpus: [usize; 2],
     pub memory: Memory,
-    /// Time before measuring.
     pub warm_up: Duration,
     /// Time measured, at least.
     pub measured: Duration,

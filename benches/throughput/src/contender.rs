@@ -95,20 +95,14 @@ impl Contender {
 
     const fn patch(id: &'static str, label: &'static str, extent: Extent) -> Self {
         let forwarding = Forwarding::Patch;
-        Self::on_one_cpu(
-            id,
-            label,
-            Program::Vernierd(Vernierd { forwarding, extent }),
-        )
+        let vernierd = Program::Vernierd(Vernierd { forwarding, extent });
+        Self::on_one_cpu(id, label, vernierd)
     }
 
     const fn bridge(id: &'static str, label: &'static str, extent: Extent) -> Self {
         let forwarding = Forwarding::Bridge;
-        Self::on_one_cpu(
-            id,
-            label,
-            Program::Vernierd(Vernierd { forwarding, extent }),
-        )
+        let vernierd = Program::Vernierd(Vernierd { forwarding, extent });
+        Self::on_one_cpu(id, label, vernierd)
     }
 }
 

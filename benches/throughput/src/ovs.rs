@@ -42,7 +42,6 @@ pub enum Rules {
     BeforePorts,
 }
 
-/// Where its programs are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OvsPrograms {
     root: PathBuf,

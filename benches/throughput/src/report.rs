@@ -46,9 +46,7 @@ pub struct Row {
     pub label: String,
     /// Median of the rounds' ratios; none where it did not run.
     pub median: Option<f64>,
-    /// Least of them.
     pub min: Option<f64>,
-    /// Greatest of them.
     pub max: Option<f64>,
     pub must: Option<f64>,
     pub aim: Option<f64>,

@@ -141,7 +141,6 @@ impl Report {
         )
     }
 
-    /// Writes `scrape.md`.
     pub fn write(&self, folder: &Path) -> Result<()> {
         let page = format!("{PREFACE}{}", self.markdown());
         reporting::write_page(folder, "scrape", &page)

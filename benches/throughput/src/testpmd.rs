@@ -17,7 +17,6 @@ use crate::vernierd::Extent;
 pub struct Testpmd {
     /// `--forward-mode`.
     pub mode: &'static str,
-    /// What measures in it.
     pub meter: Meter,
 }
 

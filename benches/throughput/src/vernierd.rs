@@ -35,7 +35,6 @@ pub enum Forwarding {
 /// How much is measured: each includes all before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Extent {
-    /// Nothing.
     Off,
     /// Stamped delays: hashes, moments and a histogram.
     Stamps,
@@ -120,7 +119,6 @@ pub struct Config {
     pub address: SocketAddr,
 }
 
-/// A running `vernierd`.
 #[derive(Debug)]
 pub struct Running {
     pub process: Process,

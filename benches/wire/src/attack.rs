@@ -30,7 +30,6 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Frames by scapy.
     pub fn by_scapy(&self) -> u64 {
         self.sent.values().sum()
     }

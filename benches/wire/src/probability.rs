@@ -6,7 +6,6 @@ use measure::wire::frame::Marker;
 /// One bank of an LDA: cells, and the share of packets that it takes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bank {
-    /// Its cells.
     pub rows: u32,
     /// The share of packets that it takes, 0 to 1.
     pub share: f64,

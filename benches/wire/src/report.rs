@@ -15,10 +15,8 @@ use crate::{flood, memif};
 /// Names of the directions.
 pub const ARROWS: [&str; 2] = ["a > b", "b > a"];
 
-/// All runs.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// Where.
     pub machine: Machine,
     /// Over veth.
     pub runs: Vec<Outcome>,
@@ -165,7 +163,6 @@ impl Report {
         })
     }
 
-    /// The page.
     pub fn markdown(&self) -> String {
         let build = if cfg!(debug_assertions) {
             "development"
@@ -284,7 +281,6 @@ impl Report {
         )
     }
 
-    /// Writes `wire.md` and `wire.json`.
     pub fn write(&self, folder: &Path) -> Result<()> {
         reporting::write(folder, "wire", &self.markdown(), self)
     }

@@ -36,22 +36,18 @@ const LINK_OVERHEAD_BYTES: u64 = 24;
 /// How switches are attached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attached {
-    /// `net_af_packet` over veth.
     AfPacket,
-    /// `net_af_xdp` over veth.
     AfXdp,
 }
 
 /// What is between the switches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Between {
-    /// A link.
     Link,
     /// A router: control frames are UDP instead of an `EtherType` of their own.
     Router,
 }
 
-/// Who attacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attack {
     None,
@@ -169,9 +165,7 @@ pub const SCENARIOS: [Scenario; 10] = [
 /// What came of a run.
 #[derive(Debug, Clone, Serialize)]
 pub struct Outcome {
-    /// Its name.
     pub name: &'static str,
-    /// Its name in tables.
     pub words: &'static str,
     /// To the right (from a to b), and to the left.
     pub ways: [Way; 2],
@@ -218,11 +212,9 @@ pub struct CrossCheck {
 /// Traffic on the wire in bits a second with all that Ethernet adds, counted by the box.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Overhead {
-    /// Control frames.
     pub control_bps: f64,
     /// References among them.
     pub reference_bps: f64,
-    /// Data.
     pub data_bps: f64,
     /// What control frames may take.
     pub share_bps: f64,
@@ -249,7 +241,6 @@ struct Records {
     seconds: f64,
 }
 
-/// Runs a scenario.
 pub fn run(scenario: &Scenario, setting: &Setting<'_>) -> Result<Outcome> {
     let folder = setting.folder_of(scenario.name)?;
     let stop = setting.stop;

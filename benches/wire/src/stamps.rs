@@ -27,19 +27,15 @@ const RECORD_BYTES: usize = 32;
 /// A packet, as one switch saw it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
-    /// Its hash.
     pub packet: u64,
-    /// Hash of its flow.
     pub flow: u64,
     /// Time in ns of TAI since 1970.
     pub tai_ns: u64,
     /// Low bits of the epoch. Exact at the sender; at the receiver, the epoch as it was known then.
     pub epoch: u32,
-    /// Sent or received.
     pub end: End,
     /// Index of the switch's port.
     pub port: u8,
-    /// The wire's segment.
     pub segment: u8,
 }
 

@@ -25,7 +25,6 @@ const HASH_SEED: u128 = 0x6d1f_3a52_c98e_07b4_f052_7d9a_e13c_6b88;
 /// Index of the wire port.
 pub const TRUNK: u8 = 1;
 
-/// Length of an epoch.
 pub const INTERVAL_MS: u32 = 100;
 
 /// The LDA of every wire: most packets in many rows, for few losses, and some in fewer, for many.
@@ -48,11 +47,8 @@ pub fn hasher() -> Hasher {
 /// What the runs have in common.
 #[derive(Debug)]
 pub struct Setting<'a> {
-    /// The switch.
     pub vernierd: PathBuf,
-    /// The box.
     pub impair: PathBuf,
-    /// The attacker's script.
     pub attacker: &'a Path,
     /// How long traffic flows.
     pub flow_duration: Duration,
@@ -166,11 +162,9 @@ fn skip_process_ids() -> Result<()> {
     fs::write(last, (next - 1).to_string()).with_context(|| format!("cannot write {last}"))
 }
 
-/// A running `vernierd`.
 #[derive(Debug)]
 pub struct Switch {
     process: Process,
-    /// Answers its API.
     pub client: Client,
     stamps: Option<PathBuf>,
 }
@@ -252,7 +246,6 @@ impl Switch {
     }
 }
 
-/// The running box.
 #[derive(Debug)]
 pub struct Impair {
     process: Process,

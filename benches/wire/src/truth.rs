@@ -13,7 +13,6 @@ use crate::stamps::Stamp;
 /// What happened to the packets of one epoch and segment.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Truth {
-    /// Packets sent.
     pub sent: u64,
     /// Packets of these that arrived.
     pub received: u64,
@@ -26,7 +25,6 @@ pub struct Truth {
 }
 
 impl Truth {
-    /// Packets that never arrived.
     pub fn lost(&self) -> u64 {
         self.sent - self.received
     }

@@ -29,7 +29,6 @@ pub const CHOSEN: &str = "chosen";
 /// One direction of a wire, over all its epochs.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Verdict {
-    /// What happened.
     pub path: Path,
     /// Epochs that were reported as usable: one that is followed by another before the switch next publishes
     /// is never seen.
@@ -55,15 +54,12 @@ pub struct Verdict {
 /// What happened in one direction: averages over epochs in which packets were sent.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Path {
-    /// How many.
     pub epochs: usize,
-    /// Packets sent.
     pub packets: f64,
     /// Share of packets that never arrived.
     pub loss: f64,
     /// Share of packets that arrived out of order.
     pub reordered: f64,
-    /// Mean delay, ns.
     pub mean_ns: f64,
     /// Standard deviation of delays, ns.
     pub deviation_ns: f64,
@@ -87,20 +83,16 @@ pub struct Expected {
 /// Means of the segment by one method.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Means {
-    /// The method.
     pub method: String,
     /// Epochs for which it had a mean and a bound.
     pub epochs: usize,
     /// Epochs of these in which the truth was within the bound.
     pub within: usize,
-    /// Median error, ns.
     pub error_ns: f64,
-    /// Median bound, ns.
     pub bound_ns: f64,
 }
 
 impl Means {
-    /// Share within the bound.
     pub fn within_share(&self) -> f64 {
         self.within as f64 / self.epochs as f64
     }
@@ -118,7 +110,6 @@ pub struct FlowClass {
 /// Means of flows by one method.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct FlowErrors {
-    /// The method.
     pub method: String,
     /// Flows in epochs.
     pub flows: usize,

@@ -14,7 +14,6 @@ use records::snapshot::{Labelled, Wire, WireFigures, WireFlow, WireSegment};
 /// Time between two requests: far less than an epoch, so that each is seen.
 const INTERVAL: Duration = Duration::from_millis(30);
 
-/// Counts by name.
 pub type Counts = Vec<(String, u64)>;
 
 /// The only wire of a switch, as it is now.
@@ -68,7 +67,6 @@ impl Seen {
         }
     }
 
-    /// The last report.
     pub fn last(&self) -> Result<&Wire> {
         let reports = self.reports.as_ref();
         let (_, last) = reports.context("a switch did not answer while it was watched")?;
@@ -116,7 +114,6 @@ impl Watch {
         Self { stop, thread }
     }
 
-    /// What was seen.
     pub fn end(self) -> Result<Seen> {
         self.stop.store(true, Ordering::Relaxed);
         let seen = self.thread.join();

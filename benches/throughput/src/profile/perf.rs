@@ -21,7 +21,6 @@ pub struct Sampling {
 }
 
 impl Sampling {
-    /// Starts it.
     pub fn start(process: &Process, bench: &Bench) -> Result<Self> {
         let id = process.child.id();
         let data = bench.folder.join("perf.data");
