@@ -197,5 +197,18 @@ pub fn run(experiment: &Experiment, setting: &Setting) -> Findings {
     findings
 }
 
+/// All rows, in order.
+#[cfg(test)]
+pub fn rows(findings: &Findings) -> impl Iterator<Item = &Row> {
+    findings.tables.iter().flat_map(|table| &table.rows)
+}
+
+/// The first row whose check begins so.
+#[cfg(test)]
+pub fn row<'a>(findings: &'a Findings, check: &str) -> &'a Row {
+    let row = rows(findings).find(|row| row.check.starts_with(check));
+    row.unwrap()
+}
+
 #[cfg(test)]
 mod tests;

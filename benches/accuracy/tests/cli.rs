@@ -10,9 +10,10 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-fn run(arguments: &[&str], input: &str) -> Output {
+/// Runs with arguments between blanks.
+fn run(arguments: &str, input: &str) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_vernier-accuracy"))
-        .args(arguments)
+        .args(arguments.split_whitespace())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -24,18 +25,18 @@ fn run(arguments: &[&str], input: &str) -> Output {
 }
 
 /// Runs and returns standard output; fails with standard error unless the exit code is 0.
-fn succeed(arguments: &[&str], input: &str) -> String {
+fn succeed(arguments: &str, input: &str) -> String {
     let output = run(arguments, input);
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {errors}");
+    assert_eq!(output.status.code(), Some(0), "{arguments}: {errors}");
     String::from_utf8(output.stdout).unwrap()
 }
 
 /// Runs and returns standard error; fails unless the exit code is 2.
-fn refuse(arguments: &[&str], input: &str) -> String {
+fn refuse(arguments: &str, input: &str) -> String {
     let output = run(arguments, input);
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}");
-    assert!(output.stdout.is_empty(), "{arguments:?}");
+    assert_eq!(output.status.code(), Some(2), "{arguments}");
+    assert!(output.stdout.is_empty(), "{arguments}");
     String::from_utf8(output.stderr).unwrap()
 }
 
@@ -61,10 +62,10 @@ fn median(mut values: Vec<f64>) -> f64 {
 
 #[test]
 fn help_names_every_command_and_what_it_is_for() {
-    let help = succeed(&["--help"], "");
+    let help = succeed("--help", "");
     for command in ["tables", "dump", "decode", "lda", "rli"] {
         assert!(help.contains(&format!("\n  {command} ")), "{help}");
-        let help = succeed(&[command, "--help"], "");
+        let help = succeed(&format!("{command} --help"), "");
         assert!(help.contains("Usage: vernier-accuracy"), "{help}");
     }
     assert!(help.contains("1 a limit was missed"), "{help}");
@@ -73,58 +74,35 @@ fn help_names_every_command_and_what_it_is_for() {
 #[test]
 fn bad_usage_is_2() {
     for (arguments, message) in [
-        (&["tables", "no-such-experiment"][..], "possible values"),
+        ("tables no-such-experiment", "possible values"),
+        ("tables --scale 0", "give a number from 0.0001 to 100"),
+        ("tables --scale nan", "give a number from 0.0001 to 100"),
+        ("tables --seeds 0", "1..=1000"),
         (
-            &["tables", "--scale", "0"],
-            "give a number from 0.0001 to 100",
-        ),
-        (
-            &["tables", "--scale", "nan"],
-            "give a number from 0.0001 to 100",
-        ),
-        (&["tables", "--seeds", "0"], "1..=1000"),
-        (
-            &["tables", "--capture", "/nowhere.pcap"],
+            "tables --capture /nowhere.pcap",
             "/nowhere.pcap: no such file",
         ),
+        ("dump --case nothing --out /tmp", "possible values"),
+        ("lda --probabilities 2", "give it 2^-32 to 1"),
+        ("lda --rows 0", "has 0 rows"),
+        ("lda --in /nowhere.csv", "/nowhere.csv: cannot be opened"),
+        ("rli --capacity-bps 0", "a link of 0 bit/s"),
+        ("rli --capacity-bps 1.5", "give a whole number"),
         (
-            &["dump", "--case", "nothing", "--out", "/tmp"],
-            "possible values",
-        ),
-        (&["lda", "--probabilities", "2"], "give it 2^-32 to 1"),
-        (&["lda", "--rows", "0"], "has 0 rows"),
-        (
-            &["lda", "--in", "/nowhere.csv"],
-            "/nowhere.csv: cannot be opened",
-        ),
-        (&["rli", "--capacity-bps", "0"], "a link of 0 bit/s"),
-        (&["rli", "--capacity-bps", "1.5"], "give a whole number"),
-        (
-            &["decode", "--cells", "-", "--flows", "-"],
+            "decode --cells - --flows -",
             "only one file can be standard input",
         ),
-        (
-            &[
-                "decode",
-                "--cells",
-                "a",
-                "--flows",
-                "b",
-                "--components",
-                "4",
-            ],
-            "1..=3",
-        ),
-        (&[], "Usage"),
+        ("decode --cells a --flows b --components 4", "1..=3"),
+        ("", "Usage"),
     ] {
         let errors = refuse(arguments, "");
-        assert!(errors.contains(message), "{arguments:?}: {errors}");
+        assert!(errors.contains(message), "{arguments}: {errors}");
     }
 }
 
 #[test]
 fn bad_input_names_file_line_and_column() {
-    let errors = refuse(&["lda"], "packet_id,send_ns,recv_ns\n1,2,3\n2,x,4\n");
+    let errors = refuse("lda", "packet_id,send_ns,recv_ns\n1,2,3\n2,x,4\n");
     assert!(
         errors
             .starts_with("vernier-accuracy: standard input, line 3, column send_ns: \"x\" is not"),
@@ -136,19 +114,8 @@ fn bad_input_names_file_line_and_column() {
 fn tables_are_written() {
     let folder = tempfile::tempdir().unwrap();
     let results = path(folder.path(), "results");
-    let output = succeed(
-        &[
-            "tables",
-            "lda",
-            "--scale",
-            "0.01",
-            "--seeds",
-            "1",
-            "--results",
-            &results,
-        ],
-        "",
-    );
+    let arguments = format!("tables lda --scale 0.01 --seeds 1 --results {results}");
+    let output = succeed(&arguments, "");
     assert!(output.contains("No limit applies"), "{output}");
     let json = fs::read(folder.path().join("results/accuracy.json")).unwrap();
     let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
@@ -173,15 +140,8 @@ fn a_small_sketch_is_decoded_as_by_hand() {
     let [cells, flows, out] = ["c.csv", "f.csv", "e.csv"].map(|name| path(folder.path(), name));
     fs::write(&cells, CELLS).unwrap();
     fs::write(&flows, FLOWS).unwrap();
-    let arguments = [
-        "decode",
-        "--cells",
-        &cells,
-        "--flows",
-        &flows,
-        "--components",
-        "1",
-    ];
+    let decode = |cells: &str| format!("decode --cells {cells} --flows {flows} --components 1");
+    let arguments = decode(&cells);
     let estimates = succeed(&arguments, "");
     assert!(
         estimates.starts_with("flow,packets,paper_ns,joint_ns,joint_sd_ns,hybrid_ns\nfast,10,")
@@ -200,17 +160,9 @@ fn a_small_sketch_is_decoded_as_by_hand() {
             .all(|mean| mean.is_nan())
     );
 
-    succeed(&[&arguments[..], &["--out", &out]].concat(), "");
+    succeed(&format!("{arguments} --out {out}"), "");
     assert_eq!(fs::read_to_string(&out).unwrap(), estimates);
-    let from_stdin = [
-        "decode",
-        "--cells",
-        "-",
-        "--flows",
-        &flows,
-        "--components",
-        "1",
-    ];
+    let from_stdin = decode("-");
     assert_eq!(succeed(&from_stdin, CELLS), estimates);
 
     // Row 1 spoilt: the paper's estimator has only the shared cell, (1000 + 2000) / 15 = 200.
@@ -228,26 +180,27 @@ fn files_that_contradict_each_other_are_refused() {
     fs::write(&cells, CELLS).unwrap();
     fs::write(&flows, FLOWS).unwrap();
     fs::write(&weights, "flow,weight\nnobody,2\n").unwrap();
-    let arguments = ["decode", "--cells", &cells, "--flows", &flows];
-    let errors = |more: &[&str]| refuse(&[&arguments[..], more].concat(), "");
-    assert!(errors(&["--columns", "1"]).contains("the files name column 1; give 2 or more"));
-    assert!(errors(&["--row-probabilities", "1"]).contains("names 2 rows; give one for each"));
-    assert!(errors(&["--weights", &weights]).contains("nobody is not in the list of flows"));
+    let errors = |more: &str| {
+        refuse(
+            &format!("decode --cells {cells} --flows {flows} {more}"),
+            "",
+        )
+    };
+    assert!(errors("--columns 1").contains("the files name column 1; give 2 or more"));
+    assert!(errors("--row-probabilities 1").contains("names 2 rows; give one for each"));
+    assert!(errors(&format!("--weights {weights}")).contains("nobody is not in the list of flows"));
     fs::write(&flows, "flow,packets,col_0\nfast,10,0\n").unwrap();
-    assert!(
-        errors(&[]).contains("c.csv, line 3: row 1, but"),
-        "{}",
-        errors(&[])
-    );
+    let errors = errors("");
+    assert!(errors.contains("c.csv, line 3: row 1, but"), "{errors}");
 }
 
 #[test]
 fn what_is_dumped_can_be_decoded() {
     let folder = tempfile::tempdir().unwrap();
     let dumped = folder.path().display().to_string();
-    succeed(&["dump", "--case", "small", "--out", &dumped], "");
+    succeed(&format!("dump --case small --out {dumped}"), "");
     let [cells, flows] = ["cells.csv", "flows.csv"].map(|name| path(folder.path(), name));
-    let estimates = succeed(&["decode", "--cells", &cells, "--flows", &flows], "");
+    let estimates = succeed(&format!("decode --cells {cells} --flows {flows}"), "");
     let flows = fs::read_to_string(&flows).unwrap();
     let (truth, packets) = (column(&flows, "true_mean_ns"), column(&flows, "packets"));
     let error = |name: &str| {
@@ -279,18 +232,8 @@ fn lda_prints_json() {
     });
     // Delays fall by one each nanosecond, and every other packet takes one more.
     let input = format!("packet_id,send_ns,recv_ns\n{}", lines.collect::<String>());
-    let arguments = [
-        "lda",
-        "--in",
-        "-",
-        "--rows",
-        "64",
-        "--probabilities",
-        "0.5,0.5",
-        "--seed",
-        "3",
-    ];
-    let output = succeed(&arguments, &input);
+    let arguments = "lda --in - --rows 64 --probabilities 0.5,0.5 --seed 3";
+    let output = succeed(arguments, &input);
     let estimate: serde_json::Value = serde_json::from_str(&output).unwrap();
     let number = |name: &str| {
         estimate[name]
@@ -306,7 +249,7 @@ fn lda_prints_json() {
     assert!(number("effective_samples") > 700.0);
     assert!(number("stddev_ns") > 0.0 && number("stddev_paper_ns") >= 0.0);
     assert_eq!(
-        succeed(&arguments, &input),
+        succeed(arguments, &input),
         output,
         "the same seed, the same figures"
     );
@@ -324,7 +267,7 @@ fn rli_interpolates_as_by_hand() {
                  regular,b,200,400,900\n\
                  regular,a,100,500,\n\
                  reference,,100,1000,1600\n";
-    let estimates = succeed(&["rli", "--capacity-bps", "8000000000"], input);
+    let estimates = succeed("rli --capacity-bps 8000000000", input);
     assert!(
         estimates.starts_with(
             "flow,packets,rli_l_ns,rli_ns,rli_s_ns,rli_as_ns,rli_bound_ns,true_ns\na,1,"
@@ -343,7 +286,7 @@ fn rli_interpolates_as_by_hand() {
 #[test]
 fn rli_without_references_says_so() {
     let input = "kind,flow,bytes,send_ns,recv_ns\nregular,a,100,0,50\n";
-    let output = run(&["rli", "--capacity-bps", "1e9"], input);
+    let output = run("rli --capacity-bps 1e9", input);
     assert_eq!(output.status.code(), Some(0));
     assert!(String::from_utf8_lossy(&output.stderr).contains("no reference arrived"));
     let estimates = String::from_utf8(output.stdout).unwrap();

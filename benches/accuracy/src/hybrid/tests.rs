@@ -1,5 +1,5 @@
 use super::*;
-use crate::experiment::{Findings, quick, run};
+use crate::experiment::{Findings, quick, rows, run};
 
 fn found() -> Findings {
     run(&EXPERIMENT, &quick(1, 0.02))
@@ -9,7 +9,7 @@ fn found() -> Findings {
 fn the_hybrid_is_no_worse_than_what_it_is_made_of() {
     let findings = found();
     assert_eq!(findings.figures.len(), Scenario::ALL.len());
-    for row in findings.tables.iter().flat_map(|table| &table.rows) {
+    for row in rows(&findings) {
         assert!(row.ours.is_finite(), "{row:?}");
         if row.check.contains("the better of") {
             assert!(row.ours < 1.5, "{row:?}");

@@ -1,12 +1,11 @@
 use super::*;
-use crate::experiment::{quick, run};
+use crate::experiment::{quick, row, run};
 
 #[test]
 fn references_cost_the_bandwidth_that_they_take() {
     let setting = quick(2, 0.05);
     let findings = run(&EXPERIMENT, &setting);
-    let rows = &findings.tables[0].rows;
-    let row = |check: &str| rows.iter().find(|row| row.check == check).unwrap();
+    let row = |check: &str| row(&findings, check);
     let delay = row("delay added: 1-in-10, heavy, tail drop").ours;
     let less = row("delay added: 1-in-100, heavy, tail drop").ours;
     assert!(delay > less && less > 0.0, "{delay} {less}");

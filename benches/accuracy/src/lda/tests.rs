@@ -1,16 +1,11 @@
 use super::*;
-use crate::experiment::{Findings, Row, quick, run};
-
-fn row<'a>(findings: &'a Findings, check: &str) -> &'a Row {
-    let mut rows = findings.tables.iter().flat_map(|table| &table.rows);
-    rows.find(|row| row.check.starts_with(check)).unwrap()
-}
+use crate::experiment::{quick, row, rows, run};
 
 #[test]
 fn every_figure_is_a_number_and_comes_out_the_same_again() {
     let quick = quick(4, 0.01);
     let findings = run(&EXPERIMENT, &quick);
-    for row in findings.tables.iter().flat_map(|table| &table.rows) {
+    for row in rows(&findings) {
         assert!(row.ours.is_finite(), "{row:?}");
     }
     assert_eq!(run(&EXPERIMENT, &quick), findings);

@@ -1,19 +1,14 @@
 use super::*;
-use crate::experiment::{Findings, quick, run};
+use crate::experiment::{Findings, quick, row, rows, run};
 
 fn found(scale: f64) -> Findings {
     run(&EXPERIMENT, &quick(1, scale))
 }
 
-fn row<'a>(findings: &'a Findings, check: &str) -> &'a Row {
-    let mut rows = findings.tables.iter().flat_map(|table| &table.rows);
-    rows.find(|row| row.check.starts_with(check)).unwrap()
-}
-
 #[test]
 fn every_figure_is_a_number_and_joint_decoding_is_the_better() {
     let findings = found(0.02);
-    for row in findings.tables.iter().flat_map(|table| &table.rows) {
+    for row in rows(&findings) {
         assert!(row.ours.is_finite(), "{row:?}");
     }
     for figure in &findings.figures {

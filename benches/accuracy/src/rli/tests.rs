@@ -1,12 +1,12 @@
 use super::*;
-use crate::experiment::{quick, run};
+use crate::experiment::{quick, rows, run};
 use crate::traffic::{Arrival, Traffic};
 
 #[test]
 fn every_figure_is_one_and_comes_again() {
     let setting = quick(1, 0.02);
     let findings = run(&EXPERIMENT, &setting);
-    let rows = || findings.tables.iter().flat_map(|table| &table.rows);
+    let rows = || rows(&findings);
     for row in rows() {
         let others = row.others.iter().map(|other| other.figure);
         let mut figures = others.chain([row.ours]);
