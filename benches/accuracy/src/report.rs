@@ -27,8 +27,9 @@ pub struct Report {
     limits: usize,
     missed: usize,
     experiments: Vec<Section>,
+    /// What came of the limits.
     #[serde(skip)]
-    checks: Checks,
+    pub checks: Checks,
 }
 
 impl Report {
@@ -52,11 +53,6 @@ impl Report {
             experiments,
             checks,
         }
-    }
-
-    /// What came of the limits.
-    pub fn checks(&self) -> &Checks {
-        &self.checks
     }
 
     /// Writes `accuracy.md` and `accuracy.json`, or `accuracy-` and the capture's name.

@@ -18,6 +18,7 @@ use clap::Parser;
 
 use checks::{DRIVERS, Driver, Shown};
 use image::Image;
+use reporting::RESULTS;
 use testkit::process::{exit_code, stop_on_signals};
 
 mod checks;
@@ -39,23 +40,17 @@ struct Arguments {
     /// Only these drivers; nothing is written then
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     only: Vec<String>,
-    /// Where the kernel's package was unpacked
-    #[arg(long, value_name = "FOLDER", default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.tools/nic"))]
-    kernel: PathBuf,
-    /// Where `vernierd` and the plugin are; by default beside this program
-    #[arg(long, value_name = "FOLDER")]
-    programs: Option<PathBuf>,
-    /// Where the table is written, too
-    #[arg(long, value_name = "FILE", default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../results/nic.md"))]
-    results: PathBuf,
     /// Where the guests' files are kept; by default nowhere
     #[arg(long, value_name = "FOLDER")]
     keep: Option<PathBuf>,
 }
 
+/// Where `make setup-nic` unpacks the kernel's package.
+const KERNEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.tools/nic");
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    if let Err(error) = can_run(&arguments.kernel) {
+    if let Err(error) = can_run() {
         if std::env::var_os("CI").is_some() {
             return exit_code("vernier-nic", Err(error));
         }
@@ -66,10 +61,10 @@ fn main() -> ExitCode {
 }
 
 /// Whether what it takes is there.
-fn can_run(kernel: &Path) -> Result<()> {
+fn can_run() -> Result<()> {
     let version = Command::new(guest::QEMU).arg("--version").output();
     version.with_context(|| format!("no {} (make setup-nic)", guest::QEMU))?;
-    let folder = kernel.join("boot");
+    let folder = Path::new(KERNEL).join("boot");
     std::fs::read_dir(&folder)
         .with_context(|| format!("no kernel in {} (make setup-nic)", folder.display()))?;
     Ok(())
@@ -77,13 +72,11 @@ fn can_run(kernel: &Path) -> Result<()> {
 
 fn run(arguments: &Arguments) -> Result<bool> {
     let stop = stop_on_signals()?;
-    let programs = match &arguments.programs {
-        Some(programs) => programs.canonicalize()?,
-        None => beside_this_program()?,
-    };
+    let program = std::env::current_exe()?.canonicalize()?;
+    let programs = program.parent().context("a program is in a folder")?;
     let temporary = tempfile::tempdir()?;
     let folder = arguments.keep.as_deref().unwrap_or(temporary.path());
-    let image = Image::build(&arguments.kernel, &folder.join("image"))?;
+    let image = Image::build(Path::new(KERNEL), &folder.join("image"))?;
     let is_asked = |driver: &Driver| {
         arguments.only.is_empty() || arguments.only.iter().any(|name| name == driver.name)
     };
@@ -94,7 +87,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
             let folder = folder.join(driver.name);
             (
                 driver,
-                checks::all(driver, &image, &programs, &folder, &stop),
+                checks::all(driver, &image, programs, &folder, &stop),
             )
         })
         .collect();
@@ -102,13 +95,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
     print!("{table}");
     let has_failed = report::complain(&shown);
     if arguments.only.is_empty() && !has_failed {
-        std::fs::write(&arguments.results, report::page(&table))?;
+        reporting::write_page(RESULTS.as_ref(), "nic", &report::page(&table))?;
     }
     Ok(!has_failed)
-}
-
-fn beside_this_program() -> Result<PathBuf> {
-    let program = std::env::current_exe()?.canonicalize()?;
-    let folder = program.parent().context("a program is in a folder")?;
-    Ok(folder.to_owned())
 }

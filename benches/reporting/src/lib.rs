@@ -18,7 +18,7 @@ pub mod statistics;
 mod table;
 
 pub use limit::{Check, Checks, Limit};
-pub use machine::{Machine, now_utc, output_of};
+pub use machine::{BUILD, Machine, now_utc, output_of};
 pub use number::{given, significant};
-pub use results::{write, write_page};
+pub use results::{RESULTS, write, write_page};
 pub use table::Table;

@@ -51,6 +51,13 @@ impl fmt::Display for Machine {
     }
 }
 
+/// How this program and those built with it are compiled.
+pub const BUILD: &str = if cfg!(debug_assertions) {
+    "development"
+} else {
+    "release"
+};
+
 /// Date and time in UTC: `2026-03-01T12:00:00Z`.
 pub fn now_utc() -> String {
     output_of(Command::new("date").args(["-u", "+%Y-%m-%dT%H:%M:%SZ"]))

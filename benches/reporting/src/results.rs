@@ -6,6 +6,9 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde::Serialize;
 
+/// Where the results of all benches are kept.
+pub const RESULTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../results");
+
 /// Writes `name.md` for people and `name.json` for programs into `folder`, which is made if need be.
 ///
 /// # Errors

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
+use reporting::RESULTS;
 use testkit::process::{beside_this_program, exit_code, stop_on_signals};
 
 use crate::bench::{Bench, Memory};
@@ -61,21 +62,9 @@ struct Arguments {
     #[arg(long, global = true, default_value_t = 0)]
     main_core: usize,
 
-    /// vernierd to run; by default the one beside this program
-    #[arg(long, global = true, value_name = "FILE")]
-    vernierd: Option<PathBuf>,
-
-    /// Plugin to load; by default `librte_vernier.so` beside this program
-    #[arg(long, global = true, value_name = "FILE")]
-    plugin: Option<PathBuf>,
-
     /// Where Open vSwitch is: / where it is installed, or the folder it was unpacked into
     #[arg(long, global = true, value_name = "FOLDER", default_value = "/")]
     ovs: PathBuf,
-
-    /// Where the results are, in Markdown and JSON
-    #[arg(long, global = true, value_name = "FOLDER", default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../results"))]
-    results: PathBuf,
 }
 
 #[derive(Debug, Subcommand)]
@@ -115,7 +104,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
         Part::Plugin { only } => compare(arguments, &bench, &PLUGIN, only),
         Part::Steps => {
             let costs = steps::run(&bench, arguments.rounds.into())?;
-            add_costs(arguments, &bench, |report, setting| {
+            add_costs(&bench, |report, setting| {
                 report.steps = Some(Costs { setting, costs });
             })
         }
@@ -124,7 +113,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
                 unreachable!("the contender with everything on is vernierd");
             };
             let costs = profile::parts(&bench, &bench.input(Load::Small)?, vernierd)?;
-            add_costs(arguments, &bench, |report, setting| {
+            add_costs(&bench, |report, setting| {
                 report.parts = Some(Costs { setting, costs });
             })
         }
@@ -132,7 +121,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
             let rounds = arguments.rounds.into();
             let report = scrape::run(&bench.vernierd, folder.path(), rounds, &bench.stop)?;
             println!("{}", report.markdown());
-            report.write(&arguments.results)?;
+            report.write(RESULTS.as_ref())?;
             Ok(true)
         }
     }
@@ -160,21 +149,19 @@ fn compare(
         eprintln!("vernier-bench: a limit was missed");
     }
     if only.is_empty() {
-        let mut results = Results::load(&arguments.results, comparison)?;
+        let folder = Path::new(RESULTS);
+        let mut results = Results::load(folder, comparison)?;
         results.put(report);
-        results.write(&arguments.results, comparison)?;
+        results.write(folder, comparison)?;
     }
     Ok(holds)
 }
 
 /// Adds costs to the results of this machine; there is no limit on them.
-fn add_costs(
-    arguments: &Arguments,
-    bench: &Bench,
-    add: impl FnOnce(&mut Report, Setting),
-) -> Result<bool> {
+fn add_costs(bench: &Bench, add: impl FnOnce(&mut Report, Setting)) -> Result<bool> {
+    let folder = Path::new(RESULTS);
     let setting = Setting::of_this_machine(bench.memory);
-    let mut results = Results::load(&arguments.results, &THROUGHPUT)?;
+    let mut results = Results::load(folder, &THROUGHPUT)?;
     let mut report = match results.of(&setting.machine.cpu) {
         Some(report) => report.clone(),
         None => Report::new(setting.clone(), 0, &[], &[]),
@@ -182,7 +169,7 @@ fn add_costs(
     add(&mut report, setting);
     println!("{}", report.markdown());
     results.put(report);
-    results.write(&arguments.results, &THROUGHPUT)?;
+    results.write(folder, &THROUGHPUT)?;
     Ok(true)
 }
 
@@ -213,14 +200,10 @@ fn bench(arguments: &Arguments, folder: &Path) -> Result<(Bench, Option<Hugepage
             .inspect_err(|error| eprintln!("No hugepages ({error}): all contenders do without."))
             .ok()
     });
-    let beside = |given: &Option<PathBuf>, name: &str| match given {
-        Some(file) => Ok(file.clone()),
-        None => beside_this_program(name),
-    };
     let bench = Bench {
         folder: folder.to_owned(),
-        vernierd: beside(&arguments.vernierd, "vernierd")?,
-        plugin: beside(&arguments.plugin, "librte_vernier.so")?,
+        vernierd: beside_this_program("vernierd")?,
+        plugin: beside_this_program("librte_vernier.so")?,
         ovs: OvsPrograms::find(&arguments.ovs),
         cpus: [arguments.core, arguments.main_core],
         memory: match hugepages {

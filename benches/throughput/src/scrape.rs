@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use reporting::statistics::Spread;
-use reporting::{Machine, Table};
+use reporting::{BUILD, Machine, Table};
 use serde_json::{Value, json};
 use testkit::process::{Process, free_address, wait};
 
@@ -107,12 +107,6 @@ impl Report {
 
     /// Machine and build, then the table.
     pub fn markdown(&self) -> String {
-        // vernierd is of the same build.
-        let build = if cfg!(debug_assertions) {
-            "development"
-        } else {
-            "release"
-        };
         let mut table = Table::default().words([""]).figures([""]);
         table.row(&[&"series", &self.series]);
         table.row(&[&"bytes", &self.bytes]);
@@ -133,7 +127,7 @@ impl Report {
         }
         table.row(&[&"epochs that workers missed", &self.missed_epochs]);
         format!(
-            "{}; {build} build; {} spells of each kind; load average before the run {}.\n\n{}",
+            "{}; {BUILD} build; {} spells of each kind; load average before the run {}.\n\n{}",
             Machine::of_this_run(),
             self.rounds,
             self.load_before,

@@ -13,7 +13,6 @@ use serde::{Deserialize, Serialize};
 use testkit::process::Process;
 
 use crate::namespaces::WIRES;
-use crate::switch::Setting;
 use crate::watch::{Counts, Seen, since};
 
 /// What the attackers did.
@@ -73,7 +72,10 @@ impl Refused {
     }
 }
 
-/// The attacker's script (`attack.py`).
+/// The attacker's script.
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/attack.py");
+
+/// The script at work.
 #[derive(Debug)]
 pub struct Attacker {
     process: Process,
@@ -87,14 +89,14 @@ struct Report {
 }
 
 impl Attacker {
-    pub fn begin(setting: &Setting<'_>, folder: &Path, duration: Duration) -> Result<Self> {
+    pub fn begin(folder: &Path, duration: Duration) -> Result<Self> {
         let counts = folder.join("attack.json");
         let (victim, own) = WIRES[1];
         let seconds = duration.as_secs().saturating_sub(3).to_string();
         // Debian's own Python has Debian's scapy.
         let process = Process::start_logged(
             Command::new("/usr/bin/python3")
-                .arg(setting.attacker)
+                .arg(SCRIPT)
                 .args(["--interface", own, "--victim", victim])
                 .args(["--seconds", &seconds])
                 .arg("--counts")

@@ -66,15 +66,6 @@ struct Arguments {
     /// Where all files of the runs are kept; by default nowhere
     #[arg(long, value_name = "FOLDER")]
     keep: Option<PathBuf>,
-    /// The hand-made attacker
-    #[arg(long, value_name = "FILE", default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/attack.py"))]
-    attacker: PathBuf,
-    /// vernierd to run; by default the one beside this program
-    #[arg(long, value_name = "FILE")]
-    vernierd: Option<PathBuf>,
-    /// Where the results are, in Markdown and JSON
-    #[arg(long, value_name = "FOLDER", default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../results"))]
-    results: PathBuf,
 }
 
 /// What this program does inside a host.
@@ -106,12 +97,8 @@ fn run(arguments: &Arguments) -> Result<bool> {
     let stop = stop_on_signals()?;
     let temporary = tempfile::tempdir().context("cannot make a temporary folder")?;
     let setting = Setting {
-        vernierd: match &arguments.vernierd {
-            Some(file) => file.clone(),
-            None => beside_this_program("vernierd")?,
-        },
+        vernierd: beside_this_program("vernierd")?,
         impair: beside_this_program("vernier-impair")?,
-        attacker: &arguments.attacker,
         flow_duration: Duration::from_secs(arguments.flow_seconds.into()),
         attack_duration: Duration::from_secs(arguments.attack_seconds.into()),
         folder: arguments.keep.as_deref().unwrap_or(temporary.path()),
@@ -153,7 +140,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
         eprintln!("{line}");
     }
     if arguments.only.is_empty() {
-        report.write(&arguments.results)?;
+        report.write(reporting::RESULTS.as_ref())?;
     }
     Ok(checks.hold())
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use reporting::{Machine, Table};
+use reporting::{BUILD, Machine, Table};
 use serde::Serialize;
 
 use crate::capture::Comparison;
@@ -164,14 +164,9 @@ impl Report {
     }
 
     pub fn markdown(&self) -> String {
-        let build = if cfg!(debug_assertions) {
-            "development"
-        } else {
-            "release"
-        };
         let Machine { commit, .. } = &self.machine;
         let parts = [
-            format!("{PREFACE}{}; {build} build of {commit}.", self.machine),
+            format!("{PREFACE}{}; {BUILD} build of {commit}.", self.machine),
             "## How much of it is usable, beside what probability predicts".to_owned(),
             self.table(USABILITY),
             "## Mean delays of epochs".to_owned(),

@@ -264,7 +264,7 @@ pub fn run(scenario: &Scenario, setting: &Setting<'_>) -> Result<Outcome> {
     let traffic = Traffic::begin(scenario.load, duration, stop)?;
     let attacker = match scenario.attack {
         Attack::None => None,
-        Attack::Both => Some(Attacker::begin(setting, &folder, duration)?),
+        Attack::Both => Some(Attacker::begin(&folder, duration)?),
     };
     let tcp_bps = traffic.end(duration, stop)?;
     let sent = attacker.map(|attacker| attacker.end(stop)).transpose()?;

@@ -49,7 +49,6 @@ pub fn hasher() -> Hasher {
 pub struct Setting<'a> {
     pub vernierd: PathBuf,
     pub impair: PathBuf,
-    pub attacker: &'a Path,
     /// How long traffic flows.
     pub flow_duration: Duration,
     /// How long attacks last, and the run beside them.

@@ -23,6 +23,9 @@ const PORT: u16 = 5_500;
 /// Payloads of 64, 594 and 1,518 bytes on the wire, 7 : 4 : 1.
 const SIZES: [(u32, usize); 3] = [(7, 18), (4, 548), (1, 1_472)];
 
+/// Flows from one host to the other, each from a port of its own.
+const FLOWS: u16 = 200;
+
 /// Packets that come back to back, on average.
 const BURST: f64 = 6.0;
 
@@ -42,18 +45,12 @@ pub struct Mix {
     from: String,
     /// Address of the receiver
     to: String,
-    /// Flows, each from a port of its own
-    #[arg(long, default_value_t = 200)]
-    flows: u16,
     /// Packets a second
     #[arg(long)]
     pps: f64,
     /// Seconds that it lasts
     #[arg(long)]
     seconds: f64,
-    /// The same seed sends the same
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
 }
 
 impl Mix {
@@ -66,8 +63,8 @@ impl Mix {
             Ok(socket)
         };
         let duration = Duration::from_secs_f64(self.seconds);
-        let sockets: Vec<UdpSocket> = (0..self.flows).map(socket).collect::<Result<_>>()?;
-        let mut random = Pcg64Mcg::seed_from_u64(self.seed);
+        let sockets: Vec<UdpSocket> = (0..FLOWS).map(socket).collect::<Result<_>>()?;
+        let mut random = Pcg64Mcg::seed_from_u64(1);
         let more = Geometric::new(1.0 / BURST)?;
         let gap_s = BURST / self.pps;
         let began = Instant::now();
@@ -217,10 +214,8 @@ mod tests {
         let mix = Mix {
             from: "127.0.0.1".to_owned(),
             to: "127.0.0.1".to_owned(),
-            flows: 5,
             pps: 2_000.0,
             seconds: 0.5,
-            seed: 1,
         };
         let sent = mix.send().unwrap();
         assert!((700..1_400).contains(&sent), "{sent}");

@@ -36,7 +36,7 @@ pub(super) struct Tables {
     scale: f64,
 
     /// Where to write
-    #[arg(long, value_name = "DIR", default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../results"))]
+    #[arg(long, value_name = "DIR", default_value = reporting::RESULTS)]
     results: PathBuf,
 
     /// Draw the papers' figures as SVG into this folder
@@ -90,11 +90,11 @@ pub(super) fn run(arguments: &Tables) -> Result<Kept> {
     let report = Report::new(setting, sections);
     report.write(&arguments.results)?;
     let mut out = stdout().lock();
-    for line in report.checks().verdict() {
+    for line in report.checks.verdict() {
         writeln!(out, "{line}")?;
     }
     writeln!(out, "Written: {}.md and .json.", written.display())?;
-    Ok(report.checks().hold())
+    Ok(report.checks.hold())
 }
 
 fn run_one(experiment: &Experiment, setting: &Setting) -> Result<Findings> {
