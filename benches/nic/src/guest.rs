@@ -81,9 +81,9 @@ impl Guest {
         let mut command = Command::new("timeout");
         // Should this process be killed, nothing is left for long.
         command.args(["--kill-after=1", "180", QEMU]);
-        command.args(machine(image, programs, folder));
+        add_machine(&mut command, image, programs, folder);
         for (n, far) in fars.iter().enumerate() {
-            command.args(network_device(model, n, *far, folder));
+            add_network_device(&mut command, model, n, *far, folder);
         }
         command.stdin(Stdio::null()).stdout(Stdio::null());
         let mut process = Process::start_logged(&mut command, folder.join("qemu.log"))?;
@@ -186,53 +186,35 @@ fn end(folder: &Path, n: usize, far: Far) -> Result<Option<UnixDatagram>> {
 
 /// The machine and all that is not a network device. Emulation by itself: KVM in a virtual machine
 /// starts, and then its guest hangs.
-fn machine(image: &Image, programs: &Path, folder: &Path) -> Vec<String> {
-    let share = |tag: &str, path: &Path| {
-        [
-            "-fsdev".to_owned(),
-            format!(
-                "local,id={tag},path={},security_model=none,readonly=on",
-                path.display()
-            ),
-            "-device".to_owned(),
-            format!("virtio-9p-pci,fsdev={tag},mount_tag={tag}"),
-        ]
-    };
-    let socket = |id: &str| {
-        let path = folder.join(id);
-        [
-            "-chardev".to_owned(),
-            format!("socket,id={id},path={}", path.display()),
-        ]
-    };
+fn add_machine(command: &mut Command, image: &Image, programs: &Path, folder: &Path) {
     let words = "-nodefaults -no-user-config -display none -no-reboot -accel tcg,thread=multi -cpu max -smp 3 \
                  -m 1024 -machine q35,kernel-irqchip=off -device intel-iommu,intremap=on,caching-mode=on \
                  -device virtio-serial-pci -device virtserialport,chardev=agent \
                  -mon chardev=monitor,mode=control";
-    let mut arguments = Vec::new();
-    arguments.extend(socket("agent"));
-    arguments.extend(socket("monitor"));
-    arguments.extend(words.split_whitespace().map(str::to_owned));
-    arguments.extend(share("usr", Path::new("/usr")));
-    arguments.extend(share("vernier", programs));
-    let console = folder.join("console.log");
-    let rest = [
-        ("-serial", format!("file:{}", console.display())),
-        ("-kernel", image.kernel.display().to_string()),
-        ("-initrd", image.initrd.display().to_string()),
-        (
-            "-append",
-            // On a machine that is busy the kernel's check of its timer fails, and with it the boot.
-            "console=ttyS0 quiet loglevel=4 intel_iommu=on panic=-1 no_timer_check".to_owned(),
-        ),
-    ];
-    for (name, value) in rest {
-        arguments.extend([name.to_owned(), value]);
+    for id in ["agent", "monitor"] {
+        let path = folder.join(id);
+        let socket = format!("socket,id={id},path={}", path.display());
+        command.args(["-chardev", &socket]);
     }
-    arguments
+    command.args(words.split_whitespace());
+    for (tag, path) in [("usr", Path::new("/usr")), ("vernier", programs)] {
+        let share = format!(
+            "local,id={tag},path={},security_model=none,readonly=on",
+            path.display()
+        );
+        let device = format!("virtio-9p-pci,fsdev={tag},mount_tag={tag}");
+        command.args(["-fsdev", &share, "-device", &device]);
+    }
+    let console = folder.join("console.log");
+    command.args(["-serial", &format!("file:{}", console.display())]);
+    command.arg("-kernel").arg(&image.kernel);
+    command.arg("-initrd").arg(&image.initrd);
+    // On a machine that is busy the kernel's check of its timer fails, and with it the boot.
+    let boot = "console=ttyS0 quiet loglevel=4 intel_iommu=on panic=-1 no_timer_check";
+    command.args(["-append", boot]);
 }
 
-fn network_device(model: &str, n: usize, far: Far, folder: &Path) -> Vec<String> {
+fn add_network_device(command: &mut Command, model: &str, n: usize, far: Far, folder: &Path) {
     let at = |name: &str| folder.join(format!("{name}{n}")).display().to_string();
     let (netdev, more) = match far {
         Far::Socket => (
@@ -241,24 +223,16 @@ fn network_device(model: &str, n: usize, far: Far, folder: &Path) -> Vec<String>
                 at("near"),
                 at("far")
             ),
-            String::new(),
+            "",
         ),
         Far::Tap => (
             format!("tap,id=net{n},ifname={TAP},queues=2,script=no,downscript=no,vhost=off"),
-            ",mq=on,rss=on,vectors=6".to_owned(),
+            ",mq=on,rss=on,vectors=6",
         ),
     };
     let id = device_id(n);
+    let port = format!("pcie-root-port,id=root{n},chassis={}", n + 1);
     let device =
         format!("{model},id={id},netdev=net{n},bus=root{n},mac=52:54:00:00:00:{n:02x}{more}");
-    [
-        "-device",
-        &format!("pcie-root-port,id=root{n},chassis={}", n + 1),
-        "-netdev",
-        &netdev,
-        "-device",
-        &device,
-    ]
-    .map(str::to_owned)
-    .to_vec()
+    command.args(["-device", &port, "-netdev", &netdev, "-device", &device]);
 }

@@ -34,16 +34,6 @@ pub struct Frame {
     pub len_bytes: u32,
 }
 
-impl Default for Frame {
-    fn default() -> Self {
-        Self {
-            head: [0; HEAD_BYTES_MAX],
-            head_bytes: 0,
-            len_bytes: 0,
-        }
-    }
-}
-
 impl Frame {
     /// Its first bytes.
     pub fn head(&self) -> &[u8] {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use arrayvec::ArrayVec;
 use serde::Serialize;
 
 use crate::frames::{Frame, Frames, Seen, look};
@@ -129,20 +130,15 @@ impl Sender<'_> {
         if number == 0 {
             return;
         }
-        let mut burst = [Frame::default(); BURST];
-        let mut filled = 0;
-        for (n, slot) in (self.offered..self.offered + number).zip(&mut burst) {
-            let frame = self.frames.get(n);
-            let every = u64::from(load.probe_every);
-            *slot = if every != 0 && n % every == every - 1 {
-                frame.probe(now_ns)
-            } else {
-                *frame
-            };
-            filled += 1;
-        }
-        let taken = wire.send(self.side, &burst[..filled]);
-        self.refused += (filled - taken) as u64;
+        let every = u64::from(load.probe_every);
+        let frame = |n| match self.frames.get(n) {
+            frame if every != 0 && n % every == every - 1 => frame.probe(now_ns),
+            frame => *frame,
+        };
+        let numbers = self.offered..self.offered + number;
+        let burst: ArrayVec<Frame, BURST> = numbers.map(frame).collect();
+        let taken = wire.send(self.side, &burst);
+        self.refused += (burst.len() - taken) as u64;
         self.offered += number;
         self.due += number;
     }

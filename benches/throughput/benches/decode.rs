@@ -6,7 +6,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use measure::lds::{DecodeOptions, DelayCell, DelayCells, FlowTable, LdsLayout, decode};
 use measure::observation::SegmentIndex;
 use measure::packet::FlowHash;
-use rand::SeedableRng;
+use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Normal, Pareto};
 use rand_pcg::Pcg64;
 
@@ -41,7 +41,7 @@ impl Load {
             let per_cell = (size.min(400_000.0) / f64::from(virtual_cells)).ceil();
             let mode = if flow % 5 < 3 { 100_000.0 } else { 160_000.0 };
             let mean: f64 = mode + noise.sample(&mut rng);
-            let base = layout.base_columns(FlowHash(mix(flow as u64)), SegmentIndex(0));
+            let base = layout.base_columns(FlowHash(rng.random()), SegmentIndex(0));
             for (row, &column) in base.iter().take(rows as usize).enumerate() {
                 columns.push(column);
                 for place in 0..virtual_cells {
@@ -80,14 +80,6 @@ impl Load {
 #[expect(clippy::cast_possible_truncation, reason = "far under 2^63")]
 fn whole(figure: f64) -> i64 {
     figure as i64
-}
-
-/// The finaliser of `SplitMix64`.
-fn mix(word: u64) -> u64 {
-    let word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    word ^ (word >> 31)
 }
 
 fn decoding(criterion: &mut Criterion) {

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use testkit::process::{PATIENCE, Process, output, until, wait};
 
 use crate::bench::{Bench, Input};
-use crate::plugin::{Measured, Plugin};
+use crate::plugin::Plugin;
 use crate::vernierd::Extent;
 
 /// Memory for packets in MiB. Open vSwitch takes a pool of 262,144 buffers if that fits, whatever
@@ -86,10 +86,10 @@ impl OvsPrograms {
             Ok((ovs.sent()? > 0).then_some(()))
         })?;
         wait(SETTLING + bench.warm_up, &bench.stop)?;
-        let measured_before = ovs.epoch_end(plugin, bench)?;
+        let measured_before = Plugin::epoch_end(plugin, bench, &mut ovs.switch)?;
         let (from, began) = (ovs.sent()?, Instant::now());
         wait(bench.measured, &bench.stop)?;
-        let measured = ovs.epoch_end(plugin, bench)?;
+        let measured = Plugin::epoch_end(plugin, bench, &mut ovs.switch)?;
         let (to, elapsed) = (ovs.sent()?, began.elapsed());
         ovs.end(bench)?;
         let rate_pps = (to - from) as f64 / elapsed.as_secs_f64();
@@ -203,12 +203,6 @@ impl<'p> Running<'p> {
         let sent = sent_packets(&said);
         ensure!(sent.len() == 2, "it did not report two ports:\n{said}");
         Ok(sent.iter().sum())
-    }
-
-    /// What the plugin, if there is one, has measured when the present epoch ends.
-    fn epoch_end(&mut self, plugin: Option<&Plugin>, bench: &Bench) -> Result<Option<Measured>> {
-        let measured = plugin.map(|plugin| plugin.epoch_end(bench, &mut self.switch));
-        measured.transpose()
     }
 
     fn end(mut self, bench: &Bench) -> Result<()> {

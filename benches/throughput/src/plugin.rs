@@ -79,9 +79,14 @@ impl Plugin {
         command.env("VERNIER_LOG", "error");
     }
 
-    /// What it has measured when the present epoch ends.
-    pub fn epoch_end(&self, bench: &Bench, process: &mut Process) -> Result<Measured> {
-        epoch_end(&mut self.client.clone(), bench, process)
+    /// What the plugin, if there is one, has measured in `process` when the present epoch ends.
+    pub fn epoch_end(
+        plugin: Option<&Self>,
+        bench: &Bench,
+        process: &mut Process,
+    ) -> Result<Option<Measured>> {
+        let measured = plugin.map(|plugin| epoch_end(&mut plugin.client.clone(), bench, process));
+        measured.transpose()
     }
 }
 

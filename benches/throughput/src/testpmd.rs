@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use testkit::process::{Process, wait};
 
 use crate::bench::{Bench, Input};
-use crate::plugin::{Measured, Plugin};
+use crate::plugin::Plugin;
 use crate::vernierd::Extent;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,10 +43,10 @@ impl Testpmd {
         // The first answer comes once packets flow; each is the rate since the one before.
         testpmd.rate_pps(&bench.stop)?;
         wait(bench.warm_up, &bench.stop)?;
-        let from = testpmd.epoch_end(plugin, bench)?;
+        let from = Plugin::epoch_end(plugin, bench, &mut testpmd.process)?;
         testpmd.rate_pps(&bench.stop)?;
         wait(bench.measured, &bench.stop)?;
-        let to = testpmd.epoch_end(plugin, bench)?;
+        let to = Plugin::epoch_end(plugin, bench, &mut testpmd.process)?;
         let rate_pps = testpmd.rate_pps(&bench.stop)?;
         testpmd.quit(&bench.stop)?;
         if let Some((from, to)) = from.zip(to) {
@@ -133,12 +133,6 @@ impl Conversation {
             Ok((ports.len() >= 2).then(|| ports.iter().sum()))
         });
         rates.context("dpdk-testpmd, of the Debian package dpdk-dev")
-    }
-
-    /// What the plugin, if there is one, has measured when the present epoch ends.
-    fn epoch_end(&mut self, plugin: Option<&Plugin>, bench: &Bench) -> Result<Option<Measured>> {
-        let measured = plugin.map(|plugin| plugin.epoch_end(bench, &mut self.process));
-        measured.transpose()
     }
 
     fn quit(mut self, stop: &AtomicBool) -> Result<()> {

@@ -19,16 +19,8 @@ pub fn command(program: &Path, out: &Path) -> Command {
     let mut command = Command::new("valgrind");
     command
         // Threads alternate with valgrind's one lock, or the worker would keep it.
-        .args([
-            "--tool=callgrind",
-            "--separate-threads=yes",
-            "--fair-sched=try",
-        ])
-        .args([
-            "--dump-instr=yes",
-            "--compress-pos=no",
-            "--compress-strings=no",
-        ])
+        .args("--tool=callgrind --separate-threads=yes --fair-sched=try".split(' '))
+        .args("--dump-instr=yes --compress-pos=no --compress-strings=no".split(' '))
         .arg(format!("--callgrind-out-file={}", out.display()))
         .arg(program);
     command
