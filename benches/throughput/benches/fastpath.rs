@@ -4,14 +4,14 @@
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use throughput::fastpath::{BURST, CASES};
+use throughput::fastpath::{BURST, cases};
 
 fn fastpath(criterion: &mut Criterion) {
-    for case in CASES {
+    for case in cases() {
         // Prepared only if it is asked for.
         let mut work = None;
-        criterion.bench_function(case.name, |bencher| {
-            let work = work.get_or_insert_with(case.prepare);
+        criterion.bench_function(&case.name, |bencher| {
+            let work = work.get_or_insert_with(&case.prepare);
             bencher.iter_custom(|wanted| {
                 let bursts = wanted.div_ceil(BURST as u64);
                 let start = Instant::now();

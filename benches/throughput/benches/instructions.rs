@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
-use throughput::fastpath::{BURST, CASES, Case};
+use throughput::fastpath::{BURST, Case, cases};
 
 /// Bursts counted.
 const BURSTS: u64 = 500;
@@ -38,7 +38,7 @@ fn main() -> Result<()> {
         "{:<56} {:>8} {:>8} {:>13}",
         "per packet", "guide ns", "ns", "instructions"
     );
-    for case in CASES {
+    for case in &cases() {
         if !wanted.is_empty() && !wanted.iter().any(|word| case.name.contains(word.as_str())) {
             continue;
         }
@@ -58,7 +58,7 @@ fn main() -> Result<()> {
 
 /// Runs a case, warm-up included.
 fn run(name: &str, bursts: u64) -> Result<()> {
-    let case = CASES.iter().find(|case| case.name == name);
+    let case = cases().into_iter().find(|case| case.name == name);
     let mut work = (case
         .with_context(|| format!("no case is called '{name}'"))?
         .prepare)();
@@ -93,7 +93,7 @@ fn collected(case: &Case, bursts: u64) -> Result<u64> {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
         .arg(std::env::current_exe()?)
-        .args([CHILD, case.name, &bursts.to_string()])
+        .args([CHILD, &case.name, &bursts.to_string()])
         .output()
         .context("valgrind does not run; install it (apt install valgrind) and try again")?;
     let said = String::from_utf8_lossy(&output.stderr);

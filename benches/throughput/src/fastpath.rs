@@ -36,9 +36,14 @@ pub const BURST: usize = 64;
 const LDS_CELLS: u32 = 70_000;
 /// Least packets of a case.
 const PACKETS_MIN: u32 = 4_096;
-const FEW: u32 = 1_000;
-const MANY: u32 = 100_000;
-const MILLION: u32 = 1_000_000;
+
+/// Flows, as names of cases have them, and how many they are.
+type Flows = (&'static str, u32);
+
+const FEW: Flows = ("1,000 flows", 1_000);
+const SOME: Flows = ("10,000 flows", 10_000);
+const MANY: Flows = ("100,000 flows", 100_000);
+const MILLION: Flows = ("1,000,000 flows", 1_000_000);
 
 #[expect(clippy::cast_possible_truncation, reason = "60")]
 const LEN_BYTES: u32 = FRAME_BYTES as u32;
@@ -49,104 +54,64 @@ pub type Work = Box<dyn FnMut()>;
 /// A piece of the fast path.
 pub struct Case {
     /// In words.
-    pub name: &'static str,
+    pub name: String,
     /// What it may cost, in nanoseconds a packet on a core of our time: a guide, not a limit.
     pub guide_ns: Option<f64>,
     /// Prepares the packets and whatever they are recorded into.
-    pub prepare: fn() -> Work,
-}
-
-const fn case(name: &'static str, guide_ns: Option<f64>, prepare: fn() -> Work) -> Case {
-    Case {
-        name,
-        guide_ns,
-        prepare,
-    }
+    pub prepare: Box<dyn Fn() -> Work>,
 }
 
 /// All pieces, baselines first.
-pub const CASES: &[Case] = &[
-    case("baseline: copy of the frame", None, copy),
-    case("baseline: reading observations, 1,000 flows", None, || {
-        read(FEW)
-    }),
-    case(
-        "baseline: reading observations, 100,000 flows",
-        None,
-        || read(MANY),
-    ),
-    case("parse and hash", Some(4.0), parse),
-    case("LDA, both ends", None, lda),
-    case("LDA, both ends at once", Some(2.0), lda_passed),
-    case("moments and histogram, one delay a burst", None, moments),
-    case("LDS, both ends, 1 row, 1,000 flows", Some(5.0), || {
-        lds::<1>(FEW)
-    }),
-    case("LDS, both ends, 2 rows, 1,000 flows", Some(10.0), || {
-        lds::<2>(FEW)
-    }),
-    case("LDS, both ends, 3 rows, 1,000 flows", Some(15.0), || {
-        lds::<3>(FEW)
-    }),
-    case("LDS, both ends, 4 rows, 1,000 flows", Some(20.0), || {
-        lds::<4>(FEW)
-    }),
-    case("LDS, both ends, 1 row, 100,000 flows", Some(5.0), || {
-        lds::<1>(MANY)
-    }),
-    case("LDS, both ends, 2 rows, 100,000 flows", Some(10.0), || {
-        lds::<2>(MANY)
-    }),
-    case("LDS, both ends, 3 rows, 100,000 flows", Some(15.0), || {
-        lds::<3>(MANY)
-    }),
-    case("LDS, both ends, 4 rows, 100,000 flows", Some(20.0), || {
-        lds::<4>(MANY)
-    }),
-    case(
-        "LDS, both ends at once, 3 rows, 1,000 flows",
-        Some(15.0),
-        || passed::<3>(FEW),
-    ),
-    case(
-        "LDS, both ends at once, 4 rows, 1,000 flows",
-        Some(20.0),
-        || passed::<4>(FEW),
-    ),
-    case(
-        "LDS, both ends at once, 3 rows, 100,000 flows",
-        Some(15.0),
-        || passed::<3>(MANY),
-    ),
-    case(
-        "LDS, both ends at once, 4 rows, 100,000 flows",
-        Some(20.0),
-        || passed::<4>(MANY),
-    ),
-    case(
-        "LDS, one end, k = 5, rows .01/.1/.5/1, 100,000 flows",
-        None,
-        || wire(MANY),
-    ),
-    case("flow slots, 1,000 flows", Some(13.0), || slots(FEW)),
-    case("flow slots, 100,000 flows", Some(13.0), || slots(MANY)),
-    case("flow slots, 1,000,000 flows", None, || slots(MILLION)),
-    case("RLI 1-in-100, both ends, 1,000 flows", Some(6.0), || {
-        rli(FEW)
-    }),
-    case("RLI 1-in-100, both ends, 100,000 flows", Some(6.0), || {
-        rli(MANY)
-    }),
-    case(
-        "LDA, moments and histogram, from the frame on",
-        None,
-        || lda_alone(FEW),
-    ),
-    case("everything, 1,000 flows", None, || everything(FEW)),
-    case("everything, 10,000 flows", None, || everything(10_000)),
-    case("everything, 100,000 flows", None, || everything(MANY)),
-    case("everything, 1,000,000 flows", None, || everything(MILLION)),
-];
+pub fn cases() -> Vec<Case> {
+    let mut all = Vec::new();
+    let mut case = |name: &str, guide_ns, prepare: Box<dyn Fn() -> Work>| {
+        all.push(Case {
+            name: name.to_owned(),
+            guide_ns,
+            prepare,
+        });
+    };
+    case("baseline: copy of the frame", None, Box::new(copy));
+    for (name, flows) in [FEW, MANY] {
+        let name = format!("baseline: reading observations, {name}");
+        case(&name, None, Box::new(move || read(flows)));
+    }
+    case("parse and hash", Some(4.0), Box::new(parse));
+    case("LDA, both ends", None, Box::new(lda));
+    case("LDA, both ends at once", Some(2.0), Box::new(lda_passed));
+    let name = "moments and histogram, one delay a burst";
+    case(name, None, Box::new(moments));
+    for (name, flows) in [FEW, MANY] {
+        for (number, guide_ns) in [(1, 5.0), (2, 10.0), (3, 15.0), (4, 20.0)] {
+            let rows = if number == 1 { "row" } else { "rows" };
+            let name = format!("LDS, both ends, {number} {rows}, {name}");
+            case(&name, Some(guide_ns), Box::new(move || lds(number, flows)));
+        }
+    }
+    for (name, flows) in [FEW, MANY] {
+        for (rows, guide_ns) in [(3, 15.0), (4, 20.0)] {
+            let name = format!("LDS, both ends at once, {rows} rows, {name}");
+            case(&name, Some(guide_ns), Box::new(move || passed(rows, flows)));
+        }
+    }
+    let name = "LDS, one end, k = 5, rows .01/.1/.5/1, 100,000 flows";
+    case(name, None, Box::new(wire));
+    for ((name, flows), guide_ns) in [(FEW, Some(13.0)), (MANY, Some(13.0)), (MILLION, None)] {
+        let name = format!("flow slots, {name}");
+        case(&name, guide_ns, Box::new(move || slots(flows)));
+    }
+    for (name, flows) in [FEW, MANY] {
+        let name = format!("RLI 1-in-100, both ends, {name}");
+        case(&name, Some(6.0), Box::new(move || rli(flows)));
+    }
+    let name = "LDA, moments and histogram, from the frame on";
+    case(name, None, Box::new(lda_alone));
+    for (name, flows) in [FEW, SOME, MANY, MILLION] {
+        let name = format!("everything, {name}");
+        case(&name, None, Box::new(move || everything(flows)));
+    }
+    all
+}
 
 fn hasher() -> Hasher {
     Hasher::new(*b"fastpath-of-4096")
@@ -230,7 +195,7 @@ fn lds_layout(virtual_cells: u32, probabilities: &[f64]) -> LdsLayout {
 
 fn copy() -> Work {
     let mut copy = [[0; FRAME_BYTES]; BURST];
-    cycle(frames(FEW), move |burst| {
+    cycle(frames(FEW.1), move |burst| {
         copy.copy_from_slice(burst);
         black_box(&copy);
     })
@@ -246,7 +211,7 @@ fn read(flows: u32) -> Work {
 
 fn parse() -> Work {
     let hasher = hasher();
-    cycle(frames(FEW), move |burst| {
+    cycle(frames(FEW.1), move |burst| {
         for frame in burst {
             black_box(hasher.parse(frame, LEN_BYTES));
         }
@@ -255,7 +220,7 @@ fn parse() -> Work {
 
 fn lda() -> Work {
     let mut lda = LdaPair::new(&lda_layout());
-    cycle(observations(FEW), move |burst| {
+    cycle(observations(FEW.1), move |burst| {
         lda.record(End::Sender, burst);
         lda.record(End::Receiver, burst);
     })
@@ -263,33 +228,33 @@ fn lda() -> Work {
 
 fn lda_passed() -> Work {
     let mut lda = LdaPair::<PassedCell>::empty(&lda_layout());
-    cycle(observations(FEW), move |burst| lda.record_passed(burst))
+    cycle(observations(FEW.1), move |burst| lda.record_passed(burst))
 }
 
 fn moments() -> Work {
     let (mut moments, mut histogram) = (Moments::default(), Histogram::new(rate()));
-    cycle(observations(FEW), move |burst| {
+    cycle(observations(FEW.1), move |burst| {
         moments.record(End::Receiver, burst);
         histogram.record(End::Receiver, burst);
     })
 }
 
-fn lds<const ROWS: usize>(flows: u32) -> Work {
-    let mut lds = LdsPair::new(&lds_layout(1, &[1.0; ROWS]));
+fn lds(rows: usize, flows: u32) -> Work {
+    let mut lds = LdsPair::new(&lds_layout(1, &vec![1.0; rows]));
     cycle(observations(flows), move |burst| {
         lds.record(End::Sender, burst);
         lds.record(End::Receiver, burst);
     })
 }
 
-fn passed<const ROWS: usize>(flows: u32) -> Work {
-    let mut lds = LdsPair::<PassedCell>::empty(&lds_layout(1, &[1.0; ROWS]));
+fn passed(rows: usize, flows: u32) -> Work {
+    let mut lds = LdsPair::<PassedCell>::empty(&lds_layout(1, &vec![1.0; rows]));
     cycle(observations(flows), move |burst| lds.record_passed(burst))
 }
 
-fn wire(flows: u32) -> Work {
+fn wire() -> Work {
     let mut lds = LdsPair::new(&lds_layout(5, &[0.01, 0.1, 0.5, 1.0]));
-    cycle(observations(flows), move |burst| {
+    cycle(observations(MANY.1), move |burst| {
         lds.record(End::Sender, burst);
     })
 }
@@ -382,8 +347,8 @@ fn everything(flows: u32) -> Work {
 }
 
 /// The same for what is measured by default.
-fn lda_alone(flows: u32) -> Work {
-    recording(&lda_shard(), None, flows)
+fn lda_alone() -> Work {
+    recording(&lda_shard(), None, FEW.1)
 }
 
 fn lda_shard() -> ShardLayout {
@@ -424,7 +389,7 @@ mod tests {
 
     #[test]
     fn every_case_works_on_bursts_for_ever() {
-        for case in CASES {
+        for case in cases() {
             let mut work = (case.prepare)();
             // More packets than the cases with few flows have.
             for _ in 0..100 {
@@ -435,16 +400,17 @@ mod tests {
 
     #[test]
     fn names_tell_cases_apart() {
-        let names: std::collections::HashSet<_> = CASES.iter().map(|case| case.name).collect();
-        assert_eq!(names.len(), CASES.len());
+        let names: std::collections::HashSet<_> =
+            cases().into_iter().map(|case| case.name).collect();
+        assert_eq!(names.len(), cases().len());
     }
 
     #[test]
     fn every_flow_has_a_packet() {
-        let flows: std::collections::HashSet<_> = observations(MANY)
+        let flows: std::collections::HashSet<_> = observations(MANY.1)
             .into_iter()
             .map(|observation| observation.flow)
             .collect();
-        assert_eq!(flows.len(), MANY as usize);
+        assert_eq!(flows.len(), MANY.1 as usize);
     }
 }
