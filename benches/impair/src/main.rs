@@ -35,7 +35,7 @@ use measure::packet::Hasher;
 use measure::time::TickRate;
 use serde_json::Value;
 use switch::idle::IdlePolicy;
-use testkit::process::{exit_code, stop_on_signals, until};
+use testkit::process::{exit_code, memif, stop_on_signals, until};
 
 use crate::bridge::{Bridge, Setting};
 use crate::impairment::{Impairment, MadeUp, Plan, Replay};
@@ -143,9 +143,7 @@ fn hash_seed(digits: &str) -> Result<[u8; 16], String> {
 
 /// The DPDK device that a short name stands for.
 fn device(text: &str, side: &str) -> String {
-    let memif = |socket: &str, role: &str| {
-        format!("net_memif_{side},role={role},id=0,socket={socket},socket-abstract=no,rsize=14")
-    };
+    let memif = |socket: &str, role| memif(&format!("_{side}"), role, 0, socket.as_ref());
     match text.split_once(':') {
         Some(("af_packet", interface)) => {
             format!("net_af_packet_{side},iface={interface},framecnt=4096")

@@ -112,10 +112,14 @@ impl Mutator {
         let at = random.random_range(soft..length);
         let in_header = random.random_range(soft..length.min(soft + HEADER_BYTES - MAGIC.len()));
         match way {
-            0 => flip(frame, at, 1 << random.random_range(0..8_u8)),
-            1 => put(frame, at, &[random.random()]),
-            2 => put(frame, in_header, &[*ODD.choose(random).unwrap_or(&0)]),
-            3 => put(frame, in_header, &random.random::<[u8; 4]>()),
+            0 => frame[at] ^= 1 << random.random_range(0..8_u8),
+            1 => frame[at] = random.random(),
+            2 => frame[in_header] = *ODD.choose(random).unwrap_or(&0),
+            3 => {
+                let bytes: [u8; 4] = random.random();
+                let field = frame.iter_mut().skip(in_header);
+                field.zip(bytes).for_each(|(byte, new)| *byte = new);
+            }
             4 => frame.truncate(at),
             5 => {
                 let more = random.random_range(1..=TAG_BYTES * 4);
@@ -130,18 +134,6 @@ impl Mutator {
                 }
             }
         }
-    }
-}
-
-fn flip(frame: &mut [u8], at: usize, bits: u8) {
-    if let Some(byte) = frame.get_mut(at) {
-        *byte ^= bits;
-    }
-}
-
-fn put(frame: &mut [u8], at: usize, bytes: &[u8]) {
-    for (byte, new) in frame.iter_mut().skip(at).zip(bytes) {
-        *byte = *new;
     }
 }
 

@@ -66,8 +66,6 @@ struct Lane<P> {
 #[derive(Debug)]
 struct UnderWay<P> {
     lane: usize,
-    /// At its time it is held back until others have overtaken it.
-    is_to_be_held: bool,
     transit: Transit,
     packet: P,
 }
@@ -138,7 +136,7 @@ impl<P: Frame> Pipeline<P> {
             return end(transit, Fate::Expired);
         }
         transit.bytes = packet.len_bytes();
-        if lane.dice.loses() {
+        if lane.dice.loss.loses() {
             return end(transit, Fate::Lost);
         }
         if let Some(bit) = lane.dice.corrupts(packet.head().len()) {
@@ -147,7 +145,7 @@ impl<P: Frame> Pipeline<P> {
             }
             transit.done.is_corrupted = true;
         }
-        let copy = lane.dice.duplicates().then(|| {
+        let copy = lane.dice.duplicate.falls().then(|| {
             let mut transit = transit;
             transit.done.is_duplicate = true;
             (packet.copy(), transit)
@@ -159,20 +157,19 @@ impl<P: Frame> Pipeline<P> {
                 end(transit, Fate::Overrun);
                 continue;
             };
-            let Some(due) = lane.due(now_ns, transit.bytes) else {
+            let Some((due_ns, is_held_back)) = lane.due(now_ns, transit.bytes) else {
                 end(transit, Fate::Queue);
                 continue;
             };
             let mut transit = transit;
-            transit.done.is_held_back = due.is_held_back;
+            transit.done.is_held_back = is_held_back;
             self.serial += 1;
             let under_way = UnderWay {
                 lane: number,
-                is_to_be_held: due.is_to_be_held,
                 transit,
                 packet,
             };
-            self.under_way.insert((due.at_ns, self.serial), under_way);
+            self.under_way.insert((due_ns, self.serial), under_way);
         }
     }
 
@@ -192,7 +189,8 @@ impl<P: Frame> Pipeline<P> {
             }
             let due = first.remove();
             let lane = self.lanes.get_mut(due.lane)?;
-            if !due.is_to_be_held {
+            let waits_for_others = due.transit.done.is_held_back && lane.rule.reorder_packets > 0;
+            if !waits_for_others {
                 lane.passed += 1;
                 return Some((due.packet, due.transit));
             }
@@ -258,17 +256,10 @@ impl<P: Frame> Pipeline<P> {
     }
 }
 
-/// When a packet leaves.
-#[derive(Debug, Clone, Copy)]
-struct Due {
-    at_ns: u64,
-    is_held_back: bool,
-    is_to_be_held: bool,
-}
-
 impl<P> Lane<P> {
-    /// When a packet that arrives now leaves; `None` if the queue is full.
-    fn due(&mut self, now_ns: u64, bytes: u32) -> Option<Due> {
+    /// When a packet that arrives now leaves, or begins to wait for others, and whether it is held back; `None` if the
+    /// queue is full.
+    fn due(&mut self, now_ns: u64, bytes: u32) -> Option<(u64, bool)> {
         let mut at_ns = now_ns;
         if let Some(rate_mbps) = self.rule.rate_mbps {
             let ns_per_byte = 8_000.0 / rate_mbps;
@@ -282,20 +273,15 @@ impl<P> Lane<P> {
             self.free_ns = at_ns;
         }
         at_ns += self.dice.delay_ns();
-        let is_held_back = self.dice.holds_back();
-        let is_to_be_held = is_held_back && self.rule.reorder_packets > 0;
+        let is_held_back = self.dice.hold_back.falls();
         if self.rule.keep_order {
             at_ns = at_ns.max(self.last_due_ns);
             self.last_due_ns = at_ns;
         }
-        if is_held_back && !is_to_be_held {
+        if is_held_back && self.rule.reorder_packets == 0 {
             // Those behind it do not wait for it.
             at_ns += dice::ns(self.rule.reorder_us);
         }
-        Some(Due {
-            at_ns,
-            is_held_back,
-            is_to_be_held,
-        })
+        Some((at_ns, is_held_back))
     }
 }

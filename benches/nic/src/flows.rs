@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use measure::packet::header::{ethernet, ethertype, ipv4, protocol, udp};
 
-use crate::frames::{Way, exchange, try_send};
+use crate::frames::{STATIONS, Way, exchange, try_send};
 use crate::guest::TAP;
 
 pub const FLOWS: u16 = 16;
@@ -98,8 +98,8 @@ impl Source<'_> {
 /// A packet of a flow, as the kernel would send it.
 fn frame(flow: u16, payload: &[u8]) -> Vec<u8> {
     let ethernet = ethernet::Repr {
-        destination: [2, 0, 0, 0, 0, 2],
-        source: [2, 0, 0, 0, 0, 1],
+        destination: STATIONS[1],
+        source: STATIONS[0],
         ethertype: ethertype::IPV4,
     };
     let ip = ipv4::Repr::new(HOST, STATION, protocol::UDP, udp::BYTES + payload.len());

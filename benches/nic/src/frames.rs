@@ -17,36 +17,27 @@ const WINDOW: usize = 8;
 /// How long a frame may be under way.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Two stations.
+pub const STATIONS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
+
 /// Destination addresses, and what follows the source address. All else is random: no device may
 /// mend, strip or drop what it does not understand. What says IP has a whole header of it: without, QEMU's
 /// e1000e and vmxnet3 drop the frame as they send it.
 const KINDS: [([u8; 6], &[u8]); 10] = [
     // Local experiments.
-    ([2, 0, 0, 0, 0, 2], &[0x88, 0xb5]),
+    (STATIONS[1], &[0x88, 0xb5]),
     // IPv4 with UDP, its checksums wrong.
-    (
-        [2, 0, 0, 0, 0, 2],
-        &[8, 0, 0x45, 0, 0, 46, 0, 0, 0x40, 0, 64, 17],
-    ),
+    (STATIONS[1], &[8, 0, 0x45, 0, 0, 46, 0, 0, 0x40, 0, 64, 17]),
     // IPv4 with TCP.
-    (
-        [2, 0, 0, 0, 0, 2],
-        &[8, 0, 0x45, 0, 0, 46, 0, 0, 0x40, 0, 64, 6],
-    ),
+    (STATIONS[1], &[8, 0, 0x45, 0, 0, 46, 0, 0, 0x40, 0, 64, 6]),
     // A later fragment.
-    (
-        [2, 0, 0, 0, 0, 2],
-        &[8, 0, 0x45, 0, 0, 46, 0, 1, 0, 9, 64, 17],
-    ),
+    (STATIONS[1], &[8, 0, 0x45, 0, 0, 46, 0, 1, 0, 9, 64, 17]),
     // IPv6 with UDP.
-    (
-        [2, 0, 0, 0, 0, 2],
-        &[0x86, 0xdd, 0x60, 0, 0, 0, 0, 6, 17, 64],
-    ),
+    (STATIONS[1], &[0x86, 0xdd, 0x60, 0, 0, 0, 0, 6, 17, 64]),
     // A VLAN tag, and two.
-    ([2, 0, 0, 0, 0, 2], &[0x81, 0, 0x20, 10, 8, 0, 0x45]),
+    (STATIONS[1], &[0x81, 0, 0x20, 10, 8, 0, 0x45]),
     (
-        [2, 0, 0, 0, 0, 2],
+        STATIONS[1],
         &[0x88, 0xa8, 0, 10, 0x81, 0, 0, 20, 0x88, 0xb5],
     ),
     // Broadcast ARP.
@@ -83,7 +74,7 @@ pub fn of_all_kinds(count: usize, mtu: usize, seed: u64) -> Vec<Vec<u8>> {
         };
         let (destination, head) = KINDS[n % KINDS.len()];
         let mut frame = destination.to_vec();
-        frame.extend([2, 0, 0, 0, 0, 1]);
+        frame.extend(STATIONS[0]);
         frame.extend(head);
         frame.resize_with(len, || random.random());
         frame

@@ -7,10 +7,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, Result, ensure};
 use contract::config::{Config, Device};
 use tempfile::TempDir;
-use testkit::process::{Process, beside_this_program, free_address};
-
-/// Frames that a ring of shared memory holds, as a power of two: the most that `net_memif` has.
-const RING_LOG2: u8 = 14;
+use testkit::process::{Process, beside_this_program, free_address, memif};
 
 /// The switch under test.
 #[derive(Debug)]
@@ -65,11 +62,7 @@ impl Dut {
 
 /// One end of the shared memory of a side.
 fn device(folder: &Path, side: usize, role: &str) -> String {
-    let socket = folder.join("memif.sock");
-    format!(
-        "net_memif{side},role={role},id={side},socket={},socket-abstract=no,rsize={RING_LOG2}",
-        socket.display()
-    )
+    memif(&side.to_string(), role, side, &folder.join("memif.sock"))
 }
 
 /// The `vernierd` beside this program.

@@ -255,6 +255,13 @@ pub fn beside_this_program(name: &str) -> Result<PathBuf> {
     Ok(program.with_file_name(name))
 }
 
+/// DPDK's device for one end of shared memory with another process. `role` is `server` or `client`; both ends have one
+/// `id` and `socket`. Its rings are the longest that there are: 2^14 frames.
+pub fn memif(name: &str, role: &str, id: usize, socket: &Path) -> String {
+    let socket = socket.display();
+    format!("net_memif{name},role={role},id={id},socket={socket},socket-abstract=no,rsize=14")
+}
+
 /// An address on loopback on which no process listens.
 ///
 /// # Errors

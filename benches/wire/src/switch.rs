@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 use console::client::Client;
 use measure::packet::Hasher;
 use serde_json::{Value, json};
-use testkit::process::Process;
+use testkit::process::{Process, memif};
 use testkit::transits::{self, Summary, Transit};
 
 use crate::probability::Bank;
@@ -105,10 +105,7 @@ impl Plan {
                 0 => format!("generate:flows=1000,size=imix,burst=8,rate={pps:.0}"),
                 _ => "sink".to_owned(),
             },
-            wire: format!(
-                "net_memif0,role={role},id=0,socket={},socket-abstract=no,rsize=14",
-                socket.display()
-            ),
+            wire: memif("0", role, 0, socket),
             wire_keys: json!({ "capacity_bps": capacity_bps }),
             core: None,
             recording: Recording::Off,

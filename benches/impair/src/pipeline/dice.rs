@@ -27,10 +27,10 @@ pub fn whole(number: f64) -> u64 {
 /// The dice of one rule, a stream for each purpose.
 #[derive(Debug)]
 pub struct Dice {
-    loss: Loss,
+    pub loss: Loss,
     corrupt: Chance,
-    duplicate: Chance,
-    hold_back: Chance,
+    pub duplicate: Chance,
+    pub hold_back: Chance,
     delay_ns: f64,
     jitter: Jitter,
     jitter_random: Pcg64Mcg,
@@ -64,11 +64,6 @@ impl Dice {
         }
     }
 
-    /// Whether this packet is lost.
-    pub fn loses(&mut self) -> bool {
-        self.loss.loses()
-    }
-
     /// Which bit of this packet is turned, if any.
     pub fn corrupts(&mut self, bytes: usize) -> Option<usize> {
         if !self.corrupt.falls() || bytes <= CORRUPT_FROM {
@@ -79,16 +74,6 @@ impl Dice {
                 .random
                 .random_range(CORRUPT_FROM * 8..bytes * 8),
         )
-    }
-
-    /// Whether this packet comes twice.
-    pub fn duplicates(&mut self) -> bool {
-        self.duplicate.falls()
-    }
-
-    /// Whether this packet is held back.
-    pub fn holds_back(&mut self) -> bool {
-        self.hold_back.falls()
     }
 
     /// This packet's delay with its jitter.
@@ -122,20 +107,20 @@ enum Jitter {
 
 /// Falls for a share of all throws.
 #[derive(Debug)]
-struct Chance {
+pub struct Chance {
     share: f64,
     random: Pcg64Mcg,
 }
 
 impl Chance {
-    fn falls(&mut self) -> bool {
+    pub fn falls(&mut self) -> bool {
         self.share > 0.0 && self.random.random_bool(self.share)
     }
 }
 
 /// Losses one by one, or in bad times (Gilbert 1960, Elliott 1963).
 #[derive(Debug)]
-struct Loss {
+pub struct Loss {
     /// Lost in good times, where there are no bad ones; and in bad times.
     share: f64,
     bad_share: f64,
@@ -166,7 +151,7 @@ impl Loss {
         loss
     }
 
-    fn loses(&mut self) -> bool {
+    pub fn loses(&mut self) -> bool {
         if self.begins == 0.0 {
             return self.share > 0.0 && self.random.random_bool(self.share);
         }
