@@ -7,12 +7,13 @@ use std::ops::RangeInclusive;
 
 use super::memory::Memory;
 use super::packets::Held;
-use super::{Config, Dpdk, WORKERS_MAX, Worker};
+use super::{Config, Worker};
 
 mod classes;
 mod forwarding;
 mod measurement;
 mod ports;
+mod ranges;
 mod serving;
 mod wire;
 
@@ -85,17 +86,6 @@ fn within<T: PartialOrd + fmt::Display>(
     ensure(range.contains(&value), path, expected, value)
 }
 
-fn each_within(path: &KeyPath, values: &[u16], range: &RangeInclusive<u16>) -> Check {
-    let mut each = values.iter().enumerate();
-    each.try_for_each(|(index, &value)| within(path.index(index), value, range.clone()))
-}
-
-/// A share of packets that is not nothing.
-fn share(path: KeyPath, share: f64) -> Check {
-    let holds = share > 0.0 && share <= 1.0;
-    ensure(holds, path, "over 0, up to 1", share)
-}
-
 /// Lists are counted, not quoted.
 fn count_within(path: KeyPath, count: usize, range: RangeInclusive<usize>, what: &str) -> Check {
     let expected = format!("{} to {} {what}", range.start(), range.end());
@@ -145,6 +135,7 @@ fn class_names(config: &Config) -> Vec<&str> {
 /// Checks every range and reference; the first that does not hold is the error.
 pub(super) fn validate(config: &Config) -> Check {
     let root = KeyPath::default();
+    ranges::ranges(config)?;
     name(root.key("name"), &config.name)?;
     classes::classes(&root.key("classes"), config)?;
     ports::ports(&root.key("ports"), config)?;
@@ -154,12 +145,8 @@ pub(super) fn validate(config: &Config) -> Check {
     measurement::measurement(&root.key("measurement"), config)?;
     wire::switch(&root.key("wire"), config)?;
     wire::wires(&root.key("ports"), config)?;
-    if let Some(mib) = config.memory_budget_mib {
-        within(root.key("memory_budget_mib"), mib, 1..=1_048_576)?;
-    }
     serving::http(&root.key("http"), &config.http)?;
     serving::prometheus(&root.key("prometheus"), &config.prometheus)?;
-    dpdk(&root.key("dpdk"), &config.dpdk)?;
     packets(root.key("dpdk").key("mbufs"), config)?;
     budget(root.key("memory_budget_mib"), config)
 }
@@ -197,7 +184,6 @@ fn packets(path: KeyPath, config: &Config) -> Check {
 
 fn workers(path: &KeyPath, config: &Config) -> Check {
     let workers = &config.workers;
-    count_within(path.clone(), workers.len(), 1..=WORKERS_MAX, "workers")?;
     let mut cores = HashSet::new();
     for (index, Worker { core, .. }) in workers.iter().enumerate() {
         if let Some(core) = core {
@@ -246,11 +232,6 @@ fn queues(path: &KeyPath, config: &Config) -> Check {
         )?;
     }
     Ok(())
-}
-
-fn dpdk(path: &KeyPath, dpdk: &Dpdk) -> Check {
-    within(path.key("memory_mib"), dpdk.memory_mib, 16..=1_048_576)?;
-    within(path.key("mbufs"), dpdk.mbufs, 1_024..=4_194_304)
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use super::classes::flow_rules;
-use super::{Check, KeyPath, count_within, ensure, known, port_names, share, unique, within};
-use crate::config::{CLASSES_MAX, Config, FlowSelection, Flows, Forwarding, Lda, Lds};
+use super::{Check, KeyPath, ensure, known, port_names, unique};
+use crate::config::{CLASSES_MAX, Config, FlowSelection, Forwarding, Lda, Lds};
 use crate::config::{Measurement, PORTS_MAX, Rli, RliMethod, RliPolicy, SegmentPorts, Stamps};
 
 // A segment's number has 16 bits, and the last is "none".
@@ -13,7 +13,6 @@ const _: () = assert!(PORTS_MAX * PORTS_MAX * CLASSES_MAX < u16::MAX as usize);
 pub(super) fn measurement(path: &KeyPath, config: &Config) -> Check {
     let measurement = &config.measurement;
     let interval_ms = measurement.interval_ms;
-    within(path.key("interval_ms"), interval_ms, 10..=60_000)?;
     let grace = measurement.grace();
     ensure(
         grace * 2 < measurement.interval(),
@@ -39,10 +38,11 @@ pub(super) fn measurement(path: &KeyPath, config: &Config) -> Check {
     if let Some(rli) = &measurement.rli {
         self::rli(&path.key("rli"), rli, config)?;
     }
-    match &measurement.flows {
-        Some(flows) => self::flows(&path.key("flows"), flows),
-        None => Ok(()),
+    if let Some(FlowSelection::Rules(rules)) = measurement.flows.as_ref().map(|flows| &flows.select)
+    {
+        flow_rules(&path.key("flows").key("select").key("rules"), rules)?;
     }
+    Ok(())
 }
 
 /// Pairs that packets can take.
@@ -73,12 +73,6 @@ fn segments(path: &KeyPath, segments: &[SegmentPorts], config: &Config) -> Check
 
 pub(super) fn lda(path: &KeyPath, lda: &Lda) -> Check {
     let path = path.key("banks");
-    count_within(path.clone(), lda.banks.len(), 1..=16, "banks")?;
-    for (index, bank) in lda.banks.iter().enumerate() {
-        let path = path.index(index);
-        within(path.key("rows"), bank.rows, 1..=65_536)?;
-        share(path.key("probability"), bank.probability)?;
-    }
     let sum: f64 = lda.banks.iter().map(|bank| bank.probability).sum();
     // Decimal fractions do not add up exactly in binary.
     let expected = "probabilities that add up to 1 at most (samples are disjoint)";
@@ -94,25 +88,7 @@ pub(super) fn lda(path: &KeyPath, lda: &Lda) -> Check {
 }
 
 fn lds(path: &KeyPath, lds: &Lds) -> Check {
-    within(path.key("cells"), lds.cells, 16..=16_777_216)?;
-    let rows = path.key("rows");
-    count_within(rows.clone(), lds.rows.len(), 1..=4, "rows")?;
-    for (index, &probability) in lds.rows.iter().enumerate() {
-        share(rows.index(index), probability)?;
-    }
-    if let Some(decode) = &lds.decode {
-        let path = path.key("decode");
-        within(path.key("components"), decode.components, 1..=3)?;
-        within(path.key("interval_s"), decode.interval_s, 1..=3_600)?;
-    }
-    within(path.key("virtual_cells"), lds.virtual_cells, 1..=1_024)?;
-    let row = lds.cells as usize / lds.rows.len();
-    ensure(
-        lds.virtual_cells as usize <= row,
-        path.key("virtual_cells"),
-        format!("no more than a row has ({row} cells)"),
-        lds.virtual_cells,
-    )?;
+    row_holds(path, lds.virtual_cells, lds.cells, lds.rows.len())?;
     let layout = lds.layout();
     let got = layout.as_ref().err().map(ToString::to_string);
     ensure(
@@ -123,31 +99,17 @@ fn lds(path: &KeyPath, lds: &Lds) -> Check {
     )
 }
 
-/// When references are sent, without what else it needs.
-pub(super) fn policy(path: &KeyPath, policy: &RliPolicy) -> Check {
-    let (packets, interval_us) = match *policy {
-        RliPolicy::Count { packets } => (Some(packets), None),
-        RliPolicy::Time { interval_us } => (None, Some(interval_us)),
-        RliPolicy::Either {
-            packets,
-            interval_us,
-        } => (Some(packets), Some(interval_us)),
-        RliPolicy::Adaptive => (None, None),
-    };
-    if let Some(packets) = packets {
-        within(path.key("packets"), packets, 1..=1_000_000)?;
-    }
-    if let Some(interval_us) = interval_us {
-        within(path.key("interval_us"), interval_us, 1..=10_000_000)?;
-    }
-    Ok(())
+/// A row of a sketch has the cells that a flow has in it.
+pub(super) fn row_holds(path: &KeyPath, virtual_cells: u32, cells: u32, rows: usize) -> Check {
+    let row = cells as usize / rows;
+    let expected = format!("no more than a row has ({row} cells)");
+    let path = path.key("virtual_cells");
+    ensure(virtual_cells as usize <= row, path, expected, virtual_cells)
 }
 
 fn rli(path: &KeyPath, rli: &Rli, config: &Config) -> Check {
-    let policy = path.key("policy");
-    self::policy(&policy, &rli.policy)?;
     if rli.policy == RliPolicy::Adaptive {
-        capacities(policy.key("kind"), "adaptive", config)?;
+        capacities(path.key("policy").key("kind"), "adaptive", config)?;
     }
     let method = path.key("method");
     if rli.method == RliMethod::AnchoredSums {
@@ -171,19 +133,4 @@ fn capacities(path: KeyPath, what: &str, config: &Config) -> Check {
     let name = without.map_or("", |port| &port.name);
     let expected = format!("`egress.capacity_bps` on every egress port, which {what} goes by");
     ensure(without.is_none(), path, expected, format!("none on {name}"))
-}
-
-fn flows(path: &KeyPath, flows: &Flows) -> Check {
-    within(path.key("slots"), flows.slots, 16..=16_777_216)?;
-    within(path.key("idle_s"), flows.idle_s, 1..=86_400)?;
-    let select = path.key("select");
-    match &flows.select {
-        FlowSelection::All | FlowSelection::Top => Ok(()),
-        FlowSelection::Sampled(share) => within(select.key("sampled"), *share, 0.0..=1.0),
-        FlowSelection::Rules(rules) => {
-            let path = select.key("rules");
-            ensure(!rules.is_empty(), path.clone(), "1 to 256 rules", 0)?;
-            flow_rules(&path, rules)
-        }
-    }
 }

@@ -59,11 +59,11 @@ fn names_ports_and_forwarding_are_checked() {
         ),
         (
             error(|c| c.ports.clear()),
-            "ports: expected 1 to 64 ports, got 0",
+            "ports: expected 1 to 64 entries, got 0",
         ),
         (
             error(|c| c.ports = vec![c.ports[0].clone(); 65]),
-            "ports: expected 1 to 64 ports, got 65",
+            "ports: expected 1 to 64 entries, got 65",
         ),
         (
             error(|c| c.ports[1].name = "east".to_owned()),
@@ -78,16 +78,8 @@ fn names_ports_and_forwarding_are_checked() {
             "ports[1].device: expected a device of its own, got \"net_null0\" again",
         ),
         (
-            error(|c| c.ports[0].mtu = 67),
-            "ports[0].mtu: expected 68 to 9000, got 67",
-        ),
-        (
             error(|c| c.ports[1].egress.queue_packets = 65_537),
             "ports[1].egress.queue_packets: expected 1 to 65536, got 65537",
-        ),
-        (
-            error(|c| c.ports[1].egress.capacity_bps = Some(0)),
-            "ports[1].egress.capacity_bps: expected 1000 to 1000000000000, got 0",
         ),
         (
             error(|c| c.forwarding = pair("east", "north")),
@@ -103,10 +95,6 @@ fn names_ports_and_forwarding_are_checked() {
                 c.forwarding = bridge(300);
             }),
             "forwarding.mode: expected at least 2 ports to bridge, got 1",
-        ),
-        (
-            error(|c| c.forwarding = bridge(0)),
-            "forwarding.ageing_s: expected 1 to 1000000, got 0",
         ),
     ];
     for (got, expected) in cases {
@@ -221,12 +209,7 @@ fn workers_and_their_queues_are_checked() {
         (
             "/workers",
             vec![json!({}); 65].into(),
-            "workers: expected 1 to 64 workers, got 65",
-        ),
-        (
-            "/ports/2/rx_queues",
-            json!(65),
-            "ports[2].rx_queues: expected 1 to 64, got 65",
+            "workers: expected 0 to 64 entries, got 65",
         ),
         (
             "/ports/2",

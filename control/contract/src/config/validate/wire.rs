@@ -4,39 +4,28 @@ use std::collections::HashSet;
 use std::net::IpAddr;
 
 use measure::packet::header::ethertype;
-use measure::wire::session::KeyRing;
 
-use super::measurement::{self, policy};
-use super::{
-    Check, KeyPath, class_names, count_within, ensure, known, name, share, unique, within,
-};
-use crate::config::{Config, Device, Port, RliMethod, Wire, WireKey, WireLds, WirePeer, WireRli};
+use super::measurement::{self, row_holds};
+use super::{Check, KeyPath, class_names, ensure, known, name, unique, within};
+use crate::config::{Config, Device, Port, RliMethod, Wire, WireKey, WirePeer};
 use crate::units::rate;
 
 /// Least MTU of a port with a wire: what every IPv4 router passes whole.
 const MTU_MIN: u16 = 576;
-
-/// Most cells of a wire's sketch.
-const CELLS_MAX: u32 = 1 << 22;
 
 pub(super) fn switch(path: &KeyPath, config: &Config) -> Check {
     let Some(wire) = &config.wire else {
         return Ok(());
     };
     keys(path, &wire.keys)?;
-    key(path, wire.key, &wire.keys)?;
-    let clock = path.key("clock");
-    let error_ns = wire.clock.error_ns.unwrap_or_default();
-    within(clock.key("error_ns"), error_ns, 0..=1_000_000_000)
+    key(path, wire.key, &wire.keys)
 }
 
 fn keys(path: &KeyPath, keys: &[WireKey]) -> Check {
     let path = path.key("keys");
-    count_within(path.clone(), keys.len(), 0..=KeyRing::KEYS_MAX, "keys")?;
     let mut ids = HashSet::new();
     for (index, key) in keys.iter().enumerate() {
         let path = path.index(index);
-        within(path.key("id"), key.id, 1..=u16::MAX)?;
         unique(&mut ids, key.id, path.key("id"), "a number of its own")?;
         let is_named = !key.file.as_os_str().is_empty();
         ensure(is_named, path.key("file"), "a file's name", "none")?;
@@ -51,7 +40,6 @@ fn keys(path: &KeyPath, keys: &[WireKey]) -> Check {
 /// The key to send under is one of `keys`.
 fn key(path: &KeyPath, key: Option<u16>, keys: &[WireKey]) -> Check {
     let Some(key) = key else { return Ok(()) };
-    within(path.key("key"), key, 1..=u16::MAX)?;
     let is_known = keys.iter().any(|known| known.id == key);
     ensure(is_known, path.key("key"), "the `id` of one of `keys`", key)
 }
@@ -110,11 +98,6 @@ fn wire(path: &KeyPath, wire: &Wire, config: &Config) -> Check {
         self::peer(&path.key("peer"), peer)?;
     }
     classes(&path.key("classes"), wire, config)?;
-    if let Some(bps) = wire.capacity_bps {
-        within(path.key("capacity_bps"), bps, 1_000..=1_000_000_000_000)?;
-    }
-    share(path.key("share"), wire.share)?;
-    within(path.key("ethertype"), wire.ethertype, 1_536..=u16::MAX)?;
     // Types that this switch gives another meaning.
     let taken = [
         ethertype::IPV4,
@@ -151,19 +134,19 @@ fn wire(path: &KeyPath, wire: &Wire, config: &Config) -> Check {
         expected,
         "false",
     )?;
-    if let Some(packets) = wire.stash_packets {
-        within(path.key("stash_packets"), packets, 16..=4_096)?;
-    }
     if let Some(lda) = &wire.lda {
         measurement::lda(&path.key("lda"), lda)?;
     }
-    if let Some(lds) = &wire.lds {
-        self::lds(&path.key("lds"), lds)?;
+    if let Some(lds) = &wire.lds
+        && let Some(cells) = lds.cells
+    {
+        row_holds(&path.key("lds"), lds.virtual_cells, cells, lds.rows.len())?;
     }
-    if let Some(rli) = &wire.rli {
-        self::rli(&path.key("rli"), rli)?;
-    }
-    within(path.key("flows"), wire.flows, 16..=1_048_576)
+    let method = wire.rli.as_ref().map(|rli| rli.method);
+    let is_for_wires = method != Some(RliMethod::AnchoredSums);
+    let expected = "auto, sums, linear or left: anchored_sums is for queues inside the switch";
+    let path = path.key("rli").key("method");
+    ensure(is_for_wires, path, expected, "anchored_sums")
 }
 
 fn peer(path: &KeyPath, peer: &WirePeer) -> Check {
@@ -187,7 +170,7 @@ fn peer(path: &KeyPath, peer: &WirePeer) -> Check {
     for (key, mac) in addresses {
         ensure(of_one(&mac.0), path.key(key), expected, mac)?;
     }
-    within(path.key("udp_port"), peer.udp_port, 1..=u16::MAX)
+    Ok(())
 }
 
 fn classes(path: &KeyPath, wire: &Wire, config: &Config) -> Check {
@@ -203,38 +186,6 @@ fn classes(path: &KeyPath, wire: &Wire, config: &Config) -> Check {
         unique(&mut seen, name, path, "a class once")?;
     }
     Ok(())
-}
-
-fn lds(path: &KeyPath, lds: &WireLds) -> Check {
-    let rows = path.key("rows");
-    count_within(rows.clone(), lds.rows.len(), 1..=4, "rows")?;
-    for (index, &probability) in lds.rows.iter().enumerate() {
-        share(rows.index(index), probability)?;
-    }
-    within(path.key("virtual_cells"), lds.virtual_cells, 1..=1_024)?;
-    within(path.key("components"), lds.components, 1..=3)?;
-    let Some(cells) = lds.cells else {
-        return Ok(());
-    };
-    within(path.key("cells"), cells, 16..=CELLS_MAX)?;
-    let row = cells as usize / lds.rows.len();
-    let expected = format!("no more than a row has ({row} cells)");
-    let is_wide = lds.virtual_cells as usize <= row;
-    ensure(
-        is_wide,
-        path.key("virtual_cells"),
-        expected,
-        lds.virtual_cells,
-    )
-}
-
-fn rli(path: &KeyPath, rli: &WireRli) -> Check {
-    if let Some(policy) = &rli.policy {
-        self::policy(&path.key("policy"), policy)?;
-    }
-    let is_for_wires = rli.method != RliMethod::AnchoredSums;
-    let expected = "auto, sums, linear or left: anchored_sums is for queues inside the switch";
-    ensure(is_for_wires, path.key("method"), expected, "anchored_sums")
 }
 
 /// All that is sent in an epoch fits the share.

@@ -91,16 +91,6 @@ fn stations_are_checked() {
             "forwarding.stations[1].address: expected an address once in a VLAN, got \
              (\"02:00:00:00:00:01\", 7) again",
         ),
-        (
-            "/forwarding/fdb_entries",
-            json!(0),
-            "forwarding.fdb_entries: expected 1 to 1048576, got 0",
-        ),
-        (
-            "/forwarding/flood_limit_pps",
-            json!(0),
-            "forwarding.flood_limit_pps: expected 1 to 1000000000, got 0",
-        ),
     ]);
     let mut full = rack();
     let stations = [1, 2].map(|n| station(&format!("02:00:00:00:00:0{n}"), 7, "a"));
