@@ -158,7 +158,7 @@ pub struct Change {
     pub ends: Vec<Option<ControlEnd>>,
     /// Ports whose segment on the wire is new, or has changed, and where what they count comes from.
     /// A wire that is not named here stays as it is; one that the configuration does not have ends.
-    pub wires: Vec<(usize, WireControlEnd)>,
+    pub wires: Vec<(PortIndex, WireControlEnd)>,
     /// The keys of the wires that are named here.
     pub keys: WireKeys,
 }
@@ -189,10 +189,10 @@ pub enum ChangeError {
         workers: usize,
     },
     /// A segment on the wire cannot be measured.
-    #[error("the wire of port {port}: {message}")]
+    #[error("the wire of port {}: {message}", port.0)]
     Wire {
-        /// The port's index.
-        port: usize,
+        /// The port.
+        port: PortIndex,
         /// Why not.
         message: String,
     },

@@ -13,7 +13,7 @@ use crate::data_plane::{ChangeError, DataPlane, ResultMode};
 use crate::wire::clock::{ClockSource, ClockStatus, KernelClock, SystemTime, TaiClock};
 use crate::wire::exchange::{Exchange, Moment, clock_label};
 use contract::config::{Config, WireClock as WireClockSettings, WireKeys};
-use contract::counters::WireCounters;
+use contract::ids::PortIndex;
 use contract::wire::clock::SharedLine;
 use contract::wire::handover::WireControlEnd;
 use records::snapshot::{Wire, WireClock};
@@ -35,17 +35,8 @@ pub(super) struct Wires {
     clock_settings: WireClockSettings,
     status: Option<ClockStatus>,
     ports: Vec<WirePort>,
-    /// Wires that ended, for when they come back: as many as ports have had names.
-    ended: Vec<Ended>,
-}
-
-/// What a wire that is over has counted.
-#[derive(Debug)]
-struct Ended {
-    all: Wire,
-    /// The same without its worker's counters, which a later exchange with the same counters adds again.
-    own: Wire,
-    counters: Arc<WireCounters>,
+    /// What wires that ended have counted, for when they come back: as many as ports have had names.
+    ended: Vec<Wire>,
 }
 
 /// What a change brings, ready to begin.
@@ -53,7 +44,7 @@ struct Ended {
 pub(super) struct Ahead {
     new: Vec<WirePort>,
     /// For ports whose exchanges stay: keys that are accepted, and the one to send under.
-    keys: Vec<(usize, KeyRing, KeyId)>,
+    keys: Vec<(PortIndex, KeyRing, KeyId)>,
 }
 
 /// The data plane's counter and the system's clock.
@@ -94,24 +85,24 @@ impl Wires {
     pub fn prepare(
         &self,
         config: &Config,
-        ends: Vec<(usize, WireControlEnd)>,
+        ends: Vec<(PortIndex, WireControlEnd)>,
         keys: &WireKeys,
         now: Instant,
     ) -> Result<Ahead, ChangeError> {
-        let refused = |port: usize, message: String| ChangeError::Wire { port, message };
+        let refused = |port: PortIndex, message: String| ChangeError::Wire { port, message };
         let is_kept = |port: &&WirePort| {
-            config.wire(port.index).is_some() && ends.iter().all(|(index, _)| *index != port.index)
+            has_wire(config, port) && ends.iter().all(|(index, _)| *index != port.index)
         };
         // Where keys were not read, they are as they were.
         let kept = self.ports.iter().filter(is_kept).filter_map(|port| {
-            let (ring, key) = config.wire_keys(port.index, keys).ok()?;
+            let (ring, key) = config.wire_keys(port.index.index(), keys).ok()?;
             Some((port.index, ring, key))
         });
-        let others: Vec<(usize, KeyRing, KeyId)> = kept.collect();
-        if let Some((index, ..)) = others
+        let others: Vec<_> = kept.collect();
+        let mut keyless = others
             .iter()
-            .find(|(_, ring, key)| ring.get(*key).is_none())
-        {
+            .filter(|(_, ring, key)| ring.get(*key).is_none());
+        if let Some((index, ..)) = keyless.next() {
             return Err(refused(*index, "it has no key to send under".to_owned()));
         }
         let each = ends.into_iter().map(|(index, end)| {
@@ -125,12 +116,12 @@ impl Wires {
     fn port(
         &self,
         config: &Config,
-        index: usize,
+        index: PortIndex,
         end: WireControlEnd,
         keys: &WireKeys,
         now: Instant,
     ) -> Result<WirePort, String> {
-        let wire = config.wire(index).ok_or("it has no `wire`")?;
+        let wire = config.wire(index.index()).ok_or("it has no `wire`")?;
         let settings = settings(config, index, wire, keys, self.rate)?;
         let share_bps = settings.frames.bytes_per_s as f64 * 8.0;
         let exchange = Exchange::new(settings, end).map_err(|e| e.to_string())?;
@@ -146,22 +137,15 @@ impl Wires {
         let is_replaced = |port: &WirePort| new.iter().any(|new| new.index == port.index);
         let (kept, over): (Vec<_>, Vec<_>) = std::mem::take(&mut self.ports)
             .into_iter()
-            .partition(|port| config.wire(port.index).is_some() && !is_replaced(port));
+            .partition(|port| has_wire(config, port) && !is_replaced(port));
         self.ports = kept;
-        for port in over {
-            let status = port.exchange.status();
-            self.ended.push(Ended {
-                all: port.counted(status.as_ref(), port.counters()),
-                own: port.counted(status.as_ref(), &WireCounters::default()),
-                counters: Arc::clone(port.counters()),
-            });
-        }
+        let over = over.iter();
+        self.ended
+            .extend(over.map(|port| port.counted(port.exchange.status().as_ref())));
         for mut port in new {
-            let same = |old: &Ended| old.all.port == port.name();
-            if let Some(earlier) = self.ended.iter().position(same) {
-                let Ended { all, own, counters } = self.ended.swap_remove(earlier);
-                let is_same_worker = Arc::ptr_eq(&counters, port.counters());
-                port.continue_from(if is_same_worker { &own } else { &all });
+            let earlier = self.ended.iter().position(|old| old.port == port.name());
+            if let Some(earlier) = earlier {
+                port.continue_from(&self.ended.swap_remove(earlier));
             }
             self.ports.push(port);
         }
@@ -229,6 +213,10 @@ impl Wires {
     pub fn is_empty(&self) -> bool {
         self.ports.is_empty()
     }
+}
+
+fn has_wire(config: &Config, port: &WirePort) -> bool {
+    config.wire(port.index.index()).is_some()
 }
 
 #[cfg(test)]

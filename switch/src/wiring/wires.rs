@@ -26,7 +26,7 @@ pub struct WirePlans<P> {
     /// For each worker.
     pub wires: WorkerWires<P>,
     /// By port.
-    pub ends: Vec<(usize, WireControlEnd)>,
+    pub ends: Vec<(PortIndex, WireControlEnd)>,
 }
 
 /// Places at which the wire of `config` is another than that of `running`, or begins, or ends. With
@@ -103,7 +103,7 @@ impl Site<'_> {
                 let (wire, end) =
                     near(cpu, self.usable, make)?.with_context(|| format!("port {name}: wire"))?;
                 wires.push((place, Some(Box::new(wire))));
-                plans.ends.push((place, end));
+                plans.ends.push((PortIndex::new(place), end));
             }
         }
         Ok(plans)

@@ -1,11 +1,11 @@
 //! A port with an exchange: what is published of it, with what earlier exchanges of it have counted.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Instant;
 
 use contract::config::Config;
-use contract::counters::{Counter, Rejection, WireCounters};
+use contract::counters::{Counter, Rejection};
+use contract::ids::PortIndex;
 use measure::packet::FlowHash;
 use measure::wire::frame::Kind;
 use records::snapshot::{FRESH_S, Labelled, Wire, WireSegment, WireTotals};
@@ -18,7 +18,7 @@ use crate::wire::exchange::{ClockView, Exchange, Moment, SessionState, WireStatu
 /// A port with an exchange.
 #[derive(Debug)]
 pub(in crate::core) struct WirePort {
-    pub index: usize,
+    pub index: PortIndex,
     pub exchange: Exchange,
     /// Names, and what earlier exchanges of the port have counted.
     base: Wire,
@@ -41,7 +41,7 @@ struct Rate {
 
 impl WirePort {
     pub fn new(
-        index: usize,
+        index: PortIndex,
         exchange: Exchange,
         config: &Config,
         share_bps: f64,
@@ -105,10 +105,10 @@ impl WirePort {
         }
     }
 
-    /// Names, and everything that only rises, with what the worker has counted in `worker`.
-    pub fn counted(&self, status: Option<&WireStatus>, worker: &WireCounters) -> Wire {
+    /// Names, and everything that only rises.
+    pub fn counted(&self, status: Option<&WireStatus>) -> Wire {
         let mut wire = self.base.clone();
-        let mut total = Self::totals(status, worker);
+        let mut total = self.totals(status);
         total.add(&wire.total);
         wire.total = total;
         let Some(status) = status else {
@@ -124,12 +124,9 @@ impl WirePort {
         wire
     }
 
-    /// What its worker counts.
-    pub fn counters(&self) -> &Arc<WireCounters> {
-        &self.exchange.end().counters
-    }
-
-    fn totals(status: Option<&WireStatus>, counters: &WireCounters) -> WireTotals {
+    fn totals(&self, status: Option<&WireStatus>) -> WireTotals {
+        // Those of its worker.
+        let counters = &self.exchange.end().counters;
         let kinds = |counts: &[Counter; Kind::COUNT]| -> Vec<Labelled> {
             let counts = Kind::ALL.iter().zip(counts);
             counts
@@ -160,7 +157,7 @@ impl WirePort {
 
     pub fn publish(&mut self, names: &HashMap<FlowHash, String>, now: Instant) -> Wire {
         let status = self.exchange.status();
-        let mut wire = self.counted(status.as_ref(), self.counters());
+        let mut wire = self.counted(status.as_ref());
         self.lost_max.resize(wire.segments.len(), 0);
         for (segment, most) in wire.segments.iter_mut().zip(&mut self.lost_max) {
             // Below 0 are packets that are not lost but counted in another epoch.

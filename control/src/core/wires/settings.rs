@@ -1,6 +1,7 @@
 //! What an exchange is made for, from the configuration.
 
 use contract::config::{Config, Wire as WireConfig, WireKeys};
+use contract::ids::PortIndex;
 use measure::time::TickRate;
 use measure::wire::frame::{PortName, seed_check};
 use records::snapshot::{Wire, WireSegment};
@@ -16,11 +17,12 @@ const RENEW_NS: u64 = 3_600_000_000_000;
 /// In words, what does not fit together.
 pub(super) fn settings(
     config: &Config,
-    index: usize,
+    port: PortIndex,
     wire: &WireConfig,
     keys: &WireKeys,
     rate: TickRate,
 ) -> Result<Settings, String> {
+    let index = port.index();
     let (keys, key) = config.wire_keys(index, keys).map_err(|e| e.to_string())?;
     let layout = config.wire_layout(index).map_err(|e| e.to_string())?;
     let seed = config.measurement.hash_key();
@@ -39,7 +41,7 @@ pub(super) fn settings(
     Ok(Settings {
         own: OwnEnd {
             switch: config.wire_switch(),
-            port: u16::try_from(index).map_err(|error| error.to_string())?,
+            port: port.0.into(),
             port_name: name(own.map_or("", |port| &port.name))?,
         },
         is_routed: wire.peer.is_some(),
@@ -64,7 +66,8 @@ pub(super) fn settings(
 }
 
 /// A wire's names, and nothing counted.
-pub(super) fn named(config: &Config, index: usize) -> Wire {
+pub(super) fn named(config: &Config, index: PortIndex) -> Wire {
+    let index = index.index();
     let port = config.ports.get(index);
     let port = port.map(|port| port.name.clone()).unwrap_or_default();
     let peer = format!("{port}:peer");

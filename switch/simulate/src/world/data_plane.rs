@@ -158,7 +158,7 @@ impl Site {
         let mut wires = Vec::new();
         for &place in wires_of {
             let (wire, end) = self.wire(config, &keys, place, now)?;
-            wires.extend(end.map(|end| (place, end)));
+            wires.extend(end.map(|end| (PortIndex::new(place), end)));
             let owner = config.owner(place).unwrap_or(0);
             let mut wire = wire;
             for (worker, parts) in workers.iter_mut().enumerate() {
