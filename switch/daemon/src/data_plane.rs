@@ -10,7 +10,7 @@ use contract::ids::PortIndex;
 use control::contain::{Part, contain};
 use control::data_plane::{self, ChangeError, CoreStatus};
 use control::wire::clock::KernelClock;
-use dpdk_bindings::{kernel_clock, lost_log_messages, tsc};
+use dpdk_bindings::{Port, kernel_clock, lost_log_messages, tsc};
 use measure::time::Ticks;
 use records::snapshot::{self, DeviceCounts, Fdb, Pool, PortFact};
 
@@ -158,8 +158,8 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
                     port: PortIndex::new(place),
                 });
             }
-            Event::Lower(_) => self.set_link(place, false),
-            Event::Raise(_) => self.set_link(place, true),
+            Event::Lower(_) => self.lower_link(place),
+            Event::Raise(_) => self.raise_link(place),
         }
     }
 
@@ -187,36 +187,46 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
         }
     }
 
-    /// Lets a link up or takes it down, and says so.
-    fn set_link(&self, place: usize, up: bool) {
-        let name = self.name(place);
-        let verb = if up {
-            "let up again"
-        } else {
-            "taken down with its partner's"
+    /// Takes a link down. An interface of the kernel's stays down when this process is killed, so it is noted before.
+    fn lower_link(&self, place: usize) {
+        self.change_link(place, "taken down with its partner's", |port| {
+            let interface = port.info().interface;
+            if let Some(interface) = interface {
+                self.lowered.note(interface, &self.name(place))?;
+            }
+            let lowered = port.set_link(false);
+            if lowered.is_err() {
+                interface.inspect(|&interface| self.lowered.clear(interface));
+            }
+            Ok(lowered?)
+        });
+    }
+
+    /// Lets a link up that was taken down.
+    fn raise_link(&self, place: usize) {
+        self.change_link(place, "let up again", |port| {
+            port.set_link(true)?;
+            let interface = port.info().interface;
+            interface.inspect(|&interface| self.lowered.clear(interface));
+            Ok(())
+        });
+    }
+
+    /// Changes the link of a port, and says so.
+    fn change_link(
+        &self,
+        place: usize,
+        verb: &str,
+        change: impl FnOnce(&Port<'pool>) -> anyhow::Result<()>,
+    ) {
+        let Some(Some(port)) = self.running.ports.get(place) else {
+            return;
         };
-        match self.try_set_link(place, up) {
+        let name = self.name(place);
+        match change(port) {
             Ok(()) => tracing::warn!("port {name}: link {verb}"),
             Err(error) => tracing::warn!("port {name}: link not {verb}: {error:#}"),
         }
-    }
-
-    fn try_set_link(&self, place: usize, up: bool) -> anyhow::Result<()> {
-        let Some(Some(port)) = self.running.ports.get(place) else {
-            return Ok(());
-        };
-        let Some(interface) = port.info().interface else {
-            // It ends with this process, and with it its being down.
-            return Ok(port.set_link(up)?);
-        };
-        if !up {
-            self.lowered.note(interface, &self.name(place))?;
-        }
-        let set = port.set_link(up);
-        if set.is_ok() == up {
-            self.lowered.clear(interface);
-        }
-        Ok(set?)
     }
 
     fn name(&self, place: usize) -> String {
@@ -271,7 +281,7 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
                 for place in gone {
                     self.master.set_link(PortIndex::new(place), false);
                     if self.links.forget(place, now) {
-                        self.set_link(place, true);
+                        self.raise_link(place);
                     }
                 }
                 for place in come {
@@ -388,7 +398,7 @@ impl<'scope, 'pool: 'scope> Drop for SwitchDataPlane<'scope, '_, 'pool> {
     fn drop(&mut self) {
         self.service.stopping();
         for place in self.links.lowered() {
-            self.set_link(place, true);
+            self.raise_link(place);
         }
     }
 }

@@ -26,6 +26,7 @@ use switch::egress::EgressLayout;
 use switch::generation::{Generation, Generations, Measuring};
 use switch::packet_io::dpdk::{Change, DpdkIo, Handles};
 use switch::preflight;
+use switch::source::Source;
 use switch::wiring::plans::{Plans, Site, handles, replica};
 use switch::wiring::wires::WirePlans;
 use switch::wiring::{devices, lanes};
@@ -288,17 +289,7 @@ fn prepare<'pool>(
     } = draft;
     let generation = |_| giving_back(number, running, &gone);
     let mut generations: Vec<_> = site.cpus.iter().map(generation).collect();
-    let mut started = Vec::with_capacity(sources.len());
-    for (place, source) in sources {
-        let port = start(site, &mut config, place)?;
-        let handles = handles(&config, place, &port, source)?;
-        give(&mut generations, handles, |generation, handles| {
-            let ports = generation.ports.get_or_insert_default();
-            ports.come.push(handles);
-        });
-        started.push((place, port));
-    }
-
+    let come = start_all(site, &mut config, sources, &mut generations)?;
     let others = changed_ports(running, &config);
     let lanes = site.lanes(&config, &others, &layouts)?;
     layouts.resize_with(config.ports.len(), || None);
@@ -338,15 +329,34 @@ fn prepare<'pool>(
             keys: wire_keys,
         },
         offered: Offered {
+            config,
             number,
             generations,
-            come: started,
+            come,
             gone,
             keys,
             layouts,
-            config,
         },
     })
+}
+
+/// Starts new ports, each with its source, and gives every worker its handles.
+fn start_all<'pool>(
+    site: Site<'pool>,
+    config: &mut Config,
+    sources: Vec<(usize, Option<Source>)>,
+    generations: &mut [Generation<DpdkIo<'pool>>],
+) -> Result<Vec<(usize, Port<'pool>)>> {
+    let start = |(place, source)| {
+        let port = start(site, config, place)?;
+        let handles = handles(config, place, &port, source)?;
+        give(generations, handles, |generation, handles| {
+            let ports = generation.ports.get_or_insert_default();
+            ports.come.push(handles);
+        });
+        Ok((place, port))
+    };
+    sources.into_iter().map(start).collect()
 }
 
 /// Attaches and starts the new port at `place`, and settles what the configuration leaves to its device.

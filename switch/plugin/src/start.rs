@@ -40,14 +40,18 @@ pub fn start() {
     }
 }
 
-fn run() -> Result<()> {
-    // Before that nothing is said either: EAL may still be at work on its log.
-    let host = loop {
+/// The program, once it has a port. Before that nothing is said: EAL may still be at work on its log.
+fn wait_for_host() -> Result<Host<'static>> {
+    loop {
         match Host::find()? {
-            Some(host) => break host,
+            Some(host) => return Ok(host),
             None => thread::sleep(WAIT),
         }
-    };
+    }
+}
+
+fn run() -> Result<()> {
+    let host = wait_for_host()?;
     let settings = match std::env::var_os(CONFIG) {
         Some(file) => HostConfig::load(PathBuf::from(file)).context(CONFIG)?,
         None => HostConfig::default(),
