@@ -15,8 +15,10 @@ pub use flows::{flow, flows};
 pub use status::status;
 pub use wires::wires;
 
-/// Shown where there is no number.
-pub(crate) const NONE: &str = "-";
+/// A number as text, or a dash where there is none.
+pub(crate) fn known<T>(number: Option<T>, text: impl FnOnce(T) -> String) -> String {
+    number.map_or_else(|| "-".to_owned(), text)
+}
 
 /// Headings of the segments' table.
 pub(crate) const SEGMENT_HEADINGS: [&str; 9] = [
@@ -95,7 +97,6 @@ pub fn classes(classes: &Classes) -> String {
 }
 
 fn class_row(class: &ClassTotals) -> [String; 8] {
-    let delay = |ns: Option<f64>| ns.map_or_else(|| NONE.to_owned(), duration_ns);
     [
         class.class.clone(),
         class.segments.to_string(),
@@ -103,8 +104,8 @@ fn class_row(class: &ClassTotals) -> [String; 8] {
         bytes(class.egress.tx_bytes),
         count(class.stamped_packets),
         count(class.egress.dropped_packets),
-        delay(class.mean_ns),
-        delay(class.stddev_ns),
+        known(class.mean_ns, duration_ns),
+        known(class.stddev_ns, duration_ns),
     ]
 }
 
@@ -136,20 +137,19 @@ pub(crate) fn headline(snapshot: &Snapshot) -> String {
 
 /// The cells of a segment's row.
 pub(crate) fn row(snapshot: &Snapshot, segment: &Segment) -> [String; 9] {
-    let none = || NONE.to_owned();
     let last = snapshot.fresh(segment);
     let stamped = last.and_then(|last| last.stamped);
     let lda = last.and_then(|last| last.lda);
     [
         segment.title(),
-        last.map_or_else(none, |_| rate(packets_per_s(snapshot, segment))),
+        known(last, |_| rate(packets_per_s(snapshot, segment))),
         count(segment.total.counts.dropped_packets),
-        stamped.map_or_else(none, |stamped| duration_ns(stamped.mean_ns)),
-        lda.map_or_else(none, |lda| duration_ns(lda.mean_ns)),
-        lda.map_or_else(none, |lda| duration_ns(lda.bound_ns)),
-        stamped.map_or_else(none, |stamped| duration_ns(stamped.stddev_ns)),
-        stamped.map_or_else(none, |stamped| duration_ns(stamped.p99_ns)),
-        lda.map_or_else(none, |lda| count(lda.effective_samples)),
+        known(stamped, |stamped| duration_ns(stamped.mean_ns)),
+        known(lda, |lda| duration_ns(lda.mean_ns)),
+        known(lda, |lda| duration_ns(lda.bound_ns)),
+        known(stamped, |stamped| duration_ns(stamped.stddev_ns)),
+        known(stamped, |stamped| duration_ns(stamped.p99_ns)),
+        known(lda, |lda| count(lda.effective_samples)),
     ]
 }
 
@@ -208,11 +208,7 @@ fn total_row(segment: &Segment) -> [String; 7] {
         counts.received_packets.to_string(),
         counts.dropped_packets.to_string(),
         counts.late_packets.to_string(),
-        if mean_ns.is_finite() {
-            duration_ns(mean_ns)
-        } else {
-            NONE.to_owned()
-        },
+        known(Some(mean_ns).filter(|ns| ns.is_finite()), duration_ns),
         if unusable.is_empty() {
             "0".to_owned()
         } else {

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use axum::body::{Body, Bytes, HttpBody};
-use axum::http::{StatusCode, header};
+use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use contract::limits::answer_bytes_max;
 use hyper::body::{Frame, SizeHint};
@@ -116,9 +116,10 @@ impl Answer {
 
 fn no_room() -> Refusal {
     process::rejected("memory");
-    let error = "too many bytes of answers wait for their clients; ask again in a second, or for \
-                 less: a part of the list, one segment";
-    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, error).with(header::RETRY_AFTER, "1")
+    Refusal::busy(
+        "too many bytes of answers wait for their clients; ask again in a second, or for less: a part of \
+         the list, one segment",
+    )
 }
 
 impl Write for Answer {
@@ -174,6 +175,7 @@ impl HttpBody for Chunks {
 #[cfg(test)]
 mod tests {
     use axum::body::to_bytes;
+    use axum::http::StatusCode;
 
     use super::*;
 

@@ -30,6 +30,11 @@ impl Refusal {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
     }
 
+    /// For now: the client may ask again in a second.
+    pub(super) fn busy(error: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, error).with(header::RETRY_AFTER, "1")
+    }
+
     /// With a header for the client.
     pub(super) fn with(self, name: header::HeaderName, value: &'static str) -> Self {
         Self {

@@ -388,12 +388,17 @@ async fn flows(
     let permit = Arc::clone(&sources.lists).acquire_owned().await;
     let permit = permit.map_err(|error| Refusal::internal(&error))?;
     let snapshot = sources.published.read();
-    let work = move || {
+    beside(move || {
         let page = FlowPage::of(&snapshot, &asked);
         let answer = sources.json(&page);
         drop(permit);
         answer
-    };
+    })
+    .await
+}
+
+/// Does long work on a thread of its own.
+async fn beside(work: impl FnOnce() -> Answered + Send + 'static) -> Answered {
     let done = spawn_blocking(work).await;
     done.map_err(|error| Refusal::internal(&error))?
 }
@@ -405,26 +410,21 @@ async fn flow(
     let key = asked.key()?;
     let Ok(permit) = Arc::clone(&sources.singles).try_acquire_owned() else {
         let error = "the search for another flow is under way; ask again in a second";
-        return Err(
-            Refusal::new(StatusCode::SERVICE_UNAVAILABLE, error).with(header::RETRY_AFTER, "1")
-        );
+        return Err(Refusal::busy(error));
     };
-    let work = move || {
+    beside(move || {
         let answer = sources.published.flow(&key);
         // Held until the work is done, even where the client has gone.
         drop(permit);
         sources.json(&answer)
-    };
-    let done = spawn_blocking(work).await;
-    done.map_err(|error| Refusal::internal(&error))?
+    })
+    .await
 }
 
 async fn config(State(sources): State<Sources>, _: Parameters<Nothing>) -> Answered {
     let Some(config) = sources.published.read().config.clone() else {
         let error = "the switch is starting: no configuration is in use yet; ask again in a second";
-        return Err(
-            Refusal::new(StatusCode::SERVICE_UNAVAILABLE, error).with(header::RETRY_AFTER, "1")
-        );
+        return Err(Refusal::busy(error));
     };
     let mut config = Config::clone(&config);
     // With the seed one could aim packets at cells.

@@ -4,12 +4,12 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style, Stylize};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, BorderType, Paragraph, TableState, Wrap};
+use ratatui::widgets::{Block, BorderType, Paragraph, Table, TableState, Wrap};
 
 use super::app::{App, Tab, span};
 use super::classes::ClassRow;
 use crate::view::{
-    FLOW_HEADINGS, NONE, PORT_HEADINGS, SEGMENT_HEADINGS, flow_row, flow_words, port_row, row,
+    FLOW_HEADINGS, PORT_HEADINGS, SEGMENT_HEADINGS, flow_row, flow_words, known, port_row, row,
 };
 use contract::units::{count, duration_ns, rate, uptime};
 use records::snapshot::{Estimate, Flow, Segment, Snapshot, State};
@@ -212,17 +212,28 @@ fn draw_segments(
         .iter()
         .filter_map(|&index| snapshot.segments.get(index));
     let rows = shown.map(|segment| {
-        let style = |heading: &str| segment_style(heading, segment);
-        (row(snapshot, segment), Box::new(style) as table::Styles)
+        let style = move |heading: &str| segment_style(heading, segment);
+        (row(snapshot, segment), style)
     });
     let mut table = Columns::new(&SEGMENT_HEADINGS, rows.collect());
     table.fit(area, &["samples", "lost", "stddev", "+-98%"]);
     let row = order.iter().position(|&index| Some(index) == selected);
-    let widget = table.widget().block(framed(title("segments")));
+    draw_table(frame, area, table.widget(), "segments", row);
+}
+
+/// A framed table with a row that is marked.
+fn draw_table(
+    frame: &mut Frame,
+    area: Rect,
+    table: Table<'_>,
+    name: &str,
+    selected: Option<usize>,
+) {
+    let widget = table.block(framed(title(name)));
     frame.render_stateful_widget(
         widget.row_highlight_style(SELECTED),
         area,
-        &mut TableState::new().with_selected(row),
+        &mut TableState::new().with_selected(selected),
     );
 }
 
@@ -245,16 +256,16 @@ fn segment_style(heading: &str, segment: &Segment) -> Style {
 
 fn draw_ports(frame: &mut Frame, area: Rect, snapshot: &Snapshot) {
     let rows = snapshot.ports.iter().map(|port| {
-        let style = |heading: &str| match heading {
+        let style = move |heading: &str| match heading {
             "port" if !port.facts.is_up => Style::new().fg(BAD),
             "dropped" if port.dropped_packets() > 0 => Style::new().fg(BAD),
             _ => Style::new(),
         };
-        (port_row(port), Box::new(style) as table::Styles)
+        (port_row(port), style)
     });
     let mut table = Columns::new(&PORT_HEADINGS, rows.collect());
     table.fit(area, &["sent", "received", "queued"]);
-    frame.render_widget(table.widget().block(framed(title("ports"))), area);
+    draw_table(frame, area, table.widget(), "ports", None);
 }
 
 fn flows_tab(frame: &mut Frame, area: Rect, app: &App) {
@@ -268,10 +279,10 @@ fn flows_tab(frame: &mut Frame, area: Rect, app: &App) {
     let [list, detail] =
         Layout::vertical([Constraint::Fill(1), Constraint::Max(FLOW_ROWS)]).areas(area);
     let rows = page.flows.iter().map(|flow| {
-        let style = |heading: &str| flow_style(heading, flow);
+        let style = move |heading: &str| flow_style(heading, flow);
         let mut cells = flow_row(page.epoch, flow);
         cells[0] = cut(&cells[0], usize::from(list.width.saturating_sub(FIGURES)));
-        (cells, Box::new(style) as table::Styles)
+        (cells, style)
     });
     let mut table = Columns::new(&FLOW_HEADINGS, rows.collect());
     table.fit(
@@ -286,12 +297,7 @@ fn flows_tab(frame: &mut Frame, area: Rect, app: &App) {
         ),
         matching => format!("flows: {matching}; {} slots free", flows.totals.free_slots),
     };
-    let widget = table.widget().block(framed(title(name)));
-    frame.render_stateful_widget(
-        widget.row_highlight_style(SELECTED),
-        list,
-        &mut TableState::new().with_selected(Some(app.selected_flow)),
-    );
+    draw_table(frame, list, table.widget(), &name, Some(app.selected_flow));
     match page.flows.get(app.selected_flow) {
         Some(flow) => {
             let text = Paragraph::new(flow_words(flow)).wrap(Wrap { trim: false });
@@ -336,20 +342,15 @@ fn classes_tab(frame: &mut Frame, area: Rect, app: &App) {
     let [list, segments] =
         Layout::vertical([Constraint::Max(rows), Constraint::Fill(1)]).areas(area);
     let rows = classes.iter().map(|class| {
-        let style = |heading: &str| match heading {
+        let style = move |heading: &str| match heading {
             "lost" if class.lost_packets > 0 => Style::new().fg(BAD),
             _ => Style::new(),
         };
-        (class_cells(class), Box::new(style) as table::Styles)
+        (class_cells(class), style)
     });
     let mut table = Columns::new(&CLASS_HEADINGS, rows.collect());
     table.fit(list, &["segments", "stddev"]);
-    let widget = table.widget().block(framed(title("classes")));
-    frame.render_stateful_widget(
-        widget.row_highlight_style(SELECTED),
-        list,
-        &mut TableState::new().with_selected(Some(index)),
-    );
+    draw_table(frame, list, table.widget(), "classes", Some(index));
     let class = classes.get(index).map_or("", |row| row.class.as_str());
     let is_of_class = |index: &usize| app.snapshot.segments[*index].class == class;
     let order: Vec<usize> = app.order().into_iter().filter(is_of_class).collect();
@@ -357,14 +358,13 @@ fn classes_tab(frame: &mut Frame, area: Rect, app: &App) {
 }
 
 fn class_cells(class: &ClassRow) -> [String; 7] {
-    let delay = |ns: Option<f64>| ns.map_or_else(|| NONE.to_owned(), duration_ns);
     [
         class.class.clone(),
         class.segments.to_string(),
         rate(class.packets_per_s),
         count(class.lost_packets),
-        delay(class.mean_ns),
-        delay(class.stddev_ns),
-        delay(class.p99_max_ns),
+        known(class.mean_ns, duration_ns),
+        known(class.stddev_ns, duration_ns),
+        known(class.p99_max_ns, duration_ns),
     ]
 }

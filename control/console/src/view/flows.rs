@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{NONE, table};
+use super::{known, table};
 use contract::units::{bytes, count, duration_ns, uptime};
 use records::answers::FlowPage;
 use records::history::{Bucket, Course};
@@ -35,7 +35,6 @@ pub fn flows(page: &FlowPage) -> String {
 pub(crate) fn flow_row(epoch: Option<u64>, flow: &Flow) -> [String; 9] {
     let estimate = flow.estimate.as_ref();
     let bound_ns = estimate.and_then(|estimate| estimate.bound_ns);
-    let none = || NONE.to_owned();
     let FlowFigures {
         packets,
         lost_packets,
@@ -43,13 +42,7 @@ pub(crate) fn flow_row(epoch: Option<u64>, flow: &Flow) -> [String; 9] {
         stddev_ns,
         ..
     } = flow.last;
-    let delay = |ns: f64| {
-        if packets == 0 {
-            NONE.to_owned()
-        } else {
-            duration_ns(ns)
-        }
-    };
+    let delay = |ns| known((packets > 0).then_some(ns), duration_ns);
     [
         flow.flow.clone(),
         flow.segment_title(),
@@ -57,8 +50,8 @@ pub(crate) fn flow_row(epoch: Option<u64>, flow: &Flow) -> [String; 9] {
         count(lost_packets),
         delay(mean_ns),
         delay(stddev_ns),
-        estimate.map_or_else(none, |estimate| duration_ns(estimate.mean_ns)),
-        bound_ns.map_or_else(none, duration_ns),
+        known(estimate, |estimate| duration_ns(estimate.mean_ns)),
+        known(bound_ns, duration_ns),
         uptime(ago_s(epoch, flow)),
     ]
 }
@@ -229,15 +222,14 @@ fn history(course: &Course) -> String {
             bound_ns,
             ..
         } = *bucket;
-        let known = |ns: Option<f64>| ns.map_or_else(|| NONE.to_owned(), duration_ns);
         [
             clock(start_unix_s),
             count(packets),
             count(lost_packets),
-            known((packets > 0).then_some(mean_ns)),
-            known((packets > 0).then_some(stddev_ns)),
-            known(estimated_mean_ns),
-            known(bound_ns),
+            known((packets > 0).then_some(mean_ns), duration_ns),
+            known((packets > 0).then_some(stddev_ns), duration_ns),
+            known(estimated_mean_ns, duration_ns),
+            known(bound_ns, duration_ns),
         ]
     });
     let mut text = format!("  by {} s:\n", course.width_s);

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{NONE, table};
+use super::{known, table};
 use contract::units::{count, duration_ns, rate};
 use records::answers::Wires;
 use records::snapshot::{Wire, WireClock, WireSegment};
@@ -71,10 +71,7 @@ fn port_row(wire: &Wire) -> [String; 7] {
     [
         wire.port.clone(),
         wire.session.clone(),
-        peer.map_or_else(
-            || NONE.to_owned(),
-            |peer| format!("{}/{}", peer.switch, peer.port_name),
-        ),
+        known(peer, |peer| format!("{}/{}", peer.switch, peer.port_name)),
         format!("{}bit/s", rate(wire.control_bps)),
         format!("{used:.0} %"),
         count(wire.total.references_withheld),
@@ -83,31 +80,24 @@ fn port_row(wire: &Wire) -> [String; 7] {
 }
 
 fn segment_row(segment: &WireSegment) -> [String; 10] {
-    let title = segment.title();
-    let none = || NONE.to_owned();
-    let state = segment.fate.clone().unwrap_or_else(none);
-    let Some(last) = &segment.last else {
-        let mut cells = std::array::from_fn(|_| none());
-        cells[0] = title;
-        cells[2] = count(segment.sent_packets);
-        cells[3] = segment.lost_packets.to_string();
-        cells[9] = state;
-        return cells;
+    let last = segment.last.as_ref();
+    let chosen = last.and_then(|last| last.chosen.as_ref());
+    // Where no epoch has figures, the totals.
+    let (sent_packets, lost_packets) = match last {
+        Some(last) => (last.sent_packets, last.lost_packets),
+        None => (Some(segment.sent_packets), Some(segment.lost_packets)),
     };
-    let chosen = last.chosen.as_ref();
-    let delay = |ns: Option<f64>| ns.map_or_else(none, duration_ns);
-    let samples = chosen.and_then(|one| one.effective_samples);
     [
-        title,
-        last.epoch.to_string(),
-        last.sent_packets.map_or_else(none, count),
-        last.lost_packets.map_or_else(none, |lost| lost.to_string()),
-        delay(chosen.map(|one| one.mean_ns)),
-        delay(chosen.and_then(|one| one.bound_ns)),
-        delay(last.stddev_ns),
-        chosen.map_or_else(none, |one| one.method.clone()),
-        samples.map_or_else(none, count),
-        state,
+        segment.title(),
+        known(last, |last| last.epoch.to_string()),
+        known(sent_packets, count),
+        known(lost_packets, |lost| lost.to_string()),
+        known(chosen, |one| duration_ns(one.mean_ns)),
+        known(chosen.and_then(|one| one.bound_ns), duration_ns),
+        known(last.and_then(|last| last.stddev_ns), duration_ns),
+        known(chosen, |one| one.method.clone()),
+        known(chosen.and_then(|one| one.effective_samples), count),
+        known(segment.fate.as_ref(), String::clone),
     ]
 }
 

@@ -7,25 +7,19 @@ use ratatui::widgets::{Cell, Row, Table};
 
 use super::DIM;
 
-/// The style of a cell, by its column's heading.
-pub(super) type Styles<'r> = Box<dyn Fn(&str) -> Style + 'r>;
-
 /// Columns between two others.
 const SPACING: u16 = 2;
 
-/// A table, column by column.
-pub(super) struct Columns<'r, const N: usize> {
+/// A table, column by column. A row has its cells, and `S` gives each its style by its column's heading.
+pub(super) struct Columns<S, const N: usize> {
     headings: &'static [&'static str; N],
-    rows: Vec<([String; N], Styles<'r>)>,
+    rows: Vec<([String; N], S)>,
     widths: [u16; N],
     is_shown: [bool; N],
 }
 
-impl<'r, const N: usize> Columns<'r, N> {
-    pub(super) fn new(
-        headings: &'static [&'static str; N],
-        rows: Vec<([String; N], Styles<'r>)>,
-    ) -> Self {
+impl<S: Fn(&str) -> Style, const N: usize> Columns<S, N> {
+    pub(super) fn new(headings: &'static [&'static str; N], rows: Vec<([String; N], S)>) -> Self {
         let widths = std::array::from_fn(|column| {
             let cells = rows.iter().map(|(row, _)| row[column].chars().count());
             let widest = cells.max().unwrap_or(0).max(headings[column].len());
@@ -92,14 +86,13 @@ impl<'r, const N: usize> Columns<'r, N> {
 mod tests {
     use super::*;
 
-    fn columns() -> Columns<'static, 3> {
-        let plain = || Box::new(|_: &str| Style::new()) as Styles;
+    fn columns() -> Columns<fn(&str) -> Style, 3> {
         let row = [
             "east>west".to_owned(),
             "12".to_owned(),
             "7.40 us".to_owned(),
         ];
-        Columns::new(&["segment", "lost", "mean"], vec![(row, plain())])
+        Columns::new(&["segment", "lost", "mean"], vec![(row, |_| Style::new())])
     }
 
     #[test]
