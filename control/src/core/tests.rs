@@ -12,7 +12,7 @@ use measure::packet::{FlowHash, FlowKey, Kind};
 use measure::shard::{Prepared, ShardLayout, Tally};
 use measure::time::{Epoch, Ticks};
 use parking_lot::Mutex;
-use records::snapshot::{Fdb, Labelled, Pool, PortFact, Totals};
+use records::snapshot::{Fdb, Pool, PortFact, Totals};
 use std::sync::atomic::AtomicU64;
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -41,8 +41,8 @@ fn give_host(end: &mut WorkerEnd, epoch: u64, packets: [u64; 4]) {
     end.give_sealed(shard.seal(Epoch(epoch)));
 }
 
-#[test]
-fn transmit_queues_of_a_host_come_and_go() {
+/// A core in a host, without any queue yet.
+fn host_bench() -> Bench {
     let (first, _) = host_change(0, 0, &[]);
     let config = first.config.clone();
     let data_plane = ByHand::default();
@@ -54,14 +54,18 @@ fn transmit_queues_of_a_host_come_and_go() {
         line: Arc::default(),
         first,
     };
-    let core = ControlCore::new(setup, data_plane.clone()).unwrap();
-    let mut bench = Bench {
-        core,
+    Bench {
+        core: ControlCore::new(setup, data_plane.clone()).unwrap(),
         data_plane,
         config,
         ends: Vec::new(),
         counters: Vec::new(),
-    };
+    }
+}
+
+#[test]
+fn transmit_queues_of_a_host_come_and_go() {
+    let mut bench = host_bench();
     let received = |snapshot: &Snapshot| {
         let segments = snapshot.segments.iter();
         let count = |s: &records::snapshot::Segment| (s.name(), s.total.counts.received_packets);

@@ -2,8 +2,8 @@
 
 use super::*;
 
-#[test]
-fn ports_and_workers_are_counted_over_all_workers() {
+/// What two workers that count alike publish.
+fn counted_twice() -> Arc<Snapshot> {
     let mut bench = Bench::new(2);
     for counters in &bench.counters {
         counters.ports[1].rx_packets.add(7);
@@ -24,62 +24,40 @@ fn ports_and_workers_are_counted_over_all_workers() {
     }
     bench.shard(0, 0, 0, 0);
     bench.shard(1, 0, 0, 0);
-    let snapshot = bench.poll();
+    bench.poll()
+}
+
+#[test]
+fn ports_are_counted_over_all_workers() {
+    let snapshot = counted_twice();
     let west = &snapshot.ports[1];
-    assert_eq!(
-        (
-            west.name.as_str(),
-            west.counts.rx_packets,
-            west.dropped_packets()
-        ),
-        ("west", 14, 6)
-    );
-    assert_eq!(
-        west.kinds[0],
-        Labelled {
-            label: Kind::ALL[0].label().to_owned(),
-            packets: 8
-        }
-    );
-    assert_eq!(
-        (west.facts.driver.as_str(), west.facts.is_up),
-        ("net_null1", true)
-    );
-    assert!((snapshot.workers[1].busy_s - 2.0).abs() < 1e-9);
-    assert!((snapshot.workers[1].poll_gap_max_ns - 250.0).abs() < 1e-9);
-    assert_eq!((snapshot.pools[0].used, snapshot.pools[0].size), (3, 1024));
-    assert_eq!(snapshot.fdb.unwrap().entries, 5);
+    assert_eq!(west.name, "west");
+    assert_eq!((west.counts.rx_packets, west.dropped_packets()), (14, 6));
+    assert_eq!(west.kinds[0], labelled(Kind::ALL[0].label(), 8));
+    let facts = &west.facts;
+    assert_eq!((facts.driver.as_str(), facts.is_up), ("net_null1", true));
     let class = &west.classes[0];
-    assert_eq!(
-        (
-            class.class.as_str(),
-            class.counts.tx_packets,
-            class.counts.dropped_packets
-        ),
-        ("all", 10, 2)
-    );
+    assert_eq!(class.class, "all");
+    let counts = &class.counts;
+    assert_eq!((counts.tx_packets, counts.dropped_packets), (10, 2));
     let queue = &west.queues[0];
     assert_eq!((queue.queue.as_str(), queue.counts.packets), ("all", 18));
     assert_eq!(queue.drops.iter().map(|drop| drop.packets).sum::<u64>(), 6);
+    assert_eq!((snapshot.pools[0].used, snapshot.pools[0].size), (3, 1024));
+    assert_eq!(snapshot.fdb.unwrap().entries, 5);
+}
+
+#[test]
+fn each_worker_is_counted_for_itself() {
+    let snapshot = counted_twice();
+    assert!((snapshot.workers[1].busy_s - 2.0).abs() < 1e-9);
+    assert!((snapshot.workers[1].poll_gap_max_ns - 250.0).abs() < 1e-9);
     let worker = &snapshot.workers[0];
-    assert_eq!(
-        (worker.counts.ring_packets, worker.references.injected),
-        (4, 2)
-    );
-    let bursts = worker.bursts.iter().map(|bucket| bucket.le_packets);
-    assert_eq!(
-        bursts.collect::<Vec<_>>(),
-        [
-            Some(1),
-            Some(2),
-            Some(4),
-            Some(8),
-            Some(16),
-            Some(32),
-            Some(64),
-            None
-        ]
-    );
+    assert_eq!(worker.counts.ring_packets, 4);
+    assert_eq!(worker.references.injected, 2);
+    let bounds = worker.bursts.iter().map(|bucket| bucket.le_packets);
+    let powers = (0..7).map(|power| Some(1 << power));
+    assert!(bounds.eq(powers.chain([None])), "{:?}", worker.bursts);
     assert_eq!(worker.bursts[5].bursts, 1);
 }
 

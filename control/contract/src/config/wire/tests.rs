@@ -1,5 +1,6 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::Path;
 
 use measure::rli::Policy;
 use proptest::prelude::*;
@@ -179,50 +180,49 @@ fn what_frames_take_is_what_is_reckoned() {
     assert_eq!(4 * stash, bytes.stash);
 }
 
+const DIGITS: &str = "00112233445566778899aabbccddeeff";
+
+/// A file with a key, or what is none.
+fn key_file(folder: &Path, name: &str, text: &str, mode: u32) -> PathBuf {
+    let file = folder.join(name);
+    fs::write(&file, text).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+    file
+}
+
+/// The configuration of one wire, with these keys of all.
+fn with_keys(wire: &Value, files: &[(u16, &Path)]) -> Config {
+    let keys = files
+        .iter()
+        .map(|(id, file)| json!({ "id": id, "file": file }));
+    config(wire, &keys.collect(), 1_000)
+}
+
+#[test]
+fn keys_are_read_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = key_file(folder.path(), "once", &format!("{DIGITS}\n"), 0o640);
+    let config = with_keys(&json!({}), &[(5, &file), (6, &file)]);
+    let read = config.read_wire_keys().unwrap();
+    fs::remove_file(file).unwrap();
+    let (ring, id) = config.wire_keys(0, &read).unwrap();
+    assert_eq!(id, KeyId(5));
+    assert!(ring.get(KeyId(5)).is_some() && ring.get(KeyId(6)).is_some());
+    assert!(ring.get(KeyId::NONE).is_none());
+    assert!(config.wire_keys(0, &WireKeys::default()).is_err());
+}
+
 #[test]
 fn keys_are_read_from_files_of_the_operators_own() {
     let folder = tempfile::tempdir().unwrap();
-    let file = |name: &str, text: &str, mode: u32| {
-        let file = folder.path().join(name);
-        fs::write(&file, text).unwrap();
-        fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
-        file
+    let file = |name: &str, text: &str, mode| key_file(folder.path(), name, text, mode);
+    let refused = |file: PathBuf| {
+        let config = with_keys(&json!({}), &[(5, &file)]);
+        config.read_wire_keys().unwrap_err().to_string()
     };
-    let digits = "00112233445566778899aabbccddeeff";
-    let keys = |files: &[(u16, PathBuf)]| {
-        let keys = files
-            .iter()
-            .map(|(id, file)| json!({ "id": id, "file": file }));
-        let config = config(&json!({}), &keys.collect(), 1_000);
-        config.wire_keys(0, &config.read_wire_keys()?)
-    };
-    let good = file("good", &format!("{digits}\n"), 0o640);
-    let (ring, id) = keys(&[(5, good.clone()), (6, good.clone())]).unwrap();
-    assert_eq!(id, KeyId(5));
-    assert!(ring.get(KeyId(6)).is_some() && ring.get(KeyId::NONE).is_none());
-
-    // Each is read once.
-    let of_one = config(
-        &json!({}),
-        &json!([{ "id": 5, "file": file("once", digits, 0o600) }]),
-        1_000,
-    );
-    let read = of_one.read_wire_keys().unwrap();
-    fs::remove_file(folder.path().join("once")).unwrap();
-    assert!(
-        of_one
-            .wire_keys(0, &read)
-            .unwrap()
-            .0
-            .get(KeyId(5))
-            .is_some()
-    );
-    assert!(of_one.wire_keys(0, &WireKeys::default()).is_err());
-
-    let refused = |file: PathBuf| keys(&[(5, file)]).unwrap_err().to_string();
-    let public = refused(file("public", digits, 0o644));
+    let public = refused(file("public", DIGITS, 0o644));
     assert!(public.contains("mode 644 lets every user"), "{public}");
-    let foreign = file("foreign", digits, 0o600);
+    let foreign = file("foreign", DIGITS, 0o600);
     // Only root can make a file somebody else's.
     if chown(&foreign, Some(54_321), None).is_ok() {
         let foreign = refused(foreign);
@@ -234,29 +234,34 @@ fn keys_are_read_from_files_of_the_operators_own() {
     for text in [
         "",
         "0011",
-        &format!("{digits}0"),
-        &digits.replace('0', "+"),
-        &digits.replace('0', "é"),
+        &format!("{DIGITS}0"),
+        &DIGITS.replace('0', "+"),
+        &DIGITS.replace('0', "é"),
     ] {
         let bad = refused(file("bad", text, 0o600));
         assert!(bad.contains("expected 32 hexadecimal digits"), "{bad}");
         assert!(!bad.contains("2233"), "a secret in {bad}");
     }
-    // A wire with keys of its own has no others.
+}
+
+#[test]
+fn a_wire_with_keys_of_its_own_has_no_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = key_file(folder.path(), "good", DIGITS, 0o600);
+    let of_all: [(u16, &Path); 2] = [(5, &good), (6, &good)];
     let own = json!({ "keys": [{ "id": 7, "file": good }, { "id": 8, "file": good }], "key": 8 });
-    let of_all = json!([{ "id": 5, "file": good }, { "id": 6, "file": good }]);
-    let own = config(&own, &of_all, 1_000);
+    let own = with_keys(&own, &of_all);
     let (ring, id) = own.wire_keys(0, &own.read_wire_keys().unwrap()).unwrap();
     assert_eq!(id, KeyId(8));
     assert!(ring.get(KeyId(7)).is_some() && ring.get(KeyId(5)).is_none());
-    let sends = config(&json!({ "key": 6 }), &of_all, 1_000);
+    let sends = with_keys(&json!({ "key": 6 }), &of_all);
     let read = sends.read_wire_keys().unwrap();
     assert_eq!(sends.wire_keys(0, &read).unwrap().1, KeyId(6));
     let gone = json!({ "keys": [{ "id": 7, "file": folder.path().join("gone") }] });
-    let gone = config(&gone, &of_all, 1_000).read_wire_keys().unwrap_err();
+    let gone = with_keys(&gone, &of_all).read_wire_keys().unwrap_err();
     let gone = gone.to_string();
     assert!(gone.contains("ports[0].wire.keys[0].file"), "{gone}");
-    let trusting = config(&json!({ "trusted": true }), &json!([]), 1_000);
+    let trusting = with_keys(&json!({ "trusted": true }), &[]);
     let (ring, id) = trusting.wire_keys(0, &WireKeys::default()).unwrap();
     assert!(ring.get(id).is_some() && id == KeyId::NONE);
 }
