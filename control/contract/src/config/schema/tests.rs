@@ -20,8 +20,8 @@ fn complaints(config: &Value) -> Vec<String> {
 }
 
 /// A bridge with every key there is, each with a value that may stand there.
-// Long: a list of all keys.
 #[expect(clippy::too_many_lines, reason = "a list of all keys")]
+// Long: a list of all keys.
 fn everything() -> Value {
     let rule = json!({
         "source": "10.0.0.0/8",

@@ -196,6 +196,15 @@ fn what_a_wire_says_of_itself_is_checked() {
             refused_wire(|w| w.peer_port = Some("a b".to_owned())),
             "ports[0].wire.peer_port: expected 1 to 64 letters, digits, `.`, `_` or `-`, got \"a b\"",
         ),
+    ];
+    for (error, expected) in cases {
+        assert_eq!(error, expected);
+    }
+}
+
+#[test]
+fn a_wire_sends_under_one_of_its_keys() {
+    let cases = [
         (
             refused_wire(|w| w.key = Some(9)),
             "ports[0].wire.key: expected the `id` of one of `keys`, got 9",
