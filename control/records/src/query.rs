@@ -1,11 +1,8 @@
 //! What may be asked of the lists of segments and flows: the parameters of the HTTP paths, read strictly from
 //! text, so that a misspelt parameter is an error and not another question.
 
-use std::fmt;
-use std::marker::PhantomData;
-
 use schemars::JsonSchema;
-use serde::de::{Unexpected, Visitor};
+use serde::de::{Error, Unexpected};
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// Flows of an answer, unless `limit` is given.
@@ -207,49 +204,19 @@ impl FlowQuery {
 
 /// A number up to `MAX`, digits only.
 fn number<'de, D: Deserializer<'de>, const MAX: usize>(text: D) -> Result<usize, D::Error> {
-    let expected = move |f: &mut fmt::Formatter<'_>| match MAX {
-        usize::MAX => f.write_str("a number"),
-        most => write!(f, "a number from 0 to {most}"),
-    };
-    let parse = |text: &str| text.parse().ok().filter(|&number| number <= MAX);
-    text.deserialize_str(Word::new(expected, parse))
+    let text = String::deserialize(text)?;
+    let number = text.parse().ok().filter(|&number| number <= MAX);
+    number.ok_or_else(|| {
+        let expected = match MAX {
+            usize::MAX => "a number".to_owned(),
+            most => format!("a number from 0 to {most}"),
+        };
+        D::Error::invalid_value(Unexpected::Str(&text), &expected.as_str())
+    })
 }
 
 fn yes_or_no<'de, D: Deserializer<'de>>(text: D) -> Result<bool, D::Error> {
-    let expected = |f: &mut fmt::Formatter<'_>| f.write_str("`true` or `false`");
-    text.deserialize_str(Word::new(expected, |text: &str| text.parse().ok()))
-}
-
-/// Reads one word; an error says what was expected.
-struct Word<E, P, T> {
-    expected: E,
-    parse: P,
-    value: PhantomData<T>,
-}
-
-impl<E, P, T> Word<E, P, T> {
-    fn new(expected: E, parse: P) -> Self {
-        Self {
-            expected,
-            parse,
-            value: PhantomData,
-        }
-    }
-}
-
-impl<E, P, T> Visitor<'_> for Word<E, P, T>
-where
-    E: Fn(&mut fmt::Formatter<'_>) -> fmt::Result,
-    P: Fn(&str) -> Option<T>,
-{
-    type Value = T;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (self.expected)(f)
-    }
-
-    fn visit_str<Failure: serde::de::Error>(self, text: &str) -> Result<T, Failure> {
-        let wrong = || Failure::invalid_value(Unexpected::Str(text), &self);
-        (self.parse)(text).ok_or_else(wrong)
-    }
+    let text = String::deserialize(text)?;
+    let wrong = |_| D::Error::invalid_value(Unexpected::Str(&text), &"`true` or `false`");
+    text.parse().map_err(wrong)
 }
