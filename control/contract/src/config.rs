@@ -246,6 +246,11 @@ impl Config {
             .map_or("all", |class| class.name.as_str())
     }
 
+    /// The name of the port at `index`; empty where there is none.
+    pub fn port_name(&self, index: usize) -> &str {
+        self.ports.get(index).map_or("", |port| port.name.as_str())
+    }
+
     /// Index of the port of that name, also of one that is absent.
     pub fn port_index(&self, name: &str) -> Option<usize> {
         self.ports.iter().position(|port| port.name == name)
@@ -262,6 +267,8 @@ impl Config {
         if !self.measurement.enabled {
             return Vec::new();
         }
+        let ports = self.ports.iter().enumerate();
+        let ports = ports.filter(|(_, port)| port.is_present()).map(|(n, _)| n);
         let pairs: Vec<(usize, usize)> = match &self.forwarding {
             Forwarding::Patch { pairs, .. } => {
                 let ends = pairs
@@ -270,26 +277,18 @@ impl Config {
                 ends.flat_map(|(a, b)| [(a, b), (b, a)]).collect()
             }
             Forwarding::Bridge { .. } => {
-                let ports = self.ports.iter().enumerate();
-                let ports = ports.filter(|(_, port)| port.is_present()).map(|(n, _)| n);
                 let from = |a| ports.clone().filter(move |&b| b != a).map(move |b| (a, b));
                 ports.clone().flat_map(from).collect()
             }
             Forwarding::Host => {
-                let ports = self.ports.iter().enumerate();
-                let ports = ports.filter(|(_, port)| port.is_present()).map(|(n, _)| n);
                 let to = |egress| ports.clone().map(move |ingress| (ingress, egress));
                 ports.clone().flat_map(to).collect()
             }
         };
-        let names = |index: usize| self.ports.get(index).map_or("", |port| port.name.as_str());
         let is_wanted = |&(ingress, egress): &(usize, usize)| {
+            let (from, to) = (self.port_name(ingress), self.port_name(egress));
             let wanted = self.measurement.segments.as_ref();
-            wanted.is_none_or(|wanted| {
-                wanted
-                    .iter()
-                    .any(|pair| pair.from == names(ingress) && pair.to == names(egress))
-            })
+            wanted.is_none_or(|wanted| wanted.iter().any(|w| w.from == from && w.to == to))
         };
         let classes = 0..self.class_count();
         let pairs = pairs.into_iter().filter(is_wanted);

@@ -75,8 +75,9 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
             began: Instant::now(),
             lost_messages: 0,
         };
-        for place in present(&data_plane.running.config).collect::<Vec<_>>() {
-            data_plane.watch_link(place, data_plane.began);
+        let ports: Vec<_> = present(&data_plane.running.config).collect();
+        for port in ports.into_iter().map(PortIndex::new) {
+            data_plane.watch_link(port, data_plane.began);
         }
         data_plane.join_links();
         data_plane.service.ready(&data_plane.status());
@@ -84,17 +85,18 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
     }
 
     /// Watches the link of a new port.
-    fn watch_link(&mut self, place: usize, now: Instant) {
-        let port = self.running.ports.get(place).and_then(Option::as_ref);
-        let interface = port.and_then(|port| port.info().interface);
+    fn watch_link(&mut self, port: PortIndex, now: Instant) {
+        let index = port.index();
+        let device = self.running.ports.get(index).and_then(Option::as_ref);
+        let interface = device.and_then(|device| device.info().interface);
         let was_lowered = interface.is_some_and(|interface| self.lowered.holds(interface));
-        self.master.set_link(PortIndex::new(place), !was_lowered);
+        self.master.set_link(port, !was_lowered);
         if was_lowered {
-            let name = self.name(place);
+            let name = self.name(port);
             tracing::warn!("port {name}: a switch that was killed has left its link down");
-            self.links.watch_lowered(place, None, now);
+            self.links.watch_lowered(index, None, now);
         } else {
-            self.links.watch(place, None, now);
+            self.links.watch(index, None, now);
         }
     }
 
@@ -134,7 +136,7 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
         self.looked_at = Some(now);
         let ports = &self.running.ports;
         let has_link = |place: usize| match ports.get(place) {
-            _ if self.removals.facts(place).is_some() => false,
+            _ if self.removals.facts(PortIndex::new(place)).is_some() => false,
             Some(Some(port)) => port.link().up,
             _ => true,
         };
@@ -147,30 +149,28 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
     fn follow(&mut self, event: Event) {
         let (Event::Down(place) | Event::Up(place) | Event::Lower(place) | Event::Raise(place)) =
             event;
-        let name = self.name(place);
+        let port = PortIndex::new(place);
         match event {
             Event::Down(_) | Event::Up(_) => {
                 let is_up = matches!(event, Event::Up(_));
                 let state = if is_up { "up" } else { "down" };
-                tracing::warn!("port {name} is {state}");
-                self.master.set_link(PortIndex::new(place), is_up);
-                self.said.push(data_plane::Event::Disturbed {
-                    port: PortIndex::new(place),
-                });
+                tracing::warn!("port {} is {state}", self.name(port));
+                self.master.set_link(port, is_up);
+                self.said.push(data_plane::Event::Disturbed { port });
             }
-            Event::Lower(_) => self.lower_link(place),
-            Event::Raise(_) => self.raise_link(place),
+            Event::Lower(_) => self.lower_link(port),
+            Event::Raise(_) => self.raise_link(port),
         }
     }
 
     /// Gives up ports whose devices are pulled.
     fn watch_removals(&mut self) {
-        while let Some(place) = self.removals.find(&self.running.ports) {
-            let facts = data_plane::DataPlane::port(self, PortIndex::new(place));
-            self.removals.note(place, facts);
+        while let Some(port) = self.removals.find(&self.running.ports) {
+            let facts = data_plane::DataPlane::port(self, port);
+            self.removals.note(port, facts);
             tracing::error!(
                 "port {}: its device is being removed; the port is given up until the switch is started again",
-                self.name(place)
+                self.name(port)
             );
         }
         let Self {
@@ -179,8 +179,8 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
             generations,
             ..
         } = self;
-        for place in removals.collect(running, generations) {
-            tracing::warn!("port {}: its device is released", self.name(place));
+        for port in removals.collect(running, generations) {
+            tracing::warn!("port {}: its device is released", self.name(port));
         }
         if !self.reload.is_under_way() {
             self.removals.ask(&self.running, &mut self.generations);
@@ -188,13 +188,13 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
     }
 
     /// Takes a link down. An interface of the kernel's stays down when this process is killed, so it is noted before.
-    fn lower_link(&self, place: usize) {
-        self.change_link(place, "taken down with its partner's", |port| {
-            let interface = port.info().interface;
+    fn lower_link(&self, port: PortIndex) {
+        self.change_link(port, "taken down with its partner's", |device| {
+            let interface = device.info().interface;
             if let Some(interface) = interface {
-                self.lowered.note(interface, &self.name(place))?;
+                self.lowered.note(interface, self.name(port))?;
             }
-            let lowered = port.set_link(false);
+            let lowered = device.set_link(false);
             if lowered.is_err() {
                 interface.inspect(|&interface| self.lowered.clear(interface));
             }
@@ -203,10 +203,10 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
     }
 
     /// Lets a link up that was taken down.
-    fn raise_link(&self, place: usize) {
-        self.change_link(place, "let up again", |port| {
-            port.set_link(true)?;
-            let interface = port.info().interface;
+    fn raise_link(&self, port: PortIndex) {
+        self.change_link(port, "let up again", |device| {
+            device.set_link(true)?;
+            let interface = device.info().interface;
             interface.inspect(|&interface| self.lowered.clear(interface));
             Ok(())
         });
@@ -215,23 +215,22 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
     /// Changes the link of a port, and says so.
     fn change_link(
         &self,
-        place: usize,
+        port: PortIndex,
         verb: &str,
         change: impl FnOnce(&Port<'pool>) -> anyhow::Result<()>,
     ) {
-        let Some(Some(port)) = self.running.ports.get(place) else {
+        let Some(Some(device)) = self.running.ports.get(port.index()) else {
             return;
         };
-        let name = self.name(place);
-        match change(port) {
+        let name = self.name(port);
+        match change(device) {
             Ok(()) => tracing::warn!("port {name}: link {verb}"),
             Err(error) => tracing::warn!("port {name}: link not {verb}: {error:#}"),
         }
     }
 
-    fn name(&self, place: usize) -> String {
-        let port = self.running.config.ports.get(place);
-        port.map_or_else(String::new, |port| port.name.clone())
+    fn name(&self, port: PortIndex) -> &str {
+        self.running.config.port_name(port.index())
     }
 
     fn status(&self) -> String {
@@ -278,14 +277,14 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
             Changes::Begun { come, gone, .. } => {
                 let now = Instant::now();
                 self.master.reconfigure(self.running.config.fdb_settings());
-                for place in gone {
-                    self.master.set_link(PortIndex::new(place), false);
-                    if self.links.forget(place, now) {
-                        self.raise_link(place);
+                for port in gone {
+                    self.master.set_link(port, false);
+                    if self.links.forget(port.index(), now) {
+                        self.raise_link(port);
                     }
                 }
-                for place in come {
-                    self.watch_link(place, now);
+                for port in come {
+                    self.watch_link(port, now);
                 }
                 self.join_links();
             }
@@ -303,10 +302,10 @@ impl<'scope, 'pool: 'scope> data_plane::DataPlane for SwitchDataPlane<'scope, '_
     }
 
     fn port(&mut self, port: PortIndex) -> PortFact {
-        let index = port.index();
-        if let Some(facts) = self.removals.facts(index) {
+        if let Some(facts) = self.removals.facts(port) {
             return facts.clone();
         }
+        let index = port.index();
         let Some(Some(port)) = self.running.ports.get(index) else {
             return PortFact::default();
         };
@@ -397,8 +396,8 @@ impl<'scope, 'pool: 'scope> data_plane::DataPlane for SwitchDataPlane<'scope, '_
 impl<'scope, 'pool: 'scope> Drop for SwitchDataPlane<'scope, '_, 'pool> {
     fn drop(&mut self) {
         self.service.stopping();
-        for place in self.links.lowered() {
-            self.raise_link(place);
+        for port in self.links.lowered().map(PortIndex::new) {
+            self.raise_link(port);
         }
     }
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use contract::config::{Change, Config, WireKeys};
+use contract::ids::PortIndex;
 
 use switch::source::Source;
 use switch::wiring::plans::{open_source, present};
@@ -22,10 +23,10 @@ pub struct Draft {
     pub config: Config,
     /// The keys that changed.
     pub keys: Vec<String>,
-    /// Places of new ports, and what they receive where they have a source.
-    pub come: Vec<(usize, Option<Source>)>,
-    /// Places of ports that are no longer used.
-    pub gone: Vec<usize>,
+    /// New ports, and what they receive where they have a source.
+    pub come: Vec<(PortIndex, Option<Source>)>,
+    /// Ports that are no longer used.
+    pub gone: Vec<PortIndex>,
     /// Places of wires that are new, or have changed, or end.
     pub wires: Vec<usize>,
     /// Keys of the wires, where one of them changes.
@@ -52,10 +53,13 @@ impl Draft {
         budget::keep(&config, budget_mib)?;
 
         let come = present(&config).filter(|&place| !is_present(running, place));
-        let come = come.map(|place| Ok((place, open_source(&config.ports[place])?)));
+        let come = come.map(|place| {
+            let source = open_source(&config.ports[place])?;
+            Ok((PortIndex::new(place), source))
+        });
         let come = come.collect::<Result<_>>()?;
         let gone = present(running).filter(|&place| !is_present(&config, place));
-        let gone = gone.collect();
+        let gone = gone.map(PortIndex::new).collect();
         let wires = wires::changed(running, &config);
         // Wires that go on may have other keys.
         let are_wires_other = running.wire != config.wire || running.wires().ne(config.wires());

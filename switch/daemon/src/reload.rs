@@ -55,10 +55,10 @@ pub enum Changes {
     None,
     /// It holds now, and the workers take it up.
     Begun {
-        /// Places of new ports.
-        come: Vec<usize>,
-        /// Places of ports that are no longer used.
-        gone: Vec<usize>,
+        /// New ports.
+        come: Vec<PortIndex>,
+        /// Ports that are no longer used.
+        gone: Vec<PortIndex>,
         /// The keys that changed.
         keys: Vec<String>,
     },
@@ -92,7 +92,10 @@ enum Stage<'scope, 'pool> {
     Preparing(ScopedJoinHandle<'scope, Result<Prepared<'pool>>>),
     Ready(Box<Prepared<'pool>>),
     Offered(Box<Offered<'pool>>),
-    UnderWay { gone: Vec<usize>, returned: usize },
+    UnderWay {
+        gone: Vec<PortIndex>,
+        returned: usize,
+    },
 }
 
 /// A generation that is ready to be taken up.
@@ -107,8 +110,8 @@ struct Offered<'pool> {
     config: Config,
     number: GenerationId,
     generations: Vec<Generation<DpdkIo<'pool>>>,
-    come: Vec<(usize, Port<'pool>)>,
-    gone: Vec<usize>,
+    come: Vec<(PortIndex, Port<'pool>)>,
+    gone: Vec<PortIndex>,
     keys: Vec<String>,
     layouts: Vec<Option<EgressLayout>>,
 }
@@ -195,8 +198,8 @@ impl<'scope, 'env, 'pool> Reload<'scope, 'env, 'pool> {
                 let returned = returned + back.count();
                 if returned >= generations.len() {
                     // The workers' handles went with the boxes: these are the last.
-                    for place in gone {
-                        running.ports[place] = None;
+                    for port in gone {
+                        running.ports[port.index()] = None;
                     }
                     return Ok(Step::Changed(Changes::Done));
                 }
@@ -344,17 +347,17 @@ fn prepare<'pool>(
 fn start_all<'pool>(
     site: Site<'pool>,
     config: &mut Config,
-    sources: Vec<(usize, Option<Source>)>,
+    sources: Vec<(PortIndex, Option<Source>)>,
     generations: &mut [Generation<DpdkIo<'pool>>],
-) -> Result<Vec<(usize, Port<'pool>)>> {
-    let start = |(place, source)| {
-        let port = start(site, config, place)?;
-        let handles = handles(config, place, &port, source)?;
+) -> Result<Vec<(PortIndex, Port<'pool>)>> {
+    let start = |(index, source): (PortIndex, _)| {
+        let port = start(site, config, index.index())?;
+        let handles = handles(config, index.index(), &port, source)?;
         give(generations, handles, |generation, handles| {
             let ports = generation.ports.get_or_insert_default();
             ports.come.push(handles);
         });
-        Ok((place, port))
+        Ok((index, port))
     };
     sources.into_iter().map(start).collect()
 }
@@ -380,16 +383,13 @@ fn changed_ports(before: &Config, config: &Config) -> Vec<usize> {
     (0..config.ports.len()).filter(is_changed).collect()
 }
 
-/// A generation that changes nothing but that the ports at `gone`, which `config` names, are given back.
+/// A generation that changes nothing but that the ports `gone`, which `config` names, are given back.
 pub fn giving_back<'pool>(
     number: GenerationId,
     config: &Config,
-    gone: &[usize],
+    gone: &[PortIndex],
 ) -> Generation<DpdkIo<'pool>> {
-    let room = |&place: &usize| {
-        let inlets = usize::from(config.rx_queues(place));
-        Handles::room(PortIndex::new(place), inlets)
-    };
+    let room = |&port: &PortIndex| Handles::room(port, config.rx_queues(port.index()).into());
     Generation {
         number,
         from: Epoch(0),
@@ -432,12 +432,12 @@ impl<'pool> Prepared<'pool> {
 }
 
 impl<'pool> Offered<'pool> {
-    /// Sends the boxes to the workers; the places of ports that came and that go, and what changed.
+    /// Sends the boxes to the workers; the ports that came and that go, and what changed.
     fn take_up(
         self,
         running: &mut Running<'pool>,
         generations: &mut [Generations<DpdkIo<'pool>>],
-    ) -> (Vec<usize>, Vec<usize>, Vec<String>) {
+    ) -> (Vec<PortIndex>, Vec<PortIndex>, Vec<String>) {
         for (worker, generation) in generations.iter_mut().zip(self.generations) {
             let sent = worker.send(Box::new(generation));
             assert!(sent.is_ok(), "all generations before have come back");
@@ -448,9 +448,9 @@ impl<'pool> Offered<'pool> {
         running
             .ports
             .resize_with(running.config.ports.len(), || None);
-        let come = self.come.iter().map(|(place, _)| *place).collect();
-        for (place, port) in self.come {
-            running.ports[place] = Some(port);
+        let come = self.come.iter().map(|(index, _)| *index).collect();
+        for (index, port) in self.come {
+            running.ports[index.index()] = Some(port);
         }
         (come, self.gone, self.keys)
     }

@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 
+use contract::ids::PortIndex;
 use dpdk_bindings::Port;
 use records::snapshot::PortFact;
 
@@ -20,18 +21,18 @@ use switch::packet_io::dpdk::DpdkIo;
 /// Ports whose devices were pulled.
 #[derive(Debug, Default)]
 pub struct Removals {
-    /// What was known last of each, by place.
-    facts: BTreeMap<usize, PortFact>,
-    /// Places whose queues the workers still have, and were not asked for.
-    pending: Vec<usize>,
-    /// Places whose queues are on their way back, and how many workers have given theirs.
-    under_way: Option<(Vec<usize>, usize)>,
+    /// What was known last of each.
+    facts: BTreeMap<PortIndex, PortFact>,
+    /// Those whose queues the workers still have, and were not asked for.
+    pending: Vec<PortIndex>,
+    /// Those whose queues are on their way back, and how many workers have given theirs.
+    under_way: Option<(Vec<PortIndex>, usize)>,
 }
 
 impl Removals {
-    /// What was known last of the port at `place`, if its device was pulled.
-    pub fn facts(&self, place: usize) -> Option<&PortFact> {
-        self.facts.get(&place)
+    /// What was known last of a port, if its device was pulled.
+    pub fn facts(&self, port: PortIndex) -> Option<&PortFact> {
+        self.facts.get(&port)
     }
 
     /// Whether a generation of its own is with the workers, who take one at a time.
@@ -40,33 +41,34 @@ impl Removals {
     }
 
     /// The first port whose device is being pulled and that was not noted yet.
-    pub fn find(&self, ports: &[Option<Port<'_>>]) -> Option<usize> {
-        let is_new = |place: &usize| {
-            let port = ports.get(*place).and_then(Option::as_ref);
-            !self.facts.contains_key(place) && port.is_some_and(Port::is_pulled)
-        };
-        (0..ports.len()).find(is_new)
+    pub fn find(&self, ports: &[Option<Port<'_>>]) -> Option<PortIndex> {
+        let ports = ports.iter().enumerate();
+        let mut pulled = ports.filter(|(_, port)| port.as_ref().is_some_and(Port::is_pulled));
+        pulled.find_map(|(index, _)| {
+            let index = PortIndex::new(index);
+            (!self.facts.contains_key(&index)).then_some(index)
+        })
     }
 
-    /// Notes that the port at `place` is given up.
-    pub fn note(&mut self, place: usize, facts: PortFact) {
+    /// Notes that a port is given up.
+    pub fn note(&mut self, port: PortIndex, facts: PortFact) {
         let facts = PortFact {
             is_up: false,
             is_removed: true,
             ..facts
         };
-        self.facts.insert(place, facts);
-        self.pending.push(place);
+        self.facts.insert(port, facts);
+        self.pending.push(port);
     }
 
     /// Takes queues back from the workers, without waiting; once all have given theirs, closes the devices:
-    /// their places.
+    /// their ports.
     pub fn collect<'pool>(
         &mut self,
         running: &mut Running<'pool>,
         generations: &mut [Generations<DpdkIo<'pool>>],
-    ) -> Vec<usize> {
-        let Some((places, returned)) = &mut self.under_way else {
+    ) -> Vec<PortIndex> {
+        let Some((ports, returned)) = &mut self.under_way else {
             return Vec::new();
         };
         let back = generations.iter_mut().filter_map(Generations::take_gone);
@@ -74,13 +76,13 @@ impl Removals {
         if *returned < generations.len() {
             return Vec::new();
         }
-        let places = std::mem::take(places);
+        let ports = std::mem::take(ports);
         self.under_way = None;
-        for &place in &places {
+        for port in &ports {
             // The workers' handles went with the boxes: this is the last.
-            running.ports[place] = None;
+            running.ports[port.index()] = None;
         }
-        places
+        ports
     }
 
     /// Asks the workers for the queues of ports that were given up. They must have no generation of a reload.
@@ -92,12 +94,12 @@ impl Removals {
         if self.is_under_way() || self.pending.is_empty() {
             return;
         }
-        let places = std::mem::take(&mut self.pending);
+        let ports = std::mem::take(&mut self.pending);
         for worker in generations {
-            let without = giving_back(running.number, &running.config, &places);
+            let without = giving_back(running.number, &running.config, &ports);
             let sent = worker.send(Box::new(without));
             assert!(sent.is_ok(), "no other generation is under way");
         }
-        self.under_way = Some((places, 0));
+        self.under_way = Some((ports, 0));
     }
 }
