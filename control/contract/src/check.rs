@@ -121,10 +121,9 @@ fn describe_worker(config: &Config, worker: &Worker, queues: &[(usize, u16)]) ->
         Idle::Pause => "pauses between empty polls",
         Idle::Sleep => "sleeps when idle",
     };
-    let name = |port: usize| config.ports.get(port).map_or("", |port| port.name.as_str());
     let queues: Vec<_> = queues
         .iter()
-        .map(|&(port, queue)| format!("{}/{queue}", name(port)))
+        .map(|&(port, queue)| format!("{}/{queue}", config.port_name(port)))
         .collect();
     let queues = if queues.is_empty() {
         "nothing".to_owned()
@@ -140,7 +139,7 @@ fn describe_measurement(text: &mut String, config: &Config) {
         return line(text, "measurement", "off");
     }
     let segments = config.segments();
-    let name = |port: usize| config.ports.get(port).map_or("", |port| &port.name);
+    let name = |port| config.port_name(port);
     let some: Vec<String> = segments
         .iter()
         .take(NAMED_MAX + 1)
@@ -185,7 +184,7 @@ fn describe_measurement(text: &mut String, config: &Config) {
 /// Each segment on the wire: where it leads, what is kept, what that takes of the link.
 fn describe_wires(text: &mut String, config: &Config) {
     let described = config.wires().flat_map(|(port, wire)| {
-        let name = config.ports.get(port).map_or("", |port| port.name.as_str());
+        let name = config.port_name(port);
         // Sizes that cannot be laid out are refused before.
         let (layout, sent) = (config.wire_layout(port).ok(), config.wire_bytes(port).ok());
         let to = match &wire.peer {

@@ -14,10 +14,7 @@ use std::sync::Arc;
 
 /// The names of a segment's ports and class.
 pub(super) fn name(config: &Config, segment: &config::Segment) -> SegmentName {
-    let port = |port: usize| {
-        let port = config.ports.get(port);
-        port.map_or("", |port| &port.name).to_owned()
-    };
+    let port = |port| config.port_name(port).to_owned();
     SegmentName {
         ingress: port(segment.ingress),
         egress: port(segment.egress),

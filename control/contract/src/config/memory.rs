@@ -236,10 +236,8 @@ fn wires(config: &Config, items: &mut Vec<Item>) {
         .wires()
         .filter_map(|(port, _)| config.wire_layout(port).ok());
     let layouts: Vec<WireLayout> = layouts.collect();
-    let names = config
-        .wires()
-        .filter_map(|(port, _)| config.ports.get(port));
-    let names: Vec<&str> = names.map(|port| port.name.as_str()).collect();
+    let names = config.wires().map(|(port, _)| config.port_name(port));
+    let names: Vec<&str> = names.collect();
     let of = format!("ports {}", names.join(", "));
     let shard = |layout: &WireLayout| {
         let segment = size_of::<WireSegment>() + layout.lda.cells() * size_of::<CellPair>();

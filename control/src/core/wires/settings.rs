@@ -36,13 +36,12 @@ pub(super) fn settings(
     )]
     let bytes_per_s = bytes_per_s as u64;
     let name = |name: &str| PortName::from(name).map_err(|error| error.to_string());
-    let own = config.ports.get(index);
     let peer_port = wire.peer_port.as_deref().map(name).transpose()?;
     Ok(Settings {
         own: OwnEnd {
             switch: config.wire_switch(),
             port: port.0.into(),
-            port_name: name(own.map_or("", |port| &port.name))?,
+            port_name: name(config.port_name(index))?,
         },
         is_routed: wire.peer.is_some(),
         expected: Expected {
@@ -68,8 +67,7 @@ pub(super) fn settings(
 /// A wire's names, and nothing counted.
 pub(super) fn named(config: &Config, index: PortIndex) -> Wire {
     let index = index.index();
-    let port = config.ports.get(index);
-    let port = port.map(|port| port.name.clone()).unwrap_or_default();
+    let port = config.port_name(index).to_owned();
     let peer = format!("{port}:peer");
     let classes = config.wire_segments(index);
     let outgoing = classes.iter().map(|class| WireSegment {
