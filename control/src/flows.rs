@@ -231,17 +231,20 @@ pub(crate) struct Directory {
     top: Top,
 }
 
+/// As [`Directory::index`] has it.
+fn hash_of(hasher: &RandomState, flow: &Flow) -> u64 {
+    hasher.hash_one((flow.key, flow.segment))
+}
+
 impl Directory {
     /// Makes room for the flows of so many slots, over all workers, at once.
     pub fn reserve(&mut self, slots: usize) {
         self.flows
             .reserve_exact(slots.saturating_sub(self.flows.len()));
         let (flows, hasher) = (&self.flows, &self.hasher);
+        let more = slots.saturating_sub(self.index.len());
         self.index
-            .reserve(slots.saturating_sub(self.index.len()), |number| {
-                let flow = &flows[number.0 as usize];
-                hasher.hash_one((flow.key, flow.segment))
-            });
+            .reserve(more, |number| hash_of(hasher, &flows[number.0 as usize]));
     }
 
     /// Forgets all flows, and which have series. Settings have to be set again.
@@ -280,10 +283,8 @@ impl Directory {
             number
         };
         let (flows, hasher) = (&self.flows, &self.hasher);
-        self.index.insert_unique(hash, number, |number| {
-            let flow = &flows[number.0 as usize];
-            hasher.hash_one((flow.key, flow.segment))
-        });
+        let hash_of = |number: &FlowNumber| hash_of(hasher, &flows[number.0 as usize]);
+        self.index.insert_unique(hash, number, hash_of);
         number
     }
 
@@ -297,7 +298,7 @@ impl Directory {
         if flow.links > 0 {
             return;
         }
-        let hash = self.hasher.hash_one((flow.key, flow.segment));
+        let hash = hash_of(&self.hasher, flow);
         if let Ok(entry) = self.index.find_entry(hash, |&other| other == number) {
             entry.remove();
         }
