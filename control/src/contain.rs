@@ -19,6 +19,7 @@ use std::panic::{
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use contract::labelled_enum;
 use metrics::counter;
 use parking_lot::Mutex;
 
@@ -33,51 +34,32 @@ pub const PANICS_TOTAL: &str = "vernier_contained_panics_total";
 /// Kinds of panics (part and line of code) that are logged, at most; others are only counted.
 const KINDS_MAX: usize = 64;
 
-macro_rules! parts {
-    ($($(#[$doc:meta])* $part:ident = $label:literal,)*) => {
-        /// What a panic is contained in.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub enum Part {
-            $($(#[$doc])* $part,)*
-        }
-
-        impl Part {
-            /// Every part.
-            pub const ALL: [Self; [$($label),*].len()] = [$(Self::$part),*];
-
-            /// Its name in labels.
-            pub const fn label(self) -> &'static str {
-                match self {
-                    $(Self::$part => $label,)*
-                }
-            }
-        }
-    };
-}
-
-parts! {
-    /// One poll of the control core; what no other part contained.
-    Core = "core",
-    /// The data plane's upkeep: links, filtering database, reload.
-    Upkeep = "upkeep",
-    /// The clock that wires go by.
-    Clock = "clock",
-    /// One poll of one wire: sessions, frames, pairing.
-    Wire = "wire",
-    /// Decoding of a wire's flows in one epoch.
-    WireDecode = "wire_decode",
-    /// One shard of one worker: assembly of its epoch.
-    Epoch = "epoch",
-    /// One segment or sketch in one epoch: its estimates.
-    Estimate = "estimate",
-    /// The directory of flows.
-    Flows = "flows",
-    /// Decoding of the flows in one epoch, or a sum of epochs.
-    Decode = "decode",
-    /// One snapshot.
-    Publish = "publish",
-    /// One HTTP connection.
-    Http = "http",
+labelled_enum! {
+    /// What a panic is contained in.
+    pub enum Part {
+        /// One poll of the control core; what no other part contained.
+        Core = "core",
+        /// The data plane's upkeep: links, filtering database, reload.
+        Upkeep = "upkeep",
+        /// The clock that wires go by.
+        Clock = "clock",
+        /// One poll of one wire: sessions, frames, pairing.
+        Wire = "wire",
+        /// Decoding of a wire's flows in one epoch.
+        WireDecode = "wire_decode",
+        /// One shard of one worker: assembly of its epoch.
+        Epoch = "epoch",
+        /// One segment or sketch in one epoch: its estimates.
+        Estimate = "estimate",
+        /// The directory of flows.
+        Flows = "flows",
+        /// Decoding of the flows in one epoch, or a sum of epochs.
+        Decode = "decode",
+        /// One snapshot.
+        Publish = "publish",
+        /// One HTTP connection.
+        Http = "http",
+    }
 }
 
 /// Panics since the process started, by [`Part::ALL`].

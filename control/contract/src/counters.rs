@@ -9,40 +9,12 @@
 
 use measure::flows::{FlowTable, Untracked};
 
+use crate::labelled_enum;
 use crate::limits::CLASSES_MAX;
 pub use crate::metric::Counter;
 use crate::metric::counters;
 
-/// An enum of reasons, each with the value of its label; counters of them are in the order of `ALL`.
-macro_rules! reasons {
-    (
-        $(#[$attribute:meta])*
-        pub enum $name:ident {
-            $($(#[$of_reason:meta])* $reason:ident = $label:literal,)*
-        }
-    ) => {
-        $(#[$attribute])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        #[repr(usize)]
-        pub enum $name {
-            $($(#[$of_reason])* $reason,)*
-        }
-
-        impl $name {
-            /// Every reason, in the order of its counters.
-            pub const ALL: [Self; [$($label),*].len()] = [$(Self::$reason),*];
-
-            /// The value of the `reason` label.
-            pub const fn label(self) -> &'static str {
-                match self {
-                    $(Self::$reason => $label,)*
-                }
-            }
-        }
-    };
-}
-
-reasons! {
+labelled_enum! {
     /// Why a packet was dropped.
     pub enum DropReason {
         /// Shorter than an Ethernet header (14 bytes).
@@ -304,7 +276,7 @@ impl WorkerCounters {
     }
 }
 
-reasons! {
+labelled_enum! {
     /// Why a control frame that came in by a wire port was rejected.
     pub enum Rejection {
         /// Not one whole frame of this version and a known kind.

@@ -27,6 +27,7 @@ pub mod fdb;
 pub mod file;
 pub mod handover;
 pub mod ids;
+mod labelled;
 pub mod limits;
 pub mod metric;
 pub mod secret;

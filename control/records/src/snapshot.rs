@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use contract::config::Config;
+use contract::labelled_enum;
 use contract::metric::Each;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -137,37 +138,25 @@ pub enum ReloadOutcome {
     Done,
 }
 
-/// State of a switch.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum State {
-    /// Getting ready.
-    #[default]
-    Starting,
-    /// Switching.
-    Running,
-    /// Stopping: queued packets are still sent.
-    Draining,
+labelled_enum! {
+    /// State of a switch.
+    #[derive(Default, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum State {
+        /// Getting ready.
+        #[default]
+        Starting = "starting",
+        /// Switching.
+        Running = "running",
+        /// Stopping: queued packets are still sent.
+        Draining = "draining",
+    }
 }
 
 impl Shown for State {
     fn show(&self, _: f64, each: Each<'_>) {
         for state in Self::ALL {
             each(state.label(), f64::from(u8::from(state == *self)));
-        }
-    }
-}
-
-impl State {
-    /// Every state.
-    pub const ALL: [Self; 3] = [Self::Starting, Self::Running, Self::Draining];
-
-    /// Its name in labels and JSON.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Starting => "starting",
-            Self::Running => "running",
-            Self::Draining => "draining",
         }
     }
 }

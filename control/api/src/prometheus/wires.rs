@@ -3,13 +3,13 @@
 use super::page::{Labels, Page};
 use super::segments::by_method;
 use super::whole;
+use control::wire::exchange::SessionState;
 use records::snapshot::{
     Snapshot, Wire, WireClock, WireEstimate, WireFigures, WireFlow, WireFlows, WirePeer,
     WireSegment, WireTotals,
 };
 
-/// States of a session and of a clock, as the snapshot names them.
-const SESSIONS: [&str; 5] = ["waiting", "mismatch", "established", "lost", "loop"];
+/// States of a clock, as the snapshot names them.
 const CLOCKS: [&str; 3] = ["free", "holding_over", "locked"];
 
 fn labels(wire: &Wire) -> Labels<'_> {
@@ -46,12 +46,12 @@ pub(super) fn estimates(wires: &[Wire]) -> impl Iterator<Item = (Labels<'_>, &Wi
 }
 
 /// 1 for the present state, 0 for the others.
-fn states<'r>(
+fn states<'r, const N: usize>(
     labels: Labels<'r>,
-    known: &'static [&'static str],
+    known: [&'static str; N],
     present: &'r str,
 ) -> impl Iterator<Item = (Labels<'r>, f64)> {
-    known.iter().map(move |&state| {
+    known.into_iter().map(move |state| {
         let mut labels = labels.clone();
         labels.push(("state", state.into()));
         (labels, f64::from(u8::from(state == present)))
@@ -77,7 +77,13 @@ pub(super) fn wires(page: &mut Page, snapshot: &Snapshot) {
     page.gauge(
         "vernier_wire_session",
         "State of the session between the two ends: 1 for this state, 0 for the others.",
-        of_wires.flat_map(|(labels, wire)| states(labels, &SESSIONS, &wire.session)),
+        of_wires.flat_map(|(labels, wire)| {
+            states(
+                labels,
+                SessionState::ALL.map(SessionState::label),
+                &wire.session,
+            )
+        }),
     );
     peers(page, wires);
     flows(page, wires);
@@ -139,7 +145,7 @@ fn flows(page: &mut Page, wires: &[Wire]) {
 fn clock(page: &mut Page, clock: Option<&WireClock>) {
     let state = clock
         .into_iter()
-        .flat_map(|clock| states(Labels::new(), &CLOCKS, &clock.state));
+        .flat_map(|clock| states(Labels::new(), CLOCKS, &clock.state));
     page.gauge(
         "vernier_wire_clock_state",
         "State of the clock: 1 for this state, 0 for the others; a free clock gives no figures on the wire.",

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use contract::labelled_enum;
 use measure::packet::FlowKey;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -113,30 +114,20 @@ pub struct FlowFigures {
     pub stddev_ns: f64,
 }
 
-/// The method of a flow's estimate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum FlowMethod {
-    /// Joint decoding of one epoch's sketch.
-    LdsJoint,
-    /// Joint decoding of the sum of several epochs' sketches.
-    LdsJointSum,
-    /// The LDS paper's estimator, where joint decoding used it instead: without a bound.
-    LdsPaper,
-    /// The mean of the other flows, without a bound: the flow lost packets in each of its cells, so that none is
-    /// usable.
-    LdsPrior,
-}
-
-impl FlowMethod {
-    /// Its name in labels and JSON.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::LdsJoint => "lds-joint",
-            Self::LdsJointSum => "lds-joint-sum",
-            Self::LdsPaper => "lds-paper",
-            Self::LdsPrior => "lds-prior",
-        }
+labelled_enum! {
+    /// The method of a flow's estimate.
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum FlowMethod {
+        /// Joint decoding of one epoch's sketch.
+        LdsJoint = "lds-joint",
+        /// Joint decoding of the sum of several epochs' sketches.
+        LdsJointSum = "lds-joint-sum",
+        /// The LDS paper's estimator, where joint decoding used it instead: without a bound.
+        LdsPaper = "lds-paper",
+        /// The mean of the other flows, without a bound: the flow lost packets in each of its cells, so that none is
+        /// usable.
+        LdsPrior = "lds-prior",
     }
 }
 

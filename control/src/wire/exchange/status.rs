@@ -7,33 +7,22 @@ use measure::wire::frame::{EpochFate, Mismatch, Report};
 use measure::wire::{Drift, FlowOutcome, SegmentOutcome, Step};
 
 use super::settings::ClockView;
+use contract::labelled_enum;
 use records::snapshot::WirePeer;
 
-/// The state of a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SessionState {
-    /// No peer was heard yet, or it does not hear this end.
-    Waiting,
-    /// The ends do not agree: no numbers.
-    Mismatch,
-    /// They measure.
-    Established,
-    /// The peer went silent.
-    Lost,
-    /// This end hears itself: ports are looped, or two switches share a number.
-    Loop,
-}
-
-impl SessionState {
-    /// Its name in tables and labels.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Waiting => "waiting",
-            Self::Mismatch => "mismatch",
-            Self::Established => "established",
-            Self::Lost => "lost",
-            Self::Loop => "loop",
-        }
+labelled_enum! {
+    /// The state of a session.
+    pub enum SessionState {
+        /// No peer was heard yet, or it does not hear this end.
+        Waiting = "waiting",
+        /// The ends do not agree: no numbers.
+        Mismatch = "mismatch",
+        /// They measure.
+        Established = "established",
+        /// The peer went silent.
+        Lost = "lost",
+        /// This end hears itself: ports are looped, or two switches share a number.
+        Loop = "loop",
     }
 }
 
