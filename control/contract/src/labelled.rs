@@ -1,4 +1,4 @@
-//! Enums of which every value has a name in labels and JSON.
+//! Enums whose values each have a name in labels and JSON.
 
 /// Declares such an enum: each value once, with its name.
 #[macro_export]
