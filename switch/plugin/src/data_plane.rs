@@ -45,7 +45,7 @@ pub struct HostDataPlane {
     /// What the control core is to hear at the end of this poll.
     said: Vec<Event>,
     /// Ports that are not measured as they are now until the epoch is over.
-    unsettled: Vec<(usize, Epoch)>,
+    unsettled: Vec<(PortIndex, Epoch)>,
     looked_at: Option<Instant>,
     /// By port.
     watched: Vec<Watched>,
@@ -116,7 +116,7 @@ impl HostDataPlane {
             self.taps.assign(&self.ports);
         }
         for (index, port) in self.ports.present() {
-            let watched = &mut self.watched[index];
+            let watched = &mut self.watched[index.index()];
             let is_up = self.host.is_up(port) == Some(true);
             if watched.driver.is_empty()
                 && let Some(device) = self.host.device(port)
@@ -126,9 +126,7 @@ impl HostDataPlane {
             if is_up != watched.is_up {
                 watched.is_up = is_up;
                 watched.flaps += u64::from(!is_up);
-                self.said.push(Event::Disturbed {
-                    port: PortIndex::new(index),
-                });
+                self.said.push(Event::Disturbed { port: index });
             }
         }
     }
@@ -211,9 +209,7 @@ impl HostDataPlane {
     fn mark(&mut self, present: Epoch) {
         let said = &mut self.said;
         self.unsettled.retain(|&(port, until)| {
-            said.push(Event::Disturbed {
-                port: PortIndex::new(port),
-            });
+            said.push(Event::Disturbed { port });
             present <= until
         });
         for ((id, _), tap) in self.taps.departures() {
@@ -232,8 +228,8 @@ impl DataPlane for HostDataPlane {
     }
 
     fn port(&mut self, port: PortIndex) -> PortFact {
-        let index = port.index();
-        let (Some(watched), Some(_)) = (self.watched.get(index), self.ports.port(index)) else {
+        let watched = self.watched.get(port.index());
+        let (Some(watched), Some(_)) = (watched, self.ports.port(port)) else {
             return PortFact::default();
         };
         PortFact {

@@ -53,9 +53,9 @@ impl Home {
 impl PortTable {
     /// Takes in which ports there are now; returns the indices of those that came, went, or have
     /// other queues than before, in order.
-    pub fn update(&mut self, ports: &[HostPort]) -> Vec<usize> {
+    pub fn update(&mut self, ports: &[HostPort]) -> Vec<PortIndex> {
         for port in ports {
-            if self.find(&port.name).is_some() {
+            if self.ports.iter().any(|known| known.name == port.name) {
                 continue;
             }
             if self.ports.len() < PORTS_MAX {
@@ -76,20 +76,15 @@ impl PortTable {
             let now = ports.iter().find(|port| port.name == known.name);
             if now != known.port.as_ref() {
                 known.port = now.cloned();
-                changed.push(index);
+                changed.push(PortIndex::new(index));
             }
         }
         changed
     }
 
-    /// The index of the port of that name.
-    pub fn find(&self, name: &str) -> Option<usize> {
-        self.ports.iter().position(|known| known.name == name)
-    }
-
-    /// The port at `index`, while it is there.
-    pub fn port(&self, index: usize) -> Option<&HostPort> {
-        self.ports.get(index)?.port.as_ref()
+    /// The port of that index, while it is there.
+    pub fn port(&self, index: PortIndex) -> Option<&HostPort> {
+        self.ports.get(index.index())?.port.as_ref()
     }
 
     /// By index, the port while it is there.
@@ -98,15 +93,14 @@ impl PortTable {
     }
 
     /// Ports that are there, with their indices.
-    pub fn present(&self) -> impl Iterator<Item = (usize, &HostPort)> {
+    pub fn present(&self) -> impl Iterator<Item = (PortIndex, &HostPort)> {
         let all = self.all().enumerate();
-        all.filter_map(|(index, port)| Some((index, port?)))
+        all.filter_map(|(index, port)| Some((PortIndex::new(index), port?)))
     }
 
     /// Whose queues the port with DPDK's number `id` has now.
     pub fn of_port(&self, id: u16) -> Option<(PortIndex, &HostPort)> {
-        let (index, port) = self.present().find(|(_, port)| port.id == id)?;
-        Some((PortIndex::new(index), port))
+        self.present().find(|(_, port)| port.id == id)
     }
 
     /// Names by index, and whether the port is there.
@@ -134,21 +128,20 @@ mod tests {
     #[test]
     fn a_port_that_comes_back_has_its_index_again() {
         let mut table = PortTable::default();
-        assert_eq!(table.update(&[port(0, "a", 1), port(1, "b", 1)]), [0, 1]);
-        assert_eq!(
-            table.update(&[port(0, "a", 1), port(1, "b", 1)]),
-            Vec::<usize>::new()
-        );
-        assert_eq!(table.update(&[port(0, "a", 2), port(1, "b", 1)]), [0]);
+        let [a, b, c] = [0, 1, 2].map(PortIndex);
+        let both = [port(0, "a", 1), port(1, "b", 1)];
+        assert_eq!(table.update(&both), [a, b]);
+        assert_eq!(table.update(&both), []);
+        assert_eq!(table.update(&[port(0, "a", 2), port(1, "b", 1)]), [a]);
         // The one in DPDK's port 0 is another now.
-        assert_eq!(table.update(&[port(0, "c", 1), port(1, "b", 1)]), [0, 2]);
-        assert_eq!(table.of_port(0).unwrap().0, PortIndex(2));
+        assert_eq!(table.update(&[port(0, "c", 1), port(1, "b", 1)]), [a, c]);
+        assert_eq!(table.of_port(0).unwrap().0, c);
         assert_eq!(
             table.names(),
             [("a", false), ("b", true), ("c", true)].map(|(name, is)| (name.to_owned(), is))
         );
-        assert_eq!(table.update(&[port(5, "a", 1)]), [0, 1, 2]);
-        assert_eq!(table.of_port(5).unwrap().0, PortIndex(0));
+        assert_eq!(table.update(&[port(5, "a", 1)]), [a, b, c]);
+        assert_eq!(table.of_port(5).unwrap().0, a);
     }
 
     #[test]
