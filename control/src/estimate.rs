@@ -36,13 +36,18 @@ pub(crate) fn figures(
 /// The mean delay by references; `None` without any.
 fn references(delays: &SegmentDelay, stamped_mean_ns: Option<f64>) -> Option<ReferenceEstimate> {
     let mean_ns = delays.mean_ns()?;
-    let stamped = stamped_mean_ns.filter(|&mean| mean > 0.0);
     Some(ReferenceEstimate {
         mean_ns,
         packets: delays.packets(),
         exact_packets: delays.exact_packets(),
-        error_ratio: stamped.map(|stamped| (mean_ns - stamped) / stamped),
+        error_ratio: error_ratio(mean_ns, stamped_mean_ns),
     })
+}
+
+/// A mean's error against the stamped one; `None` where that is not known, or 0.
+fn error_ratio(mean: f64, stamped_mean: Option<f64>) -> Option<f64> {
+    let stamped_mean = stamped_mean.filter(|&stamped_mean| stamped_mean > 0.0)?;
+    Some((mean - stamped_mean) / stamped_mean)
 }
 
 /// Share of packets that usable cells have to hold for their mean to be that of the sketch.
@@ -82,9 +87,6 @@ pub(crate) fn sketch(epoch: Epoch, sum: &Shard, index: usize, rate: TickRate) ->
     let is_enough = packets > 0 && packets as f64 >= SHARE_MIN * packets_of_all as f64;
     let mean_ns = is_enough.then(|| rate.to_ns(delay_sum as f64 / packets as f64));
     let stamped_ns = stamped_by_weight(sum, index).map(|ticks| rate.to_ns(ticks));
-    let error_ratio = mean_ns
-        .zip(stamped_ns.filter(|&mean| mean > 0.0))
-        .map(|(mean, stamped)| (mean - stamped) / stamped);
     Some(Sketch {
         port: String::new(),
         epoch: epoch.0,
@@ -92,7 +94,7 @@ pub(crate) fn sketch(epoch: Epoch, sum: &Shard, index: usize, rate: TickRate) ->
         filled_cells: filled,
         usable_cells: usable,
         mean_ns,
-        error_ratio,
+        error_ratio: mean_ns.and_then(|mean_ns| error_ratio(mean_ns, stamped_ns)),
     })
 }
 
@@ -172,9 +174,7 @@ fn estimate(lda: &LdaEstimate, stamped_mean_ns: Option<f64>, rate: TickRate) -> 
         usable_cells: lda.usable_cells as u64,
         cells: lda.cells as u64,
         lost_packets: lda.lost_estimate,
-        error_ratio: stamped_mean_ns
-            .filter(|&mean| mean > 0.0)
-            .map(|mean| error_ns / mean),
+        error_ratio: error_ratio(mean_ns, stamped_mean_ns),
         is_within_bound: error_ns.abs() <= bound_ns,
     })
 }

@@ -1,6 +1,6 @@
 //! Ports with their classes and queues, workers, the filtering database and the pools of packet buffers.
 
-use super::page::{Labels, Page};
+use super::page::{Labels, Page, with};
 use super::whole;
 use contract::counters::{
     ClassReading, PortReading, QueueReading, ReferenceReading, WorkerReading,
@@ -27,10 +27,9 @@ pub(super) fn ports(page: &mut Page, ports: &[Port]) {
         of_ports.clone().map(|(labels, port)| (labels, &port.facts)),
     );
     page.metrics(Port::metrics(), of_ports.clone());
-    let drivers = of_ports.clone().map(|(mut labels, port)| {
-        labels.push(("driver", port.facts.driver.as_str().into()));
-        (labels, 1.0)
-    });
+    let drivers = of_ports.clone();
+    let drivers =
+        drivers.map(|(labels, port)| (with(labels, "driver", port.facts.driver.as_str()), 1.0));
     let help = "Driver of the device behind the port; always 1.";
     page.gauge("vernier_port_info", help, drivers);
     let devices = of_ports.filter_map(|(labels, port)| Some((labels, port.facts.device.as_ref()?)));
@@ -40,20 +39,12 @@ pub(super) fn ports(page: &mut Page, ports: &[Port]) {
     }
     let classes = ports.iter().flat_map(|port| {
         let of_port = port.classes.iter();
-        of_port.map(|ClassCounts { class, counts }| {
-            let mut labels = labels(port);
-            labels.push(("class", class.as_str().into()));
-            (labels, counts)
-        })
+        of_port.map(|ClassCounts { class, counts }| (with(labels(port), "class", class), counts))
     });
     page.metrics(&ClassReading::METRICS, classes);
     let queues = ports.iter().flat_map(|port| {
         let of_port = port.queues.iter();
-        of_port.map(|queue| {
-            let mut labels = labels(port);
-            labels.push(("queue", queue.queue.as_str().into()));
-            (labels, queue)
-        })
+        of_port.map(|queue| (with(labels(port), "queue", &queue.queue), queue))
     });
     let counts = queues
         .clone()

@@ -1,7 +1,7 @@
 //! Flows: those with series of their own, `other`, and decoding.
 
-use super::page::{Labels, Page};
-use super::segments::{by_method, judged};
+use super::page::{Labels, Page, with};
+use super::segments::judged;
 use super::whole;
 use records::snapshot::{Credit, Decoding, Flow, FlowEstimate, FlowTotals, Flows, Snapshot};
 
@@ -70,7 +70,7 @@ fn estimates(page: &mut Page, snapshot: &Snapshot, flows: Option<&Flows>) {
     let top = flows.into_iter().flat_map(|flows| &flows.top);
     let estimates = top.filter_map(|top| {
         let estimate = top.flow.estimate.as_ref()?;
-        let labels = by_method(flow_labels(&top.flow), estimate.method.label());
+        let labels = with(flow_labels(&top.flow), "method", estimate.method.label());
         snapshot
             .is_fresh(estimate.epoch)
             .then_some((labels, estimate))

@@ -22,6 +22,21 @@ const PART_BYTES: usize = 16 << 10;
 /// Names and values of a series' labels.
 pub(super) type Labels<'r> = Vec<(&'static str, Cow<'r, str>)>;
 
+/// Labels and one more.
+pub(super) fn with<'r>(
+    mut labels: Labels<'r>,
+    name: &'static str,
+    value: impl Into<Cow<'r, str>>,
+) -> Labels<'r> {
+    labels.push((name, value.into()));
+    labels
+}
+
+/// A part of a whole, which may be nothing.
+pub(super) fn ratio(part: u64, whole: u64) -> f64 {
+    part as f64 / whole.max(1) as f64
+}
+
 /// The text under construction.
 pub(super) struct Page<'o> {
     /// Lines that were not written out yet.

@@ -1,6 +1,6 @@
 //! Segments inside the switch: counts, exact delays, estimates; and the sketches.
 
-use super::page::{Labels, Page};
+use super::page::{Labels, Page, ratio, with};
 use super::wires;
 use contract::metric::Metric;
 use records::snapshot::{
@@ -17,12 +17,6 @@ fn labels(segment: &Segment) -> Labels<'_> {
     ]
 }
 
-/// With the label of a method.
-pub(super) fn by_method<'r>(mut labels: Labels<'r>, method: &'r str) -> Labels<'r> {
-    labels.push(("method", method.into()));
-    labels
-}
-
 /// Samples of what was estimated, by whether the stamped mean was within the bound.
 pub(super) fn judged<'r>(
     labels: &Labels<'r>,
@@ -31,8 +25,7 @@ pub(super) fn judged<'r>(
 ) -> [(Labels<'r>, f64); 2] {
     let beyond = estimates.saturating_sub(within_bound);
     [("true", within_bound), ("false", beyond)].map(|(is_within, number)| {
-        let mut labels = labels.clone();
-        labels.push(("within_bound", is_within.into()));
+        let labels = with(labels.clone(), "within_bound", is_within);
         (labels, number as f64)
     })
 }
@@ -52,7 +45,7 @@ pub(super) fn segments(page: &mut Page, segments: &[Segment]) {
     page.metrics(Counts::metrics(), counts);
     let judged = segments.iter().flat_map(|segment| {
         let total = &segment.total;
-        let labels = by_method(labels(segment), "lda");
+        let labels = with(labels(segment), "method", "lda");
         judged(&labels, total.estimated_epochs, total.within_bound_epochs)
     });
     page.counter(
@@ -66,11 +59,11 @@ pub(super) fn segments(page: &mut Page, segments: &[Segment]) {
 pub(super) fn estimates(page: &mut Page, snapshot: &Snapshot) {
     let lda = snapshot.segments.iter().filter_map(|segment| {
         let lda = snapshot.fresh(segment)?.lda.as_ref()?;
-        Some((by_method(labels(segment), "lda"), lda))
+        Some((with(labels(segment), "method", "lda"), lda))
     });
     let references = snapshot.segments.iter().filter_map(|segment| {
         let references = snapshot.fresh(segment)?.references.as_ref()?;
-        Some((by_method(labels(segment), "rli-s"), references))
+        Some((with(labels(segment), "method", "rli-s"), references))
     });
     for metric in Estimate::metrics() {
         page.declared(metric);
@@ -86,10 +79,7 @@ pub(super) fn estimates(page: &mut Page, snapshot: &Snapshot) {
             page.series(metric, wires::figures(&snapshot.wires));
         }
     }
-    let usable = lda.map(|(labels, lda)| {
-        let ratio = lda.usable_cells as f64 / lda.cells.max(1) as f64;
-        (labels, ratio)
-    });
+    let usable = lda.map(|(labels, lda)| (labels, ratio(lda.usable_cells, lda.cells)));
     let on_wires = wires::figures(&snapshot.wires);
     let on_wires = on_wires.map(|(labels, figures)| (labels, figures.usable_cells_ratio));
     page.gauge(
@@ -112,19 +102,14 @@ pub(super) fn sketches(page: &mut Page, snapshot: &Snapshot) {
     let fresh = sketches.filter(|sketch| snapshot.is_fresh(sketch.epoch));
     let fresh = fresh.map(|sketch| (vec![("port", sketch.port.as_str().into())], sketch));
     page.metrics(Sketch::metrics(), fresh.clone());
-    let filled = fresh.clone().map(|(labels, sketch)| {
-        let ratio = sketch.filled_cells as f64 / sketch.cells.max(1) as f64;
-        (labels, ratio)
-    });
+    let filled = fresh.clone();
+    let filled = filled.map(|(labels, one)| (labels, ratio(one.filled_cells, one.cells)));
     page.gauge(
         "vernier_sketch_filled_cells_ratio",
         "Share of the sketch's cells in which packets were counted.",
         filled,
     );
-    let usable = fresh.map(|(labels, sketch)| {
-        let ratio = sketch.usable_cells as f64 / sketch.filled_cells.max(1) as f64;
-        (labels, ratio)
-    });
+    let usable = fresh.map(|(labels, one)| (labels, ratio(one.usable_cells, one.filled_cells)));
     page.gauge(
         "vernier_sketch_usable_cells_ratio",
         "Share of the filled cells whose two ends agree.",

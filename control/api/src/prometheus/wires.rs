@@ -1,7 +1,6 @@
 //! Segments on the wire: both directions of each, control frames, sessions, the clock.
 
-use super::page::{Labels, Page};
-use super::segments::by_method;
+use super::page::{Labels, Page, with};
 use super::whole;
 use control::wire::exchange::SessionState;
 use records::snapshot::{
@@ -33,7 +32,7 @@ fn segments(wires: &[Wire]) -> impl Iterator<Item = &WireSegment> + Clone {
 pub(super) fn figures(wires: &[Wire]) -> impl Iterator<Item = (Labels<'_>, &WireFigures)> {
     segments(wires).filter_map(|segment| {
         let last = segment.last.as_ref()?;
-        Some((by_method(segment_labels(segment), "lda"), last))
+        Some((with(segment_labels(segment), "method", "lda"), last))
     })
 }
 
@@ -41,7 +40,7 @@ pub(super) fn figures(wires: &[Wire]) -> impl Iterator<Item = (Labels<'_>, &Wire
 pub(super) fn estimates(wires: &[Wire]) -> impl Iterator<Item = (Labels<'_>, &WireEstimate)> {
     segments(wires).flat_map(|segment| {
         let estimates = segment.last.iter().flat_map(|last| &last.estimates);
-        estimates.map(|one| (by_method(segment_labels(segment), &one.method), one))
+        estimates.map(|one| (with(segment_labels(segment), "method", &one.method), one))
     })
 }
 
@@ -52,8 +51,7 @@ fn states<'r, const N: usize>(
     present: &'r str,
 ) -> impl Iterator<Item = (Labels<'r>, f64)> {
     known.into_iter().map(move |state| {
-        let mut labels = labels.clone();
-        labels.push(("state", state.into()));
+        let labels = with(labels.clone(), "state", state);
         (labels, f64::from(u8::from(state == present)))
     })
 }
