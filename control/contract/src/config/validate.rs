@@ -86,6 +86,19 @@ fn within<T: PartialOrd + fmt::Display>(
     ensure(range.contains(&value), path, expected, value)
 }
 
+/// Sizes of a synopsis; where they make none, the error says why.
+fn laid_out<T>(
+    path: KeyPath,
+    layout: Result<T, impl fmt::Display>,
+    expected: &str,
+) -> Result<T, Invalid> {
+    layout.map_err(|error| Invalid {
+        path,
+        expected: expected.to_owned(),
+        got: error.to_string(),
+    })
+}
+
 /// Lists are counted, not quoted.
 fn count_within(path: KeyPath, count: usize, range: RangeInclusive<usize>, what: &str) -> Check {
     let expected = format!("{} to {} {what}", range.start(), range.end());

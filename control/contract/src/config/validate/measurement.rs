@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::classes::flow_rules;
-use super::{Check, KeyPath, ensure, known, port_names, unique};
+use super::{Check, KeyPath, ensure, known, laid_out, port_names, unique};
 use crate::config::{CLASSES_MAX, Config, FlowSelection, Forwarding, Lda, Lds};
 use crate::config::{Measurement, PORTS_MAX, Rli, RliMethod, RliPolicy, SegmentPorts, Stamps};
 
@@ -77,26 +77,12 @@ pub(super) fn lda(path: &KeyPath, lda: &Lda) -> Check {
     // Decimal fractions do not add up exactly in binary.
     let expected = "probabilities that add up to 1 at most (samples are disjoint)";
     ensure(sum <= 1.0 + 1e-9, path.clone(), expected, sum)?;
-    let layout = lda.layout();
-    let got = layout.as_ref().err().map(ToString::to_string);
-    ensure(
-        layout.is_ok(),
-        path,
-        "banks that can be laid out",
-        got.unwrap_or_default(),
-    )
+    laid_out(path, lda.layout(), "banks that can be laid out").map(drop)
 }
 
 fn lds(path: &KeyPath, lds: &Lds) -> Check {
     row_holds(path, lds.virtual_cells, lds.cells, lds.rows.len())?;
-    let layout = lds.layout();
-    let got = layout.as_ref().err().map(ToString::to_string);
-    ensure(
-        layout.is_ok(),
-        path.clone(),
-        "rows that can be laid out",
-        got.unwrap_or_default(),
-    )
+    laid_out(path.clone(), lds.layout(), "rows that can be laid out").map(drop)
 }
 
 /// A row of a sketch has the cells that a flow has in it.

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use measure::packet::header::ethertype;
 
 use super::measurement::{self, row_holds};
-use super::{Check, KeyPath, class_names, ensure, known, name, unique, within};
+use super::{Check, KeyPath, class_names, ensure, known, laid_out, name, unique, within};
 use crate::config::{Config, Device, Port, RliMethod, Wire, WireKey, WirePeer};
 use crate::units::rate;
 
@@ -190,12 +190,8 @@ fn classes(path: &KeyPath, wire: &Wire, config: &Config) -> Check {
 
 /// All that is sent in an epoch fits the share.
 fn sizes(path: &KeyPath, index: usize, wire: &Wire, config: &Config) -> Check {
-    let bytes = match config.wire_bytes(index) {
-        Ok(bytes) => bytes,
-        Err(error) => {
-            return ensure(false, path.clone(), "sizes that can be laid out", error);
-        }
-    };
+    let bytes = config.wire_bytes(index);
+    let bytes = laid_out(path.clone(), bytes, "sizes that can be laid out")?;
     let capacity_bps = config.wire_capacity_bps(index);
     ensure(
         bytes.excess() == 0,
