@@ -183,14 +183,14 @@ pub(crate) fn port_row(port: &Port) -> [String; 7] {
 /// `12 queue_full, 3 runt`.
 fn dropped(port: &Port) -> String {
     let reasons = port.drops.iter().filter(|drop| drop.packets > 0);
-    let reasons: Vec<String> = reasons
-        .map(|drop| format!("{} {}", count(drop.packets), drop.label))
-        .collect();
-    if reasons.is_empty() {
-        "0".to_owned()
-    } else {
-        reasons.join(", ")
-    }
+    let reasons = reasons.map(|drop| format!("{} {}", count(drop.packets), drop.label));
+    listed(reasons).unwrap_or_else(|| "0".to_owned())
+}
+
+/// The parts with commas between; `None` where there are none.
+fn listed(parts: impl Iterator<Item = String>) -> Option<String> {
+    let parts: Vec<String> = parts.collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 fn total_row(segment: &Segment) -> [String; 7] {
@@ -199,9 +199,7 @@ fn total_row(segment: &Segment) -> [String; 7] {
     let mean_ns = total.delay_sum_s * 1e9 / counts.received_packets as f64;
     let unusable = total.unusable_epochs.by_reason();
     let unusable = unusable.iter().filter(|(_, epochs)| *epochs > 0);
-    let unusable: Vec<String> = unusable
-        .map(|(reason, epochs)| format!("{epochs} {reason}"))
-        .collect();
+    let unusable = unusable.map(|(reason, epochs)| format!("{epochs} {reason}"));
     [
         segment.title(),
         counts.sent_packets.to_string(),
@@ -209,11 +207,7 @@ fn total_row(segment: &Segment) -> [String; 7] {
         counts.dropped_packets.to_string(),
         counts.late_packets.to_string(),
         known(Some(mean_ns).filter(|ns| ns.is_finite()), duration_ns),
-        if unusable.is_empty() {
-            "0".to_owned()
-        } else {
-            unusable.join(", ")
-        },
+        listed(unusable).unwrap_or_else(|| "0".to_owned()),
     ]
 }
 

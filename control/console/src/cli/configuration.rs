@@ -257,7 +257,7 @@ struct Checked<'c> {
 }
 
 /// The outcome that a reload would have.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 struct Reload<'c> {
     url: Option<&'c str>,
     switch: Option<&'c str>,
@@ -291,18 +291,14 @@ impl<'c> From<&'c Prospect> for Reload<'c> {
     fn from(prospect: &'c Prospect) -> Self {
         match prospect {
             Prospect::Unknown(error) => Self {
-                url: None,
-                switch: None,
-                is_refused: None,
                 reason: Some(error.to_string()),
-                changes: Vec::new(),
+                ..Self::default()
             },
             Prospect::Impossible { url, why } => Self {
                 url: Some(url),
-                switch: None,
                 is_refused: Some(true),
                 reason: Some(why.clone()),
-                changes: Vec::new(),
+                ..Self::default()
             },
             Prospect::Changes {
                 url,

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::listed;
 use contract::units::{count, uptime};
 use records::answers::Status;
 use records::snapshot::{Decoding, Exceptions, Fdb, FlowTotals, Pool, Reload, ReloadOutcome};
@@ -127,13 +128,11 @@ fn data_plane(status: &Status) -> Vec<Line> {
 fn flows(status: &Status) -> Vec<Line> {
     let tracked = status.flows.as_ref().map(|flows| {
         let untracked = flows.untracked.iter().filter(|reason| reason.packets > 0);
-        let untracked: Vec<String> = untracked
-            .map(|reason| format!("{} packets {}", count(reason.packets), reason.label))
-            .collect();
-        let untracked = if untracked.is_empty() {
-            "none untracked".to_owned()
-        } else {
-            format!("untracked: {}", untracked.join(", "))
+        let untracked =
+            untracked.map(|reason| format!("{} packets {}", count(reason.packets), reason.label));
+        let untracked = match listed(untracked) {
+            Some(reasons) => format!("untracked: {reasons}"),
+            None => "none untracked".to_owned(),
         };
         let FlowTotals {
             tracked,
