@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::config::{Device, Forwarding, Lda, LdaBank, PORTS_MAX, Port, Segment, SegmentPorts};
 
-fn error(change: impl FnOnce(&mut Config)) -> String {
-    let mut config = Config::demo().unwrap();
+/// The error of a valid configuration once it is changed.
+fn error_of(mut config: Config, change: impl FnOnce(&mut Config)) -> String {
     validate(&config).unwrap();
     change(&mut config);
     let Invalid {
@@ -20,6 +20,10 @@ fn error(change: impl FnOnce(&mut Config)) -> String {
         got,
     } = validate(&config).unwrap_err();
     format!("{path}: expected {expected}, got {got}")
+}
+
+fn error(change: impl FnOnce(&mut Config)) -> String {
+    error_of(Config::demo().unwrap(), change)
 }
 
 fn lda(config: &mut Config) -> &mut Lda {

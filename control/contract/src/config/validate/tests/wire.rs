@@ -35,15 +35,7 @@ fn peer() -> WirePeer {
 }
 
 fn refused(change: impl FnOnce(&mut Config)) -> String {
-    let mut config = wired();
-    validate(&config).unwrap();
-    change(&mut config);
-    let Invalid {
-        path,
-        expected,
-        got,
-    } = validate(&config).unwrap_err();
-    format!("{path}: expected {expected}, got {got}")
+    error_of(wired(), change)
 }
 
 fn refused_wire(change: impl FnOnce(&mut Wire)) -> String {
