@@ -1,6 +1,7 @@
 //! What may be asked of the lists of segments and flows: the parameters of the HTTP paths, read strictly from
 //! text, so that a misspelt parameter is an error and not another question.
 
+use contract::labelled_enum;
 use schemars::JsonSchema;
 use serde::de::{Error, Unexpected};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -122,33 +123,35 @@ pub enum FlowState {
     Ended,
 }
 
-/// By what flows are ordered, the greatest first.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum FlowOrder {
-    /// Packets in its last epoch.
-    #[default]
-    Packets,
-    /// Bytes in its last epoch.
-    Bytes,
-    /// Mean delay in its last epoch.
-    Mean,
-    /// Standard deviation in its last epoch.
-    Stddev,
-    /// Packets lost in its last epoch.
-    Lost,
-    /// Packets since it was first seen.
-    TotalPackets,
-    /// Packets lost since it was first seen.
-    TotalLost,
-    /// The estimate's mean.
-    Estimate,
-    /// Half-width of the estimate's interval.
-    Bound,
-    /// The epoch in which it was first seen.
-    First,
-    /// The last epoch in which it had packets.
-    Last,
+labelled_enum! {
+    /// By what flows are ordered, the greatest first.
+    #[derive(Default, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum FlowOrder {
+        /// Packets in its last epoch.
+        #[default]
+        Packets = "packets",
+        /// Bytes in its last epoch.
+        Bytes = "bytes",
+        /// Mean delay in its last epoch.
+        Mean = "mean",
+        /// Standard deviation in its last epoch.
+        Stddev = "stddev",
+        /// Packets lost in its last epoch.
+        Lost = "lost",
+        /// Packets since it was first seen.
+        TotalPackets = "total_packets",
+        /// Packets lost since it was first seen.
+        TotalLost = "total_lost",
+        /// The estimate's mean.
+        Estimate = "estimate",
+        /// Half-width of the estimate's interval.
+        Bound = "bound",
+        /// The epoch in which it was first seen.
+        First = "first",
+        /// The last epoch in which it had packets.
+        Last = "last",
+    }
 }
 
 /// Which flows are selected, and in which order.

@@ -21,21 +21,6 @@ const TRIES: u32 = 5;
 /// How soon it is asked again.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Every order, by the name that [`FlowOrder`] has in JSON.
-const ORDERS: [&str; 11] = [
-    "packets",
-    "bytes",
-    "mean",
-    "stddev",
-    "lost",
-    "total_packets",
-    "total_lost",
-    "estimate",
-    "bound",
-    "first",
-    "last",
-];
-
 /// `vernier flows`.
 #[derive(Debug, Args)]
 pub struct Flows {
@@ -200,7 +185,8 @@ fn unknown(config: &Config, epoch: Option<u64>) -> String {
 }
 
 fn order_parser() -> impl TypedValueParser<Value = FlowOrder> {
-    PossibleValuesParser::new(ORDERS).try_map(|name| serde_json::from_value(Value::String(name)))
+    let names = PossibleValuesParser::new(FlowOrder::ALL.map(FlowOrder::label));
+    names.try_map(|name| serde_json::from_value(Value::String(name)))
 }
 
 fn width(text: &str) -> Result<Width, String> {
@@ -215,13 +201,9 @@ mod tests {
 
     #[test]
     fn every_order_has_its_name() {
-        let mut seen = Vec::new();
-        for name in ORDERS {
-            let order: FlowOrder = serde_json::from_value(name.into()).unwrap();
-            assert!(!seen.contains(&order));
-            seen.push(order);
+        for order in FlowOrder::ALL {
+            assert_eq!(serde_json::to_value(order).unwrap(), order.label());
         }
-        assert_eq!(seen[0], FlowOrder::default());
     }
 
     #[test]
