@@ -43,7 +43,7 @@ pub struct Packet {
 }
 
 /// The mark of a packet that has no delay.
-const DROPPED: u32 = u32::MAX;
+pub const DROPPED: u32 = u32::MAX;
 
 impl Packet {
     /// Its delay in nanoseconds; `None`: the queue dropped it.
@@ -160,7 +160,7 @@ impl From<&Crossing> for Packet {
 }
 
 /// A delay that no packet's mark is confused with.
-fn stored(delay_ns: u64) -> u32 {
+pub fn stored(delay_ns: u64) -> u32 {
     u32::try_from(delay_ns).map_or(DROPPED - 1, |delay_ns| delay_ns.min(DROPPED - 1))
 }
 

@@ -25,14 +25,6 @@ const NAP_NS: u64 = 100_000;
 /// How often the counter is compared with the system's clock.
 const CLOCK_NS: u64 = 100_000_000;
 
-/// What all packets have in common.
-#[derive(Debug, Clone)]
-pub struct Setting {
-    /// What is done to them.
-    pub plan: Plan,
-    pub hasher: Hasher,
-}
-
 /// Packets under way in each direction, at most.
 const ROOM: usize = 16_384;
 
@@ -72,11 +64,11 @@ impl<'pool> Bridge<'pool> {
         ports: [&Port<'pool>; 2],
         pool: &'pool Mempool<'pool>,
         rate: TickRate,
-        setting: &Setting,
+        plan: &Plan,
+        hasher: Hasher,
         recorder: Option<Recorder>,
     ) -> Option<Self> {
         let [left, right] = ports;
-        let plan = &setting.plan;
         let way = |number: u8, direction: &Direction, from: &Port<'pool>, to: &Port<'pool>| {
             let seed = [plan.seed, number.into()];
             Some(Way {
@@ -97,7 +89,7 @@ impl<'pool> Bridge<'pool> {
             ],
             common: Common {
                 pool,
-                hasher: setting.hasher.clone(),
+                hasher,
                 clock: Clock::new(rate),
                 recorder,
             },

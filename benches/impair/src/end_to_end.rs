@@ -1,6 +1,6 @@
 //! The whole box: two ports in memory, a frame's way through, and the record of it.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use arrayvec::ArrayVec;
 use dpdk_bindings::{Eal, EalOptions, Mbuf, Mempool, Port, PortConfig};
@@ -10,7 +10,7 @@ use measure::wire::frame::MAGIC;
 use testkit::frames::{Class, ETHERTYPE, HELLO};
 use testkit::transits::{self, Fate, Summary};
 
-use crate::bridge::{Bridge, Setting};
+use crate::bridge::Bridge;
 use crate::impairment::{Direction, Impairment, Plan, Replay};
 use crate::record::Recorder;
 
@@ -60,21 +60,27 @@ fn frames_go_through_and_are_recorded() {
         rules: vec![rule(rules)],
         ..Direction::default()
     };
-    let setting = Setting {
-        plan: Plan {
-            seed: 3,
-            to_right: direction("vlan_push=5,delay_us=100"),
-            to_left: direction("vlan_pop,loss=0.5"),
-        },
-        hasher: Hasher::new([1; 16]),
+    let plan = Plan {
+        seed: 3,
+        to_right: direction("vlan_push=5,delay_us=100"),
+        to_left: direction("vlan_pop,loss=0.5"),
     };
+    let hasher = Hasher::new([1; 16]);
     // Put in before the box takes the queues.
     let count = 400_u64;
     put_in(&ports[0], &pool, (0..count).map(frame));
     let recorder = Recorder::create(&file).unwrap();
     let rate = TickRate::from_hz(eal.tsc_hz());
     let [left, right] = &ports;
-    let mut bridge = Bridge::new([left, right], &pool, rate, &setting, Some(recorder)).unwrap();
+    let mut bridge = Bridge::new(
+        [left, right],
+        &pool,
+        rate,
+        &plan,
+        hasher.clone(),
+        Some(recorder),
+    )
+    .unwrap();
     let lost = |summary: &Summary| summary.ways[1].lost;
     let patience = Instant::now() + Duration::from_secs(20);
     while lost(&bridge.summary()) < count {
@@ -100,17 +106,13 @@ fn frames_go_through_and_are_recorded() {
         count
     );
     // A tag changes no hash: each frame is found again at every pass.
-    let hasher = Hasher::new([1; 16]);
     for number in 0..count {
         let hash = hasher.parse(&frame(number), 80).packet.0;
         let there = way(0).filter(|p| p.packet == hash).count();
         let back = way(1).filter(|p| p.packet == hash).count();
         assert!(there == back && there >= 1, "{number}: {there} and {back}");
     }
-    let now_ns = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .unwrap()
-        .as_nanos();
+    let now_ns = UNIX_EPOCH.elapsed().unwrap().as_nanos();
     let old = way(0).filter(|p| u128::from(p.arrival_ns) + 60_000_000_000 < now_ns);
     assert_eq!(old.count(), 0, "times are the system's");
     drop(ports);
@@ -131,23 +133,21 @@ fn the_first_hello_is_sent_again_while_it_is_time_and_what_is_due_goes_first() {
         assert_eq!(Class::of(&frame).kind, HELLO);
         frame
     };
-    let setting = Setting {
-        plan: Plan {
-            to_right: Direction {
-                replay: Some(Replay {
-                    after_s: 0.0,
-                    for_s: 0.05,
-                }),
-                ..Direction::default()
-            },
-            to_left: Direction {
-                rules: vec![rule("loss=1")],
-                ..Direction::default()
-            },
-            ..Plan::default()
+    let plan = Plan {
+        to_right: Direction {
+            replay: Some(Replay {
+                after_s: 0.0,
+                for_s: 0.05,
+            }),
+            ..Direction::default()
         },
-        hasher: Hasher::new([1; 16]),
+        to_left: Direction {
+            rules: vec![rule("loss=1")],
+            ..Direction::default()
+        },
+        ..Plan::default()
     };
+    let hasher = Hasher::new([1; 16]);
     put_in(
         &ports[0],
         &pool,
@@ -155,7 +155,7 @@ fn the_first_hello_is_sent_again_while_it_is_time_and_what_is_due_goes_first() {
     );
     let rate = TickRate::from_hz(eal.tsc_hz());
     let [left, right] = &ports;
-    let mut bridge = Bridge::new([left, right], &pool, rate, &setting, None).unwrap();
+    let mut bridge = Bridge::new([left, right], &pool, rate, &plan, hasher, None).unwrap();
     let patience = Instant::now() + Duration::from_secs(20);
     let is_over = |summary: &Summary| {
         let [to_right, to_left] = &summary.ways;

@@ -37,7 +37,7 @@ use serde_json::Value;
 use switch::idle::IdlePolicy;
 use testkit::process::{exit_code, memif, stop_on_signals, until};
 
-use crate::bridge::{Bridge, Setting};
+use crate::bridge::Bridge;
 use crate::impairment::{Impairment, MadeUp, Plan, Replay};
 use crate::record::Recorder;
 
@@ -194,10 +194,7 @@ fn main() -> ExitCode {
 
 fn run(arguments: &Arguments) -> Result<()> {
     let stop = stop_on_signals()?;
-    let setting = Setting {
-        plan: arguments.plan()?,
-        hasher: Hasher::new(arguments.hash_seed),
-    };
+    let (plan, hasher) = (arguments.plan()?, Hasher::new(arguments.hash_seed));
     let recorder = arguments.record.as_deref().map(Recorder::create);
     let recorder = recorder.transpose().context("no record can be made")?;
     let eal = Eal::init("vernier-impair", &EalOptions::default())?;
@@ -215,7 +212,7 @@ fn run(arguments: &Arguments) -> Result<()> {
         Ok((left.link().up && right.link().up).then_some(()))
     })?;
     let rate = TickRate::from_hz(eal.tsc_hz());
-    let bridge = Bridge::new([&left, &right], &pool, rate, &setting, recorder);
+    let bridge = Bridge::new([&left, &right], &pool, rate, &plan, hasher, recorder);
     let mut bridge = bridge.context("queues are taken")?;
     // The program that started this one may begin.
     println!("ready");

@@ -1,5 +1,7 @@
 //! Figures with as many digits as they deserve.
 
+use crate::statistics::whole;
+
 /// What was measured, to three significant digits; `-` for what is not a number.
 pub fn significant(value: f64) -> String {
     if !value.is_finite() {
@@ -13,12 +15,7 @@ pub fn significant(value: f64) -> String {
         return format!("{value:.2e}");
     }
     // 0.000123 needs 6 decimals, 123 none; a figure just under a power of ten may gain a digit.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "0 to 7"
-    )]
-    let decimals = (2.0 - magnitude.log10().floor()).max(0.0) as usize;
+    let decimals = whole(2.0 - magnitude.log10().floor());
     format!("{value:.decimals$}")
 }
 

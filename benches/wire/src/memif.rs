@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use reporting::statistics::median;
+use reporting::statistics::{median, whole};
 use serde::Serialize;
 use testkit::process::wait;
 
@@ -101,12 +101,7 @@ impl Run {
     /// Bits a second of data.
     fn data_bps(&self) -> Result<u64> {
         let bytes = self.seen[0].last()?.total.data_bytes;
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a rate is positive and far under 2^63"
-        )]
-        Ok((bytes as f64 * 8.0 / self.seconds) as u64)
+        Ok(whole(bytes as f64 * 8.0 / self.seconds) as u64)
     }
 
     fn at_full_speed(&self, capacity_bps: u64) -> Result<FullSpeed> {

@@ -12,6 +12,7 @@ use clap::Args;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Exp1, Geometric};
 use rand_pcg::Pcg64Mcg;
+use reporting::statistics::whole;
 use serde_json::Value;
 use testkit::process::{PATIENCE, Process, until, wait};
 
@@ -91,12 +92,7 @@ impl Mix {
 
 /// A flow by Zipf's law: the first sends most.
 fn pick_flow(random: &mut Pcg64Mcg, flows: usize) -> usize {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "from 1 to the number of flows"
-    )]
-    let rank = (flows as f64 + 1.0).powf(random.random::<f64>()) as usize;
+    let rank = whole((flows as f64 + 1.0).powf(random.random::<f64>()));
     rank.saturating_sub(1).min(flows.saturating_sub(1))
 }
 

@@ -60,15 +60,9 @@ pub(super) struct Decode {
 }
 
 pub(super) fn run(arguments: &Decode) -> Result<Kept> {
-    let inputs = [
-        Some(&arguments.cells),
-        Some(&arguments.flows),
-        arguments.weights.as_ref(),
-    ];
-    let standard = inputs
-        .iter()
-        .flatten()
-        .filter(|path| path.as_os_str() == "-");
+    let inputs = [&arguments.cells, &arguments.flows];
+    let inputs = inputs.into_iter().chain(&arguments.weights);
+    let standard = inputs.filter(|path| path.as_os_str() == "-");
     ensure!(standard.count() <= 1, "only one file can be standard input");
 
     let (name, input) = files::open(&arguments.cells)?;

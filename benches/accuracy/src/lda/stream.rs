@@ -10,12 +10,11 @@ use reporting::statistics::{error_percent, whole};
 
 use crate::queue::Crossing;
 use crate::recording::{Packet, record};
+use crate::trace::{DROPPED as LOST, stored};
 use crate::traffic::mix;
 
 /// Mean delay in ticks: 0.2 us in picoseconds (Kompella et al. 2012, section IV-A).
 const MEAN_TICKS: f64 = 200_000.0;
-/// The mark of a lost packet.
-const LOST: u32 = u32::MAX;
 /// Packets of a lost episode, on average (Kompella et al. 2012, section IV-C).
 const EPISODE_PACKETS: f64 = 100.0;
 
@@ -74,7 +73,7 @@ impl Stream {
             }
         };
         Ok(Self(
-            (0..count).map(|_| ticks(whole(draw()) as u64)).collect(),
+            (0..count).map(|_| stored(whole(draw()) as u64)).collect(),
         ))
     }
 
@@ -82,7 +81,7 @@ impl Stream {
     pub fn of(crossings: &[Crossing]) -> Self {
         let delay = |crossing: &Crossing| {
             let delay_ns = crossing.received_ns()?.saturating_sub(crossing.sent_ns());
-            Some(ticks(delay_ns))
+            Some(stored(delay_ns))
         };
         Self(crossings.iter().map(|c| delay(c).unwrap_or(LOST)).collect())
     }
@@ -111,11 +110,6 @@ impl Stream {
         }
         Passed::of(delays)
     }
-}
-
-/// A delay that is not mistaken for [`LOST`].
-fn ticks(delay: u64) -> u32 {
-    u32::try_from(delay).map_or(LOST - 1, |delay| delay.min(LOST - 1))
 }
 
 /// A stream after its losses, with the truth about it.
