@@ -122,7 +122,7 @@ pub mod walk;
 mod words;
 
 pub use census::Census;
-pub use hash::{HASH_VERSION, Hasher, kind};
+pub use hash::{HASH_VERSION, Hasher};
 pub use key::{FiveTuple, FlowKey, FlowKeyError};
 pub use random_hashes::RandomHashes;
 pub use rows::{ROW_MULTIPLIERS, row_of};
@@ -135,6 +135,19 @@ pub struct FlowHash(pub u64);
 /// that share the seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct PacketHash(pub u64);
+
+/// What is to be found out about each packet. Where both ends of a segment are recorded at one point, as
+/// inside a switch, an LDA needs no hash of the packet: it [spreads](RandomHashes) packets by chance.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Hashing {
+    /// Nothing: the frame is not read.
+    #[default]
+    None,
+    /// Its flow.
+    Flow,
+    /// Its flow, and which packet it is.
+    Packet,
+}
 
 /// All that one pass over a frame yields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

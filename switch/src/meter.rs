@@ -96,6 +96,7 @@ impl Meter {
     pub fn departures<'b>(
         &mut self,
         tags: &[Tag],
+        likeness: Likeness,
         now: Ticks,
         clock: impl Fn() -> Ticks,
         burst: &'b mut ObservationBurst,
@@ -103,19 +104,20 @@ impl Meter {
         let Some(first) = tags.first().filter(|_| self.epochs.are_measured()) else {
             return Observations::alike(&[]);
         };
-        let (mut differences, mut delays) = (0, 0);
-        if self.tagging().stamps_packets() {
-            burst.extend(tags.iter().map(|tag| {
-                let observation = self.departure(tag, clock());
-                delays |= observation.delay;
-                observation
+        let mut delays = 0;
+        if likeness == Likeness::Alike {
+            let model = self.departure(first, now);
+            delays = model.delay;
+            burst.extend(tags.iter().map(|tag| Observation {
+                flow: tag.flow,
+                packet: tag.packet,
+                bytes: tag.len_bytes,
+                ..model
             }));
-            differences = 1;
         } else {
+            let is_each_stamped = self.tagging().stamps_packets();
             burst.extend(tags.iter().map(|tag| {
-                differences |= tag.arrived.0 ^ first.arrived.0;
-                differences |= u64::from(tag.segment.0 ^ first.segment.0);
-                differences |= u64::from(tag.epoch.0 ^ first.epoch.0);
+                let now = if is_each_stamped { clock() } else { now };
                 let observation = self.departure(tag, now);
                 delays |= observation.delay;
                 observation
@@ -123,11 +125,11 @@ impl Meter {
         }
         if delays >= self.doubtful_ticks {
             self.mend(burst, tags);
+            return Observations::from(burst.as_slice());
         }
-        if differences == 0 {
-            Observations::alike(burst)
-        } else {
-            Observations::from(burst.as_slice())
+        match likeness {
+            Likeness::Alike => Observations::alike(burst),
+            Likeness::Mixed => Observations::from(burst.as_slice()),
         }
     }
 

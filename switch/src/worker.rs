@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use contract::counters::{DropReason, PortCounters, WorkerCounters};
 use contract::ids::PortIndex;
+use measure::packet::RandomHashes;
 use measure::time::Ticks;
 
 use crate::decide::{Decide, Decisions, PortSet, Verdict};
@@ -51,6 +52,7 @@ pub struct Worker<I: PacketIo> {
     /// A generation that was taken up while an old part is still in use.
     retiring: Option<Box<Generation<I>>>,
     memory: BurstMemory,
+    spread: RandomHashes,
     /// Ports for which the present burst brought something.
     touched: PortSet,
     pace: Pace,
@@ -85,6 +87,7 @@ impl<I: PacketIo> Worker<I> {
             receiving,
             retiring: None,
             memory: BurstMemory::default(),
+            spread: RandomHashes::default(),
             touched: PortSet::EMPTY,
             pace,
             wires: Wires::default(),
@@ -183,8 +186,9 @@ impl<I: PacketIo> Worker<I> {
         let tagger = Tagger {
             io: &self.io,
             tagging: self.meter.tagging(),
-            counters: self.port(from),
+            counters: &self.counters.ports[from.index()],
             segments: NO_SEGMENTS,
+            spread: &mut self.spread,
             now,
         };
         tagger.tag(arrivals, &decisions, &mut tags);
@@ -223,11 +227,13 @@ impl<I: PacketIo> Worker<I> {
             tagging: self.meter.tagging(),
             counters: &self.counters.ports[from.index()],
             segments: self.meter.tagging().segments(from, to),
+            spread: &mut self.spread,
             now,
         };
         let (ahead, mut likeness) = (egress.tags.len(), Likeness::Mixed);
         if !egress.offer_all(arrivals, |arrivals, tags| {
             likeness = tagger.tag(arrivals, decisions, tags);
+            likeness
         }) {
             return false;
         }
@@ -355,7 +361,8 @@ impl<I: PacketIo> Worker<I> {
             return (0, false);
         }
         let mut burst = ObservationBurst::new_const();
-        let observations = meter.departures(&egress.tags, now, || io.now(), &mut burst);
+        let observations =
+            meter.departures(&egress.tags, egress.likeness, now, || io.now(), &mut burst);
         let head = &egress.head;
         let prepared = meter.prepare(observations, memory, |n| {
             head.get(n).map_or(&[][..], |packet| io.head(packet))
@@ -369,7 +376,7 @@ impl<I: PacketIo> Worker<I> {
             seen: taken.flows(),
         };
         meter.epochs.estimate(to, departed, &egress.references, now);
-        count_departures(counters, departed.tags);
+        count_departures(counters, departed.tags, egress.likeness);
         if let Some(wire) = wires.at(to) {
             wire.sent(departed.tags, departed.observations.as_slice(), now);
             wire.send_due(io, now);

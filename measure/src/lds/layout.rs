@@ -299,11 +299,15 @@ impl LdsLayout {
         Some(row * self.columns as usize + column as usize)
     }
 
+    /// Virtual LDAs, or rows that sample packets.
+    pub(crate) fn asks_which_packet(&self) -> bool {
+        self.virtual_cells > 1 || self.bounds.iter().any(|&bound| bound != ALL)
+    }
+
     /// Neither virtual LDAs nor sampling, weights or bytes: a packet of flow f goes to one cell of
     /// each row.
     pub(crate) fn is_plain(&self) -> bool {
-        let takes_all = self.bounds.iter().all(|&bound| bound == ALL);
-        self.virtual_cells == 1 && takes_all && self.weights.is_empty() && !self.counts_bytes
+        !self.asks_which_packet() && self.weights.is_empty() && !self.counts_bytes
     }
 
     pub(crate) fn same_shape(&self, other: &Self) -> Result<(), ShapeMismatch> {

@@ -11,7 +11,7 @@ use siphasher::sip::SipHasher24;
 use super::dissect::Dissected;
 use super::key::FlowKey;
 use super::words::{Pair, first_16, halves};
-use super::{FlowHash, Kind, PacketHash, Parsed, plain};
+use super::{FlowHash, PacketHash, Parsed};
 
 /// Version of the hashes: what is hashed, how, and with which keys. Points of different versions
 /// cannot be paired.
@@ -47,18 +47,6 @@ fn finish(sum: u128, key: Pair) -> u64 {
     low ^ high
 }
 
-/// The kind of a frame, as [`Hasher::parse`] yields it, for callers that do not ask which flow and packet it
-/// is. `head` and `frame_len` as there.
-#[inline]
-pub fn kind(head: &[u8], frame_len: u32) -> Kind {
-    plain::kind(head).unwrap_or_else(|| kind_of_any(head, frame_len))
-}
-
-#[inline(never)]
-fn kind_of_any(head: &[u8], frame_len: u32) -> Kind {
-    Dissected::of(head, frame_len).kind
-}
-
 impl Hasher {
     /// A hasher for a deployment's seed. Points pair only if their seeds are equal.
     pub fn new(seed: [u8; 16]) -> Self {
@@ -85,7 +73,13 @@ impl Hasher {
     /// the whole frame in bytes, without frame check sequence, and at least `head.len()`.
     #[inline]
     pub fn parse(&self, head: &[u8], frame_len: u32) -> Parsed {
-        if let Some(parsed) = self.parse_plain(head) {
+        self.parse_as::<true>(head, frame_len)
+    }
+
+    /// The same; unless `PACKET`, the packet's hash means nothing.
+    #[inline]
+    pub fn parse_as<const PACKET: bool>(&self, head: &[u8], frame_len: u32) -> Parsed {
+        if let Some(parsed) = self.parse_plain::<PACKET>(head) {
             return parsed;
         }
         // Field by field: whole, it would be stored and loaded again, in other pieces.
@@ -101,7 +95,7 @@ impl Hasher {
 
     #[inline(never)]
     fn parse_other(&self, head: &[u8], frame_len: u32) -> Parsed {
-        self.parse_plain_other(head)
+        self.parse_plain_other::<true>(head)
             .unwrap_or_else(|| self.parse_any(head, frame_len))
     }
 

@@ -12,7 +12,7 @@ use super::hash::Hasher;
 use super::header::{ethernet, ethertype, ipv4, ipv6, protocol, tcp, vlan};
 use super::key::protocol_word;
 use super::words::{Pair, be16, chunk, first_16, le_pair, le32, le64};
-use super::{Kind, Parsed};
+use super::{Kind, PacketHash, Parsed};
 
 /// The row of a protocol in [`HEADER_BYTES`].
 const ROWS: [u8; 256] = {
@@ -109,51 +109,40 @@ fn over_ipv4(head: &[u8], at: usize) -> Option<(&[u8; IPV4_TCP_BYTES], Plain)> {
     Some((ip, plain))
 }
 
-/// The kind of a frame that [`Hasher::parse_plain`] yields something of.
-#[inline(always)]
-pub(super) fn kind(head: &[u8]) -> Option<Kind> {
-    // As much as is asked for below: one check for both.
-    let front: &[u8; UNTAGGED_AT + IPV4_TCP_BYTES] = head.first_chunk()?;
-    if be16(front, ETHERTYPE_AT)? != ethertype::IPV4 {
-        return None;
-    }
-    over_ipv4(head, UNTAGGED_AT).map(|(_, plain)| plain.kind)
-}
-
 impl Hasher {
     /// Whole TCP or UDP over IPv4 without options and without a tag: most packets. Yields what
     /// [`parse_any`](Self::parse_any) would, or nothing.
     #[inline(always)]
-    pub(super) fn parse_plain(&self, head: &[u8]) -> Option<Parsed> {
+    pub(super) fn parse_plain<const PACKET: bool>(&self, head: &[u8]) -> Option<Parsed> {
         if be16(head, ETHERTYPE_AT)? != ethertype::IPV4 {
             return None;
         }
-        self.parse_plain_ipv4(head, UNTAGGED_AT)
+        self.parse_plain_ipv4::<PACKET>(head, UNTAGGED_AT)
     }
 
     /// The same with one VLAN tag, and over IPv6 without extension headers.
     #[inline(always)]
-    pub(super) fn parse_plain_other(&self, head: &[u8]) -> Option<Parsed> {
+    pub(super) fn parse_plain_other<const PACKET: bool>(&self, head: &[u8]) -> Option<Parsed> {
         match (be16(head, ETHERTYPE_AT)?, be16(head, INNER_ETHERTYPE_AT)?) {
-            (ethertype::IPV6, _) => self.parse_plain_ipv6(head, UNTAGGED_AT),
-            (ethertype::VLAN, ethertype::IPV4) => self.parse_plain_ipv4(head, TAGGED_AT),
-            (ethertype::VLAN, ethertype::IPV6) => self.parse_plain_ipv6(head, TAGGED_AT),
+            (ethertype::IPV6, _) => self.parse_plain_ipv6::<PACKET>(head, UNTAGGED_AT),
+            (ethertype::VLAN, ethertype::IPV4) => self.parse_plain_ipv4::<PACKET>(head, TAGGED_AT),
+            (ethertype::VLAN, ethertype::IPV6) => self.parse_plain_ipv6::<PACKET>(head, TAGGED_AT),
             _ => None,
         }
     }
 
     #[inline(always)]
-    fn parse_plain_ipv4(&self, head: &[u8], at: usize) -> Option<Parsed> {
+    fn parse_plain_ipv4<const PACKET: bool>(&self, head: &[u8], at: usize) -> Option<Parsed> {
         let (ip, plain) = over_ipv4(head, at)?;
         let source = le64(ip, ipv4::field::TTL)? & PROTOCOL_AND_SOURCE;
         let destination_and_ports = le64(ip, ipv4::field::DESTINATION.start)?;
         let sum = self.sum(&[(source, destination_and_ports)]);
         let identity = (ipv4_unchanged(le64(ip, 0)?), plain.transport);
-        Some(self.parsed(head, sum, identity, &plain))
+        Some(self.parsed::<PACKET>(head, sum, identity, &plain))
     }
 
     #[inline(always)]
-    fn parse_plain_ipv6(&self, head: &[u8], at: usize) -> Option<Parsed> {
+    fn parse_plain_ipv6<const PACKET: bool>(&self, head: &[u8], at: usize) -> Option<Parsed> {
         let headers = chunk::<IPV6_TCP_BYTES>(head, at)?;
         let (ip, transport) = headers.split_first_chunk::<{ ipv6::BYTES }>()?;
         let transport: &[u8; tcp::BYTES] = transport.first_chunk()?;
@@ -172,15 +161,20 @@ impl Hasher {
             (destination.1, 0),
         ]);
         let identity = (ipv6_unchanged(le64(ip, 0)?), plain.transport);
-        Some(self.parsed(head, sum, identity, &plain))
+        Some(self.parsed::<PACKET>(head, sum, identity, &plain))
     }
 
     #[inline(always)]
-    fn parsed(&self, head: &[u8], sum: u128, identity: Pair, plain: &Plain) -> Parsed {
-        let payload = first_16(head, plain.payload.start, plain.payload.end);
+    fn parsed<const PACKET: bool>(&self, head: &[u8], sum: u128, identity: Pair, plain: &Plain) -> Parsed {
+        let packet = if PACKET {
+            let payload = first_16(head, plain.payload.start, plain.payload.end);
+            self.packet(sum, identity, payload)
+        } else {
+            PacketHash(0)
+        };
         Parsed {
             flow: self.flow(sum),
-            packet: self.packet(sum, identity, payload),
+            packet,
             kind: plain.kind,
         }
     }

@@ -25,7 +25,9 @@ impl RandomHashes {
     /// The hash of the next packet.
     #[inline]
     pub fn next_hash(&mut self) -> PacketHash {
-        PacketHash(self.next_bits() << 32 | self.next_bits())
+        let high = self.next_bits();
+        // The lower half chooses a bank.
+        PacketHash(self.0 ^ high)
     }
 }
 

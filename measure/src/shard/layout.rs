@@ -6,6 +6,7 @@ use crate::cell::PassedCell;
 use crate::flows::{FlowCounters, FlowEstimates};
 use crate::lda::LdaLayout;
 use crate::lds::{BytesPair, LdsLayout};
+use crate::packet::Hashing;
 use crate::time::TickRate;
 
 use super::SegmentSynopsis;
@@ -54,6 +55,15 @@ impl ShardBytes {
 }
 
 impl ShardLayout {
+    /// What has to be found out about a packet for shards of this layout.
+    pub fn hashing(&self) -> Hashing {
+        match &self.lds {
+            Some(lds) if lds.asks_which_packet() => Hashing::Packet,
+            None if self.flow_slots == 0 => Hashing::None,
+            _ => Hashing::Flow,
+        }
+    }
+
     /// The exact figures of `segments` segments and nothing else.
     pub fn new(rate: TickRate, segments: usize) -> Self {
         Self {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use contract::counters::{PortCounters, WorkerCounters};
 use contract::ids::PortIndex;
 use dpdk_bindings::{PassingMbuf, StampField, Tap, tsc};
-use measure::packet::{Census, Hasher, Parsed, kind};
+use measure::packet::{Census, Hasher, Hashing, Parsed};
 use measure::time::Ticks;
 use switch::classify::Classifier;
 use switch::packet_io::ClassIndex;
@@ -23,8 +23,8 @@ pub struct Stamper {
     pub has_classes: bool,
     /// Whether the clock is read for every packet.
     pub stamps_packets: bool,
-    /// Whether anybody asks which flow and packet it is: an LDA alone does not.
-    pub hashes: bool,
+    /// What is to be found out about each packet.
+    pub hashing: Hashing,
 }
 
 /// One receive queue, parsing, hashing and stamping.
@@ -58,62 +58,59 @@ impl Tap for Arrivals {
         let now = Ticks(tsc::now());
         self.counters.burst(burst.len());
         for part in burst.chunks_mut(Census::FRAMES_MAX) {
-            if self.stamper.hashes {
-                self.stamp::<true>(part, port, counters, now);
-            } else {
-                self.stamp::<false>(part, port, counters, now);
-            }
-        }
-    }
-}
-
-impl Arrivals {
-    #[inline]
-    fn stamp<const HASHES: bool>(
-        &self,
-        burst: &mut [PassingMbuf<'_>],
-        port: PortIndex,
-        counters: &PortCounters,
-        now: Ticks,
-    ) {
-        let Stamper { field, hasher, .. } = &self.stamper;
-        let shared = self.stamper.shared_word(port, now);
-        let mut bytes = 0;
-        let mut census = Census::default();
-        if let Some(word) = shared
-            && !HASHES
-        {
-            // One loop for each: both at once want more registers than there are.
-            bytes = field.set_last_of(burst, word);
-            for mbuf in &*burst {
-                census.add(kind(mbuf.head(), mbuf.len_bytes()));
-            }
-        } else {
-            for mbuf in &mut *burst {
-                let (len_bytes, head) = (mbuf.len_bytes(), mbuf.head());
-                bytes += u64::from(len_bytes);
-                let word = shared.unwrap_or_else(|| self.stamper.word(port, head, now));
-                let kind = if HASHES {
-                    let Parsed { flow, packet, kind } = hasher.parse(head, len_bytes);
-                    field.set(mbuf, [flow.0, packet.0, word]);
-                    kind
-                } else {
-                    let kind = kind(head, len_bytes);
-                    field.set_last(mbuf, word);
-                    kind
-                };
-                census.add(kind);
-            }
-        }
-        counters.rx_packets.add(burst.len() as u64);
-        counters.rx_bytes.add(bytes);
-        for (counter, n) in counters.kinds.iter().zip(census.counts()) {
-            counter.add(n);
+            let bytes = match self.stamper.hashing {
+                Hashing::None => self.stamper.stamp(part, port, now),
+                Hashing::Flow => self.stamper.stamp_hashed::<false>(part, port, counters, now),
+                Hashing::Packet => self.stamper.stamp_hashed::<true>(part, port, counters, now),
+            };
+            counters.rx_packets.add(part.len() as u64);
+            counters.rx_bytes.add(bytes);
         }
     }
 }
 
 impl Stamper {
+    /// Stamps packets with when and where they came in; the bytes of their frames.
+    #[inline]
+    fn stamp(&self, burst: &mut [PassingMbuf<'_>], port: PortIndex, now: Ticks) -> u64 {
+        if let Some(word) = self.shared_word(port, now) {
+            return self.field.set_last_of(burst, word);
+        }
+        let mut bytes = 0;
+        for mbuf in burst {
+            bytes += u64::from(mbuf.len_bytes());
+            let word = self.word(port, mbuf.head(), now);
+            self.field.set_last(mbuf, word);
+        }
+        bytes
+    }
+
+    /// The same, and with hashes; counts the packets by kind.
+    #[inline]
+    fn stamp_hashed<const PACKET: bool>(
+        &self,
+        burst: &mut [PassingMbuf<'_>],
+        port: PortIndex,
+        counters: &PortCounters,
+        now: Ticks,
+    ) -> u64 {
+        let shared = self.shared_word(port, now);
+        let mut bytes = 0;
+        let mut census = Census::default();
+        for mbuf in burst {
+            let (len_bytes, head) = (mbuf.len_bytes(), mbuf.head());
+            bytes += u64::from(len_bytes);
+            let word = shared.unwrap_or_else(|| self.word(port, head, now));
+            let Parsed { flow, packet, kind } = self.hasher.parse_as::<PACKET>(head, len_bytes);
+            census.add(kind);
+            self.field.set(mbuf, [flow.0, packet.0, word]);
+        }
+        for (counter, n) in counters.kinds.iter().zip(census.counts()) {
+            counter.add(n);
+        }
+        bytes
+    }
+
     /// The last word of all packets received at `now`, where they have one in common.
     fn shared_word(&self, port: PortIndex, now: Ticks) -> Option<u64> {
         let is_shared = !self.has_classes && !self.stamps_packets;

@@ -12,7 +12,7 @@ use contract::counters::{PortCounters, WorkerCounters};
 use contract::ids::PortIndex;
 use dpdk_bindings::{PassingMbuf, StampField, Tap, tsc};
 use measure::observation::{Batch, Observations};
-use measure::packet::{FlowHash, PacketHash, RandomHashes};
+use measure::packet::{FlowHash, Hashing, PacketHash, RandomHashes};
 use measure::time::Ticks;
 use parking_lot::Mutex;
 use switch::meter::{BurstMemory, Meter, ObservationBurst};
@@ -33,8 +33,8 @@ pub struct Stamps {
     pub ids: Arc<PortIds>,
     /// Whether there is more than one class.
     pub has_classes: bool,
-    /// Whether they say which flow and packet it is.
-    pub have_hashes: bool,
+    /// What they say of each packet.
+    pub hashing: Hashing,
 }
 
 /// One transmit queue, recording.
@@ -56,7 +56,7 @@ struct Point {
     meter: Meter,
     memory: BurstMemory,
     plans: PlanReceiver,
-    /// For packets that come without a hash.
+    /// For packets that come without a hash of their own.
     hashes: RandomHashes,
 }
 
@@ -161,7 +161,7 @@ impl Tap for Departures {
             self.unmeasured.fetch_add(packets, Ordering::Relaxed);
             return offer.only_count(burst);
         };
-        if self.stamps.have_hashes {
+        if self.stamps.hashing > Hashing::None {
             // Flows are held against their headers.
             for mbuf in &*burst {
                 mbuf.prefetch_header();
@@ -169,7 +169,7 @@ impl Tap for Departures {
         }
         self.seen.store(now.0, Ordering::Relaxed);
         point.roll_over(now);
-        if !self.stamps.have_hashes {
+        if self.stamps.hashing == Hashing::None {
             return point.record_batches(offer, burst);
         }
         for part in burst.chunks_mut(BURST) {
@@ -241,6 +241,7 @@ impl Point {
     #[inline]
     fn record(&mut self, offer: Offer<'_>, burst: &mut [PassingMbuf<'_>]) {
         let stamps = offer.stamps;
+        let spread = &mut self.hashes;
         let mut observations = ObservationBurst::new_const();
         let mut positions = ArrayVec::new_const();
         let mut seen = Seen::of(&self.meter, offer, &mut observations, &mut positions);
@@ -254,8 +255,11 @@ impl Point {
             let Some([flow, packet, last]) = taken else {
                 continue;
             };
-            let hashes = (FlowHash(flow), PacketHash(packet));
-            let class = seen.add(hashes, last, len_bytes, n);
+            let packet = match stamps.hashing {
+                Hashing::Packet => PacketHash(packet),
+                _ => spread.next_hash(),
+            };
+            let class = seen.add((FlowHash(flow), packet), last, len_bytes, n);
             if stamps.has_classes {
                 let (packets, bytes) = &mut classes[usize::from(class.0 & 7)];
                 *packets += 1;
@@ -309,7 +313,7 @@ mod tests {
             field: StampField::register(&eal).unwrap(),
             ids: Arc::new(PortIds::new()),
             has_classes: true,
-            have_hashes: true,
+            hashing: Hashing::Packet,
         };
         let field = stamps.field;
         let schedule = EpochSchedule::new(Ticks(0), 1_000, 100);

@@ -83,7 +83,7 @@ fn run() -> Result<()> {
         classifier: Arc::new(Classifier::from_config(&config)),
         has_classes: config.class_count() > 1,
         stamps_packets: measurement.stamps == contract::config::Stamps::Packet,
-        hashes: layout.lds.is_some() || layout.flow_slots > 0,
+        hashing: layout.hashing(),
     };
     let setup = Setup {
         rate,

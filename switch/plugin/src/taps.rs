@@ -208,7 +208,7 @@ impl TransmitTap {
             field: stamper.field,
             ids: Arc::clone(ids),
             has_classes: stamper.has_classes,
-            have_hashes: stamper.hashes,
+            hashing: stamper.hashing,
         };
         let (point, plans) = Departures::new(stamps, meter, counters);
         Self {

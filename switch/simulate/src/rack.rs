@@ -23,7 +23,7 @@ use contract::counters::{Counter, DropReason, PortCounters, WorkerCounters};
 use contract::fdb::{DELTAS, FdbMaster, MasterEnd, REPORTS, ReplicaEnd, fdb_rings};
 use contract::handover::{ControlEnd, handover};
 use contract::ids::{GenerationId, PortIndex};
-use measure::packet::Hasher;
+use measure::packet::{Hasher, Hashing};
 use measure::packet::header::{ethernet, ethertype, ipv4, protocol, udp};
 use measure::shard::{Shard, ShardLayout, Tally};
 use measure::synopsis::Synopsis;
@@ -349,6 +349,8 @@ pub fn plan(config: &Config, generation: GenerationId) -> (Box<Plan>, ControlEnd
     let plan = Plan {
         handover,
         segments: SegmentMap::new(config.ports.len(), places),
+        // What several workers record can then be compared.
+        hashing: Hashing::Packet,
         flows: None,
         stamps_packets: false,
         references: None,

@@ -8,7 +8,7 @@ use super::queue::{Fate, Item, Queue, QueueState, QueuedReference, Refused};
 use super::red::Red;
 use super::scheduler::Scheduler;
 use super::shaper::Shaper;
-use crate::packet_io::{BURST, Burst, ClassIndex, Tag, Tags};
+use crate::packet_io::{BURST, Burst, ClassIndex, Likeness, Tag, Tags};
 
 /// Most references between the packets of the head.
 pub const REFERENCES_MAX: usize = 16;
@@ -42,6 +42,8 @@ pub struct PortEgress<P> {
     pub head: Burst<P>,
     /// Their tags.
     pub tags: Tags,
+    /// Of all of these.
+    pub likeness: Likeness,
     /// References, in order, each with the number of packets of the head that go before it.
     pub references: arrayvec::ArrayVec<(usize, QueuedReference), REFERENCES_MAX>,
     /// Queues where something waits, a bit each, and [`PACED`].
@@ -67,6 +69,7 @@ impl<P> PortEgress<P> {
         Self {
             head: Burst::new_const(),
             tags: Tags::new_const(),
+            likeness: Likeness::Mixed,
             references: arrayvec::ArrayVec::new_const(),
             busy: layout.capacity_bps.map_or(0, |_| PACED),
             queue_of_class: layout.queue_of_class,
@@ -87,8 +90,7 @@ impl<P> PortEgress<P> {
     #[inline]
     pub fn offer(&mut self, packet: P, tag: Tag, now: Ticks) -> Result<(), Refused<P>> {
         if self.busy == 0 && !self.head.is_full() {
-            self.head.push(packet);
-            self.tags.push(tag);
+            self.push(packet, tag);
             return Ok(());
         }
         self.queue(packet, tag, now)
@@ -101,16 +103,17 @@ impl<P> PortEgress<P> {
     pub fn offer_all(
         &mut self,
         packets: &mut Burst<P>,
-        tag: impl FnOnce(&Burst<P>, &mut Tags),
+        tag: impl FnOnce(&Burst<P>, &mut Tags) -> Likeness,
     ) -> bool {
         if self.busy != 0 || packets.len() > self.head.remaining_capacity() {
             return false;
         }
-        tag(packets, &mut self.tags);
+        self.likeness = tag(packets, &mut self.tags);
         debug_assert_eq!(self.tags.len(), self.head.len() + packets.len());
         if self.head.is_empty() {
             std::mem::swap(&mut self.head, packets);
         } else {
+            self.likeness = Likeness::Mixed;
             self.head.extend(packets.drain(..));
         }
         true
@@ -212,8 +215,14 @@ impl<P> PortEgress<P> {
         if let Some(shaper) = &mut self.shaper {
             shaper.occupy(wire_bytes);
         }
+        self.push(packet, tag);
+    }
+
+    #[inline]
+    fn push(&mut self, packet: P, tag: Tag) {
         self.head.push(packet);
         self.tags.push(tag);
+        self.likeness = Likeness::Mixed;
     }
 
     /// The driver took the first `packets` of the head (and removed them there): their tags go, and

@@ -4,6 +4,7 @@ use contract::counters::WorkerCounters;
 use contract::handover::WorkerEnd;
 use contract::ids::PortIndex;
 use measure::observation::SegmentIndex;
+use measure::packet::Hashing;
 
 use crate::flows::Flows;
 use crate::packet_io::{ClassIndex, NO_SEGMENT};
@@ -58,6 +59,8 @@ pub struct Plan {
     pub handover: WorkerEnd,
     /// What its segments are called.
     pub segments: SegmentMap,
+    /// What is to be found out about each packet as it arrives.
+    pub hashing: Hashing,
     /// Flows with counters of their own.
     pub flows: Option<Flows>,
     /// Whether the clock is read for every packet, not for every burst.

@@ -1,7 +1,7 @@
 //! What packets are tagged with as they arrive.
 
 use contract::ids::PortIndex;
-use measure::packet::{FlowHash, Hasher, PacketHash, Parsed};
+use measure::packet::{FlowHash, Hasher, Hashing, PacketHash, Parsed};
 use measure::time::{EpochTag, Ticks};
 
 use super::plan::{NO_SEGMENTS, Plan, Segments};
@@ -17,10 +17,10 @@ pub struct Tagging<'m> {
 }
 
 impl<'m> Tagging<'m> {
-    /// Whether packets are hashed as they arrive.
+    /// What is to be found out about each packet; `None` where nothing is measured.
     #[inline]
-    pub fn is_on(self) -> bool {
-        self.plan.is_some()
+    pub fn hashing(self) -> Option<Hashing> {
+        self.plan.map(|plan| plan.hashing)
     }
 
     /// Whether the clock is read for every packet.
@@ -58,9 +58,10 @@ impl<'m> Tagging<'m> {
         }
     }
 
-    /// Parses and hashes the frame that begins with `head`.
+    /// Parses the frame that begins with `head`, and hashes its flow; unless `PACKET`, the packet's hash means
+    /// nothing.
     #[inline]
-    pub fn parse(self, head: &[u8], len_bytes: u32) -> Parsed {
-        self.hasher.parse(head, len_bytes)
+    pub fn parse<const PACKET: bool>(self, head: &[u8], len_bytes: u32) -> Parsed {
+        self.hasher.parse_as::<PACKET>(head, len_bytes)
     }
 }

@@ -10,6 +10,7 @@ use contract::handover::{ControlEnd, handover};
 use contract::ids::{GenerationId, PortIndex, WorkerIndex};
 use contract::wire::clock::SharedLine;
 use dpdk_bindings::{Eal, Port};
+use measure::packet::Hashing;
 use measure::rli::{FlowRule, FlowSample, FlowSelection};
 use measure::shard::ShardLayout;
 use measure::time::{EpochSchedule, TickRate};
@@ -154,6 +155,11 @@ pub fn plan(
     let plan = Plan {
         handover: worker_end,
         segments: SegmentMap::new(config.ports.len(), places),
+        hashing: if config.wires().next().is_some() {
+            Hashing::Packet
+        } else {
+            layout.hashing()
+        },
         flows: flows.transpose()?,
         stamps_packets: config.measurement.stamps == config::Stamps::Packet,
         references: references.map(Box::new),

@@ -5,7 +5,7 @@ use contract::counters::{DropReason, PortCounters};
 use contract::ids::PortIndex;
 
 use super::Worker;
-use crate::packet_io::{ClassIndex, PacketIo, Tag};
+use crate::packet_io::{ClassIndex, Likeness, PacketIo, Tag};
 
 impl<I: PacketIo> Worker<I> {
     /// Shows how full queues, rings and tables are.
@@ -31,29 +31,31 @@ impl<I: PacketIo> Worker<I> {
 
 /// Counts packets that the driver took, as a whole and by class.
 #[inline]
-pub(super) fn count_departures(counters: &PortCounters, tags: &[Tag]) {
-    let Some(&Tag { class, .. }) = tags.first() else {
+pub(super) fn count_departures(counters: &PortCounters, tags: &[Tag], likeness: Likeness) {
+    if likeness == Likeness::Alike {
+        return count_class(counters, tags);
+    }
+    tags.chunk_by(|a, b| a.class == b.class)
+        .for_each(|run| count_class(counters, run));
+}
+
+/// The same of packets of one class.
+#[inline]
+fn count_class(counters: &PortCounters, tags: &[Tag]) {
+    let Some(first) = tags.first() else {
         return;
     };
-    let (mut all_bytes, mut differences) = (0, 0);
-    for tag in tags {
-        all_bytes += u64::from(tag.len_bytes);
-        differences |= tag.class.0 ^ class.0;
-    }
-    counters.tx_packets.add(tags.len() as u64);
-    counters.tx_bytes.add(all_bytes);
-    if differences == 0 {
-        let of_class = &counters.classes[usize::from(class.0) % CLASSES_MAX];
-        of_class.tx_packets.add(tags.len() as u64);
-        of_class.tx_bytes.add(all_bytes);
-        return;
-    }
-    for run in tags.chunk_by(|a, b| a.class == b.class) {
-        let bytes = run.iter().map(|tag| u64::from(tag.len_bytes)).sum();
-        let of_class = &counters.classes[usize::from(run[0].class.0) % CLASSES_MAX];
-        of_class.tx_packets.add(run.len() as u64);
-        of_class.tx_bytes.add(bytes);
-    }
+    let (packets, bytes) = (tags.len() as u64, bytes_of(tags));
+    counters.tx_packets.add(packets);
+    counters.tx_bytes.add(bytes);
+    let of_class = &counters.classes[usize::from(first.class.0) % CLASSES_MAX];
+    of_class.tx_packets.add(packets);
+    of_class.tx_bytes.add(bytes);
+}
+
+#[inline]
+fn bytes_of(tags: &[Tag]) -> u64 {
+    tags.iter().map(|tag| u64::from(tag.len_bytes)).sum()
 }
 
 #[cold]

@@ -2,7 +2,7 @@
 
 use contract::counters::PortCounters;
 use measure::flows::FlowId;
-use measure::packet::Census;
+use measure::packet::{Census, Hashing, RandomHashes};
 use measure::time::Ticks;
 
 use crate::decide::Decisions;
@@ -17,63 +17,112 @@ pub(super) struct Tagger<'w, I> {
     pub counters: &'w PortCounters,
     /// Those that lead to where they go.
     pub segments: Segments,
+    /// What spreads packets over rows that are not parsed.
+    pub spread: &'w mut RandomHashes,
     pub now: Ticks,
 }
 
 impl<I: PacketIo> Tagger<'_, I> {
-    /// Parses, hashes and tags a burst in one tight loop. Not inlined, so that the loop has all
-    /// registers to itself.
-    #[inline(never)]
+    /// Tags a burst, about whose packets as much is found out as the plan asks for. Without decisions all
+    /// are of class 0.
+    #[inline]
     pub fn tag(
-        &self,
+        self,
         arrivals: &Burst<I::Packet>,
         decisions: &Decisions,
         tags: &mut Tags,
     ) -> Likeness {
-        let decided = arrivals.iter().zip(decisions);
-        if !self.tagging.is_on() {
-            tags.extend(decided.map(|(packet, decision)| {
-                let len_bytes = self.io.len_bytes(packet);
-                self.tagging
-                    .blank_tag(len_bytes, decision.class(), self.now)
-            }));
-            return Likeness::Mixed;
+        let Some(first) = decisions.first() else {
+            let packets = arrivals.iter().map(|packet| (packet, ClassIndex(0)));
+            return self.tag_each(packets, tags);
+        };
+        let (class, mut differences) = (first.class(), 0);
+        let packets = arrivals.iter().zip(decisions).map(|(packet, decision)| {
+            differences |= decision.class().0 ^ class.0;
+            (packet, decision.class())
+        });
+        match self.tag_each(packets, tags) {
+            Likeness::Alike if differences == 0 => Likeness::Alike,
+            _ => Likeness::Mixed,
         }
-        let (first, flows) = (tags.len(), self.tagging.flows());
-        let one_class = decisions
-            .first()
-            .map_or(ClassIndex(0), |decision| decision.class());
-        let mut differences = 0;
+    }
+
+    #[inline]
+    fn tag_each<'p>(
+        self,
+        packets: impl Iterator<Item = (&'p I::Packet, ClassIndex)>,
+        tags: &mut Tags,
+    ) -> Likeness
+    where
+        I::Packet: 'p,
+    {
+        let (first, is_each_stamped) = (tags.len(), self.tagging.stamps_packets());
+        let (io, tagging) = (self.io, self.tagging);
+        match tagging.hashing() {
+            None => tags.extend(packets.map(|(packet, class)| {
+                tagging.blank_tag(io.len_bytes(packet), class, self.now)
+            })),
+            Some(Hashing::None) => self.tag_unparsed(packets, tags),
+            Some(Hashing::Flow) => self.tag_parsed::<false>(packets, tags),
+            Some(Hashing::Packet) => self.tag_parsed::<true>(packets, tags),
+        }
+        if !is_each_stamped {
+            return Likeness::Alike;
+        }
+        for tag in &mut tags[first..] {
+            tag.arrived = io.now();
+        }
+        Likeness::Mixed
+    }
+
+    #[inline]
+    fn tag_unparsed<'p>(
+        self,
+        packets: impl Iterator<Item = (&'p I::Packet, ClassIndex)>,
+        tags: &mut Tags,
+    ) where
+        I::Packet: 'p,
+    {
+        tags.extend(packets.map(|(packet, class)| Tag {
+            packet: self.spread.next_hash(),
+            segment: self.segments[usize::from(class.0 & 7)],
+            ..self.tagging.blank_tag(self.io.len_bytes(packet), class, self.now)
+        }));
+    }
+
+    /// Parses, hashes and tags a burst in one tight loop. Not inlined, so that the loop has all
+    /// registers to itself.
+    #[inline(never)]
+    fn tag_parsed<'p, const PACKET: bool>(
+        self,
+        packets: impl Iterator<Item = (&'p I::Packet, ClassIndex)>,
+        tags: &mut Tags,
+    ) where
+        I::Packet: 'p,
+    {
+        let flows = self.tagging.flows();
         let mut census = Census::default();
-        tags.extend(decided.map(|(packet, decision)| {
-            let (len_bytes, class) = (self.io.len_bytes(packet), decision.class());
-            let parsed = self.tagging.parse(self.io.head(packet), len_bytes);
+        tags.extend(packets.map(|(packet, class)| {
+            let len_bytes = self.io.len_bytes(packet);
+            let parsed = self.tagging.parse::<PACKET>(self.io.head(packet), len_bytes);
             census.add(parsed.kind);
             let segment = self.segments[usize::from(class.0 & 7)];
             if let Some(flows) = flows {
                 flows.prefetch(FlowId::new(parsed.flow, segment));
             }
-            differences |= class.0 ^ one_class.0;
             Tag {
                 flow: parsed.flow,
-                packet: parsed.packet,
+                packet: if PACKET {
+                    parsed.packet
+                } else {
+                    self.spread.next_hash()
+                },
                 segment,
                 ..self.tagging.blank_tag(len_bytes, class, self.now)
             }
         }));
-        let is_each_stamped = self.tagging.stamps_packets();
-        if is_each_stamped {
-            for tag in &mut tags[first..] {
-                tag.arrived = self.io.now();
-            }
-        }
         for (counter, n) in self.counters.kinds.iter().zip(census.counts()) {
             counter.add(n);
-        }
-        if differences == 0 && !is_each_stamped {
-            Likeness::Alike
-        } else {
-            Likeness::Mixed
         }
     }
 }

@@ -114,7 +114,7 @@ impl<I: PacketIo> Worker<I> {
         let Some(wire) = wires.at(from) else { return };
         let seen = arrivals.iter().zip(decisions).map(|(packet, decision)| {
             let len_bytes = io.len_bytes(packet);
-            let parsed = tagging.parse(io.head(packet), len_bytes);
+            let parsed = tagging.parse::<true>(io.head(packet), len_bytes);
             let arrival = Arrival {
                 flow: parsed.flow,
                 packet: parsed.packet,

@@ -9,7 +9,7 @@ use contract::counters::{DropReason, PortCounters, WorkerCounters};
 use contract::handover::{ControlEnd, SealedShard, handover};
 use contract::ids::{GenerationId, PortIndex, WorkerIndex};
 use dpdk_bindings::{Eal, EalOptions, Mempool, Port, PortConfig};
-use measure::packet::Hasher;
+use measure::packet::{Hasher, Hashing};
 use measure::rli::FlowSelection;
 use measure::shard::SegmentSynopsis;
 use measure::time::{EpochSchedule, TickRate, Ticks};
@@ -142,6 +142,7 @@ impl<'p> Testbed<'p> {
         let plan = Plan {
             handover: worker_end,
             segments: SegmentMap::new(2, places),
+            hashing: Hashing::Packet,
             flows: Some(Flows::new(512, FlowSelection::All)),
             stamps_packets: true,
             references: Some(Box::new(References::new(&references).unwrap())),
