@@ -73,6 +73,12 @@ impl Classifier {
         matches!(self.tables, Tables::None)
     }
 
+    /// The class of packets that no rule matches.
+    #[inline]
+    pub fn default_class(&self) -> ClassIndex {
+        self.default
+    }
+
     /// The class of the packet that begins with `head` and came in by `from`.
     #[inline]
     pub fn classify(&self, from: PortIndex, head: &[u8]) -> ClassIndex {

@@ -220,7 +220,8 @@ impl Decide {
     }
 
     /// Verdicts on a burst that came in by `from` at `now`, and classes, in its order. If all
-    /// of the burst leaves by one port, as it is: that port.
+    /// of the burst leaves by one port, as it is: that port; `decisions` may then be left
+    /// [out](Self::complete).
     #[inline]
     pub fn decide_burst<'h>(
         &mut self,
@@ -239,6 +240,12 @@ impl Decide {
         match forwarding {
             Forwarding::Patch(panel) => {
                 let way = panel.way(from, *up);
+                if let Verdict::Forward(to) = way
+                    && classifier.is_trivial()
+                    && PatchPanel::passes_all(heads.clone())
+                {
+                    return Some(to);
+                }
                 let decide = |head| Decision::new(PatchPanel::decide(way, head), class(head));
                 decisions.extend(heads.map(decide));
             }
@@ -254,10 +261,33 @@ impl Decide {
             }
             Forwarding::Bridge(bridge) => {
                 let ingress = bridge.ingress(from, *up, now);
-                bridge.decide_plain(&ingress, heads, end, class, decisions);
+                if classifier.is_trivial()
+                    && let Some(to) = bridge.one_way(&ingress, heads.clone())
+                {
+                    return Some(to);
+                }
+                let mut verdict = |head| bridge.decide_plain(&ingress, head, end);
+                let decide = |head| Decision::new(verdict(head), class(head));
+                decisions.extend(heads.map(decide));
             }
         }
         one_port(decisions)
+    }
+
+    /// Puts in the decisions that were left out about a burst of so many frames.
+    pub fn complete(&self, decisions: &mut Decisions, all_to: Option<PortIndex>, frames: usize) {
+        if let Some(to) = all_to
+            && decisions.is_empty()
+        {
+            let decision = Decision::new(Verdict::Forward(to), self.classifier.default_class());
+            decisions.extend(std::iter::repeat_n(decision, frames));
+        }
+    }
+
+    /// The class of packets about which decisions were left out.
+    #[inline]
+    pub fn default_class(&self) -> ClassIndex {
+        self.classifier.default_class()
     }
 
     /// Whether a port has its link.

@@ -175,6 +175,7 @@ impl<I: PacketIo> Worker<I> {
         let heads = arrivals.iter().map(|packet| self.io.head(packet));
         let all_to = self.decide.decide_burst(from, heads, now, &mut decisions);
         if self.wires.is_at(from) {
+            self.decide.complete(&mut decisions, all_to, arrivals.len());
             self.count_arrivals(arrivals, &decisions, from, now);
         }
         if let Some(to) = all_to
@@ -182,12 +183,14 @@ impl<I: PacketIo> Worker<I> {
         {
             return;
         }
+        self.decide.complete(&mut decisions, all_to, arrivals.len());
         let mut tags = Tags::new_const();
         let tagger = Tagger {
             io: &self.io,
             tagging: self.meter.tagging(),
             counters: &self.counters.ports[from.index()],
             segments: NO_SEGMENTS,
+            class: self.decide.default_class(),
             spread: &mut self.spread,
             now,
         };
@@ -227,6 +230,7 @@ impl<I: PacketIo> Worker<I> {
             tagging: self.meter.tagging(),
             counters: &self.counters.ports[from.index()],
             segments: self.meter.tagging().segments(from, to),
+            class: self.decide.default_class(),
             spread: &mut self.spread,
             now,
         };

@@ -165,7 +165,13 @@ impl Hasher {
     }
 
     #[inline(always)]
-    fn parsed<const PACKET: bool>(&self, head: &[u8], sum: u128, identity: Pair, plain: &Plain) -> Parsed {
+    fn parsed<const PACKET: bool>(
+        &self,
+        head: &[u8],
+        sum: u128,
+        identity: Pair,
+        plain: &Plain,
+    ) -> Parsed {
         let packet = if PACKET {
             let payload = first_16(head, plain.payload.start, plain.payload.end);
             self.packet(sum, identity, payload)

@@ -87,7 +87,10 @@ fn plain_frames_take_the_fast_path() {
         &specimen.unwrap().1
     };
     for name in ["TCP", "UDP"] {
-        assert!(hasher().parse_plain::<true>(frame_of(name)).is_some(), "{name}");
+        assert!(
+            hasher().parse_plain::<true>(frame_of(name)).is_some(),
+            "{name}"
+        );
     }
     for name in ["TCP over IPv6", "UDP over IPv6", "one VLAN tag"] {
         let parsed = hasher().parse_plain_other::<true>(frame_of(name));

@@ -60,7 +60,9 @@ impl Tap for Arrivals {
         for part in burst.chunks_mut(Census::FRAMES_MAX) {
             let bytes = match self.stamper.hashing {
                 Hashing::None => self.stamper.stamp(part, port, now),
-                Hashing::Flow => self.stamper.stamp_hashed::<false>(part, port, counters, now),
+                Hashing::Flow => self
+                    .stamper
+                    .stamp_hashed::<false>(part, port, counters, now),
                 Hashing::Packet => self.stamper.stamp_hashed::<true>(part, port, counters, now),
             };
             counters.rx_packets.add(part.len() as u64);

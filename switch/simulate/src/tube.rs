@@ -103,7 +103,7 @@ impl TestTube {
             handover: worker_end,
             segments: SegmentMap::new(ports, pairs),
             hashing: Hashing::Packet,
-        flows: None,
+            flows: None,
             stamps_packets: false,
             references: references.map(Box::new),
         };

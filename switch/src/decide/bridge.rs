@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use arrayvec::ArrayVec;
 use contract::counters::DropReason;
 use contract::fdb::{FdbDelta, Limits, ReplicaEnd, StationKey};
 use contract::ids::PortIndex;
@@ -13,8 +12,7 @@ use super::fdb::{Fdb, Fresh};
 use super::mac::MacAddress;
 use super::storm::StormLimit;
 use super::vlan::Lan;
-use super::{Decision, Decisions, PortSet, Verdict};
-use crate::packet_io::{BURST, ClassIndex};
+use super::{PortSet, Verdict};
 
 /// Most ports.
 const PORTS: usize = contract::config::PORTS_MAX;
@@ -87,40 +85,42 @@ impl Bridge {
         }
     }
 
-    /// Decides about each frame of a burst, in its order, where no port has VLANs.
-    ///
-    /// The stations of all are asked of the cache before the first is looked up.
+    /// The port by which all frames of a burst leave, where no port has VLANs and nothing is learnt from any:
+    /// their stations are known and were lately seen. `None` decides nothing.
     #[inline]
-    pub(super) fn decide_plain<'h>(
+    pub(super) fn one_way<'h>(
+        &self,
+        from: &Ingress,
+        heads: impl Iterator<Item = &'h [u8]>,
+    ) -> Option<PortIndex> {
+        let mut ways = heads.map(|head| self.known_way(from, head));
+        let to = ways.next()??;
+        ways.all(|way| way == Some(to)).then_some(to)
+    }
+
+    /// The verdict on a frame where no port has VLANs.
+    #[inline]
+    pub(super) fn decide_plain(
         &mut self,
         from: &Ingress,
-        heads: impl Iterator<Item = &'h [u8]> + Clone,
+        head: &[u8],
         end: &mut Option<ReplicaEnd>,
-        class: impl Fn(&'h [u8]) -> ClassIndex,
-        decisions: &mut Decisions,
-    ) {
-        let mut addresses = ArrayVec::<_, BURST>::new_const();
-        for head in heads.clone().take(BURST) {
-            // A runt has no addresses, so that it is not usual.
-            let (destination, source) =
-                (head.first_chunk()).map_or((MacAddress::NONE, MacAddress::NONE), MacAddress::both);
-            self.fdb.prefetch(source.in_vlan(0));
-            self.fdb.prefetch(destination.in_vlan(0));
-            addresses.push((destination, source));
+    ) -> Verdict {
+        match self.known_way(from, head) {
+            Some(to) => Verdict::Forward(to),
+            None => self.decide_unusual(from, head, end),
         }
-        let open = from.plain.and(from.up).without(from.port);
-        decisions.extend(addresses.iter().zip(heads).map(|(addresses, head)| {
-            let &(destination, source) = addresses;
-            if from.learns && MacAddress::are_usual(destination, source) {
-                self.fdb.learn(source.in_vlan(0), from.fresh, end);
-                if let Some(to) = self.fdb.look_up(destination.in_vlan(0), from.fresh)
-                    && open.contains(to)
-                {
-                    return Decision::new(Verdict::Forward(to), class(head));
-                }
-            }
-            Decision::new(self.decide_unusual(from, head, end), class(head))
-        }));
+    }
+
+    /// Where [`decide`](Self::decide) forwards a frame from which it learns nothing.
+    #[inline]
+    fn known_way(&self, from: &Ingress, head: &[u8]) -> Option<PortIndex> {
+        let (destination, source) = MacAddress::both(head.first_chunk()?);
+        if !self.fdb.is_seen(source.in_vlan(0), from.fresh) {
+            return None;
+        }
+        let to = self.fdb.look_up(destination.in_vlan(0), from.fresh)?;
+        from.open.contains(to).then_some(to)
     }
 
     #[cold]
@@ -196,6 +196,7 @@ impl Bridge {
             up,
             now,
             plain: self.lan.plain(),
+            open: self.lan.plain().and(up).without(port),
             learns: up.contains(port),
             fresh: self.fdb.fresh(port, now),
         }
@@ -245,6 +246,8 @@ pub(super) struct Ingress {
     now: Ticks,
     /// Members of the LAN of ports without VLANs.
     plain: PortSet,
+    /// Those of them that frames can leave by.
+    open: PortSet,
     /// A port without a link may still bring frames that waited; nothing is learnt from them.
     learns: bool,
     fresh: Fresh,

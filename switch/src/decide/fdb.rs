@@ -15,10 +15,9 @@ use std::time::Duration;
 
 use contract::fdb::{Learned, Limits, REFRESHES_PER_AGE, ReplicaCounts, ReplicaEnd, StationKey};
 use contract::ids::PortIndex;
-use measure::prefetch::prefetch;
 use measure::time::{TickRate, Ticks};
 
-use entry::{Bucket, Mark, WAYS};
+use entry::{Bucket, FREE, Mark, WAYS};
 
 pub use entry::Fresh;
 
@@ -135,11 +134,16 @@ impl Fdb {
         (is_current() && unseen <= self.age_limit) || mark.is_static()
     }
 
-    /// Asks the cache for what is known of a station: packets themselves leave little of the table
-    /// in it.
+    /// Whether a station was seen so already: then nothing can be [learnt](Self::learn) of it.
     #[inline]
-    pub fn prefetch(&self, station: StationKey) {
-        prefetch(&self.buckets, self.bucket_of(station));
+    pub fn is_seen(&self, station: StationKey, fresh: Fresh) -> bool {
+        let mark = self.mark_of(station);
+        mark.is_some_and(|mark| mark.is_seen(fresh))
+    }
+
+    #[inline]
+    fn mark_of(&self, station: StationKey) -> Option<Mark> {
+        self.buckets.get(self.bucket_of(station))?.mark_of(station)
     }
 
     /// Remembers that a station was seen so, and reports it at `end` where that is due.
@@ -182,7 +186,7 @@ impl Fdb {
         self.uncount(old);
         if self.is_full(fresh.port()) {
             // Not where it was, and may not be where it is: the master forgets it everywhere.
-            self.buckets[index].keys[way] = 0;
+            self.buckets[index].keys[way] = FREE;
             Self::report(station, fresh, end);
             return self.limited(end.as_ref());
         }
@@ -219,9 +223,10 @@ impl Fdb {
     fn free_way(&mut self, index: usize, newcomer: Fresh) -> Option<usize> {
         let Bucket { keys, marks } = self.buckets[index];
         let mut ways = keys.iter().zip(&marks);
-        let free = ways.position(|(&key, &mark)| key == 0 || !self.is_live(mark, newcomer.age()));
+        let free =
+            ways.position(|(&key, &mark)| key == FREE || !self.is_live(mark, newcomer.age()));
         let way = free.or_else(|| self.busiest(&marks, newcomer))?;
-        if keys[way] != 0 {
+        if keys[way] != FREE {
             self.uncount(marks[way]);
             self.counts.evictions += u64::from(free.is_none());
         }
@@ -299,8 +304,7 @@ impl Fdb {
     /// The port behind which a station was last seen, unless that is too long ago.
     #[inline]
     pub fn look_up(&self, station: StationKey, fresh: Fresh) -> Option<PortIndex> {
-        let bucket = self.buckets.get(self.bucket_of(station))?;
-        let mark = *bucket.marks.get(bucket.find(station))?;
+        let mark = self.mark_of(station)?;
         self.is_live(mark, fresh.age()).then(|| mark.port())
     }
 
@@ -338,7 +342,7 @@ impl Fdb {
         if let Some(&mark) = self.buckets[index].marks.get(way)
             && !mark.is_static()
         {
-            self.buckets[index].keys[way] = 0;
+            self.buckets[index].keys[way] = FREE;
             self.uncount(mark);
         }
     }
@@ -385,8 +389,8 @@ impl Fdb {
         for index in until..self.unswept {
             for way in 0..WAYS {
                 let mark = self.buckets[index].marks[way];
-                if self.buckets[index].keys[way] != 0 && !self.is_live(mark, self.age) {
-                    self.buckets[index].keys[way] = 0;
+                if self.buckets[index].keys[way] != FREE && !self.is_live(mark, self.age) {
+                    self.buckets[index].keys[way] = FREE;
                     self.uncount(mark);
                 }
             }
@@ -417,7 +421,7 @@ impl Fdb {
             .iter()
             .flat_map(|bucket| bucket.keys.iter().zip(&bucket.marks));
         entries
-            .filter(|&(&key, &mark)| key != 0 && self.is_live(mark, age))
+            .filter(|&(&key, &mark)| key != FREE && self.is_live(mark, age))
             .count()
     }
 

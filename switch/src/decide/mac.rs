@@ -8,9 +8,6 @@ use measure::packet::header::ethernet;
 pub struct MacAddress(u64);
 
 impl MacAddress {
-    /// No station's.
-    pub(super) const NONE: Self = Self(0);
-
     /// Destination and source of a frame: each the upper six octets of one load of eight.
     #[inline]
     pub(super) fn both(header: &[u8; ethernet::BYTES]) -> (Self, Self) {
@@ -24,12 +21,6 @@ impl MacAddress {
     #[inline]
     pub fn is_group(self) -> bool {
         self.0 & (1 << 40) != 0
-    }
-
-    /// From a station to one: neither a group's, and the source not all zeros.
-    #[inline]
-    pub(super) fn are_usual(destination: Self, source: Self) -> bool {
-        !Self(destination.0 | source.0).is_group() && source.0 != 0
     }
 
     /// An address that a station can have: neither a group's nor all zeros.

@@ -38,6 +38,13 @@ impl PatchPanel {
         }
     }
 
+    /// Whether none of these frames ends at the link, and none is a runt.
+    #[inline]
+    pub(super) fn passes_all<'h>(mut heads: impl Iterator<Item = &'h [u8]>) -> bool {
+        let passes = |header: &ethernet::Header<'_>| header.ethertype() != ethertype::MAC_CONTROL;
+        heads.all(|head| ethernet::Header::of(head).is_some_and(|header| passes(&header)))
+    }
+
     /// The verdict on a frame, given that on all.
     #[inline]
     pub(super) fn decide(way: Verdict, head: &[u8]) -> Verdict {

@@ -51,6 +51,7 @@ impl Decide {
         let mut decisions = Decisions::new();
         let heads = frames.iter().map(Vec::as_slice);
         let all = self.decide_burst(from, heads, Ticks(0), &mut decisions);
+        self.complete(&mut decisions, all, frames.len());
         (decisions.iter().map(|d| d.verdict()).collect(), all)
     }
 
@@ -58,6 +59,7 @@ impl Decide {
         let mut decisions = Decisions::new();
         let heads = std::iter::once(frame);
         let all = self.decide_burst(from, heads, Ticks(now), &mut decisions);
+        self.complete(&mut decisions, all, 1);
         let [decision] = decisions[..] else {
             panic!("one verdict a frame")
         };

@@ -17,14 +17,16 @@ pub(super) struct Tagger<'w, I> {
     pub counters: &'w PortCounters,
     /// Those that lead to where they go.
     pub segments: Segments,
+    /// Of packets about which there are no decisions.
+    pub class: ClassIndex,
     /// What spreads packets over rows that are not parsed.
     pub spread: &'w mut RandomHashes,
     pub now: Ticks,
 }
 
 impl<I: PacketIo> Tagger<'_, I> {
-    /// Tags a burst, about whose packets as much is found out as the plan asks for. Without decisions all
-    /// are of class 0.
+    /// Tags a burst, about whose packets as much is found out as the plan asks for. Decisions may be left out
+    /// where all are of one class.
     #[inline]
     pub fn tag(
         self,
@@ -33,7 +35,8 @@ impl<I: PacketIo> Tagger<'_, I> {
         tags: &mut Tags,
     ) -> Likeness {
         let Some(first) = decisions.first() else {
-            let packets = arrivals.iter().map(|packet| (packet, ClassIndex(0)));
+            let class = self.class;
+            let packets = arrivals.iter().map(|packet| (packet, class));
             return self.tag_each(packets, tags);
         };
         let (class, mut differences) = (first.class(), 0);
@@ -59,9 +62,11 @@ impl<I: PacketIo> Tagger<'_, I> {
         let (first, is_each_stamped) = (tags.len(), self.tagging.stamps_packets());
         let (io, tagging) = (self.io, self.tagging);
         match tagging.hashing() {
-            None => tags.extend(packets.map(|(packet, class)| {
-                tagging.blank_tag(io.len_bytes(packet), class, self.now)
-            })),
+            None => {
+                tags.extend(packets.map(|(packet, class)| {
+                    tagging.blank_tag(io.len_bytes(packet), class, self.now)
+                }))
+            }
             Some(Hashing::None) => self.tag_unparsed(packets, tags),
             Some(Hashing::Flow) => self.tag_parsed::<false>(packets, tags),
             Some(Hashing::Packet) => self.tag_parsed::<true>(packets, tags),
@@ -83,10 +88,14 @@ impl<I: PacketIo> Tagger<'_, I> {
     ) where
         I::Packet: 'p,
     {
-        tags.extend(packets.map(|(packet, class)| Tag {
-            packet: self.spread.next_hash(),
-            segment: self.segments[usize::from(class.0 & 7)],
-            ..self.tagging.blank_tag(self.io.len_bytes(packet), class, self.now)
+        tags.extend(packets.map(|(packet, class)| {
+            Tag {
+                packet: self.spread.next_hash(),
+                segment: self.segments[usize::from(class.0 & 7)],
+                ..self
+                    .tagging
+                    .blank_tag(self.io.len_bytes(packet), class, self.now)
+            }
         }));
     }
 
@@ -104,7 +113,9 @@ impl<I: PacketIo> Tagger<'_, I> {
         let mut census = Census::default();
         tags.extend(packets.map(|(packet, class)| {
             let len_bytes = self.io.len_bytes(packet);
-            let parsed = self.tagging.parse::<PACKET>(self.io.head(packet), len_bytes);
+            let parsed = self
+                .tagging
+                .parse::<PACKET>(self.io.head(packet), len_bytes);
             census.add(parsed.kind);
             let segment = self.segments[usize::from(class.0 & 7)];
             if let Some(flows) = flows {

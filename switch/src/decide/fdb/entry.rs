@@ -81,8 +81,11 @@ impl Fresh {
     }
 }
 
-/// Four stations; key 0, which none has, marks a free way.
-#[derive(Debug, Clone, Copy, Default)]
+/// The key of a free way: no station's, which has 60 bits.
+pub(super) const FREE: u64 = u64::MAX;
+
+/// Four stations.
+#[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
 pub(super) struct Bucket {
     pub keys: [u64; WAYS],
@@ -91,7 +94,25 @@ pub(super) struct Bucket {
 
 const _: () = assert!(size_of::<Bucket>() == 64, "one cache line a bucket");
 
+impl Default for Bucket {
+    fn default() -> Self {
+        Self {
+            keys: [FREE; WAYS],
+            marks: [Mark::default(); WAYS],
+        }
+    }
+}
+
 impl Bucket {
+    /// What is known of a station, if it is here.
+    #[inline]
+    pub fn mark_of(&self, station: StationKey) -> Option<Mark> {
+        if self.keys[0] == station.0 {
+            return Some(self.marks[0]);
+        }
+        self.marks.get(self.find(station)).copied()
+    }
+
     /// The way of a station; [`WAYS`] if it is not here. Most that are in a table are first in their
     /// buckets; which way others are cannot be guessed: that takes no branch.
     #[inline]
