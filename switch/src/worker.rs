@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use contract::counters::{DropReason, PortCounters, WorkerCounters};
 use contract::ids::PortIndex;
+use measure::observation::Batch;
 use measure::packet::RandomHashes;
 use measure::time::Ticks;
 
@@ -30,13 +31,24 @@ mod slow_path;
 mod tagger;
 mod wires;
 
-use counting::{count_departures, count_drop};
+use counting::{count_class, count_departures, count_drop};
 use pace::Pace;
 use tagger::Tagger;
 
 /// Bursts that one port sends in a pass beyond one for each queue that is read and each ring, at
 /// most: what bounds a pass, while a queue that has grown can still shrink.
 const SPARE_BURSTS: usize = 2;
+
+/// What the packets of a received burst have in common.
+#[derive(Debug, Clone, Copy)]
+struct Received {
+    from: PortIndex,
+    now: Ticks,
+    /// Of all frames.
+    bytes: u64,
+    /// Of the longest frame.
+    longest: u32,
+}
 
 /// A worker and all that it owns.
 #[derive(Debug)]
@@ -154,23 +166,24 @@ impl<I: PacketIo> Worker<I> {
         let counters = self.port(from);
         counters.rx_packets.add(packets as u64);
         counters.rx_bytes.add(bytes);
+        let received = Received {
+            from,
+            now,
+            bytes,
+            longest,
+        };
         if self.wires.is_at(from) {
-            self.receive_wire(arrivals, from, longest, now);
+            self.receive_wire(arrivals, received);
         } else {
-            self.dispatch(&mut arrivals, from, longest, now);
+            self.dispatch(&mut arrivals, received);
         }
         packets
     }
 
     /// Decides about a burst, and sends each packet on to where it goes. Most bursts leave whole by
     /// one port.
-    fn dispatch(
-        &mut self,
-        arrivals: &mut Burst<I::Packet>,
-        from: PortIndex,
-        longest: u32,
-        now: Ticks,
-    ) {
+    fn dispatch(&mut self, arrivals: &mut Burst<I::Packet>, received: Received) {
+        let Received { from, now, .. } = received;
         let mut decisions = Decisions::new_const();
         let heads = arrivals.iter().map(|packet| self.io.head(packet));
         let all_to = self.decide.decide_burst(from, heads, now, &mut decisions);
@@ -178,10 +191,13 @@ impl<I: PacketIo> Worker<I> {
             self.decide.complete(&mut decisions, all_to, arrivals.len());
             self.count_arrivals(arrivals, &decisions, from, now);
         }
-        if let Some(to) = all_to
-            && self.queue_all(arrivals, &decisions, from, to, longest, now)
-        {
-            return;
+        if let Some(to) = all_to {
+            if decisions.is_empty() {
+                self.send_at_once(arrivals, to, received);
+            }
+            if arrivals.is_empty() || self.queue_all(arrivals, &decisions, to, received) {
+                return;
+            }
         }
         self.decide.complete(&mut decisions, all_to, arrivals.len());
         let mut tags = Tags::new_const();
@@ -205,17 +221,52 @@ impl<I: PacketIo> Worker<I> {
         }
     }
 
+    /// Sends a burst of the usual class from where it was received, without tags, if nothing is ahead of it and its
+    /// packets need not be told apart. What the driver refuses stays in `arrivals`.
+    fn send_at_once(&mut self, arrivals: &mut Burst<I::Packet>, to: PortIndex, received: Received) {
+        let (now, tagging) = (self.io.now(), self.meter.tagging());
+        let is_plain = tagging.is_by_batches() && !self.meter.epochs.is_due(now);
+        if !is_plain || self.wires.is_at(received.from) || self.wires.is_at(to) {
+            return;
+        }
+        let lane = self.lanes.get(to.index());
+        if !lane.is_some_and(|lane| lane.is_clear() && received.longest <= lane.frame_bytes_max) {
+            return;
+        }
+        let segments = tagging.segments(received.from, to);
+        let (class, epoch) = (self.decide.default_class(), tagging.epoch());
+        let packets = self.io.transmit(to, arrivals);
+        if packets == 0 {
+            return;
+        }
+        let refused = arrivals
+            .iter()
+            .map(|packet| u64::from(self.io.len_bytes(packet)));
+        let bytes = received.bytes - refused.sum::<u64>();
+        count_class(self.port(to), class, packets, bytes);
+        self.pace.moved(packets);
+        let batch = Batch {
+            packets: packets as u64,
+            bytes,
+            delay: now.since(received.now),
+            segment: segments[usize::from(class.0 & 7)],
+            epoch,
+        };
+        self.meter.passed_batch(&batch, &mut self.spread);
+    }
+
     /// Queues a whole burst at a port where nothing is ahead of it and nothing paces it. False, and
     /// nothing done, in any other case.
     fn queue_all(
         &mut self,
         arrivals: &mut Burst<I::Packet>,
         decisions: &Decisions,
-        from: PortIndex,
         to: PortIndex,
-        longest: u32,
-        now: Ticks,
+        received: Received,
     ) -> bool {
+        let Received {
+            from, now, longest, ..
+        } = received;
         let Some(lane) = self.lanes.get_mut(to.index()) else {
             return false;
         };

@@ -113,7 +113,8 @@ impl Bridge {
     }
 
     /// Where [`decide`](Self::decide) forwards a frame from which it learns nothing.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "once a packet, from two loops")]
+    #[inline(always)]
     fn known_way(&self, from: &Ingress, head: &[u8]) -> Option<PortIndex> {
         let (destination, source) = MacAddress::both(head.first_chunk()?);
         if !self.fdb.is_seen(source.in_vlan(0), from.fresh) {

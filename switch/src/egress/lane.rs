@@ -150,6 +150,12 @@ impl<P> Lane<P> {
         }
     }
 
+    /// Packets may go to the driver at once: nothing waits here, and nothing paces the port.
+    #[inline]
+    pub(crate) fn is_clear(&self) -> bool {
+        matches!(&self.exit, Exit::Queues(egress) if egress.is_clear())
+    }
+
     /// Nothing waits.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {

@@ -119,6 +119,12 @@ impl<P> PortEgress<P> {
         true
     }
 
+    /// Nothing is ahead of a packet that comes now, and nothing paces it.
+    #[inline]
+    pub fn is_clear(&self) -> bool {
+        self.busy == 0 && self.head.is_empty() && self.references.is_empty()
+    }
+
     #[inline(never)]
     fn queue(&mut self, packet: P, tag: Tag, now: Ticks) -> Result<(), Refused<P>> {
         let queue = self.queue_of(tag.class);

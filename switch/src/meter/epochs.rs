@@ -181,10 +181,16 @@ impl Epochs {
         tag::is_before(instant, start, self.schedule.interval_ticks())
     }
 
+    /// Whether it is time to seal an epoch or to roll over.
+    #[inline]
+    pub fn is_due(&self, now: Ticks) -> bool {
+        now >= self.next_event
+    }
+
     /// Seals epochs and rolls over, if it is time at `now`. To be called once a pass.
     #[inline]
     pub fn tick(&mut self, now: Ticks) {
-        if now >= self.next_event {
+        if self.is_due(now) {
             self.roll_over(now);
         }
         if let Some(plan) = &mut self.plan {
@@ -207,7 +213,7 @@ impl Epochs {
     /// The epoch that begins at `now`, if the present one is over.
     #[inline]
     pub fn rollover_at(&self, now: Ticks) -> Option<Epoch> {
-        if now < self.next_event {
+        if !self.is_due(now) {
             return None;
         }
         let epoch = self.schedule.epoch_at(now);

@@ -23,6 +23,20 @@ impl<'m> Tagging<'m> {
         self.plan.map(|plan| plan.hashing)
     }
 
+    /// Whether packets are recorded without tags where they leave at once: nothing tells them apart.
+    #[inline]
+    pub fn is_by_batches(self) -> bool {
+        self.plan.is_none_or(|plan| {
+            plan.hashing == Hashing::None && plan.references.is_none() && !plan.stamps_packets
+        })
+    }
+
+    /// The epoch that packets count in.
+    #[inline]
+    pub fn epoch(self) -> EpochTag {
+        self.epoch
+    }
+
     /// Whether the clock is read for every packet.
     #[inline]
     pub fn stamps_packets(self) -> bool {

@@ -32,30 +32,26 @@ impl<I: PacketIo> Worker<I> {
 /// Counts packets that the driver took, as a whole and by class.
 #[inline]
 pub(super) fn count_departures(counters: &PortCounters, tags: &[Tag], likeness: Likeness) {
-    if likeness == Likeness::Alike {
-        return count_class(counters, tags);
+    let count = |run: &[Tag]| {
+        if let Some(&Tag { class, .. }) = run.first() {
+            let bytes = run.iter().map(|tag| u64::from(tag.len_bytes)).sum();
+            count_class(counters, class, run.len(), bytes);
+        }
+    };
+    match likeness {
+        Likeness::Alike => count(tags),
+        Likeness::Mixed => tags.chunk_by(|a, b| a.class == b.class).for_each(count),
     }
-    tags.chunk_by(|a, b| a.class == b.class)
-        .for_each(|run| count_class(counters, run));
 }
 
 /// The same of packets of one class.
 #[inline]
-fn count_class(counters: &PortCounters, tags: &[Tag]) {
-    let Some(first) = tags.first() else {
-        return;
-    };
-    let (packets, bytes) = (tags.len() as u64, bytes_of(tags));
-    counters.tx_packets.add(packets);
+pub(super) fn count_class(counters: &PortCounters, class: ClassIndex, packets: usize, bytes: u64) {
+    counters.tx_packets.add(packets as u64);
     counters.tx_bytes.add(bytes);
-    let of_class = &counters.classes[usize::from(first.class.0) % CLASSES_MAX];
-    of_class.tx_packets.add(packets);
+    let of_class = &counters.classes[usize::from(class.0) % CLASSES_MAX];
+    of_class.tx_packets.add(packets as u64);
     of_class.tx_bytes.add(bytes);
-}
-
-#[inline]
-fn bytes_of(tags: &[Tag]) -> u64 {
-    tags.iter().map(|tag| u64::from(tag.len_bytes)).sum()
 }
 
 #[cold]

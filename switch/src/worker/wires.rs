@@ -4,7 +4,7 @@ use contract::counters::DropReason;
 use contract::ids::PortIndex;
 use measure::time::Ticks;
 
-use super::Worker;
+use super::{Received, Worker};
 use crate::decide::Decisions;
 use crate::packet_io::{Burst, PacketIo};
 use crate::wire::Arrival;
@@ -49,13 +49,8 @@ impl<I: PacketIo> Worker<I> {
 
     /// Takes control frames out of what came in, each in its order among the data.
     #[inline(never)]
-    pub(super) fn receive_wire(
-        &mut self,
-        mut arrivals: Burst<I::Packet>,
-        from: PortIndex,
-        longest: u32,
-        now: Ticks,
-    ) {
+    pub(super) fn receive_wire(&mut self, mut arrivals: Burst<I::Packet>, received: Received) {
+        let Received { from, now, .. } = received;
         let mut data = Burst::new_const();
         for packet in arrivals.drain(..) {
             let head = self.io.head(&packet);
@@ -68,7 +63,7 @@ impl<I: PacketIo> Worker<I> {
                 data.push(packet);
                 continue;
             }
-            self.dispatch_data(&mut data, from, longest, now);
+            self.dispatch_data(&mut data, received);
             let head = self.io.head(&packet);
             if let Some(wire) = self.wires.at(from)
                 && let Some(frame) = wire.control_in(head)
@@ -77,23 +72,18 @@ impl<I: PacketIo> Worker<I> {
             }
             self.port(from).dropped(DropReason::Control, 1);
         }
-        self.dispatch_data(&mut data, from, longest, now);
+        self.dispatch_data(&mut data, received);
     }
 
-    fn dispatch_data(
-        &mut self,
-        data: &mut Burst<I::Packet>,
-        from: PortIndex,
-        longest: u32,
-        now: Ticks,
-    ) {
+    fn dispatch_data(&mut self, data: &mut Burst<I::Packet>, received: Received) {
+        let from = received.from;
         if data.is_empty() {
             return;
         }
         if self.wires.at(from).is_some_and(|wire| wire.is_blocked()) {
             self.port(from).dropped(DropReason::Loop, data.len() as u64);
         } else {
-            self.dispatch(data, from, longest, now);
+            self.dispatch(data, received);
         }
         data.clear();
     }
