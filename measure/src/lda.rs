@@ -36,7 +36,6 @@ pub use layout::{Bank, LayoutError, LdaLayout};
 use crate::cell::{BothEnds, CellPair, PassedCell};
 use crate::observation::{Batch, End, Observation};
 use crate::packet::RandomHashes;
-use crate::prefetch::prefetch;
 use crate::synopsis::{ShapeMismatch, Synopsis};
 
 /// An LDA with both ends in one place.
@@ -147,22 +146,6 @@ impl<C: BothEnds> LdaPair<C> {
     #[inline]
     pub fn record_passed(&mut self, observations: &[Observation]) {
         self.record_at(observations, |cell, observation| cell.pass(observation, 1));
-    }
-
-    /// Asks the cache for the cells that packets will be added to, a while before they are.
-    #[inline]
-    pub(crate) fn prefetch(&self, observations: &[Observation]) {
-        if let Some(rows) = self.layout.only_bank_rows() {
-            for observation in observations {
-                prefetch(&self.cells, row(observation.packet, rows));
-            }
-            return;
-        }
-        for observation in observations {
-            if let Some(cell) = self.layout.cell_of(observation.packet) {
-                prefetch(&self.cells, cell);
-            }
-        }
     }
 
     pub(crate) fn same_shape(&self, other: &Self) -> Result<(), ShapeMismatch> {

@@ -122,7 +122,7 @@ impl Shard {
         self.flows.as_mut()
     }
 
-    /// Asks the cache for the cells and counters that packets will be added to once they have
+    /// Asks the cache for the cells of sketches and the counters that packets will be added to once they have
     /// [`passed`](Self::passed): to be called a while before, such as before they are sent. `flows` are
     /// the same packets with their flows' slots; empty where no flows are tracked.
     ///
@@ -140,11 +140,6 @@ impl Shard {
         if let Some(slots) = &self.flows {
             slots.prefetch(flows);
         }
-        for run in observations.split_by(|a, b| a.segment == b.segment) {
-            if let Some(SegmentSynopsis { lda: Some(lda), .. }) = self.segment(run[0].segment) {
-                lda.prefetch(&run);
-            }
-        }
         // All sketches are of one layout.
         let Some(model) = self.sketches.first() else {
             return burst;
@@ -153,6 +148,9 @@ impl Shard {
             return burst;
         }
         let tracked = slots_for(self.flows.as_ref(), &self.sketches);
+        if tracked.is_some_and(|slots| flows.len() == observations.len() && slots.have_all(flows)) {
+            return burst.tracked();
+        }
         for part in untracked(tracked, flows, observations.len()) {
             let mut first = part.start;
             let these = observations.part(part);
@@ -177,24 +175,26 @@ impl Shard {
                 segment.pass(run);
             }
         }
-        let Self {
-            sketches,
-            sketch_of,
-            first_segment,
-            ..
-        } = self;
-        let tracked = slots_for(self.flows.as_ref(), sketches);
-        for part in untracked(tracked, flows, observations.len()) {
-            let mut first = part.start;
-            let these = observations.part(part);
-            for (sketch, run) in by_sketch(sketch_of, *first_segment, these) {
-                if let Some(sketch) = sketch.and_then(|sketch| sketches.get_mut(sketch)) {
-                    let cells = burst.cells();
-                    if !cells.is_some_and(|cells| sketch.record_found(&run, first, cells)) {
-                        sketch.record_passed(&run);
+        if !burst.are_tracked() {
+            let Self {
+                sketches,
+                sketch_of,
+                first_segment,
+                ..
+            } = self;
+            let tracked = slots_for(self.flows.as_ref(), sketches);
+            for part in untracked(tracked, flows, observations.len()) {
+                let mut first = part.start;
+                let these = observations.part(part);
+                for (sketch, run) in by_sketch(sketch_of, *first_segment, these) {
+                    if let Some(sketch) = sketch.and_then(|sketch| sketches.get_mut(sketch)) {
+                        let cells = burst.cells();
+                        if !cells.is_some_and(|cells| sketch.record_found(&run, first, cells)) {
+                            sketch.record_passed(&run);
+                        }
                     }
+                    first += run.len();
                 }
-                first += run.len();
             }
         }
         if let Some(slots) = &mut self.flows {

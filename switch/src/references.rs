@@ -304,22 +304,15 @@ impl References {
         if mine(observation.epoch)
             && let Some(stream) = self.stream(observation.segment)
         {
-            let digest = run.tags.iter().fold(0, |digest, tag| digest ^ tag.packet.0);
             let mut slots = [Slot::OTHER; BURST];
             for (slot, seen) in slots.iter_mut().zip(run.seen) {
                 *slot = seen.slot;
             }
             let slots = &slots[..run.tags.len().min(BURST)];
             let departed_ns = units.ns(departed);
-            stream.departed(
-                slots,
-                digest,
-                departed_ns,
-                observation.epoch,
-                &mut |estimates| {
-                    late += record(open, &estimates, units);
-                },
-            );
+            stream.departed(slots, departed_ns, observation.epoch, &mut |estimates| {
+                late += record(open, &estimates, units);
+            });
         }
         self.late_estimates += late;
     }

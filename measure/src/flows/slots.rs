@@ -98,6 +98,14 @@ impl FlowSlots {
         (slot as usize) < self.slots()
     }
 
+    /// Whether the flows of all these packets have counters of their own.
+    #[inline]
+    pub(crate) fn have_all(&self, observations: &[FlowObservation]) -> bool {
+        // Gathered, not looked for: without a branch a packet.
+        let slots = observations.iter().map(|observation| observation.slot.0);
+        slots.fold(0, u32::max) < u32::try_from(self.slots()).unwrap_or(u32::MAX)
+    }
+
     /// What was counted for a slot, or for [`Slot::OTHER`].
     pub fn counters(&self, slot: Slot) -> &FlowCounters {
         self.entries.counters(self.place(slot))

@@ -12,6 +12,7 @@ pub struct Prepared<'b> {
     observations: Observations<'b>,
     flows: &'b [FlowObservation],
     cells: Option<&'b BurstCells>,
+    are_tracked: bool,
 }
 
 impl<'b> Prepared<'b> {
@@ -31,6 +32,7 @@ impl<'b> Prepared<'b> {
             observations,
             flows,
             cells: None,
+            are_tracked: false,
         }
     }
 
@@ -40,6 +42,20 @@ impl<'b> Prepared<'b> {
             cells: Some(cells),
             ..self
         }
+    }
+
+    /// With nothing for sketches: the slot of each packet's flow counts for them.
+    #[inline]
+    pub(super) fn tracked(self) -> Self {
+        Self {
+            are_tracked: true,
+            ..self
+        }
+    }
+
+    #[inline]
+    pub(super) fn are_tracked(self) -> bool {
+        self.are_tracked
     }
 
     /// The packets, as they leave.
@@ -77,6 +93,7 @@ impl<'b> Prepared<'b> {
             observations,
             mut flows,
             mut cells,
+            are_tracked,
         } = self;
         let runs = observations.split_by(|a, b| a.epoch == b.epoch);
         runs.map(move |observations| {
@@ -87,6 +104,7 @@ impl<'b> Prepared<'b> {
                 flows: these,
                 // They are numbered from the first packet of the burst.
                 cells: cells.take(),
+                are_tracked,
             };
             (observations[0].epoch, run)
         })
