@@ -147,11 +147,9 @@ impl Shard {
         if !cells.begin(model.layout(), observations.len()) {
             return burst;
         }
+        let burst = burst.with_greatest();
         let tracked = slots_for(self.flows.as_ref(), &self.sketches);
-        if tracked.is_some_and(|slots| flows.len() == observations.len() && slots.have_all(flows)) {
-            return burst.tracked();
-        }
-        for part in untracked(tracked, flows, observations.len()) {
+        for part in untracked(tracked, burst) {
             let mut first = part.start;
             let these = observations.part(part);
             for (sketch, run) in by_sketch(&self.sketch_of, self.first_segment, these) {
@@ -175,26 +173,24 @@ impl Shard {
                 segment.pass(run);
             }
         }
-        if !burst.are_tracked() {
-            let Self {
-                sketches,
-                sketch_of,
-                first_segment,
-                ..
-            } = self;
-            let tracked = slots_for(self.flows.as_ref(), sketches);
-            for part in untracked(tracked, flows, observations.len()) {
-                let mut first = part.start;
-                let these = observations.part(part);
-                for (sketch, run) in by_sketch(sketch_of, *first_segment, these) {
-                    if let Some(sketch) = sketch.and_then(|sketch| sketches.get_mut(sketch)) {
-                        let cells = burst.cells();
-                        if !cells.is_some_and(|cells| sketch.record_found(&run, first, cells)) {
-                            sketch.record_passed(&run);
-                        }
+        let Self {
+            sketches,
+            sketch_of,
+            first_segment,
+            ..
+        } = self;
+        let tracked = slots_for(self.flows.as_ref(), sketches);
+        for part in untracked(tracked, burst) {
+            let mut first = part.start;
+            let these = observations.part(part);
+            for (sketch, run) in by_sketch(sketch_of, *first_segment, these) {
+                if let Some(sketch) = sketch.and_then(|sketch| sketches.get_mut(sketch)) {
+                    let cells = burst.cells();
+                    if !cells.is_some_and(|cells| sketch.record_found(&run, first, cells)) {
+                        sketch.record_passed(&run);
                     }
-                    first += run.len();
                 }
+                first += run.len();
             }
         }
         if let Some(slots) = &mut self.flows {
@@ -405,18 +401,23 @@ fn slots_for<'a>(
     slots.filter(|_| sketches.first().is_some_and(is_plain))
 }
 
-/// Those of so many packets, whose flows may be known, that no slot counts for a sketch.
+/// The packets of a burst that no slot counts for a sketch.
 #[inline]
-fn untracked(
-    tracked: Option<&FlowSlots>,
-    flows: &[FlowObservation],
-    packets: usize,
-) -> impl Iterator<Item = Range<usize>> {
+fn untracked<'b>(
+    tracked: Option<&'b FlowSlots>,
+    burst: Prepared<'b>,
+) -> impl Iterator<Item = Range<usize>> + use<'b> {
+    let (packets, flows) = (burst.observations().len(), burst.flows());
     let is_tracked = move |&n: &usize| match (tracked, flows.get(n)) {
         (Some(slots), Some(flow)) => slots.has(flow.slot),
         _ => false,
     };
-    let mut end = 0;
+    // Usually none is left.
+    let mut end = if tracked.is_some_and(|slots| burst.are_all_in(slots)) {
+        packets
+    } else {
+        0
+    };
     std::iter::from_fn(move || {
         let start = (end..packets).find(|n| !is_tracked(n))?;
         end = (start..packets).find(is_tracked).unwrap_or(packets);

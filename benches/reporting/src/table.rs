@@ -14,7 +14,7 @@ const OTHER_COLUMNS_MAX: usize = 6;
 /// table.row(&[&"veth", &100, &0.5]);
 /// assert_eq!(
 ///     table.markdown(),
-///     "| path | epochs | loss, % |\n|---|---:|---:|\n| veth | 100 | 0.5 |\n"
+///     "| path | epochs | loss, % |\n| ---- | -----: | ------: |\n| veth |    100 |     0.5 |\n"
 /// );
 /// ```
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -131,44 +131,57 @@ impl Table {
         others.join(", ")
     }
 
-    fn is_judged(&self) -> bool {
-        self.rows.iter().any(|row| row.kept.is_some())
-    }
-
     /// As GitHub reads it, ending in a line break.
     pub fn markdown(&self) -> String {
         if self.count_of(Kind::Others) > OTHER_COLUMNS_MAX {
             return self.collapsed().markdown();
         }
-        let is_judged = self.is_judged();
-        let verdict = is_judged.then_some("");
-        let headings = self.columns.iter().map(|column| column.heading.as_str());
-        let mut text = line(headings.chain(verdict));
-        let rules = self.columns.iter().map(|column| match column.kind {
-            Kind::Words => "---|",
-            Kind::Figures | Kind::Others => "---:|",
-        });
-        let rules = rules.chain(is_judged.then_some("---|"));
-        text.push('|');
-        text.extend(rules);
-        text.push('\n');
-        for row in &self.rows {
-            let verdict = is_judged.then_some(match row.kept {
-                None => "",
-                Some(true) => "kept",
-                Some(false) => "**missed**",
-            });
-            text += &line(row.fields.iter().map(String::as_str).chain(verdict));
+        let verdict = |kept: Option<bool>| match kept {
+            None => "",
+            Some(true) => "kept",
+            Some(false) => "**missed**",
+        };
+        let mut kinds: Vec<Kind> = self.columns.iter().map(|column| column.kind).collect();
+        let headings = self.columns.iter().map(|column| escaped(&column.heading));
+        let mut lines: Vec<Vec<String>> = vec![headings.collect()];
+        let rows = self.rows.iter();
+        lines.extend(rows.map(|row| row.fields.iter().map(|field| escaped(field)).collect()));
+        if self.rows.iter().any(|row| row.kept.is_some()) {
+            kinds.push(Kind::Words);
+            let verdicts = self.rows.iter().map(|row| verdict(row.kept));
+            for (line, verdict) in lines.iter_mut().zip(std::iter::once("").chain(verdicts)) {
+                line.push(verdict.to_owned());
+            }
         }
-        text
+        let widths = (0..kinds.len()).map(|n| {
+            let fields = lines.iter().filter_map(|line| line.get(n));
+            fields
+                .map(|field| field.chars().count())
+                .fold(3, usize::max)
+        });
+        let columns: Vec<(Kind, usize)> = kinds.iter().copied().zip(widths).collect();
+        let rule = columns.iter().map(|&(kind, width)| match kind {
+            Kind::Words => "-".repeat(width),
+            Kind::Figures | Kind::Others => "-".repeat(width - 1) + ":",
+        });
+        lines.insert(1, rule.collect());
+        lines.iter().map(|line| aligned(line, &columns)).collect()
     }
 }
 
-fn line<'f>(fields: impl Iterator<Item = &'f str>) -> String {
-    let fields: Vec<_> = fields
-        .map(|field| field.replace('|', "\\|").replace('\n', " "))
-        .collect();
-    format!("| {} |\n", fields.join(" | "))
+/// A field's text, so that it does not end the field.
+fn escaped(field: &str) -> String {
+    field.replace('|', "\\|").replace('\n', " ")
+}
+
+/// A line with its fields as wide as their columns, which a terminal shows as a table, too.
+fn aligned(fields: &[String], columns: &[(Kind, usize)]) -> String {
+    let fields = fields.iter().zip(columns);
+    let fields = fields.map(|(field, &(kind, width))| match kind {
+        Kind::Words => format!(" {field:<width$} |"),
+        Kind::Figures | Kind::Others => format!(" {field:>width$} |"),
+    });
+    format!("|{}\n", fields.collect::<String>())
 }
 
 #[cfg(test)]

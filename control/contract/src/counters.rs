@@ -84,7 +84,7 @@ counters! {
             "Packets that wait to be sent.";
     }
     and {
-        /// Frames by what the parser found, in the order of `measure::packet::Kind::ALL`.
+        /// Frames by what the parser found, where they are parsed, in the order of `measure::packet::Kind::ALL`.
         pub kinds: [Counter; measure::packet::Kind::COUNT],
         /// Drops, in the order of [`DropReason::ALL`].
         pub drops: [Counter; DropReason::ALL.len()],

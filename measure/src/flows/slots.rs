@@ -38,15 +38,18 @@ const _: () = assert!(size_of::<Tracked>() == 64, "one cache line");
 
 /// The entry of a slot: the last for [`Slot::OTHER`] and for slots beyond the others.
 #[inline]
-fn place<T>(entries: &[T], Slot(slot): Slot) -> usize {
-    (slot as usize).min(entries.len().saturating_sub(1))
+fn entry<T>(entries: &mut [T], Slot(slot): Slot) -> Option<&mut T> {
+    if (slot as usize) < entries.len() {
+        return entries.get_mut(slot as usize);
+    }
+    entries.last_mut()
 }
 
 /// Asks the cache for the entries of a burst.
 #[inline]
 fn prefetch_all<T>(entries: &[T], slots: impl Iterator<Item = Slot>) {
-    for slot in slots.take(BURST) {
-        prefetch(entries, place(entries, slot));
+    for Slot(slot) in slots.take(BURST) {
+        prefetch(entries, slot as usize);
     }
 }
 
@@ -58,8 +61,7 @@ fn add_all<T>(
     counters: impl Fn(&mut T) -> &mut FlowCounters,
 ) {
     for observation in observations {
-        let place = place(entries, observation.slot);
-        if let Some(entry) = entries.get_mut(place) {
+        if let Some(entry) = entry(entries, observation.slot) {
             counters(entry).add(observation);
         }
     }
@@ -98,14 +100,6 @@ impl FlowSlots {
         (slot as usize) < self.slots()
     }
 
-    /// Whether the flows of all these packets have counters of their own.
-    #[inline]
-    pub(crate) fn have_all(&self, observations: &[FlowObservation]) -> bool {
-        // Gathered, not looked for: without a branch a packet.
-        let slots = observations.iter().map(|observation| observation.slot.0);
-        slots.fold(0, u32::max) < u32::try_from(self.slots()).unwrap_or(u32::MAX)
-    }
-
     /// What was counted for a slot, or for [`Slot::OTHER`].
     pub fn counters(&self, slot: Slot) -> &FlowCounters {
         self.entries.counters(self.place(slot))
@@ -138,8 +132,7 @@ impl FlowSlots {
         };
         // Not asked for: the packets themselves were counted there a moment ago.
         for &slot in slots {
-            let place = place(tracked, slot);
-            if let Some(entry) = tracked.get_mut(place) {
+            if let Some(entry) = entry(tracked, slot) {
                 entry.estimates.add(delay_ticks, square);
             }
         }

@@ -1,6 +1,6 @@
 //! A burst on its way into a shard.
 
-use crate::flows::FlowObservation;
+use crate::flows::{FlowObservation, FlowSlots, Slot};
 use crate::lds::BurstCells;
 use crate::observation::Observations;
 use crate::time::EpochTag;
@@ -12,7 +12,8 @@ pub struct Prepared<'b> {
     observations: Observations<'b>,
     flows: &'b [FlowObservation],
     cells: Option<&'b BurstCells>,
-    are_tracked: bool,
+    /// The greatest slot of the flows, where that is known.
+    greatest: Option<Slot>,
 }
 
 impl<'b> Prepared<'b> {
@@ -32,7 +33,7 @@ impl<'b> Prepared<'b> {
             observations,
             flows,
             cells: None,
-            are_tracked: false,
+            greatest: None,
         }
     }
 
@@ -44,18 +45,22 @@ impl<'b> Prepared<'b> {
         }
     }
 
-    /// With nothing for sketches: the slot of each packet's flow counts for them.
+    /// The same, with the greatest slot of its flows found.
     #[inline]
-    pub(super) fn tracked(self) -> Self {
+    pub(super) fn with_greatest(self) -> Self {
+        // Gathered, not looked for: without a branch a packet.
+        let slots = self.flows.iter().map(|flow| flow.slot.0);
         Self {
-            are_tracked: true,
+            greatest: Some(Slot(slots.fold(0, u32::max))),
             ..self
         }
     }
 
+    /// Whether it is known that the flows of all packets have counters among `slots`.
     #[inline]
-    pub(super) fn are_tracked(self) -> bool {
-        self.are_tracked
+    pub(super) fn are_all_in(self, slots: &FlowSlots) -> bool {
+        self.flows.len() == self.observations.len()
+            && self.greatest.is_some_and(|greatest| slots.has(greatest))
     }
 
     /// The packets, as they leave.
@@ -93,7 +98,7 @@ impl<'b> Prepared<'b> {
             observations,
             mut flows,
             mut cells,
-            are_tracked,
+            greatest,
         } = self;
         let runs = observations.split_by(|a, b| a.epoch == b.epoch);
         runs.map(move |observations| {
@@ -104,7 +109,7 @@ impl<'b> Prepared<'b> {
                 flows: these,
                 // They are numbered from the first packet of the burst.
                 cells: cells.take(),
-                are_tracked,
+                greatest,
             };
             (observations[0].epoch, run)
         })

@@ -415,7 +415,10 @@ fn queues_take_references_among_packets() {
     let mut tube = Tube::new(&layout(one_in(4), Method::Sums));
     let mut packets: Burst<u32> = (0..10).collect();
     let tags = (0..10).map(|_| tube.tag(SegmentIndex(0)));
-    assert!(egress.offer_all(&mut packets, |_, all| all.extend(tags)));
+    assert!(egress.offer_all(&mut packets, |_, all| {
+        all.extend(tags);
+        Likeness::Mixed
+    }));
     tube.references.joined(&mut egress, 0, Likeness::Mixed);
     for n in 10..16 {
         let tag = tube.tag(SegmentIndex(1));

@@ -2,12 +2,16 @@
 
 use contract::counters::PortCounters;
 use measure::flows::FlowId;
+use measure::observation::SegmentIndex;
 use measure::packet::{Census, Hashing, RandomHashes};
 use measure::time::Ticks;
 
 use crate::decide::Decisions;
 use crate::meter::{Segments, Tagging};
 use crate::packet_io::{Burst, ClassIndex, Likeness, PacketIo, Tag, Tags};
+
+/// A packet, its class, and its segment.
+type Marked<'p, I> = (&'p <I as PacketIo>::Packet, ClassIndex, SegmentIndex);
 
 /// What the packets of a burst have in common.
 pub(super) struct Tagger<'w, I> {
@@ -34,15 +38,18 @@ impl<I: PacketIo> Tagger<'_, I> {
         decisions: &Decisions,
         tags: &mut Tags,
     ) -> Likeness {
+        let segments = self.segments;
+        let segment_of = move |class: ClassIndex| segments[usize::from(class.0 & 7)];
         let Some(first) = decisions.first() else {
-            let class = self.class;
-            let packets = arrivals.iter().map(|packet| (packet, class));
+            let (class, segment) = (self.class, segment_of(self.class));
+            let packets = arrivals.iter().map(|packet| (packet, class, segment));
             return self.tag_each(packets, tags);
         };
         let (class, mut differences) = (first.class(), 0);
         let packets = arrivals.iter().zip(decisions).map(|(packet, decision)| {
-            differences |= decision.class().0 ^ class.0;
-            (packet, decision.class())
+            let of = decision.class();
+            differences |= of.0 ^ class.0;
+            (packet, of, segment_of(of))
         });
         match self.tag_each(packets, tags) {
             Likeness::Alike if differences == 0 => Likeness::Alike,
@@ -51,11 +58,7 @@ impl<I: PacketIo> Tagger<'_, I> {
     }
 
     #[inline]
-    fn tag_each<'p>(
-        self,
-        packets: impl Iterator<Item = (&'p I::Packet, ClassIndex)>,
-        tags: &mut Tags,
-    ) -> Likeness
+    fn tag_each<'p>(self, packets: impl Iterator<Item = Marked<'p, I>>, tags: &mut Tags) -> Likeness
     where
         I::Packet: 'p,
     {
@@ -63,9 +66,9 @@ impl<I: PacketIo> Tagger<'_, I> {
         let (io, tagging) = (self.io, self.tagging);
         match tagging.hashing() {
             None => {
-                tags.extend(packets.map(|(packet, class)| {
+                tags.extend(packets.map(|(packet, class, _)| {
                     tagging.blank_tag(io.len_bytes(packet), class, self.now)
-                }))
+                }));
             }
             Some(Hashing::None) => self.tag_unparsed(packets, tags),
             Some(Hashing::Flow) => self.tag_parsed::<false>(packets, tags),
@@ -81,21 +84,21 @@ impl<I: PacketIo> Tagger<'_, I> {
     }
 
     #[inline]
-    fn tag_unparsed<'p>(
-        self,
-        packets: impl Iterator<Item = (&'p I::Packet, ClassIndex)>,
-        tags: &mut Tags,
-    ) where
+    fn tag_unparsed<'p>(self, packets: impl Iterator<Item = Marked<'p, I>>, tags: &mut Tags)
+    where
         I::Packet: 'p,
     {
-        tags.extend(packets.map(|(packet, class)| {
-            Tag {
-                packet: self.spread.next_hash(),
-                segment: self.segments[usize::from(class.0 & 7)],
-                ..self
-                    .tagging
-                    .blank_tag(self.io.len_bytes(packet), class, self.now)
-            }
+        let Self {
+            io,
+            tagging,
+            spread,
+            now,
+            ..
+        } = self;
+        tags.extend(packets.map(|(packet, class, segment)| Tag {
+            packet: spread.next_hash(),
+            segment,
+            ..tagging.blank_tag(io.len_bytes(packet), class, now)
         }));
     }
 
@@ -104,20 +107,19 @@ impl<I: PacketIo> Tagger<'_, I> {
     #[inline(never)]
     fn tag_parsed<'p, const PACKET: bool>(
         self,
-        packets: impl Iterator<Item = (&'p I::Packet, ClassIndex)>,
+        packets: impl Iterator<Item = Marked<'p, I>>,
         tags: &mut Tags,
     ) where
         I::Packet: 'p,
     {
-        let flows = self.tagging.flows();
+        let (flows, mut spread) = (self.tagging.flows(), self.spread.clone());
         let mut census = Census::default();
-        tags.extend(packets.map(|(packet, class)| {
+        tags.extend(packets.map(|(packet, class, segment)| {
             let len_bytes = self.io.len_bytes(packet);
             let parsed = self
                 .tagging
                 .parse::<PACKET>(self.io.head(packet), len_bytes);
             census.add(parsed.kind);
-            let segment = self.segments[usize::from(class.0 & 7)];
             if let Some(flows) = flows {
                 flows.prefetch(FlowId::new(parsed.flow, segment));
             }
@@ -126,12 +128,13 @@ impl<I: PacketIo> Tagger<'_, I> {
                 packet: if PACKET {
                     parsed.packet
                 } else {
-                    self.spread.next_hash()
+                    spread.next_hash()
                 },
                 segment,
                 ..self.tagging.blank_tag(len_bytes, class, self.now)
             }
         }));
+        *self.spread = spread;
         for (counter, n) in self.counters.kinds.iter().zip(census.counts()) {
             counter.add(n);
         }

@@ -30,11 +30,11 @@ fn markdown_has_verdicts_and_escapes_pipes() {
     assert_eq!(
         table().markdown(),
         "\
-| check | unit | paper | limit | ours | paper's decoder | overall mean |  |
-|---|---|---:|---:|---:|---:|---:|---|
-| joint K = 1: >= 100 packets | % | 2 | <= 0.32 | 0.301 | 2.01 |  | kept |
-| joint K = 1: >= 1000 packets \\| a pipe | % |  | <= 0.035 | 0.0400 |  | 14.2 | **missed** |
-| for information | ratio |  |  | - |  |  |  |
+| check                                  | unit  | paper |    limit |   ours | paper's decoder | overall mean |            |
+| -------------------------------------- | ----- | ----: | -------: | -----: | --------------: | -----------: | ---------- |
+| joint K = 1: >= 100 packets            | %     |     2 |  <= 0.32 |  0.301 |            2.01 |              | kept       |
+| joint K = 1: >= 1000 packets \\| a pipe | %     |       | <= 0.035 | 0.0400 |                 |         14.2 | **missed** |
+| for information                        | ratio |       |          |      - |                 |              |            |
 "
     );
 }

@@ -33,7 +33,7 @@ record! {
         /// Packets dropped, by reason; those of the egress queue count at its port.
         #[metric(counter = "vernier_port_dropped_packets_total", label = "reason")]
         pub drops: Vec<Labelled>,
-        /// Packets received and measured, by what the parser found.
+        /// Packets received and parsed, by what the parser found; they are parsed for flows, LDS and wires.
         #[metric(counter = "vernier_port_parsed_packets_total", label = "kind")]
         pub kinds: Vec<Labelled>,
         /// What left by the port, by class.

@@ -337,7 +337,7 @@ proptest! {
             for bucket in &fdb.buckets {
                 for (&key, mark) in bucket.keys.iter().zip(bucket.marks) {
                     let is_current = mark.era() == fdb.era_of(mark.port());
-                    let counts = key != 0 && !mark.is_static() && is_current;
+                    let counts = key != FREE && !mark.is_static() && is_current;
                     learnt[usize::from(mark.port().0)] += u32::from(counts);
                 }
             }
