@@ -19,7 +19,7 @@ use contract::counters::{DropReason, PortCounters, WorkerCounters};
 use contract::handover::{ControlEnd, handover};
 use contract::ids::{GenerationId, PortIndex};
 use measure::lda::{Bank, LdaLayout};
-use measure::packet::{Hasher, Hashing};
+use measure::packet::Hasher;
 use measure::shard::{ShardLayout, Tally};
 use measure::time::{EpochSchedule, Ticks};
 use switch::decide::{BridgeLayout, Decide};
@@ -102,7 +102,7 @@ impl TestTube {
         let plan = Plan {
             handover: worker_end,
             segments: SegmentMap::new(ports, pairs),
-            hashing: Hashing::Packet,
+            hashing: layout.hashing(),
             flows: None,
             stamps_packets: false,
             references: references.map(Box::new),

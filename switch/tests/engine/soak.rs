@@ -14,7 +14,7 @@ use contract::fdb::{DELTAS, FdbMaster, REPORTS, fdb_rings};
 use contract::handover::{ControlEnd, handover};
 use contract::ids::{GenerationId, PortIndex};
 use measure::lda::{Bank, LdaLayout};
-use measure::packet::{Hasher, Hashing};
+use measure::packet::Hasher;
 use measure::shard::{ShardLayout, Tally};
 use measure::time::{EpochSchedule, Ticks};
 use rand::{RngExt, SeedableRng};
@@ -139,7 +139,7 @@ fn plan(generation: u32) -> (Box<Plan>, Watch) {
     let plan = Plan {
         handover,
         segments: SegmentMap::new(usize::from(PORTS), pairs),
-        hashing: Hashing::Packet,
+        hashing: layout.hashing(),
         flows: None,
         stamps_packets: generation % 2 == 1,
         references: None,
