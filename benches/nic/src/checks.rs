@@ -228,6 +228,19 @@ fn plugin(guest: &mut Guest, say: Say<'_>) -> Result<()> {
     );
     let mut program = Program::start(guest, &command)?;
     let (a, b) = (address(0), address(1));
+    // A transmit queue is measured from an epoch on that begins after the program has set it up.
+    let mut since = (None, 0);
+    program.until("its measurement goes on changing", |program| {
+        let is_up = |port: Result<Value>| port.is_ok_and(|port| port["facts"]["is_up"] == true);
+        let are_up = is_up(program.port(&a)) && is_up(program.port(&b));
+        let status = program.get("status")?;
+        let generation = status["generation"].as_u64().filter(|_| are_up);
+        let epoch = status["epoch"].as_u64().unwrap_or(0);
+        if generation != since.0 {
+            since = (generation, epoch);
+        }
+        Ok((generation.is_some() && epoch >= since.1 + 3).then_some(()))
+    })?;
     let measured = both_ways_counted(&mut program, (&a, &b), 1500, 3)?;
     program.guest.run("echo quit >/tmp/prompt")?;
     program
