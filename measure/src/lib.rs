@@ -25,7 +25,7 @@ pub mod observation;
 pub mod packet;
 #[cfg(feature = "planted")]
 pub mod planted;
-pub mod prefetch;
+mod prefetch;
 pub mod rli;
 pub mod shard;
 pub mod sizing;

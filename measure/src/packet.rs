@@ -138,10 +138,9 @@ pub struct PacketHash(pub u64);
 
 /// What is to be found out about each packet. Where both ends of a segment are recorded at one point, as
 /// inside a switch, an LDA needs no hash of the packet: it [spreads](RandomHashes) packets by chance.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Hashing {
     /// Nothing: the frame is not read.
-    #[default]
     None,
     /// Its flow.
     Flow,

@@ -1,7 +1,8 @@
 //! The engine: one core, one loop, in the order in which a packet lives.
 //!
 //! [`Worker::pass`] is the whole of it: tick; receive, decide, tag, queue; then schedule, transmit,
-//! and record what the driver took. After start there is no allocation, no lock, no system call and
+//! and record what the driver took. A burst with nothing ahead of it and nothing to be found out about its
+//! packets goes from decide to transmit (`straight`). After start there is no allocation, no lock, no system call and
 //! no `Result` per packet: a frame that cannot be handled is a counted drop with a named reason.
 
 use std::sync::Arc;
@@ -64,6 +65,7 @@ pub struct Worker<I: PacketIo> {
     /// A generation that was taken up while an old part is still in use.
     retiring: Option<Box<Generation<I>>>,
     memory: BurstMemory,
+    /// Spreads packets that have no hash of their own over the rows of an LDA.
     spread: RandomHashes,
     /// Ports for which the present burst brought something.
     touched: PortSet,

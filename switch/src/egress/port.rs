@@ -42,7 +42,7 @@ pub struct PortEgress<P> {
     pub head: Burst<P>,
     /// Their tags.
     pub tags: Tags,
-    /// Of all of these.
+    /// Whether all of these are known to be alike.
     pub likeness: Likeness,
     /// References, in order, each with the number of packets of the head that go before it.
     pub references: arrayvec::ArrayVec<(usize, QueuedReference), REFERENCES_MAX>,
@@ -256,6 +256,7 @@ impl<P> PortEgress<P> {
     pub fn adopt(&mut self, old: &mut Self) {
         std::mem::swap(&mut self.head, &mut old.head);
         std::mem::swap(&mut self.tags, &mut old.tags);
+        self.likeness = old.likeness;
         std::mem::swap(&mut self.references, &mut old.references);
         if let (Some(shaper), Some(old)) = (&mut self.shaper, &old.shaper) {
             shaper.succeed(old);

@@ -23,7 +23,7 @@ impl<'m> Tagging<'m> {
         self.plan.map(|plan| plan.hashing)
     }
 
-    /// Whether packets are recorded without tags where they leave at once: nothing tells them apart.
+    /// Whether packets that leave at once are recorded as a batch, without tags: nothing distinguishes them.
     #[inline]
     pub fn is_by_batches(self) -> bool {
         self.plan.is_none_or(|plan| {

@@ -8,8 +8,8 @@ use super::{Received, Worker};
 use crate::packet_io::{Burst, PacketIo};
 
 impl<I: PacketIo> Worker<I> {
-    /// Sends a burst of the usual class from where it was received, without tags, if nothing is ahead of it and its
-    /// packets need not be distinguished. What the driver refuses stays in `arrivals`.
+    /// Sends a burst, all of the default class, from where it was received, without tags, if nothing is ahead of it
+    /// and its packets need not be distinguished. What the driver refuses stays in `arrivals`.
     pub(super) fn send_at_once(
         &mut self,
         arrivals: &mut Burst<I::Packet>,

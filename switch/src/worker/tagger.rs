@@ -23,7 +23,7 @@ pub(super) struct Tagger<'w, I> {
     pub segments: Segments,
     /// Of packets about which there are no decisions.
     pub class: ClassIndex,
-    /// What spreads packets over rows that are not parsed.
+    /// Spreads packets that have no hash of their own over the rows of an LDA.
     pub spread: &'w mut RandomHashes,
     pub now: Ticks,
 }
