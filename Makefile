@@ -96,11 +96,20 @@ docs: ## Write the references in docs/ anew: configuration, its JSON Schema, met
 
 # Further arguments of `make bench`, such as `--only io,everything` or `--rounds 9`.
 BENCH_ARGS ?=
+# Another commit whose vernierd runs in the same rounds: BASE=COMMIT. Its sources and its build stay in target/base.
+BASE ?=
+ifneq ($(BASE),)
+BASE_COMMIT := $(or $(shell git rev-parse --short=7 --verify --quiet '$(BASE)^{commit}'),$(error BASE: $(BASE) is no commit))
+BASE_FOLDER := target/base/$(BASE_COMMIT)
+endif
 
 .PHONY: bench
-bench: setup-bench ## Throughput beside testpmd and Open vSwitch, alternating; STEPS=1: what each step costs
+bench: setup-bench ## Throughput beside testpmd and Open vSwitch, in turn; STEPS=1: the cost of each step; BASE=COMMIT
 	$(CARGO) build --release --locked -p daemon -p throughput
-	@bench() { target/release/vernier-bench "$$1" --ovs '$(OVS_ROOT)' $(BENCH_ARGS); }; \
+	$(if $(BASE),mkdir -p '$(BASE_FOLDER)'; git archive '$(BASE_COMMIT)' | tar -x -C '$(BASE_FOLDER)'; \
+	  cd '$(BASE_FOLDER)'; $(CARGO) build --release --locked --bin vernierd)
+	@bench() { target/release/vernier-bench "$$1" --ovs '$(OVS_ROOT)' \
+	  $(if $(BASE),--base '$(BASE_COMMIT)=$(BASE_FOLDER)/target/release/vernierd') $(BENCH_ARGS); }; \
 	status=0; bench throughput || status=$$?; \
 	$(if $(STEPS),bench steps && bench profile || status=$$?;) \
 	exit $$status

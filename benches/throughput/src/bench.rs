@@ -1,6 +1,7 @@
 //! What all runs have in common.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -16,6 +17,8 @@ pub struct Bench {
     /// A folder for captures, configurations and summaries.
     pub folder: PathBuf,
     pub vernierd: PathBuf,
+    /// Another commit's vernierd that runs in the same rounds.
+    pub base: Option<Base>,
     pub plugin: PathBuf,
     /// Open vSwitch, or why it is missing.
     pub ovs: Result<OvsPrograms, String>,
@@ -28,6 +31,34 @@ pub struct Bench {
     pub measured: Duration,
     /// Set when the user interrupts.
     pub stop: Arc<AtomicBool>,
+}
+
+/// vernierd of another commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Base {
+    pub commit: String,
+    pub vernierd: PathBuf,
+}
+
+impl FromStr for Base {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (commit, vernierd) = text.split_once('=').ok_or("no `=` in it")?;
+        Ok(Self {
+            commit: commit.to_owned(),
+            vernierd: vernierd.into(),
+        })
+    }
+}
+
+/// Which vernierd.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Build {
+    /// The one beside this program.
+    This,
+    /// The base's.
+    Base,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +99,17 @@ impl Bench {
         })
     }
 
+    /// The program of a build. Fails for the base's when there is no base.
+    pub fn vernierd(&self, build: Build) -> Result<&Path> {
+        match build {
+            Build::This => Ok(&self.vernierd),
+            Build::Base => {
+                let base = self.base.as_ref().context("there is no base")?;
+                Ok(&base.vernierd)
+            }
+        }
+    }
+
     /// Fails once the user has interrupted.
     pub fn check_wanted(&self) -> Result<()> {
         ensure!(!self.stop.load(Ordering::Relaxed), "interrupted");
@@ -76,7 +118,7 @@ impl Bench {
 
     /// A bench of short runs without hugepages, and a little traffic.
     #[cfg(test)]
-    pub fn for_tests(folder: &std::path::Path) -> (Self, Input) {
+    pub fn for_tests(folder: &Path) -> (Self, Input) {
         use throughput::capture::{Sizes, Traffic};
         let captures = [0, 1].map(|side| {
             let traffic = Traffic {
@@ -91,8 +133,9 @@ impl Bench {
         let bench = Self {
             folder: folder.to_owned(),
             vernierd: folder.join("vernierd"),
+            base: None,
             plugin: folder.join("librte_vernier.so"),
-            ovs: OvsPrograms::find(std::path::Path::new("/")),
+            ovs: OvsPrograms::find(Path::new("/")),
             cpus: [1, 0],
             memory: Memory::OrdinaryPages,
             warm_up: Duration::from_millis(100),

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 
-use crate::bench::{Bench, Input, Memory};
+use crate::bench::{Bench, Build, Input, Memory};
 use crate::ovs::{OpenVSwitch, Rules};
 use crate::testpmd::{Meter, Testpmd};
 use crate::vernierd::{Extent, Forwarding, Vernierd};
@@ -41,6 +41,11 @@ impl Contender {
             Program::OpenVSwitch(_) => bench.ovs.as_ref().err().cloned(),
             _ => None,
         }
+    }
+
+    /// Whether it is the base's vernierd.
+    pub const fn is_base(&self) -> bool {
+        matches!(self.program, Program::Vernierd(vernierd) if matches!(vernierd.build, Build::Base))
     }
 
     /// Packets a second that it forwards, both ways together.
@@ -94,15 +99,35 @@ impl Contender {
     }
 
     const fn patch(id: &'static str, label: &'static str, extent: Extent) -> Self {
-        let forwarding = Forwarding::Patch;
-        let vernierd = Program::Vernierd(Vernierd { forwarding, extent });
-        Self::on_one_cpu(id, label, vernierd)
+        Self::vernierd(id, label, Build::This, Forwarding::Patch, extent)
     }
 
     const fn bridge(id: &'static str, label: &'static str, extent: Extent) -> Self {
-        let forwarding = Forwarding::Bridge;
-        let vernierd = Program::Vernierd(Vernierd { forwarding, extent });
-        Self::on_one_cpu(id, label, vernierd)
+        Self::vernierd(id, label, Build::This, Forwarding::Bridge, extent)
+    }
+
+    const fn base(
+        id: &'static str,
+        label: &'static str,
+        forwarding: Forwarding,
+        extent: Extent,
+    ) -> Self {
+        Self::vernierd(id, label, Build::Base, forwarding, extent)
+    }
+
+    const fn vernierd(
+        id: &'static str,
+        label: &'static str,
+        build: Build,
+        forwarding: Forwarding,
+        extent: Extent,
+    ) -> Self {
+        let vernierd = Vernierd {
+            build,
+            forwarding,
+            extent,
+        };
+        Self::on_one_cpu(id, label, Program::Vernierd(vernierd))
     }
 }
 
@@ -186,4 +211,29 @@ pub const EVERYTHING: Contender = Contender::bridge(
 pub const EVERYTHING_TWO: Contender = EVERYTHING.on_two_cpus(
     "everything_two_workers",
     "vernierd bridge, everything on, two workers",
+);
+
+pub const BASE_OFF_PATCH: Contender = Contender::base(
+    "base_off_patch",
+    "base: vernierd patch, measurement off",
+    Forwarding::Patch,
+    Extent::Off,
+);
+pub const BASE_OFF: Contender = Contender::base(
+    "base_off",
+    "base: vernierd bridge, measurement off",
+    Forwarding::Bridge,
+    Extent::Off,
+);
+pub const BASE_LDA: Contender = Contender::base(
+    "base_lda",
+    "base: vernierd bridge, LDA + moments + histogram",
+    Forwarding::Bridge,
+    Extent::Lda,
+);
+pub const BASE_EVERYTHING: Contender = Contender::base(
+    "base_everything",
+    "base: vernierd bridge, everything on",
+    Forwarding::Bridge,
+    Extent::Everything,
 );

@@ -10,7 +10,7 @@ use clap::{Parser, Subcommand};
 use reporting::RESULTS;
 use testkit::process::{beside_this_program, exit_code, stop_on_signals};
 
-use crate::bench::{Bench, Memory};
+use crate::bench::{Base, Bench, Memory};
 use crate::contender::{EVERYTHING, Program};
 use crate::hugepages::Hugepages;
 use crate::load::Load;
@@ -65,6 +65,10 @@ struct Arguments {
     /// Where Open vSwitch is: / where it is installed, or the folder it was unpacked into
     #[arg(long, global = true, value_name = "FOLDER", default_value = "/")]
     ovs: PathBuf,
+
+    /// Run this vernierd, built of another commit, in the same rounds
+    #[arg(long, global = true, value_name = "COMMIT=PROGRAM")]
+    base: Option<Base>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -141,7 +145,7 @@ fn compare(
             is_named(run, only)
         })?);
     }
-    let setting = Setting::of_this_machine(bench.memory);
+    let setting = Setting::of_this_machine(bench.memory, bench.base.as_ref());
     let report = Report::new(setting, rounds, comparison.claims, &all);
     println!("{}", report.markdown());
     let holds = report.holds();
@@ -160,7 +164,7 @@ fn compare(
 /// Adds costs to the results of this machine; there is no limit on them.
 fn add_costs(bench: &Bench, add: impl FnOnce(&mut Report, Setting)) -> Result<bool> {
     let folder = Path::new(RESULTS);
-    let setting = Setting::of_this_machine(bench.memory);
+    let setting = Setting::of_this_machine(bench.memory, bench.base.as_ref());
     let mut results = Results::load(folder, &THROUGHPUT)?;
     let mut report = match results.of(&setting.machine.cpu) {
         Some(report) => report.clone(),
@@ -203,6 +207,7 @@ fn bench(arguments: &Arguments, folder: &Path) -> Result<(Bench, Option<Hugepage
     let bench = Bench {
         folder: folder.to_owned(),
         vernierd: beside_this_program("vernierd")?,
+        base: arguments.base.clone(),
         plugin: beside_this_program("librte_vernier.so")?,
         ovs: OvsPrograms::find(&arguments.ovs),
         cpus: [arguments.core, arguments.main_core],

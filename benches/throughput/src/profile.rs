@@ -77,14 +77,14 @@ fn part(source: &str, ns: f64, instructions: f64) -> Part {
 /// Nanoseconds a packet, by source.
 fn sampled(bench: &Bench, input: &Input, vernierd: Vernierd) -> Result<BySource> {
     let config = vernierd.config(bench, input, 1)?;
-    let mut running = Running::start(bench, &config)?;
+    let mut running = vernierd.start(bench, &config)?;
     running.rate_pps(bench)?;
     let sampling = perf::Sampling::start(&running.process, bench)?;
     let rate_pps = running.rate_pps(bench)?;
     let spent = sampling.end(bench)?;
     running.end(bench, vernierd.extent)?;
     let samples: u64 = spent.iter().map(|spent| spent.amount).sum();
-    let by_source = sources::by_source(&bench.vernierd, &spent)?;
+    let by_source = sources::by_source(bench.vernierd(vernierd.build)?, &spent)?;
     let ns = 1e9 / rate_pps / samples.max(1) as f64;
     Ok(scaled(by_source, ns))
 }
@@ -122,12 +122,13 @@ fn count(
 ) -> Result<(BySource, u64)> {
     let folder = tempfile::tempdir_in(&bench.folder).context("cannot make a folder")?;
     let out = folder.path().join("out");
-    let mut valgrind = callgrind::command(&bench.vernierd, &out);
+    let mut valgrind = callgrind::command(bench.vernierd(vernierd.build)?, &out);
     let mut running = Running::start_under(&mut valgrind, folder.path(), config)?;
     running.send(bench, packets)?;
     let sent = running.end(bench, vernierd.extent)?;
     let counts = callgrind::of_the_worker(folder.path())?;
-    Ok((sources::by_source(&bench.vernierd, &counts)?, sent))
+    let program = bench.vernierd(vernierd.build)?;
+    Ok((sources::by_source(program, &counts)?, sent))
 }
 
 fn scaled(mut by_source: BySource, factor: f64) -> BySource {

@@ -10,7 +10,7 @@ use reporting::statistics::{Spread, median};
 use reporting::{Machine, now_utc, output_of};
 use serde::{Deserialize, Serialize};
 
-use crate::bench::Memory;
+use crate::bench::{Base, Memory};
 use crate::plan::{Claim, Comparison, Goal};
 use crate::rounds::{Absence, Series, ratio};
 
@@ -21,6 +21,9 @@ mod page;
 pub struct Setting {
     #[serde(flatten)]
     pub machine: Machine,
+    /// The commit that ran beside it, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<String>,
     pub dpdk: String,
     /// Where packets' memory came from: `hugepages` or `ordinary pages`.
     pub memory: String,
@@ -30,9 +33,10 @@ pub struct Setting {
 
 impl Setting {
     /// This machine, now.
-    pub fn of_this_machine(memory: Memory) -> Self {
+    pub fn of_this_machine(memory: Memory, base: Option<&Base>) -> Self {
         Self {
             machine: Machine::of_this_run(),
+            base: base.map(|base| base.commit.clone()),
             dpdk: output_of(Command::new("pkg-config").args(["--modversion", "libdpdk"])),
             memory: memory.name().to_owned(),
             date: now_utc(),
@@ -70,19 +74,19 @@ pub enum Verdict {
 }
 
 impl Row {
-    fn new(claim: &Claim, ratio: Result<Spread, Absence>) -> Self {
-        let (must, aim) = match claim.goal {
+    fn new(label: &str, goal: Goal, ratio: Result<Spread, Absence>) -> Self {
+        let (must, aim) = match goal {
             Goal::Shown => (None, None),
             Goal::AtLeast { must, aim } | Goal::AtMost { must, aim } => (Some(must), Some(aim)),
         };
         let verdict = match &ratio {
-            Ok(ratio) => Verdict::of(claim.goal, ratio.median),
+            Ok(ratio) => Verdict::of(goal, ratio.median),
             Err(Absence::Skipped(why)) => Verdict::Skipped(why.clone()),
             Err(Absence::Failed(why)) => Verdict::Failed(why.clone()),
         };
         let ratio = ratio.ok();
         Self {
-            label: claim.label.to_owned(),
+            label: label.to_owned(),
             median: ratio.map(|ratio| ratio.median),
             min: ratio.map(|ratio| ratio.min),
             max: ratio.map(|ratio| ratio.max),
@@ -180,9 +184,11 @@ pub struct Costs<T> {
 impl Report {
     /// With all claims about runs that took place.
     pub fn new(setting: Setting, rounds: usize, claims: &[Claim], all: &[Series]) -> Self {
+        let base = setting.base.as_deref();
         let rows = claims
             .iter()
-            .filter_map(|claim| Some(Row::new(claim, ratio(claim, all)?)));
+            .filter_map(|claim| Some(Row::new(claim.label, claim.goal(base), ratio(claim, all)?)))
+            .collect();
         let rates = all.iter().filter_map(|series| {
             Some(Rate {
                 id: series.run.contender.id.to_owned(),
@@ -194,7 +200,7 @@ impl Report {
         Self {
             setting,
             rounds,
-            rows: rows.collect(),
+            rows,
             rates: rates.collect(),
             steps: None,
             parts: None,

@@ -23,7 +23,8 @@ pub enum Absence {
     Failed(String),
 }
 
-/// Runs the rounds of a suite, with progress on standard error; runs that `wanted` does not take are left out.
+/// Runs the rounds of a suite, with progress on standard error; runs that `wanted` does not take are left out, and
+/// those of a base where there is none.
 ///
 /// Every other pass goes backwards, so that a machine that slows down favours none. A run that
 /// fails is tried once more. The rate of a contender in one round is that of all its runs: packets by
@@ -34,7 +35,9 @@ pub fn run(
     rounds: usize,
     wanted: impl Fn(&Run) -> bool,
 ) -> Result<Vec<Series>> {
-    let runs = suite.runs.iter().copied().filter(|run| wanted(run));
+    let is_here = |run: &Run| bench.base.is_some() || !run.contender.is_base();
+    let runs = suite.runs.iter().copied();
+    let runs = runs.filter(|run| is_here(run) && wanted(run));
     let mut all: Vec<Series> = runs
         .map(|run| Series {
             run,
@@ -118,23 +121,19 @@ impl Series {
 /// The ratio of `claim` over rounds, each round's by itself; `None` when a run of it was not wanted.
 pub fn ratio(claim: &Claim, all: &[Series]) -> Option<Result<Spread, Absence>> {
     let find = |run: &Run| all.iter().find(|series| series.run == *run);
-    let over: Vec<&Series> = claim.over.iter().map(find).collect::<Option<_>>()?;
-    let under: Vec<&Series> = claim.under.iter().map(find).collect::<Option<_>>()?;
-    let rates = |series: Vec<&Series>| -> Result<Vec<Vec<f64>>, Absence> {
-        let rates = series.into_iter().map(|series| series.rates_pps.clone());
-        rates.collect()
-    };
-    let ratio = || {
-        let (over, under) = (rates(over)?, rates(under)?);
-        let rounds = over.iter().chain(&under).map(Vec::len).min().unwrap_or(0);
-        let product = |of: &[Vec<f64>], round: usize| -> f64 {
-            of.iter().map(|rates_pps| rates_pps[round]).product()
-        };
-        let ratios = (0..rounds).map(|round| product(&over, round) / product(&under, round));
+    let runs = claim.ratio.runs();
+    let series: Vec<&Series> = runs.iter().map(find).collect::<Option<_>>()?;
+    let rates = series.into_iter().map(|series| series.rates_pps.as_ref());
+    let rates: Result<Vec<&Vec<f64>>, &Absence> = rates.collect();
+    Some(rates.map_err(Clone::clone).and_then(|rates| {
+        let rounds = rates.iter().map(|rates_pps| rates_pps.len()).min();
+        let ratios = (0..rounds.unwrap_or(0)).map(|round| {
+            let of_round: Vec<f64> = rates.iter().map(|rates_pps| rates_pps[round]).collect();
+            claim.ratio.of(&of_round)
+        });
         Spread::of(&ratios.collect::<Vec<_>>())
             .ok_or_else(|| Absence::Failed("there was no round".to_owned()))
-    };
-    Some(ratio())
+    }))
 }
 
 #[cfg(test)]

@@ -46,7 +46,9 @@ fn of(all: &[Series]) -> Result<Vec<Step>> {
             Err(absence) => anyhow::bail!("{}: {absence:?}", series.run.contender.label),
         };
         let ns: Vec<f64> = rates_pps.iter().map(|rate_pps| 1e9 / rate_pps).collect();
-        let added_ns = before.as_ref().map(|before| {
+        let contender = series.run.contender;
+        let is_step = matches!(contender.program, Program::Vernierd(_)) && !contender.is_base();
+        let added_ns = before.as_ref().filter(|_| is_step).map(|before| {
             let differences = ns.iter().zip(before).map(|(ns, before)| ns - before);
             median(differences)
         });
@@ -57,7 +59,6 @@ fn of(all: &[Series]) -> Result<Vec<Step>> {
             instructions: None,
         });
         // A peer is no step.
-        let is_step = matches!(series.run.contender.program, Program::Vernierd(_));
         before = is_step.then_some(ns);
     }
     Ok(steps)

@@ -7,14 +7,14 @@ use std::process::Command;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use console::client::Client;
+use console::client::{Client, ClientError};
 use console::top::SnapshotSource as _;
 use records::snapshot::{Port, PortReading, Snapshot};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use testkit::process::{Process, free_address, wait};
 
-use crate::bench::{Bench, Input, Memory};
+use crate::bench::{Bench, Build, Input, Memory};
 
 /// Least share of the packets sent that have to be measured where measurement is on: epochs that
 /// went unmeasured would make a switch look fast.
@@ -22,6 +22,7 @@ pub const MEASURED_SHARE_MIN: f64 = 0.9;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Vernierd {
+    pub build: Build,
     pub forwarding: Forwarding,
     pub extent: Extent,
 }
@@ -72,10 +73,15 @@ impl Vernierd {
     /// Packets a second that it forwards with `workers` workers, each on a CPU of its own. Fails when it lost
     /// count or measured less than its extent.
     pub fn rate_pps(self, bench: &Bench, input: &Input, workers: usize) -> Result<f64> {
-        let mut running = Running::start(bench, &self.config(bench, input, workers)?)?;
+        let mut running = self.start(bench, &self.config(bench, input, workers)?)?;
         let rate_pps = running.rate_pps(bench)?;
         running.end(bench, self.extent)?;
         Ok(rate_pps)
+    }
+
+    pub fn start(self, bench: &Bench, config: &Config) -> Result<Running> {
+        let mut command = Command::new(bench.vernierd(self.build)?);
+        Running::start_under(&mut command, &bench.folder, config)
     }
 
     /// Its configuration, with a free address for HTTP.
@@ -133,10 +139,6 @@ struct Summary {
 }
 
 impl Running {
-    pub fn start(bench: &Bench, config: &Config) -> Result<Self> {
-        Self::start_under(&mut Command::new(&bench.vernierd), &bench.folder, config)
-    }
-
     /// Starts it by a command that takes its arguments.
     pub fn start_under(command: &mut Command, folder: &Path, config: &Config) -> Result<Self> {
         let summary = folder.join("summary.json");
@@ -178,8 +180,13 @@ impl Running {
         let client = &mut self.client;
         self.process
             .until(&bench.stop, "it forwarded nothing", |_| {
-                // Until it is up, it does not answer.
-                Ok(client.latest().ok().filter(|latest| will_do(latest)))
+                match client.latest() {
+                    Ok(latest) => Ok(Some(latest).filter(|latest| will_do(latest))),
+                    // Until it is up, it does not answer.
+                    Err(ClientError::Unreachable { .. } | ClientError::Refused { .. }) => Ok(None),
+                    // A base may answer in another format.
+                    Err(error) => Err(error.into()),
+                }
             })
     }
 

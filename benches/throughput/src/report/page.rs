@@ -51,13 +51,16 @@ fn section(heading: &str, setting: &Setting, table: &str) -> String {
 fn source(setting: &Setting) -> String {
     let Setting {
         machine,
+        base,
         dpdk,
         memory,
         date,
     } = setting;
     let day = date.split('T').next().unwrap_or(date);
+    let base = base.as_ref();
+    let base = base.map_or_else(String::new, |base| format!(", base {base}"));
     format!(
-        "{day}, commit {}; {} CPUs, {}, Linux {}, DPDK {dpdk}, {memory}",
+        "{day}, commit {}{base}; {} CPUs, {}, Linux {}, DPDK {dpdk}, {memory}",
         machine.commit, machine.cpus, machine.os, machine.kernel
     )
 }

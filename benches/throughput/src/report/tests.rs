@@ -1,7 +1,7 @@
 use super::*;
-use crate::contender::{EVERYTHING, FIVE_TUPLE_SWAP, IO, OFF, OVS};
+use crate::contender::{BASE_EVERYTHING, EVERYTHING, FIVE_TUPLE_SWAP, IO, OFF, OVS};
 use crate::load::Load;
-use crate::plan::{PLUGIN, Run, THROUGHPUT};
+use crate::plan::{BASE_OF_LIMIT, PLUGIN, Run, THROUGHPUT};
 
 fn series(contender: crate::contender::Contender, rates_pps: &[f64]) -> Series {
     Series {
@@ -14,12 +14,12 @@ fn series(contender: crate::contender::Contender, rates_pps: &[f64]) -> Series {
 }
 
 fn report(all: &[Series]) -> Report {
-    Report::new(
-        Setting::of_this_machine(Memory::Hugepages),
-        1,
-        THROUGHPUT.claims,
-        all,
-    )
+    report_beside(None, all)
+}
+
+fn report_beside(base: Option<&Base>, all: &[Series]) -> Report {
+    let setting = Setting::of_this_machine(Memory::Hugepages, base);
+    Report::new(setting, 1, THROUGHPUT.claims, all)
 }
 
 /// Without the spaces that align columns.
@@ -55,6 +55,31 @@ fn the_table_tells_what_was_reached_and_what_missed() {
     let kept = report(&kept);
     assert!(kept.holds());
     assert!(kept.rows[0].verdict == Verdict::Aim, "{kept:?}");
+}
+
+#[test]
+fn a_limit_by_a_base_is_for_that_base() {
+    let all = [
+        series(IO, &[100e6]),
+        series(EVERYTHING, &[20e6]),
+        series(BASE_EVERYTHING, &[16e6]),
+    ];
+    for (commit, goal, holds) in [
+        (
+            BASE_OF_LIMIT,
+            "| 0.76 | 0.76 to 0.76 | 0.68 | 0.55 | **missed** |",
+            false,
+        ),
+        ("0123abc", "| 0.76 | 0.76 to 0.76 | - | - | |", true),
+    ] {
+        let base: Base = format!("{commit}=/bin/vernierd").parse().unwrap();
+        let mut report = report_beside(Some(&base), &all);
+        report.rows.retain(|row| row.label.starts_with("own ns"));
+        let text = squeezed(&report.markdown());
+        assert!(text.contains(goal), "{text}");
+        assert!(text.contains(&format!(", base {commit}; ")), "{text}");
+        assert_eq!(report.holds(), holds);
+    }
 }
 
 #[test]

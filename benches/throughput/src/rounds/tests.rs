@@ -1,7 +1,7 @@
 use super::*;
-use crate::contender::{EVERYTHING, EVERYTHING_TWO, IO, IO_TWO, OFF};
+use crate::contender::{BASE_EVERYTHING, EVERYTHING, EVERYTHING_TWO, IO, IO_TWO, OFF};
 use crate::load::Load;
-use crate::plan::Goal;
+use crate::plan::{Goal, Ratio};
 
 const fn small(contender: crate::contender::Contender) -> Run {
     Run {
@@ -19,8 +19,10 @@ fn series(run: Run, rates_pps: &[f64]) -> Series {
 
 const SCALING: Claim = Claim {
     label: "two by one as a share of two by one",
-    over: &[small(EVERYTHING_TWO), small(IO)],
-    under: &[small(EVERYTHING), small(IO_TWO)],
+    ratio: Ratio::Rates(
+        &[small(EVERYTHING_TWO), small(IO)],
+        &[small(EVERYTHING), small(IO_TWO)],
+    ),
     goal: Goal::Shown,
 };
 
@@ -37,6 +39,27 @@ fn ratios_are_taken_within_rounds() {
     assert!((of_all.median - 0.95).abs() < 1e-12, "{of_all:?}");
     assert!((of_all.min - 0.9).abs() < 1e-12, "{of_all:?}");
     assert!((of_all.max - 0.95).abs() < 1e-12, "{of_all:?}");
+}
+
+#[test]
+fn own_nanoseconds_are_what_is_more_than_the_source_takes() {
+    // 40 and 70 ns, of these the source 10; then 60 and 90, the source 40.
+    let all = [
+        series(small(IO), &[1e9 / 10.0, 1e9 / 40.0]),
+        series(small(EVERYTHING), &[1e9 / 40.0, 1e9 / 60.0]),
+        series(small(BASE_EVERYTHING), &[1e9 / 70.0, 1e9 / 90.0]),
+    ];
+    let claim = Claim {
+        ratio: Ratio::OwnNs {
+            of: small(EVERYTHING),
+            by: small(BASE_EVERYTHING),
+            source: small(IO),
+        },
+        ..SCALING
+    };
+    let ratio = ratio(&claim, &all).unwrap().unwrap();
+    assert!((ratio.max - 0.5).abs() < 1e-12, "{ratio:?}");
+    assert!((ratio.min - 0.4).abs() < 1e-12, "{ratio:?}");
 }
 
 #[test]

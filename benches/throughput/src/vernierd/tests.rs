@@ -12,7 +12,11 @@ fn configurations_are_valid() {
         .chain([Extent::Flows, Extent::Everything]);
     for extent in extents {
         for (forwarding, workers) in [(Forwarding::Patch, 1), (Forwarding::Bridge, 2)] {
-            let vernierd = Vernierd { forwarding, extent };
+            let vernierd = Vernierd {
+                build: Build::This,
+                forwarding,
+                extent,
+            };
             let config = vernierd.config(&bench, &input, workers).unwrap();
             let parsed =
                 contract::config::Config::parse(&config.json.to_string(), "bench").unwrap();
@@ -77,6 +81,7 @@ fn scripted(script: &str) -> Result<f64> {
     std::fs::write(&bench.vernierd, format!("#!/bin/sh\n{script}\n")).unwrap();
     std::fs::set_permissions(&bench.vernierd, PermissionsExt::from_mode(0o755)).unwrap();
     let vernierd = Vernierd {
+        build: Build::This,
         forwarding: Forwarding::Patch,
         extent: Extent::Off,
     };
