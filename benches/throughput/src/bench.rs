@@ -119,11 +119,12 @@ impl Bench {
     /// A bench of short runs without hugepages, and a little traffic.
     #[cfg(test)]
     pub fn for_tests(folder: &Path) -> (Self, Input) {
-        use throughput::capture::{Sizes, Traffic};
+        use throughput::capture::{STATIONS, Sizes, Traffic};
         let captures = [0, 1].map(|side| {
             let traffic = Traffic {
                 flows: 1_000,
                 packets: 16_384,
+                stations: STATIONS,
                 side,
             };
             let file = folder.join(format!("{side}.pcap"));

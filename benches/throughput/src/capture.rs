@@ -14,8 +14,8 @@ use testkit::pcap;
 /// Length of the shortest frame in bytes: 64 with the frame check sequence.
 pub const FRAME_BYTES: usize = ethernet::FRAME_BYTES_MIN;
 
-/// MAC addresses on each side.
-const MACS: u32 = 1_000;
+/// Stations on each side where nothing else is said.
+pub const STATIONS: u32 = 1_000;
 
 /// What one port is to receive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +27,8 @@ pub struct Traffic {
     /// `net_pcap` keeps every packet of the file in an mbuf of the port's pool for good: the pool
     /// has to hold all files and what is in flight.
     pub packets: u32,
+    /// MAC addresses on each side, at most 2^16.
+    pub stations: u32,
     /// Which side's addresses are the sources, 0 or 1.
     pub side: u8,
 }
@@ -35,12 +37,14 @@ pub struct Traffic {
 pub const MANY_FLOWS: Traffic = Traffic {
     flows: 50_000,
     packets: 65_536,
+    stations: STATIONS,
     side: 0,
 };
 /// ... and from 1,000 at the other.
 pub const FEW_FLOWS: Traffic = Traffic {
     flows: 1_000,
     packets: 16_384,
+    stations: STATIONS,
     side: 1,
 };
 
@@ -91,7 +95,7 @@ impl Traffic {
     /// Packet `number`, of `flow`: its payload is zeros up to `frame_bytes`. UDP has no checksum, as IPv4 allows.
     pub fn frame(&self, flow: u32, number: u32, frame_bytes: usize) -> Vec<u8> {
         let [destination, source] = [1 - self.side, self.side].map(|side| {
-            let [_, _, high, low] = (flow % MACS).to_be_bytes();
+            let [_, _, high, low] = (flow % self.stations).to_be_bytes();
             [0x02, 0, 0, side, high, low]
         });
         let link = ethernet::Repr {
@@ -151,7 +155,11 @@ mod tests {
 
     #[test]
     fn files_hold_the_flows_asked_for() {
-        for traffic in [MANY_FLOWS, FEW_FLOWS] {
+        let few_stations = Traffic {
+            stations: 16,
+            ..FEW_FLOWS
+        };
+        for traffic in [MANY_FLOWS, FEW_FLOWS, few_stations] {
             let bytes = capture(traffic, Sizes::Min);
             let frames = pcap::frames(&bytes).unwrap();
             assert_eq!(frames.len(), traffic.packets as usize);
@@ -162,8 +170,8 @@ mod tests {
             };
             // Addresses and ports; a flow has one protocol.
             assert_eq!(distinct(|frame| &frame[26..38]), traffic.flows as usize);
-            assert_eq!(distinct(|frame| &frame[0..6]), MACS as usize);
-            assert_eq!(distinct(|frame| &frame[6..12]), MACS as usize);
+            assert_eq!(distinct(|frame| &frame[0..6]), traffic.stations as usize);
+            assert_eq!(distinct(|frame| &frame[6..12]), traffic.stations as usize);
         }
     }
 
@@ -172,6 +180,7 @@ mod tests {
         let traffic = Traffic {
             flows: 100,
             packets: 1_200,
+            stations: STATIONS,
             side: 0,
         };
         let bytes = capture(traffic, Sizes::Imix);

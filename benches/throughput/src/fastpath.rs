@@ -27,7 +27,7 @@ use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use crate::capture::{FRAME_BYTES, Traffic};
+use crate::capture::{FRAME_BYTES, STATIONS, Traffic};
 
 /// Packets of a burst.
 pub const BURST: usize = 64;
@@ -140,6 +140,7 @@ fn frames(flows: u32) -> Vec<[u8; FRAME_BYTES]> {
     let traffic = Traffic {
         flows,
         packets: 0,
+        stations: STATIONS,
         side: 0,
     };
     let numbered = order(flows).into_iter().zip(0..);

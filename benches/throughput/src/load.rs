@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::bench::Memory;
-use throughput::capture::{FEW_FLOWS, MANY_FLOWS, Sizes, Traffic};
+use throughput::capture::{FEW_FLOWS, MANY_FLOWS, STATIONS, Sizes, Traffic};
 
 /// Packet buffers beside those that hold the captures.
 const IN_FLIGHT: u32 = 16_383;
@@ -24,6 +24,8 @@ pub enum Load {
     FewFlows,
     /// ... and as many frames of 1,000,000 flows: the source costs the same.
     ManyFlows,
+    /// The same flows of ten times as many stations.
+    ManyStations,
 }
 
 impl Load {
@@ -35,6 +37,7 @@ impl Load {
             Self::Large => "large",
             Self::FewFlows => "few_flows",
             Self::ManyFlows => "many_flows",
+            Self::ManyStations => "many_stations",
         }
     }
 
@@ -46,20 +49,25 @@ impl Load {
             Self::Large => "1,518 bytes",
             Self::FewFlows => "10,000 flows",
             Self::ManyFlows => "1,000,000 flows",
+            Self::ManyStations => "the same, 10,000 stations",
         }
     }
 
     /// What each port receives.
     pub fn traffic(self) -> [Traffic; 2] {
-        let half = |flows, side| Traffic {
-            flows,
-            packets: 500_000,
-            side,
+        let halves = |flows, stations| {
+            [0, 1].map(|side| Traffic {
+                flows,
+                packets: 500_000,
+                stations,
+                side,
+            })
         };
         match self {
             Self::Small | Self::Imix | Self::Large => [MANY_FLOWS, FEW_FLOWS],
-            Self::FewFlows => [0, 1].map(|side| half(5_000, side)),
-            Self::ManyFlows => [0, 1].map(|side| half(500_000, side)),
+            Self::FewFlows => halves(5_000, STATIONS),
+            Self::ManyFlows => halves(500_000, STATIONS),
+            Self::ManyStations => halves(500_000, 10 * STATIONS),
         }
     }
 
@@ -70,9 +78,9 @@ impl Load {
 
     const fn sizes(self) -> Sizes {
         match self {
-            Self::Small | Self::FewFlows | Self::ManyFlows => Sizes::Min,
             Self::Imix => Sizes::Imix,
             Self::Large => Sizes::Max,
+            _ => Sizes::Min,
         }
     }
 

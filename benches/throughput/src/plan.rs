@@ -108,11 +108,12 @@ const SMALL: Suite = Suite {
     ..PLAIN
 };
 
-/// Everything on, as flows grow in number, and as workers do, each with a capture of the same size.
+/// Everything on, as flows and stations grow in number, and as workers do, each with a capture of the same size.
 const GROWTH: Suite = Suite {
     runs: &[
         on(EVERYTHING, Load::FewFlows),
         on(EVERYTHING, Load::ManyFlows),
+        on(EVERYTHING, Load::ManyStations),
         on(EVERYTHING_TWO, Load::FewFlows),
         on(IO, Load::FewFlows),
         on(IO_TWO, Load::FewFlows),
@@ -297,6 +298,11 @@ const CLAIMS: &[Claim] = &[
         },
         goal: at_most(0.68, 0.55),
     },
+    shown(
+        "ns per packet, everything on, 1,000,000 flows: 10,000 stations a side by 1,000 (less is better)",
+        &[on(EVERYTHING, Load::ManyFlows)],
+        &[on(EVERYTHING, Load::ManyStations)],
+    ),
     shown(
         "two workers by one (everything on), as a share of testpmd io's two CPUs by one",
         &[small(EVERYTHING_TWO), small(IO)],
