@@ -108,11 +108,19 @@ bench: setup-bench ## Throughput beside testpmd and Open vSwitch, in turn; STEPS
 	$(CARGO) build --release --locked -p daemon -p throughput
 	$(if $(BASE),mkdir -p '$(BASE_FOLDER)'; git archive '$(BASE_COMMIT)' | tar -x -C '$(BASE_FOLDER)'; \
 	  cd '$(BASE_FOLDER)'; $(CARGO) build --release --locked --bin vernierd)
-	@bench() { target/release/vernier-bench "$$1" --ovs '$(OVS_ROOT)' \
-	  $(if $(BASE),--base '$(BASE_COMMIT)=$(BASE_FOLDER)/target/release/vernierd') $(BENCH_ARGS); }; \
-	status=0; bench throughput || status=$$?; \
-	$(if $(STEPS),bench steps && bench profile || status=$$?;) \
-	exit $$status
+	@status=0; for part in throughput $(if $(STEPS),steps profile); do \
+	  target/release/vernier-bench $$part --ovs '$(OVS_ROOT)' \
+	    $(if $(BASE),--base '$(BASE_COMMIT)=$(BASE_FOLDER)/target/release/vernierd') $(BENCH_ARGS) || status=$$?; \
+	done; exit $$status
+
+# What `make profile` shows: a step (off_patch, off, stamps, lda, lds, flows, everything), and how finely it is divided.
+STEP ?= everything
+BY ?= function
+
+.PHONY: profile
+profile: setup-bench ## Nanoseconds and instructions of a STEP (everything) BY file, function or line
+	$(CARGO) build --release --locked -p daemon -p throughput
+	target/release/vernier-bench profile '$(STEP)' --by '$(BY)'
 
 .PHONY: bench-plugin
 bench-plugin: setup-bench ## What the plugin costs testpmd and Open vSwitch, beside latencystats; BENCH_ARGS

@@ -26,6 +26,10 @@ pub enum Load {
     ManyFlows,
     /// The same flows of ten times as many stations.
     ManyStations,
+    /// 64-byte frames for callgrind, under which a switch is hundreds of times slower: the bridge, which writes down
+    /// ten times a second that a station was seen, would do it for every packet of 1,000 stations. Few flows are
+    /// all known soon.
+    Counted,
 }
 
 impl Load {
@@ -38,6 +42,7 @@ impl Load {
             Self::FewFlows => "few_flows",
             Self::ManyFlows => "many_flows",
             Self::ManyStations => "many_stations",
+            Self::Counted => "counted",
         }
     }
 
@@ -50,6 +55,7 @@ impl Load {
             Self::FewFlows => "10,000 flows",
             Self::ManyFlows => "1,000,000 flows",
             Self::ManyStations => "the same, 10,000 stations",
+            Self::Counted => "64 bytes, 16 stations",
         }
     }
 
@@ -68,6 +74,12 @@ impl Load {
             Self::FewFlows => halves(5_000, STATIONS),
             Self::ManyFlows => halves(500_000, STATIONS),
             Self::ManyStations => halves(500_000, 10 * STATIONS),
+            Self::Counted => [(6_000, 0), (1_000, 1)].map(|(flows, side)| Traffic {
+                flows,
+                packets: 16_384,
+                stations: 16,
+                side,
+            }),
         }
     }
 

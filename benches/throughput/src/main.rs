@@ -6,16 +6,18 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand};
 use reporting::RESULTS;
 use testkit::process::{beside_this_program, exit_code, stop_on_signals};
 
 use crate::bench::{Base, Bench, Memory};
-use crate::contender::{EVERYTHING, Program};
+use crate::contender::EVERYTHING;
 use crate::hugepages::Hugepages;
 use crate::load::Load;
 use crate::ovs::OvsPrograms;
 use crate::plan::{Comparison, PLUGIN, Run, THROUGHPUT};
+use crate::profile::Division;
 use crate::report::{Costs, Report, Results, Setting};
 
 mod bench;
@@ -89,8 +91,15 @@ enum Part {
     },
     /// One step of the fast path after another: nanoseconds, and instructions by callgrind
     Steps,
-    /// Where the time goes with everything on, by source file: perf and callgrind
-    Profile,
+    /// Where the time of a step goes: nanoseconds by perf, instructions by callgrind. With everything on and by
+    /// file it is written to the results
+    Profile {
+        #[arg(default_value = EVERYTHING.id, value_parser = PossibleValuesParser::new(plan::steps().map(|(step, _)| step.id)))]
+        step: String,
+        /// What is shown of our own sources; what is inlined belongs to where it was written
+        #[arg(long, value_enum, default_value_t = Division::File)]
+        by: Division,
+    },
     /// What a scrape of ten thousand series costs, and what it does to the workers
     Scrape,
 }
@@ -108,18 +117,25 @@ fn run(arguments: &Arguments) -> Result<bool> {
         Part::Plugin { only } => compare(arguments, &bench, &PLUGIN, only),
         Part::Steps => {
             let costs = steps::run(&bench, arguments.rounds.into())?;
+            let holds = costs.iter().all(|step| step.outcome.holds());
             add_costs(&bench, |report, setting| {
                 report.steps = Some(Costs { setting, costs });
-            })
+            })?;
+            Ok(said(holds))
         }
-        Part::Profile => {
-            let Program::Vernierd(vernierd) = EVERYTHING.program else {
-                unreachable!("the contender with everything on is vernierd");
-            };
-            let costs = profile::parts(&bench, &bench.input(Load::Small)?, vernierd)?;
-            add_costs(&bench, |report, setting| {
-                report.parts = Some(Costs { setting, costs });
-            })
+        Part::Profile { step, by } => {
+            let (_, vernierd) = plan::steps()
+                .find(|(contender, _)| contender.id == step)
+                .context("no step has this name")?;
+            let costs = profile::parts(&bench, vernierd, *by)?;
+            if step == EVERYTHING.id && *by == Division::File {
+                add_costs(&bench, |report, setting| {
+                    report.parts = Some(Costs { setting, costs });
+                })?;
+            } else {
+                println!("{}", report::parts(&costs));
+            }
+            Ok(true)
         }
         Part::Scrape => {
             let rounds = arguments.rounds.into();
@@ -148,10 +164,7 @@ fn compare(
     let setting = Setting::of_this_machine(bench.memory, bench.base.as_ref());
     let report = Report::new(setting, rounds, comparison.claims, &all);
     println!("{}", report.markdown());
-    let holds = report.holds();
-    if !holds {
-        eprintln!("vernier-bench: a limit was missed");
-    }
+    let holds = said(report.holds());
     if only.is_empty() {
         let folder = Path::new(RESULTS);
         let mut results = Results::load(folder, comparison)?;
@@ -161,8 +174,16 @@ fn compare(
     Ok(holds)
 }
 
-/// Adds costs to the results of this machine; there is no limit on them.
-fn add_costs(bench: &Bench, add: impl FnOnce(&mut Report, Setting)) -> Result<bool> {
+/// Whether all limits are kept, which is also said if not.
+fn said(holds: bool) -> bool {
+    if !holds {
+        eprintln!("vernier-bench: a limit was missed");
+    }
+    holds
+}
+
+/// Adds costs to the results of this machine.
+fn add_costs(bench: &Bench, add: impl FnOnce(&mut Report, Setting)) -> Result<()> {
     let folder = Path::new(RESULTS);
     let setting = Setting::of_this_machine(bench.memory, bench.base.as_ref());
     let mut results = Results::load(folder, &THROUGHPUT)?;
@@ -173,8 +194,7 @@ fn add_costs(bench: &Bench, add: impl FnOnce(&mut Report, Setting)) -> Result<bo
     add(&mut report, setting);
     println!("{}", report.markdown());
     results.put(report);
-    results.write(folder, &THROUGHPUT)?;
-    Ok(true)
+    results.write(folder, &THROUGHPUT)
 }
 
 /// Whether one of the words names the run's contender or load; no word names all.
@@ -192,7 +212,7 @@ fn bench(arguments: &Arguments, folder: &Path) -> Result<(Bench, Option<Hugepage
             .filter(|run| is_named(run, only))
             .map(|run| run.load)
             .collect(),
-        Part::Plugin { .. } | Part::Steps | Part::Profile => vec![Load::Small],
+        Part::Plugin { .. } | Part::Steps | Part::Profile { .. } => vec![Load::Small],
         Part::Scrape => Vec::new(),
     };
     let memory_mib = loads

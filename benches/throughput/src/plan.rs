@@ -1,11 +1,13 @@
 //! Which contenders run in turn, and the limits on their ratios.
 
+use crate::bench::Build;
 use crate::contender::{
     BASE_EVERYTHING, BASE_LDA, BASE_OFF, BASE_OFF_PATCH, Contender, EVERYTHING, EVERYTHING_TWO,
     FIVE_TUPLE_SWAP, FLOWS, IO, IO_TWO, LATENCYSTATS, LDA, LDA_PATCH, LDS, MACSWAP, OFF, OFF_PATCH,
-    OVS, OVS_PLUGIN, OVS_SIMPLE, PLUGIN_EVERYTHING, PLUGIN_LDA, STAMPS,
+    OVS, OVS_PLUGIN, OVS_SIMPLE, PLUGIN_EVERYTHING, PLUGIN_LDA, Program, STAMPS,
 };
 use crate::load::Load;
+use crate::vernierd::Vernierd;
 
 /// What one target of `make` compares.
 #[derive(Debug, Clone, Copy)]
@@ -160,7 +162,35 @@ pub const STEPS: Suite = Suite {
     ..PLAIN
 };
 
-/// The limit on a ratio, below or above which the benchmark fails, and the better one that is aimed at.
+/// The steps of this vernierd.
+pub fn steps() -> impl Iterator<Item = (Contender, Vernierd)> {
+    STEPS
+        .runs
+        .iter()
+        .filter_map(|run| match run.contender.program {
+            Program::Vernierd(vernierd) if vernierd.build == Build::This => {
+                Some((run.contender, vernierd))
+            }
+            _ => None,
+        })
+}
+
+/// The limits on instructions a packet of the steps that have one.
+const INSTRUCTIONS: &[(Contender, Goal)] = &[
+    (OFF_PATCH, at_most(245.0, 225.0)),
+    (OFF, at_most(295.0, 270.0)),
+    (LDA, at_most(350.0, 310.0)),
+    (EVERYTHING, at_most(520.0, 430.0)),
+];
+
+/// The limit on the instructions that a step takes a packet.
+pub fn instructions(step: &Contender) -> Goal {
+    let mut limits = INSTRUCTIONS.iter();
+    let limit = limits.find(|(limited, _)| limited == step);
+    limit.map_or(Goal::Shown, |(_, goal)| *goal)
+}
+
+/// The limit on a figure, below or above which the benchmark fails, and the better one that is aimed at.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Goal {
     /// None: it is shown.

@@ -1,63 +1,67 @@
-//! Where a packet's time and instructions go, by source file: sampled by `perf`, counted by
-//! callgrind.
+//! Where a packet's time and instructions go: sampled by `perf`, counted by callgrind.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde_json::json;
 
 use crate::bench::{Bench, Input, Memory};
+use crate::contender::Program;
+use crate::load::Load;
 use crate::report::Part;
-use crate::vernierd::{Config, Running, Vernierd};
+use crate::vernierd::{Running, Vernierd};
 
 mod callgrind;
 mod perf;
 mod sources;
 
+pub use sources::Division;
+use sources::by_source;
+
 /// Something spent at one address of one program or library.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 struct Spent {
     object: String,
     /// The address in it, as its own tables give it.
     address: u64,
-    amount: u64,
+    amount: f64,
 }
-
-/// Amounts by source.
-type BySource = BTreeMap<String, f64>;
-
-/// A source with a smaller share of the whole is shown with the others.
-const SHARE_MIN: f64 = 0.01;
 
 /// Packets of the shorter of two runs, at least: each flow of the captures has come by then, both
 /// ways. The longer one sends more than twice as many.
-const PACKETS_MIN: u64 = 200_000;
+const PACKETS_MIN: u64 = 100_000;
 
-/// Instructions of the worker for a packet.
-pub fn instructions(bench: &Bench, input: &Input, vernierd: Vernierd) -> Result<f64> {
-    let counted = counted(bench, input, vernierd)?;
-    Ok(counted.values().sum())
+/// Instructions of the thread that forwards, for a packet.
+pub fn instructions(bench: &Bench, program: Program) -> Result<f64> {
+    let counted = counted(bench, program)?;
+    Ok(counted.iter().map(|spent| spent.amount).sum())
 }
 
 /// What each part of vernierd costs a packet, the dearest first.
-pub fn parts(bench: &Bench, input: &Input, vernierd: Vernierd) -> Result<Vec<Part>> {
-    let ns = sampled(bench, input, vernierd)?;
-    let instructions = counted(bench, input, vernierd)?;
-    let total = |by_source: &BySource| by_source.values().sum::<f64>();
-    let (total_ns, total_instructions) = (total(&ns), total(&instructions));
+pub fn parts(bench: &Bench, vernierd: Vernierd, division: Division) -> Result<Vec<Part>> {
+    let program = bench.vernierd(vernierd.build)?;
+    let ns = by_source(program, &sampled(bench, vernierd)?, division)?;
+    let instructions = counted(bench, Program::Vernierd(vernierd))?;
+    let instructions = by_source(program, &instructions, division)?;
+    let (total_ns, total_instructions) = (ns.values().sum(), instructions.values().sum());
     let mut sources: Vec<&String> = ns.keys().chain(instructions.keys()).collect();
     sources.sort_unstable();
     sources.dedup();
+    // A source with a smaller share of the whole is shown with the others.
+    let share_min = match division {
+        Division::File => 0.01,
+        Division::Function | Division::Line => 0.002,
+    };
     let mut rest = (0.0, 0.0);
     let mut parts = Vec::new();
     for source in sources {
-        let of = |by_source: &BySource| by_source.get(source).copied().unwrap_or(0.0);
-        let (ns, instructions) = (of(&ns), of(&instructions));
-        if ns < SHARE_MIN * total_ns && instructions < SHARE_MIN * total_instructions {
+        let [ns, instructions] = [&ns, &instructions].map(|of| of.get(source).unwrap_or(&0.0));
+        if *ns < share_min * total_ns && *instructions < share_min * total_instructions {
             rest = (rest.0 + ns, rest.1 + instructions);
         } else {
-            parts.push(part(source, ns, instructions));
+            parts.push(part(source, *ns, *instructions));
         }
     }
     parts.sort_by(|a, b| b.ns.unwrap_or(0.0).total_cmp(&a.ns.unwrap_or(0.0)));
@@ -74,68 +78,89 @@ fn part(source: &str, ns: f64, instructions: f64) -> Part {
     }
 }
 
-/// Nanoseconds a packet, by source.
-fn sampled(bench: &Bench, input: &Input, vernierd: Vernierd) -> Result<BySource> {
-    let config = vernierd.config(bench, input, 1)?;
-    let mut running = vernierd.start(bench, &config)?;
+/// Nanoseconds a packet.
+fn sampled(bench: &Bench, vernierd: Vernierd) -> Result<Vec<Spent>> {
+    let input = bench.input(Load::Small)?;
+    let mut running = vernierd.start(bench, &vernierd.config(bench, &input, 1)?)?;
     running.rate_pps(bench)?;
     let sampling = perf::Sampling::start(&running.process, bench)?;
     let rate_pps = running.rate_pps(bench)?;
-    let spent = sampling.end(bench)?;
+    let mut spent = sampling.end(bench)?;
     running.end(bench, vernierd.extent)?;
-    let samples: u64 = spent.iter().map(|spent| spent.amount).sum();
-    let by_source = sources::by_source(bench.vernierd(vernierd.build)?, &spent)?;
-    let ns = 1e9 / rate_pps / samples.max(1) as f64;
-    Ok(scaled(by_source, ns))
+    let samples: f64 = spent.iter().map(|spent| spent.amount).sum();
+    for spent in &mut spent {
+        spent.amount *= 1e9 / rate_pps / samples;
+    }
+    Ok(spent)
 }
 
-/// Instructions a packet, by source: the difference of a longer run and a shorter one, so that
-/// neither the start nor new flows count.
-fn counted(bench: &Bench, input: &Input, vernierd: Vernierd) -> Result<BySource> {
+/// Instructions a packet: the difference of a longer run and a shorter one, so that neither the start nor new
+/// flows count.
+fn counted(bench: &Bench, program: Program) -> Result<Vec<Spent>> {
     let bench = Bench {
         // Valgrind has no hugepages.
         memory: Memory::OrdinaryPages,
         ..bench.clone()
     };
-    let mut config = vernierd.config(&bench, input, 1)?;
+    let input = bench.input(Load::Counted)?;
+    let (shorter, fewer) = count(&bench, &input, program, PACKETS_MIN)?;
+    let (longer, more) = count(&bench, &input, program, 2 * fewer + PACKETS_MIN)?;
+    let packets = more.saturating_sub(fewer) as f64;
+    let mut by_address = BTreeMap::<(String, u64), f64>::new();
+    for (spent, sign) in [(longer, 1.0), (shorter, -1.0)] {
+        for spent in spent {
+            let address = (spent.object, spent.address);
+            *by_address.entry(address).or_default() += sign * spent.amount / packets;
+        }
+    }
+    let spent = by_address
+        .into_iter()
+        .map(|((object, address), amount)| Spent {
+            object,
+            address,
+            amount,
+        });
+    Ok(spent.collect())
+}
+
+/// Instructions of the thread that forwards until `packets` are sent, and the packets that were.
+fn count(
+    bench: &Bench,
+    input: &Input,
+    program: Program,
+    packets: u64,
+) -> Result<(Vec<Spent>, u64)> {
+    let folder = tempfile::tempdir_in(&bench.folder).context("cannot make a folder")?;
+    let valgrind = callgrind::command(&folder.path().join("out"));
+    let sent = match program {
+        Program::Vernierd(vernierd) => {
+            send(bench, input, vernierd, &valgrind, folder.path(), packets)
+        }
+        Program::Testpmd(testpmd) => testpmd.send(bench, input, &valgrind, packets),
+        Program::OpenVSwitch(_) => bail!("Open vSwitch's instructions are not counted"),
+    }?;
+    Ok((callgrind::of_the_worker(folder.path())?, sent))
+}
+
+/// Runs vernierd under `valgrind` until `packets` are sent; the packets that were.
+fn send(
+    bench: &Bench,
+    input: &Input,
+    vernierd: Vernierd,
+    valgrind: &[String],
+    folder: &Path,
+    packets: u64,
+) -> Result<u64> {
+    let mut config = vernierd.config(bench, input, 1)?;
     // The same hashes in both runs, and no rollover in either.
     config.json["measurement"]["hash_seed"] = json!("000102030405060708090a0b0c0d0e0f");
     config.json["measurement"]["interval_ms"] = json!(60_000);
-    let (shorter, fewer) = count(&bench, &config, vernierd, PACKETS_MIN)?;
-    let (longer, more) = count(&bench, &config, vernierd, 2 * fewer + PACKETS_MIN)?;
-    let mut difference = longer;
-    for (source, amount) in shorter {
-        *difference.entry(source).or_default() -= amount;
-    }
-    Ok(scaled(
-        difference,
-        (more.saturating_sub(fewer) as f64).recip(),
-    ))
-}
-
-/// Instructions of the worker until `packets` are sent, by source, and the packets that were.
-fn count(
-    bench: &Bench,
-    config: &Config,
-    vernierd: Vernierd,
-    packets: u64,
-) -> Result<(BySource, u64)> {
-    let folder = tempfile::tempdir_in(&bench.folder).context("cannot make a folder")?;
-    let out = folder.path().join("out");
-    let mut valgrind = callgrind::command(bench.vernierd(vernierd.build)?, &out);
-    let mut running = Running::start_under(&mut valgrind, folder.path(), config)?;
+    let mut command = Command::new(&valgrind[0]);
+    command.args(&valgrind[1..]);
+    command.arg(bench.vernierd(vernierd.build)?);
+    let mut running = Running::start_under(&mut command, folder, &config)?;
     running.send(bench, packets)?;
-    let sent = running.end(bench, vernierd.extent)?;
-    let counts = callgrind::of_the_worker(folder.path())?;
-    let program = bench.vernierd(vernierd.build)?;
-    Ok((sources::by_source(program, &counts)?, sent))
-}
-
-fn scaled(mut by_source: BySource, factor: f64) -> BySource {
-    for amount in by_source.values_mut() {
-        *amount *= factor;
-    }
-    by_source
+    running.end(bench, vernierd.extent)
 }
 
 /// Whether a program is here.

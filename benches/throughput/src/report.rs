@@ -16,6 +16,8 @@ use crate::rounds::{Absence, Series, ratio};
 
 mod page;
 
+pub use page::parts;
+
 /// Machine, commit and time of the figures.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setting {
@@ -52,62 +54,76 @@ pub struct Row {
     pub median: Option<f64>,
     pub min: Option<f64>,
     pub max: Option<f64>,
-    pub must: Option<f64>,
-    pub aim: Option<f64>,
-    pub verdict: Verdict,
-}
-
-/// What came of a claim.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    #[serde(rename = "told")]
-    Shown,
-    Aim,
-    /// The limit is kept, the aim not reached.
-    Must,
-    Missed,
-    /// A contender cannot run here: why.
-    Skipped(String),
-    /// A contender failed: why.
-    Failed(String),
+    #[serde(flatten)]
+    pub outcome: Outcome,
 }
 
 impl Row {
     fn new(label: &str, goal: Goal, ratio: Result<Spread, Absence>) -> Self {
-        let (must, aim) = match goal {
-            Goal::Shown => (None, None),
-            Goal::AtLeast { must, aim } | Goal::AtMost { must, aim } => (Some(must), Some(aim)),
-        };
-        let verdict = match &ratio {
-            Ok(ratio) => Verdict::of(goal, ratio.median),
-            Err(Absence::Skipped(why)) => Verdict::Skipped(why.clone()),
-            Err(Absence::Failed(why)) => Verdict::Failed(why.clone()),
-        };
+        let outcome = Outcome::new(goal, ratio.as_ref().map(|ratio| ratio.median));
         let ratio = ratio.ok();
         Self {
             label: label.to_owned(),
             median: ratio.map(|ratio| ratio.median),
             min: ratio.map(|ratio| ratio.min),
             max: ratio.map(|ratio| ratio.max),
-            must,
-            aim,
-            verdict,
+            outcome,
         }
     }
+}
 
-    /// Whether the limit is kept, or there is none, or a contender cannot run here.
+/// The limit on a figure, and what came of it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Outcome {
+    pub must: Option<f64>,
+    pub aim: Option<f64>,
+    pub verdict: Verdict,
+}
+
+/// What came of a limit.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    #[default]
+    #[serde(rename = "told")]
+    Shown,
+    Aim,
+    /// The limit is kept, the aim not reached.
+    Must,
+    Missed,
+    /// It cannot be measured here: why.
+    Skipped(String),
+    /// It failed: why.
+    Failed(String),
+}
+
+impl Outcome {
+    pub fn new(goal: Goal, figure: Result<f64, &Absence>) -> Self {
+        let (must, aim) = match goal {
+            Goal::Shown => (None, None),
+            Goal::AtLeast { must, aim } | Goal::AtMost { must, aim } => (Some(must), Some(aim)),
+        };
+        let verdict = match figure {
+            Ok(figure) => Verdict::of(goal, figure),
+            Err(Absence::Skipped(why)) => Verdict::Skipped(why.clone()),
+            Err(Absence::Failed(why)) => Verdict::Failed(why.clone()),
+        };
+        Self { must, aim, verdict }
+    }
+
+    /// Whether the limit is kept, or there is none, or the figure cannot be measured here.
     pub fn holds(&self) -> bool {
         !matches!(self.verdict, Verdict::Missed | Verdict::Failed(_))
     }
 }
 
 impl Verdict {
-    fn of(goal: Goal, ratio: f64) -> Self {
+    fn of(goal: Goal, figure: f64) -> Self {
         let (must, aim) = match goal {
             Goal::Shown => return Self::Shown,
-            Goal::AtLeast { must, aim } => (ratio >= must, ratio >= aim),
-            Goal::AtMost { must, aim } => (ratio <= must, ratio <= aim),
+            Goal::AtLeast { must, aim } => (figure >= must, figure >= aim),
+            Goal::AtMost { must, aim } => (figure <= must, figure <= aim),
         };
         match (must, aim) {
             (false, _) => Self::Missed,
@@ -144,8 +160,11 @@ pub struct Step {
     /// What this step adds, the median of the rounds' differences; none for the first and for
     /// peers.
     pub added_ns: Option<f64>,
-    /// Instructions of the worker, all up to here; none without callgrind.
+    /// Instructions of the thread that forwards, all up to here; none without callgrind.
     pub instructions: Option<f64>,
+    /// What came of the limit on instructions.
+    #[serde(flatten)]
+    pub outcome: Outcome,
 }
 
 /// What a part of the program costs a packet.
@@ -209,7 +228,7 @@ impl Report {
 
     /// Whether every limit is kept.
     pub fn holds(&self) -> bool {
-        self.rows.iter().all(Row::holds)
+        self.rows.iter().all(|row| row.outcome.holds())
     }
 
     /// Its part of the page.

@@ -4,36 +4,38 @@ use anyhow::Result;
 use reporting::statistics::median;
 
 use crate::bench::Bench;
-use crate::contender::Program;
-use crate::plan::STEPS;
+use crate::contender::{Contender, Program};
+use crate::plan::{self, STEPS};
 use crate::profile;
-use crate::report::Step;
-use crate::rounds::{self, Series};
+use crate::report::{Outcome, Step};
+use crate::rounds::{self, Absence, Series};
 
 /// Runs the steps in turn for `rounds` rounds, and counts their instructions if valgrind is here.
 pub fn run(bench: &Bench, rounds: usize) -> Result<Vec<Step>> {
     let all = rounds::run(bench, &STEPS, rounds, |_| true)?;
     let mut steps = of(&all)?;
-    if !profile::is_here("valgrind") {
-        eprintln!("skipped   instructions: valgrind is not here");
-        return Ok(steps);
-    }
     for (step, series) in steps.iter_mut().zip(&all) {
-        if let Program::Vernierd(vernierd) = series.run.contender.program {
-            let input = bench.input(series.run.load)?;
-            match profile::instructions(bench, &input, vernierd) {
-                Ok(instructions) => {
-                    eprintln!("counted   {instructions:6.1} instructions  {}", step.label);
-                    step.instructions = Some(instructions);
-                }
-                Err(error) => {
-                    bench.check_wanted()?;
-                    eprintln!("skipped   instructions of {}: {error:#}", step.label);
-                }
-            }
-        }
+        let contender = series.run.contender;
+        let counted = count(bench, &contender)?;
+        step.outcome = Outcome::new(plan::instructions(&contender), counted.as_ref().copied());
+        step.instructions = counted.ok();
     }
     Ok(steps)
+}
+
+/// Instructions of a contender for a packet; fails only when the user interrupts.
+fn count(bench: &Bench, contender: &Contender) -> Result<Result<f64, Absence>> {
+    if !profile::is_here("valgrind") {
+        return Ok(Err(Absence::Skipped("valgrind is not here".to_owned())));
+    }
+    let counted = profile::instructions(bench, contender.program);
+    bench.check_wanted()?;
+    let label = contender.label;
+    match &counted {
+        Ok(instructions) => eprintln!("counted   {instructions:6.1} instructions  {label}"),
+        Err(error) => eprintln!("failed    instructions of {label}: {error:#}"),
+    }
+    Ok(counted.map_err(|error| Absence::Failed(format!("{error:#}"))))
 }
 
 /// Medians of rounds, and of differences to the step before.
@@ -57,6 +59,7 @@ fn of(all: &[Series]) -> Result<Vec<Step>> {
             ns: median(ns.iter().copied()),
             added_ns,
             instructions: None,
+            outcome: Outcome::default(),
         });
         // A peer is no step.
         before = is_step.then_some(ns);

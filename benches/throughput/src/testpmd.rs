@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use testkit::process::{Process, wait};
@@ -38,7 +39,7 @@ impl Testpmd {
             _ => None,
         };
         let plugin = plugin.as_ref();
-        let mut command = self.command(bench, input, cpus, plugin);
+        let mut command = self.command(bench, input, cpus, plugin, &[]);
         let mut testpmd = Conversation::start(&mut command, bench.folder.join("testpmd.log"))?;
         // The first answer comes once packets flow; each is the rate since the one before.
         testpmd.rate_pps(&bench.stop)?;
@@ -55,12 +56,26 @@ impl Testpmd {
         Ok(rate_pps)
     }
 
+    /// Forwards under a tool until `packets` are sent; the packets that were.
+    pub fn send(self, bench: &Bench, input: &Input, tool: &[String], packets: u64) -> Result<u64> {
+        let mut command = self.command(bench, input, 1, None, tool);
+        let mut testpmd = Conversation::start(&mut command, bench.folder.join("testpmd.log"))?;
+        while testpmd.sum("show port stats all", "TX-packets:", &bench.stop)? < packets {
+            wait(Duration::from_millis(100), &bench.stop)?;
+        }
+        let sent = testpmd.sum("stop", "TX-packets:", &bench.stop)?;
+        testpmd.quit(&bench.stop)?;
+        Ok(sent)
+    }
+
+    /// Its command, with the words of a tool that it runs under.
     fn command(
         self,
         bench: &Bench,
         input: &Input,
         cpus: usize,
         plugin: Option<&Plugin>,
+        tool: &[String],
     ) -> Command {
         let [worker, other] = bench.cpus;
         let lcores = match cpus {
@@ -70,7 +85,9 @@ impl Testpmd {
         // Into a pipe it would write in blocks, and answer when the next one is full.
         let mut command = Command::new("stdbuf");
         command
-            .args(["--output=L", "dpdk-testpmd"])
+            .arg("--output=L")
+            .args(tool)
+            .arg("dpdk-testpmd")
             .arg(format!("--lcores={lcores}"))
             .args(["-m".to_owned(), input.memory_mib.to_string()])
             .args(bench.memory.arguments())
@@ -126,13 +143,19 @@ impl Conversation {
 
     /// Packets a second that both ports sent since this was last asked.
     fn rate_pps(&mut self, stop: &AtomicBool) -> Result<f64> {
-        writeln!(self.prompt, "show port stats all").context("it takes no commands")?;
-        let mut ports = Vec::new();
-        let rates = self.process.until(stop, "it gave no rates", |_| {
-            ports.extend(self.lines.try_iter().filter_map(|line| tx_pps(&line)));
-            Ok((ports.len() >= 2).then(|| ports.iter().sum()))
+        Ok(self.sum("show port stats all", "Tx-pps:", stop)? as f64)
+    }
+
+    /// The sum of what it answers under `name` for both ports.
+    fn sum(&mut self, command: &str, name: &str, stop: &AtomicBool) -> Result<u64> {
+        writeln!(self.prompt, "{command}").context("it takes no commands")?;
+        let mut ports: Vec<u64> = Vec::new();
+        let sum = self.process.until(stop, "it gave no figures", |_| {
+            let lines = self.lines.try_iter();
+            ports.extend(lines.filter_map(|line| figure(&line, name)));
+            Ok((ports.len() >= 2).then(|| ports[..2].iter().sum()))
         });
-        rates.context("dpdk-testpmd, of the Debian package dpdk-dev")
+        sum.context("dpdk-testpmd, of the Debian package dpdk-dev")
     }
 
     fn quit(mut self, stop: &AtomicBool) -> Result<()> {
@@ -141,10 +164,10 @@ impl Conversation {
     }
 }
 
-/// The rate in a line such as `  Tx-pps:      9038938          Tx-bps:   4338690488`.
-fn tx_pps(line: &str) -> Option<f64> {
-    let rate = line.trim_start().strip_prefix("Tx-pps:")?;
-    rate.split_whitespace().next()?.parse().ok()
+/// The figure that is first in a line such as `  Tx-pps:      9038938          Tx-bps:   4338690488`.
+fn figure(line: &str, name: &str) -> Option<u64> {
+    let figure = line.trim_start().strip_prefix(name)?;
+    figure.split_whitespace().next()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -177,7 +200,7 @@ mod tests {
             meter: Meter::None,
         };
         for (cpus, lcores) in [(1, "--lcores=0@0,1@1"), (2, "--lcores=0@0,1@1,2@0")] {
-            let command = testpmd.command(&bench, &input, cpus, None);
+            let command = testpmd.command(&bench, &input, cpus, None, &[]);
             let arguments: Vec<_> = command.get_args().filter_map(|a| a.to_str()).collect();
             assert!(arguments.contains(&lcores), "{arguments:?}");
             assert!(arguments.contains(&&*format!("--nb-cores={cpus}")));
@@ -185,10 +208,10 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_read() {
+    fn figures_are_read() {
         let line = "  Tx-pps:      9038938          Tx-bps:   4338690488\r";
-        assert_eq!(tx_pps(line), Some(9_038_938.0));
+        assert_eq!(figure(line, "Tx-pps:"), Some(9_038_938));
         let other = "  Rx-pps:      9038938          Rx-bps:   4338690488";
-        assert_eq!(tx_pps(other), None);
+        assert_eq!(figure(other, "Tx-pps:"), None);
     }
 }

@@ -3,7 +3,6 @@
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -13,22 +12,21 @@ use super::Spent;
 /// reads the captures.
 const DRIVER: &str = "librte_net_pcap";
 
-/// Runs `program` and leaves one file a thread, named `out` and a number, with every address in
-/// full.
-pub fn command(program: &Path, out: &Path) -> Command {
-    let mut command = Command::new("valgrind");
-    command
-        // Threads alternate with valgrind's one lock, or the worker would keep it.
-        .args("--tool=callgrind --separate-threads=yes --fair-sched=try".split(' '))
-        .args("--dump-instr=yes --compress-pos=no --compress-strings=no".split(' '))
-        .arg(format!("--callgrind-out-file={}", out.display()))
-        .arg(program);
-    command
+/// Threads alternate with valgrind's one lock, or the worker would keep it.
+const CALLGRIND: &str = "valgrind --tool=callgrind --separate-threads=yes --fair-sched=try \
+                         --dump-instr=yes --compress-pos=no --compress-strings=no";
+
+/// What comes before a command to count it: one file is left for each thread, named `out` and a number, with every
+/// address in full.
+pub fn command(out: &Path) -> Vec<String> {
+    let out = format!("--callgrind-out-file={}", out.display());
+    let words = CALLGRIND.split_whitespace().map(str::to_owned);
+    words.chain([out]).collect()
 }
 
 /// What the one worker's thread spent, from the files in `folder`.
 pub fn of_the_worker(folder: &Path) -> Result<Vec<Spent>> {
-    let mut busiest = (0, Vec::new());
+    let mut busiest = (0.0, Vec::new());
     for entry in fs::read_dir(folder).context("cannot read the counts")? {
         let file = entry.context("cannot read the counts")?.path();
         let name = file.file_name().unwrap_or_default();
@@ -36,14 +34,14 @@ pub fn of_the_worker(folder: &Path) -> Result<Vec<Spent>> {
             let open = File::open(&file).context("cannot read the counts")?;
             let spent = parse(BufReader::new(open))?;
             let driver = spent.iter().filter(|spent| spent.object.contains(DRIVER));
-            let polling: u64 = driver.map(|spent| spent.amount).sum();
+            let polling: f64 = driver.map(|spent| spent.amount).sum();
             if polling > busiest.0 {
                 busiest = (polling, spent);
             }
         }
     }
     ensure!(
-        busiest.0 > 0,
+        busiest.0 > 0.0,
         "no thread of it polled a port under valgrind"
     );
     Ok(busiest.1)
@@ -99,7 +97,10 @@ mod tests {
             .iter()
             .map(|s| (&*s.object, s.address, s.amount))
             .collect();
-        assert_eq!(found, [("/bin/a", 0x1040, 400), ("/lib/b.so", 0x2000, 100)]);
+        assert_eq!(
+            found,
+            [("/bin/a", 0x1040, 400.0), ("/lib/b.so", 0x2000, 100.0)]
+        );
         assert!(parse(&b"0x1040 what\n"[..]).is_err());
         assert!(parse(&b"positions: line\n"[..]).is_err());
     }

@@ -126,7 +126,7 @@ fn locate(maps: &[Mapping], address: u64) -> Spent {
     Spent {
         object,
         address: address - base,
-        amount: 1,
+        amount: 1.0,
     }
 }
 

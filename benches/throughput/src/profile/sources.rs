@@ -1,4 +1,4 @@
-//! Sources of addresses: files of this workspace, and libraries.
+//! Sources of addresses: files, functions and lines of this workspace, and libraries.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -6,12 +6,24 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
+use clap::ValueEnum;
 
-use super::{BySource, Spent};
+use super::Spent;
+
+/// Amounts by source.
+pub type BySource = BTreeMap<String, f64>;
+
+/// How finely the sources of this workspace are divided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Division {
+    File,
+    Function,
+    Line,
+}
 
 /// Amounts by source. An address in `program` belongs to the innermost function of this workspace
 /// that was inlined there; one in a library, to the library.
-pub fn by_source(program: &Path, spent: &[Spent]) -> Result<BySource> {
+pub fn by_source(program: &Path, spent: &[Spent], division: Division) -> Result<BySource> {
     let program_name = program.canonicalize().context("cannot find vernierd")?;
     let is_program = |spent: &Spent| Path::new(&spent.object) == program_name;
     let own: BTreeSet<u64> = spent
@@ -19,7 +31,7 @@ pub fn by_source(program: &Path, spent: &[Spent]) -> Result<BySource> {
         .filter(|spent| is_program(spent))
         .map(|spent| spent.address)
         .collect();
-    let sources = own_sources(program, &own)?;
+    let sources = own_sources(program, &own, division)?;
     let mut by_source = BySource::new();
     for spent in spent {
         let source = if is_program(spent) {
@@ -28,7 +40,7 @@ pub fn by_source(program: &Path, spent: &[Spent]) -> Result<BySource> {
             Some(library(&spent.object))
         };
         let source = source.unwrap_or_else(|| "unknown".to_owned());
-        *by_source.entry(source).or_default() += spent.amount as f64;
+        *by_source.entry(source).or_default() += spent.amount;
     }
     Ok(by_source)
 }
@@ -40,9 +52,13 @@ fn library(object: &str) -> String {
 }
 
 /// The source of each address of `program`, asked of binutils' addr2line all at once.
-fn own_sources(program: &Path, addresses: &BTreeSet<u64>) -> Result<BTreeMap<u64, String>> {
+fn own_sources(
+    program: &Path,
+    addresses: &BTreeSet<u64>,
+    division: Division,
+) -> Result<BTreeMap<u64, String>> {
     let mut addr2line = Command::new("addr2line")
-        .args(["--addresses", "--inlines", "--exe"])
+        .args("--addresses --functions --demangle --inlines --exe".split(' '))
         .arg(program)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -58,7 +74,8 @@ fn own_sources(program: &Path, addresses: &BTreeSet<u64>) -> Result<BTreeMap<u64
     let answer = addr2line.wait_with_output().context("addr2line failed")?;
     // Addresses that it could not be asked about have no source.
     let _ = asking.join();
-    Ok(parse(&String::from_utf8_lossy(&answer.stdout), workspace()))
+    let answer = String::from_utf8_lossy(&answer.stdout);
+    Ok(parse(&answer, workspace(), division))
 }
 
 /// The folder of the workspace, as the debug information names it.
@@ -67,27 +84,52 @@ fn workspace() -> &'static Path {
     package.ancestors().nth(2).unwrap_or(package)
 }
 
-/// Each address's line is followed by those of the functions it is in, the innermost first.
-fn parse(answer: &str, workspace: &Path) -> BTreeMap<u64, String> {
+/// Each address's line is followed by two for each of the functions it is in, the innermost first: its name, and
+/// the file and line.
+fn parse(answer: &str, workspace: &Path, division: Division) -> BTreeMap<u64, String> {
     let mut sources = BTreeMap::new();
     let mut address = None;
     let mut is_own = false;
-    for line in answer.lines() {
+    let mut lines = answer.lines();
+    while let Some(line) = lines.next() {
         if let Some(hex) = line.strip_prefix("0x") {
             (address, is_own) = (u64::from_str_radix(hex, 16).ok(), false);
-        } else if let (Some(address), false) = (address, is_own) {
-            let file = line.rsplit_once(':').map_or(line, |(file, _)| file);
-            if let Ok(inside) = Path::new(file).strip_prefix(workspace) {
-                sources.insert(address, inside.display().to_string());
-                is_own = true;
-            } else {
-                sources
-                    .entry(address)
-                    .or_insert_with(|| foreign(file).to_owned());
-            }
+            continue;
+        }
+        let (function, location) = (line, lines.next().unwrap_or_default());
+        let (Some(address), false) = (address, is_own) else {
+            continue;
+        };
+        let (file, line) = location.rsplit_once(':').unwrap_or((location, "?"));
+        if let Ok(inside) = Path::new(file).strip_prefix(workspace) {
+            let file = inside.display();
+            let source = match division {
+                Division::File => file.to_string(),
+                Division::Function => format!("{file} {}", without_path(function)),
+                // What may follow is of no interest: ` (discriminator 2)`.
+                Division::Line => format!("{file}:{}", line.split(' ').next().unwrap_or(line)),
+            };
+            sources.insert(address, source);
+            is_own = true;
+        } else {
+            let foreign = foreign(file);
+            sources.entry(address).or_insert_with(|| foreign.to_owned());
         }
     }
     sources
+}
+
+/// `switch::worker::Worker<I>::pass<R>` is known as `pass`.
+fn without_path(function: &str) -> String {
+    let mut depth = 0;
+    let is_outside = |c: &char| {
+        depth += i32::from(*c == '<');
+        let is_outside = depth == 0;
+        depth -= i32::from(*c == '>');
+        is_outside
+    };
+    let plain: String = function.chars().filter(is_outside).collect();
+    plain.rsplit("::").next().unwrap_or(function).to_owned()
 }
 
 /// What is neither of this workspace nor called by anything of it.
@@ -107,21 +149,46 @@ mod tests {
 
     #[test]
     fn the_innermost_function_of_the_workspace_counts() {
-        let answer = "0x0000000000001000\n/rustc/59/library/core/src/num/mod.rs:12\n\
-                      /w/measure/src/packet/hash.rs:30\n/w/switch/src/worker.rs:5 (discriminator 2)\n\
-                      0x0000000000001010\n/rustc/59/library/std/src/thread.rs:9\n\
-                      0x0000000000001020\n??:?\n";
-        let sources = parse(answer, Path::new("/w"));
-        let found: Vec<_> = sources.into_iter().collect();
-        let expected = [
-            (0x1000, "measure/src/packet/hash.rs"),
-            (0x1010, "Rust's library"),
-            (0x1020, "vernierd, elsewhere"),
-        ];
-        assert_eq!(
-            found,
-            expected.map(|(address, source)| (address, source.to_owned()))
-        );
+        let answer = "0x0000000000001000\nwrapping_mul\n/rustc/59/library/core/src/num/mod.rs:12\n\
+                      mix<u64>\n/w/measure/src/packet/hash.rs:30 (discriminator 2)\n\
+                      run\n/w/switch/src/worker.rs:5\n\
+                      0x0000000000001010\nspawn\n/rustc/59/library/std/src/thread.rs:9\n\
+                      0x0000000000001020\n??\n??:?\n";
+        for (division, hash) in [
+            (Division::File, "measure/src/packet/hash.rs"),
+            (Division::Function, "measure/src/packet/hash.rs mix"),
+            (Division::Line, "measure/src/packet/hash.rs:30"),
+        ] {
+            let sources = parse(answer, Path::new("/w"), division);
+            let found: Vec<_> = sources.into_iter().collect();
+            let expected = [
+                (0x1000, hash),
+                (0x1010, "Rust's library"),
+                (0x1020, "vernierd, elsewhere"),
+            ];
+            assert_eq!(
+                found,
+                expected.map(|(address, source)| (address, source.to_owned()))
+            );
+        }
+    }
+
+    #[test]
+    fn functions_go_by_their_last_names() {
+        for (function, name) in [
+            ("mix<u64>", "mix"),
+            (
+                "switch::worker::Worker<I>::pass<alloc::vec::Vec<R>>",
+                "pass",
+            ),
+            (
+                "<measure::lda::LdaPair<C> as measure::Synopsis>::record",
+                "record",
+            ),
+            ("switch::run::{{closure}}", "{{closure}}"),
+        ] {
+            assert_eq!(without_path(function), name);
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use reporting::Table;
 
-use super::{Costs, Part, Rate, Report, Row, Setting, Step, Verdict};
+use super::{Costs, Outcome, Part, Rate, Report, Row, Setting, Step, Verdict};
 use crate::plan::Comparison;
 
 /// A page with what `before` has above its mark, which a person wrote, and all reports.
@@ -76,25 +76,31 @@ fn ratios(rows: &[Row]) -> String {
         .figures(["median", "least to greatest", "must", "aim"])
         .words([""]);
     for row in rows {
-        let goal = |goal: Option<f64>| goal.map_or_else(|| "-".to_owned(), |goal| goal.to_string());
-        let verdict = match &row.verdict {
-            Verdict::Shown => String::new(),
-            Verdict::Aim => "aim reached".to_owned(),
-            Verdict::Must => "kept".to_owned(),
-            Verdict::Missed => "**missed**".to_owned(),
-            Verdict::Skipped(why) => format!("skipped: {why}"),
-            Verdict::Failed(why) => format!("**failed**: {why}"),
-        };
+        let [must, aim, verdict] = outcome(&row.outcome);
         table.row(&[
             &row.label,
             &figure(row.median, 2),
             &format!("{} to {}", figure(row.min, 2), figure(row.max, 2)),
-            &goal(row.must),
-            &goal(row.aim),
+            &must,
+            &aim,
             &verdict,
         ]);
     }
     table.markdown()
+}
+
+/// Limit, aim, and what came of them.
+fn outcome(outcome: &Outcome) -> [String; 3] {
+    let goal = |goal: Option<f64>| goal.map_or_else(|| "-".to_owned(), |goal| goal.to_string());
+    let verdict = match &outcome.verdict {
+        Verdict::Shown => String::new(),
+        Verdict::Aim => "aim reached".to_owned(),
+        Verdict::Must => "kept".to_owned(),
+        Verdict::Missed => "**missed**".to_owned(),
+        Verdict::Skipped(why) => format!("skipped: {why}"),
+        Verdict::Failed(why) => format!("**failed**: {why}"),
+    };
+    [goal(outcome.must), goal(outcome.aim), verdict]
 }
 
 /// One line for each contender, one column for each load: Mpps, and nanoseconds a packet.
@@ -127,27 +133,41 @@ fn rates(rates: &[Rate]) -> String {
 }
 
 fn steps(steps: &[Step]) -> String {
-    let mut table =
-        Table::default()
-            .words(["per packet"])
-            .figures(["ns", "added ns", "instructions", "added"]);
+    let mut table = Table::default()
+        .words(["per packet"])
+        .figures([
+            "ns",
+            "added ns",
+            "instructions",
+            "added",
+            "must, at most",
+            "aim",
+        ])
+        .words([""]);
     let mut before = None;
     for step in steps {
         let both = step.instructions.zip(before);
+        // What a peer takes is not compared with the step before.
+        let both = both.filter(|_| step.added_ns.is_some());
         let added = both.map(|(instructions, before)| instructions - before);
         before = step.instructions;
+        let [must, aim, verdict] = outcome(&step.outcome);
         table.row(&[
             &step.label,
             &figure(Some(step.ns), 1),
             &figure(step.added_ns, 1),
             &figure(step.instructions, 0),
             &figure(added, 0),
+            &must,
+            &aim,
+            &verdict,
         ]);
     }
     table.markdown()
 }
 
-fn parts(parts: &[Part]) -> String {
+/// One line for each source.
+pub fn parts(parts: &[Part]) -> String {
     let mut table = Table::default()
         .words(["per packet"])
         .figures(["ns", "instructions"]);

@@ -1,7 +1,7 @@
 use super::*;
 use crate::contender::{BASE_EVERYTHING, EVERYTHING, FIVE_TUPLE_SWAP, IO, OFF, OVS};
 use crate::load::Load;
-use crate::plan::{BASE_OF_LIMIT, PLUGIN, Run, THROUGHPUT};
+use crate::plan::{self, BASE_OF_LIMIT, PLUGIN, Run, THROUGHPUT};
 
 fn series(contender: crate::contender::Contender, rates_pps: &[f64]) -> Series {
     Series {
@@ -54,7 +54,7 @@ fn the_table_tells_what_was_reached_and_what_missed() {
     kept[3] = series(EVERYTHING, &[20e6]);
     let kept = report(&kept);
     assert!(kept.holds());
-    assert!(kept.rows[0].verdict == Verdict::Aim, "{kept:?}");
+    assert!(kept.rows[0].outcome.verdict == Verdict::Aim, "{kept:?}");
 }
 
 #[test]
@@ -132,6 +132,7 @@ fn results_of_other_machines_and_words_of_people_stay() {
             ns: 25.0,
             added_ns: None,
             instructions: Some(120.0),
+            outcome: Outcome::new(plan::instructions(&OFF), Ok(120.0)),
         }],
     });
     results.put(first);
@@ -145,7 +146,7 @@ fn results_of_other_machines_and_words_of_people_stay() {
     assert!(text.contains("## Another CPU"), "{text}");
     assert!(text.contains("| testpmd io | 42.0 (23.8) |"), "{text}");
     assert!(
-        text.contains("| forwarding | 25.0 | - | 120 | - |"),
+        text.contains("| forwarding | 25.0 | - | 120 | - | 295 | 270 | aim reached |"),
         "{text}"
     );
     assert_eq!(Results::load(folder.path(), &THROUGHPUT).unwrap(), results);
