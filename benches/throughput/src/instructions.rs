@@ -39,7 +39,7 @@ pub fn check(bench: &Bench, file: &Path) -> Result<bool> {
         let percent = 100.0 * (instructions / committed - 1.0);
         println!(
             "{step}: {instructions:.1} instructions a packet, {percent:+.1} % of {committed:.1}{}",
-            verdict.advice()
+            verdict.advice(step)
         );
         holds &= verdict != Verdict::TooMany;
     }
@@ -98,14 +98,17 @@ impl Verdict {
     }
 
     /// What to do, behind the figures.
-    fn advice(self) -> &'static str {
+    fn advice(self, step: &str) -> String {
         match self {
-            Self::AsBefore => "",
-            Self::TooMany => {
-                ": TOO MANY. See where by `make profile STEP=`; if they are meant, commit what `make instructions RENEW=1` writes"
-            }
+            Self::AsBefore => String::new(),
+            Self::TooMany => format!(
+                ": too many. `make profile STEP={step}` shows where they go; if they are meant, commit what \
+                 `make instructions RENEW=1` writes"
+            ),
             Self::Fewer => {
-                ": fewer. Commit what `make instructions RENEW=1` writes, or they may come back unseen"
+                ": fewer. Commit what `make instructions RENEW=1` writes, or they may come \
+                            back unseen"
+                    .to_owned()
             }
         }
     }

@@ -54,7 +54,7 @@ impl Load {
             Self::Large => "1,518 bytes",
             Self::FewFlows => "10,000 flows",
             Self::ManyFlows => "1,000,000 flows",
-            Self::ManyStations => "the same, 10,000 stations",
+            Self::ManyStations => "1,000,000 flows, 10,000 stations",
             Self::Counted => "64 bytes, 16 stations",
         }
     }
