@@ -167,24 +167,13 @@ impl StampField {
         bytes
     }
 
-    /// The stamp, as [`take_last`](Self::take_last).
+    /// The first two words, whosever they are: the packet's after its last word was
+    /// [taken](Self::take_last), too.
     #[inline]
-    pub fn take(
-        &self,
-        mbuf: &mut impl Stampable,
-        vouches: impl FnOnce(&Mbuf<'_>, u64) -> bool,
-    ) -> Option<[u64; 3]> {
+    pub fn first_words(&self, mbuf: &impl Stampable) -> [u64; 2] {
+        let mbuf = mbuf.mbuf().as_ptr();
         // SAFETY: as in get.
-        let [first, second] = unsafe {
-            let words = mbuf
-                .mbuf()
-                .as_ptr()
-                .byte_add(self.offset)
-                .cast::<[u64; 2]>();
-            words.read()
-        };
-        let last = self.take_last(mbuf, vouches)?;
-        Some([first, second, last])
+        unsafe { mbuf.byte_add(self.offset).cast::<[u64; 2]>().read() }
     }
 
     /// The last word of the stamp, if the flag or `vouches` says that it is this packet's; afterwards it

@@ -1,9 +1,9 @@
 //! Flow slots: exact counters of the flows that are tracked.
 //!
 //! ```text
-//! observations --> FlowTable ---------> FlowObservations --> FlowSlots  (a synopsis: sent at the rollover)
-//!            index: id -> slot    slot, delay    slot 0   packets bytes sum squares ..
-//!            free slots             bytes        slot 1
+//! flows of a burst --> FlowTable --------> slots ----> FlowSlots  (a synopsis: sent at the rollover)
+//!            index: id -> slot         + delay    slot 0   packets bytes sum squares ..
+//!            free slots                + bytes    slot 1
 //!            | new flow: takes a slot, reported  ...
 //!            v                                   other    what has no slot
 //!         control core: directory, evictions --> forget, give
@@ -73,7 +73,7 @@ impl Slot {
     pub const OTHER: Self = Self(u32::MAX);
 }
 
-/// An observation whose flow has been looked up: what the slots record. 16 bytes.
+/// An observation whose flow has been looked up: what the slots record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowObservation {
     /// The flow's slot.
@@ -82,15 +82,6 @@ pub struct FlowObservation {
     pub bytes: u32,
     /// The stamped delay in ticks.
     pub delay: u64,
-}
-
-impl FlowObservation {
-    /// Of no packet: to fill a buffer with.
-    pub const EMPTY: Self = Self {
-        slot: Slot::OTHER,
-        bytes: 0,
-        delay: 0,
-    };
 }
 
 #[cfg(test)]

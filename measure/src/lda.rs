@@ -33,9 +33,10 @@ pub(crate) use layout::prepare_banks;
 use layout::row;
 pub use layout::{Bank, LayoutError, LdaLayout};
 
+use crate::batch::Batch;
 use crate::cell::{BothEnds, CellPair, PassedCell};
-use crate::observation::{Batch, End, Observation};
-use crate::packet::RandomHashes;
+use crate::observation::{End, Observation};
+use crate::packet::{PacketHash, RandomHashes};
 use crate::synopsis::{ShapeMismatch, Synopsis};
 
 /// An LDA with both ends in one place.
@@ -60,26 +61,30 @@ impl LdaPair {
 }
 
 impl LdaPair<PassedCell> {
-    /// Adds packets without hashes: what [`record_passed`](Self::record_passed) does with hashes of
-    /// chance. For an LDA whose ends are one point; others would not find them again.
+    /// Adds packets that passed both ends, by their `hashes`; by chance where there are none, which will do
+    /// where both ends are one point: others would not find them again.
     #[inline]
-    pub fn record_batch(&mut self, batch: &Batch, hashes: &mut RandomHashes) {
-        let cells = self.cells.as_mut_slice();
+    pub fn pass(&mut self, batch: &Batch, hashes: &[PacketHash], spread: &mut RandomHashes) {
+        let Self { layout, cells } = self;
         let mut add = |cell: usize| {
             if let Some(cell) = cells.get_mut(cell) {
                 cell.pass_all(1, batch.delay);
             }
         };
-        if let Some(rows) = self.layout.only_bank_rows() {
-            for _ in 0..batch.packets {
-                add(hashes.next_row(rows));
+        match layout.only_bank_rows() {
+            Some(rows) if hashes.is_empty() => {
+                for _ in 0..batch.packets {
+                    add(spread.next_row(rows));
+                }
             }
-            return;
-        }
-        for _ in 0..batch.packets {
-            if let Some(cell) = self.layout.cell_of(hashes.next_hash()) {
-                add(cell);
-            }
+            Some(rows) => hashes.iter().for_each(|&hash| add(row(hash, rows))),
+            None if hashes.is_empty() => (0..batch.packets)
+                .filter_map(|_| layout.cell_of(spread.next_hash()))
+                .for_each(add),
+            None => hashes
+                .iter()
+                .filter_map(|&hash| layout.cell_of(hash))
+                .for_each(add),
         }
     }
 }

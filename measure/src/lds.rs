@@ -1,6 +1,5 @@
 //! Lossy Difference Sketch: the delay of every flow from sums at both ends.
 
-mod burst;
 mod decode;
 mod delays;
 mod grid;
@@ -8,7 +7,6 @@ mod layout;
 mod mine;
 mod sketch;
 
-pub use burst::BurstCells;
 pub use decode::{
     COMPONENTS_MAX, Component, DecodeError, DecodeOptions, Decoded, FEATURES_MAX, Fallback,
     FlowDelay, FlowTable, KnownMeans, PacketsSource, Source, Warning, decode,

@@ -13,6 +13,7 @@
 #![doc = include_str!("../docs/methods-rli.md")]
 #![deny(unsafe_code)]
 
+pub mod batch;
 pub mod cell;
 pub mod chooser;
 pub mod codec;

@@ -1,7 +1,6 @@
 //! An observation: one packet seen at one point.
 
-use std::ops::{Deref, Range};
-
+use crate::batch::{Batch, Member};
 use crate::packet::{FlowHash, PacketHash};
 use crate::time::EpochTag;
 
@@ -39,134 +38,26 @@ pub struct Observation {
     pub epoch: EpochTag,
 }
 
+impl Observation {
+    /// A packet of a batch at the receiver's end, where only delays matter: its time is its delay.
+    #[inline]
+    pub fn of(batch: &Batch, member: Member) -> Self {
+        Self {
+            flow: member.flow,
+            packet: member.packet,
+            time: batch.delay,
+            delay: batch.delay,
+            bytes: member.bytes,
+            segment: batch.segment,
+            epoch: batch.epoch,
+        }
+    }
+}
+
 const _: () = assert!(
     size_of::<Observation>() == 40,
     "an observation is five words"
 );
-
-/// Packets that passed both ends of one segment in one epoch with one delay, where it does not
-/// matter which packets they are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Batch {
-    /// How many, one or more.
-    pub packets: u64,
-    /// Bytes of all their frames, without frame check sequences.
-    pub bytes: u64,
-    /// Ticks since their stamps were set.
-    pub delay: u64,
-    /// The segment they count for.
-    pub segment: SegmentIndex,
-    /// The epoch they count in.
-    pub epoch: EpochTag,
-}
-
-/// Observations in their order. Where they are known to be alike, they are not searched for parts that differ:
-/// that would cost a burst as much as recording it in an LDA.
-#[derive(Debug, Clone, Copy)]
-pub struct Observations<'a> {
-    observations: &'a [Observation],
-    are_alike: bool,
-}
-
-impl<'a> Observations<'a> {
-    /// Observations of one segment, one epoch and one delay. What is recorded of others would be wrong.
-    #[inline]
-    pub fn alike(observations: &'a [Observation]) -> Self {
-        debug_assert!(
-            observations.iter().all(|observation| {
-                let of = |observation: &Observation| {
-                    (observation.segment, observation.epoch, observation.delay)
-                };
-                of(observation) == of(&observations[0])
-            }),
-            "observations that differ"
-        );
-        Self {
-            observations,
-            are_alike: true,
-        }
-    }
-
-    /// All of them, for as long as there are any.
-    #[inline]
-    pub fn as_slice(self) -> &'a [Observation] {
-        self.observations
-    }
-
-    /// Whether it is known that they are alike.
-    #[inline]
-    pub fn are_alike(self) -> bool {
-        self.are_alike
-    }
-
-    /// The first so many of them, or all, and the others.
-    #[inline]
-    pub fn cut(self, observations: usize) -> (Self, Self) {
-        let (first, others) = self
-            .observations
-            .split_at(observations.min(self.observations.len()));
-        let part = |observations| Self {
-            observations,
-            ..self
-        };
-        (part(first), part(others))
-    }
-
-    /// Those from number `part.start` to before `part.end`, as far as there are any.
-    #[must_use]
-    #[inline]
-    pub fn part(self, part: Range<usize>) -> Self {
-        let (before_end, _) = self.cut(part.end);
-        before_end.cut(part.start).1
-    }
-
-    /// Parts in which each has `same` in common with the next: segment, epoch or delay.
-    #[inline]
-    pub fn split_by(
-        self,
-        same: impl FnMut(&Observation, &Observation) -> bool,
-    ) -> impl Iterator<Item = Observations<'a>> {
-        let none: &[Observation] = &[];
-        let (whole, parts) = if self.are_alike && !self.observations.is_empty() {
-            (Some(self), none)
-        } else {
-            (None, self.observations)
-        };
-        let parts = parts.chunk_by(same).map(Observations::from);
-        whole.into_iter().chain(parts)
-    }
-}
-
-impl<'a> From<&'a [Observation]> for Observations<'a> {
-    #[inline]
-    fn from(observations: &'a [Observation]) -> Self {
-        Self {
-            observations,
-            are_alike: false,
-        }
-    }
-}
-
-impl<'a, const N: usize> From<&'a [Observation; N]> for Observations<'a> {
-    fn from(observations: &'a [Observation; N]) -> Self {
-        Self::from(observations.as_slice())
-    }
-}
-
-impl<'a> From<&'a Vec<Observation>> for Observations<'a> {
-    fn from(observations: &'a Vec<Observation>) -> Self {
-        Self::from(observations.as_slice())
-    }
-}
-
-impl Deref for Observations<'_> {
-    type Target = [Observation];
-
-    #[inline]
-    fn deref(&self) -> &[Observation] {
-        self.observations
-    }
-}
 
 #[cfg(test)]
 pub(crate) mod tests {

@@ -20,26 +20,27 @@
 //! [part](ShardLayout::part) of all, which [merging](Synopsis::merge) adds where it belongs.
 
 mod layout;
-mod prepared;
 mod sealed;
 mod segment;
 mod tally;
 
 pub use layout::{ShardBytes, ShardLayout};
-pub use prepared::Prepared;
 pub use sealed::{Complete, Sealed};
 pub use segment::SegmentSynopsis;
 pub use tally::Tally;
 
 use std::ops::Range;
 
+use arrayvec::ArrayVec;
+
+use crate::batch::{BURST_MAX, Batch, MembersPart};
 use crate::cell::PassedCell;
-use crate::flows::{FlowObservation, FlowSlots, Slot};
-pub use crate::lds::BurstCells;
+use crate::flows::{FlowSlots, Slot};
 use crate::lds::LdsPair;
-use crate::observation::{Batch, End, Observation, Observations, SegmentIndex};
+use crate::observation::{End, Observation, SegmentIndex};
 use crate::packet::RandomHashes;
 use crate::synopsis::{ShapeMismatch, Synopsis};
+use crate::time::Ticks;
 
 /// One worker's share of one epoch.
 ///
@@ -122,88 +123,70 @@ impl Shard {
         self.flows.as_mut()
     }
 
-    /// Asks the cache for the cells of sketches and the counters that packets will be added to once they have
-    /// [`passed`](Self::passed): to be called a while before, such as before they are sent. `flows` are
-    /// the same packets with their flows' slots; empty where no flows are tracked.
-    ///
-    /// Cells are kept in `cells` of 64 packets at most, and of plain sketches (one cell of each row for
-    /// every packet); others are found anew when the packets have passed.
+    /// Asks the cache for the counters of flows that packets are about to be added to: to be called a while
+    /// before, such as before they are sent.
     #[inline]
-    pub fn prepare<'b>(
-        &self,
-        observations: impl Into<Observations<'b>>,
-        flows: &'b [FlowObservation],
-        cells: &'b mut BurstCells,
-    ) -> Prepared<'b> {
-        let burst = Prepared::without_cells(observations, flows);
-        let observations = burst.observations();
-        if let Some(slots) = &self.flows {
-            slots.prefetch(flows);
+    pub fn prefetch(&self, slots: &[Slot]) {
+        if let Some(counters) = &self.flows {
+            counters.prefetch(slots);
         }
-        // All sketches are of one layout.
-        let Some(model) = self.sketches.first() else {
-            return burst;
-        };
-        if !cells.begin(model.layout(), observations.len()) {
-            return burst;
-        }
-        let burst = burst.with_greatest();
-        let tracked = slots_for(self.flows.as_ref(), &self.sketches);
-        for part in untracked(tracked, burst) {
-            let mut first = part.start;
-            let these = observations.part(part);
-            for (sketch, run) in by_sketch(&self.sketch_of, self.first_segment, these) {
-                let sketch = sketch.and_then(|sketch| self.sketches.get(sketch));
-                cells.keep(sketch.map_or(&[][..], LdsPair::cells), first, &run);
-                first += run.len();
-            }
-        }
-        burst.with_cells(cells)
     }
 
-    /// Adds packets that the driver took, as they were seen at the receiver's end: to both ends.
+    /// Adds packets that the driver took, to both ends: those of one batch. `spread` chooses their rows in an LDA
+    /// where they have no hashes of their own.
     ///
     /// For segments this comes to what recording at both ends does, the sender's at `time - delay`; and for
     /// sketches, once they have [their flows](Sealed::complete). Never allocates, never fails.
     #[inline]
-    pub fn passed(&mut self, burst: Prepared<'_>) {
-        let (observations, flows) = (burst.observations(), burst.flows());
-        for run in observations.split_by(|a, b| a.segment == b.segment) {
-            if let Some(segment) = self.segment_mut(run[0].segment) {
-                segment.pass(run);
-            }
+    pub fn passed(&mut self, batch: &Batch, members: MembersPart<'_>, spread: &mut RandomHashes) {
+        if let Some(segment) = self.segment_mut(batch.segment) {
+            segment.pass(batch, members.hashes, spread);
         }
-        let Self {
-            sketches,
-            sketch_of,
-            first_segment,
-            ..
-        } = self;
-        let tracked = slots_for(self.flows.as_ref(), sketches);
-        for part in untracked(tracked, burst) {
-            let mut first = part.start;
-            let these = observations.part(part);
-            for (sketch, run) in by_sketch(sketch_of, *first_segment, these) {
-                if let Some(sketch) = sketch.and_then(|sketch| sketches.get_mut(sketch)) {
-                    let cells = burst.cells();
-                    if !cells.is_some_and(|cells| sketch.record_found(&run, first, cells)) {
-                        sketch.record_passed(&run);
-                    }
-                }
-                first += run.len();
-            }
+        if !self.sketches.is_empty() {
+            self.sketch(batch, members);
         }
-        if let Some(slots) = &mut self.flows {
-            slots.add(flows);
+        if let Some(flows) = &mut self.flows {
+            flows.add(batch.delay, members.slots, members.bytes);
         }
     }
 
-    /// Adds packets that the driver took and that have no hashes: to their segment. For shards without
-    /// sketches and flows, which need hashes.
+    /// The same of one packet, as it was seen at the receiver's end, with the `slot` of its flow.
+    pub fn passed_one(&mut self, observation: &Observation, slot: Slot) {
+        let batch = Batch {
+            packets: 1,
+            bytes: observation.bytes.into(),
+            arrived: Ticks(observation.time.wrapping_sub(observation.delay)),
+            delay: observation.delay,
+            segment: observation.segment,
+            epoch: observation.epoch,
+        };
+        let members = MembersPart {
+            flows: &[observation.flow],
+            hashes: &[observation.packet],
+            bytes: &[observation.bytes],
+            slots: &[slot],
+        };
+        self.passed(&batch, members, &mut RandomHashes::default());
+    }
+
+    /// Adds the packets that no slot counts for it to their sketch.
     #[inline]
-    pub fn passed_batch(&mut self, batch: &Batch, hashes: &mut RandomHashes) {
-        if let Some(segment) = self.segment_mut(batch.segment) {
-            segment.pass_batch(batch, hashes);
+    fn sketch(&mut self, batch: &Batch, members: MembersPart<'_>) {
+        let tracked = slots_for(self.flows.as_ref(), &self.sketches);
+        // Gathered, not looked for: without a branch a packet. Usually none is left.
+        let greatest = members.slots.iter().fold(0, |most, slot| most.max(slot.0));
+        if tracked.is_some_and(|slots| slots.has(Slot(greatest))) {
+            return;
+        }
+        let is_left = |slot| !tracked.is_some_and(|slots| slots.has(slot));
+        let left = members.iter().filter(|(_, slot)| is_left(*slot));
+        let observations: ArrayVec<_, BURST_MAX> = left
+            .take(BURST_MAX)
+            .map(|(member, _)| Observation::of(batch, member))
+            .collect();
+        let sketch = self.sketch_of(batch.segment);
+        if let Some(sketch) = sketch.and_then(|sketch| self.sketches.get_mut(sketch)) {
+            sketch.record_passed(&observations);
         }
     }
 
@@ -234,18 +217,11 @@ impl Shard {
         }
     }
 
-    /// Adds a packet that came to the receiver's end after its epoch was sealed: it is counted, and
-    /// goes nowhere else.
-    pub fn late(&mut self, observation: &Observation) {
-        if let Some(segment) = self.segment_mut(observation.segment) {
-            segment.tally.late(1, observation.bytes.into());
-        }
-    }
-
-    /// The same of a batch.
-    pub fn late_batch(&mut self, batch: &Batch) {
+    /// Adds packets that came to the receiver's end after their epoch was sealed: they are counted, and
+    /// go nowhere else.
+    pub fn late(&mut self, batch: &Batch) {
         if let Some(segment) = self.segment_mut(batch.segment) {
-            segment.tally.late(batch.packets, batch.bytes);
+            segment.tally.late(batch.packets as u64, batch.bytes);
         }
     }
 
@@ -322,11 +298,9 @@ impl Synopsis for Shard {
             if let Some(segment) = self.segment_mut(run[0].segment) {
                 segment.record(end, run);
             }
-        }
-        let observations = observations.into();
-        for (sketch, run) in by_sketch(&self.sketch_of, self.first_segment, observations) {
+            let sketch = self.sketch_of(run[0].segment);
             if let Some(sketch) = sketch.and_then(|sketch| self.sketches.get_mut(sketch)) {
-                sketch.record(end, &run);
+                sketch.record(end, run);
             }
         }
     }
@@ -371,25 +345,6 @@ fn mismatch(what: &'static str, left: usize, right: usize) -> ShapeMismatch {
     }
 }
 
-/// Runs of observations that go to one sketch, and which; `None` for those that go to none.
-#[inline]
-fn by_sketch<'a>(
-    sketch_of: &'a [u16],
-    first_segment: u16,
-    observations: Observations<'a>,
-) -> impl Iterator<Item = (Option<usize>, Observations<'a>)> {
-    let sketch_of = move |observation: &Observation| {
-        let place = place(observation.segment, first_segment);
-        sketch_of.get(place).copied()
-    };
-    let is_alike = move |a: &Observation, b: &Observation| {
-        a.segment == b.segment || sketch_of(a) == sketch_of(b)
-    };
-    observations
-        .split_by(is_alike)
-        .map(move |run| (sketch_of(&run[0]).map(usize::from), run))
-}
-
 /// The slots whose packets come to sketches only at the seal.
 #[inline]
 fn slots_for<'a>(
@@ -399,30 +354,6 @@ fn slots_for<'a>(
     // All sketches are of one layout.
     let is_plain = |sketch: &LdsPair<PassedCell>| sketch.layout().is_plain();
     slots.filter(|_| sketches.first().is_some_and(is_plain))
-}
-
-/// The packets of a burst that no slot counts for a sketch.
-#[inline]
-fn untracked<'b>(
-    tracked: Option<&'b FlowSlots>,
-    burst: Prepared<'b>,
-) -> impl Iterator<Item = Range<usize>> + use<'b> {
-    let (packets, flows) = (burst.observations().len(), burst.flows());
-    let is_tracked = move |&n: &usize| match (tracked, flows.get(n)) {
-        (Some(slots), Some(flow)) => slots.has(flow.slot),
-        _ => false,
-    };
-    // Usually none is left.
-    let mut end = if tracked.is_some_and(|slots| burst.are_all_in(slots)) {
-        packets
-    } else {
-        0
-    };
-    std::iter::from_fn(move || {
-        let start = (end..packets).find(|n| !is_tracked(n))?;
-        end = (start..packets).find(is_tracked).unwrap_or(packets);
-        Some(start..end)
-    })
 }
 
 #[cfg(test)]

@@ -284,6 +284,12 @@ impl Decide {
         }
     }
 
+    /// Whether all packets are of the default class.
+    #[inline]
+    pub fn has_one_class(&self) -> bool {
+        self.classifier.is_trivial()
+    }
+
     /// The class of packets about which decisions were left out.
     #[inline]
     pub fn default_class(&self) -> ClassIndex {

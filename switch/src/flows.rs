@@ -2,15 +2,13 @@
 
 use contract::counters::FlowTableCounters;
 use contract::handover::{FlowCommand, NewFlow, WorkerEnd};
-use measure::flows::{FlowId, FlowObservation, FlowTable, Slot, Untracked};
-use measure::observation::Observation;
-use measure::packet::{FlowKey, Hasher};
+use measure::flows::{FlowId, FlowTable, Slot, Untracked};
+use measure::observation::{Observation, SegmentIndex};
+use measure::packet::{FlowHash, FlowKey, Hasher};
 use measure::rli::FlowSelection;
 
-use crate::packet_io::{BURST, NO_SEGMENT};
-
-/// Flows of the observations of one burst.
-pub type FlowObservations = [FlowObservation; BURST];
+use crate::meter::Departing;
+use crate::packet_io::NO_SEGMENT;
 
 /// Commands of the control core that are applied at a time: what bounds the work.
 const COMMANDS_MAX: usize = 16;
@@ -63,13 +61,23 @@ impl Flows {
         self.table.prefetch(flow);
     }
 
-    /// Looks up the flows of packets, whose headers `head` gives. New ones are reported to the control
-    /// core.
+    /// The same of a whole burst.
+    #[inline]
+    pub fn prefetch_all(&self, departing: &Departing) {
+        for (batch, members) in departing.parts() {
+            for &flow in members.flows {
+                self.prefetch(FlowId::new(flow, batch.segment));
+            }
+        }
+    }
+
+    /// Looks up the flows of packets of a segment, whose headers `head` gives. New ones are reported to the
+    /// control core.
     #[inline]
     pub fn look_up<'h>(
         &mut self,
-        observations: &[Observation],
-        seen: &mut [FlowObservation],
+        (segment, flows): (SegmentIndex, &[FlowHash]),
+        slots: &mut [Slot],
         control: &mut WorkerEnd,
         head: impl Fn(usize) -> &'h [u8],
     ) {
@@ -79,28 +87,28 @@ impl Flows {
             verifier,
             ..
         } = self;
-        let is_selected = |n: usize, observation: &Observation| {
-            observation.segment != NO_SEGMENT
-                && match &*selection {
+        let is_selected = |n: usize| {
+            segment != NO_SEGMENT
+                && flows.get(n).is_some_and(|&flow| match &*selection {
                     FlowSelection::All => true,
-                    FlowSelection::Sampled(sample) => sample.selects(observation.flow),
-                    selection => selection.selects(observation.flow, &FlowKey::parse(head(n))),
-                }
+                    FlowSelection::Sampled(sample) => sample.selects(flow),
+                    selection => selection.selects(flow, &FlowKey::parse(head(n))),
+                })
         };
         let report = |new: measure::flows::NewFlow| {
-            observations.get(new.position).is_some_and(|observation| {
-                let key = FlowKey::parse(head(new.position));
-                let mut verifiers = verifier.iter();
-                verifiers.all(|hasher| hasher.flow_hash(&key) == observation.flow)
-                    && control.report_flow(NewFlow {
-                        id: new.id,
-                        slot: new.slot,
-                        key,
-                        segment: observation.segment,
-                    })
-            })
+            let key = FlowKey::parse(head(new.position));
+            let flow = flows.get(new.position);
+            let mut verifiers = verifier.iter();
+            verifiers.all(|hasher| Some(&hasher.flow_hash(&key)) == flow)
+                && control.report_flow(NewFlow {
+                    id: new.id,
+                    slot: new.slot,
+                    key,
+                    segment,
+                })
         };
-        table.look_up(observations, seen, is_selected, report);
+        let ids = flows.iter().map(|&flow| FlowId::new(flow, segment));
+        table.look_up(ids, slots, is_selected, report);
     }
 
     /// The slot of a packet's flow, if it has one.
@@ -108,17 +116,6 @@ impl Flows {
         self.table
             .slot_of(FlowId::of(observation))
             .unwrap_or(Slot::OTHER)
-    }
-
-    /// Of packets whose flows are not kept.
-    pub fn look_up_none(observations: &[Observation], seen: &mut [FlowObservation]) {
-        for (seen, observation) in seen.iter_mut().zip(observations) {
-            *seen = FlowObservation {
-                slot: Slot::OTHER,
-                bytes: observation.bytes,
-                delay: observation.delay,
-            };
-        }
     }
 
     /// Shows how full the table is.

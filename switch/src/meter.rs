@@ -12,43 +12,26 @@
 
 use contract::counters::WorkerCounters;
 use contract::ids::PortIndex;
-use measure::flows::{FlowObservation, Slot};
-use measure::observation::{Batch, Observation, Observations, SegmentIndex};
-use measure::packet::{Hasher, RandomHashes};
-use measure::shard::{BurstCells, Prepared};
+use measure::batch::{Batch, Member, MembersPart};
+use measure::flows::Slot;
+use measure::observation::{Observation, SegmentIndex};
+use measure::packet::{Hasher, Hashing, RandomHashes};
 use measure::time::{EpochSchedule, Ticks};
 
 use crate::egress::{PortEgress, QueuedReference, Refused};
-use crate::flows::{FlowObservations, Flows};
-use crate::packet_io::{BURST, Likeness, NO_SEGMENT, Tag};
+use crate::packet_io::{NO_SEGMENT, Tag};
+use crate::references::Due;
 
+mod departing;
 mod epochs;
 mod plan;
 mod tag;
 mod tagging;
 
+pub use departing::Departing;
 pub use epochs::Epochs;
 pub use plan::{NO_SEGMENTS, Plan, SegmentMap, Segments};
 pub use tagging::Tagging;
-
-/// Room for the observations of one burst.
-pub type ObservationBurst = arrayvec::ArrayVec<Observation, BURST>;
-
-/// Memory for what is found out of a burst before it leaves, used again for each.
-#[derive(Debug)]
-pub struct BurstMemory {
-    flows: Box<FlowObservations>,
-    cells: Box<BurstCells>,
-}
-
-impl Default for BurstMemory {
-    fn default() -> Self {
-        Self {
-            flows: Box::new([FlowObservation::EMPTY; BURST]),
-            cells: Box::new(BurstCells::new()),
-        }
-    }
-}
 
 /// The measurement points of one worker.
 #[derive(Debug)]
@@ -90,74 +73,59 @@ impl Meter {
         }
     }
 
-    /// Observations of packets that are about to leave: all at `now`, or each at its own time by `clock`
+    /// Makes batches of packets that are about to leave: all at `now`, or each at its own time by `clock`
     /// where packets are stamped; none where nothing is measured.
     #[inline]
-    pub fn departures<'b>(
+    pub fn departures(
         &mut self,
         tags: &[Tag],
-        likeness: Likeness,
         now: Ticks,
         clock: impl Fn() -> Ticks,
-        burst: &'b mut ObservationBurst,
-    ) -> Observations<'b> {
-        let Some(first) = tags.first().filter(|_| self.epochs.are_measured()) else {
-            return Observations::alike(&[]);
-        };
-        let mut delays = 0;
-        if likeness == Likeness::Alike {
-            let model = self.departure(first, now);
-            delays = model.delay;
-            burst.extend(tags.iter().map(|tag| Observation {
-                flow: tag.flow,
-                packet: tag.packet,
-                bytes: tag.len_bytes,
-                ..model
-            }));
-        } else {
-            let is_each_stamped = self.tagging().stamps_packets();
-            burst.extend(tags.iter().map(|tag| {
-                let now = if is_each_stamped { clock() } else { now };
-                let observation = self.departure(tag, now);
-                delays |= observation.delay;
-                observation
-            }));
+        departing: &mut Departing,
+    ) {
+        departing.begin(Hashing::Packet);
+        if !self.epochs.are_measured() {
+            return;
         }
-        if delays >= self.doubtful_ticks {
-            self.mend(burst, tags);
-            return Observations::from(burst.as_slice());
+        let is_each_stamped = self.tagging().stamps_packets();
+        for tag in tags {
+            departing.push(self.departure(tag, if is_each_stamped { clock() } else { now }));
         }
-        match likeness {
-            Likeness::Alike => Observations::alike(burst),
-            Likeness::Mixed => Observations::from(burst.as_slice()),
-        }
-    }
-
-    /// The observation, at `now`, of a packet that leaves.
-    #[inline]
-    fn departure(&self, tag: &Tag, now: Ticks) -> Observation {
-        Observation {
+        let members = tags.iter().map(|tag| Member {
             flow: tag.flow,
             packet: tag.packet,
-            time: now.since(self.epochs.start_of(tag.epoch)),
-            delay: now.since(tag.arrived),
             bytes: tag.len_bytes,
-            segment: tag.segment,
-            epoch: tag.epoch,
-        }
+        });
+        departing.members.extend::<true>(members);
     }
 
-    /// Corrects observations with a delay below 0, or with one so long that their tag may be of
-    /// another epoch by now.
-    #[cold]
-    fn mend(&mut self, observations: &mut [Observation], tags: &[Tag]) {
-        for (observation, tag) in observations.iter_mut().zip(tags) {
-            if observation.delay.cast_signed() < 0 {
-                observation.delay = 0;
-                self.count_backward(1);
-            }
-            observation.epoch = self.epochs.checked_tag(observation.epoch, tag.arrived);
+    /// A batch of one packet that leaves at `now`.
+    #[inline]
+    fn departure(&mut self, tag: &Tag, now: Ticks) -> Batch {
+        let departure = Batch {
+            packets: 1,
+            bytes: tag.len_bytes.into(),
+            arrived: tag.arrived,
+            delay: now.since(tag.arrived),
+            segment: tag.segment,
+            epoch: tag.epoch,
+        };
+        if departure.delay >= self.doubtful_ticks {
+            return self.mended(departure);
         }
+        departure
+    }
+
+    /// With a delay below 0 corrected, and the epoch, where the packet waited so long that its tag may be of
+    /// another by now.
+    #[cold]
+    fn mended(&mut self, mut departure: Batch) -> Batch {
+        if departure.delay.cast_signed() < 0 {
+            departure.delay = 0;
+            self.count_backward(1);
+        }
+        departure.epoch = self.epochs.checked_tag(departure.epoch, departure.arrived);
+        departure
     }
 
     /// Counts packets whose delay was below 0 and became 0: counters of two cores may be some ticks apart.
@@ -167,104 +135,59 @@ impl Meter {
     }
 
     /// Looks up the flows of packets that are about to leave, while their headers are there (`head`
-    /// gives those of each), and asks the cache for the cells and counters that they will be
+    /// gives those of each), and asks the cache for the counters that they will be
     /// [recorded](Self::passed) in.
     #[inline]
-    pub fn prepare<'b, 'h>(
-        &mut self,
-        observations: Observations<'b>,
-        memory: &'b mut BurstMemory,
-        head: impl Fn(usize) -> &'h [u8],
-    ) -> Prepared<'b> {
-        let BurstMemory { flows, cells } = memory;
-        let flows = self.look_up(observations, flows, head);
-        match &self.epochs.current.shard {
-            Some(shard) => shard.prepare(observations, flows, cells),
-            None => Prepared::without_cells(observations, flows),
-        }
-    }
-
-    /// Flows of packets; none where no flows are kept.
-    #[inline]
-    fn look_up<'s, 'h>(
-        &mut self,
-        observations: Observations<'_>,
-        seen: &'s mut FlowObservations,
-        head: impl Fn(usize) -> &'h [u8],
-    ) -> &'s [FlowObservation] {
-        if !self.keeps_flows() {
-            return &[];
-        }
-        let mut rest = &mut seen[..];
+    pub fn prepare<'h>(&mut self, departing: &mut Departing, head: impl Fn(usize) -> &'h [u8]) {
+        let Departing { batches, members } = departing;
         let mut first = 0;
-        for run in observations.split_by(|a, b| a.epoch == b.epoch) {
-            let (these, others) = rest.split_at_mut(run.len().min(rest.len()));
-            match self.epochs.plan_of(run[0].epoch) {
+        for batch in batches {
+            let part = first..first + batch.packets;
+            let (flows, slots) = members.slots_mut(part.clone());
+            match self.epochs.plan_of(batch.epoch) {
                 Some(Plan {
-                    flows: Some(flows),
+                    flows: Some(table),
                     handover,
                     ..
-                }) => flows.look_up(&run, these, handover, |n| head(first + n)),
-                _ => Flows::look_up_none(&run, these),
+                }) => {
+                    table.look_up((batch.segment, flows), slots, handover, |n| head(first + n));
+                    if let Some(shard) = &self.epochs.current.shard {
+                        shard.prefetch(slots);
+                    }
+                }
+                _ => slots.fill(Slot::OTHER),
             }
-            first += run.len();
-            rest = others;
+            first = part.end;
         }
-        &seen[..first.min(BURST)]
-    }
-
-    fn keeps_flows(&self) -> bool {
-        let mut plans = self.epochs.plan.iter().chain(&self.epochs.retiring);
-        plans.any(|plan| plan.flows.is_some())
     }
 
     /// Records packets that have left, each in its own epoch. What belongs to a sealed epoch is counted
     /// as late.
     #[inline]
-    pub fn passed(&mut self, burst: Prepared<'_>) {
-        for (epoch, run) in burst.by_epoch() {
-            match self.epochs.open(epoch) {
-                Some(open) => {
-                    if let Some(shard) = &mut open.shard {
-                        shard.passed(run);
-                    }
-                }
-                None => self.late(&run.observations()),
-            }
+    pub fn passed(&mut self, departing: &Departing, spread: &mut RandomHashes) {
+        for (batch, members) in departing.parts() {
+            self.batch_passed(batch, members, spread);
         }
     }
 
-    /// Records packets that have left, in their epoch or as late, where only an LDA is kept, which
-    /// needs no hashes of them.
     #[inline]
-    pub fn passed_batch(&mut self, batch: &Batch, hashes: &mut RandomHashes) {
+    fn batch_passed(&mut self, batch: &Batch, members: MembersPart<'_>, spread: &mut RandomHashes) {
         if let Some(open) = self.epochs.open(batch.epoch) {
             if let Some(shard) = &mut open.shard {
-                shard.passed_batch(batch, hashes);
+                shard.passed(batch, members, spread);
             }
         } else if !self.epochs.is_of_plan(batch.epoch) {
             self.outlived(batch.segment, batch.packets);
         } else if let Some(shard) = &mut self.epochs.current.shard {
-            shard.late_batch(batch);
-        }
-    }
-
-    #[cold]
-    fn late(&mut self, observations: &[Observation]) {
-        for observation in observations {
-            if !self.epochs.is_of_plan(observation.epoch) {
-                self.outlived(observation.segment, 1);
-            } else if let Some(shard) = &mut self.epochs.current.shard {
-                shard.late(observation);
-            }
+            shard.late(batch);
         }
     }
 
     /// Counts packets that outlived the plan that they were tagged by: their segment may be another's by now.
     #[cold]
-    fn outlived(&mut self, segment: SegmentIndex, packets: u64) {
+    fn outlived(&mut self, segment: SegmentIndex, packets: usize) {
         if segment != NO_SEGMENT {
-            self.outlived_packets += packets;
+            self.outlived_packets += packets as u64;
         }
     }
 
@@ -272,7 +195,15 @@ impl Meter {
     #[cold]
     pub fn lost(&mut self, tag: &Tag) {
         let epoch = self.epochs.checked_tag(tag.epoch, tag.arrived);
-        let mut observation = self.departure(&Tag { epoch, ..*tag }, tag.arrived);
+        let mut observation = Observation {
+            flow: tag.flow,
+            packet: tag.packet,
+            time: tag.arrived.since(self.epochs.start_of(epoch)),
+            delay: 0,
+            bytes: tag.len_bytes,
+            segment: tag.segment,
+            epoch,
+        };
         let plan = self.epochs.plan_of(epoch);
         let flows = plan.and_then(|plan| plan.flows.as_ref());
         let slot = flows.map_or(Slot::OTHER, |flows| flows.slot_of(&observation));
@@ -315,11 +246,22 @@ impl Meter {
     /// A burst of the present epoch has gone straight to the head of an egress queue, behind `ahead`
     /// packets: puts the references there that belong among its packets.
     #[inline]
-    pub fn joined<P>(&mut self, egress: &mut PortEgress<P>, ahead: usize, likeness: Likeness) {
+    pub fn joined<P>(&mut self, egress: &mut PortEgress<P>, ahead: usize) {
         let plan = self.epochs.plan.as_mut();
         if let Some(references) = plan.and_then(|plan| plan.references.as_mut()) {
-            references.joined(egress, ahead, likeness);
+            references.joined(egress, ahead);
         }
+    }
+
+    /// The references that belong among packets of the present epoch that have left as soon as they came.
+    #[inline]
+    pub fn references_among(&mut self, batch: &Batch, members: MembersPart<'_>) -> Due {
+        let mut due = Due::new_const();
+        let plan = self.epochs.plan.as_mut();
+        if let Some(references) = plan.and_then(|plan| plan.references.as_mut()) {
+            references.batch_queued(batch, members.bytes, &mut due);
+        }
+        due
     }
 
     /// Passes references that are overdue to `put`. To be called once a pass.

@@ -13,7 +13,7 @@ pub mod memory;
 
 /// Most packets that travel together: what a burst costs once is spread over so many, and no packet
 /// ever waits for a burst to fill.
-pub const BURST: usize = 64;
+pub const BURST: usize = measure::batch::BURST_MAX;
 
 /// Packets that travel together.
 pub type Burst<P> = arrayvec::ArrayVec<P, BURST>;
@@ -46,15 +46,6 @@ pub struct Tag {
 }
 
 const _: () = assert!(size_of::<Tag>() == 32, "two tags to a cache line");
-
-/// What is known of the tags of a burst.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Likeness {
-    /// They are of one class, one segment, one time and one epoch.
-    Alike,
-    /// They may differ.
-    Mixed,
-}
 
 /// Tags of packets that travel together, in their order.
 pub type Tags = arrayvec::ArrayVec<Tag, BURST>;

@@ -20,14 +20,16 @@
 //! epoch is sealed is estimated by the reference before it.
 
 mod clock;
-mod departed;
 mod flight;
 mod layout;
 mod stream;
 
+use std::ops::Range;
+
 use arrayvec::ArrayVec;
 use contract::counters::{ReferenceCounters, ReferenceReading};
 use contract::ids::{GenerationId, PortIndex};
+use measure::batch::Batch;
 use measure::flows::Slot;
 use measure::observation::SegmentIndex;
 use measure::rli::{Estimates, LinkError, PolicyError, ReceiverError};
@@ -35,12 +37,12 @@ use measure::shard::Shard;
 use measure::time::{EpochTag, Ticks};
 
 use crate::egress::{PortEgress, QueuedReference, Refused};
-use crate::packet_io::{BURST, Likeness, Tag};
+use crate::meter::Departing;
+use crate::packet_io::Tag;
 
 use clock::{LinkClock, Units};
-pub use departed::Departed;
 pub use layout::{ANCHORED_STREAMS_MAX, ReferencesLayout, StreamLayout};
-use stream::Stream;
+use stream::{Queued, Stream};
 
 /// Most references that one burst brings.
 pub const DUE_MAX: usize = 16;
@@ -104,6 +106,10 @@ impl References {
     /// # Errors
     /// Where policy or buffers are out of range.
     pub fn new(layout: &ReferencesLayout) -> Result<Self, ReferencesError> {
+        let units = Units {
+            rate: layout.rate,
+            ticks_per_ns: layout.rate.hz() as f64 / 1e9,
+        };
         let mut stream_of = vec![u32::MAX; layout.segments];
         let mut links = Vec::new();
         let mut streams = Vec::with_capacity(layout.streams.len());
@@ -117,16 +123,13 @@ impl References {
                 links[port].streams.push(streams.len());
                 links[port].link = Some(of.link);
             }
-            streams.push(Stream::new(of, layout)?);
+            streams.push(Stream::new(of, layout, units)?);
         }
         Ok(Self {
             streams,
             stream_of,
             links,
-            units: Units {
-                rate: layout.rate,
-                ticks_per_ns: layout.rate.hz() as f64 / 1e9,
-            },
+            units,
             generation: layout.generation,
             sweep: Sweep {
                 next: usize::MAX,
@@ -156,9 +159,8 @@ impl References {
         tag: Tag,
         now: Ticks,
     ) -> Result<(), Refused<P>> {
-        let (units, generation) = (self.units, self.generation);
         let stream = self.stream(tag.segment);
-        let opening = stream.and_then(|stream| stream.opening(&tag, units, generation));
+        let opening = stream.and_then(|stream| stream.opening(tag.arrived, tag.epoch));
         if let Some(reference) = opening {
             egress.offer_reference(reference, now);
         }
@@ -174,13 +176,9 @@ impl References {
     /// Puts the references that belong around a burst that has just gone [straight to the
     /// head](PortEgress::offer_all), behind `ahead` packets, where they belong.
     #[inline]
-    pub fn joined<P>(&mut self, egress: &mut PortEgress<P>, ahead: usize, likeness: Likeness) {
+    pub fn joined<P>(&mut self, egress: &mut PortEgress<P>, ahead: usize) {
         let mut due = Due::new_const();
-        match egress.tags.get(ahead..) {
-            Some(tags) if likeness == Likeness::Alike => self.run_queued(tags, 0, &mut due),
-            Some(tags) => self.queued(tags, &mut due),
-            None => {}
-        }
+        self.queued(egress.tags.get(ahead..).unwrap_or(&[]), &mut due);
         for (before, reference) in due {
             // Where there is no room, the next one makes up for it.
             let _ = egress.references.try_push((ahead + before, reference));
@@ -195,18 +193,36 @@ impl References {
             |a: &Tag, b: &Tag| (a.segment, a.arrived, a.epoch) == (b.segment, b.arrived, b.epoch);
         let mut before = 0;
         for run in tags.chunk_by(is_alike) {
-            self.run_queued(run, before, due);
-            before += run.len();
+            let (first, packets) = (run[0], run.len());
+            let queued = Queued {
+                arrived: first.arrived,
+                epoch: first.epoch,
+                packets,
+                before,
+            };
+            let bytes = |part| run.get::<Range<usize>>(part).map_or(0, bytes_of);
+            if let Some(stream) = self.stream(first.segment) {
+                stream.queued(queued, bytes, due);
+            }
+            before += packets;
         }
     }
 
-    /// The same for packets of one segment, one time and one epoch, behind `before` others.
+    /// The same of a batch that its queue did not keep, with the bytes of each packet.
     #[inline]
-    fn run_queued(&mut self, run: &[Tag], before: usize, due: &mut Due) {
-        let (units, generation) = (self.units, self.generation);
-        let segment = run.first().map(|tag| tag.segment);
-        if let Some(stream) = segment.and_then(|segment| self.stream(segment)) {
-            stream.queued(run, before, units, generation, due);
+    pub fn batch_queued(&mut self, batch: &Batch, bytes: &[u32], due: &mut Due) {
+        let queued = Queued {
+            arrived: batch.arrived,
+            epoch: batch.epoch,
+            packets: batch.packets,
+            before: 0,
+        };
+        let bytes = |part: Range<usize>| {
+            let bytes = bytes.get(part).unwrap_or(&[]);
+            bytes.iter().copied().map(u64::from).sum()
+        };
+        if let Some(stream) = self.stream(batch.segment) {
+            stream.queued(queued, bytes, due);
         }
     }
 
@@ -218,99 +234,81 @@ impl References {
     pub fn departed(
         &mut self,
         port: PortIndex,
-        packets: Departed<'_>,
+        packets: &Departing,
         references: &[(usize, QueuedReference)],
         now: Ticks,
         mine: impl Fn(EpochTag) -> bool + Copy,
         open: &mut impl OpenShards,
     ) {
-        let mut rest = packets;
+        let mut references = references.iter().peekable();
         let (mut gone, mut last) = (0, None);
-        let left = packets.tags.len();
-        for (before, reference) in references.iter().take_while(|(before, _)| *before <= left) {
-            let (ahead, behind) = rest.split_at(before.saturating_sub(gone));
-            gone += ahead.tags.len();
-            rest = behind;
-            last = ahead.times().next_back().or(last);
-            self.packets_departed(port, &ahead, mine, open);
-            // Neither before the packet ahead of it, nor after the one behind it.
-            let departed = last.or_else(|| rest.times().next()).unwrap_or(now);
-            self.reference_departed(reference, departed, open);
+        for batch in &packets.batches {
+            let end = gone + batch.packets;
+            while gone < end {
+                while let Some((_, reference)) = references.next_if(|(before, _)| *before <= gone) {
+                    // Neither before the packet ahead of it, nor after the one behind it.
+                    let departed = last.unwrap_or_else(|| batch.departed());
+                    self.reference_departed(reference, departed, open);
+                }
+                let next = references
+                    .peek()
+                    .map_or(end, |(before, _)| end.min(*before));
+                if mine(batch.epoch) {
+                    self.part_departed(port, packets, batch, gone..next, open);
+                }
+                (gone, last) = (next, Some(batch.departed()));
+            }
         }
-        self.packets_departed(port, &rest, mine, open);
+        while let Some((_, reference)) = references.next_if(|(before, _)| *before <= gone) {
+            self.reference_departed(reference, last.unwrap_or(now), open);
+        }
     }
 
+    /// Packets of one batch, with no reference among them.
     #[inline]
-    fn packets_departed(
+    fn part_departed(
         &mut self,
         port: PortIndex,
-        packets: &Departed<'_>,
-        mine: impl Fn(EpochTag) -> bool + Copy,
+        packets: &Departing,
+        batch: &Batch,
+        part: Range<usize>,
         open: &mut impl OpenShards,
     ) {
+        let members = packets.members.part(part);
         let link = self.links.get(port.index());
-        if link.is_some_and(|link| !link.streams.is_empty()) {
-            return self.anchored_departed(port, packets, mine, open);
+        if link.is_none_or(|link| link.streams.is_empty()) {
+            return self.run_departed(batch, members.slots, open);
         }
-        let mut rest = *packets;
-        while let Some(run) = rest.take_run() {
-            self.run_departed(&run, mine, open);
+        for (bytes, slot) in members.bytes.iter().zip(members.slots) {
+            self.end_idle_time(port, batch, *bytes);
+            self.run_departed(batch, std::slice::from_ref(slot), open);
         }
     }
 
-    /// The same, packet by packet, for streams that take idle times into account: a packet that came when
-    /// the link had sent all others ended one.
+    /// For streams that take idle times into account: a packet that came when the link had sent all others
+    /// ended one.
     #[inline(never)]
-    fn anchored_departed(
-        &mut self,
-        port: PortIndex,
-        packets: &Departed<'_>,
-        mine: impl Fn(EpochTag) -> bool + Copy,
-        open: &mut impl OpenShards,
-    ) {
-        for n in 0..packets.tags.len() {
-            let (_, behind) = packets.split_at(n);
-            let (one, _) = behind.split_at(1);
-            let (Some(tag), Some(departed)) = (one.tags.first(), one.times().next()) else {
-                return;
-            };
-            let (arrived_ns, departed_ns) = (self.units.ns(tag.arrived), self.units.ns(departed));
-            if let Some(link) = self.links.get_mut(port.index())
-                && let Some(free_at_ns) = link.sent(arrived_ns, departed_ns, tag.len_bytes)
-            {
-                for &index in &link.streams {
-                    if let Some(stream) = self.streams.get_mut(index) {
-                        stream.idle(free_at_ns, departed_ns);
-                    }
+    fn end_idle_time(&mut self, port: PortIndex, batch: &Batch, len_bytes: u32) {
+        let departed_ns = self.units.ns(batch.departed());
+        let arrived_ns = self.units.ns(batch.arrived);
+        if let Some(link) = self.links.get_mut(port.index())
+            && let Some(free_at_ns) = link.sent(arrived_ns, departed_ns, len_bytes)
+        {
+            for &index in &link.streams {
+                if let Some(stream) = self.streams.get_mut(index) {
+                    stream.idle(free_at_ns, departed_ns);
                 }
             }
-            self.run_departed(&one, mine, open);
         }
     }
 
     #[inline]
-    fn run_departed(
-        &mut self,
-        run: &Departed<'_>,
-        mine: impl Fn(EpochTag) -> bool,
-        open: &mut impl OpenShards,
-    ) {
-        let (Some(observation), Some(departed)) = (run.observations.first(), run.times().next())
-        else {
-            return;
-        };
+    fn run_departed(&mut self, batch: &Batch, slots: &[Slot], open: &mut impl OpenShards) {
         let units = self.units;
         let mut late = 0;
-        if mine(observation.epoch)
-            && let Some(stream) = self.stream(observation.segment)
-        {
-            let mut slots = [Slot::OTHER; BURST];
-            for (slot, seen) in slots.iter_mut().zip(run.seen) {
-                *slot = seen.slot;
-            }
-            let slots = &slots[..run.tags.len().min(BURST)];
-            let departed_ns = units.ns(departed);
-            stream.departed(slots, departed_ns, observation.epoch, &mut |estimates| {
+        if let Some(stream) = self.stream(batch.segment) {
+            let departed_ns = units.ns(batch.departed());
+            stream.departed(slots, departed_ns, batch.epoch, &mut |estimates| {
                 late += record(open, &estimates, units);
             });
         }
@@ -368,14 +366,13 @@ impl References {
         epoch: EpochTag,
         put: &mut impl FnMut(PortIndex, QueuedReference),
     ) {
-        let (units, generation) = (self.units, self.generation);
         if self.sweep.epoch != epoch || self.sweep.next >= self.streams.len() {
             self.sweep.epoch = epoch;
             self.sweep.next = 0;
         }
         let streams = self.streams.iter_mut().skip(self.sweep.next);
         for stream in streams.take(OVERDUE_STREAMS) {
-            if let Some(reference) = stream.overdue(now, epoch, units, generation) {
+            if let Some(reference) = stream.overdue(now, epoch) {
                 put(stream.port(), reference);
             }
         }
@@ -416,6 +413,10 @@ impl References {
         let now = self.counters();
         counters.add_since(&now, &std::mem::replace(&mut self.shown, now));
     }
+}
+
+fn bytes_of(tags: &[Tag]) -> u64 {
+    tags.iter().map(|tag| u64::from(tag.len_bytes)).sum()
 }
 
 /// Adds estimates to the flows of their epoch; how many came too late.

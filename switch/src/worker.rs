@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use contract::counters::{DropReason, PortCounters, WorkerCounters};
 use contract::ids::PortIndex;
-use measure::packet::RandomHashes;
+use measure::packet::{Hashing, RandomHashes};
 use measure::time::Ticks;
 
 use crate::decide::{Decide, Decisions, PortSet, Verdict};
@@ -18,9 +18,8 @@ use crate::egress::Lane;
 use crate::egress::lane::Exit;
 use crate::generation::{Generation, WorkerGenerations};
 use crate::idle::IdlePolicy;
-use crate::meter::{BurstMemory, Meter, NO_SEGMENTS, ObservationBurst};
-use crate::packet_io::{Burst, Likeness, PacketIo, Tag, Tags};
-use crate::references::Departed;
+use crate::meter::{Departing, Meter, NO_SEGMENTS};
+use crate::packet_io::{Burst, PacketIo, Tag, Tags};
 use crate::wire::Wires;
 
 mod change;
@@ -64,7 +63,7 @@ pub struct Worker<I: PacketIo> {
     receiving: Arc<AtomicUsize>,
     /// A generation that was taken up while an old part is still in use.
     retiring: Option<Box<Generation<I>>>,
-    memory: BurstMemory,
+    departing: Box<Departing>,
     /// Spreads packets that have no hash of their own over the rows of an LDA.
     spread: RandomHashes,
     /// Ports for which the present burst brought something.
@@ -100,7 +99,7 @@ impl<I: PacketIo> Worker<I> {
             generations,
             receiving,
             retiring: None,
-            memory: BurstMemory::default(),
+            departing: Box::default(),
             spread: RandomHashes::default(),
             touched: PortSet::EMPTY,
             pace,
@@ -194,10 +193,9 @@ impl<I: PacketIo> Worker<I> {
             self.count_arrivals(arrivals, &decisions, from, now);
         }
         if let Some(to) = all_to {
-            if decisions.is_empty() {
-                self.send_at_once(arrivals, to, received);
-            }
-            if arrivals.is_empty() || self.queue_all(arrivals, &decisions, to, received) {
+            if self.decide.has_one_class() && self.send_at_once(arrivals, to, received)
+                || self.queue_all(arrivals, &decisions, to, received)
+            {
                 return;
             }
         }
@@ -253,14 +251,13 @@ impl<I: PacketIo> Worker<I> {
             spread: &mut self.spread,
             now,
         };
-        let (ahead, mut likeness) = (egress.tags.len(), Likeness::Mixed);
+        let ahead = egress.tags.len();
         if !egress.offer_all(arrivals, |arrivals, tags| {
-            likeness = tagger.tag(arrivals, decisions, tags);
-            likeness
+            tagger.tag(arrivals, decisions, tags);
         }) {
             return false;
         }
-        self.meter.joined(egress, ahead, likeness);
+        self.meter.joined(egress, ahead);
         self.touched.insert(to);
         true
     }
@@ -367,7 +364,8 @@ impl<I: PacketIo> Worker<I> {
             io,
             meter,
             counters,
-            memory,
+            departing,
+            spread,
             wires,
             ..
         } = self;
@@ -377,31 +375,28 @@ impl<I: PacketIo> Worker<I> {
             meter.lost(&tag);
         });
         if egress.head.is_empty() {
+            departing.begin(Hashing::None);
             meter
                 .epochs
-                .estimate(to, Departed::none(), &egress.references, now);
+                .estimate(to, departing, &egress.references, now);
             egress.taken(0);
             return (0, false);
         }
-        let mut burst = ObservationBurst::new_const();
-        let observations =
-            meter.departures(&egress.tags, egress.likeness, now, || io.now(), &mut burst);
+        meter.departures(&egress.tags, now, || io.now(), departing);
         let head = &egress.head;
-        let prepared = meter.prepare(observations, memory, |n| {
+        meter.prepare(departing, |n| {
             head.get(n).map_or(&[][..], |packet| io.head(packet))
         });
         let left = io.transmit(to, &mut egress.head);
-        let taken = prepared.first(left);
-        meter.passed(taken);
-        let departed = Departed {
-            tags: &egress.tags[..left],
-            observations: taken.observations(),
-            seen: taken.flows(),
-        };
-        meter.epochs.estimate(to, departed, &egress.references, now);
-        count_departures(counters, departed.tags, egress.likeness);
+        departing.truncate(left);
+        meter.passed(departing, spread);
+        meter
+            .epochs
+            .estimate(to, departing, &egress.references, now);
+        let tags = &egress.tags[..left];
+        count_departures(counters, tags);
         if let Some(wire) = wires.at(to) {
-            wire.sent(departed.tags, departed.observations.as_slice(), now);
+            wire.sent(tags, departing.times(), now);
             wire.send_due(io, now);
         }
         egress.taken(left);

@@ -8,6 +8,7 @@
 use std::hint::black_box;
 use std::num::NonZeroU32;
 
+use measure::batch::{Batch, Member, Members};
 use measure::cell::PassedCell;
 use measure::flows::{FlowId, FlowObservation, FlowSlots, FlowTable, Slot};
 use measure::histogram::Histogram;
@@ -15,14 +16,14 @@ use measure::lda::{Bank, LdaLayout, LdaPair};
 use measure::lds::{LdsLayout, LdsPair};
 use measure::moments::Moments;
 use measure::observation::{End, Observation, SegmentIndex};
-use measure::packet::{FlowHash, Hasher, PacketHash};
+use measure::packet::{FlowHash, Hasher, Hashing, PacketHash, RandomHashes};
 use measure::rli::{
     Estimates, Injector, Link, Method, Policy, Receiver, ReceiverConfig, ReferenceSender, Run,
     StreamId,
 };
-use measure::shard::{BurstCells, Shard, ShardLayout};
+use measure::shard::{Shard, ShardLayout};
 use measure::synopsis::Synopsis;
-use measure::time::{EpochTag, TickRate};
+use measure::time::{EpochTag, TickRate, Ticks};
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -264,12 +265,18 @@ fn slots(flows: u32) -> Work {
     let mut table = FlowTable::new(flows as usize);
     let mut slots = FlowSlots::new(flows as usize);
     cycle(observations(flows), move |burst| {
-        let mut seen = [FlowObservation::EMPTY; BURST];
+        let mut found = [Slot::OTHER; BURST];
         for observation in burst {
             table.prefetch(FlowId::of(observation));
         }
-        let seen = table.look_up(burst, &mut seen, |_, _| true, |_| true);
-        slots.record(End::Receiver, seen);
+        let flows = burst.iter().map(FlowId::of);
+        table.look_up(flows, &mut found, |_| true, |_| true);
+        let seen: [_; BURST] = std::array::from_fn(|n| FlowObservation {
+            slot: found[n],
+            bytes: burst[n].bytes,
+            delay: burst[n].delay,
+        });
+        slots.record(End::Receiver, &seen);
     })
 }
 
@@ -362,25 +369,41 @@ fn lda_shard() -> ShardLayout {
 fn recording(layout: &ShardLayout, mut table: Option<FlowTable>, flows: u32) -> Work {
     let hasher = hasher();
     let mut shard = Shard::new(layout);
-    let mut number = 0;
-    let mut observations = Vec::with_capacity(BURST);
-    let mut cells = BurstCells::new();
+    let hashing = layout.hashing();
+    let (mut number, mut members) = (0, Members::new());
+    let mut spread = RandomHashes::default();
     cycle(frames(flows), move |burst| {
-        observations.clear();
-        for frame in burst {
-            let parsed = hasher.parse(frame, LEN_BYTES);
-            observations.push(observation(parsed.flow, parsed.packet, number));
-            number += 1;
+        let model = observation(FlowHash(0), PacketHash(0), number);
+        number += burst.len() as u64;
+        let batch = Batch {
+            packets: burst.len(),
+            bytes: u64::from(LEN_BYTES) * burst.len() as u64,
+            arrived: Ticks(model.time),
+            delay: model.delay,
+            segment: model.segment,
+            epoch: model.epoch,
+        };
+        members.begin(hashing);
+        if hashing > Hashing::None {
+            members.extend::<false>(burst.iter().map(|frame| {
+                let parsed = hasher.parse_as::<false>(frame, LEN_BYTES);
+                if let Some(table) = &table {
+                    table.prefetch(FlowId::new(parsed.flow, batch.segment));
+                }
+                Member {
+                    flow: parsed.flow,
+                    packet: parsed.packet,
+                    bytes: LEN_BYTES,
+                }
+            }));
         }
-        let mut seen = [FlowObservation::EMPTY; BURST];
-        let seen = table.as_mut().map_or(&[][..], |table| {
-            for observation in &observations {
-                table.prefetch(FlowId::of(observation));
-            }
-            table.look_up(&observations, &mut seen, |_, _| true, |_| true)
-        });
-        let burst = shard.prepare(&observations, seen, &mut cells);
-        shard.passed(burst);
+        if let Some(table) = &mut table {
+            let (flows, slots) = members.slots_mut(0..burst.len());
+            let ids = flows.iter().map(|&flow| FlowId::new(flow, batch.segment));
+            table.look_up(ids, slots, |_| true, |_| true);
+            shard.prefetch(slots);
+        }
+        shard.passed(&batch, members.part(0..burst.len()), &mut spread);
     })
 }
 

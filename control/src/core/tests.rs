@@ -6,10 +6,10 @@ use contract::config::{Config, FlowSelection, Flows, Forwarding, HostConfig, Lds
 use contract::counters::DropReason;
 use contract::handover::{NewFlow, SHARDS_PER_WORKER, WorkerEnd, handover};
 use contract::ids::{GenerationId, PortIndex, WorkerIndex};
-use measure::flows::{FlowId, FlowObservation, Slot};
+use measure::flows::{FlowId, Slot};
 use measure::observation::SegmentIndex;
 use measure::packet::{FlowHash, FlowKey, Kind};
-use measure::shard::{Prepared, ShardLayout, Tally};
+use measure::shard::{ShardLayout, Tally};
 use measure::time::{Epoch, Ticks};
 use parking_lot::Mutex;
 use records::snapshot::{Fdb, Pool, PortFact, Totals};
@@ -225,7 +225,7 @@ fn give(end: &mut WorkerEnd, worker: usize, epoch: u64, packets: u64, dropped: u
     for n in 0..packets {
         let (sent, received) = observations(0, n + 1_000 * worker as u64, n + 1);
         if n < packets - dropped {
-            shard.passed(Prepared::without_cells(&[received], &[]));
+            shard.passed_one(&received, Slot::OTHER);
         } else {
             shard.lost(&sent, Slot::OTHER);
         }

@@ -2,11 +2,11 @@ use super::*;
 use crate::estimate::tests::rate;
 use contract::handover::{ControlEnd, FlowCommand, NewFlow, WorkerEnd, handover};
 use contract::ids::GenerationId;
-use measure::flows::{FlowId, FlowObservation, FlowTable, Slot};
+use measure::flows::{FlowId, FlowTable, Slot};
 use measure::lds::LdsLayout;
 use measure::observation::{Observation, SegmentIndex};
 use measure::packet::FlowHash;
-use measure::shard::{Prepared, Shard, ShardLayout};
+use measure::shard::{Shard, ShardLayout};
 use measure::synopsis::Synopsis;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
@@ -85,11 +85,11 @@ impl Pair {
             segment: SegmentIndex(0),
             epoch: measure::time::EpochTag(0),
         };
-        let mut seen = [FlowObservation::EMPTY];
+        let mut slots = [Slot::OTHER];
         flows.look_up(
-            &[observation],
-            &mut seen,
-            |_, _| true,
+            std::iter::once(FlowId::of(&observation)),
+            &mut slots,
+            |_| true,
             |new| {
                 end.report_flow(NewFlow {
                     id: new.id,
@@ -100,10 +100,9 @@ impl Pair {
             },
         );
         let index = open.len() - 1 - usize::from(in_previous && open.len() > 1);
-        open[index].passed(Prepared::without_cells(&[observation], &seen));
-        self.packets
-            .passed(Prepared::without_cells(&[observation], &[]));
-        seen[0].slot != Slot::OTHER
+        open[index].passed_one(&observation, slots[0]);
+        self.packets.passed_one(&observation, Slot::OTHER);
+        slots[0] != Slot::OTHER
     }
 
     /// The worker's next epoch begins, the one before the last is sealed, and some commands are applied.

@@ -1,6 +1,5 @@
 //! What is counted for one flow.
 
-use super::FlowObservation;
 use crate::moments;
 
 /// Exact figures of one flow's stamped delays: 32 bytes, so that two flows share a cache line.
@@ -77,13 +76,13 @@ impl FlowCounters {
         )
     }
 
+    /// Adds a packet; `square` is its delay's.
     #[inline]
-    pub(super) fn add(&mut self, observation: &FlowObservation) {
-        let delay = u128::from(observation.delay);
-        self.add_squares(delay * delay);
-        self.sum = self.sum.wrapping_add(observation.delay);
+    pub(super) fn add(&mut self, bytes: u32, delay: u64, square: u128) {
+        self.add_squares(square);
+        self.sum = self.sum.wrapping_add(delay);
         self.packets = self.packets.wrapping_add(1);
-        self.bytes_and_lost = self.bytes_and_lost.wrapping_add(observation.bytes.into());
+        self.bytes_and_lost = self.bytes_and_lost.wrapping_add(bytes.into());
     }
 
     #[inline]

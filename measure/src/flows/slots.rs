@@ -5,9 +5,6 @@ use crate::observation::End;
 use crate::prefetch::prefetch;
 use crate::synopsis::{ShapeMismatch, Synopsis};
 
-/// Slots that are asked for before any is added to: more would push each other out.
-const BURST: usize = 64;
-
 /// Counters of all slots over one epoch, and of what has no slot.
 ///
 /// Two add up where a slot is the same flow's in both: those of one worker, or of workers
@@ -47,8 +44,8 @@ fn entry<T>(entries: &mut [T], Slot(slot): Slot) -> Option<&mut T> {
 
 /// Asks the cache for the entries of a burst.
 #[inline]
-fn prefetch_all<T>(entries: &[T], slots: impl Iterator<Item = Slot>) {
-    for Slot(slot) in slots.take(BURST) {
+fn prefetch_all<T>(entries: &[T], slots: &[Slot]) {
+    for &Slot(slot) in slots {
         prefetch(entries, slot as usize);
     }
 }
@@ -57,12 +54,14 @@ fn prefetch_all<T>(entries: &[T], slots: impl Iterator<Item = Slot>) {
 #[inline]
 fn add_all<T>(
     entries: &mut [T],
-    observations: &[FlowObservation],
+    delay: u64,
+    packets: impl Iterator<Item = (Slot, u32)>,
     counters: impl Fn(&mut T) -> &mut FlowCounters,
 ) {
-    for observation in observations {
-        if let Some(entry) = entry(entries, observation.slot) {
-            counters(entry).add(observation);
+    let square = u128::from(delay) * u128::from(delay);
+    for (slot, bytes) in packets {
+        if let Some(entry) = entry(entries, slot) {
+            counters(entry).add(bytes, delay, square);
         }
     }
 }
@@ -149,21 +148,21 @@ impl FlowSlots {
 
     /// Asks the cache for what a burst will be [added](Self::add) to, a while before it is.
     #[inline]
-    pub(crate) fn prefetch(&self, observations: &[FlowObservation]) {
-        let slots = observations.iter().map(|observation| observation.slot);
+    pub(crate) fn prefetch(&self, slots: &[Slot]) {
         match &self.entries {
             Entries::Counted(counters) => prefetch_all(counters, slots),
             Entries::Estimated(tracked) => prefetch_all(tracked, slots),
         }
     }
 
-    /// Adds stamped delays.
+    /// Adds packets of one stamped delay, each by its slot and its bytes.
     #[inline]
-    pub(crate) fn add(&mut self, observations: &[FlowObservation]) {
+    pub(crate) fn add(&mut self, delay: u64, slots: &[Slot], bytes: &[u32]) {
+        let packets = slots.iter().copied().zip(bytes.iter().copied());
         match &mut self.entries {
-            Entries::Counted(counters) => add_all(counters, observations, |entry| entry),
+            Entries::Counted(counters) => add_all(counters, delay, packets, |entry| entry),
             Entries::Estimated(tracked) => {
-                add_all(tracked, observations, |entry| &mut entry.counters);
+                add_all(tracked, delay, packets, |entry| &mut entry.counters);
             }
         }
     }
@@ -206,9 +205,8 @@ impl Synopsis for FlowSlots {
         if end == End::Sender {
             return;
         }
-        for burst in observations.chunks(BURST) {
-            self.prefetch(burst);
-            self.add(burst);
+        for &FlowObservation { slot, bytes, delay } in observations {
+            self.add(delay, &[slot], &[bytes]);
         }
     }
 

@@ -1,7 +1,6 @@
 //! What stays with the worker: the index, and the slots that no flow has.
 
-use super::{FlowId, FlowIndex, FlowObservation, Slot};
-use crate::observation::Observation;
+use super::{FlowId, FlowIndex, Slot};
 
 /// A flow that has just got a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,7 +9,7 @@ pub struct NewFlow {
     pub id: FlowId,
     /// Its slot.
     pub slot: Slot,
-    /// Which of the observations looked up was its first.
+    /// Which of the packets looked up was its first.
     pub position: usize,
 }
 
@@ -75,35 +74,26 @@ impl FlowTable {
         self.index.prefetch(flow);
     }
 
-    /// Looks up the flows of a burst; as many of `seen` are filled and returned as there are
-    /// observations, in their order, or as `seen` has room for.
+    /// Looks up the flows of a burst, packet by packet, for as many of `slots` as there are.
     ///
-    /// A flow that is not there takes a free slot and is passed to `report`, which says whether
-    /// it could pass the news on: else the flow is not tracked, and tried again with its next
-    /// packet. Packets of flows that are not tracked count under [`Slot::OTHER`].
+    /// A flow that is not there and that `is_selected` by the number of its packet takes a free slot and is
+    /// passed to `report`, which says whether it could pass the news on: else the flow is not tracked, and
+    /// tried again with its next packet. Packets of flows that are not tracked count under [`Slot::OTHER`].
     #[inline]
-    pub fn look_up<'a>(
+    pub fn look_up(
         &mut self,
-        observations: &[Observation],
-        seen: &'a mut [FlowObservation],
-        is_selected: impl Fn(usize, &Observation) -> bool,
+        flows: impl Iterator<Item = FlowId>,
+        slots: &mut [Slot],
+        is_selected: impl Fn(usize) -> bool,
         mut report: impl FnMut(NewFlow) -> bool,
-    ) -> &'a [FlowObservation] {
-        for (position, (observation, seen)) in observations.iter().zip(&mut *seen).enumerate() {
-            let id = FlowId::of(observation);
-            let slot = match self.index.look_up(id) {
+    ) {
+        for (position, (slot, id)) in slots.iter_mut().zip(flows).enumerate() {
+            *slot = match self.index.look_up(id) {
                 Some(slot) => slot,
-                None if !is_selected(position, observation) => Slot::OTHER,
+                None if !is_selected(position) => Slot::OTHER,
                 None => self.admit(id, position, &mut report),
             };
-            *seen = FlowObservation {
-                slot,
-                bytes: observation.bytes,
-                delay: observation.delay,
-            };
         }
-        let filled = observations.len().min(seen.len());
-        &seen[..filled]
     }
 
     #[cold]

@@ -27,18 +27,27 @@ fn pass(
     observations: &[Observation],
 ) -> Vec<NewFlow> {
     let mut news = Vec::new();
-    let mut seen = [FlowObservation::EMPTY; 32];
     for burst in observations.chunks(32) {
-        let seen = table.look_up(
-            burst,
-            &mut seen,
-            |_, _| true,
+        let mut found = [Slot::OTHER; 32];
+        let flows = burst.iter().map(FlowId::of);
+        table.look_up(
+            flows,
+            &mut found,
+            |_| true,
             |new| {
                 news.push(new);
                 true
             },
         );
-        slots.record(End::Receiver, seen);
+        let seen = burst
+            .iter()
+            .zip(found)
+            .map(|(observation, slot)| FlowObservation {
+                slot,
+                bytes: observation.bytes,
+                delay: observation.delay,
+            });
+        slots.record(End::Receiver, &seen.collect::<Vec<_>>());
     }
     news
 }
@@ -210,19 +219,17 @@ fn a_slot_serves_again_once_it_is_given_back() {
 #[test]
 fn a_flow_that_cannot_be_reported_is_tried_again() {
     let mut table = FlowTable::new(4);
-    let mut seen = [FlowObservation::EMPTY; 4];
-    let observations = [observation(1, 1), observation(1, 2), observation(1, 3)];
+    let mut slots = [Slot(9); 3];
     let mut asked = 0;
-    let seen = table.look_up(
-        &observations,
-        &mut seen,
-        |_, _| true,
+    table.look_up(
+        [id(1); 3].into_iter(),
+        &mut slots,
+        |_| true,
         |_| {
             asked += 1;
             asked == 2
         },
     );
-    let slots: Vec<Slot> = seen.iter().map(|seen| seen.slot).collect();
     assert_eq!(slots, [Slot::OTHER, Slot(0), Slot(0)]);
     assert_eq!(table.untracked().unreported, 1);
     assert_eq!((table.tracked(), table.free_slots()), (1, 3));
@@ -231,15 +238,14 @@ fn a_flow_that_cannot_be_reported_is_tried_again() {
 #[test]
 fn as_many_are_looked_up_as_there_is_room_for() {
     let mut table = FlowTable::new(4);
-    let mut seen = [FlowObservation::EMPTY; 2];
-    let observations = [observation(1, 1), observation(2, 2), observation(3, 3)];
-    assert_eq!(
-        table
-            .look_up(&observations, &mut seen, |_, _| true, |_| true)
-            .len(),
-        2
+    let mut slots = [Slot::OTHER; 2];
+    table.look_up(
+        [1, 2, 3].map(id).into_iter(),
+        &mut slots,
+        |_| true,
+        |_| true,
     );
-    assert_eq!(table.tracked(), 2);
+    assert_eq!((table.tracked(), slots), (2, [Slot(0), Slot(1)]));
 }
 
 #[test]

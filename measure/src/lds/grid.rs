@@ -2,16 +2,18 @@
 //!
 //! Cells lie scattered in more memory than a core's caches hold. So observations are taken in chunks:
 //! all of a chunk are hashed and their cells asked for, then all are added, by which time the
-//! cells are there. A caller with something else to do in between does both by itself ([`BurstCells`]).
+//! cells are there.
 
-use super::burst::{CHUNK, add_at, find_cells};
+use super::LdsLayout;
 use super::layout::RowMap;
-use super::{BurstCells, LdsLayout};
 use crate::flows::FlowId;
 use crate::observation::Observation;
-use crate::packet::row_of;
+use crate::packet::{ROW_MULTIPLIERS, row_of};
 use crate::prefetch::prefetch;
 use crate::synopsis::ShapeMismatch;
+
+/// Observations hashed before any is added.
+const CHUNK: usize = 64;
 
 /// Bytes at both ends of a cell.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -88,28 +90,6 @@ impl<C: Copy + Default> Grid<C> {
             2 => record_plain::<2, C>(cells, columns, observations, add),
             3 => record_plain::<3, C>(cells, columns, observations, add),
             _ => record_plain::<4, C>(cells, columns, observations, add),
-        }
-    }
-
-    /// Adds observations to the cells that `indices` has for them, that of the first as number `first`, with
-    /// weight 1. `false`, and nothing is added, where the indices are not of this grid.
-    #[inline]
-    pub fn record_found(
-        &mut self,
-        observations: &[Observation],
-        first: usize,
-        indices: &BurstCells,
-        add: impl Fn(&mut C, &Observation),
-    ) -> bool {
-        if !indices.fit(&self.layout) {
-            return false;
-        }
-        let cells = self.cells.as_mut_slice();
-        match self.layout.rows() {
-            1 => indices.add::<1, C>(cells, observations, first, add),
-            2 => indices.add::<2, C>(cells, observations, first, add),
-            3 => indices.add::<3, C>(cells, observations, first, add),
-            _ => indices.add::<4, C>(cells, observations, first, add),
         }
     }
 
@@ -224,9 +204,31 @@ fn record_plain<const ROWS: usize, C>(
 ) {
     let mut indices = [[0_u32; ROWS]; CHUNK];
     for chunk in observations.chunks(CHUNK) {
-        find_cells(cells, columns, chunk, &mut indices);
-        add_at(cells, chunk, &indices, |cell, observation| {
-            add(cell, observation, 1);
-        });
+        for (indices, observation) in indices.iter_mut().zip(chunk) {
+            *indices = cells_of(FlowId::of(observation), columns);
+            for &index in &*indices {
+                prefetch(cells, index as usize);
+            }
+        }
+        for (indices, observation) in indices.iter().zip(chunk) {
+            for &index in indices {
+                if let Some(cell) = cells.get_mut(index as usize) {
+                    add(cell, observation, 1);
+                }
+            }
+        }
     }
+}
+
+/// The cells of a flow in rows that take every packet to the first cell of its flow.
+#[inline]
+pub(super) fn cells_of<const ROWS: usize>(flow: FlowId, columns: u32) -> [u32; ROWS] {
+    // Plain loops over arrays: they are unrolled over rows, which iterators are not.
+    let mut indices = [0; ROWS];
+    let mut first_cell = 0;
+    for (index, multiplier) in indices.iter_mut().zip(ROW_MULTIPLIERS) {
+        *index = first_cell + row_of(flow.bits(), multiplier, columns);
+        first_cell += columns;
+    }
+    indices
 }

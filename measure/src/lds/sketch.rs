@@ -1,8 +1,7 @@
 //! What a point accumulates.
 
-use super::burst::cells_of;
-use super::grid::Grid;
-use super::{BurstCells, BytesPair, DelayCells, LdsLayout, ROWS_MAX};
+use super::grid::{Grid, cells_of};
+use super::{BytesPair, DelayCells, LdsLayout, ROWS_MAX};
 use crate::cell::{BothEnds, CellPair, PassedCell};
 use crate::flows::FlowId;
 use crate::observation::{End, Observation};
@@ -68,22 +67,6 @@ impl<C: BothEnds> LdsPair<C> {
             pair.sender = pair.sender.wrapping_add(bytes);
             pair.receiver = pair.receiver.wrapping_add(bytes);
         });
-    }
-
-    /// The same for observations whose cells were asked for a while before: `indices` has those of the
-    /// first of them as number `first`. `false`, and nothing is added, where the indices are not of
-    /// this sketch.
-    #[inline]
-    pub(crate) fn record_found(
-        &mut self,
-        observations: &[Observation],
-        first: usize,
-        indices: &BurstCells,
-    ) -> bool {
-        self.grid
-            .record_found(observations, first, indices, |cell, observation| {
-                cell.pass(observation, 1);
-            })
     }
 
     /// The difference of both ends.

@@ -1,13 +1,13 @@
 //! What is kept of one segment, however many others there are.
 
 use super::Tally;
-use super::tally::bytes_of;
+use crate::batch::Batch;
 use crate::cell::PassedCell;
 use crate::histogram::Histogram;
 use crate::lda::{LdaLayout, LdaPair};
 use crate::moments::Moments;
-use crate::observation::{Batch, End, Observation, Observations};
-use crate::packet::RandomHashes;
+use crate::observation::{End, Observation};
+use crate::packet::{PacketHash, RandomHashes};
 use crate::rli::SegmentDelay;
 use crate::synopsis::{ShapeMismatch, Synopsis};
 use crate::time::TickRate;
@@ -55,29 +55,15 @@ impl SegmentSynopsis {
         }
     }
 
-    /// Adds packets that passed both ends, as they were seen at the receiver's.
+    /// Adds packets that passed both ends: to an LDA by their `hashes`, or by chance where there are none.
     #[inline]
-    pub(super) fn pass(&mut self, observations: Observations<'_>) {
-        self.tally
-            .pass(observations.len() as u64, bytes_of(&observations));
-        for run in observations.split_by(|a, b| a.delay == b.delay) {
-            let (delay, packets) = (run[0].delay, run.len() as u64);
-            self.moments.add_delays(delay, packets);
-            self.histogram.add_delays(delay, packets);
-        }
+    pub(super) fn pass(&mut self, batch: &Batch, hashes: &[PacketHash], spread: &mut RandomHashes) {
+        let packets = batch.packets as u64;
+        self.tally.pass(packets, batch.bytes);
+        self.moments.add_delays(batch.delay, packets);
+        self.histogram.add_delays(batch.delay, packets);
         if let Some(lda) = &mut self.lda {
-            lda.record_passed(&observations);
-        }
-    }
-
-    /// The same of packets without hashes: an LDA spreads them by chance.
-    #[inline]
-    pub(super) fn pass_batch(&mut self, batch: &Batch, hashes: &mut RandomHashes) {
-        self.tally.pass(batch.packets, batch.bytes);
-        self.moments.add_delays(batch.delay, batch.packets);
-        self.histogram.add_delays(batch.delay, batch.packets);
-        if let Some(lda) = &mut self.lda {
-            lda.record_batch(batch, hashes);
+            lda.pass(batch, hashes, spread);
         }
     }
 

@@ -54,7 +54,7 @@ impl Tally {
 
 /// Bytes of all frames.
 #[inline]
-pub(super) fn bytes_of(observations: &[Observation]) -> u64 {
+fn bytes_of(observations: &[Observation]) -> u64 {
     observations
         .iter()
         .map(|observation| u64::from(observation.bytes))

@@ -1,13 +1,13 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::flows::{FlowId, Slot};
+use crate::batch::{Member, Members};
+use crate::flows::{FlowId, FlowObservation, Slot};
 use crate::lda::{Bank, LdaLayout};
 use crate::lds::LdsLayout;
-use crate::packet::{FlowHash, PacketHash, RandomHashes};
+use crate::packet::{FlowHash, Hashing, PacketHash, RandomHashes};
 use crate::time::{Epoch, EpochTag, TickRate};
 
-mod prepared;
 mod properties;
 
 const SEGMENTS: usize = 3;
@@ -126,10 +126,56 @@ fn bursts() -> impl Strategy<Value = Bursts> {
     proptest::collection::vec((fate, proptest::collection::vec(one, 0..32)), 0..6)
 }
 
+/// What packets of one segment, epoch and delay have in common.
+fn batch_of(run: &[Observation]) -> Batch {
+    Batch {
+        packets: run.len(),
+        bytes: run
+            .iter()
+            .map(|observation| u64::from(observation.bytes))
+            .sum(),
+        arrived: Ticks(0),
+        delay: run[0].delay,
+        segment: run[0].segment,
+        epoch: run[0].epoch,
+    }
+}
+
+/// Batches of 64 packets at most, as they come to pass.
+fn pass(
+    shard: &mut Shard,
+    hashing: Hashing,
+    observations: &[Observation],
+    flows: &[FlowObservation],
+) {
+    let mut members = Members::new();
+    let mut spread = RandomHashes::default();
+    let like = |a: &Observation, b: &Observation| {
+        (a.segment, a.epoch, a.delay) == (b.segment, b.epoch, b.delay)
+    };
+    let mut flows = flows.iter();
+    for run in observations
+        .chunk_by(like)
+        .flat_map(|run| run.chunks(BURST_MAX))
+    {
+        members.begin(hashing);
+        members.extend::<true>(run.iter().map(|observation| Member {
+            flow: observation.flow,
+            packet: observation.packet,
+            bytes: observation.bytes,
+        }));
+        let (_, slots) = members.slots_mut(0..run.len());
+        for slot in slots {
+            *slot = flows.next().map_or(Slot::OTHER, |flow| flow.slot);
+        }
+        shard.passed(&batch_of(run), members.part(0..run.len()), &mut spread);
+    }
+}
+
 fn add(shard: &mut Shard, fate: Fate, burst: &[(Observation, FlowObservation)]) {
     let (observations, flows): (Vec<_>, Vec<_>) = burst.iter().copied().unzip();
     match fate {
-        Fate::Passed => shard.passed(Prepared::without_cells(&observations, &flows)),
+        Fate::Passed => pass(shard, Hashing::Packet, &observations, &flows),
         Fate::Lost => observations
             .iter()
             .for_each(|observation| shard.lost(observation, Slot::OTHER)),
@@ -138,7 +184,7 @@ fn add(shard: &mut Shard, fate: Fate, burst: &[(Observation, FlowObservation)]) 
             .for_each(|observation| shard.lost_late(observation)),
         Fate::Late => observations
             .iter()
-            .for_each(|observation| shard.late(observation)),
+            .for_each(|observation| shard.late(&batch_of(&[*observation]))),
     }
 }
 
@@ -159,12 +205,14 @@ fn without_flows(mut shard: Shard) -> Shard {
 #[test]
 fn each_segment_gets_its_packets() {
     let mut shard = shard();
-    shard.passed(Prepared::without_cells(
+    pass(
+        &mut shard,
+        Hashing::Packet,
         &[observation(0, 1, 15, 5), observation(2, 3, 37, 7)],
         &[],
-    ));
+    );
     shard.lost(&observation(0, 2, 20, 0), Slot::OTHER);
-    shard.late(&observation(0, 4, 40, 0));
+    shard.late(&batch_of(&[observation(0, 4, 40, 0)]));
 
     let first = shard.segment(SegmentIndex(0)).unwrap();
     let expected = Tally {
@@ -196,7 +244,7 @@ fn each_sketch_gets_the_packets_of_its_egress_port() {
         observation(1, 3, 30, 4),
         observation(0, 4, 40, 5),
     ];
-    shard.passed(Prepared::without_cells(&observations, &[]));
+    pass(&mut shard, Hashing::Packet, &observations, &[]);
     let counted = |sketch: &LdsPair<PassedCell>| {
         let cells = sketch.cells().iter();
         cells.map(|cell| cell.received).sum::<u32>()
@@ -216,19 +264,24 @@ fn segments_and_sketches_that_are_not_there_are_ignored() {
         ..layout()
     };
     let mut shard = Shard::new(&layout);
-    shard.passed(Prepared::without_cells(
+    pass(
+        &mut shard,
+        Hashing::Packet,
         &[observation(2, 1, 1, 0), observation(u16::MAX, 1, 1, 0)],
         &[],
-    ));
+    );
     shard.lost(&observation(2, 1, 1, 0), Slot::OTHER);
-    assert_eq!(shard, Shard::new(&layout));
-    shard.passed(Prepared::without_cells(&[observation(1, 1, 1, 0)], &[]));
+    assert_eq!(
+        without_flows(shard.clone()),
+        without_flows(Shard::new(&layout))
+    );
+    pass(&mut shard, Hashing::Packet, &[observation(1, 1, 1, 0)], &[]);
     assert_eq!(shard.sketches(), Shard::new(&layout).sketches());
     assert_eq!(shard.segments()[1].tally.received, 1);
 }
 
 #[test]
-fn a_batch_is_its_packets_whatever_their_hashes() {
+fn packets_without_hashes_count_as_much() {
     let bank = |rows, probability| Bank { rows, probability };
     for banks in [vec![bank(7, 1.0)], vec![bank(7, 1.0), bank(5, 0.25)]] {
         let layout = ShardLayout {
@@ -236,28 +289,10 @@ fn a_batch_is_its_packets_whatever_their_hashes() {
             ..ShardLayout::new(rate(), 2)
         };
         let (mut batched, mut single) = (Shard::new(&layout), Shard::new(&layout));
-        let mut hashes = RandomHashes::default();
         for (segment, delay, packets) in [(0, 5, 32), (1, 7, 1), (0, 9, 500), (9, 1, 3)] {
             let observations = vec![observation(segment, 0, 1_000, delay); packets];
-            single.passed(Prepared::without_cells(&observations, &[]));
-            let batch = Batch {
-                packets: packets as u64,
-                bytes: observations
-                    .iter()
-                    .map(|observation| u64::from(observation.bytes))
-                    .sum(),
-                delay,
-                segment: SegmentIndex(segment),
-                epoch: EpochTag(0),
-            };
-            batched.passed_batch(&batch, &mut hashes);
-            single.late(&observation(1, 0, 3, 3));
-            batched.late_batch(&Batch {
-                packets: 1,
-                bytes: 100,
-                segment: SegmentIndex(1),
-                ..batch
-            });
+            pass(&mut single, Hashing::Packet, &observations, &[]);
+            pass(&mut batched, Hashing::None, &observations, &[]);
         }
         for (batched, single) in batched.segments().iter().zip(single.segments()) {
             assert_eq!(batched.tally, single.tally);
@@ -286,7 +321,7 @@ fn a_batch_is_its_packets_whatever_their_hashes() {
 #[test]
 fn without_anything_but_segments_exact_figures_are_kept() {
     let mut shard = Shard::new(&ShardLayout::new(rate(), 1));
-    shard.passed(Prepared::without_cells(&[observation(0, 1, 9, 4)], &[]));
+    pass(&mut shard, Hashing::Packet, &[observation(0, 1, 9, 4)], &[]);
     shard.lost(&observation(0, 1, 9, 4), Slot::OTHER);
     let segment = &shard.segments()[0];
     assert_eq!((segment.tally.sent, segment.moments.sum_ticks()), (2, 4));
@@ -319,7 +354,7 @@ fn shards_of_other_shapes_are_refused_whole() {
         (odd_sketch, "columns"),
         (odd_bytes, "bytes counted"),
     ] {
-        wrong.passed(Prepared::without_cells(&[observation(0, 1, 1, 0)], &[]));
+        pass(&mut wrong, Hashing::Packet, &[observation(0, 1, 1, 0)], &[]);
         let mut target = shard();
         assert_eq!(target.merge(&wrong).unwrap_err().what, what);
         assert_eq!(target, shard(), "nothing was added");
@@ -340,14 +375,18 @@ fn flow_slots_are_left_alone_by_merging() {
         delay: 1,
     };
     let (mut a, mut b) = (shard(), shard());
-    a.passed(Prepared::without_cells(
+    pass(
+        &mut a,
+        Hashing::Packet,
         &[observation(0, 1, 1, 1)],
         &[flow(0)],
-    ));
-    b.passed(Prepared::without_cells(
+    );
+    pass(
+        &mut b,
+        Hashing::Packet,
         &[observation(0, 2, 1, 1)],
         &[flow(1)],
-    ));
+    );
     let before = a.flows().cloned();
     a.merge(&b).unwrap();
     assert_eq!(a.flows().cloned(), before);
@@ -378,14 +417,16 @@ fn a_part_has_its_own_segments_and_their_sketches_only() {
     };
     assert_eq!(nowhere.part(0..2).sketch_of, [u16::MAX, 0]);
     let mut part = Shard::new(&whole.part(2..3));
-    part.passed(Prepared::without_cells(
+    pass(
+        &mut part,
+        Hashing::Packet,
         &[
             observation(1, 1, 1, 1),
             observation(2, 2, 2, 2),
             observation(3, 3, 3, 3),
         ],
         &[],
-    ));
+    );
     let received = part
         .numbered_segments()
         .map(|(index, segment)| (index, segment.tally.received));

@@ -11,11 +11,11 @@ use arrayvec::ArrayVec;
 use contract::counters::{PortCounters, WorkerCounters};
 use contract::ids::PortIndex;
 use dpdk_bindings::{PassingMbuf, StampField, Tap, tsc};
-use measure::observation::{Batch, Observations};
+use measure::batch::{Member, Members};
 use measure::packet::{FlowHash, Hashing, PacketHash, RandomHashes};
 use measure::time::Ticks;
 use parking_lot::Mutex;
-use switch::meter::{BurstMemory, Meter, ObservationBurst};
+use switch::meter::{Departing, Meter};
 use switch::packet_io::{BURST, ClassIndex};
 
 use crate::plans::{PlanReceiver, PlanSender, plan_changes};
@@ -24,7 +24,7 @@ use crate::stamp::{PortIds, Stamp};
 
 mod seen;
 
-use seen::{Departure, Seen, Trust};
+use seen::{Seen, Trust};
 
 /// How a stamped packet is recognised.
 #[derive(Debug, Clone)]
@@ -54,7 +54,7 @@ pub struct Departures {
 #[derive(Debug)]
 struct Point {
     meter: Meter,
-    memory: BurstMemory,
+    departing: Departing,
     plans: PlanReceiver,
     /// For packets that come without a hash of their own.
     hashes: RandomHashes,
@@ -119,7 +119,7 @@ impl Departures {
             counters,
             point: Mutex::new(Point {
                 meter,
-                memory: BurstMemory::default(),
+                departing: Departing::default(),
                 plans,
                 hashes: RandomHashes::default(),
             }),
@@ -161,17 +161,8 @@ impl Tap for Departures {
             self.unmeasured.fetch_add(packets, Ordering::Relaxed);
             return offer.only_count(burst);
         };
-        if self.stamps.hashing > Hashing::None {
-            // Flows are held against their headers.
-            for mbuf in &*burst {
-                mbuf.prefetch_header();
-            }
-        }
         self.seen.store(now.0, Ordering::Relaxed);
         point.roll_over(now);
-        if self.stamps.hashing == Hashing::None {
-            return point.record_batches(offer, burst);
-        }
         for part in burst.chunks_mut(BURST) {
             point.record(offer, part);
         }
@@ -185,109 +176,75 @@ impl Point {
         self.plans.roll_over(&mut self.meter.epochs, now);
     }
 
-    /// Takes the stamps off, and records packets that have one in common together: what an LDA alone
-    /// asks for.
-    #[inline]
-    fn record_batches(&mut self, offer: Offer<'_>, burst: &mut [PassingMbuf<'_>]) {
-        let Self { meter, hashes, .. } = self;
-        let stamps = offer.stamps;
-        let mut record = |last: u64, packets: u64, bytes: u64| {
-            if packets == 0 {
-                return;
-            }
-            let departure = Departure::read(meter, last, offer.to, offer.now);
-            if departure.is_backward {
-                meter.count_backward(packets);
-            }
-            let batch = Batch {
-                packets,
-                bytes,
-                delay: departure.delay,
-                segment: departure.segment,
-                epoch: departure.epoch,
-            };
-            meter.passed_batch(&batch, hashes);
-            if stamps.has_classes {
-                offer.count_class(departure.class, packets, bytes);
-            }
-        };
-        let mut trust = Trust::new(&stamps.ids);
-        let shared = (stamps.field).take_last_of(burst, |mbuf, last| trust.vouches(mbuf, last));
-        if let Some((last, bytes)) = shared {
-            let packets = burst.len() as u64;
-            record(last, packets, bytes);
-            return offer.count(packets, bytes);
-        }
-        let (mut all_bytes, mut last, mut packets, mut bytes) = (0, 0, 0, 0);
-        for mbuf in &mut *burst {
-            let len_bytes = u64::from(mbuf.len_bytes());
-            all_bytes += len_bytes;
-            let taken = (stamps.field).take_last(mbuf, |mbuf, last| trust.vouches(mbuf, last));
-            let Some(word) = taken else {
-                continue;
-            };
-            if word != last {
-                record(last, packets, bytes);
-                (last, packets, bytes) = (word, 0, 0);
-            }
-            packets += 1;
-            bytes += len_bytes;
-        }
-        record(last, packets, bytes);
-        offer.count(burst.len() as u64, all_bytes);
-    }
-
-    /// Takes the stamps off, and records what they say.
+    /// Takes the stamps off, and records packets that have their last word in common together.
     #[inline]
     fn record(&mut self, offer: Offer<'_>, burst: &mut [PassingMbuf<'_>]) {
+        let Self {
+            meter,
+            departing,
+            hashes,
+            ..
+        } = self;
         let stamps = offer.stamps;
-        let spread = &mut self.hashes;
-        let mut observations = ObservationBurst::new_const();
-        let mut positions = ArrayVec::new_const();
-        let mut seen = Seen::of(&self.meter, offer, &mut observations, &mut positions);
-        let mut classes = [(0, 0); 8];
-        let mut bytes = 0;
+        departing.begin(stamps.hashing);
+        let mut positions = ArrayVec::<u8, BURST>::new_const();
+        let mut seen = Seen::of(meter, offer, &mut departing.batches);
         let mut trust = Trust::new(&stamps.ids);
-        for (n, mbuf) in (0_u8..).zip(&mut *burst) {
-            let len_bytes = mbuf.len_bytes();
-            bytes += u64::from(len_bytes);
-            let taken = (stamps.field).take(mbuf, |mbuf, last| trust.vouches(mbuf, last));
-            let Some([flow, packet, last]) = taken else {
-                continue;
-            };
-            let packet = match stamps.hashing {
-                Hashing::Packet => PacketHash(packet),
-                _ => spread.next_hash(),
-            };
-            let class = seen.add((FlowHash(flow), packet), last, len_bytes, n);
-            if stamps.has_classes {
-                let (packets, bytes) = &mut classes[usize::from(class.0 & 7)];
-                *packets += 1;
-                *bytes += u64::from(len_bytes);
-            }
-        }
-        offer.count(burst.len() as u64, bytes);
-        for (class, (packets, bytes)) in (0..).map(ClassIndex).zip(classes) {
-            if packets > 0 {
-                offer.count_class(class, packets, bytes);
-            }
-        }
-        let (are_alike, backward) = (seen.are_alike, seen.backward);
-        self.meter.count_backward(backward);
-        let observations = if are_alike {
-            Observations::alike(&observations)
+        let shared = (stamps.field).take_last_of(burst, |mbuf, last| trust.vouches(mbuf, last));
+        let all_bytes = if let Some((last, bytes)) = shared {
+            seen.add(last, burst.len(), bytes);
+            add_members(stamps, burst.iter(), &mut departing.members);
+            bytes
         } else {
-            Observations::from(observations.as_slice())
+            let mut all_bytes = 0;
+            for (n, mbuf) in (0..).zip(&mut *burst) {
+                let bytes = u64::from(mbuf.len_bytes());
+                all_bytes += bytes;
+                let taken = (stamps.field).take_last(mbuf, |mbuf, last| trust.vouches(mbuf, last));
+                if let Some(last) = taken {
+                    seen.add(last, 1, bytes);
+                    positions.push(n);
+                    add_members(stamps, std::iter::once(&*mbuf), &mut departing.members);
+                }
+            }
+            all_bytes
         };
-        if observations.is_empty() {
-            return;
+        let backward = seen.backward;
+        offer.count(burst.len() as u64, all_bytes);
+        meter.count_backward(backward);
+        if stamps.hashing > Hashing::None {
+            let head = |n: usize| {
+                let n = positions.get(n).map_or(n, |&n| usize::from(n));
+                burst.get(n).map_or(&[][..], |mbuf| mbuf.head())
+            };
+            if let Some(flows) = meter.tagging().flows() {
+                flows.prefetch_all(departing);
+            }
+            meter.prepare(departing, head);
         }
-        let head = |n: usize| {
-            let mbuf = positions.get(n).and_then(|&n| burst.get(usize::from(n)));
-            mbuf.map_or(&[][..], |mbuf| mbuf.head())
-        };
-        let prepared = self.meter.prepare(observations, &mut self.memory, head);
-        self.meter.passed(prepared);
+        meter.passed(departing, hashes);
+    }
+}
+
+/// Adds what the stamps of packets say of them, where they say anything.
+#[inline]
+fn add_members<'m>(
+    stamps: &Stamps,
+    mbufs: impl Iterator<Item = &'m PassingMbuf<'m>>,
+    members: &mut Members,
+) {
+    let each = mbufs.map(|mbuf| {
+        let [flow, packet] = stamps.field.first_words(mbuf);
+        Member {
+            flow: FlowHash(flow),
+            packet: PacketHash(packet),
+            bytes: mbuf.len_bytes(),
+        }
+    });
+    match stamps.hashing {
+        Hashing::None => {}
+        Hashing::Flow => members.extend::<false>(each),
+        Hashing::Packet => members.extend::<true>(each),
     }
 }
 

@@ -8,7 +8,7 @@ use super::queue::{Fate, Item, Queue, QueueState, QueuedReference, Refused};
 use super::red::Red;
 use super::scheduler::Scheduler;
 use super::shaper::Shaper;
-use crate::packet_io::{BURST, Burst, ClassIndex, Likeness, Tag, Tags};
+use crate::packet_io::{BURST, Burst, ClassIndex, Tag, Tags};
 
 /// Most references between the packets of the head.
 pub const REFERENCES_MAX: usize = 16;
@@ -42,8 +42,6 @@ pub struct PortEgress<P> {
     pub head: Burst<P>,
     /// Their tags.
     pub tags: Tags,
-    /// Whether all of these are known to be alike.
-    pub likeness: Likeness,
     /// References, in order, each with the number of packets of the head that go before it.
     pub references: arrayvec::ArrayVec<(usize, QueuedReference), REFERENCES_MAX>,
     /// Queues where something waits, a bit each, and [`PACED`].
@@ -69,7 +67,6 @@ impl<P> PortEgress<P> {
         Self {
             head: Burst::new_const(),
             tags: Tags::new_const(),
-            likeness: Likeness::Mixed,
             references: arrayvec::ArrayVec::new_const(),
             busy: layout.capacity_bps.map_or(0, |_| PACED),
             queue_of_class: layout.queue_of_class,
@@ -103,17 +100,16 @@ impl<P> PortEgress<P> {
     pub fn offer_all(
         &mut self,
         packets: &mut Burst<P>,
-        tag: impl FnOnce(&Burst<P>, &mut Tags) -> Likeness,
+        tag: impl FnOnce(&Burst<P>, &mut Tags),
     ) -> bool {
         if self.busy != 0 || packets.len() > self.head.remaining_capacity() {
             return false;
         }
-        self.likeness = tag(packets, &mut self.tags);
+        tag(packets, &mut self.tags);
         debug_assert_eq!(self.tags.len(), self.head.len() + packets.len());
         if self.head.is_empty() {
             std::mem::swap(&mut self.head, packets);
         } else {
-            self.likeness = Likeness::Mixed;
             self.head.extend(packets.drain(..));
         }
         true
@@ -228,7 +224,6 @@ impl<P> PortEgress<P> {
     fn push(&mut self, packet: P, tag: Tag) {
         self.head.push(packet);
         self.tags.push(tag);
-        self.likeness = Likeness::Mixed;
     }
 
     /// The driver took the first `packets` of the head (and removed them there): their tags go, and
@@ -256,7 +251,6 @@ impl<P> PortEgress<P> {
     pub fn adopt(&mut self, old: &mut Self) {
         std::mem::swap(&mut self.head, &mut old.head);
         std::mem::swap(&mut self.tags, &mut old.tags);
-        self.likeness = old.likeness;
         std::mem::swap(&mut self.references, &mut old.references);
         if let (Some(shaper), Some(old)) = (&mut self.shaper, &old.shaper) {
             shaper.succeed(old);

@@ -8,10 +8,11 @@ use contract::ids::PortIndex;
 use measure::shard::Shard;
 use measure::time::{Epoch, EpochSchedule, EpochTag, Ticks};
 
+use super::Departing;
 use super::plan::{NO_SEGMENTS, Plan, Segments};
 use super::tag::{self, PlanNumber};
 use crate::egress::QueuedReference;
-use crate::references::{Departed, OpenShards};
+use crate::references::OpenShards;
 
 /// An epoch that still takes packets; without a shard it is unmeasured.
 #[derive(Debug)]
@@ -138,27 +139,26 @@ impl Epochs {
         plan.map_or(NO_SEGMENTS, |plan| plan.segments.between(ingress, egress))
     }
 
-    /// The tag and the first tick of the epoch of a packet that was first seen at `arrived`, no later
-    /// than the last tick: what a packet without a tag counts for.
+    /// The tag of the epoch of a packet that was first seen at `arrived`, no later than the last tick: what a
+    /// packet without a tag counts for.
     #[inline]
-    pub fn epoch_of(&self, arrived: Ticks) -> (EpochTag, Ticks) {
+    pub fn epoch_of(&self, arrived: Ticks) -> EpochTag {
         if arrived >= self.current.start {
-            return (self.current.tag, self.current.start);
+            return self.current.tag;
         }
         self.epoch_before(arrived)
     }
 
     #[cold]
-    fn epoch_before(&self, arrived: Ticks) -> (EpochTag, Ticks) {
+    fn epoch_before(&self, arrived: Ticks) -> EpochTag {
         if let Some(previous) = self.previous.as_ref().filter(|open| arrived >= open.start) {
-            return (previous.tag, previous.start);
+            return previous.tag;
         }
-        let mut sealed = tag::of_no_open_epoch(self.current.tag);
+        let sealed = tag::of_no_open_epoch(self.current.tag);
         if arrived < self.plan_began {
-            sealed = tag::of_no_plan(sealed);
+            return tag::of_no_plan(sealed);
         }
-        let start = self.schedule.start_of(self.schedule.epoch_at(arrived));
-        (sealed, start)
+        sealed
     }
 
     /// The tag that a packet counts by which was first seen at `arrived`: its own, or one of no open
@@ -304,7 +304,7 @@ impl Epochs {
     pub fn estimate(
         &mut self,
         port: PortIndex,
-        packets: Departed<'_>,
+        packets: &Departing,
         references: &[(usize, QueuedReference)],
         now: Ticks,
     ) {

@@ -23,11 +23,13 @@ impl<'m> Tagging<'m> {
         self.plan.map(|plan| plan.hashing)
     }
 
-    /// Whether packets that leave at once are recorded as a batch, without tags: nothing distinguishes them.
+    /// Whether packets that leave at once need no tags: none is stamped by itself, and references, which are
+    /// placed by lengths of frames, find them among what is found out about packets.
     #[inline]
-    pub fn is_by_batches(self) -> bool {
+    pub fn takes_batches(self) -> bool {
         self.plan.is_none_or(|plan| {
-            plan.hashing == Hashing::None && plan.references.is_none() && !plan.stamps_packets
+            let knows_lengths = plan.hashing > Hashing::None;
+            !plan.stamps_packets && (knows_lengths || plan.references.is_none())
         })
     }
 

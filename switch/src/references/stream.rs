@@ -1,5 +1,7 @@
 //! One stream: its sender's end, what is under way, its receiver's end.
 
+use std::ops::Range;
+
 use contract::counters::ReferenceReading;
 use contract::ids::{GenerationId, PortIndex};
 use measure::flows::Slot;
@@ -10,10 +12,20 @@ use measure::time::{EpochTag, Ticks};
 use super::flight::Flight;
 use super::{Due, ReferencesError, ReferencesLayout, StreamLayout, Units};
 use crate::egress::QueuedReference;
-use crate::packet_io::{ClassIndex, Tag};
+use crate::packet_io::ClassIndex;
 
 /// Both ends count the same packets one by one: none comes to the other end that was not counted at the first.
 const DIGEST: u64 = 0;
+
+/// Packets of a stream that were queued together: of one time and one epoch.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Queued {
+    pub arrived: Ticks,
+    pub epoch: EpochTag,
+    pub packets: usize,
+    /// Packets ahead of them in their burst.
+    pub before: usize,
+}
 
 /// Both ends of a stream.
 #[derive(Debug)]
@@ -21,6 +33,8 @@ pub(super) struct Stream {
     segment: SegmentIndex,
     class: ClassIndex,
     port: PortIndex,
+    units: Units,
+    generation: GenerationId,
     injector: Injector,
     sender: ReferenceSender,
     /// Of the latest packet.
@@ -35,11 +49,14 @@ impl Stream {
     pub(super) fn new(
         of: &StreamLayout,
         layout: &ReferencesLayout,
+        units: Units,
     ) -> Result<Self, ReferencesError> {
         Ok(Self {
             segment: of.segment,
             class: of.class,
             port: of.port,
+            units,
+            generation: layout.generation,
             injector: Injector::new(layout.policy, of.link)?,
             sender: ReferenceSender::new(of.id()),
             epoch: None,
@@ -56,81 +73,68 @@ impl Stream {
 
     /// The reference before a packet that is about to be queued, if that is the first of its epoch.
     #[inline]
-    pub(super) fn opening(
-        &mut self,
-        tag: &Tag,
-        units: Units,
-        generation: GenerationId,
-    ) -> Option<QueuedReference> {
-        if self.epoch == Some(tag.epoch) {
+    pub(super) fn opening(&mut self, arrived: Ticks, epoch: EpochTag) -> Option<QueuedReference> {
+        if self.epoch == Some(epoch) {
             return None;
         }
-        let now_ns = units.ns(tag.arrived);
-        let reference = self.reference(tag.arrived, now_ns, tag.epoch, generation);
-        self.epoch = Some(tag.epoch);
+        let reference = self.reference(arrived, self.units.ns(arrived), epoch);
+        self.epoch = Some(epoch);
         reference
     }
 
-    /// Packets of one time and one epoch, `before` others ahead of them in their burst.
+    /// Packets were queued; `bytes` gives those of some of them, by their numbers.
     #[inline]
     pub(super) fn queued(
         &mut self,
-        run: &[Tag],
-        before: usize,
-        units: Units,
-        generation: GenerationId,
+        queued: Queued,
+        bytes: impl Fn(Range<usize>) -> u64,
         due: &mut Due,
     ) {
-        let Some(first) = run.first() else { return };
-        let &Tag { arrived, epoch, .. } = first;
-        let now_ns = units.ns(arrived);
-        let mut before = before;
+        let Queued {
+            arrived,
+            epoch,
+            packets,
+            before,
+        } = queued;
+        let now_ns = self.units.ns(arrived);
         if !due.is_full()
-            && let Some(reference) = self.opening(first, units, generation)
+            && let Some(reference) = self.opening(arrived, epoch)
         {
             due.push((before, reference));
         }
-        let mut rest = run;
-        while !rest.is_empty() {
+        let mut first = 0;
+        while first < packets {
             // Without room for references, packets need not be split.
             let to_go = if due.is_full() {
                 u64::MAX
             } else {
                 self.injector.packets_to_go(now_ns)
             };
-            let (part, behind) =
-                rest.split_at(rest.len().min(usize::try_from(to_go).unwrap_or(usize::MAX)));
-            rest = behind;
-            before += part.len();
-            let bytes = part.iter().map(|tag| u64::from(tag.len_bytes)).sum();
+            let part = (packets - first).min(usize::try_from(to_go).unwrap_or(usize::MAX));
+            let bytes = bytes(first..first + part);
+            first += part;
             #[expect(clippy::cast_possible_truncation, reason = "a burst at most")]
-            let packets = part.len() as u32;
-            self.sender.record_run(packets, DIGEST, now_ns);
-            if self.injector.run(packets, bytes, now_ns)
+            let part = part as u32;
+            self.sender.record_run(part, DIGEST, now_ns);
+            if self.injector.run(part, bytes, now_ns)
                 && !due.is_full()
-                && let Some(reference) = self.reference(arrived, now_ns, epoch, generation)
+                && let Some(reference) = self.reference(arrived, now_ns, epoch)
             {
-                due.push((before, reference));
+                due.push((before + first, reference));
             }
         }
     }
 
     /// A reference for a stream without packets for long, or since its epoch ended.
-    pub(super) fn overdue(
-        &mut self,
-        now: Ticks,
-        present: EpochTag,
-        units: Units,
-        generation: GenerationId,
-    ) -> Option<QueuedReference> {
+    pub(super) fn overdue(&mut self, now: Ticks, present: EpochTag) -> Option<QueuedReference> {
         let epoch = self.epoch?;
         if self.injector.packets_since() == 0 {
             return None;
         }
-        let now_ns = units.ns(now);
+        let now_ns = self.units.ns(now);
         let is_due = epoch != present || self.injector.due(now_ns);
         if is_due {
-            self.reference(now, now_ns, epoch, generation)
+            self.reference(now, now_ns, epoch)
         } else {
             None
         }
@@ -138,13 +142,7 @@ impl Stream {
 
     /// A reference behind the packets so far, which are of `epoch`; `None` where too many are under
     /// way.
-    fn reference(
-        &mut self,
-        now: Ticks,
-        now_ns: u64,
-        epoch: EpochTag,
-        generation: GenerationId,
-    ) -> Option<QueuedReference> {
+    fn reference(&mut self, now: Ticks, now_ns: u64, epoch: EpochTag) -> Option<QueuedReference> {
         self.injector.injected(now_ns);
         if !self.flight.has_room(now_ns) {
             self.left_out += 1;
@@ -155,7 +153,7 @@ impl Stream {
         self.flight.send(reference);
         Some(QueuedReference {
             sequence: reference.sequence,
-            generation,
+            generation: self.generation,
             arrived: now,
             segment: self.segment,
             class: self.class,

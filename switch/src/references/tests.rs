@@ -7,9 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::{NonZeroU32, NonZeroU64};
 
-use measure::flows::{FlowEstimates, FlowObservation, Slot};
-use measure::observation::Observation;
-use measure::packet::{FlowHash, PacketHash};
+use measure::batch::Member;
+use measure::flows::{FlowEstimates, Slot};
+use measure::packet::{FlowHash, Hashing, PacketHash};
 use measure::rli::{Adaptive, Link, Method, Policy};
 use measure::shard::{Shard, ShardLayout};
 use measure::time::TickRate;
@@ -17,7 +17,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::egress::EgressLayout;
-use crate::packet_io::{Burst, ClassIndex, NO_SEGMENT};
+use crate::packet_io::{BURST, Burst, ClassIndex, NO_SEGMENT};
 
 mod idle;
 mod layout;
@@ -171,59 +171,67 @@ impl Tube {
         places
     }
 
-    /// So many packets depart, and the references that nothing keeps.
+    /// So many packets depart, a burst at a time, and the references that nothing keeps.
     fn depart(&mut self, packets: usize) {
-        let (mut tags, mut references) = (Vec::new(), Vec::new());
+        let mut left = packets;
+        loop {
+            let burst = self.depart_burst(left.min(BURST));
+            left -= burst;
+            if burst < BURST {
+                return;
+            }
+        }
+    }
+
+    fn depart_burst(&mut self, packets: usize) -> usize {
+        let (mut references, mut departing) = (Vec::new(), Departing::default());
+        departing.begin(Hashing::Flow);
         while let Some(entry) = self.queue.front() {
+            let gone = departing.members.len();
             match *entry {
-                Entry::Packet(_) if tags.len() == packets => break,
+                Entry::Packet(_) if gone == packets => break,
                 Entry::Packet(tag) => {
-                    tags.push(tag);
                     let delay = self.now - tag.arrived.0;
                     if tag.segment.0 < SEGMENTS {
                         self.departed[usize::from(tag.segment.0)].add(delay);
                         self.flows[slot_of(&tag).0 as usize].add(delay);
                     }
+                    departing.push(Batch {
+                        packets: 1,
+                        bytes: tag.len_bytes.into(),
+                        arrived: tag.arrived,
+                        delay,
+                        segment: tag.segment,
+                        epoch: tag.epoch,
+                    });
+                    departing.members.extend::<false>(std::iter::once(Member {
+                        flow: tag.flow,
+                        packet: tag.packet,
+                        bytes: tag.len_bytes,
+                    }));
+                    let (_, slots) = departing.members.slots_mut(gone..gone + 1);
+                    slots[0] = slot_of(&tag);
                 }
                 Entry::Reference(reference) => {
-                    references.push((tags.len(), reference));
+                    references.push((gone, reference));
                     let segment = usize::from(reference.segment.0);
                     self.referenced[segment] = self.departed[segment];
                 }
             }
             self.queue.pop_front();
         }
+        let gone = departing.members.len();
         // One behind a packet that stays.
-        references.extend(references.last().map(|&(_, last)| (tags.len() + 1, last)));
-        let observation = |tag: &Tag| Observation {
-            flow: tag.flow,
-            packet: tag.packet,
-            time: 0,
-            delay: self.now - tag.arrived.0,
-            bytes: tag.len_bytes,
-            segment: tag.segment,
-            epoch: tag.epoch,
-        };
-        let observations: Vec<_> = tags.iter().map(observation).collect();
-        let seen = |observation: &Observation| FlowObservation {
-            slot: Slot(observation.flow.0 as u32 % SLOTS),
-            bytes: observation.bytes,
-            delay: observation.delay,
-        };
-        let seen: Vec<_> = observations.iter().map(seen).collect();
-        let departed = Departed {
-            tags: &tags,
-            observations: (&observations).into(),
-            seen: &seen,
-        };
+        references.extend(references.last().map(|&(_, last)| (gone + 1, last)));
         self.references.departed(
             PORT,
-            departed,
+            &departing,
             &references,
             Ticks(self.now),
             |_| true,
             &mut self.shards,
         );
+        gone
     }
 
     fn overdue(&mut self) -> usize {
@@ -415,11 +423,8 @@ fn queues_take_references_among_packets() {
     let mut tube = Tube::new(&layout(one_in(4), Method::Sums));
     let mut packets: Burst<u32> = (0..10).collect();
     let tags = (0..10).map(|_| tube.tag(SegmentIndex(0)));
-    assert!(egress.offer_all(&mut packets, |_, all| {
-        all.extend(tags);
-        Likeness::Mixed
-    }));
-    tube.references.joined(&mut egress, 0, Likeness::Mixed);
+    assert!(egress.offer_all(&mut packets, |_, all| all.extend(tags)));
+    tube.references.joined(&mut egress, 0);
     for n in 10..16 {
         let tag = tube.tag(SegmentIndex(1));
         assert!(

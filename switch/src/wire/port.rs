@@ -192,7 +192,7 @@ impl<P> WirePort<P> {
 
     /// Counts packets that the driver has just taken: each left at the time of its departure inside
     /// the switch, so that the delays of a path add up.
-    pub fn sent(&mut self, tags: &[Tag], departures: &[Observation], now: Ticks) {
+    pub fn sent(&mut self, tags: &[Tag], departures: impl Iterator<Item = Ticks>, now: Ticks) {
         if self.line.0 == 0 {
             return;
         }
@@ -201,14 +201,13 @@ impl<P> WirePort<P> {
         self.observations.clear();
         // Of one burst all times are alike, but where each packet is stamped.
         let mut last = (now, line.tai_ns(now));
-        for (n, tag) in tags.iter().enumerate() {
+        // Where nothing else is measured, there are no departures.
+        let departures = departures.chain(std::iter::repeat(now));
+        for (tag, left) in tags.iter().zip(departures) {
             bytes += u64::from(wire_bytes(tag.len_bytes));
             let Some(segment) = classes[usize::from(tag.class.0) % CLASSES_MAX] else {
                 continue;
             };
-            let left = departures
-                .get(n)
-                .map_or(now, |observation| tag.arrived.plus(observation.delay));
             if left != last.0 {
                 last = (left, line.tai_ns(left));
             }

@@ -3,9 +3,10 @@
 use contract::config::CLASSES_MAX;
 use contract::counters::{DropReason, PortCounters};
 use contract::ids::PortIndex;
+use measure::packet::Census;
 
 use super::Worker;
-use crate::packet_io::{ClassIndex, Likeness, PacketIo, Tag};
+use crate::packet_io::{ClassIndex, PacketIo, Tag};
 
 impl<I: PacketIo> Worker<I> {
     /// Shows how full queues, rings and tables are.
@@ -31,16 +32,10 @@ impl<I: PacketIo> Worker<I> {
 
 /// Counts packets that the driver took, as a whole and by class.
 #[inline]
-pub(super) fn count_departures(counters: &PortCounters, tags: &[Tag], likeness: Likeness) {
-    let count = |run: &[Tag]| {
-        if let Some(&Tag { class, .. }) = run.first() {
-            let bytes = run.iter().map(|tag| u64::from(tag.len_bytes)).sum();
-            count_class(counters, class, run.len(), bytes);
-        }
-    };
-    match likeness {
-        Likeness::Alike => count(tags),
-        Likeness::Mixed => tags.chunk_by(|a, b| a.class == b.class).for_each(count),
+pub(super) fn count_departures(counters: &PortCounters, tags: &[Tag]) {
+    for run in tags.chunk_by(|a, b| a.class == b.class) {
+        let bytes = run.iter().map(|tag| u64::from(tag.len_bytes)).sum();
+        count_class(counters, run[0].class, run.len(), bytes);
     }
 }
 
@@ -52,6 +47,14 @@ pub(super) fn count_class(counters: &PortCounters, class: ClassIndex, packets: u
     let of_class = &counters.classes[usize::from(class.0) % CLASSES_MAX];
     of_class.tx_packets.add(packets as u64);
     of_class.tx_bytes.add(bytes);
+}
+
+/// Counts the frames of a burst by kind.
+#[inline]
+pub(super) fn count_kinds(counters: &PortCounters, census: Census) {
+    for (counter, n) in counters.kinds.iter().zip(census.counts()) {
+        counter.add(n);
+    }
 }
 
 #[cold]

@@ -6,9 +6,10 @@ use measure::observation::SegmentIndex;
 use measure::packet::{Census, Hashing, RandomHashes};
 use measure::time::Ticks;
 
+use super::counting::count_kinds;
 use crate::decide::Decisions;
 use crate::meter::{Segments, Tagging};
-use crate::packet_io::{Burst, ClassIndex, Likeness, PacketIo, Tag, Tags};
+use crate::packet_io::{Burst, ClassIndex, PacketIo, Tag, Tags};
 
 /// A packet, its class, and its segment.
 type Marked<'p, I> = (&'p <I as PacketIo>::Packet, ClassIndex, SegmentIndex);
@@ -32,33 +33,23 @@ impl<I: PacketIo> Tagger<'_, I> {
     /// Tags a burst, about whose packets as much is found out as the plan asks for. Decisions may be left out
     /// where all are of one class.
     #[inline]
-    pub fn tag(
-        self,
-        arrivals: &Burst<I::Packet>,
-        decisions: &Decisions,
-        tags: &mut Tags,
-    ) -> Likeness {
+    pub fn tag(self, arrivals: &Burst<I::Packet>, decisions: &Decisions, tags: &mut Tags) {
         let segments = self.segments;
         let segment_of = move |class: ClassIndex| segments[usize::from(class.0 & 7)];
-        let Some(first) = decisions.first() else {
+        if decisions.is_empty() {
             let (class, segment) = (self.class, segment_of(self.class));
             let packets = arrivals.iter().map(|packet| (packet, class, segment));
             return self.tag_each(packets, tags);
-        };
-        let (class, mut differences) = (first.class(), 0);
-        let packets = arrivals.iter().zip(decisions).map(|(packet, decision)| {
-            let of = decision.class();
-            differences |= of.0 ^ class.0;
-            (packet, of, segment_of(of))
-        });
-        match self.tag_each(packets, tags) {
-            Likeness::Alike if differences == 0 => Likeness::Alike,
-            _ => Likeness::Mixed,
         }
+        let packets = arrivals.iter().zip(decisions).map(|(packet, decision)| {
+            let class = decision.class();
+            (packet, class, segment_of(class))
+        });
+        self.tag_each(packets, tags);
     }
 
     #[inline]
-    fn tag_each<'p>(self, packets: impl Iterator<Item = Marked<'p, I>>, tags: &mut Tags) -> Likeness
+    fn tag_each<'p>(self, packets: impl Iterator<Item = Marked<'p, I>>, tags: &mut Tags)
     where
         I::Packet: 'p,
     {
@@ -74,13 +65,11 @@ impl<I: PacketIo> Tagger<'_, I> {
             Some(Hashing::Flow) => self.tag_parsed::<false>(packets, tags),
             Some(Hashing::Packet) => self.tag_parsed::<true>(packets, tags),
         }
-        if !is_each_stamped {
-            return Likeness::Alike;
+        if is_each_stamped {
+            for tag in &mut tags[first..] {
+                tag.arrived = io.now();
+            }
         }
-        for tag in &mut tags[first..] {
-            tag.arrived = io.now();
-        }
-        Likeness::Mixed
     }
 
     #[inline]
@@ -135,8 +124,6 @@ impl<I: PacketIo> Tagger<'_, I> {
             }
         }));
         *self.spread = spread;
-        for (counter, n) in self.counters.kinds.iter().zip(census.counts()) {
-            counter.add(n);
-        }
+        count_kinds(self.counters, census);
     }
 }

@@ -35,7 +35,7 @@ fn give_host(end: &mut WorkerEnd, epoch: u64, packets: [u64; 4]) {
     for (segment, packets) in (0..).zip(packets) {
         for n in 0..packets {
             let (_, received) = observations(segment, n, 200);
-            shard.passed(Prepared::without_cells(&[received], &[]));
+            shard.passed_one(&received, Slot::OTHER);
         }
     }
     end.give_sealed(shard.seal(Epoch(epoch)));

@@ -124,20 +124,15 @@ fn flows_are_known_by_their_keys_and_segments() {
         let end = &mut bench.ends[0];
         let mut shard = end.take_empty().unwrap();
         let (_, received) = observations(0, epoch, 400);
-        let seen = FlowObservation {
-            slot: Slot(3),
-            bytes: received.bytes,
-            delay: received.delay,
-        };
         if epoch == 0 {
             assert!(end.report_flow(NewFlow {
                 id: FlowId::new(FlowHash(1), SegmentIndex(0)),
-                slot: seen.slot,
+                slot: Slot(3),
                 segment: SegmentIndex(0),
                 key,
             }));
         }
-        shard.passed(Prepared::without_cells(&[received], &[seen]));
+        shard.passed_one(&received, Slot(3));
         end.give_sealed(shard.seal(Epoch(epoch)));
         bench.poll();
     }

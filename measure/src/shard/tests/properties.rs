@@ -15,14 +15,12 @@ proptest! {
         let mut expected = Shard::new(&whole);
         // Every observation comes to all workers, and each takes its own.
         let mut parts = [0..cut, cut..4, 4..9].map(|range| Shard::new(&whole.part(range)));
-        let mut cells = BurstCells::new();
         for (fate, burst) in &bursts {
             add(&mut expected, *fate, burst);
             for part in &mut parts {
                 let observations: Vec<_> = burst.iter().map(|(observation, _)| *observation).collect();
-                let prepared = part.prepare(&observations, &[], &mut cells);
                 match fate {
-                    Fate::Passed => part.passed(prepared),
+                    Fate::Passed => pass(part, Hashing::Packet, &observations, &[]),
                     _ => add(part, *fate, burst),
                 }
             }
@@ -35,11 +33,12 @@ proptest! {
     }
 
     #[test]
-    fn a_packet_that_passed_is_one_at_both_ends(bursts in bursts()) {
-        let (mut once, mut twice) = (shard(), shard());
+    fn a_packet_that_passed_is_one_at_both_ends(bursts in bursts(), sketch in sketches()) {
+        let layout = ShardLayout { lds: sketch, ..layout() };
+        let (mut once, mut twice) = (Shard::new(&layout), Shard::new(&layout));
         for (_, burst) in &bursts {
             let (observations, flows): (Vec<_>, Vec<_>) = burst.iter().copied().unzip();
-            once.passed(Prepared::without_cells(&observations, &flows));
+            pass(&mut once, Hashing::Packet, &observations, &flows);
             twice.record(End::Sender, &observations.iter().map(at_sender).collect::<Vec<_>>());
             twice.record(End::Receiver, &observations);
             if let Some(slots) = twice.flows_mut() {

@@ -3,7 +3,7 @@ use std::collections::VecDeque;
 use super::*;
 use crate::egress::layout::WIRE_OVERHEAD_BYTES;
 use crate::egress::queue::QueueCounts;
-use crate::packet_io::{Likeness, NO_SEGMENT};
+use crate::packet_io::NO_SEGMENT;
 use contract::config::{Class, Egress, Queue as QueueSettings, QueueService};
 use contract::counters::DropReason;
 use contract::ids::GenerationId;
@@ -120,7 +120,6 @@ fn a_free_port_transmits_a_burst_as_it_is() {
     let offer_all = |egress: &mut PortEgress<u32>, packets: &mut Burst<u32>| {
         egress.offer_all(packets, |packets, tags| {
             tags.extend(packets.iter().map(|&n| tag(&packet(n, 0, 60, 0))));
-            Likeness::Mixed
         })
     };
     let mut packets: Burst<u32> = (0..40).collect();

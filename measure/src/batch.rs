@@ -1,0 +1,191 @@
+//! Packets that pass both ends of a segment: what they have in common, and what tells them apart.
+//!
+//! A burst is recorded as one batch or several, its packets in arrays side by side: what is the same for
+//! all is looked at once, and no packet is copied on its way into counters.
+
+use std::ops::Range;
+
+use crate::flows::Slot;
+use crate::observation::SegmentIndex;
+use crate::packet::{FlowHash, Hashing, PacketHash};
+use crate::time::{EpochTag, Ticks};
+
+/// Most packets of a burst.
+pub const BURST_MAX: usize = 64;
+
+/// Packets that passed both ends of one segment in one epoch with one delay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Batch {
+    /// How many, one or more.
+    pub packets: usize,
+    /// Bytes of all their frames, without frame check sequences.
+    pub bytes: u64,
+    /// When they were first seen: the time of their stamps.
+    pub arrived: Ticks,
+    /// Ticks since then.
+    pub delay: u64,
+    /// The segment they count for.
+    pub segment: SegmentIndex,
+    /// The epoch they count in.
+    pub epoch: EpochTag,
+}
+
+impl Batch {
+    /// When they left.
+    #[inline]
+    pub fn departed(&self) -> Ticks {
+        self.arrived.plus(self.delay)
+    }
+
+    /// Whether packets of `other` are of the same segment, epoch and times.
+    #[inline]
+    pub fn is_like(&self, other: &Self) -> bool {
+        (self.segment, self.epoch, self.arrived, self.delay)
+            == (other.segment, other.epoch, other.arrived, other.delay)
+    }
+}
+
+/// One packet of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Member {
+    /// Keyed hash of its flow.
+    pub flow: FlowHash,
+    /// Keyed hash of the packet.
+    pub packet: PacketHash,
+    /// Length of the frame in bytes, without the frame check sequence.
+    pub bytes: u32,
+}
+
+/// The packets of a burst, side by side: 1.5 KiB, used again for each burst. Those beyond
+/// [`BURST_MAX`] are left out.
+#[derive(Debug, Clone)]
+pub struct Members {
+    hashing: Hashing,
+    packets: usize,
+    flows: [FlowHash; BURST_MAX],
+    hashes: [PacketHash; BURST_MAX],
+    bytes: [u32; BURST_MAX],
+    slots: [Slot; BURST_MAX],
+}
+
+/// Some of them, in their order. What was not found out of them is empty.
+#[derive(Debug, Clone, Copy)]
+pub struct MembersPart<'b> {
+    /// Of each packet the hash of its flow.
+    pub flows: &'b [FlowHash],
+    /// Its own hash.
+    pub hashes: &'b [PacketHash],
+    /// The length of its frame in bytes.
+    pub bytes: &'b [u32],
+    /// The slot of its flow.
+    pub slots: &'b [Slot],
+}
+
+impl Default for Members {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Members {
+    /// Of no packets.
+    pub const fn new() -> Self {
+        Self {
+            hashing: Hashing::None,
+            packets: 0,
+            flows: [FlowHash(0); BURST_MAX],
+            hashes: [PacketHash(0); BURST_MAX],
+            bytes: [0; BURST_MAX],
+            slots: [Slot::OTHER; BURST_MAX],
+        }
+    }
+
+    /// Begins with another burst, of whose packets `hashing` is known.
+    #[inline]
+    pub fn begin(&mut self, hashing: Hashing) {
+        self.hashing = hashing;
+        self.packets = 0;
+    }
+
+    /// Adds packets; unless `HASHES`, their own hashes mean nothing.
+    #[inline]
+    pub fn extend<const HASHES: bool>(&mut self, members: impl Iterator<Item = Member>) {
+        let Self {
+            packets,
+            flows,
+            hashes,
+            bytes,
+            ..
+        } = self;
+        let rest = |from: usize| from.min(BURST_MAX)..;
+        let places = flows[rest(*packets)]
+            .iter_mut()
+            .zip(&mut hashes[rest(*packets)])
+            .zip(&mut bytes[rest(*packets)]);
+        for (((flow, hash), bytes), member) in places.zip(members) {
+            (*flow, *bytes) = (member.flow, member.bytes);
+            if HASHES {
+                *hash = member.packet;
+            }
+            *packets += 1;
+        }
+    }
+
+    /// How many there are.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.packets
+    }
+
+    /// Whether there is none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.packets == 0
+    }
+
+    /// Those of numbers in `part`, as far as there are any.
+    #[inline]
+    pub fn part(&self, part: Range<usize>) -> MembersPart<'_> {
+        let part = self.clip(part);
+        let known = |known: bool| if known { part.clone() } else { 0..0 };
+        MembersPart {
+            flows: &self.flows[known(self.hashing > Hashing::None)],
+            hashes: &self.hashes[known(self.hashing == Hashing::Packet)],
+            bytes: &self.bytes[part.clone()],
+            slots: &self.slots[known(self.hashing > Hashing::None)],
+        }
+    }
+
+    /// The flows of packets of numbers in `part`, and their slots to be filled in.
+    #[inline]
+    pub fn slots_mut(&mut self, part: Range<usize>) -> (&[FlowHash], &mut [Slot]) {
+        let part = match self.hashing {
+            Hashing::None => 0..0,
+            _ => self.clip(part),
+        };
+        (&self.flows[part.clone()], &mut self.slots[part])
+    }
+
+    #[inline]
+    fn clip(&self, part: Range<usize>) -> Range<usize> {
+        let end = part.end.min(self.packets).min(BURST_MAX);
+        part.start.min(end)..end
+    }
+}
+
+impl MembersPart<'_> {
+    /// Each packet with the slot of its flow; none where nothing was found out of them.
+    #[inline]
+    pub fn iter(&self) -> impl Iterator<Item = (Member, Slot)> {
+        let flows = self.flows.iter().zip(self.bytes).zip(self.slots);
+        flows.enumerate().map(|(n, ((&flow, &bytes), &slot))| {
+            let packet = self.hashes.get(n).copied().unwrap_or_default();
+            let member = Member {
+                flow,
+                packet,
+                bytes,
+            };
+            (member, slot)
+        })
+    }
+}
