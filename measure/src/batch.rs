@@ -107,27 +107,32 @@ impl Members {
         self.packets = 0;
     }
 
-    /// Adds packets; unless `HASHES`, their own hashes mean nothing.
+    /// All of the burst, in its order; unless `HASHES`, their own hashes mean nothing.
     #[inline]
-    pub fn extend<const HASHES: bool>(&mut self, members: impl Iterator<Item = Member>) {
-        let Self {
-            packets,
-            flows,
-            hashes,
-            bytes,
-            ..
-        } = self;
-        let rest = |from: usize| from.min(BURST_MAX)..;
-        let places = flows[rest(*packets)]
-            .iter_mut()
-            .zip(&mut hashes[rest(*packets)])
-            .zip(&mut bytes[rest(*packets)]);
+    pub fn fill<const HASHES: bool>(&mut self, members: impl Iterator<Item = Member>) {
+        let places = (self.flows.iter_mut())
+            .zip(&mut self.hashes)
+            .zip(&mut self.bytes);
+        let mut packets = 0;
         for (((flow, hash), bytes), member) in places.zip(members) {
             (*flow, *bytes) = (member.flow, member.bytes);
             if HASHES {
                 *hash = member.packet;
             }
-            *packets += 1;
+            packets += 1;
+        }
+        self.packets = packets;
+    }
+
+    /// Adds one packet behind the others.
+    #[inline]
+    pub fn push(&mut self, member: Member) {
+        let place = self.packets;
+        if place < BURST_MAX {
+            self.flows[place] = member.flow;
+            self.hashes[place] = member.packet;
+            self.bytes[place] = member.bytes;
+            self.packets += 1;
         }
     }
 

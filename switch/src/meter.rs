@@ -96,7 +96,7 @@ impl Meter {
             packet: tag.packet,
             bytes: tag.len_bytes,
         });
-        departing.members.extend::<true>(members);
+        departing.members.fill::<true>(members);
     }
 
     /// A batch of one packet that leaves at `now`.

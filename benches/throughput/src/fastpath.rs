@@ -385,7 +385,7 @@ fn recording(layout: &ShardLayout, mut table: Option<FlowTable>, flows: u32) -> 
         };
         members.begin(hashing);
         if hashing > Hashing::None {
-            members.extend::<false>(burst.iter().map(|frame| {
+            members.fill::<false>(burst.iter().map(|frame| {
                 let parsed = hasher.parse_as::<false>(frame, LEN_BYTES);
                 if let Some(table) = &table {
                     table.prefetch(FlowId::new(parsed.flow, batch.segment));

@@ -24,6 +24,7 @@ struct Bucket {
 }
 
 const _: () = assert!(size_of::<Bucket>() == 64, "one cache line");
+const _: () = assert!(Slot::OTHER.0 == 0_u32.wrapping_sub(1), "no slot, stored");
 
 impl Bucket {
     /// The slot of `id`, plus 1; 0 where it is not here. No branch: where in the bucket a flow is
@@ -127,13 +128,36 @@ impl FlowIndex {
 
     /// The flow's slot, if it has one.
     #[inline]
-    pub fn look_up(&self, FlowId(id): FlowId) -> Option<Slot> {
-        let bucket = self.buckets.get(self.first(id))?;
-        let found = bucket.find(id);
-        if found == 0 && bucket.spilled > 0 {
-            return slot_of(self.buckets.get(self.second(id))?.find(id));
+    pub fn look_up(&self, id: FlowId) -> Option<Slot> {
+        slot_of(self.find(id))
+    }
+
+    /// The slots of flows, [`Slot::OTHER`] of those that have none; whether there are such. Not inlined, so
+    /// that the loop has all registers to itself.
+    #[inline(never)]
+    pub fn look_up_all(&self, flows: impl Iterator<Item = FlowId>, slots: &mut [Slot]) -> bool {
+        let mut is_one_missing = false;
+        for (slot, id) in slots.iter_mut().zip(flows) {
+            let stored = self.find(id);
+            is_one_missing |= stored == 0;
+            *slot = Slot(stored.wrapping_sub(1));
         }
-        slot_of(found)
+        is_one_missing
+    }
+
+    /// The slot of a flow, plus 1; 0 if it is not here.
+    #[inline]
+    fn find(&self, FlowId(id): FlowId) -> u32 {
+        let Some(bucket) = self.buckets.get(self.first(id)) else {
+            return 0;
+        };
+        match bucket.find(id) {
+            0 if bucket.spilled > 0 => {
+                let second = self.buckets.get(self.second(id));
+                second.map_or(0, |bucket| bucket.find(id))
+            }
+            stored => stored,
+        }
     }
 
     /// Gives the flow a slot.

@@ -82,17 +82,22 @@ impl FlowTable {
     #[inline]
     pub fn look_up(
         &mut self,
-        flows: impl Iterator<Item = FlowId>,
+        flows: impl Iterator<Item = FlowId> + Clone,
         slots: &mut [Slot],
         is_selected: impl Fn(usize) -> bool,
         mut report: impl FnMut(NewFlow) -> bool,
     ) {
+        if !self.index.look_up_all(flows.clone(), slots) {
+            return;
+        }
         for (position, (slot, id)) in slots.iter_mut().zip(flows).enumerate() {
-            *slot = match self.index.look_up(id) {
-                Some(slot) => slot,
-                None if !is_selected(position) => Slot::OTHER,
-                None => self.admit(id, position, &mut report),
-            };
+            if *slot == Slot::OTHER && is_selected(position) {
+                // A packet before it may have brought it.
+                *slot = match self.index.look_up(id) {
+                    Some(slot) => slot,
+                    None => self.admit(id, position, &mut report),
+                };
+            }
         }
     }
 

@@ -20,7 +20,17 @@ impl Census {
     /// Counts one frame.
     #[inline]
     pub fn add(&mut self, kind: Kind) {
-        self.0 = self.0.wrapping_add(1 << (BITS * kind as usize));
+        // Looked up: a shift by a product takes three instructions more.
+        static ONE_OF: [u64; Kind::COUNT] = {
+            let mut ones = [0; Kind::COUNT];
+            let mut kind = 0;
+            while kind < Kind::COUNT {
+                ones[kind] = 1 << (BITS * kind);
+                kind += 1;
+            }
+            ones
+        };
+        self.0 = self.0.wrapping_add(ONE_OF[kind as usize]);
     }
 
     /// Frames of each kind, in the order of [`Kind::ALL`].

@@ -14,28 +14,19 @@ use super::key::protocol_word;
 use super::words::{Pair, be16, chunk, first_16, le_pair, le32, le64};
 use super::{Kind, PacketHash, Parsed};
 
-/// The row of a protocol in [`HEADER_BYTES`].
-const ROWS: [u8; 256] = {
-    let mut rows = [OTHER; 256];
-    rows[protocol::TCP as usize] = TCP;
-    rows[protocol::UDP as usize] = UDP;
-    rows
-};
-const OTHER: u8 = 0;
-const TCP: u8 = 1;
-const UDP: u8 = 2;
-
 /// Length of a header by its protocol and by what would be the data offset of TCP (RFC 9293, RFC 768); of
 /// what is no header, more than any packet has. Looked up, not branched over: TCP and UDP come mixed, and
 /// which comes next is hard to guess.
-const HEADER_BYTES: [[u32; 16]; 3] = [
-    [NONE; 16],
-    [
+static HEADER_BYTES: [[u16; 16]; 256] = {
+    let mut lengths = [[NONE; 16]; 256];
+    lengths[protocol::TCP as usize] = [
         NONE, NONE, NONE, NONE, NONE, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 60,
-    ],
-    [8; 16],
-];
-const NONE: u32 = u32::MAX;
+    ];
+    lengths[protocol::UDP as usize] = [8; 16];
+    lengths
+};
+const NONE: u16 = u16::MAX;
+const TCP: u8 = protocol::TCP;
 
 /// Of bytes 8 to 15 of an IPv4 header: protocol and source address, not TTL and checksum.
 const PROTOCOL_AND_SOURCE: u64 = u64::from_le_bytes([0, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff]);
@@ -75,14 +66,13 @@ impl Plain {
         end: usize,
         protocol: u8,
     ) -> Option<Self> {
-        let row = ROWS[usize::from(protocol)];
-        let lengths = HEADER_BYTES.get(usize::from(row))?;
-        let header_bytes = lengths[usize::from(header[tcp::field::WORDS] >> 4)] as usize;
+        let lengths = &HEADER_BYTES[usize::from(protocol)];
+        let header_bytes = usize::from(lengths[usize::from(header[tcp::field::WORDS] >> 4)]);
         let (start, end) = (at + header_bytes, end.min(head.len()));
         if start > end {
             return None;
         }
-        let is_tcp = row == TCP;
+        let is_tcp = protocol == TCP;
         Some(Self {
             kind: select_unpredictable(is_tcp, Kind::Tcp, Kind::Udp),
             transport: select_unpredictable(is_tcp, le64(header, tcp::field::SEQUENCE.start)?, 0),
@@ -114,7 +104,9 @@ impl Hasher {
     /// [`parse_any`](Self::parse_any) would, or nothing.
     #[inline(always)]
     pub(super) fn parse_plain<const PACKET: bool>(&self, head: &[u8]) -> Option<Parsed> {
-        if be16(head, ETHERTYPE_AT)? != ethertype::IPV4 {
+        // All that is read at fixed offsets in one check.
+        let headers = chunk::<{ UNTAGGED_AT + IPV4_TCP_BYTES }>(head, 0)?;
+        if be16(headers, ETHERTYPE_AT)? != ethertype::IPV4 {
             return None;
         }
         self.parse_plain_ipv4::<PACKET>(head, UNTAGGED_AT)

@@ -159,7 +159,7 @@ fn pass(
         .flat_map(|run| run.chunks(BURST_MAX))
     {
         members.begin(hashing);
-        members.extend::<true>(run.iter().map(|observation| Member {
+        members.fill::<true>(run.iter().map(|observation| Member {
             flow: observation.flow,
             packet: observation.packet,
             bytes: observation.bytes,

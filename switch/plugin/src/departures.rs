@@ -11,7 +11,7 @@ use arrayvec::ArrayVec;
 use contract::counters::{PortCounters, WorkerCounters};
 use contract::ids::PortIndex;
 use dpdk_bindings::{PassingMbuf, StampField, Tap, tsc};
-use measure::batch::{Member, Members};
+use measure::batch::Member;
 use measure::packet::{FlowHash, Hashing, PacketHash, RandomHashes};
 use measure::time::Ticks;
 use parking_lot::Mutex;
@@ -193,7 +193,12 @@ impl Point {
         let shared = (stamps.field).take_last_of(burst, |mbuf, last| trust.vouches(mbuf, last));
         let all_bytes = if let Some((last, bytes)) = shared {
             seen.add(last, burst.len(), bytes);
-            add_members(stamps, burst.iter(), &mut departing.members);
+            let members = burst.iter().map(|mbuf| member(stamps, mbuf));
+            match stamps.hashing {
+                Hashing::None => {}
+                Hashing::Flow => departing.members.fill::<false>(members),
+                Hashing::Packet => departing.members.fill::<true>(members),
+            }
             bytes
         } else {
             let mut all_bytes = 0;
@@ -204,7 +209,7 @@ impl Point {
                 if let Some(last) = taken {
                     seen.add(last, 1, bytes);
                     positions.push(n);
-                    add_members(stamps, std::iter::once(&*mbuf), &mut departing.members);
+                    departing.members.push(member(stamps, mbuf));
                 }
             }
             all_bytes
@@ -226,25 +231,14 @@ impl Point {
     }
 }
 
-/// Adds what the stamps of packets say of them, where they say anything.
+/// What a stamp says of its packet.
 #[inline]
-fn add_members<'m>(
-    stamps: &Stamps,
-    mbufs: impl Iterator<Item = &'m PassingMbuf<'m>>,
-    members: &mut Members,
-) {
-    let each = mbufs.map(|mbuf| {
-        let [flow, packet] = stamps.field.first_words(mbuf);
-        Member {
-            flow: FlowHash(flow),
-            packet: PacketHash(packet),
-            bytes: mbuf.len_bytes(),
-        }
-    });
-    match stamps.hashing {
-        Hashing::None => {}
-        Hashing::Flow => members.extend::<false>(each),
-        Hashing::Packet => members.extend::<true>(each),
+fn member(stamps: &Stamps, mbuf: &PassingMbuf<'_>) -> Member {
+    let [flow, packet] = stamps.field.first_words(mbuf);
+    Member {
+        flow: FlowHash(flow),
+        packet: PacketHash(packet),
+        bytes: mbuf.len_bytes(),
     }
 }
 

@@ -91,11 +91,18 @@ impl Bridge {
     pub(super) fn one_way<'h>(
         &self,
         from: &Ingress,
-        heads: impl Iterator<Item = &'h [u8]>,
+        mut heads: impl Iterator<Item = &'h [u8]>,
     ) -> Option<PortIndex> {
-        let mut ways = heads.map(|head| self.known_way(from, head));
-        let to = ways.next()??;
-        ways.all(|way| way == Some(to)).then_some(to)
+        let to = self.known_way(from, heads.next()?)?;
+        let there = self.fdb.fresh(to, from.now);
+        let goes_there = |head: &[u8]| {
+            head.first_chunk().is_some_and(|header| {
+                let (destination, source) = MacAddress::both(header);
+                self.fdb.is_seen(source.in_vlan(0), from.fresh)
+                    && self.fdb.is_behind(destination.in_vlan(0), there)
+            })
+        };
+        heads.all(goes_there).then_some(to)
     }
 
     /// The verdict on a frame where no port has VLANs.

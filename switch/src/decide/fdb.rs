@@ -141,6 +141,16 @@ impl Fdb {
         mark.is_some_and(|mark| mark.is_seen(fresh))
     }
 
+    /// Whether a frame to a station goes to the port of `there`, an observation of now.
+    #[inline]
+    pub fn is_behind(&self, station: StationKey, there: Fresh) -> bool {
+        self.mark_of(station).is_some_and(|mark| {
+            let unseen = there.age().wrapping_sub(mark.seen()).cast_signed();
+            mark.is_of_port(there) && unseen <= self.age_limit
+                || mark.is_static() && mark.port() == there.port()
+        })
+    }
+
     #[inline]
     fn mark_of(&self, station: StationKey) -> Option<Mark> {
         self.buckets.get(self.bucket_of(station))?.mark_of(station)

@@ -204,11 +204,11 @@ impl Tube {
                         segment: tag.segment,
                         epoch: tag.epoch,
                     });
-                    departing.members.extend::<false>(std::iter::once(Member {
+                    departing.members.push(Member {
                         flow: tag.flow,
                         packet: tag.packet,
                         bytes: tag.len_bytes,
-                    }));
+                    });
                     let (_, slots) = departing.members.slots_mut(gone..gone + 1);
                     slots[0] = slot_of(&tag);
                 }

@@ -93,7 +93,7 @@ impl<I: PacketIo> Worker<I> {
                 bytes,
             }
         });
-        self.departing.members.extend::<HASHES>(members);
+        self.departing.members.fill::<HASHES>(members);
         count_kinds(self.port(received.from), census);
     }
 

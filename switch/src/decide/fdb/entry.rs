@@ -28,6 +28,12 @@ impl Mark {
         self.0 & Self::OBSERVATION == fresh.0
     }
 
+    /// Whether it was seen behind the port of an observation, in the same era.
+    #[inline]
+    pub fn is_of_port(self, Fresh(fresh): Fresh) -> bool {
+        (self.0 ^ fresh) & (Self::OBSERVATION & !0xffff_ffff) == 0
+    }
+
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "32 bits are meant")]
     pub fn seen(self) -> u32 {
