@@ -54,7 +54,7 @@ pub use mbuf::{Mbuf, NoRoom, free_bulk, prefetch_heads};
 pub use mempool::{Mempool, MempoolError};
 pub use port::{Link, LinkError, MtuError, Port, PortStats};
 pub use queue::{RxQueue, TxQueue};
-pub use stamp::{StampError, StampField, Stampable};
+pub use stamp::{SharedStamp, StampError, StampField, Stampable};
 pub use start::{PortConfig, StartError};
 
 mod attach;

@@ -2,6 +2,8 @@
 
 use std::ffi::CStr;
 
+use dpdk_sys::rte_mbuf;
+
 use crate::eal::Eal;
 use crate::error::{DpdkLog, Errno, logged};
 use crate::host::{Host, PassingMbuf};
@@ -71,6 +73,17 @@ mod sealed {
 pub struct StampField {
     offset: usize,
     flag: u64,
+}
+
+/// What the stamps of some packets of a burst have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SharedStamp {
+    /// The last word.
+    pub last: u64,
+    /// The port that the mbufs say they came in by.
+    port: u16,
+    /// Whether others of this last word and port need no flag.
+    is_vouched: bool,
 }
 
 impl StampField {
@@ -148,7 +161,7 @@ impl StampField {
         let mbuf = mbuf.mbuf().as_ptr();
         // SAFETY: as in get, and borrowed mutably.
         unsafe {
-            mbuf.byte_add(self.offset + 16).cast::<u64>().write(word);
+            self.last_word(mbuf).write(word);
             (*mbuf).ol_flags |= self.flag;
         }
     }
@@ -167,8 +180,8 @@ impl StampField {
         bytes
     }
 
-    /// The first two words, whosever they are: the packet's after its last word was
-    /// [taken](Self::take_last), too.
+    /// The first two words, whosever they are: the packet's after its stamp was
+    /// [taken](Self::take_run), too.
     #[inline]
     pub fn first_words(&self, mbuf: &impl Stampable) -> [u64; 2] {
         let mbuf = mbuf.mbuf().as_ptr();
@@ -176,71 +189,59 @@ impl StampField {
         unsafe { mbuf.byte_add(self.offset).cast::<[u64; 2]>().read() }
     }
 
-    /// The last word of the stamp, if the flag or `vouches` says that it is this packet's; afterwards it
-    /// has none, and its last word is 0. For programs that clear flags which they do not know: the words
+    /// What the stamp of the first packet of a burst shares with those behind it, if the flag or `vouches`
+    /// says that it is this packet's. For programs that clear flags which they do not know: the words
     /// are then all that is left, and those of a fresh mbuf may be an earlier packet's.
     #[inline]
-    pub fn take_last(
+    pub fn first_of(
         &self,
-        mbuf: &mut impl Stampable,
+        burst: &[impl Stampable],
         vouches: impl FnOnce(&Mbuf<'_>, u64) -> bool,
-    ) -> Option<u64> {
-        let (last, flag) = self.last(mbuf);
-        if flag == 0 && !vouches(mbuf.mbuf(), last) {
-            return None;
-        }
-        self.wipe(mbuf);
-        Some(last)
-    }
-
-    /// The last word, whosever it is, and the flag, or 0.
-    #[inline]
-    fn last(&self, mbuf: &impl Stampable) -> (u64, u64) {
-        let mbuf = mbuf.mbuf().as_ptr();
+    ) -> Option<SharedStamp> {
+        let first = burst.first()?.mbuf();
+        let raw = first.as_ptr();
         // SAFETY: as in get.
-        unsafe {
-            let last = mbuf.byte_add(self.offset + 16).cast::<u64>().read();
-            (last, (*mbuf).ol_flags & self.flag)
-        }
+        let (last, flag) = unsafe { (self.last_word(raw).read(), (*raw).ol_flags & self.flag) };
+        let is_vouched = vouches(first, last);
+        (is_vouched || flag != 0).then(|| SharedStamp {
+            last,
+            port: first.port(),
+            is_vouched,
+        })
     }
 
-    /// Makes the last word 0 and takes the flag off.
+    /// Takes the stamps off the packets at the front of a burst that share that of [the first](Self::first_of):
+    /// afterwards they have none, and their last word is 0. How many; `each` is shown every one.
     #[inline]
-    fn wipe(&self, mbuf: &mut impl Stampable) {
-        let mbuf = mbuf.mbuf().as_ptr();
-        // SAFETY: as in get, and borrowed mutably.
-        unsafe {
-            mbuf.byte_add(self.offset + 16).cast::<u64>().write(0);
-            (*mbuf).ol_flags &= !self.flag;
-        }
-    }
-
-    /// The last word that all packets of a burst have in common, and the bytes of their frames, if flag
-    /// and port are alike too and it is [theirs](Self::take_last); afterwards they have none. Else nothing
-    /// is changed.
-    #[inline]
-    pub fn take_last_of(
+    pub fn take_run<S: Stampable>(
         &self,
-        burst: &mut [impl Stampable],
-        vouches: impl FnOnce(&Mbuf<'_>, u64) -> bool,
-    ) -> Option<(u64, u64)> {
+        burst: &mut [S],
+        shared: &SharedStamp,
+        mut each: impl FnMut(&S),
+    ) -> usize {
+        // A copy: no write to an mbuf changes it.
         let field = *self;
-        let first = burst.first()?;
-        let (last, flag) = field.last(first);
-        let port = first.mbuf().port();
-        let (mut differences, mut bytes) = (0, 0);
-        for mbuf in &*burst {
-            let (its_last, its_flag) = field.last(mbuf);
-            differences |= its_last ^ last | its_flag ^ flag | u64::from(mbuf.mbuf().port() ^ port);
-            bytes += u64::from(mbuf.mbuf().len_bytes());
+        let alike = if shared.is_vouched { burst.len() } else { 1 };
+        for (n, packet) in burst.iter_mut().take(alike).enumerate() {
+            let mbuf = packet.mbuf().as_ptr();
+            // SAFETY: as in get, and borrowed mutably.
+            unsafe {
+                let last = field.last_word(mbuf);
+                if last.read() != shared.last || packet.mbuf().port() != shared.port {
+                    return n;
+                }
+                last.write(0);
+                (*mbuf).ol_flags &= !field.flag;
+            }
+            each(packet);
         }
-        if differences != 0 || flag == 0 && !vouches(first.mbuf(), last) {
-            return None;
-        }
-        for mbuf in burst {
-            field.wipe(mbuf);
-        }
-        Some((last, bytes))
+        alike.min(burst.len())
+    }
+
+    /// Where a packet keeps its last word.
+    #[inline]
+    fn last_word(&self, mbuf: *mut rte_mbuf) -> *mut u64 {
+        mbuf.wrapping_byte_add(self.offset + 16).cast()
     }
 
     /// Takes the stamp off.

@@ -60,9 +60,11 @@ fn one_packet(stamp: &StampField, pool: &Mempool<'_>) {
 
     // Taken once. Without the flag the words stay, for others that can vouch for them.
     let take = |mbuf: &mut Mbuf<'_>, vouches: fn(&Mbuf<'_>, u64) -> bool| {
-        let last = stamp.take_last(mbuf, vouches)?;
+        let one = std::slice::from_mut(mbuf);
+        let shared = stamp.first_of(one, vouches)?;
+        assert_eq!(stamp.take_run(one, &shared, |_| {}), 1);
         let [first, second] = stamp.first_words(mbuf);
-        Some([first, second, last])
+        Some([first, second, shared.last])
     };
     let mut mbuf = frame(pool, 0);
     stamp.set(&mut mbuf, [7, 8, 9]);
@@ -75,37 +77,43 @@ fn one_packet(stamp: &StampField, pool: &Mempool<'_>) {
     assert_eq!(take(&mut mbuf, |_, last| last == 9), None);
 }
 
-/// A burst at once: all or nothing.
+/// As many at once as share a stamp.
 fn a_burst(stamp: &StampField, pool: &Mempool<'_>) {
     let mut burst: Vec<Mbuf> = (0..5).map(|_| frame(pool, 0)).collect();
     let bytes: u64 = burst.iter().map(|mbuf| u64::from(mbuf.len_bytes())).sum();
-    assert_eq!(stamp.take_last_of(&mut burst[..0], |_, _| true), None);
+    let take = |burst: &mut [Mbuf], vouches: fn(&Mbuf<'_>, u64) -> bool| {
+        let shared = stamp.first_of(burst, vouches)?;
+        let mut shown = 0;
+        let taken = stamp.take_run(burst, &shared, |_| shown += 1);
+        assert_eq!(taken, shown);
+        Some((shared.last, taken))
+    };
+    assert_eq!(take(&mut burst[..0], |_, _| true), None);
     assert_eq!(stamp.set_last_of(&mut burst, 7), bytes);
-    assert_eq!(
-        stamp.take_last_of(&mut burst, |_, _| false),
-        Some((7, bytes))
-    );
-    assert_eq!(stamp.take_last_of(&mut burst, |_, _| false), None);
-    assert_eq!(stamp.take_last(&mut burst[0], |_, _| false), None);
+    // Where the flag alone is proof, each packet's is asked for.
+    assert_eq!(take(&mut burst, |_, _| false), Some((7, 1)));
+    assert_eq!(take(&mut burst, |_, _| false), None);
+    assert_eq!(take(&mut burst[1..], |_, last| last == 7), Some((7, 4)));
+    assert_eq!(take(&mut burst[1..], |_, _| false), None);
     stamp.set_last_of(&mut burst, 7);
     for mbuf in &mut burst {
         stamp.clear(mbuf);
     }
-    assert_eq!(stamp.take_last_of(&mut burst, |_, last| last == 8), None);
-    assert_eq!(
-        stamp.take_last_of(&mut burst, |_, last| last == 7),
-        Some((7, bytes))
-    );
-    let spoil: [fn(&StampField, &mut Mbuf); 3] = [
+    assert_eq!(take(&mut burst, |_, last| last == 8), None);
+    assert_eq!(take(&mut burst, |_, last| last == 7), Some((7, 5)));
+    let others: [fn(&StampField, &mut Mbuf); 2] = [
         |stamp, mbuf| stamp.set_last(mbuf, 8),
-        |stamp, mbuf| stamp.clear(mbuf),
         |_, mbuf| mbuf.set_port(9),
     ];
-    for spoil in spoil {
+    for other in others {
         stamp.set_last_of(&mut burst, 7);
-        spoil(stamp, &mut burst[3]);
-        assert_eq!(stamp.take_last_of(&mut burst, |_, _| true), None);
-        assert_eq!(stamp.take_last(&mut burst[0], |_, _| false), Some(7));
+        other(stamp, &mut burst[3]);
+        let word = stamp.get(&burst[3]).map(|[_, _, last]| last);
+        assert_eq!(take(&mut burst, |_, _| true), Some((7, 3)));
+        assert_eq!(
+            take(&mut burst[3..], |_, _| true).map(|taken| taken.0),
+            word
+        );
     }
 }
 

@@ -7,7 +7,6 @@ use measure::observation::{Observation, SegmentIndex};
 use measure::packet::{FlowHash, FlowKey, Hasher};
 use measure::rli::FlowSelection;
 
-use crate::meter::Departing;
 use crate::packet_io::NO_SEGMENT;
 
 /// Commands of the control core that are applied at a time: what bounds the work.
@@ -59,16 +58,6 @@ impl Flows {
     #[inline]
     pub fn prefetch(&self, flow: FlowId) {
         self.table.prefetch(flow);
-    }
-
-    /// The same of a whole burst.
-    #[inline]
-    pub fn prefetch_all(&self, departing: &Departing) {
-        for (batch, members) in departing.parts() {
-            for &flow in members.flows {
-                self.prefetch(FlowId::new(flow, batch.segment));
-            }
-        }
     }
 
     /// Looks up the flows of packets of a segment, whose headers `head` gives. New ones are reported to the

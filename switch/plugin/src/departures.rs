@@ -7,12 +7,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arrayvec::ArrayVec;
 use contract::counters::{PortCounters, WorkerCounters};
 use contract::ids::PortIndex;
 use dpdk_bindings::{PassingMbuf, StampField, Tap, tsc};
-use measure::batch::Member;
-use measure::packet::{FlowHash, Hashing, PacketHash, RandomHashes};
+use measure::packet::{Hashing, RandomHashes};
 use measure::time::Ticks;
 use parking_lot::Mutex;
 use switch::meter::{Departing, Meter};
@@ -22,9 +20,7 @@ use crate::plans::{PlanReceiver, PlanSender, plan_changes};
 use crate::ports::Home;
 use crate::stamp::{PortIds, Stamp};
 
-mod seen;
-
-use seen::{Seen, Trust};
+mod runs;
 
 /// How a stamped packet is recognised.
 #[derive(Debug, Clone)]
@@ -91,16 +87,15 @@ impl Offer<'_> {
     /// Takes the stamps off and counts the packets, no more.
     #[cold]
     fn only_count(self, burst: &mut [PassingMbuf<'_>]) {
-        let mut trust = Trust::new(&self.stamps.ids);
         let mut all_bytes = 0;
         for mbuf in &mut *burst {
-            let bytes = u64::from(mbuf.len_bytes());
+            let (bytes, one) = (u64::from(mbuf.len_bytes()), std::slice::from_mut(mbuf));
             all_bytes += bytes;
-            let taken = (self.stamps.field).take_last(mbuf, |mbuf, last| trust.vouches(mbuf, last));
-            if let Some(last) = taken
-                && self.stamps.has_classes
-            {
-                self.count_class(Stamp::read(last, self.now).class, 1, bytes);
+            if let Some(shared) = runs::first_of(self.stamps, one) {
+                self.stamps.field.take_run(one, &shared, |_| {});
+                if self.stamps.has_classes {
+                    self.count_class(Stamp::read(shared.last, self.now).class, 1, bytes);
+                }
             }
         }
         self.count(burst.len() as u64, all_bytes);
@@ -176,7 +171,7 @@ impl Point {
         self.plans.roll_over(&mut self.meter.epochs, now);
     }
 
-    /// Takes the stamps off, and records packets that have their last word in common together.
+    /// Takes the stamps off, and records packets that share one together.
     #[inline]
     fn record(&mut self, offer: Offer<'_>, burst: &mut [PassingMbuf<'_>]) {
         let Self {
@@ -185,60 +180,21 @@ impl Point {
             hashes,
             ..
         } = self;
-        let stamps = offer.stamps;
-        departing.begin(stamps.hashing);
-        let mut positions = ArrayVec::<u8, BURST>::new_const();
-        let mut seen = Seen::of(meter, offer, &mut departing.batches);
-        let mut trust = Trust::new(&stamps.ids);
-        let shared = (stamps.field).take_last_of(burst, |mbuf, last| trust.vouches(mbuf, last));
-        let all_bytes = if let Some((last, bytes)) = shared {
-            seen.add(last, burst.len(), bytes);
-            let members = burst.iter().map(|mbuf| member(stamps, mbuf));
-            match stamps.hashing {
-                Hashing::None => {}
-                Hashing::Flow => departing.members.fill::<false>(members),
-                Hashing::Packet => departing.members.fill::<true>(members),
-            }
-            bytes
+        let hashing = offer.stamps.hashing;
+        departing.begin(hashing);
+        let Departing { batches, members } = departing;
+        let taken = if hashing == Hashing::None {
+            runs::take::<false>(meter, offer, burst, batches, members)
         } else {
-            let mut all_bytes = 0;
-            for (n, mbuf) in (0..).zip(&mut *burst) {
-                let bytes = u64::from(mbuf.len_bytes());
-                all_bytes += bytes;
-                let taken = (stamps.field).take_last(mbuf, |mbuf, last| trust.vouches(mbuf, last));
-                if let Some(last) = taken {
-                    seen.add(last, 1, bytes);
-                    positions.push(n);
-                    departing.members.push(member(stamps, mbuf));
-                }
-            }
-            all_bytes
+            runs::take::<true>(meter, offer, burst, batches, members)
         };
-        let backward = seen.backward;
-        offer.count(burst.len() as u64, all_bytes);
-        meter.count_backward(backward);
-        if stamps.hashing > Hashing::None {
-            let head = |n: usize| {
-                let n = positions.get(n).map_or(n, |&n| usize::from(n));
-                burst.get(n).map_or(&[][..], |mbuf| mbuf.head())
-            };
-            if let Some(flows) = meter.tagging().flows() {
-                flows.prefetch_all(departing);
-            }
-            meter.prepare(departing, head);
-        }
+        offer.count(burst.len() as u64, taken.bytes);
+        meter.count_backward(taken.backward);
+        meter.prepare(departing, |n| {
+            let mbuf = burst.get(taken.position(n));
+            mbuf.map_or(&[][..], |mbuf| mbuf.head())
+        });
         meter.passed(departing, hashes);
-    }
-}
-
-/// What a stamp says of its packet.
-#[inline]
-fn member(stamps: &Stamps, mbuf: &PassingMbuf<'_>) -> Member {
-    let [flow, packet] = stamps.field.first_words(mbuf);
-    Member {
-        flow: FlowHash(flow),
-        packet: PacketHash(packet),
-        bytes: mbuf.len_bytes(),
     }
 }
 

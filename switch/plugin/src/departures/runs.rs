@@ -1,0 +1,116 @@
+//! Packets of a burst that share a stamp, as they leave.
+
+use arrayvec::ArrayVec;
+use dpdk_bindings::{PassingMbuf, SharedStamp, tsc};
+use measure::batch::{Batch, Member, Members};
+use measure::flows::FlowId;
+use measure::packet::{FlowHash, PacketHash};
+use measure::time::Ticks;
+use switch::meter::Meter;
+use switch::packet_io::{BURST, ClassIndex};
+
+use super::{Offer, Stamps};
+use crate::stamp::Stamp;
+
+/// What was taken of a burst.
+#[derive(Debug, Default)]
+pub(super) struct Taken {
+    pub bytes: u64,
+    /// By the number of a packet, from the lowest bit on: whether it had a stamp.
+    stamped: u64,
+    /// Packets whose stamps are after the present; their delay is 0.
+    pub backward: u64,
+}
+
+impl Taken {
+    /// The number of the n-th stamped packet.
+    pub fn position(&self, n: usize) -> usize {
+        let mut stamped = self.stamped;
+        for _ in 0..n {
+            stamped &= stamped.wrapping_sub(1);
+        }
+        stamped.trailing_zeros() as usize
+    }
+}
+
+/// The stamp that the packets at the front of a burst share, if the first one has any.
+#[inline]
+pub(super) fn first_of(stamps: &Stamps, burst: &[PassingMbuf<'_>]) -> Option<SharedStamp> {
+    (stamps.field).first_of(burst, |mbuf, last| stamps.ids.vouch(last, mbuf.port()))
+}
+
+/// Takes the stamps off 64 packets at most; a batch for packets in a row that share a stamp, and, where
+/// `MEMBERS`, what their stamps say of each.
+#[inline]
+pub(super) fn take<const MEMBERS: bool>(
+    meter: &Meter,
+    offer: Offer<'_>,
+    burst: &mut [PassingMbuf<'_>],
+    batches: &mut ArrayVec<Batch, BURST>,
+    members: &mut Members,
+) -> Taken {
+    let (stamps, tagging) = (offer.stamps, meter.tagging());
+    let mut taken = Taken::default();
+    let mut first = 0;
+    while let Some(rest) = burst.get_mut(first..).filter(|rest| !rest.is_empty()) {
+        let Some(shared) = first_of(stamps, rest) else {
+            taken.bytes += u64::from(rest[0].len_bytes());
+            first += 1;
+            continue;
+        };
+        let (mut batch, class, is_backward) = departure(meter, offer, shared.last);
+        let alike = if tagging.stamps_packets() {
+            &mut rest[..1]
+        } else {
+            rest
+        };
+        batch.packets = (stamps.field).take_run(alike, &shared, |mbuf| {
+            let bytes = mbuf.len_bytes();
+            batch.bytes += u64::from(bytes);
+            if MEMBERS {
+                let [flow, packet] = stamps.field.first_words(mbuf);
+                let flow = FlowHash(flow);
+                if let Some(flows) = tagging.flows() {
+                    flows.prefetch(FlowId::new(flow, batch.segment));
+                }
+                members.push(Member {
+                    flow,
+                    packet: PacketHash(packet),
+                    bytes,
+                });
+            }
+        });
+        let packets = batch.packets as u64;
+        taken.bytes += batch.bytes;
+        taken.stamped |= (u64::MAX >> (u64::BITS - batch.packets as u32)) << first;
+        taken.backward += if is_backward { packets } else { 0 };
+        if stamps.has_classes {
+            offer.count_class(class, packets, batch.bytes);
+        }
+        first += batch.packets;
+        batches.push(batch);
+    }
+    taken
+}
+
+/// What a last word comes to: a batch of no packets yet, its class, and whether the stamp is after the present.
+#[inline(never)]
+fn departure(meter: &Meter, offer: Offer<'_>, last: u64) -> (Batch, ClassIndex, bool) {
+    let now = if meter.tagging().stamps_packets() {
+        Ticks(tsc::now())
+    } else {
+        offer.now
+    };
+    let stamp = Stamp::read(last, now);
+    let epoch = meter.epochs.epoch_of(stamp.arrived);
+    let segments = (meter.epochs).segments_of(epoch, stamp.port, offer.to);
+    let batch = Batch {
+        packets: 0,
+        bytes: 0,
+        arrived: stamp.arrived,
+        delay: now.since(stamp.arrived),
+        segment: segments[usize::from(stamp.class.0 & 7)],
+        epoch,
+    };
+    (batch, stamp.class, stamp.is_backward)
+}
