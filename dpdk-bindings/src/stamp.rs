@@ -174,7 +174,6 @@ impl StampField {
         let mut bytes = 0;
         for mbuf in burst {
             bytes += u64::from(mbuf.mbuf().len_bytes());
-            mbuf.mbuf().prefetch_data();
             field.set_last(mbuf, word);
         }
         bytes
@@ -211,31 +210,31 @@ impl StampField {
     }
 
     /// Takes the stamps off the packets at the front of a burst that share that of [the first](Self::first_of):
-    /// afterwards they have none, and their last word is 0. How many; `each` is shown every one.
+    /// afterwards they have none, and their last word is 0. How many, and the bytes of their frames.
     #[inline]
-    pub fn take_run<S: Stampable>(
-        &self,
-        burst: &mut [S],
-        shared: &SharedStamp,
-        mut each: impl FnMut(&S),
-    ) -> usize {
+    pub fn take_run(&self, burst: &mut [impl Stampable], shared: &SharedStamp) -> (usize, u64) {
         // A copy: no write to an mbuf changes it.
         let field = *self;
-        let alike = if shared.is_vouched { burst.len() } else { 1 };
-        for (n, packet) in burst.iter_mut().take(alike).enumerate() {
+        let alike = if shared.is_vouched {
+            burst
+        } else {
+            &mut burst[..1]
+        };
+        let (most, mut bytes) = (alike.len(), 0);
+        for (n, packet) in alike.iter_mut().enumerate() {
             let mbuf = packet.mbuf().as_ptr();
             // SAFETY: as in get, and borrowed mutably.
             unsafe {
                 let last = field.last_word(mbuf);
                 if last.read() != shared.last || packet.mbuf().port() != shared.port {
-                    return n;
+                    return (n, bytes);
                 }
                 last.write(0);
                 (*mbuf).ol_flags &= !field.flag;
             }
-            each(packet);
+            bytes += u64::from(packet.mbuf().len_bytes());
         }
-        alike.min(burst.len())
+        (most, bytes)
     }
 
     /// Where a packet keeps its last word.

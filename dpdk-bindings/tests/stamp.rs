@@ -62,7 +62,7 @@ fn one_packet(stamp: &StampField, pool: &Mempool<'_>) {
     let take = |mbuf: &mut Mbuf<'_>, vouches: fn(&Mbuf<'_>, u64) -> bool| {
         let one = std::slice::from_mut(mbuf);
         let shared = stamp.first_of(one, vouches)?;
-        assert_eq!(stamp.take_run(one, &shared, |_| {}), 1);
+        assert_eq!(stamp.take_run(one, &shared).0, 1);
         let [first, second] = stamp.first_words(mbuf);
         Some([first, second, shared.last])
     };
@@ -83,9 +83,11 @@ fn a_burst(stamp: &StampField, pool: &Mempool<'_>) {
     let bytes: u64 = burst.iter().map(|mbuf| u64::from(mbuf.len_bytes())).sum();
     let take = |burst: &mut [Mbuf], vouches: fn(&Mbuf<'_>, u64) -> bool| {
         let shared = stamp.first_of(burst, vouches)?;
-        let mut shown = 0;
-        let taken = stamp.take_run(burst, &shared, |_| shown += 1);
-        assert_eq!(taken, shown);
+        let (taken, bytes) = stamp.take_run(burst, &shared);
+        let lengths = burst[..taken]
+            .iter()
+            .map(|mbuf| u64::from(mbuf.len_bytes()));
+        assert_eq!(bytes, lengths.sum());
         Some((shared.last, taken))
     };
     assert_eq!(take(&mut burst[..0], |_, _| true), None);

@@ -110,10 +110,21 @@ impl Members {
     /// All of the burst, in its order; unless `HASHES`, their own hashes mean nothing.
     #[inline]
     pub fn fill<const HASHES: bool>(&mut self, members: impl Iterator<Item = Member>) {
-        let places = (self.flows.iter_mut())
-            .zip(&mut self.hashes)
-            .zip(&mut self.bytes);
-        let mut packets = 0;
+        self.write::<HASHES>(0, members);
+    }
+
+    /// The same of packets behind those that are there.
+    #[inline]
+    pub fn append<const HASHES: bool>(&mut self, members: impl Iterator<Item = Member>) {
+        self.write::<HASHES>(self.packets.min(BURST_MAX), members);
+    }
+
+    #[inline]
+    fn write<const HASHES: bool>(&mut self, first: usize, members: impl Iterator<Item = Member>) {
+        let places = (self.flows[first..].iter_mut())
+            .zip(&mut self.hashes[first..])
+            .zip(&mut self.bytes[first..]);
+        let mut packets = first;
         for (((flow, hash), bytes), member) in places.zip(members) {
             (*flow, *bytes) = (member.flow, member.bytes);
             if HASHES {
@@ -122,18 +133,6 @@ impl Members {
             packets += 1;
         }
         self.packets = packets;
-    }
-
-    /// Adds one packet behind the others.
-    #[inline]
-    pub fn push(&mut self, member: Member) {
-        let place = self.packets;
-        if place < BURST_MAX {
-            self.flows[place] = member.flow;
-            self.hashes[place] = member.packet;
-            self.bytes[place] = member.bytes;
-            self.packets += 1;
-        }
     }
 
     /// How many there are.

@@ -17,7 +17,7 @@ use super::{Kind, PacketHash, Parsed};
 /// Length of a header by its protocol and by what would be the data offset of TCP (RFC 9293, RFC 768); of
 /// what is no header, more than any packet has. Looked up, not branched over: TCP and UDP come mixed, and
 /// which comes next is hard to guess.
-static HEADER_BYTES: [[u16; 16]; 256] = {
+static HEADER_BYTES: [[u32; 16]; 256] = {
     let mut lengths = [[NONE; 16]; 256];
     lengths[protocol::TCP as usize] = [
         NONE, NONE, NONE, NONE, NONE, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 60,
@@ -25,7 +25,7 @@ static HEADER_BYTES: [[u16; 16]; 256] = {
     lengths[protocol::UDP as usize] = [8; 16];
     lengths
 };
-const NONE: u16 = u16::MAX;
+const NONE: u32 = u32::MAX;
 const TCP: u8 = protocol::TCP;
 
 /// Of bytes 8 to 15 of an IPv4 header: protocol and source address, not TTL and checksum.
@@ -67,7 +67,7 @@ impl Plain {
         protocol: u8,
     ) -> Option<Self> {
         let lengths = &HEADER_BYTES[usize::from(protocol)];
-        let header_bytes = usize::from(lengths[usize::from(header[tcp::field::WORDS] >> 4)]);
+        let header_bytes = lengths[usize::from(header[tcp::field::WORDS] >> 4)] as usize;
         let (start, end) = (at + header_bytes, end.min(head.len()));
         if start > end {
             return None;

@@ -52,8 +52,10 @@ impl Tap for Arrivals {
         let Some(counters) = self.counters.ports.get(port.index()) else {
             return;
         };
-        for mbuf in &*burst {
-            mbuf.prefetch_header();
+        if self.stamper.hashing > Hashing::None {
+            for mbuf in &*burst {
+                mbuf.prefetch_data();
+            }
         }
         let now = Ticks(tsc::now());
         self.counters.burst(burst.len());

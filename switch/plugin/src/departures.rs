@@ -92,7 +92,7 @@ impl Offer<'_> {
             let (bytes, one) = (u64::from(mbuf.len_bytes()), std::slice::from_mut(mbuf));
             all_bytes += bytes;
             if let Some(shared) = runs::first_of(self.stamps, one) {
-                self.stamps.field.take_run(one, &shared, |_| {});
+                self.stamps.field.take_run(one, &shared);
                 if self.stamps.has_classes {
                     self.count_class(Stamp::read(shared.last, self.now).class, 1, bytes);
                 }
@@ -180,14 +180,9 @@ impl Point {
             hashes,
             ..
         } = self;
-        let hashing = offer.stamps.hashing;
-        departing.begin(hashing);
+        departing.begin(offer.stamps.hashing);
         let Departing { batches, members } = departing;
-        let taken = if hashing == Hashing::None {
-            runs::take::<false>(meter, offer, burst, batches, members)
-        } else {
-            runs::take::<true>(meter, offer, burst, batches, members)
-        };
+        let taken = runs::take(meter, offer, burst, batches, members);
         offer.count(burst.len() as u64, taken.bytes);
         meter.count_backward(taken.backward);
         meter.prepare(departing, |n| {

@@ -204,11 +204,12 @@ impl Tube {
                         segment: tag.segment,
                         epoch: tag.epoch,
                     });
-                    departing.members.push(Member {
+                    let member = Member {
                         flow: tag.flow,
                         packet: tag.packet,
                         bytes: tag.len_bytes,
-                    });
+                    };
+                    departing.members.append::<false>(std::iter::once(member));
                     let (_, slots) = departing.members.slots_mut(gone..gone + 1);
                     slots[0] = slot_of(&tag);
                 }

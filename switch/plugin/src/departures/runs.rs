@@ -4,7 +4,7 @@ use arrayvec::ArrayVec;
 use dpdk_bindings::{PassingMbuf, SharedStamp, tsc};
 use measure::batch::{Batch, Member, Members};
 use measure::flows::FlowId;
-use measure::packet::{FlowHash, PacketHash};
+use measure::packet::{FlowHash, Hashing, PacketHash};
 use measure::time::Ticks;
 use switch::meter::Meter;
 use switch::packet_io::{BURST, ClassIndex};
@@ -39,17 +39,17 @@ pub(super) fn first_of(stamps: &Stamps, burst: &[PassingMbuf<'_>]) -> Option<Sha
     (stamps.field).first_of(burst, |mbuf, last| stamps.ids.vouch(last, mbuf.port()))
 }
 
-/// Takes the stamps off 64 packets at most; a batch for packets in a row that share a stamp, and, where
-/// `MEMBERS`, what their stamps say of each.
+/// Takes the stamps off 64 packets at most; a batch for packets in a row that share a stamp, and what their
+/// stamps say of each.
 #[inline]
-pub(super) fn take<const MEMBERS: bool>(
+pub(super) fn take(
     meter: &Meter,
     offer: Offer<'_>,
     burst: &mut [PassingMbuf<'_>],
     batches: &mut ArrayVec<Batch, BURST>,
     members: &mut Members,
 ) -> Taken {
-    let (stamps, tagging) = (offer.stamps, meter.tagging());
+    let stamps = offer.stamps;
     let mut taken = Taken::default();
     let mut first = 0;
     while let Some(rest) = burst.get_mut(first..).filter(|rest| !rest.is_empty()) {
@@ -59,27 +59,18 @@ pub(super) fn take<const MEMBERS: bool>(
             continue;
         };
         let (mut batch, class, is_backward) = departure(meter, offer, shared.last);
-        let alike = if tagging.stamps_packets() {
+        let alike = if meter.tagging().stamps_packets() {
             &mut rest[..1]
         } else {
             rest
         };
-        batch.packets = (stamps.field).take_run(alike, &shared, |mbuf| {
-            let bytes = mbuf.len_bytes();
-            batch.bytes += u64::from(bytes);
-            if MEMBERS {
-                let [flow, packet] = stamps.field.first_words(mbuf);
-                let flow = FlowHash(flow);
-                if let Some(flows) = tagging.flows() {
-                    flows.prefetch(FlowId::new(flow, batch.segment));
-                }
-                members.push(Member {
-                    flow,
-                    packet: PacketHash(packet),
-                    bytes,
-                });
-            }
-        });
+        (batch.packets, batch.bytes) = stamps.field.take_run(alike, &shared);
+        let run = alike[..batch.packets].iter();
+        match stamps.hashing {
+            Hashing::None => {}
+            Hashing::Flow => members.append::<false>(run.map(member(meter, stamps, &batch))),
+            Hashing::Packet => members.append::<true>(run.map(member(meter, stamps, &batch))),
+        }
         let packets = batch.packets as u64;
         taken.bytes += batch.bytes;
         taken.stamped |= (u64::MAX >> (u64::BITS - batch.packets as u32)) << first;
@@ -91,6 +82,24 @@ pub(super) fn take<const MEMBERS: bool>(
         batches.push(batch);
     }
     taken
+}
+
+/// What a stamp says of its packet; its flow is about to be looked up.
+#[inline]
+fn member(meter: &Meter, stamps: &Stamps, batch: &Batch) -> impl Fn(&PassingMbuf<'_>) -> Member {
+    let (flows, field, segment) = (meter.tagging().flows(), stamps.field, batch.segment);
+    move |mbuf| {
+        let [flow, packet] = field.first_words(mbuf);
+        let flow = FlowHash(flow);
+        if let Some(flows) = flows {
+            flows.prefetch(FlowId::new(flow, segment));
+        }
+        Member {
+            flow,
+            packet: PacketHash(packet),
+            bytes: mbuf.len_bytes(),
+        }
+    }
 }
 
 /// What a last word comes to: a batch of no packets yet, its class, and whether the stamp is after the present.
