@@ -271,10 +271,10 @@ impl References {
         port: PortIndex,
         packets: &Departing,
         batch: &Batch,
-        part: Range<usize>,
+        numbers: Range<usize>,
         open: &mut impl OpenShards,
     ) {
-        let members = packets.members.part(part);
+        let members = packets.members.part(numbers);
         let link = self.links.get(port.index());
         if link.is_none_or(|link| link.streams.is_empty()) {
             return self.run_departed(batch, members.slots, open);

@@ -1,8 +1,8 @@
 //! The engine: one core, one loop, in the order in which a packet lives.
 //!
 //! [`Worker::pass`] is the whole of it: tick; receive, decide, tag, queue; then schedule, transmit,
-//! and record what the driver took. A burst with nothing ahead of it and nothing to be found out about its
-//! packets goes from decide to transmit (`straight`). After start there is no allocation, no lock, no system call and
+//! and record what the driver took. A burst of one class that leaves whole by one idle port goes from decide to
+//! transmit without tags (`straight`). After start there is no allocation, no lock, no system call and
 //! no `Result` per packet: a frame that cannot be handled is a counted drop with a named reason.
 
 use std::sync::Arc;
@@ -192,12 +192,11 @@ impl<I: PacketIo> Worker<I> {
             self.decide.complete(&mut decisions, all_to, arrivals.len());
             self.count_arrivals(arrivals, &decisions, from, now);
         }
-        if let Some(to) = all_to {
-            if self.decide.has_one_class() && self.send_at_once(arrivals, to, received)
-                || self.queue_all(arrivals, &decisions, to, received)
-            {
-                return;
-            }
+        if let Some(to) = all_to
+            && (self.decide.has_one_class() && self.send_at_once(arrivals, to, received)
+                || self.queue_all(arrivals, &decisions, to, received))
+        {
+            return;
         }
         self.decide.complete(&mut decisions, all_to, arrivals.len());
         let mut tags = Tags::new_const();

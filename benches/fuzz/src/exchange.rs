@@ -334,7 +334,9 @@ impl Bench {
             }
         };
         let tags: Vec<Tag> = (0..packets % 64).map(tag).collect();
-        self.ends[by].wire.sent(&tags, &[], Ticks(self.now));
+        self.ends[by]
+            .wire
+            .sent(&tags, std::iter::empty(), Ticks(self.now));
         if is_lost {
             return;
         }

@@ -12,9 +12,9 @@ use contract::ids::PortIndex;
 use dpdk_bindings::{PassingMbuf, StampField, Tap, tsc};
 use measure::packet::{Hashing, RandomHashes};
 use measure::time::Ticks;
-use parking_lot::Mutex;
 use switch::meter::{Departing, Meter};
 use switch::packet_io::{BURST, ClassIndex};
+use try_lock::TryLock;
 
 use crate::plans::{PlanReceiver, PlanSender, plan_changes};
 use crate::ports::Home;
@@ -43,7 +43,7 @@ pub struct Departures {
     /// Packets that found the point taken.
     unmeasured: AtomicU64,
     counters: Arc<WorkerCounters>,
-    point: Mutex<Point>,
+    point: TryLock<Point>,
 }
 
 /// Where packets are recorded.
@@ -112,7 +112,7 @@ impl Departures {
             seen: AtomicU64::new(0),
             unmeasured: AtomicU64::new(0),
             counters,
-            point: Mutex::new(Point {
+            point: TryLock::new(Point {
                 meter,
                 departing: Departing::default(),
                 plans,
@@ -228,7 +228,7 @@ mod tests {
         let mut burst: Vec<Mbuf<'_>> = frames.collect();
         let word = last_word(PortIndex(1), ClassIndex(5), Ticks(tsc::now()));
         field.set_last_of(&mut burst[1..], word);
-        let taken = departures.point.lock();
+        let taken = departures.point.try_lock().unwrap();
         departures.pass(PassingMbuf::of(&mut burst));
         drop(taken);
 

@@ -39,7 +39,7 @@ pub(super) fn first_of(stamps: &Stamps, burst: &[PassingMbuf<'_>]) -> Option<Sha
     (stamps.field).first_of(burst, |mbuf, last| stamps.ids.vouch(last, mbuf.port()))
 }
 
-/// Takes the stamps off 64 packets at most; a batch for packets in a row that share a stamp, and what their
+/// Takes the stamps off [`BURST`] packets at most; a batch for packets in a row that share a stamp, and what their
 /// stamps say of each.
 #[inline]
 pub(super) fn take(
@@ -73,7 +73,7 @@ pub(super) fn take(
         }
         let packets = batch.packets as u64;
         taken.bytes += batch.bytes;
-        taken.stamped |= (u64::MAX >> (u64::BITS - batch.packets as u32)) << first;
+        taken.stamped |= (u64::MAX >> (BURST - batch.packets)) << first;
         taken.backward += if is_backward { packets } else { 0 };
         if stamps.has_classes {
             offer.count_class(class, packets, batch.bytes);
