@@ -193,3 +193,49 @@ impl MembersPart<'_> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(n: u32) -> Member {
+        Member {
+            flow: FlowHash(n.into()),
+            packet: PacketHash(n.into()),
+            bytes: n,
+        }
+    }
+
+    #[test]
+    fn what_was_not_found_out_is_empty() {
+        let mut members = Members::new();
+        for (hashing, known) in [
+            (Hashing::None, (0, 0, 0)),
+            (Hashing::Flow, (3, 0, 3)),
+            (Hashing::Packet, (3, 3, 3)),
+        ] {
+            members.begin(hashing);
+            members.fill::<true>((0..3).map(member));
+            let part = members.part(0..usize::MAX);
+            let found = (part.flows.len(), part.hashes.len(), part.slots.len());
+            assert_eq!((found, part.bytes), (known, &[0, 1, 2][..]));
+            assert_eq!(members.slots_mut(0..9).1.len(), known.2);
+        }
+        assert_eq!(members.part(1..2).flows, [FlowHash(1)]);
+        assert!(members.part(3..4).bytes.is_empty() && members.part(9..2).bytes.is_empty());
+    }
+
+    #[test]
+    fn a_burst_has_64_packets_at_most() {
+        let mut members = Members::new();
+        members.begin(Hashing::Packet);
+        members.append::<true>((0..60).map(member));
+        members.append::<true>((60..70).map(member));
+        assert_eq!(members.len(), BURST_MAX);
+        assert_eq!(members.part(63..64).bytes, [63]);
+        members.append::<false>(std::iter::once(member(1)));
+        assert_eq!(members.len(), BURST_MAX);
+        members.fill::<false>(std::iter::once(member(7)));
+        assert_eq!(members.part(0..9).bytes, [7]);
+    }
+}

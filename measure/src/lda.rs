@@ -66,40 +66,26 @@ impl LdaPair<PassedCell> {
     #[inline]
     pub fn pass(&mut self, batch: &Batch, hashes: &[PacketHash], spread: &mut RandomHashes) {
         let Self { layout, cells } = self;
-        if let (Some(rows), []) = (layout.only_bank_rows(), hashes) {
-            return pass_in_a_row(cells, rows, batch, spread);
-        }
-        let mut add = |cell: Option<usize>| {
-            if let Some(cell) = cell.and_then(|cell| cells.get_mut(cell)) {
+        let mut add = |cell: usize| {
+            if let Some(cell) = cells.get_mut(cell) {
                 cell.pass_all(1, batch.delay);
             }
         };
         match layout.only_bank_rows() {
-            Some(rows) => hashes.iter().for_each(|&hash| add(Some(row(hash, rows)))),
-            None if hashes.is_empty() => {
-                (0..batch.packets).for_each(|_| add(layout.cell_of(spread.next_hash())));
+            Some(rows) if hashes.is_empty() => {
+                for _ in 0..batch.packets {
+                    add(spread.next_row(rows));
+                }
             }
-            None => hashes.iter().for_each(|&hash| add(layout.cell_of(hash))),
+            Some(rows) => hashes.iter().for_each(|&hash| add(row(hash, rows))),
+            None if hashes.is_empty() => (0..batch.packets)
+                .filter_map(|_| layout.cell_of(spread.next_hash()))
+                .for_each(add),
+            None => hashes
+                .iter()
+                .filter_map(|&hash| layout.cell_of(hash))
+                .for_each(add),
         }
-    }
-}
-
-/// Adds packets to one row after the other, from one by chance on. They have one delay, and which rows are
-/// lost does not depend on it: so how far off an estimate is depends on how the packets of a *row* are chosen,
-/// which come from as many batches; not on which rows are neighbours.
-#[inline]
-fn pass_in_a_row(cells: &mut [PassedCell], rows: u32, batch: &Batch, spread: &mut RandomHashes) {
-    let (mut left, mut first) = (batch.packets, spread.next_row(rows));
-    while left > 0 {
-        let end = (rows as usize).min(first + left);
-        let Some(run) = cells.get_mut(first..end).filter(|run| !run.is_empty()) else {
-            return;
-        };
-        for cell in &mut *run {
-            cell.pass_all(1, batch.delay);
-        }
-        left -= run.len();
-        first = 0;
     }
 }
 

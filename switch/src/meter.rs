@@ -140,6 +140,9 @@ impl Meter {
     #[inline]
     pub fn prepare<'h>(&mut self, departing: &mut Departing, head: impl Fn(usize) -> &'h [u8]) {
         let Departing { batches, members } = departing;
+        if members.is_empty() {
+            return;
+        }
         let mut first = 0;
         for batch in batches {
             let part = first..first + batch.packets;

@@ -61,10 +61,11 @@ impl Load {
 
     /// What each port receives.
     pub fn traffic(self) -> [Traffic; 2] {
+        // Twice as many as flows, so that packets do not come in the order in which flows got their slots.
         let halves = |flows, stations| {
             [0, 1].map(|side| Traffic {
                 flows,
-                packets: 500_000,
+                packets: 1_000_000,
                 stations,
                 side,
             })
@@ -146,7 +147,7 @@ mod tests {
         assert_eq!((few.flows(), many.flows()), (10_000, 1_000_000));
         assert_eq!(few.mbufs(), many.mbufs());
         let memory_mib = |load: Load| load.memory_mib(Memory::Hugepages);
-        assert_eq!((memory_mib(Load::Small), memory_mib(many)), (512, 2_560));
-        assert_eq!(many.memory_mib(Memory::OrdinaryPages), 4_096);
+        assert_eq!((memory_mib(Load::Small), memory_mib(many)), (512, 5_120));
+        assert_eq!(many.memory_mib(Memory::OrdinaryPages), 8_192);
     }
 }

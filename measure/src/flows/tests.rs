@@ -372,6 +372,14 @@ proptest! {
             }
             prop_assert_eq!(index.len(), map.len());
         }
+        let hashes = [0, 1 << 62, 3 << 62 | 1 << 31 | 5, 2 << 62 | 4];
+        let mut slots = [Slot(7); 3];
+        let is_one_missing = index.look_up_all(hashes.map(id).into_iter(), &mut slots);
+        let expected: Vec<_> = hashes[..3].iter().map(|hash| map.get(hash).copied().map(Slot)).collect();
+        prop_assert_eq!(is_one_missing, expected.contains(&None));
+        for (slot, expected) in slots.into_iter().zip(expected) {
+            prop_assert_eq!(slot, expected.unwrap_or(Slot::OTHER));
+        }
         for top in 0..4 {
             for middle in 0..2 {
                 for low in 0..6 {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::observation::SegmentIndex;
 use crate::packet::{FlowHash, PacketHash};
-use crate::time::EpochTag;
+use crate::time::{EpochTag, Ticks};
 
 fn observation(hash: u64, time: u64) -> Observation {
     Observation {
@@ -17,6 +17,59 @@ fn observation(hash: u64, time: u64) -> Observation {
         bytes: 64,
         segment: SegmentIndex(0),
         epoch: EpochTag(0),
+    }
+}
+
+/// Packets without hashes come in batches of one delay each. The deviation is estimated from how rows differ, so
+/// rows must not share batches: as neighbours would, if each batch went to one row after the other.
+#[test]
+fn batches_are_spread_over_rows() {
+    const TRIALS: u32 = 200;
+    for (rows, packets) in [(1_024, 64), (1_000, 32), (63, 17)] {
+        let mut spread = RandomHashes::default();
+        let (mut ratios, mut squares, mut missed) = (0.0, 0.0, 0);
+        for trial in 0..TRIALS {
+            let mut lda = LdaPair::<PassedCell>::empty(&full(rows));
+            let (mut received, mut sum, mut sum_of_squares) = (0, 0.0, 0.0);
+            for n in 0..400_u64 {
+                // Every other batch waits: a period that rows in a fixed order would fall in with.
+                let delay = 1_000 + 500 * (n % 2) + n.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 97;
+                let batch = Batch {
+                    packets,
+                    bytes: 0,
+                    arrived: Ticks(0),
+                    delay,
+                    segment: SegmentIndex(0),
+                    epoch: EpochTag(0),
+                };
+                lda.pass(&batch, &[], &mut spread);
+                received += packets as u64;
+                sum += packets as f64 * delay as f64;
+                sum_of_squares += packets as f64 * (delay * delay) as f64;
+            }
+            let counted: u32 = lda.cells().iter().map(|cell| cell.received).sum();
+            assert_eq!(u64::from(counted), received);
+            for n in 0..rows / 8 {
+                let hash = u64::from(trial * 997 + n).wrapping_mul(0xd6e8_feb8_6659_fd93);
+                lda.record(End::Sender, &[observation(hash, 0)]);
+            }
+            let mean = sum / received as f64;
+            let deviation = (sum_of_squares / received as f64 - mean * mean).sqrt();
+            let estimate = lda.estimate(received);
+            let ratio = estimate.stddev_ticks.unwrap() / deviation;
+            ratios += ratio;
+            squares += (ratio - 1.0).powi(2);
+            let off = (estimate.mean_ticks.unwrap() - mean).abs();
+            missed += u32::from(off > estimate.ci98_half_width_ticks.unwrap());
+        }
+        let (ratio, error) = (
+            ratios / f64::from(TRIALS),
+            (squares / f64::from(TRIALS)).sqrt(),
+        );
+        println!("{rows} rows: deviation {ratio}, off by {error}; {missed} of {TRIALS} outside");
+        assert!((ratio - 1.0).abs() < 0.02, "{rows} rows: biased by {ratio}");
+        assert!(error < 1.2 / f64::from(rows).sqrt(), "{rows} rows: {error}");
+        assert!(missed <= TRIALS / 20, "{rows} rows: {missed}");
     }
 }
 

@@ -436,6 +436,42 @@ proptest! {
     }
 
     #[test]
+    fn a_burst_gets_the_verdicts_of_its_frames(
+        steps in prop::collection::vec(
+            (0u8..3, prop::collection::vec((1u8..5, 1u8..5), 0..6), 0u64..3, prop::option::of(0u8..3)),
+            1..60,
+        ),
+    ) {
+        // The fourth station is static; the others age after three units.
+        let layout = || BridgeLayout {
+            ageing: std::time::Duration::from_millis(300),
+            statics: vec![(StationKey::new(0, 0x0200_0000_0004), NORTH)],
+            ..layout(Lan::of_plain(3))
+        };
+        let (mut whole, mut single) = (decide_by(layout()), decide_by(layout()));
+        let mut now = Ticks(1 << 40);
+        for (from, pairs, units, flushed) in steps {
+            now = now.plus(units << 28);
+            for decide in [&mut whole, &mut single] {
+                decide.tick(now);
+                if let Some(port) = flushed {
+                    decide.apply(FdbDelta::Flush(PortIndex(port)), now);
+                }
+            }
+            let frames: Vec<_> = (pairs.iter())
+                .map(|&(destination, source)| frame(mac(destination), mac(source), 0x0800))
+                .collect();
+            let mut decisions = Decisions::new();
+            let heads = frames.iter().map(Vec::as_slice);
+            let all = whole.decide_burst(PortIndex(from), heads, now, &mut decisions);
+            whole.complete(&mut decisions, all, frames.len());
+            let verdicts = decisions.iter().map(|decision| decision.verdict());
+            let expected = frames.iter().map(|frame| single.one(PortIndex(from), frame, now.0));
+            prop_assert_eq!(verdicts.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
     fn any_bytes_get_a_verdict(
         bytes in prop::collection::vec(any::<u8>(), 0..80),
         is_tagged in any::<bool>(),

@@ -75,3 +75,57 @@ impl Departing {
         self.batches.iter().flat_map(each)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use measure::batch::Member;
+    use measure::observation::SegmentIndex;
+    use measure::packet::{FlowHash, PacketHash};
+    use measure::time::EpochTag;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Packets of these segments, each longer than the one before.
+    fn of(segments: &[u16]) -> Departing {
+        let mut departing = Departing::default();
+        departing.begin(Hashing::Packet);
+        for (n, &segment) in (0..).zip(segments) {
+            departing.push(Batch {
+                packets: 1,
+                bytes: u64::from(60 + n),
+                arrived: Ticks(5),
+                delay: 7,
+                segment: SegmentIndex(segment),
+                epoch: EpochTag(0),
+            });
+            departing.members.append::<true>(std::iter::once(Member {
+                flow: FlowHash(n.into()),
+                packet: PacketHash(n.into()),
+                bytes: 60 + n,
+            }));
+        }
+        departing
+    }
+
+    proptest! {
+        #[test]
+        fn what_the_driver_refused_was_never_there(
+            segments in prop::collection::vec(0_u16..3, 0..BURST),
+            taken in 0..BURST,
+        ) {
+            let mut departing = of(&segments);
+            departing.truncate(taken);
+            let taken = taken.min(segments.len());
+            let expected = of(&segments[..taken]);
+            prop_assert_eq!(&departing.batches, &expected.batches);
+            prop_assert_eq!(departing.times().collect::<Vec<_>>(), vec![Ticks(12); taken]);
+            let flows = |departing: &Departing| -> Vec<_> {
+                departing.parts().flat_map(|(_, members)| members.flows.to_vec()).collect()
+            };
+            prop_assert_eq!(flows(&departing), flows(&expected));
+            let packets: usize = departing.batches.iter().map(|batch| batch.packets).sum();
+            prop_assert_eq!(packets, taken);
+        }
+    }
+}
