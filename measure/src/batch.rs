@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use crate::flows::Slot;
-use crate::observation::SegmentIndex;
+use crate::observation::{Observation, SegmentIndex};
 use crate::packet::{FlowHash, Hashing, PacketHash};
 use crate::time::{EpochTag, Ticks};
 
@@ -54,6 +54,22 @@ pub struct Member {
     pub packet: PacketHash,
     /// Length of the frame in bytes, without the frame check sequence.
     pub bytes: u32,
+}
+
+impl Member {
+    /// It at the receiver's end, where only delays matter: its time is its delay.
+    #[inline]
+    pub fn observation(self, batch: &Batch) -> Observation {
+        Observation {
+            flow: self.flow,
+            packet: self.packet,
+            time: batch.delay,
+            delay: batch.delay,
+            bytes: self.bytes,
+            segment: batch.segment,
+            epoch: batch.epoch,
+        }
+    }
 }
 
 /// The packets of a burst, side by side: 1.5 KiB, used again for each burst. Those beyond

@@ -1,6 +1,5 @@
 //! An observation: one packet seen at one point.
 
-use crate::batch::{Batch, Member};
 use crate::packet::{FlowHash, PacketHash};
 use crate::time::EpochTag;
 
@@ -36,22 +35,6 @@ pub struct Observation {
     pub segment: SegmentIndex,
     /// The epoch it counts in.
     pub epoch: EpochTag,
-}
-
-impl Observation {
-    /// A packet of a batch at the receiver's end, where only delays matter: its time is its delay.
-    #[inline]
-    pub fn of(batch: &Batch, member: Member) -> Self {
-        Self {
-            flow: member.flow,
-            packet: member.packet,
-            time: batch.delay,
-            delay: batch.delay,
-            bytes: member.bytes,
-            segment: batch.segment,
-            epoch: batch.epoch,
-        }
-    }
 }
 
 const _: () = assert!(

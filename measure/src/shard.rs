@@ -182,7 +182,7 @@ impl Shard {
         let left = members.iter().filter(|(_, slot)| is_left(*slot));
         let observations: ArrayVec<_, BURST_MAX> = left
             .take(BURST_MAX)
-            .map(|(member, _)| Observation::of(batch, member))
+            .map(|(member, _)| member.observation(batch))
             .collect();
         let sketch = self.sketch_of(batch.segment);
         if let Some(sketch) = sketch.and_then(|sketch| self.sketches.get_mut(sketch)) {

@@ -18,6 +18,7 @@
 
 pub mod classify;
 pub mod decide;
+pub mod departing;
 pub mod egress;
 pub mod flows;
 pub mod generation;

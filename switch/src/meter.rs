@@ -18,17 +18,16 @@ use measure::observation::{Observation, SegmentIndex};
 use measure::packet::{Hasher, Hashing, RandomHashes};
 use measure::time::{EpochSchedule, Ticks};
 
+use crate::departing::Departing;
 use crate::egress::{PortEgress, QueuedReference, Refused};
 use crate::packet_io::{NO_SEGMENT, Tag};
 use crate::references::Due;
 
-mod departing;
 mod epochs;
 mod plan;
 mod tag;
 mod tagging;
 
-pub use departing::Departing;
 pub use epochs::Epochs;
 pub use plan::{NO_SEGMENTS, Plan, SegmentMap, Segments};
 pub use tagging::Tagging;

@@ -36,8 +36,8 @@ use measure::rli::{Estimates, LinkError, PolicyError, ReceiverError};
 use measure::shard::Shard;
 use measure::time::{EpochTag, Ticks};
 
+use crate::departing::Departing;
 use crate::egress::{PortEgress, QueuedReference, Refused};
-use crate::meter::Departing;
 use crate::packet_io::Tag;
 
 use clock::{LinkClock, Units};

@@ -14,11 +14,12 @@ use measure::packet::{Hashing, RandomHashes};
 use measure::time::Ticks;
 
 use crate::decide::{Decide, Decisions, PortSet, Verdict};
+use crate::departing::Departing;
 use crate::egress::Lane;
 use crate::egress::lane::Exit;
 use crate::generation::{Generation, WorkerGenerations};
 use crate::idle::IdlePolicy;
-use crate::meter::{Departing, Meter, NO_SEGMENTS};
+use crate::meter::{Meter, NO_SEGMENTS};
 use crate::packet_io::{Burst, PacketIo, Tag, Tags};
 use crate::wire::Wires;
 

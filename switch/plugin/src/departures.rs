@@ -12,7 +12,8 @@ use contract::ids::PortIndex;
 use dpdk_bindings::{PassingMbuf, StampField, Tap, tsc};
 use measure::packet::{Hashing, RandomHashes};
 use measure::time::Ticks;
-use switch::meter::{Departing, Meter};
+use switch::departing::Departing;
+use switch::meter::Meter;
 use switch::packet_io::{BURST, ClassIndex};
 use try_lock::TryLock;
 

@@ -8,9 +8,9 @@ use contract::ids::PortIndex;
 use measure::shard::Shard;
 use measure::time::{Epoch, EpochSchedule, EpochTag, Ticks};
 
-use super::Departing;
 use super::plan::{NO_SEGMENTS, Plan, Segments};
 use super::tag::{self, PlanNumber};
+use crate::departing::Departing;
 use crate::egress::QueuedReference;
 use crate::references::OpenShards;
 
