@@ -215,26 +215,35 @@ impl StampField {
     pub fn take_run(&self, burst: &mut [impl Stampable], shared: &SharedStamp) -> (usize, u64) {
         // A copy: no write to an mbuf changes it.
         let field = *self;
-        let alike = if shared.is_vouched {
-            burst
-        } else {
-            &mut burst[..1]
+        let Some((first, others)) = burst.split_first_mut() else {
+            return (0, 0);
         };
-        let (most, mut bytes) = (alike.len(), 0);
-        for (n, packet) in alike.iter_mut().enumerate() {
-            let mbuf = packet.mbuf().as_ptr();
-            // SAFETY: as in get, and borrowed mutably.
-            unsafe {
-                let last = field.last_word(mbuf);
-                if last.read() != shared.last || packet.mbuf().port() != shared.port {
-                    return (n, bytes);
-                }
-                last.write(0);
-                (*mbuf).ol_flags &= !field.flag;
+        // Whatever its words are by now: another process may have the mbuf, too, by a fork.
+        field.wipe(first);
+        let (mut packets, mut bytes) = (1, u64::from(first.mbuf().len_bytes()));
+        let others = if shared.is_vouched { others } else { &mut [] };
+        for packet in others {
+            // SAFETY: as in get.
+            let last = unsafe { field.last_word(packet.mbuf().as_ptr()).read() };
+            if last != shared.last || packet.mbuf().port() != shared.port {
+                break;
             }
+            field.wipe(packet);
+            packets += 1;
             bytes += u64::from(packet.mbuf().len_bytes());
         }
-        (most, bytes)
+        (packets, bytes)
+    }
+
+    /// Makes the last word 0 and takes the flag off.
+    #[inline]
+    fn wipe(&self, mbuf: &mut impl Stampable) {
+        let mbuf = mbuf.mbuf().as_ptr();
+        // SAFETY: as in get, and borrowed mutably.
+        unsafe {
+            self.last_word(mbuf).write(0);
+            (*mbuf).ol_flags &= !self.flag;
+        }
     }
 
     /// Where a packet keeps its last word.
