@@ -7,8 +7,10 @@ use measure::time::Ticks;
 
 use crate::packet_io::BURST;
 
-/// The packets of a burst on their way out, as batches in their order; its memory is used again for each.
+/// The packets of a burst on their way out, as batches in their order; its memory is used again for each, and is
+/// on lines that no other worker writes to.
 #[derive(Debug, Default)]
+#[repr(align(128))]
 pub struct Departing {
     /// Of one packet or more each.
     pub batches: ArrayVec<Batch, BURST>,

@@ -13,7 +13,7 @@ fn only_what_is_on_is_paid_for() {
     assert_eq!(
         names(&config),
         [
-            PATCH.name, QUEUE.name, STAMP.name, LDA.name, LDS.name, FLOWS.name
+            PATCH.name, QUEUE.name, STAMP.name, LDA.name, PARSE.name, FLOWS.name
         ]
     );
     for port in &mut config.ports {
@@ -23,7 +23,10 @@ fn only_what_is_on_is_paid_for() {
     config.measurement.lda = None;
     config.measurement.flows = Some(Flows::default());
     let on = names(&config);
-    assert_eq!(on, [PATCH.name, STAMP.name, LDS.name, FLOWS.name]);
+    assert_eq!(on, [PATCH.name, STAMP.name, PARSE.name, FLOWS.name]);
+    config.measurement.flows = None;
+    let on = names(&config);
+    assert_eq!(on, [PATCH.name, STAMP.name, PARSE.name, LDS.name]);
     config.measurement.enabled = false;
     assert_eq!(names(&config), [PATCH.name]);
     let rate = rate_mpps(&steps(&config));
