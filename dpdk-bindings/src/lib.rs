@@ -50,7 +50,7 @@ pub use error::{DpdkLog, Errno, lost_log_messages};
 pub use host::{Host, HostDevice, HostError, HostPort, PassingMbuf, Tap};
 pub use huge::HugePages;
 pub use lcore::{LcoreError, LcoreRegistration};
-pub use mbuf::{Mbuf, NoRoom, free_bulk, prefetch_heads};
+pub use mbuf::{Mbuf, NoRoom, free_bulk};
 pub use mempool::{Mempool, MempoolError};
 pub use port::{Link, LinkError, MtuError, Port, PortStats};
 pub use queue::{RxQueue, TxQueue};

@@ -168,14 +168,6 @@ impl Mbuf<'_> {
         Some(u16::from_be_bytes([tci_high, tci_low]))
     }
 
-    /// Hints that the mbuf itself, stamp included, is wanted soon.
-    #[inline]
-    pub fn prefetch_header(&self) {
-        prefetch(self.as_ptr().cast());
-        // The second cache line holds the dynamic fields.
-        prefetch(self.as_ptr().wrapping_byte_add(64).cast());
-    }
-
     /// Hints that the frame's first 64 bytes are wanted soon. Reads the mbuf to know where they are.
     #[inline]
     pub fn prefetch_data(&self) {
@@ -202,14 +194,6 @@ pub fn free_bulk<const N: usize>(burst: &mut ArrayVec<Mbuf<'_>, N>) {
     unsafe {
         dpdk_sys::vernier_mbuf_free_bulk(burst.as_mut_ptr().cast(), count);
         burst.set_len(0);
-    }
-}
-
-/// Hints that the first 64 bytes of all these frames are wanted soon.
-#[inline]
-pub fn prefetch_heads(burst: &[Mbuf<'_>]) {
-    for mbuf in burst {
-        mbuf.prefetch_data();
     }
 }
 

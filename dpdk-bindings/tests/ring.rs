@@ -55,7 +55,6 @@ fn copies_and_exhaustion(pool: &Mempool<'_>) {
     original.set_port(7);
     let copy = original.copy(pool).unwrap();
     original.head_mut()[3] = 2;
-    original.prefetch_header();
     original.prefetch_data();
     assert_eq!((number(&original), number(&copy), copy.port()), (2, 1, 7));
     drop((original, copy));
