@@ -22,7 +22,7 @@ use measure::time::{EpochSchedule, TickRate};
 
 use crate::contain::{Part, contain};
 use crate::data_plane::{Change, ChangeError, CoreStatus, DataPlane, Event};
-use crate::published::Published;
+use crate::published::{Lookup, Published};
 use contract::counters::WorkerCounters;
 use contract::wire::clock::SharedLine;
 use records::snapshot::{Labelled, Snapshot, State};
@@ -255,10 +255,14 @@ impl<'f> ControlCore<'f> {
         snapshot.sketches = segments.sketches();
         snapshot.flows = flows.publish(&snapshot, measurement.flow_slots(), segments, workers);
         snapshot.wire_clock = wires.clock();
+        let mut lookup = Lookup {
+            sketches: flows.sketches(),
+            wires: Vec::new(),
+        };
         if !wires.is_empty() {
-            snapshot.wires = wires.publish(&flows.names(), clocks.monotonic());
+            (snapshot.wires, lookup.wires) = wires.publish(flows, clocks.monotonic());
         }
-        publisher.publish(snapshot, flows.sketches(), clocks.monotonic());
+        publisher.publish(snapshot, lookup, clocks.monotonic());
     }
 }
 

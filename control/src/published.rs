@@ -9,6 +9,7 @@ use measure::packet::FlowKey;
 use records::snapshot::{FlowAnswer, FlowList, Snapshot};
 
 use crate::decode::Sketches;
+use crate::wire::flows::WireFlowsOf;
 
 /// The control core has stopped when it has not polled for so long; it polls some hundred times a second.
 const STOPPED_AFTER: Duration = Duration::from_secs(10);
@@ -26,11 +27,20 @@ pub struct Published {
     renewed_ms: AtomicU64,
 }
 
-/// A snapshot, and the sketches of its last whole epoch.
+/// What flows are looked up in when they are asked for.
+#[derive(Debug, Clone, Default)]
+pub struct Lookup {
+    /// The sketches of the last whole epoch, where any are kept.
+    pub sketches: Option<Arc<Sketches>>,
+    /// The flows of each wire.
+    pub wires: Vec<WireFlowsOf>,
+}
+
+/// A snapshot, and what belongs to it.
 #[derive(Debug, Clone)]
 struct Current {
     snapshot: Arc<Snapshot>,
-    sketches: Option<Arc<Sketches>>,
+    lookup: Lookup,
 }
 
 impl Published {
@@ -38,7 +48,7 @@ impl Published {
     pub fn new(snapshot: Snapshot) -> Self {
         let current = Current {
             snapshot: Arc::new(snapshot),
-            sketches: None,
+            lookup: Lookup::default(),
         };
         Self {
             current: RwLock::new(current),
@@ -56,22 +66,22 @@ impl Published {
     /// All that is known of a flow, tracked or not. May take some hundred milliseconds where sketches are
     /// decoded; nothing is locked meanwhile.
     pub fn flow(&self, key: &FlowKey) -> FlowAnswer {
-        let Current { snapshot, sketches } = self.current.read().clone();
+        let Current { snapshot, lookup } = self.current.read().clone();
         let mut answer = snapshot.answer(key);
-        if let Some(sketches) = sketches {
+        if let Some(sketches) = lookup.sketches {
             let none = FlowList::default();
             let flows = snapshot.flows.as_ref();
             answer.sketched = sketches.ask(key, flows.map_or(&none, |flows| &flows.list));
         }
+        answer.wires = lookup.wires.iter().flat_map(|wire| wire.ask(key)).collect();
         answer
     }
 
-    /// Replaces the snapshot, and the sketches in which flows are looked up, where any are kept; readers keep
-    /// what they have.
-    pub fn publish(&self, snapshot: Snapshot, sketches: Option<Arc<Sketches>>) {
+    /// Replaces the snapshot, and what flows are looked up in; readers keep what they have.
+    pub fn publish(&self, snapshot: Snapshot, lookup: Lookup) {
         let current = Current {
             snapshot: Arc::new(snapshot),
-            sketches,
+            lookup,
         };
         *self.current.write() = current;
         self.renewed_ms.store(self.now_ms(), Ordering::Relaxed);
@@ -136,7 +146,7 @@ mod tests {
                 epoch: Some(7),
                 ..Snapshot::default()
             },
-            None,
+            Lookup::default(),
         );
         assert_eq!((before.epoch, published.read().epoch), (None, Some(7)));
     }

@@ -26,7 +26,7 @@ use contract::handover::{FlowCommand, NewFlow, handover};
 use contract::ids::GenerationId;
 use contract::wire::clock::SharedLine;
 use contract::wire::clock::TaiLine;
-use control::published::Published;
+use control::published::{Lookup, Published};
 use records::snapshot::Snapshot;
 
 fn layout() -> ShardLayout {
@@ -191,7 +191,7 @@ fn a_reader_sees_one_whole_snapshot_and_never_an_older_one() {
         let core = {
             let published = Arc::clone(&published);
             thread::spawn(move || {
-                (1..3).for_each(|number| published.publish(numbered(number), None))
+                (1..3).for_each(|number| published.publish(numbered(number), Lookup::default()))
             })
         };
         let mut last = 0;

@@ -39,7 +39,7 @@ mod stash;
 
 use frame::{SHAPES_MAX, SealError};
 
-pub use decode::{DecodeJob, FlowOutcome};
+pub use decode::{AskedFlow, DecodeJob, FlowOutcome};
 pub use floor::{Drift, FloorSample, FloorVerdict, FloorWatch, Step};
 pub use flows::{WireFlow, WireFlows};
 pub use pair::{

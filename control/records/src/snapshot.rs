@@ -21,9 +21,9 @@ pub use data_plane::{
     PortReading, QueueCounts, References, Worker,
 };
 pub use flows::{
-    AnsweredFlow, Credit, Decoding, ENDED_MAX, Flow, FlowAnswer, FlowEstimate, FlowFigures,
-    FlowList, FlowMethod, FlowRecord, FlowTotals, Flows, OtherFlows, SegmentName, SketchedFlow,
-    TopFlow,
+    AnsweredFlow, AskedWireFlow, Credit, Decoding, ENDED_MAX, Flow, FlowAnswer, FlowEstimate,
+    FlowFigures, FlowList, FlowMethod, FlowRecord, FlowTotals, Flows, OtherFlows, SegmentName,
+    SketchedFlow, TopFlow,
 };
 pub use segment::{
     Counts, EpochFigures, Estimate, Octave, ReferenceEstimate, Segment, Sketch, Stamped, Totals,

@@ -174,6 +174,11 @@ impl FlowState {
         self.views.sketches.clone()
     }
 
+    /// What flows are known by.
+    pub fn hasher(&self) -> &Hasher {
+        &self.hasher
+    }
+
     /// Flows with series of their own, by their hashes.
     pub fn names(&self) -> HashMap<FlowHash, String> {
         let keys = self.directory.top().iter().map(|held| held.key);

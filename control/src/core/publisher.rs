@@ -12,8 +12,7 @@ use super::workers::Workers;
 use super::{REFRESH, labelled};
 use crate::contain::contained;
 use crate::data_plane::DataPlane;
-use crate::decode::Sketches;
-use crate::published::Published;
+use crate::published::{Lookup, Published};
 use contract::config::{self, Config};
 use contract::counters::{Counter, DropReason, PortCounters};
 use contract::ids::{GenerationId, PortIndex};
@@ -135,8 +134,8 @@ impl Publisher {
         snapshot
     }
 
-    pub fn publish(&mut self, snapshot: Snapshot, sketches: Option<Arc<Sketches>>, now: Instant) {
-        self.published.publish(snapshot, sketches);
+    pub fn publish(&mut self, snapshot: Snapshot, lookup: Lookup, now: Instant) {
+        self.published.publish(snapshot, lookup);
         self.published_at = now;
     }
 }

@@ -1,17 +1,17 @@
 //! Segments on the wire: the clock, and one exchange for each port, from its first change to its end.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use measure::packet::FlowHash;
 use measure::time::{TickRate, Ticks};
 use measure::wire::session::{KeyId, KeyRing};
 
+use super::flow_state::FlowState;
 use crate::contain::{Part, contain};
 use crate::data_plane::{ChangeError, DataPlane, ResultMode};
 use crate::wire::clock::{ClockSource, ClockStatus, KernelClock, SystemTime, TaiClock};
 use crate::wire::exchange::{Exchange, Moment, clock_label};
+use crate::wire::flows::WireFlowsOf;
 use contract::config::{Config, WireClock as WireClockSettings, WireKeys};
 use contract::ids::PortIndex;
 use contract::wire::clock::SharedLine;
@@ -197,17 +197,20 @@ impl Wires {
         })
     }
 
-    /// Every wire that can be shown. `names` are the flows that have names, by their hashes.
-    pub fn publish(&mut self, names: &HashMap<FlowHash, String>, now: Instant) -> Vec<Wire> {
-        let ports = self.ports.iter_mut();
-        let wires = ports.filter_map(|port| {
-            let wire = contain(Part::Wire, || port.publish(names, now));
-            if wire.is_none() {
+    /// Every wire that can be shown, with the names of `flows`; and what flows are looked up in.
+    pub fn publish(&mut self, flows: &FlowState, now: Instant) -> (Vec<Wire>, Vec<WireFlowsOf>) {
+        let names = flows.names();
+        let (mut wires, mut lookups) = (Vec::new(), Vec::new());
+        for port in &mut self.ports {
+            let shown = contain(Part::Wire, || port.publish(&names, now));
+            let Some((wire, view)) = shown else {
                 port.exchange.start_anew();
-            }
-            wire
-        });
-        wires.collect()
+                continue;
+            };
+            lookups.extend(view.map(|view| WireFlowsOf::new(&wire, view, flows.hasher().clone())));
+            wires.push(wire);
+        }
+        (wires, lookups)
     }
 
     pub fn is_empty(&self) -> bool {

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use measure::lds::{DelayCells, FlowDelay, LdsLayout, Source, Warning, decode};
+use measure::lds::{DelayCells, FlowDelay, Source, Warning, decode};
 use measure::observation::SegmentIndex;
 use measure::packet::{FlowHash, FlowKey, Hasher};
 use measure::time::TickRate;
@@ -103,20 +103,18 @@ impl Sketches {
         mut candidates: Vec<Asked>,
         list: &FlowList,
     ) -> Vec<Asked> {
-        let layout = cells.layout();
-        if is_plain(layout) && !candidates.is_empty() {
-            let mut claimed = vec![0_u64; layout.cells()];
-            for (record, index) in self.listed(sketch, list) {
-                let weight = u64::from(layout.weight(index));
-                for cell in cells_of(layout, &self.hasher, &record.key, index) {
-                    claimed[cell] += weight * record.last.packets;
-                }
-            }
+        if !cells.layout().asks_which_packet() && !candidates.is_empty() {
+            let listed = self.listed(sketch, list).map(|(record, index)| {
+                (
+                    self.hasher.flow_hash(&record.key),
+                    index,
+                    record.last.packets,
+                )
+            });
+            let claimed = cells.claimed(listed);
+            let flow = self.hasher.flow_hash(key);
             for asked in &mut candidates {
-                let left = cells_of(layout, &self.hasher, key, asked.index)
-                    .map(|cell| cells.cells()[cell].received.saturating_sub(claimed[cell]));
-                let weight = u64::from(layout.weight(asked.index)).max(1);
-                asked.packets = left.min().unwrap_or(0) / weight;
+                asked.packets = cells.unclaimed(&claimed, flow, asked.index);
             }
         }
         candidates.retain(|asked| asked.packets + asked.lost > 0);
@@ -155,7 +153,7 @@ impl Sketches {
         list: &FlowList,
     ) -> Option<Vec<FlowDelay>> {
         let layout = cells.layout();
-        if !is_plain(layout) {
+        if layout.asks_which_packet() {
             return None;
         }
         let mut lists = Lists::default();
@@ -201,22 +199,4 @@ struct Asked {
     /// The flow's packets and losses, at most.
     packets: u64,
     lost: u64,
-}
-
-/// Whether each packet goes to one cell of each row.
-fn is_plain(layout: &LdsLayout) -> bool {
-    layout.virtual_cells() == 1 && (0..layout.rows()).all(|row| layout.takes_all(row))
-}
-
-/// A flow's cells in a plain sketch.
-fn cells_of(
-    layout: &LdsLayout,
-    hasher: &Hasher,
-    key: &FlowKey,
-    index: SegmentIndex,
-) -> impl Iterator<Item = usize> + use<> {
-    let columns = layout.base_columns(hasher.flow_hash(key), index);
-    let (rows, width) = (layout.rows(), layout.columns() as usize);
-    let rows = columns.into_iter().take(rows).enumerate();
-    rows.map(move |(row, column)| row * width + column as usize)
 }

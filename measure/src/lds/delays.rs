@@ -240,6 +240,35 @@ impl DelayCells {
         self.sds_estimate_at(&self.layout.base_columns(flow, segment))
     }
 
+    /// Packets of these flows in each cell, with their weights, by the flows' counts of packets received;
+    /// where cells do not [depend on the packet](LdsLayout::asks_which_packet).
+    pub fn claimed(&self, flows: impl Iterator<Item = (FlowHash, SegmentIndex, u64)>) -> Vec<u64> {
+        let mut claimed = vec![0_u64; self.cells.len()];
+        for (flow, segment, packets) in flows {
+            let packets = packets.saturating_mul(self.layout.weight(segment).into());
+            for cell in self.fixed_cells(flow, segment) {
+                claimed[cell] = claimed[cell].saturating_add(packets);
+            }
+        }
+        claimed
+    }
+
+    /// Packets received of a flow, at most: what others have not [`claimed`](Self::claimed).
+    pub fn unclaimed(&self, claimed: &[u64], flow: FlowHash, segment: SegmentIndex) -> u64 {
+        let left = self.fixed_cells(flow, segment).map(|cell| {
+            let received = self.cells[cell].received;
+            received.saturating_sub(claimed.get(cell).copied().unwrap_or(0))
+        });
+        left.min().unwrap_or(0) / u64::from(self.layout.weight(segment)).max(1)
+    }
+
+    /// The first cell that a flow has in each row: its only one, where cells do not depend on the packet.
+    fn fixed_cells(&self, flow: FlowHash, segment: SegmentIndex) -> impl Iterator<Item = usize> {
+        let columns = self.layout.base_columns(flow, segment);
+        let rows = columns.into_iter().take(self.layout.rows()).enumerate();
+        rows.filter_map(|(row, column)| self.layout.cell_at(row, column, 0))
+    }
+
     fn least_packets(&self, base_columns: &[u32]) -> Option<f64> {
         self.filled_cells(base_columns)
             .map(|(_, packets)| packets)

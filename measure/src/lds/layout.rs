@@ -299,8 +299,9 @@ impl LdsLayout {
         Some(row * self.columns as usize + column as usize)
     }
 
-    /// Virtual LDAs, or rows that sample packets.
-    pub(crate) fn asks_which_packet(&self) -> bool {
+    /// Virtual LDAs, or rows that sample packets: cells depend on the packet. Otherwise each packet of a
+    /// flow goes to one cell of each row, always the same.
+    pub fn asks_which_packet(&self) -> bool {
         self.virtual_cells > 1 || self.bounds.iter().any(|&bound| bound != ALL)
     }
 

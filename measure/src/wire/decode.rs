@@ -13,6 +13,10 @@ use crate::observation::SegmentIndex;
 use crate::packet::FlowHash;
 use crate::rli;
 
+mod ask;
+
+pub use ask::AskedFlow;
+
 const _: () = assert!(
     SEGMENTS_MAX as usize <= FEATURES_MAX,
     "one feature for references, and one for each segment but one"
@@ -24,7 +28,7 @@ const _: () = assert!(
 const BOUND_DEVIATIONS: f64 = 5.0;
 
 /// What is to be decoded: it holds all that it needs, so that another thread can do it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct DecodeJob {
     /// The sketch.
     pub cells: DelayCells,
@@ -68,10 +72,19 @@ impl DecodeJob {
     ///
     /// # Errors
     /// [`DecodeError`] when cancelled: the lists fit the sketch.
-    pub fn decode(
+    pub fn decode(&self, cancelled: impl FnMut() -> bool) -> Result<Vec<FlowOutcome>, DecodeError> {
+        let (joint, hybrid) = self.decoded(cancelled)?;
+        let outcomes = self.flows.iter().enumerate();
+        Ok(outcomes
+            .map(|(index, flow)| self.outcome(flow, index, &joint, hybrid.as_ref()))
+            .collect())
+    }
+
+    /// By the cells alone; by cells and references, where these say something.
+    fn decoded(
         &self,
         mut cancelled: impl FnMut() -> bool,
-    ) -> Result<Vec<FlowOutcome>, DecodeError> {
+    ) -> Result<(Decoded, Option<Decoded>), DecodeError> {
         let lists = Lists::new(self);
         let options = DecodeOptions {
             components: self.components,
@@ -84,10 +97,7 @@ impl DecodeJob {
             .say_something()
             .then(|| decode(lists.table_with_references(self.is_fifo)))
             .transpose()?;
-        let outcomes = self.flows.iter().enumerate();
-        Ok(outcomes
-            .map(|(index, flow)| self.outcome(flow, index, &joint, hybrid.as_ref()))
-            .collect())
+        Ok((joint, hybrid))
     }
 
     fn outcome(

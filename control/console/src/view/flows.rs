@@ -7,7 +7,7 @@ use contract::units::{bytes, count, duration_ns, uptime};
 use records::answers::FlowPage;
 use records::history::{Bucket, Course};
 use records::snapshot::{
-    Flow, FlowAnswer, FlowEstimate, FlowFigures, FlowMethod, SketchedFlow, title,
+    AskedWireFlow, Flow, FlowAnswer, FlowEstimate, FlowFigures, FlowMethod, SketchedFlow, title,
 };
 
 /// Buckets of a course that are shown: two minutes of ten seconds each.
@@ -106,6 +106,10 @@ pub fn flow(answer: &FlowAnswer, width_s: u32, unknown: &str) -> String {
         text.push('\n');
         describe_sketched(&mut text, sketched);
     }
+    for wire in &answer.wires {
+        text.push('\n');
+        describe_on_wire(&mut text, wire);
+    }
     if answer.tracked.is_empty() && answer.sketched.is_empty() {
         let _ = writeln!(text, "\n{unknown}");
     }
@@ -172,13 +176,41 @@ fn describe_sketched(text: &mut String, sketched: &SketchedFlow) {
     }
 }
 
+fn describe_on_wire(text: &mut String, asked: &AskedWireFlow) {
+    let AskedWireFlow {
+        from,
+        to,
+        epoch,
+        is_counted,
+        lost_packets_max,
+        stddev_ns,
+        flow,
+    } = asked;
+    let at_most = if *is_counted { "" } else { "at most " };
+    let _ = writeln!(
+        text,
+        "{}: on the wire, in epoch {epoch} of the sender\n  packets: {at_most}{}, lost: {}",
+        title(from, to, &flow.class),
+        count(flow.packets),
+        known(*lost_packets_max, |lost| format!("at most {}", count(lost))),
+    );
+    let chosen = flow.estimate.as_ref();
+    let others = flow.estimates.iter().filter(|one| Some(*one) != chosen);
+    let estimates = chosen.map(|one| ("estimated", one)).into_iter();
+    for (word, estimate) in estimates.chain(others.map(|one| ("     also", one))) {
+        let mean = duration_ns(estimate.mean_ns);
+        let bound = bound_words(estimate.bound_ns);
+        let _ = writeln!(text, "  {word}: mean {mean} {bound} ({})", estimate.method);
+    }
+    if let Some(stddev_ns) = stddev_ns {
+        let _ = writeln!(text, "  stddev: {} (rli-s)", duration_ns(*stddev_ns));
+    }
+}
+
 /// An estimate in words: mean, bound, method, and what it rests on.
 fn words(estimate: &FlowEstimate) -> String {
     let mean = duration_ns(estimate.mean_ns);
-    let bound = match estimate.bound_ns {
-        Some(bound_ns) => format!("+- {} (98 %)", duration_ns(bound_ns)),
-        None => "of unknown error".to_owned(),
-    };
+    let bound = bound_words(estimate.bound_ns);
     let method = match estimate.method {
         FlowMethod::LdsJoint => "jointly with all flows",
         FlowMethod::LdsJointSum => "jointly with all flows, from the sum of epochs",
@@ -197,6 +229,13 @@ fn words(estimate: &FlowEstimate) -> String {
         None => "",
     };
     format!("mean {mean} {bound}, {method} ({label}); {epochs}, {packets} packets{truth}")
+}
+
+fn bound_words(bound_ns: Option<f64>) -> String {
+    match bound_ns {
+        Some(bound_ns) => format!("+- {} (98 %)", duration_ns(bound_ns)),
+        None => "of unknown error".to_owned(),
+    }
 }
 
 /// The last buckets of a course.

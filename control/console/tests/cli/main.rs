@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 
 use api::http::{Running, Server};
-use control::published::Published;
+use control::published::{Lookup, Published};
 use records::answers::Segments;
 use records::snapshot::{Segment, Snapshot};
 

@@ -256,7 +256,7 @@ fn serve_reloads(outcomes: &'static [(u64, ReloadOutcome)]) -> Running {
                     }),
                     ..busy()
                 },
-                None,
+                Lookup::default(),
             );
             std::thread::sleep(Duration::from_millis(150));
         }

@@ -6,7 +6,7 @@ use measure::lds::{DelayCell, LdsLayout};
 use measure::rli::Receiver;
 use measure::shard::{ShardBytes, ShardLayout};
 use measure::time::TickRate;
-use measure::wire::{Placed, WireFlow, WireLayout, WireSegment};
+use measure::wire::{FlowOutcome, Placed, WireFlow, WireLayout, WireSegment};
 
 use super::packets::Held;
 use crate::config::{Config, Forwarding, RING_PACKETS};
@@ -250,6 +250,11 @@ fn wires(config: &Config, items: &mut Vec<Item>) {
         let entries = (layout.flows as usize * 2).next_power_of_two();
         layout.flows as usize * size_of::<WireFlow>() + entries * size_of::<u32>()
     };
+    let decoded = |layout: &WireLayout| {
+        let lds = layout.lds.as_ref().map_or(0, LdsLayout::cells);
+        let flow = size_of::<WireFlow>() + size_of::<FlowOutcome>();
+        lds * size_of::<DelayCell>() + layout.flows as usize * flow
+    };
     let frames = 2 * handover::FRAMES_MAX * size_of::<handover::FrameBox>();
     let buffers = |layout: &WireLayout| {
         let references = layout.references.as_ref();
@@ -266,6 +271,8 @@ fn wires(config: &Config, items: &mut Vec<Item>) {
             all(&flows),
             handover::SHARDS_PER_END,
         ),
+        // Being decoded, shown, and still read by who asked for a flow.
+        ("wires: what flows are decoded from", all(&decoded), 3),
         ("wires: control frames", frames * layouts.len(), 1),
         ("wires: RLI", all(&buffers), 1),
     ];

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::segment::title;
-use super::{Labelled, Snapshot};
+use super::{Labelled, Snapshot, WireFlow};
 use crate::history::{Course, History};
 use crate::metric::record;
 
@@ -247,6 +247,10 @@ pub struct FlowAnswer {
     /// What sketches show of it on segments where it is not tracked; only those where it may have had
     /// packets: where a sketch shows none, it had none.
     pub sketched: Vec<SketchedFlow>,
+    /// On segments of wires that arrive here, in the epoch of each that was decoded last; only those
+    /// where it may have had packets.
+    #[serde(default)]
+    pub wires: Vec<AskedWireFlow>,
 }
 
 /// A flow that is tracked, with its course.
@@ -275,6 +279,26 @@ pub struct SketchedFlow {
     /// Mean delay, jointly with all flows that are tracked, or by the paper's estimator; `None` where no
     /// cell that can be used holds a packet of it.
     pub estimate: Option<FlowEstimate>,
+}
+
+/// A flow on a segment that arrives by a wire, in one epoch.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AskedWireFlow {
+    /// Where its packets are sent from: `port:peer`, the port at the other end.
+    pub from: String,
+    /// Name of the port by which they arrive.
+    pub to: String,
+    /// The sender's epoch.
+    pub epoch: u64,
+    /// Whether its packets were counted one by one; otherwise `packets` is what the sketch allows at most.
+    pub is_counted: bool,
+    /// Packets lost in the epoch, at most; `None` where the sketch only samples.
+    pub lost_packets_max: Option<u64>,
+    /// Standard deviation of its delays in nanoseconds, from references (RLI); `None` where they say nothing.
+    pub stddev_ns: Option<f64>,
+    /// Its packets and delay.
+    #[serde(flatten)]
+    pub flow: WireFlow,
 }
 
 impl Flow {
@@ -328,6 +352,7 @@ impl Snapshot {
                 .collect(),
             ended: flows.map_or_else(Vec::new, |flows| named(&flows.ended)),
             sketched: Vec::new(),
+            wires: Vec::new(),
         }
     }
 

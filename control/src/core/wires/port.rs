@@ -1,6 +1,7 @@
 //! A port with an exchange: what is published of it, with what earlier exchanges of it have counted.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Instant;
 
 use contract::config::Config;
@@ -11,9 +12,10 @@ use measure::wire::frame::Kind;
 use records::snapshot::{FRESH_S, Labelled, Wire, WireSegment, WireTotals};
 
 use super::super::{REFRESH, labelled};
-use super::record::{count, disagreement, flows_of, kind_label, measured, reported};
+use super::record::{count, disagreement, kind_label, measured, reported};
 use super::settings::named;
-use crate::wire::exchange::{ClockView, Exchange, Moment, SessionState, WireStatus};
+use crate::wire::exchange::{ClockView, Exchange, Moment, SessionState, WireFlowsView, WireStatus};
+use crate::wire::flows::flows_of;
 
 /// A port with an exchange.
 #[derive(Debug)]
@@ -155,7 +157,12 @@ impl WirePort {
         }
     }
 
-    pub fn publish(&mut self, names: &HashMap<FlowHash, String>, now: Instant) -> Wire {
+    /// The wire, and the flows of its last epoch, where they are shown.
+    pub fn publish(
+        &mut self,
+        names: &HashMap<FlowHash, String>,
+        now: Instant,
+    ) -> (Wire, Option<Arc<WireFlowsView>>) {
         let status = self.exchange.status();
         let mut wire = self.counted(status.as_ref());
         self.lost_max.resize(wire.segments.len(), 0);
@@ -168,7 +175,7 @@ impl WirePort {
         wire.control_bps = self.control.renew(wire.total.sent_bytes, now);
         let Some(status) = status else {
             SessionState::Waiting.label().clone_into(&mut wire.session);
-            return wire;
+            return (wire, None);
         };
         status.session.label().clone_into(&mut wire.session);
         wire.mismatch = status
@@ -197,8 +204,8 @@ impl WirePort {
         }
         let classes: Vec<&str> = incoming.iter().map(|s| s.class.as_str()).collect();
         let flows = status.flows.filter(|_| is_up);
-        wire.flows = flows.map(|view| flows_of(&view, &classes, names));
-        wire
+        wire.flows = flows.as_ref().map(|view| flows_of(view, &classes, names));
+        (wire, flows)
     }
 
     /// Whether an epoch is not much older than the latest.

@@ -1,15 +1,13 @@
 //! From the status of an exchange to the records that are published.
 
-use std::collections::HashMap;
-
 use measure::chooser::Method;
-use measure::packet::FlowHash;
 use measure::wire::frame::{EpochFate, Kind, Mismatch};
 use measure::wire::{Estimate, SegmentOutcome};
-use records::snapshot::{WireEstimate, WireFigures, WireFlow, WireFlows, WirePeer, WireSegment};
+use records::snapshot::{WireEstimate, WireFigures, WirePeer, WireSegment};
 
 use super::super::labelled;
-use crate::wire::exchange::{MeasuredEpoch, ReportedEpoch, SegmentStatus, WireFlowsView};
+use crate::wire::exchange::{MeasuredEpoch, ReportedEpoch, SegmentStatus};
+use crate::wire::flows::{estimate, method_label};
 
 /// Why the ends do not agree.
 pub(super) fn disagreement(mismatch: Mismatch, peer: Option<&WirePeer>) -> String {
@@ -36,14 +34,6 @@ pub(super) fn kind_label(kind: Kind) -> &'static str {
     }
 }
 
-/// A method's name, as inside the switch.
-fn method_label(method: Method) -> &'static str {
-    match method {
-        Method::Rli => "rli-s",
-        other => other.name(),
-    }
-}
-
 /// Adds what one exchange has counted of a segment.
 pub(super) fn count<E>(segment: &mut WireSegment, now: &SegmentStatus<E>) {
     let fates = EpochFate::ALL.iter().zip(&now.fates);
@@ -55,15 +45,6 @@ pub(super) fn count<E>(segment: &mut WireSegment, now: &SegmentStatus<E>) {
         ..WireSegment::default()
     };
     segment.add(&own);
-}
-
-fn estimate(of: &Estimate, effective_samples: Option<u64>) -> WireEstimate {
-    WireEstimate {
-        method: method_label(of.method).to_owned(),
-        mean_ns: of.mean_ns,
-        bound_ns: of.bound_ns,
-        effective_samples,
-    }
 }
 
 /// What this end measured; `None` where nothing was paired.
@@ -119,39 +100,5 @@ pub(super) fn reported(epoch: &ReportedEpoch) -> WireFigures {
         usable_cells_ratio: f64::from(report.usable_cells) / f64::from(report.cells.max(1)),
         estimates: lda.into_iter().chain(other).collect(),
         chosen,
-    }
-}
-
-/// The flows that have names, the greatest first.
-pub(super) fn flows_of(
-    view: &WireFlowsView,
-    classes: &[&str],
-    names: &HashMap<FlowHash, String>,
-) -> WireFlows {
-    let known = view.flows.iter().filter_map(|flow| {
-        let class = classes.get(usize::from(flow.segment.0)).copied();
-        Some(WireFlow {
-            flow: names.get(&flow.flow)?.clone(),
-            class: class.unwrap_or_default().to_owned(),
-            packets: flow.packets,
-            estimate: flow.chosen.as_ref().map(|chosen| estimate(chosen, None)),
-            estimates: flow
-                .estimates
-                .iter()
-                .map(|one| estimate(one, None))
-                .collect(),
-        })
-    });
-    let mut top: Vec<WireFlow> = known.collect();
-    top.sort_by(|one, other| {
-        let by_packets = other.packets.cmp(&one.packets);
-        by_packets.then_with(|| one.flow.cmp(&other.flow))
-    });
-    WireFlows {
-        epoch: view.epoch,
-        number: view.flows.len() as u64,
-        other_packets: view.other_packets,
-        duration_s: view.duration.as_secs_f64(),
-        top,
     }
 }

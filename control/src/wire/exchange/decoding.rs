@@ -44,7 +44,7 @@ impl EpochFlows {
     }
 
     /// `None` where it was stopped, or cannot be decoded.
-    fn decode(&self, stop: &AtomicBool) -> Option<WireFlowsView> {
+    fn decode(self, stop: &AtomicBool) -> Option<WireFlowsView> {
         let began = Instant::now();
         let decoded = self.job.decode(|| stop.load(Ordering::Relaxed));
         let flows = decoded
@@ -53,6 +53,7 @@ impl EpochFlows {
         Some(WireFlowsView {
             epoch: self.epoch.0,
             flows,
+            job: self.job,
             other_packets: self.other_packets,
             duration: began.elapsed(),
         })

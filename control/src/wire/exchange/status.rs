@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use measure::wire::frame::{EpochFate, Mismatch, Report};
-use measure::wire::{Drift, FlowOutcome, SegmentOutcome, Step};
+use measure::wire::{DecodeJob, Drift, FlowOutcome, SegmentOutcome, Step};
 
 use super::settings::ClockView;
 use contract::labelled_enum;
@@ -169,8 +169,10 @@ pub struct ReportedEpoch {
 pub struct WireFlowsView {
     /// The sender's epoch.
     pub epoch: u64,
-    /// Its flows.
+    /// Its flows, in the order of the job's.
     pub flows: Vec<FlowOutcome>,
+    /// What they were decoded from.
+    pub job: DecodeJob,
     /// Packets of flows that had no slot.
     pub other_packets: u64,
     /// How long decoding took.

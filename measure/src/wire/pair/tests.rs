@@ -50,11 +50,19 @@ fn flow(number: u64) -> (FlowHash, SegmentIndex) {
 }
 
 /// `spread_ns` apart lie the means of flows: 0 where all share one queue, which references suppose.
-fn epoch(seed: u64, packets: usize, flows: u64, (loss, spread_ns): (f64, f64)) -> Epoch {
+fn epoch(seed: u64, packets: usize, flows: u64, spoilt: (f64, f64)) -> Epoch {
+    epoch_of(&layout(), seed, (packets, flows), spoilt)
+}
+
+fn epoch_of(
+    layout: &WireLayout,
+    seed: u64,
+    (packets, flows): (usize, u64),
+    (loss, spread_ns): (f64, f64),
+) -> Epoch {
     let mut random = Pcg64::seed_from_u64(seed);
-    let layout = layout();
-    let mut sender = WireShard::new(&layout, End::Sender);
-    let mut receiver = WireShard::new(&layout, End::Receiver);
+    let mut sender = WireShard::new(layout, End::Sender);
+    let mut receiver = WireShard::new(layout, End::Receiver);
     let mut segments = [(0.0, 0.0); 2];
     let mut all = vec![(0.0, 0.0); usize::try_from(flows).unwrap()];
     let wait = Exp::new(1.0 / 5_000.0).unwrap();
@@ -154,16 +162,20 @@ impl Arrived {
     }
 }
 
-fn decoded(epoch: &Epoch, arrived: &Arrived, method: Option<rli::Method>) -> Vec<FlowOutcome> {
+fn job(epoch: &Epoch, arrived: &Arrived, method: Option<rli::Method>) -> DecodeJob {
     let (cells, _) = flow_cells(&epoch.receiver, &arrived.halves()).unwrap();
-    let job = DecodeJob {
+    DecodeJob {
         cells,
         flows: epoch.receiver.flows.flows().to_vec(),
         method,
         is_fifo: true,
         clocks: CLOCKS,
         components: 1,
-    };
+    }
+}
+
+fn decoded(epoch: &Epoch, arrived: &Arrived, method: Option<rli::Method>) -> Vec<FlowOutcome> {
+    let job = job(epoch, arrived, method);
     assert!(job.effort() >= job.flows.len() * 20);
     job.decode(|| false).unwrap()
 }
@@ -298,4 +310,92 @@ fn references_that_packets_overtake_say_nothing_of_flows() {
     let estimates = || flows.iter().flat_map(|flow| &flow.estimates);
     assert_eq!(estimates().filter(by_references).count(), 0);
     assert!(job.decode(|| true).is_err());
+}
+
+/// All of an epoch, decoded but for those flows that had no slot.
+fn without(all: &DecodeJob, is_left_out: impl Fn(usize) -> bool) -> (DecodeJob, Vec<FlowOutcome>) {
+    let mut job = all.clone();
+    let mut places = 0..;
+    job.flows
+        .retain(|_| !is_left_out(places.next().unwrap_or_default()));
+    let outcomes = job.decode(|| false).unwrap();
+    (job, outcomes)
+}
+
+#[test]
+fn a_flow_that_was_counted_is_answered_as_it_was_decoded() {
+    let epoch = epoch(3, 20_000, 200, (0.005, 0.0));
+    let arrived = Arrived::of(&epoch.sender, || false);
+    let (job, outcomes) = without(&job(&epoch, &arrived, Some(rli::Method::Sums)), |_| false);
+    for outcome in &outcomes {
+        let asked = job.ask(&outcomes, outcome.flow, 2).unwrap();
+        let counted: Vec<_> = asked.iter().filter(|one| one.is_counted).collect();
+        assert_eq!(counted.len(), 1);
+        assert_eq!(&counted[0].outcome, outcome);
+        assert!(counted[0].lost_max.is_some());
+    }
+    let of = &outcomes[0];
+    let mut disordered = job.clone();
+    disordered.is_fifo = false;
+    let asked = disordered.ask(&outcomes, of.flow, 2).unwrap();
+    assert!(asked.iter().all(|one| one.stddev_ns.is_none()));
+}
+
+/// Cells do not depend on the packet: what is left of a cell is the asked flow's.
+fn fixed_cells() -> WireLayout {
+    WireLayout {
+        lds: Some(LdsLayout::new(2_000, 1, &[1.0; 3]).unwrap()),
+        ..layout()
+    }
+}
+
+#[test]
+fn a_flow_without_a_slot_is_decoded_with_all_others() {
+    for (layout, is_exact) in [(fixed_cells(), true), (layout(), false)] {
+        let epoch = epoch_of(&layout, 3, (20_000, 200), (0.005, 50.0));
+        let arrived = Arrived::of(&epoch.sender, || false);
+        let all = job(&epoch, &arrived, None);
+        let (mut bounded, mut within) = (0, 0);
+        for number in 0..200 {
+            let (hash, segment) = flow(number);
+            let place = all.flows.iter().position(|one| one.flow == hash);
+            let (job, outcomes) = without(&all, |at| Some(at) == place);
+            let asked = job.ask(&outcomes, hash, 2).unwrap();
+            let mut asked = asked.iter().filter(|one| !one.is_counted);
+            let one = asked.find(|one| one.outcome.segment == segment).unwrap();
+            let packets = all.flows[place.unwrap()].packets;
+            if is_exact {
+                assert_eq!(one.outcome.packets, packets);
+            } else {
+                assert!(one.outcome.packets >= packets);
+            }
+            let chosen = one.outcome.chosen.unwrap();
+            let truth_ns = epoch.flows_ns[usize::try_from(number).unwrap()];
+            if !is_exact {
+                assert_eq!((chosen.method, chosen.bound_ns), (Method::LdsPaper, None));
+            } else if let Some(bound_ns) = chosen.bound_ns {
+                bounded += 1;
+                within += usize::from((chosen.mean_ns - truth_ns).abs() <= bound_ns);
+            }
+        }
+        assert!(within * 100 >= bounded * 96, "{within} of {bounded}");
+        assert_eq!(bounded > 100, is_exact, "{bounded}");
+    }
+}
+
+#[test]
+fn where_more_flows_had_no_slot_nothing_bounds_the_answer() {
+    let epoch = epoch_of(&fixed_cells(), 3, (20_000, 200), (0.0, 50.0));
+    let arrived = Arrived::of(&epoch.sender, || false);
+    let (job, outcomes) = without(&job(&epoch, &arrived, None), |at| at % 2 == 0);
+    let is_counted = |hash| outcomes.iter().any(|one| one.flow == hash);
+    let (hash, segment) = (0..200).map(flow).find(|of| !is_counted(of.0)).unwrap();
+    let asked = job.ask(&outcomes, hash, 2).unwrap();
+    let one = asked.iter().find(|one| one.outcome.segment == segment);
+    let chosen = one.unwrap().outcome.chosen.unwrap();
+    assert_eq!((chosen.method, chosen.bound_ns), (Method::LdsPaper, None));
+    // One that never was has no packets, unless others share all of its cells.
+    let strangers = (1_000..1_200).map(|n| flow(n).0);
+    let answered = strangers.filter(|&hash| !job.ask(&outcomes, hash, 2).unwrap().is_empty());
+    assert!(answered.count() < 10);
 }

@@ -5,10 +5,14 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::support::{Daemon, key_file, memif};
+use measure::packet::{FlowKey, Hasher};
 use serde_json::{Value, json};
 
 /// Epochs that are compared, of 100 ms each.
 const EPOCHS: usize = 60;
+
+/// By what packets and flows are hashed.
+const SEED: u128 = 0x0011_2233_4455_6677_8899_aabb_ccdd_eeff;
 
 /// Bytes of a record of `--wire-record`.
 const RECORD_BYTES: usize = 32;
@@ -29,7 +33,7 @@ fn config(number: u32, role: &str, folder: &Path) -> Value {
         "forwarding": { "mode": "patch", "pairs": [["host", "trunk"]] },
         "measurement": {
             "interval_ms": 100,
-            "hash_seed": "00112233445566778899aabbccddeeff",
+            "hash_seed": format!("{SEED:032x}"),
             "flows": { "slots": 1_024 },
         },
         // One machine, one clock.
@@ -66,6 +70,7 @@ fn incoming(wire: &Value) -> &Value {
 #[derive(Debug)]
 struct Record {
     packet: u64,
+    flow: u64,
     tai_ns: u64,
     epoch: u64,
     is_received: bool,
@@ -78,6 +83,7 @@ fn records(file: &Path) -> Vec<Record> {
     assert!(rest.is_empty());
     let record = |bytes: &[u8; RECORD_BYTES]| Record {
         packet: number(&bytes[..8]),
+        flow: number(&bytes[8..16]),
         tai_ns: number(&bytes[16..24]),
         epoch: u32::from_le_bytes(bytes[24..28].try_into().unwrap()).into(),
         is_received: bytes[28] == 1,
@@ -92,13 +98,13 @@ struct Truth {
     delay_sum_ns: i64,
 }
 
-/// By the sender's epochs, from the files of sender and receiver.
-fn truth(sender: &Path, receiver: &Path) -> BTreeMap<u64, Truth> {
-    let mut epochs: BTreeMap<u64, Truth> = BTreeMap::new();
+/// By the sender's epochs, and by what `key` makes of a record, from the files of sender and receiver.
+fn truth<K: Ord>(sender: &Path, receiver: &Path, key: impl Fn(&Record) -> K) -> BTreeMap<K, Truth> {
+    let mut epochs: BTreeMap<K, Truth> = BTreeMap::new();
     let mut sent: HashMap<u64, Vec<Record>> = HashMap::new();
     for record in records(sender) {
         if !record.is_received {
-            epochs.entry(record.epoch).or_default().sent += 1;
+            epochs.entry(key(&record)).or_default().sent += 1;
             sent.entry(record.packet).or_default().push(record);
         }
     }
@@ -108,7 +114,7 @@ fn truth(sender: &Path, receiver: &Path) -> BTreeMap<u64, Truth> {
             && !same.is_empty()
         {
             let first = same.remove(0);
-            let truth = epochs.entry(first.epoch).or_default();
+            let truth = epochs.entry(key(&first)).or_default();
             truth.arrived += 1;
             truth.delay_sum_ns += record.tai_ns.cast_signed() - first.tai_ns.cast_signed();
         }
@@ -132,6 +138,7 @@ fn two_daemons_measure_the_wire_between_them_in_both_directions() {
         });
     }
     let said = listen(&switches);
+    let flows = ask_flows(&switches[0]);
     // What one measures the other shows.
     let [one, other] = &switches;
     let reported = wire(one).unwrap();
@@ -151,8 +158,57 @@ fn two_daemons_measure_the_wire_between_them_in_both_directions() {
     let truths = switches.map(Daemon::stop);
     drop(truths);
     let file = |number: u32| folder.path().join(format!("truth-{number}"));
-    compare(&said[0], &truth(&file(2), &file(1)));
-    compare(&said[1], &truth(&file(1), &file(2)));
+    let epoch = |record: &Record| record.epoch;
+    compare(&said[0], &truth(&file(2), &file(1), epoch));
+    compare(&said[1], &truth(&file(1), &file(2), epoch));
+    let flow = |record: &Record| (record.epoch, record.flow);
+    compare_flows(&flows, &truth(&file(2), &file(1), flow));
+}
+
+/// What is said of every flow that came by the wire: its hash, and the record.
+fn ask_flows(switch: &Daemon) -> Vec<(u64, Value)> {
+    let hasher = Hasher::new(SEED.to_be_bytes());
+    let page = switch.json("/api/v1/flows?ingress=trunk&limit=1000");
+    let page = page.unwrap();
+    let mut answers = Vec::new();
+    for flow in page["flows"].as_array().unwrap() {
+        let name = flow["flow"].as_str().unwrap();
+        let key: FlowKey = name.parse().unwrap();
+        let answer = switch.json(&format!("/api/v1/flow?flow={}", name.replace('>', "%3E")));
+        let answer = answer.unwrap();
+        let hash = hasher.flow_hash(&key).0;
+        let wires = answer["wires"].as_array().unwrap();
+        answers.extend(wires.iter().map(|wire| (hash, wire.clone())));
+    }
+    answers
+}
+
+/// Packets that are published are exact, losses are not less than there were, and means nearly all within
+/// their bounds.
+fn compare_flows(said: &[(u64, Value)], truths: &BTreeMap<(u64, u64), Truth>) {
+    let (mut bounded, mut covered) = (0, 0);
+    for (hash, asked) in said {
+        assert_eq!(asked["to"], "trunk");
+        let truth = truths.get(&(asked["epoch"].as_u64().unwrap(), *hash));
+        if asked["is_counted"] == false {
+            // Every flow has a slot: this one had no packets, and its cells hold only others.
+            assert!(truth.is_none_or(|truth| truth.arrived == 0), "{asked}");
+            continue;
+        }
+        let truth = truth.unwrap();
+        assert_eq!(asked["packets"].as_u64(), Some(truth.arrived), "{asked}");
+        let lost = asked["lost_packets_max"].as_u64().unwrap();
+        assert!(lost >= truth.sent - truth.arrived, "{asked}");
+        let estimate = &asked["estimate"];
+        if let Some(bound_ns) = estimate["bound_ns"].as_f64() {
+            let mean_ns = truth.delay_sum_ns as f64 / truth.arrived as f64;
+            let off_ns = (estimate["mean_ns"].as_f64().unwrap() - mean_ns).abs();
+            bounded += 1;
+            covered += usize::from(off_ns <= bound_ns);
+        }
+    }
+    assert!(bounded >= 100, "{bounded} of {}", said.len());
+    assert!(covered * 100 >= bounded * 93, "{covered} of {bounded}");
 }
 
 /// What each says, epoch by epoch.

@@ -10,6 +10,7 @@ use super::*;
 use crate::{process, prometheus};
 use contract::counters::ClassReading;
 use contract::limits::answer_bytes_max;
+use control::published::Lookup;
 use records::answers::{
     COURSES_MAX, Classes, Epochs, FLOWS_DEFAULT, FlowPage, FlowState, SegmentCourses, Segments,
     Status,
@@ -54,7 +55,7 @@ fn every_path_answers_with_its_content_type() {
 #[test]
 fn json_is_the_published_snapshot() {
     let (server, published) = serve(Snapshot::default());
-    published.publish(Snapshot::example(), None);
+    published.publish(Snapshot::example(), Lookup::default());
     let whole = fetch(&server, "/api/v1/snapshot").body;
     assert_eq!(
         serde_json::from_str::<Snapshot>(&whole).unwrap(),
@@ -336,7 +337,7 @@ fn the_configuration_that_holds_is_shown_without_its_seed() {
     assert_eq!(early.header("retry-after"), Some("1"));
     let snapshot = example();
     let mut expected = Config::clone(snapshot.config.as_ref().unwrap());
-    published.publish(snapshot, None);
+    published.publish(snapshot, Lookup::default());
     let shown = fetch(&server, "/api/v1/config").body;
     assert!(!shown.contains("00112233"), "{shown}");
     expected.measurement.hash_seed = None;
@@ -362,7 +363,7 @@ fn a_reload_is_asked_for_once_and_not_by_a_web_page() {
     let asked = request(&server, "POST", path, &lines);
     assert_eq!((asked.status, asked.json()), (202, json!({ "after": 2 })));
     assert!(wanted.load(Ordering::Relaxed));
-    published.publish(Snapshot::default(), None);
+    published.publish(Snapshot::default(), Lookup::default());
     assert_eq!(request(&server, "POST", path, &lines).json()["after"], 0);
     let (server, _) = serve(example());
     let refused = request(&server, "POST", path, &lines);
@@ -379,7 +380,7 @@ fn readiness_says_why_not() {
         (503, "the switch is starting\n")
     );
     assert_eq!(fetch(&server, "/healthz").status, 200);
-    published.publish(Snapshot::example(), None);
+    published.publish(Snapshot::example(), Lookup::default());
     assert_eq!(fetch(&server, "/readyz").status, 200);
 }
 

@@ -1,6 +1,6 @@
 use super::*;
 use records::history::{History, Sample};
-use records::snapshot::{AnsweredFlow, Snapshot};
+use records::snapshot::{AnsweredFlow, Snapshot, WireEstimate, WireFlow};
 
 fn example() -> Flow {
     Snapshot::example().flows.unwrap().top[0].flow.clone()
@@ -105,4 +105,53 @@ fn a_flow_that_is_not_tracked_is_labelled_so() {
     }
     assert!(!text.contains("UNKNOWN"), "{text}");
     assert!(flow(&answer(), 10, "nothing is known").ends_with("\nnothing is known\n"));
+}
+
+#[test]
+fn a_flow_on_a_wire_is_told_by_every_method() {
+    let estimate = |method: &str, mean_ns, bound_ns| WireEstimate {
+        method: method.to_owned(),
+        mean_ns,
+        bound_ns,
+        effective_samples: None,
+    };
+    let hybrid = estimate("hybrid", 9_000.0, Some(700.0));
+    let counted = AskedWireFlow {
+        from: "trunk:peer".to_owned(),
+        to: "trunk".to_owned(),
+        epoch: 12,
+        is_counted: true,
+        lost_packets_max: Some(3),
+        stddev_ns: Some(800.0),
+        flow: WireFlow {
+            class: "gold".to_owned(),
+            packets: 120,
+            estimate: Some(hybrid.clone()),
+            estimates: vec![estimate("joint", 9_500.0, Some(900.0)), hybrid],
+            ..WireFlow::default()
+        },
+    };
+    let mut sketched = counted.clone();
+    sketched.is_counted = false;
+    sketched.lost_packets_max = None;
+    sketched.stddev_ns = None;
+    sketched.flow.estimate = Some(estimate("lds-paper", 8_000.0, None));
+    sketched.flow.estimates.clear();
+    let known = FlowAnswer {
+        wires: vec![counted, sketched],
+        ..answer()
+    };
+    let text = flow(&known, 10, "not tracked");
+    let expected = "
+trunk:peer>trunk gold: on the wire, in epoch 12 of the sender
+  packets: 120, lost: at most 3
+  estimated: mean 9.00 us +- 700 ns (98 %) (hybrid)
+       also: mean 9.50 us +- 900 ns (98 %) (joint)
+  stddev: 800 ns (rli-s)
+
+trunk:peer>trunk gold: on the wire, in epoch 12 of the sender
+  packets: at most 120, lost: -
+  estimated: mean 8.00 us of unknown error (lds-paper)
+";
+    assert!(text.contains(expected), "{text}");
 }
