@@ -27,10 +27,12 @@ use contract::counters::WorkerCounters;
 use contract::wire::clock::SharedLine;
 use records::snapshot::{Labelled, Snapshot, State};
 
+mod classes;
 mod clocks;
 mod flow_state;
 mod generation;
 mod measurement;
+mod minute;
 mod publisher;
 mod rates;
 mod segment;
@@ -251,7 +253,8 @@ impl<'f> ControlCore<'f> {
         publisher.read(&mut **data_plane, workers, measurement, clocks);
         let mut snapshot = publisher.snapshot(clocks.uptime());
         let segments = &measurement.segments;
-        snapshot.segments = segments.publish();
+        snapshot.segments = segments.publish(clocks.epoch);
+        snapshot.classes = segments.publish_classes(clocks.epoch);
         snapshot.sketches = segments.sketches();
         snapshot.flows = flows.publish(&snapshot, measurement.flow_slots(), segments, workers);
         snapshot.wire_clock = wires.clock();

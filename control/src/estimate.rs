@@ -1,13 +1,15 @@
 //! From a whole epoch's synopsis of one segment to the figures that are published.
 
 use measure::cell::PassedCell;
+use measure::histogram::Histogram;
 use measure::lda::LdaEstimate;
+use measure::moments::Moments;
 use measure::rli::SegmentDelay;
 use measure::shard::{SegmentSynopsis, Shard, Tally};
 use measure::time::{Epoch, TickRate};
 
 use records::snapshot::{
-    Counts, EpochFigures, Estimate, Octave, ReferenceEstimate, Sketch, Stamped,
+    Counts, DelayBucket, EpochFigures, Estimate, ReferenceEstimate, Sketch, Stamped,
 };
 
 /// The figures of one segment and epoch; `None` when no packet passed.
@@ -18,7 +20,7 @@ pub(crate) fn figures(
 ) -> Option<EpochFigures> {
     let counts = counts(&synopsis.tally);
     let is_empty = counts.sent_packets == 0 && counts.received_packets == 0;
-    let stamped = stamped(synopsis, rate);
+    let stamped = stamped(&synopsis.moments, &synopsis.histogram, rate);
     let mean_ns = stamped.map(|stamped| stamped.mean_ns);
     let lda = synopsis.lda.as_ref().and_then(|lda| {
         let lda = lda.estimate(counts.received_packets);
@@ -123,32 +125,26 @@ pub(crate) fn counts(tally: &Tally) -> Counts {
     }
 }
 
-/// The octaves that hold packets.
-pub(crate) fn octaves(cumulative: impl Iterator<Item = (u64, u64)>) -> Vec<Octave> {
-    let single = cumulative.scan(0, |below, (le_ns, at_most)| {
-        let packets = at_most.saturating_sub(*below);
-        *below = at_most;
-        Some(Octave { le_ns, packets })
-    });
-    single.filter(|octave| octave.packets > 0).collect()
+/// The buckets that hold packets.
+pub(crate) fn buckets(histogram: &Histogram) -> Vec<DelayBucket> {
+    let buckets = histogram.buckets();
+    let bucket = |(le_ns, packets)| DelayBucket { le_ns, packets };
+    buckets.map(bucket).collect()
 }
 
-fn stamped(synopsis: &SegmentSynopsis, rate: TickRate) -> Option<Stamped> {
-    let (moments, histogram) = (&synopsis.moments, &synopsis.histogram);
-    let (min_ns, max_ns) = (
-        rate.to_ns(moments.min_ticks()? as f64),
-        rate.to_ns(moments.max_ticks()? as f64),
-    );
-    // The middle of a bucket may lie beyond every delay in it.
-    let quantile = |q| Some((histogram.quantile_ns(q)? as f64).clamp(min_ns, max_ns));
+/// The exact delays of some packets; `None` without any.
+pub(crate) fn stamped(moments: &Moments, histogram: &Histogram, rate: TickRate) -> Option<Stamped> {
+    let quantiles_ns = histogram.quantiles_ns([0.5, 0.9, 0.99, 0.999, 0.9999], moments)?;
     Some(Stamped {
         mean_ns: rate.to_ns(moments.mean_ticks()?),
         stddev_ns: rate.to_ns(moments.stddev_ticks()?),
-        min_ns,
-        max_ns,
-        p50_ns: quantile(0.5)?,
-        p90_ns: quantile(0.9)?,
-        p99_ns: quantile(0.99)?,
+        min_ns: rate.to_ns(moments.min_ticks()? as f64),
+        max_ns: rate.to_ns(moments.max_ticks()? as f64),
+        p50_ns: quantiles_ns[0],
+        p90_ns: quantiles_ns[1],
+        p99_ns: quantiles_ns[2],
+        p999_ns: quantiles_ns[3],
+        p9999_ns: quantiles_ns[4],
     })
 }
 

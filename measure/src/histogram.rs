@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 
+use crate::moments::Moments;
 use crate::observation::{End, Observation};
 use crate::synopsis::{ShapeMismatch, Synopsis};
 use crate::time::TickRate;
@@ -49,6 +50,56 @@ fn bounds_ns(bucket: usize) -> RangeInclusive<u64> {
     least + shift..=greatest.saturating_add(1)
 }
 
+/// Which of `count` packets, the fastest being 1, has the delay that the share `q` of them do not exceed.
+fn rank(q: f64, count: u64) -> u64 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a share of a count of packets; casts saturate"
+    )]
+    let rank = (q.clamp(0.0, 1.0) * count as f64).ceil() as u64;
+    rank.max(1)
+}
+
+/// Counts of a histogram from the first bucket that holds packets to the last: what many sums kept for a time need.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Trimmed {
+    first: usize,
+    counts: Vec<u64>,
+}
+
+impl Trimmed {
+    /// Most bytes: those of delays from 1 ns to all 64 bits. From 1 us to 10 ms there are 107 buckets, 856 bytes.
+    pub const BYTES_MAX: usize = size_of::<Self>() + BUCKETS * size_of::<u64>();
+
+    /// Adds all packets of a histogram.
+    pub fn add(&mut self, histogram: &Histogram) {
+        let is_filled = |count: &u64| *count > 0;
+        let counts = &histogram.counts;
+        let (Some(mut first), Some(mut last)) = (
+            counts.iter().position(is_filled),
+            counts.iter().rposition(is_filled),
+        ) else {
+            return;
+        };
+        if !self.counts.is_empty() {
+            first = first.min(self.first);
+            last = last.max(self.first + self.counts.len() - 1);
+        }
+        if last - first >= self.counts.len() {
+            let mut wider = vec![0; last - first + 1];
+            let offset = self.first.saturating_sub(first);
+            for (new, old) in wider.iter_mut().skip(offset).zip(&self.counts) {
+                *new = *old;
+            }
+            (self.first, self.counts) = (first, wider);
+        }
+        for (mine, theirs) in self.counts.iter_mut().zip(&counts[self.first..]) {
+            *mine = mine.wrapping_add(*theirs);
+        }
+    }
+}
+
 impl Histogram {
     /// An empty histogram of delays in ticks of `rate`.
     pub fn new(rate: TickRate) -> Self {
@@ -66,12 +117,7 @@ impl Histogram {
     /// The delay that the share `q` of packets (0 to 1) did not exceed, in ns: the middle of its
     /// bucket, at most an eighth off. `None` without packets.
     pub fn quantile_ns(&self, q: f64) -> Option<u64> {
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a share of a count of packets; casts saturate"
-        )]
-        let rank = ((q.clamp(0.0, 1.0) * self.count() as f64).ceil() as u64).max(1);
+        let rank = rank(q, self.count());
         let mut below = 0;
         let bucket = self.counts.iter().position(|&count| {
             below += count;
@@ -81,16 +127,43 @@ impl Histogram {
         Some(bounds.start().midpoint(*bounds.end()))
     }
 
-    /// For each k from 0 to 63: the bound `2^k` ns and the packets at most that late.
-    pub fn octaves(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let (mut buckets, mut cumulative) = (0, 0);
-        (0..u64::BITS).map(move |k| {
-            let bound_ns = 1 << k;
-            let end = bucket_of(bound_ns) + 1;
-            cumulative += self.counts[buckets..end].iter().sum::<u64>();
-            buckets = end;
-            (bound_ns, cumulative)
-        })
+    /// Several quantiles in ns, within the extremes of `moments`, which are those of the same packets. They rise
+    /// with their shares, and none is greater than the maximum. `None` without packets.
+    ///
+    /// Of fewer than `1 / (1 - q)` packets the quantile `q` is the greatest: the exact maximum, not a bucket's middle.
+    pub fn quantiles_ns<const N: usize>(
+        &self,
+        shares: [f64; N],
+        moments: &Moments,
+    ) -> Option<[f64; N]> {
+        let min_ns = self.rate.to_ns(moments.min_ticks()? as f64);
+        let max_ns = self.rate.to_ns(moments.max_ticks()? as f64);
+        let count = self.count();
+        let mut quantiles = [max_ns; N];
+        for (quantile_ns, q) in quantiles.iter_mut().zip(shares) {
+            if rank(q, count) < count {
+                // The middle of a bucket may lie beyond every delay in it.
+                *quantile_ns = (self.quantile_ns(q)? as f64).clamp(min_ns, max_ns);
+            }
+        }
+        Some(quantiles)
+    }
+
+    /// The buckets that hold packets, least first: the greatest delay in ns that falls in it, and its packets.
+    ///
+    /// From 16 ns on, every `2^k + i 2^k / 8` is such a bound.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let counts = self.counts.iter().enumerate();
+        let filled = counts.filter(|(_, packets)| **packets > 0);
+        filled.map(|(bucket, &packets)| (*bounds_ns(bucket).end(), packets))
+    }
+
+    /// Adds what was collected from histograms of the same rate.
+    pub fn add_trimmed(&mut self, trimmed: &Trimmed) {
+        let counts = self.counts.iter_mut().skip(trimmed.first);
+        for (mine, theirs) in counts.zip(&trimmed.counts) {
+            *mine = mine.wrapping_add(*theirs);
+        }
     }
 
     /// Records `packets` packets of equal delay: those of one burst usually are.
@@ -159,6 +232,14 @@ mod tests {
         histogram
     }
 
+    fn moments_of(delays_ns: &[u64]) -> Moments {
+        let mut moments = Moments::default();
+        for &delay in delays_ns {
+            moments.record(End::Receiver, &[observation_with_delay(delay)]);
+        }
+        moments
+    }
+
     /// Delays of every order of magnitude.
     fn delays() -> impl Strategy<Value = Vec<u64>> {
         let delay = (0_u32..64, any::<u64>()).prop_map(|(shift, bits)| bits >> shift);
@@ -182,16 +263,15 @@ mod tests {
     fn ticks_become_nanoseconds() {
         let mut histogram = Histogram::new(TickRate::from_hz(2_500_000_000));
         histogram.record(End::Receiver, &[observation_with_delay(2_500)]);
-        let mut octaves = histogram.octaves().skip(9);
-        assert_eq!(octaves.next(), Some((512, 0)));
-        assert_eq!(octaves.next(), Some((1_024, 1)));
+        assert!(histogram.buckets().eq([(1_024, 1)]));
     }
 
     #[test]
     fn nothing_seen_is_nothing_said() {
         let empty = histogram_of(&[]);
         assert_eq!(empty.quantile_ns(0.5), None);
-        assert_eq!(empty.octaves().last(), Some((1 << 63, 0)));
+        assert_eq!(empty.quantiles_ns([0.5], &Moments::default()), None);
+        assert_eq!(empty.buckets().next(), None);
     }
 
     #[test]
@@ -203,7 +283,51 @@ mod tests {
         assert_eq!(histogram, before);
     }
 
+    #[test]
+    fn of_few_packets_the_tail_is_the_maximum() {
+        let delays: Vec<u64> = (0..999).map(|n| 1_000 + n).collect();
+        let (histogram, moments) = (histogram_of(&delays), moments_of(&delays));
+        let tails = histogram.quantiles_ns([0.99, 0.999, 0.9999], &moments);
+        let tails = tails.unwrap();
+        let is_maximum = tails.map(|tail| (tail - 1_998.0).abs() < 1e-9);
+        assert_eq!(is_maximum, [false, true, true], "{tails:?}");
+    }
+
     proptest! {
+        #[test]
+        fn many_quantiles_rise_to_the_maximum_and_are_near_the_exact_ones(
+            mut delays in delays(), mut shares in [0.0..=1.0_f64, 0.0..=1.0, 0.9..=1.0]
+        ) {
+            shares.sort_by(f64::total_cmp);
+            let (histogram, moments) = (histogram_of(&delays), moments_of(&delays));
+            let quantiles = histogram.quantiles_ns(shares, &moments).unwrap();
+            delays.sort_unstable();
+            prop_assert!(quantiles.is_sorted());
+            let max_ns = rate().to_ns(*delays.last().unwrap() as f64);
+            prop_assert!(quantiles[2] <= max_ns);
+            for (q, quantile) in shares.into_iter().zip(quantiles) {
+                let rank = usize::try_from(rank(q, delays.len() as u64)).unwrap();
+                let exact = delays[rank - 1] as f64;
+                // An eighth of an octave, and the nanosecond by which delays are rounded.
+                let most = (2_f64.powf(0.125) - 1.0) * exact + 1.0;
+                prop_assert!((quantile - exact).abs() <= most, "{quantile} {exact}");
+            }
+        }
+
+        #[test]
+        fn trimmed_sums_are_the_histogram_of_all(delays in delays(), more in delays()) {
+            let mut trimmed = Trimmed::default();
+            trimmed.add(&histogram_of(&[]));
+            trimmed.add(&histogram_of(&delays));
+            trimmed.add(&histogram_of(&more));
+            let mut sum = histogram_of(&[]);
+            sum.add_trimmed(&trimmed);
+            let all = [delays, more].concat();
+            prop_assert_eq!(sum, histogram_of(&all));
+            let bytes = size_of::<Trimmed>() + trimmed.counts.capacity() * size_of::<u64>();
+            prop_assert!(bytes <= Trimmed::BYTES_MAX);
+        }
+
         #[test]
         fn quantiles_are_an_eighth_off_at_most(mut delays in delays(), q in 0.0..=1.0_f64) {
             let quantile = histogram_of(&delays).quantile_ns(q).unwrap();
@@ -215,11 +339,12 @@ mod tests {
         }
 
         #[test]
-        fn octave_counts_are_exact(delays in delays()) {
+        fn counts_of_buckets_are_exact(delays in delays()) {
             let histogram = histogram_of(&delays);
-            for (k, (bound_ns, cumulative)) in (0..).zip(histogram.octaves()) {
+            let mut cumulative = 0;
+            for (bound_ns, packets) in histogram.buckets() {
+                cumulative += packets;
                 let exact = delays.iter().filter(|&&delay| delay <= bound_ns).count() as u64;
-                prop_assert_eq!(bound_ns, 1 << k);
                 prop_assert_eq!(cumulative, exact);
             }
             prop_assert_eq!(histogram.count(), delays.len() as u64);

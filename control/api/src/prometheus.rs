@@ -9,6 +9,7 @@
 
 use std::fmt::{self, Write};
 
+use contract::config::Prometheus;
 use contract::counters::ExceptionReading;
 use records::snapshot::{Clock, Snapshot};
 
@@ -28,14 +29,15 @@ pub use filter::{Filter, Filtered};
 /// Content type of the text.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Writes the snapshot as Prometheus text, some lines at a time.
+/// Writes the snapshot as Prometheus text, some lines at a time; of `settings` only how fine its histograms are. Which
+/// families are taken is for a [`Filter`] around `out`.
 ///
 /// # Errors
 /// Those of `out`.
-pub fn write(snapshot: &Snapshot, out: &mut dyn Write) -> fmt::Result {
+pub fn write(snapshot: &Snapshot, settings: &Prometheus, out: &mut dyn Write) -> fmt::Result {
     let mut page = Page::new(out);
     switch(&mut page, snapshot);
-    segments::segments(&mut page, &snapshot.segments);
+    segments::segments(&mut page, &snapshot.segments, settings);
     segments::estimates(&mut page, snapshot);
     segments::sketches(&mut page, snapshot);
     flows::flows(&mut page, snapshot);

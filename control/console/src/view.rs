@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use contract::units::{bytes, count, duration_ns, rate, uptime};
 use records::answers::{ClassTotals, Classes, Ports};
-use records::snapshot::{Port, Segment, Snapshot};
+use records::snapshot::{Delays, Port, Segment, Snapshot};
 
 mod flows;
 mod status;
@@ -20,8 +20,8 @@ pub(crate) fn known<T>(number: Option<T>, text: impl FnOnce(T) -> String) -> Str
     number.map_or_else(|| "-".to_owned(), text)
 }
 
-/// Headings of the segments' table.
-pub(crate) const SEGMENT_HEADINGS: [&str; 9] = [
+/// Headings of the segments' table; as text, percentiles have a table of their own.
+pub(crate) const SEGMENT_HEADINGS: [&str; 12] = [
     "segment",
     "packets/s",
     "lost",
@@ -30,6 +30,9 @@ pub(crate) const SEGMENT_HEADINGS: [&str; 9] = [
     "+-98%",
     "stddev",
     "p99",
+    "p99.9",
+    "p99.99",
+    "max",
     "samples",
 ];
 
@@ -73,10 +76,53 @@ pub fn summary(snapshot: &Snapshot) -> String {
 
 /// Segments alone.
 pub fn segments(snapshot: &Snapshot) -> String {
-    table(
-        &SEGMENT_HEADINGS,
-        snapshot.segments.iter().map(|s| row(snapshot, s)),
-    )
+    let estimates = |[name, rate, lost, mean, lda, bound, stddev, .., samples]: [String; 12]| {
+        [name, rate, lost, mean, lda, bound, stddev, samples]
+    };
+    let rows = (snapshot.segments.iter()).map(|segment| estimates(row(snapshot, segment)));
+    let headings = estimates(SEGMENT_HEADINGS.map(str::to_owned));
+    let text = table(&headings.each_ref().map(String::as_str), rows);
+    let delays = snapshot.segments.iter().map(|segment| {
+        let last = snapshot.fresh(segment).and_then(|last| {
+            let packets = last.counts.received_packets;
+            last.stamped.map(|stamped| Delays { packets, stamped })
+        });
+        (segment.title(), [last, segment.last_minute])
+    });
+    text + &percentiles("segment", delays)
+}
+
+/// What the stamped delays of the last epoch and of the last minute did not exceed; empty without packets.
+fn percentiles(
+    what: &'static str,
+    delays: impl Iterator<Item = (String, [Option<Delays>; 2])>,
+) -> String {
+    let headings = [
+        what, "of last", "packets", "p50", "p90", "p99", "p99.9", "p99.99", "max",
+    ];
+    let rows = delays.flat_map(|(name, delays)| {
+        let spans = ["epoch", "minute"].into_iter().zip(delays);
+        let known = spans.filter_map(|(span, delays)| Some((span, delays?)));
+        let row = known.map(|(span, Delays { packets, stamped })| {
+            let quantiles = [
+                stamped.p50_ns,
+                stamped.p90_ns,
+                stamped.p99_ns,
+                stamped.p999_ns,
+                stamped.p9999_ns,
+                stamped.max_ns,
+            ];
+            let head = [name.clone(), span.to_owned(), count(packets)];
+            let mut cells = head.into_iter().chain(quantiles.map(duration_ns));
+            std::array::from_fn::<String, 9, _>(|_| cells.next().unwrap_or_default())
+        });
+        row.collect::<Vec<_>>()
+    });
+    let mut rows = rows.peekable();
+    if rows.peek().is_none() {
+        return String::new();
+    }
+    "\n".to_owned() + &table(&headings, rows)
 }
 
 /// Ports alone.
@@ -93,7 +139,10 @@ pub fn classes(classes: &Classes) -> String {
     let headings = [
         "class", "segments", "sent", "bytes", "measured", "lost", "mean", "stddev",
     ];
-    table(&headings, classes.classes.iter().map(class_row))
+    let text = table(&headings, classes.classes.iter().map(class_row));
+    let delays = classes.classes.iter();
+    let delays = delays.map(|class| (class.class.clone(), [class.last, class.last_minute]));
+    text + &percentiles("class", delays)
 }
 
 fn class_row(class: &ClassTotals) -> [String; 8] {
@@ -136,7 +185,7 @@ pub(crate) fn headline(snapshot: &Snapshot) -> String {
 }
 
 /// The cells of a segment's row.
-pub(crate) fn row(snapshot: &Snapshot, segment: &Segment) -> [String; 9] {
+pub(crate) fn row(snapshot: &Snapshot, segment: &Segment) -> [String; 12] {
     let last = snapshot.fresh(segment);
     let stamped = last.and_then(|last| last.stamped);
     let lda = last.and_then(|last| last.lda);
@@ -149,6 +198,9 @@ pub(crate) fn row(snapshot: &Snapshot, segment: &Segment) -> [String; 9] {
         known(lda, |lda| duration_ns(lda.bound_ns)),
         known(stamped, |stamped| duration_ns(stamped.stddev_ns)),
         known(stamped, |stamped| duration_ns(stamped.p99_ns)),
+        known(stamped, |stamped| duration_ns(stamped.p999_ns)),
+        known(stamped, |stamped| duration_ns(stamped.p9999_ns)),
+        known(stamped, |stamped| duration_ns(stamped.max_ns)),
         known(lda, |lda| count(lda.effective_samples)),
     ]
 }

@@ -50,6 +50,15 @@ pub fn report(config: &Config) -> String {
         None => "no server".to_owned(),
     };
     line(&mut text, "http", &http);
+    let segments = config.segments().len();
+    if config.http.listen.is_some() && segments > 0 {
+        let each = config.prometheus.series_per_histogram();
+        let all = segments * each;
+        let rest = format!(
+            "{all} series of delay histograms at most, {each} for each of {segments} segments"
+        );
+        line(&mut text, "prometheus", &rest);
+    }
     text
 }
 

@@ -10,6 +10,9 @@ pub const CLASSES_MAX: usize = 8;
 /// Bytes of one history of delays, of a segment or of a flow with series of its own.
 pub const HISTORY_BYTES: usize = 20_520;
 
+/// Bytes of the delays of the last minute, of a segment or of a class.
+pub const LAST_MINUTE_BYTES: usize = 48_992;
+
 /// Bytes of the flow directory for each flow slot of each worker: the flow, its entries in tables, and two
 /// published lists with it, the one in use and the next.
 pub const DIRECTORY_BYTES_PER_SLOT: usize = 792;
@@ -17,8 +20,9 @@ pub const DIRECTORY_BYTES_PER_SLOT: usize = 792;
 /// Bytes of HTTP answers in flight that do not depend on the configuration: flows, ports, wires.
 const ANSWER_BYTES_BASE: usize = 16 << 20;
 
-/// The same for each segment: a whole page of `/metrics` with the longest names, or two with usual ones.
-const ANSWER_BYTES_PER_SEGMENT: usize = 32 << 10;
+/// The same for each segment: a whole page of `/metrics` with the longest names and `prometheus.buckets_per_octave` of 8,
+/// or three usual ones.
+const ANSWER_BYTES_PER_SEGMENT: usize = 64 << 10;
 
 /// Most bytes of HTTP answers in flight, over all connections of a switch with so many segments.
 pub const fn answer_bytes_max(segments: usize) -> usize {

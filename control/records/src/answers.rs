@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::history::Course;
 use crate::snapshot::{
-    Counts, Decoding, Exceptions, Fdb, Flow, FlowList, FlowTotals, Pool, Port, Reload, Segment,
-    Snapshot, State, Wire, WireClock, Worker,
+    Counts, Decoding, Delays, Exceptions, Fdb, Flow, FlowList, FlowTotals, Pool, Port, Reload,
+    Segment, Snapshot, State, Wire, WireClock, Worker,
 };
 
 pub use crate::query::{
@@ -198,6 +198,12 @@ pub struct ClassTotals {
     pub mean_ns: Option<f64>,
     /// Its standard deviation; likewise.
     pub stddev_ns: Option<f64>,
+    /// Their delays in the last usable epoch, if that is not long ago.
+    #[serde(default)]
+    pub last: Option<Delays>,
+    /// Their delays in the last minute; `None` without packets.
+    #[serde(default)]
+    pub last_minute: Option<Delays>,
 }
 
 impl From<&Snapshot> for Classes {
@@ -230,13 +236,17 @@ impl ClassTotals {
             egress: by_port.map(|counts| counts.counts).sum(),
             ..Self::default()
         };
+        if let Some(delays) = snapshot.classes.iter().find(|one| one.class == class) {
+            totals.last = snapshot.is_fresh(delays.epoch).then_some(delays.last);
+            totals.last_minute = delays.last_minute;
+        }
         let (mut sum_s, mut squares_s2) = (0.0, 0.0);
         let segments = snapshot.segments.iter();
         for segment in segments.filter(|segment| segment.class == class) {
             let total = &segment.total;
             totals.counts += total.counts;
             totals.segments += 1;
-            let stamped = total.octaves.iter().map(|octave| octave.packets);
+            let stamped = total.buckets.iter().map(|bucket| bucket.packets);
             totals.stamped_packets += stamped.sum::<u64>();
             sum_s += total.delay_sum_s;
             squares_s2 += total.delay_squared_sum_s2;

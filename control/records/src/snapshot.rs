@@ -26,8 +26,8 @@ pub use flows::{
     SketchedFlow, TopFlow,
 };
 pub use segment::{
-    Counts, EpochFigures, Estimate, Octave, ReferenceEstimate, Segment, Sketch, Stamped, Totals,
-    UnusableEpochs, title,
+    ClassDelays, Counts, DelayBucket, Delays, EpochFigures, Estimate, ReferenceEstimate, Segment,
+    Sketch, Stamped, Totals, UnusableEpochs, title,
 };
 pub use wire::{
     Wire, WireClock, WireEstimate, WireFigures, WireFlow, WireFlows, WirePeer, WireSegment,
@@ -67,6 +67,9 @@ record! {
         pub contained_panics: u64,
         /// Measured segments, in the order of the configuration.
         pub segments: Vec<Segment>,
+        /// Delays of each class with packets, over all its segments.
+        #[serde(default)]
+        pub classes: Vec<ClassDelays>,
         /// The sketches (LDS), one for each egress port; none without `measurement.lds`.
         pub sketches: Vec<Sketch>,
         /// The flows that are tracked; `None` without `measurement.flows`.

@@ -6,6 +6,7 @@ use measure::shard::{SegmentSynopsis, Tally};
 use measure::synopsis::{ShapeMismatch, Synopsis};
 use measure::time::{Epoch, TickRate};
 
+use super::minute::Minute;
 use crate::estimate;
 use contract::config::{self, Config};
 use records::history::{History, Sample};
@@ -34,6 +35,7 @@ pub(super) struct SegmentState {
     estimated_epochs: u64,
     within_bound_epochs: u64,
     history: History,
+    minute: Minute,
 }
 
 impl SegmentState {
@@ -48,6 +50,7 @@ impl SegmentState {
             estimated_epochs: 0,
             within_bound_epochs: 0,
             history: History::default(),
+            minute: Minute::new(),
         }
     }
 
@@ -80,24 +83,28 @@ impl SegmentState {
         }
         self.history
             .add(epoch.0, interval_ms, &sample(synopsis, &figures, rate));
+        self.minute
+            .add(epoch, interval_ms, &synopsis.moments, &synopsis.histogram)?;
         self.last = Some(figures);
         Ok(())
     }
 
-    pub fn segment(&self, rate: TickRate) -> Segment {
+    /// What is published; `present` is the epoch that is open.
+    pub fn segment(&self, present: Epoch, interval_ms: u32, rate: TickRate) -> Segment {
         let seconds_per_tick = 1.0 / rate.hz() as f64;
         Segment {
             ingress: self.name.ingress.clone(),
             egress: self.name.egress.clone(),
             class: self.name.class.clone(),
             last: self.last.clone(),
+            last_minute: self.minute.figures(present, interval_ms, rate),
             history: self.history.clone(),
             total: Totals {
                 counts: estimate::counts(&self.tally),
                 delay_sum_s: self.moments.sum_ticks() as f64 * seconds_per_tick,
                 delay_squared_sum_s2: self.moments.sum_of_squares_ticks2() as f64
                     * seconds_per_tick.powi(2),
-                octaves: estimate::octaves(self.histogram.octaves()),
+                buckets: estimate::buckets(&self.histogram),
                 unusable_epochs: self.unusable,
                 estimated_epochs: self.estimated_epochs,
                 within_bound_epochs: self.within_bound_epochs,

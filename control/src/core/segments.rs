@@ -8,6 +8,7 @@ use measure::observation::SegmentIndex;
 use measure::shard::Shard;
 use measure::time::{Epoch, TickRate};
 
+use super::classes::Classes;
 use super::segment::{self, SegmentState};
 use crate::contain::{Part, contain};
 use crate::data_plane::Change;
@@ -16,7 +17,7 @@ use crate::estimate;
 use crate::merge::Closed;
 use contract::config;
 use contract::ids::{GenerationId, PortIndex};
-use records::snapshot::{Segment, SegmentName, Sketch, UnusableEpochs};
+use records::snapshot::{ClassDelays, Segment, SegmentName, Sketch, UnusableEpochs};
 use std::sync::Arc;
 
 /// All segments. One that is in both of two generations, by the names of its ports and its class, keeps
@@ -28,6 +29,7 @@ pub(super) struct Segments {
     states: Vec<Option<SegmentState>>,
     numbers: HashMap<Arc<SegmentName>, u32>,
     vacant: Vec<u32>,
+    classes: Classes,
     /// One for each generation that is alive, the newest last.
     plans: VecDeque<Plan>,
     /// By port: the last figures of its sketch.
@@ -64,6 +66,7 @@ impl Segments {
             states: Vec::new(),
             numbers: HashMap::new(),
             vacant: Vec::new(),
+            classes: Classes::default(),
             plans: VecDeque::new(),
             sketches: Vec::new(),
             disturbed: Vec::new(),
@@ -146,6 +149,9 @@ impl Segments {
                 self.vacant.push(number);
             }
         }
+        let states = &self.states;
+        let is_of = |class: &str, state: &SegmentState| state.name.class == class;
+        (self.classes).retain(|class| states.iter().flatten().any(|state| is_of(class, state)));
     }
 
     fn plan(&self, generation: GenerationId) -> Option<&Plan> {
@@ -241,7 +247,11 @@ impl Segments {
             };
             let (rate, interval_ms) = (self.rate, plan.interval_ms);
             let added = contain(Part::Estimate, || {
-                state.add(epoch, synopsis, is_disturbed, rate, interval_ms)
+                state.add(epoch, synopsis, is_disturbed, rate, interval_ms)?;
+                if is_disturbed {
+                    return Ok(());
+                }
+                self.classes.add(&state.name, synopsis, rate)
             });
             match added {
                 Some(Ok(())) => (),
@@ -250,6 +260,12 @@ impl Segments {
                 }
                 None => state.unusable.internal += 1,
             }
+        }
+        let closed = contain(Part::Estimate, || {
+            self.classes.close(epoch, plan.interval_ms, self.rate)
+        });
+        if let Some(Err(error)) = closed {
+            tracing::error!(epoch = epoch.0, "not added to the last minute: {error}");
         }
         let mut cells = Vec::with_capacity(plan.sketches.len());
         for (index, (port, name)) in plan.sketches.iter().enumerate() {
@@ -293,12 +309,28 @@ impl Segments {
         matches!(self.states.get(number as usize), Some(Some(_)))
     }
 
-    /// The newest generation's segments, in the order of the configuration.
-    pub fn publish(&self) -> Vec<Segment> {
-        let numbers = self.plans.back().map(|plan| plan.numbers.as_slice());
-        let numbers = numbers.unwrap_or_default().iter();
+    /// The newest generation's segments, in the order of the configuration; `present` is the epoch that is open.
+    pub fn publish(&self, present: Epoch) -> Vec<Segment> {
+        let Some(Plan {
+            numbers,
+            interval_ms,
+            ..
+        }) = self.plans.back()
+        else {
+            return Vec::new();
+        };
+        let numbers = numbers.iter();
         let states = numbers.filter_map(|&number| self.states.get(number as usize)?.as_ref());
-        states.map(|state| state.segment(self.rate)).collect()
+        let segments = states.map(|state| state.segment(present, *interval_ms, self.rate));
+        segments.collect()
+    }
+
+    /// Delays by class, likewise.
+    pub fn publish_classes(&self, present: Epoch) -> Vec<ClassDelays> {
+        let plan = self.plans.back();
+        plan.map_or_else(Vec::new, |plan| {
+            self.classes.publish(present, plan.interval_ms, self.rate)
+        })
     }
 
     /// The newest generation's sketches.

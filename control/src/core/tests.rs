@@ -253,9 +253,9 @@ fn shards_of_two_workers_make_one_epoch() {
     assert_eq!(
         segment
             .total
-            .octaves
+            .buckets
             .iter()
-            .map(|octave| octave.packets)
+            .map(|bucket| bucket.packets)
             .sum::<u64>(),
         390
     );

@@ -91,7 +91,7 @@ fn quantiles_stay_between_the_extremes() {
         .unwrap()
         .stamped;
     let stamped = stamped.unwrap();
-    for quantile in [stamped.p50_ns, stamped.p90_ns, stamped.p99_ns] {
+    for quantile in [stamped.p50_ns, stamped.p99_ns, stamped.p9999_ns] {
         assert!((quantile - 100.0).abs() < 1e-9, "{quantile}");
     }
 }
@@ -107,17 +107,11 @@ fn nothing_is_made_of_nothing() {
 }
 
 #[test]
-fn octaves_are_what_each_bound_adds() {
-    let cumulative = [(1, 0), (2, 3), (4, 3), (8, 5)];
-    let expected = [
-        Octave {
-            le_ns: 2,
-            packets: 3,
-        },
-        Octave {
-            le_ns: 8,
-            packets: 2,
-        },
-    ];
-    assert_eq!(octaves(cumulative.into_iter()), expected);
+fn buckets_are_those_of_the_histogram_that_hold_packets() {
+    let synopsis = synopsis(1.0, 1_000, |_| false);
+    let buckets = buckets(&synopsis.histogram);
+    let bounds: Vec<u64> = buckets.iter().map(|bucket| bucket.le_ns).collect();
+    assert_eq!(bounds, [104, 112, 120, 128, 144, 160]);
+    let packets = buckets.iter().map(|bucket| bucket.packets);
+    assert_eq!(packets.sum::<u64>(), 1_000);
 }

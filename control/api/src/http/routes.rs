@@ -324,11 +324,12 @@ async fn index(State(sources): State<Sources>) -> String {
 async fn metrics_text(State(sources): State<Sources>) -> Answered {
     let snapshot = sources.published.read();
     let config = snapshot.config.as_ref();
-    let filter = config.map(|config| prometheus::Filter::from(&config.prometheus));
-    let filter = filter.unwrap_or_default();
+    let settings = config.map(|config| config.prometheus.clone());
+    let settings = settings.unwrap_or_default();
+    let filter = prometheus::Filter::from(&settings);
     sources.answer().text(prometheus::CONTENT_TYPE, |answer| {
         let mut page = filter.before(answer);
-        prometheus::write(&snapshot, &mut page)?;
+        prometheus::write(&snapshot, &settings, &mut page)?;
         page.write_str(&sources.recorder.render())
     })
 }

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};
-use std::ops::RangeInclusive;
 
 use contract::metric::{Metric, MetricKind};
 use metrics::{Key, Label};
@@ -10,11 +9,7 @@ use metrics_exporter_prometheus::LabelSet;
 use metrics_exporter_prometheus::formatting::{
     write_help_line, write_metric_line, write_type_line,
 };
-use records::snapshot::Octave;
-
-/// Bounds of the delay histogram: 2^7 ns (128 ns) to 2^33 ns (8.6 s), an octave each. Fixed, so
-/// that histograms of all hosts and releases can be added.
-const OCTAVES: RangeInclusive<u32> = 7..=33;
+use records::snapshot::DelayBucket;
 
 /// Bytes of text after which it is written out: the text of a large switch is never in memory as a whole.
 const PART_BYTES: usize = 16 << 10;
@@ -163,16 +158,26 @@ impl<'o> Page<'o> {
         }
     }
 
-    /// One series of a histogram of delays: cumulative buckets, sum and count.
-    pub(super) fn delays(&mut self, name: &str, labels: &Labels, octaves: &[Octave], sum: f64) {
-        let at_most = |bound_ns| -> u64 {
-            let within = octaves.iter().filter(|octave| octave.le_ns <= bound_ns);
-            within.map(|octave| octave.packets).sum()
-        };
-        // A power of two of nanoseconds has few enough digits to be exact in seconds.
-        let bounds = OCTAVES.map(|exponent| 1u64 << exponent);
-        let buckets = bounds.map(|bound_ns| (bound_ns as f64 / 1e9, at_most(bound_ns)));
-        self.histogram(name, labels, buckets, at_most(u64::MAX), sum);
+    /// One series of a histogram of delays: cumulative buckets by `bounds_ns`, which are bounds of `delays` too, sum and
+    /// count.
+    pub(super) fn delays(
+        &mut self,
+        name: &str,
+        labels: &Labels,
+        bounds_ns: impl Iterator<Item = u64>,
+        delays: &[DelayBucket],
+        sum: f64,
+    ) {
+        let (mut left, mut at_most) = (delays.iter().peekable(), 0);
+        // A bound has few enough digits to be exact in seconds.
+        let buckets = bounds_ns.map(|bound_ns| {
+            while let Some(bucket) = left.next_if(|bucket| bucket.le_ns <= bound_ns) {
+                at_most += bucket.packets;
+            }
+            (bound_ns as f64 / 1e9, at_most)
+        });
+        let count = delays.iter().map(|bucket| bucket.packets).sum();
+        self.histogram(name, labels, buckets, count, sum);
     }
 
     /// One series of a histogram, from cumulative buckets by their upper bounds.

@@ -2,9 +2,10 @@
 
 use super::page::{Labels, Page, ratio, with};
 use super::wires;
+use contract::config::Prometheus;
 use contract::metric::Metric;
 use records::snapshot::{
-    Counts, Estimate, ReferenceEstimate, Segment, Sketch, Snapshot, Totals, WireEstimate,
+    Counts, Delays, Estimate, ReferenceEstimate, Segment, Sketch, Snapshot, Totals, WireEstimate,
     WireFigures,
 };
 
@@ -30,15 +31,21 @@ pub(super) fn judged<'r>(
     })
 }
 
-pub(super) fn segments(page: &mut Page, segments: &[Segment]) {
+pub(super) fn segments(page: &mut Page, segments: &[Segment], settings: &Prometheus) {
     let delay = "vernier_segment_delay_seconds";
     let help = "One-way delay inside the switch of every packet, from stamps.";
     page.begin(delay, "histogram", help);
     let has_packets = |segment: &&Segment| segment.total.counts.received_packets > 0;
     for segment in segments.iter().filter(has_packets) {
         let total = &segment.total;
-        page.delays(delay, &labels(segment), &total.octaves, total.delay_sum_s);
+        let (bounds_ns, sum_s) = (settings.bounds_ns(), total.delay_sum_s);
+        page.delays(delay, &labels(segment), bounds_ns, &total.buckets, sum_s);
     }
+    let minutes = segments.iter().filter_map(|segment| {
+        let last_minute = segment.last_minute.as_ref()?;
+        Some((labels(segment), last_minute))
+    });
+    page.metrics(Delays::metrics(), minutes);
     let totals = segments.iter().map(|s| (labels(s), &s.total));
     page.metrics(Totals::metrics(), totals);
     let counts = segments.iter().map(|s| (labels(s), &s.total.counts));

@@ -1,11 +1,16 @@
 use super::*;
-use records::snapshot::DeviceCounts;
+use measure::histogram::Histogram;
+use measure::observation::{End, Observation, SegmentIndex};
+use measure::packet::{FlowHash, PacketHash};
+use measure::synopsis::Synopsis;
+use measure::time::{EpochTag, TickRate};
+use records::snapshot::{DelayBucket, DeviceCounts};
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 fn render(snapshot: &Snapshot) -> String {
     let mut text = String::new();
-    write(snapshot, &mut text).unwrap();
+    write(snapshot, &Prometheus::default(), &mut text).unwrap();
     text
 }
 
@@ -84,6 +89,93 @@ fn the_histogram_is_cumulative_with_exact_bounds_and_agrees_with_its_count() {
         &format!("vernier_segment_delay_seconds_sum{{{EAST_WEST}}}"),
     );
     assert_eq!(sum, Some(8.241));
+}
+
+/// An observation in which only the delay matters.
+fn observation(delay: u64) -> Observation {
+    Observation {
+        flow: FlowHash(0),
+        packet: PacketHash(0),
+        time: 0,
+        delay,
+        bytes: 64,
+        segment: SegmentIndex(0),
+        epoch: EpochTag(0),
+    }
+}
+
+/// Prometheus's `histogram_quantile`, of the lines of the first histogram on a page.
+fn histogram_quantile(text: &str, q: f64) -> f64 {
+    let buckets = text.lines().filter_map(|line| {
+        let line = line.strip_prefix("vernier_segment_delay_seconds_bucket{")?;
+        let (_, bound) = line.split_once("le=\"")?;
+        let (bound, at_most) = bound.split_once("\"} ")?;
+        Some((bound.parse::<f64>().ok()?, at_most.parse::<f64>().ok()?))
+    });
+    let buckets: Vec<(f64, f64)> = buckets.collect();
+    let rank = q * buckets.last().unwrap().1;
+    let at = buckets.iter().position(|(_, at_most)| *at_most >= rank);
+    let at = at.unwrap();
+    let (low, below) = if at > 0 { buckets[at - 1] } else { (0.0, 0.0) };
+    let (high, at_most) = buckets[at];
+    low + (high - low) * (rank - below) / (at_most - below)
+}
+
+#[test]
+fn a_quantile_is_off_by_a_part_of_an_octave_at_most() {
+    let mut snapshot = Snapshot::example();
+    snapshot.segments.truncate(1);
+    for (buckets_per_octave, most) in [(1, 1.0), (2, 0.5), (4, 0.25), (8, 0.125)] {
+        let settings = Prometheus {
+            buckets_per_octave,
+            ..Prometheus::default()
+        };
+        // Delays spread over two decades, and all that are alike.
+        for width in [100_000, 1] {
+            let mut histogram = Histogram::new(TickRate::from_hz(1_000_000_000));
+            let mut delays = Vec::new();
+            for n in 0..1_000_u64 {
+                let delay = 1_025 + n * n * n % width;
+                delays.push(delay);
+                histogram.record(End::Receiver, &[observation(delay)]);
+            }
+            delays.sort_unstable();
+            let buckets = histogram.buckets();
+            let total = &mut snapshot.segments[0].total;
+            total.buckets = buckets
+                .map(|(le_ns, packets)| DelayBucket { le_ns, packets })
+                .collect();
+            let mut text = String::new();
+            write(&snapshot, &settings, &mut text).unwrap();
+            for rank in [1, 500, 900, 990, 999, 1_000] {
+                let quantile = histogram_quantile(&text, rank as f64 / 1_000.0);
+                let exact = delays[rank - 1] as f64 / 1e9;
+                let off = (quantile - exact).abs() / exact;
+                assert!(off <= most, "{buckets_per_octave} {width} {rank}: {off}");
+            }
+        }
+        let lines = text_lines(&snapshot, &settings, "vernier_segment_delay_seconds_");
+        assert_eq!(lines, settings.series_per_histogram());
+    }
+}
+
+/// Lines of a page that begin so.
+fn text_lines(snapshot: &Snapshot, settings: &Prometheus, start: &str) -> usize {
+    let mut text = String::new();
+    write(snapshot, settings, &mut text).unwrap();
+    text.lines().filter(|line| line.starts_with(start)).count()
+}
+
+#[test]
+fn percentiles_of_the_last_minute_are_gauges_of_segments_with_packets() {
+    let text = render(&Snapshot::example());
+    let name = "vernier_segment_delay_last_minute_seconds";
+    let quantile = |q| value(&text, &format!("{name}{{{EAST_WEST},quantile=\"{q}\"}}"));
+    assert_eq!(quantile("0.5"), Some(340_000.0 / 1e9));
+    assert_eq!(quantile("0.9999"), Some(3_900_000.0 / 1e9));
+    assert_eq!(quantile("1"), Some(4_810_000.0 / 1e9));
+    let series = text.lines().filter(|line| line.starts_with(name));
+    assert_eq!(series.count(), 6);
 }
 
 #[test]

@@ -216,7 +216,10 @@ fn draw_segments(
         (row(snapshot, segment), style)
     });
     let mut table = Columns::new(&SEGMENT_HEADINGS, rows.collect());
-    table.fit(area, &["samples", "lost", "stddev", "+-98%"]);
+    let expendable = [
+        "p99.9", "p99.99", "max", "samples", "lost", "stddev", "+-98%",
+    ];
+    table.fit(area, &expendable);
     let row = order.iter().position(|&index| Some(index) == selected);
     draw_table(frame, area, table.widget(), "segments", row);
 }

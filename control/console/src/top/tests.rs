@@ -103,8 +103,8 @@ fn the_screen_holds_headline_tabs_segments_chart_ports_and_keys() {
     );
     assert_eq!(screen[1], "  1 segments   2 flows   3 classes");
     for text in [
-        "segment    packets/s  lost  true mean  LDA mean    +-98%  stddev      p99  samples",
-        "east>west     80.0 k    12     412 us    410 us  7.40 us  310 us  1.40 ms   10.9 k",
+        "segment    packets/s  lost  true mean  LDA mean    +-98%  stddev      p99      max  samples",
+        "east>west     80.0 k    12     412 us    410 us  7.40 us  310 us  1.40 ms  2.79 ms   10.9 k",
         "mean delay of east>west, last minute: true LDA",
         "-60 s",
         "west  80.1 k  80.0 k    1.64 M  1.64 M      37  12 queue_full",

@@ -4,9 +4,13 @@ use super::*;
 fn the_live_table_is_aligned_and_in_human_units() {
     let expected = "\
 vernier 0.1.0  switch demo  running  up 20s  epoch 81 of 250 ms  worker 0 25% busy
-segment    packets/s  lost  true mean  LDA mean    +-98%  stddev      p99  samples
-east>west     80.0 k    12     412 us    410 us  7.40 us  310 us  1.40 ms   10.9 k
-west>east          -     0          -         -        -       -        -        -
+segment    packets/s  lost  true mean  LDA mean    +-98%  stddev  samples
+east>west     80.0 k    12     412 us    410 us  7.40 us  310 us   10.9 k
+west>east          -     0          -         -        -       -        -
+
+segment    of last  packets     p50     p90      p99    p99.9   p99.99      max
+east>west    epoch   20.0 k  340 us  850 us  1.40 ms  2.10 ms  2.70 ms  2.79 ms
+east>west   minute   1.20 M  340 us  850 us  1.50 ms  2.30 ms  3.90 ms  4.81 ms
 
 port    rx/s    tx/s  received    sent  queued        dropped
 east  80.1 k  80.0 k    1.64 M  1.64 M      37  12 queue_full

@@ -12,7 +12,7 @@ use super::packets::Held;
 use crate::config::{Config, Forwarding, RING_PACKETS};
 use crate::fdb::FdbMaster;
 use crate::handover::SHARDS_PER_WORKER;
-use crate::limits::{DIRECTORY_BYTES_PER_SLOT, HISTORY_BYTES, answer_bytes_max};
+use crate::limits::{DIRECTORY_BYTES_PER_SLOT, HISTORY_BYTES, LAST_MINUTE_BYTES, answer_bytes_max};
 use crate::wire::handover;
 
 /// Shards that the control core adds up in: those of the two epochs that may be incomplete. They
@@ -185,6 +185,15 @@ fn histories(config: &Config, items: &mut Vec<Item>) {
     let of = format!("{} segments, {top_flows} flows", layout.segments());
     let histories = layout.segments() + top_flows;
     items.push(item("histories, at most", HISTORY_BYTES, histories, of));
+    let (segments, classes) = (layout.segments(), config.class_count());
+    let minutes = segments + usize::from(segments > 0) * classes;
+    let of = format!("{segments} segments, {classes} classes");
+    items.push(item(
+        "delays of the last minute, at most",
+        LAST_MINUTE_BYTES,
+        minutes,
+        of,
+    ));
     let cells = layout.lds.as_ref().map_or(0, LdsLayout::cells);
     items.push(item(
         "cells to be asked and decoded",

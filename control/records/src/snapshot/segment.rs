@@ -18,6 +18,10 @@ pub struct Segment {
     pub class: String,
     /// Figures of the last usable epoch in which packets passed.
     pub last: Option<EpochFigures>,
+    /// Delays of the last minute: of the usable epochs that ended in the last 55 to 60 seconds, of longer epochs the last
+    /// one; `None` without packets.
+    #[serde(default)]
+    pub last_minute: Option<Delays>,
     /// Since the switch started.
     pub total: Totals,
     /// Delays of the last minute, ten minutes and hour.
@@ -118,6 +122,9 @@ impl std::ops::AddAssign for Counts {
 }
 
 /// Exact figures of the stamped delay, in nanoseconds.
+///
+/// Percentiles are exact to an eighth of an octave (9 %), and at most the maximum; of so few packets that none is beyond a
+/// percentile (99.99 %: fewer than 10,000) it is the maximum.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stamped {
     /// Mean.
@@ -134,6 +141,55 @@ pub struct Stamped {
     pub p90_ns: f64,
     /// 99th percentile, to the histogram's resolution.
     pub p99_ns: f64,
+    /// 99.9th percentile, to the histogram's resolution.
+    #[serde(default)]
+    pub p999_ns: f64,
+    /// 99.99th percentile, to the histogram's resolution.
+    #[serde(default)]
+    pub p9999_ns: f64,
+}
+
+impl Shown for Stamped {
+    /// Percentiles and the maximum, by their shares.
+    fn show(&self, per_unit: f64, each: Each<'_>) {
+        for (share, value_ns) in [
+            ("0.5", self.p50_ns),
+            ("0.9", self.p90_ns),
+            ("0.99", self.p99_ns),
+            ("0.999", self.p999_ns),
+            ("0.9999", self.p9999_ns),
+            ("1", self.max_ns),
+        ] {
+            each(share, value_ns / per_unit);
+        }
+    }
+}
+
+record! {
+    /// Stamped delays of some packets.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+    pub struct Delays {
+        /// Packets whose delay is known.
+        pub packets: u64,
+        /// Percentiles of the stamped delay over the last minute, exact to an eighth of an octave (9 %); its maximum as
+        /// `quantile="1"`.
+        #[serde(flatten)]
+        #[metric(gauge = "vernier_segment_delay_last_minute_seconds", label = "quantile", per_unit = 1e9)]
+        pub stamped: Stamped,
+    }
+}
+
+/// Stamped delays of one class over all segments that are measured in it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ClassDelays {
+    /// The class; `all` unless classes are configured.
+    pub class: String,
+    /// The last epoch in which packets of it passed.
+    pub epoch: u64,
+    /// Delays in this epoch.
+    pub last: Delays,
+    /// Delays of the last minute, as a segment's; `None` without packets.
+    pub last_minute: Option<Delays>,
 }
 
 record! {
@@ -190,8 +246,8 @@ record! {
         /// over any window.
         #[metric(counter = "vernier_segment_delay_squared_seconds_total")]
         pub delay_squared_sum_s2: f64,
-        /// Distribution of the stamped delay: packets in each octave, least first.
-        pub octaves: Vec<Octave>,
+        /// Distribution of the stamped delay: packets in each eighth of an octave, least first, none that is empty.
+        pub buckets: Vec<DelayBucket>,
         /// Epochs that gave no numbers, by reason.
         #[metric(counter = "vernier_segment_unusable_epochs_total", label = "reason")]
         pub unusable_epochs: UnusableEpochs,
@@ -202,11 +258,11 @@ record! {
     }
 }
 
-/// One bucket of a histogram: packets that took longer than the previous bucket's bound, and no
-/// longer than this one's.
+/// One bucket of a histogram, the eighth part of an octave: packets that took longer than the bound of the bucket before,
+/// and no longer than this one's.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Octave {
-    /// Upper bound in nanoseconds, a power of two.
+pub struct DelayBucket {
+    /// Upper bound in nanoseconds: `2^k + i 2^k / 8`, and every number up to 16.
     pub le_ns: u64,
     /// Packets in the bucket.
     pub packets: u64,

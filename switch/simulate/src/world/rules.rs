@@ -232,13 +232,13 @@ pub(super) fn snapshot_sums(segment: &Segment) -> Check {
         total.within_bound_epochs <= total.estimated_epochs,
         || format!("{}: {total:?}", segment.title()),
     )?;
-    let octaves: u64 = total.octaves.iter().map(|octave| octave.packets).sum();
+    let stamped: u64 = total.buckets.iter().map(|bucket| bucket.packets).sum();
     holds(
         "snapshot-sums",
-        octaves == total.counts.received_packets,
+        stamped == total.counts.received_packets,
         || {
             format!(
-                "{}: {octaves} packets in octaves, {:?}",
+                "{}: {stamped} packets in buckets, {:?}",
                 segment.title(),
                 total.counts
             )

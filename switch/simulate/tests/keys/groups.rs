@@ -59,7 +59,7 @@ pub fn all() -> Vec<Group> {
         wires::wire_trusted(),
         server(),
         token(),
-        filter(),
+        page(),
     ]
 }
 
@@ -455,7 +455,7 @@ pub fn token() -> Group {
     }
 }
 
-pub fn filter() -> Group {
+pub fn page() -> Group {
     Group {
         base: slow(&json!({})),
         look: served::metrics,
@@ -467,6 +467,10 @@ pub fn filter() -> Group {
             (
                 "/prometheus#exclude",
                 json!({ "exclude": ["vernier_port_*"] }),
+            ),
+            (
+                "/prometheus#buckets_per_octave",
+                json!({ "buckets_per_octave": 2 }),
             ),
         ],
     }

@@ -171,5 +171,5 @@ groups!(
     wire_trusted,
     server,
     token,
-    filter
+    page
 );

@@ -40,7 +40,9 @@ pub fn answers(config: &Config) -> String {
 /// The page of metrics.
 pub fn metrics(config: &Config) -> String {
     let mut page = String::new();
-    let filter = Filter::from(&config.prometheus);
-    prometheus::write(&Snapshot::example(), &mut filter.before(&mut page)).unwrap();
+    let settings = &config.prometheus;
+    let filter = Filter::from(settings);
+    let mut filtered = filter.before(&mut page);
+    prometheus::write(&Snapshot::example(), settings, &mut filtered).unwrap();
     page
 }

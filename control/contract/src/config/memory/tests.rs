@@ -49,6 +49,8 @@ fn every_purpose_is_counted_with_its_copies() {
     assert_eq!(find(&memory, "flow directory"), bytes);
     let histories = (12 + 50) * HISTORY_BYTES;
     assert_eq!(find(&memory, "histories, at most"), histories);
+    let minutes = (12 + 2) * LAST_MINUTE_BYTES;
+    assert_eq!(find(&memory, "delays of the last minute, at most"), minutes);
     let answers = answer_bytes_max(12);
     assert_eq!(find(&memory, "HTTP answers in flight, at most"), answers);
     assert_eq!(

@@ -142,6 +142,7 @@ fn everything() -> Value {
             "top_flows": 10,
             "top_hold_s": 60,
             "pinned": [rule],
+            "buckets_per_octave": 2,
             "include": ["vernier_*"],
             "exclude": ["vernier_port_parsed_packets_total"],
         },

@@ -24,6 +24,13 @@ pub(super) fn http(path: &KeyPath, http: &Http) -> Check {
 
 pub(super) fn prometheus(path: &KeyPath, prometheus: &Prometheus) -> Check {
     flow_rules(&path.key("pinned"), &prometheus.pinned)?;
+    let buckets = prometheus.buckets_per_octave;
+    ensure(
+        matches!(buckets, 1 | 2 | 4 | 8),
+        path.key("buckets_per_octave"),
+        "1, 2, 4 or 8",
+        buckets,
+    )?;
     patterns(&path.key("include"), &prometheus.include)?;
     patterns(&path.key("exclude"), &prometheus.exclude)
 }

@@ -63,6 +63,11 @@ fn what_prometheus_gets_is_checked() {
     check(&[
         (
             "/prometheus",
+            json!({ "buckets_per_octave": 3 }),
+            "prometheus.buckets_per_octave: expected 1, 2, 4 or 8, got 3",
+        ),
+        (
+            "/prometheus",
             json!({ "top_flows": 1_001 }),
             "prometheus.top_flows: expected 0 to 1000, got 1001",
         ),
