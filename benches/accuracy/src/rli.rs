@@ -6,6 +6,7 @@
 //!
 //! References are packets like any other: they wait, take bandwidth, and may be dropped.
 
+mod bandwidth;
 pub mod exchange;
 mod segment;
 
@@ -41,6 +42,7 @@ const METHODS: usize = 0;
 const POLICIES: usize = 1;
 const BOUNDS: usize = 2;
 const SEGMENT: usize = 3;
+const BANDWIDTH: usize = 4;
 
 /// What a queue is given, and how it drops.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -132,7 +134,8 @@ fn plan(setting: &Setting) -> Result<Plan> {
         if scenario.dropping == Dropping::TailDrop {
             let supply = Arc::clone(&supply);
             plan.case(seeds, move |seed, found| {
-                segment::compare(&supply, scenario, seed, found)
+                segment::compare(&supply, scenario, seed, found)?;
+                bandwidth::compare(&supply, scenario, seed, found)
             });
         }
     }
@@ -170,6 +173,7 @@ fn tables(seeds: &str, plan: &mut Plan) {
         ),
     );
     segment::table(seeds, plan);
+    bandwidth::table(seeds, plan);
 }
 
 /// Two figures for each load.

@@ -9,7 +9,7 @@ use measure::rli::{
 };
 
 use crate::queue::{Crossing, LinkConfig, cross};
-use crate::traffic::{Kind, PS_PER_NS, PS_PER_S, Traffic, mix};
+use crate::traffic::{self, Kind, PS_PER_NS, PS_PER_S, Traffic, mix};
 
 /// A reference frame as the wire form has it: Ethernet, header, RLI-S's sums and tag.
 #[expect(clippy::cast_possible_truncation, reason = "of a hundred bytes or so")]
@@ -111,8 +111,25 @@ pub struct Exchange {
 impl Exchange {
     /// Sends traffic and, as the policy has it, references.
     pub fn send(traffic: &Traffic, link: &LinkConfig, policy: Policy, seed: u64) -> Result<Self> {
+        let mut injector = Injector::new(policy, Link::new(link.capacity_bps, 0)?)?;
+        Self::send_by(traffic, link, seed, |packet, now_ns| {
+            let due = injector.packet(packet.bytes, now_ns);
+            if due {
+                injector.injected(now_ns);
+            }
+            due
+        })
+    }
+
+    /// Likewise, with a reference behind each regular packet that `is_due` says, of the packet and the
+    /// time in nanoseconds.
+    pub fn send_by(
+        traffic: &Traffic,
+        link: &LinkConfig,
+        seed: u64,
+        mut is_due: impl FnMut(&traffic::Arrival, u64) -> bool,
+    ) -> Result<Self> {
         let rli_link = Link::new(link.capacity_bps, 0)?;
-        let mut injector = Injector::new(policy, rli_link)?;
         let mut sender = ReferenceSender::new(STREAM);
         let mut references = Vec::new();
         let mut sent = 0;
@@ -120,9 +137,7 @@ impl Exchange {
             let now_ns = arrival.at_ps / PS_PER_NS;
             sender.record(packet_hash(sent), now_ns);
             sent += 1;
-            let due = injector.packet(arrival.bytes, now_ns);
-            due.then(|| {
-                injector.injected(now_ns);
+            is_due(arrival, now_ns).then(|| {
                 references.push(sender.reference(now_ns));
                 REFERENCE_BYTES
             })

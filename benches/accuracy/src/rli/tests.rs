@@ -1,5 +1,5 @@
 use super::*;
-use crate::experiment::{quick, rows, run};
+use crate::experiment::{quick, row, rows, run};
 use crate::traffic::{Arrival, Traffic};
 
 #[test]
@@ -18,6 +18,21 @@ fn every_figure_is_one_and_comes_again() {
         ratios.len() == 8 && ratios.iter().all(|ratio| *ratio < 1.0),
         "{ratios:?}"
     );
+    // Algorithm 1 leaves most packets to long gaps; with a steady rate it comes near to a fixed one.
+    let adaptive = row(&findings, "RLI, adaptive: 93 %, heavy");
+    let steady = row(&findings, "RLI, adaptive, smoothing 0.02: 93 %, heavy");
+    assert!(adaptive.ours > 1.5, "{adaptive:?}");
+    assert!(steady.ours < adaptive.ours, "{steady:?}");
+    let figure = |name| {
+        adaptive
+            .others
+            .iter()
+            .find(|o| o.method == name)
+            .unwrap()
+            .figure
+    };
+    let (sent, seen) = (figure("packets a reference"), figure("as packets see it"));
+    assert!(seen > 3.0 * sent, "{adaptive:?}");
     assert_eq!(findings.figures.len(), 4);
     for figure in &findings.figures {
         assert!(!figure.curves.is_empty(), "{}", figure.name);
