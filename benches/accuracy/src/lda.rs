@@ -5,6 +5,7 @@
 
 mod banks;
 mod one_bank;
+mod reordering;
 mod stream;
 
 use std::sync::Arc;
@@ -25,6 +26,8 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 /// Packets an epoch: one second of 10 Gb/s in packets of 250 bytes (section IV-A).
 const PACKETS: f64 = 5_000_000.0;
+/// Packets of an epoch at the least, whatever the scale.
+const PACKETS_MIN: usize = 10_000;
 const ROWS: u32 = 1024;
 /// Loss rates of the sweep.
 const LOSSES: [f64; 7] = [0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2];
@@ -49,6 +52,7 @@ fn plan(setting: &Setting) -> Result<Plan> {
     let mut plan = Plan::default();
     one_bank::plan(&bench, &mut plan)?;
     banks::plan(&bench, &mut plan)?;
+    reordering::plan(&bench, &mut plan);
     Ok(plan)
 }
 
@@ -62,7 +66,7 @@ impl Bench {
     fn stream_of(&self, count: usize, delays: Delays, seed: u64) -> Result<Stream> {
         match &self.capture {
             Some(stream) => Ok(stream.clone()),
-            None => Stream::draw(delays, count.max(10_000), seed),
+            None => Stream::draw(delays, count.max(PACKETS_MIN), seed),
         }
     }
 

@@ -34,7 +34,8 @@ impl Packet {
         }
     }
 
-    fn at(self, delay: u64) -> Observation {
+    /// As an end sees it so much after it was sent.
+    pub fn at(self, delay: u64) -> Observation {
         Observation {
             flow: self.flow,
             packet: self.hash,

@@ -161,6 +161,12 @@ impl Passed {
         self.delays.len()
     }
 
+    /// Delays in ticks in the order of sending; `None`: lost.
+    pub fn delays(&self) -> impl Iterator<Item = Option<u32>> + '_ {
+        let delays = self.delays.iter();
+        delays.map(|&delay| (delay != LOST).then_some(delay))
+    }
+
     /// Mean delay of about `count` packets at random times, as Poisson probes would meet; lost
     /// ones do not count. Not a number where all are lost.
     pub fn probe(&self, count: f64, seed: u64) -> f64 {
