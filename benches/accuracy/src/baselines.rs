@@ -15,7 +15,7 @@
 //! Exact matching of every packet at both ends is the truth.
 
 mod probes;
-mod sampling;
+pub mod sampling;
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! Coordinated sampling: both ends pick the same packets, or the same flows, by hash.
 
 use crate::queue::Crossing;
-use crate::traffic::Kind;
-use crate::traffic::mix;
+use crate::trace::Trace;
+use crate::traffic::{Kind, mix};
 use crate::truth::{FlowTruth, Truth};
 
 /// Whether a hash falls into a share of all.
@@ -37,7 +37,7 @@ pub fn trajectories_ns(crossings: &[Crossing], flows: u32, share: f64, seed: u64
 /// over time is taken to be the line through all these samples, and a flow's mean is the mean of
 /// the line over its life; of a flow that is not sampled, the mean of the line over the run.
 pub fn multi_point_ns(crossings: &[Crossing], truth: &Truth, share: f64, seed: u64) -> Vec<f64> {
-    let sampled = |flow: u32| picks(mix(u64::from(flow) ^ seed.rotate_left(16)), share);
+    let sampled = |flow: u32| picks_flow(flow.into(), share, seed);
     let line = Line::through(crossings.iter().filter_map(|crossing| {
         let flow = truth.flows.get(crossing.flow as usize)?;
         let at_ps = crossing.sent_ps;
@@ -46,17 +46,38 @@ pub fn multi_point_ns(crossings: &[Crossing], truth: &Truth, share: f64, seed: u
             && (at_ps == flow.first_ps || at_ps == flow.last_ps);
         Some((at_ps, crossing.delay_ns().filter(|_| recorded)?))
     }));
-    let overall_ns = line.mean_ns(0, u64::MAX);
-    (0..)
-        .zip(&truth.flows)
-        .map(|(number, flow)| {
-            if sampled(number) {
-                line.mean_ns(flow.first_ps, flow.last_ps)
-            } else {
-                overall_ns
-            }
-        })
-        .collect()
+    let lives = (0..).zip(&truth.flows);
+    let lives =
+        lives.map(|(number, flow)| sampled(number).then_some((flow.first_ps, flow.last_ps)));
+    line.of_lives(lives)
+}
+
+/// The same for a trace, whose packets are sorted by flow.
+pub fn multi_point_of_trace_ns(trace: &Trace, share: f64, seed: u64) -> Vec<f64> {
+    let (mut samples, mut lives) = (Vec::new(), Vec::new());
+    for flow in 0..trace.flows() {
+        let arrived = trace.of_flow(flow).filter_map(|(_, packet)| {
+            let delay_ns = packet.delay_ns().map(f64::from);
+            Some((packet.sent_ns, delay_ns?))
+        });
+        let is_sampled = picks_flow(flow as u64, share, seed);
+        let ends = arrived.fold(None, |ends: Option<[(u64, f64); 2]>, packet| {
+            let [first, last] = ends.unwrap_or([packet; 2]);
+            let first = if packet.0 < first.0 { packet } else { first };
+            let last = if packet.0 > last.0 { packet } else { last };
+            Some([first, last])
+        });
+        let ends = ends.filter(|_| is_sampled);
+        lives.push(ends.map(|[first, last]| (first.0, last.0)));
+        samples.extend(ends.into_iter().flatten());
+    }
+    samples.sort_by_key(|(sent_ns, _)| *sent_ns);
+    Line::through(samples.into_iter()).of_lives(lives)
+}
+
+/// Whether a flow is among the share that is sampled.
+fn picks_flow(flow: u64, share: f64, seed: u64) -> bool {
+    picks(mix(flow ^ seed.rotate_left(16)), share)
 }
 
 /// A line through samples of the delay, in order of time.
@@ -86,6 +107,18 @@ impl Line {
             });
         }
         Self { samples: line }
+    }
+
+    /// Its mean over the life of each flow, or over the whole run where that is not known.
+    fn of_lives(&self, lives: impl IntoIterator<Item = Option<(u64, u64)>>) -> Vec<f64> {
+        let overall_ns = self.mean_ns(0, u64::MAX);
+        let lives = lives.into_iter();
+        let mean_ns = |life: Option<(u64, u64)>| {
+            life.map_or(overall_ns, |(first_ps, last_ps)| {
+                self.mean_ns(first_ps, last_ps)
+            })
+        };
+        lives.map(mean_ns).collect()
     }
 
     /// Its mean from the first sample not before `first_ps` to the last not after `last_ps`; not a

@@ -1,6 +1,7 @@
 use super::*;
 use crate::experiment::{quick, run};
 use crate::queue::{Crossing, cross};
+use crate::trace::Trace;
 use crate::traffic::{PS_PER_S, Profile};
 
 fn packet(flow: u32, sent_ps: u64, delay_ps: u64) -> Crossing {
@@ -90,6 +91,25 @@ fn the_multi_point_line_is_averaged_over_a_flows_life() {
     let got = sampling::multi_point_ns(&crossings, &truth, 1.0, 1);
     assert!((got[0] - 70.0 / 40.0).abs() < 1e-12, "{got:?}");
     assert!((got[1] - 1.5).abs() < 1e-12, "{got:?}");
+}
+
+#[test]
+fn the_multi_point_line_of_a_trace_is_that_of_its_packets() {
+    let crossings = [
+        Crossing::of_ns(0, 0, Some(1_000)),
+        Crossing::of_ns(1, 10, Some(2_010)),
+        Crossing::of_ns(0, 20, Some(99_020)),
+        Crossing::of_ns(2, 25, None),
+        Crossing::of_ns(1, 30, Some(1_030)),
+        Crossing::of_ns(0, 40, Some(4_040)),
+    ];
+    let trace = Trace::from_crossings(&crossings, Vec::new(), 1);
+    let of_trace = sampling::multi_point_of_trace_ns(&trace, 1.0, 1);
+    let of_packets = sampling::multi_point_ns(&crossings, &Truth::of(&crossings, 2), 1.0, 1);
+    assert_eq!(of_trace[..2], of_packets[..]);
+    assert!((of_trace[0] - 70_000.0 / 40.0).abs() < 1e-9, "{of_trace:?}");
+    // Flow 2 lost its packet: the mean over the run.
+    assert!((of_trace[2] - 70_000.0 / 40.0).abs() < 1e-9, "{of_trace:?}");
 }
 
 #[test]

@@ -5,14 +5,14 @@ use std::ops::Range;
 use anyhow::Result;
 use reporting::statistics::{mean, median, quantile};
 
-use super::{ALL, HUNDREDS, MEMORY, PAPER, Seed, THOUSANDS, Tried, check};
+use super::{ALL, HUNDREDS, MEMORY, PAPER, Seed, THOUSANDS, Tried, beside, check};
 use crate::experiment::{Axis, Figure, Found, Row};
 use crate::sketched::{Known, errors, means};
 use crate::trace::Losses;
 use crate::traffic::mix;
 
 /// Lower ends of the bins of fig. 10.
-const SIZES: [f64; 7] = [1.0, 10.0, 100.0, 500.0, 1000.0, 10_000.0, f64::INFINITY];
+pub(super) const SIZES: [f64; 7] = [1.0, 10.0, 100.0, 500.0, 1000.0, 10_000.0, f64::INFINITY];
 
 /// Columns: the reference, a tenth and ten times its memory.
 const MEMORIES: [u32; 3] = [17_500, 1_750, 175_000];
@@ -92,9 +92,9 @@ const CHECKS: [Check; 8] = [
 ];
 
 /// Numbers of the figures: by size, by delay, and three of distributions.
-const BY_SIZE: usize = 0;
+pub(super) const BY_SIZE: usize = 0;
 const BY_DELAY: usize = 1;
-const FIG_9: [(usize, Range<f64>); 3] = [(2, ALL), (3, HUNDREDS), (4, THOUSANDS)];
+pub(super) const FIG_9: [(usize, Range<f64>); 3] = [(2, ALL), (3, HUNDREDS), (4, THOUSANDS)];
 
 pub(super) fn figures() -> Vec<Figure> {
     let error = "relative error (%)";
@@ -132,6 +132,13 @@ pub(super) fn run(seed: &Seed, found: &mut Found) -> Result<()> {
         if columns == MEMORIES[0] {
             cdfs(&tried, &estimates, found);
             by_delay(&tried, &estimates, found);
+            beside::run(
+                seed,
+                &tried,
+                &estimates[JOINT_2],
+                &estimates[OF_PAPER],
+                found,
+            );
         }
     }
     exact(seed, found)?;
@@ -186,22 +193,11 @@ fn by_size(columns: u32, tried: &Tried<'_>, estimates: &[Vec<f64>; 3], found: &m
     }
 }
 
-/// Fig. 9, with an estimate that has only the overall mean.
+/// Fig. 9.
 fn cdfs(tried: &Tried<'_>, estimates: &[Vec<f64>; 3], found: &mut Found) {
-    let truth = &tried.truth;
-    let packets: f64 = truth.received.iter().sum();
-    let sums = truth
-        .flows(ALL)
-        .map(|f| truth.mean_ns[f] * truth.received[f]);
-    let overall = vec![sums.sum::<f64>() / packets; truth.mean_ns.len()];
     let [paper, one, two] = estimates;
     for (figure, packets) in FIG_9 {
-        for (label, estimates) in [
-            ("joint K = 2", two),
-            ("joint K = 1", one),
-            (PAPER, paper),
-            ("overall mean", &overall),
-        ] {
+        for (label, estimates) in [("joint K = 2", two), ("joint K = 1", one), (PAPER, paper)] {
             found.cdf(figure, label, tried.errors(estimates, packets.clone()));
         }
     }

@@ -26,6 +26,8 @@ fn every_figure_is_a_number_and_joint_decoding_is_the_better() {
         let paper = row.others.iter().find(|other| other.method == PAPER);
         assert!(row.ours < paper.unwrap().figure, "{row:?}");
     }
+    let beside = row(&findings, "joint / the better of RLI and MPE");
+    assert!(beside.ours < 0.5, "{beside:?}");
     let exact = row(&findings, "R = 3, flows / cells 0.75");
     assert!(exact.ours < 1e-3, "{exact:?}");
     let sampled = row(&findings, of_multibank);
