@@ -41,7 +41,7 @@ pub(super) fn table(seeds: &str, plan: &mut Plan) {
              more helps, so that a rate which changes costs more where it is low than it saves where it is \
              high. Algorithm 1 as it is goes by two intervals of a few packets, takes a burst for a busy link, and \
              leaves most packets to its longest gaps (as packets see it: the mean over packets of the \
-             length of their gap). Smoothing 0.02 instead of 0.5 makes it 1-in-10 at these loads, as good as \
+             length of their gap). On generated traffic smoothing 0.02 instead of 0.5 makes it 1-in-10, as good as \
              fixed and no better, for three to four times the bandwidth. Known delays: a rule that no sender has, \
              n = {KNOWN_PACKETS} (1 + delay / {:.0} us)^(1/3); even so a fixed rate is better. What adapting is for \
              is fewer references on a busy link.",
