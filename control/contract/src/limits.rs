@@ -20,8 +20,7 @@ pub const DIRECTORY_BYTES_PER_SLOT: usize = 792;
 /// Bytes of HTTP answers in flight that do not depend on the configuration: flows, ports, wires.
 const ANSWER_BYTES_BASE: usize = 16 << 20;
 
-/// The same for each segment: a whole page of `/metrics` with the longest names and `prometheus.buckets_per_octave` of 8,
-/// or three usual ones.
+/// The same for each segment: a whole page of `/metrics` with the longest names, or two with usual ones.
 const ANSWER_BYTES_PER_SEGMENT: usize = 64 << 10;
 
 /// Most bytes of HTTP answers in flight, over all connections of a switch with so many segments.

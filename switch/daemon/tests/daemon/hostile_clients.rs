@@ -332,7 +332,7 @@ fn largest() -> Value {
 }
 
 /// Bytes in flight that `docs/operating.md` promises for the largest configuration, in KiB.
-const IN_FLIGHT_KIB_MAX: u64 = 16 * 1_024 + 32 * SEGMENTS;
+const IN_FLIGHT_KIB_MAX: u64 = 16 * 1_024 + 64 * SEGMENTS;
 
 /// A client that asks for `path` and has read the head of the answer: its status and length.
 fn asks(switch: &Daemon, path: &str) -> (TcpStream, u16, usize) {
