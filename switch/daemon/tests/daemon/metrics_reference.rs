@@ -118,12 +118,7 @@ fn exposed(text: &str) -> Families {
                 .and_then(|(_, rest)| rest.split_once('}'));
             let pairs = pairs.map_or("", |(pairs, _)| pairs).split("\",");
             let names = pairs.filter_map(|pair| pair.split_once('=').map(|(name, _)| name));
-            let is_own = |name: &&str| match *name {
-                "le" => false,
-                "quantile" => kind != "summary",
-                _ => true,
-            };
-            let own = names.filter(is_own);
+            let own = names.filter(|name| !matches!(*name, "le" | "quantile"));
             labels.extend(own.map(str::to_owned));
         }
     }
