@@ -170,7 +170,7 @@ fn text_lines(snapshot: &Snapshot, settings: &Prometheus, start: &str) -> usize 
 fn percentiles_of_the_last_minute_are_gauges_of_segments_with_packets() {
     let text = render(&Snapshot::example());
     let name = "vernier_segment_delay_last_minute_seconds";
-    let quantile = |q| value(&text, &format!("{name}{{{EAST_WEST},quantile=\"{q}\"}}"));
+    let quantile = |q| value(&text, &format!("{name}{{{EAST_WEST},share=\"{q}\"}}"));
     assert_eq!(quantile("0.5"), Some(340_000.0 / 1e9));
     assert_eq!(quantile("0.9999"), Some(3_900_000.0 / 1e9));
     assert_eq!(quantile("1"), Some(4_810_000.0 / 1e9));

@@ -172,9 +172,9 @@ record! {
         /// Packets whose delay is known.
         pub packets: u64,
         /// Percentiles of the stamped delay over the last minute, exact to an eighth of an octave (9 %); its maximum as
-        /// `quantile="1"`.
+        /// `share="1"`.
         #[serde(flatten)]
-        #[metric(gauge = "vernier_segment_delay_last_minute_seconds", label = "quantile", per_unit = 1e9)]
+        #[metric(gauge = "vernier_segment_delay_last_minute_seconds", label = "share", per_unit = 1e9)]
         pub stamped: Stamped,
     }
 }
