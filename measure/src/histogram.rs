@@ -166,9 +166,9 @@ impl Histogram {
         }
     }
 
-    /// Records `packets` packets of equal delay: those of one burst usually are.
+    /// Records `packets` packets of equal delay in ticks: those of one burst usually are.
     #[inline]
-    pub(crate) fn add_delays(&mut self, delay: u64, packets: u64) {
+    pub fn add_delays(&mut self, delay: u64, packets: u64) {
         if let Some(count) = self.counts.get_mut(bucket_of(self.rate.ticks_to_ns(delay))) {
             *count += packets;
         }

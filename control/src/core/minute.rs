@@ -87,8 +87,11 @@ impl Minute {
     /// The minute that ends with epoch `present`, which is open; `None` without packets.
     pub fn figures(&self, present: Epoch, interval_ms: u32, rate: TickRate) -> Option<Delays> {
         let index = part_of(present, interval_ms);
+        let parts = self.parts.iter().filter(|part| !is_over(part, index));
+        let mut parts = parts.peekable();
+        parts.peek()?;
         let (mut moments, mut histogram) = (Moments::default(), Histogram::new(rate));
-        for part in self.parts.iter().filter(|part| !is_over(part, index)) {
+        for part in parts {
             moments.merge(&part.moments).ok()?;
             histogram.add_trimmed(&part.histogram);
         }
@@ -107,7 +110,7 @@ mod tests {
     use measure::observation::End;
     use proptest::prelude::*;
 
-    /// A part of its own of each delay in ticks.
+    /// An epoch with one packet of each delay, in ticks.
     fn epoch_of(delays: &[u64]) -> (Moments, Histogram) {
         let (mut moments, mut histogram) = (Moments::default(), Histogram::new(rate()));
         for &delay in delays {

@@ -26,7 +26,7 @@ use super::query::{FlowFilter, Nothing, Parameters, PortFilter};
 use super::refusal::Refusal;
 use super::{connection, openapi};
 use crate::{process, prometheus};
-use contract::config::Config;
+use contract::config::{Config, Prometheus};
 use control::published::Published;
 use records::answers::{
     Classes, CourseQuery, Epochs, FlowPage, FlowQuery, Ports, Reloading, SegmentFilter, Segments,
@@ -323,13 +323,13 @@ async fn index(State(sources): State<Sources>) -> String {
 
 async fn metrics_text(State(sources): State<Sources>) -> Answered {
     let snapshot = sources.published.read();
+    let defaults = Prometheus::default();
     let config = snapshot.config.as_ref();
-    let settings = config.map(|config| config.prometheus.clone());
-    let settings = settings.unwrap_or_default();
-    let filter = prometheus::Filter::from(&settings);
+    let settings = config.map_or(&defaults, |config| &config.prometheus);
+    let filter = prometheus::Filter::from(settings);
     sources.answer().text(prometheus::CONTENT_TYPE, |answer| {
         let mut page = filter.before(answer);
-        prometheus::write(&snapshot, &settings, &mut page)?;
+        prometheus::write(&snapshot, settings, &mut page)?;
         page.write_str(&sources.recorder.render())
     })
 }

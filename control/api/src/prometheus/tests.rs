@@ -1,9 +1,6 @@
 use super::*;
 use measure::histogram::Histogram;
-use measure::observation::{End, Observation, SegmentIndex};
-use measure::packet::{FlowHash, PacketHash};
-use measure::synopsis::Synopsis;
-use measure::time::{EpochTag, TickRate};
+use measure::time::TickRate;
 use records::snapshot::{DelayBucket, DeviceCounts};
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -91,19 +88,6 @@ fn the_histogram_is_cumulative_with_exact_bounds_and_agrees_with_its_count() {
     assert_eq!(sum, Some(8.241));
 }
 
-/// An observation in which only the delay matters.
-fn observation(delay: u64) -> Observation {
-    Observation {
-        flow: FlowHash(0),
-        packet: PacketHash(0),
-        time: 0,
-        delay,
-        bytes: 64,
-        segment: SegmentIndex(0),
-        epoch: EpochTag(0),
-    }
-}
-
 /// Prometheus's `histogram_quantile`, of the lines of the first histogram on a page.
 fn histogram_quantile(text: &str, q: f64) -> f64 {
     let buckets = text.lines().filter_map(|line| {
@@ -137,7 +121,7 @@ fn a_quantile_is_off_by_a_part_of_an_octave_at_most() {
             for n in 0..1_000_u64 {
                 let delay = 1_025 + n * n * n % width;
                 delays.push(delay);
-                histogram.record(End::Receiver, &[observation(delay)]);
+                histogram.add_delays(delay, 1);
             }
             delays.sort_unstable();
             let buckets = histogram.buckets();

@@ -60,17 +60,17 @@ impl DecodeJob {
         flow: FlowHash,
         segments: &[SegmentIndex],
     ) -> Result<Vec<AskedFlow>, DecodeError> {
-        let mut job = self.clone();
-        job.flows.extend(self.candidates(flow, segments));
-        let candidates = &job.flows[self.flows.len()..];
+        let candidates = self.candidates(flow, segments);
         if candidates.is_empty() {
             return Ok(Vec::new());
         }
+        let mut job = self.clone();
+        job.flows.extend_from_slice(&candidates);
         let (joint, hybrid) = job.decoded(|| false)?;
         let is_unlisted = |warning: &Warning| matches!(warning, Warning::UnlistedPackets { .. });
         let is_whole =
             !self.cells.layout().asks_which_packet() && !joint.warnings.iter().any(is_unlisted);
-        let asked = (self.flows.len()..).zip(candidates).map(|(index, of)| {
+        let asked = (self.flows.len()..).zip(&candidates).map(|(index, of)| {
             let mut outcome = job.outcome(of, index, &joint, hybrid.as_ref());
             if !is_whole || of.packets == 0 {
                 let paper = self.paper(of).map(|paper| self.clocks.estimate(&paper));
