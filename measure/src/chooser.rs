@@ -18,7 +18,7 @@
 //! |---|---|---|
 //! | stamps | segments and flows inside a switch | the clocks |
 //! | LDA | its segment | t interval ([`LdaEstimate::ci98_half_width_ticks`]) |
-//! | LDS, joint or hybrid | each flow of the list | 3 sqrt(posterior variance) |
+//! | LDS, joint or hybrid | each flow of the list | 3 sqrt(posterior variance); hybrid on wires up to 5, by references' share of it |
 //! | LDS, the paper's estimator | each flow with a usable cell | not known |
 //! | RLI | flows in the references' own queue | its formula, calibrated (`rli::FlowDelay::bound_ns`) |
 

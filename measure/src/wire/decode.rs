@@ -4,7 +4,7 @@
 use arrayvec::ArrayVec;
 
 use super::{ClockBound, Estimate, SEGMENTS_MAX, WireFlow};
-use crate::chooser::{Candidate, Decoding};
+use crate::chooser::{Candidate, Decoding, JOINT_DEVIATIONS};
 use crate::lds::{
     DecodeError, DecodeOptions, Decoded, DelayCells, FEATURES_MAX, FlowTable, KnownMeans, Source,
     decode,
@@ -108,12 +108,13 @@ impl DecodeJob {
         hybrid: Option<&Decoded>,
     ) -> FlowOutcome {
         let joint = candidate(joint, index, Decoding::Cells);
-        let hybrid =
-            hybrid.and_then(|hybrid| candidate(hybrid, index, Decoding::CellsAndReferences));
         let rli = self.method.filter(|_| self.is_fifo).and_then(|method| {
             let bound = flow.delay.bound_ns(method).unwrap_or(f64::INFINITY);
             Some(Candidate::rli(flow.delay.mean_ns()?, bound))
         });
+        let hybrid = hybrid
+            .and_then(|hybrid| candidate(hybrid, index, Decoding::CellsAndReferences))
+            .map(|hybrid| rli.map_or(hybrid, |rli| widened(hybrid, rli)));
         let candidates: ArrayVec<Candidate, 3> =
             [joint, hybrid, rli].into_iter().flatten().collect();
         FlowOutcome {
@@ -143,6 +144,20 @@ fn candidate(decoded: &Decoded, index: usize, decoding: Decoding) -> Option<Cand
         },
         ..candidate
     })
+}
+
+/// The hybrid with a bound that allows for references' errors, which are not normal: as much of its variance as
+/// comes from them counts [`BOUND_DEVIATIONS`], the rest [`JOINT_DEVIATIONS`]. Where cells add nothing the
+/// bound is RLI's.
+fn widened(hybrid: Candidate, rli: Candidate) -> Candidate {
+    let deviation = hybrid.bound_ticks / JOINT_DEVIATIONS;
+    let of_references = rli.bound_ticks / BOUND_DEVIATIONS;
+    let share = (deviation / of_references).powi(2).min(1.0);
+    let deviations = JOINT_DEVIATIONS + share * (BOUND_DEVIATIONS - JOINT_DEVIATIONS);
+    Candidate {
+        bound_ticks: deviations * deviation,
+        ..hybrid
+    }
 }
 
 /// Flows as decoding takes them. Delays of two segments may have nothing to do with each other: each
@@ -253,5 +268,49 @@ impl Lists {
             features_per_flow: self.segment_features + 1,
             ..self.table()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn hybrid(bound_ticks: f64) -> Candidate {
+        Candidate {
+            method: crate::chooser::Method::Hybrid,
+            mean_ticks: 0.0,
+            bound_ticks,
+        }
+    }
+
+    proptest! {
+        /// Precisions add up: cells that know nothing leave the references' error, cells that know all leave none.
+        #[test]
+        fn a_hybrid_that_learns_nothing_from_cells_is_as_sure_as_its_references(
+            references in 1.0..1e9_f64, cells in 0.01..100.0_f64
+        ) {
+            let of_references = references / BOUND_DEVIATIONS;
+            let bound = |deviation: f64| {
+                let narrow = hybrid(JOINT_DEVIATIONS * deviation);
+                widened(narrow, Candidate::rli(0.0, references)).bound_ticks
+            };
+            prop_assert!((bound(of_references) / references - 1.0).abs() < 1e-9);
+            let deviation = of_references / (1.0 + cells).sqrt();
+            let deviations = bound(deviation) / deviation;
+            prop_assert!(deviations >= JOINT_DEVIATIONS && deviations <= BOUND_DEVIATIONS);
+            prop_assert!(bound(deviation) < references);
+            prop_assert!((bound(1e-6 * of_references) / (1e-6 * of_references) - JOINT_DEVIATIONS).abs() < 1e-6);
+        }
+    }
+
+    #[test]
+    fn what_has_no_bound_keeps_none() {
+        let unknown = hybrid(f64::INFINITY);
+        let references = |bound| Candidate::rli(0.0, bound);
+        for bound in [1.0, f64::INFINITY] {
+            assert_eq!(widened(unknown, references(bound)), unknown);
+        }
+        assert_eq!(widened(hybrid(3.0), references(f64::INFINITY)), hybrid(3.0));
     }
 }

@@ -183,8 +183,8 @@ fn ask_flows(switch: &Daemon) -> Vec<(u64, Value)> {
     answers
 }
 
-/// Packets that are published are exact, losses are not less than there were, and most means within their
-/// bounds.
+/// Packets that are published are exact, losses are not less than there were, and means nearly all within
+/// their bounds.
 fn compare_flows(said: &[(u64, Value)], truths: &BTreeMap<(u64, u64), Truth>) {
     let (mut bounded, mut covered) = (0, 0);
     for (hash, asked) in said {
@@ -207,9 +207,10 @@ fn compare_flows(said: &[(u64, Value)], truths: &BTreeMap<(u64, u64), Truth>) {
             covered += usize::from(off_ns <= bound_ns);
         }
     }
+    println!("{covered} of {bounded} means of flows within their bounds");
     assert!(bounded >= 100, "{bounded} of {}", said.len());
-    // Of one to three packets each, and delays jump where processes share CPUs: see docs/wire.md.
-    assert!(covered * 100 >= bounded * 75, "{covered} of {bounded}");
+    // All of one epoch, so that delays which jump where processes share CPUs spoil many at once.
+    assert!(covered * 100 >= bounded * 88, "{covered} of {bounded}");
 }
 
 /// What each says, epoch by epoch.
