@@ -298,7 +298,7 @@ mod tests {
             prop_assert!((bound(of_references) / references - 1.0).abs() < 1e-9);
             let deviation = of_references / (1.0 + cells).sqrt();
             let deviations = bound(deviation) / deviation;
-            prop_assert!(deviations >= JOINT_DEVIATIONS && deviations <= BOUND_DEVIATIONS);
+            prop_assert!((JOINT_DEVIATIONS..=BOUND_DEVIATIONS).contains(&deviations));
             prop_assert!(bound(deviation) < references);
             prop_assert!((bound(1e-6 * of_references) / (1e-6 * of_references) - JOINT_DEVIATIONS).abs() < 1e-6);
         }
