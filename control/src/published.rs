@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use contract::sync::RwLock;
 use measure::packet::FlowKey;
+use records::answers::{FlowPage, FlowQuery};
 use records::snapshot::{FlowAnswer, FlowList, Snapshot};
 
 use crate::decode::Sketches;
-use crate::wire::flows::WireFlowsOf;
+use crate::wire::flows::{self, WireFlowsOf};
 
 /// The control core has stopped when it has not polled for so long; it polls some hundred times a second.
 const STOPPED_AFTER: Duration = Duration::from_secs(10);
@@ -75,6 +76,20 @@ impl Published {
         }
         answer.wires = lookup.wires.iter().flat_map(|wire| wire.ask(key)).collect();
         answer
+    }
+
+    /// The selected flows, of the switch and of wires. May take some hundred milliseconds where there are a million;
+    /// nothing is locked meanwhile.
+    pub fn flows(&self, query: &FlowQuery) -> FlowPage {
+        let Current { snapshot, lookup } = self.current.read().clone();
+        let asked = lookup.wires.iter().filter(|_| query.lists_wires());
+        let asked: Vec<WireFlowsOf> = asked.cloned().collect();
+        let inside = snapshot.flows.iter();
+        let wires = flows::lists(
+            &asked,
+            inside.flat_map(|flows| [&*flows.ended, &*flows.list]),
+        );
+        FlowPage::of(&snapshot, &wires, query)
     }
 
     /// Replaces the snapshot, and what flows are looked up in; readers keep what they have.

@@ -18,7 +18,7 @@ use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use measure::packet::FlowKey;
 use records::snapshot::{
-    FlowFigures, FlowList, FlowRecord, Flows, Port, Segment, SegmentName, Snapshot,
+    FlowFigures, FlowList, FlowName, FlowRecord, Flows, Port, Segment, SegmentName, Snapshot,
 };
 use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
@@ -149,7 +149,7 @@ fn snapshot() -> Snapshot {
         class: "all".to_owned(),
     };
     let flow = |n: u64| FlowRecord {
-        key: FlowKey::parse(&n.to_be_bytes().repeat(8)),
+        name: FlowName::Key(FlowKey::parse(&n.to_be_bytes().repeat(8))),
         segment: 0,
         first_epoch: n,
         last_epoch: n + 3,
@@ -162,6 +162,7 @@ fn snapshot() -> Snapshot {
         epoch: Some(7),
         segments: vec![Arc::new(name)],
         flows: (0..100).map(flow).collect(),
+        wire: None,
     });
     let [ingress, egress] = ["east", "west"].map(str::to_owned);
     Snapshot {

@@ -159,6 +159,7 @@ impl Flow {
             flow: FlowHash(self.hash),
             segment: SegmentIndex(u16::from(self.segment % 8)),
             packets,
+            bytes: 0,
             delay,
         }
     }

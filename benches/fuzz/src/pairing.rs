@@ -143,7 +143,7 @@ impl Ends {
     fn receive(&mut self, epoch: usize, observation: &Observation) {
         let shard = &mut self.received[epoch];
         shard.record(End::Receiver, std::slice::from_ref(observation));
-        shard.flows.count(observation.flow, observation.segment);
+        (shard.flows).count(observation.flow, observation.segment, observation.bytes);
     }
 
     /// Packets and bytes received, by segment, and packets of all flows: of both epochs together.

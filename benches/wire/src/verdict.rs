@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
 use measure::packet::{FlowKey, Hasher};
-use records::snapshot::{WireEstimate, WireFigures, WireFlow};
+use records::snapshot::{FlowEstimate, WireEstimate, WireFigures, WireFlow};
 use reporting::statistics::{mean, median, quantile};
 use serde::Serialize;
 
@@ -150,23 +150,15 @@ impl<T> ByMethod<T> {
         }
     }
 
-    fn add(
-        &mut self,
-        estimates: &[WireEstimate],
-        chosen: Option<&WireEstimate>,
-        value: impl Fn(&WireEstimate) -> Option<T>,
-    ) {
-        for estimate in estimates {
-            let Some(value) = value(estimate) else {
-                continue;
-            };
+    fn add<'m>(&mut self, values: impl Iterator<Item = (&'m str, T)>, chosen: Option<T>) {
+        for (method, value) in values {
             let mut known = self.methods.iter_mut();
-            match known.find(|(method, _)| *method == estimate.method) {
+            match known.find(|(known, _)| known == method) {
                 Some((_, values)) => values.push(value),
-                None => self.methods.push((estimate.method.clone(), vec![value])),
+                None => self.methods.push((method.to_owned(), vec![value])),
             }
         }
-        self.chosen.extend(chosen.and_then(value));
+        self.chosen.extend(chosen);
     }
 
     fn into_methods(mut self) -> Vec<(String, Vec<T>)> {
@@ -253,7 +245,9 @@ fn means(pairs: &[Pair]) -> Vec<Means> {
             let error = |estimate: &WireEstimate| {
                 Some(((estimate.mean_ns - truth_ns).abs(), estimate.bound_ns?))
             };
-            errors.add(&figures.estimates, figures.chosen.as_ref(), error);
+            let estimates = figures.estimates.iter();
+            let errors_of = estimates.filter_map(|one| Some((one.method.as_str(), error(one)?)));
+            errors.add(errors_of, figures.chosen.as_ref().and_then(error));
         }
     }
     let methods = errors.into_methods().into_iter();
@@ -303,7 +297,7 @@ fn flows(truths: &[(u32, &Truth)], seen: &Seen, hasher: &Hasher) -> Vec<FlowClas
     let judged: Vec<_> = of_epochs
         .flatten()
         .filter_map(|(flow, truth)| {
-            let key: FlowKey = flow.flow.parse().ok()?;
+            let key: FlowKey = flow.flow.flow.parse().ok()?;
             Some((flow, truth.flows.get(&hasher.flow_hash(&key).0)?))
         })
         .collect();
@@ -321,9 +315,10 @@ fn flow_errors<'f>(judged: impl Iterator<Item = (&'f WireFlow, &'f Delays)>) -> 
     let mut errors = ByMethod::new();
     for (flow, delays) in judged {
         if let Some(mean_ns) = delays.mean_ns().filter(|mean_ns| *mean_ns > 0.0) {
-            errors.add(&flow.estimates, flow.estimate.as_ref(), |estimate| {
-                Some(((estimate.mean_ns - mean_ns) / mean_ns).abs())
-            });
+            let error = |one: &FlowEstimate| ((one.mean_ns - mean_ns) / mean_ns).abs();
+            let estimates = flow.estimates.iter();
+            let errors_of = estimates.map(|one| (one.method.label(), error(one)));
+            errors.add(errors_of, flow.flow.estimate.as_ref().map(error));
         }
     }
     let methods = errors.into_methods().into_iter();

@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 use crate::history::Course;
 use crate::snapshot::{
     Counts, Decoding, Delays, Exceptions, Fdb, Flow, FlowList, FlowTotals, Pool, Port, Reload,
-    Segment, Snapshot, State, Wire, WireClock, Worker,
+    Segment, Snapshot, State, Wire, WireClock, Worker, select,
 };
 
 pub use crate::query::{
     COURSES_DEFAULT, COURSES_MAX, CourseQuery, FLOWS_DEFAULT, FLOWS_MAX, FlowOrder, FlowQuery,
-    FlowState, SegmentFilter, Width,
+    FlowScope, FlowState, SegmentFilter, Width,
 };
 
 /// An error.
@@ -327,8 +327,14 @@ impl Epochs {
 /// Answer of `/api/v1/flows`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowPage {
-    /// Number of the epoch at whose end the flows were listed.
+    /// Number of the epoch at whose end the flows inside the switch were listed.
     pub epoch: Option<u64>,
+    /// End of the last epoch that closed, in seconds since 1970 (UTC).
+    #[serde(default)]
+    pub epoch_end_unix_s: Option<f64>,
+    /// Where these flows are listed.
+    #[serde(default)]
+    pub scope: FlowScope,
     /// Which flows these are.
     pub state: FlowState,
     /// Flows selected in all.
@@ -340,18 +346,23 @@ pub struct FlowPage {
 }
 
 impl FlowPage {
-    /// The selected flows.
-    pub fn of(snapshot: &Snapshot, query: &FlowQuery) -> Self {
-        let none = FlowList::default();
-        let list = match (&snapshot.flows, query.state) {
-            (None, _) => &none,
-            (Some(flows), FlowState::Active) => &*flows.list,
-            (Some(flows), FlowState::Ended) => &*flows.ended,
-        };
-        let (matching, flows) = list.select(query);
-        let flows = flows.into_iter().map(|record| snapshot.flow(list, record));
+    /// The selected flows, of the switch and of `wires`.
+    pub fn of(snapshot: &Snapshot, wires: &[FlowList], query: &FlowQuery) -> Self {
+        let inside = snapshot.flows.as_ref().map(|flows| match query.state {
+            FlowState::Active => &*flows.list,
+            FlowState::Ended => &*flows.ended,
+        });
+        let epoch = inside.and_then(|list| list.epoch).or(snapshot.epoch);
+        let inside = inside.filter(|_| query.scope != FlowScope::Wires);
+        let wires = wires.iter().filter(|_| query.lists_wires());
+        let lists: Vec<&FlowList> = inside.into_iter().chain(wires).collect();
+        let (matching, flows) = select(&lists, query);
+        let times = snapshot.epoch_times();
+        let flows = flows.into_iter().map(|flow| flow.flow(&times));
         Self {
-            epoch: list.epoch.or(snapshot.epoch),
+            epoch,
+            epoch_end_unix_s: snapshot.epoch_end_unix_s,
+            scope: query.scope,
             state: query.state,
             matching: matching as u64,
             offset: query.offset as u64,

@@ -116,11 +116,26 @@ impl Width {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FlowState {
-    /// Those that have a slot.
+    /// Those that have a slot, and those of a wire's last epoch.
     #[default]
     Active,
     /// Those that lost their slot last, with their final figures.
     Ended,
+}
+
+labelled_enum! {
+    /// Where flows are listed.
+    #[derive(Default, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum FlowScope {
+        /// Inside the switch, and on wires that arrive here: a flow that does both is listed for each segment.
+        #[default]
+        All = "all",
+        /// Inside the switch.
+        Switch = "switch",
+        /// On wires that arrive here: the flows of each one's last decoded epoch.
+        Wires = "wires",
+    }
 }
 
 labelled_enum! {
@@ -133,7 +148,7 @@ labelled_enum! {
         Packets = "packets",
         /// Bytes in its last epoch.
         Bytes = "bytes",
-        /// Mean delay in its last epoch.
+        /// Mean delay in its last epoch; on wires the estimate's.
         Mean = "mean",
         /// Standard deviation in its last epoch.
         Stddev = "stddev",
@@ -158,7 +173,9 @@ labelled_enum! {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct FlowQuery {
-    /// Those that have a slot, or those that lost it last.
+    /// Inside the switch, on wires, or both.
+    pub scope: FlowScope,
+    /// Those that have a slot, or those that lost it last, which only the switch remembers.
     pub state: FlowState,
     /// By what they are ordered, the greatest first.
     pub sort: FlowOrder,
@@ -185,6 +202,7 @@ pub struct FlowQuery {
 impl Default for FlowQuery {
     fn default() -> Self {
         Self {
+            scope: FlowScope::default(),
             state: FlowState::default(),
             sort: FlowOrder::default(),
             ascending: false,
@@ -199,6 +217,11 @@ impl Default for FlowQuery {
 }
 
 impl FlowQuery {
+    /// Whether flows of wires are listed.
+    pub fn lists_wires(&self) -> bool {
+        self.scope != FlowScope::Switch && self.state == FlowState::Active
+    }
+
     /// Whether it selects flows on the segment of these names.
     pub fn selects(&self, names: [&str; 3]) -> bool {
         selects([&self.ingress, &self.egress, &self.class], names)

@@ -21,9 +21,9 @@ pub use data_plane::{
     PortReading, QueueCounts, References, Worker,
 };
 pub use flows::{
-    AnsweredFlow, AskedWireFlow, Credit, Decoding, ENDED_MAX, Flow, FlowAnswer, FlowEstimate,
-    FlowFigures, FlowList, FlowMethod, FlowRecord, FlowTotals, Flows, OtherFlows, SegmentName,
-    SketchedFlow, TopFlow,
+    AnsweredFlow, Credit, Decoding, ENDED_MAX, EpochTimes, Flow, FlowAnswer, FlowEstimate,
+    FlowFigures, FlowList, FlowMethod, FlowName, FlowRecord, FlowTotals, Flows, OtherFlows,
+    RunningMean, SegmentName, Selected, SketchedFlow, TopFlow, WireList, select,
 };
 pub use segment::{
     ClassDelays, Counts, DelayBucket, Delays, EpochFigures, Estimate, ReferenceEstimate, Segment,

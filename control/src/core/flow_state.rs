@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use measure::packet::{FlowHash, Hasher};
+use measure::packet::{FlowHash, FlowKey, Hasher};
 use measure::time::{Epoch, TickRate};
 
 use super::labelled;
@@ -17,8 +17,8 @@ use crate::flows::{self, Directory, FlowSums, TopSettings};
 use contract::config::Config;
 use contract::counters::FlowTableCounters;
 use records::snapshot::{
-    Credit, FlowFigures, FlowList, FlowRecord, FlowTotals, Flows, OtherFlows, SegmentName,
-    Snapshot, TopFlow,
+    Credit, FlowFigures, FlowList, FlowName, FlowRecord, FlowTotals, Flows, OtherFlows,
+    SegmentName, Snapshot, TopFlow,
 };
 
 /// All that is kept of flows.
@@ -160,6 +160,7 @@ impl FlowState {
                 epoch: Some(epoch.0),
                 segments: names.clone(),
                 flows,
+                wire: None,
             })
         };
         self.views = FlowViews {
@@ -180,10 +181,9 @@ impl FlowState {
     }
 
     /// Flows with series of their own, by their hashes.
-    pub fn names(&self) -> HashMap<FlowHash, String> {
+    pub fn names(&self) -> HashMap<FlowHash, FlowKey> {
         let keys = self.directory.top().iter().map(|held| held.key);
-        keys.map(|key| (self.hasher.flow_hash(&key), key.to_string()))
-            .collect()
+        keys.map(|key| (self.hasher.flow_hash(&key), key)).collect()
     }
 
     /// All that is published of flows; `None` where there are no `slots` to track any.
@@ -274,7 +274,7 @@ fn credit(sums: &FlowSums, rate: TickRate) -> Credit {
 
 fn record(flow: &flows::Flow, rate: TickRate) -> FlowRecord {
     FlowRecord {
-        key: flow.key,
+        name: FlowName::Key(flow.key),
         segment: flow.segment,
         first_epoch: flow.first.0,
         last_epoch: flow.last.0,
@@ -286,11 +286,11 @@ fn record(flow: &flows::Flow, rate: TickRate) -> FlowRecord {
 }
 
 fn figures(sums: &FlowSums, rate: TickRate) -> FlowFigures {
-    let ns = |ticks: Option<f64>| rate.to_ns(ticks.unwrap_or(0.0));
+    let ns = |ticks: Option<f64>| ticks.map(|ticks| rate.to_ns(ticks));
     FlowFigures {
         packets: sums.packets,
         bytes: sums.bytes,
-        lost_packets: sums.lost,
+        lost_packets: Some(sums.lost),
         mean_ns: ns(sums.mean_ticks()),
         stddev_ns: ns(sums.stddev_ticks()),
     }

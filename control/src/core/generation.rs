@@ -168,15 +168,9 @@ impl Link {
 
 fn upkeep(change: &Change) -> Upkeep {
     let measurement = &change.config.measurement;
-    let Some(flows) = &measurement.flows else {
-        return Upkeep {
-            idle_epochs: u64::MAX,
-            keeps_top: false,
-        };
-    };
-    let idle_ms = u64::from(flows.idle_s) * 1_000;
+    let flows = measurement.flows.as_ref();
     Upkeep {
-        idle_epochs: idle_ms.div_ceil(u64::from(measurement.interval_ms.max(1))),
-        keeps_top: flows.select == FlowSelection::Top,
+        idle_epochs: measurement.idle_epochs(),
+        keeps_top: flows.is_some_and(|flows| flows.select == FlowSelection::Top),
     }
 }

@@ -202,12 +202,12 @@ impl Wires {
         let names = flows.names();
         let (mut wires, mut lookups) = (Vec::new(), Vec::new());
         for port in &mut self.ports {
-            let shown = contain(Part::Wire, || port.publish(&names, now));
-            let Some((wire, view)) = shown else {
+            let shown = contain(Part::Wire, || port.publish(&names, flows.hasher(), now));
+            let Some((wire, lookup)) = shown else {
                 port.exchange.start_anew();
                 continue;
             };
-            lookups.extend(view.map(|view| WireFlowsOf::new(&wire, view, flows.hasher().clone())));
+            lookups.extend(lookup);
             wires.push(wire);
         }
         (wires, lookups)

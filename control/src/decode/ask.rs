@@ -104,12 +104,8 @@ impl Sketches {
         list: &FlowList,
     ) -> Vec<Asked> {
         if !cells.layout().asks_which_packet() && !candidates.is_empty() {
-            let listed = self.listed(sketch, list).map(|(record, index)| {
-                (
-                    self.hasher.flow_hash(&record.key),
-                    index,
-                    record.last.packets,
-                )
+            let listed = self.listed(sketch, list).map(|(key, record, index)| {
+                (self.hasher.flow_hash(key), index, record.last.packets)
             });
             let claimed = cells.claimed(listed);
             let flow = self.hasher.flow_hash(key);
@@ -126,7 +122,7 @@ impl Sketches {
         &'l self,
         sketch: usize,
         list: &'l FlowList,
-    ) -> impl Iterator<Item = (&'l FlowRecord, SegmentIndex)> {
+    ) -> impl Iterator<Item = (&'l FlowKey, &'l FlowRecord, SegmentIndex)> {
         let is_here = move |record: &&FlowRecord| {
             record.last_epoch == self.cells.epoch.0 && record.last.packets > 0
         };
@@ -138,7 +134,7 @@ impl Sketches {
                 .copied()
                 .flatten();
             let (index, _) = at.filter(|&(_, other)| other == sketch)?;
-            Some((record, index))
+            Some((record.key()?, record, index))
         })
     }
 
@@ -157,9 +153,9 @@ impl Sketches {
             return None;
         }
         let mut lists = Lists::default();
-        for (record, index) in self.listed(sketch, list) {
+        for (key, record, index) in self.listed(sketch, list) {
             let packets = record.last.packets as f64;
-            lists.add(layout, &self.hasher, &record.key, index, packets);
+            lists.add(layout, &self.hasher, key, index, packets);
         }
         let known = lists.packets.len();
         for asked in asked {

@@ -16,7 +16,7 @@ use crate::contain::{Part, Point, inject};
 use crate::estimate::tests::rate;
 use crate::flows::Directory;
 use contract::config::Decode;
-use records::snapshot::{FlowFigures, FlowList, FlowRecord, SegmentName, SketchedFlow};
+use records::snapshot::{FlowFigures, FlowList, FlowName, FlowRecord, SegmentName, SketchedFlow};
 
 fn key(n: u32) -> FlowKey {
     FlowKey::V4 {
@@ -239,11 +239,11 @@ fn list(flows: u32, is_left_out: impl Fn(u32) -> bool) -> FlowList {
         let (packets, delay) = traffic(n);
         let figures = FlowFigures {
             packets,
-            mean_ns: rate().to_ns(delay as f64),
+            mean_ns: Some(rate().to_ns(delay as f64)),
             ..FlowFigures::default()
         };
         FlowRecord {
-            key: key(n),
+            name: FlowName::Key(key(n)),
             segment: 5,
             first_epoch: 1,
             last_epoch: 7,
@@ -265,6 +265,7 @@ fn list(flows: u32, is_left_out: impl Fn(u32) -> bool) -> FlowList {
             .filter(|&n| !is_left_out(n))
             .map(record)
             .collect(),
+        wire: None,
     }
 }
 

@@ -28,11 +28,13 @@ mod incoming;
 mod outgoing;
 mod report;
 mod restart;
+mod seen;
 mod session;
 mod settings;
 mod status;
 mod waiting;
 
+pub use seen::SeenFlow;
 pub(crate) use settings::clock_label;
 pub use settings::{ClockView, ExchangeError, Expected, FrameSettings, Moment, OwnEnd, Settings};
 pub use status::{
@@ -111,7 +113,7 @@ impl Exchange {
             orders: VecDeque::new(),
             outgoing: Outgoing::default(),
             epochs: Epochs::new(&settings)?,
-            decoding: Decoding::new(ResultMode::Polled),
+            decoding: Decoding::new(&settings, ResultMode::Polled),
             sending: vec![SegmentStatus::default(); segments],
             counters: ExchangeCounters::default(),
             clock: None,
@@ -124,7 +126,7 @@ impl Exchange {
     /// Takes decoded flows as `mode` says; [polled](ResultMode::Polled) unless it is set.
     #[must_use]
     pub(crate) fn decoding(self, mode: ResultMode) -> Self {
-        let decoding = Decoding::new(mode);
+        let decoding = Decoding::new(&self.settings, mode);
         Self { decoding, ..self }
     }
 

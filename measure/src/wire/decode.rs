@@ -54,6 +54,12 @@ pub struct FlowOutcome {
     pub segment: SegmentIndex,
     /// Packets that arrived.
     pub packets: u64,
+    /// Their bytes, without frame check sequences; 0 where they were not counted one by one.
+    pub bytes: u64,
+    /// Packets lost, at most; `None` where no row of the sketch takes every packet.
+    pub lost_max: Option<u64>,
+    /// Standard deviation of its delays in nanoseconds, by references; `None` where they say nothing of it.
+    pub stddev_ns: Option<f64>,
     /// By joint decoding, by joint decoding with references, by references: those that say something.
     pub estimates: ArrayVec<Estimate, 3>,
     /// What the [`chooser`](crate::chooser) makes of them.
@@ -121,12 +127,22 @@ impl DecodeJob {
             flow: flow.flow,
             segment: flow.segment,
             packets: flow.packets,
+            bytes: flow.bytes,
+            lost_max: self.lost_max(flow.flow, flow.segment),
+            stddev_ns: flow.delay.stddev_ns().filter(|_| self.is_fifo),
             estimates: candidates
                 .iter()
                 .map(|candidate| self.clocks.estimate(candidate))
                 .collect(),
             chosen: self.clocks.choose(candidates),
         }
+    }
+
+    fn lost_max(&self, flow: FlowHash, segment: SegmentIndex) -> Option<u64> {
+        let layout = self.cells.layout();
+        let columns = layout.base_columns(flow, segment);
+        let lost = u64::try_from(self.cells.lost_at(&columns)?).unwrap_or(0);
+        Some(lost / u64::from(layout.weight(segment)).max(1))
     }
 }
 

@@ -19,6 +19,8 @@ pub struct WireFlow {
     pub segment: SegmentIndex,
     /// Packets that arrived.
     pub packets: u64,
+    /// Their bytes, without frame check sequences.
+    pub bytes: u64,
     /// What references say of them.
     pub delay: FlowDelay,
 }
@@ -55,10 +57,10 @@ impl WireFlows {
         }
     }
 
-    /// Counts a packet of a flow, and gives the flow's slot for as long as the epoch lasts;
+    /// Counts a packet of `bytes` of a flow, and gives the flow's slot for as long as the epoch lasts;
     /// [`OTHER`](Self::OTHER) where there is no room.
     #[inline]
-    pub fn count(&mut self, flow: FlowHash, segment: SegmentIndex) -> u32 {
+    pub fn count(&mut self, flow: FlowHash, segment: SegmentIndex, bytes: u32) -> u32 {
         if self.places.is_empty() {
             self.other_packets += 1;
             return Self::OTHER;
@@ -80,6 +82,7 @@ impl WireFlows {
                     flow,
                     segment,
                     packets: 1,
+                    bytes: bytes.into(),
                     delay: FlowDelay::default(),
                 });
                 return slot;
@@ -88,6 +91,7 @@ impl WireFlows {
                 && (known.flow, known.segment) == (flow, segment)
             {
                 known.packets += 1;
+                known.bytes += u64::from(bytes);
                 return *place;
             }
         }
@@ -96,7 +100,7 @@ impl WireFlows {
     }
 
     /// Takes a packet out again that was counted; `false` where its flow has no place.
-    pub(super) fn uncount(&mut self, flow: FlowHash, segment: SegmentIndex) -> bool {
+    pub(super) fn uncount(&mut self, flow: FlowHash, segment: SegmentIndex, bytes: u32) -> bool {
         let start = start(flow, segment);
         for probe in 0..PROBES.min(self.places.len()) {
             let place = self
@@ -110,6 +114,7 @@ impl WireFlows {
                 && known.packets > 0
             {
                 known.packets -= 1;
+                known.bytes = known.bytes.saturating_sub(bytes.into());
                 return true;
             }
         }

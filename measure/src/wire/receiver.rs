@@ -149,7 +149,7 @@ impl Receiver {
             for observation in run {
                 digest ^= observation.packet.0;
                 slots.push(match &mut flows {
-                    Some(flows) => flows.count(observation.flow, observation.segment),
+                    Some(flows) => flows.count(observation.flow, observation.segment, first.bytes),
                     None => WireFlows::OTHER,
                 });
             }

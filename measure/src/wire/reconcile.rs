@@ -230,8 +230,8 @@ fn shift(packets: &[Placed], from: &mut WireShard, to: &mut WireShard) {
         let observation = [packet.observation()];
         from.uncount(End::Receiver, &observation);
         to.count(End::Receiver, &observation);
-        from.flows.uncount(packet.flow, packet.segment);
-        to.flows.count(packet.flow, packet.segment);
+        (from.flows).uncount(packet.flow, packet.segment, packet.bytes);
+        (to.flows).count(packet.flow, packet.segment, packet.bytes);
     }
 }
 

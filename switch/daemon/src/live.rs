@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use console::{top, view};
 use control::published::Published;
+use records::answers::FlowQuery;
 use records::snapshot::Snapshot;
 
 use crate::log::Lines;
@@ -40,8 +41,11 @@ pub fn attend(
     if options.live && io::stdout().is_terminal() && io::stdin().is_terminal() {
         let log = options.log.as_ref();
         let _held = log.filter(|_| io::stderr().is_terminal()).map(hold);
-        let published = Arc::clone(published);
-        let source = top::InProcess(move || published.read());
+        let (published, lists) = (Arc::clone(published), Arc::clone(published));
+        let source = top::InProcess {
+            latest: move || published.read(),
+            flows: move |query: &FlowQuery| lists.flows(query),
+        };
         return top::run(source, is_over).context("cannot show the live table");
     }
     let mut next_table = Instant::now() + REFRESH;

@@ -130,6 +130,7 @@ impl Switch {
                 overhead_bytes: 14 + 24,
                 bytes_per_s: (CAPACITY_BPS as f64 * SHARE / 8.0) as u64,
             },
+            idle_epochs: 300,
             components: 1,
             resolution_ns: 1.0,
         };

@@ -102,6 +102,7 @@ impl End {
                 overhead_bytes: 38,
                 bytes_per_s: CAPACITY_BPS / 400,
             },
+            idle_epochs: 300,
             components: 1,
             resolution_ns: 1.0,
             is_routed: false,

@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use console::top::InProcess;
 use contract::config::{Http, Measurement};
+use records::answers::{FlowPage, FlowQuery};
 use records::snapshot::{Counts, Segment, Totals};
 use serde_json::Value;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -48,10 +49,13 @@ fn the_end_of_an_epoch_is_waited_for() {
     let mut process = Process::start(Command::new("sleep").arg("60")).unwrap();
     // Each look at the switch finds a later epoch.
     let looks = AtomicU64::new(0);
-    let mut published = InProcess(|| {
-        let epoch = looks.fetch_add(1, Ordering::Relaxed);
-        Arc::new(snapshot(epoch, 1_000 * epoch))
-    });
+    let mut published = InProcess {
+        latest: || {
+            let epoch = looks.fetch_add(1, Ordering::Relaxed);
+            Arc::new(snapshot(epoch, 1_000 * epoch))
+        },
+        flows: |query: &FlowQuery| FlowPage::of(&Snapshot::default(), &[], query),
+    };
     let from = epoch_end(&mut published, &bench, &mut process).unwrap();
     let to = epoch_end(&mut published, &bench, &mut process).unwrap();
     assert!(from.epoch > 0 && to.epoch > from.epoch, "{from:?} {to:?}");
@@ -63,7 +67,10 @@ fn a_process_that_ends_is_not_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let (bench, _) = Bench::for_tests(folder.path());
     let mut process = Process::start(&mut Command::new("false")).unwrap();
-    let mut published = InProcess(|| Arc::new(Snapshot::default()));
+    let mut published = InProcess {
+        latest: || Arc::new(Snapshot::default()),
+        flows: |query: &FlowQuery| FlowPage::of(&Snapshot::default(), &[], query),
+    };
     let error = epoch_end(&mut published, &bench, &mut process).unwrap_err();
     assert!(error.to_string().contains("ended early"), "{error}");
 }

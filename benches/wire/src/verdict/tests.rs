@@ -1,4 +1,5 @@
 use measure::observation::End;
+use records::snapshot::{Flow, FlowFigures, FlowMethod};
 
 use super::*;
 use crate::stamps::Stamp;
@@ -33,23 +34,42 @@ fn joined(packets: u64) -> Joined {
     Joined::new(&sent, 1, &received, 1)
 }
 
-fn estimate(method: &str, mean_ns: f64) -> WireEstimate {
+fn lda(mean_ns: f64) -> WireEstimate {
     WireEstimate {
-        method: method.to_owned(),
+        method: "lda".to_owned(),
         mean_ns,
         bound_ns: Some(2.0),
         effective_samples: Some(5),
     }
 }
 
-/// The flow in every epoch: what was chosen is the mean of `joint`.
+fn estimate(method: FlowMethod, mean_ns: f64) -> FlowEstimate {
+    FlowEstimate {
+        method,
+        epoch: 0,
+        epochs: 1,
+        packets: 5,
+        mean_ns,
+        bound_ns: Some(2.0),
+        is_within_bound: None,
+    }
+}
+
+/// The flow in every epoch: what was chosen is the mean of joint decoding.
 fn seen(packets: u64, joint_ns: f64, rli_ns: f64) -> Seen {
+    let joint = estimate(FlowMethod::LdsJoint, joint_ns);
     let flow = WireFlow {
-        flow: FLOW.to_owned(),
-        packets,
-        estimate: Some(estimate("joint", joint_ns)),
-        estimates: vec![estimate("joint", joint_ns), estimate("rli", rli_ns)],
-        ..WireFlow::default()
+        flow: Flow {
+            flow: FLOW.to_owned(),
+            last: FlowFigures {
+                packets,
+                ..FlowFigures::default()
+            },
+            estimate: Some(joint),
+            ..Flow::default()
+        },
+        is_counted: true,
+        estimates: vec![joint, estimate(FlowMethod::RliS, rli_ns)],
     };
     let mut seen = Seen::default();
     seen.flows
@@ -80,8 +100,8 @@ fn reports_are_compared_with_what_happened() {
             received_packets: Some(9),
             lost_packets: (epoch != 6).then_some(i64::from(epoch != 4)),
             usable_cells_ratio: 0.5,
-            estimates: vec![estimate("lda", mean_ns)],
-            chosen: Some(estimate("lda", 104.0)),
+            estimates: vec![lda(mean_ns)],
+            chosen: Some(lda(104.0)),
             ..WireFigures::default()
         };
         seen.epochs.insert(("all".to_owned(), epoch), figures);
@@ -108,8 +128,8 @@ fn flows_are_judged_beside_flows_of_their_size() {
     let seen = seen(11, 106.05, 115.5);
     // Eleven arrive after 105 ns on average; 101 after 150.
     for (packets, size, best_method, chosen_error, best_error) in [
-        (12, 10, "joint", 0.01, 0.01),
-        (102, 100, "rli", 0.293, 0.23),
+        (12, 10, "lds-joint", 0.01, 0.01),
+        (102, 100, "rli-s", 0.293, 0.23),
     ] {
         let classes = verdict(packets, 0, &seen).flows;
         let sizes = classes.iter();

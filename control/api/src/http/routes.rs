@@ -163,7 +163,7 @@ fn answers() -> Vec<Route> {
         ),
         json::<FlowQuery, FlowPage>(
             "/api/v1/flows",
-            "flows; ?state= &sort= &ascending= &offset= &limit= &ingress= &egress= &class= &contains=",
+            "flows; ?scope= &state= &sort= &ascending= &offset= &limit= &ingress= &egress= &class= &contains=",
             get(flows),
         ),
         json::<FlowFilter, FlowAnswer>(
@@ -388,9 +388,8 @@ async fn flows(
     // There may be a million, to be searched by name.
     let permit = Arc::clone(&sources.lists).acquire_owned().await;
     let permit = permit.map_err(|error| Refusal::internal(&error))?;
-    let snapshot = sources.published.read();
     beside(move || {
-        let page = FlowPage::of(&snapshot, &asked);
+        let page = sources.published.flows(&asked);
         let answer = sources.json(&page);
         drop(permit);
         answer

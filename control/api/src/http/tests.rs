@@ -24,6 +24,7 @@ fn example() -> Snapshot {
             epoch: Some(81),
             segments: vec![Arc::new(name.clone())],
             flows,
+            wire: None,
         })
     };
     let mut snapshot = Snapshot::example();

@@ -4,8 +4,8 @@ use super::page::{Labels, Page, with};
 use super::whole;
 use control::wire::exchange::SessionState;
 use records::snapshot::{
-    Snapshot, Wire, WireClock, WireEstimate, WireFigures, WireFlow, WireFlows, WirePeer,
-    WireSegment, WireTotals,
+    Flow, Snapshot, Wire, WireClock, WireEstimate, WireFigures, WireFlows, WirePeer, WireSegment,
+    WireTotals,
 };
 
 /// States of a clock, as the snapshot names them.
@@ -113,16 +113,29 @@ fn flows(page: &mut Page, wires: &[Wire]) {
     page.metrics(WireFlows::metrics(), decoded);
     let top = wires.iter().flat_map(|wire| {
         let flows = wire.flows.iter().flat_map(|flows| &flows.top);
-        flows.map(|flow| {
+        flows.map(|of| {
             let labels: Labels = vec![
-                ("flow", flow.flow.as_str().into()),
+                ("flow", of.flow.flow.as_str().into()),
                 ("port", wire.port.as_str().into()),
-                ("class", flow.class.as_str().into()),
+                ("class", of.flow.class.as_str().into()),
             ];
-            (labels, flow)
+            (labels, &of.flow)
         })
     });
-    page.metrics(WireFlow::metrics(), top.clone());
+    let number = |number: fn(&Flow) -> f64| {
+        let top = top.clone();
+        top.map(move |(labels, flow)| (labels, number(flow)))
+    };
+    page.gauge(
+        "vernier_wire_flow_packets",
+        "Packets of the flow that arrived in the epoch that was decoded last.",
+        number(|flow| flow.last.packets as f64),
+    );
+    page.gauge(
+        "vernier_wire_flow_bytes",
+        "Bytes of these packets.",
+        number(|flow| flow.last.bytes as f64),
+    );
     let estimates = top
         .clone()
         .filter_map(|(labels, flow)| Some((labels, flow.estimate.as_ref()?)));

@@ -12,7 +12,7 @@ use super::{Form, print, print_json};
 use crate::client::{Client, ClientError};
 use crate::view;
 use contract::config::Config;
-use records::answers::{FlowOrder, FlowPage, FlowQuery, FlowState, Width};
+use records::answers::{FlowOrder, FlowPage, FlowQuery, FlowScope, FlowState, Width};
 use records::snapshot::FlowAnswer;
 
 /// How many times a busy switch is asked about a flow.
@@ -24,7 +24,8 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// `vernier flows`.
 #[derive(Debug, Args)]
 pub struct Flows {
-    /// By what they are ordered, the greatest first; figures are those of each flow's last epoch
+    /// By what they are ordered, the greatest first; figures are those of each flow's last epoch, means on wires
+    /// those of the estimate
     #[arg(long, value_name = "ORDER", default_value = "packets", value_parser = order_parser())]
     sort: FlowOrder,
     /// The least first
@@ -48,7 +49,10 @@ pub struct Flows {
     /// Only flows whose name contains this text, such as `>10.0.0.2:` or `/udp`
     #[arg(long, value_name = "TEXT")]
     contains: Option<String>,
-    /// Flows that lost their slot last, with their final figures
+    /// Inside the switch, on wires that arrive here, or both; a flow is listed for each segment that it passes
+    #[arg(long, value_name = "SCOPE", default_value = "all", value_parser = scope_parser())]
+    scope: FlowScope,
+    /// Flows that lost their slot last, with their final figures; not of wires
     #[arg(long)]
     ended: bool,
     #[command(flatten)]
@@ -87,6 +91,7 @@ pub struct Flow {
 /// `vernier flows`.
 pub fn list(flows: &Flows) -> anyhow::Result<u8> {
     let query = FlowQuery {
+        scope: flows.scope,
         state: if flows.ended {
             FlowState::Ended
         } else {
@@ -106,8 +111,11 @@ pub fn list(flows: &Flows) -> anyhow::Result<u8> {
     if flows.form.json {
         return print_json(&page);
     }
-    if page.matching == 0 && client.config()?.measurement.flows.is_none() {
-        return print("no flow: this switch tracks none (measurement.flows)\n");
+    if page.matching == 0 {
+        let config = client.config()?;
+        if config.measurement.flows.is_none() && config.wires().next().is_none() {
+            return print("no flow: this switch tracks none (measurement.flows)\n");
+        }
     }
     print(&view::flows(&page))
 }
@@ -182,6 +190,11 @@ fn unknown(config: &Config, epoch: Option<u64>) -> String {
                 .to_owned()
         }
     }
+}
+
+fn scope_parser() -> impl TypedValueParser<Value = FlowScope> {
+    let names = PossibleValuesParser::new(FlowScope::ALL.map(FlowScope::label));
+    names.try_map(|name| serde_json::from_value(Value::String(name)))
 }
 
 fn order_parser() -> impl TypedValueParser<Value = FlowOrder> {

@@ -180,7 +180,7 @@ impl App {
                 course: self.course_query(),
                 flows: None,
             },
-            Tab::Flows if self.snapshot.flows.is_some() => Request {
+            Tab::Flows if self.has_flows() => Request {
                 course: None,
                 flows: Some(FlowQuery {
                     sort: self.sort().of_flows(),
@@ -227,9 +227,15 @@ impl App {
             self.keep_flow(&page);
             self.flows = Some(page);
         }
-        if self.snapshot.flows.is_none() {
+        if !self.has_flows() {
             self.flows = None;
         }
+    }
+
+    /// Whether there are any to ask for.
+    pub fn has_flows(&self) -> bool {
+        let mut wires = self.snapshot.wires.iter();
+        self.snapshot.flows.is_some() || wires.any(|wire| wire.flows.is_some())
     }
 
     /// Keeps the selection on its flow while the flow is on the page; at the head of

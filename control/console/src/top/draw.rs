@@ -272,10 +272,10 @@ fn draw_ports(frame: &mut Frame, area: Rect, snapshot: &Snapshot) {
 }
 
 fn flows_tab(frame: &mut Frame, area: Rect, app: &App) {
-    let Some(flows) = &app.snapshot.flows else {
+    if !app.has_flows() {
         let text = "this switch tracks no flows (measurement.flows)";
         return remark(frame, area, "flows", text);
-    };
+    }
     let Some(page) = &app.flows else {
         return remark(frame, area, "flows", "asking ...");
     };
@@ -283,7 +283,7 @@ fn flows_tab(frame: &mut Frame, area: Rect, app: &App) {
         Layout::vertical([Constraint::Fill(1), Constraint::Max(FLOW_ROWS)]).areas(area);
     let rows = page.flows.iter().map(|flow| {
         let style = move |heading: &str| flow_style(heading, flow);
-        let mut cells = flow_row(page.epoch, flow);
+        let mut cells = flow_row(page.epoch_end_unix_s, flow);
         cells[0] = cut(&cells[0], usize::from(list.width.saturating_sub(FIGURES)));
         (cells, style)
     });
@@ -298,7 +298,11 @@ fn flows_tab(frame: &mut Frame, area: Rect, app: &App) {
             page.flows.len(),
             app.sort().label()
         ),
-        matching => format!("flows: {matching}; {} slots free", flows.totals.free_slots),
+        matching => {
+            let flows = app.snapshot.flows.as_ref();
+            let free = flows.map(|flows| format!("; {} slots free", flows.totals.free_slots));
+            format!("flows: {matching}{}", free.unwrap_or_default())
+        }
     };
     draw_table(frame, list, table.widget(), &name, Some(app.selected_flow));
     match page.flows.get(app.selected_flow) {
@@ -327,7 +331,7 @@ fn flow_style(heading: &str, flow: &Flow) -> Style {
         .as_ref()
         .and_then(|estimate| estimate.is_within_bound);
     match (heading, is_within) {
-        ("lost", _) if flow.last.lost_packets > 0 => Style::new().fg(BAD),
+        ("lost", _) if flow.last.lost_packets > Some(0) => Style::new().fg(BAD),
         ("estimate" | "+-98%", Some(true)) => Style::new().fg(GOOD),
         ("estimate" | "+-98%", Some(false)) => Style::new().fg(ESTIMATE),
         _ => Style::new(),

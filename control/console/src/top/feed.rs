@@ -128,7 +128,10 @@ mod tests {
     #[test]
     fn one_request_is_under_way_at_a_time() {
         let (let_go, waits) = channel();
-        let here = InProcess(|| Arc::new(Snapshot::example()));
+        let here = InProcess {
+            latest: || Arc::new(Snapshot::example()),
+            flows: |query: &FlowQuery| FlowPage::of(&Snapshot::example(), &[], query),
+        };
         let mut feed = Feed::start(Slow(waits, here)).unwrap();
         let request = Request {
             flows: Some(FlowQuery::default()),

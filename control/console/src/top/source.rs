@@ -27,21 +27,30 @@ pub trait SnapshotSource {
     fn flows(&mut self, query: &FlowQuery) -> Result<FlowPage, ClientError>;
 }
 
-/// The switch in this process: a function that gives its latest snapshot.
+/// The switch in this process: functions that give its latest snapshot, and the selected flows.
 #[derive(Debug)]
-pub struct InProcess<F>(pub F);
+pub struct InProcess<L, F> {
+    /// The latest snapshot.
+    pub latest: L,
+    /// The selected flows.
+    pub flows: F,
+}
 
-impl<F: Fn() -> Arc<Snapshot>> SnapshotSource for InProcess<F> {
+impl<L, F> SnapshotSource for InProcess<L, F>
+where
+    L: Fn() -> Arc<Snapshot>,
+    F: Fn(&FlowQuery) -> FlowPage,
+{
     fn latest(&mut self) -> Result<Arc<Snapshot>, ClientError> {
-        Ok((self.0)())
+        Ok((self.latest)())
     }
 
     fn epochs(&mut self, query: &CourseQuery) -> Result<Epochs, ClientError> {
-        Ok(Epochs::of(&(self.0)(), query))
+        Ok(Epochs::of(&(self.latest)(), query))
     }
 
     fn flows(&mut self, query: &FlowQuery) -> Result<FlowPage, ClientError> {
-        Ok(FlowPage::of(&(self.0)(), query))
+        Ok((self.flows)(query))
     }
 }
 
@@ -90,7 +99,10 @@ mod tests {
         let published = published();
         let server = Server::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
         let server = server.serve(Arc::clone(&published)).unwrap();
-        let mut here = InProcess(move || published.read());
+        let mut here = InProcess {
+            latest: || published.read(),
+            flows: |query: &FlowQuery| published.flows(query),
+        };
         let mut there = Client::new(&format!("{}/", server.address()), None);
         let snapshot = there.latest().unwrap();
         assert_eq!(snapshot.segments.len(), 2);

@@ -7,7 +7,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::app::{Sort, Tab};
 use super::feed::{Request, Update};
 use super::*;
-use records::answers::{CourseQuery, FlowOrder, FlowPage, FlowState, Width};
+use records::answers::{CourseQuery, FlowOrder, FlowPage, FlowScope, FlowState, Width};
 use records::history::{Bucket, Course};
 use records::snapshot::Snapshot;
 
@@ -77,6 +77,8 @@ fn page(ports: &[u16]) -> FlowPage {
     });
     FlowPage {
         epoch: Some(81),
+        epoch_end_unix_s: Some(1_700_000_000.25),
+        scope: FlowScope::All,
         state: FlowState::Active,
         matching: 50_000,
         offset: 0,
@@ -318,6 +320,7 @@ fn flows_are_listed_and_the_selected_one_is_shown_in_full() {
     // Without flows there are none to ask for.
     let off = Snapshot {
         flows: None,
+        wires: Vec::new(),
         ..Snapshot::example()
     };
     let latest = update(&app, off);

@@ -7,7 +7,8 @@ use contract::units::{bytes, count, duration_ns, uptime};
 use records::answers::FlowPage;
 use records::history::{Bucket, Course};
 use records::snapshot::{
-    AskedWireFlow, Flow, FlowAnswer, FlowEstimate, FlowFigures, FlowMethod, SketchedFlow, title,
+    Flow, FlowAnswer, FlowEstimate, FlowFigures, FlowMethod, RunningMean, SketchedFlow, WireFlow,
+    title,
 };
 
 /// Buckets of a course that are shown: two minutes of ten seconds each.
@@ -20,7 +21,8 @@ pub(crate) const FLOW_HEADINGS: [&str; 9] = [
 
 /// A page of flows: figures of the last epoch of each, and how many there are.
 pub fn flows(page: &FlowPage) -> String {
-    let rows = page.flows.iter().map(|flow| flow_row(page.epoch, flow));
+    let end = page.epoch_end_unix_s;
+    let rows = page.flows.iter().map(|flow| flow_row(end, flow));
     let mut text = table(&FLOW_HEADINGS, rows);
     let (from, shown) = (page.offset, page.flows.len() as u64);
     let _ = match (shown, page.matching) {
@@ -31,8 +33,8 @@ pub fn flows(page: &FlowPage) -> String {
     text
 }
 
-/// The cells of a flow's row.
-pub(crate) fn flow_row(epoch: Option<u64>, flow: &Flow) -> [String; 9] {
+/// The cells of a flow's row; `end_unix_s` is the end of the last epoch.
+pub(crate) fn flow_row(end_unix_s: Option<f64>, flow: &Flow) -> [String; 9] {
     let estimate = flow.estimate.as_ref();
     let bound_ns = estimate.and_then(|estimate| estimate.bound_ns);
     let FlowFigures {
@@ -42,28 +44,22 @@ pub(crate) fn flow_row(epoch: Option<u64>, flow: &Flow) -> [String; 9] {
         stddev_ns,
         ..
     } = flow.last;
-    let delay = |ns| known((packets > 0).then_some(ns), duration_ns);
     [
         flow.flow.clone(),
         flow.segment_title(),
         count(packets),
-        count(lost_packets),
-        delay(mean_ns),
-        delay(stddev_ns),
+        known(lost_packets, count),
+        known(mean_ns, duration_ns),
+        known(stddev_ns, duration_ns),
         known(estimate, |estimate| duration_ns(estimate.mean_ns)),
         known(bound_ns, duration_ns),
-        uptime(ago_s(epoch, flow)),
+        uptime(ago_s(end_unix_s, flow)),
     ]
 }
 
-/// Seconds from a flow's last epoch to the last one that closed.
-fn ago_s(epoch: Option<u64>, flow: &Flow) -> f64 {
-    let epochs = (flow.last_epoch + 1)
-        .saturating_sub(flow.first_epoch)
-        .max(1);
-    let interval_s = (flow.last_seen_unix_s - flow.first_seen_unix_s) / epochs as f64;
-    let since = epoch.unwrap_or(0).saturating_sub(flow.last_epoch);
-    since as f64 * interval_s.max(0.0)
+/// Seconds from the end of a flow's last epoch to that of the last one that closed.
+fn ago_s(end_unix_s: Option<f64>, flow: &Flow) -> f64 {
+    end_unix_s.map_or(0.0, |end| (end - flow.last_seen_unix_s).max(0.0))
 }
 
 /// Everything about a flow. `width_s` is the width of the course to show; `unknown` is shown where
@@ -75,7 +71,7 @@ pub fn flow(answer: &FlowAnswer, width_s: u32, unknown: &str) -> String {
     }
     text.push('\n');
     for tracked in &answer.tracked {
-        let ago = uptime(ago_s(answer.epoch, &tracked.flow));
+        let ago = uptime(ago_s(answer.epoch_end_unix_s, &tracked.flow));
         let _ = writeln!(
             text,
             "\n{}: tracked, its last packet {ago} ago",
@@ -94,7 +90,7 @@ pub fn flow(answer: &FlowAnswer, width_s: u32, unknown: &str) -> String {
         }
     }
     for flow in &answer.ended {
-        let ago = uptime(ago_s(answer.epoch, flow));
+        let ago = uptime(ago_s(answer.epoch_end_unix_s, flow));
         let _ = writeln!(
             text,
             "\n{}: no longer tracked; it ended {ago} ago, with",
@@ -108,7 +104,7 @@ pub fn flow(answer: &FlowAnswer, width_s: u32, unknown: &str) -> String {
     }
     for wire in &answer.wires {
         text.push('\n');
-        describe_on_wire(&mut text, wire);
+        describe_on_wire(&mut text, answer.epoch_end_unix_s, wire);
     }
     if answer.tracked.is_empty() && answer.sketched.is_empty() {
         let _ = writeln!(text, "\n{unknown}");
@@ -116,7 +112,7 @@ pub fn flow(answer: &FlowAnswer, width_s: u32, unknown: &str) -> String {
     text
 }
 
-/// Everything about a tracked flow except its name and its course.
+/// Everything about a flow of a list except its name and its course.
 pub(crate) fn flow_words(flow: &Flow) -> String {
     let mut text = format!("  {}\n", flow.segment_title());
     describe(&mut text, flow);
@@ -124,28 +120,49 @@ pub(crate) fn flow_words(flow: &Flow) -> String {
 }
 
 fn describe(text: &mut String, flow: &Flow) {
-    let headings = ["", "packets", "bytes", "lost", "mean", "stddev"];
+    let (lost, what) = if flow.is_on_wire {
+        ("lost at most", "counted; deviation by references")
+    } else {
+        ("lost", "exact, by stamps")
+    };
+    let headings = ["", "packets", "bytes", lost, "mean", "stddev"];
     let row = |name: &str, figures: &FlowFigures| {
         [
             name.to_owned(),
             count(figures.packets),
             bytes(figures.bytes),
-            count(figures.lost_packets),
-            duration_ns(figures.mean_ns),
-            duration_ns(figures.stddev_ns),
+            known(figures.lost_packets, count),
+            known(figures.mean_ns, duration_ns),
+            known(figures.stddev_ns, duration_ns),
         ]
     };
     let rows = [
         row(&format!("epoch {}", flow.last_epoch), &flow.last),
         row(&format!("since epoch {}", flow.first_epoch), &flow.total),
     ];
-    *text += "  exact, by stamps:\n";
+    let _ = writeln!(text, "  {what}:");
     indent(text, &table(&headings, rows.into_iter()));
     match &flow.estimate {
         Some(estimate) => {
             let _ = writeln!(text, "  estimated: {}", words(estimate));
         }
+        None if flow.is_on_wire => *text += "  estimated: nothing\n",
         None => *text += "  estimated: nothing (measurement.lds and its decode estimate flows)\n",
+    }
+    if let Some(running) = &flow.running {
+        let RunningMean {
+            epochs,
+            packets,
+            mean_ns,
+            bound_ns,
+        } = *running;
+        let (mean, bound) = (duration_ns(mean_ns), bound_words(Some(bound_ns)));
+        let _ = writeln!(
+            text,
+            "  since epoch {}: mean {mean} {bound}; {epochs} epochs, {} packets",
+            flow.first_epoch,
+            count(packets)
+        );
     }
     if let Some(mean_ns) = flow.rli_mean_ns {
         let mean = duration_ns(mean_ns);
@@ -176,34 +193,24 @@ fn describe_sketched(text: &mut String, sketched: &SketchedFlow) {
     }
 }
 
-fn describe_on_wire(text: &mut String, asked: &AskedWireFlow) {
-    let AskedWireFlow {
-        from,
-        to,
-        epoch,
-        is_counted,
-        lost_packets_max,
-        stddev_ns,
+fn describe_on_wire(text: &mut String, end_unix_s: Option<f64>, on_wire: &WireFlow) {
+    let WireFlow {
         flow,
-    } = asked;
-    let at_most = if *is_counted { "" } else { "at most " };
-    let _ = writeln!(
-        text,
-        "{}: on the wire, in epoch {epoch} of the sender\n  packets: {at_most}{}, lost: {}",
-        title(from, to, &flow.class),
-        count(flow.packets),
-        known(*lost_packets_max, |lost| format!("at most {}", count(lost))),
-    );
-    let chosen = flow.estimate.as_ref();
-    let others = flow.estimates.iter().filter(|one| Some(*one) != chosen);
-    let estimates = chosen.map(|one| ("estimated", one)).into_iter();
-    for (word, estimate) in estimates.chain(others.map(|one| ("     also", one))) {
-        let mean = duration_ns(estimate.mean_ns);
-        let bound = bound_words(estimate.bound_ns);
-        let _ = writeln!(text, "  {word}: mean {mean} {bound} ({})", estimate.method);
-    }
-    if let Some(stddev_ns) = stddev_ns {
-        let _ = writeln!(text, "  stddev: {} (rli-s)", duration_ns(*stddev_ns));
+        is_counted,
+        estimates,
+    } = on_wire;
+    let how = if *is_counted {
+        format!("its last packet {} ago", uptime(ago_s(end_unix_s, flow)))
+    } else {
+        "by the sketch alone: at most so many packets".to_owned()
+    };
+    let _ = writeln!(text, "{}: on the wire, {how}", flow.segment_title());
+    describe(text, flow);
+    let others = estimates
+        .iter()
+        .filter(|one| Some(*one) != flow.estimate.as_ref());
+    for other in others {
+        let _ = writeln!(text, "       also: {}", words(other));
     }
 }
 
@@ -216,6 +223,9 @@ fn words(estimate: &FlowEstimate) -> String {
         FlowMethod::LdsJointSum => "jointly with all flows, from the sum of epochs",
         FlowMethod::LdsPaper => "by the LDS paper's estimator",
         FlowMethod::LdsPrior => "from the other flows, because it has no usable cell",
+        FlowMethod::Hybrid => "jointly with all flows, from what references say",
+        FlowMethod::Combined => "jointly with all flows and by references, weighted by bounds",
+        FlowMethod::RliL | FlowMethod::Rli | FlowMethod::RliS => "by references",
     };
     let label = estimate.method.label();
     let epochs = match estimate.epochs {

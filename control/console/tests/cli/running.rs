@@ -9,7 +9,8 @@ use std::time::Duration;
 use contract::config::Config;
 use measure::packet::FlowKey;
 use records::snapshot::{
-    FlowFigures, FlowList, FlowRecord, FlowTotals, Flows, Reload, ReloadOutcome, SegmentName,
+    FlowFigures, FlowList, FlowName, FlowRecord, FlowTotals, Flows, Reload, ReloadOutcome,
+    SegmentName,
 };
 
 use super::*;
@@ -36,11 +37,11 @@ fn busy() -> Snapshot {
     let flows = (1..4_u16).map(|n| {
         let figures = FlowFigures {
             packets: 100 * u64::from(n),
-            mean_ns: 1_000.0 / f64::from(n),
+            mean_ns: Some(1_000.0 / f64::from(n)),
             ..FlowFigures::default()
         };
         FlowRecord {
-            key: flow(n).0,
+            name: FlowName::Key(flow(n).0),
             segment: 0,
             first_epoch: 0,
             last_epoch: 7,
@@ -54,6 +55,7 @@ fn busy() -> Snapshot {
         epoch: Some(7),
         segments: vec![Arc::new(segment)],
         flows: flows.collect(),
+        wire: None,
     };
     Snapshot {
         version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -250,6 +250,13 @@ impl Measurement {
         Duration::from_millis(self.interval_ms.into())
     }
 
+    /// Epochs without a packet after which a flow is forgotten, inside the switch and on wires.
+    pub fn idle_epochs(&self) -> u64 {
+        let unset = Flows::default();
+        let seconds = self.flows.as_ref().unwrap_or(&unset).idle_s;
+        (u64::from(seconds) * 1_000).div_ceil(u64::from(self.interval_ms.max(1)))
+    }
+
     /// How long an epoch waits for packets still queued after its end.
     pub fn grace(&self) -> Duration {
         let usual_ms = 100.min(self.interval_ms * 2 / 5);

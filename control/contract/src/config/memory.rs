@@ -12,7 +12,10 @@ use super::packets::Held;
 use crate::config::{Config, Forwarding, RING_PACKETS};
 use crate::fdb::FdbMaster;
 use crate::handover::SHARDS_PER_WORKER;
-use crate::limits::{DIRECTORY_BYTES_PER_SLOT, HISTORY_BYTES, LAST_MINUTE_BYTES, answer_bytes_max};
+use crate::limits::{
+    DIRECTORY_BYTES_PER_SLOT, HISTORY_BYTES, LAST_MINUTE_BYTES, WIRE_SEEN_ENTRY_BYTES,
+    WIRE_SEEN_FLOW_BYTES, answer_bytes_max,
+};
 use crate::wire::handover;
 
 /// Shards that the control core adds up in: those of the two epochs that may be incomplete. They
@@ -261,8 +264,13 @@ fn wires(config: &Config, items: &mut Vec<Item>) {
     };
     let decoded = |layout: &WireLayout| {
         let lds = layout.lds.as_ref().map_or(0, LdsLayout::cells);
-        let flow = size_of::<WireFlow>() + size_of::<FlowOutcome>();
+        let flow = size_of::<WireFlow>() + size_of::<FlowOutcome>() + WIRE_SEEN_FLOW_BYTES;
         lds * size_of::<DelayCell>() + layout.flows as usize * flow
+    };
+    let seen = |layout: &WireLayout| {
+        // A hash table is filled to 7 of 8, and has a byte of its own for each entry.
+        let entries = (layout.flows as usize * 8 / 7).next_power_of_two();
+        entries * (WIRE_SEEN_ENTRY_BYTES + 1)
     };
     let frames = 2 * handover::FRAMES_MAX * size_of::<handover::FrameBox>();
     let buffers = |layout: &WireLayout| {
@@ -282,6 +290,7 @@ fn wires(config: &Config, items: &mut Vec<Item>) {
         ),
         // Being decoded, shown, and still read by who asked for a flow.
         ("wires: what flows are decoded from", all(&decoded), 3),
+        ("wires: flows seen lately, at most", all(&seen), 1),
         ("wires: control frames", frames * layouts.len(), 1),
         ("wires: RLI", all(&buffers), 1),
     ];

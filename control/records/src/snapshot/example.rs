@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use measure::packet::FlowKey;
 
-use super::{FlowFigures, FlowList, FlowRecord, SegmentName, Snapshot};
+use super::{FlowFigures, FlowList, FlowName, FlowRecord, SegmentName, Snapshot};
 
 impl Snapshot {
     /// Two ports, patched; `east>west` has an estimate, `west>east` has no packet; `west` measures a wire.
@@ -24,18 +24,18 @@ impl FlowRecord {
         let figures = FlowFigures {
             packets,
             bytes: 100 * packets,
-            lost_packets: u64::from(n),
-            mean_ns: 1_000.0 / f64::from(n + 1),
-            stddev_ns: 10.0,
+            lost_packets: Some(n.into()),
+            mean_ns: Some(1_000.0 / f64::from(n + 1)),
+            stddev_ns: Some(10.0),
         };
         Self {
-            key: FlowKey::V4 {
+            name: FlowName::Key(FlowKey::V4 {
                 source: Ipv4Addr::new(10, 0, 0, 1),
                 destination: Ipv4Addr::new(10, 0, 0, 2),
                 source_port: 1_024 + n,
                 destination_port: 80,
                 protocol: 6,
-            },
+            }),
             segment: u32::from(n % 2),
             first_epoch: 2,
             last_epoch: 81,
@@ -60,6 +60,7 @@ impl FlowList {
         Self {
             epoch: Some(81),
             segments: vec![name("east", "west"), name("west", "east")],
+            wire: None,
             flows,
         }
     }

@@ -14,7 +14,9 @@ use crate::metric::record;
 
 mod list;
 
-pub use list::{FlowList, FlowRecord, SegmentName};
+pub use list::{
+    EpochTimes, FlowList, FlowName, FlowRecord, SegmentName, Selected, WireList, select,
+};
 
 /// The flows that are tracked.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -70,17 +72,20 @@ record! {
 /// Most flows that are remembered after they were forgotten.
 pub const ENDED_MAX: usize = 4_096;
 
-/// A flow on a segment.
+/// A flow on a segment, inside the switch or of a wire.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Flow {
-    /// `10.0.0.1:1024>10.0.0.2:80/tcp`.
+    /// `10.0.0.1:1024>10.0.0.2:80/tcp`; `#` and 16 hexadecimal digits, its hash, where only a wire has seen it.
     pub flow: String,
-    /// Name of the ingress port.
+    /// Name of the ingress port; on a wire `port:peer`, the port at the other end.
     pub ingress: String,
-    /// Name of the egress port.
+    /// Name of the egress port; on a wire the port by which packets arrive.
     pub egress: String,
     /// Its class.
     pub class: String,
+    /// Whether the segment arrives by a wire: epochs are then the sender's, and there are no stamps.
+    #[serde(default)]
+    pub is_on_wire: bool,
     /// The epoch in which it was first seen, or seen again after it had been forgotten.
     pub first_epoch: u64,
     /// The last epoch in which it had packets.
@@ -89,29 +94,46 @@ pub struct Flow {
     pub first_seen_unix_s: f64,
     /// End of the last epoch, likewise.
     pub last_seen_unix_s: f64,
-    /// Exact figures of its last epoch, by stamps.
+    /// Figures of its last epoch.
     pub last: FlowFigures,
-    /// Exact figures since it was first seen.
+    /// Figures since it was first seen; on a wire over the epochs that were decoded.
     pub total: FlowFigures,
     /// Estimate of its mean; `None` without one.
     pub estimate: Option<FlowEstimate>,
+    /// On a wire, the mean since it was first seen; `None` inside the switch, or without any.
+    #[serde(default)]
+    pub running: Option<RunningMean>,
     /// The mean since it was first seen, from references (RLI); `None` without any.
     pub rli_mean_ns: Option<f64>,
 }
 
-/// Exact figures of a flow.
+/// What was counted of a flow, and its delays by stamps: exact, but for what is said of wires.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowFigures {
-    /// Packets that left.
+    /// Packets that left the segment.
     pub packets: u64,
     /// Bytes of these, without frame check sequences.
     pub bytes: u64,
-    /// Packets lost in the switch.
-    pub lost_packets: u64,
-    /// Mean of the stamped delays in nanoseconds; 0 without packets.
+    /// Packets lost; on a wire at most so many, and `None` where no row of the sketch takes every packet.
+    pub lost_packets: Option<u64>,
+    /// Mean of the stamped delays in nanoseconds; `None` without packets, and on wires.
+    pub mean_ns: Option<f64>,
+    /// Standard deviation of delays in nanoseconds; on a wire by references (RLI), `None` where they say nothing.
+    pub stddev_ns: Option<f64>,
+}
+
+/// A mean over several epochs.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RunningMean {
+    /// Epochs that it is over: those whose estimates had a bound.
+    pub epochs: u64,
+    /// The flow's packets in them.
+    pub packets: u64,
+    /// Mean delay of these packets in nanoseconds.
     pub mean_ns: f64,
-    /// Their standard deviation.
-    pub stddev_ns: f64,
+    /// Half-width of the nominal 98 % interval: the mean of the epochs' bounds, by packets, because all of them may be
+    /// off to one side, as clocks are.
+    pub bound_ns: f64,
 }
 
 labelled_enum! {
@@ -128,6 +150,16 @@ labelled_enum! {
         /// The mean of the other flows, without a bound: the flow lost packets in each of its cells, so that none is
         /// usable.
         LdsPrior = "lds-prior",
+        /// Joint decoding that begins with what references say of each flow.
+        Hybrid = "hybrid",
+        /// The hybrid and references, weighted by their bounds.
+        Combined = "combined",
+        /// References: each packet as the one before it.
+        RliL = "rli-l",
+        /// References, and lines between them.
+        Rli = "rli",
+        /// References and the sums that they carry.
+        RliS = "rli-s",
     }
 }
 
@@ -240,6 +272,9 @@ pub struct FlowAnswer {
     pub flow: String,
     /// The last epoch that closed.
     pub epoch: Option<u64>,
+    /// Its end in seconds since 1970 (UTC).
+    #[serde(default)]
+    pub epoch_end_unix_s: Option<f64>,
     /// Where it is tracked.
     pub tracked: Vec<AnsweredFlow>,
     /// Where it was tracked until recently.
@@ -250,7 +285,7 @@ pub struct FlowAnswer {
     /// On segments of wires that arrive here, in the epoch of each that was decoded last; only those
     /// where it may have had packets.
     #[serde(default)]
-    pub wires: Vec<AskedWireFlow>,
+    pub wires: Vec<WireFlow>,
 }
 
 /// A flow that is tracked, with its course.
@@ -281,26 +316,6 @@ pub struct SketchedFlow {
     pub estimate: Option<FlowEstimate>,
 }
 
-/// A flow on a segment that arrives by a wire, in one epoch.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct AskedWireFlow {
-    /// Where its packets are sent from: `port:peer`, the port at the other end.
-    pub from: String,
-    /// Name of the port by which they arrive.
-    pub to: String,
-    /// The sender's epoch.
-    pub epoch: u64,
-    /// Whether its packets were counted one by one; otherwise `packets` is what the sketch allows at most.
-    pub is_counted: bool,
-    /// Packets lost in the epoch, at most; `None` where the sketch only samples.
-    pub lost_packets_max: Option<u64>,
-    /// Standard deviation of its delays in nanoseconds, from references (RLI); `None` where they say nothing.
-    pub stddev_ns: Option<f64>,
-    /// Its packets and delay.
-    #[serde(flatten)]
-    pub flow: WireFlow,
-}
-
 impl Flow {
     /// Its segment: `east>west`, and `east>west gold` where there are classes.
     pub fn segment_title(&self) -> String {
@@ -318,9 +333,16 @@ impl Snapshot {
     /// When an epoch begins, in seconds since 1970 (UTC), by the clock as it stood at the end of
     /// the last one that closed.
     pub fn epoch_start_unix_s(&self, epoch: u64) -> f64 {
-        let interval_s = f64::from(self.interval_ms) / 1e3;
-        let closed = self.epoch.map_or(0.0, |closed| closed as f64 + 1.0);
-        self.epoch_end_unix_s.unwrap_or_default() + (epoch as f64 - closed) * interval_s
+        self.epoch_times().start_unix_s(epoch)
+    }
+
+    /// When epochs begin and end.
+    pub fn epoch_times(&self) -> EpochTimes {
+        EpochTimes {
+            next: self.epoch.map_or(0, |closed| closed + 1),
+            next_unix_s: self.epoch_end_unix_s.unwrap_or_default(),
+            interval_s: f64::from(self.interval_ms) / 1e3,
+        }
     }
 
     /// When the first epoch, number 0, began.
@@ -343,6 +365,7 @@ impl Snapshot {
         FlowAnswer {
             flow: key.to_string(),
             epoch: self.epoch,
+            epoch_end_unix_s: self.epoch_end_unix_s,
             tracked: tracked
                 .into_iter()
                 .map(|flow| AnsweredFlow {
@@ -358,22 +381,7 @@ impl Snapshot {
 
     /// A flow of one of this snapshot's lists, with names and times.
     pub fn flow(&self, list: &FlowList, record: &FlowRecord) -> Flow {
-        let name = list.segments.get(record.segment as usize);
-        let name = name.map(|name| (**name).clone()).unwrap_or_default();
-        Flow {
-            flow: record.key.to_string(),
-            ingress: name.ingress,
-            egress: name.egress,
-            class: name.class,
-            first_epoch: record.first_epoch,
-            last_epoch: record.last_epoch,
-            first_seen_unix_s: self.epoch_start_unix_s(record.first_epoch),
-            last_seen_unix_s: self.epoch_start_unix_s(record.last_epoch + 1),
-            last: record.last,
-            total: record.total,
-            estimate: record.estimate,
-            rli_mean_ns: record.rli_mean_ns,
-        }
+        list.flow(record, &self.epoch_times())
     }
 }
 

@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Labelled;
 use super::segment::title;
+use super::{Flow, FlowEstimate, Labelled};
 use crate::metric::record;
 
 record! {
@@ -218,22 +218,17 @@ record! {
     }
 }
 
-record! {
-    /// A flow on the wire in one epoch.
-    #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-    pub struct WireFlow {
-        /// `source>destination/protocol`.
-        pub flow: String,
-        /// The class of its segment.
-        pub class: String,
-        /// Packets of the flow that arrived in the epoch that was decoded last.
-        #[metric(gauge = "vernier_wire_flow_packets")]
-        pub packets: u64,
-        /// The estimate to use: that with the smallest bound, or `combined` of two similar ones.
-        pub estimate: Option<WireEstimate>,
-        /// Means by each method that has one.
-        pub estimates: Vec<WireEstimate>,
-    }
+/// A flow on a segment that arrives by a wire.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WireFlow {
+    /// The flow. Its estimate is the one to use: that with the smallest bound, or `combined` of two similar ones.
+    #[serde(flatten)]
+    pub flow: Flow,
+    /// Whether its packets were counted one by one. If not, `packets` is what the sketch allows at most, and `bytes`
+    /// is 0.
+    pub is_counted: bool,
+    /// Means by each method that has one.
+    pub estimates: Vec<FlowEstimate>,
 }
 
 impl Wire {

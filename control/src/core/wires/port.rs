@@ -1,21 +1,20 @@
 //! A port with an exchange: what is published of it, with what earlier exchanges of it have counted.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Instant;
 
 use contract::config::Config;
 use contract::counters::{Counter, Rejection};
 use contract::ids::PortIndex;
-use measure::packet::FlowHash;
+use measure::packet::{FlowHash, FlowKey, Hasher};
 use measure::wire::frame::Kind;
 use records::snapshot::{FRESH_S, Labelled, Wire, WireSegment, WireTotals};
 
 use super::super::{REFRESH, labelled};
 use super::record::{count, disagreement, kind_label, measured, reported};
 use super::settings::named;
-use crate::wire::exchange::{ClockView, Exchange, Moment, SessionState, WireFlowsView, WireStatus};
-use crate::wire::flows::flows_of;
+use crate::wire::exchange::{ClockView, Exchange, Moment, SessionState, WireStatus};
+use crate::wire::flows::WireFlowsOf;
 
 /// A port with an exchange.
 #[derive(Debug)]
@@ -157,12 +156,13 @@ impl WirePort {
         }
     }
 
-    /// The wire, and the flows of its last epoch, where they are shown.
+    /// The wire, and the flows of its last epoch, where they are shown: those of `names` with the wire.
     pub fn publish(
         &mut self,
-        names: &HashMap<FlowHash, String>,
+        names: &HashMap<FlowHash, FlowKey>,
+        hasher: &Hasher,
         now: Instant,
-    ) -> (Wire, Option<Arc<WireFlowsView>>) {
+    ) -> (Wire, Option<WireFlowsOf>) {
         let status = self.exchange.status();
         let mut wire = self.counted(status.as_ref());
         self.lost_max.resize(wire.segments.len(), 0);
@@ -202,9 +202,9 @@ impl WirePort {
             });
             segment.last = last.as_ref().and_then(measured);
         }
-        let classes: Vec<&str> = incoming.iter().map(|s| s.class.as_str()).collect();
         let flows = status.flows.filter(|_| is_up);
-        wire.flows = flows.as_ref().map(|view| flows_of(view, &classes, names));
+        let flows = flows.map(|view| WireFlowsOf::new(&wire, view, hasher.clone(), self.epoch_s));
+        wire.flows = flows.as_ref().map(|flows| flows.published(names));
         (wire, flows)
     }
 

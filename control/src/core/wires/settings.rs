@@ -59,6 +59,7 @@ pub(super) fn settings(
             overhead_bytes: config.wire_overhead_bytes(index),
             bytes_per_s,
         },
+        idle_epochs: config.measurement.idle_epochs(),
         components: wire.lds.as_ref().map_or(1, |lds| lds.components.into()),
         resolution_ns: rate.to_ns(1.0).max(1.0),
     })

@@ -6,11 +6,12 @@ use std::time::Instant;
 
 use measure::lds::DelayCells;
 use measure::time::Epoch;
-use measure::wire::{ClockBound, DecodeJob};
+use measure::wire::DecodeJob;
 
+use super::seen::SeenFlows;
 use super::settings::Settings;
 use super::status::WireFlowsView;
-use super::waiting::Waiting;
+use super::waiting::{Circumstances, Waiting};
 use crate::background::{Background, ResultMode};
 use crate::contain::{Part, contain};
 
@@ -21,23 +22,26 @@ const EFFORT_AT_ONCE: usize = 10_000;
 #[derive(Debug)]
 pub(super) struct EpochFlows {
     epoch: Epoch,
+    ended_unix_s: f64,
     other_packets: u64,
     job: DecodeJob,
 }
 
 impl EpochFlows {
-    pub fn new(of: &Waiting, cells: DelayCells, settings: &Settings, clocks: ClockBound) -> Self {
+    pub fn new(of: &Waiting, cells: DelayCells, around: &Circumstances<'_>) -> Self {
+        let settings = around.settings;
         let flows = &of.shard.flows;
         let counted = flows.flows().iter().filter(|flow| flow.packets > 0);
         Self {
             epoch: of.epoch,
+            ended_unix_s: around.unix_s(of.sealed_ns),
             other_packets: flows.other_packets(),
             job: DecodeJob {
                 cells,
                 flows: counted.copied().collect(),
                 method: settings.layout.references.map(|plan| plan.method),
                 is_fifo: of.shard.is_fifo(),
-                clocks,
+                clocks: around.clocks(),
                 components: settings.components,
             },
         }
@@ -52,6 +56,8 @@ impl EpochFlows {
             .ok()?;
         Some(WireFlowsView {
             epoch: self.epoch.0,
+            ended_unix_s: self.ended_unix_s,
+            seen: Vec::new(),
             flows,
             job: self.job,
             other_packets: self.other_packets,
@@ -66,13 +72,15 @@ pub(super) struct Decoding {
     mode: ResultMode,
     thread: Option<Background<Box<EpochFlows>, WireFlowsView>>,
     latest: Option<Arc<WireFlowsView>>,
+    seen: SeenFlows,
 }
 
 impl Decoding {
     /// The thread is started when it is first needed.
-    pub fn new(mode: ResultMode) -> Self {
+    pub fn new(settings: &Settings, mode: ResultMode) -> Self {
         Self {
             mode,
+            seen: SeenFlows::new(settings.layout.flows, settings.idle_epochs),
             thread: None,
             latest: None,
         }
@@ -113,7 +121,8 @@ impl Decoding {
     }
 
     fn show(&mut self, view: Option<WireFlowsView>) {
-        if let Some(view) = view {
+        if let Some(mut view) = view {
+            view.seen = self.seen.add(view.epoch, &view.flows);
             self.latest = Some(Arc::new(view));
         }
     }

@@ -239,7 +239,7 @@ impl Epochs {
             self.end(first, segment, fate, Some(outcome));
         }
         if let Some(cells) = cells.filter(|_| is_usable) {
-            let flows = EpochFlows::new(first, cells, around.settings, clocks);
+            let flows = EpochFlows::new(first, cells, &around);
             resources.counters.decodes_skipped += u64::from(!resources.decoding.give(flows));
         }
     }

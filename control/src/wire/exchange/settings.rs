@@ -29,6 +29,8 @@ pub struct Settings {
     pub epoch_ns: u64,
     /// Size and rate of control frames.
     pub frames: FrameSettings,
+    /// Epochs without a packet after which a flow is forgotten.
+    pub idle_epochs: u64,
     /// K, the components of the prior that flows are decoded with.
     pub components: usize,
     /// Stamps of the switches resolve nothing below this, in nanoseconds.

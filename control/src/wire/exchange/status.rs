@@ -6,6 +6,7 @@ use std::time::Duration;
 use measure::wire::frame::{EpochFate, Mismatch, Report};
 use measure::wire::{DecodeJob, Drift, FlowOutcome, SegmentOutcome, Step};
 
+use super::seen::SeenFlow;
 use super::settings::ClockView;
 use contract::labelled_enum;
 use records::snapshot::WirePeer;
@@ -169,8 +170,12 @@ pub struct ReportedEpoch {
 pub struct WireFlowsView {
     /// The sender's epoch.
     pub epoch: u64,
+    /// When it ended, in seconds since 1970 (UTC), to within some milliseconds.
+    pub ended_unix_s: f64,
     /// Its flows, in the order of the job's.
     pub flows: Vec<FlowOutcome>,
+    /// Each of them since it was first seen.
+    pub seen: Vec<SeenFlow>,
     /// What they were decoded from.
     pub job: DecodeJob,
     /// Packets of flows that had no slot.

@@ -4,6 +4,7 @@ use super::*;
 
 mod bench;
 mod faults;
+mod flows;
 mod restarts;
 mod sessions;
 

@@ -23,6 +23,13 @@ impl Circumstances<'_> {
         (self.settings.epoch_ns / 8).max(20_000_000)
     }
 
+    /// A moment of the monotonic clock, not later than now, in seconds since 1970 (UTC).
+    pub fn unix_s(&self, monotonic_ns: u64) -> f64 {
+        let ago_ns = self.now.monotonic_ns.saturating_sub(monotonic_ns);
+        let tai_ns = self.now.tai_ns.saturating_sub(ago_ns);
+        tai_ns as f64 / 1e9 - f64::from(self.clock.tai_utc_s)
+    }
+
     pub fn clocks(&self) -> ClockBound {
         let peer = self.peer.map_or(0, |peer| peer.clock_error_ns);
         ClockBound {

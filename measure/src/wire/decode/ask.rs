@@ -15,10 +15,6 @@ pub struct AskedFlow {
     pub outcome: FlowOutcome,
     /// Whether its packets were counted one by one. If not, `packets` is what its cells hold at most.
     pub is_counted: bool,
-    /// Packets lost, at most; `None` where no row of the sketch takes every packet.
-    pub lost_max: Option<u64>,
-    /// Standard deviation of its delays in nanoseconds, by references; `None` where they say nothing of it.
-    pub stddev_ns: Option<f64>,
 }
 
 impl DecodeJob {
@@ -36,14 +32,11 @@ impl DecodeJob {
         flow: FlowHash,
         segments: u16,
     ) -> Result<Vec<AskedFlow>, DecodeError> {
-        let counted = outcomes.iter().zip(&self.flows);
-        let counted = counted.filter(|(outcome, _)| outcome.flow == flow);
+        let counted = outcomes.iter().filter(|outcome| outcome.flow == flow);
         let mut asked: Vec<AskedFlow> = counted
-            .map(|(outcome, of)| AskedFlow {
+            .map(|outcome| AskedFlow {
                 outcome: outcome.clone(),
                 is_counted: true,
-                lost_max: self.lost_max(flow, outcome.segment),
-                stddev_ns: of.delay.stddev_ns().filter(|_| self.is_fifo),
             })
             .collect();
         let is_counted = |segment| asked.iter().any(|one| one.outcome.segment == segment);
@@ -80,8 +73,6 @@ impl DecodeJob {
             AskedFlow {
                 outcome,
                 is_counted: false,
-                lost_max: self.lost_max(flow, of.segment),
-                stddev_ns: None,
             }
         });
         Ok(asked.collect())
@@ -103,15 +94,11 @@ impl DecodeJob {
                 flow,
                 segment,
                 packets,
+                bytes: 0,
                 delay: FlowDelay::default(),
             })
         });
         candidates.collect()
-    }
-
-    fn lost_max(&self, flow: FlowHash, segment: SegmentIndex) -> Option<u64> {
-        let lost = self.cells.mine(flow, segment).lost?;
-        Some(u64::try_from(lost).unwrap_or(0))
     }
 
     /// By the LDS paper's estimator, where a packet of it arrived.

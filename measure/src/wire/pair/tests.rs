@@ -94,7 +94,7 @@ fn epoch_of(
                 ..observation
             }],
         );
-        let slot = receiver.flows.count(flow, segment);
+        let slot = receiver.flows.count(flow, segment, observation.bytes);
         let estimate = rli::Estimate {
             epoch: EpochTag(0),
             received_ns: time,
@@ -332,13 +332,14 @@ fn a_flow_that_was_counted_is_answered_as_it_was_decoded() {
         let counted: Vec<_> = asked.iter().filter(|one| one.is_counted).collect();
         assert_eq!(counted.len(), 1);
         assert_eq!(&counted[0].outcome, outcome);
-        assert!(counted[0].lost_max.is_some());
+        assert!(outcome.lost_max.is_some());
     }
     let of = &outcomes[0];
     let mut disordered = job.clone();
     disordered.is_fifo = false;
-    let asked = disordered.ask(&outcomes, of.flow, 2).unwrap();
-    assert!(asked.iter().all(|one| one.stddev_ns.is_none()));
+    assert!(of.stddev_ns.is_some());
+    let outcomes = disordered.decode(|| false).unwrap();
+    assert!(outcomes.iter().all(|one| one.stddev_ns.is_none()));
 }
 
 /// Cells do not depend on the packet: what is left of a cell is the asked flow's.

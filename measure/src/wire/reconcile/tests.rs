@@ -41,7 +41,7 @@ fn counted(stash_packets: u16, observations: &[Observation]) -> WireShard {
     let mut shard = WireShard::new(&layout(stash_packets), End::Receiver);
     for one in observations {
         shard.record(End::Receiver, &[*one]);
-        shard.flows.count(one.flow, one.segment);
+        shard.flows.count(one.flow, one.segment, one.bytes);
     }
     shard
 }
@@ -69,7 +69,7 @@ fn assert_same(found: &WireShard, expected: &WireShard) {
     let flows = |shard: &WireShard| {
         let flows = shard.flows.flows().iter().filter(|flow| flow.packets > 0);
         let mut flows: Vec<_> = flows
-            .map(|flow| (flow.flow, flow.segment, flow.packets))
+            .map(|flow| (flow.flow, flow.segment, flow.packets, flow.bytes))
             .collect();
         flows.sort_unstable();
         flows

@@ -86,6 +86,9 @@ fn flows_are_counted_and_estimated_one_by_one() {
             truth.iter().map(|truth| truth.flows.len()).sum::<usize>()
         );
         assert_eq!(shard.flows.other_packets(), 0);
+        let bytes: u64 = flows.iter().map(|flow| flow.bytes).sum();
+        let received = shard.segments.iter().map(|one| one.tally.received_bytes);
+        assert_eq!(bytes, received.sum());
         let mut sum_ns = 0.0;
         for flow in flows {
             let packets = truth[usize::from(flow.segment.0)].flows[&flow.flow.0];

@@ -14,13 +14,16 @@ const EPOCHS: usize = 60;
 /// By what packets and flows are hashed.
 const SEED: u128 = 0x0011_2233_4455_6677_8899_aabb_ccdd_eeff;
 
+/// Length of every packet.
+const BYTES: u64 = 256;
+
 /// Bytes of a record of `--wire-record`.
 const RECORD_BYTES: usize = 32;
 
 fn config(number: u32, role: &str, folder: &Path) -> Value {
     let (socket, key) = (folder.join("memif.sock"), folder.join("wire.key"));
     let host = format!(
-        "generate:flows=200,rate=5000,seed={number},side={}",
+        "generate:flows=200,rate=5000,size={BYTES},seed={number},side={}",
         number % 2
     );
     json!({
@@ -139,6 +142,7 @@ fn two_daemons_measure_the_wire_between_them_in_both_directions() {
     }
     let said = listen(&switches);
     let flows = ask_flows(&switches[0]);
+    let listed = list_flows(&switches[0]);
     // What one measures the other shows.
     let [one, other] = &switches;
     let reported = wire(one).unwrap();
@@ -162,7 +166,9 @@ fn two_daemons_measure_the_wire_between_them_in_both_directions() {
     compare(&said[0], &truth(&file(2), &file(1), epoch));
     compare(&said[1], &truth(&file(1), &file(2), epoch));
     let flow = |record: &Record| (record.epoch, record.flow);
-    compare_flows(&flows, &truth(&file(2), &file(1), flow));
+    let truths = truth(&file(2), &file(1), flow);
+    compare_flows(&flows, &truths);
+    compare_list(&listed, &truths);
 }
 
 /// What is said of every flow that came by the wire: its hash, and the record.
@@ -183,21 +189,50 @@ fn ask_flows(switch: &Daemon) -> Vec<(u64, Value)> {
     answers
 }
 
+/// The flows that came by the wire, in one list.
+fn list_flows(switch: &Daemon) -> Vec<Value> {
+    let page = switch.json("/api/v1/flows?scope=wires&limit=1000").unwrap();
+    assert_eq!(page["matching"], page["flows"].as_array().unwrap().len());
+    page["flows"].as_array().unwrap().clone()
+}
+
+/// All flows of an epoch are listed, by the names that the switch knows, with exact counts.
+fn compare_list(listed: &[Value], truths: &BTreeMap<(u64, u64), Truth>) {
+    let hasher = Hasher::new(SEED.to_be_bytes());
+    let epoch = listed[0]["last_epoch"].as_u64().unwrap();
+    let arrived = truths
+        .iter()
+        .filter(|((of, _), truth)| *of == epoch && truth.arrived > 0);
+    assert_eq!(listed.len(), arrived.count());
+    for flow in listed {
+        assert_eq!(
+            (&flow["ingress"], &flow["egress"]),
+            (&json!("trunk:peer"), &json!("trunk"))
+        );
+        let key: FlowKey = flow["flow"].as_str().unwrap().parse().unwrap();
+        let truth = &truths[&(epoch, hasher.flow_hash(&key).0)];
+        let last = &flow["last"];
+        assert_eq!(last["packets"], truth.arrived, "{flow}");
+        assert_eq!(last["bytes"], truth.arrived * BYTES, "{flow}");
+    }
+}
+
 /// Packets that are published are exact, losses are not less than there were, and means nearly all within
 /// their bounds.
 fn compare_flows(said: &[(u64, Value)], truths: &BTreeMap<(u64, u64), Truth>) {
     let (mut bounded, mut covered) = (0, 0);
     for (hash, asked) in said {
-        assert_eq!(asked["to"], "trunk");
-        let truth = truths.get(&(asked["epoch"].as_u64().unwrap(), *hash));
+        assert_eq!(asked["egress"], "trunk");
+        let truth = truths.get(&(asked["last_epoch"].as_u64().unwrap(), *hash));
         if asked["is_counted"] == false {
             // Every flow has a slot: this one had no packets, and its cells hold only others.
             assert!(truth.is_none_or(|truth| truth.arrived == 0), "{asked}");
             continue;
         }
         let truth = truth.unwrap();
-        assert_eq!(asked["packets"].as_u64(), Some(truth.arrived), "{asked}");
-        let lost = asked["lost_packets_max"].as_u64().unwrap();
+        let figures = &asked["last"];
+        assert_eq!(figures["packets"], truth.arrived, "{asked}");
+        let lost = figures["lost_packets"].as_u64().unwrap();
         assert!(lost >= truth.sent - truth.arrived, "{asked}");
         let estimate = &asked["estimate"];
         if let Some(bound_ns) = estimate["bound_ns"].as_f64() {

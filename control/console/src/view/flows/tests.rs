@@ -1,6 +1,7 @@
 use super::*;
+use records::answers::{FlowScope, FlowState};
 use records::history::{History, Sample};
-use records::snapshot::{AnsweredFlow, Snapshot, WireEstimate, WireFlow};
+use records::snapshot::{AnsweredFlow, Snapshot};
 
 fn example() -> Flow {
     Snapshot::example().flows.unwrap().top[0].flow.clone()
@@ -10,6 +11,7 @@ fn answer() -> FlowAnswer {
     FlowAnswer {
         flow: example().flow,
         epoch: Some(85),
+        epoch_end_unix_s: Some(1_700_000_001.25),
         ..FlowAnswer::default()
     }
 }
@@ -18,7 +20,9 @@ fn answer() -> FlowAnswer {
 fn a_page_says_which_part_it_is() {
     let mut page = FlowPage {
         epoch: Some(85),
-        state: records::answers::FlowState::Active,
+        epoch_end_unix_s: Some(1_700_000_001.25),
+        scope: FlowScope::All,
+        state: FlowState::Active,
         matching: 50_000,
         offset: 20,
         flows: vec![example()],
@@ -109,49 +113,36 @@ fn a_flow_that_is_not_tracked_is_labelled_so() {
 
 #[test]
 fn a_flow_on_a_wire_is_told_by_every_method() {
-    let estimate = |method: &str, mean_ns, bound_ns| WireEstimate {
-        method: method.to_owned(),
-        mean_ns,
-        bound_ns,
-        effective_samples: None,
-    };
-    let hybrid = estimate("hybrid", 9_000.0, Some(700.0));
-    let counted = AskedWireFlow {
-        from: "trunk:peer".to_owned(),
-        to: "trunk".to_owned(),
-        epoch: 12,
-        is_counted: true,
-        lost_packets_max: Some(3),
-        stddev_ns: Some(800.0),
-        flow: WireFlow {
-            class: "gold".to_owned(),
-            packets: 120,
-            estimate: Some(hybrid.clone()),
-            estimates: vec![estimate("joint", 9_500.0, Some(900.0)), hybrid],
-            ..WireFlow::default()
-        },
-    };
+    let counted = Snapshot::example().wires[0].flows.as_ref().unwrap().top[0].clone();
     let mut sketched = counted.clone();
     sketched.is_counted = false;
-    sketched.lost_packets_max = None;
-    sketched.stddev_ns = None;
-    sketched.flow.estimate = Some(estimate("lds-paper", 8_000.0, None));
-    sketched.flow.estimates.clear();
+    sketched.flow.class = "gold".to_owned();
+    sketched.flow.running = None;
+    sketched.flow.last.lost_packets = None;
+    sketched.flow.last.stddev_ns = None;
+    sketched.estimates.clear();
+    let estimate = sketched.flow.estimate.as_mut().unwrap();
+    (estimate.method, estimate.bound_ns) = (FlowMethod::LdsPaper, None);
     let known = FlowAnswer {
         wires: vec![counted, sketched],
         ..answer()
     };
     let text = flow(&known, 10, "not tracked");
     let expected = "
-trunk:peer>trunk gold: on the wire, in epoch 12 of the sender
-  packets: 120, lost: at most 3
-  estimated: mean 9.00 us +- 700 ns (98 %) (hybrid)
-       also: mean 9.50 us +- 900 ns (98 %) (joint)
-  stddev: 800 ns (rli-s)
+west:peer>west: on the wire, its last packet 1s ago
+  counted; deviation by references:
+                      packets     bytes  lost at most  mean   stddev
+    epoch 5080         2.50 k  1.19 MiB             3     -  21.0 us
+    since epoch 5002    190 k  90.6 MiB           250     -        -
+  estimated: mean 51.9 us +- 2.70 us (98 %), jointly with all flows, from what references say \
+(hybrid); epoch 5080, 2.50 k packets
+  since epoch 5002: mean 52.1 us +- 2.90 us (98 %); 78 epochs, 188 k packets
+       also: mean 52.3 us +- 4.10 us (98 %), jointly with all flows (lds-joint); epoch 5080, 2.50 k packets
 
-trunk:peer>trunk gold: on the wire, in epoch 12 of the sender
-  packets: at most 120, lost: -
-  estimated: mean 8.00 us of unknown error (lds-paper)
+west:peer>west gold: on the wire, by the sketch alone: at most so many packets
 ";
+    assert!(text.contains(expected), "{text}");
+    let expected =
+        "estimated: mean 51.9 us of unknown error, by the LDS paper's estimator (lds-paper)";
     assert!(text.contains(expected), "{text}");
 }

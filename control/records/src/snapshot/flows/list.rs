@@ -1,20 +1,37 @@
 //! Many flows at once, and pages of them.
 
 use std::cmp::Ordering;
+use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
 
 use measure::packet::FlowKey;
 
-#[cfg(doc)]
-use super::Flow;
-use super::{FlowEstimate, FlowFigures};
+use super::{Flow, FlowEstimate, FlowFigures, RunningMean};
 use crate::query::{FlowOrder, FlowQuery};
+
+/// What a flow is known by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FlowName {
+    /// Its addresses and the like.
+    Key(FlowKey),
+    /// Its hash: a flow that only a wire has seen.
+    Hash(u64),
+}
+
+impl Display for FlowName {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Key(key) => key.fmt(f),
+            Self::Hash(hash) => write!(f, "#{hash:016x}"),
+        }
+    }
+}
 
 /// One flow of a [`FlowList`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FlowRecord {
     /// The flow.
-    pub key: FlowKey,
+    pub name: FlowName,
     /// Index of its segment's names in [`FlowList::segments`].
     pub segment: u32,
     /// See [`Flow::first_epoch`].
@@ -51,72 +68,167 @@ pub struct FlowList {
     pub segments: Vec<Arc<SegmentName>>,
     /// The flows, in no order.
     pub flows: Vec<FlowRecord>,
+    /// What only flows of a wire have; `None` inside the switch.
+    pub wire: Option<WireList>,
 }
 
-impl FlowRecord {
-    /// The number that it is ordered by.
-    fn rank(&self, order: FlowOrder) -> f64 {
-        match order {
-            FlowOrder::Packets => self.last.packets as f64,
-            FlowOrder::Bytes => self.last.bytes as f64,
-            FlowOrder::Mean => self.last.mean_ns,
-            FlowOrder::Stddev => self.last.stddev_ns,
-            FlowOrder::Lost => self.last.lost_packets as f64,
-            FlowOrder::TotalPackets => self.total.packets as f64,
-            FlowOrder::TotalLost => self.total.lost_packets as f64,
-            FlowOrder::Estimate => self.estimate.map_or(f64::MIN, |estimate| estimate.mean_ns),
-            FlowOrder::Bound => {
-                let bound = self.estimate.and_then(|estimate| estimate.bound_ns);
-                bound.unwrap_or(f64::MIN)
-            }
-            FlowOrder::First => self.first_epoch as f64,
-            FlowOrder::Last => self.last_epoch as f64,
-        }
+/// What only flows of a wire have.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct WireList {
+    /// When the sender's epochs begin and end.
+    pub times: EpochTimes,
+    /// Of each flow of the list: see [`Flow::running`].
+    pub running: Vec<Option<RunningMean>>,
+}
+
+/// When epochs begin and end.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct EpochTimes {
+    /// An epoch.
+    pub next: u64,
+    /// When it begins, in seconds since 1970 (UTC).
+    pub next_unix_s: f64,
+    /// Length of an epoch.
+    pub interval_s: f64,
+}
+
+impl EpochTimes {
+    /// When an epoch begins, in seconds since 1970 (UTC).
+    pub fn start_unix_s(&self, epoch: u64) -> f64 {
+        self.next_unix_s + (epoch as f64 - self.next as f64) * self.interval_s
     }
 }
 
+impl FlowRecord {
+    /// Its key, where it is known.
+    pub fn key(&self) -> Option<&FlowKey> {
+        match &self.name {
+            FlowName::Key(key) => Some(key),
+            FlowName::Hash(_) => None,
+        }
+    }
+
+    /// The number that it is ordered by.
+    fn rank(&self, order: FlowOrder) -> f64 {
+        let estimated_ns = || self.estimate.map(|estimate| estimate.mean_ns);
+        let number = match order {
+            FlowOrder::Packets => Some(self.last.packets as f64),
+            FlowOrder::Bytes => Some(self.last.bytes as f64),
+            FlowOrder::Mean => self.last.mean_ns.or_else(estimated_ns),
+            FlowOrder::Stddev => self.last.stddev_ns,
+            FlowOrder::Lost => self.last.lost_packets.map(|lost| lost as f64),
+            FlowOrder::TotalPackets => Some(self.total.packets as f64),
+            FlowOrder::TotalLost => self.total.lost_packets.map(|lost| lost as f64),
+            FlowOrder::Estimate => estimated_ns(),
+            FlowOrder::Bound => self.estimate.and_then(|estimate| estimate.bound_ns),
+            FlowOrder::First => Some(self.first_epoch as f64),
+            FlowOrder::Last => Some(self.last_epoch as f64),
+        };
+        number.unwrap_or(f64::MIN)
+    }
+}
+
+/// A flow of a list.
+#[derive(Debug, Clone, Copy)]
+pub struct Selected<'l> {
+    /// The list.
+    pub list: &'l FlowList,
+    /// The flow's index in it.
+    pub index: usize,
+    /// The flow.
+    pub record: &'l FlowRecord,
+}
+
+/// The flows of a page, and how many of all lists were selected. Equals are in an order of their own that does not
+/// change from epoch to epoch.
+pub fn select<'l>(lists: &[&'l FlowList], query: &FlowQuery) -> (usize, Vec<Selected<'l>>) {
+    let mut selected: Vec<(usize, Selected)> = Vec::new();
+    for (number, list) in lists.iter().enumerate() {
+        selected.extend(list.selected(query).map(|flow| (number, flow)));
+    }
+    let matching = selected.len();
+    let order = |(list_a, a): &(usize, Selected), (list_b, b): &(usize, Selected)| -> Ordering {
+        let (a, b) = (a.record, b.record);
+        let rising = a.rank(query.sort).total_cmp(&b.rank(query.sort));
+        let ordering = if query.ascending {
+            rising
+        } else {
+            rising.reverse()
+        };
+        ordering.then_with(|| (a.name, list_a, a.segment).cmp(&(b.name, list_b, b.segment)))
+    };
+    let end = query.offset.saturating_add(query.limit);
+    if end < matching {
+        if end > 0 {
+            selected.select_nth_unstable_by(end - 1, order);
+        }
+        selected.truncate(end);
+    }
+    selected.sort_unstable_by(order);
+    selected.drain(..query.offset.min(selected.len()));
+    (
+        matching,
+        selected.into_iter().map(|(_, flow)| flow).collect(),
+    )
+}
+
 impl FlowList {
-    /// The flows of a page, and how many were selected in all. Equals are in an order of their own that does not
-    /// change from epoch to epoch.
-    pub fn select(&self, query: &FlowQuery) -> (usize, Vec<&FlowRecord>) {
+    fn selected(&self, query: &FlowQuery) -> impl Iterator<Item = Selected<'_>> {
         let segments = self.segments.iter();
         let is_selected =
             segments.map(|name| query.selects([&name.ingress, &name.egress, &name.class]));
         let is_selected: Vec<bool> = is_selected.collect();
-        let is_named = |flow: &&FlowRecord| {
-            let part = query.contains.as_ref();
-            part.is_none_or(|part| flow.key.to_string().contains(part.as_str()))
-        };
-        let flows = self.flows.iter();
-        let mut selected: Vec<&FlowRecord> = flows
-            .filter(|flow| is_selected.get(flow.segment as usize) == Some(&true))
-            .filter(is_named)
-            .collect();
-        let matching = selected.len();
-        let order = |a: &&FlowRecord, b: &&FlowRecord| -> Ordering {
-            let rising = a.rank(query.sort).total_cmp(&b.rank(query.sort));
-            let ordering = if query.ascending {
-                rising
-            } else {
-                rising.reverse()
-            };
-            ordering.then_with(|| (a.key, a.segment).cmp(&(b.key, b.segment)))
-        };
-        let end = query.offset.saturating_add(query.limit);
-        if end < matching {
-            if end > 0 {
-                selected.select_nth_unstable_by(end - 1, order);
-            }
-            selected.truncate(end);
-        }
-        selected.sort_unstable_by(order);
-        selected.drain(..query.offset.min(selected.len()));
-        (matching, selected)
+        let flows = self.flows.iter().enumerate();
+        let flows = flows.filter(move |(_, flow)| {
+            is_selected.get(flow.segment as usize) == Some(&true)
+                && (query.contains.as_ref())
+                    .is_none_or(|part| flow.name.to_string().contains(part.as_str()))
+        });
+        flows.map(|(index, record)| Selected {
+            list: self,
+            index,
+            record,
+        })
     }
 
     /// All flows of that key: one on each segment that it passes.
     pub fn of(&self, key: &FlowKey) -> impl Iterator<Item = &FlowRecord> {
-        self.flows.iter().filter(move |flow| flow.key == *key)
+        let name = FlowName::Key(*key);
+        self.flows.iter().filter(move |flow| flow.name == name)
+    }
+
+    /// A flow with names and times; `times` are those of the switch's own epochs.
+    pub fn flow(&self, record: &FlowRecord, times: &EpochTimes) -> Flow {
+        let name = self.segments.get(record.segment as usize);
+        let name = name.map(|name| (**name).clone()).unwrap_or_default();
+        let times = self.wire.as_ref().map_or(times, |wire| &wire.times);
+        Flow {
+            flow: record.name.to_string(),
+            ingress: name.ingress,
+            egress: name.egress,
+            class: name.class,
+            is_on_wire: self.wire.is_some(),
+            first_epoch: record.first_epoch,
+            last_epoch: record.last_epoch,
+            first_seen_unix_s: times.start_unix_s(record.first_epoch),
+            last_seen_unix_s: times.start_unix_s(record.last_epoch + 1),
+            last: record.last,
+            total: record.total,
+            estimate: record.estimate,
+            running: None,
+            rli_mean_ns: record.rli_mean_ns,
+        }
+    }
+}
+
+impl Selected<'_> {
+    /// The flow with names and times; `times` are those of the switch's own epochs.
+    pub fn flow(&self, times: &EpochTimes) -> Flow {
+        let running = self.list.wire.as_ref().map(|wire| &wire.running);
+        Flow {
+            running: running.and_then(|running| *running.get(self.index)?),
+            ..self.list.flow(self.record, times)
+        }
     }
 }
 
@@ -124,9 +236,9 @@ impl FlowList {
 mod tests {
     use super::*;
 
-    fn ports(flows: &[&FlowRecord]) -> Vec<u16> {
-        let port = |flow: &&FlowRecord| match flow.key {
-            FlowKey::V4 { source_port, .. } => source_port - 1_024,
+    fn ports(flows: &[Selected]) -> Vec<u16> {
+        let port = |flow: &Selected| match flow.record.name {
+            FlowName::Key(FlowKey::V4 { source_port, .. }) => source_port - 1_024,
             _ => 0,
         };
         flows.iter().map(port).collect()
@@ -139,7 +251,7 @@ mod tests {
                 .map(|n| FlowRecord::example(n, u64::from(n % 10)))
                 .collect(),
         );
-        let all = list.select(&FlowQuery::default());
+        let all = select(&[&list], &FlowQuery::default());
         assert_eq!(all.0, 100);
         let paged = (0..100).step_by(7).flat_map(|offset| {
             let query = FlowQuery {
@@ -147,7 +259,7 @@ mod tests {
                 limit: 7,
                 ..FlowQuery::default()
             };
-            list.select(&query).1
+            select(&[&list], &query).1
         });
         assert_eq!(ports(&paged.collect::<Vec<_>>()), ports(&all.1));
         assert_eq!(ports(&all.1)[..3], [9, 19, 29]);
@@ -162,18 +274,54 @@ mod tests {
             ingress: Some("west".to_owned()),
             ..FlowQuery::default()
         };
-        assert_eq!(ports(&list.select(&query).1), [9, 7, 5, 3, 1]);
+        assert_eq!(ports(&select(&[&list], &query).1), [9, 7, 5, 3, 1]);
         let query = FlowQuery {
             contains: Some(":1027>".to_owned()),
             ..FlowQuery::default()
         };
-        let (matching, found) = list.select(&query);
+        let (matching, found) = select(&[&list], &query);
         assert_eq!((matching, ports(&found)), (1, vec![3]));
         let beyond = FlowQuery {
             offset: 1_000,
             limit: 0,
             ..FlowQuery::default()
         };
-        assert_eq!(list.select(&beyond), (10, vec![]));
+        let (matching, found) = select(&[&list], &beyond);
+        assert_eq!((matching, found.len()), (10, 0));
+    }
+
+    #[test]
+    fn several_lists_are_one_order_and_each_flow_is_its_own_lists() {
+        let inside = FlowList::example((0..4).map(|n| FlowRecord::example(n, 8)).collect());
+        let mut wire = FlowList::example((0..4).map(|n| FlowRecord::example(n, 9)).collect());
+        let running = |n: u32| RunningMean {
+            epochs: 3,
+            packets: 20,
+            mean_ns: n.into(),
+            bound_ns: 1.0,
+        };
+        wire.wire = Some(WireList {
+            times: EpochTimes {
+                next: 81,
+                next_unix_s: 1_000.0,
+                interval_s: 0.5,
+            },
+            running: (0..4).map(|n| Some(running(n))).collect(),
+        });
+        for (n, flow) in wire.flows.iter_mut().enumerate() {
+            flow.name = FlowName::Hash(0xabc + n as u64);
+            flow.last.packets = [9, 7, 9, 7][n];
+        }
+        let (matching, flows) = select(&[&inside, &wire], &FlowQuery::default());
+        assert_eq!(matching, 8);
+        let own = EpochTimes::default();
+        let flows: Vec<Flow> = flows.iter().map(|flow| flow.flow(&own)).collect();
+        let is_on_wire: Vec<bool> = flows.iter().map(|flow| flow.is_on_wire).collect();
+        let [yes, no] = [true, false];
+        assert_eq!(is_on_wire, [yes, yes, no, no, no, no, yes, yes]);
+        assert_eq!(flows[1].flow, "#0000000000000abe");
+        assert_eq!(flows[1].running, Some(running(2)));
+        assert_eq!(flows[2].running, None);
+        assert!((flows[1].first_seen_unix_s - (1_000.0 - 79.0 * 0.5)).abs() < 1e-9);
     }
 }

@@ -105,6 +105,7 @@ pub fn settings(switch: u32) -> Settings {
             overhead_bytes: 38,
             bytes_per_s: 1_000_000,
         },
+        idle_epochs: 100,
         components: 1,
         resolution_ns: 1.0,
     }
@@ -415,7 +416,13 @@ impl Bench {
                 .collect();
             shard.record(End::Receiver, &observations);
             for observation in &observations {
-                shard.flows.count(observation.flow, observation.segment);
+                let Observation {
+                    flow,
+                    segment,
+                    bytes,
+                    ..
+                } = *observation;
+                shard.flows.count(flow, segment, bytes);
             }
             let delays = arriving.iter().map(|one| one.delay_ns);
             shard.marks.least_delay_ns = delays.min();
