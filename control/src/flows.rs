@@ -16,6 +16,7 @@ use std::hash::{BuildHasher, RandomState};
 use contract::limits::DIRECTORY_BYTES_PER_SLOT;
 use hashbrown::HashTable;
 use measure::flows::{FlowCounters, FlowEstimates};
+use measure::histogram::SmallHistogram;
 use measure::moments::Moments;
 use measure::packet::FlowKey;
 use measure::time::{Epoch, TickRate};
@@ -39,7 +40,7 @@ const BYTES_PER_SLOT: usize = size_of::<Flow>()
 const _: () = assert!(BYTES_PER_SLOT == DIRECTORY_BYTES_PER_SLOT);
 
 /// A flow's index in the directory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct FlowNumber(u32);
 
 impl FlowNumber {
@@ -319,6 +320,7 @@ impl Directory {
         epoch: Epoch,
         counters: &FlowCounters,
         estimates: Option<&FlowEstimates>,
+        histogram: Option<&SmallHistogram>,
     ) {
         if number == FlowNumber::NONE {
             return;
@@ -326,14 +328,16 @@ impl Directory {
         let flow = &mut self.flows[number.0 as usize];
         let sums = FlowSums::from(counters);
         flow.add(epoch, &sums, estimates);
-        self.top.credit(flow.key, flow.segment, &sums);
+        let of = (flow.key, flow.segment);
+        self.top.credit(of, epoch, &sums, histogram);
     }
 
     /// Counts for a flow as if some worker had a slot for it.
     #[cfg(test)]
     pub fn count_for_tests(&mut self, key: FlowKey, segment: u32, epoch: Epoch, sums: &FlowSums) {
         let number = self.link(key, segment, epoch);
-        self.flows[number.0 as usize].add(epoch, sums, None);
+        let flow = &mut self.flows[number.0 as usize];
+        flow.add(epoch, sums, None);
     }
 
     /// Takes all that a shard has of a segment, before what it has of flows.

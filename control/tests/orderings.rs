@@ -79,7 +79,7 @@ fn with_a_shard_come_the_reports_of_its_flows() {
             for _ in 0..2 {
                 if let Some(sealed) = control.take_sealed() {
                     assert_eq!(control.next_report(), Some(flow(1)));
-                    control.give_back(sealed);
+                    control.give_back(sealed, []);
                     break;
                 }
             }
@@ -139,7 +139,7 @@ fn shards_circulate_and_an_epoch_without_one_counts_as_missed() {
             taken
         });
         if let Some(sealed) = control.take_sealed() {
-            control.give_back(sealed);
+            control.give_back(sealed, []);
         }
         let taken = turning.join().unwrap();
         assert!(taken >= 3);

@@ -20,6 +20,7 @@
 //! ([`FlowSlots`]); better still with other work between them.
 
 mod counters;
+mod histograms;
 mod index;
 mod slots;
 mod table;

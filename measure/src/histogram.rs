@@ -7,6 +7,10 @@ use crate::observation::{End, Observation};
 use crate::synopsis::{ShapeMismatch, Synopsis};
 use crate::time::TickRate;
 
+mod small;
+
+pub use small::SmallHistogram;
+
 /// Buckets an octave; their logarithm.
 const SUB_BITS: u32 = 3;
 /// Buckets an octave: a bucket is at most an eighth of its lower bound wide.
@@ -27,27 +31,36 @@ pub struct Histogram {
     counts: [u64; BUCKETS],
 }
 
-/// The bucket of a delay, under [`BUCKETS`].
+/// The bucket of a delay, of `2^BITS` an octave; under [`BUCKETS`] where these are eight.
 ///
 /// Counted from 1, so that powers of two close an octave: `le` bounds include themselves.
 #[inline]
-fn bucket_of(delay_ns: u64) -> usize {
+fn bucket_of<const BITS: u32>(delay_ns: u64) -> usize {
     let from_one = delay_ns.saturating_sub(1);
-    let octave = (from_one | SUB_BUCKETS as u64).ilog2() - SUB_BITS;
-    #[expect(clippy::cast_possible_truncation, reason = "under 16")]
+    let octave = (from_one | 1 << BITS).ilog2() - BITS;
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "under two octaves' buckets"
+    )]
     let position = (from_one >> octave) as usize;
-    // From the second octave on, `position` itself counts eight of the buckets below.
-    octave as usize * SUB_BUCKETS + position
+    // From the second octave on, `position` itself counts the buckets of one octave below.
+    ((octave as usize) << BITS) + position
 }
 
 /// Least and greatest delay of a bucket.
-fn bounds_ns(bucket: usize) -> RangeInclusive<u64> {
-    let octave = (bucket / SUB_BUCKETS).saturating_sub(1);
-    let position = (bucket - octave * SUB_BUCKETS) as u64;
+fn bounds_ns<const BITS: u32>(bucket: usize) -> RangeInclusive<u64> {
+    let octave = (bucket >> BITS).saturating_sub(1);
+    let position = (bucket - (octave << BITS)) as u64;
     let least = position << octave;
     let greatest = least + ((1 << octave) - 1);
     let shift = u64::from(bucket > 0);
     least + shift..=greatest.saturating_add(1)
+}
+
+/// The middle of a bucket: of its delays none is further away than half its width.
+fn middle_ns<const BITS: u32>(bucket: usize) -> u64 {
+    let bounds = bounds_ns::<BITS>(bucket);
+    bounds.start().midpoint(*bounds.end())
 }
 
 /// Which of `count` packets, the fastest being 1, has the delay that the share `q` of them do not exceed.
@@ -123,8 +136,7 @@ impl Histogram {
             below += count;
             below >= rank
         })?;
-        let bounds = bounds_ns(bucket);
-        Some(bounds.start().midpoint(*bounds.end()))
+        Some(middle_ns::<SUB_BITS>(bucket))
     }
 
     /// Several quantiles in ns, within the extremes of `moments`, which are those of the same packets. They rise
@@ -155,7 +167,7 @@ impl Histogram {
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let counts = self.counts.iter().enumerate();
         let filled = counts.filter(|(_, packets)| **packets > 0);
-        filled.map(|(bucket, &packets)| (*bounds_ns(bucket).end(), packets))
+        filled.map(|(bucket, &packets)| (*bounds_ns::<SUB_BITS>(bucket).end(), packets))
     }
 
     /// Adds what was collected from histograms of the same rate.
@@ -169,7 +181,10 @@ impl Histogram {
     /// Records `packets` packets of equal delay in ticks: those of one burst usually are.
     #[inline]
     pub fn add_delays(&mut self, delay: u64, packets: u64) {
-        if let Some(count) = self.counts.get_mut(bucket_of(self.rate.ticks_to_ns(delay))) {
+        if let Some(count) = self
+            .counts
+            .get_mut(bucket_of::<SUB_BITS>(self.rate.ticks_to_ns(delay)))
+        {
             *count += packets;
         }
     }
@@ -250,10 +265,10 @@ mod tests {
     fn buckets_tile_all_of_64_bits() {
         let mut next = 0;
         for bucket in 0..BUCKETS {
-            let bounds = bounds_ns(bucket);
+            let bounds = bounds_ns::<SUB_BITS>(bucket);
             assert_eq!(*bounds.start(), next, "bucket {bucket}");
-            assert_eq!(bucket_of(*bounds.start()), bucket);
-            assert_eq!(bucket_of(*bounds.end()), bucket);
+            assert_eq!(bucket_of::<SUB_BITS>(*bounds.start()), bucket);
+            assert_eq!(bucket_of::<SUB_BITS>(*bounds.end()), bucket);
             next = bounds.end().wrapping_add(1);
         }
         assert_eq!(next, 0, "the last ends with u64::MAX");

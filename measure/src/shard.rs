@@ -69,7 +69,9 @@ impl Shard {
     pub fn new(layout: &ShardLayout) -> Self {
         let segment = SegmentSynopsis::new(layout.lda.as_ref(), layout.rate);
         let sketch = layout.lds.as_ref().map(LdsPair::empty);
-        let flows = (layout.flow_slots > 0).then(|| FlowSlots::new(layout.flow_slots));
+        let flows = (layout.flow_slots > 0).then(|| {
+            FlowSlots::new(layout.flow_slots).with_histograms(layout.flow_histograms, layout.rate)
+        });
         Self {
             first_segment: layout.first_segment,
             segments: vec![segment; layout.segments()],

@@ -217,9 +217,9 @@ impl ControlEnd {
         self.sealed.pop().ok()
     }
 
-    /// Empties a shard and gives it back to the worker.
-    pub fn give_back(&mut self, sealed: SealedShard) {
-        put(&mut self.empty, sealed.shard.reopen());
+    /// Empties a shard and gives it back to the worker, which keeps histograms of these slots in it.
+    pub fn give_back(&mut self, sealed: SealedShard, histograms: impl IntoIterator<Item = Slot>) {
+        put(&mut self.empty, sealed.shard.reopen(histograms));
     }
 
     /// The next new flow.

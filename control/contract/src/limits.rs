@@ -15,7 +15,7 @@ pub const LAST_MINUTE_BYTES: usize = 48_992;
 
 /// Bytes of the flow directory for each flow slot of each worker: the flow, its entries in tables, and two
 /// published lists with it, the one in use and the next.
-pub const DIRECTORY_BYTES_PER_SLOT: usize = 888;
+pub const DIRECTORY_BYTES_PER_SLOT: usize = 968;
 
 /// Bytes of what is known of a flow of a wire since it was first seen: published with each flow of an epoch.
 pub const WIRE_SEEN_FLOW_BYTES: usize = 80;

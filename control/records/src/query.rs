@@ -152,6 +152,8 @@ labelled_enum! {
         Mean = "mean",
         /// Standard deviation in its last epoch.
         Stddev = "stddev",
+        /// 99th percentile of its last epoch.
+        P99 = "p99",
         /// Packets lost in its last epoch.
         Lost = "lost",
         /// Packets since it was first seen.

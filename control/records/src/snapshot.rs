@@ -22,8 +22,8 @@ pub use data_plane::{
 };
 pub use flows::{
     AnsweredFlow, Credit, Decoding, ENDED_MAX, EpochTimes, Flow, FlowAnswer, FlowEstimate,
-    FlowFigures, FlowList, FlowMethod, FlowName, FlowRecord, FlowTotals, Flows, OtherFlows,
-    RunningMean, SegmentName, Selected, SketchedFlow, TopFlow, WireList, select,
+    FlowFigures, FlowList, FlowMethod, FlowName, FlowQuantiles, FlowRecord, FlowTotals, Flows,
+    OtherFlows, RunningMean, SegmentName, Selected, SketchedFlow, TopFlow, WireList, select,
 };
 pub use segment::{
     ClassDelays, Counts, DelayBucket, Delays, EpochFigures, Estimate, ReferenceEstimate, Segment,

@@ -17,8 +17,8 @@ use crate::flows::{self, Directory, FlowSums, TopSettings};
 use contract::config::Config;
 use contract::counters::FlowTableCounters;
 use records::snapshot::{
-    Credit, FlowFigures, FlowList, FlowName, FlowRecord, FlowTotals, Flows, OtherFlows,
-    SegmentName, Snapshot, TopFlow,
+    Credit, FlowFigures, FlowList, FlowName, FlowQuantiles, FlowRecord, FlowTotals, Flows,
+    OtherFlows, SegmentName, Snapshot, TopFlow,
 };
 
 /// All that is kept of flows.
@@ -155,6 +155,11 @@ impl FlowState {
         let directory = &mut self.directory;
         directory.close(epoch, rate, self.settings.interval_ms);
         let names = segments.names();
+        let quantiles = directory.top().quantiles();
+        let record = |flow: &flows::Flow| {
+            let quantiles = quantiles.get(&(flow.key, flow.segment)).copied();
+            record(flow, quantiles, rate)
+        };
         let list = |flows: Vec<FlowRecord>| {
             Arc::new(FlowList {
                 epoch: Some(epoch.0),
@@ -164,8 +169,8 @@ impl FlowState {
             })
         };
         self.views = FlowViews {
-            list: list(directory.iter().map(|flow| record(flow, rate)).collect()),
-            ended: list(directory.ended().map(|flow| record(flow, rate)).collect()),
+            list: list(directory.iter().map(record).collect()),
+            ended: list(directory.ended().map(record).collect()),
             sketches: self.coming.take(),
         };
     }
@@ -199,7 +204,7 @@ impl FlowState {
         }
         let list = &self.views.list;
         let top = self.directory.top().iter().map(|held| TopFlow {
-            flow: snapshot.flow(list, &record(&held.flow, self.rate)),
+            flow: snapshot.flow(list, &record(&held.flow, held.quantiles(), self.rate)),
             reason: held.reason.label().to_owned(),
             since_epoch: held.since.0,
             credited: credit(&held.credited, self.rate),
@@ -272,7 +277,7 @@ fn credit(sums: &FlowSums, rate: TickRate) -> Credit {
     }
 }
 
-fn record(flow: &flows::Flow, rate: TickRate) -> FlowRecord {
+fn record(flow: &flows::Flow, quantiles: Option<FlowQuantiles>, rate: TickRate) -> FlowRecord {
     FlowRecord {
         name: FlowName::Key(flow.key),
         segment: flow.segment,
@@ -280,6 +285,7 @@ fn record(flow: &flows::Flow, rate: TickRate) -> FlowRecord {
         last_epoch: flow.last.0,
         last: figures(&flow.recent, rate),
         total: figures(&flow.total, rate),
+        quantiles,
         estimate: flow.estimate,
         rli_mean_ns: flow.estimated.mean_ticks().map(|ticks| rate.to_ns(ticks)),
     }

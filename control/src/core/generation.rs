@@ -138,6 +138,11 @@ impl Link {
         }
     }
 
+    /// Gives a shard back, in which flows with series of their own have histograms.
+    pub fn give_back(&mut self, sealed: SealedShard) {
+        self.end.give_back(sealed, self.table.named());
+    }
+
     /// Adds what a shard counted of flows, and completes it with them.
     pub fn read_flows<'s>(
         &mut self,

@@ -108,7 +108,7 @@ impl Measurement {
                         taken.closed = taken.closed.max(closed);
                     }
                     let Some(sealed) = sealed else { break };
-                    link.end.give_back(sealed);
+                    link.give_back(sealed);
                 }
             }
         }

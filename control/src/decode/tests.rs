@@ -251,6 +251,7 @@ fn list(flows: u32, is_left_out: impl Fn(u32) -> bool) -> FlowList {
             total: figures,
             estimate: None,
             rli_mean_ns: None,
+            quantiles: None,
         }
     };
     let name = SegmentName {

@@ -91,6 +91,8 @@ pub(crate) struct SlotTable {
     returning: VecDeque<Slot>,
     /// Commands so far.
     commands: u64,
+    /// Slots whose flows have series of their own.
+    named: Vec<Slot>,
     /// The slot at which the search for idle flows continues; at the end of the links it is done.
     scanned: usize,
 }
@@ -107,6 +109,7 @@ impl SlotTable {
             forgotten: VecDeque::new(),
             returning: VecDeque::new(),
             commands: 0,
+            named: Vec::new(),
             scanned: slots,
         }
     }
@@ -136,9 +139,13 @@ impl SlotTable {
     /// Adds what a sealed shard counted, after the reports that came before it.
     pub fn read(&mut self, flows: &mut Directory, epoch: Epoch, slots: &FlowSlots) {
         self.newest = self.newest.max(Some(epoch));
+        self.named.clear();
         for (slot, link) in (0..).map(Slot).zip(&mut self.links) {
             if link.state == State::Vacant {
                 continue;
+            }
+            if flows.top.is_named(link.flow) {
+                self.named.push(slot);
             }
             let counters = slots.counters(slot);
             let packets = u32::try_from(counters.packets()).unwrap_or(u32::MAX);
@@ -149,7 +156,8 @@ impl SlotTable {
                 link.last = link.last.max(epoch);
             }
             if is_seen || estimates.is_some() {
-                flows.add(link.flow, epoch, counters, estimates);
+                let histogram = slots.histogram(slot);
+                flows.add(link.flow, epoch, counters, estimates, histogram);
             }
         }
         if self.scanned == self.links.len() {
@@ -165,6 +173,11 @@ impl SlotTable {
         let links = (0..).map(Slot).zip(&self.links);
         let links = links.filter(|(_, link)| link.state != State::Vacant);
         links.map(|(slot, link)| (slot, link.id, link.segment))
+    }
+
+    /// Slots whose flows had series of their own when a shard was last read.
+    pub fn named(&self) -> impl Iterator<Item = Slot> {
+        self.named.iter().copied()
     }
 
     /// Marks the smallest flows to be forgotten, if slots run out.

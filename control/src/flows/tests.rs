@@ -139,7 +139,7 @@ impl Pair {
                 .merge(&sealed.complete(self.table.flows()))
                 .unwrap();
             self.table.settle(directory, sealed.commands_before());
-            self.end.give_back(sealed);
+            self.end.give_back(sealed, []);
         }
         self.table.command(&mut self.end);
     }

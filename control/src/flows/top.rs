@@ -5,13 +5,15 @@
 //! and those with the longest delays of an epoch; a flow keeps its series for a while even if others
 //! are greater, so that they are worth drawing.
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
+use measure::histogram::SmallHistogram;
 use measure::packet::FlowKey;
 use measure::rli::FlowRule;
 use measure::time::{Epoch, TickRate};
 
 use super::{Directory, Flow, FlowNumber, FlowSums};
 use records::history::{History, Sample};
+use records::snapshot::FlowQuantiles;
 
 /// Packets that a flow must have in an epoch to be among those with the longest delays.
 const PACKETS_FOR_DELAY: u64 = 10;
@@ -62,10 +64,32 @@ pub(crate) struct Held {
     pub since: Epoch,
     /// What it was credited with.
     pub credited: FlowSums,
+    /// Its delays in the last epoch that it was credited with, as far as histograms were kept of them.
+    delays: (Epoch, SmallHistogram),
+    /// Its index in the directory, when it last had packets.
+    number: FlowNumber,
     /// Its figures over time.
     pub history: History,
     /// The flow as it was at the end of its last epoch.
     pub flow: Flow,
+}
+
+impl Held {
+    /// Of the epoch of `flow`; `None` where not all of its packets are in a histogram.
+    pub fn quantiles(&self) -> Option<FlowQuantiles> {
+        let (epoch, delays) = &self.delays;
+        let is_whole = *epoch == self.flow.last && delays.count() == self.flow.recent.packets;
+        let ns = |q| Some(delays.quantile_ns(q)? as f64);
+        let quantiles = || {
+            Some(FlowQuantiles {
+                p50_ns: ns(0.5)?,
+                p90_ns: ns(0.9)?,
+                p99_ns: ns(0.99)?,
+                max_ns: Some(ns(1.0)?),
+            })
+        };
+        is_whole.then(quantiles).flatten()
+    }
 }
 
 /// What a segment's packets were credited to.
@@ -81,6 +105,8 @@ struct Account {
 pub(crate) struct Top {
     settings: TopSettings,
     held: HashMap<(FlowKey, u32), Held>,
+    /// The indices of these flows in the directory.
+    named: HashSet<FlowNumber>,
     /// By segment.
     accounts: HashMap<u32, Account>,
     folded: u64,
@@ -97,12 +123,30 @@ impl Top {
         self.accounts.entry(segment).or_default().all.add(sums);
     }
 
-    /// What a shard has of a flow.
-    pub fn credit(&mut self, key: FlowKey, segment: u32, sums: &FlowSums) {
-        if let Some(held) = self.held.get_mut(&(key, segment)) {
+    /// What a shard of an epoch has of a flow on a segment.
+    pub fn credit(
+        &mut self,
+        of @ (_, segment): (FlowKey, u32),
+        epoch: Epoch,
+        sums: &FlowSums,
+        delays: Option<&SmallHistogram>,
+    ) {
+        if let Some(held) = self.held.get_mut(&of) {
             held.credited.add(sums);
+            if held.delays.0 != epoch {
+                held.delays = (epoch, SmallHistogram::default());
+            }
+            if let Some(delays) = delays {
+                held.delays.1.merge(delays);
+            }
             self.accounts.entry(segment).or_default().named.add(sums);
         }
+    }
+
+    /// Whether the flow of this index has series of its own. Another flow that took the index since the last
+    /// epoch closed may be taken for it.
+    pub fn is_named(&self, number: FlowNumber) -> bool {
+        self.named.contains(&number)
     }
 
     /// These flows, by the numbers of packets in their last epochs, the greatest first.
@@ -113,6 +157,13 @@ impl Top {
             (packets, held.key, held.segment)
         });
         held.into_iter()
+    }
+
+    /// Their percentiles in the last epoch of each, by key and segment.
+    pub fn quantiles(&self) -> HashMap<(FlowKey, u32), FlowQuantiles> {
+        let held = self.held.iter();
+        held.filter_map(|(&of, held)| Some((of, held.quantiles()?)))
+            .collect()
     }
 
     /// By segment: what no flow of its own was credited with.
@@ -143,7 +194,8 @@ impl Top {
             match self.held.get_mut(&(flow.key, flow.segment)) {
                 Some(held) => {
                     held.flow = flow.clone();
-                    held.history.add(epoch.0, interval_ms, &sample(flow, rate));
+                    held.number = number;
+                    held.history.add(epoch.0, interval_ms, &sample(held, rate));
                 }
                 None => folded += 1,
             }
@@ -171,12 +223,17 @@ impl Top {
                 reason,
                 since: epoch.next(),
                 credited: FlowSums::default(),
+                delays: (epoch, SmallHistogram::default()),
+                number,
                 history: History::default(),
                 flow: flow.clone(),
             };
             let held = self.held.entry((flow.key, flow.segment));
             held.or_insert_with(fresh);
         }
+        self.named.clear();
+        self.named
+            .extend(self.held.values().map(|held| held.number));
     }
 
     /// The flows that should have series: pinned ones, then alternately those with most packets and
@@ -246,8 +303,10 @@ fn greatest<K: Ord>(numbers: &mut Vec<FlowNumber>, most: usize, key: impl Fn(&Fl
     numbers.sort_unstable_by_key(key);
 }
 
-fn sample(flow: &Flow, rate: TickRate) -> Sample {
+fn sample(held: &Held, rate: TickRate) -> Sample {
+    let flow = &held.flow;
     let sums = &flow.recent;
+    let quantiles = held.quantiles().unwrap_or_default();
     // One of several epochs together is none of theirs.
     let estimate = flow
         .estimate
@@ -257,8 +316,8 @@ fn sample(flow: &Flow, rate: TickRate) -> Sample {
         lost_packets: sums.lost,
         sum_ns: rate.to_ns(sums.sum_ticks as f64),
         squares_ns2: sums.sum_of_squares_ticks2 as f64 * rate.to_ns(1.0).powi(2),
-        max_ns: 0.0,
-        p99_ns: 0.0,
+        max_ns: quantiles.max_ns.unwrap_or_default(),
+        p99_ns: quantiles.p99_ns,
         estimate_ns: estimate.and_then(|estimate| Some((estimate.mean_ns, estimate.bound_ns?))),
     }
 }

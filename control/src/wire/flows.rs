@@ -176,6 +176,7 @@ impl WireFlowsOf {
             last_epoch: self.view.epoch,
             last,
             total: seen.map_or(last, total),
+            quantiles: None,
             estimate: chosen.and_then(|chosen| self.estimate(chosen, outcome)),
             rli_mean_ns: None,
         }

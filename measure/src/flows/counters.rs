@@ -6,13 +6,13 @@ use crate::moments;
 ///
 /// Exact while delays stay under 2^48 ticks (as stamps do), packets under 2^32, bytes under 2^40 (1 TB),
 /// the sum of delays under 2^64 ticks (195 years at 3 GHz) and that of squares under 2^96; all wrap
-/// beyond. Losses stay at 2^24 - 1.
+/// beyond. Losses stay at 2^23 - 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C, align(32))]
 pub struct FlowCounters {
     sum: u64,
-    /// Bytes in the lower 40 bits, lost packets in the upper 24: packets that pass touch both with one
-    /// addition.
+    /// Bytes in the lower 40 bits, lost packets in the 23 above: packets that pass touch both with one
+    /// addition. The uppermost says whether delays go into a histogram, too.
     bytes_and_lost: u64,
     squares_low: u64,
     squares_high: u32,
@@ -25,6 +25,10 @@ const LOST_SHIFT: u32 = 40;
 const LOST_ONE: u64 = 1 << LOST_SHIFT;
 /// Bytes.
 const BYTES_MASK: u64 = LOST_ONE - 1;
+/// Whether there is a histogram.
+const HISTOGRAM: u64 = 1 << 63;
+/// Most losses.
+const LOST_MAX: u64 = (HISTOGRAM - 1) >> LOST_SHIFT;
 
 const _: () = assert!(size_of::<FlowCounters>() == 32, "two a cache line");
 
@@ -41,15 +45,25 @@ impl FlowCounters {
 
     /// Packets that were lost between the ends.
     pub fn lost(&self) -> u64 {
-        self.bytes_and_lost >> LOST_SHIFT
+        self.bytes_and_lost >> LOST_SHIFT & LOST_MAX
     }
 
     /// Adds a packet that was lost.
     pub(super) fn add_lost(&mut self) {
-        self.bytes_and_lost = self
-            .bytes_and_lost
-            .checked_add(LOST_ONE)
-            .unwrap_or(self.bytes_and_lost);
+        if self.lost() < LOST_MAX {
+            self.bytes_and_lost += LOST_ONE;
+        }
+    }
+
+    /// Delays go into a histogram, too, until the counters are cleared.
+    pub(super) fn set_histogram(&mut self) {
+        self.bytes_and_lost |= HISTOGRAM;
+    }
+
+    /// What [`has_histogram`] reads.
+    #[inline]
+    pub(super) fn flags(&self) -> u64 {
+        self.bytes_and_lost
     }
 
     /// Sum of delays in ticks.
@@ -98,9 +112,15 @@ impl FlowCounters {
         self.sum = self.sum.wrapping_add(other.sum);
         self.packets = self.packets.wrapping_add(other.packets);
         let bytes = self.bytes().wrapping_add(other.bytes()) & BYTES_MASK;
-        let lost = (self.lost() + other.lost()).min(u64::MAX >> LOST_SHIFT);
-        self.bytes_and_lost = lost << LOST_SHIFT | bytes;
+        let lost = (self.lost() + other.lost()).min(LOST_MAX);
+        self.bytes_and_lost = self.bytes_and_lost & HISTOGRAM | lost << LOST_SHIFT | bytes;
     }
+}
+
+/// Whether one of the counters whose [flags](FlowCounters::flags) were combined by `|` has a histogram.
+#[inline]
+pub(super) const fn has_histogram(flags: u64) -> bool {
+    flags & HISTOGRAM != 0
 }
 
 /// Figures of one flow's estimated delays: c, m and v of Lee, Duffield and Kompella (SIGCOMM

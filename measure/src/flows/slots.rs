@@ -1,9 +1,13 @@
 //! What is sent at an epoch's rollover: counters by slot.
 
+use super::counters::has_histogram;
+use super::histograms::Histograms;
 use super::{FlowCounters, FlowEstimates, FlowObservation, Slot};
+use crate::histogram::SmallHistogram;
 use crate::observation::End;
 use crate::prefetch::prefetch;
 use crate::synopsis::{ShapeMismatch, Synopsis};
+use crate::time::TickRate;
 
 /// Counters of all slots over one epoch, and of what has no slot.
 ///
@@ -13,6 +17,7 @@ use crate::synopsis::{ShapeMismatch, Synopsis};
 pub struct FlowSlots {
     /// The last is [`Slot::OTHER`]'s.
     entries: Entries,
+    histograms: Option<Box<Histograms>>,
 }
 
 /// What is kept for each slot.
@@ -50,20 +55,24 @@ fn prefetch_all<T>(entries: &[T], slots: &[Slot]) {
     }
 }
 
-/// Adds to the entries of a burst.
+/// Adds to the entries of a burst; whether one of them has a histogram.
 #[inline]
 fn add_all<T>(
     entries: &mut [T],
     delay: u64,
     packets: impl Iterator<Item = (Slot, u32)>,
     counters: impl Fn(&mut T) -> &mut FlowCounters,
-) {
+) -> bool {
     let square = u128::from(delay) * u128::from(delay);
+    let mut flags = 0;
     for (slot, bytes) in packets {
         if let Some(entry) = entry(entries, slot) {
-            counters(entry).add(bytes, delay, square);
+            let counters = counters(entry);
+            counters.add(bytes, delay, square);
+            flags |= counters.flags();
         }
     }
+    has_histogram(flags)
 }
 
 impl FlowSlots {
@@ -72,6 +81,7 @@ impl FlowSlots {
         let counters = vec![FlowCounters::default(); slots.saturating_add(1)];
         Self {
             entries: Entries::Counted(counters.into_boxed_slice()),
+            histograms: None,
         }
     }
 
@@ -85,7 +95,45 @@ impl FlowSlots {
         });
         Self {
             entries: Entries::Estimated(tracked.collect()),
+            ..self
         }
+    }
+
+    /// Can keep histograms of `number` slots, at most 65,535, as well, of delays in ticks of `rate`: 512 bytes
+    /// each, and 2 bytes a slot.
+    #[must_use]
+    pub fn with_histograms(self, number: usize, rate: TickRate) -> Self {
+        let histograms = Histograms::new(number, self.slots(), rate);
+        Self {
+            histograms: (number > 0).then(|| Box::new(histograms)),
+            ..self
+        }
+    }
+
+    /// What [histograms](Self::with_histograms) take.
+    pub fn histogram_bytes(number: usize, slots: usize) -> usize {
+        match number {
+            0 => 0,
+            number => Histograms::bytes(number, slots),
+        }
+    }
+
+    /// Keeps histograms of these slots until the next [clear](Synopsis::clear), of as many as there is room
+    /// for.
+    pub fn keep_histograms(&mut self, slots: impl IntoIterator<Item = Slot>) {
+        let Some(histograms) = &mut self.histograms else {
+            return;
+        };
+        for slot in slots {
+            if histograms.keep(slot) {
+                self.entries.counters_mut(slot.0 as usize).set_histogram();
+            }
+        }
+    }
+
+    /// The delays of a slot's packets; `None` where no histogram is kept of it.
+    pub fn histogram(&self, slot: Slot) -> Option<&SmallHistogram> {
+        self.histograms.as_ref()?.of(slot)
     }
 
     /// Slots, without [`Slot::OTHER`].
@@ -140,10 +188,7 @@ impl FlowSlots {
     /// Adds a packet of a slot's flow that was lost between the ends, or one of [`Slot::OTHER`]'s.
     pub fn record_lost(&mut self, slot: Slot) {
         let place = self.place(slot);
-        match &mut self.entries {
-            Entries::Counted(counters) => counters[place].add_lost(),
-            Entries::Estimated(tracked) => tracked[place].counters.add_lost(),
-        }
+        self.entries.counters_mut(place).add_lost();
     }
 
     /// Asks the cache for what a burst will be [added](Self::add) to, a while before it is.
@@ -159,11 +204,14 @@ impl FlowSlots {
     #[inline]
     pub(crate) fn add(&mut self, delay: u64, slots: &[Slot], bytes: &[u32]) {
         let packets = slots.iter().copied().zip(bytes.iter().copied());
-        match &mut self.entries {
+        let has_histogram = match &mut self.entries {
             Entries::Counted(counters) => add_all(counters, delay, packets, |entry| entry),
             Entries::Estimated(tracked) => {
-                add_all(tracked, delay, packets, |entry| &mut entry.counters);
+                add_all(tracked, delay, packets, |entry| &mut entry.counters)
             }
+        };
+        if has_histogram && let Some(histograms) = &mut self.histograms {
+            histograms.add(delay, slots);
         }
     }
 
@@ -184,6 +232,13 @@ impl Entries {
         match self {
             Self::Counted(counters) => &counters[place],
             Self::Estimated(tracked) => &tracked[place].counters,
+        }
+    }
+
+    fn counters_mut(&mut self, place: usize) -> &mut FlowCounters {
+        match self {
+            Self::Counted(counters) => &mut counters[place],
+            Self::Estimated(tracked) => &mut tracked[place].counters,
         }
     }
 
@@ -238,6 +293,9 @@ impl Synopsis for FlowSlots {
             // Refused above.
             _ => {}
         }
+        if let (Some(mine), Some(theirs)) = (&mut self.histograms, &other.histograms) {
+            mine.merge(theirs);
+        }
         Ok(())
     }
 
@@ -245,6 +303,9 @@ impl Synopsis for FlowSlots {
         match &mut self.entries {
             Entries::Counted(counters) => counters.fill(FlowCounters::default()),
             Entries::Estimated(tracked) => tracked.fill(Tracked::default()),
+        }
+        if let Some(histograms) = &mut self.histograms {
+            histograms.clear();
         }
     }
 }

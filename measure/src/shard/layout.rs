@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::cell::PassedCell;
-use crate::flows::{FlowCounters, FlowEstimates};
+use crate::flows::{FlowCounters, FlowEstimates, FlowSlots};
 use crate::lda::LdaLayout;
 use crate::lds::{BytesPair, LdsLayout};
 use crate::packet::Hashing;
@@ -32,6 +32,8 @@ pub struct ShardLayout {
     pub flow_slots: usize,
     /// Whether the slots keep sums of estimated delays (RLI's) as well.
     pub flow_estimates: bool,
+    /// Slots that can have a histogram, at most 65,535.
+    pub flow_histograms: usize,
 }
 
 /// Memory of one shard by purpose, in bytes.
@@ -75,6 +77,7 @@ impl ShardLayout {
             lds: None,
             flow_slots: 0,
             flow_estimates: false,
+            flow_histograms: 0,
         }
     }
 
@@ -136,13 +139,14 @@ impl ShardLayout {
             } else {
                 0
             };
+        let histograms = FlowSlots::histogram_bytes(self.flow_histograms, self.flow_slots);
         ShardBytes {
             segments: self.segments() * size_of::<SegmentSynopsis>(),
             lda: self.segments() * rows * size_of::<PassedCell>(),
             lds: self.lds.as_ref().map_or(0, sketch),
             flows: match self.flow_slots {
                 0 => 0,
-                slots => (slots + 1) * slot_bytes,
+                slots => (slots + 1) * slot_bytes + histograms,
             },
         }
     }

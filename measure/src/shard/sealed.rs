@@ -103,14 +103,17 @@ impl Sealed {
         }
     }
 
-    /// Empties it for another epoch.
-    pub fn reopen(self) -> Box<Shard> {
+    /// Empties it for another epoch, in which these slots have histograms.
+    pub fn reopen(self, histograms: impl IntoIterator<Item = Slot>) -> Box<Shard> {
         let mut shard = self.shard;
         #[cfg(feature = "planted")]
         if self.epoch.0 % 16 == 7 && crate::planted::is(crate::planted::Bug::StaleShard) {
             return shard;
         }
         shard.clear();
+        if let Some(flows) = &mut shard.flows {
+            flows.keep_histograms(histograms);
+        }
         shard
     }
 }

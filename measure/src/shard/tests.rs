@@ -453,7 +453,7 @@ fn a_sealed_shard_reopens_empty() {
     let sealed = Box::new(recorded).seal(Epoch(7));
     assert_eq!(sealed.epoch(), Epoch(7));
     assert_eq!(sealed.segments()[0].tally.sent, 1);
-    assert_eq!(*sealed.reopen(), shard());
+    assert_eq!(*sealed.reopen([]), shard());
 }
 
 #[test]

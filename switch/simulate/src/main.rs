@@ -63,6 +63,7 @@ impl Sums {
         self.checks += outcome.checks;
         self.offered += outcome.offered;
         self.epochs.inside += outcome.epochs.inside;
+        self.epochs.of_flows += outcome.epochs.of_flows;
         self.epochs.on_wires += outcome.epochs.on_wires;
         self.epochs.with_losses += outcome.epochs.with_losses;
         for (fault, times) in &outcome.faults {
@@ -195,6 +196,7 @@ fn table(sums: &Sums, wall: Duration, text: &mut String) -> fmt::Result {
     writeln!(text, "packets offered     {:>14}", sums.offered)?;
     writeln!(text, "checks              {:>14}", sums.checks)?;
     writeln!(text, "epochs, inside      {:>14}", sums.epochs.inside)?;
+    writeln!(text, "epochs of flows     {:>14}", sums.epochs.of_flows)?;
     writeln!(text, "epochs, wires       {:>14}", sums.epochs.on_wires)?;
     writeln!(text, "  with losses       {:>14}", sums.epochs.with_losses)?;
     for (fault, times) in &sums.faults {

@@ -159,7 +159,7 @@ impl Switch {
 
     fn poll(&mut self, now: u64) {
         while let Some(shard) = self.wired.shards.take_sealed() {
-            self.wired.shards.give_back(shard);
+            self.wired.shards.give_back(shard, []);
         }
         let clock = ClockView {
             state: ClockState::Locked,

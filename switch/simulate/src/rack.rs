@@ -212,7 +212,7 @@ impl Rack {
                 if sum.merge(&shard.complete([])).is_ok() {
                     *workers += 1;
                 }
-                control.give_back(shard);
+                control.give_back(shard, []);
             }
         }
     }

@@ -177,7 +177,7 @@ impl TestTube {
     pub fn sealed_tally(&mut self, segment: usize) -> Option<(u64, Tally)> {
         let shard = self.control.take_sealed()?;
         let result = (shard.epoch().0, shard.segments()[segment].tally);
-        self.control.give_back(shard);
+        self.control.give_back(shard, []);
         Some(result)
     }
 }

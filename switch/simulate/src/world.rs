@@ -132,6 +132,8 @@ struct Place {
 pub struct Epochs {
     /// Of segments inside switches.
     pub inside: u64,
+    /// Of flows with percentiles.
+    pub of_flows: u64,
     /// Of wires.
     pub on_wires: u64,
     /// Of wires, with losses: the others say that they do not know theirs.

@@ -272,7 +272,7 @@ proptest! {
                     totals.dropped += segment.tally.dropped;
                     totals.late += segment.tally.late;
                 }
-                tube.control.give_back(shard);
+                tube.control.give_back(shard, []);
             }
         };
         for (port, bytes, room, pause) in steps {

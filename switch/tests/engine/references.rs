@@ -65,7 +65,7 @@ fn means(setup: &Setup) -> Vec<(u64, u64, u128, u64, f64)> {
                 segment.rli.sum_ns(),
             ));
         }
-        tube.control.give_back(shard);
+        tube.control.give_back(shard, []);
     }
     means
 }

@@ -136,7 +136,7 @@ impl Generations {
                     sum.dropped += segment.tally.dropped;
                     sum.late += segment.tally.late;
                 }
-                end.give_back(shard);
+                end.give_back(shard, []);
             }
         }
     }

@@ -100,7 +100,7 @@ impl Watch {
                     ledger.within_bound += u64::from((mean - truth).abs() <= half_width.max(1.0));
                 }
             }
-            self.end.give_back(sealed);
+            self.end.give_back(sealed, []);
         }
     }
 }

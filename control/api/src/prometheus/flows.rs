@@ -68,6 +68,9 @@ fn delays(page: &mut Page, flows: Option<&Flows>) {
 
 fn estimates(page: &mut Page, snapshot: &Snapshot, flows: Option<&Flows>) {
     let top = flows.into_iter().flat_map(|flows| &flows.top);
+    let fresh = top.clone().map(|top| &top.flow);
+    let fresh = fresh.filter(|flow| snapshot.is_fresh(flow.last_epoch));
+    page.metrics(Flow::metrics(), fresh.map(|flow| (flow_labels(flow), flow)));
     let estimates = top.filter_map(|top| {
         let estimate = top.flow.estimate.as_ref()?;
         let labels = with(flow_labels(&top.flow), "method", estimate.method.label());

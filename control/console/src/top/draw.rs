@@ -290,7 +290,9 @@ fn flows_tab(frame: &mut Frame, area: Rect, app: &App) {
     let mut table = Columns::new(&FLOW_HEADINGS, rows.collect());
     table.fit(
         list,
-        &["ago", "segment", "stddev", "lost", "+-98%", "estimate"],
+        &[
+            "ago", "stddev", "segment", "lost", "p99", "+-98%", "estimate",
+        ],
     );
     let name = match page.matching {
         matching if matching > page.flows.len() as u64 => format!(

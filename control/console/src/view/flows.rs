@@ -7,16 +7,16 @@ use contract::units::{bytes, count, duration_ns, uptime};
 use records::answers::FlowPage;
 use records::history::{Bucket, Course};
 use records::snapshot::{
-    Flow, FlowAnswer, FlowEstimate, FlowFigures, FlowMethod, RunningMean, SketchedFlow, WireFlow,
-    title,
+    Flow, FlowAnswer, FlowEstimate, FlowFigures, FlowMethod, FlowQuantiles, RunningMean,
+    SketchedFlow, WireFlow, title,
 };
 
 /// Buckets of a course that are shown: two minutes of ten seconds each.
 const BUCKETS_MAX: usize = 12;
 
 /// Headings of the flows' table.
-pub(crate) const FLOW_HEADINGS: [&str; 9] = [
-    "flow", "segment", "packets", "lost", "mean", "stddev", "estimate", "+-98%", "ago",
+pub(crate) const FLOW_HEADINGS: [&str; 10] = [
+    "flow", "segment", "packets", "lost", "mean", "stddev", "p99", "estimate", "+-98%", "ago",
 ];
 
 /// A page of flows: figures of the last epoch of each, and how many there are.
@@ -34,7 +34,7 @@ pub fn flows(page: &FlowPage) -> String {
 }
 
 /// The cells of a flow's row; `end_unix_s` is the end of the last epoch.
-pub(crate) fn flow_row(end_unix_s: Option<f64>, flow: &Flow) -> [String; 9] {
+pub(crate) fn flow_row(end_unix_s: Option<f64>, flow: &Flow) -> [String; 10] {
     let estimate = flow.estimate.as_ref();
     let bound_ns = estimate.and_then(|estimate| estimate.bound_ns);
     let FlowFigures {
@@ -51,6 +51,7 @@ pub(crate) fn flow_row(end_unix_s: Option<f64>, flow: &Flow) -> [String; 9] {
         known(lost_packets, count),
         known(mean_ns, duration_ns),
         known(stddev_ns, duration_ns),
+        known(flow.quantiles, |quantiles| duration_ns(quantiles.p99_ns)),
         known(estimate, |estimate| duration_ns(estimate.mean_ns)),
         known(bound_ns, duration_ns),
         uptime(ago_s(end_unix_s, flow)),
@@ -142,6 +143,14 @@ fn describe(text: &mut String, flow: &Flow) {
     ];
     let _ = writeln!(text, "  {what}:");
     indent(text, &table(&headings, rows.into_iter()));
+    if let Some(quantiles) = &flow.quantiles {
+        let _ = writeln!(
+            text,
+            "    epoch {}: {}",
+            flow.last_epoch,
+            percentiles(quantiles)
+        );
+    }
     match &flow.estimate {
         Some(estimate) => {
             let _ = writeln!(text, "  estimated: {}", words(estimate));
@@ -172,6 +181,22 @@ fn describe(text: &mut String, flow: &Flow) {
             flow.first_epoch
         );
     }
+}
+
+/// `p50 1.2 us, p90 3.1 us, p99 8.0 us, max 9.3 us`.
+fn percentiles(quantiles: &FlowQuantiles) -> String {
+    let FlowQuantiles {
+        p50_ns,
+        p90_ns,
+        p99_ns,
+        max_ns,
+    } = *quantiles;
+    let [p50, p90, p99] = [p50_ns, p90_ns, p99_ns].map(duration_ns);
+    let mut text = format!("p50 {p50}, p90 {p90}, p99 {p99}");
+    if let Some(max_ns) = max_ns {
+        let _ = write!(text, ", max {}", duration_ns(max_ns));
+    }
+    text
 }
 
 fn describe_sketched(text: &mut String, sketched: &SketchedFlow) {
@@ -256,6 +281,8 @@ fn history(course: &Course) -> String {
         "lost",
         "mean",
         "stddev",
+        "p99 max",
+        "max",
         "estimate",
         "+-98%",
     ];
@@ -267,6 +294,8 @@ fn history(course: &Course) -> String {
             lost_packets,
             mean_ns,
             stddev_ns,
+            p99_max_ns,
+            max_ns,
             estimated_mean_ns,
             bound_ns,
             ..
@@ -277,6 +306,8 @@ fn history(course: &Course) -> String {
             count(lost_packets),
             known((packets > 0).then_some(mean_ns), duration_ns),
             known((packets > 0).then_some(stddev_ns), duration_ns),
+            known(p99_max_ns, duration_ns),
+            known(max_ns, duration_ns),
             known(estimated_mean_ns, duration_ns),
             known(bound_ns, duration_ns),
         ]

@@ -49,6 +49,7 @@ fn busy() -> Snapshot {
             total: figures,
             estimate: None,
             rli_mean_ns: None,
+            quantiles: None,
         }
     });
     let list = FlowList {

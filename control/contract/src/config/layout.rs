@@ -49,6 +49,7 @@ impl Config {
         if let Some(flows) = &measurement.flows {
             layout.flow_slots = flows.slots as usize;
             layout.flow_estimates = measurement.rli.is_some();
+            layout.flow_histograms = self.prometheus.top_flows as usize;
         }
         Ok(layout)
     }

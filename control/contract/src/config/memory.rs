@@ -2,6 +2,7 @@
 
 use measure::cell::CellPair;
 use measure::flows::FlowIndex;
+use measure::histogram::SmallHistogram;
 use measure::lds::{DelayCell, LdsLayout};
 use measure::rli::Receiver;
 use measure::shard::{ShardBytes, ShardLayout};
@@ -188,6 +189,12 @@ fn histories(config: &Config, items: &mut Vec<Item>) {
     let of = format!("{} segments, {top_flows} flows", layout.segments());
     let histories = layout.segments() + top_flows;
     items.push(item("histories, at most", HISTORY_BYTES, histories, of));
+    items.push(item(
+        "delays of an epoch of flows with series",
+        size_of::<SmallHistogram>(),
+        top_flows,
+        format!("{top_flows} flows"),
+    ));
     let (segments, classes) = (layout.segments(), config.class_count());
     let minutes = segments + usize::from(segments > 0) * classes;
     let of = format!("{segments} segments, {classes} classes");

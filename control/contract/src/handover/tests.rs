@@ -35,7 +35,7 @@ fn three_shards_circulate_and_a_fourth_epoch_is_missed() {
     for epoch in 0..3 {
         let taken = control.take_sealed().unwrap();
         assert_eq!(taken.epoch(), Epoch(epoch));
-        control.give_back(taken);
+        control.give_back(taken, []);
         assert!(worker.take_empty().is_some());
     }
     assert!(control.take_sealed().is_none());

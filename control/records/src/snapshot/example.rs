@@ -41,6 +41,7 @@ impl FlowRecord {
             last_epoch: 81,
             last: figures,
             total: figures,
+            quantiles: None,
             estimate: None,
             rli_mean_ns: None,
         }

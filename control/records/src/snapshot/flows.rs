@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use contract::labelled_enum;
+use contract::metric::Each;
 use measure::packet::FlowKey;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::segment::title;
 use super::{Labelled, Snapshot, WireFlow};
 use crate::history::{Course, History};
-use crate::metric::record;
+use crate::metric::{Shown, record};
 
 mod list;
 
@@ -72,39 +73,75 @@ record! {
 /// Most flows that are remembered after they were forgotten.
 pub const ENDED_MAX: usize = 4_096;
 
-/// A flow on a segment, inside the switch or of a wire.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Flow {
-    /// `10.0.0.1:1024>10.0.0.2:80/tcp`; `#` and 16 hexadecimal digits, its hash, where only a wire has seen it.
-    pub flow: String,
-    /// Name of the ingress port; on a wire `port:peer`, the port at the other end.
-    pub ingress: String,
-    /// Name of the egress port; on a wire the port by which packets arrive.
-    pub egress: String,
-    /// Its class.
-    pub class: String,
-    /// Whether the segment arrives by a wire: epochs are then the sender's, and there are no stamps.
-    #[serde(default)]
-    pub is_on_wire: bool,
-    /// The epoch in which it was first seen, or seen again after it had been forgotten.
-    pub first_epoch: u64,
-    /// The last epoch in which it had packets.
-    pub last_epoch: u64,
-    /// Beginning of the first epoch, in seconds since 1970 (UTC).
-    pub first_seen_unix_s: f64,
-    /// End of the last epoch, likewise.
-    pub last_seen_unix_s: f64,
-    /// Figures of its last epoch.
-    pub last: FlowFigures,
-    /// Figures since it was first seen; on a wire over the epochs that were decoded.
-    pub total: FlowFigures,
-    /// Estimate of its mean; `None` without one.
-    pub estimate: Option<FlowEstimate>,
-    /// On a wire, the mean since it was first seen; `None` inside the switch, or without any.
-    #[serde(default)]
-    pub running: Option<RunningMean>,
-    /// The mean since it was first seen, from references (RLI); `None` without any.
-    pub rli_mean_ns: Option<f64>,
+record! {
+    /// A flow on a segment, inside the switch or of a wire.
+    #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+    pub struct Flow {
+        /// `10.0.0.1:1024>10.0.0.2:80/tcp`; `#` and 16 hexadecimal digits, its hash, where only a wire has seen it.
+        pub flow: String,
+        /// Name of the ingress port; on a wire `port:peer`, the port at the other end.
+        pub ingress: String,
+        /// Name of the egress port; on a wire the port by which packets arrive.
+        pub egress: String,
+        /// Its class.
+        pub class: String,
+        /// Whether the segment arrives by a wire: epochs are then the sender's, and there are no stamps.
+        #[serde(default)]
+        pub is_on_wire: bool,
+        /// The epoch in which it was first seen, or seen again after it had been forgotten.
+        pub first_epoch: u64,
+        /// The last epoch in which it had packets.
+        pub last_epoch: u64,
+        /// Beginning of the first epoch, in seconds since 1970 (UTC).
+        pub first_seen_unix_s: f64,
+        /// End of the last epoch, likewise.
+        pub last_seen_unix_s: f64,
+        /// Figures of its last epoch.
+        pub last: FlowFigures,
+        /// Figures since it was first seen; on a wire over the epochs that were decoded.
+        pub total: FlowFigures,
+        /// Percentiles of the flow's stamped delay in its last epoch, exact to an eighth; its exact maximum as
+        /// `share="1"`.
+        #[serde(default)]
+        #[metric(gauge = "vernier_flow_delay_last_epoch_seconds", label = "share", per_unit = 1e9)]
+        pub quantiles: Option<FlowQuantiles>,
+        /// Estimate of its mean; `None` without one.
+        pub estimate: Option<FlowEstimate>,
+        /// On a wire, the mean since it was first seen; `None` inside the switch, or without any.
+        #[serde(default)]
+        pub running: Option<RunningMean>,
+        /// The mean since it was first seen, from references (RLI); `None` without any.
+        pub rli_mean_ns: Option<f64>,
+    }
+}
+
+/// Percentiles of a flow's delays in one epoch: of the flows that have series of their own. At most an eighth off,
+/// or a nanosecond.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FlowQuantiles {
+    /// Median.
+    pub p50_ns: f64,
+    /// 90th percentile.
+    pub p90_ns: f64,
+    /// 99th percentile.
+    pub p99_ns: f64,
+    /// The exact maximum; `None` where delays are not stamped, but interpolated between references.
+    pub max_ns: Option<f64>,
+}
+
+impl Shown for FlowQuantiles {
+    /// By their shares.
+    fn show(&self, per_unit: f64, each: Each<'_>) {
+        let percentiles = [
+            ("0.5", self.p50_ns),
+            ("0.9", self.p90_ns),
+            ("0.99", self.p99_ns),
+        ];
+        let max = self.max_ns.map(|max_ns| ("1", max_ns));
+        for (share, value_ns) in percentiles.into_iter().chain(max) {
+            each(share, value_ns / per_unit);
+        }
+    }
 }
 
 /// What was counted of a flow, and its delays by stamps: exact, but for what is said of wires.

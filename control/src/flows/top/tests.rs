@@ -69,7 +69,12 @@ impl Bench {
             let flow = &mut directory.flows[number.0 as usize];
             let sums = sums(packets, delay);
             flow.add(Epoch(epoch), &sums, None);
-            directory.top.credit(flow.key, flow.segment, &sums);
+            let mut delays = SmallHistogram::default();
+            delays.add(delay, packets.try_into().unwrap());
+            let is_kept = directory.top.is_named(number);
+            let delays = is_kept.then_some(&delays);
+            let of = (flow.key, flow.segment);
+            directory.top.credit(of, Epoch(epoch), &sums, delays);
         }
         directory.close(Epoch(epoch), rate(), 1_000);
     }
@@ -155,6 +160,35 @@ fn fewer_series_are_kept_once_they_need_not_be_held() {
     bench.directory.set_top(settings(0, 2));
     bench.epoch(6, &flows, 0);
     assert_eq!(bench.held(), []);
+}
+
+#[test]
+fn percentiles_are_those_of_epochs_whose_packets_are_all_in_histograms() {
+    let mut bench = Bench::new(2, settings(1, 10));
+    let quantiles = |bench: &Bench| {
+        let held = bench.directory.top.iter().next().unwrap();
+        held.quantiles()
+            .map(|quantiles| (quantiles.p99_ns, quantiles.max_ns))
+    };
+    bench.epoch(0, &[(900, 64), (2, 64)], 0);
+    assert_eq!(quantiles(&bench), None, "chosen at the end of the epoch");
+    bench.epoch(1, &[(900, 64), (2, 64)], 0);
+    // The middle of a bucket, and the exact maximum.
+    assert_eq!(quantiles(&bench), Some((60.0, Some(64.0))));
+    // One of two workers has no histogram yet.
+    let held = bench.directory.top.iter().next().unwrap();
+    let of = (held.key, held.segment);
+    bench.directory.top.credit(of, Epoch(2), &sums(5, 64), None);
+    bench.epoch(2, &[(900, 64), (2, 64)], 0);
+    let number = bench.numbers[0];
+    bench.directory.flows[number.0 as usize].recent.packets += 5;
+    bench.directory.close(Epoch(2), rate(), 1_000);
+    assert_eq!(quantiles(&bench), None);
+    // None in this epoch: those of its last one are still none.
+    bench.epoch(3, &[(0, 64), (2, 64)], 0);
+    assert_eq!(quantiles(&bench), None);
+    let total = bench.directory.top.quantiles();
+    assert!(total.is_empty());
 }
 
 proptest! {

@@ -125,7 +125,7 @@ impl World {
                 let egress = PortIndex::new(port);
                 let segment = (switch, place.life, ingress, egress, epoch.0);
                 self.ledger
-                    .passed(self.now, segment, ticks.saturating_since(received));
+                    .passed(self.now, segment, &frame, ticks.saturating_since(received));
             }
             if let Some(link) = link {
                 let epoch = node.schedule.epoch_at(ticks);
@@ -214,6 +214,7 @@ impl World {
         rules::monotone(&seen, &snapshot)?;
         self.checks += 1;
         self.look_inside(switch, &snapshot)?;
+        self.look_at_flows(switch, &snapshot)?;
         for wire in &snapshot.wires {
             self.look_at_wire(switch, wire)?;
         }
@@ -266,6 +267,42 @@ impl World {
             {
                 self.coverage
                     .judge("lda inside", lda.mean_ns, lda.bound_ns, truth.mean());
+            }
+        }
+        Ok(())
+    }
+
+    /// Percentiles of the flows that have series of their own.
+    fn look_at_flows(&mut self, switch: usize, snapshot: &Snapshot) -> Check {
+        let place = &mut self.places[switch];
+        let (Some(node), Some(flows)) = (&place.node, &snapshot.flows) else {
+            return Ok(());
+        };
+        let (running, list) = (node.state.lock().running.clone(), &flows.list);
+        let epoch = list.epoch.unwrap_or(0);
+        if place.checked.insert("flows".to_owned(), epoch) == Some(epoch) {
+            return Ok(());
+        }
+        let records = list.flows.iter();
+        for record in records.filter(|record| record.last_epoch == epoch) {
+            let (flow, Some(key)) = (snapshot.flow(list, record), record.key()) else {
+                continue;
+            };
+            let Some(quantiles) = flow.quantiles else {
+                continue;
+            };
+            let ports = [&flow.ingress, &flow.egress].map(|name| running.port_index(name));
+            let [Some(from), Some(to)] = ports.map(|port| port.map(PortIndex::new)) else {
+                continue;
+            };
+            let segment = (switch, place.life, from, to, epoch);
+            let truth = self.ledger.flows.get(&(segment, *key));
+            // Packets that a change of generation left out are in no histogram.
+            let truth = truth.filter(|(_, delays)| delays.len() as u64 == flow.last.packets);
+            if let Some((_, delays)) = truth {
+                self.checks += 1;
+                self.epochs.of_flows += 1;
+                rules::flow_truth(&flow, &quantiles, delays)?;
             }
         }
         Ok(())

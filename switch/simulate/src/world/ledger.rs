@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::collections::btree_map::{BTreeMap, Entry};
 
 use contract::ids::PortIndex;
+use measure::packet::FlowKey;
 use rand_pcg::Pcg64;
 
 use rand::RngExt;
@@ -69,6 +70,8 @@ pub(super) struct Ledger {
     packets: BTreeMap<u64, Packet>,
     next: u64,
     pub inside: BTreeMap<Inside, (u64, Truth)>,
+    /// By segment, epoch and flow: the delays of its packets, in ticks.
+    pub flows: BTreeMap<(Inside, FlowKey), (u64, Vec<u64>)>,
     pub wires: BTreeMap<OnWire, (u64, Truth)>,
     /// By sending: its epoch, and TAI when it left. A packet may be sent twice on one wire, if it came twice.
     under_way: BTreeMap<Sending, UnderWay>,
@@ -129,7 +132,10 @@ impl Ledger {
     }
 
     /// A packet left a switch within its epoch's time, `ticks` after it came.
-    pub fn passed(&mut self, now: u64, segment: Inside, ticks: u64) {
+    pub fn passed(&mut self, now: u64, segment: Inside, frame: &[u8], ticks: u64) {
+        let flow = (segment, FlowKey::parse(frame));
+        let (_, delays) = self.flows.entry(flow).or_insert((now, Vec::new()));
+        delays.push(ticks);
         let (_, truth) = self
             .inside
             .entry(segment)
@@ -197,6 +203,7 @@ impl Ledger {
         let kept = now.saturating_sub(KEPT_NS);
         self.packets.retain(|_, packet| packet.born >= kept);
         self.inside.retain(|_, (at, _)| *at >= kept);
+        self.flows.retain(|_, (at, _)| *at >= kept);
         self.wires.retain(|_, (at, _)| *at >= kept);
         self.under_way.retain(|_, packet| packet.since >= kept);
         let oldest = self.under_way.keys().next().copied();
@@ -208,6 +215,7 @@ impl Ledger {
     pub fn len(&self) -> usize {
         self.packets.len()
             + self.inside.len()
+            + self.flows.len()
             + self.wires.len()
             + self.under_way.len()
             + self.waiting.len()

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use records::snapshot::{Segment, Snapshot, Wire, WireFigures, WireSegment};
+use records::snapshot::{Flow, FlowQuantiles, Segment, Snapshot, Wire, WireFigures, WireSegment};
 
 use super::ledger::Truth;
 
@@ -140,6 +140,42 @@ pub(super) fn segment_truth(
         })?;
     }
     Ok(())
+}
+
+/// `flow-truth`: the maximum of a flow's delays is exact to the nanosecond, and its percentiles to an eighth.
+pub(super) fn flow_truth(flow: &Flow, quantiles: &FlowQuantiles, delays: &[u64]) -> Check {
+    let mut sorted = delays.to_vec();
+    sorted.sort_unstable();
+    let FlowQuantiles {
+        p50_ns,
+        p90_ns,
+        p99_ns,
+        max_ns,
+    } = *quantiles;
+    let published = [
+        (50, p50_ns),
+        (90, p90_ns),
+        (99, p99_ns),
+        (100, max_ns.unwrap_or(f64::NAN)),
+    ];
+    let is_right = published.iter().all(|&(percent, published_ns)| {
+        let rank = (sorted.len() * percent).div_ceil(100).max(1);
+        let exact = sorted.get(rank - 1).map_or(f64::NAN, |&delay| delay as f64);
+        let most = if percent == 100 {
+            1.0
+        } else {
+            exact / 8.0 + 1.0
+        };
+        (published_ns - exact).abs() <= most
+    });
+    holds("flow-truth", is_right, || {
+        format!(
+            "{} on {}: epoch {}: {quantiles:?}, in truth {sorted:?}",
+            flow.flow,
+            flow.segment_title(),
+            flow.last_epoch
+        )
+    })
 }
 
 /// `wire-truth`: counts that a usable epoch of a wire tells are those of the ledger. Nobody can tell a copy that the

@@ -28,8 +28,8 @@ fn a_page_says_which_part_it_is() {
         flows: vec![example()],
     };
     let expected = "\
-flow                             segment  packets  lost    mean  stddev  estimate    +-98%  ago
-10.0.0.1:1024>10.0.0.2:80/tcp  east>west      900     0  401 us  300 us    401 us  1.25 us   1s
+flow                             segment  packets  lost    mean  stddev      p99  estimate    +-98%  ago
+10.0.0.1:1024>10.0.0.2:80/tcp  east>west      900     0  401 us  300 us  1.28 ms    401 us  1.25 us   1s
 21 to 21 of 50000 flows
 ";
     assert_eq!(flows(&page), expected);
@@ -46,6 +46,8 @@ fn a_tracked_flow_has_exact_figures_an_estimate_and_a_history() {
         let sample = Sample {
             packets: 10,
             sum_ns: 4_000.0,
+            max_ns: 700.0,
+            p99_ns: 600.0,
             estimate_ns: Some((400.0, 5.0)),
             ..Sample::default()
         };
@@ -65,10 +67,11 @@ fn a_tracked_flow_has_exact_figures_an_estimate_and_a_history() {
         "  exact, by stamps:\n",
         "    epoch 81           900   439 KiB     0  401 us  300 us\n",
         "    since epoch 2   70.0 k  33.4 MiB     7  411 us  300 us\n",
+        "    epoch 81: p50 320 us, p90 896 us, p99 1.28 ms, max 1.40 ms\n",
         "  estimated: mean 401 us +- 1.25 us (98 %), jointly with all flows (lds-joint); epoch 81, \
              900 packets; the exact mean is within\n",
         "  by references (RLI): mean 410 us since epoch 2\n",
-        "  by 10 s:\n    from (UTC)  packets  lost    mean  stddev  estimate    +-98%\n",
+        "  by 10 s:\n    from (UTC)  packets  lost    mean  stddev  p99 max     max  estimate    +-98%\n",
         "    22:19:50        100     0  400 ns",
     ] {
         assert!(text.contains(expected), "{expected:?} in\n{text}");

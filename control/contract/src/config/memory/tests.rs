@@ -1,3 +1,4 @@
+use measure::flows::FlowSlots;
 use serde_json::json;
 
 use super::*;
@@ -35,7 +36,16 @@ fn every_purpose_is_counted_with_its_copies() {
     // 6 pairs of ports in 2 classes; 3 copies for each worker and 2 to add up in.
     assert_eq!(find(&memory, "LDA"), 12 * 100 * 16 * 8);
     assert_eq!(find(&memory, "LDS"), 3 * 3_000 * 16 * 8);
-    assert_eq!(find(&memory, "flow counters"), 1_001 * 32 * 6);
+    // The default: 50 flows have series.
+    let histograms = FlowSlots::histogram_bytes(50, 1_000);
+    assert!((50 * 512..50 * 600).contains(&(histograms - 2 * 1_000)));
+    let counters = 1_001 * 32 + histograms;
+    assert_eq!(find(&memory, "flow counters"), counters * 6);
+    let delays = 50 * size_of::<SmallHistogram>();
+    assert_eq!(
+        find(&memory, "delays of an epoch of flows with series"),
+        delays
+    );
     assert_eq!(find(&memory, "flow tables"), 1_000 * 37 * 2);
     // Port a has a queue for each worker, b and c one and a ring each.
     let slots = 2 * (1_024 + 128) + (1_024 + 128) + (8 + 1);

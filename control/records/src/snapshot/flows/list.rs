@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use measure::packet::FlowKey;
 
-use super::{Flow, FlowEstimate, FlowFigures, RunningMean};
+use super::{Flow, FlowEstimate, FlowFigures, FlowQuantiles, RunningMean};
 use crate::query::{FlowOrder, FlowQuery};
 
 /// What a flow is known by.
@@ -42,6 +42,8 @@ pub struct FlowRecord {
     pub last: FlowFigures,
     /// See [`Flow::total`].
     pub total: FlowFigures,
+    /// See [`Flow::quantiles`].
+    pub quantiles: Option<FlowQuantiles>,
     /// See [`Flow::estimate`].
     pub estimate: Option<FlowEstimate>,
     /// See [`Flow::rli_mean_ns`].
@@ -116,6 +118,7 @@ impl FlowRecord {
             FlowOrder::Bytes => Some(self.last.bytes as f64),
             FlowOrder::Mean => self.last.mean_ns.or_else(estimated_ns),
             FlowOrder::Stddev => self.last.stddev_ns,
+            FlowOrder::P99 => self.quantiles.map(|quantiles| quantiles.p99_ns),
             FlowOrder::Lost => self.last.lost_packets.map(|lost| lost as f64),
             FlowOrder::TotalPackets => Some(self.total.packets as f64),
             FlowOrder::TotalLost => self.total.lost_packets.map(|lost| lost as f64),
@@ -214,6 +217,7 @@ impl FlowList {
             last_seen_unix_s: times.start_unix_s(record.last_epoch + 1),
             last: record.last,
             total: record.total,
+            quantiles: record.quantiles,
             estimate: record.estimate,
             running: None,
             rli_mean_ns: record.rli_mean_ns,
