@@ -11,7 +11,6 @@ use arrayvec::ArrayVec;
 use super::{
     Marks, Refusal, SEGMENTS_MAX, SealedWire, WireError, WireFlows, WireLayout, WireShard,
 };
-use crate::lda::LdaLayout;
 use crate::observation::{End, Observation};
 #[cfg(feature = "planted")]
 use crate::planted;
@@ -52,10 +51,6 @@ pub struct Receiver {
     turn: Option<Epoch>,
     /// What is counted since then. While there is no turn: what was, in another session.
     open: Option<SealedWire>,
-    /// The LDA of an epoch that was not announced.
-    lda: LdaLayout,
-    /// The LDA of the epoch that comes.
-    coming: LdaLayout,
     /// Disordered intervals until the last turn.
     disordered: u64,
     /// By segment; none without RLI.
@@ -85,8 +80,6 @@ impl Receiver {
             is_in_session: false,
             turn: None,
             open: None,
-            lda: layout.lda.clone(),
-            coming: layout.lda.clone(),
             disordered: 0,
             streams,
         })
@@ -98,7 +91,6 @@ impl Receiver {
         self.end();
         self.verifier.begin(session);
         self.is_in_session = true;
-        self.coming.clone_from(&self.lda);
     }
 
     /// The session goes on under another name and key: frames of both are accepted until the old one is
@@ -237,7 +229,7 @@ impl Receiver {
         let has_neighbour = self.seal(epoch, shards);
         self.turn = Some(epoch);
         self.open = shards.take_empty().map(|mut shard| {
-            shard.relay(&self.coming);
+            shard.relay(&marker.lda);
             shard.marks = Marks {
                 // What overtook the marker is nowhere, unless the epoch before has it.
                 is_partial: !has_neighbour,
@@ -246,9 +238,6 @@ impl Receiver {
             };
             SealedWire { epoch, shard }
         });
-        if self.lda.has_sizes_of(&marker.coming) {
-            self.coming.clone_from(&marker.coming);
-        }
     }
 
     /// Ends what is open, for `begins` begins; whether it was an epoch of this session.

@@ -79,9 +79,9 @@ pub struct Sender {
     open: Option<SealedWire>,
     /// The latest turn of the session.
     turn: Option<Turn>,
-    /// What the marker says; what is coming was said of the epoch after that in progress.
+    /// What the latest turn's marker says.
     marker: Marker,
-    /// What the next turn's marker will say of the epoch after.
+    /// The LDA of the next epoch, which its marker will say.
     coming: LdaLayout,
     streams: ArrayVec<Stream, { SEGMENTS_MAX as usize }>,
     withheld: u64,
@@ -109,7 +109,7 @@ impl Sender {
             marker: Marker {
                 copy: 0,
                 packets_since: 0,
-                coming: layout.lda.clone(),
+                lda: layout.lda.clone(),
             },
             coming: layout.lda.clone(),
             streams: ArrayVec::new(),
@@ -136,8 +136,6 @@ impl Sender {
         self.end();
         self.sealer.begin(session);
         self.is_in_session = true;
-        // Nothing else was sent to the receiver.
-        self.marker.coming.clone_from(&self.layout.lda);
         for stream in &mut self.streams {
             stream.sender = ReferenceSender::new(WireLayout::stream(stream.segment));
         }
@@ -165,8 +163,8 @@ impl Sender {
         self.mark(|marks| marks.is_partial = true);
     }
 
-    /// How packets are spread over the LDAs' banks from the epoch after the next on, which the next
-    /// turn's marker announces. `false`, and nothing is changed, where the sizes are others.
+    /// How packets are spread over the LDAs' banks from the next turn on, whose marker announces it.
+    /// `false`, and nothing is changed, where the sizes are others.
     pub fn set_coming(&mut self, lda: &LdaLayout) -> bool {
         let fits = self.layout.lda.has_sizes_of(lda);
         if fits {
@@ -189,9 +187,9 @@ impl Sender {
         if let Some(sealed) = &mut sealed {
             sealed.shard.marks.end(sealed.epoch, epoch);
         }
-        // It was announced a turn ago; what is announced now holds a turn from now.
+        self.marker.lda.clone_from(&self.coming);
         if let Some(mut shard) = empty {
-            shard.relay(&self.marker.coming);
+            shard.relay(&self.marker.lda);
             shard.marks = Marks {
                 is_partial: !self.is_in_session,
                 ..Marks::default()
@@ -199,7 +197,6 @@ impl Sender {
             self.open = Some(SealedWire { epoch, shard });
         }
         if self.is_in_session {
-            self.marker.coming.clone_from(&self.coming);
             let is_first = self.turn.is_none();
             for stream in &mut self.streams {
                 stream.is_closing = is_first || stream.injector.packets_since() > 0;

@@ -188,6 +188,7 @@ fn adaptive(bench: &Bench, stream: u64, found: &mut Found) -> Result<()> {
     let count = whole(PACKETS * bench.setting.scale);
     let mut lda = AdaptiveLda::new(AdaptiveOptions {
         bank_rows: vec![ROWS - ROWS / 8, ROWS / 8],
+        first_loss: 0.0,
         worst_loss: 0.2,
         alpha: 0.75,
         epoch_packets: count as u64,

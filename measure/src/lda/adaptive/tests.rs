@@ -16,6 +16,7 @@ const ROWS: u32 = 256;
 fn options() -> AdaptiveOptions {
     AdaptiveOptions {
         bank_rows: vec![ROWS - ROWS / 8, ROWS / 8],
+        first_loss: 0.0,
         worst_loss: 0.2,
         alpha: 0.75,
         epoch_packets: PACKETS,
@@ -101,17 +102,17 @@ fn it_follows_losses_through_four_orders_of_magnitude() {
 }
 
 #[test]
-fn losses_are_followed_up_by_halves_and_down_by_square_roots() {
+fn losses_are_followed_up_as_they_are_and_down_by_logarithms() {
     let mut adaptive = AdaptiveLda::new(options()).unwrap();
     let mut losses_after = |losses: u64| {
         adaptive.observe(PACKETS, PACKETS - losses);
         adaptive.design_losses()
     };
     let expected = [
-        (800, 400.0),
-        (800, 600.0),
-        (0, 601_f64.sqrt() - 1.0),
-        (0, 601_f64.powf(0.25) - 1.0),
+        (800, 640.0),
+        (800, 768.0),
+        (0, 769_f64.powf(0.2) - 1.0),
+        (0, 769_f64.powf(0.04) - 1.0),
     ];
     for (losses, design) in expected {
         assert!((losses_after(losses) - design).abs() < 1e-9);
@@ -174,6 +175,8 @@ fn options_out_of_range_are_refused() {
         with(|options| options.worst_loss = f64::NAN),
         AdaptiveError::WorstLoss { .. }
     ));
+    let first = with(|options| options.first_loss = -0.1);
+    assert_eq!(first, AdaptiveError::FirstLoss { first_loss: -0.1 });
     let alpha = with(|options| options.alpha = 1.5);
     assert_eq!(alpha, AdaptiveError::Alpha { alpha: 1.5 });
     let none = with(|options| options.bank_rows.clear());
@@ -189,13 +192,14 @@ proptest! {
     #[test]
     fn whatever_is_observed_a_layout_comes_of_it(
         bank_rows in proptest::collection::vec(1_u32..=LdaLayout::ROWS_MAX, 1..=LdaLayout::BANKS_MAX),
+        first_loss in 0.0..=1.0_f64,
         worst_loss in 1e-9..=1.0_f64,
         alpha in 1e-9..=1.0_f64,
         epoch_packets: u64,
         epochs in proptest::collection::vec((any::<u64>(), any::<u64>()), 0..20),
     ) {
         let banks = bank_rows.len();
-        let options = AdaptiveOptions { bank_rows, worst_loss, alpha, epoch_packets };
+        let options = AdaptiveOptions { bank_rows, first_loss, worst_loss, alpha, epoch_packets };
         let mut adaptive = AdaptiveLda::new(options.clone()).unwrap();
         for (sent, received) in epochs {
             adaptive.observe(sent, received);
@@ -203,6 +207,23 @@ proptest! {
             let fresh = LdaLayout::new(&made);
             prop_assert_eq!(fresh.as_ref(), Ok(adaptive.layout()), "the old one never has to serve");
             prop_assert_eq!(adaptive.layout().banks().count(), banks);
+        }
+    }
+
+    #[test]
+    fn banks_whose_rows_do_not_rise_keep_their_places(
+        mut bank_rows in proptest::collection::vec(1_u32..=LdaLayout::ROWS_MAX, 1..=LdaLayout::BANKS_MAX),
+        first_loss in 0.0..=1.0_f64,
+        worst_loss in 1e-9..=1.0_f64,
+        epoch_packets: u64,
+        epochs in proptest::collection::vec((any::<u64>(), any::<u64>()), 0..20),
+    ) {
+        bank_rows.sort_by(|one, other| other.cmp(one));
+        let options = AdaptiveOptions { bank_rows, first_loss, worst_loss, alpha: 1.0, epoch_packets };
+        let mut adaptive = AdaptiveLda::new(options).unwrap();
+        let first = adaptive.layout().clone();
+        for (sent, received) in epochs {
+            prop_assert!(adaptive.observe(sent, received).has_sizes_of(&first));
         }
     }
 }

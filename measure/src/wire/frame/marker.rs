@@ -6,8 +6,8 @@
 //! | 1..5 | packets since | data packets of the segment between the turn and this copy |
 //! | 5.. | LDA | banks (1 byte); for each, rows (4) and sampled share in 2^-32 (8) |
 //!
-//! The frame's epoch is the one that begins. The LDA is that of the epoch after it, so that the
-//! receiver has a whole epoch to make it ready.
+//! The frame's epoch is the one that begins, and the LDA is that epoch's: one copy that arrives is enough
+//! to record the epoch as the sender does, whatever became of the markers before.
 
 use super::{Body, Kind};
 use crate::codec::shape::{emit_lda, parse_lda};
@@ -21,8 +21,8 @@ pub struct Marker {
     pub copy: u8,
     /// Data packets of the segment sent between the turn and this copy.
     pub packets_since: u32,
-    /// Banks and probabilities of the epoch after the one that begins.
-    pub coming: LdaLayout,
+    /// Banks and probabilities of the epoch that begins.
+    pub lda: LdaLayout,
 }
 
 impl Marker {
@@ -40,12 +40,12 @@ impl Marker {
             return Err(ParseError::value("copy of a marker", copy, "0 to 2"));
         }
         let packets_since = reader.number("packets since the turn")?;
-        let coming = parse_lda(&mut reader)?;
+        let lda = parse_lda(&mut reader)?;
         reader.end("marker")?;
         Ok(Self {
             copy,
             packets_since,
-            coming,
+            lda,
         })
     }
 }
@@ -56,6 +56,6 @@ impl Body for Marker {
     fn emit(&self, out: &mut impl Put) {
         out.put_number(self.copy);
         out.put_number(self.packets_since);
-        emit_lda(&self.coming, out);
+        emit_lda(&self.lda, out);
     }
 }

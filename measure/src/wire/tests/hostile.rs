@@ -28,7 +28,7 @@ fn marker(packets_since: u32) -> Marker {
     Marker {
         copy: 0,
         packets_since,
-        coming: lda(0.1),
+        lda: lda(0.1),
     }
 }
 
@@ -328,8 +328,8 @@ proptest! {
             match act {
                 Act::Marker { epoch, packets_since, rows, sampled } => {
                     let bank = |rows, probability| Bank { rows, probability };
-                    let coming = LdaLayout::new(&[bank(rows, sampled), bank(96, 1.0)]).unwrap();
-                    let body = Marker { copy: 2, packets_since, coming };
+                    let lda = LdaLayout::new(&[bank(rows, sampled), bank(96, 1.0)]).unwrap();
+                    let body = Marker { copy: 2, packets_since, lda };
                     let frame = seal(&mut sealer, 5, epoch, &body);
                     let control = receiver.control(&frame, u32::MAX, 9, &mut pool);
                     prop_assert_eq!(matches!(control, Control::Taken(_)), in_session);

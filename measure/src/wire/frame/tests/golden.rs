@@ -86,7 +86,7 @@ fn frames_are_as_documented() {
     let marker = Marker {
         copy: 1,
         packets_since: 3,
-        coming: two_banks(),
+        lda: two_banks(),
     };
     check(11, &marker, &vector!("marker"));
     let sent = rli::Reference {

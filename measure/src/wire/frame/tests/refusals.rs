@@ -63,7 +63,7 @@ fn strangers_are_refused() {
     let marker = Marker {
         copy: 0,
         packets_since: 0,
-        coming: two_banks(),
+        lda: two_banks(),
     };
     let frame = seal(&mut sealer, &marker);
 

@@ -62,8 +62,8 @@ proptest! {
 
     #[test]
     fn markers_round(copy in 0_u8..3, packets_since: u32, shape in shapes()) {
-        let Shape::Lda(coming) = shape else { return Ok(()) };
-        let marker = Marker { copy, packets_since, coming };
+        let Shape::Lda(lda) = shape else { return Ok(()) };
+        let marker = Marker { copy, packets_since, lda };
         check(&marker, |message| message == Message::Marker(marker.clone()))?;
     }
 

@@ -16,8 +16,8 @@ fn both_ends_take_up_other_probabilities_at_one_turn() {
     let bank = |rows, probability| Bank { rows, probability };
     let other = LdaLayout::new(&[bank(31, 0.1), bank(97, 1.0)]).unwrap();
     assert!(!wire.sender.set_coming(&other), "other sizes");
-    // Said during an epoch, announced at the next turn, for the epoch behind that.
-    let expected = [0.1, 0.3, 0.05, 0.2, 0.02].map(lda);
+    // Said during an epoch, announced at the next turn, for the epoch that begins there.
+    let expected = [0.3, 0.05, 0.2, 0.02, 0.4].map(lda);
     for (epoch, expected) in (41..).map(Epoch).zip(&expected) {
         for shard in [wire.sent.of(epoch), wire.received.of(epoch)] {
             assert_eq!(&shard.layout().lda, expected, "{epoch:?}");
@@ -27,6 +27,48 @@ fn both_ends_take_up_other_probabilities_at_one_turn() {
     }
     for epoch in [42, 43, 44, 45].map(Epoch) {
         assert_exact(&wire.pair(epoch), &wire.truth(epoch), "adapted");
+    }
+}
+
+#[test]
+fn a_marker_that_is_lost_costs_no_epoch_after_it_its_probabilities() {
+    let mut wire = Wire::new(layout(), Path::perfect(), 27);
+    // Of one turn two copies are lost, of another all three.
+    wire.drops =
+        Box::new(|frame| frame.is_copy(Epoch(42), &[0, 1]) || frame.is_copy(Epoch(44), &[0, 1, 2]));
+    wire.begin(1);
+    for share in [0.3, 0.05, 0.2, 0.02, 0.4, 0.07] {
+        assert!(wire.sender.set_coming(&lda(share)));
+        wire.epochs(1);
+    }
+    wire.turn();
+    wire.settle();
+    for (epoch, share) in [(42, 0.05), (45, 0.4), (46, 0.07)] {
+        let epoch = Epoch(epoch);
+        for shard in [wire.sent.of(epoch), wire.received.of(epoch)] {
+            assert_eq!(shard.layout().lda, lda(share), "{epoch:?}");
+        }
+    }
+    assert!(!wire.received.epochs().contains(&44));
+    let epoch = Epoch(45);
+    assert_exact(&wire.pair(epoch), &wire.truth(epoch), "after a lost turn");
+}
+
+#[test]
+fn a_session_that_begins_anew_keeps_the_probabilities() {
+    let mut wire = Wire::new(layout(), Path::perfect(), 28);
+    wire.begin(1);
+    assert!(wire.sender.set_coming(&lda(0.3)));
+    wire.epochs(2);
+    wire.settle();
+    wire.begin(2);
+    wire.epochs(3);
+    wire.turn();
+    wire.settle();
+    let last = *wire.received.epochs().last().unwrap();
+    for epoch in [last - 1, last].map(Epoch) {
+        assert_eq!(wire.received.of(epoch).layout().lda, lda(0.3));
+        assert_exact(&wire.pair(epoch), &wire.truth(epoch), "in another session");
     }
 }
 
