@@ -215,7 +215,14 @@ fn describe_wires(text: &mut String, config: &Config) {
                 None => "no LDS".to_owned(),
             };
             let (rows, stash) = (rows.join(" + "), layout.stash_packets);
-            format!("{name}: LDA {rows} rows, {lds}, stash of {stash} packets")
+            let adaptive = config.wire_adaptive_lda(port);
+            let losses = adaptive.map_or_else(String::new, |lda| {
+                format!(
+                    " for losses as they are, up to {} %",
+                    lda.worst_loss * 100.0
+                )
+            });
+            format!("{name}: LDA {rows} rows{losses}, {lds}, stash of {stash} packets")
         });
         let share = sent.map_or_else(String::new, |sent| {
             let capacity = rate(config.wire_capacity_bps(port) as f64);

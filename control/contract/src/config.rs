@@ -43,8 +43,8 @@ pub use port::{Egress, Port, Queue, QueueService, Red, Vlan, VlanIds};
 pub use schema::{SCHEMA_ID, schema};
 pub use serving::{Http, Prometheus};
 pub use wire::{
-    REFERENCES_OF_SHARE, Wire, WireBytes, WireClock, WireKey, WireKeyError, WireKeys,
-    WireLayoutError, WireLds, WirePeer, WireRli, WireSwitch,
+    REFERENCES_OF_SHARE, Wire, WireAdaptiveLda, WireBytes, WireClock, WireKey, WireKeyError,
+    WireKeys, WireLayoutError, WireLda, WireLds, WirePeer, WireRli, WireSwitch,
 };
 
 /// Most workers of one switch.

@@ -30,8 +30,8 @@ pub use segment::{
     Sketch, Stamped, Totals, UnusableEpochs, title,
 };
 pub use wire::{
-    Wire, WireClock, WireEstimate, WireFigures, WireFlow, WireFlows, WirePeer, WireSegment,
-    WireTotals,
+    Wire, WireClock, WireEstimate, WireFigures, WireFlow, WireFlows, WireLda, WireLdaBank,
+    WirePeer, WireSegment, WireTotals,
 };
 
 record! {

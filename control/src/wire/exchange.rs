@@ -14,12 +14,14 @@
 
 use std::collections::VecDeque;
 
+use measure::lda::LdaLayout;
 use measure::lds::LdsLayout;
 use measure::observation::End;
 use measure::time::Epoch;
 use measure::wire::frame::{Body, ClockState, Frame, Header, Message, Report, Sealer, Subject};
 use measure::wire::session::{KeyId, KeyRing, Nonce, Sessions};
 
+mod adaptation;
 mod decoding;
 mod epochs;
 mod floors;
@@ -42,6 +44,7 @@ pub use status::{
     WireFlowsView, WireStatus,
 };
 
+use adaptation::Adaptation;
 use decoding::Decoding;
 use epochs::{Epochs, Resources};
 use outgoing::Outgoing;
@@ -76,6 +79,9 @@ pub struct Exchange {
     epochs: Epochs,
     decoding: Decoding,
     sending: Vec<SegmentStatus<ReportedEpoch>>,
+    adaptation: Option<Adaptation>,
+    /// The LDA of the epochs that leave, as the worker got it last.
+    lda: LdaLayout,
     counters: ExchangeCounters,
     /// The clock as it was at the last poll.
     clock: Option<ClockView>,
@@ -106,7 +112,9 @@ impl Exchange {
             &settings.keys,
             settings.key,
         )?;
-        let segments = usize::from(settings.layout.segments);
+        let segments = settings.layout.segments;
+        let adaptive = settings.adaptive.clone();
+        let adaptation = adaptive.map(|options| Adaptation::new(options, segments));
         Ok(Self {
             sealer,
             session: None,
@@ -114,7 +122,9 @@ impl Exchange {
             outgoing: Outgoing::default(),
             epochs: Epochs::new(&settings)?,
             decoding: Decoding::new(&settings, ResultMode::Polled),
-            sending: vec![SegmentStatus::default(); segments],
+            sending: vec![SegmentStatus::default(); segments.into()],
+            adaptation: adaptation.transpose()?,
+            lda: settings.layout.lda.clone(),
             counters: ExchangeCounters::default(),
             clock: None,
             restart: Restart::default(),
@@ -266,9 +276,11 @@ impl Exchange {
             outgoing,
             epochs,
             sending,
+            adaptation,
             counters,
             ..
         } = self;
+        let mut spread = None;
         let session = session.as_mut()?;
         let begins = end.next_heard(|boxed: &FrameBox| {
             let Ok(frame) = Frame::parse(boxed.frame()) else {
@@ -296,13 +308,20 @@ impl Exchange {
                     }
                     Message::Report(report) => {
                         counters.reports_heard += 1;
-                        note(sending, &header, report)
+                        let is_known = note(sending, &header, report);
+                        let adaptation = adaptation.as_mut().filter(|_| is_known);
+                        let lda = adaptation.and_then(|one| one.hear(header.epoch, report));
+                        spread = lda.cloned();
+                        is_known
                     }
                     Message::Hello(_) | Message::Marker(_) | Message::Reference(_) => false,
                 };
             counters.frames_useless += u64::from(!is_useful);
             None
         })?;
+        if let Some(lda) = spread {
+            self.spread(lda);
+        }
         Some(Heard { begins })
     }
 
@@ -359,10 +378,10 @@ impl Exchange {
         }
     }
 
-    /// An order that replaces all orders of sessions before it, but not those of keys.
+    /// An order that replaces all orders of sessions before it, and no others.
     fn order(&mut self, order: Order) {
         self.orders
-            .retain(|before| matches!(before, Order::Keys { .. }));
+            .retain(|before| matches!(before, Order::Keys { .. } | Order::Spread(_)));
         self.orders.push_back(order);
     }
 
@@ -385,6 +404,7 @@ impl Exchange {
         epochs.reset(around, &mut resources);
         self.outgoing.reset(&mut self.end, &mut self.counters);
         // After a restart epochs have other numbers.
+        self.adaptation.iter_mut().for_each(Adaptation::reset);
         for segment in &mut self.sending {
             segment.latest = None;
         }

@@ -123,6 +123,7 @@ impl Switch {
             keys: keys(),
             key: KeyId(1),
             layout,
+            adaptive: None,
             seed_check: seed_check([7; 16]),
             epoch_ns: EPOCH,
             frames: FrameSettings {

@@ -139,6 +139,10 @@ impl<P> WirePort<P> {
                     self.sender.end();
                     self.receiver.end();
                 }
+                Order::Spread(lda) => {
+                    let is_set = self.sender.set_coming(&lda);
+                    debug_assert!(is_set, "the control core has the sizes");
+                }
                 Order::Keys { keys, key } => {
                     let is_set = self.sender.set_key(&keys, key);
                     debug_assert!(is_set.is_ok(), "the control core has the key");

@@ -95,6 +95,7 @@ impl End {
             keys,
             key: KeyId(1),
             layout,
+            adaptive: None,
             seed_check: 42,
             epoch_ns: EPOCH_NS,
             frames: FrameSettings {

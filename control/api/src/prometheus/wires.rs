@@ -4,8 +4,8 @@ use super::page::{Labels, Page, with};
 use super::whole;
 use control::wire::exchange::SessionState;
 use records::snapshot::{
-    Flow, Snapshot, Wire, WireClock, WireEstimate, WireFigures, WireFlows, WirePeer, WireSegment,
-    WireTotals,
+    Flow, Snapshot, Wire, WireClock, WireEstimate, WireFigures, WireFlows, WireLda, WirePeer,
+    WireSegment, WireTotals,
 };
 
 /// States of a clock, as the snapshot names them.
@@ -66,6 +66,10 @@ pub(super) fn wires(page: &mut Page, snapshot: &Snapshot) {
         of_wires.clone().map(|(labels, wire)| (labels, &wire.total)),
     );
     page.metrics(Wire::metrics(), of_wires.clone());
+    page.metrics(
+        WireLda::metrics(),
+        of_wires.clone().map(|(labels, wire)| (labels, &wire.lda)),
+    );
     let used = of_wires.clone().filter(|(_, wire)| wire.share_bps > 0.0);
     page.gauge(
         "vernier_wire_share_used_ratio",

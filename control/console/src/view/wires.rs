@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::{known, table};
 use contract::units::{count, duration_ns, rate};
 use records::answers::Wires;
-use records::snapshot::{Wire, WireClock, WireSegment};
+use records::snapshot::{Wire, WireClock, WireLda, WireSegment};
 
 /// Both directions of every segment on the wire, the sessions, and the clock.
 pub fn wires(wires: &Wires) -> String {
@@ -24,6 +24,7 @@ pub fn wires(wires: &Wires) -> String {
     ];
     text += &table(&headings, wires.wires.iter().map(port_row));
     for wire in &wires.wires {
+        let _ = writeln!(text, "{}: {}", wire.port, lda_words(&wire.lda));
         if let Some(mismatch) = &wire.mismatch {
             let _ = writeln!(text, "{}: {mismatch}", wire.port);
         }
@@ -62,6 +63,16 @@ fn clock_words(clock: &WireClock) -> String {
         );
     }
     words
+}
+
+fn lda_words(lda: &WireLda) -> String {
+    let banks = lda.banks.iter();
+    let banks = banks.map(|bank| format!("{} rows {:.3} %", bank.rows, bank.probability * 100.0));
+    let banks = banks.collect::<Vec<_>>().join(", ");
+    match lda.prepared_losses {
+        Some(losses) => format!("LDA for {losses:.0} lost packets an epoch samples: {banks}"),
+        None => format!("LDA samples: {banks}"),
+    }
 }
 
 fn port_row(wire: &Wire) -> [String; 7] {
@@ -117,6 +128,7 @@ mod tests {
             "west:peer>west",
             "rli-s",
             "72 %",
+            "west: LDA for 812 lost packets an epoch samples: 96 rows 2.410 %, 96 rows 5.300 %, 832 rows",
             "established",
         ] {
             assert!(text.contains(expected), "{expected:?} in\n{text}");
@@ -125,6 +137,7 @@ mod tests {
         wire.mismatch = Some("the ends have different seeds".to_owned());
         wire.is_blocked = true;
         wire.peer = None;
+        wire.lda.prepared_losses = None;
         for segment in &mut wire.segments {
             segment.last = None;
             segment.fate = Some("mismatch".to_owned());
@@ -137,6 +150,7 @@ mod tests {
         for expected in [
             "east: its own hellos return through the routers",
             "west: the ends have different seeds\n",
+            "west: LDA samples: 96 rows",
             "west: looped to this same switch",
             "mismatch\n",
         ] {

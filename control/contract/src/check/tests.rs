@@ -78,7 +78,7 @@ fn a_wire_says_what_it_takes_of_the_link() {
     let report = report(&Config::parse(text, "v.json").unwrap());
     for expected in [
         "wires       a: a direct link, all\n",
-        "            a: LDA 512 + 512 rows, LDS 4 x ",
+        "            a: LDA 96 + 96 + 832 rows for losses as they are, up to 20 %, LDS 4 x ",
         ", k = 5, stash of 128 packets\n",
         " of 61.0 KiB an epoch (0.5 % of 100 Mbit/s)\n",
         "wires: shards: ",

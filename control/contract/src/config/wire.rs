@@ -9,7 +9,7 @@ use measure::wire::session::{Key, KeyId, KeyRing};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{CLASSES_MAX, Config, Lda, MacAddress, RliMethod, RliPolicy};
+use super::{CLASSES_MAX, Config, LdaBank, MacAddress, RliMethod, RliPolicy};
 use crate::secret::{self, SecretFault};
 
 mod sizes;
@@ -109,9 +109,8 @@ pub struct Wire {
     /// overtake each other. None: 256, fewer where the share is small.
     #[schemars(range(min = 16, max = 4_096))]
     pub stash_packets: Option<u16>,
-    /// The estimator of each segment. None: two banks for losses of 0.5 % and of 10 %, as large as
-    /// the share allows, of 512 rows at most.
-    pub lda: Option<Lda>,
+    /// The estimator of each segment: either `adaptive` or `banks`. None: `adaptive`.
+    pub lda: Option<WireLda>,
     /// The sketch of per-flow delays; `null`: none.
     pub lds: Option<WireLds>,
     /// References among the packets; `null`: none.
@@ -140,6 +139,30 @@ pub struct WirePeer {
     #[serde(default = "udp_port")]
     #[schemars(range(min = 1, max = 65_535))]
     pub udp_port: u16,
+}
+
+/// The LDA of each segment on the wire.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct WireLda {
+    /// Banks whose shares of packets follow the losses: markers announce them, epoch by epoch.
+    pub adaptive: Option<WireAdaptiveLda>,
+    /// One bank for each loss rate to be prepared for, 1 to 16, whatever is lost.
+    #[schemars(length(max = 16))]
+    pub banks: Vec<LdaBank>,
+}
+
+/// Banks that follow the losses. Thirteen rows in sixteen are for those of the last epochs, the others for heavier losses up to
+/// `worst_loss`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct WireAdaptiveLda {
+    /// Rows of all banks together, 32 to 65,536. None: 1,024, fewer where the share is small.
+    #[schemars(range(min = 32, max = 65_536))]
+    pub rows: Option<u32>,
+    /// Share of packets lost that the last bank is prepared for at any time, over 0 to 1; default 0.2.
+    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
+    pub worst_loss: f64,
 }
 
 /// The sketch of a segment on the wire.
@@ -378,6 +401,15 @@ fn read_key(file: &std::path::Path) -> Result<Key, String> {
 
 fn udp_port() -> u16 {
     34_997
+}
+
+impl Default for WireAdaptiveLda {
+    fn default() -> Self {
+        Self {
+            rows: None,
+            worst_loss: 0.2,
+        }
+    }
 }
 
 impl Default for Wire {

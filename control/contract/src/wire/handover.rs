@@ -14,6 +14,7 @@
 
 use std::sync::Arc;
 
+use measure::lda::LdaLayout;
 use measure::observation::End;
 use measure::wire::frame::{Frame, Kind};
 use measure::wire::session::{KeyId, KeyRing, Session, Sessions};
@@ -70,11 +71,8 @@ impl FrameBox {
     }
 }
 
-/// What the control core wants of the worker's part of a wire.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "keys travel in the ring, so that the worker frees no memory"
-)]
+/// What the control core wants of the worker's part of a wire. Keys and layouts travel in the ring, so that the worker
+/// frees no memory.
 #[derive(Debug, Clone)]
 pub enum Order {
     /// A session begins: markers and references are sent and accepted under it.
@@ -87,6 +85,8 @@ pub enum Order {
     Forget,
     /// There is no session any more: nothing but data and hellos.
     End,
+    /// How packets that leave are spread over the LDAs' banks from the next rollover on.
+    Spread(LdaLayout),
     /// Other keys of the wire. The session stays up.
     Keys {
         /// Those that are accepted.

@@ -61,10 +61,39 @@ record! {
         /// How fast the clocks of both ends drift apart, where that is more than noise.
         #[metric(gauge = "vernier_wire_clock_drift_ratio", per_unit = 1e9)]
         pub drift_ns_per_s: Option<f64>,
+        /// The LDA of what leaves, as it was announced last; both ends record by it.
+        pub lda: WireLda,
         /// Both directions of every segment: those that leave, then those that arrive.
         pub segments: Vec<WireSegment>,
         /// The flows of the epoch that was decoded last; `None` before the first.
         pub flows: Option<WireFlows>,
+    }
+}
+
+record! {
+    /// How packets that leave by a wire are spread over the banks of the LDA, the same for all its segments.
+    #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+    pub struct WireLda {
+        /// Lost packets in an epoch of a segment that the first of the banks that follow the losses is prepared for; `None` where
+        /// banks stay as they are.
+        #[metric(gauge = "vernier_wire_lda_prepared_lost_packets")]
+        pub prepared_losses: Option<f64>,
+        /// Share of packets that any bank of the LDA samples.
+        #[metric(gauge = "vernier_wire_lda_sampled_ratio")]
+        pub sampled_ratio: f64,
+        /// The banks, those that sample the fewest packets first.
+        pub banks: Vec<WireLdaBank>,
+    }
+}
+
+record! {
+    /// A bank of a wire's LDA.
+    #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+    pub struct WireLdaBank {
+        /// Its rows.
+        pub rows: u32,
+        /// Share of packets that it samples.
+        pub probability: f64,
     }
 }
 

@@ -11,7 +11,7 @@ use measure::wire::frame::Kind;
 use records::snapshot::{FRESH_S, Labelled, Wire, WireSegment, WireTotals};
 
 use super::super::{REFRESH, labelled};
-use super::record::{count, disagreement, kind_label, measured, reported};
+use super::record::{count, disagreement, kind_label, lda, measured, reported};
 use super::settings::named;
 use crate::wire::exchange::{ClockView, Exchange, Moment, SessionState, WireStatus};
 use crate::wire::flows::WireFlowsOf;
@@ -171,6 +171,7 @@ impl WirePort {
             *most = (*most).max(u64::try_from(segment.lost_packets).unwrap_or(0));
             segment.lost_packets_max = *most;
         }
+        wire.lda = lda(self.exchange.lda());
         wire.share_bps = self.share_bps;
         wire.control_bps = self.control.renew(wire.total.sent_bytes, now);
         let Some(status) = status else {

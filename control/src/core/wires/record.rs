@@ -1,9 +1,10 @@
 //! From the status of an exchange to the records that are published.
 
 use measure::chooser::Method;
+use measure::lda::LdaLayout;
 use measure::wire::frame::{EpochFate, Kind, Mismatch};
 use measure::wire::{Estimate, SegmentOutcome};
-use records::snapshot::{WireEstimate, WireFigures, WirePeer, WireSegment};
+use records::snapshot::{WireEstimate, WireFigures, WireLda, WireLdaBank, WirePeer, WireSegment};
 
 use super::super::labelled;
 use crate::wire::exchange::{MeasuredEpoch, ReportedEpoch, SegmentStatus};
@@ -45,6 +46,19 @@ pub(super) fn count<E>(segment: &mut WireSegment, now: &SegmentStatus<E>) {
         ..WireSegment::default()
     };
     segment.add(&own);
+}
+
+/// How packets that leave are spread over banks, and the losses that these are prepared for.
+pub(super) fn lda((layout, prepared_losses): (&LdaLayout, Option<f64>)) -> WireLda {
+    let banks = layout.banks().map(|bank| WireLdaBank {
+        rows: bank.rows,
+        probability: bank.probability,
+    });
+    WireLda {
+        prepared_losses,
+        sampled_ratio: layout.sampled_share(),
+        banks: banks.collect(),
+    }
 }
 
 /// What this end measured; `None` where nothing was paired.

@@ -52,6 +52,7 @@ pub(super) fn settings(
         keys,
         key,
         layout,
+        adaptive: config.wire_adaptive_lda(index),
         seed_check: seed_check(seed),
         epoch_ns: u64::try_from(epoch_ns).unwrap_or(u64::MAX),
         frames: FrameSettings {

@@ -5,7 +5,7 @@ use measure::observation::End;
 use measure::wire::frame::{EpochFate, Sealer};
 
 use super::settings::Moment;
-use super::{Exchange, Order, Outgoing};
+use super::{Adaptation, Exchange, Order, Outgoing};
 
 /// Before the next poll: a fault that comes back at once must not use up the control core's time.
 const PAUSE_NS: u64 = 1_000_000_000;
@@ -55,6 +55,7 @@ impl Exchange {
         self.outgoing = Outgoing::default();
         self.end.replace_taken(End::Sender, &self.settings.layout);
         let lost = self.end.replace_taken(End::Receiver, &self.settings.layout);
+        self.adaptation.iter_mut().for_each(Adaptation::reset);
         self.epochs.start_anew(&self.settings);
         self.epochs.count(EpochFate::Unmeasured, lost);
         for segment in &mut self.sending {

@@ -1,6 +1,7 @@
 //! The settings of an exchange, and what it is given at every poll.
 
 use measure::codec::TooLarge;
+use measure::lda::adaptive::{AdaptiveError, AdaptiveOptions};
 use measure::packet::HASH_VERSION;
 use measure::wire::WireLayout;
 use measure::wire::frame::{ClockState, Header, Hello, PortName, SealError};
@@ -23,6 +24,8 @@ pub struct Settings {
     pub key: KeyId,
     /// What both ends keep.
     pub layout: WireLayout,
+    /// How banks of the LDA follow the losses; none: they stay as `layout` has them.
+    pub adaptive: Option<AdaptiveOptions>,
     /// [`seed_check`](measure::wire::frame::seed_check) of the deployment's seed.
     pub seed_check: u64,
     /// Length of an epoch.
@@ -108,7 +111,7 @@ pub(crate) fn clock_label(state: ClockState) -> &'static str {
 }
 
 /// An exchange that cannot be made.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ExchangeError {
     /// Frames could not be sealed.
     #[error(transparent)]
@@ -116,6 +119,9 @@ pub enum ExchangeError {
     /// Sketches on the wire count packets only.
     #[error("a sketch on the wire cannot count bytes")]
     CountsBytes,
+    /// Banks that cannot follow the losses.
+    #[error(transparent)]
+    Adaptive(#[from] AdaptiveError),
     /// A synopsis of more elements than can be held.
     #[error(transparent)]
     TooLarge(#[from] TooLarge),

@@ -2,6 +2,7 @@ use measure::wire::frame::{EpochFate, Kind, Mismatch, OpenError};
 
 use super::*;
 
+mod adaptive;
 mod bench;
 mod faults;
 mod flows;

@@ -55,6 +55,7 @@ pub fn all() -> Vec<Group> {
         flow_rules(),
         wires::wire_direct(),
         wires::wire_virtual(),
+        wires::wire_adaptive(),
         wires::wire_own_keys(),
         wires::wire_trusted(),
         server(),
@@ -64,7 +65,7 @@ pub fn all() -> Vec<Group> {
 }
 
 pub use sources::{generate, replay};
-pub use wires::{wire_direct, wire_own_keys, wire_trusted, wire_virtual};
+pub use wires::{wire_adaptive, wire_direct, wire_own_keys, wire_trusted, wire_virtual};
 
 /// A file for tests, of these bytes.
 pub fn file(name: &str, bytes: &[u8]) -> PathBuf {

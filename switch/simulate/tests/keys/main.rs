@@ -167,6 +167,7 @@ groups!(
     flow_rules,
     wire_direct,
     wire_virtual,
+    wire_adaptive,
     wire_own_keys,
     wire_trusted,
     server,

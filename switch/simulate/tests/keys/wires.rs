@@ -128,6 +128,23 @@ pub fn wire_virtual() -> Group {
     }
 }
 
+fn adaptive() -> Value {
+    let mut wire = wire();
+    wire["lda"] = json!({ "adaptive": { "rows": 64, "worst_loss": 0.2 } });
+    wire
+}
+
+pub fn wire_adaptive() -> Group {
+    Group {
+        base: switch(1, &adaptive(), &json!([key(1)])),
+        look: |config| joined(config, &switch(2, &adaptive(), &json!([key(1)]))),
+        changes: vec![
+            ("/ports/1/wire/lda/adaptive/rows", json!(32)),
+            ("/ports/1/wire/lda/adaptive/worst_loss", json!(0.1)),
+        ],
+    }
+}
+
 fn own_keys() -> Value {
     let mut wire = wire();
     wire["keys"] = json!([key(4)]);

@@ -135,7 +135,14 @@ fn wire(path: &KeyPath, wire: &Wire, config: &Config) -> Check {
         "false",
     )?;
     if let Some(lda) = &wire.lda {
-        measurement::lda(&path.key("lda"), lda)?;
+        let path = path.key("lda");
+        let (is_adaptive, has_banks) = (lda.adaptive.is_some(), !lda.banks.is_empty());
+        let expected = "either `adaptive` (`{}` for its defaults) or `banks`";
+        let got = if has_banks { "both" } else { "neither" };
+        ensure(is_adaptive != has_banks, path.clone(), expected, got)?;
+        if has_banks {
+            measurement::lda(&path, &lda.fixed())?;
+        }
     }
     if let Some(lds) = &wire.lds
         && let Some(cells) = lds.cells

@@ -6,15 +6,16 @@
 
 use std::num::{NonZeroU32, NonZeroU64};
 
-use measure::lda::{self, Bank, LdaLayout};
+use measure::lda::adaptive::{AdaptiveError, AdaptiveLda, AdaptiveOptions};
+use measure::lda::{self, LdaLayout};
 use measure::lds::{self, LdsLayout};
 use measure::packet::header::ethernet;
 use measure::rli::{Adaptive, Link, LinkError, Method, Policy};
 use measure::wire::frame::{HEADER_BYTES, Marker, NAME_MAX, REFERENCE_FRAME_BYTES, TAG_BYTES};
 use measure::wire::{ReferencePlan, WireLayout};
 
-use super::{Wire, WireLds, WirePeer};
-use crate::config::{Config, RliMethod, RliPolicy};
+use super::{Wire, WireAdaptiveLda, WireLda, WireLds, WirePeer};
+use crate::config::{Config, Lda, RliMethod, RliPolicy};
 use crate::wire::handover::FRAME_ROOM;
 
 /// Bit rate of a path where none is configured.
@@ -57,19 +58,22 @@ const LDAS: f64 = 0.3;
 /// Packets of the stash where there is room, and where there is little.
 const STASH_PACKETS: (u16, u16) = (16, 256);
 
-/// Rows of each of two banks where there is little room, and where there is enough.
-const BANK_ROWS: (u32, u32) = (16, 512);
+/// Rows of an LDA where there is little room, and where there is enough.
+const LDA_ROWS: (u32, u32) = (32, 1_024);
+
+/// Of 32 rows, those of each of two banks for heavier losses. Where losses hold still, the error is then 7 % over that of one
+/// bank made for them.
+const SIDE_ROWS: u32 = 3;
 
 /// Columns of each row of a sketch.
 const COLUMNS: (u32, u32) = (16, 65_536);
 
-/// What an epoch is prepared for: shares of packets lost, and frames of so many bytes on a link that
-/// is half full.
-const LOSSES: (f64, f64) = (0.005, 0.1);
+/// What the first epoch is prepared for: the share of packets lost, and frames of so many bytes on a link that is half full.
+const FIRST_LOSS: f64 = 0.005;
 const MEAN_FRAME_BYTES: f64 = 500.0;
 
-/// Sampled losses for each row.
-const ALPHA: f64 = 0.75;
+/// Sampled losses for each row: the most samples for the mean.
+const ALPHA: f64 = 1.0;
 
 /// Sizes that cannot be laid out; a configuration that was parsed has none such.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -83,6 +87,9 @@ pub enum WireLayoutError {
     /// Of the LDA.
     #[error("wire.lda.banks: {0}")]
     Lda(#[from] lda::LayoutError),
+    /// Of an LDA that follows the losses.
+    #[error("wire.lda.adaptive: {0}")]
+    Adaptive(#[from] AdaptiveError),
     /// Of the LDS.
     #[error("wire.lds: {0}")]
     Lds(#[from] lds::LayoutError),
@@ -152,6 +159,15 @@ impl WirePeer {
     }
 }
 
+impl WireLda {
+    /// Its banks that stay as they are.
+    pub(crate) fn fixed(&self) -> Lda {
+        Lda {
+            banks: self.banks.clone(),
+        }
+    }
+}
+
 impl Config {
     /// The bit rate of a wire's path.
     pub fn wire_capacity_bps(&self, port: usize) -> u64 {
@@ -184,9 +200,9 @@ impl Config {
     pub fn wire_layout(&self, port: usize) -> Result<WireLayout, WireLayoutError> {
         let wire = self.wire(port).ok_or(WireLayoutError::NoWire { port })?;
         let plan = Plan::new(self, port, wire);
-        let lda = match &wire.lda {
-            Some(lda) => lda.layout()?,
-            None => plan.lda()?,
+        let lda = match plan.adaptive(wire) {
+            Some(options) => AdaptiveLda::new(options)?.layout().clone(),
+            None => wire.lda.clone().unwrap_or_default().fixed().layout()?,
         };
         let stash_packets = wire.stash_packets.unwrap_or_else(|| plan.stash_packets());
         let lds = match &wire.lds {
@@ -220,6 +236,12 @@ impl Config {
         })
     }
 
+    /// How the LDA of a wire follows the losses; `None` where it does not, and where there is no wire.
+    pub fn wire_adaptive_lda(&self, port: usize) -> Option<AdaptiveOptions> {
+        let wire = self.wire(port)?;
+        Plan::new(self, port, wire).adaptive(wire)
+    }
+
     /// What a wire's control frames take of the link in an epoch, by what they are for.
     ///
     /// # Errors
@@ -243,7 +265,11 @@ impl Config {
             share: whole(plan.share_bytes),
             signals: plan.signals(&layout.lda),
             stash: plan.stash(layout.stash_packets),
-            lda: segments * plan.fragments(lda_shape_bytes(&layout.lda), layout.lda.cells()),
+            lda: segments
+                * plan.fragments(
+                    lda_shape_bytes(layout.lda.banks().count()),
+                    layout.lda.cells(),
+                ),
             lds: lds.map_or(0, |lds| plan.fragments(lds_shape_bytes(lds), lds.cells())),
             references,
         })
@@ -317,7 +343,7 @@ impl Plan {
     fn signals(&self, lda: &LdaLayout) -> u64 {
         let banks = lda.banks().count();
         let markers = u64::from(Marker::COPIES) * self.on_link(MARKER_BYTES + banks * BANK_BYTES);
-        let shapes = 8 + lda_shape_bytes(lda) + 64;
+        let shapes = 8 + lda_shape_bytes(banks) + 64;
         let hellos = whole((HELLOS_PER_S * self.interval_s).ceil());
         let each = [FRAGMENT_BYTES + TALLY_BYTES, REPORT_BYTES, REQUEST_BYTES];
         let each: u64 = each.into_iter().map(|body| self.on_link(body)).sum();
@@ -332,30 +358,35 @@ impl Plan {
         powers.find(fits).unwrap_or(fewest)
     }
 
-    fn lda(&self) -> Result<LdaLayout, lda::LayoutError> {
-        let packets = self.capacity_bps as f64 / 8.0 * self.interval_s / 2.0 / MEAN_FRAME_BYTES;
-        let (light, heavy) = LOSSES;
-        let banks = |rows: u32| {
-            let sampled = |loss: f64| Bank::for_losses(rows, whole(packets * loss), ALPHA);
-            // Where there are fewer packets than banks ask for, they share them.
-            let heavy = sampled(heavy).probability.min(0.5);
-            let light = sampled(light).probability.min(1.0 - heavy);
-            LdaLayout::new(&[heavy, light].map(|probability| Bank { rows, probability }))
+    /// How banks follow the losses, if they do.
+    fn adaptive(&self, wire: &Wire) -> Option<AdaptiveOptions> {
+        let WireAdaptiveLda { rows, worst_loss } = match &wire.lda {
+            None => WireAdaptiveLda::default(),
+            Some(lda) => lda.adaptive?,
         };
-        let (fewest, most) = BANK_ROWS;
-        let fits = |layout: &LdaLayout| {
-            let all = self.fragments(lda_shape_bytes(layout), layout.cells());
+        let packets = self.capacity_bps as f64 / 8.0 * self.interval_s / 2.0 / MEAN_FRAME_BYTES;
+        let options = |rows: u32| {
+            let side = rows * SIDE_ROWS / 32;
+            AdaptiveOptions {
+                bank_rows: vec![rows - 2 * side, side, side],
+                first_loss: FIRST_LOSS.min(worst_loss),
+                worst_loss,
+                alpha: ALPHA,
+                epoch_packets: whole(packets),
+            }
+        };
+        if let Some(rows) = rows {
+            return Some(options(rows));
+        }
+        let (fewest, most) = LDA_ROWS;
+        let fits = |rows: &u32| {
+            let banks = options(*rows).bank_rows.len();
+            let all = self.fragments(lda_shape_bytes(banks), *rows as usize);
             (all * u64::from(self.segments)) as f64 <= self.share_bytes * LDAS
         };
-        let mut rows = most;
-        while rows > fewest {
-            let layout = banks(rows)?;
-            if fits(&layout) {
-                return Ok(layout);
-            }
-            rows /= 2;
-        }
-        banks(fewest)
+        let mut halves = (0..).map(|power| most >> power);
+        let rows = halves.find(|rows| *rows <= fewest || fits(rows))?;
+        Some(options(rows))
     }
 
     fn lds(
@@ -369,7 +400,7 @@ impl Plan {
         if let Some(cells) = lds.cells {
             return laid_out(cells / rows);
         }
-        let lda_bytes = self.fragments(lda_shape_bytes(lda), lda.cells());
+        let lda_bytes = self.fragments(lda_shape_bytes(lda.banks().count()), lda.cells());
         let taken =
             self.signals(lda) + self.stash(stash_packets) + u64::from(self.segments) * lda_bytes;
         let left = self.share_bytes * (1.0 - REPEATED - REFERENCES) - taken as f64;
@@ -389,8 +420,8 @@ fn reference_bytes() -> usize {
     REFERENCE_FRAME_BYTES - ethernet::BYTES - HEADER_BYTES - TAG_BYTES
 }
 
-fn lda_shape_bytes(lda: &LdaLayout) -> usize {
-    1 + lda.banks().count() * BANK_BYTES
+fn lda_shape_bytes(banks: usize) -> usize {
+    1 + banks * BANK_BYTES
 }
 
 fn lds_shape_bytes(lds: &LdsLayout) -> usize {

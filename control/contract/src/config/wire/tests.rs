@@ -92,19 +92,24 @@ fn sizes_follow_from_the_share_of_the_link() {
         (layout.stash_packets, rows, lds.columns(), layout)
     };
     let (stash, rows, columns, layout) = of(10_000_000_000);
-    assert_eq!((stash, &rows[..]), (256, &[512, 512][..]));
+    assert_eq!((stash, &rows[..]), (256, &[96, 96, 832][..]));
     assert!((42_000..44_000).contains(&columns), "{columns}");
     let policy = layout.references.unwrap().policy;
     assert!(matches!(policy, Policy::Adaptive(_)), "{policy:?}");
-    // Prepared for 0.5 % and for 10 % of 1.25 million packets.
+    // Prepared for 20 %, 3.2 % and 0.5 % of 1.25 million packets.
     let probabilities: Vec<f64> = layout.lda.banks().map(|bank| bank.probability).collect();
-    assert!((probabilities[0] - 0.75 * 512.0 / 125_000.0).abs() < 1e-5);
-    assert!((probabilities[1] - 0.75 * 512.0 / 6_250.0).abs() < 1e-4);
+    let expected = [96.0 / 250_000.0, 96.0 / 39_528.0, 832.0 / 6_250.0];
+    for (probability, expected) in probabilities.iter().zip(expected) {
+        assert!(
+            (probability / expected - 1.0).abs() < 1e-3,
+            "{probabilities:?}"
+        );
+    }
     let (stash, rows, columns, _) = of(100_000_000);
-    assert_eq!((stash, &rows[..]), (128, &[512, 512][..]));
+    assert_eq!((stash, &rows[..]), (128, &[96, 96, 832][..]));
     assert!((16..500).contains(&columns), "{columns}");
     let (stash, rows, columns, _) = of(20_000_000);
-    assert_eq!((stash, &rows[..], columns), (16, &[64, 64][..], 16));
+    assert_eq!((stash, &rows[..], columns), (16, &[12, 12, 104][..], 16));
 }
 
 #[test]
@@ -125,6 +130,11 @@ fn what_is_given_is_taken() {
     );
     assert_eq!((layout.lda.cells(), layout.stash_packets), (64, 32));
     assert_eq!((layout.flows, layout.references), (99, None));
+    assert_eq!(config.wire_adaptive_lda(0), None);
+    let adaptive = json!({ "lda": { "adaptive": { "rows": 64, "worst_loss": 0.001 } } });
+    let adaptive = keyed(&adaptive).wire_adaptive_lda(0).unwrap();
+    assert_eq!(adaptive.bank_rows, [52, 6, 6]);
+    assert_eq!((adaptive.first_loss, adaptive.worst_loss), (0.001, 0.001));
     let none = keyed(&json!({ "lds": null })).wire_layout(0).unwrap();
     assert_eq!(none.lds, None);
 }
@@ -276,6 +286,12 @@ fn a_wire_goes_on_with_other_keys_and_with_nothing_else() {
     new.keys.clone_from(&all.keys);
     new.key = Some(1);
     assert!(old.is_same_but_for_keys(&new));
+    new.lda = Some(WireLda {
+        adaptive: Some(WireAdaptiveLda::default()),
+        ..WireLda::default()
+    });
+    assert!(!old.is_same_but_for_keys(&new));
+    new.lda = None;
     new.peer_switch = Some(9);
     assert!(!old.is_same_but_for_keys(&new));
     all.keys.clear();

@@ -98,6 +98,7 @@ pub fn settings(switch: u32) -> Settings {
         keys: keys(),
         key: KeyId(1),
         layout: layout(),
+        adaptive: None,
         seed_check: 42,
         epoch_ns: EPOCH_NS,
         frames: FrameSettings {
@@ -121,6 +122,8 @@ pub struct Switch {
     /// Frames that were not authenticated, and why.
     pub refused: Vec<OpenError>,
     open: [Option<Box<WireShard>>; 2],
+    /// The LDA of what leaves in the next epoch.
+    coming: LdaLayout,
 }
 
 impl Switch {
@@ -130,6 +133,7 @@ impl Switch {
         let (worker, control) = wire_handover(&settings.layout, line, counters);
         let verifier = Verifier::new(settings.keys.clone());
         Self {
+            coming: settings.layout.lda.clone(),
             exchange: Exchange::new(settings, control).unwrap(),
             worker,
             verifier,
@@ -160,6 +164,7 @@ impl Switch {
                 Order::Hear(session) => self.verifier.renew(*session),
                 Order::Forget => self.verifier.forget(),
                 Order::Keys { keys, .. } => self.verifier.set_keys(keys.clone()),
+                Order::Spread(lda) => self.coming.clone_from(lda),
                 Order::Begin(_) | Order::Send(_) | Order::End => {}
             }
             if !matches!(order, Order::Begin(_) | Order::End) {
@@ -213,7 +218,7 @@ pub struct Packet {
 }
 
 impl Packet {
-    fn observation(&self, time: u64) -> Observation {
+    pub fn observation(&self, time: u64) -> Observation {
         Observation {
             flow: FlowHash(self.flow),
             packet: PacketHash(self.hash),
@@ -225,7 +230,7 @@ impl Packet {
         }
     }
 
-    fn received_ns(&self) -> u64 {
+    pub fn received_ns(&self) -> u64 {
         self.sent_ns.wrapping_add_signed(self.delay_ns)
     }
 }
@@ -272,6 +277,8 @@ pub struct Bench {
     pub fault: Fault,
     pub traffic: Traffic,
     pub epoch: u64,
+    /// Of the last epoch.
+    pub sent: Vec<Packet>,
     /// By epoch.
     pub truth: Vec<(u64, Truth)>,
     /// To: which switch, when, what.
@@ -296,6 +303,7 @@ impl Bench {
             fault: Box::new(|_, _, _| vec![(0, false)]),
             traffic: Traffic::default(),
             epoch: 0,
+            sent: Vec::new(),
             truth: Vec::new(),
             under_way: VecDeque::new(),
             early: Vec::new(),
@@ -397,6 +405,7 @@ impl Bench {
         arriving.extend(&self.early);
         self.count(&sent, &arriving);
         self.truth.push((self.epoch, truth(&sent)));
+        self.sent = sent;
         self.rollover();
     }
 
@@ -435,6 +444,15 @@ impl Bench {
         for switch in &mut self.switches {
             switch.rollover(End::Sender, self.epoch);
             switch.rollover(End::Receiver, self.epoch);
+        }
+        // The markers say how the sender spreads packets.
+        for (from, to) in [(0, 1), (1, 0)] {
+            let lda = self.switches[from].coming.clone();
+            for (switch, end) in [(from, End::Sender), (to, End::Receiver)] {
+                if let Some(shard) = self.switches[switch].shard(end) {
+                    assert!(shard.relay(&lda));
+                }
+            }
         }
         self.epoch += 1;
     }

@@ -1,5 +1,8 @@
 use super::*;
-use crate::config::{RliMethod, RliPolicy, Wire, WireKey, WireLds, WirePeer, WireRli, WireSwitch};
+use crate::config::{
+    RliMethod, RliPolicy, Wire, WireAdaptiveLda, WireKey, WireLda, WireLds, WirePeer, WireRli,
+    WireSwitch,
+};
 
 /// The demo with a wire at its first port.
 fn wired() -> Config {
@@ -256,6 +259,41 @@ fn a_peer_is_another_station_that_can_be_reached() {
         twice.starts_with("ports[1].wire.peer: expected ends of its own"),
         "{twice}"
     );
+}
+
+#[test]
+fn an_lda_either_follows_the_losses_or_has_banks() {
+    let bank = LdaBank {
+        rows: 64,
+        probability: 0.5,
+    };
+    let lda = |adaptive: Option<WireAdaptiveLda>, banks: &[LdaBank]| {
+        let banks = banks.to_vec();
+        move |wire: &mut Wire| wire.lda = Some(WireLda { adaptive, banks })
+    };
+    let adaptive = Some(WireAdaptiveLda::default());
+    let expected =
+        "ports[0].wire.lda: expected either `adaptive` (`{}` for its defaults) or `banks`, got ";
+    let both = refused_wire(lda(adaptive, std::slice::from_ref(&bank)));
+    assert_eq!(both, format!("{expected}both"));
+    assert_eq!(refused_wire(lda(None, &[])), format!("{expected}neither"));
+    let many = refused_wire(lda(None, &[bank.clone(), bank.clone(), bank]));
+    assert!(
+        many.starts_with("ports[0].wire.lda.banks: expected probabilities that add up to 1"),
+        "{many}"
+    );
+    let of = |rows, worst_loss| refused_wire(lda(Some(WireAdaptiveLda { rows, worst_loss }), &[]));
+    for (error, key) in [
+        (of(Some(31), 0.2), "rows: expected 32 to 65536"),
+        (of(None, 0.0), "worst_loss: expected"),
+        (of(None, 1.5), "worst_loss: expected"),
+    ] {
+        let expected = format!("ports[0].wire.lda.adaptive.{key}");
+        assert!(error.starts_with(&expected), "{error}");
+    }
+    let mut config = wired();
+    lda(adaptive, &[])(config.ports[0].wire.as_mut().unwrap());
+    validate(&config).unwrap();
 }
 
 #[test]
