@@ -24,7 +24,6 @@
 //! end, and merging completes it. [`LdaLayout::estimate`] takes halves from anywhere.
 
 pub mod adaptive;
-pub mod delay_model;
 mod estimate;
 mod layout;
 

@@ -14,7 +14,7 @@ pub use decode::{
 pub use delays::{DelayCell, DelayCells, FlowEstimate};
 pub use grid::BytesPair;
 pub use layout::{LayoutError, LdsLayout, ROWS_MAX};
-pub use mine::{Heaviness, Mined};
+pub use mine::Mined;
 pub use sketch::LdsPair;
 
 #[cfg(test)]

@@ -45,7 +45,7 @@ impl Interpolated {
 
 /// The delay at a time before the reference at `right` and not before the one on its left; outside
 /// of all references that of the nearest.
-fn interpolate(references: &[Reference], right: usize, at_ns: f64) -> f64 {
+pub fn interpolate(references: &[Reference], right: usize, at_ns: f64) -> f64 {
     let left = right.checked_sub(1).and_then(|left| references.get(left));
     match (left, references.get(right)) {
         (Some(left), Some(right)) => between(left, right, at_ns),

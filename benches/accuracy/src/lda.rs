@@ -4,6 +4,7 @@
 //! (2012), section IV.
 
 mod banks;
+mod laws;
 mod one_bank;
 mod reordering;
 mod stream;
@@ -53,6 +54,7 @@ fn plan(setting: &Setting) -> Result<Plan> {
     one_bank::plan(&bench, &mut plan)?;
     banks::plan(&bench, &mut plan)?;
     reordering::plan(&bench, &mut plan);
+    laws::plan(&bench, &mut plan)?;
     Ok(plan)
 }
 

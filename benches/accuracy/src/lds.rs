@@ -47,7 +47,8 @@ const WEIGHTS: usize = 3;
 const MINED: usize = 4;
 const BOUNDS: usize = 5;
 const BESIDE: usize = 6;
-const TABLES: [(&str, &str); 7] = [
+const HEAVY: usize = 7;
+const TABLES: [(&str, &str); 8] = [
     (
         "LDS: checks",
         "Median relative errors of per-flow means unless said otherwise. Paper: the paper's \
@@ -84,6 +85,13 @@ const TABLES: [(&str, &str); 7] = [
          packet of 10 % and of 1 % of flows; overall mean: the true mean of all packets, whatever the \
          flow. A flow without a sample is given the mean of all samples. Paper: its decoder, from its \
          text. On delays that neighbours share, RLI is the better one: see the hybrid's tables.",
+    ),
+    (
+        "LDS: heavy hitters and packet sizes",
+        "Section 4.3; the paper has no figures for it. Its estimates are never too low, since the least of a flow's \
+         cells holds other flows' packets, too, so that every heavy hitter is found. 17500 x 4 with byte counters. Heavy hitters that are: \
+         of the flows named as heavy (precision); found: of those that are (recall). Ours: packets decoded jointly with \
+         nothing known but the keys; bytes: these times the mean packet size, which is the least bytes by the least packets.",
     ),
 ];
 

@@ -4,7 +4,7 @@
 //! ```text
 //!  traffic (generated | capture) --> queue (FIFO, RED, classes, paths, loss) --> crossings
 //!                                                                                    |
-//!     experiment: lda | lds | hybrid | rli | baselines | interference | locality <---+
+//!     experiment: lda | lds | hybrid | rli | baselines | interference | locality | quantiles <---+
 //!          |
 //!          +--> cases x seeds, in parallel --> rows (paper, limit, ours, others), curves
 //!                                                  |
@@ -23,6 +23,7 @@ mod lda;
 mod lds;
 mod locality;
 mod plot;
+mod quantiles;
 mod queue;
 mod recording;
 mod replay;
@@ -44,4 +45,5 @@ const EXPERIMENTS: &[Experiment] = &[
     baselines::EXPERIMENT,
     interference::EXPERIMENT,
     locality::EXPERIMENT,
+    quantiles::EXPERIMENT,
 ];

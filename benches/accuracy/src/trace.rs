@@ -80,7 +80,17 @@ impl Trace {
     /// Draws the acceptance trace with the delays of `scenario`. `scale` is 1 for 146,000 flows
     /// over 287 s; less gives fewer flows over less time at the same packet rate.
     pub fn generate(scenario: &Scenario, seed: u64, scale: f64) -> Self {
-        draw::trace(scenario, seed, scale)
+        draw::trace(scenario, seed, scale, draw::REFERENCE_NS)
+    }
+
+    /// The same packets with a reference each `reference_ns`.
+    pub fn with_references_each(
+        scenario: &Scenario,
+        seed: u64,
+        scale: f64,
+        reference_ns: f64,
+    ) -> Self {
+        draw::trace(scenario, seed, scale, reference_ns)
     }
 
     /// Takes packets that a queue let through or dropped, and references in the order of their

@@ -1,5 +1,5 @@
-//! What else the cells say of a flow: packets, loss, bytes, variance, and who is heavy
-//! (Sanjuas-Cuxart et al. 2011, section 4.3).
+//! What else the cells say of a flow: packets, loss, bytes, variance (Sanjuas-Cuxart et al. 2011, section 4.3).
+//! Heavy hitters are the flows for which they say most.
 //!
 //! The paper sums a flow's k cells in each row and takes the least of these sums. Here a packet has
 //! the same offset among the k cells in every row (one h' for all), so that each offset has a least
@@ -24,15 +24,6 @@ pub struct Mined {
     /// Variance of the packets' delays in ticks squared, from the scatter of the flow's cells.
     /// `None` where a flow has one cell in a row (k = 1), or no row has two that can be used.
     pub variance_ticks2: Option<f64>,
-}
-
-/// What a heavy hitter is heavy in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Heaviness {
-    /// Packets received.
-    Packets,
-    /// Bytes received.
-    Bytes,
 }
 
 impl DelayCells {
@@ -102,33 +93,6 @@ impl DelayCells {
                 left.0.total_cmp(&right.0).then(left.1.total_cmp(&right.1))
             })?;
         Some(variance)
-    }
-
-    /// The heaviest of the flows in question: those of at least `least` packets or bytes, in
-    /// falling order, with an upper bound of what they have. A sketch holds no flow's name, hence
-    /// `candidates`.
-    pub fn heavy_hitters(
-        &self,
-        candidates: impl IntoIterator<Item = (FlowHash, SegmentIndex)>,
-        heaviness: Heaviness,
-        least: u64,
-    ) -> Vec<((FlowHash, SegmentIndex), u64)> {
-        let size = |(flow, segment): (FlowHash, SegmentIndex)| {
-            let base_columns = self.layout.base_columns(flow, segment);
-            match heaviness {
-                Heaviness::Packets => self
-                    .packets_at(&base_columns)
-                    .map(|packets| packets / u64::from(self.layout.weight(segment))),
-                Heaviness::Bytes => self.bytes_at(&base_columns),
-            }
-        };
-        let mut heavy: Vec<_> = candidates
-            .into_iter()
-            .filter_map(|flow| Some((flow, size(flow)?)))
-            .filter(|(_, size)| *size >= least)
-            .collect();
-        heavy.sort_by_key(|&(_, size)| std::cmp::Reverse(size));
-        heavy
     }
 
     /// For each of the flow's k offsets the least of what its cells there say, in rows that take

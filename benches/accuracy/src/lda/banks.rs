@@ -20,7 +20,7 @@ const REFERENCES: [(&str, u32, &[f64]); 3] = [
 ];
 
 /// Loss rates of fig. 6, and the largest error that the paper quotes in per cent.
-const EPISODE_LOSSES: [(f64, Option<f64>); 5] = [
+pub(super) const EPISODE_LOSSES: [(f64, Option<f64>); 5] = [
     (0.0005, None),
     (0.0016, Some(0.17)),
     (0.005, None),
@@ -28,7 +28,7 @@ const EPISODE_LOSSES: [(f64, Option<f64>); 5] = [
     (0.1, None),
 ];
 /// Probes a second; an epoch is one second.
-const PROBES: [(&str, f64); 3] = [
+pub(super) const PROBES: [(&str, f64); 3] = [
     ("7 Hz probes", 7.0),
     ("144 Hz probes", 144.0),
     ("10 kHz probes", 10_000.0),
@@ -162,7 +162,8 @@ fn beside_probes(
     );
     let probes = PROBES.map(|(name, count)| {
         let seeds = 0..u64::from(seeds);
-        let errors = seeds.map(|seed| error_percent(passed.probe(count, seed), passed.mean));
+        let errors =
+            seeds.map(|seed| error_percent(passed.probes(count, seed).mean(), passed.mean));
         (name, errors.collect::<Vec<_>>())
     });
     let (probes, at) = (probes.iter(), percent(loss));

@@ -23,8 +23,12 @@ const EPISODE_PACKETS: f64 = 100.0;
 pub enum Delays {
     /// Weibull of shape 0.6: the least accurate of the paper.
     Weibull,
+    /// Weibull of shape 0.8.
+    Weibull08,
     /// Pareto of shape 3.
     Pareto,
+    /// Pareto of shape 5.
+    Pareto5,
     /// Sojourn in an M/M/1 queue at 90 % load: neighbours wait alike.
     Queue,
 }
@@ -46,14 +50,22 @@ impl Stream {
     pub fn draw(delays: Delays, count: usize, seed: u64) -> Result<Self> {
         let mut rng = Pcg64::seed_from_u64(seed);
         let mut draw: Box<dyn FnMut() -> f64> = match delays {
-            Delays::Weibull => {
-                // Of mean scale x Gamma(1 + 1 / 0.6).
-                let weibull = Weibull::new(MEAN_TICKS / 1.504_575_488_251_556, 0.6)?;
+            Delays::Weibull | Delays::Weibull08 => {
+                // Of mean scale x Gamma(1 + 1 / shape).
+                let (shape, mean) = match delays {
+                    Delays::Weibull08 => (0.8, 1.133_003_096_285_365),
+                    _ => (0.6, 1.504_575_488_251_556),
+                };
+                let weibull = Weibull::new(MEAN_TICKS / mean, shape)?;
                 Box::new(move || weibull.sample(&mut rng))
             }
-            Delays::Pareto => {
-                // Of mean scale x 3 / 2.
-                let pareto = Pareto::new(MEAN_TICKS / 1.5, 3.0)?;
+            Delays::Pareto | Delays::Pareto5 => {
+                // Of mean scale x shape / (shape - 1).
+                let (shape, mean) = match delays {
+                    Delays::Pareto5 => (5.0, 1.25),
+                    _ => (3.0, 1.5),
+                };
+                let pareto = Pareto::new(MEAN_TICKS / mean, shape)?;
                 Box::new(move || pareto.sample(&mut rng))
             }
             Delays::Queue => {
@@ -123,6 +135,31 @@ pub struct Passed {
     pub stddev: f64,
 }
 
+/// What probes met.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Probed {
+    /// Probes that arrived.
+    pub met: f64,
+    sum: f64,
+    squares: f64,
+}
+
+impl Probed {
+    /// Their mean delay in ticks; not a number where none arrived.
+    pub fn mean(&self) -> f64 {
+        self.sum / self.met
+    }
+
+    /// Their standard deviation in ticks, over n - 1; not a number of fewer than two.
+    pub fn stddev(&self) -> f64 {
+        let scatter = self.squares - self.sum * self.mean();
+        if self.met < 2.0 {
+            return f64::NAN;
+        }
+        (scatter.max(0.0) / (self.met - 1.0)).sqrt()
+    }
+}
+
 /// How near one LDA came.
 #[derive(Debug, Clone, Copy)]
 pub struct Outcome {
@@ -167,22 +204,23 @@ impl Passed {
         delays.map(|&delay| (delay != LOST).then_some(delay))
     }
 
-    /// Mean delay of about `count` packets at random times, as Poisson probes would meet; lost
-    /// ones do not count. Not a number where all are lost.
-    pub fn probe(&self, count: f64, seed: u64) -> f64 {
+    /// Delays of about `count` packets at random times, as Poisson probes would meet; lost ones do not count.
+    pub fn probes(&self, count: f64, seed: u64) -> Probed {
         let mut rng = Pcg64::seed_from_u64(mix(!seed));
         let gap = self.delays.len() as f64 / count;
-        let (mut position, mut sum, mut met) = (0.0, 0.0, 0.0);
+        let mut probed = Probed::default();
+        let mut position = 0.0;
         loop {
             let unit: f64 = Exp1.sample(&mut rng);
             position += unit * gap;
             match self.delays.get(whole(position)) {
                 Some(&LOST) => {}
                 Some(&delay) => {
-                    sum += f64::from(delay);
-                    met += 1.0;
+                    probed.sum += f64::from(delay);
+                    probed.squares += f64::from(delay).powi(2);
+                    probed.met += 1.0;
                 }
-                None => return sum / met,
+                None => return probed,
             }
         }
     }

@@ -1,5 +1,7 @@
 //! What else can be read from the cells: packets, losses, bytes, deviations (section 4.3).
 
+mod heavy;
+
 use std::ops::Range;
 
 use anyhow::Result;
@@ -54,6 +56,7 @@ fn counts(seed: &Seed, found: &mut Found) -> Result<()> {
     let name = "bytes of a flow, least of its cells, 17500 x 4: >= 100 packets";
     let row = Row::new(name, "%", error(&bytes, &truth.bytes, &HUNDREDS));
     found.row(MINED, row);
+    heavy::run(&tried, &packets, &count_min, &bytes, found);
     Ok(())
 }
 

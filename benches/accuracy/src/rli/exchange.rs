@@ -54,26 +54,35 @@ pub fn receive(
     flows: usize,
     arrivals: impl IntoIterator<Item = (u64, u32, Arrival)>,
 ) -> Result<Received> {
-    let mut receiver = Receiver::new(config)?;
     let mut flows = FlowDelays::new(flows);
-    let mut sink = |estimates: Estimates<'_, u32>| flows.add(&estimates);
+    let (segment, counters) = run(config, arrivals, &mut |estimates| flows.add(&estimates))?;
+    Ok(Received {
+        flows,
+        segment,
+        counters,
+    })
+}
+
+/// Likewise, with every estimate to `sink`.
+fn run(
+    config: ReceiverConfig,
+    arrivals: impl IntoIterator<Item = (u64, u32, Arrival)>,
+    sink: &mut impl FnMut(Estimates<'_, u32>),
+) -> Result<(SegmentDelay, ReceiverCounters)> {
+    let mut receiver = Receiver::new(config)?;
     for (at_ns, bytes, arrival) in arrivals {
         match arrival {
             Arrival::Regular { flow, hash } => {
-                receiver.regular(flow, hash, bytes, at_ns, &mut sink);
+                receiver.regular(flow, hash, bytes, at_ns, &mut *sink);
             }
             Arrival::Cross => receiver.cross(bytes, at_ns),
             Arrival::Reference(reference) => {
-                receiver.reference(&reference, bytes, at_ns, &mut sink);
+                receiver.reference(&reference, bytes, at_ns, &mut *sink);
             }
         }
     }
-    receiver.flush(&mut sink);
-    Ok(Received {
-        flows,
-        segment: receiver.take_segment(),
-        counters: *receiver.counters(),
-    })
+    receiver.flush(&mut *sink);
+    Ok((receiver.take_segment(), *receiver.counters()))
 }
 
 impl Received {
@@ -176,9 +185,25 @@ impl Exchange {
 
     /// What a receiver makes of the packets that arrived.
     pub fn receive(&self, method: Method) -> Result<Received> {
+        let config = ReceiverConfig::new(STREAM, method, self.link);
+        receive(config, self.flows as usize, self.arrivals())
+    }
+
+    /// Likewise, with every estimate to `sink`.
+    pub fn receive_into(
+        &self,
+        method: Method,
+        sink: &mut impl FnMut(Estimates<'_, u32>),
+    ) -> Result<()> {
+        let config = ReceiverConfig::new(STREAM, method, self.link);
+        run(config, self.arrivals(), sink).map(|_| ())
+    }
+
+    /// What arrives, in that order: when in nanoseconds, how many bytes, and what.
+    fn arrivals(&self) -> impl Iterator<Item = (u64, u32, Arrival)> + '_ {
         let mut references = self.references.iter();
         let mut sent = 0;
-        let arrivals = self.crossings.iter().filter_map(|crossing| {
+        self.crossings.iter().filter_map(move |crossing| {
             let arrival = match crossing.kind {
                 Kind::Regular => {
                     let hash = packet_hash(sent);
@@ -190,9 +215,7 @@ impl Exchange {
                 Kind::Reference => Arrival::Reference(*references.next()?),
             };
             Some((crossing.received_ns()?, crossing.bytes, arrival))
-        });
-        let config = ReceiverConfig::new(STREAM, method, self.link);
-        receive(config, self.flows as usize, arrivals)
+        })
     }
 }
 

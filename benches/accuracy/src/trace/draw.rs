@@ -19,9 +19,10 @@ const QUEUE_NS: f64 = 20e6;
 /// two of them is as hard to guess as it should be.
 const STEP_NS: f64 = 1e5;
 /// One reference each millisecond.
-const REFERENCE_NS: f64 = 1e6;
+pub(super) const REFERENCE_NS: f64 = 1e6;
 
-pub(super) fn trace(scenario: &Scenario, seed: u64, scale: f64) -> Trace {
+/// Packets do not depend on how often there is a reference.
+pub(super) fn trace(scenario: &Scenario, seed: u64, scale: f64, reference_ns: f64) -> Trace {
     let mut rng = Pcg64::seed_from_u64(seed);
     let flows = whole(FLOWS * scale).max(1);
     let duration_ns = (DURATION_NS as f64 * scale.min(1.0)).max(REFERENCE_NS);
@@ -53,7 +54,7 @@ pub(super) fn trace(scenario: &Scenario, seed: u64, scale: f64) -> Trace {
     Trace {
         packets,
         starts,
-        references: references(&delays, duration_ns, &mut rng),
+        references: references(&delays, duration_ns, reference_ns, &mut rng),
         with_references,
         duration_ns: whole(duration_ns) as u64,
         seed,
@@ -117,11 +118,16 @@ fn packet(sent_ns: f64, delay_ns: f64, rng: &mut Pcg64) -> Packet {
     }
 }
 
-/// References on path 0, one each millisecond.
-fn references(delays: &Delays<'_>, duration_ns: f64, rng: &mut Pcg64) -> Vec<Reference> {
-    (0..=whole(duration_ns / REFERENCE_NS))
+/// References on path 0, one each `reference_ns`.
+fn references(
+    delays: &Delays<'_>,
+    duration_ns: f64,
+    reference_ns: f64,
+    rng: &mut Pcg64,
+) -> Vec<Reference> {
+    (0..=whole(duration_ns / reference_ns))
         .map(|step| {
-            let sent_ns = step as f64 * REFERENCE_NS;
+            let sent_ns = step as f64 * reference_ns;
             let delay_ns = delays.on_mode(0, 1.0, sent_ns, rng);
             Reference {
                 received_ns: sent_ns + delay_ns,

@@ -1,4 +1,4 @@
-//! Packets, loss, bytes, variance, heavy hitters.
+//! Packets, loss, bytes, variance.
 
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Exp1};
@@ -145,42 +145,4 @@ fn variance_needs_two_cells_in_a_row() {
     assert_eq!(mined(&plain(10, 4)).variance_ticks2, None);
     let split = LdsLayout::new(10, 5, &[1.0]).unwrap();
     assert!(mined(&split).variance_ticks2.is_some());
-}
-
-#[test]
-fn heavy_hitters_are_found_by_packets_and_by_bytes() {
-    let layout = plain(500, 3).with_bytes();
-    // Flow n has n packets; flow 3 has large ones, flow 4 counts double.
-    let layout = layout.with_weights(&[1, 2]).unwrap();
-    let flow_hash = |flow: u64| flow.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let segment = |flow| u16::from(flow == 4);
-    let packets: Vec<_> = (1..=9_u64)
-        .flat_map(|flow| (0..flow).map(move |n| (flow, n)))
-        .map(|(flow, n)| Packet {
-            bytes: if flow == 3 { 1_500 } else { 100 },
-            segment: segment(flow),
-            ..Packet::of(flow_hash(flow), n << 40, 0)
-        })
-        .collect();
-    let delays = lds_of(&layout, &packets).delays();
-    let flows = || (1..=9).map(|flow| (FlowHash(flow_hash(flow)), SegmentIndex(segment(flow))));
-    let expect = |flows: &[(u64, u64)]| -> Vec<_> {
-        let name = |flow| (FlowHash(flow_hash(flow)), SegmentIndex(segment(flow)));
-        flows
-            .iter()
-            .map(|&(flow, size)| (name(flow), size))
-            .collect()
-    };
-    assert_eq!(
-        delays.heavy_hitters(flows(), Heaviness::Packets, 7),
-        expect(&[(9, 9), (8, 8), (7, 7)])
-    );
-    assert_eq!(
-        delays.heavy_hitters(flows(), Heaviness::Packets, 4).last(),
-        expect(&[(4, 4)]).last()
-    );
-    assert_eq!(
-        delays.heavy_hitters(flows(), Heaviness::Bytes, 900),
-        expect(&[(3, 4_500), (9, 900)])
-    );
 }
