@@ -63,6 +63,11 @@ fn middle_ns<const BITS: u32>(bucket: usize) -> u64 {
     bounds.start().midpoint(*bounds.end())
 }
 
+/// The middle in ns of the bucket of a [`Histogram`] that a delay falls in.
+pub fn bucket_middle_ns(delay_ns: u64) -> u64 {
+    middle_ns::<SUB_BITS>(bucket_of::<SUB_BITS>(delay_ns))
+}
+
 /// Which of `count` packets, the fastest being 1, has the delay that the share `q` of them do not exceed.
 fn rank(q: f64, count: u64) -> u64 {
     #[expect(

@@ -1,4 +1,4 @@
-//! The HTTP server: Prometheus text and JSON, read from the published snapshot.
+//! The HTTP server: pages for Prometheus and JSON, read from the published snapshot.
 //!
 //! ```text
 //!  listener -> connection limit (64 slots) -> connection (limits of time and size) -> router
@@ -31,6 +31,7 @@ use contract::config::Http;
 use control::contain::{self, Part};
 use control::published::Published;
 
+mod accept;
 mod access;
 mod connection;
 mod connection_limit;

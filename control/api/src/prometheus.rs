@@ -1,4 +1,4 @@
-//! A snapshot as Prometheus text (exposition format 0.0.4).
+//! A snapshot as a page for Prometheus: text, or protobuf with native histograms. One walk over the metrics, two writers.
 //!
 //! Most families are declared where their records are ([`records::snapshot`], [`contract::counters`]); here are the
 //! labels of each record, and the families that are made from more than one field.
@@ -7,35 +7,73 @@
 //! A segment without packets has its counters, but no histogram: a bridge of 64 ports has
 //! 4,032 segments, and most have no packets.
 
-use std::fmt::{self, Write};
+use std::io;
 
 use contract::config::Prometheus;
 use contract::counters::ExceptionReading;
 use records::snapshot::{Clock, Snapshot};
 
 use page::{Labels, Page};
+use protobuf::Protobuf;
+use text::Text;
 
 mod data_plane;
 mod filter;
 mod flows;
+mod native;
+mod own;
 mod page;
+mod protobuf;
 mod segments;
 #[cfg(test)]
 pub(crate) mod tests;
+mod text;
 mod wires;
 
-pub use filter::{Filter, Filtered};
+pub use filter::Filter;
 
-/// Content type of the text.
-pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+/// A format of the page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// Text, exposition format 0.0.4.
+    Text,
+    /// Protobuf, delimited: delays of segments as native histograms, beside their classic buckets.
+    Protobuf,
+}
 
-/// Writes the snapshot as Prometheus text, some lines at a time; of `settings` only how fine its histograms are. Which
-/// families are taken is for a [`Filter`] around `out`.
+impl Format {
+    /// All formats.
+    pub const ALL: [Self; 2] = [Self::Text, Self::Protobuf];
+
+    /// Its content type.
+    pub const fn content_type(self) -> &'static str {
+        match self {
+            Self::Text => "text/plain; version=0.0.4; charset=utf-8",
+            Self::Protobuf => {
+                "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; \
+                 encoding=delimited"
+            }
+        }
+    }
+}
+
+/// Writes the page, a part at a time: the families of the snapshot and of `own`, a text of the process's own recorder, that
+/// `settings` select, with histograms as fine as they say.
 ///
 /// # Errors
 /// Those of `out`.
-pub fn write(snapshot: &Snapshot, settings: &Prometheus, out: &mut dyn Write) -> fmt::Result {
-    let mut page = Page::new(out);
+pub fn write(
+    snapshot: &Snapshot,
+    own: &str,
+    settings: &Prometheus,
+    format: Format,
+    out: &mut dyn io::Write,
+) -> io::Result<()> {
+    let filter = Filter::from(settings);
+    let mut page = match format {
+        Format::Text => Page::new(Text::new(out), filter),
+        Format::Protobuf => Page::new(Protobuf::new(out), filter),
+    };
     switch(&mut page, snapshot);
     segments::segments(&mut page, &snapshot.segments, settings);
     segments::estimates(&mut page, snapshot);
@@ -45,6 +83,7 @@ pub fn write(snapshot: &Snapshot, settings: &Prometheus, out: &mut dyn Write) ->
     data_plane::ports(&mut page, &snapshot.ports);
     data_plane::workers(&mut page, &snapshot.workers);
     data_plane::tables(&mut page, snapshot);
+    own::own(&mut page, own);
     page.finish()
 }
 

@@ -55,7 +55,8 @@ pub fn report(config: &Config) -> String {
         let each = config.prometheus.series_per_histogram();
         let all = segments * each;
         let rest = format!(
-            "{all} series of delay histograms at most, {each} for each of {segments} segments"
+            "{all} series of delay histograms at most, {each} for each of {segments} segments ({segments} as native \
+             histograms)"
         );
         line(&mut text, "prometheus", &rest);
     }

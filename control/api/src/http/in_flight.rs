@@ -6,7 +6,6 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::fmt;
 use std::io::{self, Write};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -97,13 +96,13 @@ impl Answer {
         }
     }
 
-    /// The whole answer is this text.
-    pub(super) fn text(
+    /// The whole answer is what `write` writes.
+    pub(super) fn written(
         mut self,
         content_type: &'static str,
-        text: impl FnOnce(&mut Self) -> fmt::Result,
+        write: impl FnOnce(&mut Self) -> io::Result<()>,
     ) -> Result<Response, Refusal> {
-        text(&mut self).map_err(|fmt::Error| no_room())?;
+        write(&mut self).map_err(|_| no_room())?;
         Ok(self.finish(content_type))
     }
 
@@ -139,12 +138,6 @@ impl Write for Answer {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-impl fmt::Write for Answer {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.write_all(text.as_bytes()).map_err(|_| fmt::Error)
     }
 }
 

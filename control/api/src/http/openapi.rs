@@ -76,9 +76,13 @@ fn responses(route: &Route, schemas: &mut SchemaGenerator) -> Map<String, Value>
     let problem = schemas.subschema_for::<Problem>();
     let problem = json!({ "application/json": { "schema": problem } });
     let (answer, refusal) = match &route.form {
-        Form::Text(content_type) => {
-            let text = json!({ *content_type: { "schema": { "type": "string" } } });
-            (text.clone(), text)
+        Form::Text(content_types) => {
+            let text = |content_type: &&str| {
+                let schema = json!({ "schema": { "type": "string" } });
+                ((*content_type).to_owned(), schema)
+            };
+            let texts: Map<String, Value> = content_types.iter().map(text).collect();
+            (texts.clone().into(), texts.into())
         }
         Form::Json { schema, .. } => {
             let schema = schema(schemas);

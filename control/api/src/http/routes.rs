@@ -1,7 +1,6 @@
 //! Every path of the server in one list: the router, the page of paths and the `OpenAPI` document are
 //! made from it.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -20,12 +19,14 @@ use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
+use super::accept;
 use super::access::{self, Access};
 use super::in_flight::{Answer, InFlight};
 use super::query::{FlowFilter, Nothing, Parameters, PortFilter};
 use super::refusal::Refusal;
 use super::{connection, openapi};
-use crate::{process, prometheus};
+use crate::process;
+use crate::prometheus::{self, Format};
 use contract::config::{Config, Prometheus};
 use control::published::Published;
 use records::answers::{
@@ -58,8 +59,8 @@ pub(super) struct Route {
 
 /// The form of an answer.
 pub(super) enum Form {
-    /// Text of this content type.
-    Text(&'static str),
+    /// No JSON: of one of these content types.
+    Text(&'static [&'static str]),
     /// JSON of a type, with the fields of another as parameters.
     Json {
         parameters: Schemer,
@@ -67,14 +68,17 @@ pub(super) enum Form {
     },
 }
 
-const TEXT: &str = "text/plain; charset=utf-8";
+const TEXT: [&str; 1] = ["text/plain; charset=utf-8"];
+
+/// Content types of the metrics.
+const METRICS: [&str; 2] = [Format::Text.content_type(), Format::Protobuf.content_type()];
 
 fn text(path: &'static str, what: &'static str, handler: MethodRouter<Sources>) -> Route {
     Route {
         path,
         what,
         method: "get",
-        form: Form::Text(TEXT),
+        form: Form::Text(&TEXT),
         refusals: &[],
         handler,
     }
@@ -116,8 +120,8 @@ fn texts() -> Vec<Route> {
     vec![
         text("/", "this page", get(index)),
         Route {
-            form: Form::Text(prometheus::CONTENT_TYPE),
-            ..text("/metrics", "everything, for Prometheus", get(metrics_text))
+            form: Form::Text(&METRICS),
+            ..text("/metrics", "everything, for Prometheus", get(metrics_page))
         },
         text(
             "/healthz",
@@ -321,17 +325,17 @@ async fn index(State(sources): State<Sources>) -> String {
     format!("Vernier {version}, switch {switch}\n\n{list}")
 }
 
-async fn metrics_text(State(sources): State<Sources>) -> Answered {
+async fn metrics_page(State(sources): State<Sources>, headers: HeaderMap) -> Answered {
     let snapshot = sources.published.read();
     let defaults = Prometheus::default();
     let config = snapshot.config.as_ref();
     let settings = config.map_or(&defaults, |config| &config.prometheus);
-    let filter = prometheus::Filter::from(settings);
-    sources.answer().text(prometheus::CONTENT_TYPE, |answer| {
-        let mut page = filter.before(answer);
-        prometheus::write(&snapshot, settings, &mut page)?;
-        page.write_str(&sources.recorder.render())
-    })
+    let format = accept::format(&headers);
+    let own = sources.recorder.render();
+    let answer = sources.answer().written(format.content_type(), |answer| {
+        prometheus::write(&snapshot, &own, settings, format, answer)
+    })?;
+    Ok(([(header::VARY, "accept")], answer).into_response())
 }
 
 async fn healthz(State(sources): State<Sources>) -> impl IntoResponse {

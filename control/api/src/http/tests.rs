@@ -109,9 +109,9 @@ fn ask(server: &Running, method: &str, target: &str, lines: &[&str]) -> TcpStrea
 }
 
 fn listen(mut client: TcpStream) -> Answer {
-    let mut text = String::new();
-    client.read_to_string(&mut text).unwrap();
-    Answer::of(&text)
+    let mut bytes = Vec::new();
+    client.read_to_end(&mut bytes).unwrap();
+    Answer::of(&String::from_utf8_lossy(&bytes))
 }
 
 fn request(server: &Running, method: &str, target: &str, lines: &[&str]) -> Answer {

@@ -1,6 +1,6 @@
 //! Ports with their classes and queues, workers, the filtering database and the pools of packet buffers.
 
-use super::page::{Labels, Page, with};
+use super::page::{Histogram, Kind, Labels, Page, Sample, with};
 use super::whole;
 use contract::counters::{
     ClassReading, PortReading, QueueReading, ReferenceReading, WorkerReading,
@@ -67,10 +67,9 @@ pub(super) fn workers(page: &mut Page, workers: &[Worker]) {
         .clone()
         .map(|(labels, worker)| (labels, &worker.references));
     page.metrics(&ReferenceReading::METRICS, references);
-    let bursts = "vernier_worker_burst_packets";
     page.begin(
-        bursts,
-        "histogram",
+        "vernier_worker_burst_packets",
+        Kind::Histogram,
         "Packets in the bursts that the worker received.",
     );
     for (labels, worker) in workers {
@@ -78,10 +77,14 @@ pub(super) fn workers(page: &mut Page, workers: &[Worker]) {
             *sum += bucket.bursts;
             Some((bucket.le_packets, *sum))
         });
-        let count = worker.bursts.iter().map(|bucket| bucket.bursts).sum();
         let buckets = cumulative.filter_map(|(le, at_most)| Some((le? as f64, at_most)));
-        let packets = worker.counts.busy_packets as f64;
-        page.histogram(bursts, &labels, buckets, count, packets);
+        let histogram = Histogram {
+            buckets: buckets.collect(),
+            delays: None,
+            count: worker.bursts.iter().map(|bucket| bucket.bursts).sum(),
+            sum: worker.counts.busy_packets as f64,
+        };
+        page.sample(&labels, None, Sample::Histogram(&histogram));
     }
 }
 

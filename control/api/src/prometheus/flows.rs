@@ -1,6 +1,6 @@
 //! Flows: those with series of their own, `other`, and decoding.
 
-use super::page::{Labels, Page, with};
+use super::page::{Kind, Labels, Page, Sample, with};
 use super::segments::judged;
 use super::whole;
 use records::snapshot::{Credit, Decoding, Flow, FlowEstimate, FlowTotals, Flows, Snapshot};
@@ -53,15 +53,14 @@ fn delays(page: &mut Page, flows: Option<&Flows>) {
         (labels(OTHER, segment), &other.credited)
     });
     let credits = top.chain(other);
-    let delay = "vernier_flow_delay_seconds";
     page.begin(
-        delay,
-        "summary",
+        "vernier_flow_delay_seconds",
+        Kind::Summary,
         "Stamped delay of the packets of the flow while it had series of its own.",
     );
     for (labels, credit) in credits.clone() {
-        page.line(delay, Some("sum"), &labels, None, credit.delay_sum_s);
-        page.line(delay, Some("count"), &labels, None, credit.packets as f64);
+        let (count, sum) = (credit.packets, credit.delay_sum_s);
+        page.sample(&labels, None, Sample::Summary { count, sum });
     }
     page.metrics(Credit::metrics(), credits);
 }

@@ -1,26 +1,20 @@
-//! The text under construction: families, their series, and their lines.
+//! The page under construction: families and their samples, as they go to a writer of one format.
 
 use std::borrow::Cow;
-use std::fmt::{self, Write};
+use std::io;
 
 use contract::metric::{Metric, MetricKind};
-use metrics::{Key, Label};
-use metrics_exporter_prometheus::LabelSet;
-use metrics_exporter_prometheus::formatting::{
-    write_help_line, write_metric_line, write_type_line,
-};
 use records::snapshot::DelayBucket;
 
-/// Bytes of text after which it is written out: the text of a large switch is never in memory as a whole.
-const PART_BYTES: usize = 16 << 10;
+use super::Filter;
 
 /// Names and values of a series' labels.
-pub(super) type Labels<'r> = Vec<(&'static str, Cow<'r, str>)>;
+pub(super) type Labels<'r> = Vec<(&'r str, Cow<'r, str>)>;
 
 /// Labels and one more.
 pub(super) fn with<'r>(
     mut labels: Labels<'r>,
-    name: &'static str,
+    name: &'r str,
     value: impl Into<Cow<'r, str>>,
 ) -> Labels<'r> {
     labels.push((name, value.into()));
@@ -32,55 +26,115 @@ pub(super) fn ratio(part: u64, whole: u64) -> f64 {
     part as f64 / whole.max(1) as f64
 }
 
-/// The text under construction.
+/// Type of a family.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Counter,
+    Gauge,
+    Summary,
+    Histogram,
+}
+
+impl Kind {
+    const ALL: [Self; 4] = [Self::Counter, Self::Gauge, Self::Summary, Self::Histogram];
+
+    /// Its name in the text format.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Summary => "summary",
+            Self::Histogram => "histogram",
+        }
+    }
+
+    pub(super) fn of(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+/// A histogram of one series.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Histogram<'d> {
+    /// Upper bounds, least first and without `+Inf`, and how many samples are at most that great.
+    pub(super) buckets: Vec<(f64, u64)>,
+    /// The same samples in the buckets that recorded them, for a native histogram; of delays only.
+    pub(super) delays: Option<&'d [DelayBucket]>,
+    pub(super) count: u64,
+    pub(super) sum: f64,
+}
+
+/// What a series has at the time of the page.
+#[derive(Debug)]
+pub(super) enum Sample<'s> {
+    /// Of a counter or a gauge.
+    Value(f64),
+    /// Of a summary without quantiles.
+    Summary {
+        count: u64,
+        sum: f64,
+    },
+    Histogram(&'s Histogram<'s>),
+}
+
+/// A format of the page. Samples belong to the family that began last.
+pub(super) trait Writer {
+    /// Begins a family.
+    fn begin(&mut self, name: &str, kind: Kind, help: &str) -> io::Result<()>;
+    /// Adds a series to the family; `more` is one label more.
+    fn sample(
+        &mut self,
+        labels: &Labels,
+        more: Option<(&str, &str)>,
+        sample: Sample,
+    ) -> io::Result<()>;
+    /// Writes what was not written yet.
+    fn finish(&mut self) -> io::Result<()>;
+}
+
+/// The page under construction.
 pub(super) struct Page<'o> {
-    /// Lines that were not written out yet.
-    text: String,
-    out: &'o mut dyn Write,
+    writer: Box<dyn Writer + 'o>,
+    filter: Filter,
+    /// Whether the filter takes the present family.
+    is_wanted: bool,
     /// After an error nothing more is written.
-    written: fmt::Result,
+    written: io::Result<()>,
 }
 
 impl<'o> Page<'o> {
-    pub(super) fn new(out: &'o mut dyn Write) -> Self {
+    /// A page of the families that `filter` takes.
+    pub(super) fn new(writer: impl Writer + 'o, filter: Filter) -> Self {
         Self {
-            text: String::new(),
-            out,
+            writer: Box::new(writer),
+            filter,
+            is_wanted: false,
             written: Ok(()),
         }
     }
 
-    pub(super) fn finish(mut self) -> fmt::Result {
-        self.write_out();
-        self.written
-    }
-
-    fn write_out(&mut self) {
-        if self.written.is_ok() {
-            self.written = self.out.write_str(&self.text);
-        }
-        self.text.clear();
+    pub(super) fn finish(mut self) -> io::Result<()> {
+        self.written?;
+        self.writer.finish()
     }
 
     /// Begins a family.
-    pub(super) fn begin(&mut self, name: &str, kind: &str, help: &str) {
-        write_help_line(&mut self.text, name, None, None, help);
-        write_type_line(&mut self.text, name, None, None, kind);
+    pub(super) fn begin(&mut self, name: &str, kind: Kind, help: &str) {
+        self.is_wanted = self.filter.takes(name);
+        if self.is_wanted() {
+            self.written = self.writer.begin(name, kind, help);
+        }
     }
 
-    /// A line of a family; `more` is one label more.
-    pub(super) fn line(
-        &mut self,
-        name: &str,
-        suffix: Option<&'static str>,
-        labels: &Labels,
-        more: Option<(&'static str, &str)>,
-        value: f64,
-    ) {
-        let set = label_set(labels);
-        write_metric_line(&mut self.text, name, suffix, &set, more, value, None);
-        if self.text.len() >= PART_BYTES {
-            self.write_out();
+    /// Whether samples of the present family are written.
+    fn is_wanted(&self) -> bool {
+        self.is_wanted && self.written.is_ok()
+    }
+
+    /// A series of the family; `more` is one label more.
+    pub(super) fn sample(&mut self, labels: &Labels, more: Option<(&str, &str)>, sample: Sample) {
+        if self.is_wanted() {
+            self.written = self.writer.sample(labels, more, sample);
         }
     }
 
@@ -103,8 +157,8 @@ impl<'o> Page<'o> {
     /// Begins a declared family.
     pub(super) fn declared<R: 'static>(&mut self, Metric { declaration, .. }: &Metric<R>) {
         let kind = match declaration.kind {
-            MetricKind::Counter => "counter",
-            MetricKind::Gauge => "gauge",
+            MetricKind::Counter => Kind::Counter,
+            MetricKind::Gauge => Kind::Gauge,
         };
         self.begin(declaration.name, kind, declaration.help.trim());
     }
@@ -115,14 +169,13 @@ impl<'o> Page<'o> {
         metric: &Metric<R>,
         records: impl Iterator<Item = (Labels<'r>, &'r R)>,
     ) {
-        let name = metric.declaration.name;
         for (labels, record) in records {
-            if self.written.is_err() {
+            if !self.is_wanted() {
                 return;
             }
             (metric.read)(record, &mut |label, value| {
                 let more = (!metric.label.is_empty()).then_some((metric.label, label));
-                self.line(name, None, &labels, more, value);
+                self.sample(&labels, more, Sample::Value(value));
             });
         }
     }
@@ -134,8 +187,8 @@ impl<'o> Page<'o> {
         help: &str,
         samples: impl IntoIterator<Item = (Labels<'r>, f64)>,
     ) {
-        self.begin(name, "gauge", help);
-        self.samples(name, samples);
+        self.begin(name, Kind::Gauge, help);
+        self.samples(samples);
     }
 
     /// A counter that is made from more than one field.
@@ -145,29 +198,30 @@ impl<'o> Page<'o> {
         help: &str,
         samples: impl IntoIterator<Item = (Labels<'r>, f64)>,
     ) {
-        self.begin(name, "counter", help);
-        self.samples(name, samples);
+        self.begin(name, Kind::Counter, help);
+        self.samples(samples);
     }
 
-    fn samples<'r>(&mut self, name: &str, samples: impl IntoIterator<Item = (Labels<'r>, f64)>) {
+    fn samples<'r>(&mut self, samples: impl IntoIterator<Item = (Labels<'r>, f64)>) {
         for (labels, value) in samples {
-            if self.written.is_err() {
+            if !self.is_wanted() {
                 return;
             }
-            self.line(name, None, &labels, None, value);
+            self.sample(&labels, None, Sample::Value(value));
         }
     }
 
-    /// One series of a histogram of delays: cumulative buckets by `bounds_ns`, which are bounds of `delays` too, sum and
-    /// count.
+    /// One series of a histogram of delays, with cumulative buckets by `bounds_ns`, which are bounds of `delays` too.
     pub(super) fn delays(
         &mut self,
-        name: &str,
         labels: &Labels,
         bounds_ns: impl Iterator<Item = u64>,
         delays: &[DelayBucket],
         sum: f64,
     ) {
+        if !self.is_wanted() {
+            return;
+        }
         let (mut left, mut at_most) = (delays.iter().peekable(), 0);
         // A bound has few enough digits to be exact in seconds.
         let buckets = bounds_ns.map(|bound_ns| {
@@ -176,40 +230,12 @@ impl<'o> Page<'o> {
             }
             (bound_ns as f64 / 1e9, at_most)
         });
-        let count = delays.iter().map(|bucket| bucket.packets).sum();
-        self.histogram(name, labels, buckets, count, sum);
+        let histogram = Histogram {
+            buckets: buckets.collect(),
+            delays: Some(delays),
+            count: delays.iter().map(|bucket| bucket.packets).sum(),
+            sum,
+        };
+        self.sample(labels, None, Sample::Histogram(&histogram));
     }
-
-    /// One series of a histogram, from cumulative buckets by their upper bounds.
-    pub(super) fn histogram(
-        &mut self,
-        name: &str,
-        labels: &Labels,
-        buckets: impl Iterator<Item = (f64, u64)>,
-        count: u64,
-        sum: f64,
-    ) {
-        if self.written.is_err() {
-            return;
-        }
-        let buckets = buckets.map(|(bound, at_most)| (bound.to_string(), at_most));
-        for (bound, at_most) in buckets.chain([("+Inf".to_owned(), count)]) {
-            let le = Some(("le", bound.as_str()));
-            self.line(name, Some("bucket"), labels, le, at_most as f64);
-        }
-        self.line(name, Some("sum"), labels, None, sum);
-        self.line(name, Some("count"), labels, None, count as f64);
-    }
-}
-
-#[expect(
-    clippy::default_trait_access,
-    reason = "the map's type is not among our dependencies"
-)]
-fn label_set(labels: &Labels) -> LabelSet {
-    let labels = labels
-        .iter()
-        .map(|(name, value)| Label::new(*name, value.clone().into_owned()));
-    let key = Key::from_parts("", labels.collect::<Vec<_>>());
-    LabelSet::from_key_and_global(&key, &Default::default())
 }

@@ -1,6 +1,6 @@
 //! Segments inside the switch: counts, exact delays, estimates; and the sketches.
 
-use super::page::{Labels, Page, ratio, with};
+use super::page::{Kind, Labels, Page, ratio, with};
 use super::wires;
 use contract::config::Prometheus;
 use contract::metric::Metric;
@@ -32,14 +32,13 @@ pub(super) fn judged<'r>(
 }
 
 pub(super) fn segments(page: &mut Page, segments: &[Segment], settings: &Prometheus) {
-    let delay = "vernier_segment_delay_seconds";
     let help = "One-way delay inside the switch of every packet, from stamps.";
-    page.begin(delay, "histogram", help);
+    page.begin("vernier_segment_delay_seconds", Kind::Histogram, help);
     let has_packets = |segment: &&Segment| segment.total.counts.received_packets > 0;
     for segment in segments.iter().filter(has_packets) {
         let total = &segment.total;
         let (bounds_ns, sum_s) = (settings.bounds_ns(), total.delay_sum_s);
-        page.delays(delay, &labels(segment), bounds_ns, &total.buckets, sum_s);
+        page.delays(&labels(segment), bounds_ns, &total.buckets, sum_s);
     }
     let minutes = segments.iter().filter_map(|segment| {
         let last_minute = segment.last_minute.as_ref()?;

@@ -6,9 +6,69 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 fn render(snapshot: &Snapshot) -> String {
-    let mut text = String::new();
-    write(snapshot, &Prometheus::default(), &mut text).unwrap();
-    text
+    page(snapshot, &Prometheus::default())
+}
+
+fn page(snapshot: &Snapshot, settings: &Prometheus) -> String {
+    let mut text = Vec::new();
+    write(snapshot, OWN, settings, Format::Text, &mut text).unwrap();
+    String::from_utf8(text).unwrap()
+}
+
+/// As the process's recorder renders it.
+pub(super) const OWN: &str = "\
+# HELP a_requests_total Requests.
+# TYPE a_requests_total counter
+a_requests_total{path=\"/healthz\",status=\"200\"} 3
+a_requests_total{path=\"/metrics\",status=\"200\"} 4
+
+# HELP a_start_seconds Start.
+# TYPE a_start_seconds gauge
+a_start_seconds 1700000000.25
+
+# HELP a_request_seconds Time to answer.
+# TYPE a_request_seconds histogram
+a_request_seconds_bucket{path=\"/\",le=\"0.00001\"} 1
+a_request_seconds_bucket{path=\"/\",le=\"0.1\"} 2
+a_request_seconds_bucket{path=\"/\",le=\"+Inf\"} 3
+a_request_seconds_sum{path=\"/\"} 2.125
+a_request_seconds_count{path=\"/\"} 3
+
+";
+
+#[test]
+fn the_process_s_own_metrics_come_out_as_they_are() {
+    let text = render(&Snapshot::default());
+    let mut lines = text.lines();
+    for line in OWN.lines().filter(|line| !line.is_empty()) {
+        assert!(lines.any(|other| other == line), "{line}\n{text}");
+    }
+}
+
+#[test]
+fn whole_families_stay_or_go() {
+    let names = |include: &[&str], exclude: &[&str]| {
+        let owned = |patterns: &[&str]| patterns.iter().map(|&p| p.to_owned()).collect();
+        let settings = Prometheus {
+            include: owned(include),
+            exclude: owned(exclude),
+            ..Prometheus::default()
+        };
+        let text = page(&Snapshot::example(), &settings);
+        let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+        let types: Vec<String> = types.map(str::to_owned).collect();
+        (types, text)
+    };
+    let (all, text) = names(&[], &[]);
+    assert_eq!(text, render(&Snapshot::example()));
+    assert!(all.contains(&"a_request_seconds histogram".to_owned()));
+    let (own, text) = names(&["a_*"], &["*_seconds"]);
+    assert_eq!(own, ["a_requests_total counter"]);
+    assert_eq!(text.lines().count(), 4, "{text}");
+    let (delays, text) = names(&["vernier_segment_delay_seconds"], &[]);
+    assert_eq!(delays, ["vernier_segment_delay_seconds histogram"]);
+    assert!(text.contains("vernier_segment_delay_seconds_bucket"));
+    assert_eq!(names(&["b*"], &[]).1, "");
 }
 
 /// Runs `promtool check metrics`; `None` where there is none, which CI does not accept.
@@ -129,8 +189,7 @@ fn a_quantile_is_off_by_a_part_of_an_octave_at_most() {
             total.buckets = buckets
                 .map(|(le_ns, packets)| DelayBucket { le_ns, packets })
                 .collect();
-            let mut text = String::new();
-            write(&snapshot, &settings, &mut text).unwrap();
+            let text = page(&snapshot, &settings);
             for rank in [1, 500, 900, 990, 999, 1_000] {
                 let quantile = histogram_quantile(&text, rank as f64 / 1_000.0);
                 let exact = delays[rank - 1] as f64 / 1e9;
@@ -145,8 +204,7 @@ fn a_quantile_is_off_by_a_part_of_an_octave_at_most() {
 
 /// Lines of a page that begin so.
 fn text_lines(snapshot: &Snapshot, settings: &Prometheus, start: &str) -> usize {
-    let mut text = String::new();
-    write(snapshot, settings, &mut text).unwrap();
+    let text = page(snapshot, settings);
     text.lines().filter(|line| line.starts_with(start)).count()
 }
 

@@ -23,6 +23,25 @@ family without a condition always has series.
 `prometheus.include` and `prometheus.exclude` select by name what is written ([configuration](configuration.md#prometheus)).
 [alerts.yml](../dashboards/alerts.yml), [recording.yml](../dashboards/recording.yml) and the Grafana dashboard
 [vernier.json](../dashboards/vernier.json) use these names and no others.
+
+## Native histograms
+
+`vernier_segment_delay_seconds` comes as a [native histogram](https://prometheus.io/docs/specs/native_histograms/), too, for a
+scraper that asks for protobuf (`Accept`), as Prometheus does from 2.40 on with `--enable-feature=native-histograms`. The page has the
+same families and values in both formats.
+
+| | classic, 4 buckets an octave | native, schema 5 |
+|---|---|---|
+| quantile | `histogram_quantile(0.999, rate(vernier_segment_delay_seconds_bucket[1m]))` | `histogram_quantile(0.999, rate(vernier_segment_delay_seconds[1m]))` |
+| error at most | 25 %, 12.5 % with 8 buckets (`prometheus.buckets_per_octave`) | 8.4 % |
+| range | 128 ns to 8.6 s | all; whole nanoseconds |
+| series of a segment with packets | 108 | 1, with a bucket for each eighth of an octave that has packets |
+| packets, sum of delays | `vernier_segment_delay_seconds_count`, `_sum` | `histogram_count(...)`, `histogram_sum(...)` |
+
+A bucket of the switch, an eighth of an octave of nanoseconds, goes whole to the exponential bucket that holds its middle: counts are
+exact and only rise. Protobuf has both forms; which of them it keeps is for Prometheus: 2.42 the native one alone, from 2.45 on both
+with `scrape_classic_histograms: true` (from 3.0 on `always_scrape_classic_histograms`). The rules and the dashboard read the classic ones.
+Prometheus itself writes `le=\"1.0\"` for what is `le=\"1\"` as text, so that series of classic buckets begin anew where the format changes.
 ";
 
 /// Sections: a heading, what the figures rest on, and the beginnings of the names in it.

@@ -22,7 +22,8 @@ fn the_demo_says_all_it_would_use() {
         " ns receive, pass on, transmit\n",
         " million a second by one worker\n",
         "http        http://127.0.0.1:9464/metrics\n",
-        "prometheus  216 series of delay histograms at most, 108 for each of 2 segments\n",
+        "prometheus  216 series of delay histograms at most, 108 for each of 2 segments (2 as native \
+         histograms)\n",
     ] {
         assert!(report.contains(expected), "{expected:?} in\n{report}");
     }

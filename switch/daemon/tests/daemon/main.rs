@@ -13,6 +13,7 @@ mod http;
 mod kernel_peers;
 mod lifecycle;
 mod metrics_reference;
+mod native_histograms;
 mod network;
 mod privileges;
 mod prometheus;

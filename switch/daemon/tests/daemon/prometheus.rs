@@ -2,6 +2,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::support::{Guard, free_address, skip};
 use serde_json::Value;
@@ -15,6 +16,15 @@ pub struct Prometheus {
 impl Prometheus {
     /// None, said aloud, where it is not installed.
     pub fn start(target: SocketAddr) -> Option<Self> {
+        Self::start_with(target, &[])
+    }
+
+    /// The same, one that scrapes native histograms.
+    pub fn start_native(target: SocketAddr) -> Option<Self> {
+        Self::start_with(target, &["--enable-feature=native-histograms"])
+    }
+
+    fn start_with(target: SocketAddr, options: &[&str]) -> Option<Self> {
         let version = Command::new("prometheus").arg("--version").output();
         if !version.is_ok_and(|output| output.status.success()) {
             skip("no prometheus on the path (make test puts it there)");
@@ -33,6 +43,7 @@ impl Prometheus {
             .arg(option("config.file", &path("prometheus.yml")))
             .arg(option("storage.tsdb.path", &path("data")))
             .arg(format!("--web.listen-address={address}"))
+            .args(options)
             .stdout(Stdio::null())
             .stderr(std::fs::File::create(path("log")).unwrap())
             .spawn()
@@ -46,8 +57,15 @@ impl Prometheus {
 
     /// The answer to an instant query, once the server answers.
     pub fn query(&self, expression: &str) -> Option<Value> {
+        self.query_at(expression, SystemTime::now())
+    }
+
+    /// The same, as it was at that time.
+    pub fn query_at(&self, expression: &str, time: SystemTime) -> Option<Value> {
         let url = format!("http://{}/api/v1/query", self.address);
-        let mut answer = ureq::get(url).query("query", expression).call().ok()?;
+        let time_s = time.duration_since(UNIX_EPOCH).ok()?.as_secs_f64();
+        let query = ureq::get(url).query("query", expression);
+        let mut answer = query.query("time", time_s.to_string()).call().ok()?;
         let mut answer: Value = answer.body_mut().read_json().ok()?;
         Some(answer["data"]["result"].take())
     }

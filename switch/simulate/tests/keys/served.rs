@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 
 use api::http::Server;
-use api::prometheus::{self, Filter};
+use api::prometheus::{self, Format};
 use contract::config::Config;
 use control::published::Published;
 use records::snapshot::Snapshot;
@@ -39,10 +39,8 @@ pub fn answers(config: &Config) -> String {
 
 /// The page of metrics.
 pub fn metrics(config: &Config) -> String {
-    let mut page = String::new();
-    let settings = &config.prometheus;
-    let filter = Filter::from(settings);
-    let mut filtered = filter.before(&mut page);
-    prometheus::write(&Snapshot::example(), settings, &mut filtered).unwrap();
-    page
+    let mut page = Vec::new();
+    let (snapshot, settings) = (Snapshot::example(), &config.prometheus);
+    prometheus::write(&snapshot, "", settings, Format::Text, &mut page).unwrap();
+    String::from_utf8(page).unwrap()
 }

@@ -33,7 +33,7 @@ fn every_path_answers_with_its_content_type() {
             path => path.to_owned(),
         };
         let expected = match path {
-            "/metrics" => prometheus::CONTENT_TYPE,
+            "/metrics" => prometheus::Format::Text.content_type(),
             path if path.starts_with("/api") => "application/json",
             _ => "text/plain; charset=utf-8",
         };
@@ -50,6 +50,26 @@ fn every_path_answers_with_its_content_type() {
     }
     let answer = fetch(&server, "/metric");
     assert!(answer.status == 404 && answer.body.contains("/metrics"));
+}
+
+#[test]
+fn metrics_are_protobuf_for_who_asks_for_it() {
+    let (server, _) = serve(example());
+    let [text, protobuf] = prometheus::Format::ALL.map(prometheus::Format::content_type);
+    let accept = |weight| format!("Accept: {protobuf};q={weight}, text/plain;q=0.5");
+    for (accept, expected) in [(accept(0.4), text), (accept(0.6), protobuf)] {
+        for method in ["GET", "HEAD"] {
+            let answer = request(&server, method, "/metrics", &[&accept]);
+            assert_eq!(answer.status, 200, "{accept}");
+            assert_eq!(answer.header("content-type"), Some(expected), "{accept}");
+            assert_eq!(answer.header("vary"), Some("accept"));
+            if method == "GET" {
+                let own = "vernier_http_rejected_total";
+                assert!(answer.body.contains(own));
+                assert_eq!(answer.body.contains("# TYPE"), expected == text);
+            }
+        }
+    }
 }
 
 #[test]

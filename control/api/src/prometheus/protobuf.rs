@@ -1,0 +1,229 @@
+//! The page as protobuf: messages of `io.prometheus.client`, each with its length before it. Histograms of delays come in
+//! two forms, with classic buckets and as native histograms; the scraper takes what it is configured for.
+//!
+//! The length of a family comes before its series: a family is in memory until its last series is encoded, at most 6 KiB
+//! for each segment.
+
+use std::io;
+
+use prost::{Message, encode_length_delimiter};
+
+use super::native::{Native, SCHEMA, ZERO_THRESHOLD_S};
+use super::page::{Histogram, Kind, Labels, Sample, Writer};
+
+/// Writes protobuf.
+pub(super) struct Protobuf<'o> {
+    kind: Kind,
+    /// Name, help and type of the present family, encoded.
+    head: Vec<u8>,
+    /// Its series, encoded. Encodings of two messages after each other are that of both merged: each series is a family
+    /// with this series and nothing else.
+    series: Vec<u8>,
+    out: &'o mut dyn io::Write,
+}
+
+impl<'o> Protobuf<'o> {
+    pub(super) fn new(out: &'o mut dyn io::Write) -> Self {
+        Self {
+            kind: Kind::Gauge,
+            head: Vec::new(),
+            series: Vec::new(),
+            out,
+        }
+    }
+}
+
+impl Writer for Protobuf<'_> {
+    fn begin(&mut self, name: &str, kind: Kind, help: &str) -> io::Result<()> {
+        self.finish()?;
+        let family = messages::Family {
+            name: Some(name.to_owned()),
+            help: Some(help.to_owned()),
+            kind: Some(match kind {
+                Kind::Counter => 0,
+                Kind::Gauge => 1,
+                Kind::Summary => 2,
+                Kind::Histogram => 4,
+            }),
+            metric: Vec::new(),
+        };
+        self.kind = kind;
+        self.head.clear();
+        Ok(family.encode(&mut self.head)?)
+    }
+
+    fn sample(
+        &mut self,
+        labels: &Labels,
+        more: Option<(&str, &str)>,
+        sample: Sample,
+    ) -> io::Result<()> {
+        let labels = labels.iter().map(|(name, value)| (*name, value.as_ref()));
+        let label = |(name, value): (&str, &str)| messages::Label {
+            name: name.to_owned(),
+            value: value.to_owned(),
+        };
+        let mut metric = messages::Metric {
+            label: labels.chain(more).map(label).collect(),
+            ..messages::Metric::default()
+        };
+        match sample {
+            Sample::Value(value) => {
+                let value = Some(messages::Value { value });
+                match self.kind {
+                    Kind::Counter => metric.counter = value,
+                    _ => metric.gauge = value,
+                }
+            }
+            Sample::Summary { count, sum } => {
+                metric.summary = Some(messages::Summary { count, sum });
+            }
+            Sample::Histogram(histogram) => metric.histogram = Some(message_of(histogram)),
+        }
+        let family = messages::Family {
+            metric: vec![metric],
+            ..messages::Family::default()
+        };
+        Ok(family.encode(&mut self.series)?)
+    }
+
+    /// Writes the present family, if it has series.
+    fn finish(&mut self) -> io::Result<()> {
+        if self.series.is_empty() {
+            return Ok(());
+        }
+        let mut length = Vec::new();
+        encode_length_delimiter(self.head.len() + self.series.len(), &mut length)?;
+        for part in [&length, &self.head, &self.series] {
+            self.out.write_all(part)?;
+        }
+        self.series.clear();
+        Ok(())
+    }
+}
+
+fn message_of(histogram: &Histogram) -> messages::Histogram {
+    let buckets = histogram.buckets.iter();
+    let bucket = buckets.map(|&(upper_bound, cumulative_count)| messages::Bucket {
+        cumulative_count,
+        upper_bound,
+    });
+    let classic = messages::Histogram {
+        sample_count: histogram.count,
+        sample_sum: histogram.sum,
+        bucket: bucket.collect(),
+        ..messages::Histogram::default()
+    };
+    let Some(delays) = histogram.delays else {
+        return classic;
+    };
+    let native = Native::of(delays);
+    let spans = native.spans.iter();
+    messages::Histogram {
+        schema: Some(SCHEMA),
+        zero_threshold: Some(ZERO_THRESHOLD_S),
+        zero_count: Some(native.zero_count),
+        positive_span: spans
+            .map(|span| messages::Span {
+                offset: span.offset,
+                length: span.length,
+            })
+            .collect(),
+        positive_delta: native.deltas,
+        ..classic
+    }
+}
+
+/// What is used of `metrics.proto` of <https://github.com/prometheus/client_model>, by its numbers.
+mod messages {
+    use prost::Message;
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct Label {
+        #[prost(string, required, tag = "1")]
+        pub(super) name: String,
+        #[prost(string, required, tag = "2")]
+        pub(super) value: String,
+    }
+
+    /// A counter or a gauge.
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct Value {
+        #[prost(double, required, tag = "1")]
+        pub(super) value: f64,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct Summary {
+        #[prost(uint64, required, tag = "1")]
+        pub(super) count: u64,
+        #[prost(double, required, tag = "2")]
+        pub(super) sum: f64,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct Bucket {
+        #[prost(uint64, required, tag = "1")]
+        pub(super) cumulative_count: u64,
+        #[prost(double, required, tag = "2")]
+        pub(super) upper_bound: f64,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct Span {
+        #[prost(sint32, required, tag = "1")]
+        pub(super) offset: i32,
+        #[prost(uint32, required, tag = "2")]
+        pub(super) length: u32,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct Histogram {
+        #[prost(uint64, required, tag = "1")]
+        pub(super) sample_count: u64,
+        #[prost(double, required, tag = "2")]
+        pub(super) sample_sum: f64,
+        #[prost(message, repeated, tag = "3")]
+        pub(super) bucket: Vec<Bucket>,
+        #[prost(sint32, optional, tag = "5")]
+        pub(super) schema: Option<i32>,
+        #[prost(double, optional, tag = "6")]
+        pub(super) zero_threshold: Option<f64>,
+        #[prost(uint64, optional, tag = "7")]
+        pub(super) zero_count: Option<u64>,
+        #[prost(message, repeated, tag = "12")]
+        pub(super) positive_span: Vec<Span>,
+        #[prost(sint64, repeated, packed = "false", tag = "13")]
+        pub(super) positive_delta: Vec<i64>,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct Metric {
+        #[prost(message, repeated, tag = "1")]
+        pub(super) label: Vec<Label>,
+        #[prost(message, optional, tag = "2")]
+        pub(super) gauge: Option<Value>,
+        #[prost(message, optional, tag = "3")]
+        pub(super) counter: Option<Value>,
+        #[prost(message, optional, tag = "4")]
+        pub(super) summary: Option<Summary>,
+        #[prost(message, optional, tag = "7")]
+        pub(super) histogram: Option<Histogram>,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct Family {
+        #[prost(string, optional, tag = "1")]
+        pub(super) name: Option<String>,
+        #[prost(string, optional, tag = "2")]
+        pub(super) help: Option<String>,
+        /// 0 counter, 1 gauge, 2 summary, 4 histogram.
+        #[prost(int32, optional, tag = "3")]
+        pub(super) kind: Option<i32>,
+        #[prost(message, repeated, tag = "4")]
+        pub(super) metric: Vec<Metric>,
+    }
+}
+
+#[cfg(test)]
+mod tests;
