@@ -91,8 +91,8 @@ lint: setup-test ## Formatting, words, sizes, clippy, documentation, licences: a
 	$(CARGO) deny --locked --log-level error check bans licenses sources
 
 .PHONY: docs
-docs: ## Write the references in docs/ anew: configuration, its JSON Schema, metrics
-	VERNIER_WRITE_DOCS=1 $(CARGO) nextest run -p api --locked -E 'test(/^documents::.*_is_current$$/)'
+docs: ## Write the references in docs/ anew: configuration, its JSON Schema, metrics, what measurement keys change
+	VERNIER_WRITE_DOCS=1 $(CARGO) nextest run -p api -p simulate --locked -E 'test(/^(documents|measured)::.*_is_current$$/)'
 
 # Further arguments of `make bench`, such as `--only io,everything` or `--rounds 9`.
 BENCH_ARGS ?=

@@ -10,6 +10,8 @@
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{self, Event};
 
 use crate::client::ClientError;
@@ -20,7 +22,7 @@ mod draw;
 mod feed;
 mod source;
 
-use app::{App, KeyEffect};
+use app::{App, KeyEffect, Tab};
 use feed::Feed;
 
 pub use source::{InProcess, SnapshotSource};
@@ -63,6 +65,27 @@ pub fn run(
     let outcome = interact(&mut terminal, app, feed, is_over);
     ratatui::try_restore()?;
     Ok(outcome?)
+}
+
+/// What the live table shows of `source` on a screen of this size, by tab, as text.
+///
+/// # Errors
+/// [`TopError`] when the source does not answer.
+pub fn screens(
+    source: &mut impl SnapshotSource,
+    columns: u16,
+    rows: u16,
+) -> Result<Vec<(&'static str, String)>, TopError> {
+    let mut app = App::new(source.latest()?);
+    let mut screens = Vec::new();
+    for tab in Tab::ALL {
+        app.tab = tab;
+        app.take(Ok(feed::fetch(source, app.request())?));
+        let Ok(mut terminal) = Terminal::new(TestBackend::new(columns, rows));
+        let Ok(_) = terminal.draw(|frame| draw::draw(frame, &app));
+        screens.push((tab.label(), terminal.backend().to_string()));
+    }
+    Ok(screens)
 }
 
 fn interact(

@@ -76,7 +76,11 @@ impl Feed {
     }
 }
 
-fn fetch(source: &mut impl SnapshotSource, request: Request) -> Result<Update, ClientError> {
+/// The answer to a request.
+pub(super) fn fetch(
+    source: &mut impl SnapshotSource,
+    request: Request,
+) -> Result<Update, ClientError> {
     let snapshot = source.latest()?;
     let course = match &request.course {
         Some(query) => {

@@ -1,10 +1,8 @@
 use std::sync::Arc;
 
-use ratatui::Terminal;
-use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::app::{Sort, Tab};
+use super::app::Sort;
 use super::feed::{Request, Update};
 use super::*;
 use records::answers::{CourseQuery, FlowOrder, FlowPage, FlowScope, FlowState, Width};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use contract::config::Config;
 use contract::ids::PortIndex;
+use control::published::Published;
 use measure::time::Ticks;
 use rand::SeedableRng;
 use rand_pcg::Pcg64;
@@ -136,6 +137,11 @@ impl Calm {
     /// What a switch has published.
     pub fn snapshot(&self, switch: usize) -> Arc<Snapshot> {
         self.nodes[switch].published.read()
+    }
+
+    /// Where a switch publishes.
+    pub fn published(&self, switch: usize) -> Arc<Published> {
+        Arc::clone(&self.nodes[switch].published)
     }
 
     /// What a port has sent into its cable.

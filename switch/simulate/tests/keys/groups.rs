@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::{Group, plans, served, sources, switches, wires};
+use crate::{Group, Look, plans, served, sources, switches, wires};
 
 /// Keys whose effect hangs on real time, and the test that shows it: its file and name.
 pub const ELSEWHERE: [(&str, &str, &str); 1] = [(
@@ -108,7 +108,7 @@ pub fn bridge() -> Group {
             "workers": [{}],
             "prometheus": { "top_flows": 5 },
         }),
-        look: switches::short,
+        look: Look::Run(switches::short),
         changes: vec![
             ("/name", json!("t")),
             ("/ports/2/name", json!("d")),
@@ -157,7 +157,7 @@ pub fn patch() -> Group {
             "measurement": measurement(),
             "workers": [{}],
         }),
-        look: switches::short,
+        look: Look::Run(switches::short),
         changes: vec![
             ("/forwarding/pairs", json!([["a", "c"]])),
             ("/forwarding#mode", json!({ "mode": "bridge" })),
@@ -175,7 +175,7 @@ pub fn static_stations() -> Group {
             "measurement": measurement,
             "workers": [{}],
         }),
-        look: switches::short,
+        look: Look::Run(switches::short),
         changes: vec![
             ("/forwarding/stations/0/address", json!("02:00:00:00:00:0c")),
             ("/forwarding/stations/0/port", json!("a")),
@@ -204,7 +204,7 @@ pub fn vlan_access() -> Group {
     let trunk = json!({ "mode": "trunk", "vlans": [10, 20], "native": 30 });
     Group {
         base: in_vlans([access.clone(), access, trunk], &json!([])),
-        look: switches::tagged,
+        look: Look::Run(switches::tagged),
         changes: vec![
             ("/ports/0/vlan/vlan", json!(20)),
             ("/ports/0/vlan#mode", json!({ "mode": "trunk" })),
@@ -220,7 +220,7 @@ pub fn vlan_trunk() -> Group {
             [trunk(&[10, 20]), trunk(&[10, 20]), trunk(&[10])],
             &stations,
         ),
-        look: switches::tagged,
+        look: Look::Run(switches::tagged),
         changes: vec![
             ("/ports/2/vlan/vlans", json!([10, 20])),
             ("/ports/2/vlan/native", json!(20)),
@@ -240,7 +240,7 @@ pub fn long() -> Group {
             "workers": [{}],
             "prometheus": { "top_flows": 2, "top_hold_s": 60 },
         }),
-        look: switches::long,
+        look: Look::Run(switches::long),
         changes: vec![
             ("/forwarding/ageing_s", json!(1)),
             ("/forwarding/flood_limit_pps", json!(1)),
@@ -264,7 +264,7 @@ fn slow(egress: &Value) -> Value {
 pub fn shaped() -> Group {
     Group {
         base: slow(&json!({ "capacity_bps": 20_000_000, "queue_packets": 40 })),
-        look: switches::short,
+        look: Look::Run(switches::short),
         changes: vec![
             ("/ports/1/egress/capacity_bps", json!(40_000_000)),
             ("/ports/1/egress/burst_bytes", json!(20_000)),
@@ -290,7 +290,7 @@ pub fn class_queues() -> Group {
             { "classes": ["silver"], "packets": 16 },
             { "classes": ["rest"], "packets": 16 },
         ])),
-        look: switches::short,
+        look: Look::Run(switches::short),
         changes: vec![
             (
                 "/ports/1/egress/queues#/0/classes",
@@ -310,7 +310,7 @@ pub fn early_detection() -> Group {
         base: classed(&json!([
             { "classes": ["gold", "silver", "rest"], "packets": 16, "red": red },
         ])),
-        look: switches::short,
+        look: Look::Run(switches::short),
         changes: vec![
             ("/ports/1/egress/queues/0/red/min_packets", json!(8)),
             ("/ports/1/egress/queues/0/red/max_packets", json!(10)),
@@ -328,7 +328,7 @@ pub fn references() -> Group {
         json!({ "policy": { "kind": "count", "packets": 20 }, "method": "left" });
     Group {
         base,
-        look: switches::short,
+        look: Look::Run(switches::short),
         changes: vec![
             ("/measurement/rli/policy/packets", json!(50)),
             (
@@ -347,7 +347,7 @@ pub fn references() -> Group {
 pub fn stamps() -> Group {
     Group {
         base: slow(&json!({})),
-        look: switches::ticking,
+        look: Look::Run(switches::ticking),
         changes: vec![("/measurement/stamps", json!("packet"))],
     }
 }
@@ -359,7 +359,7 @@ pub fn planning() -> Group {
             "forwarding": { "mode": "patch", "pairs": [["a", "b"]] },
             "workers": [{}, {}],
         }),
-        look: plans::planned,
+        look: Look::Other(plans::planned),
         changes: vec![
             ("/ports/0/device", json!("net_null0")),
             ("/ports/0/rx_queues", json!(1)),
@@ -384,7 +384,7 @@ pub fn pinned() -> Group {
     base["prometheus"] = json!({ "top_flows": 2, "pinned": [{ "source_ports": [1_000, 1_019] }] });
     Group {
         base,
-        look: switches::short,
+        look: Look::Run(switches::short),
         changes: vec![
             ("/prometheus/pinned/0/source", json!("10.0.0.2")),
             ("/prometheus/pinned/0/destination", json!("10.0.1.13")),
@@ -401,7 +401,7 @@ pub fn flow_rules() -> Group {
         json!({ "slots": 64, "select": { "rules": [{ "source_ports": [1_000, 1_019] }] } });
     Group {
         base,
-        look: switches::short,
+        look: Look::Run(switches::short),
         changes: vec![
             (
                 "/measurement/flows/select/rules/0/source",
@@ -429,7 +429,7 @@ pub fn server() -> Group {
     base["http"] = json!({ "listen": "127.0.0.1:0" });
     Group {
         base,
-        look: served::answers,
+        look: Look::Other(served::answers),
         changes: vec![
             ("/http/listen", Value::Null),
             ("/http/hosts", json!(["switch.example"])),
@@ -448,7 +448,7 @@ pub fn token() -> Group {
         json!({ "listen": "127.0.0.1:0", "token_file": file("keys-token", b"0123456789abcdef\n") });
     Group {
         base,
-        look: served::answers,
+        look: Look::Other(served::answers),
         changes: vec![(
             "/http/token_file",
             json!(file("keys-other-token", b"fedcba9876543210\n")),
@@ -459,7 +459,7 @@ pub fn token() -> Group {
 pub fn page() -> Group {
     Group {
         base: slow(&json!({})),
-        look: served::metrics,
+        look: Look::Other(served::metrics),
         changes: vec![
             (
                 "/prometheus#include",

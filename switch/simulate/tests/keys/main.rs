@@ -14,9 +14,11 @@ use std::collections::BTreeSet;
 
 use contract::config::{self, Config};
 use serde_json::Value;
+use switches::Ran;
 
 mod frames;
 mod groups;
+mod measured;
 mod plans;
 mod schema;
 mod served;
@@ -29,10 +31,28 @@ struct Group {
     /// What the switch does without the changes.
     base: Value,
     /// What can be seen of a configuration.
-    look: fn(&Config) -> String,
+    look: Look,
     /// The place of a key, as a JSON pointer, and another value. Behind `#` is the name of a part of a value that is
     /// replaced as a whole: an option of a device, or the key that tells kinds apart.
     changes: Vec<(&'static str, Value)>,
+}
+
+/// How to look at a configuration.
+#[derive(Clone, Copy)]
+enum Look {
+    /// A switch by it runs.
+    Run(fn(&Config) -> Ran),
+    /// In another way.
+    Other(fn(&Config) -> String),
+}
+
+impl Look {
+    fn at(self, config: &Config) -> String {
+        match self {
+            Self::Run(run) => run(config).seen(),
+            Self::Other(look) => look(config),
+        }
+    }
 }
 
 /// The base with another value at `place`.
@@ -77,8 +97,8 @@ fn check(group: Group) {
         look,
         changes,
     } = group;
-    let before = look(&parse(&base));
-    let again = look(&parse(&base));
+    let before = look.at(&parse(&base));
+    let again = look.at(&parse(&base));
     for (before, again) in before.lines().zip(again.lines()) {
         assert_eq!(before, again, "one configuration looks one way");
     }
@@ -86,7 +106,7 @@ fn check(group: Group) {
     for (place, value) in changes {
         let json = changed(&base, place, value);
         assert_ne!(json, base, "{place} has that value already");
-        if look(&parse(&json)) == before {
+        if look.at(&parse(&json)) == before {
             without_effect.push(place);
         }
     }

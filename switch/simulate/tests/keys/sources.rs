@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use crate::groups::file;
-use crate::{Group, plans};
+use crate::{Group, Look, plans};
 
 /// A capture of so many frames, 10 ms apart.
 fn capture(frames: u32) -> PathBuf {
@@ -34,7 +34,7 @@ fn from_source(
             "ports": [{ "name": "a", "device": device }, { "name": "b", "device": "sink" }],
             "forwarding": { "mode": "patch", "pairs": [["a", "b"]] },
         }),
-        look,
+        look: Look::Other(look),
         changes,
     }
 }

@@ -3,8 +3,10 @@
 use std::collections::hash_map::DefaultHasher;
 use std::fmt::Write;
 use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 
 use contract::config::Config;
+use control::published::Published;
 use records::snapshot::Snapshot;
 use simulate::world::{Calm, Departure};
 
@@ -46,12 +48,28 @@ pub fn summary(frames: &[Departure]) -> String {
 }
 
 /// What a switch has published and sent.
-fn seen(calm: &mut Calm, config: &Config) -> String {
-    let mut seen = published(&calm.snapshot(0));
-    for port in 0..config.ports.len() {
-        let _ = write!(seen, "\nport {port}: {}", summary(&calm.departed(0, port)));
+pub struct Ran {
+    pub published: Arc<Published>,
+    /// What each port sent, in short.
+    sent: String,
+}
+
+impl Ran {
+    fn of(calm: &mut Calm, config: &Config) -> Self {
+        let mut sent = String::new();
+        for port in 0..config.ports.len() {
+            let _ = write!(sent, "\nport {port}: {}", summary(&calm.departed(0, port)));
+        }
+        Self {
+            published: calm.published(0),
+            sent,
+        }
     }
-    seen
+
+    /// All of it.
+    pub fn seen(&self) -> String {
+        published(&self.published.read()) + &self.sent
+    }
 }
 
 fn calm(config: &Config) -> Calm {
@@ -75,24 +93,24 @@ fn talk(calm: &mut Calm, rounds: u32) {
 }
 
 /// A quarter of a second of the mix.
-pub fn short(config: &Config) -> String {
+pub fn short(config: &Config) -> Ran {
     let mut calm = calm(config);
     talk(&mut calm, 400);
     calm.run(60 * MS);
-    seen(&mut calm, config)
+    Ran::of(&mut calm, config)
 }
 
 /// The same by a clock that goes on while it is read.
-pub fn ticking(config: &Config) -> String {
+pub fn ticking(config: &Config) -> Ran {
     let mut calm = calm(config);
     calm.set_tick(7);
     talk(&mut calm, 400);
     calm.run(60 * MS);
-    seen(&mut calm, config)
+    Ran::of(&mut calm, config)
 }
 
 /// Two seconds of few flows, then of others, then of none.
-pub fn long(config: &Config) -> String {
+pub fn long(config: &Config) -> Ran {
     let mut calm = calm(config);
     for round in 0..250_u32 {
         let host = u8::try_from(round / 100).unwrap();
@@ -118,11 +136,11 @@ pub fn long(config: &Config) -> String {
     };
     calm.arrive(0, 1, answer.frame(1));
     calm.run(100 * MS);
-    seen(&mut calm, config)
+    Ran::of(&mut calm, config)
 }
 
 /// Frames of two priorities in two VLANs, and some without, from each port.
-pub fn tagged(config: &Config) -> String {
+pub fn tagged(config: &Config) -> Ran {
     let mut calm = calm(config);
     for round in 0..30_u32 {
         for port in 0..config.ports.len() {
@@ -140,5 +158,5 @@ pub fn tagged(config: &Config) -> String {
         calm.run(4 * MS);
     }
     calm.run(60 * MS);
-    seen(&mut calm, config)
+    Ran::of(&mut calm, config)
 }

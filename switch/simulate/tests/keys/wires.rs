@@ -9,7 +9,7 @@ use simulate::world::Calm;
 use crate::frames::mix;
 use crate::groups::{file, measurement, port};
 use crate::switches::{MS, published, summary};
-use crate::{Group, parse};
+use crate::{Group, Look, parse};
 
 /// A switch of that number, whose host's port is patched to one with `wire`.
 fn switch(number: u32, wire: &Value, keys: &Value) -> Value {
@@ -66,7 +66,7 @@ fn direct_peer() -> Value {
 pub fn wire_direct() -> Group {
     Group {
         base: switch(1, &wire(), &json!([key(1), key(2)])),
-        look: |config| joined(config, &direct_peer()),
+        look: Look::Other(|config| joined(config, &direct_peer())),
         changes: vec![
             ("/wire/switch", json!(3)),
             ("/wire/key", json!(2)),
@@ -111,12 +111,12 @@ fn across(local: &str, remote: &str) -> Value {
 pub fn wire_virtual() -> Group {
     Group {
         base: switch(1, &across("10.9.0.1", "10.9.0.2"), &json!([key(1)])),
-        look: |config| {
+        look: Look::Other(|config| {
             joined(
                 config,
                 &switch(2, &across("10.9.0.2", "10.9.0.1"), &json!([key(1)])),
             )
-        },
+        }),
         changes: vec![
             ("/ports/1/wire/peer/local", json!("10.9.0.3")),
             ("/ports/1/wire/peer/remote", json!("10.9.0.3")),
@@ -137,7 +137,7 @@ fn adaptive() -> Value {
 pub fn wire_adaptive() -> Group {
     Group {
         base: switch(1, &adaptive(), &json!([key(1)])),
-        look: |config| joined(config, &switch(2, &adaptive(), &json!([key(1)]))),
+        look: Look::Other(|config| joined(config, &switch(2, &adaptive(), &json!([key(1)])))),
         changes: vec![
             ("/ports/1/wire/lda/adaptive/rows", json!(32)),
             ("/ports/1/wire/lda/adaptive/worst_loss", json!(0.1)),
@@ -154,7 +154,7 @@ fn own_keys() -> Value {
 pub fn wire_own_keys() -> Group {
     Group {
         base: switch(1, &own_keys(), &json!([])),
-        look: |config| joined(config, &switch(2, &own_keys(), &json!([]))),
+        look: Look::Other(|config| joined(config, &switch(2, &own_keys(), &json!([])))),
         changes: vec![
             ("/ports/1/wire/keys/0/id", json!(5)),
             ("/ports/1/wire/keys/0/file", key(5)["file"].clone()),
@@ -165,11 +165,11 @@ pub fn wire_own_keys() -> Group {
 pub fn wire_trusted() -> Group {
     Group {
         base: switch(1, &wire(), &json!([key(1)])),
-        look: |config| {
+        look: Look::Other(|config| {
             let mut wire = wire();
             wire["trusted"] = json!(true);
             joined(config, &switch(2, &wire, &json!([])))
-        },
+        }),
         changes: vec![("/ports/1/wire/trusted", json!(true))],
     }
 }
