@@ -13,7 +13,7 @@ pub struct Class {
     #[schemars(regex(pattern = "^[A-Za-z0-9._-]{1,64}$"))]
     pub name: String,
     /// Weight of its packets in the LDS, 1 to 65,535, default 1: heavier classes are estimated more
-    /// exactly at the expense of the others.
+    /// exactly at the expense of the others. Both ends of a wire with classes must give the same.
     #[serde(default = "weight")]
     #[schemars(range(min = 1, max = 65_535))]
     pub lds_weight: u32,

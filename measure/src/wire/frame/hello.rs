@@ -127,7 +127,9 @@ pub enum Mismatch {
     #[error("a clock is not synchronised: no one-way delay can be measured")]
     FreeClock,
     /// Synopses of different shapes.
-    #[error("the ends have synopses of different sizes: configure the same ones")]
+    #[error(
+        "the ends have synopses of different sizes or weights of classes: configure the same ones"
+    )]
     Shapes,
     /// Stashes of different sizes.
     #[error("the ends have stashes of different sizes: configure the same one")]

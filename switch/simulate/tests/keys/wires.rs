@@ -124,6 +124,7 @@ pub fn wire_virtual() -> Group {
             ("/ports/1/wire/peer/source_mac", json!("02:00:00:00:01:03")),
             ("/ports/1/wire/peer/udp_port", json!(34_998)),
             ("/ports/1/wire/classes", json!(["gold"])),
+            ("/classes/0/lds_weight", json!(25)),
         ],
     }
 }

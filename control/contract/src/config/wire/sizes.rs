@@ -279,6 +279,8 @@ impl Config {
 /// What sizes follow from.
 struct Plan {
     segments: u16,
+    /// In the LDS, by segment.
+    weights: Vec<u32>,
     capacity_bps: u64,
     interval_s: f64,
     /// Bytes of an epoch that control frames may take.
@@ -293,9 +295,14 @@ impl Plan {
     fn new(config: &Config, port: usize, wire: &Wire) -> Self {
         let capacity_bps = config.wire_capacity_bps(port);
         let interval_s = config.measurement.interval().as_secs_f64();
-        let segments = config.wire_segments(port).len();
+        let segments = config.wire_segments(port);
+        let weight = |name: &String| {
+            let class = config.classes.iter().find(|class| class.name == *name);
+            class.map_or(1, |class| class.lds_weight)
+        };
         Self {
-            segments: u16::try_from(segments).unwrap_or(u16::MAX).max(1),
+            segments: u16::try_from(segments.len()).unwrap_or(u16::MAX).max(1),
+            weights: segments.iter().map(weight).collect(),
             capacity_bps,
             interval_s,
             share_bytes: capacity_bps as f64 / 8.0 * interval_s * wire.share,
@@ -396,7 +403,9 @@ impl Plan {
         stash_packets: u16,
     ) -> Result<LdsLayout, lds::LayoutError> {
         let rows = u32::try_from(lds.rows.len()).unwrap_or(u32::MAX).max(1);
-        let laid_out = |columns| LdsLayout::new(columns, lds.virtual_cells, &lds.rows);
+        let laid_out = |columns| {
+            LdsLayout::new(columns, lds.virtual_cells, &lds.rows)?.with_weights(&self.weights)
+        };
         if let Some(cells) = lds.cells {
             return laid_out(cells / rows);
         }

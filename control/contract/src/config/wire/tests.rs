@@ -2,6 +2,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 
+use measure::observation::SegmentIndex;
 use measure::rli::Policy;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -16,7 +17,7 @@ fn config(wire: &Value, keys: &Value, interval_ms: u32) -> Config {
             { "name": "b", "device": "net_ring1", "rx_queues": 1 },
         ],
         "forwarding": { "mode": "patch", "pairs": [["a", "b"]] },
-        "classes": [{ "name": "gold" }, { "name": "silver" }, { "name": "rest" }],
+        "classes": [{ "name": "gold", "lds_weight": 9 }, { "name": "silver" }, { "name": "rest" }],
         "rules": [{ "class": "gold", "dscp": [46, 34] }, { "class": "silver", "pcp": [5] }],
         "measurement": {
             "interval_ms": interval_ms,
@@ -69,6 +70,12 @@ fn a_virtual_segment_measures_the_classes_that_it_lists() {
     assert_eq!(some.wire_dscps(0), [0, 46]);
     assert_eq!(some.wire_frame_bytes(0), 1_472);
     assert_eq!(some.wire_layout(0).unwrap().segments, 2);
+    let weights = |config: &Config| {
+        let lds = config.wire_layout(0).unwrap().lds.unwrap();
+        [0, 1, 2].map(|segment| lds.weight(SegmentIndex(segment)))
+    };
+    assert_eq!((weights(&all), weights(&some)), ([9, 1, 1], [1, 9, 1]));
+    assert_eq!(weights(&keyed(&json!({}))), [1, 1, 1], "no classes");
 }
 
 #[test]
