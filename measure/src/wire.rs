@@ -41,7 +41,7 @@ use frame::{SHAPES_MAX, SealError};
 
 pub use decode::{AskedFlow, DecodeJob, FlowOutcome};
 pub use floor::{Drift, FloorSample, FloorVerdict, FloorWatch, Step};
-pub use flows::{WireFlow, WireFlows};
+pub use flows::{FlowOnSegment, WireFlow, WireFlows};
 pub use pair::{
     CellCounts, ClockBound, Estimate, SegmentHalves, SegmentOutcome, SenderHalves, flow_cells, pair,
 };
@@ -83,6 +83,9 @@ pub struct ReferencePlan {
     pub link: rli::Link,
     /// Packets that the receiver's interpolation buffer holds.
     pub buffer_packets: usize,
+    /// Flows of an epoch whose delays the receiver keeps a distribution of; they have slots beside those of
+    /// [`WireLayout::flows`].
+    pub named_flows: u32,
 }
 
 /// An end of a wire that cannot be made.
@@ -112,6 +115,12 @@ pub enum WireError {
 }
 
 impl WireLayout {
+    /// Flows of an epoch whose delays the receiver keeps a distribution of.
+    pub fn named_flows(&self) -> u32 {
+        let named = self.references.map_or(0, |plan| plan.named_flows);
+        if self.flows > 0 { named } else { 0 }
+    }
+
     /// Whether ends can be made of it, as far as they have that in common.
     fn check(&self) -> Result<(), WireError> {
         let segments = self.segments;

@@ -155,6 +155,7 @@ fn snapshot() -> Snapshot {
         last_epoch: n + 3,
         last: FlowFigures::default(),
         total: FlowFigures::default(),
+        quantiles: None,
         estimate: None,
         rli_mean_ns: Some(n as f64),
     };

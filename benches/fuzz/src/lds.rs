@@ -261,6 +261,7 @@ fn wire(input: &Input, layout: &LdsLayout) {
         resolution_ns: input.resolution_ns.into(),
     };
     let job = DecodeJob {
+        delays: Vec::new(),
         cells: DelayCells::from_arrived(layout, halves),
         flows: input.flows.iter().map(Flow::wire).collect(),
         method: input

@@ -22,6 +22,8 @@ const CHOOSER_MAX: f64 = 1.1;
 const CHOOSER_MEAN_MAX: f64 = 1.03;
 /// Least number of sizes of flows, over all runs, for this mean.
 const CLASSES_MIN: usize = 20;
+/// Most median error of a flow's 99th percentile.
+const TAIL_ERROR_MAX: f64 = 0.3;
 /// Most that references may take of the data's bytes at high load.
 const REFERENCES_MAX: f64 = 0.002;
 
@@ -92,6 +94,16 @@ fn check_verdict(name: &str, verdict: &Verdict, checks: &mut Checks) {
         format!("{exact} of {counted}"),
         exact == counted && counted > 0,
     );
+    let tails = verdict.tails;
+    if tails.known >= FLOWS_MIN {
+        checks.add(
+            format!(
+                "{name}: median error of p99 over flows of 1000 packets and more, 30 % at most"
+            ),
+            format!("{} of {} flows", percent(tails.error), tails.known),
+            tails.error <= TAIL_ERROR_MAX,
+        );
+    }
     let judged: Vec<_> = judged(verdict).collect();
     checks.add(
         format!("{name}: sizes of flows with enough flows to judge the chooser"),

@@ -172,7 +172,9 @@ impl Report {
             "## Mean delays of epochs".to_owned(),
             self.means().markdown(),
             "## Mean delays of flows".to_owned(),
-            "Median relative error over flows in epochs, by their packets in the epoch.".to_owned(),
+            "Median relative error over flows in epochs, by their packets in the epoch; p99, the 99th percentile, \
+             known of so many of the flows."
+                .to_owned(),
             self.flows().markdown(),
             "## Independent records".to_owned(),
             self.table(CROSS_CHECKS),
@@ -243,6 +245,16 @@ impl Report {
             for class in &way.verdict.flows {
                 let errors = flow_errors(&class.errors);
                 table.row(&[&run.words, &arrow, &packets_of(class), &errors]);
+            }
+            let tails = &way.verdict.tails;
+            if tails.known > 0 {
+                let error = format!(
+                    "p99: {} ({} of {})",
+                    percent(tails.error),
+                    tails.known,
+                    tails.flows
+                );
+                table.row(&[&run.words, &arrow, &"1000 and more", &error]);
             }
         }
         table

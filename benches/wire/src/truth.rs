@@ -22,6 +22,8 @@ pub struct Truth {
     pub delays: Delays,
     /// Delays by flow; a flow that lost all its packets has none.
     pub flows: HashMap<u64, Delays>,
+    /// The delays themselves by flow, ns.
+    pub flow_delays_ns: HashMap<u64, Vec<i64>>,
 }
 
 impl Truth {
@@ -93,6 +95,8 @@ impl Joined {
                 truth.reordered += u64::from(is_late);
                 truth.delays.add(delay_ns);
                 truth.flows.entry(stamp.flow).or_default().add(delay_ns);
+                let all = truth.flow_delays_ns.entry(stamp.flow);
+                all.or_default().push(delay_ns);
             }
         }
         joined

@@ -23,6 +23,9 @@ const MEDIAN_OF_NORMAL: f64 = 0.6745;
 /// several percent: a median over both is where there are none, and jumps.
 const SIZES: [RangeInclusive<u64>; 3] = [10..=99, 100..=u64::MAX, 10..=u64::MAX];
 
+/// Least number of a flow's packets in an epoch for its 99th percentile to be judged.
+pub const TAIL_PACKETS_MIN: u64 = 1_000;
+
 /// The name of whichever method the switch chose.
 pub const CHOSEN: &str = "chosen";
 
@@ -47,6 +50,8 @@ pub struct Verdict {
     pub expected: Expected,
     /// Flows of at least ten packets in an epoch, by their size, and last all of them.
     pub flows: Vec<FlowClass>,
+    /// Their 99th percentiles.
+    pub tails: Tails,
     /// Packets moved over rollovers.
     pub moved: u64,
 }
@@ -105,6 +110,17 @@ pub struct FlowClass {
     pub packets: RangeInclusive<u64>,
     /// By method, and last by the one that was chosen each time.
     pub errors: Vec<FlowErrors>,
+}
+
+/// The 99th percentiles of large flows' delays.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct Tails {
+    /// Flows in epochs, of [`TAIL_PACKETS_MIN`] packets and more.
+    pub flows: usize,
+    /// Of these, flows with percentiles.
+    pub known: usize,
+    /// Median relative error of these.
+    pub error: f64,
 }
 
 /// Means of flows by one method.
@@ -214,6 +230,7 @@ pub fn judge(
         samples: mean(pairs.iter().map(|(_, figures)| samples(figures))),
         expected: expected(&pairs, banks, loss),
         flows: flows(truths, seen, hasher),
+        tails: tails(truths, seen, hasher),
         moved: pairs.iter().map(|(_, figures)| figures.moved_packets).sum(),
     }
 }
@@ -288,18 +305,49 @@ fn expected(pairs: &[Pair], banks: &[Bank], loss: f64) -> Expected {
     }
 }
 
-fn flows(truths: &[(u32, &Truth)], seen: &Seen, hasher: &Hasher) -> Vec<FlowClass> {
+/// The flows that were reported, by hash, with the truth of their epoch.
+fn reported<'s>(
+    truths: &[(u32, &'s Truth)],
+    seen: &'s Seen,
+    hasher: &Hasher,
+) -> Vec<(&'s WireFlow, u64, &'s Truth)> {
     let truths: HashMap<u32, &Truth> = truths.iter().copied().collect();
     let of_epochs = seen.flows.iter().filter_map(|(epoch, flows)| {
         let truth = *truths.get(&low(*epoch))?;
         Some(flows.iter().map(move |flow| (flow, truth)))
     });
-    let judged: Vec<_> = of_epochs
-        .flatten()
-        .filter_map(|(flow, truth)| {
-            let key: FlowKey = flow.flow.flow.parse().ok()?;
-            Some((flow, truth.flows.get(&hasher.flow_hash(&key).0)?))
-        })
+    let known = of_epochs.flatten().filter_map(|(flow, truth)| {
+        let key: FlowKey = flow.flow.flow.parse().ok()?;
+        Some((flow, hasher.flow_hash(&key).0, truth))
+    });
+    known.collect()
+}
+
+fn tails(truths: &[(u32, &Truth)], seen: &Seen, hasher: &Hasher) -> Tails {
+    let mut tails = Tails::default();
+    let mut errors = Vec::new();
+    for (flow, hash, truth) in reported(truths, seen, hasher) {
+        let Some(delays_ns) = truth.flow_delays_ns.get(&hash) else {
+            continue;
+        };
+        if (delays_ns.len() as u64) < TAIL_PACKETS_MIN {
+            continue;
+        }
+        tails.flows += 1;
+        if let Some(quantiles) = flow.flow.quantiles {
+            let exact_ns = quantile(delays_ns.iter().map(|&ns| ns as f64), 0.99);
+            errors.push((quantiles.p99_ns / exact_ns - 1.0).abs());
+        }
+    }
+    tails.known = errors.len();
+    tails.error = median(errors);
+    tails
+}
+
+fn flows(truths: &[(u32, &Truth)], seen: &Seen, hasher: &Hasher) -> Vec<FlowClass> {
+    let judged: Vec<_> = reported(truths, seen, hasher)
+        .into_iter()
+        .filter_map(|(flow, hash, truth)| Some((flow, truth.flows.get(&hash)?)))
         .collect();
     let classes = SIZES.into_iter().map(|packets| {
         let of_class = judged

@@ -9,8 +9,8 @@ use measure::packet::{FlowHash, FlowKey, Hasher};
 use measure::rli;
 use measure::wire::{AskedFlow, Estimate, FlowOutcome};
 use records::snapshot::{
-    EpochTimes, FlowEstimate, FlowFigures, FlowList, FlowMethod, FlowName, FlowRecord, SegmentName,
-    Wire, WireEstimate, WireFlow, WireFlows, WireList,
+    EpochTimes, FlowEstimate, FlowFigures, FlowList, FlowMethod, FlowName, FlowQuantiles,
+    FlowRecord, SegmentName, Wire, WireEstimate, WireFlow, WireFlows, WireList,
 };
 
 use super::exchange::{SeenFlow, WireFlowsView};
@@ -176,7 +176,7 @@ impl WireFlowsOf {
             last_epoch: self.view.epoch,
             last,
             total: seen.map_or(last, total),
-            quantiles: None,
+            quantiles: outcome.quantiles_ns.map(quantiles),
             estimate: chosen.and_then(|chosen| self.estimate(chosen, outcome)),
             rli_mean_ns: None,
         }
@@ -209,6 +209,15 @@ impl WireFlowsOf {
             },
             Method::Stamped | Method::Lda => return None,
         })
+    }
+}
+
+fn quantiles([p50_ns, p90_ns, p99_ns]: [f64; 3]) -> FlowQuantiles {
+    FlowQuantiles {
+        p50_ns,
+        p90_ns,
+        p99_ns,
+        max_ns: None,
     }
 }
 

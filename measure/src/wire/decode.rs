@@ -27,6 +27,9 @@ const _: () = assert!(
 /// errors that are normal.
 const BOUND_DEVIATIONS: f64 = 5.0;
 
+/// The quantiles of a flow's delays.
+const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
+
 /// What is to be decoded: it holds all that it needs, so that another thread can do it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DecodeJob {
@@ -34,6 +37,8 @@ pub struct DecodeJob {
     pub cells: DelayCells,
     /// Flows as the receiver counted them.
     pub flows: Vec<WireFlow>,
+    /// Distributions of the delays of the first of them, by references.
+    pub delays: Vec<rli::FlowQuantiles>,
     /// How references were used; `None` where there were none.
     pub method: Option<rli::Method>,
     /// Whether packets and references came in the order in which they were sent: else references
@@ -60,6 +65,9 @@ pub struct FlowOutcome {
     pub lost_max: Option<u64>,
     /// Standard deviation of its delays in nanoseconds, by references; `None` where they say nothing of it.
     pub stddev_ns: Option<f64>,
+    /// Delays that half, nine tenths and 99 % of its packets did not exceed, in nanoseconds; of flows that the receiver
+    /// keeps a distribution of, where enough references arrived.
+    pub quantiles_ns: Option<[f64; 3]>,
     /// By joint decoding, by joint decoding with references, by references: those that say something.
     pub estimates: ArrayVec<Estimate, 3>,
     /// What the [`chooser`](crate::chooser) makes of them.
@@ -123,6 +131,7 @@ impl DecodeJob {
             .map(|hybrid| rli.map_or(hybrid, |rli| widened(hybrid, rli)));
         let candidates: ArrayVec<Candidate, 3> =
             [joint, hybrid, rli].into_iter().flatten().collect();
+        let chosen = self.clocks.choose(candidates.clone());
         FlowOutcome {
             flow: flow.flow,
             segment: flow.segment,
@@ -134,8 +143,23 @@ impl DecodeJob {
                 .iter()
                 .map(|candidate| self.clocks.estimate(candidate))
                 .collect(),
-            chosen: self.clocks.choose(candidates),
+            quantiles_ns: self.quantiles_ns(flow, index, chosen.as_ref()),
+            chosen,
         }
+    }
+
+    /// With the chosen mean; of a flow that has estimates for nine in ten of its packets.
+    fn quantiles_ns(
+        &self,
+        flow: &WireFlow,
+        index: usize,
+        chosen: Option<&Estimate>,
+    ) -> Option<[f64; 3]> {
+        let delays = self.delays.get(index).filter(|_| self.is_fifo)?;
+        let is_enough = 10 * delays.packets() >= 9 * flow.packets;
+        delays
+            .quantiles_ns(QUANTILES, chosen?.mean_ns)
+            .filter(|_| is_enough)
     }
 
     fn lost_max(&self, flow: FlowHash, segment: SegmentIndex) -> Option<u64> {

@@ -2,13 +2,16 @@
 
 use crate::observation::SegmentIndex;
 use crate::packet::FlowHash;
-use crate::rli::{Estimates, FlowDelay};
+use crate::rli::{Estimates, FlowDelay, FlowQuantiles};
 
 /// A place that is not taken.
 const FREE: u32 = u32::MAX;
 
 /// How far from where its hash points a flow may lie.
 const PROBES: usize = 16;
+
+/// What a flow of a wire is known by.
+pub type FlowOnSegment = (FlowHash, SegmentIndex);
 
 /// A flow in one epoch.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -38,6 +41,9 @@ pub struct WireFlows {
     places: Vec<u32>,
     flows: Vec<WireFlow>,
     room: usize,
+    /// Delays of the first flows, which were [named](Self::name) when there was no other.
+    delays: Vec<FlowQuantiles>,
+    named_max: usize,
     other_packets: u64,
 }
 
@@ -45,14 +51,17 @@ impl WireFlows {
     /// What [`count`](Self::count) gives for a flow that has no place.
     pub const OTHER: u32 = u32::MAX;
 
-    /// Room for `flows` flows; all memory is taken here.
-    pub fn new(flows: u32) -> Self {
-        let room = flows as usize;
+    /// Room for `flows` flows, and for `named` beside them; all memory is taken here.
+    pub fn new(flows: u32, named: u32) -> Self {
+        let named_max = named as usize;
+        let room = flows as usize + named_max;
         let places = (room * 2).next_power_of_two();
         Self {
             places: vec![FREE; if room == 0 { 0 } else { places }],
             flows: Vec::with_capacity(room),
             room,
+            delays: Vec::with_capacity(named_max),
+            named_max,
             other_packets: 0,
         }
     }
@@ -99,6 +108,22 @@ impl WireFlows {
         Self::OTHER
     }
 
+    /// Keeps the distribution of these flows' delays, as far as there is room. To be called before any packet
+    /// is counted.
+    pub fn name(&mut self, flows: &[FlowOnSegment]) {
+        debug_assert!(self.flows.is_empty(), "named flows have the first slots");
+        for &(flow, segment) in flows.iter().take(self.named_max) {
+            let slot = self.count(flow, segment, 0);
+            if slot as usize == self.delays.len() {
+                self.delays.push(FlowQuantiles::default());
+            }
+        }
+        for flow in &mut self.flows {
+            flow.packets = 0;
+        }
+        self.other_packets = 0;
+    }
+
     /// Takes a packet out again that was counted; `false` where its flow has no place.
     pub(super) fn uncount(&mut self, flow: FlowHash, segment: SegmentIndex, bytes: u32) -> bool {
         let start = start(flow, segment);
@@ -129,7 +154,15 @@ impl WireFlows {
             if let Some(flow) = self.flows.get_mut(slot as usize) {
                 flow.delay.add(&estimates.estimate);
             }
+            if let Some(delays) = self.delays.get_mut(slot as usize) {
+                delays.add(&estimates.estimate, 1);
+            }
         }
+    }
+
+    /// The delays of the first flows: those that were named.
+    pub fn delays(&self) -> &[FlowQuantiles] {
+        &self.delays
     }
 
     /// The flows, in the order in which they came.
@@ -146,6 +179,43 @@ impl WireFlows {
     pub fn clear(&mut self) {
         self.places.fill(FREE);
         self.flows.clear();
+        self.delays.clear();
         self.other_packets = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rli::Estimate;
+    use crate::time::EpochTag;
+
+    #[test]
+    fn named_flows_have_distributions_and_take_no_slot_from_others() {
+        let mut flows = WireFlows::new(2, 2);
+        let of = |n| (FlowHash(n), SegmentIndex(0));
+        for _ in 0..2 {
+            flows.name(&[of(7), of(7), of(8)]);
+            assert_eq!((flows.delays().len(), flows.flows().len()), (1, 1));
+            let slots: Vec<u32> = [7, 1, 2, 3, 4]
+                .map(|n| flows.count(FlowHash(n), SegmentIndex(0), 60))
+                .to_vec();
+            assert_eq!(slots, [0, 1, 2, 3, WireFlows::OTHER]);
+            flows.estimate(&Estimates {
+                flows: &slots,
+                estimate: Estimate {
+                    epoch: EpochTag::default(),
+                    received_ns: 0,
+                    delay_ns: 5_000.4,
+                    squared_error_ns2: 1.0,
+                    share_of_sum: 0.0,
+                    interval: 1,
+                },
+            });
+            assert_eq!(flows.delays()[0].packets(), 1);
+            assert_eq!(flows.flows()[0].packets, 1);
+            flows.clear();
+            assert!(flows.delays().is_empty());
+        }
     }
 }

@@ -76,15 +76,15 @@ impl WireShard {
             lda: LdaPair::new(&layout.lda),
             rli: SegmentDelay::default(),
         };
-        let flows = match end {
-            End::Sender => 0,
-            End::Receiver => layout.flows,
+        let (flows, named) = match end {
+            End::Sender => (0, 0),
+            End::Receiver => (layout.flows, layout.named_flows()),
         };
         Self {
             segments: vec![segment; usize::from(layout.segments)],
             lds: layout.lds.as_ref().map(LdsPair::new),
             stash: StashList::new(layout.stash_packets),
-            flows: WireFlows::new(flows),
+            flows: WireFlows::new(flows, named),
             marks: Marks::default(),
             layout: layout.clone(),
         }

@@ -46,6 +46,7 @@ fn plan(policy: rli::Policy) -> ReferencePlan {
         method: rli::Method::Sums,
         link: rli::Link::new(10_000_000_000, 24).unwrap(),
         buffer_packets: 512,
+        named_flows: 4,
     }
 }
 

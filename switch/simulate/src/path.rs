@@ -73,6 +73,7 @@ pub fn layout(columns: u32) -> WireLayout {
             method: Method::Sums,
             link: Link::new(CAPACITY_BPS, Link::ETHERNET_OVERHEAD_BYTES).unwrap(),
             buffer_packets: 4_096,
+            named_flows: 4,
         }),
     }
 }

@@ -35,6 +35,7 @@ fn layout() -> WireLayout {
             method: Method::Sums,
             link: Link::new(CAPACITY_BPS, Link::ETHERNET_OVERHEAD_BYTES).unwrap(),
             buffer_packets: 1_024,
+            named_flows: 4,
         }),
     }
 }

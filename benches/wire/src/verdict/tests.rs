@@ -1,5 +1,5 @@
 use measure::observation::End;
-use records::snapshot::{Flow, FlowFigures, FlowMethod};
+use records::snapshot::{Flow, FlowFigures, FlowMethod, FlowQuantiles};
 
 use super::*;
 use crate::stamps::Stamp;
@@ -66,6 +66,10 @@ fn seen(packets: u64, joint_ns: f64, rli_ns: f64) -> Seen {
                 ..FlowFigures::default()
             },
             estimate: Some(joint),
+            quantiles: Some(FlowQuantiles {
+                p99_ns: 1_100.0,
+                ..FlowQuantiles::default()
+            }),
             ..Flow::default()
         },
         is_counted: true,
@@ -169,4 +173,19 @@ fn the_interval_of_a_median_narrows_with_its_numbers() {
     assert!((40.0..41.0).contains(&least(100)));
     assert!((4_902.0..4_903.0).contains(&least(10_000)));
     assert!((least(1) - 1.0).abs() < 1e-12);
+}
+
+#[test]
+fn the_tail_of_large_flows_is_held_against_every_packet() {
+    // Packets lie closer in epochs than epochs here: 1,000 arrive, of 100 to 1,099 ns.
+    let verdict = verdict(1_001, 0, &seen(1_001, 0.0, 0.0));
+    let tails = verdict.tails;
+    assert_eq!((tails.flows, tails.known), (6, 6));
+    let exact_ns = 100.0 + 0.99 * 999.0;
+    assert!(
+        (tails.error - (1_100.0 / exact_ns - 1.0)).abs() < 1e-9,
+        "{tails:?}"
+    );
+    let small = super::tails(&[], &Seen::default(), &hasher());
+    assert_eq!((small.flows, small.known), (0, 0));
 }

@@ -140,6 +140,18 @@ fn flows(page: &mut Page, wires: &[Wire]) {
         "Bytes of these packets.",
         number(|flow| flow.last.bytes as f64),
     );
+    page.gauge(
+        "vernier_wire_flow_delay_last_epoch_seconds",
+        "Percentiles of the flow's delay on the wire in the epoch that was decoded last, by references, true to the \
+         estimated mean; absent where too few references arrived.",
+        top.clone().flat_map(|(labels, flow)| {
+            let percentiles = flow.quantiles.map(|of| {
+                [("0.5", of.p50_ns), ("0.9", of.p90_ns), ("0.99", of.p99_ns)]
+            });
+            let percentiles = percentiles.into_iter().flatten();
+            percentiles.map(move |(share, ns)| (with(labels.clone(), "share", share), ns / 1e9))
+        }),
+    );
     let estimates = top
         .clone()
         .filter_map(|(labels, flow)| Some((labels, flow.estimate.as_ref()?)));

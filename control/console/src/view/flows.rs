@@ -122,7 +122,10 @@ pub(crate) fn flow_words(flow: &Flow) -> String {
 
 fn describe(text: &mut String, flow: &Flow) {
     let (lost, what) = if flow.is_on_wire {
-        ("lost at most", "counted; deviation by references")
+        (
+            "lost at most",
+            "counted; deviation and percentiles by references",
+        )
     } else {
         ("lost", "exact, by stamps")
     };

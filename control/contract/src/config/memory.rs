@@ -4,7 +4,7 @@ use measure::cell::CellPair;
 use measure::flows::FlowIndex;
 use measure::histogram::SmallHistogram;
 use measure::lds::{DelayCell, LdsLayout};
-use measure::rli::Receiver;
+use measure::rli::{FlowQuantiles, Receiver};
 use measure::shard::{ShardBytes, ShardLayout};
 use measure::time::TickRate;
 use measure::wire::{FlowOutcome, Placed, WireFlow, WireLayout, WireSegment};
@@ -266,17 +266,24 @@ fn wires(config: &Config, items: &mut Vec<Item>) {
             + 2 * usize::from(layout.stash_packets) * size_of::<Placed>()
     };
     let flows = |layout: &WireLayout| {
-        let entries = (layout.flows as usize * 2).next_power_of_two();
-        layout.flows as usize * size_of::<WireFlow>() + entries * size_of::<u32>()
+        let largest = layout.named_flows() as usize;
+        let all = layout.flows as usize + largest;
+        all * size_of::<WireFlow>()
+            + (all * 2).next_power_of_two() * size_of::<u32>()
+            + largest * size_of::<FlowQuantiles>()
     };
     let decoded = |layout: &WireLayout| {
         let lds = layout.lds.as_ref().map_or(0, LdsLayout::cells);
         let flow = size_of::<WireFlow>() + size_of::<FlowOutcome>() + WIRE_SEEN_FLOW_BYTES;
-        lds * size_of::<DelayCell>() + layout.flows as usize * flow
+        let largest = layout.named_flows() as usize;
+        lds * size_of::<DelayCell>()
+            + (layout.flows as usize + largest) * flow
+            + largest * size_of::<FlowQuantiles>()
     };
     let seen = |layout: &WireLayout| {
         // A hash table is filled to 7 of 8, and has a byte of its own for each entry.
-        let entries = (layout.flows as usize * 8 / 7).next_power_of_two();
+        let flows = (layout.flows + layout.named_flows()) as usize;
+        let entries = (flows * 8 / 7).next_power_of_two();
         entries * (WIRE_SEEN_ENTRY_BYTES + 1)
     };
     let frames = 2 * handover::FRAMES_MAX * size_of::<handover::FrameBox>();

@@ -18,7 +18,7 @@ use measure::lda::LdaLayout;
 use measure::observation::End;
 use measure::wire::frame::{Frame, Kind};
 use measure::wire::session::{KeyId, KeyRing, Session, Sessions};
-use measure::wire::{SealedWire, WireLayout, WireShard};
+use measure::wire::{FlowOnSegment, SealedWire, WireLayout, WireShard};
 
 use super::clock::SharedLine;
 use crate::counters::WireCounters;
@@ -321,8 +321,19 @@ impl WireControlEnd {
     }
 
     /// Empties a shard and gives it back to the worker.
-    pub fn give_back(&mut self, end: End, mut shard: Box<WireShard>) {
+    pub fn give_back(&mut self, end: End, shard: Box<WireShard>) {
+        self.give_back_naming(end, shard, &[]);
+    }
+
+    /// The same, and the worker keeps the distribution of these flows' delays in the epoch that it is for.
+    pub fn give_back_naming(
+        &mut self,
+        end: End,
+        mut shard: Box<WireShard>,
+        flows: &[FlowOnSegment],
+    ) {
         shard.clear();
+        shard.flows.name(flows);
         let shards = self.shards(end);
         shards.taken = shards.taken.saturating_sub(1);
         // One that was replaced in the meantime finds no room, and is freed.

@@ -115,8 +115,8 @@ record! {
     }
 }
 
-/// Percentiles of a flow's delays in one epoch: of the flows that have series of their own. At most an eighth off,
-/// or a nanosecond.
+/// Percentiles of a flow's delays in one epoch: of the flows that have series of their own, at most an eighth off, or a
+/// nanosecond; of a wire's largest flows, by references, where enough of them arrived.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowQuantiles {
     /// Median.

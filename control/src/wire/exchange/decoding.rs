@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use measure::lds::DelayCells;
 use measure::time::Epoch;
-use measure::wire::DecodeJob;
+use measure::wire::{DecodeJob, FlowOnSegment, FlowOutcome};
 
 use super::seen::SeenFlows;
 use super::settings::Settings;
@@ -32,6 +32,8 @@ impl EpochFlows {
         let settings = around.settings;
         let flows = &of.shard.flows;
         let counted = flows.flows().iter().filter(|flow| flow.packets > 0);
+        let named = flows.flows().iter().zip(flows.delays());
+        let named = named.filter(|(flow, _)| flow.packets > 0);
         Self {
             epoch: of.epoch,
             ended_unix_s: around.unix_s(of.sealed_ns),
@@ -39,6 +41,7 @@ impl EpochFlows {
             job: DecodeJob {
                 cells,
                 flows: counted.copied().collect(),
+                delays: named.map(|(_, delays)| delays.clone()).collect(),
                 method: settings.layout.references.map(|plan| plan.method),
                 is_fifo: of.shard.is_fifo(),
                 clocks: around.clocks(),
@@ -73,6 +76,9 @@ pub(super) struct Decoding {
     thread: Option<Background<Box<EpochFlows>, WireFlowsView>>,
     latest: Option<Arc<WireFlowsView>>,
     seen: SeenFlows,
+    /// Flows whose distributions are wanted: the largest of the last epoch that was decoded.
+    named: Vec<FlowOnSegment>,
+    named_max: usize,
 }
 
 impl Decoding {
@@ -80,7 +86,12 @@ impl Decoding {
     pub fn new(settings: &Settings, mode: ResultMode) -> Self {
         Self {
             mode,
-            seen: SeenFlows::new(settings.layout.flows, settings.idle_epochs),
+            seen: SeenFlows::new(
+                settings.layout.flows + settings.layout.named_flows(),
+                settings.idle_epochs,
+            ),
+            named: Vec::new(),
+            named_max: settings.layout.named_flows() as usize,
             thread: None,
             latest: None,
         }
@@ -123,8 +134,25 @@ impl Decoding {
     fn show(&mut self, view: Option<WireFlowsView>) {
         if let Some(mut view) = view {
             view.seen = self.seen.add(view.epoch, &view.flows);
+            self.name(&view.flows);
             self.latest = Some(Arc::new(view));
         }
+    }
+
+    /// Wants the distributions of the largest of these flows.
+    pub fn name(&mut self, flows: &[FlowOutcome]) {
+        let mut largest: Vec<&FlowOutcome> = flows.iter().collect();
+        let by_packets = |of: &&FlowOutcome| std::cmp::Reverse((of.packets, of.flow, of.segment));
+        if self.named_max < largest.len() {
+            largest.select_nth_unstable_by_key(self.named_max, by_packets);
+        }
+        let largest = largest.iter().take(self.named_max);
+        self.named = largest.map(|of| (of.flow, of.segment)).collect();
+    }
+
+    /// Flows whose distributions the worker is to keep.
+    pub fn named(&self) -> &[FlowOnSegment] {
+        &self.named
     }
 
     /// The flows that were decoded last.

@@ -202,7 +202,8 @@ impl Epochs {
             (EpochFate::Usable, None) => self.end_unpaired(&first, EpochFate::NoFragments),
             (fate, _) => self.end_unpaired(&first, fate),
         }
-        resources.end.give_back(End::Receiver, first.shard);
+        let named = resources.decoding.named();
+        (resources.end).give_back_naming(End::Receiver, first.shard, named);
     }
 
     fn end_unpaired(&mut self, first: &Waiting, fate: EpochFate) {

@@ -155,6 +155,7 @@ mod tests {
             bytes: 100 * packets,
             lost_max: Some(1),
             stddev_ns: None,
+            quantiles_ns: None,
             estimates: [].into_iter().collect(),
             chosen: Some(Estimate {
                 method: Method::Hybrid,

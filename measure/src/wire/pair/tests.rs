@@ -7,7 +7,7 @@ use crate::lda::{Bank, LdaLayout};
 use crate::lds::LdsLayout;
 use crate::observation::{End, Observation, SegmentIndex};
 use crate::packet::{FlowHash, PacketHash};
-use crate::rli::{self, Estimates};
+use crate::rli::{self, Estimates, FlowQuantiles};
 use crate::time::EpochTag;
 use crate::wire::{DecodeJob, FlowOutcome, WireLayout};
 
@@ -167,6 +167,7 @@ fn job(epoch: &Epoch, arrived: &Arrived, method: Option<rli::Method>) -> DecodeJ
     DecodeJob {
         cells,
         flows: epoch.receiver.flows.flows().to_vec(),
+        delays: epoch.receiver.flows.delays().to_vec(),
         method,
         is_fifo: true,
         clocks: CLOCKS,
@@ -300,6 +301,7 @@ fn references_that_packets_overtake_say_nothing_of_flows() {
     let job = DecodeJob {
         cells,
         flows: epoch.receiver.flows.flows().to_vec(),
+        delays: Vec::new(),
         method: Some(rli::Method::Sums),
         is_fifo: epoch.receiver.is_fifo(),
         clocks: CLOCKS,
@@ -340,6 +342,37 @@ fn a_flow_that_was_counted_is_answered_as_it_was_decoded() {
     assert!(of.stddev_ns.is_some());
     let outcomes = disordered.decode(|| false).unwrap();
     assert!(outcomes.iter().all(|one| one.stddev_ns.is_none()));
+}
+
+#[test]
+fn quantiles_agree_with_the_chosen_mean_and_are_withheld_without_references() {
+    let epoch = epoch(3, 20_000, 200, (0.0, 0.0));
+    let arrived = Arrived::of(&epoch.sender, || false);
+    let mut job = job(&epoch, &arrived, Some(rli::Method::Sums));
+    let mut delays = FlowQuantiles::default();
+    for packet in 0..u32::try_from(job.flows[0].packets).unwrap() {
+        let delay_ns = if packet % 10 < 8 { 10_000.0 } else { 80_000.0 };
+        let estimate = rli::Estimate {
+            epoch: EpochTag::default(),
+            received_ns: 0,
+            delay_ns,
+            squared_error_ns2: 0.0,
+            share_of_sum: 0.0,
+            interval: packet / 10 + 1,
+        };
+        delays.add(&estimate, 1);
+    }
+    job.delays = vec![delays, FlowQuantiles::default()];
+    let outcomes = job.decode(|| false).unwrap();
+    let mean_ns = outcomes[0].chosen.unwrap().mean_ns;
+    let quantiles = job.delays[0].quantiles_ns([0.5, 0.9, 0.99], mean_ns);
+    assert!(quantiles.is_some());
+    assert_eq!(outcomes[0].quantiles_ns, quantiles);
+    // Not of flows of whose packets few have an estimate, nor where packets overtake references.
+    assert!(outcomes[1..].iter().all(|one| one.quantiles_ns.is_none()));
+    job.is_fifo = false;
+    let outcomes = job.decode(|| false).unwrap();
+    assert_eq!(outcomes[0].quantiles_ns, None);
 }
 
 /// Cells do not depend on the packet: what is left of a cell is the asked flow's.

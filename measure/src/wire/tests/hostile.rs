@@ -370,7 +370,7 @@ proptest! {
         let mut counted = 0;
         for SealedWire { shard, .. } in &pool.sealed {
             let flows = shard.flows.flows();
-            prop_assert!(flows.len() <= 8);
+            prop_assert!(flows.len() <= 8 + 4);
             for flow in flows {
                 prop_assert!(flow.delay.packets() <= flow.packets);
             }

@@ -133,10 +133,11 @@ fn a_flow_on_a_wire_is_told_by_every_method() {
     let text = flow(&known, 10, "not tracked");
     let expected = "
 west:peer>west: on the wire, its last packet 1s ago
-  counted; deviation by references:
+  counted; deviation and percentiles by references:
                       packets     bytes  lost at most  mean   stddev
     epoch 5080         2.50 k  1.19 MiB             3     -  21.0 us
     since epoch 5002    190 k  90.6 MiB           250     -        -
+    epoch 5080: p50 48.0 us, p90 72.0 us, p99 112 us
   estimated: mean 51.9 us +- 2.70 us (98 %), jointly with all flows, from what references say \
 (hybrid); epoch 5080, 2.50 k packets
   since epoch 5002: mean 52.1 us +- 2.90 us (98 %); 78 epochs, 188 k packets

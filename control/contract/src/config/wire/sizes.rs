@@ -222,6 +222,7 @@ impl Config {
                     method,
                     link: Link::new(plan.capacity_bps, LINK_OVERHEAD_BYTES)?,
                     buffer_packets: policy.buffer_packets(),
+                    named_flows: self.prometheus.top_flows,
                 })
             }
             None => None,

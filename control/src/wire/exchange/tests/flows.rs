@@ -1,11 +1,16 @@
 //! Flows that arrived, as they are listed and answered for.
 
 use std::collections::HashMap;
+use std::num::NonZeroU32;
 
-use measure::packet::{FlowKey, Hasher};
+use measure::observation::SegmentIndex;
+use measure::packet::{FlowHash, FlowKey, Hasher};
+use measure::rli::{Link, Method, Policy};
+use measure::wire::{FlowOutcome, ReferencePlan};
 use records::answers::{FlowOrder, FlowPage, FlowQuery, FlowScope};
 use records::snapshot::{FlowList, FlowRecord, Flows, Snapshot, Wire, WireSegment};
 
+use super::super::decoding::Decoding;
 use super::*;
 use crate::wire::flows::{WireFlowsOf, lists};
 
@@ -123,4 +128,37 @@ fn what_is_asked_listed_and_published_of_a_flow_is_one_record() {
         },
     );
     assert_eq!(page.flows, std::slice::from_ref(&asked.flow));
+}
+
+#[test]
+fn the_largest_flows_are_named() {
+    let mut settings = settings(1);
+    settings.layout.references = Some(ReferencePlan {
+        policy: Policy::Count {
+            packets: NonZeroU32::MIN,
+        },
+        method: Method::Sums,
+        link: Link::new(10_000_000_000, 24).unwrap(),
+        buffer_packets: 16,
+        named_flows: 2,
+    });
+    let mut decoding = Decoding::new(&settings, ResultMode::Awaited);
+    let outcome = |n: u64| FlowOutcome {
+        flow: FlowHash(n),
+        segment: SegmentIndex(0),
+        packets: n % 4,
+        bytes: 0,
+        lost_max: None,
+        stddev_ns: None,
+        quantiles_ns: None,
+        estimates: [].into_iter().collect(),
+        chosen: None,
+    };
+    let flows: Vec<FlowOutcome> = (0..6).map(outcome).collect();
+    decoding.name(&flows[..1]);
+    assert_eq!(decoding.named(), [(FlowHash(0), SegmentIndex(0))]);
+    decoding.name(&flows);
+    let mut named: Vec<u64> = decoding.named().iter().map(|(flow, _)| flow.0).collect();
+    named.sort_unstable();
+    assert_eq!(named, [2, 3]);
 }
