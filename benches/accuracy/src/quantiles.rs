@@ -55,8 +55,8 @@ fn plan(setting: &Setting) -> Result<Plan> {
     plan.table(
         "RLI: quantiles that are withheld",
         format!(
-            "Share of flows of 100 packets and more whose packets lie in fewer than {} intervals between references, of which nothing \
-             is said, and the median error of the p99 of the others; 0.2 % of bytes.",
+            "Share of flows of 100 packets and more whose packets lie in fewer than {} intervals between references: nothing is said \
+             of them; and the median error of the p99 of the others; 0.2 % of bytes.",
             FlowQuantiles::INTERVALS_MIN
         ),
     );

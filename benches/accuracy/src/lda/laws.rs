@@ -11,7 +11,7 @@ use super::stream::{Delays, Loss, Passed, Probed};
 use super::{Bench, LOSSES, Runs, figure, layout, percent, tuned};
 use crate::experiment::{Found, Plan, Row};
 
-/// Runs of each point, as in the paper; and of probes, of which there is one a run at 1 Hz.
+/// Runs of each point, as in the paper; and of probes: one a run at 1 Hz.
 const SEEDS: u32 = 10;
 const PROBE_RUNS: u64 = 1_000;
 

@@ -20,7 +20,14 @@ fn samples(prometheus: &Prometheus, selector: &str) -> BTreeMap<u64, HashMap<Str
         let labels = &series["metric"];
         let name = labels["__name__"].as_str().unwrap();
         let of = |label: &str| labels[label].as_str().unwrap_or_default().to_owned();
-        let name = [name, &of("flow"), &of("segment"), &of("class")].join(" ");
+        let name = [
+            name,
+            &of("share"),
+            &of("flow"),
+            &of("segment"),
+            &of("class"),
+        ]
+        .join(" ");
         for sample in series["values"].as_array().unwrap() {
             let at_ms = ms(sample[0].as_f64().unwrap());
             let value: f64 = sample[1].as_str().unwrap().parse().unwrap();
@@ -64,8 +71,14 @@ fn figures(snapshot: &Value) -> HashMap<String, f64> {
         let text = |key: &str| flow[key].as_str().unwrap_or("other").to_owned();
         let segment = format!("{}>{}", text("ingress"), text("egress"));
         let mut put = |name: &str, value: f64| {
-            let name = [name, &text("flow"), &segment, &text("class")].join(" ");
-            figures.insert(name, value);
+            // Behind the name the share that a percentile is for.
+            let name = if name.contains(' ') {
+                name.to_owned()
+            } else {
+                format!("{name} ")
+            };
+            let name = [&name, &text("flow"), &segment, &text("class")];
+            figures.insert(name.map(String::as_str).join(" "), value);
         };
         let credited = |key: &str| flow["credited"][key].as_f64().unwrap();
         put("vernier_flow_delay_seconds_count", credited("packets"));
@@ -75,6 +88,19 @@ fn figures(snapshot: &Value) -> HashMap<String, f64> {
         // Epochs are of a second, and Prometheus does not get what is more than ten old.
         let epoch = |value: &Value| value["epoch"].as_u64().unwrap_or(0);
         let is_fresh = epoch(estimate) + 10 >= epoch(snapshot);
+        for (share, key) in [
+            ("0.5", "p50_ns"),
+            ("0.9", "p90_ns"),
+            ("0.99", "p99_ns"),
+            ("1", "max_ns"),
+        ] {
+            let last = flow["last_epoch"].as_u64();
+            let is_fresh = last.is_some_and(|last| last + 10 >= epoch(snapshot));
+            if let (true, Some(ns)) = (is_fresh, flow["quantiles"][key].as_f64()) {
+                let name = format!("vernier_flow_delay_last_epoch_seconds {share}");
+                put(&name, ns / 1e9);
+            }
+        }
         if !is_fresh {
             continue;
         }
@@ -190,7 +216,7 @@ impl Read {
 
     /// Epochs that Prometheus has as a snapshot said, and scrapes that no snapshot explains.
     fn compare(&self, scrapes: &BTreeMap<u64, HashMap<String, f64>>) -> (usize, usize) {
-        const END: &str = "vernier_epoch_end_timestamp_seconds   ";
+        const END: &str = "vernier_epoch_end_timestamp_seconds    ";
         let (mut equal, mut different) = (HashSet::new(), 0);
         for scrape in scrapes.values() {
             let Some(end_ms) = scrape.get(END).map(|&end_s| ms(end_s)) else {
@@ -243,6 +269,9 @@ fn prometheus_json_and_the_tool_agree_and_truth_lies_within_the_bounds() {
          and JSON; {different} of {} scrapes of what JSON was not asked for in time",
         scrapes.len()
     );
+    let is_percentile = |name: &String| name.starts_with("vernier_flow_delay_last_epoch");
+    let percentiles = scrapes.values().flat_map(HashMap::keys);
+    assert!(percentiles.filter(|name| is_percentile(name)).count() > 1_000);
     assert!(
         equal >= 10,
         "{equal} epochs alike, {different} scrapes different"

@@ -27,6 +27,8 @@ fn switch(number: u32, wire: &Value, keys: &Value) -> Value {
         "measurement": measurement,
         "wire": { "switch": number, "keys": keys },
         "workers": [{}],
+        // Largest flows have slots beside `flows`.
+        "prometheus": { "top_flows": 2 },
     })
 }
 
