@@ -336,8 +336,7 @@ impl Directory {
     #[cfg(test)]
     pub fn count_for_tests(&mut self, key: FlowKey, segment: u32, epoch: Epoch, sums: &FlowSums) {
         let number = self.link(key, segment, epoch);
-        let flow = &mut self.flows[number.0 as usize];
-        flow.add(epoch, sums, None);
+        self.flows[number.0 as usize].add(epoch, sums, None);
     }
 
     /// Takes all that a shard has of a segment, before what it has of flows.

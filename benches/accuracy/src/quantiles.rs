@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use anyhow::Result;
-use measure::rli::{Estimate, FlowQuantiles, Method};
+use measure::rli::{Estimate, FlowDistribution, Method};
 use measure::time::EpochTag;
 use reporting::Limit;
 use reporting::statistics::{error_percent, mean, median, percent_of, whole};
@@ -57,7 +57,7 @@ fn plan(setting: &Setting) -> Result<Plan> {
         format!(
             "Share of flows of 100 packets and more whose packets lie in fewer than {} intervals between references: nothing is said \
              of them; and the median error of the p99 of the others; 0.2 % of bytes.",
-            FlowQuantiles::INTERVALS_MIN
+            FlowDistribution::INTERVALS_MIN
         ),
     );
     if setting.capture.is_none() {
@@ -91,7 +91,7 @@ struct Flow {
     packets: usize,
     exact_ns: [f64; 3],
     mean_ns: f64,
-    said: [FlowQuantiles; 3],
+    said: [FlowDistribution; 3],
     /// The mean of the estimates with references of the first of [`PERCENTS`].
     estimated_mean_ns: f64,
 }
@@ -115,7 +115,7 @@ impl Flow {
 
     fn add(&mut self, number: usize, estimates: &[Estimate]) {
         for estimate in estimates {
-            self.said[number].add(estimate, 1);
+            self.said[number].add(estimate);
         }
         if number == 0 {
             let delays = estimates.iter().map(|estimate| estimate.delay_ns.max(0.0));
@@ -251,7 +251,7 @@ fn rows(name: &str, p99_most: Option<f64>, flows: &[Flow], found: &mut Found) {
             found.row(TABLE, row);
         }
     }
-    let is_withheld = |flow: &&Flow| flow.said[0].intervals() < FlowQuantiles::INTERVALS_MIN;
+    let is_withheld = |flow: &&Flow| flow.said[0].intervals() < FlowDistribution::INTERVALS_MIN;
     let share = percent_of(flows.iter().map(|flow| is_withheld(&flow)));
     let said = flows.iter().filter(|flow| !is_withheld(flow));
     let said = median(said.filter_map(|flow| error(flow, 0, 2, flow.mean_ns)));

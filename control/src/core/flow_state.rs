@@ -155,9 +155,8 @@ impl FlowState {
         let directory = &mut self.directory;
         directory.close(epoch, rate, self.settings.interval_ms);
         let names = segments.names();
-        let quantiles = directory.top().quantiles();
         let record = |flow: &flows::Flow| {
-            let quantiles = quantiles.get(&(flow.key, flow.segment)).copied();
+            let quantiles = directory.top().quantiles(flow.key, flow.segment);
             record(flow, quantiles, rate)
         };
         let list = |flows: Vec<FlowRecord>| {
@@ -204,7 +203,7 @@ impl FlowState {
         }
         let list = &self.views.list;
         let top = self.directory.top().iter().map(|held| TopFlow {
-            flow: snapshot.flow(list, &record(&held.flow, held.quantiles(), self.rate)),
+            flow: snapshot.flow(list, &record(&held.flow, held.quantiles, self.rate)),
             reason: held.reason.label().to_owned(),
             since_epoch: held.since.0,
             credited: credit(&held.credited, self.rate),

@@ -64,8 +64,11 @@ pub(crate) struct Held {
     pub since: Epoch,
     /// What it was credited with.
     pub credited: FlowSums,
-    /// Its delays in the last epoch that it was credited with, as far as histograms were kept of them.
+    /// Its delays in the last epoch that it was credited with, which may not have closed yet, as far as histograms
+    /// were kept of them.
     delays: (Epoch, SmallHistogram),
+    /// Percentiles in its last epoch that closed; `None` where not all of its packets were in a histogram.
+    pub quantiles: Option<FlowQuantiles>,
     /// Its index in the directory, when it last had packets.
     number: FlowNumber,
     /// Its figures over time.
@@ -75,8 +78,14 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Of the epoch of `flow`; `None` where not all of its packets are in a histogram.
-    pub fn quantiles(&self) -> Option<FlowQuantiles> {
+    /// An epoch has closed with `flow` in it, which has that index.
+    fn close(&mut self, flow: &Flow, number: FlowNumber) {
+        self.flow = flow.clone();
+        self.number = number;
+        self.quantiles = self.closed_quantiles();
+    }
+
+    fn closed_quantiles(&self) -> Option<FlowQuantiles> {
         let (epoch, delays) = &self.delays;
         let is_whole = *epoch == self.flow.last && delays.count() == self.flow.recent.packets;
         let ns = |q| Some(delays.quantile_ns(q)? as f64);
@@ -159,11 +168,9 @@ impl Top {
         held.into_iter()
     }
 
-    /// Their percentiles in the last epoch of each, by key and segment.
-    pub fn quantiles(&self) -> HashMap<(FlowKey, u32), FlowQuantiles> {
-        let held = self.held.iter();
-        held.filter_map(|(&of, held)| Some((of, held.quantiles()?)))
-            .collect()
+    /// Percentiles of a flow on a segment; `None` where it has no series of its own, too.
+    pub fn quantiles(&self, key: FlowKey, segment: u32) -> Option<FlowQuantiles> {
+        self.held.get(&(key, segment))?.quantiles
     }
 
     /// By segment: what no flow of its own was credited with.
@@ -193,8 +200,7 @@ impl Top {
             }
             match self.held.get_mut(&(flow.key, flow.segment)) {
                 Some(held) => {
-                    held.flow = flow.clone();
-                    held.number = number;
+                    held.close(flow, number);
                     held.history.add(epoch.0, interval_ms, &sample(held, rate));
                 }
                 None => folded += 1,
@@ -224,6 +230,7 @@ impl Top {
                 since: epoch.next(),
                 credited: FlowSums::default(),
                 delays: (epoch, SmallHistogram::default()),
+                quantiles: None,
                 number,
                 history: History::default(),
                 flow: flow.clone(),
@@ -306,7 +313,7 @@ fn greatest<K: Ord>(numbers: &mut Vec<FlowNumber>, most: usize, key: impl Fn(&Fl
 fn sample(held: &Held, rate: TickRate) -> Sample {
     let flow = &held.flow;
     let sums = &flow.recent;
-    let quantiles = held.quantiles().unwrap_or_default();
+    let quantiles = held.quantiles.unwrap_or_default();
     // One of several epochs together is none of theirs.
     let estimate = flow
         .estimate

@@ -249,7 +249,7 @@ impl Exchange {
                 let (end, counters) = (&mut self.end, &mut self.counters);
                 self.outgoing.take(sealed, &self.settings, end, counters);
             } else {
-                self.end.give_back(End::Sender, sealed.shard);
+                self.end.give_back(End::Sender, sealed.shard, &[]);
             }
         }
         while let Some(sealed) = self.end.take_sealed(End::Receiver) {
@@ -257,7 +257,7 @@ impl Exchange {
                 let (around, epochs, mut resources) = self.parts(now, clock);
                 epochs.take(sealed, around, &mut resources);
             } else {
-                self.end.give_back(End::Receiver, sealed.shard);
+                self.end.give_back(End::Receiver, sealed.shard, &[]);
             }
         }
     }

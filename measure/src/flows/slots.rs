@@ -103,9 +103,9 @@ impl FlowSlots {
     /// each, and 2 bytes a slot.
     #[must_use]
     pub fn with_histograms(self, number: usize, rate: TickRate) -> Self {
-        let histograms = Histograms::new(number, self.slots(), rate);
+        let histograms = || Box::new(Histograms::new(number, self.slots(), rate));
         Self {
-            histograms: (number > 0).then(|| Box::new(histograms)),
+            histograms: (number > 0).then(histograms),
             ..self
         }
     }

@@ -38,7 +38,7 @@ pub struct DecodeJob {
     /// Flows as the receiver counted them.
     pub flows: Vec<WireFlow>,
     /// Distributions of the delays of the first of them, by references.
-    pub delays: Vec<rli::FlowQuantiles>,
+    pub delays: Vec<rli::FlowDistribution>,
     /// How references were used; `None` where there were none.
     pub method: Option<rli::Method>,
     /// Whether packets and references came in the order in which they were sent: else references

@@ -2,7 +2,7 @@
 
 use crate::observation::SegmentIndex;
 use crate::packet::FlowHash;
-use crate::rli::{Estimates, FlowDelay, FlowQuantiles};
+use crate::rli::{Estimates, FlowDelay, FlowDistribution};
 
 /// A place that is not taken.
 const FREE: u32 = u32::MAX;
@@ -42,7 +42,7 @@ pub struct WireFlows {
     flows: Vec<WireFlow>,
     room: usize,
     /// Delays of the first flows, which were [named](Self::name) when there was no other.
-    delays: Vec<FlowQuantiles>,
+    delays: Vec<FlowDistribution>,
     named_max: usize,
     other_packets: u64,
 }
@@ -70,19 +70,27 @@ impl WireFlows {
     /// [`OTHER`](Self::OTHER) where there is no room.
     #[inline]
     pub fn count(&mut self, flow: FlowHash, segment: SegmentIndex, bytes: u32) -> u32 {
-        if self.places.is_empty() {
-            self.other_packets += 1;
-            return Self::OTHER;
+        if let Some(slot) = self.slot(flow, segment)
+            && let Some(known) = self.flows.get_mut(slot as usize)
+        {
+            known.packets += 1;
+            known.bytes += u64::from(bytes);
+            return slot;
         }
-        let mask = self.places.len() - 1;
+        self.other_packets += 1;
+        Self::OTHER
+    }
+
+    /// The slot of a flow, which it gets if it has none; `None` where there is no room.
+    #[inline]
+    fn slot(&mut self, flow: FlowHash, segment: SegmentIndex) -> Option<u32> {
+        let mask = self.places.len().checked_sub(1)?;
         let start = start(flow, segment);
         for probe in 0..PROBES {
-            let Some(place) = self.places.get_mut(start.wrapping_add(probe) & mask) else {
-                break;
-            };
+            let place = self.places.get_mut(start.wrapping_add(probe) & mask)?;
             if *place == FREE {
                 if self.flows.len() == self.room {
-                    break;
+                    return None;
                 }
                 #[expect(clippy::cast_possible_truncation, reason = "u32 flows at most")]
                 let slot = self.flows.len() as u32;
@@ -90,22 +98,18 @@ impl WireFlows {
                 self.flows.push(WireFlow {
                     flow,
                     segment,
-                    packets: 1,
-                    bytes: bytes.into(),
+                    packets: 0,
+                    bytes: 0,
                     delay: FlowDelay::default(),
                 });
-                return slot;
+                return Some(slot);
             }
-            if let Some(known) = self.flows.get_mut(*place as usize)
-                && (known.flow, known.segment) == (flow, segment)
-            {
-                known.packets += 1;
-                known.bytes += u64::from(bytes);
-                return *place;
+            let known = self.flows.get(*place as usize);
+            if known.is_some_and(|known| (known.flow, known.segment) == (flow, segment)) {
+                return Some(*place);
             }
         }
-        self.other_packets += 1;
-        Self::OTHER
+        None
     }
 
     /// Keeps the distribution of these flows' delays, as far as there is room. To be called before any packet
@@ -113,15 +117,11 @@ impl WireFlows {
     pub fn name(&mut self, flows: &[FlowOnSegment]) {
         debug_assert!(self.flows.is_empty(), "named flows have the first slots");
         for &(flow, segment) in flows.iter().take(self.named_max) {
-            let slot = self.count(flow, segment, 0);
-            if slot as usize == self.delays.len() {
-                self.delays.push(FlowQuantiles::default());
+            let slot = self.slot(flow, segment);
+            if slot.is_some_and(|slot| slot as usize == self.delays.len()) {
+                self.delays.push(FlowDistribution::default());
             }
         }
-        for flow in &mut self.flows {
-            flow.packets = 0;
-        }
-        self.other_packets = 0;
     }
 
     /// Takes a packet out again that was counted; `false` where its flow has no place.
@@ -155,13 +155,13 @@ impl WireFlows {
                 flow.delay.add(&estimates.estimate);
             }
             if let Some(delays) = self.delays.get_mut(slot as usize) {
-                delays.add(&estimates.estimate, 1);
+                delays.add(&estimates.estimate);
             }
         }
     }
 
     /// The delays of the first flows: those that were named.
-    pub fn delays(&self) -> &[FlowQuantiles] {
+    pub fn delays(&self) -> &[FlowDistribution] {
         &self.delays
     }
 

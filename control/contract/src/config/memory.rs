@@ -4,7 +4,7 @@ use measure::cell::CellPair;
 use measure::flows::FlowIndex;
 use measure::histogram::SmallHistogram;
 use measure::lds::{DelayCell, LdsLayout};
-use measure::rli::{FlowQuantiles, Receiver};
+use measure::rli::{FlowDistribution, Receiver};
 use measure::shard::{ShardBytes, ShardLayout};
 use measure::time::TickRate;
 use measure::wire::{FlowOutcome, Placed, WireFlow, WireLayout, WireSegment};
@@ -270,7 +270,7 @@ fn wires(config: &Config, items: &mut Vec<Item>) {
         let all = layout.flows as usize + largest;
         all * size_of::<WireFlow>()
             + (all * 2).next_power_of_two() * size_of::<u32>()
-            + largest * size_of::<FlowQuantiles>()
+            + largest * size_of::<FlowDistribution>()
     };
     let decoded = |layout: &WireLayout| {
         let lds = layout.lds.as_ref().map_or(0, LdsLayout::cells);
@@ -278,7 +278,7 @@ fn wires(config: &Config, items: &mut Vec<Item>) {
         let largest = layout.named_flows() as usize;
         lds * size_of::<DelayCell>()
             + (layout.flows as usize + largest) * flow
-            + largest * size_of::<FlowQuantiles>()
+            + largest * size_of::<FlowDistribution>()
     };
     let seen = |layout: &WireLayout| {
         // A hash table is filled to 7 of 8, and has a byte of its own for each entry.

@@ -320,20 +320,10 @@ impl WireControlEnd {
         Some(sealed)
     }
 
-    /// Empties a shard and gives it back to the worker.
-    pub fn give_back(&mut self, end: End, shard: Box<WireShard>) {
-        self.give_back_naming(end, shard, &[]);
-    }
-
-    /// The same, and the worker keeps the distribution of these flows' delays in the epoch that it is for.
-    pub fn give_back_naming(
-        &mut self,
-        end: End,
-        mut shard: Box<WireShard>,
-        flows: &[FlowOnSegment],
-    ) {
+    /// Empties a shard and gives it back to the worker, which keeps the distributions of these flows' delays in it.
+    pub fn give_back(&mut self, end: End, mut shard: Box<WireShard>, named: &[FlowOnSegment]) {
         shard.clear();
-        shard.flows.name(flows);
+        shard.flows.name(named);
         let shards = self.shards(end);
         shards.taken = shards.taken.saturating_sub(1);
         // One that was replaced in the meantime finds no room, and is freed.

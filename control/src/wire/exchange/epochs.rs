@@ -203,7 +203,7 @@ impl Epochs {
             (fate, _) => self.end_unpaired(&first, fate),
         }
         let named = resources.decoding.named();
-        (resources.end).give_back_naming(End::Receiver, first.shard, named);
+        (resources.end).give_back(End::Receiver, first.shard, named);
     }
 
     fn end_unpaired(&mut self, first: &Waiting, fate: EpochFate) {

@@ -170,7 +170,7 @@ impl Outgoing {
         self.repeated.retain(|piece| piece.epoch != held.epoch);
         let dropped = before - self.pieces.len() - self.repeated.len();
         counters.fragments_unsent += dropped as u64;
-        end.give_back(End::Sender, held.shard);
+        end.give_back(End::Sender, held.shard, &[]);
     }
 
     /// Gives everything back: there is no peer to send it to.

@@ -7,7 +7,7 @@ use crate::lda::{Bank, LdaLayout};
 use crate::lds::LdsLayout;
 use crate::observation::{End, Observation, SegmentIndex};
 use crate::packet::{FlowHash, PacketHash};
-use crate::rli::{self, Estimates, FlowQuantiles};
+use crate::rli::{self, Estimates, FlowDistribution};
 use crate::time::EpochTag;
 use crate::wire::{DecodeJob, FlowOutcome, WireLayout};
 
@@ -349,7 +349,7 @@ fn quantiles_agree_with_the_chosen_mean_and_are_withheld_without_references() {
     let epoch = epoch(3, 20_000, 200, (0.0, 0.0));
     let arrived = Arrived::of(&epoch.sender, || false);
     let mut job = job(&epoch, &arrived, Some(rli::Method::Sums));
-    let mut delays = FlowQuantiles::default();
+    let mut delays = FlowDistribution::default();
     for packet in 0..u32::try_from(job.flows[0].packets).unwrap() {
         let delay_ns = if packet % 10 < 8 { 10_000.0 } else { 80_000.0 };
         let estimate = rli::Estimate {
@@ -360,9 +360,9 @@ fn quantiles_agree_with_the_chosen_mean_and_are_withheld_without_references() {
             share_of_sum: 0.0,
             interval: packet / 10 + 1,
         };
-        delays.add(&estimate, 1);
+        delays.add(&estimate);
     }
-    job.delays = vec![delays, FlowQuantiles::default()];
+    job.delays = vec![delays, FlowDistribution::default()];
     let outcomes = job.decode(|| false).unwrap();
     let mean_ns = outcomes[0].chosen.unwrap().mean_ns;
     let quantiles = job.delays[0].quantiles_ns([0.5, 0.9, 0.99], mean_ns);

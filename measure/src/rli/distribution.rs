@@ -10,7 +10,7 @@ use crate::histogram::SmallHistogram;
 /// multiplied by one factor that gives the mean that is known, by whatever method. `vernier-accuracy tables quantiles`
 /// shows how far they are off.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct FlowQuantiles {
+pub struct FlowDistribution {
     delays: SmallHistogram,
     sum_ns: f64,
     /// Changes from one interval between references to another: how many intervals hold its packets.
@@ -18,28 +18,28 @@ pub struct FlowQuantiles {
     interval: u32,
 }
 
-impl FlowQuantiles {
+impl FlowDistribution {
     /// Intervals between references that must hold packets of the flow: fewer say nothing of a tail.
     pub const INTERVALS_MIN: u32 = 10;
 
-    /// Adds the estimate for so many of the flow's packets; a delay under 0 counts as 0.
+    /// Adds the estimate for one of the flow's packets; a delay under 0 counts as 0.
     #[inline]
-    pub fn add(&mut self, estimate: &Estimate, packets: u32) {
+    pub fn add(&mut self, estimate: &Estimate) {
         let delay_ns = estimate.delay_ns.max(0.0);
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "not negative; the cast saturates"
         )]
-        self.delays.add(delay_ns.round() as u64, packets);
-        self.sum_ns += delay_ns * f64::from(packets);
+        self.delays.add(delay_ns.round() as u64, 1);
+        self.sum_ns += delay_ns;
         if self.interval != estimate.interval {
             self.interval = estimate.interval;
             self.intervals = self.intervals.saturating_add(1);
         }
     }
 
-    /// Packets that have an estimate, up to 2^32 - 1 in each bucket.
+    /// Packets that have an estimate.
     pub fn packets(&self) -> u64 {
         self.delays.count()
     }
@@ -64,13 +64,6 @@ impl FlowQuantiles {
         }
         Some(quantiles)
     }
-
-    /// Adds estimates of other intervals.
-    pub fn merge(&mut self, other: &Self) {
-        self.delays.merge(&other.delays);
-        self.sum_ns += other.sum_ns;
-        self.intervals = self.intervals.saturating_add(other.intervals);
-    }
 }
 
 #[cfg(test)]
@@ -90,37 +83,42 @@ mod tests {
         }
     }
 
-    /// Each delay in an interval of its own, from `first` on.
-    fn quantiles_of(delays_ns: &[f64], first: u32) -> FlowQuantiles {
-        let mut quantiles = FlowQuantiles::default();
-        for (interval, &delay_ns) in (first..).zip(delays_ns) {
-            quantiles.add(&estimate(delay_ns, interval), 1);
+    /// Each delay in an interval of its own.
+    fn distribution_of(delays_ns: &[f64]) -> FlowDistribution {
+        let mut distribution = FlowDistribution::default();
+        for (interval, &delay_ns) in (1..).zip(delays_ns) {
+            distribution.add(&estimate(delay_ns, interval));
         }
-        quantiles
+        distribution
     }
 
     #[test]
     fn few_intervals_say_nothing() {
-        let mut quantiles = FlowQuantiles::default();
-        for interval in 1..FlowQuantiles::INTERVALS_MIN {
-            quantiles.add(&estimate(1_000.0, interval), 50);
+        let mut distribution = FlowDistribution::default();
+        let add = |distribution: &mut FlowDistribution, interval| {
+            for _ in 0..50 {
+                distribution.add(&estimate(1_000.0, interval));
+            }
+        };
+        for interval in 1..FlowDistribution::INTERVALS_MIN {
+            add(&mut distribution, interval);
         }
-        assert_eq!(quantiles.quantiles_ns([0.5], 1_000.0), None);
-        quantiles.add(&estimate(1_000.0, FlowQuantiles::INTERVALS_MIN), 50);
-        assert_eq!(quantiles.intervals(), FlowQuantiles::INTERVALS_MIN);
-        assert_eq!(quantiles.packets(), 500);
-        let [median, max] = quantiles.quantiles_ns([0.5, 1.0], 2_000.0).unwrap();
+        assert_eq!(distribution.quantiles_ns([0.5], 1_000.0), None);
+        add(&mut distribution, FlowDistribution::INTERVALS_MIN);
+        assert_eq!(distribution.intervals(), FlowDistribution::INTERVALS_MIN);
+        assert_eq!(distribution.packets(), 500);
+        let [median, max] = distribution.quantiles_ns([0.5, 1.0], 2_000.0).unwrap();
         assert!((median - 2_000.0).abs() <= 250.0 && (max - 2_000.0).abs() < 1e-9);
-        assert_eq!(size_of::<FlowQuantiles>(), 520);
+        assert_eq!(size_of::<FlowDistribution>(), 520);
     }
 
     #[test]
     fn a_mean_that_no_factor_gives_is_refused() {
-        let late = quantiles_of(&[-5.0; 20], 1);
+        let late = distribution_of(&[-5.0; 20]);
         assert_eq!(late.quantiles_ns([0.5], 5.0), None);
-        let quantiles = quantiles_of(&[7.0; 20], 1);
+        let distribution = distribution_of(&[7.0; 20]);
         for mean_ns in [-1.0, f64::NAN, f64::INFINITY] {
-            assert_eq!(quantiles.quantiles_ns([0.5], mean_ns), None);
+            assert_eq!(distribution.quantiles_ns([0.5], mean_ns), None);
         }
     }
 
@@ -130,8 +128,8 @@ mod tests {
             mut delays in proptest::collection::vec(100.0..1e9_f64, 10..200), factor in 0.1..10.0_f64
         ) {
             let mean_ns = delays.iter().sum::<f64>() / delays.len() as f64;
-            let quantiles = quantiles_of(&delays, 1);
-            let [median, tail, max] = quantiles
+            let distribution = distribution_of(&delays);
+            let [median, tail, max] = distribution
                 .quantiles_ns([0.5, 0.9, 1.0], factor * mean_ns)
                 .unwrap();
             prop_assert!(median <= tail && tail <= max);
@@ -139,19 +137,6 @@ mod tests {
             let middle = delays[delays.len().div_ceil(2) - 1];
             prop_assert!((median / factor - middle).abs() <= middle / 8.0 + 1.0);
             prop_assert!((max / factor - delays[delays.len() - 1]).abs() <= 1.0);
-        }
-
-        #[test]
-        fn merging_is_the_sum_of_all(
-            delays in proptest::collection::vec(0.0..1e9_f64, 1..100), cut in 0_usize..100
-        ) {
-            let (a, b) = delays.split_at(cut.min(delays.len()));
-            let mut ab = quantiles_of(a, 1);
-            ab.merge(&quantiles_of(b, 1 + u32::try_from(a.len()).unwrap()));
-            let all = quantiles_of(&delays, 1);
-            prop_assert_eq!(&ab.delays, &all.delays);
-            prop_assert_eq!(ab.intervals, all.intervals);
-            prop_assert!((ab.sum_ns - all.sum_ns).abs() <= 1e-9 * all.sum_ns);
         }
     }
 }
