@@ -2,7 +2,7 @@
 //! flow on request.
 //!
 //! ```text
-//!  core: cells of an epoch + flows' counts --Job--> thread: measure::lds::decode --Results--> core
+//!  core: cells of an epoch + flows' counts --Job--> thread: measure::decoding --Results--> core
 //!        one job under way at most; what comes meanwhile waits in one sum of epochs
 //! ```
 //!
@@ -10,33 +10,28 @@
 //! filtering database, links and generations every few milliseconds. Nothing queues up: while a job is
 //! under way, epochs are added to one sum of cells, or are skipped and counted.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use measure::lds::{
-    DecodeOptions, Decoded, DelayCells, FEATURES_MAX, FlowDelay, FlowTable, LdsLayout, Source,
-    decode,
-};
+use measure::chooser::{self, Candidate, choose};
+use measure::decoding::{CountedFlow, FlowDecoder, FlowMeans, of_references};
+use measure::lds::{DelayCells, Source};
 use measure::observation::SegmentIndex;
-use measure::packet::{FlowKey, Hasher};
+use measure::packet::{FlowHash, FlowKey, Hasher};
+use measure::rli::{self, FlowDelay};
 use measure::time::{Epoch, TickRate};
 
-use crate::flows::{FlowNumber, FlowSums};
+use crate::flows::{Directory, FlowNumber, FlowSums};
 use records::snapshot::{FlowEstimate, FlowMethod};
 
 mod ask;
+mod judge;
 mod plan;
 
 pub use ask::Sketches;
+pub(crate) use judge::Verdicts;
 pub(crate) use plan::{Decoder, EpochCells};
-
-/// Packets that a flow must have to count in the median of errors.
-const PACKETS_FOR_ERROR: u64 = 10;
-
-/// The nominal 98 % bound in standard deviations of the posterior.
-const DEVIATIONS: f64 = 3.0;
 
 /// A flow to decode.
 #[derive(Debug, Clone, Copy)]
@@ -49,6 +44,8 @@ pub(crate) struct JobFlow {
     pub index: SegmentIndex,
     /// The stamped sums of the same packets.
     pub counted: FlowSums,
+    /// What references say of them, where its segment has any.
+    pub references: Option<(FlowDelay, rli::Method)>,
 }
 
 /// One sketch and all flows in it.
@@ -79,10 +76,10 @@ pub(crate) struct Results {
     pub duration: Duration,
     /// Flows that were to be decoded.
     pub flows: usize,
-    /// Estimates of flows.
-    pub estimates: Vec<(JobFlow, FlowEstimate)>,
-    /// Median of |estimate - stamped mean| / stamped mean.
-    pub error_ratio_median: Option<f64>,
+    /// Estimates of flows: of each the one to use, and behind it those by each method.
+    pub estimates: Vec<(JobFlow, Arc<[FlowEstimate]>)>,
+    /// How they compare with stamps.
+    pub verdicts: Verdicts,
     /// Sketches that could not be decoded.
     pub failed: usize,
 }
@@ -96,26 +93,29 @@ fn work(job: &Job, hasher: &Hasher, rate: TickRate, stop: &AtomicBool) -> Option
         duration: Duration::ZERO,
         flows: 0,
         estimates: Vec::new(),
-        error_ratio_median: None,
+        verdicts: Verdicts::default(),
         failed: 0,
     };
-    let mut errors = Vec::new();
     for sketch in &job.sketches {
         results.flows += sketch.flows.len();
-        let lists = Lists::new(sketch.cells.layout(), hasher, &sketch.flows);
-        let options = options(job.components);
+        let counted = sketch.flows.iter().map(|flow| Counted {
+            flow: hasher.flow_hash(&flow.key),
+            segment: flow.index,
+            packets: flow.counted.packets,
+            references: (flow.references.as_ref()).map(|(delay, method)| (delay, *method)),
+        });
+        let counted: Vec<Counted> = counted.collect();
         let cancelled = || stop.load(Ordering::Relaxed);
-        match decode(&sketch.cells, lists.table(), &options, cancelled) {
+        match decoder(&sketch.cells, job.components, rate).decode(&counted, cancelled) {
             Ok(decoded) => {
-                for (flow, delay) in sketch.flows.iter().zip(&decoded.flows) {
-                    let method = method(&decoded, delay, job.epochs);
+                for (flow, means) in sketch.flows.iter().zip(&decoded.flows) {
                     let of = (job.epoch, job.epochs, flow.counted.packets);
-                    let estimate = method.map(|method| estimate(method, delay, of, rate));
-                    let Some(mut estimate) = estimate else {
+                    let mut estimates = estimates(means, of, rate);
+                    if estimates.is_empty() {
                         continue;
-                    };
-                    judge(&mut estimate, flow, rate, &mut errors);
-                    results.estimates.push((*flow, estimate));
+                    }
+                    (results.verdicts).judge(&mut estimates, &flow.counted, rate);
+                    results.estimates.push((*flow, Arc::from(estimates)));
                 }
             }
             Err(_) if cancelled() => return None,
@@ -125,145 +125,127 @@ fn work(job: &Job, hasher: &Hasher, rate: TickRate, stop: &AtomicBool) -> Option
             }
         }
     }
-    results.error_ratio_median = median(&mut errors);
     results.duration = began.elapsed();
     Some(results)
 }
 
-fn options(components: usize) -> DecodeOptions {
-    DecodeOptions {
+/// Estimates of all flows of an epoch where nothing is decoded: by references, with `methods` by number of a segment.
+pub(crate) fn by_references(
+    flows: &mut Directory,
+    epoch: Epoch,
+    methods: &[Option<rli::Method>],
+    rate: TickRate,
+) -> Verdicts {
+    let mut verdicts = Verdicts::default();
+    for (_, flow) in flows.numbered_mut() {
+        let method = methods.get(flow.segment as usize).copied().flatten();
+        let candidate = method
+            .filter(|_| flow.last == epoch)
+            .and_then(|method| of_references(&flow.recent_references, method, ticks_per_ns(rate)));
+        let means = FlowMeans {
+            candidates: candidate.into_iter().collect(),
+            chosen: choose(candidate, 1.0),
+            source: Source::Nothing,
+        };
+        let mut estimates = estimates(&means, (epoch, 1, flow.recent.packets), rate);
+        verdicts.judge(&mut estimates, &flow.recent, rate);
+        if !estimates.is_empty() {
+            flow.estimates = Some(Arc::from(estimates));
+        }
+    }
+    verdicts
+}
+
+/// What a nanosecond is in ticks.
+fn ticks_per_ns(rate: TickRate) -> f64 {
+    1.0 / rate.to_ns(1.0)
+}
+
+/// How the flows of a sketch of this switch are decoded.
+fn decoder(cells: &DelayCells, components: usize, rate: TickRate) -> FlowDecoder<'_> {
+    FlowDecoder {
+        cells,
         components,
-        sweeps: if components > 1 { 20 } else { 10 },
-        ..DecodeOptions::default()
+        ticks_per_ns: ticks_per_ns(rate),
+        // A stamp is cut to a whole tick.
+        floor_ticks: 1.0,
+        // A stream of references is one queue.
+        is_fifo: true,
     }
 }
 
-/// Compares an estimate with the stamped mean of the same packets.
-fn judge(estimate: &mut FlowEstimate, flow: &JobFlow, rate: TickRate, errors: &mut Vec<f64>) {
-    let Some(stamped) = flow.counted.mean_ticks().map(|ticks| rate.to_ns(ticks)) else {
-        return;
-    };
-    let error = (estimate.mean_ns - stamped).abs();
-    estimate.is_within_bound = estimate.bound_ns.map(|bound| error <= bound);
-    if flow.counted.packets >= PACKETS_FOR_ERROR && stamped > 0.0 {
-        errors.push(error / stamped);
+/// A flow as decoding takes it.
+struct Counted<'f> {
+    flow: FlowHash,
+    segment: SegmentIndex,
+    packets: u64,
+    references: Option<(&'f FlowDelay, rli::Method)>,
+}
+
+impl CountedFlow for Counted<'_> {
+    fn flow(&self) -> FlowHash {
+        self.flow
+    }
+
+    fn segment(&self) -> SegmentIndex {
+        self.segment
+    }
+
+    fn packets(&self) -> u64 {
+        self.packets
+    }
+
+    fn references(&self) -> Option<(&FlowDelay, rli::Method)> {
+        self.references
     }
 }
 
-fn median(values: &mut [f64]) -> Option<f64> {
-    let middle = values.len() / 2;
-    (!values.is_empty()).then(|| *values.select_nth_unstable_by(middle, f64::total_cmp).1)
+/// The estimate to use, and behind it those by each method, over (last epoch, epochs, the flow's packets in them).
+fn estimates(means: &FlowMeans, of: (Epoch, u32, u64), rate: TickRate) -> Vec<FlowEstimate> {
+    let estimate = |candidate| estimate(candidate, means.source, of, rate);
+    (means.chosen.iter().chain(&means.candidates))
+        .filter_map(estimate)
+        .collect()
 }
 
-/// Flows as decoding takes them. Delays of two segments of one sketch may be unrelated (other classes,
-/// other queues): each segment but one is a feature of its flows.
-#[derive(Debug, Default)]
-struct Lists {
-    columns: Vec<u32>,
-    packets: Vec<f64>,
-    weights: Vec<f64>,
-    segments: Vec<SegmentIndex>,
-    features: Vec<f64>,
-    features_per_flow: usize,
-}
-
-impl Lists {
-    fn new(layout: &LdsLayout, hasher: &Hasher, flows: &[JobFlow]) -> Self {
-        let mut lists = Self::default();
-        for flow in flows {
-            lists.add(
-                layout,
-                hasher,
-                &flow.key,
-                flow.index,
-                flow.counted.packets as f64,
-            );
-        }
-        lists.set_features();
-        lists
-    }
-
-    /// Makes features of the segments with most flows, as many as decoding takes.
-    fn set_features(&mut self) {
-        let mut flows: BTreeMap<SegmentIndex, usize> = BTreeMap::new();
-        for segment in &self.segments {
-            *flows.entry(*segment).or_default() += 1;
-        }
-        let mut ranked: Vec<(usize, SegmentIndex)> = flows
-            .into_iter()
-            .map(|(segment, flows)| (flows, segment))
-            .collect();
-        ranked.sort_unstable_by(|a, b| b.cmp(a));
-        // The last, or all that are too many, are the flows without a feature.
-        ranked.truncate(ranked.len().saturating_sub(1).min(FEATURES_MAX));
-        self.features_per_flow = ranked.len();
-        let is = |segment, other| f64::from(u8::from(segment == other));
-        let features = self
-            .segments
-            .iter()
-            .flat_map(|&segment| ranked.iter().map(move |&(_, other)| is(segment, other)));
-        self.features = features.collect();
-    }
-
-    /// `packets` is NaN where they are not known.
-    fn add(
-        &mut self,
-        layout: &LdsLayout,
-        hasher: &Hasher,
-        key: &FlowKey,
-        index: SegmentIndex,
-        packets: f64,
-    ) {
-        let columns = layout.base_columns(hasher.flow_hash(key), index);
-        self.columns.extend_from_slice(&columns[..layout.rows()]);
-        self.segments.push(index);
-        self.packets.push(packets);
-        self.weights.push(f64::from(layout.weight(index)));
-    }
-
-    fn table(&self) -> FlowTable<'_> {
-        FlowTable {
-            columns: &self.columns,
-            packets: Some(&self.packets),
-            weights: Some(&self.weights),
-            features: &self.features,
-            features_per_flow: self.features_per_flow,
-            known: None,
-        }
-    }
-}
-
-/// The method of an estimate; `None` where there is no estimate.
-fn method(decoded: &Decoded, delay: &FlowDelay, epochs: u32) -> Option<FlowMethod> {
-    match delay.source {
-        Source::Joint if epochs > 1 => Some(FlowMethod::LdsJointSum),
-        Source::Joint => Some(FlowMethod::LdsJoint),
-        Source::Prior => Some(FlowMethod::LdsPrior),
-        Source::Paper => Some(FlowMethod::LdsPaper),
-        Source::SegmentMean if decoded.fallback.is_some() => Some(FlowMethod::LdsPaper),
-        Source::SegmentMean | Source::Nothing => None,
-    }
-}
-
-/// An estimate over (last epoch, epochs, the flow's packets in them).
+/// What joint decoding has its estimate from is `source`.
 fn estimate(
-    method: FlowMethod,
-    delay: &FlowDelay,
+    candidate: &Candidate,
+    source: Source,
     (Epoch(epoch), epochs, packets): (Epoch, u32, u64),
     rate: TickRate,
-) -> FlowEstimate {
-    let bound_ns = rate.to_ns(DEVIATIONS * delay.variance_ticks2.sqrt());
-    // A flow without a usable cell has lost packets. The prior is that of flows without losses, which
-    // were faster.
-    let is_bounded = method != FlowMethod::LdsPrior && bound_ns.is_finite();
-    FlowEstimate {
-        method,
+) -> Option<FlowEstimate> {
+    let bound_ns = rate.to_ns(candidate.bound_ticks);
+    Some(FlowEstimate {
+        method: match candidate.method {
+            chooser::Method::Joint if source == Source::Prior => FlowMethod::LdsPrior,
+            chooser::Method::Joint if epochs > 1 => FlowMethod::LdsJointSum,
+            chooser::Method::Joint => FlowMethod::LdsJoint,
+            chooser::Method::LdsPaper | chooser::Method::SegmentMean => FlowMethod::LdsPaper,
+            chooser::Method::Hybrid => FlowMethod::Hybrid,
+            chooser::Method::Combined => FlowMethod::Combined,
+            chooser::Method::Rli(method) => method_of_references(method),
+            // Of segments.
+            chooser::Method::Stamped | chooser::Method::Lda => return None,
+        },
         epoch,
         epochs,
         packets,
-        mean_ns: rate.to_ns(delay.mean_ticks),
-        bound_ns: is_bounded.then(|| bound_ns.max(rate.resolution_ns())),
+        mean_ns: rate.to_ns(candidate.mean_ticks),
+        bound_ns: bound_ns
+            .is_finite()
+            .then(|| bound_ns.max(rate.resolution_ns())),
         is_within_bound: None,
+    })
+}
+
+/// As it is published.
+pub(crate) fn method_of_references(method: rli::Method) -> FlowMethod {
+    match method {
+        rli::Method::Left => FlowMethod::RliL,
+        rli::Method::Linear => FlowMethod::Rli,
+        rli::Method::Sums => FlowMethod::RliS,
+        rli::Method::AnchoredSums => FlowMethod::RliAs,
     }
 }
 

@@ -12,13 +12,15 @@
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 
-use contract::limits::DIRECTORY_BYTES_PER_SLOT;
+use contract::limits::{DIRECTORY_BYTES_PER_SLOT, ESTIMATE_BYTES};
 use hashbrown::HashTable;
 use measure::flows::{FlowCounters, FlowEstimates};
 use measure::histogram::SmallHistogram;
 use measure::moments::Moments;
 use measure::packet::FlowKey;
+use measure::rli::FlowDelay;
 use measure::time::{Epoch, TickRate};
 
 use records::snapshot::{ENDED_MAX, FlowEstimate, FlowRecord};
@@ -29,8 +31,8 @@ mod top;
 pub(crate) use table::{SlotTable, Upkeep};
 pub(crate) use top::{Top, TopSettings};
 
-/// Bytes for each slot of each worker: the flow, its entries in tables, and two published lists with it,
-/// the one in use and the next.
+/// Bytes for each slot of each worker, without estimates: the flow, its entries in tables, and two published lists
+/// with it, the one in use and the next.
 const BYTES_PER_SLOT: usize = size_of::<Flow>()
     + table::LINK_BYTES
     + 2 * size_of::<FlowNumber>()
@@ -38,6 +40,7 @@ const BYTES_PER_SLOT: usize = size_of::<Flow>()
 
 // The memory budget allows for as much as is taken.
 const _: () = assert!(BYTES_PER_SLOT == DIRECTORY_BYTES_PER_SLOT);
+const _: () = assert!(size_of::<FlowEstimate>() == ESTIMATE_BYTES);
 
 /// A flow's index in the directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -118,25 +121,6 @@ impl FlowSums {
     }
 }
 
-/// Sums over the delays that RLI estimated.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct EstimateSums {
-    pub packets: u64,
-    pub sum_ticks: i128,
-}
-
-impl EstimateSums {
-    fn add(&mut self, estimates: &FlowEstimates) {
-        self.packets += estimates.packets();
-        self.sum_ticks += i128::from(estimates.sum_ticks());
-    }
-
-    /// Mean of the estimates; `None` without any.
-    pub fn mean_ticks(&self) -> Option<f64> {
-        (self.packets > 0).then(|| self.sum_ticks as f64 / self.packets as f64)
-    }
-}
-
 /// A flow on a segment.
 #[derive(Debug, Clone)]
 pub(crate) struct Flow {
@@ -154,12 +138,15 @@ pub(crate) struct Flow {
     pub recent: FlowSums,
     /// What was counted since it was reported.
     pub total: FlowSums,
-    /// What was estimated since, by references.
-    pub estimated: EstimateSums,
+    /// What references say of its last epoch, and of all since it was reported.
+    pub recent_references: FlowDelay,
+    pub total_references: FlowDelay,
     /// What was counted in epochs whose sketches are still to be decoded in a sum.
     pub pending: FlowSums,
-    /// What its sketch says.
-    pub estimate: Option<FlowEstimate>,
+    /// What references say of that.
+    pub pending_references: FlowDelay,
+    /// The estimate to use, and behind it those of each method.
+    pub estimates: Option<Arc<[FlowEstimate]>>,
 }
 
 impl Flow {
@@ -172,10 +159,17 @@ impl Flow {
             last: epoch,
             recent: FlowSums::default(),
             total: FlowSums::default(),
-            estimated: EstimateSums::default(),
+            recent_references: FlowDelay::default(),
+            total_references: FlowDelay::default(),
             pending: FlowSums::default(),
-            estimate: None,
+            pending_references: FlowDelay::default(),
+            estimates: None,
         }
+    }
+
+    /// The estimate to use.
+    pub fn estimate(&self) -> Option<&FlowEstimate> {
+        self.estimates.as_deref()?.first()
     }
 
     fn add(&mut self, epoch: Epoch, sums: &FlowSums, estimates: Option<&FlowEstimates>) {
@@ -186,13 +180,18 @@ impl Flow {
             if epoch > self.last || self.recent == FlowSums::default() {
                 self.last = epoch;
                 self.recent = FlowSums::default();
+                self.recent_references = FlowDelay::default();
             }
             if epoch == self.last {
                 self.recent.add(sums);
             }
         }
         if let Some(estimates) = estimates {
-            self.estimated.add(estimates);
+            let delay = estimates.delay();
+            self.total_references.merge(&delay);
+            if epoch == self.last {
+                self.recent_references.merge(&delay);
+            }
         }
     }
 }
@@ -334,9 +333,17 @@ impl Directory {
 
     /// Counts for a flow as if some worker had a slot for it.
     #[cfg(test)]
-    pub fn count_for_tests(&mut self, key: FlowKey, segment: u32, epoch: Epoch, sums: &FlowSums) {
+    pub fn count_for_tests(
+        &mut self,
+        key: FlowKey,
+        segment: u32,
+        epoch: Epoch,
+        sums: &FlowSums,
+        estimates: Option<&FlowEstimates>,
+    ) {
         let number = self.link(key, segment, epoch);
-        self.flows[number.0 as usize].add(epoch, sums, None);
+        let flow = &mut self.flows[number.0 as usize];
+        flow.add(epoch, sums, estimates);
     }
 
     /// Takes all that a shard has of a segment, before what it has of flows.

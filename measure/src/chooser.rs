@@ -24,6 +24,7 @@
 
 use crate::lda::LdaEstimate;
 use crate::lds::{FlowDelay, Source};
+use crate::rli;
 
 /// Standard deviations in the nominal 98 % bound of joint decoding. Two cover .945 to .998 of flows
 /// without loss, .92 to .96 with it.
@@ -45,7 +46,7 @@ pub enum Method {
     /// Joint decoding.
     Joint,
     /// Reference Latency Interpolation.
-    Rli,
+    Rli(rli::Method),
     /// Lossy Difference Aggregator.
     Lda,
     /// The LDS paper's estimator.
@@ -62,7 +63,7 @@ impl Method {
             Self::Combined => "combined",
             Self::Hybrid => "hybrid",
             Self::Joint => "joint",
-            Self::Rli => "rli",
+            Self::Rli(method) => method.label(),
             Self::Lda => "lda",
             Self::LdsPaper => "lds-paper",
             Self::SegmentMean => "segment-mean",
@@ -120,9 +121,9 @@ impl Candidate {
 
     /// RLI's estimate with its calibrated bound, of a flow in the references' own queue: those of
     /// another queue or path say nothing of it.
-    pub fn rli(mean_ticks: f64, bound_ticks: f64) -> Self {
+    pub fn rli(method: rli::Method, mean_ticks: f64, bound_ticks: f64) -> Self {
         Self {
-            method: Method::Rli,
+            method: Method::Rli(method),
             mean_ticks,
             bound_ticks,
         }
@@ -178,7 +179,7 @@ pub fn choose(
                 continue;
             }
             Method::Hybrid => hybrid = better(hybrid, candidate),
-            Method::Rli => rli = better(rli, candidate),
+            Method::Rli(_) => rli = better(rli, candidate),
             _ => {}
         }
         best = better(best, candidate);
@@ -203,6 +204,8 @@ mod tests {
 
     use super::*;
 
+    const SUMS: rli::Method = rli::Method::Sums;
+
     fn candidate(method: Method, bound_ticks: f64) -> Candidate {
         Candidate {
             method,
@@ -223,14 +226,14 @@ mod tests {
     #[test]
     fn the_smallest_bound_speaks() {
         let joint = Candidate::decoded(&decoded(Source::Joint, 4.0), Decoding::Cells).unwrap();
-        let rli = Candidate::rli(101.0, 5.0);
+        let rli = Candidate::rli(SUMS, 101.0, 5.0);
         let choice = |shares| {
             let rli = Some(rli).filter(|_| shares);
             choose([joint].into_iter().chain(rli), 1.0).unwrap()
         };
         assert_eq!(
             (choice(true).method, choice(true).bound_ticks),
-            (Method::Rli, 5.0)
+            (Method::Rli(SUMS), 5.0)
         );
         assert_eq!(
             (choice(false).method, choice(false).bound_ticks),
@@ -240,7 +243,10 @@ mod tests {
 
     #[test]
     fn a_bound_is_never_under_the_clocks() {
-        let sure = [candidate(Method::Rli, 0.0), candidate(Method::Joint, 0.5)];
+        let sure = [
+            candidate(Method::Rli(SUMS), 0.0),
+            candidate(Method::Joint, 0.5),
+        ];
         let chosen = choose(sure, 1.0).unwrap();
         // Both are as good as the clocks, so that order decides.
         assert_eq!((chosen.method, chosen.bound_ticks), (Method::Joint, 1.0));
@@ -270,13 +276,13 @@ mod tests {
         };
         let chosen = |hybrid, rli| {
             let hybrid = of(Method::Hybrid, 100.0, hybrid);
-            choose([hybrid, of(Method::Rli, 110.0, rli)], 0.0).unwrap()
+            choose([hybrid, of(Method::Rli(SUMS), 110.0, rli)], 0.0).unwrap()
         };
         assert_eq!(chosen(4.0, 2.0), of(Method::Combined, 108.0, 2.0));
         assert_eq!(chosen(0.0, 0.0), of(Method::Combined, 105.0, 0.0));
         assert_eq!(chosen(2.0, 6.0), of(Method::Combined, 101.0, 2.0));
         assert_eq!(chosen(2.0, 6.1), of(Method::Hybrid, 100.0, 2.0));
-        assert_eq!(chosen(2.0, 0.0), of(Method::Rli, 110.0, 0.0));
+        assert_eq!(chosen(2.0, 0.0), of(Method::Rli(SUMS), 110.0, 0.0));
         assert_eq!(chosen(4.0, f64::INFINITY), of(Method::Hybrid, 100.0, 4.0));
     }
 
@@ -284,8 +290,8 @@ mod tests {
     fn what_knows_nothing_is_taken_last() {
         let hybrid = Decoding::CellsAndReferences;
         let paper = Candidate::decoded(&decoded(Source::Paper, f64::INFINITY), hybrid).unwrap();
-        let chosen = choose([paper, candidate(Method::Rli, 1e9)], 0.0).unwrap();
-        assert_eq!(chosen.method, Method::Rli);
+        let chosen = choose([paper, candidate(Method::Rli(SUMS), 1e9)], 0.0).unwrap();
+        assert_eq!(chosen.method, Method::Rli(SUMS));
         assert_eq!(choose([paper], 0.0).unwrap().method, Method::LdsPaper);
         assert_eq!(
             Candidate::decoded(&decoded(Source::Nothing, 1.0), Decoding::Cells),

@@ -17,6 +17,7 @@ pub mod batch;
 pub mod cell;
 pub mod chooser;
 pub mod codec;
+pub mod decoding;
 pub mod flows;
 pub mod histogram;
 pub mod lda;

@@ -41,7 +41,7 @@ use crate::egress::{PortEgress, QueuedReference, Refused};
 use crate::packet_io::Tag;
 
 use clock::{LinkClock, Units};
-pub use layout::{ANCHORED_STREAMS_MAX, ReferencesLayout, StreamLayout};
+pub use layout::{ReferencesLayout, StreamLayout};
 use stream::{Queued, Stream};
 
 /// Most references that one burst brings.
@@ -106,10 +106,7 @@ impl References {
     /// # Errors
     /// Where policy or buffers are out of range.
     pub fn new(layout: &ReferencesLayout) -> Result<Self, ReferencesError> {
-        let units = Units {
-            rate: layout.rate,
-            ticks_per_ns: layout.rate.hz() as f64 / 1e9,
-        };
+        let units = Units { rate: layout.rate };
         let mut stream_of = vec![u32::MAX; layout.segments];
         let mut links = Vec::new();
         let mut streams = Vec::with_capacity(layout.streams.len());
@@ -309,7 +306,7 @@ impl References {
         if let Some(stream) = self.stream(batch.segment) {
             let departed_ns = units.ns(batch.departed());
             stream.departed(slots, departed_ns, batch.epoch, &mut |estimates| {
-                late += record(open, &estimates, units);
+                late += record(open, &estimates);
             });
         }
         self.late_estimates += late;
@@ -330,7 +327,7 @@ impl References {
                 reference.sequence,
                 units.ns(departed),
                 &mut |estimates| {
-                    late += record(open, &estimates, units);
+                    late += record(open, &estimates);
                 },
             );
             if let Some(mean) = mean
@@ -386,11 +383,10 @@ impl References {
     /// shard is sealed.
     #[cold]
     pub fn sealing(&mut self, epoch: EpochTag, open: &mut impl OpenShards) {
-        let units = self.units;
         let mut late = 0;
         for stream in &mut self.streams {
             stream.flush_epoch(epoch, &mut |estimates| {
-                late += record(open, &estimates, units);
+                late += record(open, &estimates);
             });
         }
         self.late_estimates += late;
@@ -421,12 +417,12 @@ fn bytes_of(tags: &[Tag]) -> u64 {
 
 /// Adds estimates to the flows of their epoch; how many came too late.
 #[inline]
-fn record(open: &mut impl OpenShards, estimates: &Estimates<'_, Slot>, units: Units) -> u64 {
+fn record(open: &mut impl OpenShards, estimates: &Estimates<'_, Slot>) -> u64 {
     let Some(shard) = open.shard(estimates.estimate.epoch) else {
         return estimates.flows.len() as u64;
     };
     if let Some(flows) = shard.flows_mut() {
-        flows.record_estimates(estimates.flows, units.ticks(estimates.estimate.delay_ns));
+        flows.record_estimates(estimates);
     }
     0
 }

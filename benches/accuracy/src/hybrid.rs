@@ -6,6 +6,7 @@ use std::ops::Range;
 use anyhow::Result;
 use measure::chooser::{Candidate, Decoding, Method, choose};
 use measure::lds::{Decoded, LdsLayout};
+use measure::rli;
 use reporting::Limit;
 use reporting::statistics::{error_percent, median, percent_of};
 
@@ -32,6 +33,8 @@ const GROUPS: [(Range<f64>, &str, Option<usize>); 3] = [
     (HUNDREDS, ">= 100 packets", None),
     (1000.0..f64::INFINITY, ">= 1000 packets", Some(1)),
 ];
+/// References are interpolated by lines.
+const RLI: Method = Method::Rli(rli::Method::Linear);
 /// The clock of a trace: whole nanoseconds.
 const FLOOR_NS: f64 = 1.0;
 
@@ -205,7 +208,7 @@ impl Case {
             Some(error_percent(mean_ns + chosen.bound_ticks, mean_ns))
         });
         let (table, name) = (self.table + 1, self.name);
-        let by = [Method::Combined, Method::Hybrid, Method::Rli];
+        let by = [Method::Combined, Method::Hybrid, RLI];
         let by = by.map(|method| (format!("by {} (%)", method.name()), share_of(method)));
         let check = format!("{name}: error of the choice, all flows");
         found.row(table, Row::new(check, "%", error(ALL)).others(by));
@@ -230,13 +233,14 @@ fn choices(
     let choice = |flow: usize| {
         let decoded = |of: &Decoded, decoding| Candidate::decoded(of.flows.get(flow)?, decoding);
         let of_rli = rli.mean_ns.get(flow).zip(rli.bound_ns.get(flow));
-        let candidates = [
-            decoded(hybrid, Decoding::CellsAndReferences),
-            decoded(joint, Decoding::Cells),
-            of_rli
-                .filter(|_| trace.shares_reference_queue(flow))
-                .map(|(&mean_ns, &bound_ns)| Candidate::rli(mean_ns, bound_ns)),
-        ];
+        let candidates =
+            [
+                decoded(hybrid, Decoding::CellsAndReferences),
+                decoded(joint, Decoding::Cells),
+                of_rli.filter(|_| trace.shares_reference_queue(flow)).map(
+                    |(&mean_ns, &bound_ns)| Candidate::rli(rli::Method::Linear, mean_ns, bound_ns),
+                ),
+            ];
         choose(candidates.into_iter().flatten(), FLOOR_NS)
     };
     (0..trace.flows()).map(choice).collect()

@@ -366,7 +366,7 @@ fn bounds(outcomes: &[Outcome], label: &str, found: &mut Found) {
 
 /// `RLI-AS`.
 fn name_of(method: Method) -> String {
-    method.label().to_uppercase().replace('_', "-")
+    method.label().to_uppercase()
 }
 
 #[cfg(test)]

@@ -156,8 +156,8 @@ fn snapshot() -> Snapshot {
         last: FlowFigures::default(),
         total: FlowFigures::default(),
         quantiles: None,
-        estimate: None,
-        rli_mean_ns: Some(n as f64),
+        estimates: None,
+        references: None,
     };
     let list = Arc::new(FlowList {
         epoch: Some(7),

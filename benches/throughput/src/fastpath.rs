@@ -303,7 +303,7 @@ fn rli(flows: u32) -> Work {
     let mut flow_slots = FlowSlots::new(flows as usize).with_estimates();
     let mut sent_ns = 0_u64;
     let mut sink = move |estimates: Estimates<'_, Slot>| {
-        flow_slots.record_estimates(estimates.flows, estimates.estimate.delay_ns as i64);
+        flow_slots.record_estimates(&estimates);
     };
     let packets: Vec<_> = (order(flows).into_iter().map(Slot))
         .zip(observations(flows))

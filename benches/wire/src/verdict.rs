@@ -364,7 +364,7 @@ fn flow_errors<'f>(judged: impl Iterator<Item = (&'f WireFlow, &'f Delays)>) -> 
     for (flow, delays) in judged {
         if let Some(mean_ns) = delays.mean_ns().filter(|mean_ns| *mean_ns > 0.0) {
             let error = |one: &FlowEstimate| ((one.mean_ns - mean_ns) / mean_ns).abs();
-            let estimates = flow.estimates.iter();
+            let estimates = flow.flow.estimates.iter();
             let errors_of = estimates.map(|one| (one.method.label(), error(one)));
             errors.add(errors_of, flow.flow.estimate.as_ref().map(error));
         }

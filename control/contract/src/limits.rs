@@ -13,9 +13,12 @@ pub const HISTORY_BYTES: usize = 20_520;
 /// Bytes of the delays of the last minute, of a segment or of a class.
 pub const LAST_MINUTE_BYTES: usize = 48_992;
 
-/// Bytes of the flow directory for each flow slot of each worker: the flow, its entries in tables, and two
-/// published lists with it, the one in use and the next.
-pub const DIRECTORY_BYTES_PER_SLOT: usize = 968;
+/// Bytes of the flow directory for each flow slot of each worker, without estimates: the flow, its entries in tables,
+/// and two published lists with it, the one in use and the next.
+pub const DIRECTORY_BYTES_PER_SLOT: usize = 1_112;
+
+/// Bytes of an estimate of a flow.
+pub const ESTIMATE_BYTES: usize = 48;
 
 /// Bytes of what is known of a flow of a wire since it was first seen: published with each flow of an epoch.
 pub const WIRE_SEEN_FLOW_BYTES: usize = 80;

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::history::Course;
 use crate::snapshot::{
-    Counts, Decoding, Delays, Exceptions, Fdb, Flow, FlowList, FlowTotals, Pool, Port, Reload,
-    Segment, Snapshot, State, Wire, WireClock, Worker, select,
+    Counts, Decoding, Delays, Exceptions, Fdb, Flow, FlowList, FlowTotals, JudgedEstimates, Pool,
+    Port, Reload, Segment, Snapshot, State, Wire, WireClock, Worker, select,
 };
 
 pub use crate::query::{
@@ -67,6 +67,9 @@ pub struct Status {
     pub flows: Option<FlowTotals>,
     /// Joint decoding; `None` where there is none.
     pub decoding: Option<Decoding>,
+    /// How estimates of flows compare with stamps, by method and size of flows.
+    #[serde(default)]
+    pub judged: Vec<JudgedEstimates>,
 }
 
 impl From<&Snapshot> for Status {
@@ -92,6 +95,7 @@ impl From<&Snapshot> for Status {
             fdb: snapshot.fdb,
             flows: flows.map(|flows| flows.totals.clone()),
             decoding: flows.and_then(|flows| flows.decoding),
+            judged: flows.map_or_else(Vec::new, |flows| flows.judged.clone()),
         }
     }
 }

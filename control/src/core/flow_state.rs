@@ -6,19 +6,20 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use measure::packet::{FlowHash, FlowKey, Hasher};
+use measure::rli::{FlowDelay, Method};
 use measure::time::{Epoch, TickRate};
 
 use super::labelled;
 use super::segments::Segments;
 use super::workers::Workers;
 use crate::data_plane::ResultMode;
-use crate::decode::{Decoder, EpochCells, Sketches};
+use crate::decode::{self, Decoder, EpochCells, Sketches};
 use crate::flows::{self, Directory, FlowSums, TopSettings};
 use contract::config::Config;
 use contract::counters::FlowTableCounters;
 use records::snapshot::{
-    Credit, FlowFigures, FlowList, FlowName, FlowQuantiles, FlowRecord, FlowTotals, Flows,
-    OtherFlows, SegmentName, Snapshot, TopFlow,
+    Credit, FlowFigures, FlowList, FlowName, FlowQuantiles, FlowRecord, FlowReferences, FlowTotals,
+    Flows, OtherFlows, ReferenceFigures, SegmentName, Snapshot, TopFlow,
 };
 
 /// All that is kept of flows.
@@ -153,11 +154,16 @@ impl FlowState {
     fn view(&mut self, epoch: Epoch, segments: &Segments) {
         let rate = self.rate;
         let directory = &mut self.directory;
+        if self.decoder.shown().is_none() {
+            let methods = segments.rli_methods();
+            let verdicts = decode::by_references(directory, epoch, &methods, rate);
+            self.decoder.judged.add(verdicts);
+        }
         directory.close(epoch, rate, self.settings.interval_ms);
-        let names = segments.names();
+        let (names, methods) = (segments.names(), segments.rli_methods());
         let record = |flow: &flows::Flow| {
             let quantiles = directory.top().quantiles(flow.key, flow.segment);
-            record(flow, quantiles, rate)
+            record(flow, quantiles, &methods, rate)
         };
         let list = |flows: Vec<FlowRecord>| {
             Arc::new(FlowList {
@@ -202,8 +208,12 @@ impl FlowState {
             return None;
         }
         let list = &self.views.list;
+        let methods = segments.rli_methods();
         let top = self.directory.top().iter().map(|held| TopFlow {
-            flow: snapshot.flow(list, &record(&held.flow, held.quantiles, self.rate)),
+            flow: snapshot.flow(
+                list,
+                &record(&held.flow, held.quantiles, &methods, self.rate),
+            ),
             reason: held.reason.label().to_owned(),
             since_epoch: held.since.0,
             credited: credit(&held.credited, self.rate),
@@ -214,6 +224,7 @@ impl FlowState {
             top: top.collect(),
             other: self.others(&segments.names()),
             decoding: self.decoder.shown(),
+            judged: self.decoder.judged.shown(),
             list: Arc::clone(list),
             ended: Arc::clone(&self.views.ended),
         })
@@ -276,7 +287,14 @@ fn credit(sums: &FlowSums, rate: TickRate) -> Credit {
     }
 }
 
-fn record(flow: &flows::Flow, quantiles: Option<FlowQuantiles>, rate: TickRate) -> FlowRecord {
+/// `methods` are those of references by segment.
+fn record(
+    flow: &flows::Flow,
+    quantiles: Option<FlowQuantiles>,
+    methods: &[Option<Method>],
+    rate: TickRate,
+) -> FlowRecord {
+    let method = methods.get(flow.segment as usize).copied().flatten();
     FlowRecord {
         name: FlowName::Key(flow.key),
         segment: flow.segment,
@@ -285,9 +303,25 @@ fn record(flow: &flows::Flow, quantiles: Option<FlowQuantiles>, rate: TickRate) 
         last: figures(&flow.recent, rate),
         total: figures(&flow.total, rate),
         quantiles,
-        estimate: flow.estimate,
-        rli_mean_ns: flow.estimated.mean_ticks().map(|ticks| rate.to_ns(ticks)),
+        estimates: flow.estimates.clone(),
+        references: method.and_then(|method| references(flow, method)),
     }
+}
+
+fn references(flow: &flows::Flow, method: Method) -> Option<FlowReferences> {
+    let figures = |delay: &FlowDelay| {
+        Some(ReferenceFigures {
+            packets: delay.packets(),
+            mean_ns: delay.mean_ns()?,
+            bound_ns: delay.bound_ns(method)?.max(0.0),
+            stddev_ns: delay.stddev_ns()?,
+        })
+    };
+    Some(FlowReferences {
+        method: decode::method_of_references(method),
+        last: figures(&flow.recent_references),
+        total: figures(&flow.total_references)?,
+    })
 }
 
 fn figures(sums: &FlowSums, rate: TickRate) -> FlowFigures {

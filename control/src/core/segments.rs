@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use measure::cell::Cell;
 use measure::lds::DelayCells;
 use measure::observation::SegmentIndex;
+use measure::rli::Method;
 use measure::shard::Shard;
 use measure::time::{Epoch, TickRate};
 
@@ -55,6 +56,8 @@ struct Plan {
     sketches: Vec<(usize, String)>,
     /// By number of a segment: its index, and its sketch.
     by_number: Arc<Vec<Option<(SegmentIndex, usize)>>>,
+    /// By number of a segment: how delays between references are estimated.
+    methods: Arc<Vec<Option<Method>>>,
     /// A sketch without packets.
     empty: Option<Arc<DelayCells>>,
 }
@@ -84,6 +87,10 @@ impl Segments {
             .map(|segment| self.number_for(segment::name(config, segment)))
             .collect();
         let mut by_number = vec![None; self.states.len()];
+        let mut methods = vec![None; self.states.len()];
+        for (segment, &number) in segments.iter().zip(&numbers) {
+            methods[number as usize] = config.rli_method(segment.egress);
+        }
         for (index, &number) in (0..).zip(&numbers) {
             let sketch = change.layout.sketch_of.get(usize::from(index));
             by_number[number as usize] =
@@ -102,6 +109,7 @@ impl Segments {
             numbers,
             sketches: sketches.collect(),
             by_number: Arc::new(by_number),
+            methods: Arc::new(methods),
             empty: change.layout.lds.as_ref().map(|layout| {
                 let nothing =
                     std::iter::repeat_n((Cell::default(), Cell::default()), layout.cells());
@@ -178,6 +186,12 @@ impl Segments {
                 .map_or_else(Arc::default, |state| Arc::clone(&state.name))
         };
         states.map(name).collect()
+    }
+
+    /// By number of a segment of the newest generation: how delays between its references are estimated.
+    pub fn rli_methods(&self) -> Arc<Vec<Option<Method>>> {
+        let newest = self.plans.back();
+        newest.map_or_else(Arc::default, |plan| Arc::clone(&plan.methods))
     }
 
     /// The link of a port went down or came up in epoch `present`. It and the epoch before are
@@ -293,6 +307,7 @@ impl Segments {
                 generation,
                 sketches: cells,
                 segments: Arc::clone(&plan.by_number),
+                methods: Arc::clone(&plan.methods),
             };
             self.untaken_cells += u64::from(self.cells.replace(cells).is_some());
         }

@@ -3,12 +3,13 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use measure::lds::{DelayCells, FlowDelay, Source, Warning, decode};
+use measure::decoding::FlowMeans;
+use measure::lds::{DelayCells, Source};
 use measure::observation::SegmentIndex;
 use measure::packet::{FlowHash, FlowKey, Hasher};
 use measure::time::TickRate;
 
-use super::{EpochCells, Lists, estimate, options};
+use super::{Counted, EpochCells, decoder, estimate};
 use records::snapshot::{
     FlowEstimate, FlowList, FlowMethod, FlowRecord, SegmentName, SketchedFlow,
 };
@@ -74,10 +75,11 @@ impl Sketches {
         let joint = self.joint(sketch, cells, key, &asked, list);
         let answers = asked.iter().enumerate().filter_map(|(nth, asked)| {
             let name = self.names.get(asked.segment as usize)?;
-            let joint = joint.as_ref().and_then(|delays| delays.get(nth));
-            let joint = joint.filter(|delay| delay.source == Source::Joint);
+            let joint = joint.as_ref().and_then(|flows| flows.get(nth));
+            let joint = joint.filter(|means| means.source == Source::Joint);
             let of = (self.cells.epoch, 1, asked.packets);
-            let joint = joint.map(|delay| estimate(FlowMethod::LdsJoint, delay, of, self.rate));
+            let joint = joint
+                .and_then(|means| estimate(means.chosen.as_ref()?, means.source, of, self.rate));
             // Where no packet of it arrived its cells hold only others.
             let had_packets = asked.packets > 0;
             let any = || joint.or_else(|| self.paper(cells, flow, asked));
@@ -147,28 +149,26 @@ impl Sketches {
         key: &FlowKey,
         asked: &[Asked],
         list: &FlowList,
-    ) -> Option<Vec<FlowDelay>> {
-        let layout = cells.layout();
-        if layout.asks_which_packet() {
+    ) -> Option<Vec<FlowMeans>> {
+        if cells.layout().asks_which_packet() {
             return None;
         }
-        let mut lists = Lists::default();
-        for (key, record, index) in self.listed(sketch, list) {
-            let packets = record.last.packets as f64;
-            lists.add(layout, &self.hasher, key, index, packets);
-        }
-        let known = lists.packets.len();
-        for asked in asked {
-            let packets = asked.packets as f64;
-            lists.add(layout, &self.hasher, key, asked.index, packets);
-        }
-        lists.set_features();
-        let decoded = decode(cells, lists.table(), &options(self.components), || false)
+        let counted = |key, segment, packets| Counted {
+            flow: self.hasher.flow_hash(key),
+            segment,
+            packets,
+            references: None,
+        };
+        let listed = self.listed(sketch, list);
+        let listed = listed.map(|(key, of, index)| counted(key, index, of.last.packets));
+        let mut flows: Vec<Counted> = listed.collect();
+        let known = flows.len();
+        flows.extend(asked.iter().map(|of| counted(key, of.index, of.packets)));
+        let mut decoded = decoder(cells, self.components, self.rate)
+            .decode(&flows, || false)
             .inspect_err(|error| tracing::warn!("a flow cannot be decoded: {error}"))
             .ok()?;
-        let is_whole = !(decoded.warnings.iter())
-            .any(|warning| matches!(warning, Warning::UnlistedPackets { .. }));
-        is_whole.then(|| decoded.flows[known..].to_vec())
+        (decoded.is_whole).then(|| decoded.flows.split_off(known))
     }
 
     /// The paper's estimator, without a bound.

@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 use measure::lds::DelayCells;
 use measure::observation::SegmentIndex;
 use measure::packet::Hasher;
+use measure::rli::{FlowDelay, Method};
 use measure::time::{Epoch, TickRate};
 
+use super::judge::Judgement;
 use super::{Job, JobFlow, JobSketch, Results, work};
 use crate::background::{Background, ResultMode};
 use crate::contain::Part;
@@ -25,6 +27,8 @@ pub(crate) struct EpochCells {
     pub sketches: Vec<Option<Arc<DelayCells>>>,
     /// By number of a segment: its index in the generation, and its sketch.
     pub segments: Arc<Vec<Option<(SegmentIndex, usize)>>>,
+    /// Likewise: how delays between its references are estimated.
+    pub methods: Arc<Vec<Option<Method>>>,
 }
 
 /// Epochs that wait to be decoded together.
@@ -49,6 +53,8 @@ pub(crate) struct Decoder {
     sum: Option<Sum>,
     given_at: Option<Instant>,
     shown: Decoding,
+    /// How estimates compare with stamps.
+    pub judged: Judgement,
 }
 
 impl Decoder {
@@ -64,6 +70,7 @@ impl Decoder {
             sum: None,
             given_at: None,
             shown: Decoding::default(),
+            judged: Judgement::default(),
         }
     }
 
@@ -112,7 +119,7 @@ impl Decoder {
         if !self.sums && self.under_way.is_none() {
             self.drop_sum();
             let job = self.job(&settings, cells, 1, flows, |flow| {
-                (flow.last == cells.epoch).then_some(flow.recent)
+                (flow.last == cells.epoch).then_some((flow.recent, flow.recent_references))
             });
             return self.give(job, now);
         }
@@ -125,7 +132,8 @@ impl Decoder {
             && let Some(sum) = self.sum.take()
         {
             let job = self.job(&settings, &sum.cells, sum.epochs, flows, |flow| {
-                Some(std::mem::take(&mut flow.pending))
+                let pending = std::mem::take(&mut flow.pending);
+                Some((pending, std::mem::take(&mut flow.pending_references)))
             });
             self.give(job, now);
         }
@@ -167,10 +175,12 @@ impl Decoder {
         for (_, flow) in flows.numbered_mut() {
             if is_first {
                 flow.pending = FlowSums::default();
+                flow.pending_references = FlowDelay::default();
             }
             if flow.last == cells.epoch {
                 let recent = flow.recent;
                 flow.pending.add(&recent);
+                flow.pending_references.merge(&flow.recent_references);
             }
         }
     }
@@ -187,7 +197,7 @@ impl Decoder {
         cells: &EpochCells,
         epochs: u32,
         flows: &mut Directory,
-        mut counted: impl FnMut(&mut crate::flows::Flow) -> Option<FlowSums>,
+        mut counted: impl FnMut(&mut crate::flows::Flow) -> Option<(FlowSums, FlowDelay)>,
     ) -> Job {
         let mut sketches: Vec<Option<JobSketch>> = cells
             .sketches
@@ -200,7 +210,8 @@ impl Decoder {
             })
             .collect();
         for (number, flow) in flows.numbered_mut() {
-            let Some(counted) = counted(flow).filter(|counted| counted.packets > 0) else {
+            let counted = counted(flow).filter(|(counted, _)| counted.packets > 0);
+            let Some((counted, delay)) = counted else {
                 continue;
             };
             let at = cells.segments.get(flow.segment as usize).copied().flatten();
@@ -213,6 +224,8 @@ impl Decoder {
                     segment: flow.segment,
                     index,
                     counted,
+                    references: (cells.methods.get(flow.segment as usize).copied().flatten())
+                        .map(|method| (delay, method)),
                 });
             }
         }
@@ -262,7 +275,7 @@ impl Decoder {
             duration,
             flows: number,
             estimates,
-            error_ratio_median,
+            verdicts,
             failed,
         } = results;
         let shown = &mut self.shown;
@@ -271,15 +284,13 @@ impl Decoder {
         shown.flows = number as u64;
         shown.duration_s = duration.as_secs_f64();
         shown.runs += 1;
-        shown.error_ratio_median = error_ratio_median;
         if failed > 0 {
             shown.skipped_epochs += u64::from(epochs);
         }
-        for (of, estimate) in estimates {
-            shown.estimates += u64::from(estimate.bound_ns.is_some());
-            shown.within_bound += u64::from(estimate.is_within_bound == Some(true));
+        self.judged.add(verdicts);
+        for (of, estimates) in estimates {
             if let Some(flow) = flows.flow_mut(of.number, of.key, of.segment) {
-                flow.estimate = Some(estimate);
+                flow.estimates = Some(estimates);
             }
         }
         Some(epoch)

@@ -16,7 +16,12 @@ use crate::contain::{Part, Point, inject};
 use crate::estimate::tests::rate;
 use crate::flows::Directory;
 use contract::config::Decode;
-use records::snapshot::{FlowFigures, FlowList, FlowName, FlowRecord, SegmentName, SketchedFlow};
+use measure::lds::LdsLayout;
+use records::snapshot::{
+    FlowFigures, FlowList, FlowName, FlowRecord, JudgedEstimates, SegmentName, SketchedFlow,
+};
+
+mod scenarios;
 
 fn key(n: u32) -> FlowKey {
     FlowKey::V4 {
@@ -78,6 +83,7 @@ fn cells(epoch: u64, sketch: &LdsPair<PassedCell>) -> EpochCells {
         generation: GenerationId(0),
         sketches: vec![Some(Arc::new(sketch.delays()))],
         segments: Arc::new(segments),
+        methods: Arc::default(),
     }
 }
 
@@ -96,7 +102,7 @@ fn counted(n: u32) -> FlowSums {
 /// A directory of flows 0 to `flows` that counts in `epoch`.
 fn count(directory: &mut Directory, flows: u32, epoch: u64) {
     for n in 0..flows {
-        directory.count_for_tests(key(n), 5, Epoch(epoch), &counted(n));
+        directory.count_for_tests(key(n), 5, Epoch(epoch), &counted(n), None);
     }
 }
 
@@ -136,16 +142,30 @@ fn an_epoch_is_decoded_alone_where_there_is_time() {
         (shown.flows, shown.skipped_epochs, shown.summed_epochs),
         (2_000, 0, 0)
     );
-    assert!(shown.error_ratio_median.unwrap() < 1e-3, "{shown:?}");
+    let judged = decoder.judged.shown();
+    let kinds = judged
+        .iter()
+        .map(|one| (one.method.as_str(), one.size.as_str()));
+    let expected =
+        ["chosen", "lds-joint", "lds-prior"].map(|method| [(method, "1-9"), (method, "10-99")]);
+    assert!(kinds.eq(expected.into_iter().flatten()), "{judged:?}");
+    let joint = &judged[2..4];
+    assert!(joint[1].error_ratio_median.unwrap() < 1e-3, "{judged:?}");
+    let within: u64 = joint.iter().map(|one| one.within_bound).sum();
+    let beyond: u64 = joint.iter().map(|one| one.beyond_bound).sum();
     // Nominal 98 %. One flow in twenty lost a packet, which its count does not know.
     assert!(
-        shown.within_bound as f64 > 0.93 * shown.estimates as f64,
-        "{shown:?}"
+        within as f64 > 0.93 * (within + beyond) as f64,
+        "{judged:?}"
     );
     // Of a few flows every cell has a packet lost in it.
-    assert!(shown.estimates > 3_800, "{shown:?}");
+    assert!(within + beyond > 3_800, "{judged:?}");
+    assert!(
+        judged[4..].iter().all(|prior| prior.without_bound > 0),
+        "{judged:?}"
+    );
     for (_, flow) in directory.numbered() {
-        let estimate = flow.estimate.unwrap();
+        let estimate = flow.estimate().copied().unwrap();
         assert_eq!((estimate.epoch, estimate.epochs), (4, 1));
         assert_eq!(estimate.packets, flow.recent.packets);
         let has_bound = estimate.method == FlowMethod::LdsJoint;
@@ -192,7 +212,7 @@ fn epochs_are_summed_where_one_takes_too_long() {
     let shown = decoder.shown().unwrap();
     assert_eq!((shown.epochs, shown.summed_epochs), (4, 4));
     for (_, flow) in directory.numbered() {
-        let estimate = flow.estimate.unwrap();
+        let estimate = flow.estimate().copied().unwrap();
         assert_eq!(estimate.packets, 4 * flow.recent.packets);
         if estimate.bound_ns.is_some() {
             assert_ne!(estimate.method, FlowMethod::LdsJoint);
@@ -249,9 +269,9 @@ fn list(flows: u32, is_left_out: impl Fn(u32) -> bool) -> FlowList {
             last_epoch: 7,
             last: figures,
             total: figures,
-            estimate: None,
-            rli_mean_ns: None,
             quantiles: None,
+            estimates: None,
+            references: None,
         }
     };
     let name = SegmentName {

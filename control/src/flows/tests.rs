@@ -177,7 +177,7 @@ fn what_is_counted_for_a_flow_is_exact_over_epochs_and_workers() {
     assert!((flow.total.mean_ticks().unwrap() - 6.0).abs() < 1e-12);
     let deviation = (squares as f64 / 20.0 - 36.0).sqrt();
     assert!((flow.total.stddev_ticks().unwrap() - deviation).abs() < 1e-12);
-    assert_eq!(flow.estimated.mean_ticks(), None);
+    assert_eq!(flow.total_references.mean_ns(), None);
     assert_eq!(directory.comings().new, 3);
 }
 

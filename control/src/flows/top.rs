@@ -315,9 +315,8 @@ fn sample(held: &Held, rate: TickRate) -> Sample {
     let sums = &flow.recent;
     let quantiles = held.quantiles.unwrap_or_default();
     // One of several epochs together is none of theirs.
-    let estimate = flow
-        .estimate
-        .filter(|estimate| (estimate.epoch, estimate.epochs) == (flow.last.0, 1));
+    let estimate =
+        (flow.estimate()).filter(|estimate| (estimate.epoch, estimate.epochs) == (flow.last.0, 1));
     Sample {
         packets: sums.packets,
         lost_packets: sums.lost,

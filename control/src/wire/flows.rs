@@ -6,12 +6,13 @@ use std::sync::Arc;
 use measure::chooser::Method;
 use measure::observation::SegmentIndex;
 use measure::packet::{FlowHash, FlowKey, Hasher};
-use measure::rli;
 use measure::wire::{AskedFlow, Estimate, FlowOutcome};
 use records::snapshot::{
     EpochTimes, FlowEstimate, FlowFigures, FlowList, FlowMethod, FlowName, FlowQuantiles,
     FlowRecord, SegmentName, Wire, WireEstimate, WireFlow, WireFlows, WireList,
 };
+
+use crate::decode::method_of_references;
 
 use super::exchange::{SeenFlow, WireFlowsView};
 
@@ -143,14 +144,7 @@ impl WireFlowsOf {
         let record = self.record(name, outcome, seen);
         let mut flow = self.empty.flow(&record, &EpochTimes::default());
         flow.running = seen.and_then(SeenFlow::running);
-        let estimates = outcome.estimates.iter();
-        WireFlow {
-            flow,
-            is_counted,
-            estimates: estimates
-                .filter_map(|one| self.estimate(one, outcome))
-                .collect(),
-        }
+        WireFlow { flow, is_counted }
     }
 
     fn record(&self, name: FlowName, outcome: &FlowOutcome, seen: Option<&SeenFlow>) -> FlowRecord {
@@ -168,7 +162,9 @@ impl WireFlowsOf {
             mean_ns: None,
             stddev_ns: None,
         };
-        let chosen = outcome.chosen.as_ref();
+        let estimates = outcome.chosen.iter().chain(&outcome.estimates);
+        let estimates = estimates.filter_map(|one| self.estimate(one, outcome));
+        let estimates: Vec<FlowEstimate> = estimates.collect();
         FlowRecord {
             name,
             segment: outcome.segment.0.into(),
@@ -177,14 +173,14 @@ impl WireFlowsOf {
             last,
             total: seen.map_or(last, total),
             quantiles: outcome.quantiles_ns.map(quantiles),
-            estimate: chosen.and_then(|chosen| self.estimate(chosen, outcome)),
-            rli_mean_ns: None,
+            estimates: (!estimates.is_empty()).then(|| Arc::from(estimates)),
+            references: None,
         }
     }
 
     fn estimate(&self, of: &Estimate, outcome: &FlowOutcome) -> Option<FlowEstimate> {
         Some(FlowEstimate {
-            method: self.method(of.method)?,
+            method: method(of.method)?,
             epoch: self.view.epoch,
             epochs: 1,
             packets: outcome.packets,
@@ -193,23 +189,19 @@ impl WireFlowsOf {
             is_within_bound: None,
         })
     }
+}
 
-    /// `None` for methods that say nothing of single flows.
-    fn method(&self, method: Method) -> Option<FlowMethod> {
-        Some(match method {
-            Method::Joint => FlowMethod::LdsJoint,
-            Method::Hybrid => FlowMethod::Hybrid,
-            Method::Combined => FlowMethod::Combined,
-            Method::LdsPaper => FlowMethod::LdsPaper,
-            Method::SegmentMean => FlowMethod::LdsPrior,
-            Method::Rli => match self.view.job.method? {
-                rli::Method::Left => FlowMethod::RliL,
-                rli::Method::Linear => FlowMethod::Rli,
-                rli::Method::Sums | rli::Method::AnchoredSums => FlowMethod::RliS,
-            },
-            Method::Stamped | Method::Lda => return None,
-        })
-    }
+/// `None` for methods that say nothing of single flows.
+fn method(method: Method) -> Option<FlowMethod> {
+    Some(match method {
+        Method::Joint => FlowMethod::LdsJoint,
+        Method::Hybrid => FlowMethod::Hybrid,
+        Method::Combined => FlowMethod::Combined,
+        Method::LdsPaper => FlowMethod::LdsPaper,
+        Method::SegmentMean => FlowMethod::LdsPrior,
+        Method::Rli(method) => method_of_references(method),
+        Method::Stamped | Method::Lda => return None,
+    })
 }
 
 fn quantiles([p50_ns, p90_ns, p99_ns]: [f64; 3]) -> FlowQuantiles {
@@ -246,17 +238,9 @@ pub(crate) fn lists<'l>(
 /// An estimate of a segment over so many samples, as it is published.
 pub(crate) fn estimate(of: &Estimate, effective_samples: Option<u64>) -> WireEstimate {
     WireEstimate {
-        method: method_label(of.method).to_owned(),
+        method: of.method.name().to_owned(),
         mean_ns: of.mean_ns,
         bound_ns: of.bound_ns,
         effective_samples,
-    }
-}
-
-/// A method's name, as inside the switch.
-pub(crate) fn method_label(method: Method) -> &'static str {
-    match method {
-        Method::Rli => "rli-s",
-        other => other.name(),
     }
 }

@@ -1,6 +1,7 @@
 //! What is counted for one flow.
 
 use crate::moments;
+use crate::rli::{Estimate, FlowDelay};
 
 /// Exact figures of one flow's stamped delays: 32 bytes, so that two flows share a cache line.
 ///
@@ -123,60 +124,70 @@ pub(super) const fn has_histogram(flags: u64) -> bool {
     flags & HISTOGRAM != 0
 }
 
-/// Figures of one flow's estimated delays: c, m and v of Lee, Duffield and Kompella (SIGCOMM
-/// 2010, equations 2 to 6). 32 bytes.
+/// One flow's estimated delays: what [`FlowDelay`] is made of (Lee, Duffield and Kompella, SIGCOMM 2010,
+/// equations 2 to 6, and the bound), in 32 bytes.
 ///
-/// Exact while the sum stays within 2^63 ticks either way, and that of squares under 2^128.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// Packets are counted modulo 2^32. What an interval's packets may be wrong by together is exact for 65,535 of
+/// them, and where fewer than 65,536 intervals lie between two of the flow's packets.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 #[repr(C, align(32))]
 pub struct FlowEstimates {
-    sum_of_squares: u128,
-    sum: i64,
-    packets: u64,
+    sum_ns: f64,
+    sum_of_squares_ns2: f64,
+    packets: u32,
+    /// The interval of the latest packet, and the flow's packets in it.
+    interval: u16,
+    interval_packets: u16,
+    /// Of squared errors, and of their squares by interval: in microseconds, to stay within what these hold.
+    weighted_error_us2: f32,
+    squared_errors_us4: f32,
 }
 
+const _: () = assert!(size_of::<FlowEstimates>() == 32, "beside its counters");
+
+/// Square nanoseconds of a square microsecond.
+const NS2_PER_US2: f64 = 1e6;
+
 impl FlowEstimates {
-    /// Packets whose delay was estimated: c.
+    /// Packets whose delay was estimated.
     pub fn packets(&self) -> u64 {
-        self.packets
+        self.packets.into()
     }
 
-    /// Sum of estimates in ticks: m.
-    pub fn sum_ticks(&self) -> i64 {
-        self.sum
-    }
-
-    /// Sum of squared estimates in ticks squared: v.
-    pub fn sum_of_squares_ticks2(&self) -> u128 {
-        self.sum_of_squares
-    }
-
-    /// Mean of the estimates, m / c; `None` without packets.
-    pub fn mean_ticks(&self) -> Option<f64> {
-        (self.packets > 0).then(|| self.sum as f64 / self.packets as f64)
-    }
-
-    /// Standard deviation of the estimates, the root of v / c - (m / c)^2 (equation 6 as printed
-    /// divides by c^2); `None` without packets.
-    pub fn stddev_ticks(&self) -> Option<f64> {
-        moments::stddev(
-            self.packets,
-            self.sum.unsigned_abs().into(),
-            self.sum_of_squares,
+    /// What they say together.
+    pub fn delay(&self) -> FlowDelay {
+        FlowDelay::from_sums(
+            self.packets(),
+            [self.sum_ns, self.sum_of_squares_ns2],
+            [
+                f64::from(self.weighted_error_us2) * NS2_PER_US2,
+                f64::from(self.squared_errors_us4) * NS2_PER_US2.powi(2),
+            ],
         )
     }
 
-    /// Adds an estimate; `square` is its square.
+    /// Adds the estimate for one of its packets; `square_ns2` is its delay's.
     #[inline]
-    pub(super) fn add(&mut self, delay_ticks: i64, square: u128) {
-        self.sum_of_squares = self.sum_of_squares.wrapping_add(square);
-        self.sum = self.sum.wrapping_add(delay_ticks);
+    #[expect(clippy::cast_possible_truncation, reason = "as documented")]
+    pub(super) fn add(&mut self, estimate: &Estimate, square_ns2: f64) {
         self.packets = self.packets.wrapping_add(1);
+        self.sum_ns += estimate.delay_ns;
+        self.sum_of_squares_ns2 += square_ns2;
+        if self.interval != estimate.interval as u16 {
+            self.interval = estimate.interval as u16;
+            self.interval_packets = 0;
+        }
+        let added = estimate.error_of_another(self.interval_packets.into());
+        self.weighted_error_us2 += (added.squared_ns2 / NS2_PER_US2) as f32;
+        self.squared_errors_us4 += (added.square_ns4 / NS2_PER_US2.powi(2)) as f32;
+        self.interval_packets = self.interval_packets.saturating_add(1);
     }
 
     pub(super) fn merge(&mut self, other: &Self) {
-        self.sum_of_squares = self.sum_of_squares.wrapping_add(other.sum_of_squares);
-        self.sum = self.sum.wrapping_add(other.sum);
         self.packets = self.packets.wrapping_add(other.packets);
+        self.sum_ns += other.sum_ns;
+        self.sum_of_squares_ns2 += other.sum_of_squares_ns2;
+        self.weighted_error_us2 += other.weighted_error_us2;
+        self.squared_errors_us4 += other.squared_errors_us4;
     }
 }

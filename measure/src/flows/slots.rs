@@ -6,6 +6,7 @@ use super::{FlowCounters, FlowEstimates, FlowObservation, Slot};
 use crate::histogram::SmallHistogram;
 use crate::observation::End;
 use crate::prefetch::prefetch;
+use crate::rli::Estimates;
 use crate::synopsis::{ShapeMismatch, Synopsis};
 use crate::time::TickRate;
 
@@ -29,7 +30,7 @@ enum Entries {
 
 /// Counters and estimates of a flow side by side: an estimate follows its packet so soon that the
 /// line is still there.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 #[repr(C, align(64))]
 struct Tracked {
     counters: FlowCounters,
@@ -168,19 +169,18 @@ impl FlowSlots {
             .filter(|(_, counters)| counters.packets() > 0 || counters.lost() > 0)
     }
 
-    /// Adds an estimated delay in ticks, signed since the ends' clocks may differ, that is the same
-    /// for a packet of each of `slots`; ignored where estimates are not kept. Never allocates, never
-    /// fails.
-    pub fn record_estimates(&mut self, slots: &[Slot], delay_ticks: i64) {
-        let magnitude = u128::from(delay_ticks.unsigned_abs());
-        let square = magnitude * magnitude;
+    /// Adds the estimated delay of a packet of each of the slots; ignored where estimates are not kept.
+    /// Never allocates, never fails.
+    pub fn record_estimates(&mut self, estimates: &Estimates<'_, Slot>) {
         let Entries::Estimated(tracked) = &mut self.entries else {
             return;
         };
+        let estimate = &estimates.estimate;
+        let square_ns2 = estimate.delay_ns * estimate.delay_ns;
         // Not asked for: the packets themselves were counted there a moment ago.
-        for &slot in slots {
+        for &slot in estimates.flows {
             if let Some(entry) = entry(tracked, slot) {
-                entry.estimates.add(delay_ticks, square);
+                entry.estimates.add(estimate, square_ns2);
             }
         }
     }

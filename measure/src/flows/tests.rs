@@ -9,6 +9,8 @@ use crate::observation::End;
 use crate::observation::tests::observation_with_delay;
 use crate::synopsis::{ShapeMismatch, Synopsis};
 
+mod estimates;
+
 fn id(hash: u64) -> FlowId {
     FlowId::new(FlowHash(hash), SegmentIndex(0))
 }
@@ -278,33 +280,6 @@ fn the_senders_end_counts_nothing() {
         }],
     );
     assert_eq!(slots, FlowSlots::new(1));
-}
-
-#[test]
-fn estimates_are_signed_and_exact() {
-    let mut slots = FlowSlots::new(1).with_estimates();
-    slots.record_estimates(&[Slot(0)], -3);
-    slots.record_estimates(&[Slot(0)], 5);
-    slots.record_estimates(&[Slot(1), Slot(0)], 1);
-    let sums = slots.estimates(Slot(0)).unwrap();
-    assert_eq!(
-        (
-            sums.packets(),
-            sums.sum_ticks(),
-            sums.sum_of_squares_ticks2()
-        ),
-        (3, 3, 35)
-    );
-    assert_eq!(sums.mean_ticks(), Some(1.0));
-    let stddev = (35.0 / 3.0 - 1.0_f64).sqrt();
-    assert!((sums.stddev_ticks().unwrap() - stddev).abs() < 1e-12);
-    let other = slots.estimates(Slot::OTHER).unwrap();
-    assert_eq!((other.packets(), other.mean_ticks()), (1, Some(1.0)));
-
-    let mut without = FlowSlots::new(1);
-    without.record_estimates(&[Slot(0)], 3);
-    assert_eq!(without, FlowSlots::new(1));
-    assert_eq!(without.estimates(Slot(0)), None);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::link::Link;
 use super::reference::StreamId;
 
 /// How a packet's delay follows from the references around it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Method {
     /// RLI-L (Lee et al. 2010, section 3.3): the delay of the reference before it. Nothing is
     /// buffered.
@@ -28,10 +28,10 @@ impl Method {
     /// Its name in the literature: the value of a `method` label.
     pub const fn label(self) -> &'static str {
         match self {
-            Self::Left => "rli_l",
+            Self::Left => "rli-l",
             Self::Linear => "rli",
-            Self::Sums => "rli_s",
-            Self::AnchoredSums => "rli_as",
+            Self::Sums => "rli-s",
+            Self::AnchoredSums => "rli-as",
         }
     }
 

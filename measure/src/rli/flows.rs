@@ -4,6 +4,35 @@ use super::config::Method;
 use super::receiver::{Estimate, Estimates};
 use crate::synopsis::ShapeMismatch;
 
+/// What one more packet adds to the errors of a flow.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AddedError {
+    /// To the sum of squared errors over intervals.
+    pub(crate) squared_ns2: f64,
+    /// To the sum of the squares of these.
+    pub(crate) square_ns4: f64,
+}
+
+impl Estimate {
+    /// What another packet of a flow adds that had so many in its interval.
+    ///
+    /// The sum over n of the interval's packets can be off by n, for an error of 1 each, or by n (1 - n / N)
+    /// where the errors of all N add up to nothing.
+    #[inline]
+    pub(crate) fn error_of_another(&self, packets: u32) -> AddedError {
+        let off = |packets: f64| {
+            let packets = packets * (1.0 - packets * self.share_of_sum);
+            packets * packets * self.squared_error_ns2
+        };
+        let packets = f64::from(packets);
+        let (before, now) = (off(packets), off(packets + 1.0));
+        AddedError {
+            squared_ns2: now - before,
+            square_ns4: now * now - before * before,
+        }
+    }
+}
+
 /// The estimated delays of one flow's packets: 48 bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct FlowDelay {
@@ -24,6 +53,23 @@ pub struct FlowDelay {
 }
 
 impl FlowDelay {
+    /// What was accumulated elsewhere: packets, sums of delays and of their squares, and sums of squared errors
+    /// and of their squares.
+    pub(crate) fn from_sums(
+        packets: u64,
+        [sum_ns, sum_of_squares_ns2]: [f64; 2],
+        [weighted_error_ns2, squared_errors_ns4]: [f64; 2],
+    ) -> Self {
+        Self {
+            packets,
+            sum_ns,
+            sum_of_squares_ns2,
+            weighted_error_ns2,
+            squared_errors_ns4,
+            ..Self::default()
+        }
+    }
+
     /// Adds the estimate for one of its packets.
     #[inline]
     pub fn add(&mut self, estimate: &Estimate) {
@@ -34,16 +80,9 @@ impl FlowDelay {
             self.interval = estimate.interval;
             self.interval_packets = 0;
         }
-        // How far the sum over so many of the interval's packets can be off, for an error of 1 each:
-        // n, or n (1 - n / N) where the errors of all N add up to nothing.
-        let off = |packets: f64| {
-            let packets = packets * (1.0 - packets * estimate.share_of_sum);
-            packets * packets * estimate.squared_error_ns2
-        };
-        let packets = f64::from(self.interval_packets);
-        let (before, now) = (off(packets), off(packets + 1.0));
-        self.weighted_error_ns2 += now - before;
-        self.squared_errors_ns4 += now * now - before * before;
+        let added = estimate.error_of_another(self.interval_packets);
+        self.weighted_error_ns2 += added.squared_ns2;
+        self.squared_errors_ns4 += added.square_ns4;
         self.interval_packets = self.interval_packets.saturating_add(1);
     }
 

@@ -5,6 +5,7 @@ use crate::cell::{Cell, CellPair};
 use crate::chooser::{Candidate, Method, choose};
 use crate::lda::LdaEstimate;
 use crate::lds::DelayCells;
+use crate::rli;
 use crate::shard::Tally;
 
 /// The sender's halves of one epoch, as far as they arrived.
@@ -218,7 +219,7 @@ fn rli_candidate(segment: &WireSegment, received: u64, is_fifo: bool) -> Option<
         && rli.unusable_packets() == 0
         && rli.sent() == received;
     Some(Candidate {
-        method: Method::Rli,
+        method: Method::Rli(rli::Method::Sums),
         mean_ticks: rli.mean_ns()?,
         bound_ticks: if is_whole { 0.0 } else { f64::INFINITY },
     })

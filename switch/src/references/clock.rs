@@ -3,26 +3,16 @@
 use measure::rli::Link;
 use measure::time::{TickRate, Ticks};
 
-/// Ticks to nanoseconds and back.
+/// Ticks to nanoseconds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Units {
     pub(super) rate: TickRate,
-    pub(super) ticks_per_ns: f64,
 }
 
 impl Units {
     #[inline]
     pub(super) fn ns(&self, instant: Ticks) -> u64 {
         self.rate.ticks_to_ns(instant.0)
-    }
-
-    #[inline]
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "saturates: delays are no ages"
-    )]
-    pub(super) fn ticks(&self, ns: f64) -> i64 {
-        (ns * self.ticks_per_ns).round() as i64
     }
 }
 

@@ -3,7 +3,7 @@
 use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
 
-use contract::config::{Config, RliMethod, RliPolicy, Stamps};
+use contract::config::{Config, RliPolicy};
 use contract::ids::{GenerationId, PortIndex, WorkerIndex};
 use measure::observation::SegmentIndex;
 use measure::rli::{Adaptive, Link, LinkError, Method, Policy, ReceiverConfig, StreamId};
@@ -11,9 +11,6 @@ use measure::time::TickRate;
 
 use crate::egress::layout::WIRE_OVERHEAD_BYTES;
 use crate::packet_io::ClassIndex;
-
-/// Most streams of a port that take its idle times into account: each one costs them all.
-pub const ANCHORED_STREAMS_MAX: usize = 8;
 
 /// The rate assumed of a port without a capacity; only adaptive injection goes by it, which needs
 /// one.
@@ -81,23 +78,6 @@ impl ReferencesLayout {
             config.sends(worker.index(), segment)
         };
         let numbered: Vec<_> = (0_u16..).zip(&all).filter(is_sent).collect();
-        let method = |port: usize| {
-            let streams = numbered
-                .iter()
-                .filter(|(_, segment)| segment.egress == port);
-            let is_seen_whole =
-                config.workers.len() < 2 || config.owner(port) == Some(worker.index());
-            let can_anchor = is_seen_whole
-                && config.measurement.stamps == Stamps::Packet
-                && config.ports.get(port)?.egress.capacity_bps.is_some()
-                && streams.count() <= ANCHORED_STREAMS_MAX;
-            Some(match rli.method {
-                RliMethod::Left => Method::Left,
-                RliMethod::Linear => Method::Linear,
-                RliMethod::Auto | RliMethod::AnchoredSums if can_anchor => Method::AnchoredSums,
-                RliMethod::Auto | RliMethod::AnchoredSums | RliMethod::Sums => Method::Sums,
-            })
-        };
         let stream = |(number, segment): &(u16, &contract::config::Segment)| {
             let capacity_bps = config.ports.get(segment.egress)?.egress.capacity_bps;
             Some(StreamLayout {
@@ -105,7 +85,7 @@ impl ReferencesLayout {
                 port: PortIndex::new(segment.egress),
                 class: ClassIndex(u8::try_from(segment.class).ok()?),
                 link: Link::new(capacity_bps.unwrap_or(UNPACED_BPS), WIRE_OVERHEAD_BYTES).ok()?,
-                method: method(segment.egress)?,
+                method: config.rli_method(segment.egress)?,
             })
         };
         Some(Self {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::{NonZeroU32, NonZeroU64};
 
 use measure::batch::Member;
-use measure::flows::{FlowEstimates, Slot};
+use measure::flows::Slot;
 use measure::packet::{FlowHash, Hashing, PacketHash};
 use measure::rli::{Adaptive, Link, Method, Policy};
 use measure::shard::{Shard, ShardLayout};
@@ -266,7 +266,7 @@ impl Tube {
         let all = slots.flat_map(|slot| self.shards.open.values().map(move |shard| (shard, slot)));
         all.fold((0, 0.0), |(packets, sum), (shard, slot)| {
             let flow = shard.flows().unwrap().estimates(slot).unwrap();
-            (packets + flow.packets(), sum + flow.sum_ticks() as f64)
+            (packets + flow.packets(), sum + flow.delay().sum_ns())
         })
     }
 

@@ -66,6 +66,7 @@ fn seen(packets: u64, joint_ns: f64, rli_ns: f64) -> Seen {
                 ..FlowFigures::default()
             },
             estimate: Some(joint),
+            estimates: vec![joint, estimate(FlowMethod::RliS, rli_ns)],
             quantiles: Some(FlowQuantiles {
                 p99_ns: 1_100.0,
                 ..FlowQuantiles::default()
@@ -73,7 +74,6 @@ fn seen(packets: u64, joint_ns: f64, rli_ns: f64) -> Seen {
             ..Flow::default()
         },
         is_counted: true,
-        estimates: vec![joint, estimate(FlowMethod::RliS, rli_ns)],
     };
     let mut seen = Seen::default();
     seen.flows

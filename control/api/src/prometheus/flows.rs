@@ -3,7 +3,9 @@
 use super::page::{Kind, Labels, Page, Sample, with};
 use super::segments::judged;
 use super::whole;
-use records::snapshot::{Credit, Decoding, Flow, FlowEstimate, FlowTotals, Flows, Snapshot};
+use records::snapshot::{
+    Credit, Decoding, Flow, FlowEstimate, FlowTotals, Flows, JudgedEstimates, Snapshot,
+};
 
 /// The flow that all flows without series of their own are added to.
 const OTHER: &str = "other";
@@ -14,6 +16,7 @@ pub(super) fn flows(page: &mut Page, snapshot: &Snapshot) {
     delays(page, flows);
     estimates(page, snapshot, flows);
     decoding(page, flows.and_then(|flows| flows.decoding.as_ref()));
+    judgement(page, flows.map_or(&[], |flows| &flows.judged));
 }
 
 fn directory(page: &mut Page, totals: Option<&FlowTotals>) {
@@ -89,12 +92,29 @@ fn decoding(page: &mut Page, decoding: Option<&Decoding>) {
         "Epochs whose sum was decoded last; 1 where decoding keeps up with every epoch.",
         decoded.map(|decoding| (Labels::new(), f64::from(decoding.epochs))),
     );
-    let judged = decoding
-        .into_iter()
-        .flat_map(|decoding| judged(&Labels::new(), decoding.estimates, decoding.within_bound));
+}
+
+/// How estimates compare with stamps, by method and size of flows.
+fn judgement(page: &mut Page, kinds: &[JudgedEstimates]) {
+    let labelled = kinds.iter().map(|one| {
+        let labels: Labels = vec![
+            ("method", one.method.as_str().into()),
+            ("size", one.size.as_str().into()),
+        ];
+        (labels, one)
+    });
+    page.metrics(JudgedEstimates::metrics(), labelled.clone());
+    let judged = labelled.flat_map(|(labels, one)| {
+        judged(
+            &labels,
+            one.within_bound + one.beyond_bound,
+            one.within_bound,
+        )
+    });
     page.counter(
         "vernier_flow_estimates_total",
-        "Estimates with a bound of all tracked flows, by whether the stamped mean was within it.",
+        "Estimates of tracked flows with a bound, by method, packets of the flow, and whether the stamped mean was \
+         within the bound.",
         judged,
     );
 }

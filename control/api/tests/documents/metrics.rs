@@ -153,11 +153,11 @@ const WHEN: [(&str, &str); 20] = [
     ),
     (
         "vernier_flow_estimate",
-        "flows are decoded (`measurement.lds.decode`)",
+        "flows are decoded (`measurement.lds.decode`), or references measure them",
     ),
     (
         "vernier_flow_delay_bound_",
-        "flows are decoded (`measurement.lds.decode`)",
+        "flows are decoded (`measurement.lds.decode`), or references measure them",
     ),
     (
         "vernier_decode_",

@@ -291,7 +291,7 @@ fn flows_tab(frame: &mut Frame, area: Rect, app: &App) {
     table.fit(
         list,
         &[
-            "ago", "stddev", "segment", "lost", "p99", "+-98%", "estimate",
+            "ago", "by", "stddev", "segment", "lost", "p99", "+-98%", "estimate",
         ],
     );
     let name = match page.matching {

@@ -7,16 +7,16 @@ use contract::units::{bytes, count, duration_ns, uptime};
 use records::answers::FlowPage;
 use records::history::{Bucket, Course};
 use records::snapshot::{
-    Flow, FlowAnswer, FlowEstimate, FlowFigures, FlowMethod, FlowQuantiles, RunningMean,
-    SketchedFlow, WireFlow, title,
+    Flow, FlowAnswer, FlowEstimate, FlowFigures, FlowMethod, FlowQuantiles, FlowReferences,
+    ReferenceFigures, RunningMean, SketchedFlow, WireFlow, title,
 };
 
 /// Buckets of a course that are shown: two minutes of ten seconds each.
 const BUCKETS_MAX: usize = 12;
 
 /// Headings of the flows' table.
-pub(crate) const FLOW_HEADINGS: [&str; 10] = [
-    "flow", "segment", "packets", "lost", "mean", "stddev", "p99", "estimate", "+-98%", "ago",
+pub(crate) const FLOW_HEADINGS: [&str; 11] = [
+    "flow", "segment", "packets", "lost", "mean", "stddev", "p99", "estimate", "+-98%", "by", "ago",
 ];
 
 /// A page of flows: figures of the last epoch of each, and how many there are.
@@ -34,7 +34,7 @@ pub fn flows(page: &FlowPage) -> String {
 }
 
 /// The cells of a flow's row; `end_unix_s` is the end of the last epoch.
-pub(crate) fn flow_row(end_unix_s: Option<f64>, flow: &Flow) -> [String; 10] {
+pub(crate) fn flow_row(end_unix_s: Option<f64>, flow: &Flow) -> [String; 11] {
     let estimate = flow.estimate.as_ref();
     let bound_ns = estimate.and_then(|estimate| estimate.bound_ns);
     let FlowFigures {
@@ -54,6 +54,7 @@ pub(crate) fn flow_row(end_unix_s: Option<f64>, flow: &Flow) -> [String; 10] {
         known(flow.quantiles, |quantiles| duration_ns(quantiles.p99_ns)),
         known(estimate, |estimate| duration_ns(estimate.mean_ns)),
         known(bound_ns, duration_ns),
+        known(estimate, |estimate| estimate.method.label().to_owned()),
         uptime(ago_s(end_unix_s, flow)),
     ]
 }
@@ -154,13 +155,13 @@ fn describe(text: &mut String, flow: &Flow) {
             percentiles(quantiles)
         );
     }
-    match &flow.estimate {
-        Some(estimate) => {
-            let _ = writeln!(text, "  estimated: {}", words(estimate));
-        }
-        None if flow.is_on_wire => *text += "  estimated: nothing\n",
-        None => *text += "  estimated: nothing (measurement.lds and its decode estimate flows)\n",
-    }
+    let nothing = if flow.is_on_wire {
+        "nothing"
+    } else {
+        "nothing (measurement.lds with its decode, and measurement.rli, estimate flows)"
+    };
+    let estimated = (flow.estimate.as_ref()).map_or_else(|| nothing.to_owned(), words);
+    let _ = writeln!(text, "  estimated: {estimated}");
     if let Some(running) = &flow.running {
         let RunningMean {
             epochs,
@@ -176,14 +177,40 @@ fn describe(text: &mut String, flow: &Flow) {
             count(packets)
         );
     }
-    if let Some(mean_ns) = flow.rli_mean_ns {
-        let mean = duration_ns(mean_ns);
+    let chosen = flow.estimate.as_ref();
+    for other in (flow.estimates.iter()).filter(|one| Some(*one) != chosen) {
+        let mean = duration_ns(other.mean_ns);
+        let (bound, truth) = (bound_words(other.bound_ns), truth_words(other));
         let _ = writeln!(
             text,
-            "  by references (RLI): mean {mean} since epoch {}",
-            flow.first_epoch
+            "       also: mean {mean} {bound} ({}){truth}",
+            other.method.label()
         );
     }
+    if let Some(references) = &flow.references {
+        describe_references(text, references, flow);
+    }
+}
+
+fn describe_references(text: &mut String, references: &FlowReferences, flow: &Flow) {
+    let headings = ["", "packets", "mean", "+-98%", "stddev"];
+    let row = |name: String, figures: &ReferenceFigures| {
+        [
+            name,
+            count(figures.packets),
+            duration_ns(figures.mean_ns),
+            duration_ns(figures.bound_ns),
+            duration_ns(figures.stddev_ns),
+        ]
+    };
+    let last = references.last.as_ref();
+    let last = last.map(|last| row(format!("epoch {}", flow.last_epoch), last));
+    let total = row(
+        format!("since epoch {}", flow.first_epoch),
+        &references.total,
+    );
+    let _ = writeln!(text, "  by references ({}):", references.method.label());
+    indent(text, &table(&headings, last.into_iter().chain([total])));
 }
 
 /// `p50 1.2 us, p90 3.1 us, p99 8.0 us, max 9.3 us`.
@@ -222,11 +249,7 @@ fn describe_sketched(text: &mut String, sketched: &SketchedFlow) {
 }
 
 fn describe_on_wire(text: &mut String, end_unix_s: Option<f64>, on_wire: &WireFlow) {
-    let WireFlow {
-        flow,
-        is_counted,
-        estimates,
-    } = on_wire;
+    let WireFlow { flow, is_counted } = on_wire;
     let how = if *is_counted {
         format!("its last packet {} ago", uptime(ago_s(end_unix_s, flow)))
     } else {
@@ -234,12 +257,6 @@ fn describe_on_wire(text: &mut String, end_unix_s: Option<f64>, on_wire: &WireFl
     };
     let _ = writeln!(text, "{}: on the wire, {how}", flow.segment_title());
     describe(text, flow);
-    let others = estimates
-        .iter()
-        .filter(|one| Some(*one) != flow.estimate.as_ref());
-    for other in others {
-        let _ = writeln!(text, "       also: {}", words(other));
-    }
 }
 
 /// An estimate in words: mean, bound, method, and what it rests on.
@@ -251,9 +268,11 @@ fn words(estimate: &FlowEstimate) -> String {
         FlowMethod::LdsJointSum => "jointly with all flows, from the sum of epochs",
         FlowMethod::LdsPaper => "by the LDS paper's estimator",
         FlowMethod::LdsPrior => "from the other flows, because it has no usable cell",
-        FlowMethod::Hybrid => "jointly with all flows, from what references say",
-        FlowMethod::Combined => "jointly with all flows and by references, weighted by bounds",
-        FlowMethod::RliL | FlowMethod::Rli | FlowMethod::RliS => "by references",
+        FlowMethod::Hybrid => "jointly with all flows and references",
+        FlowMethod::Combined => "from references, and jointly with all flows and them",
+        FlowMethod::RliL | FlowMethod::Rli | FlowMethod::RliS | FlowMethod::RliAs => {
+            "from references"
+        }
     };
     let label = estimate.method.label();
     let epochs = match estimate.epochs {
@@ -261,12 +280,17 @@ fn words(estimate: &FlowEstimate) -> String {
         number => format!("{number} epochs up to {}", estimate.epoch),
     };
     let packets = count(estimate.packets);
-    let truth = match estimate.is_within_bound {
+    let truth = truth_words(estimate);
+    format!("mean {mean} {bound}, {method} ({label}); {epochs}, {packets} packets{truth}")
+}
+
+/// How the exact mean compares.
+fn truth_words(estimate: &FlowEstimate) -> &'static str {
+    match estimate.is_within_bound {
         Some(true) => "; the exact mean is within",
         Some(false) => "; the exact mean is OUTSIDE",
         None => "",
-    };
-    format!("mean {mean} {bound}, {method} ({label}); {epochs}, {packets} packets{truth}")
+    }
 }
 
 fn bound_words(bound_ns: Option<f64>) -> String {

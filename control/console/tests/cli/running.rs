@@ -47,9 +47,9 @@ fn busy() -> Snapshot {
             last_epoch: 7,
             last: figures,
             total: figures,
-            estimate: None,
-            rli_mean_ns: None,
             quantiles: None,
+            estimates: None,
+            references: None,
         }
     });
     let list = FlowList {

@@ -44,7 +44,7 @@ fn classes_owners_and_queues_are_named() {
         "rules": [{ "class": "x", "pcp": [5] }],
         "measurement": { "lda": null, "lds": {}, "flows": {} },
         "workers": [{ "core": 3 }, { "core": 4 }],
-        "memory_budget_mib": 300
+        "memory_budget_mib": 400
     }"#;
     let report = report(&Config::parse(text, "v.json").unwrap());
     for expected in [
@@ -57,7 +57,7 @@ fn classes_owners_and_queues_are_named() {
         "workers     CPU 3, polls without rest; serves a/0\n",
         "            CPU 4, polls without rest; serves b/0\n",
         " ns classify\n",
-        "; budget 300 MiB\n",
+        "; budget 400 MiB\n",
     ] {
         assert!(report.contains(expected), "{expected:?} in\n{report}");
     }

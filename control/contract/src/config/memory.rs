@@ -14,8 +14,8 @@ use crate::config::{Config, Forwarding, RING_PACKETS};
 use crate::fdb::FdbMaster;
 use crate::handover::SHARDS_PER_WORKER;
 use crate::limits::{
-    DIRECTORY_BYTES_PER_SLOT, HISTORY_BYTES, LAST_MINUTE_BYTES, WIRE_SEEN_ENTRY_BYTES,
-    WIRE_SEEN_FLOW_BYTES, answer_bytes_max,
+    DIRECTORY_BYTES_PER_SLOT, ESTIMATE_BYTES, HISTORY_BYTES, LAST_MINUTE_BYTES,
+    WIRE_SEEN_ENTRY_BYTES, WIRE_SEEN_FLOW_BYTES, answer_bytes_max,
 };
 use crate::wire::handover;
 
@@ -36,8 +36,11 @@ const STATIONS_PER_BUCKET: usize = 2;
 /// Epochs whose cells the control core keeps: that which was published, the next, and a sum.
 const EPOCHS_OF_CELLS: usize = 3;
 
+/// What counts how often something is shared.
+const SHARED_BYTES: usize = 2 * size_of::<usize>();
+
 /// A flow while it is decoded: what is asked, beliefs and estimates; about.
-const DECODED_FLOW_BYTES: usize = 512;
+const DECODED_FLOW_BYTES: usize = 640;
 
 /// Each cell of a flow while it is decoded; about.
 const DECODED_EDGE_BYTES: usize = 64;
@@ -170,15 +173,24 @@ fn synopses(config: &Config, items: &mut Vec<Item>) {
 fn flows(config: &Config, items: &mut Vec<Item>) {
     let slots = layout(config).flow_slots;
     let (workers, of) = (config.workers.len(), format!("{slots} slots"));
+    let directory_bytes = DIRECTORY_BYTES_PER_SLOT + estimates_bytes(config);
     items.extend([
         item("flow tables", FLOW_TABLE_BYTES * slots, workers, &of),
-        item(
-            "flow directory",
-            DIRECTORY_BYTES_PER_SLOT * slots,
-            workers,
-            of,
-        ),
+        item("flow directory", directory_bytes * slots, workers, of),
     ]);
+}
+
+/// Estimates of a flow: the one to use and those by each method, in the list in use and in the next.
+fn estimates_bytes(config: &Config) -> usize {
+    let measurement = &config.measurement;
+    let decode = measurement.lds.as_ref().and_then(|lds| lds.decode.as_ref());
+    let estimates = match (decode.is_some(), measurement.rli.is_some()) {
+        (false, false) => return 0,
+        // Joint decoding, the hybrid and references.
+        (true, true) => 1 + 3,
+        _ => 1 + 1,
+    };
+    2 * (estimates * ESTIMATE_BYTES + SHARED_BYTES)
 }
 
 /// What the control core remembers and decodes with.

@@ -1,9 +1,9 @@
 //! What RLI inside the switch comes to: which worker has which streams, and what they take.
 
 use measure::flows::Slot;
-use measure::rli::{Receiver, ReceiverConfig};
+use measure::rli::{Method, Receiver, ReceiverConfig};
 
-use super::{Config, Rli, RliMethod, RliPolicy, Segment};
+use super::{Config, Rli, RliMethod, RliPolicy, Segment, Stamps};
 
 /// What a stream takes besides its buffers: both ends' figures, and 64 references under way.
 const STREAM_BYTES: usize = 8 << 10;
@@ -16,6 +16,9 @@ const ADAPTIVE_PACKETS: usize = 300;
 
 /// Packets of a burst at either end of an interval.
 const BURST_PACKETS: usize = 64;
+
+/// Most streams of a port that take its idle times into account: each one costs them all.
+const ANCHORED_STREAMS_MAX: usize = 8;
 
 impl RliPolicy {
     /// Packets that a stream buffers between two references: room for two intervals, should a
@@ -40,6 +43,24 @@ impl Config {
             None => (self.assignment().get(worker))
                 .is_some_and(|served| served.iter().any(|&(port, _)| port == segment.ingress)),
         }
+    }
+
+    /// How delays of packets that leave by a port are estimated from references; `None` where there are none.
+    /// [`RliMethod::AnchoredSums`] becomes RLI-S where no worker sends all of the port's packets with stamps of their
+    /// own.
+    pub fn rli_method(&self, port: usize) -> Option<Method> {
+        let configured = self.measurement.rli.as_ref()?.method;
+        let streams = || self.segments().iter().filter(|s| s.egress == port).count();
+        let can_anchor = (self.workers.len() < 2 || self.owner(port).is_some())
+            && self.measurement.stamps == Stamps::Packet
+            && self.ports.get(port)?.egress.capacity_bps.is_some()
+            && streams() <= ANCHORED_STREAMS_MAX;
+        Some(match configured {
+            RliMethod::Left => Method::Left,
+            RliMethod::Linear => Method::Linear,
+            RliMethod::Auto | RliMethod::AnchoredSums if can_anchor => Method::AnchoredSums,
+            RliMethod::Auto | RliMethod::AnchoredSums | RliMethod::Sums => Method::Sums,
+        })
     }
 
     /// Streams of references over all workers, and bytes of each.

@@ -42,8 +42,8 @@ impl FlowRecord {
             last: figures,
             total: figures,
             quantiles: None,
-            estimate: None,
-            rli_mean_ns: None,
+            estimates: None,
+            references: None,
         }
     }
 }

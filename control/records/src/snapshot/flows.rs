@@ -31,6 +31,9 @@ pub struct Flows {
     pub other: Vec<OtherFlows>,
     /// Joint decoding; `None` where there is none.
     pub decoding: Option<Decoding>,
+    /// How estimates compare with stamps, by method and size of flows.
+    #[serde(default)]
+    pub judged: Vec<JudgedEstimates>,
     /// Every flow in the directory at the end of an epoch.
     #[serde(skip)]
     pub list: Arc<FlowList>,
@@ -105,13 +108,18 @@ record! {
         #[serde(default)]
         #[metric(gauge = "vernier_flow_delay_last_epoch_seconds", label = "share", per_unit = 1e9)]
         pub quantiles: Option<FlowQuantiles>,
-        /// Estimate of its mean; `None` without one.
+        /// The estimate of its mean to use: that with the smallest bound, or `combined` of two similar ones; `None`
+        /// without any.
         pub estimate: Option<FlowEstimate>,
+        /// Estimates by each method that has one.
+        #[serde(default)]
+        pub estimates: Vec<FlowEstimate>,
         /// On a wire, the mean since it was first seen; `None` inside the switch, or without any.
         #[serde(default)]
         pub running: Option<RunningMean>,
-        /// The mean since it was first seen, from references (RLI); `None` without any.
-        pub rli_mean_ns: Option<f64>,
+        /// What references (RLI) say of it inside the switch; `None` without any, and on wires.
+        #[serde(default)]
+        pub references: Option<FlowReferences>,
     }
 }
 
@@ -173,6 +181,30 @@ pub struct RunningMean {
     pub bound_ns: f64,
 }
 
+/// A flow's delays by references (RLI).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FlowReferences {
+    /// How delays between references are estimated: `rli-l`, `rli`, `rli-s` or `rli-as`.
+    pub method: FlowMethod,
+    /// Of its last epoch; `None` where no packet of that was estimated.
+    pub last: Option<ReferenceFigures>,
+    /// Since it was first seen.
+    pub total: ReferenceFigures,
+}
+
+/// Figures of delays that were estimated by references.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ReferenceFigures {
+    /// Packets whose delay was estimated.
+    pub packets: u64,
+    /// Their mean in nanoseconds.
+    pub mean_ns: f64,
+    /// Half-width of the nominal 98 % interval around it.
+    pub bound_ns: f64,
+    /// Their standard deviation.
+    pub stddev_ns: f64,
+}
+
 labelled_enum! {
     /// The method of a flow's estimate.
     #[derive(Serialize, Deserialize, JsonSchema)]
@@ -187,16 +219,18 @@ labelled_enum! {
         /// The mean of the other flows, without a bound: the flow lost packets in each of its cells, so that none is
         /// usable.
         LdsPrior = "lds-prior",
-        /// Joint decoding that begins with what references say of each flow.
+        /// Joint decoding that sets out from what references say of each flow.
         Hybrid = "hybrid",
         /// The hybrid and references, weighted by their bounds.
         Combined = "combined",
-        /// References: each packet as the one before it.
+        /// References: the delay of the one before (RLI-L).
         RliL = "rli-l",
-        /// References, and lines between them.
+        /// References: on the line between two (RLI).
         Rli = "rli",
-        /// References and the sums that they carry.
+        /// References: on a curve that is true to the sums that they carry (RLI-S).
         RliS = "rli-s",
+        /// References: on a curve that goes through the ends of idle times, too (RLI-AS).
+        RliAs = "rli-as",
     }
 }
 
@@ -292,11 +326,25 @@ record! {
         /// Epochs that were not decoded, because one of the switch's sketches was unusable or a decoding failed.
         #[metric(counter = "vernier_decode_skipped_epochs_total")]
         pub skipped_epochs: u64,
-        /// Estimates with a bound, of all flows and decodings.
-        pub estimates: u64,
-        /// Of these, estimates whose bound contained the stamped mean.
+    }
+}
+
+record! {
+    /// Estimates of flows, held against the stamped means of the same packets: by one method, of flows of one size.
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+    pub struct JudgedEstimates {
+        /// The method; `chosen` for the estimates to use, whatever their methods.
+        pub method: String,
+        /// Packets that a flow had in the epochs of its estimate: `1-9`, `10-99`, `100-999` or `1000-`.
+        pub size: String,
+        /// Estimates with a bound that contained the stamped mean, since the switch started.
         pub within_bound: u64,
-        /// Median over flows of 10 packets or more of |estimate - stamped mean| / stamped mean.
+        /// Estimates with a bound that did not.
+        pub beyond_bound: u64,
+        /// Estimates of flows without a bound, since their error is not known, by method and packets of the flow.
+        #[metric(counter = "vernier_flow_estimates_without_bound_total")]
+        pub without_bound: u64,
+        /// Median over flows of |estimate - stamped mean| / stamped mean, in the last epochs with such flows.
         #[metric(gauge = "vernier_flow_estimate_error_median_ratio")]
         pub error_ratio_median: Option<f64>,
     }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::segment::title;
-use super::{Flow, FlowEstimate, Labelled};
+use super::{Flow, Labelled};
 use crate::metric::record;
 
 record! {
@@ -256,8 +256,6 @@ pub struct WireFlow {
     /// Whether its packets were counted one by one. If not, `packets` is what the sketch allows at most, and `bytes`
     /// is 0.
     pub is_counted: bool,
-    /// Means by each method that has one.
-    pub estimates: Vec<FlowEstimate>,
 }
 
 impl Wire {

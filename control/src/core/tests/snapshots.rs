@@ -161,7 +161,7 @@ fn flows_are_known_by_their_keys_and_segments() {
     );
     assert!((flow.total.mean_ns.unwrap() - 200.0).abs() < 1e-9);
     assert!(flow.total.stddev_ns.unwrap().abs() < 1e-6);
-    assert_eq!(flow.rli_mean_ns, None);
+    assert_eq!(flow.references, None);
 }
 
 #[test]

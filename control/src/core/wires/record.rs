@@ -8,7 +8,7 @@ use records::snapshot::{WireEstimate, WireFigures, WireLda, WireLdaBank, WirePee
 
 use super::super::labelled;
 use crate::wire::exchange::{MeasuredEpoch, ReportedEpoch, SegmentStatus};
-use crate::wire::flows::{estimate, method_label};
+use crate::wire::flows::estimate;
 
 /// Why the ends do not agree.
 pub(super) fn disagreement(mismatch: Mismatch, peer: Option<&WirePeer>) -> String {
@@ -66,7 +66,7 @@ pub(super) fn measured(epoch: &MeasuredEpoch) -> Option<WireFigures> {
     let outcome: &SegmentOutcome = epoch.outcome.as_ref()?;
     let samples = |method: Method| match method {
         Method::Lda => Some(outcome.lda.effective_samples),
-        Method::Rli => Some(outcome.rli_packets),
+        Method::Rli(_) => Some(outcome.rli_packets),
         _ => None,
     };
     let estimate = |of: &Estimate| estimate(of, samples(of.method));
@@ -90,13 +90,13 @@ pub(super) fn reported(epoch: &ReportedEpoch) -> WireFigures {
     // An epoch in which nothing passed has no figures: without counts, they did not arrive.
     let are_known = report.sent > 0 || report.received > 0;
     let lda = report.mean_ns.map(|mean_ns| WireEstimate {
-        method: method_label(Method::Lda).to_owned(),
+        method: Method::Lda.name().to_owned(),
         mean_ns,
         bound_ns: report.bound_ns,
         effective_samples: Some(report.effective_samples),
     });
     let chosen = report.chosen.map(|chosen| WireEstimate {
-        method: method_label(chosen.method).to_owned(),
+        method: chosen.method.name().to_owned(),
         mean_ns: chosen.mean_ns,
         bound_ns: chosen.bound_ns,
         effective_samples: None,

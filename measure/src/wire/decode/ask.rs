@@ -2,7 +2,7 @@
 
 use super::{DecodeJob, FlowOutcome};
 use crate::chooser::{Candidate, Method};
-use crate::lds::{DecodeError, Warning};
+use crate::lds::DecodeError;
 use crate::observation::SegmentIndex;
 use crate::packet::FlowHash;
 use crate::rli::FlowDelay;
@@ -57,14 +57,13 @@ impl DecodeJob {
         if candidates.is_empty() {
             return Ok(Vec::new());
         }
-        let mut job = self.clone();
-        job.flows.extend_from_slice(&candidates);
-        let (joint, hybrid) = job.decoded(|| false)?;
-        let is_unlisted = |warning: &Warning| matches!(warning, Warning::UnlistedPackets { .. });
-        let is_whole =
-            !self.cells.layout().asks_which_packet() && !joint.warnings.iter().any(is_unlisted);
-        let asked = (self.flows.len()..).zip(&candidates).map(|(index, of)| {
-            let mut outcome = job.outcome(of, index, &joint, hybrid.as_ref());
+        let mut flows = self.flows.clone();
+        flows.extend_from_slice(&candidates);
+        let decoded = self.decoder().decode(&self.counted(&flows), || false)?;
+        let is_whole = decoded.is_whole && !self.cells.layout().asks_which_packet();
+        let means = decoded.flows.iter().enumerate().skip(self.flows.len());
+        let asked = means.zip(&candidates).map(|((index, means), of)| {
+            let mut outcome = self.outcome(index, of, means);
             if !is_whole || of.packets == 0 {
                 let paper = self.paper(of).map(|paper| self.clocks.estimate(&paper));
                 outcome.chosen = paper;

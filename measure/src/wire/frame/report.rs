@@ -25,6 +25,7 @@
 use super::{Body, Kind};
 use crate::chooser::Method;
 use crate::codec::{ParseError, Put, Reader};
+use crate::rli;
 
 /// Length of the body.
 pub const BODY_BYTES: usize = 87;
@@ -100,7 +101,7 @@ pub(super) const METHODS: [Method; 8] = [
     Method::Stamped,
     Method::Hybrid,
     Method::Joint,
-    Method::Rli,
+    Method::Rli(rli::Method::Sums),
     Method::Lda,
     Method::LdsPaper,
     Method::SegmentMean,
@@ -114,7 +115,7 @@ pub const fn method_number(method: Method) -> u8 {
         Method::Stamped => 1,
         Method::Hybrid => 2,
         Method::Joint => 3,
-        Method::Rli => 4,
+        Method::Rli(_) => 4,
         Method::Lda => 5,
         Method::LdsPaper => 6,
         Method::SegmentMean => 7,

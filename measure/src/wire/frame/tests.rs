@@ -19,6 +19,7 @@ use crate::codec::{
     SketchShape, fragments,
 };
 use crate::lda::LdaLayout;
+use crate::rli;
 use crate::time::Epoch;
 use crate::wire::session::{Key, KeyId, KeyRing, KeyRingError, Nonce, Nonces, Session};
 
@@ -114,7 +115,7 @@ fn report() -> Report {
         usable_cells: 10,
         cells: 12,
         chosen: Some(Chosen {
-            method: Method::Rli,
+            method: Method::Rli(rli::Method::Sums),
             mean_ns: -0.75,
             bound_ns: Some(0.0),
         }),

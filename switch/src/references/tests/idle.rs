@@ -37,8 +37,8 @@ fn error_of(method: Method) -> f64 {
     for (slot, truth) in (0..).map(Slot).zip(&tube.flows) {
         let shards = tube.shards.open.values();
         let estimated = shards.map(|shard| shard.flows().unwrap().estimates(slot).unwrap());
-        let estimated: i64 = estimated.map(FlowEstimates::sum_ticks).sum();
-        error += (estimated as f64 - truth.sum as f64).abs();
+        let estimated: f64 = estimated.map(|of| of.delay().sum_ns()).sum();
+        error += (estimated - truth.sum as f64).abs();
         sum += truth.sum as f64;
     }
     error / sum

@@ -28,8 +28,8 @@ fn a_page_says_which_part_it_is() {
         flows: vec![example()],
     };
     let expected = "\
-flow                             segment  packets  lost    mean  stddev      p99  estimate    +-98%  ago
-10.0.0.1:1024>10.0.0.2:80/tcp  east>west      900     0  401 us  300 us  1.28 ms    401 us  1.25 us   1s
+flow                             segment  packets  lost    mean  stddev      p99  estimate    +-98%      by  ago
+10.0.0.1:1024>10.0.0.2:80/tcp  east>west      900     0  401 us  300 us  1.28 ms    401 us  1.25 us  hybrid   1s
 21 to 21 of 50000 flows
 ";
     assert_eq!(flows(&page), expected);
@@ -68,9 +68,12 @@ fn a_tracked_flow_has_exact_figures_an_estimate_and_a_history() {
         "    epoch 81           900   439 KiB     0  401 us  300 us\n",
         "    since epoch 2   70.0 k  33.4 MiB     7  411 us  300 us\n",
         "    epoch 81: p50 320 us, p90 896 us, p99 1.28 ms, max 1.40 ms\n",
-        "  estimated: mean 401 us +- 1.25 us (98 %), jointly with all flows (lds-joint); epoch 81, \
-             900 packets; the exact mean is within\n",
-        "  by references (RLI): mean 410 us since epoch 2\n",
+        "  estimated: mean 401 us +- 1.25 us (98 %), jointly with all flows and references (hybrid); \
+             epoch 81, 900 packets; the exact mean is within\n",
+        "       also: mean 402 us +- 3.40 us (98 %) (lds-joint); the exact mean is within\n",
+        "       also: mean 400 us +- 5.10 us (98 %) (rli-as); the exact mean is within\n",
+        "  by references (rli-as):\n                   packets    mean    +-98%  stddev\n",
+        "    since epoch 2   69.9 k  410 us   610 ns  301 us\n",
         "  by 10 s:\n    from (UTC)  packets  lost    mean  stddev  p99 max     max  estimate    +-98%\n",
         "    22:19:50        100     0  400 ns",
     ] {
@@ -123,7 +126,7 @@ fn a_flow_on_a_wire_is_told_by_every_method() {
     sketched.flow.running = None;
     sketched.flow.last.lost_packets = None;
     sketched.flow.last.stddev_ns = None;
-    sketched.estimates.clear();
+    sketched.flow.estimates.clear();
     let estimate = sketched.flow.estimate.as_mut().unwrap();
     (estimate.method, estimate.bound_ns) = (FlowMethod::LdsPaper, None);
     let known = FlowAnswer {
@@ -138,10 +141,9 @@ west:peer>west: on the wire, its last packet 1s ago
     epoch 5080         2.50 k  1.19 MiB             3     -  21.0 us
     since epoch 5002    190 k  90.6 MiB           250     -        -
     epoch 5080: p50 48.0 us, p90 72.0 us, p99 112 us
-  estimated: mean 51.9 us +- 2.70 us (98 %), jointly with all flows, from what references say \
-(hybrid); epoch 5080, 2.50 k packets
+  estimated: mean 51.9 us +- 2.70 us (98 %), jointly with all flows and references (hybrid); epoch 5080, 2.50 k packets
   since epoch 5002: mean 52.1 us +- 2.90 us (98 %); 78 epochs, 188 k packets
-       also: mean 52.3 us +- 4.10 us (98 %), jointly with all flows (lds-joint); epoch 5080, 2.50 k packets
+       also: mean 52.3 us +- 4.10 us (98 %) (lds-joint)
 
 west:peer>west gold: on the wire, by the sketch alone: at most so many packets
 ";

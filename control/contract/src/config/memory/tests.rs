@@ -55,7 +55,8 @@ fn every_purpose_is_counted_with_its_copies() {
     let sum: usize = memory.items().iter().map(Item::total_bytes).sum();
     assert_eq!(memory.total_bytes(), sum);
     assert_eq!(memory.total_mib(), sum.div_ceil(1_048_576));
-    let bytes = 1_000 * DIRECTORY_BYTES_PER_SLOT * 2;
+    let estimates = 2 * (2 * ESTIMATE_BYTES + SHARED_BYTES);
+    let bytes = 1_000 * (DIRECTORY_BYTES_PER_SLOT + estimates) * 2;
     assert_eq!(find(&memory, "flow directory"), bytes);
     let histories = (12 + 50) * HISTORY_BYTES;
     assert_eq!(find(&memory, "histories, at most"), histories);

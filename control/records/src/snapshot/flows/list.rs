@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use measure::packet::FlowKey;
 
-use super::{Flow, FlowEstimate, FlowFigures, FlowQuantiles, RunningMean};
+use super::{Flow, FlowEstimate, FlowFigures, FlowQuantiles, FlowReferences, RunningMean};
 use crate::query::{FlowOrder, FlowQuery};
 
 /// What a flow is known by.
@@ -28,7 +28,7 @@ impl Display for FlowName {
 }
 
 /// One flow of a [`FlowList`].
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct FlowRecord {
     /// The flow.
     pub name: FlowName,
@@ -44,10 +44,10 @@ pub struct FlowRecord {
     pub total: FlowFigures,
     /// See [`Flow::quantiles`].
     pub quantiles: Option<FlowQuantiles>,
-    /// See [`Flow::estimate`].
-    pub estimate: Option<FlowEstimate>,
-    /// See [`Flow::rli_mean_ns`].
-    pub rli_mean_ns: Option<f64>,
+    /// [`Flow::estimate`], and behind it [`Flow::estimates`].
+    pub estimates: Option<Arc<[FlowEstimate]>>,
+    /// See [`Flow::references`].
+    pub references: Option<FlowReferences>,
 }
 
 /// Ports and class of a segment, by name.
@@ -102,6 +102,11 @@ impl EpochTimes {
 }
 
 impl FlowRecord {
+    /// See [`Flow::estimate`].
+    pub fn estimate(&self) -> Option<&FlowEstimate> {
+        self.estimates.as_deref()?.first()
+    }
+
     /// Its key, where it is known.
     pub fn key(&self) -> Option<&FlowKey> {
         match &self.name {
@@ -112,7 +117,7 @@ impl FlowRecord {
 
     /// The number that it is ordered by.
     fn rank(&self, order: FlowOrder) -> f64 {
-        let estimated_ns = || self.estimate.map(|estimate| estimate.mean_ns);
+        let estimated_ns = || self.estimate().map(|estimate| estimate.mean_ns);
         let number = match order {
             FlowOrder::Packets => Some(self.last.packets as f64),
             FlowOrder::Bytes => Some(self.last.bytes as f64),
@@ -123,7 +128,7 @@ impl FlowRecord {
             FlowOrder::TotalPackets => Some(self.total.packets as f64),
             FlowOrder::TotalLost => self.total.lost_packets.map(|lost| lost as f64),
             FlowOrder::Estimate => estimated_ns(),
-            FlowOrder::Bound => self.estimate.and_then(|estimate| estimate.bound_ns),
+            FlowOrder::Bound => self.estimate().and_then(|estimate| estimate.bound_ns),
             FlowOrder::First => Some(self.first_epoch as f64),
             FlowOrder::Last => Some(self.last_epoch as f64),
         };
@@ -218,9 +223,12 @@ impl FlowList {
             last: record.last,
             total: record.total,
             quantiles: record.quantiles,
-            estimate: record.estimate,
+            estimate: record.estimate().copied(),
+            estimates: (record.estimates.iter())
+                .flat_map(|estimates| estimates.iter().skip(1).copied())
+                .collect(),
             running: None,
-            rli_mean_ns: record.rli_mean_ns,
+            references: record.references,
         }
     }
 }

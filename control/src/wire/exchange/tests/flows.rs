@@ -53,7 +53,7 @@ fn all_flows_are_listed_by_the_names_that_the_switch_knows() {
     let (of, view) = flows(known.key().unwrap());
     let mut snapshot = Snapshot::example();
     snapshot.flows = Some(Flows {
-        list: FlowList::example(vec![known]).into(),
+        list: FlowList::example(vec![known.clone()]).into(),
         ..Flows::default()
     });
     let inside = snapshot.flows.as_ref().unwrap().list.clone();
@@ -112,7 +112,7 @@ fn what_is_asked_listed_and_published_of_a_flow_is_one_record() {
     let [asked] = &asked[..] else {
         panic!("{asked:?}");
     };
-    assert!(asked.is_counted && !asked.estimates.is_empty());
+    assert!(asked.is_counted && !asked.flow.estimates.is_empty());
     let published = of.published(&names);
     assert_eq!(
         (published.number, &published.top[..]),

@@ -1,0 +1,351 @@
+//! The flows of one sketch: joint decoding with and without references, references alone, and which of them
+//! to use. Inside the switch and between switches alike.
+
+use std::collections::BTreeMap;
+
+use arrayvec::ArrayVec;
+
+use crate::chooser::{Candidate, Decoding, JOINT_DEVIATIONS, choose};
+use crate::lds::{
+    DecodeError, DecodeOptions, Decoded, DelayCells, FEATURES_MAX, FlowTable, KnownMeans,
+    LdsLayout, Source, Warning, decode,
+};
+use crate::observation::SegmentIndex;
+use crate::packet::FlowHash;
+use crate::rli;
+
+/// How many standard deviations of its error the bound of a flow that references speak for is taken
+/// for. In `make wire` 98 % of errors lie within .46 to .66 of the bound, which would be 3.5 to 5 of
+/// errors that are normal.
+const BOUND_DEVIATIONS: f64 = 5.0;
+
+/// A flow as one point counted it, on one segment, over the time of a sketch.
+pub trait CountedFlow {
+    /// Its hash.
+    fn flow(&self) -> FlowHash;
+    /// Its segment.
+    fn segment(&self) -> SegmentIndex;
+    /// Packets that arrived.
+    fn packets(&self) -> u64;
+    /// What references say of them, and by which method; `None` where there are none for its segment.
+    fn references(&self) -> Option<(&rli::FlowDelay, rli::Method)>;
+}
+
+/// A sketch, and how its flows are decoded.
+#[derive(Debug, Clone, Copy)]
+pub struct FlowDecoder<'c> {
+    /// The sketch.
+    pub cells: &'c DelayCells,
+    /// K, the components of the prior.
+    pub components: usize,
+    /// What a nanosecond is in the units of the cells.
+    pub ticks_per_ns: f64,
+    /// What the clocks' resolution allows, in the units of the cells: no bound is smaller when estimates are
+    /// compared.
+    pub floor_ticks: f64,
+    /// Whether packets and references came in the order in which they were sent: else references
+    /// say nothing of single flows.
+    pub is_fifo: bool,
+}
+
+/// What is said of one flow, in the units of the cells.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FlowMeans {
+    /// By joint decoding, by joint decoding with references, by references: those that say something.
+    pub candidates: ArrayVec<Candidate, 3>,
+    /// What the [`chooser`](crate::chooser) makes of them.
+    pub chosen: Option<Candidate>,
+    /// Where joint decoding has its estimate from.
+    pub source: Source,
+}
+
+/// What is said of all flows of a sketch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DecodedFlows {
+    /// One entry a flow, in their order.
+    pub flows: Vec<FlowMeans>,
+    /// Whether there were no packets in the cells of flows that are not among them. Where there were, no bound of a
+    /// flow holds whose packets are only what they left.
+    pub is_whole: bool,
+}
+
+impl FlowDecoder<'_> {
+    /// Decodes; `cancelled` is asked from time to time.
+    ///
+    /// # Errors
+    /// [`DecodeError`] when cancelled: the lists fit the sketch.
+    pub fn decode<F: CountedFlow>(
+        &self,
+        flows: &[F],
+        mut cancelled: impl FnMut() -> bool,
+    ) -> Result<DecodedFlows, DecodeError> {
+        let lists = Lists::new(self, flows);
+        let options = DecodeOptions {
+            components: self.components,
+            sweeps: if self.components > 1 { 20 } else { 10 },
+            ..DecodeOptions::default()
+        };
+        let mut decode = |table| decode(self.cells, table, &options, &mut cancelled);
+        let joint = decode(lists.table())?;
+        // By cells and references, where these say something.
+        let hybrid = (lists.references)
+            .say_something()
+            .then(|| decode(lists.table_with_references(self.is_fifo)))
+            .transpose()?;
+        let is_unlisted = |warning: &Warning| matches!(warning, Warning::UnlistedPackets { .. });
+        let flows = flows.iter().enumerate();
+        Ok(DecodedFlows {
+            flows: flows
+                .map(|(index, flow)| self.means(flow, index, &joint, hybrid.as_ref()))
+                .collect(),
+            is_whole: !joint.warnings.iter().any(is_unlisted),
+        })
+    }
+
+    fn means(
+        &self,
+        flow: &impl CountedFlow,
+        index: usize,
+        joint: &Decoded,
+        hybrid: Option<&Decoded>,
+    ) -> FlowMeans {
+        let source = joint.flows.get(index).map(|flow| flow.source);
+        let joint = candidate(joint, index, Decoding::Cells);
+        let rli = flow.references().filter(|_| self.is_fifo);
+        let rli = rli.and_then(|(delay, method)| of_references(delay, method, self.ticks_per_ns));
+        let hybrid = hybrid
+            .and_then(|hybrid| candidate(hybrid, index, Decoding::CellsAndReferences))
+            .map(|hybrid| rli.map_or(hybrid, |rli| widened(hybrid, rli)));
+        let candidates: ArrayVec<Candidate, 3> =
+            [joint, hybrid, rli].into_iter().flatten().collect();
+        FlowMeans {
+            chosen: choose(candidates.iter().copied(), self.floor_ticks),
+            candidates,
+            source: source.unwrap_or(Source::Nothing),
+        }
+    }
+}
+
+/// What references say of a flow by themselves; `None` where they say nothing.
+pub fn of_references(
+    delay: &rli::FlowDelay,
+    method: rli::Method,
+    ticks_per_ns: f64,
+) -> Option<Candidate> {
+    let bound_ns = delay.bound_ns(method).unwrap_or(f64::INFINITY);
+    let [mean_ticks, bound_ticks] = [delay.mean_ns()?, bound_ns].map(|ns| ns * ticks_per_ns);
+    Some(Candidate::rli(method, mean_ticks, bound_ticks))
+}
+
+/// What decoding says of a flow. One without a usable cell has lost packets, and others, which
+/// taught the prior, have not: what the prior says has no bound.
+fn candidate(decoded: &Decoded, index: usize, decoding: Decoding) -> Option<Candidate> {
+    let flow = decoded.flows.get(index)?;
+    let candidate = Candidate::decoded(flow, decoding)?;
+    let is_prior = flow.source == Source::Prior;
+    Some(Candidate {
+        bound_ticks: if is_prior {
+            f64::INFINITY
+        } else {
+            candidate.bound_ticks
+        },
+        ..candidate
+    })
+}
+
+/// The hybrid with a bound that allows for references' errors, which are not normal: as much of its variance as
+/// comes from them counts [`BOUND_DEVIATIONS`], the rest [`JOINT_DEVIATIONS`]. Where cells add nothing the
+/// bound is RLI's.
+fn widened(hybrid: Candidate, rli: Candidate) -> Candidate {
+    let deviation = hybrid.bound_ticks / JOINT_DEVIATIONS;
+    let of_references = rli.bound_ticks / BOUND_DEVIATIONS;
+    let share = (deviation / of_references).powi(2).min(1.0);
+    let deviations = JOINT_DEVIATIONS + share * (BOUND_DEVIATIONS - JOINT_DEVIATIONS);
+    Candidate {
+        bound_ticks: deviations * deviation,
+        ..hybrid
+    }
+}
+
+/// Flows as decoding takes them. Delays of two segments may have nothing to do with each other (other classes,
+/// other queues): each segment but one is a feature of its flows.
+struct Lists {
+    columns: Vec<u32>,
+    packets: Vec<f64>,
+    weights: Vec<f64>,
+    segments: Vec<f64>,
+    segment_features: usize,
+    references: References,
+}
+
+/// What references say of each flow; empty where there were none.
+#[derive(Default)]
+struct References {
+    /// Its mean in the units of the cells; NaN where they say nothing of it.
+    means: Vec<f64>,
+    /// The same, and the segments.
+    features: Vec<f64>,
+    /// What the mean may be wrong by, as a variance.
+    errors: Vec<f64>,
+    /// How the delays of its packets vary, by references and by what these may be wrong by.
+    packets: Vec<f64>,
+}
+
+impl References {
+    fn add(
+        &mut self,
+        of: Option<(&rli::FlowDelay, rli::Method)>,
+        segments: &[f64],
+        ticks_per_ns: f64,
+    ) {
+        let known = of
+            .and_then(|(delay, method)| Some((delay, of_references(delay, method, ticks_per_ns)?)));
+        let mean = known.map_or(f64::NAN, |(_, candidate)| candidate.mean_ticks);
+        self.means.push(mean);
+        self.features.push(mean);
+        self.features.extend(segments);
+        let bound = known.map_or(f64::INFINITY, |(_, candidate)| candidate.bound_ticks);
+        let error = (bound / BOUND_DEVIATIONS).powi(2);
+        self.errors.push(error);
+        let packets = known.and_then(|(delay, _)| {
+            // Single packets lie off the curve between references by more than their mean does.
+            let off = error * delay.effective_intervals();
+            Some(delay.variance_ns2()? * ticks_per_ns.powi(2) + off)
+        });
+        self.packets.push(packets.unwrap_or(f64::NAN));
+    }
+
+    fn say_something(&self) -> bool {
+        self.means.iter().any(|mean| mean.is_finite())
+    }
+}
+
+/// The segments that are features: those with most flows, as many as decoding takes beside references. The last,
+/// or all that are too many, are the flows without a feature.
+fn segment_features(flows: &[impl CountedFlow]) -> ArrayVec<SegmentIndex, FEATURES_MAX> {
+    let mut by_segment: BTreeMap<SegmentIndex, usize> = BTreeMap::new();
+    for flow in flows {
+        *by_segment.entry(flow.segment()).or_default() += 1;
+    }
+    let ranked = by_segment
+        .into_iter()
+        .map(|(segment, flows)| (flows, segment));
+    let mut ranked: Vec<(usize, SegmentIndex)> = ranked.collect();
+    ranked.sort_unstable_by(|a, b| b.cmp(a));
+    let features = ranked.len().saturating_sub(1).min(FEATURES_MAX - 1);
+    ranked.truncate(features);
+    ranked.into_iter().map(|(_, segment)| segment).collect()
+}
+
+impl Lists {
+    fn new(decoder: &FlowDecoder<'_>, flows: &[impl CountedFlow]) -> Self {
+        let layout: &LdsLayout = decoder.cells.layout();
+        let features = segment_features(flows);
+        let mut lists = Self {
+            columns: Vec::with_capacity(flows.len() * layout.rows()),
+            packets: Vec::with_capacity(flows.len()),
+            weights: Vec::with_capacity(flows.len()),
+            segments: Vec::with_capacity(flows.len() * features.len()),
+            segment_features: features.len(),
+            references: References::default(),
+        };
+        let has_references = flows.iter().any(|flow| flow.references().is_some());
+        for flow in flows {
+            let columns = layout.base_columns(flow.flow(), flow.segment());
+            lists.columns.extend(columns.iter().take(layout.rows()));
+            lists.packets.push(flow.packets() as f64);
+            lists.weights.push(layout.weight(flow.segment()).into());
+            let is_its = |&segment: &SegmentIndex| f64::from(u8::from(flow.segment() == segment));
+            let segments: ArrayVec<f64, FEATURES_MAX> = features.iter().map(is_its).collect();
+            lists.segments.extend_from_slice(&segments);
+            if has_references {
+                (lists.references).add(flow.references(), &segments, decoder.ticks_per_ns);
+            }
+        }
+        lists
+    }
+
+    fn table(&self) -> FlowTable<'_> {
+        FlowTable {
+            columns: &self.columns,
+            packets: Some(&self.packets),
+            weights: Some(&self.weights),
+            features: &self.segments,
+            features_per_flow: self.segment_features,
+            known: None,
+        }
+    }
+
+    /// With what references say: of flows that were `in_order` with them their means, of others a
+    /// hint.
+    fn table_with_references(&self, in_order: bool) -> FlowTable<'_> {
+        let References {
+            means,
+            features,
+            errors,
+            packets,
+        } = &self.references;
+        if in_order {
+            let known = KnownMeans {
+                mean_ticks: means,
+                error_ticks2: errors,
+                packets_ticks2: packets,
+            };
+            return FlowTable {
+                known: Some(known),
+                ..self.table()
+            };
+        }
+        FlowTable {
+            features,
+            features_per_flow: self.segment_features + 1,
+            ..self.table()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SUMS: rli::Method = rli::Method::Sums;
+
+    fn hybrid(bound_ticks: f64) -> Candidate {
+        Candidate {
+            method: crate::chooser::Method::Hybrid,
+            mean_ticks: 0.0,
+            bound_ticks,
+        }
+    }
+
+    proptest! {
+        /// Precisions add up: cells that know nothing leave the references' error, cells that know all leave none.
+        #[test]
+        fn a_hybrid_that_learns_nothing_from_cells_is_as_sure_as_its_references(
+            references in 1.0..1e9_f64, cells in 0.01..100.0_f64
+        ) {
+            let of_references = references / BOUND_DEVIATIONS;
+            let bound = |deviation: f64| {
+                let narrow = hybrid(JOINT_DEVIATIONS * deviation);
+                widened(narrow, Candidate::rli(SUMS, 0.0, references)).bound_ticks
+            };
+            prop_assert!((bound(of_references) / references - 1.0).abs() < 1e-9);
+            let deviation = of_references / (1.0 + cells).sqrt();
+            let deviations = bound(deviation) / deviation;
+            prop_assert!((JOINT_DEVIATIONS..=BOUND_DEVIATIONS).contains(&deviations));
+            prop_assert!(bound(deviation) < references);
+            prop_assert!((bound(1e-6 * of_references) / (1e-6 * of_references) - JOINT_DEVIATIONS).abs() < 1e-6);
+        }
+    }
+
+    #[test]
+    fn what_has_no_bound_keeps_none() {
+        let unknown = hybrid(f64::INFINITY);
+        let references = |bound| Candidate::rli(SUMS, 0.0, bound);
+        for bound in [1.0, f64::INFINITY] {
+            assert_eq!(widened(unknown, references(bound)), unknown);
+        }
+        assert_eq!(widened(hybrid(3.0), references(f64::INFINITY)), hybrid(3.0));
+    }
+}
