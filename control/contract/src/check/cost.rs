@@ -48,6 +48,11 @@ pub fn steps(config: &Config) -> Vec<Step> {
     let flows = measurement.flows.as_ref();
     let counts_flows = flows.is_some_and(|flows| flows.select != FlowSelection::Sampled(0.0));
     let has_lds = measurement.lds.is_some();
+    let is_plain = measurement
+        .lds
+        .as_ref()
+        .is_some_and(|lds| lds.virtual_cells == 1 && lds.rows.iter().all(|&row| row >= 1.0))
+        && config.classes.iter().all(|class| class.lds_weight == 1);
     let has_wires = config.wires().next().is_some();
     let stamps_each = measurement.stamps == crate::config::Stamps::Packet;
     let all = [
@@ -63,8 +68,8 @@ pub fn steps(config: &Config) -> Vec<Step> {
         (is_on && stamps_each, STAMP_EACH),
         (is_on && measurement.lda.is_some(), LDA),
         (is_on && (has_lds || counts_flows || has_wires), PARSE),
-        // Packets of flows with counters are spared it.
-        (is_on && has_lds && !counts_flows, LDS),
+        // Packets of flows with counters are spared it where cells do not depend on the packet, or its class.
+        (is_on && has_lds && !(counts_flows && is_plain), LDS),
         (is_on && counts_flows, FLOWS),
         (is_on && measurement.rli.is_some(), RLI),
     ];

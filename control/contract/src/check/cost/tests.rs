@@ -1,5 +1,5 @@
 use super::*;
-use crate::config::{Flows, Lds};
+use crate::config::{Flows, Lds, Stamps};
 
 #[test]
 fn only_what_is_on_is_paid_for() {
@@ -13,7 +13,15 @@ fn only_what_is_on_is_paid_for() {
     assert_eq!(
         names(&config),
         [
-            PATCH.name, QUEUE.name, STAMP.name, LDA.name, PARSE.name, FLOWS.name
+            PATCH.name,
+            QUEUE.name,
+            STAMP.name,
+            STAMP_EACH.name,
+            LDA.name,
+            PARSE.name,
+            LDS.name,
+            FLOWS.name,
+            RLI.name
         ]
     );
     for port in &mut config.ports {
@@ -21,6 +29,8 @@ fn only_what_is_on_is_paid_for() {
     }
     config.measurement.lds = Some(Lds::default());
     config.measurement.lda = None;
+    config.measurement.rli = None;
+    config.measurement.stamps = Stamps::Burst;
     config.measurement.flows = Some(Flows::default());
     let on = names(&config);
     assert_eq!(on, [PATCH.name, STAMP.name, PARSE.name, FLOWS.name]);

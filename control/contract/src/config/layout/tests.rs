@@ -14,7 +14,7 @@ fn the_demo_keeps_an_lda_sketches_and_flows() {
     assert_eq!(layout.lda.map(|lda| lda.cells()), Some(1_024));
     assert_eq!(layout.lds.map(|lds| lds.cells()), Some(12_000));
     assert_eq!(layout.sketches, 2);
-    assert_eq!((layout.flow_slots, layout.flow_estimates), (4_096, false));
+    assert_eq!((layout.flow_slots, layout.flow_estimates), (4_096, true));
 }
 
 #[test]
