@@ -132,21 +132,59 @@ pub(super) const fn has_histogram(flags: u64) -> bool {
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 #[repr(C, align(32))]
 pub struct FlowEstimates {
-    sum_ns: f64,
-    sum_of_squares_ns2: f64,
+    /// Of delays in nanoseconds, and of their squares.
+    sums: [f64; 2],
+    /// Of squared errors in square microseconds, and of their squares by interval: so they stay within what these hold.
+    errors: [f32; 2],
     packets: u32,
     /// The interval of the latest packet, and the flow's packets in it.
     interval: u16,
     interval_packets: u16,
-    /// Of squared errors, and of their squares by interval: in microseconds, to stay within what these hold.
-    weighted_error_us2: f32,
-    squared_errors_us4: f32,
 }
 
 const _: () = assert!(size_of::<FlowEstimates>() == 32, "beside its counters");
 
 /// Square nanoseconds of a square microsecond.
 const NS2_PER_US2: f64 = 1e6;
+
+/// What an estimate adds to each of many flows: computed once for all that left together.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Added<'e> {
+    estimate: &'e Estimate,
+    sums: [f64; 2],
+    interval: u16,
+    /// Errors of the first packet of a flow in the interval.
+    first: [f32; 2],
+}
+
+impl<'e> Added<'e> {
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "intervals modulo 2^16")]
+    pub(super) fn new(estimate: &'e Estimate) -> Self {
+        Self {
+            estimate,
+            sums: [estimate.delay_ns, estimate.delay_ns * estimate.delay_ns],
+            interval: estimate.interval as u16,
+            first: errors_of_another(estimate, 0),
+        }
+    }
+}
+
+/// As [`FlowEstimates`] keeps them.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "seven digits are enough")]
+fn errors_of_another(estimate: &Estimate, packets: u16) -> [f32; 2] {
+    let added = estimate.error_of_another(packets.into());
+    [
+        (added.squared_ns2 / NS2_PER_US2) as f32,
+        (added.square_ns4 / NS2_PER_US2.powi(2)) as f32,
+    ]
+}
+
+fn add_all<T: Copy + std::ops::AddAssign>(sums: &mut [T; 2], more: &[T; 2]) {
+    sums[0] += more[0];
+    sums[1] += more[1];
+}
 
 impl FlowEstimates {
     /// Packets whose delay was estimated.
@@ -156,38 +194,38 @@ impl FlowEstimates {
 
     /// What they say together.
     pub fn delay(&self) -> FlowDelay {
+        let [squared_us2, squares_us4] = self.errors.map(f64::from);
         FlowDelay::from_sums(
             self.packets(),
-            [self.sum_ns, self.sum_of_squares_ns2],
-            [
-                f64::from(self.weighted_error_us2) * NS2_PER_US2,
-                f64::from(self.squared_errors_us4) * NS2_PER_US2.powi(2),
-            ],
+            self.sums,
+            [squared_us2 * NS2_PER_US2, squares_us4 * NS2_PER_US2.powi(2)],
         )
     }
 
-    /// Adds the estimate for one of its packets; `square_ns2` is its delay's.
+    /// Adds the estimate for one of its packets.
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "as documented")]
-    pub(super) fn add(&mut self, estimate: &Estimate, square_ns2: f64) {
+    pub(super) fn add(&mut self, added: &Added<'_>) {
         self.packets = self.packets.wrapping_add(1);
-        self.sum_ns += estimate.delay_ns;
-        self.sum_of_squares_ns2 += square_ns2;
-        if self.interval != estimate.interval as u16 {
-            self.interval = estimate.interval as u16;
-            self.interval_packets = 0;
+        add_all(&mut self.sums, &added.sums);
+        // Most flows have one packet in an interval.
+        if self.interval == added.interval {
+            return self.add_error_of_another(added.estimate);
         }
-        let added = estimate.error_of_another(self.interval_packets.into());
-        self.weighted_error_us2 += (added.squared_ns2 / NS2_PER_US2) as f32;
-        self.squared_errors_us4 += (added.square_ns4 / NS2_PER_US2.powi(2)) as f32;
+        self.interval = added.interval;
+        self.interval_packets = 1;
+        add_all(&mut self.errors, &added.first);
+    }
+
+    #[inline(never)]
+    fn add_error_of_another(&mut self, estimate: &Estimate) {
+        let errors = errors_of_another(estimate, self.interval_packets);
+        add_all(&mut self.errors, &errors);
         self.interval_packets = self.interval_packets.saturating_add(1);
     }
 
     pub(super) fn merge(&mut self, other: &Self) {
         self.packets = self.packets.wrapping_add(other.packets);
-        self.sum_ns += other.sum_ns;
-        self.sum_of_squares_ns2 += other.sum_of_squares_ns2;
-        self.weighted_error_us2 += other.weighted_error_us2;
-        self.squared_errors_us4 += other.squared_errors_us4;
+        add_all(&mut self.sums, &other.sums);
+        add_all(&mut self.errors, &other.errors);
     }
 }

@@ -1,5 +1,6 @@
 //! What is sent at an epoch's rollover: counters by slot.
 
+use super::counters::Added;
 use super::counters::has_histogram;
 use super::histograms::Histograms;
 use super::{FlowCounters, FlowEstimates, FlowObservation, Slot};
@@ -175,12 +176,11 @@ impl FlowSlots {
         let Entries::Estimated(tracked) = &mut self.entries else {
             return;
         };
-        let estimate = &estimates.estimate;
-        let square_ns2 = estimate.delay_ns * estimate.delay_ns;
+        let added = Added::new(&estimates.estimate);
         // Not asked for: the packets themselves were counted there a moment ago.
         for &slot in estimates.flows {
             if let Some(entry) = entry(tracked, slot) {
-                entry.estimates.add(estimate, square_ns2);
+                entry.estimates.add(&added);
             }
         }
     }
