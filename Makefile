@@ -146,7 +146,7 @@ WIRE_ARGS ?=
 
 .PHONY: wire
 wire: setup-wire ## Reports of two switches on the path between them, compared with what happened; WIRE_ARGS
-	$(CARGO) build --release --locked -p daemon -p impair -p wire
+	$(CARGO) build --release --locked -p console@0.1.0 -p daemon -p impair -p wire
 	$(SUDO) env "PATH=$$PATH" target/release/vernier-wire $(WIRE_ARGS)
 
 # Further arguments of `make nic`, such as `--only e1000e` or `--keep /tmp/guests`.

@@ -40,6 +40,16 @@ use tagger::Tagger;
 /// most: what bounds a pass, while a queue that has grown can still shrink.
 const SPARE_BURSTS: usize = 2;
 
+/// What became of a burst on its way out.
+#[derive(Debug, Clone, Copy, Default)]
+struct Departed {
+    packets: usize,
+    /// Nothing of it waits for a reference that goes before it.
+    is_whole: bool,
+    /// The driver took only some.
+    is_refused: bool,
+}
+
 /// What the packets of a received burst have in common.
 #[derive(Debug, Clone, Copy)]
 struct Received {
@@ -336,29 +346,30 @@ impl<I: PacketIo> Worker<I> {
     /// Schedule, transmit, record what the driver took: so many bursts at most. What it refused
     /// stays at the head, in order, and is offered again.
     fn depart_all(&mut self, to: PortIndex, bursts_max: usize) -> usize {
-        let mut sent = 0;
-        for _ in 0..bursts_max {
-            let (left, is_refused) = self.depart(to);
-            sent += left;
-            if left == 0 || is_refused {
+        let (mut sent, mut bursts) = (0, 0);
+        while bursts < bursts_max {
+            let departed = self.depart(to);
+            sent += departed.packets;
+            if departed.packets == 0 || departed.is_refused {
                 break;
             }
+            bursts += usize::from(departed.is_whole);
         }
         let waiting = self.lanes[to.index()].waiting();
         self.port(to).queued_packets.set(waiting as u64);
         sent
     }
 
-    /// One burst on its way out: how many packets left, and whether the driver refused some.
-    fn depart(&mut self, to: PortIndex) -> (usize, bool) {
+    /// One burst on its way out.
+    fn depart(&mut self, to: PortIndex) -> Departed {
         let now = self.io.now();
         // What others tagged and passed on may be of an epoch that begins here only now.
         self.roll_over(now);
         if !self.open_wire(to, now) {
-            return (0, true);
+            return Departed::default();
         }
         let Exit::Queues(egress) = &mut self.lanes[to.index()].exit else {
-            return (0, false);
+            return Departed::default();
         };
         let Self {
             io,
@@ -380,14 +391,25 @@ impl<I: PacketIo> Worker<I> {
                 .epochs
                 .estimate(to, departing, &egress.references, now);
             egress.taken(0);
-            return (0, false);
+            return Departed::default();
         }
         meter.departures(&egress.tags, now, || io.now(), departing);
         let head = &egress.head;
         meter.prepare(departing, |n| {
             head.get(n).map_or(&[][..], |packet| io.head(packet))
         });
+        let mut wire = wires.at(to);
+        let behind = match &mut wire {
+            Some(wire) => wire.behind_reference(&mut egress.head, now),
+            None => Burst::new_const(),
+        };
         let left = io.transmit(to, &mut egress.head);
+        let departed = Departed {
+            packets: left,
+            is_whole: behind.is_empty(),
+            is_refused: !egress.head.is_empty(),
+        };
+        egress.head.extend(behind);
         departing.truncate(left);
         meter.passed(departing, spread);
         meter
@@ -395,12 +417,12 @@ impl<I: PacketIo> Worker<I> {
             .estimate(to, departing, &egress.references, now);
         let tags = &egress.tags[..left];
         count_departures(counters, tags);
-        if let Some(wire) = wires.at(to) {
+        if let Some(wire) = wire {
             wire.sent(tags, departing.times(), now);
             wire.send_due(io, now);
         }
         egress.taken(left);
-        (left, !egress.head.is_empty())
+        departed
     }
 
     /// Does what is due before the first packet of a pass, and accounts for the pass before.

@@ -3,6 +3,7 @@
 use reporting::Checks;
 use reporting::statistics::mean;
 
+use crate::asked;
 use crate::attack;
 use crate::flood;
 use crate::memif;
@@ -24,6 +25,10 @@ const CHOOSER_MEAN_MAX: f64 = 1.03;
 const CLASSES_MIN: usize = 20;
 /// Most median error of a flow's 99th percentile.
 const TAIL_ERROR_MAX: f64 = 0.3;
+/// And of its standard deviation.
+const DEVIATION_ERROR_MAX: f64 = 0.25;
+/// Least share of all flows asked for whose mean is within its bound.
+const ASKED_WITHIN_MIN: f64 = 0.96;
 /// Most that references may take of the data's bytes at high load.
 const REFERENCES_MAX: f64 = 0.002;
 
@@ -47,6 +52,9 @@ pub fn checks(report: &Report) -> Checks {
         report.ways().map(|(.., way)| &way.verdict).chain(of_memif),
         &mut checks,
     );
+    if let Some(asked) = &report.asked {
+        check_asked(asked, &mut checks);
+    }
     if let Some(flood) = &report.flood {
         check_flood(flood, &mut checks);
     }
@@ -184,6 +192,55 @@ fn check_memif(memif: &memif::Outcome, checks: &mut Checks) {
         "memif: references at the highest rate with IMIX, of the data's bytes, 0.2 % at most",
         percent(references),
         references < REFERENCES_MAX,
+    );
+}
+
+fn check_asked(asked: &asked::Outcome, checks: &mut Checks) {
+    checks.add(
+        "asked: flows without an answer that had packets",
+        format!("{} of {}", asked.missed, asked.asked),
+        asked.missed == 0 && asked.answered * 100 >= asked.asked * 98,
+    );
+    if let Some(all) = asked.sizes.last() {
+        let share = all.within as f64 / all.bounded as f64;
+        checks.add(
+            "asked: flows whose bound holds their mean, 96 % at least, and flows with a bound, 99 % at least",
+            format!("{} of {} of {}", percent(share), all.bounded, asked.answered),
+            share >= ASKED_WITHIN_MIN && all.bounded * 100 >= asked.answered * 99,
+        );
+        checks.add(
+            "asked: flows that lost more packets than said",
+            all.lost_more,
+            all.lost_more == 0,
+        );
+    }
+    for (what, judged, most) in [
+        (
+            "standard deviation, flows of 100 packets and more, 25 %",
+            &asked.deviation,
+            DEVIATION_ERROR_MAX,
+        ),
+        (
+            "p99, flows of 1000 packets and more, 30 %",
+            &asked.p99,
+            TAIL_ERROR_MAX,
+        ),
+    ] {
+        checks.add(
+            format!("asked: median error of the {what} at most"),
+            format!(
+                "{} ({} of {})",
+                percent(judged.error),
+                judged.known,
+                judged.flows
+            ),
+            judged.error <= most && judged.known * 2 > judged.flows,
+        );
+    }
+    checks.add(
+        "asked: references, of the data's bytes, 0.2 % at most",
+        percent(asked.references_of_data),
+        asked.references_of_data < REFERENCES_MAX,
     );
 }
 

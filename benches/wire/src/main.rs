@@ -11,7 +11,8 @@
 //! - [`namespaces`], [`switch`], [`traffic`], [`attack`], [`capture`]: what runs.
 //! - [`watch`]: what switches report; [`stamps`] and [`truth`]: what happened; [`probability`]: what is expected.
 //! - [`verdict`]: reports compared with what happened.
-//! - [`scenario`]: runs over veth; [`memif`]: over shared memory; [`flood`]: under a replayed hello.
+//! - [`scenario`]: runs over veth; [`memif`]: over shared memory; [`asked`]: one flow after the other; [`flood`]: under a
+//!   replayed hello.
 //! - [`limits`], [`report`]: what had to hold, and the page.
 #![forbid(unsafe_code)]
 
@@ -28,6 +29,7 @@ use crate::report::Report;
 use crate::scenario::SCENARIOS;
 use crate::switch::Setting;
 
+mod asked;
 mod attack;
 mod capture;
 mod flood;
@@ -128,6 +130,10 @@ fn run(arguments: &Arguments) -> Result<bool> {
     }
     attempt("memif", "at full speed", &mut |report| {
         report.memif = Some(memif::run(&setting)?);
+        Ok(())
+    })?;
+    attempt("asked", "every flow asked for by name", &mut |report| {
+        report.asked = Some(asked::run(&setting)?);
         Ok(())
     })?;
     attempt("flood", "one recorded hello, replayed", &mut |report| {

@@ -1,5 +1,6 @@
 //! The page of all runs.
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use anyhow::Result;
@@ -9,8 +10,8 @@ use serde::Serialize;
 use crate::capture::Comparison;
 use crate::limits;
 use crate::scenario::{Outcome, Way};
-use crate::verdict::{FlowClass, FlowErrors, Verdict};
-use crate::{flood, memif};
+use crate::verdict::{FlowClass, FlowErrors, TAIL_PACKETS_MIN, Verdict};
+use crate::{asked, flood, memif};
 
 /// Names of the directions.
 pub const ARROWS: [&str; 2] = ["a > b", "b > a"];
@@ -22,6 +23,8 @@ pub struct Report {
     pub runs: Vec<Outcome>,
     /// Over shared memory.
     pub memif: Option<memif::Outcome>,
+    /// Flow by flow.
+    pub asked: Option<asked::Outcome>,
     /// Under a replayed hello.
     pub flood: Option<flood::Outcome>,
     /// Runs that failed, and why.
@@ -47,7 +50,12 @@ pub fn list(counts: &[(String, u64)]) -> String {
 }
 
 pub fn packets_of(class: &FlowClass) -> String {
-    match (class.packets.start(), class.packets.end()) {
+    packets_between(&class.packets)
+}
+
+fn packets_between(packets: &RangeInclusive<u64>) -> String {
+    match (packets.start(), packets.end()) {
+        (0, &u64::MAX) => "all".to_owned(),
         (min, &u64::MAX) => format!("{min} and more"),
         (min, max) => format!("{min} to {max}"),
     }
@@ -150,6 +158,7 @@ impl Report {
             machine: Machine::of_this_run(),
             runs: Vec::new(),
             memif: None,
+            asked: None,
             flood: None,
             failed: Vec::new(),
         }
@@ -184,6 +193,7 @@ impl Report {
             self.table(OVERHEADS),
             self.attack(),
             self.memif.as_ref().map_or_else(String::new, shared_memory),
+            self.asked.as_ref().map_or_else(String::new, asked_flows),
             self.flood.as_ref().map_or_else(String::new, replayed_hello),
             "## What had to hold".to_owned(),
             limits::checks(self).table().markdown(),
@@ -340,6 +350,47 @@ fn shared_memory(memif: &memif::Outcome) -> String {
          Two switches, a CPU each, `net_memif` between them, IMIX of 1,000 flows from a generator inside the first.\n\
          Shared memory has no rate of its own: what it carried at first is taken for its capacity, 10 Gbit/s at most.\n\n{}",
         table.markdown()
+    )
+}
+
+fn asked_flows(asked: &asked::Outcome) -> String {
+    let mut table = Table::default()
+        .words(["packets"])
+        .figures(["flows", "median error of the mean", "within the bound"])
+        .figures(["packets exact", "losses exact", "more lost than said"]);
+    for size in &asked.sizes {
+        let flows = size.mean.flows;
+        let share = |count: usize| percent(count as f64 / flows.max(1) as f64);
+        table.row(&[
+            &packets_between(&size.packets),
+            &flows,
+            &percent(size.mean.error),
+            &format!("{} of {}", size.within, size.bounded),
+            &share(size.received_exact),
+            &share(size.lost_exact),
+            &size.lost_more,
+        ]);
+    }
+    let judged =
+        |of: &asked::Judged| format!("{} ({} of {})", percent(of.error), of.known, of.flows);
+    format!(
+        "## Every flow, asked for by name\n\n\
+         Two switches and the box between them, `net_memif` on both sides: IMIX of 20,000 flows from a generator inside the first, \
+         epochs of 5 s, a link of 300 Mbit/s with a queue, {} of packets lost. Each flow is asked for by `vernier flow NAME --json` at \
+         switch 2; {} of {} were answered, {} of the others had packets in all epochs that may have been asked. References take {} \
+         of the data's bytes.\n\n\
+         {}\n\
+         Median errors of the standard deviation, flows of {} packets and more: {}; of the 99th percentile, flows of {} and more: {}.",
+        percent(asked.loss),
+        asked.answered,
+        asked.asked,
+        asked.missed,
+        percent(asked.references_of_data),
+        table.markdown(),
+        asked::DEVIATION_PACKETS_MIN,
+        judged(&asked.deviation),
+        TAIL_PACKETS_MIN,
+        judged(&asked.p99),
     )
 }
 

@@ -15,7 +15,9 @@ use crate::attack::{self, Attacker, Refused};
 use crate::capture::{Capture, Comparison, compare};
 use crate::namespaces::{HOSTS, Host, WIRES};
 use crate::stamps::Stamp;
-use crate::switch::{BANKS, Impair, Plan, Recording, Setting, Switch, TRUNK, both, hasher};
+use crate::switch::{
+    BANKS, FLOW_SLOTS, INTERVAL_MS, Impair, Plan, Recording, Setting, Switch, TRUNK, both, hasher,
+};
 use crate::traffic::{Load, Traffic};
 use crate::truth::{Joined, Truth};
 use crate::verdict::{Verdict, judge};
@@ -359,6 +361,8 @@ fn plan(scenario: &Scenario, index: usize) -> Plan {
         lan: device("lan", host.lan),
         wire: device("trunk", wire),
         wire_keys,
+        interval_ms: INTERVAL_MS,
+        flow_slots: FLOW_SLOTS,
         core: None,
         recording: Recording::On,
     }

@@ -27,6 +27,9 @@ pub const TRUNK: u8 = 1;
 
 pub const INTERVAL_MS: u32 = 100;
 
+/// More than flows of the hosts.
+pub const FLOW_SLOTS: u32 = 4_096;
+
 /// The LDA of every wire: most packets in many rows, for few losses, and some in fewer, for many.
 pub const BANKS: [Bank; 2] = [
     Bank {
@@ -82,6 +85,10 @@ pub struct Plan {
     pub wire: String,
     /// Keys of the wire besides its LDA.
     pub wire_keys: Value,
+    /// Length of its epochs.
+    pub interval_ms: u32,
+    /// Flows that have a slot.
+    pub flow_slots: u32,
     /// CPU of its worker, if that matters.
     pub core: Option<usize>,
     /// Whether every packet is recorded.
@@ -107,6 +114,8 @@ impl Plan {
             },
             wire: memif("0", role, 0, socket),
             wire_keys: json!({ "capacity_bps": capacity_bps }),
+            interval_ms: INTERVAL_MS,
+            flow_slots: FLOW_SLOTS,
             core: None,
             recording: Recording::Off,
         }
@@ -128,9 +137,9 @@ impl Plan {
             ],
             "forwarding": { "mode": "patch", "pairs": [["lan", "trunk"]] },
             "measurement": {
-                "interval_ms": INTERVAL_MS,
+                "interval_ms": self.interval_ms,
                 "hash_seed": format!("{HASH_SEED:032x}"),
-                "flows": { "slots": 4096, "select": "all" },
+                "flows": { "slots": self.flow_slots, "select": "all" },
             },
             // A flow of a wire has a name while it has series: both directions' are compared.
             "prometheus": { "top_flows": 1_000 },

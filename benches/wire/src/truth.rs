@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use measure::observation::End;
+use reporting::statistics::quantile;
 
 use crate::stamps::Stamp;
 
@@ -20,10 +21,29 @@ pub struct Truth {
     pub reordered: u64,
     /// Delays of those that arrived.
     pub delays: Delays,
-    /// Delays by flow; a flow that lost all its packets has none.
-    pub flows: HashMap<u64, Delays>,
-    /// The delays themselves by flow, ns.
-    pub flow_delays_ns: HashMap<u64, Vec<i64>>,
+    /// By the flow's hash.
+    pub flows: HashMap<u64, FlowTruth>,
+}
+
+/// What happened to the packets of one flow.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct FlowTruth {
+    pub sent: u64,
+    /// Of those that arrived.
+    pub delays: Delays,
+    /// Each of them, ns.
+    pub delays_ns: Vec<i64>,
+}
+
+impl FlowTruth {
+    pub fn lost(&self) -> u64 {
+        self.sent - self.delays.count
+    }
+
+    /// Their 99th percentile, ns; NaN without any.
+    pub fn p99_ns(&self) -> f64 {
+        quantile(self.delays_ns.iter().map(|&ns| ns as f64), 0.99)
+    }
 }
 
 impl Truth {
@@ -89,14 +109,15 @@ impl Joined {
             let epoch = joined.epochs.entry((stamp.epoch, stamp.segment));
             let truth = epoch.or_default();
             truth.sent += 1;
+            let flow = truth.flows.entry(stamp.flow).or_default();
+            flow.sent += 1;
             if let Some((arrival_ns, is_late)) = arrival {
                 let delay_ns = arrival_ns.wrapping_sub(stamp.tai_ns).cast_signed();
                 truth.received += 1;
                 truth.reordered += u64::from(is_late);
                 truth.delays.add(delay_ns);
-                truth.flows.entry(stamp.flow).or_default().add(delay_ns);
-                let all = truth.flow_delays_ns.entry(stamp.flow);
-                all.or_default().push(delay_ns);
+                flow.delays.add(delay_ns);
+                flow.delays_ns.push(delay_ns);
             }
         }
         joined

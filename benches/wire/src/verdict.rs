@@ -237,7 +237,7 @@ pub fn judge(
 
 /// The low bits of an epoch's number, as records have them.
 #[expect(clippy::cast_possible_truncation, reason = "the low bits are meant")]
-fn low(epoch: u64) -> u32 {
+pub fn low(epoch: u64) -> u32 {
     epoch as u32
 }
 
@@ -327,16 +327,13 @@ fn tails(truths: &[(u32, &Truth)], seen: &Seen, hasher: &Hasher) -> Tails {
     let mut tails = Tails::default();
     let mut errors = Vec::new();
     for (flow, hash, truth) in reported(truths, seen, hasher) {
-        let Some(delays_ns) = truth.flow_delays_ns.get(&hash) else {
+        let truth = truth.flows.get(&hash);
+        let Some(truth) = truth.filter(|truth| truth.delays.count >= TAIL_PACKETS_MIN) else {
             continue;
         };
-        if (delays_ns.len() as u64) < TAIL_PACKETS_MIN {
-            continue;
-        }
         tails.flows += 1;
         if let Some(quantiles) = flow.flow.quantiles {
-            let exact_ns = quantile(delays_ns.iter().map(|&ns| ns as f64), 0.99);
-            errors.push((quantiles.p99_ns / exact_ns - 1.0).abs());
+            errors.push((quantiles.p99_ns / truth.p99_ns() - 1.0).abs());
         }
     }
     tails.known = errors.len();
@@ -347,7 +344,7 @@ fn tails(truths: &[(u32, &Truth)], seen: &Seen, hasher: &Hasher) -> Tails {
 fn flows(truths: &[(u32, &Truth)], seen: &Seen, hasher: &Hasher) -> Vec<FlowClass> {
     let judged: Vec<_> = reported(truths, seen, hasher)
         .into_iter()
-        .filter_map(|(flow, hash, truth)| Some((flow, truth.flows.get(&hash)?)))
+        .filter_map(|(flow, hash, truth)| Some((flow, &truth.flows.get(&hash)?.delays)))
         .collect();
     let classes = SIZES.into_iter().map(|packets| {
         let of_class = judged

@@ -245,6 +245,16 @@ impl Injector {
         self.packets_due = self.next_due();
     }
 
+    /// Says that the reference that is due at `now_ns` is left out: the next one is due where it would have been
+    /// due behind this one, so that references keep to places among packets, as their policy has them.
+    pub fn left_out(&mut self, now_ns: u64) {
+        let next = self.next_due();
+        self.packets_due = next.map(|packets| self.packets.saturating_add(packets));
+        if !matches!(self.policy, Policy::Adaptive(_)) {
+            self.last_ns = Some(now_ns);
+        }
+    }
+
     /// The moving average of the link's utilisation by regular packets (Algorithm 1, line 10); 0
     /// unless the policy is adaptive. Not clamped, over 1 while a burst is queued.
     pub fn utilisation(&self) -> f64 {

@@ -5,7 +5,7 @@
 //!     |                             |                            |
 //!  ref marker 0  data data ref data marker 1  data .. ref data.. marker 2  data .. ref data ..
 //!     ^                    ^                       ^
-//!     ends the interval    by the policy, between bursts
+//!     ends the interval    by the policy, also within a burst
 //! ```
 
 use arrayvec::ArrayVec;
@@ -64,8 +64,6 @@ struct Stream {
     injector: Injector,
     /// A reference is to go before the marker, so that the interval ends with the epoch.
     is_closing: bool,
-    /// The one that is due was kept back, and that is counted.
-    is_withheld: bool,
 }
 
 /// The sender's end of a wire.
@@ -123,7 +121,6 @@ impl Sender {
                     sender: ReferenceSender::new(WireLayout::stream(segment)),
                     injector: Injector::new(plan.policy, plan.link)?,
                     is_closing: false,
-                    is_withheld: false,
                 });
             }
         }
@@ -265,6 +262,18 @@ impl Sender {
         })
     }
 
+    /// How many packets may be sent at `tai_ns` until a reference is due behind the last of them: 1 or more. More
+    /// must not be sent before it is, or references would all be behind the last packet of a burst.
+    #[inline]
+    pub fn packets_to_reference(&mut self, tai_ns: u64) -> u64 {
+        if self.turn.is_none() {
+            return u64::MAX;
+        }
+        let streams = self.streams.iter_mut();
+        let to_go = streams.map(|stream| stream.injector.packets_to_go(tai_ns));
+        to_go.min().unwrap_or(u64::MAX)
+    }
+
     /// References that were due and withheld since this was last asked.
     pub fn take_withheld(&mut self) -> u64 {
         std::mem::take(&mut self.withheld)
@@ -331,14 +340,13 @@ impl Sender {
                 continue;
             }
             if share == ReferenceShare::Spent {
-                let is_counted = std::mem::replace(&mut stream.is_withheld, true);
-                self.withheld += u64::from(!is_counted);
+                stream.injector.left_out(tai_ns);
+                self.withheld += 1;
                 continue;
             }
             let (subject, body) = Reference::new(&stream.sender.reference(tai_ns), epoch);
             let due = write(&mut self.sealer, subject, &body, buffer)?;
             stream.injector.injected(tai_ns);
-            stream.is_withheld = false;
             return Some(due);
         }
         None

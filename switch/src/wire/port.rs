@@ -194,6 +194,17 @@ impl<P> WirePort<P> {
         }
     }
 
+    /// Takes out of `burst` what has to wait for a reference that is due among its packets.
+    #[inline]
+    pub fn behind_reference(&mut self, burst: &mut Burst<P>, now: Ticks) -> Burst<P> {
+        if self.line.0 == 0 || !self.is_up {
+            return Burst::new_const();
+        }
+        let ahead = self.sender.packets_to_reference(self.line.1.tai_ns(now));
+        let ahead = usize::try_from(ahead).unwrap_or(usize::MAX);
+        burst.drain(ahead.min(burst.len())..).collect()
+    }
+
     /// Counts packets that the driver has just taken: each left at the time of its departure inside
     /// the switch, so that the delays of a path add up.
     pub fn sent(&mut self, tags: &[Tag], departures: impl Iterator<Item = Ticks>, now: Ticks) {

@@ -42,10 +42,11 @@ impl Share {
         self.all.allows(now)
     }
 
-    /// Whether a reference may go at `now`.
+    /// Whether a reference may go at `now`, whatever others have spent: one that waits for them is sent at a
+    /// time of theirs, not behind a packet of its own.
     #[inline]
     pub fn of_references(&mut self, now: Ticks) -> ReferenceShare {
-        if self.all.allows(now) && self.references.allows(now) {
+        if self.references.allows(now) {
             ReferenceShare::Left
         } else {
             ReferenceShare::Spent

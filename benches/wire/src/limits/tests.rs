@@ -136,6 +136,55 @@ fn what_a_flood_costs_is_found() {
 }
 
 #[test]
+fn wrong_answers_are_found() {
+    let judged = |error| asked::Judged {
+        flows: 20,
+        known: 20,
+        error,
+    };
+    let asked = asked::Outcome {
+        asked: 1_000,
+        answered: 999,
+        missed: 0,
+        loss: 0.01,
+        references_of_data: 0.0017,
+        sizes: vec![asked::Answers {
+            packets: 0..=u64::MAX,
+            mean: judged(0.01),
+            within: 970,
+            bounded: 999,
+            received_exact: 999,
+            lost_exact: 999,
+            lost_more: 0,
+        }],
+        deviation: judged(0.02),
+        p99: judged(0.03),
+    };
+    let missed = |spoil: fn(&mut asked::Outcome)| {
+        let mut asked = asked.clone();
+        spoil(&mut asked);
+        let mut report = Report::new();
+        report.asked = Some(asked);
+        assert!(report.markdown().contains("asked for by name"));
+        missed(&report).len()
+    };
+    assert_eq!(missed(|_| ()), 0);
+    let spoilers: [fn(&mut asked::Outcome); 8] = [
+        |asked| asked.missed = 1,
+        |asked| asked.answered = 900,
+        |asked| asked.sizes[0].within = 950,
+        |asked| asked.sizes[0].lost_more = 1,
+        |asked| asked.deviation.error = 0.26,
+        |asked| asked.p99.error = 0.31,
+        |asked| asked.p99.known = 9,
+        |asked| asked.references_of_data = 0.002,
+    ];
+    for (number, spoil) in spoilers.into_iter().enumerate() {
+        assert_eq!(missed(spoil), 1, "{number}");
+    }
+}
+
+#[test]
 fn the_chooser_is_judged_over_all_runs() {
     let missed_with = |error: f64| {
         let mut report = Report::new();

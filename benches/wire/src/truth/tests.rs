@@ -38,7 +38,9 @@ fn losses_and_order_belong_to_the_epoch_of_sending() {
     assert_eq!(first.reordered, 1);
     assert_eq!(first.delays.mean_ns(), Some(f64::midpoint(510.0, 1_590.0)));
     assert_eq!(first.delays.deviation_ns(), Some(540.0));
-    assert_eq!(first.flows.get(&(11 % 3)), None);
+    let all_lost = &first.flows[&(11 % 3)];
+    assert_eq!((all_lost.sent, all_lost.lost()), (1, 1));
+    assert!(all_lost.delays_ns.is_empty() && all_lost.p99_ns().is_nan());
     let second = &joined.epochs[&(1, 0)];
     assert_eq!((second.sent, second.reordered), (1, 0));
     assert!(Joined::new(&sender, 2, &receiver, 1).epochs.is_empty());
@@ -84,8 +86,9 @@ proptest! {
         prop_assert_eq!(total(|truth| truth.reordered), overtaken.count() as u64);
         for truth in joined.epochs.values() {
             let flows = truth.flows.values();
-            prop_assert_eq!(flows.clone().map(|flow| flow.count).sum::<u64>(), truth.received);
-            prop_assert_eq!(flows.map(|flow| flow.sum_ns).sum::<i128>(), truth.delays.sum_ns);
+            prop_assert_eq!(flows.clone().map(|flow| flow.delays.count).sum::<u64>(), truth.received);
+            prop_assert_eq!(flows.clone().map(FlowTruth::lost).sum::<u64>(), truth.lost());
+            prop_assert_eq!(flows.map(|flow| flow.delays.sum_ns).sum::<i128>(), truth.delays.sum_ns);
         }
     }
 }

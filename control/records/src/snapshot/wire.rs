@@ -141,7 +141,7 @@ record! {
         /// Bytes of data sent on the link besides the control frames.
         #[metric(counter = "vernier_wire_data_bytes_total")]
         pub data_bytes: u64,
-        /// Times that a reference was due and was delayed until the link's share allowed it.
+        /// References that were due and left out, because the share of the link that they may take was used up.
         #[metric(counter = "vernier_wire_references_withheld_total")]
         pub references_withheld: u64,
         /// Other events on the wire: sessions, requests, reports, packets moved to another epoch.

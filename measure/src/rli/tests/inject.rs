@@ -95,6 +95,30 @@ fn what_was_not_sent_stays_due() {
 }
 
 #[test]
+fn what_is_left_out_leaves_the_others_where_they_are() {
+    for policy in [
+        Policy::Count {
+            packets: packets(4),
+        },
+        Policy::Adaptive(Adaptive::default()),
+    ] {
+        let mut injector = Injector::new(policy, byte_a_ns()).unwrap();
+        let first = injector.packets_to_go(0);
+        let due: Vec<u64> = (1..=5 * first)
+            .filter(|&n| {
+                let is_due = injector.packet(64, n);
+                if is_due {
+                    injector.left_out(n);
+                }
+                is_due
+            })
+            .collect();
+        assert_eq!(due, [1, 2, 3, 4, 5].map(|n| n * first), "{policy:?}");
+        assert_eq!(injector.packets_since(), 5 * first);
+    }
+}
+
+#[test]
 fn the_rate_is_a_quarter_of_an_ellipse() {
     let constants = Adaptive::default();
     let close = |utilisation, rate: f64| {

@@ -341,7 +341,8 @@ fn withheld_references_are_counted_and_markers_are_not_withheld() {
     wire.share = ReferenceShare::Spent;
     let before = wire.frames.len();
     wire.epochs(2);
-    assert_eq!(wire.sender.take_withheld(), 2, "each segment's, once");
+    let withheld = wire.sender.take_withheld();
+    assert!(withheld > 20, "all that were due: {withheld}");
     assert!(
         wire.frames[before..]
             .iter()
