@@ -194,11 +194,11 @@ impl FlowEstimates {
 
     /// What they say together.
     pub fn delay(&self) -> FlowDelay {
-        let [squared_us2, squares_us4] = self.errors.map(f64::from);
+        let [errors_us2, squares_us4] = self.errors.map(f64::from);
         FlowDelay::from_sums(
             self.packets(),
             self.sums,
-            [squared_us2 * NS2_PER_US2, squares_us4 * NS2_PER_US2.powi(2)],
+            [errors_us2 * NS2_PER_US2, squares_us4 * NS2_PER_US2.powi(2)],
         )
     }
 
