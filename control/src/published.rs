@@ -5,9 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use contract::sync::RwLock;
-use measure::packet::FlowKey;
 use records::answers::{FlowPage, FlowQuery};
-use records::snapshot::{FlowAnswer, FlowList, Snapshot};
+use records::snapshot::{FlowAnswer, FlowList, FlowName, Snapshot};
 
 use crate::decode::Sketches;
 use crate::wire::flows::{self, WireFlowsOf};
@@ -66,15 +65,19 @@ impl Published {
 
     /// All that is known of a flow, tracked or not. May take some hundred milliseconds where sketches are
     /// decoded; nothing is locked meanwhile.
-    pub fn flow(&self, key: &FlowKey) -> FlowAnswer {
+    pub fn flow(&self, name: FlowName) -> FlowAnswer {
         let Current { snapshot, lookup } = self.current.read().clone();
-        let mut answer = snapshot.answer(key);
-        if let Some(sketches) = lookup.sketches {
+        let mut answer = snapshot.answer(name);
+        if let (Some(sketches), FlowName::Key(key)) = (lookup.sketches, &name) {
             let none = FlowList::default();
             let flows = snapshot.flows.as_ref();
             answer.sketched = sketches.ask(key, flows.map_or(&none, |flows| &flows.list));
         }
-        answer.wires = lookup.wires.iter().flat_map(|wire| wire.ask(key)).collect();
+        answer.wires = lookup
+            .wires
+            .iter()
+            .flat_map(|wire| wire.ask(name))
+            .collect();
         answer
     }
 

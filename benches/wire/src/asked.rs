@@ -23,7 +23,7 @@ use testkit::process::{beside_this_program, output, wait};
 
 use crate::switch::{Impair, Plan, Recording, Setting, Switch, TRUNK, both, hasher};
 use crate::truth::{FlowTruth, Joined};
-use crate::verdict::{TAIL_PACKETS_MIN, low};
+use crate::verdict::{ROUNDING_NS, TAIL_PACKETS_MIN, low};
 use crate::watch;
 
 /// Flows that are sent.
@@ -274,11 +274,10 @@ impl Answers {
             let estimate = answer.flow.estimate.map(|one| one.mean_ns);
             Some((estimate, truth.delays.mean_ns()?))
         });
-        // Times are whole nanoseconds.
         let within = answers().filter_map(|(answer, truth)| {
             let estimate = answer.flow.estimate?;
             let error_ns = (estimate.mean_ns - truth.delays.mean_ns()?).abs();
-            Some(error_ns <= estimate.bound_ns? + 0.5)
+            Some(error_ns <= estimate.bound_ns? + ROUNDING_NS)
         });
         let within: Vec<bool> = within.collect();
         let lost = |is: fn(u64, u64) -> bool| {

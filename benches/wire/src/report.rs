@@ -97,9 +97,11 @@ fn of_hosts(way: &Way, count: fn(Comparison) -> u64) -> String {
 }
 
 fn flow_errors(flows: &[FlowErrors]) -> String {
-    let errors = flows
-        .iter()
-        .map(|of| format!("{} {} ({})", of.method, percent(of.error), of.flows));
+    let errors = flows.iter().map(|of| {
+        let within = percent(of.within as f64 / of.bounded as f64);
+        let flows = of.flows;
+        format!("{} {} ({flows}, {within})", of.method, percent(of.error))
+    });
     errors.collect::<Vec<_>>().join(", ")
 }
 
@@ -182,7 +184,7 @@ impl Report {
             self.means().markdown(),
             "## Mean delays of flows".to_owned(),
             "Median relative error over flows in epochs, by their packets in the epoch; p99, the 99th percentile, \
-             known of so many of the flows."
+             known of so many of the flows. Bounds are nominal 98 % intervals."
                 .to_owned(),
             self.flows().markdown(),
             "## Independent records".to_owned(),
@@ -250,7 +252,7 @@ impl Report {
         let mut table = Table::default()
             .words(["path", "way"])
             .figures(["packets"])
-            .words(["errors by method (flows)"]);
+            .words(["errors by method (flows, of those with a bound within it)"]);
         for (run, arrow, way) in self.ways() {
             for class in &way.verdict.flows {
                 let errors = flow_errors(&class.errors);

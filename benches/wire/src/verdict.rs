@@ -15,6 +15,9 @@ use crate::watch::Seen;
 /// Epochs at either end of a run that do not count: a session begins in them, or ends.
 const MARGIN: usize = 2;
 
+/// Times are whole nanoseconds.
+pub const ROUNDING_NS: f64 = 0.5;
+
 /// Half of a normal distribution's deviations are under this share of the standard deviation.
 const MEDIAN_OF_NORMAL: f64 = 0.6745;
 
@@ -133,6 +136,10 @@ pub struct FlowErrors {
     pub error: f64,
     /// Lower end of its 95 % confidence interval.
     pub error_min: f64,
+    /// Flows with a bound,
+    pub bounded: usize,
+    /// and flows of these whose mean is within it.
+    pub within: usize,
 }
 
 impl FlowClass {
@@ -271,10 +278,9 @@ fn means(pairs: &[Pair]) -> Vec<Means> {
     let means = methods.map(|(method, errors)| Means {
         method,
         epochs: errors.len(),
-        // Times are whole nanoseconds.
         within: errors
             .iter()
-            .filter(|(error, bound)| *error <= bound + 0.5)
+            .filter(|(error, bound)| *error <= bound + ROUNDING_NS)
             .count(),
         error_ns: median(errors.iter().map(|(error, _)| *error)),
         bound_ns: median(errors.iter().map(|(_, bound)| *bound)),
@@ -360,18 +366,30 @@ fn flow_errors<'f>(judged: impl Iterator<Item = (&'f WireFlow, &'f Delays)>) -> 
     let mut errors = ByMethod::new();
     for (flow, delays) in judged {
         if let Some(mean_ns) = delays.mean_ns().filter(|mean_ns| *mean_ns > 0.0) {
-            let error = |one: &FlowEstimate| ((one.mean_ns - mean_ns) / mean_ns).abs();
+            let judged = |one: &FlowEstimate| {
+                let error_ns = (one.mean_ns - mean_ns).abs();
+                let is_within = one
+                    .bound_ns
+                    .map(|bound_ns| error_ns <= bound_ns + ROUNDING_NS);
+                (error_ns / mean_ns, is_within)
+            };
             let estimates = flow.flow.estimates.iter();
-            let errors_of = estimates.map(|one| (one.method.label(), error(one)));
-            errors.add(errors_of, flow.flow.estimate.as_ref().map(error));
+            let judged_of = estimates.map(|one| (one.method.label(), judged(one)));
+            errors.add(judged_of, flow.flow.estimate.as_ref().map(judged));
         }
     }
     let methods = errors.into_methods().into_iter();
-    let errors = methods.map(|(method, errors)| FlowErrors {
-        method,
-        flows: errors.len(),
-        error: median(errors.iter().copied()),
-        error_min: median_min(&errors),
+    let errors = methods.map(|(method, judged)| {
+        let errors: Vec<f64> = judged.iter().map(|(error, _)| *error).collect();
+        let bounded = judged.iter().filter_map(|(_, is_within)| *is_within);
+        FlowErrors {
+            method,
+            flows: errors.len(),
+            error_min: median_min(&errors),
+            error: median(errors),
+            bounded: bounded.clone().count(),
+            within: bounded.filter(|is_within| *is_within).count(),
+        }
     });
     errors.collect()
 }

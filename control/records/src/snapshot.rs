@@ -22,9 +22,9 @@ pub use data_plane::{
 };
 pub use flows::{
     AnsweredFlow, Credit, Decoding, ENDED_MAX, EpochTimes, Flow, FlowAnswer, FlowEstimate,
-    FlowFigures, FlowList, FlowMethod, FlowName, FlowQuantiles, FlowRecord, FlowReferences,
-    FlowTotals, Flows, JudgedEstimates, OtherFlows, ReferenceFigures, RunningMean, SegmentName,
-    Selected, SketchedFlow, TopFlow, WireList, select,
+    FlowFigures, FlowList, FlowMethod, FlowName, FlowNameError, FlowQuantiles, FlowRecord,
+    FlowReferences, FlowTotals, Flows, JudgedEstimates, OtherFlows, ReferenceFigures, RunningMean,
+    SegmentName, Selected, SketchedFlow, TopFlow, WireList, select,
 };
 pub use segment::{
     ClassDelays, Counts, DelayBucket, Delays, EpochFigures, Estimate, ReferenceEstimate, Segment,

@@ -11,7 +11,7 @@ use measure::time::TickRate;
 
 use super::{Counted, EpochCells, decoder, estimate};
 use records::snapshot::{
-    FlowEstimate, FlowList, FlowMethod, FlowRecord, SegmentName, SketchedFlow,
+    FlowEstimate, FlowList, FlowMethod, FlowName, FlowRecord, SegmentName, SketchedFlow,
 };
 
 /// The sketches of the last epoch, which hold every flow.
@@ -37,7 +37,10 @@ impl Sketches {
     /// there were no packets. Flows of the list are decoded together with it, so that this takes some
     /// hundred milliseconds with 100,000 flows.
     pub fn ask(&self, key: &FlowKey, list: &FlowList) -> Vec<SketchedFlow> {
-        let tracked: HashSet<u32> = list.of(key).map(|record| record.segment).collect();
+        let tracked: HashSet<u32> = list
+            .of(FlowName::Key(*key))
+            .map(|record| record.segment)
+            .collect();
         let sketches = self.cells.sketches.iter().enumerate();
         let valid = sketches.filter_map(|(sketch, cells)| Some((sketch, cells.as_ref()?)));
         valid

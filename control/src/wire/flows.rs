@@ -109,13 +109,17 @@ impl WireFlowsOf {
 
     /// The flow on each segment where it may have had packets. One that was not counted is decoded with
     /// all others, which takes some hundred milliseconds with 100,000 flows.
-    pub fn ask(&self, key: &FlowKey) -> Vec<WireFlow> {
+    pub fn ask(&self, name: FlowName) -> Vec<WireFlow> {
+        let hash = match &name {
+            FlowName::Key(key) => self.hasher.flow_hash(key),
+            FlowName::Hash(hash) => FlowHash(*hash),
+        };
         let WireFlowsView {
             flows, job, epoch, ..
         } = &*self.view;
         let segments = u16::try_from(self.empty.segments.len()).unwrap_or(u16::MAX);
         let asked = job
-            .ask(flows, self.hasher.flow_hash(key), segments)
+            .ask(flows, hash, segments)
             .inspect_err(|error| tracing::warn!(epoch, "a flow of a wire: {error}"))
             .unwrap_or_default();
         let answer = |AskedFlow {
@@ -123,7 +127,7 @@ impl WireFlowsOf {
                           is_counted,
                       }: &AskedFlow| {
             let seen = self.seen(outcome.flow, outcome.segment);
-            self.flow(FlowName::Key(*key), outcome, seen, *is_counted)
+            self.flow(name, outcome, seen, *is_counted)
         };
         asked.iter().map(answer).collect()
     }

@@ -22,6 +22,8 @@ fn flows(packets: std::ops::RangeInclusive<u64>, error: f64) -> FlowClass {
         flows: FLOWS_MIN,
         error,
         error_min: error,
+        bounded: FLOWS_MIN,
+        within: FLOWS_MIN,
     });
     FlowClass {
         packets,

@@ -143,6 +143,9 @@ fn flows_are_judged_beside_flows_of_their_size() {
         assert_eq!((chosen.flows, best.method.as_str()), (6, best_method));
         assert!((chosen.error - chosen_error).abs() < 1e-9);
         assert!((best.error - best_error).abs() < 1e-9);
+        let within = if best.method == "lds-joint" { 6 } else { 0 };
+        assert_eq!((best.bounded, best.within), (6, within));
+        assert_eq!((chosen.bounded, chosen.within), (6, within));
     }
 }
 
@@ -153,6 +156,8 @@ fn a_method_with_few_flows_is_no_measure() {
         flows,
         error,
         error_min: error,
+        bounded: 0,
+        within: 0,
     };
     let class = FlowClass {
         packets: 10..=99,

@@ -4,7 +4,7 @@ use std::error::Error;
 
 use axum::extract::{FromRequestParts, Query};
 use axum::http::request::Parts;
-use measure::packet::FlowKey;
+use records::snapshot::FlowName;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -46,7 +46,8 @@ pub(super) struct PortFilter {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct FlowFilter {
-    /// The flow as it is shown, `10.0.0.1:1024>10.0.0.2:80/tcp`; in an address `>` is written `%3E`.
+    /// The flow as it is shown, `10.0.0.1:1024>10.0.0.2:80/tcp`, or its hash as lists of wires have it; in an address
+    /// `>` is written `%3E`, and `#` `%23`.
     flow: Option<String>,
     /// Its source, `10.0.0.1:1024`, `[fd00::1]:1024`, or an address alone where there are no ports.
     source: Option<String>,
@@ -58,7 +59,7 @@ pub(super) struct FlowFilter {
 }
 
 impl FlowFilter {
-    pub(super) fn key(&self) -> Result<FlowKey, Refusal> {
+    pub(super) fn name(&self) -> Result<FlowName, Refusal> {
         let refuse = |name: &str, error| Refusal::bad_request(format!("{name}: {error}"));
         match self {
             Self {

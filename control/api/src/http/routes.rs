@@ -411,13 +411,13 @@ async fn flow(
     State(sources): State<Sources>,
     Parameters(asked): Parameters<FlowFilter>,
 ) -> Answered {
-    let key = asked.key()?;
+    let name = asked.name()?;
     let Ok(permit) = Arc::clone(&sources.singles).try_acquire_owned() else {
         let error = "the search for another flow is under way; ask again in a second";
         return Err(Refusal::busy(error));
     };
     beside(move || {
-        let answer = sources.published.flow(&key);
+        let answer = sources.published.flow(name);
         // Held until the work is done, even where the client has gone.
         drop(permit);
         sources.json(&answer)

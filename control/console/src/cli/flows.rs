@@ -68,9 +68,10 @@ Examples:
   vernier flow 10.0.0.1:443 10.0.0.2:55000 tcp
   vernier flow '[fd00::1]:443' '[fd00::2]:55000' udp
   vernier flow 10.0.0.1 10.0.0.2 icmp
-  vernier flow '10.0.0.1:443>10.0.0.2:55000/tcp'")]
+  vernier flow '10.0.0.1:443>10.0.0.2:55000/tcp'
+  vernier flow '#0123456789abcdef'")]
 pub struct Flow {
-    /// Source, or the whole flow as tables show it
+    /// Source, or the whole flow as tables show it, or its hash
     #[arg(value_name = "SOURCE")]
     source: String,
     /// Destination
@@ -136,7 +137,7 @@ pub fn one(flow: &Flow) -> anyhow::Result<u8> {
     if flow.form.json {
         return print_json(&answer);
     }
-    let unknown = if answer.tracked.is_empty() && answer.sketched.is_empty() {
+    let unknown = if answer.says_nothing() {
         why_unknown(&client, answer.epoch)?
     } else {
         String::new()
@@ -163,7 +164,11 @@ fn ask(client: &Client, query: &[(&str, String)]) -> Result<FlowAnswer, ClientEr
 /// Why nothing is known about a flow now.
 fn why_unknown(client: &Client, epoch: Option<u64>) -> anyhow::Result<String> {
     let config = client.config()?;
-    Ok(unknown(&config, epoch))
+    let mut text = unknown(&config, epoch);
+    if config.wires().next().is_some() {
+        text += "; and no packet of it came by a wire in the epoch that was decoded last";
+    }
+    Ok(text)
 }
 
 fn unknown(config: &Config, epoch: Option<u64>) -> String {

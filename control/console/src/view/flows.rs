@@ -108,7 +108,7 @@ pub fn flow(answer: &FlowAnswer, width_s: u32, unknown: &str) -> String {
         text.push('\n');
         describe_on_wire(&mut text, answer.epoch_end_unix_s, wire);
     }
-    if answer.tracked.is_empty() && answer.sketched.is_empty() {
+    if answer.says_nothing() {
         let _ = writeln!(text, "\n{unknown}");
     }
     text

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use contract::labelled_enum;
 use contract::metric::Each;
-use measure::packet::FlowKey;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +15,8 @@ use crate::metric::{Shown, record};
 mod list;
 
 pub use list::{
-    EpochTimes, FlowList, FlowName, FlowRecord, SegmentName, Selected, WireList, select,
+    EpochTimes, FlowList, FlowName, FlowNameError, FlowRecord, SegmentName, Selected, WireList,
+    select,
 };
 
 /// The flows that are tracked.
@@ -353,7 +353,7 @@ record! {
 /// Everything known about one flow, tracked or not.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowAnswer {
-    /// `10.0.0.1:1024>10.0.0.2:80/tcp`.
+    /// `10.0.0.1:1024>10.0.0.2:80/tcp`; `#` and 16 hexadecimal digits where it was asked for by its hash.
     pub flow: String,
     /// The last epoch that closed.
     pub epoch: Option<u64>,
@@ -371,6 +371,13 @@ pub struct FlowAnswer {
     /// where it may have had packets.
     #[serde(default)]
     pub wires: Vec<WireFlow>,
+}
+
+impl FlowAnswer {
+    /// Whether nothing is known of the flow now.
+    pub fn says_nothing(&self) -> bool {
+        self.tracked.is_empty() && self.sketched.is_empty() && self.wires.is_empty()
+    }
 }
 
 /// A flow that is tracked, with its course.
@@ -436,10 +443,10 @@ impl Snapshot {
     }
 
     /// What is known of a flow where it is, or was, tracked.
-    pub fn answer(&self, key: &FlowKey) -> FlowAnswer {
+    pub fn answer(&self, name: FlowName) -> FlowAnswer {
         let flows = self.flows.as_ref();
         let named = |list: &FlowList| -> Vec<Flow> {
-            list.of(key).map(|flow| self.flow(list, flow)).collect()
+            list.of(name).map(|flow| self.flow(list, flow)).collect()
         };
         let tracked = flows.map_or_else(Vec::new, |flows| named(&flows.list));
         let courses = |flow: &Flow| {
@@ -448,7 +455,7 @@ impl Snapshot {
             top.map_or_else(Vec::new, |top| top.history.courses(self.origin_unix_s()))
         };
         FlowAnswer {
-            flow: key.to_string(),
+            flow: name.to_string(),
             epoch: self.epoch,
             epoch_end_unix_s: self.epoch_end_unix_s,
             tracked: tracked

@@ -294,6 +294,10 @@ fn what_cannot_be_understood_is_named() {
             &["source", "\"10.0.0.1:x\""],
         ),
         ("flow?flow=%FF%00", &["flow: expected"]),
+        (
+            "flow?flow=%2312",
+            &["flow: expected", "16 hexadecimal", "\"#12\""],
+        ),
     ] {
         let answer = fetch(&server, &format!("/api/v1/{target}"));
         assert_eq!(answer.status, 400, "{target}: {answer:?}");

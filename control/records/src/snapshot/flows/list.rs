@@ -2,9 +2,10 @@
 
 use std::cmp::Ordering;
 use std::fmt::{self, Display, Formatter};
+use std::str::FromStr;
 use std::sync::Arc;
 
-use measure::packet::FlowKey;
+use measure::packet::{FlowKey, FlowKeyError};
 
 use super::{Flow, FlowEstimate, FlowFigures, FlowQuantiles, FlowReferences, RunningMean};
 use crate::query::{FlowOrder, FlowQuery};
@@ -24,6 +25,32 @@ impl Display for FlowName {
             Self::Key(key) => key.fmt(f),
             Self::Hash(hash) => write!(f, "#{hash:016x}"),
         }
+    }
+}
+
+/// A text that names no flow.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FlowNameError {
+    /// It is no key.
+    #[error(transparent)]
+    Key(#[from] FlowKeyError),
+    /// It is no hash.
+    #[error("expected # and 16 hexadecimal digits, such as #0123456789abcdef, got {0:?}")]
+    Hash(String),
+}
+
+impl FromStr for FlowName {
+    type Err = FlowNameError;
+
+    /// As it is displayed.
+    fn from_str(text: &str) -> Result<Self, FlowNameError> {
+        let Some(digits) = text.strip_prefix('#') else {
+            return Ok(Self::Key(text.parse()?));
+        };
+        let is_hash = digits.len() == 16 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+        let hash = u64::from_str_radix(digits, 16).ok().filter(|_| is_hash);
+        hash.map(Self::Hash)
+            .ok_or_else(|| FlowNameError::Hash(text.to_owned()))
     }
 }
 
@@ -199,9 +226,8 @@ impl FlowList {
         })
     }
 
-    /// All flows of that key: one on each segment that it passes.
-    pub fn of(&self, key: &FlowKey) -> impl Iterator<Item = &FlowRecord> {
-        let name = FlowName::Key(*key);
+    /// All flows of that name: one on each segment that it passes.
+    pub fn of(&self, name: FlowName) -> impl Iterator<Item = &FlowRecord> {
         self.flows.iter().filter(move |flow| flow.name == name)
     }
 

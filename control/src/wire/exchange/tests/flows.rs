@@ -8,7 +8,7 @@ use measure::packet::{FlowHash, FlowKey, Hasher};
 use measure::rli::{Link, Method, Policy};
 use measure::wire::{FlowOutcome, ReferencePlan};
 use records::answers::{FlowOrder, FlowPage, FlowQuery, FlowScope};
-use records::snapshot::{FlowList, FlowRecord, Flows, Snapshot, Wire, WireSegment};
+use records::snapshot::{FlowList, FlowName, FlowRecord, Flows, Snapshot, Wire, WireSegment};
 
 use super::super::decoding::Decoding;
 use super::*;
@@ -108,10 +108,16 @@ fn what_is_asked_listed_and_published_of_a_flow_is_one_record() {
     let key = *FlowRecord::example(7, 3).key().unwrap();
     let (of, _) = flows(&key);
     let names = HashMap::from([(hasher().flow_hash(&key), key)]);
-    let asked = of.ask(&key);
+    let asked = of.ask(FlowName::Key(key));
     let [asked] = &asked[..] else {
         panic!("{asked:?}");
     };
+    let hash = FlowName::Hash(hasher().flow_hash(&key).0);
+    let [by_hash] = &of.ask(hash)[..] else {
+        panic!("not known by its hash");
+    };
+    assert_eq!(by_hash.flow.flow, hash.to_string());
+    assert_eq!(by_hash.flow.last, asked.flow.last);
     assert!(asked.is_counted && !asked.flow.estimates.is_empty());
     let published = of.published(&names);
     assert_eq!(
