@@ -54,9 +54,10 @@ const SECTIONS: [(&str, &str, &[&str]); 9] = [
     ),
     (
         "Flows",
-        "Counted by the workers in slots of their own, kept by the control core's directory; estimates are those of \
-         joint decoding (`measure::lds::decode`). `flow` is `source>destination/protocol`, or `other` for all flows \
-         of a segment that have no series of their own.",
+        "Counted by the workers in slots of their own, kept by the control core's directory; of each flow the estimate \
+         to use is written (`measure::decoding`): by joint decoding, by references or by both, as `method` says. \
+         `flow` is `source>destination/protocol`, or `other` for all flows of a segment that have no series of their \
+         own.",
         &["vernier_flow_", "vernier_flows_", "vernier_decode_"],
     ),
     (
