@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use measure::chooser::{self, Candidate, choose};
 use measure::decoding::{CountedFlow, FlowDecoder, FlowMeans, of_references};
-use measure::lds::{DelayCells, Source};
+use measure::lds::DelayCells;
 use measure::observation::SegmentIndex;
 use measure::packet::{FlowHash, FlowKey, Hasher};
 use measure::rli::{self, FlowDelay};
@@ -99,10 +99,12 @@ fn work(job: &Job, hasher: &Hasher, rate: TickRate, stop: &AtomicBool) -> Option
     for sketch in &job.sketches {
         results.flows += sketch.flows.len();
         let counted = sketch.flows.iter().map(|flow| Counted {
-            flow: hasher.flow_hash(&flow.key),
-            segment: flow.index,
-            packets: flow.counted.packets,
             references: (flow.references.as_ref()).map(|(delay, method)| (delay, *method)),
+            ..Counted::new(
+                hasher.flow_hash(&flow.key),
+                flow.index,
+                flow.counted.packets,
+            )
         });
         let counted: Vec<Counted> = counted.collect();
         let cancelled = || stop.load(Ordering::Relaxed);
@@ -139,13 +141,13 @@ pub(crate) fn by_references(
     let mut verdicts = Verdicts::default();
     for (_, flow) in flows.numbered_mut() {
         let method = methods.get(flow.segment as usize).copied().flatten();
-        let candidate = method
-            .filter(|_| flow.last == epoch)
-            .and_then(|method| of_references(&flow.recent_references, method, ticks_per_ns(rate)));
+        let candidate = method.filter(|_| flow.last == epoch).and_then(|method| {
+            let references = (&flow.recent_references, method);
+            of_references(references, flow.recent.packets, ticks_per_ns(rate))
+        });
         let means = FlowMeans {
             candidates: candidate.into_iter().collect(),
             chosen: choose(candidate, 1.0),
-            source: Source::Nothing,
         };
         let mut estimates = estimates(&means, (epoch, 1, flow.recent.packets), rate);
         verdicts.judge(&mut estimates, &flow.recent, rate);
@@ -182,6 +184,18 @@ struct Counted<'f> {
     references: Option<(&'f FlowDelay, rli::Method)>,
 }
 
+impl Counted<'_> {
+    /// Without references.
+    fn new(flow: FlowHash, segment: SegmentIndex, packets: u64) -> Self {
+        Self {
+            flow,
+            segment,
+            packets,
+            references: None,
+        }
+    }
+}
+
 impl CountedFlow for Counted<'_> {
     fn flow(&self) -> FlowHash {
         self.flow
@@ -202,31 +216,22 @@ impl CountedFlow for Counted<'_> {
 
 /// The estimate to use, and behind it those by each method, over (last epoch, epochs, the flow's packets in them).
 fn estimates(means: &FlowMeans, of: (Epoch, u32, u64), rate: TickRate) -> Vec<FlowEstimate> {
-    let estimate = |candidate| estimate(candidate, means.source, of, rate);
+    let estimate = |candidate| estimate(candidate, of, rate);
     (means.chosen.iter().chain(&means.candidates))
         .filter_map(estimate)
         .collect()
 }
 
-/// What joint decoding has its estimate from is `source`.
 fn estimate(
     candidate: &Candidate,
-    source: Source,
     (Epoch(epoch), epochs, packets): (Epoch, u32, u64),
     rate: TickRate,
 ) -> Option<FlowEstimate> {
     let bound_ns = rate.to_ns(candidate.bound_ticks);
     Some(FlowEstimate {
-        method: match candidate.method {
-            chooser::Method::Joint if source == Source::Prior => FlowMethod::LdsPrior,
-            chooser::Method::Joint if epochs > 1 => FlowMethod::LdsJointSum,
-            chooser::Method::Joint => FlowMethod::LdsJoint,
-            chooser::Method::LdsPaper | chooser::Method::SegmentMean => FlowMethod::LdsPaper,
-            chooser::Method::Hybrid => FlowMethod::Hybrid,
-            chooser::Method::Combined => FlowMethod::Combined,
-            chooser::Method::Rli(method) => method_of_references(method),
-            // Of segments.
-            chooser::Method::Stamped | chooser::Method::Lda => return None,
+        method: match published(candidate.method)? {
+            FlowMethod::LdsJoint if epochs > 1 => FlowMethod::LdsJointSum,
+            method => method,
         },
         epoch,
         epochs,
@@ -239,14 +244,20 @@ fn estimate(
     })
 }
 
-/// As it is published.
-pub(crate) fn method_of_references(method: rli::Method) -> FlowMethod {
-    match method {
-        rli::Method::Left => FlowMethod::RliL,
-        rli::Method::Linear => FlowMethod::Rli,
-        rli::Method::Sums => FlowMethod::RliS,
-        rli::Method::AnchoredSums => FlowMethod::RliAs,
-    }
+/// A method as it is published; `None` for those that say nothing of single flows.
+pub(crate) fn published(method: chooser::Method) -> Option<FlowMethod> {
+    Some(match method {
+        chooser::Method::Joint => FlowMethod::LdsJoint,
+        chooser::Method::Hybrid => FlowMethod::Hybrid,
+        chooser::Method::Combined => FlowMethod::Combined,
+        chooser::Method::LdsPaper => FlowMethod::LdsPaper,
+        chooser::Method::Prior => FlowMethod::LdsPrior,
+        chooser::Method::Rli(rli::Method::Left) => FlowMethod::RliL,
+        chooser::Method::Rli(rli::Method::Linear) => FlowMethod::Rli,
+        chooser::Method::Rli(rli::Method::Sums) => FlowMethod::RliS,
+        chooser::Method::Rli(rli::Method::AnchoredSums) => FlowMethod::RliAs,
+        chooser::Method::Stamped | chooser::Method::Lda => return None,
+    })
 }
 
 #[cfg(test)]

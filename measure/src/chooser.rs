@@ -18,7 +18,7 @@
 //! |---|---|---|
 //! | stamps | segments and flows inside a switch | the clocks |
 //! | LDA | its segment | t interval ([`LdaEstimate::ci98_half_width_ticks`]) |
-//! | LDS, joint or hybrid | each flow of the list | 3 sqrt(posterior variance); hybrid on wires up to 5, by references' share of it |
+//! | LDS, joint or hybrid | each flow of the list | 3 sqrt(posterior variance); hybrid up to 5, by references' share of it |
 //! | LDS, the paper's estimator | each flow with a usable cell | not known |
 //! | RLI | flows in the references' own queue | its formula, calibrated (`rli::FlowDelay::bound_ns`) |
 
@@ -51,8 +51,8 @@ pub enum Method {
     Lda,
     /// The LDS paper's estimator.
     LdsPaper,
-    /// The mean over the segment, for want of anything that knows the flow.
-    SegmentMean,
+    /// The mean of the other flows, for want of anything that knows the flow.
+    Prior,
 }
 
 impl Method {
@@ -66,7 +66,7 @@ impl Method {
             Self::Rli(method) => method.label(),
             Self::Lda => "lda",
             Self::LdsPaper => "lds-paper",
-            Self::SegmentMean => "segment-mean",
+            Self::Prior => "lds-prior",
         }
     }
 }
@@ -101,21 +101,25 @@ impl Candidate {
         })
     }
 
-    /// A decoded flow; `None` where nothing is known.
+    /// A decoded flow; `None` where nothing is known. What the prior says has no bound.
     pub fn decoded(flow: &FlowDelay, decoding: Decoding) -> Option<Self> {
         let method = match flow.source {
-            Source::Joint | Source::Prior => match decoding {
-                Decoding::Cells => Method::Joint,
-                Decoding::CellsAndReferences => Method::Hybrid,
-            },
+            Source::Joint | Source::Prior if decoding == Decoding::CellsAndReferences => {
+                Method::Hybrid
+            }
+            Source::Joint => Method::Joint,
             Source::Paper => Method::LdsPaper,
-            Source::SegmentMean => Method::SegmentMean,
+            Source::Prior | Source::SegmentMean => Method::Prior,
             Source::Nothing => return None,
         };
         Some(Self {
             method,
             mean_ticks: flow.mean_ticks,
-            bound_ticks: JOINT_DEVIATIONS * flow.variance_ticks2.sqrt(),
+            bound_ticks: match flow.source {
+                // One without a usable cell has lost packets, and others, which taught the prior, have not.
+                Source::Prior => f64::INFINITY,
+                _ => JOINT_DEVIATIONS * flow.variance_ticks2.sqrt(),
+            },
         })
     }
 

@@ -8,7 +8,7 @@ use arrayvec::ArrayVec;
 use crate::chooser::{Candidate, Decoding, JOINT_DEVIATIONS, choose};
 use crate::lds::{
     DecodeError, DecodeOptions, Decoded, DelayCells, FEATURES_MAX, FlowTable, KnownMeans,
-    LdsLayout, Source, Warning, decode,
+    LdsLayout, Warning, decode,
 };
 use crate::observation::SegmentIndex;
 use crate::packet::FlowHash;
@@ -55,8 +55,6 @@ pub struct FlowMeans {
     pub candidates: ArrayVec<Candidate, 3>,
     /// What the [`chooser`](crate::chooser) makes of them.
     pub chosen: Option<Candidate>,
-    /// Where joint decoding has its estimate from.
-    pub source: Source,
 }
 
 /// What is said of all flows of a sketch.
@@ -109,48 +107,34 @@ impl FlowDecoder<'_> {
         joint: &Decoded,
         hybrid: Option<&Decoded>,
     ) -> FlowMeans {
-        let source = joint.flows.get(index).map(|flow| flow.source);
-        let joint = candidate(joint, index, Decoding::Cells);
+        let decoded = |of: &Decoded, by| Candidate::decoded(of.flows.get(index)?, by);
+        let joint = decoded(joint, Decoding::Cells);
         let rli = flow.references().filter(|_| self.is_fifo);
-        let rli = rli.and_then(|(delay, method)| of_references(delay, method, self.ticks_per_ns));
+        let rli = rli.and_then(|of| of_references(of, flow.packets(), self.ticks_per_ns));
         let hybrid = hybrid
-            .and_then(|hybrid| candidate(hybrid, index, Decoding::CellsAndReferences))
+            .and_then(|hybrid| decoded(hybrid, Decoding::CellsAndReferences))
             .map(|hybrid| rli.map_or(hybrid, |rli| widened(hybrid, rli)));
         let candidates: ArrayVec<Candidate, 3> =
             [joint, hybrid, rli].into_iter().flatten().collect();
         FlowMeans {
             chosen: choose(candidates.iter().copied(), self.floor_ticks),
             candidates,
-            source: source.unwrap_or(Source::Nothing),
         }
     }
 }
 
-/// What references say of a flow by themselves; `None` where they say nothing.
+/// What references say by themselves of a flow of so many packets; `None` where they say nothing. Without a bound where
+/// fewer than nine in ten of the packets have an estimate: nothing is known of the others.
 pub fn of_references(
-    delay: &rli::FlowDelay,
-    method: rli::Method,
+    (delay, method): (&rli::FlowDelay, rli::Method),
+    packets: u64,
     ticks_per_ns: f64,
 ) -> Option<Candidate> {
-    let bound_ns = delay.bound_ns(method).unwrap_or(f64::INFINITY);
+    let speaks_for_all = 10 * u128::from(delay.packets()) >= 9 * u128::from(packets);
+    let bound_ns = delay.bound_ns(method).filter(|_| speaks_for_all);
+    let bound_ns = bound_ns.unwrap_or(f64::INFINITY);
     let [mean_ticks, bound_ticks] = [delay.mean_ns()?, bound_ns].map(|ns| ns * ticks_per_ns);
     Some(Candidate::rli(method, mean_ticks, bound_ticks))
-}
-
-/// What decoding says of a flow. One without a usable cell has lost packets, and others, which
-/// taught the prior, have not: what the prior says has no bound.
-fn candidate(decoded: &Decoded, index: usize, decoding: Decoding) -> Option<Candidate> {
-    let flow = decoded.flows.get(index)?;
-    let candidate = Candidate::decoded(flow, decoding)?;
-    let is_prior = flow.source == Source::Prior;
-    Some(Candidate {
-        bound_ticks: if is_prior {
-            f64::INFINITY
-        } else {
-            candidate.bound_ticks
-        },
-        ..candidate
-    })
 }
 
 /// The hybrid with a bound that allows for references' errors, which are not normal: as much of its variance as
@@ -192,22 +176,17 @@ struct References {
 }
 
 impl References {
-    fn add(
-        &mut self,
-        of: Option<(&rli::FlowDelay, rli::Method)>,
-        segments: &[f64],
-        ticks_per_ns: f64,
-    ) {
-        let known = of
-            .and_then(|(delay, method)| Some((delay, of_references(delay, method, ticks_per_ns)?)));
-        let mean = known.map_or(f64::NAN, |(_, candidate)| candidate.mean_ticks);
+    fn add(&mut self, flow: &impl CountedFlow, segments: &[f64], ticks_per_ns: f64) {
+        let references = flow.references();
+        let known = references.and_then(|of| of_references(of, flow.packets(), ticks_per_ns));
+        let mean = known.map_or(f64::NAN, |candidate| candidate.mean_ticks);
         self.means.push(mean);
         self.features.push(mean);
         self.features.extend(segments);
-        let bound = known.map_or(f64::INFINITY, |(_, candidate)| candidate.bound_ticks);
+        let bound = known.map_or(f64::INFINITY, |candidate| candidate.bound_ticks);
         let error = (bound / BOUND_DEVIATIONS).powi(2);
         self.errors.push(error);
-        let packets = known.and_then(|(delay, _)| {
+        let packets = references.and_then(|(delay, _)| {
             // Single packets lie off the curve between references by more than their mean does.
             let off = error * delay.effective_intervals();
             Some(delay.variance_ns2()? * ticks_per_ns.powi(2) + off)
@@ -259,7 +238,7 @@ impl Lists {
             let segments: ArrayVec<f64, FEATURES_MAX> = features.iter().map(is_its).collect();
             lists.segments.extend_from_slice(&segments);
             if has_references {
-                (lists.references).add(flow.references(), &segments, decoder.ticks_per_ns);
+                (lists.references).add(flow, &segments, decoder.ticks_per_ns);
             }
         }
         lists
@@ -337,6 +316,29 @@ mod tests {
             prop_assert!(bound(deviation) < references);
             prop_assert!((bound(1e-6 * of_references) / (1e-6 * of_references) - JOINT_DEVIATIONS).abs() < 1e-6);
         }
+    }
+
+    #[test]
+    fn references_for_few_of_a_flow_s_packets_have_no_bound_for_it() {
+        let mut delay = rli::FlowDelay::default();
+        for interval in 1..=9 {
+            delay.add(&rli::Estimate {
+                epoch: crate::time::EpochTag::default(),
+                received_ns: 0,
+                delay_ns: 50.0,
+                squared_error_ns2: 1.0,
+                share_of_sum: 0.0,
+                interval,
+            });
+        }
+        let of = |packets| of_references((&delay, SUMS), packets, 2.0).unwrap();
+        assert!((of(9).mean_ticks - 100.0).abs() < 1e-9);
+        assert!(of(9).bound_ticks.is_finite());
+        assert_eq!(of(10), of(9));
+        assert_eq!(of(11).mean_ticks.to_bits(), of(9).mean_ticks.to_bits());
+        assert!(of(11).bound_ticks.is_infinite());
+        let nothing = rli::FlowDelay::default();
+        assert_eq!(of_references((&nothing, SUMS), 5, 1.0), None);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use measure::chooser;
 use measure::packet::{FlowHash, FlowKey, Hasher};
 use measure::rli::{FlowDelay, Method};
 use measure::time::{Epoch, TickRate};
@@ -304,21 +305,21 @@ fn record(
         total: figures(&flow.total, rate),
         quantiles,
         estimates: flow.estimates.clone(),
-        references: method.and_then(|method| references(flow, method)),
+        references: method.and_then(|method| references(flow, method, rate)),
     }
 }
 
-fn references(flow: &flows::Flow, method: Method) -> Option<FlowReferences> {
+fn references(flow: &flows::Flow, method: Method, rate: TickRate) -> Option<FlowReferences> {
     let figures = |delay: &FlowDelay| {
         Some(ReferenceFigures {
             packets: delay.packets(),
             mean_ns: delay.mean_ns()?,
-            bound_ns: delay.bound_ns(method)?.max(0.0),
+            bound_ns: delay.bound_ns(method)?.max(rate.resolution_ns()),
             stddev_ns: delay.stddev_ns()?,
         })
     };
     Some(FlowReferences {
-        method: decode::method_of_references(method),
+        method: decode::published(chooser::Method::Rli(method))?,
         last: figures(&flow.recent_references),
         total: figures(&flow.total_references)?,
     })

@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use measure::chooser::Method;
 use measure::decoding::FlowMeans;
-use measure::lds::{DelayCells, Source};
+use measure::lds::DelayCells;
 use measure::observation::SegmentIndex;
 use measure::packet::{FlowHash, FlowKey, Hasher};
 use measure::time::TickRate;
@@ -78,11 +79,10 @@ impl Sketches {
         let joint = self.joint(sketch, cells, key, &asked, list);
         let answers = asked.iter().enumerate().filter_map(|(nth, asked)| {
             let name = self.names.get(asked.segment as usize)?;
-            let joint = joint.as_ref().and_then(|flows| flows.get(nth));
-            let joint = joint.filter(|means| means.source == Source::Joint);
+            let joint = joint.as_ref().and_then(|flows| flows.get(nth)?.chosen);
+            let joint = joint.filter(|chosen| chosen.method == Method::Joint);
             let of = (self.cells.epoch, 1, asked.packets);
-            let joint = joint
-                .and_then(|means| estimate(means.chosen.as_ref()?, means.source, of, self.rate));
+            let joint = joint.and_then(|chosen| estimate(&chosen, of, self.rate));
             // Where no packet of it arrived its cells hold only others.
             let had_packets = asked.packets > 0;
             let any = || joint.or_else(|| self.paper(cells, flow, asked));
@@ -156,12 +156,8 @@ impl Sketches {
         if cells.layout().asks_which_packet() {
             return None;
         }
-        let counted = |key, segment, packets| Counted {
-            flow: self.hasher.flow_hash(key),
-            segment,
-            packets,
-            references: None,
-        };
+        let counted =
+            |key, segment, packets| Counted::new(self.hasher.flow_hash(key), segment, packets);
         let listed = self.listed(sketch, list);
         let listed = listed.map(|(key, of, index)| counted(key, index, of.last.packets));
         let mut flows: Vec<Counted> = listed.collect();

@@ -3,16 +3,15 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use measure::chooser::Method;
 use measure::observation::SegmentIndex;
 use measure::packet::{FlowHash, FlowKey, Hasher};
 use measure::wire::{AskedFlow, Estimate, FlowOutcome};
 use records::snapshot::{
-    EpochTimes, FlowEstimate, FlowFigures, FlowList, FlowMethod, FlowName, FlowQuantiles,
-    FlowRecord, SegmentName, Wire, WireEstimate, WireFlow, WireFlows, WireList,
+    EpochTimes, FlowEstimate, FlowFigures, FlowList, FlowName, FlowQuantiles, FlowRecord,
+    SegmentName, Wire, WireEstimate, WireFlow, WireFlows, WireList,
 };
 
-use crate::decode::method_of_references;
+use crate::decode;
 
 use super::exchange::{SeenFlow, WireFlowsView};
 
@@ -184,7 +183,7 @@ impl WireFlowsOf {
 
     fn estimate(&self, of: &Estimate, outcome: &FlowOutcome) -> Option<FlowEstimate> {
         Some(FlowEstimate {
-            method: method(of.method)?,
+            method: decode::published(of.method)?,
             epoch: self.view.epoch,
             epochs: 1,
             packets: outcome.packets,
@@ -193,19 +192,6 @@ impl WireFlowsOf {
             is_within_bound: None,
         })
     }
-}
-
-/// `None` for methods that say nothing of single flows.
-fn method(method: Method) -> Option<FlowMethod> {
-    Some(match method {
-        Method::Joint => FlowMethod::LdsJoint,
-        Method::Hybrid => FlowMethod::Hybrid,
-        Method::Combined => FlowMethod::Combined,
-        Method::LdsPaper => FlowMethod::LdsPaper,
-        Method::SegmentMean => FlowMethod::LdsPrior,
-        Method::Rli(method) => method_of_references(method),
-        Method::Stamped | Method::Lda => return None,
-    })
 }
 
 fn quantiles([p50_ns, p90_ns, p99_ns]: [f64; 3]) -> FlowQuantiles {

@@ -139,7 +139,7 @@ const WHEN: [(&str, &str); 20] = [
     ),
     (
         "vernier_segment_estimated_",
-        "an epoch was estimated by an LDA",
+        "an epoch was estimated by an LDA, or on a wire by references",
     ),
     ("vernier_estimator_epochs_", "something is measured"),
     (

@@ -247,7 +247,7 @@ record! {
         pub epochs: u32,
         /// The flow's packets in these epochs.
         pub packets: u64,
-        /// Mean delay of the flow over the epochs that were decoded last.
+        /// Mean delay of the flow over the epochs that the estimate is for.
         #[metric(gauge = "vernier_flow_estimated_delay_mean_seconds", per_unit = 1e9)]
         pub mean_ns: f64,
         /// Half-width of the nominal 98 % interval around the estimated mean, at least the clock's resolution; absent where

@@ -104,12 +104,12 @@ pub(super) const METHODS: [Method; 8] = [
     Method::Rli(rli::Method::Sums),
     Method::Lda,
     Method::LdsPaper,
-    Method::SegmentMean,
+    Method::Prior,
     Method::Combined,
 ];
 
 /// The number of a method on the wire: 1 stamped, 2 hybrid, 3 joint, 4 RLI, 5 LDA, 6 the LDS paper's,
-/// 7 the segment's mean, 8 hybrid and RLI combined.
+/// 7 the mean of other flows, 8 hybrid and RLI combined.
 pub const fn method_number(method: Method) -> u8 {
     match method {
         Method::Stamped => 1,
@@ -118,7 +118,7 @@ pub const fn method_number(method: Method) -> u8 {
         Method::Rli(_) => 4,
         Method::Lda => 5,
         Method::LdsPaper => 6,
-        Method::SegmentMean => 7,
+        Method::Prior => 7,
         Method::Combined => 8,
     }
 }

@@ -316,7 +316,7 @@ fn what_a_report_cannot_tell_is_not_known() {
     assert_eq!(Report::parse(&body), Ok(accepted));
     let unbounded = Report {
         chosen: Some(Chosen {
-            method: Method::SegmentMean,
+            method: Method::Prior,
             mean_ns: 3.0,
             bound_ns: Some(f64::INFINITY),
         }),
