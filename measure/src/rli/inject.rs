@@ -41,6 +41,9 @@ pub struct Adaptive {
     pub rate_max: f64,
     /// Weight of the newest utilisation in the moving average; over 0 to 1.
     pub smoothing: f64,
+    /// Least time that a utilisation is measured over, in nanoseconds. The paper's is that between two references; where
+    /// packets leave in bursts it must be longer than these, or a link looks full whenever one leaves.
+    pub window_ns: u64,
 }
 
 impl Default for Adaptive {
@@ -52,6 +55,7 @@ impl Default for Adaptive {
             rate_min: 1.0 / 300.0,
             rate_max: 0.1,
             smoothing: 0.5,
+            window_ns: 0,
         }
     }
 }
@@ -142,11 +146,12 @@ pub struct Injector {
     link: Link,
     /// Regular packets since the last reference.
     packets: u64,
-    /// The bytes that they occupied on the link.
-    bytes: u64,
     /// When the last reference was injected, or the first packet was seen.
     last_ns: Option<u64>,
     utilisation: f64,
+    /// When the utilisation was measured last, and the bytes that packets have occupied on the link since.
+    measured_ns: Option<u64>,
+    bytes: u64,
     /// Packets before the next reference, where the policy counts them.
     packets_due: Option<u64>,
 }
@@ -165,9 +170,10 @@ impl Injector {
             policy,
             link,
             packets: 0,
-            bytes: 0,
             last_ns: None,
             utilisation: 0.0,
+            measured_ns: None,
+            bytes: 0,
             packets_due: None,
         };
         injector.packets_due = injector.next_due();
@@ -214,6 +220,7 @@ impl Injector {
     #[inline]
     pub fn due(&mut self, now_ns: u64) -> bool {
         let last_ns = *self.last_ns.get_or_insert(now_ns);
+        self.measured_ns.get_or_insert(now_ns);
         let counted = self.packets_due.is_some_and(|due| self.packets >= due);
         let interval_ns = match self.policy {
             Policy::Time { interval_ns } | Policy::Either { interval_ns, .. } => interval_ns.get(),
@@ -230,19 +237,28 @@ impl Injector {
     /// Says that a reference was injected at `now_ns`. Until then it stays due: one that could not
     /// be sent is made up for with the next packet.
     pub fn injected(&mut self, now_ns: u64) {
-        if let (Policy::Adaptive(constants), Some(last_ns)) = (self.policy, self.last_ns) {
-            let interval_ns = now_ns.wrapping_sub(last_ns).cast_signed();
-            if interval_ns > 0 {
-                // Algorithm 1, lines 9 and 10.
-                let busy_ns = self.bytes as f64 * 8e9 / self.link.capacity_bps() as f64;
-                let instant = busy_ns / interval_ns as f64;
-                self.utilisation += constants.smoothing * (instant - self.utilisation);
-            }
+        if let Policy::Adaptive(constants) = self.policy {
+            self.measure(constants, now_ns);
         }
         self.packets = 0;
-        self.bytes = 0;
         self.last_ns = Some(now_ns);
         self.packets_due = self.next_due();
+    }
+
+    /// Algorithm 1, lines 9 and 10, where enough time has passed. A clock that stepped back begins anew.
+    fn measure(&mut self, constants: Adaptive, now_ns: u64) {
+        let since_ns = self.measured_ns.unwrap_or(now_ns);
+        let interval_ns = now_ns.wrapping_sub(since_ns).cast_signed();
+        if (0..=constants.window_ns.cast_signed()).contains(&interval_ns) {
+            return;
+        }
+        if interval_ns > 0 {
+            let busy_ns = self.bytes as f64 * 8e9 / self.link.capacity_bps() as f64;
+            let instant = busy_ns / interval_ns as f64;
+            self.utilisation += constants.smoothing * (instant - self.utilisation);
+        }
+        self.bytes = 0;
+        self.measured_ns = Some(now_ns);
     }
 
     /// Says that the reference that is due at `now_ns` is left out: the next one is due where it would have been

@@ -17,6 +17,7 @@ use crate::truth::Truth;
 
 /// Algorithm 1 with a utilisation that single bursts do not move.
 const STEADY: Adaptive = Adaptive {
+    window_ns: 0,
     smoothing: 0.02,
     utilisation_min: 0.6,
     utilisation_max: 0.85,

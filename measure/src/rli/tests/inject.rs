@@ -95,6 +95,29 @@ fn what_was_not_sent_stays_due() {
 }
 
 #[test]
+fn bursts_do_not_fill_a_link_that_is_measured_over_many_of_them() {
+    let utilisation = |window_ns| {
+        let policy = Policy::Adaptive(Adaptive {
+            window_ns,
+            ..Adaptive::default()
+        });
+        let mut injector = Injector::new(policy, byte_a_ns()).unwrap();
+        // Every 100 us 32 packets of 100 bytes, 20 ns apart.
+        for n in 0..32_000 {
+            let now_ns = n / 32 * 100_000 + n % 32 * 20;
+            if injector.packet(100, now_ns) {
+                injector.injected(now_ns);
+            }
+        }
+        injector.utilisation()
+    };
+    assert!(utilisation(0) > 0.3, "{}", utilisation(0));
+    let (apart, occupied) = (100_000.0, 32.0 * 100.0);
+    let share = utilisation(1_000_000) / (occupied / apart);
+    assert!((share - 1.0).abs() < 0.1, "{share}");
+}
+
+#[test]
 fn what_is_left_out_leaves_the_others_where_they_are() {
     for policy in [
         Policy::Count {

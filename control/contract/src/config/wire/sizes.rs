@@ -18,6 +18,9 @@ use super::{Wire, WireAdaptiveLda, WireLda, WireLds, WirePeer};
 use crate::config::{Config, Lda, RliMethod, RliPolicy};
 use crate::wire::handover::FRAME_ROOM;
 
+/// A worker sends in bursts, and a reference is cut into them: a link's utilisation is that of many bursts.
+const UTILISATION_WINDOW_NS: u64 = 1_000_000;
+
 /// Bit rate of a path where none is configured.
 const CAPACITY_BPS: u64 = 10_000_000_000;
 
@@ -218,7 +221,13 @@ impl Config {
                     RliMethod::Auto | RliMethod::Sums | RliMethod::AnchoredSums => Method::Sums,
                 };
                 Some(ReferencePlan {
-                    policy: policy.into(),
+                    policy: match policy.into() {
+                        Policy::Adaptive(paper) => Policy::Adaptive(Adaptive {
+                            window_ns: UTILISATION_WINDOW_NS,
+                            ..paper
+                        }),
+                        other => other,
+                    },
                     method,
                     link: Link::new(plan.capacity_bps, LINK_OVERHEAD_BYTES)?,
                     buffer_packets: policy.buffer_packets(),
