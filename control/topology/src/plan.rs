@@ -46,12 +46,12 @@ fn greatest(counts: &[u64]) -> Option<Router> {
 /// Algorithm 1: upgrades the router that most of the present segments pass through, again and again. Of routers with
 /// equal counts the first by name.
 pub fn greedy(paths: &Paths, upgrades: usize) -> Vec<Router> {
-    let mut upgraded = Upgraded::of(paths, &[]);
+    let mut set = Upgraded::of(paths, &[]);
     let mut order = Vec::new();
     while order.len() < upgrades
-        && let Some(router) = greatest(&paths.through(&upgraded.0).count)
+        && let Some(router) = greatest(&paths.through(&set.0).count)
     {
-        upgraded.0[router.index()] = true;
+        set.0[router.index()] = true;
         order.push(router);
     }
     order

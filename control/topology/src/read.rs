@@ -117,8 +117,8 @@ pub fn file(path: &Path) -> Result<Topology, ReadError> {
 
 fn parse(bytes: &[u8], format: Format) -> Result<Topology, Problem> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
-        let good = &bytes[..error.valid_up_to()];
-        let line = 1 + good.iter().filter(|&&byte| byte == b'\n').count();
+        let good = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
+        let line = 1 + good.matches('\n').count();
         (Place::Line(line), "expected UTF-8".to_owned())
     })?;
     let network = match format {

@@ -31,9 +31,10 @@ impl Weight {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
-            reason = "within the range"
+            reason = "used within the range only"
         )]
-        (1.0..=1e15).contains(&parts).then(|| Self(parts as u64))
+        let whole = parts as u64;
+        (1.0..=1e15).contains(&parts).then_some(Self(whole))
     }
 
     /// In millionths.
