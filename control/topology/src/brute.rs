@@ -1,6 +1,7 @@
-//! The slow way, for tests: paths as lists of routers, split as the paper says.
+//! The slow way, for tests: paths as lists of routers, split as the paper says. Real networks, where there are some.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use petgraph::visit::EdgeRef;
 use proptest::prelude::*;
@@ -8,6 +9,23 @@ use proptest::prelude::*;
 use crate::topology::{Router, Topology, Weight};
 
 type Path = Vec<Router>;
+
+/// `../shared/topologies`, where other people's networks are; `None`, said aloud, where it is not. CI has it.
+pub fn shared(file: &str) -> Option<PathBuf> {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../../shared/topologies")
+        .join(file);
+    if path.exists() {
+        return Some(path);
+    }
+    let why = format!("{} is not there", path.display());
+    assert!(
+        std::env::var_os("CI").is_none(),
+        "not to be skipped in CI: {why}"
+    );
+    eprintln!("SKIPPED: {why}");
+    None
+}
 
 /// A network of links in both directions.
 pub fn network(links: &[(&str, &str, f64)]) -> Topology {

@@ -5,8 +5,8 @@
 //!                                                          \--> plan: greedy, search, random
 //! ```
 //!
-//! It knows nothing of a running switch, and it prints nothing. After MPLANE (Lee et al., "MAPLE/LDA", ToN 2012,
-//! section VI): routers that measure (m-routers) divide the paths between all routers into segments.
+//! It knows nothing of a running switch, and it prints nothing. After MPLANE (Kompella et al., "Router Support for
+//! Fine-Grained Latency Measurements", ToN 2012, section VI): routers that measure (m-routers) divide the paths between all routers into segments.
 #![forbid(unsafe_code)]
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ pub use search::search;
 #[cfg(test)]
 mod tests;
 
-/// Orders of which [`random`] takes the median: odd.
+/// Orders that [`random`] makes: an odd number, so that one is the median.
 pub const RANDOM_RUNS: u64 = 11;
 
 /// A set of upgraded routers as [`Paths`] takes it.

@@ -10,7 +10,7 @@ pub const ROUTERS_MAX: usize = 2_048;
 /// paths: a quarter of a GiB.
 pub const LINKS_MAX: usize = 32_768;
 
-/// Of a weight of 1, what can be told apart.
+/// Steps of a weight of 1.
 const PARTS: f64 = 1e6;
 
 /// Cost of a link in millionths, 1 to 10^15. Whole numbers, since paths of equal cost must add up to equal sums,

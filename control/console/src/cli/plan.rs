@@ -48,7 +48,7 @@ pub struct Plan {
 enum Method {
     /// Algorithm 1 of MPLANE: each time the router that most segments pass through
     Greedy,
-    /// The set with the fewest probe hops that a search finds
+    /// The set of so many routers with the fewest probe hops that a search finds; earlier rows are steps on the way
     Search,
     /// Random orders, to compare with; of eleven the median
     Random,

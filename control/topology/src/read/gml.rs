@@ -1,5 +1,5 @@
-//! GML (Himsolt, "GML: A portable Graph File Format", 1997), of which a topology needs `graph`, `directed`, `node` (`id`,
-//! `label`) and `edge` (`source`, `target`, `weight`). Other keys are skipped.
+//! GML (Himsolt, "GML: A portable Graph File Format", 1997). A topology needs `graph`, `directed`, `node` (`id`, `label`)
+//! and `edge` (`source`, `target`, `weight`); other keys are skipped.
 
 use std::collections::{HashMap, HashSet};
 

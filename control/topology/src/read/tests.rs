@@ -7,6 +7,13 @@ fn refused(text: &str, format: Format) -> String {
     format!("{place}: {problem}")
 }
 
+fn check_refusals(cases: &[(Format, &str, &str)]) {
+    for (format, text, expected) in cases {
+        let found = refused(text, *format);
+        assert!(found.contains(expected), "{text}: {found}");
+    }
+}
+
 fn links(text: &str, format: Format) -> Vec<(String, String, u64)> {
     let topology = parse(text.as_bytes(), format).unwrap();
     let graph = topology.graph();
@@ -73,10 +80,35 @@ fn gml_labels_that_are_shared_get_their_ids() {
     assert_eq!(links(directed, Format::Gml).len(), 1);
 }
 
+/// What is read of the Topology Zoo.
 #[test]
-fn what_is_wrong_is_said_with_its_place() {
-    use Format::{Gml, Json, Rocketfuel};
-    let cases = [
+fn the_topology_zoo_is_read() {
+    let Some(archive) = crate::brute::shared("topology-zoo-gml.tar.gz") else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let tar = std::process::Command::new("tar")
+        .arg("-xzf")
+        .arg(&archive)
+        .arg("-C")
+        .arg(folder.path())
+        .status();
+    assert!(tar.unwrap().success());
+    let files = std::fs::read_dir(folder.path().join("gml")).unwrap();
+    let files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
+    assert_eq!(files.len(), 276);
+    for path in &files {
+        let topology = file(path).unwrap_or_else(|error| panic!("{error}"));
+        if path.ends_with("Abilene.gml") {
+            assert_eq!((topology.routers().len(), topology.links()), (11, 28));
+        }
+    }
+}
+
+#[test]
+fn what_is_wrong_in_lines_or_json_is_said_with_its_place() {
+    use Format::{Json, Rocketfuel};
+    check_refusals(&[
         (Rocketfuel, "a b 1\na b\n", ":2: expected three fields"),
         (
             Rocketfuel,
@@ -113,6 +145,13 @@ fn what_is_wrong_is_said_with_its_place() {
             r#"{ "nodes": [{ "name": "a" }], "links": [{ "from": "a", "to": "a", "weight": 0 }] }"#,
             ": links[0].weight: expected 0.000001 to 1000000000",
         ),
+    ]);
+}
+
+#[test]
+fn what_is_wrong_in_gml_is_said_with_its_place() {
+    use Format::Gml;
+    check_refusals(&[
         (Gml, "", ": expected one `graph [ ... ]`, not 0"),
         (Gml, "graph [\n node [ id 0 ]\n", ":3: expected `]`"),
         (Gml, "graph [\n ]\n]", ":3: expected a key"),
@@ -143,11 +182,12 @@ fn what_is_wrong_is_said_with_its_place() {
             "graph [ node [ id 0 ] node [ id 1 ]\nedge [ source 0 target 1 weight x ] ]",
             ":2: expected a weight",
         ),
-    ];
-    for (format, text, expected) in cases {
-        let found = refused(text, format);
-        assert!(found.contains(expected), "{text}: {found}");
-    }
+    ]);
+}
+
+#[test]
+fn there_are_limits() {
+    use Format::{Gml, Rocketfuel};
     let deep = format!("graph [ {}", "a [ ".repeat(100_000));
     assert!(refused(&deep, Gml).contains("expected at most 16 lists within lists"));
     let many: String = (0..3_000).fold(String::new(), |text, at| text + &format!("a {at} 1\n"));

@@ -82,6 +82,7 @@ where
         .configure_mesh()
         .x_desc("routers upgraded")
         .y_label_formatter(&|y| rate(*y))
+        .max_light_lines(4)
         .light_line_style(BLACK.mix(0.04))
         .draw()?;
     for (course, colour) in answer.plans.iter().zip(COLOURS) {
@@ -95,7 +96,7 @@ where
     }
     chart
         .configure_series_labels()
-        .position(SeriesLabelPosition::UpperRight)
+        .position(SeriesLabelPosition::LowerLeft)
         .background_style(WHITE.mix(0.8))
         .draw()?;
     Ok(())
