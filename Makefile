@@ -149,6 +149,22 @@ wire: setup-wire ## Reports of two switches on the path between them, compared w
 	$(CARGO) build --release --locked -p console@0.1.0 -p daemon -p impair -p wire
 	$(SUDO) env "PATH=$$PATH" target/release/vernier-wire $(WIRE_ARGS)
 
+# The networks that `make plan` takes: Rocketfuel's six autonomous systems.
+PLANNED ?= $(sort $(wildcard ../shared/topologies/rocketfuel/*.weights.intra))
+
+.PHONY: plan
+plan: ## Which routers of six networks to upgrade, into benches/results/plan.md; PLANNED=files
+	$(if $(PLANNED),,$(error PLANNED: there are no files; ../shared/topologies has Rocketfuel's))
+	$(CARGO) build --release --locked -p console@0.1.0
+	@{ echo '# Upgrades of networks'; \
+	  echo; echo 'Written by `make plan`; [what it says](../../docs/planning.md). Mean is the mean length of a segment in hops.'; \
+	  for file in $(PLANNED); do \
+	    printf '\n## %s\n\n```\n' "$$(basename "$$file")"; \
+	    (cd "$$(dirname "$$file")" && '$(CURDIR)/target/release/vernier' plan --topology "$$(basename "$$file")" --upgrade 50) | \
+	      awk '!/^[0-9]+ / || $$1 % 5 == 0'; \
+	    echo '```'; \
+	  done; } > benches/results/plan.md
+
 # Further arguments of `make nic`, such as `--only e1000e` or `--keep /tmp/guests`.
 NIC_ARGS ?=
 

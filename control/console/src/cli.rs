@@ -1,4 +1,4 @@
-//! `vernier`, the command line tool: shows a running switch, and checks configurations.
+//! `vernier`, the command line tool: shows a running switch, checks configurations, and plans.
 //!
 //! One module for each kind of command; every command that prints can print JSON too.
 
@@ -16,6 +16,7 @@ use contract::config::ConfigError;
 mod configuration;
 mod connection;
 mod flows;
+mod plan;
 mod reload;
 mod size;
 mod tables;
@@ -31,7 +32,7 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0  done
   1  failed: no switch answers, or not in time
-  2  bad usage, configuration, token file or numbers
+  2  bad usage, configuration, token file, topology or numbers
   3  a reload is refused (reload), or would be (check)
 `config diff` has those of diff(1): 0 same, 1 different, 2 trouble.";
 
@@ -70,6 +71,8 @@ enum Command {
     Reload(reload::Reload),
     /// Plan an LDA, and an LDS, for a rate, a loss and an error
     Size(size::Size),
+    /// Plan which routers of a network to upgrade, so that few probes measure all its paths
+    Plan(plan::Plan),
     /// Print a completion script for a shell
     Completion {
         /// The shell
@@ -121,6 +124,7 @@ fn run(command: Command) -> anyhow::Result<u8> {
         Command::Config(command) => configuration::run(&command),
         Command::Reload(reload) => reload::run(&reload),
         Command::Size(size) => size::run(&size),
+        Command::Plan(plan) => plan::run(&plan),
         Command::Completion { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "vernier", &mut script);
@@ -135,8 +139,12 @@ fn exit_code(error: &anyhow::Error) -> u8 {
         error.downcast_ref::<ClientError>(),
         Some(ClientError::TokenFile { .. } | ClientError::Question { .. })
     );
-    let is_usage = is_question || error.is::<ConfigError>() || error.is::<size::SizeError>();
-    if is_usage { 2 } else { 1 }
+    let is_numbers = error.is::<size::SizeError>() || error.is::<plan::PlanError>();
+    if is_question || is_numbers || error.is::<ConfigError>() {
+        2
+    } else {
+        1
+    }
 }
 
 /// Writes to standard output; a reader that stops early (`| head`) is no error.

@@ -281,7 +281,10 @@ fn verdict(segment: &Segment) -> String {
 
 /// An aligned table: the first column to the left, a text in the last one too, numbers to the
 /// right.
-fn table<const N: usize>(headings: &[&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
+pub(crate) fn table<const N: usize>(
+    headings: &[&str; N],
+    rows: impl Iterator<Item = [String; N]>,
+) -> String {
     let mut lines = vec![headings.map(str::to_owned)];
     lines.extend(rows);
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max();

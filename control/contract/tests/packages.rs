@@ -22,7 +22,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("records", &["contract", "measure"]),
     ("control", &["contract", "measure", "records"]),
     ("api", &["contract", "control", "measure", "records"]),
-    ("console", &["contract", "measure", "records"]),
+    ("topology", &[]),
+    ("console", &["contract", "measure", "records", "topology"]),
     ("switch", &["contract", "dpdk-bindings", "measure"]),
     (
         "daemon",

@@ -210,6 +210,34 @@ fn a_size_is_a_plan_with_its_configuration() {
 }
 
 #[test]
+fn a_plan_of_upgrades_needs_no_switch() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("line.json");
+    let file = file.to_str().unwrap();
+    let nodes = r#""nodes": [{ "name": "a" }, { "name": "b" }, { "name": "c" }]"#;
+    let write =
+        |links| std::fs::write(file, format!("{{ {nodes}, \"links\": [{links}] }}")).unwrap();
+    write(r#"{ "from": "a", "to": "b" }, { "from": "b", "to": "c" }"#);
+    let svg = folder.path().join("plan.svg");
+    let arguments = ["plan", "--topology", file, "--upgrade", "1"];
+    let (code, plan) =
+        json(&[&arguments[..], &["--json", "--svg", svg.to_str().unwrap()]].concat());
+    assert_eq!(code, 0);
+    let [none, one] = [0, 1].map(|step| &plan["plans"][0]["steps"][step]);
+    assert_eq!(
+        (&none["probe_hops"], &one["probe_hops"]),
+        (&8.into(), &4.into())
+    );
+    assert_eq!(one["router"], "b");
+    assert!(std::fs::read_to_string(svg).unwrap().starts_with("<svg "));
+    write(r#"{ "from": "a", "to": "d" }"#);
+    let (code, _, error) = run(&arguments);
+    let expected =
+        format!("vernier: {file}: links[0].to: expected the name of a node, not \"d\"\n");
+    assert_eq!((code, error), (2, expected));
+}
+
+#[test]
 fn shells_get_a_completion() {
     for shell in ["bash", "zsh", "fish"] {
         let (code, out, _) = run(&["completion", shell]);

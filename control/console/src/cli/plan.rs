@@ -1,0 +1,311 @@
+//! Plans which routers of a network to upgrade, by [`topology::plan`].
+
+use std::fmt::Write;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use topology::paths::{Paths, Segments, TooManyPaths};
+use topology::read::{self, ReadError};
+use topology::{Router, Topology, plan};
+
+use super::{Form, print, print_json};
+use crate::view::table;
+
+mod figure;
+
+/// `vernier plan`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Upgraded routers measure, and so divide the paths between all routers into segments. A segment is probed for
+itself: the fewer hops all probes take, and the shorter a segment, the better.
+No switch is asked. The end of the file's name says how it is written: .json, .intra (Rocketfuel) or .gml.")]
+pub struct Plan {
+    /// The network
+    #[arg(long, value_name = "FILE")]
+    topology: PathBuf,
+    /// Routers to upgrade, at most
+    #[arg(long, value_name = "NUMBER")]
+    upgrade: usize,
+    /// One method; without it all, beside each other
+    #[arg(long)]
+    method: Option<Method>,
+    /// Seed of the random orders
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+    /// Draw probe hops and segment lengths by upgrades into a file
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    #[command(flatten)]
+    form: Form,
+}
+
+/// How routers are chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Method {
+    /// Algorithm 1 of MPLANE: each time the router that most segments pass through
+    Greedy,
+    /// The set of so many routers with the fewest probe hops that a search finds; earlier rows are steps on the way
+    Search,
+    /// Random orders, to compare with; of eleven the median
+    Random,
+}
+
+/// Why there is no plan.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// There is no topology.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The network is too large.
+    #[error("{file}: {reason}")]
+    Paths {
+        /// The topology's file.
+        file: String,
+        /// Why.
+        reason: TooManyPaths,
+    },
+    /// More upgrades than routers.
+    #[error("--upgrade {upgrades}: expected at most {routers}, the routers of {file}")]
+    Upgrades {
+        /// What was asked for.
+        upgrades: usize,
+        /// What there is.
+        routers: usize,
+        /// The topology's file.
+        file: String,
+    },
+    /// The figure cannot be written.
+    #[error("{file}: cannot be written: {reason}")]
+    Write {
+        /// The figure's file.
+        file: String,
+        /// Why.
+        reason: io::Error,
+    },
+}
+
+/// What is printed.
+#[derive(Debug, Serialize)]
+struct Answer {
+    topology: String,
+    routers: usize,
+    links: usize,
+    plans: Vec<Course>,
+}
+
+/// The upgrades by one method.
+#[derive(Debug, Serialize)]
+struct Course {
+    method: Method,
+    /// Before the first upgrade and after each.
+    steps: Vec<Step>,
+    /// Of random orders.
+    orders: Option<Orders>,
+}
+
+#[derive(Debug, Serialize)]
+struct Step {
+    upgrades: usize,
+    /// The router upgraded last.
+    router: Option<String>,
+    probe_hops: u64,
+    segments: u64,
+    mean_hops: f64,
+    least_hops: u32,
+    greatest_hops: u32,
+}
+
+/// Probe hops of all orders after the last upgrade.
+#[derive(Debug, Serialize)]
+struct Orders {
+    seed: u64,
+    number: usize,
+    least_probe_hops: u64,
+    greatest_probe_hops: u64,
+}
+
+/// `vernier plan`.
+pub fn run(plan: &Plan) -> anyhow::Result<u8> {
+    let answer = Answer::of(plan)?;
+    if let Some(file) = &plan.svg {
+        let svg = figure::svg(&answer)?;
+        fs::write(file, svg).map_err(|reason| PlanError::Write {
+            file: file.display().to_string(),
+            reason,
+        })?;
+    }
+    if plan.form.json {
+        print_json(&answer)
+    } else {
+        print(&answer.text())
+    }
+}
+
+impl Answer {
+    fn of(plan: &Plan) -> Result<Self, PlanError> {
+        let topology = read::file(&plan.topology)?;
+        let file = plan.topology.display().to_string();
+        let routers = topology.routers().len();
+        if plan.upgrade > routers {
+            return Err(PlanError::Upgrades {
+                upgrades: plan.upgrade,
+                routers,
+                file,
+            });
+        }
+        let paths = Paths::new(&topology).map_err(|reason| PlanError::Paths {
+            file: file.clone(),
+            reason,
+        })?;
+        let all = Method::value_variants().iter().copied();
+        let methods = all.filter(|method| plan.method.is_none_or(|only| only == *method));
+        Ok(Self {
+            topology: file,
+            routers,
+            links: topology.links(),
+            plans: methods
+                .map(|method| Course::of(method, plan, &topology, &paths))
+                .collect(),
+        })
+    }
+
+    fn text(&self) -> String {
+        let mut text = format!(
+            "{}: {} routers, {} links (each direction for itself)\n\n",
+            self.topology, self.routers, self.links
+        );
+        text += &match &self.plans[..] {
+            [one] => one.table(),
+            all => beside(all),
+        };
+        for course in &self.plans {
+            if let (Some(orders), Some(last)) = (&course.orders, course.steps.last()) {
+                let _ = writeln!(
+                    text,
+                    "\nrandom: the median of {} orders; with {} upgrades they have {} to {} probe hops",
+                    orders.number,
+                    last.upgrades,
+                    orders.least_probe_hops,
+                    orders.greatest_probe_hops
+                );
+            }
+        }
+        text
+    }
+}
+
+impl Course {
+    fn of(method: Method, plan: &Plan, topology: &Topology, paths: &Paths) -> Self {
+        let (order, orders) = match method {
+            Method::Greedy => (plan::greedy(paths, plan.upgrade), None),
+            Method::Search => (plan::search(paths, plan.upgrade), None),
+            Method::Random => {
+                let (order, orders) = random(paths, plan);
+                (order, Some(orders))
+            }
+        };
+        let routers = order.iter().map(|router| topology.name(*router).to_owned());
+        let routers = std::iter::once(None).chain(routers.map(Some));
+        let steps = plan::course(paths, &order).into_iter().zip(routers);
+        Self {
+            method,
+            steps: (0..)
+                .zip(steps)
+                .map(|(upgrades, (segments, router))| Step::new(upgrades, router, &segments))
+                .collect(),
+            orders,
+        }
+    }
+
+    fn table(&self) -> String {
+        let headings = [
+            "upgrades",
+            "router",
+            "probe hops",
+            "segments",
+            "mean",
+            "least",
+            "greatest",
+        ];
+        let rows = self.steps.iter().map(|step| {
+            [
+                step.upgrades.to_string(),
+                step.router.clone().unwrap_or_default(),
+                step.probe_hops.to_string(),
+                step.segments.to_string(),
+                format!("{:.2}", step.mean_hops),
+                step.least_hops.to_string(),
+                step.greatest_hops.to_string(),
+            ]
+        });
+        table(&headings, rows)
+    }
+}
+
+impl Step {
+    fn new(upgrades: usize, router: Option<String>, segments: &Segments) -> Self {
+        Self {
+            upgrades,
+            router,
+            probe_hops: segments.hops,
+            segments: segments.count,
+            mean_hops: segments.mean_hops(),
+            least_hops: segments.least_hops(),
+            greatest_hops: segments.greatest_hops,
+        }
+    }
+}
+
+/// The order with the median of probe hops.
+fn random(paths: &Paths, plan: &Plan) -> (Vec<Router>, Orders) {
+    let orders = plan::random(paths, plan.upgrade, plan.seed);
+    let hops = orders.iter().map(|order| plan::segments(paths, order).hops);
+    let mut by_hops: Vec<_> = hops.zip(&orders).collect();
+    by_hops.sort_by_key(|(hops, _)| *hops);
+    let (_, median) = by_hops[by_hops.len() / 2];
+    let all = Orders {
+        seed: plan.seed,
+        number: by_hops.len(),
+        least_probe_hops: by_hops[0].0,
+        greatest_probe_hops: by_hops[by_hops.len() - 1].0,
+    };
+    (median.clone(), all)
+}
+
+/// All methods in one table; of the random orders no routers.
+fn beside(plans: &[Course]) -> String {
+    let headings = [
+        "upgrades", "greedy", "hops", "mean", "search", "hops", "mean", "random", "mean",
+    ];
+    let rows = plans.iter().map(|course| course.steps.len()).max();
+    let rows = (0..rows.unwrap_or(0)).map(|upgrades| {
+        let mut row: [String; 9] = std::array::from_fn(|_| String::new());
+        row[0] = upgrades.to_string();
+        let mut column = 1;
+        for course in plans {
+            // A method that found nothing left to divide stays where it was.
+            let step = course.steps.get(upgrades);
+            if course.method != Method::Random {
+                row[column] = step
+                    .and_then(|step| step.router.clone())
+                    .unwrap_or_default();
+                column += 1;
+            }
+            let Some(step) = step.or(course.steps.last()) else {
+                continue;
+            };
+            row[column] = step.probe_hops.to_string();
+            row[column + 1] = format!("{:.2}", step.mean_hops);
+            column += 2;
+        }
+        row
+    });
+    table(&headings, rows)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,19 @@
+//! Networks as the planner sees them: routers, links with weights, all shortest paths, and which routers to upgrade.
+//!
+//! ```text
+//!  file --> read: json, rocketfuel, gml --> Topology --> Paths --> Segments of a set of m-routers
+//!                                                          \--> plan: greedy, search, random
+//! ```
+//!
+//! It knows nothing of a running switch, and it prints nothing. After MPLANE (Kompella et al., "Router Support for
+//! Fine-Grained Latency Measurements", ToN 2012, section VI): routers that measure (m-routers) divide the paths between all routers into segments.
+#![forbid(unsafe_code)]
+
+#[cfg(test)]
+mod brute;
+pub mod paths;
+pub mod plan;
+pub mod read;
+mod topology;
+
+pub use topology::{LINKS_MAX, ROUTERS_MAX, Router, Topology, Weight};

@@ -1,0 +1,275 @@
+//! Shortest paths between all routers with all alternatives of equal cost, and the segments that m-routers cut them into.
+//!
+//! Paths are counted, not listed: their number can grow exponentially with the size of a network. It works because of
+//! this: a part of a shortest path is a shortest path itself, and the shortest paths between all routers are in the set
+//! from the start. So the segments that remain once a set U of routers is upgraded, the same ones counted once, are
+//! exactly the shortest paths with no router of U inside.
+
+use petgraph::algo::dijkstra;
+use petgraph::graph::NodeIndex;
+use petgraph::visit::EdgeRef;
+
+use crate::topology::{Router, Topology};
+
+#[cfg(test)]
+mod tests;
+
+/// A network with more paths than can be counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the shortest paths have more than 2^64 hops in all: too many links of equal weight")]
+pub struct TooManyPaths;
+
+/// Shortest paths from one router, all alternatives: a graph without circles.
+#[derive(Debug)]
+struct Reach {
+    /// Routers that can be reached, the nearest (the source itself) first.
+    order: Vec<u32>,
+    /// Where the next hops of each router of `order` end in `next`; they begin where those before it end.
+    ends: Vec<u32>,
+    next: Vec<u32>,
+}
+
+/// Shortest paths between all routers.
+#[derive(Debug)]
+pub struct Paths {
+    from: Vec<Reach>,
+}
+
+/// The segments between measuring points.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Segments {
+    /// How many there are.
+    pub count: u64,
+    /// Sum of their lengths: the probe hop count.
+    pub hops: u64,
+    /// Hops of the longest.
+    pub greatest_hops: u32,
+}
+
+impl Segments {
+    /// Localisation granularity: hops of a segment on average, 0 without any.
+    pub fn mean_hops(&self) -> f64 {
+        self.hops as f64 / self.count.max(1) as f64
+    }
+
+    /// Hops of the shortest: the first hop of a shortest path is a segment, too.
+    pub fn least_hops(&self) -> u32 {
+        u32::from(self.count > 0)
+    }
+}
+
+/// Segments that pass through each router, between their ends. All of them end when the router is upgraded: what they
+/// are split into is in the set already.
+#[derive(Debug, Default)]
+pub struct Through {
+    /// How many, by router.
+    pub count: Vec<u64>,
+    /// Their hops, by router: by so much an upgrade reduces the probe hop count.
+    pub hops: Vec<u64>,
+}
+
+/// Segments from one source that end at each router, or that continue from it: their number and their hops.
+#[derive(Debug, Default)]
+struct Ends {
+    count: Vec<u64>,
+    hops: Vec<u64>,
+}
+
+impl Ends {
+    fn reset(&mut self, routers: usize) {
+        for counts in [&mut self.count, &mut self.hops] {
+            counts.clear();
+            counts.resize(routers, 0);
+        }
+    }
+}
+
+impl Paths {
+    /// Finds the shortest paths.
+    ///
+    /// # Errors
+    /// If there are too many to be counted.
+    pub fn new(topology: &Topology) -> Result<Self, TooManyPaths> {
+        let from = topology
+            .routers()
+            .map(|source| Reach::new(topology, source));
+        let paths = Self {
+            from: from.collect(),
+        };
+        paths.check().map(|()| paths)
+    }
+
+    /// Number of routers.
+    pub fn routers(&self) -> usize {
+        self.from.len()
+    }
+
+    /// The routers that follow `at` on shortest paths from `source`, all of equal cost.
+    pub fn next_hops(&self, source: Router, at: Router) -> impl Iterator<Item = Router> {
+        let reach = &self.from[source.index()];
+        let index = reach.order.iter().position(|&router| router == at.0);
+        let next = index.map_or(&[] as &[u32], |index| reach.next(index));
+        next.iter().copied().map(Router)
+    }
+
+    /// That no sum which is made later can overflow: with upgrades there are fewer paths, and those through a router
+    /// are part of all.
+    fn check(&self) -> Result<(), TooManyPaths> {
+        let mut total: u64 = 0;
+        for reach in &self.from {
+            let mut count = vec![0_u64; self.routers()];
+            let mut hops = vec![0_u64; self.routers()];
+            count[reach.order[0] as usize] = 1;
+            for (index, &router) in reach.order.iter().enumerate() {
+                let (paths, so_far) = (count[router as usize], hops[router as usize]);
+                total = total.checked_add(so_far).ok_or(TooManyPaths)?;
+                for &next in reach.next(index) {
+                    let (count, hops) = (&mut count[next as usize], &mut hops[next as usize]);
+                    *count = count.checked_add(paths).ok_or(TooManyPaths)?;
+                    let more = so_far.checked_add(paths).ok_or(TooManyPaths)?;
+                    *hops = hops.checked_add(more).ok_or(TooManyPaths)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The segments that remain with these routers upgraded (`upgraded` has an entry for each router).
+    pub fn segments(&self, upgraded: &[bool]) -> Segments {
+        let mut segments = Segments::default();
+        let mut ends = Ends::default();
+        let mut greatest = Vec::new();
+        for reach in &self.from {
+            ends.reset(self.routers());
+            reach.arrive(upgraded, &mut ends);
+            segments.count += ends.count.iter().sum::<u64>() - 1;
+            segments.hops += ends.hops.iter().sum::<u64>();
+            let longest = reach.longest(upgraded, &mut greatest);
+            segments.greatest_hops = segments.greatest_hops.max(longest);
+        }
+        segments
+    }
+
+    /// The probe hop count alone, in half the time.
+    pub fn hops(&self, upgraded: &[bool]) -> u64 {
+        let mut ends = Ends::default();
+        let hops = self.from.iter().map(|reach| {
+            ends.reset(self.routers());
+            reach.arrive(upgraded, &mut ends);
+            ends.hops.iter().sum::<u64>()
+        });
+        hops.sum()
+    }
+
+    /// What passes through each router that is not upgraded; 0 for those that are.
+    pub fn through(&self, upgraded: &[bool]) -> Through {
+        let mut through = Through {
+            count: vec![0; self.routers()],
+            hops: vec![0; self.routers()],
+        };
+        let (mut before, mut after) = (Ends::default(), Ends::default());
+        for reach in &self.from {
+            before.reset(self.routers());
+            after.reset(self.routers());
+            reach.arrive(upgraded, &mut before);
+            reach.depart(upgraded, &before, &mut after, &mut through);
+        }
+        through
+    }
+}
+
+impl Reach {
+    fn new(topology: &Topology, source: Router) -> Self {
+        let graph = topology.graph();
+        let distances = dijkstra(graph, NodeIndex::new(source.index()), None, |link| {
+            link.weight().millionths()
+        });
+        let mut order: Vec<_> = distances
+            .iter()
+            .map(|(&node, &distance)| (distance, node))
+            .collect();
+        // Weights are above 0: every router comes after all that lead to it.
+        order.sort_unstable();
+        let mut reach = Self {
+            order: Vec::with_capacity(order.len()),
+            ends: Vec::with_capacity(order.len()),
+            next: Vec::new(),
+        };
+        let index = |node: NodeIndex| u32::try_from(node.index()).unwrap_or(u32::MAX);
+        for (distance, node) in order {
+            let next = graph.edges(node).filter(|link| {
+                let through_here = distance + link.weight().millionths();
+                distances.get(&link.target()) == Some(&through_here)
+            });
+            reach.next.extend(next.map(|link| index(link.target())));
+            reach.order.push(index(node));
+            reach
+                .ends
+                .push(u32::try_from(reach.next.len()).unwrap_or(u32::MAX));
+        }
+        reach
+    }
+
+    fn next(&self, index: usize) -> &[u32] {
+        let begin = index.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.next[begin as usize..self.ends[index] as usize]
+    }
+
+    /// Routers with their next hops, but for those at which segments end; the nearest first.
+    fn inner<'a>(
+        &'a self,
+        upgraded: &'a [bool],
+    ) -> impl DoubleEndedIterator<Item = (usize, &'a [u32])> {
+        (self.order.iter().enumerate())
+            .filter(|&(index, &router)| index == 0 || !upgraded[router as usize])
+            .map(|(index, &router)| (router as usize, self.next(index)))
+    }
+
+    /// Segments that end at each router; one of no hops at the source.
+    fn arrive(&self, upgraded: &[bool], ends: &mut Ends) {
+        ends.count[self.order[0] as usize] = 1;
+        for (router, next) in self.inner(upgraded) {
+            let (count, hops) = (ends.count[router], ends.hops[router]);
+            for &next in next {
+                ends.count[next as usize] += count;
+                ends.hops[next as usize] += hops + count;
+            }
+        }
+    }
+
+    /// Continuations of segments from each router (`after`), and with what arrives there (`before`) those through it.
+    fn depart(&self, upgraded: &[bool], before: &Ends, after: &mut Ends, through: &mut Through) {
+        let source = self.order[0] as usize;
+        for (router, next) in self.inner(upgraded).rev().filter(|&(at, _)| at != source) {
+            let (mut count, mut hops) = (0, 0);
+            for &next in next {
+                // To end there, or to go on.
+                let onward = 1 + after.count[next as usize];
+                count += onward;
+                hops += onward + after.hops[next as usize];
+            }
+            (after.count[router], after.hops[router]) = (count, hops);
+            through.count[router] += before.count[router] * count;
+            through.hops[router] += before.hops[router] * count + before.count[router] * hops;
+        }
+    }
+
+    /// Hops of the longest segment from here.
+    fn longest(&self, upgraded: &[bool], hops: &mut Vec<u32>) -> u32 {
+        hops.clear();
+        hops.resize(upgraded.len(), 0);
+        let mut longest = 0;
+        for (router, next) in self.inner(upgraded) {
+            // A router behind an upgraded one only is not reached from here.
+            if router != self.order[0] as usize && hops[router] == 0 {
+                continue;
+            }
+            for &next in next {
+                let here = hops[router] + 1;
+                hops[next as usize] = hops[next as usize].max(here);
+                longest = longest.max(here);
+            }
+        }
+        longest
+    }
+}

@@ -1,0 +1,183 @@
+//! Topologies from files: our own JSON, Rocketfuel's `.intra`, GML as the Topology Zoo writes it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use crate::topology::{LINKS_MAX, ROUTERS_MAX, Topology, Weight};
+
+mod gml;
+mod json;
+mod rocketfuel;
+
+#[cfg(test)]
+mod tests;
+
+/// Longest file that is read.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+
+/// Why there is no topology.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The file cannot be read.
+    #[error("{file}: cannot be read: {reason}")]
+    File {
+        /// Its name.
+        file: String,
+        /// Why.
+        reason: io::Error,
+    },
+    /// What is written there is no topology.
+    #[error("{file}{place}: {problem}")]
+    Content {
+        /// The file's name.
+        file: String,
+        /// Where in it.
+        place: Place,
+        /// What was expected, and what is there instead.
+        problem: String,
+    },
+}
+
+/// Where in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// The file as a whole.
+    File,
+    /// A line, from 1.
+    Line(usize),
+    /// A JSON path.
+    Path(String),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File => Ok(()),
+            Self::Line(line) => write!(f, ":{line}"),
+            Self::Path(path) => write!(f, ": {path}"),
+        }
+    }
+}
+
+/// What is wrong, and where.
+type Problem = (Place, String);
+
+/// How a topology is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// `{ "nodes": [{ "name": "a" }, ...], "links": [{ "from": "a", "to": "b", "weight": 2.5 }, ...] }`. A link has
+    /// weight 1 and both directions unless it says otherwise (`"both_directions": false`).
+    Json,
+    /// Rocketfuel: `from to weight` a line, a line for each direction.
+    Rocketfuel,
+    /// Graph Modelling Language: `node [ id 1 label "a" ]` and `edge [ source 1 target 2 weight 2.5 ]` in a `graph`.
+    Gml,
+}
+
+impl Format {
+    /// By the end of a file's name.
+    pub fn of(path: &Path) -> Option<Self> {
+        match path.extension()?.to_str()? {
+            "json" => Some(Self::Json),
+            "intra" => Some(Self::Rocketfuel),
+            "gml" => Some(Self::Gml),
+            _ => None,
+        }
+    }
+}
+
+/// Reads a topology; the end of the file's name says how it is written.
+///
+/// # Errors
+/// If the file cannot be read, or is not what its name says.
+pub fn file(path: &Path) -> Result<Topology, ReadError> {
+    let file = path.display().to_string();
+    let content = |(place, problem)| ReadError::Content {
+        file: path.display().to_string(),
+        place,
+        problem,
+    };
+    let Some(format) = Format::of(path) else {
+        let expected = "expected a name that ends in .json, .intra (Rocketfuel) or .gml";
+        return Err(content((Place::File, expected.to_owned())));
+    };
+    let mut bytes = Vec::new();
+    let opened = File::open(path);
+    let read = opened.and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes));
+    read.map_err(|reason| ReadError::File { file, reason })?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        let limit = format!("expected at most {FILE_BYTES_MAX} bytes");
+        return Err(content((Place::File, limit)));
+    }
+    parse(&bytes, format).map_err(content)
+}
+
+fn parse(bytes: &[u8], format: Format) -> Result<Topology, Problem> {
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let good = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
+        let line = 1 + good.matches('\n').count();
+        (Place::Line(line), "expected UTF-8".to_owned())
+    })?;
+    let network = match format {
+        Format::Json => json::parse(text),
+        Format::Rocketfuel => rocketfuel::parse(text),
+        Format::Gml => gml::parse(text),
+    }?;
+    if network.links.is_empty() {
+        let problem = "expected at least one link between two routers";
+        return Err((Place::File, problem.to_owned()));
+    }
+    Ok(Topology::new(&network.names, &network.links))
+}
+
+/// A network while it is read.
+#[derive(Debug, Default)]
+struct Network {
+    names: Vec<String>,
+    index: HashMap<String, u32>,
+    links: Vec<(u32, u32, Weight)>,
+}
+
+impl Network {
+    fn find(&self, name: &str) -> Option<u32> {
+        self.index.get(name).copied()
+    }
+
+    /// The router of this name, and whether it is new.
+    fn router(&mut self, name: &str) -> Result<(u32, bool), String> {
+        if let Some(index) = self.find(name) {
+            return Ok((index, false));
+        }
+        if self.names.len() == ROUTERS_MAX {
+            return Err(format!("expected at most {ROUTERS_MAX} routers"));
+        }
+        let index = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
+        self.names.push(name.to_owned());
+        self.index.insert(name.to_owned(), index);
+        Ok((index, true))
+    }
+
+    fn link(&mut self, from: u32, to: u32, weight: Weight, both: bool) -> Result<(), String> {
+        if from == to {
+            return Ok(());
+        }
+        if self.links.len() + 1 + usize::from(both) > LINKS_MAX {
+            return Err(format!(
+                "expected at most {LINKS_MAX} links, each direction for itself"
+            ));
+        }
+        self.links.push((from, to, weight));
+        if both {
+            self.links.push((to, from, weight));
+        }
+        Ok(())
+    }
+}
+
+fn weight(text: &str) -> Result<Weight, String> {
+    let weight = text.parse().ok().and_then(Weight::new);
+    weight.ok_or_else(|| format!("expected a weight of {}, not {text:?}", Weight::RANGE))
+}

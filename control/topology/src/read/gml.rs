@@ -1,0 +1,196 @@
+//! GML (Himsolt, "GML: A portable Graph File Format", 1997). A topology needs `graph`, `directed`, `node` (`id`, `label`)
+//! and `edge` (`source`, `target`, `weight`); other keys are skipped.
+
+use std::collections::{HashMap, HashSet};
+
+use super::{Network, Place, Problem, weight};
+use crate::topology::Weight;
+
+/// Lists within lists.
+const DEPTH_MAX: usize = 16;
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Token<'a> {
+    /// A key or a number.
+    Word(&'a str),
+    Text(&'a str),
+    Open,
+    Close,
+}
+
+struct Tokens<'a> {
+    rest: &'a str,
+    line: usize,
+}
+
+impl<'a> Iterator for Tokens<'a> {
+    type Item = Result<(Token<'a>, usize), Problem>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let rest = self.rest.trim_start();
+            self.advance(self.rest.len() - rest.len());
+            if !self.rest.starts_with('#') {
+                break;
+            }
+            self.advance(self.rest.find('\n').unwrap_or(self.rest.len()));
+        }
+        let line = self.line;
+        let token = match self.rest.chars().next()? {
+            '[' => {
+                self.advance(1);
+                Token::Open
+            }
+            ']' => {
+                self.advance(1);
+                Token::Close
+            }
+            '"' => {
+                self.advance(1);
+                let Some(end) = self.rest.find('"') else {
+                    return Some(Err(at(line, "expected a second `\"`: the text has no end")));
+                };
+                let text = &self.rest[..end];
+                self.advance(end + 1);
+                Token::Text(text)
+            }
+            _ => {
+                let end = |c: char| c.is_whitespace() || matches!(c, '[' | ']' | '"');
+                let word = &self.rest[..self.rest.find(end).unwrap_or(self.rest.len())];
+                self.advance(word.len());
+                Token::Word(word)
+            }
+        };
+        Some(Ok((token, line)))
+    }
+}
+
+impl Tokens<'_> {
+    fn advance(&mut self, bytes: usize) {
+        let (gone, rest) = self.rest.split_at(bytes);
+        self.line += gone.matches('\n').count();
+        self.rest = rest;
+    }
+}
+
+fn at(line: usize, problem: impl Into<String>) -> Problem {
+    (Place::Line(line), problem.into())
+}
+
+enum Value<'a> {
+    One(&'a str),
+    List(Vec<Entry<'a>>),
+}
+
+struct Entry<'a> {
+    key: &'a str,
+    line: usize,
+    value: Value<'a>,
+}
+
+/// What is up to the end of a list; at depth 0 up to the end of the file.
+fn list<'a>(tokens: &mut Tokens<'a>, depth: usize) -> Result<Vec<Entry<'a>>, Problem> {
+    let mut entries = Vec::new();
+    loop {
+        let (key, line) = match tokens.next().transpose()? {
+            Some((Token::Word(key), line)) => (key, line),
+            Some((Token::Close, _)) if depth > 0 => return Ok(entries),
+            None if depth == 0 => return Ok(entries),
+            Some((_, line)) => return Err(at(line, "expected a key")),
+            None => return Err(at(tokens.line, "expected `]`: the file ends within a list")),
+        };
+        let value = match tokens.next().transpose()? {
+            Some((Token::Word(value) | Token::Text(value), _)) => Value::One(value),
+            Some((Token::Open, _)) if depth < DEPTH_MAX => Value::List(list(tokens, depth + 1)?),
+            Some((Token::Open, line)) => {
+                return Err(at(
+                    line,
+                    format!("expected at most {DEPTH_MAX} lists within lists"),
+                ));
+            }
+            Some((Token::Close, _)) | None => {
+                return Err(at(line, format!("expected a value of `{key}`")));
+            }
+        };
+        entries.push(Entry { key, line, value });
+    }
+}
+
+/// The value of a key of one value.
+fn one<'a>(entries: &[Entry<'a>], key: &str) -> Option<&'a str> {
+    entries.iter().find_map(|entry| match entry.value {
+        Value::One(value) if entry.key == key => Some(value),
+        _ => None,
+    })
+}
+
+/// The lists of a key, and where each begins.
+fn lists<'a, 'b>(entries: &'b [Entry<'a>], key: &str) -> Vec<(usize, &'b [Entry<'a>])> {
+    let lists = entries.iter().filter_map(|entry| match &entry.value {
+        Value::List(list) if entry.key == key => Some((entry.line, list.as_slice())),
+        _ => None,
+    });
+    lists.collect()
+}
+
+pub(super) fn parse(text: &str) -> Result<Network, Problem> {
+    let file = list(
+        &mut Tokens {
+            rest: text,
+            line: 1,
+        },
+        0,
+    )?;
+    let graphs = lists(&file, "graph");
+    let [(_, graph)] = graphs[..] else {
+        let problem = format!("expected one `graph [ ... ]`, not {}", graphs.len());
+        return Err((Place::File, problem));
+    };
+    let mut network = Network::default();
+    let nodes = nodes(graph, &mut network)?;
+    let both = one(graph, "directed") != Some("1");
+    for (line, edge) in lists(graph, "edge") {
+        let end = |key| {
+            let id = one(edge, key);
+            let id = id.ok_or_else(|| at(line, format!("expected a `{key}` in this `edge`")))?;
+            let unknown = || {
+                at(
+                    line,
+                    format!("expected the id of a node as `{key}`, not {id}"),
+                )
+            };
+            nodes.get(id).copied().ok_or_else(unknown)
+        };
+        let (from, to) = (end("source")?, end("target")?);
+        let cost = one(edge, "weight").map_or(Ok(Weight::ONE), weight);
+        let cost = cost.map_err(|problem| at(line, problem))?;
+        let added = network.link(from, to, cost, both);
+        added.map_err(|problem| at(line, problem))?;
+    }
+    Ok(network)
+}
+
+/// Routers by id. Their names are the labels, with the id where several have the same or there is none.
+fn nodes<'a>(graph: &[Entry<'a>], network: &mut Network) -> Result<HashMap<&'a str, u32>, Problem> {
+    let nodes = lists(graph, "node");
+    let (mut seen, mut shared) = (HashSet::new(), HashSet::new());
+    let labels = nodes.iter().filter_map(|(_, node)| one(node, "label"));
+    shared.extend(labels.filter(|label| !seen.insert(*label)));
+    let mut routers = HashMap::new();
+    for (line, node) in nodes {
+        let id = one(node, "id").ok_or_else(|| at(line, "expected an `id` in this `node`"))?;
+        let name = match one(node, "label") {
+            Some(label) if !shared.contains(label) => label.to_owned(),
+            Some(label) => format!("{label} #{id}"),
+            None => format!("#{id}"),
+        };
+        let (router, is_new) = network.router(&name).map_err(|problem| at(line, problem))?;
+        if !is_new || routers.insert(id, router).is_some() {
+            return Err(at(
+                line,
+                format!("expected an id that no other node has, not {id}"),
+            ));
+        }
+    }
+    Ok(routers)
+}

@@ -1,0 +1,228 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn refused(text: &str, format: Format) -> String {
+    let (place, problem) = parse(text.as_bytes(), format).unwrap_err();
+    format!("{place}: {problem}")
+}
+
+fn check_refusals(cases: &[(Format, &str, &str)]) {
+    for (format, text, expected) in cases {
+        let found = refused(text, *format);
+        assert!(found.contains(expected), "{text}: {found}");
+    }
+}
+
+fn links(text: &str, format: Format) -> Vec<(String, String, u64)> {
+    let topology = parse(text.as_bytes(), format).unwrap();
+    let graph = topology.graph();
+    let links = graph.edge_indices().map(|link| {
+        let (from, to) = graph.edge_endpoints(link).unwrap();
+        let (from, to) = (graph[from].clone(), graph[to].clone());
+        (from, to, graph[link].millionths())
+    });
+    links.collect()
+}
+
+fn link(from: &str, to: &str, millionths: u64) -> (String, String, u64) {
+    (from.to_owned(), to.to_owned(), millionths)
+}
+
+#[test]
+fn rocketfuel_has_a_line_for_each_direction() {
+    let text = "San+Jose,+CA1 Oslo 2.5\nOslo San+Jose,+CA1 3\n\n";
+    let expected = [
+        link("Oslo", "San+Jose,+CA1", 3_000_000),
+        link("San+Jose,+CA1", "Oslo", 2_500_000),
+    ];
+    assert_eq!(links(text, Format::Rocketfuel), expected);
+}
+
+#[test]
+fn of_parallel_links_the_cheapest_counts_and_loops_do_not() {
+    let text = "a b 3\na b 2\na b 4\na a 1\n";
+    assert_eq!(links(text, Format::Rocketfuel), [link("a", "b", 2_000_000)]);
+}
+
+#[test]
+fn json_links_lead_both_ways_unless_said_otherwise() {
+    let text = r#"{
+        "nodes": [{ "name": "b" }, { "name": "a" }],
+        "links": [
+            { "from": "a", "to": "b", "weight": 0.5, "both_directions": false },
+            { "from": "b", "to": "a" }
+        ]
+    }"#;
+    // The cheaper one from a to b.
+    let expected = [link("a", "b", 500_000), link("b", "a", 1_000_000)];
+    assert_eq!(links(text, Format::Json), expected);
+}
+
+#[test]
+fn gml_labels_that_are_shared_get_their_ids() {
+    let text = r#"# A comment
+        Creator "any [tool]"
+        graph [ directed 0
+          node [ id 0 label "x" graphics [ w 2 type "line
+        break" ] ]
+          node [ id 1 label "x" ] node [ id 2 label "y z" ] node[id 3]
+          edge [ source 0 target 1 weight 2.5 ] edge [source 2 target 3 LinkLabel "1 Gb/s"]
+        ]"#;
+    let expected = [
+        link("#3", "y z", 1_000_000),
+        link("x #0", "x #1", 2_500_000),
+        link("x #1", "x #0", 2_500_000),
+        link("y z", "#3", 1_000_000),
+    ];
+    assert_eq!(links(text, Format::Gml), expected);
+    let directed = "graph [ directed 1 node [ id 0 ] node [ id 1 ] edge [ source 0 target 1 ] ]";
+    assert_eq!(links(directed, Format::Gml).len(), 1);
+}
+
+/// What is read of the Topology Zoo.
+#[test]
+fn the_topology_zoo_is_read() {
+    let Some(archive) = crate::brute::shared("topology-zoo-gml.tar.gz") else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let tar = std::process::Command::new("tar")
+        .arg("-xzf")
+        .arg(&archive)
+        .arg("-C")
+        .arg(folder.path())
+        .status();
+    assert!(tar.unwrap().success());
+    let files = std::fs::read_dir(folder.path().join("gml")).unwrap();
+    let files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
+    assert_eq!(files.len(), 276);
+    for path in &files {
+        let topology = file(path).unwrap_or_else(|error| panic!("{error}"));
+        if path.ends_with("Abilene.gml") {
+            assert_eq!((topology.routers().len(), topology.links()), (11, 28));
+        }
+    }
+}
+
+#[test]
+fn what_is_wrong_in_lines_or_json_is_said_with_its_place() {
+    use Format::{Json, Rocketfuel};
+    check_refusals(&[
+        (Rocketfuel, "a b 1\na b\n", ":2: expected three fields"),
+        (
+            Rocketfuel,
+            "a b -1",
+            ":1: expected a weight of 0.000001 to 1000000000, not \"-1\"",
+        ),
+        (Rocketfuel, "a b NaN", ":1: expected a weight"),
+        (Rocketfuel, "a b 1e300", ":1: expected a weight"),
+        (Rocketfuel, "", ": expected at least one link"),
+        (Rocketfuel, "a a 1", ": expected at least one link"),
+        (Json, "{", "EOF while parsing an object at line 1"),
+        (
+            Json,
+            r#"{ "nodes": [], "links": [] } x"#,
+            ":1: trailing characters",
+        ),
+        (
+            Json,
+            r#"{ "nodes": [{ "nam": "a" }] }"#,
+            ": nodes[0].nam: unknown field `nam`",
+        ),
+        (
+            Json,
+            r#"{ "nodes": [{ "name": "a" }, { "name": "a" }], "links": [] }"#,
+            ": nodes[1].name: expected a name that no other node has, not \"a\"",
+        ),
+        (
+            Json,
+            r#"{ "nodes": [{ "name": "a" }], "links": [{ "from": "a", "to": "b" }] }"#,
+            ": links[0].to: expected the name of a node, not \"b\"",
+        ),
+        (
+            Json,
+            r#"{ "nodes": [{ "name": "a" }], "links": [{ "from": "a", "to": "a", "weight": 0 }] }"#,
+            ": links[0].weight: expected 0.000001 to 1000000000",
+        ),
+    ]);
+}
+
+#[test]
+fn what_is_wrong_in_gml_is_said_with_its_place() {
+    use Format::Gml;
+    check_refusals(&[
+        (Gml, "", ": expected one `graph [ ... ]`, not 0"),
+        (Gml, "graph [\n node [ id 0 ]\n", ":3: expected `]`"),
+        (Gml, "graph [\n ]\n]", ":3: expected a key"),
+        (Gml, "graph [ node ]", ":1: expected a value of `node`"),
+        (Gml, "graph [\n label \"x ]", ":2: expected a second `\"`"),
+        (
+            Gml,
+            "graph [\n node [ label \"x\" ] ]",
+            ":2: expected an `id`",
+        ),
+        (
+            Gml,
+            "graph [ node [ id 0 ]\n node [ id 0 ] ]",
+            ":2: expected an id that no other node has, not 0",
+        ),
+        (
+            Gml,
+            "graph [ node [ id 0 ]\n edge [ source 0 target 9 ] ]",
+            ":2: expected the id of a node as `target`, not 9",
+        ),
+        (
+            Gml,
+            "graph [ node [ id 0 ]\n edge [ target 0 ] ]",
+            ":2: expected a `source`",
+        ),
+        (
+            Gml,
+            "graph [ node [ id 0 ] node [ id 1 ]\nedge [ source 0 target 1 weight x ] ]",
+            ":2: expected a weight",
+        ),
+    ]);
+}
+
+#[test]
+fn there_are_limits() {
+    use Format::{Gml, Rocketfuel};
+    let deep = format!("graph [ {}", "a [ ".repeat(100_000));
+    assert!(refused(&deep, Gml).contains("expected at most 16 lists within lists"));
+    let many: String = (0..3_000).fold(String::new(), |text, at| text + &format!("a {at} 1\n"));
+    assert_eq!(
+        refused(&many, Rocketfuel),
+        ":2048: expected at most 2048 routers"
+    );
+    let dense = (0..200).flat_map(|from| (0..200).map(move |to| format!("{from} {to} 1\n")));
+    assert!(
+        refused(&dense.collect::<String>(), Rocketfuel).contains("expected at most 32768 links")
+    );
+    let (place, _) = parse(b"a b 1\n\xff", Rocketfuel).unwrap_err();
+    assert_eq!(place, Place::Line(2));
+}
+
+#[test]
+fn the_end_of_the_name_says_the_format() {
+    assert_eq!(
+        file("network.txt".as_ref()).unwrap_err().to_string(),
+        "network.txt: expected a name that ends in .json, .intra (Rocketfuel) or .gml"
+    );
+    let missing = file("nowhere.gml".as_ref()).unwrap_err().to_string();
+    assert!(
+        missing.starts_with("nowhere.gml: cannot be read: "),
+        "{missing}"
+    );
+}
+
+proptest! {
+    #[test]
+    fn no_input_panics(text in "[a-b0-9 \\[\\]\"#\n.{}:,-]{0,200}", words in prop::collection::vec(
+        prop::sample::select(vec!["graph", "node", "edge", "[", "]", "id", "0", "1", "source", "target", "weight", "\"", "\n"]), 0..60)) {
+        for format in [Format::Json, Format::Rocketfuel, Format::Gml] {
+            let _ = parse(text.as_bytes(), format);
+            let _ = parse(words.join(" ").as_bytes(), format);
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! The network itself.
+
+use std::collections::BTreeMap;
+
+use petgraph::graph::DiGraph;
+
+/// Most routers of a topology.
+pub const ROUTERS_MAX: usize = 2_048;
+/// Most links of a topology, each direction for itself. With [`ROUTERS_MAX`] it bounds the memory for all shortest
+/// paths: a quarter of a GiB.
+pub const LINKS_MAX: usize = 32_768;
+
+/// Steps of a weight of 1.
+const PARTS: f64 = 1e6;
+
+/// Cost of a link in millionths, 1 to 10^15. Whole numbers, since paths of equal cost must add up to equal sums,
+/// which decimal fractions as `f64` do not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Weight(u64);
+
+impl Weight {
+    /// Of a link that has none.
+    pub const ONE: Self = Self(1_000_000);
+
+    /// What [`Weight::new`] accepts.
+    pub const RANGE: &str = "0.000001 to 1000000000";
+
+    /// `None` unless it is within [`Weight::RANGE`].
+    pub fn new(weight: f64) -> Option<Self> {
+        let parts = (weight * PARTS).round();
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "used within the range only"
+        )]
+        let whole = parts as u64;
+        (1.0..=1e15).contains(&parts).then_some(Self(whole))
+    }
+
+    /// In millionths.
+    pub const fn millionths(self) -> u64 {
+        self.0
+    }
+}
+
+/// Index of a router in the order of names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Router(pub(crate) u32);
+
+impl Router {
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Routers and the links between them. At most one link leads from one router to another.
+#[derive(Debug, Clone)]
+pub struct Topology {
+    graph: DiGraph<String, Weight>,
+}
+
+impl Topology {
+    /// From names, each once, and links between their indices. Of parallel links the one of least weight stays; links of
+    /// a router to itself are left out: no shortest path takes them.
+    pub(crate) fn new(names: &[String], links: &[(u32, u32, Weight)]) -> Self {
+        let mut by_name: Vec<u32> = (0..).take(names.len()).collect();
+        by_name.sort_by_key(|&old| &names[old as usize]);
+        let mut graph = DiGraph::new();
+        let mut index = vec![petgraph::graph::NodeIndex::default(); names.len()];
+        for &old in &by_name {
+            index[old as usize] = graph.add_node(names[old as usize].clone());
+        }
+        let mut least = BTreeMap::new();
+        for &(from, to, weight) in links.iter().filter(|(from, to, _)| from != to) {
+            let known = least.entry((index[from as usize], index[to as usize]));
+            let known: &mut Weight = known.or_insert(weight);
+            *known = weight.min(*known);
+        }
+        for ((from, to), weight) in least {
+            graph.add_edge(from, to, weight);
+        }
+        Self { graph }
+    }
+
+    pub(crate) const fn graph(&self) -> &DiGraph<String, Weight> {
+        &self.graph
+    }
+
+    /// All routers, by name.
+    pub fn routers(&self) -> impl ExactSizeIterator<Item = Router> + use<> {
+        (0..u32::try_from(self.graph.node_count()).unwrap_or(u32::MAX)).map(Router)
+    }
+
+    /// Number of links, each direction for itself.
+    pub fn links(&self) -> usize {
+        self.graph.edge_count()
+    }
+
+    /// A router's name in its file.
+    pub fn name(&self, router: Router) -> &str {
+        &self.graph[petgraph::graph::NodeIndex::new(router.index())]
+    }
+}
