@@ -7,7 +7,7 @@ use measure::packet::Hashing;
 use super::Worker;
 use super::counting::{count_departures, count_drop};
 use crate::egress::lane::Exit;
-use crate::packet_io::{Burst, PacketIo, Tag};
+use crate::packet_io::{BURST, Burst, PacketIo, Tag};
 
 /// Bursts that one port sends in a pass beyond one for each queue that is read and each ring, at
 /// most: what bounds a pass, while a queue that has grown can still shrink.
@@ -69,7 +69,8 @@ impl<I: PacketIo> Worker<I> {
     /// stays at the head, in order, and is offered again.
     fn depart_all(&mut self, to: PortIndex, bursts_max: usize) -> usize {
         let (mut sent, mut bursts) = (0, 0);
-        while bursts < bursts_max {
+        // A burst that is cut for a reference counts by its packets.
+        while bursts < bursts_max && sent < bursts_max * BURST {
             let departed = self.depart(to);
             sent += departed.packets;
             if departed.packets == 0 || departed.is_refused {
