@@ -18,6 +18,7 @@ pub mod cell;
 pub mod chooser;
 pub mod codec;
 pub mod decoding;
+pub mod digest;
 pub mod flows;
 pub mod histogram;
 pub mod lda;

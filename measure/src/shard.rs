@@ -219,6 +219,15 @@ impl Shard {
         }
     }
 
+    /// Adds a packet that is known to be lost from its time alone: of a length that nobody knows, and no
+    /// estimator's loss.
+    pub fn lost_unseen(&mut self, segment: SegmentIndex) {
+        if let Some(segment) = self.segment_mut(segment) {
+            segment.tally.sent += 1;
+            segment.tally.dropped += 1;
+        }
+    }
+
     /// Adds packets that came to the receiver's end after their epoch was sealed: they are counted, and
     /// go nowhere else.
     pub fn late(&mut self, batch: &Batch) {

@@ -23,11 +23,14 @@ use crate::egress::{PortEgress, QueuedReference, Refused};
 use crate::packet_io::{NO_SEGMENT, Tag};
 use crate::references::Due;
 
+mod around;
 mod epochs;
 mod plan;
+mod returned;
 mod tag;
 mod tagging;
 
+pub use around::{Arounds, Devices};
 pub use epochs::Epochs;
 pub use plan::{NO_SEGMENTS, Plan, SegmentMap, Segments};
 pub use tagging::Tagging;

@@ -62,6 +62,8 @@ pub struct Worker<I: PacketIo> {
     /// A generation that was taken up while an old part is still in use.
     retiring: Option<Box<Generation<I>>>,
     departing: Box<Departing>,
+    /// Packets that come back from devices of others.
+    returned: Box<Departing>,
     /// Spreads packets that have no hash of their own over the rows of an LDA.
     spread: RandomHashes,
     /// Ports for which the present burst brought something.
@@ -98,6 +100,7 @@ impl<I: PacketIo> Worker<I> {
             receiving,
             retiring: None,
             departing: Box::default(),
+            returned: Box::default(),
             spread: RandomHashes::default(),
             touched: PortSet::EMPTY,
             pace,
@@ -183,6 +186,9 @@ impl<I: PacketIo> Worker<I> {
     /// one port.
     fn dispatch(&mut self, arrivals: &mut Burst<I::Packet>, received: Received) {
         let Received { from, now, .. } = received;
+        if self.meter.is_around(from) {
+            self.receive_around(arrivals, from, now);
+        }
         let mut decisions = Decisions::new_const();
         let heads = arrivals.iter().map(|packet| self.io.head(packet));
         let all_to = self.decide.decide_burst(from, heads, now, &mut decisions);
@@ -294,6 +300,7 @@ impl<I: PacketIo> Worker<I> {
         self.roll_over(now);
         self.refer(now);
         self.tend_wires(now);
+        self.meter.sweep(now, &self.counters);
         self.decide.tick(now);
         if self.retiring.is_some() {
             self.retire();

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use contract::units::{bytes, count, duration_ns, rate, uptime};
 use records::answers::{ClassTotals, Classes, Ports};
-use records::snapshot::{Delays, Port, Segment, Snapshot};
+use records::snapshot::{AroundCounts, Delays, Port, Segment, Snapshot};
 
 mod flows;
 mod status;
@@ -127,7 +127,39 @@ fn percentiles(
 
 /// Ports alone.
 pub fn ports(ports: &Ports) -> String {
-    port_table(&ports.ports)
+    let around = ports.ports.iter().filter_map(around_row);
+    let around: Vec<[String; 8]> = around.collect();
+    let mut text = port_table(&ports.ports);
+    if !around.is_empty() {
+        let headings = [
+            "device",
+            "port",
+            "entered",
+            "returned",
+            "lost",
+            "unknown",
+            "reordered",
+            "displaced",
+        ];
+        text += "\n";
+        text += &table(&headings, around.into_iter());
+    }
+    text
+}
+
+/// What enters a device by a port, and comes back.
+fn around_row(port: &Port) -> Option<[String; 8]> {
+    let AroundCounts { device, counts } = port.around.as_ref()?;
+    Some([
+        device.clone(),
+        port.name.clone(),
+        count(counts.entered_packets),
+        count(counts.returned_packets),
+        count(counts.lost_packets),
+        count(counts.unknown_packets),
+        count(counts.reordered_packets),
+        count(counts.displaced_packets),
+    ])
 }
 
 fn port_table(ports: &[Port]) -> String {

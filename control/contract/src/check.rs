@@ -149,7 +149,6 @@ fn describe_measurement(text: &mut String, config: &Config) {
         return line(text, "measurement", "off");
     }
     let segments = config.segments();
-    let name = |port| config.port_name(port);
     let some: Vec<String> = segments
         .iter()
         .take(NAMED_MAX + 1)
@@ -159,7 +158,8 @@ fn describe_measurement(text: &mut String, config: &Config) {
             } else {
                 format!("/{}", config.class_name(segment.class))
             };
-            format!("{}>{}{class}", name(segment.ingress), name(segment.egress))
+            let (from, to) = (config.segment_from(segment), config.segment_to(segment));
+            format!("{from}>{to}{class}")
         })
         .collect();
     let named = if some.len() > NAMED_MAX {

@@ -35,7 +35,7 @@ pub use device::Device;
 pub use host::HostConfig;
 pub use layout::LayoutError;
 pub use measurement::{
-    Decode, FlowRule, FlowSelection, Flows, Lda, LdaBank, Lds, Measurement, Rli, RliMethod,
+    Around, Decode, FlowRule, FlowSelection, Flows, Lda, LdaBank, Lds, Measurement, Rli, RliMethod,
     RliPolicy, SegmentPorts, Stamps,
 };
 pub use parse::{ConfigError, Position};
@@ -262,7 +262,8 @@ impl Config {
     /// from a port to itself too.
     ///
     /// The order is that of the shards' segments: classes of one pair side by side, and in a host
-    /// all of one egress port. Empty when measurement is off.
+    /// all of one egress port. Those around devices come last: from every port of a device to every other.
+    /// Empty when measurement is off.
     pub fn segments(&self) -> Vec<Segment> {
         if !self.measurement.enabled {
             return Vec::new();
@@ -290,24 +291,67 @@ impl Config {
             let wanted = self.measurement.segments.as_ref();
             wanted.is_none_or(|wanted| wanted.iter().any(|w| w.from == from && w.to == to))
         };
-        let classes = 0..self.class_count();
         let pairs = pairs.into_iter().filter(is_wanted);
-        pairs
-            .flat_map(|(ingress, egress)| {
+        let inside = pairs.map(|(ingress, egress)| (ingress, egress, None));
+        let around = self.measurement.around.iter().enumerate();
+        let around = around.flat_map(|(device, around)| {
+            let ports = around.ports.iter().filter_map(|name| self.port_index(name));
+            let ports: Vec<usize> = ports.collect();
+            let to = ports.clone();
+            let pairs = ports
+                .into_iter()
+                .flat_map(move |from| to.clone().into_iter().map(move |to| (from, to)));
+            let pairs = pairs.filter(|(from, to)| from != to);
+            pairs.map(move |(from, to)| (from, to, Some(device)))
+        });
+        let classes = 0..self.class_count();
+        inside
+            .chain(around)
+            .flat_map(|(ingress, egress, around)| {
                 classes.clone().map(move |class| Segment {
                     ingress,
                     egress,
                     class,
+                    around,
                 })
             })
             .collect()
+    }
+
+    /// The name of a segment's beginning: a port, or a port's place at a device.
+    pub fn segment_from(&self, segment: &Segment) -> String {
+        self.end_name(segment.ingress, segment.around)
+    }
+
+    /// The name of a segment's end, likewise.
+    pub fn segment_to(&self, segment: &Segment) -> String {
+        self.end_name(segment.egress, segment.around)
+    }
+
+    fn end_name(&self, port: usize, device: Option<usize>) -> String {
+        let port = self.port_name(port);
+        match device.and_then(|device| self.measurement.around.get(device)) {
+            Some(Around { name, .. }) => format!("{name}:{port}"),
+            None => port.to_owned(),
+        }
+    }
+
+    /// The device that a port leads to, and which of its ports that is.
+    pub fn around(&self, port: usize) -> Option<(usize, usize)> {
+        let name = self.port_name(port);
+        let devices = self.measurement.around.iter().enumerate();
+        let mut devices = devices.filter(|_| self.measurement.enabled);
+        devices.find_map(|(device, around)| {
+            let place = around.ports.iter().position(|port| port == name)?;
+            Some((device, place))
+        })
     }
 
     /// The segments of a host by which packets leave by the port with this index, as indices into
     /// [`segments`](Self::segments); empty where there are none.
     pub fn segments_of_egress(&self, port: usize) -> Range<u16> {
         let segments = self.segments();
-        let is_by_it = |segment: &Segment| segment.egress == port;
+        let is_by_it = |segment: &Segment| segment.egress == port && segment.is_inside();
         let first = segments.iter().position(is_by_it).unwrap_or_default();
         let by_it = segments
             .iter()
@@ -323,12 +367,21 @@ impl Config {
 /// A measured segment, by indices into [`Config::ports`] and [`Config::classes`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Segment {
-    /// Where its packets come in.
+    /// The port where its packets come in; around a device, where they leave for it.
     pub ingress: usize,
-    /// Where they leave.
+    /// The port where they leave; around a device, where they come back.
     pub egress: usize,
     /// Their class.
     pub class: usize,
+    /// The device that they pass, by index into `measurement.around`; `None` inside this switch.
+    pub around: Option<usize>,
+}
+
+impl Segment {
+    /// Whether it is inside this switch.
+    pub fn is_inside(&self) -> bool {
+        self.around.is_none()
+    }
 }
 
 mod defaults {

@@ -92,8 +92,32 @@ counters! {
         pub classes: [ClassCounters; CLASSES_MAX],
         /// The egress queues, in the order of the configuration.
         pub queues: [QueueCounters; QUEUES_MAX],
+        /// The device that the port leads to.
+        pub around: AroundCounters,
     }
     read as PortReading
+}
+
+counters! {
+    /// Counters of one port of somebody else's device that packets are measured around. `entered = returned + lost +
+    /// displaced` and what is inside, over all ports of the device.
+    pub struct AroundCounters {
+        entered_packets: Counter "vernier_around_entered_packets_total", packets, in "around",
+            "Packets that left for the device by the port.";
+        returned_packets: Counter "vernier_around_returned_packets_total", packets, in "around",
+            "Packets that came back by the port, having entered the device by any.";
+        reflected_packets: Counter "vernier_around_reflected_packets_total", packets, in "around",
+            "Of these, packets that had entered by the same port: no segment has them.";
+        lost_packets: Counter "vernier_around_lost_packets_total", packets, in "around",
+            "Packets that entered by the port and did not come back in time: lost, or rewritten beyond recognition.";
+        unknown_packets: Counter "vernier_around_unknown_packets_total", packets, in "around",
+            "Packets that came back by the port and had not entered: made by the device, late, or rewritten beyond recognition.";
+        displaced_packets: Counter "vernier_around_displaced_packets_total", packets, in "around",
+            "Packets that entered by the port and made way for others in a full table: neither measured nor lost.";
+        reordered_packets: Counter "vernier_around_reordered_packets_total", packets, in "around",
+            "Packets that came back by the port after one that had entered later by the same port (RFC 4737).";
+    }
+    read as AroundReading
 }
 
 counters! {

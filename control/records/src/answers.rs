@@ -246,7 +246,7 @@ impl ClassTotals {
         }
         let (mut sum_s, mut squares_s2) = (0.0, 0.0);
         let segments = snapshot.segments.iter();
-        for segment in segments.filter(|segment| segment.class == class) {
+        for segment in segments.filter(|segment| segment.class == class && !segment.is_around) {
             let total = &segment.total;
             totals.counts += total.counts;
             totals.segments += 1;

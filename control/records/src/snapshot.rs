@@ -17,8 +17,8 @@ mod segment;
 mod wire;
 
 pub use data_plane::{
-    Bursts, ClassCounts, DeviceCounts, Exceptions, Fdb, Labelled, Pool, Port, PortFact,
-    PortReading, QueueCounts, References, Worker,
+    AroundCounts, Bursts, ClassCounts, DeviceCounts, Exceptions, Fdb, Labelled, Pool, Port,
+    PortFact, PortReading, QueueCounts, References, Worker,
 };
 pub use flows::{
     AnsweredFlow, Credit, Decoding, ENDED_MAX, EpochTimes, Flow, FlowAnswer, FlowEstimate,

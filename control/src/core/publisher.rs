@@ -16,7 +16,9 @@ use crate::published::{Lookup, Published};
 use contract::config::{self, Config};
 use contract::counters::{Counter, DropReason, PortCounters};
 use contract::ids::{GenerationId, PortIndex};
-use records::snapshot::{ClassCounts, Labelled, Port, PortFact, QueueCounts, Snapshot};
+use records::snapshot::{
+    AroundCounts, ClassCounts, Labelled, Port, PortFact, QueueCounts, Snapshot,
+};
 
 #[derive(Debug)]
 pub(super) struct Publisher {
@@ -83,6 +85,7 @@ impl Publisher {
                     name: port.name.clone(),
                     classes: class_names(config),
                     queues: queue_names(config, index),
+                    around: device_name(config, index),
                     ..old.iter().find(same).cloned().unwrap_or_default()
                 }
             })
@@ -164,6 +167,15 @@ fn queue_names(config: &Config, port: usize) -> Vec<QueueCounts> {
     }
 }
 
+/// The device that a port leads to.
+fn device_name(config: &Config, port: usize) -> Option<AroundCounts> {
+    let (device, _) = config.around(port)?;
+    Some(AroundCounts {
+        device: config.measurement.around.get(device)?.name.clone(),
+        ..AroundCounts::default()
+    })
+}
+
 /// A port's counters, summed over the workers; names and rates stay.
 fn read_port(port: Port, facts: PortFact, blocks: &[&PortCounters]) -> Port {
     let sum = |counter: &dyn Fn(&PortCounters) -> &Counter| -> u64 {
@@ -192,6 +204,10 @@ fn read_port(port: Port, facts: PortFact, blocks: &[&PortCounters]) -> Port {
         kinds: kinds.to_vec(),
         classes: classes.collect(),
         queues: queues.collect(),
+        around: port.around.map(|around| AroundCounts {
+            device: around.device,
+            counts: blocks.iter().map(|block| block.around.read()).sum(),
+        }),
         name: port.name,
         rx_pps: port.rx_pps,
         tx_pps: port.tx_pps,

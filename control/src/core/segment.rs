@@ -15,10 +15,9 @@ use std::sync::Arc;
 
 /// The names of a segment's ports and class.
 pub(super) fn name(config: &Config, segment: &config::Segment) -> SegmentName {
-    let port = |port| config.port_name(port).to_owned();
     SegmentName {
-        ingress: port(segment.ingress),
-        egress: port(segment.egress),
+        ingress: config.segment_from(segment),
+        egress: config.segment_to(segment),
         class: config.class_name(segment.class).to_owned(),
     }
 }
@@ -96,6 +95,7 @@ impl SegmentState {
             ingress: self.name.ingress.clone(),
             egress: self.name.egress.clone(),
             class: self.name.class.clone(),
+            is_around: false,
             last: self.last.clone(),
             last_minute: self.minute.figures(present, interval_ms, rate),
             history: self.history.clone(),

@@ -89,7 +89,8 @@ impl Segments {
         let mut by_number = vec![None; self.states.len()];
         let mut methods = vec![None; self.states.len()];
         for (segment, &number) in segments.iter().zip(&numbers) {
-            methods[number as usize] = config.rli_method(segment.egress);
+            let method = config.rli_method(segment.egress);
+            methods[number as usize] = method.filter(|_| segment.is_inside());
         }
         for (index, &number) in (0..).zip(&numbers) {
             let sketch = change.layout.sketch_of.get(usize::from(index));
@@ -262,7 +263,7 @@ impl Segments {
             let (rate, interval_ms) = (self.rate, plan.interval_ms);
             let added = contain(Part::Estimate, || {
                 state.add(epoch, synopsis, is_disturbed, rate, interval_ms)?;
-                if is_disturbed {
+                if is_disturbed || !segment.is_inside() {
                     return Ok(());
                 }
                 self.classes.add(&state.name, synopsis, rate)
@@ -327,6 +328,7 @@ impl Segments {
     /// The newest generation's segments, in the order of the configuration; `present` is the epoch that is open.
     pub fn publish(&self, present: Epoch) -> Vec<Segment> {
         let Some(Plan {
+            segments,
             numbers,
             interval_ms,
             ..
@@ -334,10 +336,17 @@ impl Segments {
         else {
             return Vec::new();
         };
-        let numbers = numbers.iter();
-        let states = numbers.filter_map(|&number| self.states.get(number as usize)?.as_ref());
-        let segments = states.map(|state| state.segment(present, *interval_ms, self.rate));
-        segments.collect()
+        let published = segments
+            .iter()
+            .zip(numbers)
+            .filter_map(|(segment, &number)| {
+                let state = self.states.get(number as usize)?.as_ref()?;
+                Some(Segment {
+                    is_around: !segment.is_inside(),
+                    ..state.segment(present, *interval_ms, self.rate)
+                })
+            });
+        published.collect()
     }
 
     /// Delays by class, likewise.

@@ -22,7 +22,7 @@ use measure::time::{Epoch, EpochSchedule, TickRate, Ticks};
 use records::snapshot::Snapshot;
 use serde::Serialize;
 use switch::generation::Generations;
-use switch::meter::Plan;
+use switch::meter::{Devices, Plan};
 use switch::packet_io::dpdk::DpdkIo;
 use switch::preflight;
 use switch::source::Source;
@@ -108,6 +108,7 @@ pub fn run(config: &Config, options: &RunOptions, signals: &Signals) -> Result<O
             rate.ticks_in(config.measurement.grace()),
         ),
         line: &Arc::default(),
+        devices: &Devices::default(),
         recording: recording.as_ref(),
         seed: random_number()?,
         budget_mib,

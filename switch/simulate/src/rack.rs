@@ -32,8 +32,7 @@ use switch::decide::Decide;
 use switch::egress::EgressLayout;
 use switch::egress::Lane;
 use switch::generation::{Generations, generations};
-use switch::meter::{Meter, Plan, SegmentMap};
-use switch::packet_io::ClassIndex;
+use switch::meter::{Arounds, Devices, Meter, Plan, SegmentMap};
 use switch::packet_io::memory::{MemoryIo, MemoryPacket};
 use switch::worker::Worker;
 
@@ -85,6 +84,8 @@ pub struct Rack {
     pub workers: Vec<RackWorker>,
     pub master: FdbMaster,
     pub now: u64,
+    /// Devices of others that packets are measured around.
+    pub devices: Devices,
     layout: ShardLayout,
     /// What all workers gave, by epoch, and how many did.
     sums: BTreeMap<u64, (usize, Shard)>,
@@ -96,8 +97,11 @@ impl Rack {
         let receiving = Arc::new(AtomicUsize::new(config.workers.len()));
         let mut workers = Vec::new();
         let mut master_ends: Vec<MasterEnd> = Vec::new();
-        for (queues, lanes) in config.assignment().into_iter().zip(lanes(&config)) {
-            let (plan, control) = plan(&config, GenerationId::default());
+        let devices = Devices::default();
+        let arounds = devices.of(&config, rate());
+        let workers_of = config.assignment().into_iter().zip(lanes(&config));
+        for ((queues, lanes), arounds) in workers_of.zip(arounds) {
+            let (plan, control) = plan(&config, GenerationId::default(), arounds);
             let schedule = EpochSchedule::new(Ticks(0), INTERVAL, GRACE);
             let meter = Meter::new(hasher(), schedule, Some(plan), Ticks(0));
             let (replica_end, master_end) = fdb_rings(REPORTS, DELTAS);
@@ -129,6 +133,7 @@ impl Rack {
             master: FdbMaster::from_settings(config.fdb_settings(), master_ends),
             config,
             workers,
+            devices,
             now: 0,
             layout,
             sums: BTreeMap::new(),
@@ -338,21 +343,20 @@ pub fn ledger<'s>(shards: impl IntoIterator<Item = &'s Shard>) -> Tally {
 }
 
 /// How a worker measures in a generation, and the control core's end of it.
-pub fn plan(config: &Config, generation: GenerationId) -> (Box<Plan>, ControlEnd) {
+pub fn plan(
+    config: &Config,
+    generation: GenerationId,
+    arounds: Option<Box<Arounds>>,
+) -> (Box<Plan>, ControlEnd) {
     let (handover, control) = handover(generation, &config.shard_layout(rate()).unwrap());
-    let places = config.segments();
-    #[expect(clippy::cast_possible_truncation, reason = "8 classes at most")]
-    let places = places.iter().map(|s| {
-        let class = ClassIndex(s.class as u8);
-        (PortIndex::new(s.ingress), PortIndex::new(s.egress), class)
-    });
     let plan = Plan {
         handover,
-        segments: SegmentMap::new(config.ports.len(), places),
+        segments: SegmentMap::inside(config),
         // What several workers record can then be compared.
         hashing: Hashing::Packet,
         flows: None,
         stamps_packets: false,
+        arounds,
         references: None,
     };
     (Box::new(plan), control)

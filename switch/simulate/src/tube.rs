@@ -105,6 +105,7 @@ impl TestTube {
             hashing: layout.hashing(),
             flows: None,
             stamps_packets: false,
+            arounds: None,
             references: references.map(Box::new),
         };
         let meter = Meter::new(

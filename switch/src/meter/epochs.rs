@@ -5,9 +5,11 @@
 //! coming epoch goes unmeasured (and is counted as missed): a worker never waits.
 
 use contract::ids::PortIndex;
+use measure::packet::Hashing;
 use measure::shard::Shard;
 use measure::time::{Epoch, EpochSchedule, EpochTag, Ticks};
 
+use super::around::Device;
 use super::plan::{NO_SEGMENTS, Plan, Segments};
 use super::tag::{self, PlanNumber};
 use crate::departing::Departing;
@@ -105,6 +107,19 @@ impl Epochs {
         self.retiring.as_deref_mut().filter(|_| before.is_of(tag))
     }
 
+    /// The device that a port leads to now, and which of its ports that is.
+    #[inline]
+    pub(super) fn device(&mut self, port: PortIndex) -> Option<(&mut Device, u8)> {
+        self.plan.as_mut()?.arounds.as_mut()?.at(port)
+    }
+
+    /// Whether packets of this tag have hashes of their own.
+    #[inline]
+    pub(super) fn knows_packets(&self, tag: EpochTag) -> bool {
+        let plan = self.plan_for(tag);
+        plan.is_some_and(|plan| plan.hashing == Hashing::Packet)
+    }
+
     /// The open epoch of this tag.
     #[inline]
     pub(super) fn open(&mut self, tag: EpochTag) -> Option<&mut Open> {
@@ -129,14 +144,18 @@ impl Epochs {
     /// The segments from one port to another by the plan of the epoch of `tag`, if that is still there.
     #[inline]
     pub fn segments_of(&self, tag: EpochTag, ingress: PortIndex, egress: PortIndex) -> Segments {
-        let plan = if self.number.is_of(tag) {
-            self.plan.as_deref()
-        } else if self.number.before().is_of(tag) {
-            self.retiring.as_deref()
-        } else {
-            None
-        };
+        let plan = self.plan_for(tag);
         plan.map_or(NO_SEGMENTS, |plan| plan.segments.between(ingress, egress))
+    }
+
+    #[inline]
+    fn plan_for(&self, tag: EpochTag) -> Option<&Plan> {
+        if self.number.is_of(tag) {
+            self.plan.as_deref()
+        } else {
+            let before = self.number.before();
+            self.retiring.as_deref().filter(|_| before.is_of(tag))
+        }
     }
 
     /// The tag of the epoch of a packet that was first seen at `arrived`, no later than the last tick: what a

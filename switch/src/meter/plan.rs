@@ -1,11 +1,13 @@
 //! How a generation of the configuration measures: its segments, flows and references.
 
+use contract::config::{Config, Segment};
 use contract::counters::WorkerCounters;
 use contract::handover::WorkerEnd;
 use contract::ids::PortIndex;
 use measure::observation::SegmentIndex;
 use measure::packet::Hashing;
 
+use super::around::Arounds;
 use crate::flows::Flows;
 use crate::packet_io::{ClassIndex, NO_SEGMENT};
 use crate::references::References;
@@ -32,16 +34,50 @@ impl SegmentMap {
         ports: usize,
         measured: impl IntoIterator<Item = (PortIndex, PortIndex, ClassIndex)>,
     ) -> Self {
-        let mut segments = vec![NO_SEGMENTS; ports * ports].into_boxed_slice();
+        let segments = vec![NO_SEGMENTS; ports * ports].into_boxed_slice();
+        let mut map = Self { ports, segments };
         for (n, (ingress, egress, class)) in (0..NO_SEGMENT.0).zip(measured) {
-            let pair = ingress.index() * ports + egress.index();
-            if let Some(segment) =
-                (segments.get_mut(pair)).and_then(|pair| pair.get_mut(usize::from(class.0)))
-            {
-                *segment = SegmentIndex(n);
+            map.set(
+                SegmentIndex(n),
+                ingress.index(),
+                egress.index(),
+                class.0.into(),
+            );
+        }
+        map
+    }
+
+    /// The segments of a configuration inside the switch.
+    pub fn inside(config: &Config) -> Self {
+        Self::of(config, Segment::is_inside)
+    }
+
+    /// Those around devices of others.
+    pub fn around(config: &Config) -> Self {
+        Self::of(config, |segment| !segment.is_inside())
+    }
+
+    /// Some of a configuration's segments.
+    fn of(config: &Config, is_one: impl Fn(&Segment) -> bool) -> Self {
+        let mut map = Self::new(config.ports.len(), []);
+        for (n, segment) in (0..NO_SEGMENT.0).zip(config.segments()) {
+            if is_one(&segment) {
+                map.set(
+                    SegmentIndex(n),
+                    segment.ingress,
+                    segment.egress,
+                    segment.class,
+                );
             }
         }
-        Self { ports, segments }
+        map
+    }
+
+    fn set(&mut self, segment: SegmentIndex, ingress: usize, egress: usize, class: usize) {
+        let pair = self.segments.get_mut(ingress * self.ports + egress);
+        if let Some(place) = pair.and_then(|pair| pair.get_mut(class)) {
+            *place = segment;
+        }
     }
 
     /// The segments from one port to another, by class.
@@ -65,6 +101,8 @@ pub struct Plan {
     pub flows: Option<Flows>,
     /// Whether the clock is read for every packet, not for every burst.
     pub stamps_packets: bool,
+    /// Devices of others that packets are measured around, where there are any.
+    pub arounds: Option<Box<Arounds>>,
     /// References among packets, where there are any.
     pub references: Option<Box<References>>,
 }

@@ -22,8 +22,7 @@ use crate::decide::Decide;
 use crate::egress::EgressLayout;
 use crate::egress::Lane;
 use crate::flows::Flows;
-use crate::meter::{Plan, SegmentMap};
-use crate::packet_io::ClassIndex;
+use crate::meter::{Arounds, Devices, Plan, SegmentMap};
 use crate::packet_io::dpdk::{Handles, Inlet};
 use crate::references::{References, ReferencesLayout};
 use crate::source::Source;
@@ -49,6 +48,8 @@ pub struct Site<'s> {
     pub schedule: EpochSchedule,
     /// TAI, as the control core has it.
     pub line: &'s Arc<SharedLine>,
+    /// Devices of others that packets are measured around.
+    pub devices: &'s Devices,
     /// Where every packet of every wire is taken down, for tests.
     pub recording: Option<&'s Recording>,
     /// For all that is random but the packet hash.
@@ -80,12 +81,22 @@ impl Site<'_> {
             ends: Vec::with_capacity(self.cpus.len()),
             layout,
         };
-        for (worker, &cpu) in self.cpus.iter().enumerate() {
+        let arounds = self.devices.of(config, self.rate);
+        let workers = self.cpus.iter().zip(arounds).enumerate();
+        for (worker, (&cpu, arounds)) in workers {
             if !config.measurement.enabled {
                 made.plans.push(None);
                 continue;
             }
-            let plan = || plan(config, WorkerIndex::new(worker), generation, &made.layout);
+            let plan = || {
+                plan(
+                    config,
+                    WorkerIndex::new(worker),
+                    generation,
+                    &made.layout,
+                    arounds,
+                )
+            };
             let (plan, end) = near(cpu, self.usable, plan)??;
             made.plans.push(Some(Box::new(plan)));
             made.ends.push(Some(end));
@@ -134,6 +145,7 @@ pub fn plan(
     worker: WorkerIndex,
     generation: GenerationId,
     layout: &ShardLayout,
+    arounds: Option<Box<Arounds>>,
 ) -> Result<(Plan, ControlEnd)> {
     let (worker_end, control_end) = handover(generation, layout);
     let flows = config.measurement.flows.as_ref();
@@ -141,27 +153,20 @@ pub fn plan(
         let selection = selection(&flows.select).context("measurement.flows.select")?;
         anyhow::Ok(Flows::new(flows.slots as usize, selection))
     });
-    let places = config.segments().into_iter().map(|segment| {
-        let class = u8::try_from(segment.class).unwrap_or(u8::MAX);
-        (
-            PortIndex::new(segment.ingress),
-            PortIndex::new(segment.egress),
-            ClassIndex(class),
-        )
-    });
     let references = ReferencesLayout::from_config(config, worker, layout.rate, generation);
     let references = references.map(|layout| References::new(&layout));
     let references = references.transpose().context("measurement.rli")?;
     let plan = Plan {
         handover: worker_end,
-        segments: SegmentMap::new(config.ports.len(), places),
-        hashing: if config.wires().next().is_some() {
+        segments: SegmentMap::inside(config),
+        hashing: if config.wires().next().is_some() || arounds.is_some() {
             Hashing::Packet
         } else {
             layout.hashing()
         },
         flows: flows.transpose()?,
         stamps_packets: config.measurement.stamps == config::Stamps::Packet,
+        arounds,
         references: references.map(Box::new),
     };
     Ok((plan, control_end))

@@ -1,6 +1,6 @@
 //! The way out: schedule, transmit, and record what the driver took.
 
-use contract::counters::DropReason;
+use contract::counters::{DropReason, WorkerCounters};
 use contract::ids::PortIndex;
 use measure::packet::Hashing;
 
@@ -103,7 +103,8 @@ impl<I: PacketIo> Worker<I> {
             wires,
             ..
         } = self;
-        let counters = &counters.ports[to.index()];
+        let all_counters: &WorkerCounters = counters;
+        let counters = &all_counters.ports[to.index()];
         egress.advance(now, &mut |_, tag: Tag| {
             count_drop(counters, DropReason::Expired, tag.class);
             meter.lost(&tag);
@@ -126,7 +127,12 @@ impl<I: PacketIo> Worker<I> {
             Some(wire) => wire.behind_reference(&mut egress.head, now),
             None => Burst::new_const(),
         };
+        let going = &egress.tags[..egress.head.len()];
+        let is_noted = meter.is_around(to) && meter.enter(to, going, departing, all_counters);
         let left = io.transmit(to, &mut egress.head);
+        if is_noted {
+            meter.entered(to, (going, left), departing, all_counters);
+        }
         let departed = Departed {
             packets: left,
             is_whole: behind.is_empty(),

@@ -29,6 +29,7 @@ impl<I: PacketIo> Worker<I> {
         if !lane.is_some_and(|lane| lane.is_clear() && received.longest <= lane.frame_bytes_max)
             || self.wires.is_at(from)
             || self.wires.is_at(to)
+            || self.meter.is_around(to)
         {
             return false;
         }

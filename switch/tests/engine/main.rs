@@ -7,6 +7,7 @@
 )]
 
 mod address_flood;
+mod around;
 mod changes;
 mod classes;
 mod flooding;

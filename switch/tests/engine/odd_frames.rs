@@ -145,6 +145,7 @@ impl<'p> Testbed<'p> {
             hashing: Hashing::Packet,
             flows: Some(Flows::new(512, FlowSelection::All)),
             stamps_packets: true,
+            arounds: None,
             references: Some(Box::new(References::new(&references).unwrap())),
         };
         let now = Ticks(dpdk_bindings::tsc::now());

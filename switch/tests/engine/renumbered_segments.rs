@@ -110,7 +110,7 @@ impl Generations {
         let from = Epoch(rack.now / INTERVAL + self.sent % 3);
         for rack_worker in &mut rack.workers {
             let number = GenerationId(u32::try_from(self.sent).unwrap());
-            let (plan, end) = plan(config, number);
+            let (plan, end) = plan(config, number, None);
             self.ends.push((n, end));
             let generation = Generation {
                 number,

@@ -142,6 +142,7 @@ fn plan(generation: u32) -> (Box<Plan>, Watch) {
         hashing: layout.hashing(),
         flows: None,
         stamps_packets: generation % 2 == 1,
+        arounds: None,
         references: None,
     };
     (

@@ -3,11 +3,11 @@
 use super::page::{Histogram, Kind, Labels, Page, Sample, with};
 use super::whole;
 use contract::counters::{
-    ClassReading, PortReading, QueueReading, ReferenceReading, WorkerReading,
+    AroundReading, ClassReading, PortReading, QueueReading, ReferenceReading, WorkerReading,
 };
 use contract::fdb::FdbStats;
 use records::snapshot::{
-    ClassCounts, DeviceCounts, Fdb, Port, PortFact, QueueCounts, Snapshot, Worker,
+    AroundCounts, ClassCounts, DeviceCounts, Fdb, Port, PortFact, QueueCounts, Snapshot, Worker,
 };
 
 fn labels(port: &Port) -> Labels<'_> {
@@ -36,6 +36,13 @@ pub(super) fn ports(page: &mut Page, ports: &[Port]) {
     // None of the families where all devices belong to a host program.
     if devices.clone().next().is_some() {
         page.metrics(DeviceCounts::metrics(), devices);
+    }
+    let around = ports.iter().filter_map(|port| {
+        let AroundCounts { device, counts } = port.around.as_ref()?;
+        Some((with(labels(port), "device", device), counts))
+    });
+    if around.clone().next().is_some() {
+        page.metrics(&AroundReading::METRICS, around);
     }
     let classes = ports.iter().flat_map(|port| {
         let of_port = port.classes.iter();

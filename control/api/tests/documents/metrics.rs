@@ -45,7 +45,7 @@ Prometheus itself writes `le=\"1.0\"` for what is `le=\"1\"` as text, so that se
 ";
 
 /// Sections: a heading, what the figures rest on, and the beginnings of the names in it.
-const SECTIONS: [(&str, &str, &[&str]); 9] = [
+const SECTIONS: [(&str, &str, &[&str]); 10] = [
     (
         "Segments",
         "Packets, delays and losses are exact, recorded by the workers (`switch`) at both ends of a segment. Estimates \
@@ -67,6 +67,12 @@ const SECTIONS: [(&str, &str, &[&str]); 9] = [
          The worker that owns the port counts control frames; the control core interprets them \
          (`control::wire`). [Operating wires](wire.md).",
         &["vernier_wire_"],
+    ),
+    (
+        "Around devices",
+        "Counted by the workers at each port of the switch that leads to a device of others; its segments, from \
+         `device:port` to `device:port`, are in the families of segments above. [Around a device](around.md).",
+        &["vernier_around_"],
     ),
     (
         "Sketches",

@@ -39,7 +39,7 @@ fn class_row(snapshot: &Snapshot, class: &str) -> ClassRow {
     };
     let (mut packets, mut sum_ns, mut squares_ns2) = (0.0, 0.0, 0.0);
     let segments = snapshot.segments.iter();
-    for segment in segments.filter(|segment| segment.class == class) {
+    for segment in segments.filter(|segment| segment.class == class && !segment.is_around) {
         row.segments += 1;
         row.packets_per_s += packets_per_s(snapshot, segment);
         row.lost_packets += segment.total.counts.dropped_packets;

@@ -106,10 +106,14 @@ impl HostConfig {
             "a host's ports are not known beforehand; leave the key out, which means all of them";
         const REFERENCES: &str = "a host's packets are stamped one by one; reference packets are \
              not injected in a host; leave the key out";
+        const DEVICES: &str = "packets around a device are matched in the switch only, not in a host; leave the key out";
         let root = KeyPath::default();
         let measurement = root.key("measurement");
         if self.measurement.rli.is_some() {
             return Some((measurement.key("rli"), REFERENCES));
+        }
+        if !self.measurement.around.is_empty() {
+            return Some((measurement.key("around"), DEVICES));
         }
         if self.measurement.segments.is_some() {
             return Some((measurement.key("segments"), PORTS));

@@ -39,6 +39,7 @@ impl Config {
             layout.sketches = ports.len();
             for (sketch, segment) in layout.sketch_of.iter_mut().zip(&segments) {
                 let position = ports.iter().position(|&port| port == segment.egress);
+                let position = position.filter(|_| segment.is_inside());
                 *sketch = position.and_then(|n| n.try_into().ok()).unwrap_or(u16::MAX);
             }
             let weight_of =
@@ -58,7 +59,8 @@ impl Config {
     /// measured segments leave.
     pub fn sketch_ports(&self) -> Vec<usize> {
         let segments = self.segments();
-        let is_egress = |&port: &usize| segments.iter().any(|segment| segment.egress == port);
+        let inside = segments.iter().filter(|segment| segment.is_inside());
+        let is_egress = |&port: &usize| inside.clone().any(|segment| segment.egress == port);
         (0..self.ports.len()).filter(is_egress).collect()
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use measure::digest::DEVICE_PORTS_MAX;
 use measure::rli::SelectionError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -29,6 +30,9 @@ pub struct Measurement {
     /// The segments that are measured, each in every class; none: all that packets can take.
     #[schemars(length(min = 1))]
     pub segments: Option<Vec<SegmentPorts>>,
+    /// Devices of others around which packets leave this switch and come back to it, at most 16; none by default.
+    #[schemars(length(max = 16))]
+    pub around: Vec<Around>,
     /// The estimator at both ends of every segment; `null`: none.
     pub lda: Option<Lda>,
     /// The sketch of per-flow delays at every egress port; none by default.
@@ -58,6 +62,28 @@ pub struct SegmentPorts {
     pub from: String,
     /// Where they leave.
     pub to: String,
+}
+
+/// Somebody else's device (a firewall, a router, a cable) with ports of this switch on its sides: what leaves by one of
+/// them is awaited at the others.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Around {
+    /// Its name, like a port's and no port's; its segments lead from `name:port` to `name:port`.
+    #[schemars(regex(pattern = "^[A-Za-z0-9._-]{1,64}$"))]
+    pub name: String,
+    /// The ports of this switch that lead to it, 2 to 16; a port leads to one device only, and has no `wire`.
+    #[schemars(length(min = 2, max = DEVICE_PORTS_MAX))]
+    pub ports: Vec<String>,
+    /// How long a packet is awaited, 1 to 10,000 ms, default 1,000; then it is lost.
+    #[serde(default = "defaults::timeout_ms")]
+    #[schemars(range(min = 1, max = 10_000))]
+    pub timeout_ms: u32,
+    /// Packets that are inside the device at a time, lost ones until their time is over, 64 to 67,108,864, default 262,144:
+    /// 8 bytes each. The oldest make way for more, and are neither measured nor lost.
+    #[serde(default = "defaults::packets")]
+    #[schemars(range(min = 64, max = 67_108_864))]
+    pub packets: u32,
 }
 
 /// A Lossy Difference Aggregator.
@@ -279,6 +305,7 @@ impl Default for Measurement {
             hash_seed: None,
             stamps: Stamps::default(),
             segments: None,
+            around: Vec::new(),
             lda: Some(Lda::default()),
             lds: None,
             rli: None,
@@ -325,5 +352,14 @@ impl Default for Flows {
             select: FlowSelection::default(),
             idle_s: 30,
         }
+    }
+}
+
+mod defaults {
+    pub fn timeout_ms() -> u32 {
+        1_000
+    }
+    pub fn packets() -> u32 {
+        262_144
     }
 }

@@ -1,6 +1,7 @@
 //! Memory of a configuration by purpose.
 
 use measure::cell::CellPair;
+use measure::digest::DigestTable;
 use measure::flows::FlowIndex;
 use measure::histogram::SmallHistogram;
 use measure::lds::{DelayCell, LdsLayout};
@@ -88,6 +89,7 @@ impl Memory {
         database(config, &mut items);
         queues(config, &mut items);
         wires(config, &mut items);
+        devices(config, &mut items);
         answers(config, &mut items);
         let (streams, bytes) = config.reference_streams();
         items.push(item("RLI", bytes, streams, format!("{streams} streams")));
@@ -259,6 +261,24 @@ fn answers(config: &Config, items: &mut Vec<Item>) {
         copies,
         of,
     ));
+}
+
+/// Packets that are inside devices of others.
+fn devices(config: &Config, items: &mut Vec<Item>) {
+    let devices = config
+        .measurement
+        .around
+        .iter()
+        .filter(|_| config.measurement.enabled);
+    items.extend(devices.map(|around| {
+        let bytes = DigestTable::size_bytes(around.packets);
+        item(
+            "packets inside a device",
+            bytes,
+            1,
+            format!("{}, {} packets", around.name, around.packets),
+        )
+    }));
 }
 
 /// Shards, frames and references of segments on the wire, each purpose over all ports.

@@ -39,6 +39,7 @@ impl Config {
     /// those that it received.
     pub fn sends(&self, worker: usize, segment: &Segment) -> bool {
         match self.owner(segment.egress) {
+            _ if !segment.is_inside() => false,
             Some(owner) => owner == worker,
             None => (self.assignment().get(worker))
                 .is_some_and(|served| served.iter().any(|&(port, _)| port == segment.ingress)),
@@ -50,7 +51,8 @@ impl Config {
     /// own.
     pub fn rli_method(&self, port: usize) -> Option<Method> {
         let configured = self.measurement.rli.as_ref()?.method;
-        let streams = || self.segments().iter().filter(|s| s.egress == port).count();
+        let is_by_it = |segment: &&Segment| segment.egress == port && segment.is_inside();
+        let streams = || self.segments().iter().filter(is_by_it).count();
         let can_anchor = (self.workers.len() < 2 || self.owner(port).is_some())
             && self.measurement.stamps == Stamps::Packet
             && self.ports.get(port)?.egress.capacity_bps.is_some()

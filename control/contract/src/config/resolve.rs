@@ -122,7 +122,10 @@ impl Config {
     fn has_anchored_sums(&self, port: usize) -> bool {
         let rli = self.measurement.rli.as_ref();
         rli.is_some_and(|rli| rli.method == RliMethod::AnchoredSums)
-            && self.segments().iter().any(|s| s.egress == port)
+            && self
+                .segments()
+                .iter()
+                .any(|s| s.egress == port && s.is_inside())
     }
 
     /// The port that loses its link with this one, where a patch panel forwards link losses.

@@ -1,6 +1,6 @@
 //! Ports, workers, the filtering database and the pools of packet buffers.
 
-use contract::counters::{ClassReading, QueueReading, WorkerReading};
+use contract::counters::{AroundReading, ClassReading, QueueReading, WorkerReading};
 use contract::fdb::FdbStats;
 use contract::metric::Each;
 use schemars::JsonSchema;
@@ -40,7 +40,20 @@ record! {
         pub classes: Vec<ClassCounts>,
         /// Its egress queues.
         pub queues: Vec<QueueCounts>,
+        /// The device that it leads to, where packets are measured around one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub around: Option<AroundCounts>,
     }
+}
+
+/// What enters a device of others by a port of this switch, and comes back by it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AroundCounts {
+    /// The device.
+    pub device: String,
+    /// What the workers count.
+    #[serde(flatten)]
+    pub counts: AroundReading,
 }
 
 /// What left by a port, of one class.

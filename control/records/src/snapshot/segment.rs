@@ -10,12 +10,15 @@ use crate::metric::{Shown, record};
 /// One measured segment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Segment {
-    /// Name of the ingress port.
+    /// Name of the ingress port; around a device `device:port`, where packets leave for it.
     pub ingress: String,
-    /// Name of the egress port.
+    /// Name of the egress port; around a device `device:port`, where they come back.
     pub egress: String,
     /// The class of packets; `all` unless classes are configured.
     pub class: String,
+    /// Whether it leads around a device of others, not through this switch.
+    #[serde(default)]
+    pub is_around: bool,
     /// Figures of the last usable epoch in which packets passed.
     pub last: Option<EpochFigures>,
     /// Delays of the last minute: of the usable epochs that ended in the last 55 to 60 seconds, of longer epochs the last

@@ -6,6 +6,7 @@
     reason = "a test says what must hold in the plainest way"
 )]
 
+mod around;
 mod faults;
 mod flows;
 mod hostile_clients;

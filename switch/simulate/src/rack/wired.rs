@@ -54,7 +54,7 @@ pub fn wired(
     let ports = format!("{}, {}", port("host", ""), port("wire", ""));
     let patch = r#""forwarding": {"mode": "patch", "pairs": [["host", "wire"]]}"#;
     let config = config(1, &ports, patch);
-    let (plan, shards) = plan(&config, GenerationId::default());
+    let (plan, shards) = plan(&config, GenerationId::default(), None);
     let meter = Meter::new(hasher(), schedule, Some(plan), Ticks(0));
     let (replica, master) = fdb_rings(REPORTS, DELTAS);
     let counters = Arc::new(WorkerCounters::new(2));

@@ -20,6 +20,7 @@ use switch::decide::Decide;
 use switch::egress::EgressLayout;
 use switch::egress::Lane;
 use switch::generation::{Generation, Generations, Measuring};
+use switch::meter::{Devices, Plan};
 use switch::packet_io::memory::{MemoryChange, MemoryIo, MemoryPacket};
 use switch::wire::WireChange;
 use switch::wiring::lanes;
@@ -88,6 +89,7 @@ pub(super) struct Site {
     pub rate: TickRate,
     pub schedule: EpochSchedule,
     pub line: Arc<SharedLine>,
+    pub devices: Arc<Devices>,
     pub workers: usize,
     pub seed: u64,
 }
@@ -102,7 +104,7 @@ pub(super) struct Parts {
 /// One worker's part.
 pub(super) struct WorkerParts {
     pub lanes: Vec<(usize, Lane<MemoryPacket>)>,
-    pub plan: Option<Box<switch::meter::Plan>>,
+    pub plan: Option<Box<Plan>>,
     pub wires: Vec<WireChange<MemoryPacket>>,
     pub inlets: Vec<PortIndex>,
 }
@@ -123,10 +125,12 @@ impl Site {
         let layout = config.shard_layout(self.rate).map_err(|e| e.to_string())?;
         let keys = config.read_wire_keys().map_err(|e| e.to_string())?;
         let (mut workers, mut ends) = (Vec::new(), Vec::new());
-        for (worker, queues) in config.assignment().into_iter().enumerate() {
+        let arounds = self.devices.of(config, self.rate);
+        let workers_of = config.assignment().into_iter().zip(arounds).enumerate();
+        for (worker, (queues, arounds)) in workers_of {
             let mut measured = None;
             if config.measurement.enabled {
-                let (plan, end) = plan(config, WorkerIndex::new(worker), number, &layout)
+                let (plan, end) = plan(config, WorkerIndex::new(worker), number, &layout, arounds)
                     .map_err(|e| format!("{e:#}"))?;
                 ends.push(Some(end));
                 measured = Some(Box::new(plan));

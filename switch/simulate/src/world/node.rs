@@ -121,6 +121,7 @@ fn site(config: &Config, ticks: Ticks, seed: u64) -> Site {
             rate.ticks_in(measurement.grace()),
         ),
         line: Arc::default(),
+        devices: Arc::default(),
         workers: config.workers.len(),
         seed,
     }

@@ -47,6 +47,7 @@ pub fn all() -> Vec<Group> {
         class_queues(),
         early_detection(),
         references(),
+        wires::around(),
         stamps(),
         planning(),
         replay(),
@@ -65,7 +66,7 @@ pub fn all() -> Vec<Group> {
 }
 
 pub use sources::{generate, replay};
-pub use wires::{wire_adaptive, wire_direct, wire_own_keys, wire_trusted, wire_virtual};
+pub use wires::{around, wire_adaptive, wire_direct, wire_own_keys, wire_trusted, wire_virtual};
 
 /// A file for tests, of these bytes.
 pub fn file(name: &str, bytes: &[u8]) -> PathBuf {

@@ -179,6 +179,7 @@ groups!(
     class_queues,
     early_detection,
     references,
+    around,
     stamps,
     planning,
     replay,

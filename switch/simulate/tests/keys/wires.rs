@@ -8,7 +8,7 @@ use simulate::world::Calm;
 
 use crate::frames::mix;
 use crate::groups::{file, measurement, port};
-use crate::switches::{MS, published, summary};
+use crate::switches::{self, MS, published, summary};
 use crate::{Group, Look, parse};
 
 /// A switch of that number, whose host's port is patched to one with `wire`.
@@ -174,5 +174,28 @@ pub fn wire_trusted() -> Group {
             joined(config, &switch(2, &wire, &json!([])))
         }),
         changes: vec![("/ports/1/wire/trusted", json!(true))],
+    }
+}
+
+/// A device between `b` and `c`, which lead to each other.
+pub fn around() -> Group {
+    let mut measurement = measurement();
+    measurement["around"] = json!([
+        { "name": "fw", "ports": ["b", "c"], "timeout_ms": 20, "packets": 256 }
+    ]);
+    Group {
+        base: json!({
+            "ports": [port("a"), port("b"), port("c"), port("d")],
+            "forwarding": { "mode": "patch", "pairs": [["a", "b"], ["c", "d"]] },
+            "measurement": measurement,
+            "workers": [{}],
+        }),
+        look: Look::Run(switches::around),
+        changes: vec![
+            ("/measurement/around/0/name", json!("gateway")),
+            ("/measurement/around/0/ports", json!(["a", "d"])),
+            ("/measurement/around/0/timeout_ms", json!(2)),
+            ("/measurement/around/0/packets", json!(64)),
+        ],
     }
 }

@@ -101,6 +101,8 @@ fn what_means_nothing_in_a_host_is_refused() {
         error(r#"{"measurement": {"segments": [{"from": "a", "to": "b"}]}}"#),
         format!("plugin.json:1:30: measurement.segments: {ports}")
     );
+    let around = r#"{"measurement": {"around": [{"name": "fw", "ports": ["a", "b"]}]}}"#;
+    assert!(error(around).contains("measurement.around: packets around a device are matched in"));
     assert_eq!(
         error(r#"{"rules": [{"class": "all", "ingress": ["a"]}]}"#),
         format!("plugin.json:1:40: rules[0].ingress: {ports}")

@@ -2,13 +2,15 @@
 
 use std::collections::HashSet;
 
+use measure::digest::DEVICE_PORTS_MAX;
+
 use super::classes::flow_rules;
-use super::{Check, KeyPath, ensure, known, laid_out, port_names, unique};
+use super::{Check, KeyPath, ensure, known, laid_out, name, port_names, unique};
 use crate::config::{CLASSES_MAX, Config, FlowSelection, Forwarding, Lda, Lds};
 use crate::config::{Measurement, PORTS_MAX, Rli, RliMethod, RliPolicy, SegmentPorts, Stamps};
 
 // A segment's number has 16 bits, and the last is "none".
-const _: () = assert!(PORTS_MAX * PORTS_MAX * CLASSES_MAX < u16::MAX as usize);
+const _: () = assert!(PORTS_MAX * (PORTS_MAX + DEVICE_PORTS_MAX) * CLASSES_MAX < u16::MAX as usize);
 
 pub(super) fn measurement(path: &KeyPath, config: &Config) -> Check {
     let measurement = &config.measurement;
@@ -29,6 +31,7 @@ pub(super) fn measurement(path: &KeyPath, config: &Config) -> Check {
     if let Some(pairs) = &measurement.segments {
         segments(&path.key("segments"), pairs, config)?;
     }
+    around(&path.key("around"), config)?;
     if let Some(lda) = &measurement.lda {
         self::lda(&path.key("lda"), lda)?;
     }
@@ -67,6 +70,42 @@ fn segments(path: &KeyPath, segments: &[SegmentPorts], config: &Config) -> Check
         };
         ensure(exists, path.key("to"), expected, format!("{to:?}"))?;
         unique(&mut seen, (from, to), path, "a segment once")?;
+    }
+    Ok(())
+}
+
+/// Devices that packets come back from.
+fn around(path: &KeyPath, config: &Config) -> Check {
+    let names = port_names(config);
+    let (mut devices, mut taken) = (HashSet::new(), HashSet::new());
+    for (index, around) in config.measurement.around.iter().enumerate() {
+        let path = path.index(index);
+        let (key, device) = (path.key("name"), around.name.as_str());
+        name(key.clone(), device)?;
+        let is_free = !names.contains(&device);
+        ensure(
+            is_free,
+            key.clone(),
+            "a name that no port has",
+            format!("{device:?}"),
+        )?;
+        unique(&mut devices, device, key, "a name of its own")?;
+        for (index, port) in around.ports.iter().enumerate() {
+            let path = path.key("ports").index(index);
+            known(path.clone(), port, "port", &names)?;
+            unique(
+                &mut taken,
+                port.as_str(),
+                path.clone(),
+                "a port that leads to no other device",
+            )?;
+            let wire = config
+                .ports
+                .iter()
+                .find(|of| of.name == *port && of.wire.is_some());
+            let expected = "a port without a `wire`: the other switch is at the end of the device's segment, not this one";
+            ensure(wire.is_none(), path, expected, format!("{port:?}"))?;
+        }
     }
     Ok(())
 }

@@ -8,7 +8,9 @@ mod wire;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::config::{Device, Forwarding, Lda, LdaBank, PORTS_MAX, Port, Segment, SegmentPorts};
+use crate::config::{
+    Around, Device, Forwarding, Lda, LdaBank, PORTS_MAX, Port, Segment, SegmentPorts,
+};
 
 /// The error of a valid configuration once it is changed.
 fn error_of(mut config: Config, change: impl FnOnce(&mut Config)) -> String {
@@ -35,6 +37,7 @@ fn segment(ingress: usize, egress: usize) -> Segment {
         ingress,
         egress,
         class: 0,
+        around: None,
     }
 }
 

@@ -123,6 +123,94 @@ fn a_patch_panel_measures_patched_pairs_only() {
     );
 }
 
+/// The demo with three more ports.
+fn with_ports() -> Config {
+    let mut config = Config::demo().unwrap();
+    let port = |name: &str| Port {
+        name: name.to_owned(),
+        ..Config::demo().unwrap().ports[0].clone()
+    };
+    config.ports.extend(["in", "out", "dmz"].map(port));
+    config
+}
+
+fn device(name: &str, ports: &[&str]) -> Around {
+    Around {
+        name: name.to_owned(),
+        ports: ports.iter().map(|&port| port.to_owned()).collect(),
+        timeout_ms: 1_000,
+        packets: 1_000,
+    }
+}
+
+#[test]
+fn around_a_device_leads_from_each_of_its_ports_to_each_other() {
+    let mut config = with_ports();
+    config.measurement.around = vec![device("fw", &["out", "in", "dmz"])];
+    validate(&config).unwrap();
+    let inside = 2;
+    let around = &config.segments()[inside..];
+    assert!(around.iter().all(|segment| segment.around == Some(0)));
+    let names = around
+        .iter()
+        .map(|s| (config.segment_from(s), config.segment_to(s)));
+    let names: Vec<_> = names.map(|(from, to)| format!("{from}>{to}")).collect();
+    assert_eq!(
+        names,
+        [
+            "fw:out>fw:in",
+            "fw:out>fw:dmz",
+            "fw:in>fw:out",
+            "fw:in>fw:dmz",
+            "fw:dmz>fw:out",
+            "fw:dmz>fw:in"
+        ]
+    );
+    assert_eq!((config.around(2), config.around(0)), (Some((0, 1)), None));
+    // They have no sketch and no references.
+    assert_eq!(config.sketch_ports(), [0, 1]);
+    assert!(!around.iter().any(|segment| config.sends(0, segment)));
+}
+
+#[test]
+fn devices_and_their_ports_are_checked() {
+    let config = with_ports();
+    let refused = |devices: &[Around]| {
+        let devices = devices.to_vec();
+        error_of(config.clone(), move |config| {
+            config.measurement.around = devices;
+        })
+    };
+    for (devices, error) in [
+        (
+            vec![device("fw", &["in"])],
+            "measurement.around[0].ports: expected 2 to 16 entries, got 1",
+        ),
+        (
+            vec![device("in", &["in", "out"])],
+            "measurement.around[0].name: expected a name that no port has, got \"in\"",
+        ),
+        (
+            vec![device("f w", &["in", "out"])],
+            "measurement.around[0].name: expected 1 to 64 letters, digits, `.`, `_` or `-`, got \"f w\"",
+        ),
+        (
+            vec![device("fw", &["in", "in"])],
+            "measurement.around[0].ports[1]: expected a port that leads to no other device, got \"in\" again",
+        ),
+        (
+            vec![device("fw", &["in", "out"]), device("fw", &["dmz", "west"])],
+            "measurement.around[1].name: expected a name of its own, got \"fw\" again",
+        ),
+        (
+            vec![device("fw", &["in", "north"])],
+            "measurement.around[0].ports[1]: expected the name of a port (east, west, in, out, dmz), got \"north\"",
+        ),
+    ] {
+        assert_eq!(refused(&devices), error);
+    }
+}
+
 #[test]
 fn a_bridge_measures_every_ordered_pair() {
     let mut config = Config::demo().unwrap();

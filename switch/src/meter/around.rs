@@ -1,0 +1,193 @@
+//! Devices of others around which packets are measured, as one worker has them: what leaves for a device is
+//! noted, and found again when it comes back.
+//!
+//! ```text
+//!  transmit ── entered: noted by its hash ──> device ──> receive: found, a packet of the segment
+//!                                               \-- swept after a timeout: lost
+//! ```
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use contract::config::{Around, Config};
+use contract::ids::{PortIndex, WorkerIndex};
+use measure::digest::{DigestTable, Entered, Sweep};
+use measure::observation::SegmentIndex;
+use measure::time::{TickRate, Ticks};
+
+use super::plan::{SegmentMap, Segments};
+use crate::decide::PortSet;
+use crate::packet_io::NO_SEGMENT;
+
+/// What is inside each device: for all workers and all generations, so that a change of the configuration
+/// loses no packet.
+#[derive(Debug, Default)]
+pub struct Devices(Mutex<Vec<(Around, Arc<DigestTable>)>>);
+
+impl Devices {
+    /// The devices of a configuration as each worker has them, by worker; nothing where there are none. What
+    /// is inside a device that is the same in both of two configurations stays.
+    pub fn of(&self, config: &Config, rate: TickRate) -> Vec<Option<Box<Arounds>>> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let wanted = config
+            .measurement
+            .around
+            .iter()
+            .filter(|_| config.measurement.enabled);
+        let tables = wanted.map(|around| {
+            let same = known.iter().find(|(old, _)| old == around);
+            let table = same.map_or_else(
+                || Arc::new(table(around, rate)),
+                |(_, table)| Arc::clone(table),
+            );
+            (around.clone(), table)
+        });
+        *known = tables.collect();
+        let workers = (0..config.workers.len()).map(WorkerIndex::new);
+        let arounds = workers.map(|worker| {
+            (!known.is_empty()).then(|| Box::new(Arounds::new(config, worker, &known)))
+        });
+        arounds.collect()
+    }
+}
+
+fn table(around: &Around, rate: TickRate) -> DigestTable {
+    let timeout = std::time::Duration::from_millis(around.timeout_ms.into());
+    DigestTable::new(around.packets, rate.ticks_in(timeout))
+}
+
+/// The devices, as one worker has them.
+#[derive(Debug)]
+pub struct Arounds {
+    /// Ports that lead to one.
+    at: PortSet,
+    devices: Vec<Device>,
+}
+
+/// A device.
+#[derive(Debug)]
+pub struct Device {
+    /// What is inside.
+    pub table: Arc<DigestTable>,
+    /// The ports of the switch that lead to it, by its own.
+    ports: Vec<PortIndex>,
+    /// From each of its ports to each.
+    paths: Vec<Path>,
+    /// At one worker.
+    sweep: Option<Sweep>,
+}
+
+/// From one port of a device to another.
+#[derive(Debug)]
+struct Path {
+    segments: Segments,
+    /// When the latest packet entered that has come back.
+    latest: Ticks,
+}
+
+impl Arounds {
+    fn new(config: &Config, worker: WorkerIndex, tables: &[(Around, Arc<DigestTable>)]) -> Self {
+        let segments = SegmentMap::around(config);
+        let assignment = config.assignment();
+        let device = |(around, table): &(Around, Arc<DigestTable>)| {
+            let ports = around
+                .ports
+                .iter()
+                .filter_map(|name| config.port_index(name));
+            let ports: Vec<PortIndex> = ports.map(PortIndex::new).collect();
+            // The first one that receives from it.
+            let serves = |queues: &Vec<(usize, u16)>| {
+                queues
+                    .iter()
+                    .any(|&(port, _)| ports.contains(&PortIndex::new(port)))
+            };
+            let sweeper = assignment.iter().position(serves).unwrap_or(0);
+            let pairs = ports
+                .iter()
+                .flat_map(|&from| ports.iter().map(move |&to| (from, to)));
+            let path = |(from, to)| Path {
+                segments: segments.between(from, to),
+                latest: Ticks(0),
+            };
+            Device {
+                table: Arc::clone(table),
+                paths: pairs.map(path).collect(),
+                sweep: (sweeper == worker.index()).then(|| Sweep::new(Ticks(0))),
+                ports,
+            }
+        };
+        let devices: Vec<Device> = tables.iter().map(device).collect();
+        let mut at = PortSet::EMPTY;
+        devices
+            .iter()
+            .flat_map(|device| &device.ports)
+            .for_each(|&port| at.insert(port));
+        Self { at, devices }
+    }
+
+    /// Whether a port leads to a device.
+    #[inline]
+    pub fn is_at(&self, port: PortIndex) -> bool {
+        self.at.contains(port)
+    }
+
+    /// The device that a port leads to, and which of its ports that is.
+    #[inline]
+    pub fn at(&mut self, port: PortIndex) -> Option<(&mut Device, u8)> {
+        self.devices.iter_mut().find_map(|device| {
+            let place = device.ports.iter().position(|&of| of == port)?;
+            Some((device, u8::try_from(place).ok()?))
+        })
+    }
+
+    /// Looks for packets that do not come back: `lost` takes the port of the switch by which one entered, and
+    /// its segment where the device has two ports. To be called once a pass.
+    #[inline]
+    pub fn sweep(&mut self, now: Ticks, lost: &mut impl FnMut(PortIndex, Option<SegmentIndex>)) {
+        for device in &mut self.devices {
+            let Some(mut sweep) = device.sweep.take() else {
+                continue;
+            };
+            sweep.tick(&device.table, now, &mut |entered| {
+                if let Some(from) = device.port(entered.port) {
+                    let other = (device.ports.len() == 2).then_some(1 - (entered.port & 1));
+                    lost(from, other.map(|to| device.segment(&entered, to)));
+                }
+            });
+            device.sweep = Some(sweep);
+        }
+    }
+}
+
+impl Device {
+    /// The port of the switch that leads to one of its ports.
+    #[inline]
+    pub fn port(&self, place: u8) -> Option<PortIndex> {
+        self.ports.get(usize::from(place)).copied()
+    }
+
+    /// The segment of a packet that comes back by its port `back`.
+    #[inline]
+    pub fn segment(&self, entered: &Entered, back: u8) -> SegmentIndex {
+        let path = self.paths.get(self.path(entered, back));
+        path.map_or(NO_SEGMENT, |path| {
+            path.segments[usize::from(entered.class & 7)]
+        })
+    }
+
+    #[inline]
+    fn path(&self, entered: &Entered, back: u8) -> usize {
+        usize::from(entered.port) * self.ports.len() + usize::from(back)
+    }
+
+    /// Whether a packet comes back after one that entered later by the same port (RFC 4737, section 3).
+    #[inline]
+    pub fn is_reordered(&mut self, entered: &Entered, back: u8) -> bool {
+        let path = self.path(entered, back);
+        let Some(Path { latest, .. }) = self.paths.get_mut(path) else {
+            return false;
+        };
+        let is_reordered = entered.at < *latest;
+        *latest = entered.at.max(*latest);
+        is_reordered
+    }
+}
