@@ -16,6 +16,7 @@ use contract::config::ConfigError;
 mod configuration;
 mod connection;
 mod flows;
+mod mset;
 mod plan;
 mod reload;
 mod size;
@@ -73,6 +74,10 @@ enum Command {
     Size(size::Size),
     /// Plan which routers of a network to upgrade, so that few probes measure all its paths
     Plan(plan::Plan),
+    /// Print which node of a network monitors which segments
+    Mset(mset::Mset),
+    /// Print the segments of the paths from one router of a network to another, and what nobody measures
+    Paths(mset::Chains),
     /// Print a completion script for a shell
     Completion {
         /// The shell
@@ -125,6 +130,8 @@ fn run(command: Command) -> anyhow::Result<u8> {
         Command::Reload(reload) => reload::run(&reload),
         Command::Size(size) => size::run(&size),
         Command::Plan(plan) => plan::run(&plan),
+        Command::Mset(mset) => mset::run(&mset),
+        Command::Paths(chains) => mset::run_chains(&chains),
         Command::Completion { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "vernier", &mut script);
@@ -139,7 +146,9 @@ fn exit_code(error: &anyhow::Error) -> u8 {
         error.downcast_ref::<ClientError>(),
         Some(ClientError::TokenFile { .. } | ClientError::Question { .. })
     );
-    let is_numbers = error.is::<size::SizeError>() || error.is::<plan::PlanError>();
+    let is_numbers = error.is::<size::SizeError>()
+        || error.is::<plan::PlanError>()
+        || error.is::<mset::MsetError>();
     if is_question || is_numbers || error.is::<ConfigError>() {
         2
     } else {

@@ -27,6 +27,17 @@ pub fn shared(file: &str) -> Option<PathBuf> {
     None
 }
 
+/// Figure 7: the text gives m-sets (figure 8), not links. These are links under which they come out.
+pub const TOY: &[(&str, &str, f64)] = &[
+    ("A", "B", 1.0),
+    ("A", "F", 1.0),
+    ("B", "F", 1.0),
+    ("C", "D", 1.0),
+    ("C", "F", 2.0),
+    ("D", "E", 1.0),
+    ("E", "F", 2.0),
+];
+
 /// A network of links in both directions.
 pub fn network(links: &[(&str, &str, f64)]) -> Topology {
     let names: BTreeSet<_> = links.iter().flat_map(|link| [link.0, link.1]).collect();

@@ -2,7 +2,9 @@
 //!
 //! ```text
 //!  file --> read: json, rocketfuel, gml --> Topology --> Paths --> Segments of a set of m-routers
-//!                                                          \--> plan: greedy, search, random
+//!                                                          |--> plan: greedy, search, random
+//!                                                          |--> mset: who monitors what; chain: segments of a path
+//!                                                          \--> transition: old and new sets after a change
 //! ```
 //!
 //! It knows nothing of a running switch, and it prints nothing. After MPLANE (Kompella et al., "Router Support for
@@ -11,9 +13,12 @@
 
 #[cfg(test)]
 mod brute;
+pub mod chain;
+pub mod mset;
 pub mod paths;
 pub mod plan;
 pub mod read;
 mod topology;
+pub mod transition;
 
 pub use topology::{LINKS_MAX, ROUTERS_MAX, Router, Topology, Weight};

@@ -11,8 +11,11 @@ use petgraph::visit::EdgeRef;
 
 use crate::topology::{Router, Topology};
 
+mod listed;
 #[cfg(test)]
 mod tests;
+
+pub use listed::{Listed, WAYS_MAX, Way};
 
 /// A network with more paths than can be counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -89,30 +89,59 @@ impl Format {
     }
 }
 
-/// Reads a topology; the end of the file's name says how it is written.
+/// Reads a topology; the end of the file's name says how it is written. `-` is standard input, in our own format.
 ///
 /// # Errors
 /// If the file cannot be read, or is not what its name says.
 pub fn file(path: &Path) -> Result<Topology, ReadError> {
-    let file = path.display().to_string();
+    let name = path.display().to_string();
+    let is_input = name == "-";
+    let format = if is_input {
+        Some(Format::Json)
+    } else {
+        Format::of(path)
+    };
+    let Some(format) = format else {
+        let problem = "expected a name that ends in .json, .intra (Rocketfuel) or .gml, or - for JSON from standard input";
+        return Err(ReadError::Content {
+            file: name,
+            place: Place::File,
+            problem: problem.to_owned(),
+        });
+    };
+    let mut bytes = Vec::new();
+    let read = if is_input {
+        read_bounded(io::stdin().lock(), &mut bytes)
+    } else {
+        File::open(path).and_then(|file| read_bounded(file, &mut bytes))
+    };
+    let file = if is_input { "standard input" } else { &name };
+    read.map_err(|reason| ReadError::File {
+        file: file.to_owned(),
+        reason,
+    })?;
+    self::bytes(&bytes, file, format)
+}
+
+/// Reads a topology from memory; errors say that it is from `file`.
+///
+/// # Errors
+/// If it is not in that format.
+pub fn bytes(bytes: &[u8], file: &str, format: Format) -> Result<Topology, ReadError> {
     let content = |(place, problem)| ReadError::Content {
-        file: path.display().to_string(),
+        file: file.to_owned(),
         place,
         problem,
     };
-    let Some(format) = Format::of(path) else {
-        let expected = "expected a name that ends in .json, .intra (Rocketfuel) or .gml";
-        return Err(content((Place::File, expected.to_owned())));
-    };
-    let mut bytes = Vec::new();
-    let opened = File::open(path);
-    let read = opened.and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes));
-    read.map_err(|reason| ReadError::File { file, reason })?;
     if bytes.len() as u64 > FILE_BYTES_MAX {
         let limit = format!("expected at most {FILE_BYTES_MAX} bytes");
         return Err(content((Place::File, limit)));
     }
-    parse(&bytes, format).map_err(content)
+    parse(bytes, format).map_err(content)
+}
+
+fn read_bounded(from: impl Read, bytes: &mut Vec<u8>) -> io::Result<usize> {
+    from.take(FILE_BYTES_MAX + 1).read_to_end(bytes)
 }
 
 fn parse(bytes: &[u8], format: Format) -> Result<Topology, Problem> {

@@ -96,6 +96,13 @@ impl Topology {
         self.graph.edge_count()
     }
 
+    /// The router of this name.
+    pub fn find(&self, name: &str) -> Option<Router> {
+        let routers: Vec<_> = self.routers().collect();
+        let at = routers.binary_search_by(|&router| self.name(router).cmp(name));
+        at.ok().map(|at| routers[at])
+    }
+
     /// A router's name in its file.
     pub fn name(&self, router: Router) -> &str {
         &self.graph[petgraph::graph::NodeIndex::new(router.index())]

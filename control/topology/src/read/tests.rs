@@ -207,7 +207,7 @@ fn there_are_limits() {
 fn the_end_of_the_name_says_the_format() {
     assert_eq!(
         file("network.txt".as_ref()).unwrap_err().to_string(),
-        "network.txt: expected a name that ends in .json, .intra (Rocketfuel) or .gml"
+        "network.txt: expected a name that ends in .json, .intra (Rocketfuel) or .gml, or - for JSON from standard input"
     );
     let missing = file("nowhere.gml".as_ref()).unwrap_err().to_string();
     assert!(

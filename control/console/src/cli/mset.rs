@@ -1,0 +1,420 @@
+//! Which node monitors what, and the segments of a path, by [`topology::mset`] and [`topology::chain`].
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+use topology::chain::{self, Part};
+use topology::mset::{self, Deployment, Role};
+use topology::paths::{Paths, TooManyPaths};
+use topology::read::{self, ReadError};
+use topology::{Router, Topology};
+
+use super::{Form, print, print_json};
+use crate::view::table;
+
+/// A network and who measures in it.
+#[derive(Debug, Args)]
+struct Network {
+    /// The network: a file that ends in .json, .intra (Rocketfuel) or .gml; - is JSON from standard input
+    #[arg(long, value_name = "FILE")]
+    topology: PathBuf,
+    /// The m-routers: routers that measure
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    routers: Vec<String>,
+    /// Routers with an m-server, or "" for none; without this all that are no m-routers have one
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    servers: Option<Vec<String>>,
+}
+
+/// `vernier mset`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A node's m-set: every m-server, and the first m-router, on each branch of the tree of shortest paths from it; what lies
+behind an m-router is monitored by that one. D_2 is the second of several ways of equal cost to D. Of two m-routers the
+first by name lists the link between them, which they measure in both directions. No switch is asked.")]
+pub struct Mset {
+    /// The only node to print
+    node: Option<String>,
+    #[command(flatten)]
+    network: Network,
+    #[command(flatten)]
+    form: Form,
+}
+
+/// `vernier paths`.
+#[derive(Debug, Args)]
+#[command(after_help = "No switch is asked.")]
+pub struct Chains {
+    /// The first router
+    from: String,
+    /// The last router
+    to: String,
+    #[command(flatten)]
+    network: Network,
+    #[command(flatten)]
+    form: Form,
+}
+
+/// Why there is no m-set.
+#[derive(Debug, thiserror::Error)]
+pub enum MsetError {
+    /// There is no topology.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The network is too large.
+    #[error("{file}: {reason}")]
+    Paths {
+        /// The topology's file.
+        file: String,
+        /// Why.
+        reason: TooManyPaths,
+    },
+    /// A name that the network does not have.
+    #[error("{argument}: {file} has no router {name:?}")]
+    Unknown {
+        /// Where the name is given.
+        argument: &'static str,
+        /// The name.
+        name: String,
+        /// The topology's file.
+        file: String,
+    },
+}
+
+/// The m-sets that are printed.
+#[derive(Debug, Serialize)]
+struct Sets {
+    topology: String,
+    nodes: Vec<Node>,
+}
+
+#[derive(Debug, Serialize)]
+struct Node {
+    name: String,
+    role: &'static str,
+    members: Vec<Member>,
+}
+
+#[derive(Debug, Serialize)]
+struct Member {
+    name: String,
+    role: &'static str,
+    /// Answer of equal cost.
+    alternatives: u64,
+    /// How many of these this node monitors.
+    monitored: u64,
+    /// The first of these.
+    ways: Vec<Way>,
+}
+
+#[derive(Debug, Serialize)]
+struct Way {
+    /// The member with the way's number, if there are several: `D_2`.
+    label: String,
+    /// Of all alternatives, from 1.
+    number: u64,
+    hops: usize,
+    routers: Vec<String>,
+}
+
+/// The paths that are printed.
+#[derive(Debug, Serialize)]
+struct Answer {
+    topology: String,
+    from: String,
+    to: String,
+    /// Answer of equal cost.
+    alternatives: u64,
+    /// The first of these.
+    ways: Vec<Chain>,
+}
+
+#[derive(Debug, Serialize)]
+struct Chain {
+    number: u64,
+    segments: Vec<Segment>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum Segment {
+    /// Inside an m-router.
+    Router {
+        router: String,
+        from: Option<String>,
+        to: Option<String>,
+    },
+    /// From one measuring node to another.
+    Link { routers: Vec<String> },
+    /// The same, over routers that measure nothing.
+    VirtualLink {
+        routers: Vec<String>,
+        /// What m-servers on the way divide it into.
+        finer: Vec<Vec<String>>,
+    },
+    /// Nobody measures this.
+    Uncovered {
+        routers: Vec<String>,
+        /// An m-server at each of these, or its upgrade, would cover it.
+        missing: Vec<String>,
+    },
+}
+
+/// What is computed from.
+struct Loaded {
+    file: String,
+    topology: Topology,
+    paths: Paths,
+    deployment: Deployment,
+}
+
+/// `vernier mset`.
+pub fn run(mset: &Mset) -> anyhow::Result<u8> {
+    let sets = Sets::of(mset)?;
+    if mset.form.json {
+        print_json(&sets)
+    } else {
+        print(&sets.text())
+    }
+}
+
+/// `vernier paths`.
+pub fn run_chains(chains: &Chains) -> anyhow::Result<u8> {
+    let ways = Answer::of(chains)?;
+    if chains.form.json {
+        print_json(&ways)
+    } else {
+        print(&ways.text())
+    }
+}
+
+impl Network {
+    fn load(&self) -> Result<Loaded, MsetError> {
+        let topology = read::file(&self.topology)?;
+        let file = self.topology.display().to_string();
+        let all = |argument, names: &[String]| {
+            let names = names.iter().filter(|name| !name.is_empty());
+            names
+                .map(|name| find(&topology, argument, name, &file))
+                .collect::<Result<Vec<_>, _>>()
+        };
+        let m_routers = all("--routers", &self.routers)?;
+        let m_servers = self.servers.as_deref().map(|names| all("--servers", names));
+        let deployment = Deployment::new(&topology, &m_routers, m_servers.transpose()?.as_deref());
+        let paths = Paths::new(&topology).map_err(|reason| MsetError::Paths {
+            file: file.clone(),
+            reason,
+        })?;
+        Ok(Loaded {
+            file,
+            topology,
+            paths,
+            deployment,
+        })
+    }
+}
+
+fn find(
+    topology: &Topology,
+    argument: &'static str,
+    name: &str,
+    file: &str,
+) -> Result<Router, MsetError> {
+    topology.find(name).ok_or_else(|| MsetError::Unknown {
+        argument,
+        name: name.to_owned(),
+        file: file.to_owned(),
+    })
+}
+
+impl Loaded {
+    fn find(&self, argument: &'static str, name: &str) -> Result<Router, MsetError> {
+        find(&self.topology, argument, name, &self.file)
+    }
+
+    fn names(&self, routers: &[Router]) -> Vec<String> {
+        let names = routers.iter().map(|&router| self.topology.name(router));
+        names.map(str::to_owned).collect()
+    }
+
+    fn role(&self, router: Router) -> &'static str {
+        match self.deployment.role(router) {
+            Role::Plain => "plain",
+            Role::MServer => "m-server",
+            Role::MRouter => "m-router",
+        }
+    }
+}
+
+impl Sets {
+    fn of(mset: &Mset) -> Result<Self, MsetError> {
+        let loaded = mset.network.load()?;
+        let only = mset.node.as_ref().map(|name| loaded.find("NODE", name));
+        let only = only.transpose()?;
+        let nodes = loaded.topology.routers();
+        let nodes = nodes.filter(|&node| only.is_none_or(|only| only == node));
+        let nodes = nodes.map(|node| Node::of(node, &loaded)).collect();
+        Ok(Self {
+            topology: loaded.file,
+            nodes,
+        })
+    }
+
+    fn text(&self) -> String {
+        let headings = ["node", "role", "member", "hops", "by"];
+        let mut rows = Vec::new();
+        for node in &self.nodes {
+            let mut head = [node.name.clone(), node.role.to_owned()];
+            let mut row = |member: String, hops: String, by: String| {
+                let [name, role] = std::mem::take(&mut head);
+                rows.push([name, role, member, hops, by]);
+            };
+            for member in &node.members {
+                for way in &member.ways {
+                    let by = way.routers.join(" ");
+                    row(way.label.clone(), way.hops.to_string(), by);
+                }
+                let listed = member.ways.len() as u64;
+                if listed < member.monitored {
+                    let more = format!("and {} more ways", member.monitored - listed);
+                    row(member.name.clone(), String::new(), more);
+                }
+            }
+            if node.members.is_empty() {
+                row("-".to_owned(), String::new(), String::new());
+            }
+        }
+        table(&headings, rows.into_iter())
+    }
+}
+
+impl Node {
+    fn of(node: Router, loaded: &Loaded) -> Self {
+        let set = mset::mset(&loaded.paths, &loaded.deployment, node);
+        let members = set.iter().map(|member| {
+            let labels = member.labels(&loaded.topology);
+            let ways = member.ways.iter().zip(labels).map(|(way, label)| Way {
+                label,
+                number: way.number,
+                hops: way.hops(),
+                routers: loaded.names(&way.routers),
+            });
+            Member {
+                name: loaded.topology.name(member.router).to_owned(),
+                role: loaded.role(member.router),
+                alternatives: member.alternatives,
+                monitored: member.monitored,
+                ways: ways.collect(),
+            }
+        });
+        Self {
+            name: loaded.topology.name(node).to_owned(),
+            role: loaded.role(node),
+            members: members.collect(),
+        }
+    }
+}
+
+impl Answer {
+    fn of(chains: &Chains) -> Result<Self, MsetError> {
+        let loaded = chains.network.load()?;
+        let (from, to) = (
+            loaded.find("FROM", &chains.from)?,
+            loaded.find("TO", &chains.to)?,
+        );
+        let found = chain::chains(&loaded.paths, &loaded.deployment, from, to);
+        let ways = found.chains.iter().map(|chain| Chain {
+            number: chain.number,
+            segments: chain
+                .parts
+                .iter()
+                .map(|part| Segment::of(part, &loaded))
+                .collect(),
+        });
+        Ok(Self {
+            ways: ways.collect(),
+            topology: loaded.file,
+            from: chains.from.clone(),
+            to: chains.to.clone(),
+            alternatives: found.alternatives,
+        })
+    }
+
+    fn text(&self) -> String {
+        let (from, to) = (&self.from, &self.to);
+        let mut text = match self.alternatives {
+            0 => format!("{}: no path from {from} to {to}\n", self.topology),
+            1 => format!("{}: one path from {from} to {to}\n", self.topology),
+            more => format!(
+                "{}: {more} paths of equal cost from {from} to {to}\n",
+                self.topology
+            ),
+        };
+        for way in &self.ways {
+            let _ = write!(text, "\npath {}\n", way.number);
+            let rows = way.segments.iter().map(Segment::row);
+            text += &table(&["segment", "by", "note"], rows);
+        }
+        let listed = self.ways.len() as u64;
+        if listed < self.alternatives {
+            let _ = writeln!(text, "\nand {} more", self.alternatives - listed);
+        }
+        text
+    }
+}
+
+impl Segment {
+    fn of(part: &Part, loaded: &Loaded) -> Self {
+        let name = |router: Router| loaded.topology.name(router).to_owned();
+        match part {
+            Part::Inside { at, from, to } => Self::Router {
+                router: name(*at),
+                from: from.map(name),
+                to: to.map(name),
+            },
+            Part::Between { routers } if routers.len() == 2 => Self::Link {
+                routers: loaded.names(routers),
+            },
+            Part::Between { routers } => {
+                let finer = part.finer(&loaded.deployment);
+                Self::VirtualLink {
+                    routers: loaded.names(routers),
+                    finer: finer.iter().map(|routers| loaded.names(routers)).collect(),
+                }
+            }
+            Part::Uncovered { routers, missing } => Self::Uncovered {
+                routers: loaded.names(routers),
+                missing: loaded.names(missing),
+            },
+        }
+    }
+
+    fn row(&self) -> [String; 3] {
+        let (kind, by, note) = match self {
+            Self::Router { router, from, to } => {
+                let end = |end: &Option<String>| end.clone().unwrap_or_else(|| "host".to_owned());
+                let note = format!("from {} to {}", end(from), end(to));
+                ("m-router", router.clone(), note)
+            }
+            Self::Link { routers } => ("link", routers.join(" "), String::new()),
+            Self::VirtualLink { routers, finer } => {
+                let finer: Vec<_> = finer.iter().map(|routers| routers.join(" ")).collect();
+                let note = match finer.len() {
+                    0 => String::new(),
+                    _ => format!("finer: {}", finer.join(", ")),
+                };
+                ("virtual link", routers.join(" "), note)
+            }
+            Self::Uncovered { routers, missing } => {
+                let note = format!("m-server or upgrade needed at {}", missing.join(" and "));
+                ("not covered", routers.join(" "), note)
+            }
+        };
+        [kind.to_owned(), by, note]
+    }
+}
+
+#[cfg(test)]
+mod tests;

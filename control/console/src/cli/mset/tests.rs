@@ -1,0 +1,109 @@
+use std::fs;
+
+use clap::Parser;
+
+use super::*;
+
+#[derive(Debug, Parser)]
+enum Only {
+    Mset(Mset),
+    Paths(Chains),
+}
+
+/// The paper's toy, as the documents have it.
+const TOY: &str = "\
+A B 1\nB A 1\nA F 1\nF A 1\nB F 1\nF B 1\nC D 1\nD C 1\nC F 2\nF C 2\nD E 1\nE D 1\nE F 2\nF E 2\n";
+
+fn parsed(arguments: &[&str]) -> (tempfile::TempDir, Only) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("toy.intra");
+    fs::write(&file, TOY).unwrap();
+    let network = ["--topology", file.to_str().unwrap()];
+    let all = ["vernier", arguments[0]].into_iter().chain(network);
+    let only = Only::parse_from(all.chain(arguments[1..].iter().copied()));
+    (folder, only)
+}
+
+fn sets(arguments: &[&str]) -> Result<Sets, MsetError> {
+    let (_folder, only) = parsed(arguments);
+    let Only::Mset(mset) = only else {
+        panic!("{only:?}")
+    };
+    Sets::of(&mset)
+}
+
+fn ways(arguments: &[&str]) -> Result<Answer, MsetError> {
+    let (_folder, only) = parsed(arguments);
+    let Only::Paths(chains) = only else {
+        panic!("{only:?}")
+    };
+    Answer::of(&chains)
+}
+
+#[test]
+fn the_table_has_a_row_for_each_way() {
+    let text = sets(&["mset", "--routers", "C,F", "F"]).unwrap().text();
+    let expected = "\
+node      role  member  hops  by
+F     m-router       A     1  F A
+                     B     1  F B
+                   D_2     2  F E D
+                     E     1  F E
+";
+    let columns = |text: &str| -> Vec<Vec<String>> {
+        let words = |line: &str| line.split_whitespace().map(str::to_owned).collect();
+        text.lines().map(words).collect()
+    };
+    assert_eq!(columns(&text), columns(expected), "{text}");
+    let all = sets(&["mset", "--routers", "C,F", "--servers", ""]).unwrap();
+    assert_eq!(all.nodes.len(), 6);
+    assert_eq!(all.nodes[0].role, "plain");
+    assert!(
+        all.text().contains("A        plain       -"),
+        "{}",
+        all.text()
+    );
+}
+
+#[test]
+fn json_has_every_way() {
+    let sets = sets(&["mset", "--routers", "C,F", "F"]).unwrap();
+    let json = serde_json::to_value(&sets).unwrap();
+    let expected = serde_json::json!({
+        "name": "D", "role": "m-server", "alternatives": 2, "monitored": 1,
+        "ways": [{ "label": "D_2", "number": 2, "hops": 2, "routers": ["F", "E", "D"] }],
+    });
+    assert_eq!(json["nodes"][0]["members"][2], expected);
+}
+
+#[test]
+fn paths_are_chains_of_segments() {
+    let ways = ways(&["paths", "--routers", "C,F", "A", "D"]).unwrap();
+    let text = ways.text();
+    assert!(text.contains("2 paths of equal cost from A to D"), "{text}");
+    assert!(text.contains("finer: F E, E D"), "{text}");
+    let json = serde_json::to_value(&ways).unwrap();
+    assert_eq!(
+        json["ways"][0]["segments"][1],
+        serde_json::json!({ "kind": "router", "router": "F", "from": "A", "to": "C" })
+    );
+    assert_eq!(json["ways"][1]["segments"][2]["kind"], "virtual_link");
+    let ways = self::ways(&["paths", "--servers", "", "A", "B"]).unwrap();
+    assert!(
+        ways.text()
+            .contains("m-server or upgrade needed at A and B"),
+        "{}",
+        ways.text()
+    );
+}
+
+#[test]
+fn names_that_the_network_lacks_are_refused() {
+    let error = sets(&["mset", "--routers", "C,X"]).unwrap_err().to_string();
+    assert!(
+        error.starts_with("--routers: ") && error.ends_with("has no router \"X\""),
+        "{error}"
+    );
+    let error = ways(&["paths", "A", "Y"]).unwrap_err().to_string();
+    assert!(error.starts_with("TO: "), "{error}");
+}
