@@ -22,7 +22,12 @@ COVERAGE := -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
 # What a Debian 12 machine needs to build and run, and further to test.
 RUN_PACKAGES := libdpdk-dev dpdk libpcap-dev pkg-config gcc libc6-dev
 TEST_PACKAGES := $(RUN_PACKAGES) g++ dpdk-dev iproute2 iputils-ping iperf3 nftables ethtool tcpdump valgrind faketime systemd \
-  libbpf1 libcap-ng0 libnuma1 libunbound8 libxdp1
+  libbpf1 libcap-ng0 libnuma1 libunbound8 libxdp1 \
+  libc-ares2 libjson-c5 libreadline8 libyang2
+
+# Routers with OSPF, for tests. Their libraries are among those to test; FRR itself is unpacked beside the sources, since
+# its package would start a service.
+FRR_OSPFD := usr/lib/frr/ospfd
 
 # What `make bench` takes besides, for STEPS=1.
 BENCH_PACKAGES := linux-perf binutils
@@ -277,6 +282,11 @@ setup-test: $(TOOLS)/usr/bin/promtool
 	  mkdir -p $(TOOLS)/packages && cd $(TOOLS)/packages && apt-get download -qq $(OVS_PACKAGES) && \
 	  for package in *.deb; do dpkg -x "$$package" $(TOOLS); done && rm -r $(TOOLS)/packages; \
 	} || echo 'Open vSwitch cannot be unpacked: tests and benchmarks do without.' >&2
+	@[ -e /$(FRR_OSPFD) ] || [ -e '$(TOOLS)/$(FRR_OSPFD)' ] || { \
+	  mkdir -p $(TOOLS)/frr && cd $(TOOLS)/frr && \
+	  { apt-get download -qq frr 2>/dev/null || { $(SUDO) apt-get update -qq && apt-get download -qq frr; }; } && \
+	  dpkg -x frr_*.deb $(TOOLS) && rm -r $(TOOLS)/frr; \
+	} || echo 'FRR cannot be unpacked: tests do without.' >&2
 
 .PHONY: setup-wire
 setup-wire: setup-test

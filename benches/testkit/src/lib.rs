@@ -1,6 +1,8 @@
 //! What the benches share, and no more:
 //!
 //! - [`process`]: child processes that end with their owner, and waiting that the user can interrupt.
+//! - [`namespace`]: namespaces that end with their process.
+//! - [`frr`]: routers with OSPF in namespaces.
 //! - [`pcap`]: captures, written and read.
 //! - [`frames`]: which frames are control frames.
 //! - [`transits`]: the record of the impairment box.
@@ -9,6 +11,8 @@
 #![forbid(unsafe_code)]
 
 pub mod frames;
+pub mod frr;
+pub mod namespace;
 pub mod pcap;
 pub mod process;
 pub mod transits;

@@ -1,14 +1,11 @@
 //! Network namespaces and interfaces of the testbed.
 
-use std::fs;
-use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
+pub use testkit::namespace::enter;
+use testkit::namespace::{ip, prepare};
 use testkit::process::output;
-
-/// Set where this process is in the testbed's namespaces already.
-const INSIDE: &str = "VERNIER_TESTBED";
 
 const NO_IPV6: [&str; 2] = [
     "net.ipv6.conf.all.disable_ipv6=1",
@@ -58,39 +55,9 @@ impl Host {
     }
 }
 
-/// Replaces this process by the same program in namespaces of its own (network, mounts, processes), unless
-/// it is there already. They vanish with the process, even after SIGKILL: nothing has to be cleaned up.
-/// This takes root.
-pub fn enter() -> Result<()> {
-    if std::env::var_os(INSIDE).is_some() {
-        return Ok(());
-    }
-    let own = std::env::current_exe().context("the path of this program is not known")?;
-    let error = Command::new("unshare")
-        .args(["--net", "--mount", "--pid", "--mount-proc"])
-        .args(["--fork", "--kill-child"])
-        .arg(own)
-        .args(std::env::args_os().skip(1))
-        .env(INSIDE, "1")
-        .exec();
-    Err(error).context("cannot start unshare")
-}
-
-fn ip(arguments: &str) -> Result<()> {
-    output(Command::new("ip").args(arguments.split(' '))).map(drop)
-}
-
 /// Makes hosts and interfaces.
 pub fn build() -> Result<()> {
-    ensure!(
-        std::env::var_os(INSIDE).is_some(),
-        "the testbed is built in namespaces of its own only"
-    );
-    // What is under /run/netns and /sys is that of these namespaces from now on.
-    fs::create_dir_all("/run/netns").context("cannot make /run/netns")?;
-    for (kind, folder) in [("tmpfs", "/run/netns"), ("sysfs", "/sys")] {
-        output(Command::new("mount").args(["-t", kind, kind, folder]))?;
-    }
+    prepare()?;
     ip("link set lo up")?;
     output(Command::new("sysctl").arg("-qw").args(NO_IPV6))?;
     for host in &HOSTS {

@@ -21,6 +21,7 @@ mod plan;
 mod reload;
 mod size;
 mod tables;
+mod topology;
 
 use connection::Connection;
 
@@ -74,6 +75,8 @@ enum Command {
     Size(size::Size),
     /// Plan which routers of a network to upgrade, so that few probes measure all its paths
     Plan(plan::Plan),
+    /// Print the network as a router's OSPF has it, or follow it
+    Topology(topology::Topology),
     /// Print which node of a network monitors which segments
     Mset(mset::Mset),
     /// Print the segments of the paths from one router of a network to another, and what nobody measures
@@ -130,6 +133,7 @@ fn run(command: Command) -> anyhow::Result<u8> {
         Command::Reload(reload) => reload::run(&reload),
         Command::Size(size) => size::run(&size),
         Command::Plan(plan) => plan::run(&plan),
+        Command::Topology(arguments) => topology::run(&arguments),
         Command::Mset(mset) => mset::run(&mset),
         Command::Paths(chains) => mset::run_chains(&chains),
         Command::Completion { shell } => {

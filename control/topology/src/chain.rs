@@ -1,8 +1,8 @@
 //! The segments of a path: what its delay consists of, and who measures each part.
 
-use crate::mset::{Deployment, Role};
+use crate::mset::Deployment;
 use crate::paths::{Listed, Paths};
-use crate::topology::Router;
+use crate::topology::{Role, Router};
 
 #[cfg(test)]
 mod tests;

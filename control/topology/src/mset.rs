@@ -11,21 +11,10 @@
 //! does not lead back the same way, since weights differ by direction.
 
 use crate::paths::{Paths, Way};
-use crate::topology::{Router, Topology};
+use crate::topology::{Role, Router, Topology};
 
 #[cfg(test)]
 mod tests;
-
-/// What a node can measure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// A router that measures nothing.
-    Plain,
-    /// A plain router with a measurement server, which exchanges probes with other nodes.
-    MServer,
-    /// A router that measures between its ports, and on the links to other m-routers.
-    MRouter,
-}
 
 /// What each node of a network can measure.
 #[derive(Debug, Clone, PartialEq, Eq)]

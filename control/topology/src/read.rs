@@ -6,7 +6,9 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use crate::topology::{LINKS_MAX, ROUTERS_MAX, Topology, Weight};
+use crate::topology::{LINKS_MAX, ROUTERS_MAX, Role, Topology, Weight};
+
+pub use json::{Link, Node, Record};
 
 mod gml;
 mod json;
@@ -159,7 +161,11 @@ fn parse(bytes: &[u8], format: Format) -> Result<Topology, Problem> {
         let problem = "expected at least one link between two routers";
         return Err((Place::File, problem.to_owned()));
     }
-    Ok(Topology::new(&network.names, &network.links))
+    let mut topology = Topology::new(&network.names, &network.links);
+    for (name, role) in network.roles {
+        topology.set_role(&name, role);
+    }
+    Ok(topology)
 }
 
 /// A network while it is read.
@@ -168,6 +174,7 @@ struct Network {
     names: Vec<String>,
     index: HashMap<String, u32>,
     links: Vec<(u32, u32, Weight)>,
+    roles: Vec<(String, Role)>,
 }
 
 impl Network {

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use petgraph::graph::DiGraph;
+use petgraph::visit::EdgeRef;
+use serde::{Deserialize, Serialize};
 
 /// Most routers of a topology.
 pub const ROUTERS_MAX: usize = 2_048;
@@ -21,6 +23,9 @@ pub struct Weight(u64);
 impl Weight {
     /// Of a link that has none.
     pub const ONE: Self = Self(1_000_000);
+
+    /// The least.
+    pub const LEAST: Self = Self(1);
 
     /// What [`Weight::new`] accepts.
     pub const RANGE: &str = "0.000001 to 1000000000";
@@ -41,6 +46,11 @@ impl Weight {
     pub const fn millionths(self) -> u64 {
         self.0
     }
+
+    /// As [`Weight::new`] takes it.
+    pub fn value(self) -> f64 {
+        self.0 as f64 / PARTS
+    }
 }
 
 /// Index of a router in the order of names.
@@ -53,10 +63,36 @@ impl Router {
     }
 }
 
+/// What a node can measure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Role {
+    /// A router that measures nothing.
+    #[serde(rename = "plain")]
+    Plain,
+    /// A plain router with a measurement server, which exchanges probes with other nodes.
+    #[serde(rename = "m-server")]
+    MServer,
+    /// A router that measures between its ports, and on the links to other m-routers.
+    #[serde(rename = "m-router")]
+    MRouter,
+}
+
+impl Role {
+    /// As it is written in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::MServer => "m-server",
+            Self::MRouter => "m-router",
+        }
+    }
+}
+
 /// Routers and the links between them. At most one link leads from one router to another.
 #[derive(Debug, Clone)]
 pub struct Topology {
     graph: DiGraph<String, Weight>,
+    roles: BTreeMap<Router, Role>,
 }
 
 impl Topology {
@@ -79,7 +115,8 @@ impl Topology {
         for ((from, to), weight) in least {
             graph.add_edge(from, to, weight);
         }
-        Self { graph }
+        let roles = BTreeMap::new();
+        Self { graph, roles }
     }
 
     pub(crate) const fn graph(&self) -> &DiGraph<String, Weight> {
@@ -94,6 +131,27 @@ impl Topology {
     /// Number of links, each direction for itself.
     pub fn links(&self) -> usize {
         self.graph.edge_count()
+    }
+
+    /// Every link with its weight.
+    pub fn all_links(&self) -> impl Iterator<Item = (Router, Router, Weight)> {
+        let router = |node: petgraph::graph::NodeIndex| {
+            u32::try_from(node.index()).map_or(Router(u32::MAX), Router)
+        };
+        let links = self.graph.edge_references();
+        links.map(move |link| (router(link.source()), router(link.target()), *link.weight()))
+    }
+
+    /// What the routers say of themselves (in a file, or in OSPF), where they do.
+    pub const fn roles(&self) -> &BTreeMap<Router, Role> {
+        &self.roles
+    }
+
+    /// A router says what it is; of a name that is not here nothing changes.
+    pub fn set_role(&mut self, name: &str, role: Role) {
+        if let Some(router) = self.find(name) {
+            self.roles.insert(router, role);
+        }
     }
 
     /// The router of this name.

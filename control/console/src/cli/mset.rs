@@ -3,13 +3,13 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
+use ::topology::chain::{self, Part};
+use ::topology::mset::{self, Deployment};
+use ::topology::paths::{Paths, TooManyPaths};
+use ::topology::read::{self, ReadError};
+use ::topology::{Role, Router, Topology};
 use clap::Args;
 use serde::Serialize;
-use topology::chain::{self, Part};
-use topology::mset::{self, Deployment, Role};
-use topology::paths::{Paths, TooManyPaths};
-use topology::read::{self, ReadError};
-use topology::{Router, Topology};
 
 use super::{Form, print, print_json};
 use crate::view::table;
@@ -20,10 +20,11 @@ struct Network {
     /// The network: a file that ends in .json, .intra (Rocketfuel) or .gml; - is JSON from standard input
     #[arg(long, value_name = "FILE")]
     topology: PathBuf,
-    /// The m-routers: routers that measure
+    /// The m-routers: routers that measure; without this those that the file names so
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    routers: Vec<String>,
-    /// Routers with an m-server, or "" for none; without this all that are no m-routers have one
+    routers: Option<Vec<String>>,
+    /// Routers with an m-server, or "" for none; without this those that the file names so or, if it names none, all that
+    /// are no m-routers
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     servers: Option<Vec<String>>,
 }
@@ -200,9 +201,14 @@ impl Network {
                 .map(|name| find(&topology, argument, name, &file))
                 .collect::<Result<Vec<_>, _>>()
         };
-        let m_routers = all("--routers", &self.routers)?;
-        let m_servers = self.servers.as_deref().map(|names| all("--servers", names));
-        let deployment = Deployment::new(&topology, &m_routers, m_servers.transpose()?.as_deref());
+        let given = |argument, names: &Option<Vec<String>>, role| match names {
+            Some(names) => all(argument, names).map(Some),
+            None => Ok(with_role(&topology, role)),
+        };
+        let m_routers = given("--routers", &self.routers, Role::MRouter)?;
+        let m_servers = given("--servers", &self.servers, Role::MServer)?;
+        let m_routers = m_routers.unwrap_or_default();
+        let deployment = Deployment::new(&topology, &m_routers, m_servers.as_deref());
         let paths = Paths::new(&topology).map_err(|reason| MsetError::Paths {
             file: file.clone(),
             reason,
@@ -214,6 +220,13 @@ impl Network {
             deployment,
         })
     }
+}
+
+/// The nodes that say that they are this; `None` if there are none.
+fn with_role(topology: &Topology, role: Role) -> Option<Vec<Router>> {
+    let roles = topology.roles().iter().filter(|(_, has)| **has == role);
+    let routers: Vec<_> = roles.map(|(router, _)| *router).collect();
+    (!routers.is_empty()).then_some(routers)
 }
 
 fn find(
@@ -240,11 +253,7 @@ impl Loaded {
     }
 
     fn role(&self, router: Router) -> &'static str {
-        match self.deployment.role(router) {
-            Role::Plain => "plain",
-            Role::MServer => "m-server",
-            Role::MRouter => "m-router",
-        }
+        self.deployment.role(router).name()
     }
 }
 

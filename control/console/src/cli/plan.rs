@@ -5,11 +5,11 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
+use ::topology::paths::{Paths, Segments, TooManyPaths};
+use ::topology::read::{self, ReadError};
+use ::topology::{Router, Topology, plan};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use topology::paths::{Paths, Segments, TooManyPaths};
-use topology::read::{self, ReadError};
-use topology::{Router, Topology, plan};
 
 use super::{Form, print, print_json};
 use crate::view::table;

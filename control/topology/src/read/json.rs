@@ -1,30 +1,72 @@
 //! Our own format.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Network, Place, Problem};
-use crate::topology::Weight;
+use crate::topology::{Role, Topology, Weight};
 
-#[derive(Deserialize)]
+/// A network in our own format.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Record {
-    nodes: Vec<Node>,
-    links: Vec<Link>,
+pub struct Record {
+    /// Routers.
+    pub nodes: Vec<Node>,
+    /// Links between them.
+    pub links: Vec<Link>,
 }
 
-#[derive(Deserialize)]
+/// A router.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Node {
-    name: String,
+pub struct Node {
+    /// No other has it.
+    pub name: String,
+    /// Its router id, if it is from OSPF.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// What it says it measures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<Role>,
+    /// Addresses that are behind it or its own, with the length of the prefix.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub prefixes: Vec<String>,
 }
 
-#[derive(Deserialize)]
+/// A link.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Link {
-    from: String,
-    to: String,
-    weight: Option<f64>,
-    both_directions: Option<bool>,
+pub struct Link {
+    /// Name of a node.
+    pub from: String,
+    /// Name of another.
+    pub to: String,
+    /// Its cost, 0.000001 to 1000000000; 1 if it is missing.
+    pub weight: Option<f64>,
+    /// Whether it leads back at the same cost; it does if this is missing.
+    pub both_directions: Option<bool>,
+}
+
+impl Record {
+    /// Of a topology: each direction by itself.
+    pub fn of(topology: &Topology) -> Self {
+        let name = |router| topology.name(router).to_owned();
+        let node = |router| Node {
+            name: name(router),
+            id: None,
+            role: topology.roles().get(&router).copied(),
+            prefixes: Vec::new(),
+        };
+        let link = |(from, to, weight): (_, _, Weight)| Link {
+            from: name(from),
+            to: name(to),
+            weight: Some(weight.value()),
+            both_directions: Some(false),
+        };
+        Self {
+            nodes: topology.routers().map(node).collect(),
+            links: topology.all_links().map(link).collect(),
+        }
+    }
 }
 
 pub(super) fn parse(text: &str) -> Result<Network, Problem> {
@@ -52,6 +94,9 @@ pub(super) fn parse(text: &str) -> Result<Network, Problem> {
             );
             return Err((place(), problem));
         }
+        network
+            .roles
+            .extend(node.role.map(|role| (node.name.clone(), role)));
     }
     for (index, link) in record.links.iter().enumerate() {
         let problem = |key: &str, problem| (Place::Path(format!("links[{index}]{key}")), problem);

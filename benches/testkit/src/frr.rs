@@ -1,0 +1,214 @@
+//! Routers of FRR (zebra and ospfd) in network namespaces, joined by veth pairs. Each router's namespace has its name; an
+//! interface's name is its router's and its neighbour's: `CF` leads from C to F.
+//!
+//! They are made inside of [`namespace::enter`], and end with that process. FRR need not be installed: Debian's package,
+//! which would start a service, is unpacked into `.tools` (`make setup-test`).
+
+use std::fmt::Write as _;
+use std::fs;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::namespace::{self, inside, ip};
+use crate::process::{Process, output};
+
+/// Where ospfd's API listens, in each router's namespace.
+pub const API_PORT: u16 = 2_607;
+/// Where the daemons' packages are unpacked.
+const TOOLS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.tools");
+const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
+
+/// A link, and the cost that both of its ends give it.
+pub type Link<'a> = (&'a str, &'a str, u16);
+
+/// Figure 7 of MPLANE, as docs/topology.md has it.
+pub const TOY: &[Link<'static>] = &[
+    ("A", "B", 1),
+    ("A", "F", 1),
+    ("B", "F", 1),
+    ("C", "D", 1),
+    ("C", "F", 2),
+    ("D", "E", 1),
+    ("E", "F", 2),
+];
+
+/// Where FRR is.
+#[derive(Debug, Clone)]
+pub struct Frr {
+    root: PathBuf,
+}
+
+impl Frr {
+    /// Installed, or unpacked; `None` if neither.
+    pub fn find() -> Option<Self> {
+        let roots = [Path::new("/"), Path::new(TOOLS)];
+        let found = roots
+            .iter()
+            .find(|root| root.join("usr/lib/frr/ospfd").exists());
+        found.map(|root| Self {
+            root: root.to_path_buf(),
+        })
+    }
+
+    fn command(&self, space: &str, daemon: &str) -> Command {
+        let mut command = inside(space, self.root.join("usr/lib/frr").join(daemon));
+        let libraries = self.root.join(LIBRARIES);
+        let both = format!("{0}:{0}/frr", libraries.display());
+        command.env("LD_LIBRARY_PATH", both);
+        // As root; otherwise they would need FRR's own user.
+        command.args(["-N", space, "-u", "root", "-g", "root", "-P", "0"]);
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        command
+    }
+}
+
+/// Routers and links.
+#[derive(Debug)]
+pub struct Routers {
+    /// By name.
+    names: Vec<String>,
+    daemons: Vec<Process>,
+}
+
+/// A router's id, which is also an address of its `lo`: 10.255.0.1 for the first.
+pub fn router_id(index: usize) -> Ipv4Addr {
+    Ipv4Addr::new(10, 255, 0, u8::try_from(index + 1).unwrap_or(u8::MAX))
+}
+
+impl Routers {
+    /// Makes namespaces and links, and starts the daemons; `folder` takes configurations and logs. Adjacencies form in
+    /// a second or so: hellos go out four times a second, and a neighbour is dead after a second without one.
+    ///
+    /// # Errors
+    /// When something cannot be made or started.
+    pub fn start(frr: &Frr, links: &[Link<'_>], folder: &Path) -> Result<Self> {
+        allow_root()?;
+        namespace::mount("tmpfs", "/var/run/frr")?;
+        let mut names: Vec<_> = links.iter().flat_map(|link| [link.0, link.1]).collect();
+        names.sort_unstable();
+        names.dedup();
+        ensure!(names.len() < 255, "too many routers for their ids");
+        let mut routers = Self {
+            names: names.iter().map(|name| (*name).to_owned()).collect(),
+            daemons: Vec::new(),
+        };
+        for (index, name) in names.iter().enumerate() {
+            ip(&format!("netns add {name}"))?;
+            ip(&format!("-n {name} link set lo up"))?;
+            let id = router_id(index);
+            ip(&format!("-n {name} addr add {id}/32 dev lo"))?;
+            output(inside(name, "sysctl").args(["-qw", "net.ipv4.ip_forward=1"]))?;
+        }
+        for (index, link) in links.iter().enumerate() {
+            connect(index, link)?;
+        }
+        for (index, name) in names.iter().enumerate() {
+            routers.start_daemons(frr, name, &configuration(index, name, links), folder)?;
+        }
+        Ok(routers)
+    }
+
+    fn start_daemons(
+        &mut self,
+        frr: &Frr,
+        name: &str,
+        configuration: &str,
+        folder: &Path,
+    ) -> Result<()> {
+        let file = folder.join(format!("{name}.conf"));
+        fs::write(&file, configuration).context("cannot write a router's configuration")?;
+        for daemon in ["zebra", "ospfd"] {
+            let mut command = frr.command(name, daemon);
+            let pid = folder.join(format!("{name}-{daemon}.pid"));
+            command.arg("-i").arg(pid);
+            if daemon == "ospfd" {
+                command.arg("-a").arg("-f").arg(&file);
+            }
+            let log = folder.join(format!("{name}-{daemon}.log"));
+            self.daemons.push(Process::start_logged(&mut command, log)?);
+        }
+        Ok(())
+    }
+
+    /// Names of the routers, in the order of their ids.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(String::as_str)
+    }
+
+    /// Fails if a daemon has ended.
+    ///
+    /// # Errors
+    /// With its log.
+    pub fn check_alive(&mut self) -> Result<()> {
+        self.daemons.iter_mut().try_for_each(Process::check_alive)
+    }
+
+    /// Takes a link down, or up again.
+    ///
+    /// # Errors
+    /// When there is no such link.
+    pub fn set_link(&self, from: &str, to: &str, is_up: bool) -> Result<()> {
+        let state = if is_up { "up" } else { "down" };
+        ip(&format!("-n {from} link set {from}{to} {state}"))
+    }
+}
+
+/// FRR's daemons end unless their user is in the group `frrvty`: here root is.
+fn allow_root() -> Result<()> {
+    let groups = fs::read_to_string("/etc/group").context("cannot read /etc/group")?;
+    let mut groups: Vec<_> = groups
+        .lines()
+        .filter(|line| !line.starts_with("frrvty:"))
+        .collect();
+    groups.push("frrvty:x:64999:root");
+    let file = std::env::temp_dir().join(format!("vernier-group-{}", std::process::id()));
+    fs::write(&file, groups.join("\n") + "\n").context("cannot write a file of groups")?;
+    let mounted = output(
+        Command::new("mount")
+            .arg("--bind")
+            .arg(&file)
+            .arg("/etc/group"),
+    );
+    // The mount keeps it.
+    fs::remove_file(&file).context("cannot remove a file of groups")?;
+    mounted.map(drop)
+}
+
+/// The index-th link: 10.9.INDEX.1 and 2.
+fn connect(index: usize, (from, to, _): &Link<'_>) -> Result<()> {
+    ip(&format!(
+        "link add {from}{to} netns {from} type veth peer name {to}{from} netns {to}"
+    ))?;
+    for (end, other, last) in [(from, to, 1), (to, from, 2)] {
+        ip(&format!(
+            "-n {end} addr add 10.9.{index}.{last}/30 dev {end}{other}"
+        ))?;
+        ip(&format!("-n {end} link set {end}{other} up"))?;
+    }
+    Ok(())
+}
+
+fn configuration(index: usize, name: &str, links: &[Link<'_>]) -> String {
+    let mut text = String::new();
+    let ends = links
+        .iter()
+        .flat_map(|&(a, b, cost)| [(a, b, cost), (b, a, cost)]);
+    for (_, to, cost) in ends.filter(|end| end.0 == name) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "interface {name}{to}\n ip ospf area 0\n ip ospf cost {cost}\n ip ospf network point-to-point\n \
+             ip ospf dead-interval minimal hello-multiplier 4\n ip ospf retransmit-interval 3"
+        );
+    }
+    let id = router_id(index);
+    let _ = writeln!(
+        text,
+        "interface lo\n ip ospf area 0\nrouter ospf\n ospf router-id {id}\n capability opaque\n \
+         timers throttle spf 10 50 500\n timers throttle lsa all 0\n timers lsa min-arrival 0"
+    );
+    text
+}

@@ -1,0 +1,70 @@
+//! Namespaces (network, mounts, processes) that end with their process: nothing has to be cleaned up.
+
+use std::fs;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::process::output;
+
+/// Set where this process is in the testbed's namespaces already.
+const INSIDE: &str = "VERNIER_TESTBED";
+
+/// Replaces this process by the same program in namespaces of its own (network, mounts, processes), unless
+/// it is there already. They vanish with the process, even after SIGKILL: nothing has to be cleaned up.
+/// This takes root.
+///
+/// # Errors
+/// When `unshare` cannot be started.
+pub fn enter() -> Result<()> {
+    if std::env::var_os(INSIDE).is_some() {
+        return Ok(());
+    }
+    let own = std::env::current_exe().context("the path of this program is not known")?;
+    let error = Command::new("unshare")
+        .args(["--net", "--mount", "--pid", "--mount-proc"])
+        .args(["--fork", "--kill-child"])
+        .arg(own)
+        .args(std::env::args_os().skip(1))
+        .env(INSIDE, "1")
+        .exec();
+    Err(error).context("cannot start unshare")
+}
+
+/// Makes `/run/netns` and `/sys` those of these namespaces, so that `ip netns` works in them.
+///
+/// # Errors
+/// Outside of namespaces of its own, or when something cannot be mounted.
+pub fn prepare() -> Result<()> {
+    ensure!(
+        std::env::var_os(INSIDE).is_some(),
+        "the testbed is built in namespaces of its own only"
+    );
+    mount("tmpfs", "/run/netns")?;
+    mount("sysfs", "/sys")
+}
+
+/// Mounts an empty file system of a kind.
+///
+/// # Errors
+/// When the folder cannot be made, or `mount` fails.
+pub fn mount(kind: &str, folder: &str) -> Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot make {folder}"))?;
+    output(Command::new("mount").args(["-t", kind, kind, folder])).map(drop)
+}
+
+/// Calls `ip` with arguments that have no spaces in them.
+///
+/// # Errors
+/// When it fails: with what it says.
+pub fn ip(arguments: &str) -> Result<()> {
+    output(Command::new("ip").args(arguments.split(' '))).map(drop)
+}
+
+/// A command that runs in a network namespace of the testbed.
+pub fn inside(space: &str, program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", space]).arg(program);
+    command
+}

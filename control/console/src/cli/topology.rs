@@ -1,0 +1,243 @@
+//! The network as OSPF has it, by [`topology::ospf`].
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use ::topology::Role;
+use ::topology::ospf::client::{Client, PORT};
+use ::topology::ospf::database::{Database, Names, View, ViewError};
+use ::topology::ospf::presence::Presence;
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+
+use super::{DONE, Form, print, print_json};
+use crate::view::table;
+
+/// Longest wait for an answer of ospfd.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Changes that follow each other faster are shown together: one failure changes the LSAs of several routers.
+const SETTLE: Duration = Duration::from_millis(500);
+
+/// `vernier topology`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+--json prints the network as `plan`, `mset` and `paths` read it:
+  vernier topology --ospf 127.0.0.1 --json | vernier mset --topology -
+ospfd must run with -a (FRR, /etc/frr/daemons), and its API be reachable: TCP port 2607, in FRR 8 on all addresses,
+without authentication; it connects back to the next port of this program.")]
+pub struct Topology {
+    /// FRR's ospfd on a router of the area: its IPv4 address, and the port of its API if it is not 2607
+    #[arg(long, value_name = "HOST[:PORT]", value_parser = server)]
+    ospf: SocketAddrV4,
+    /// Names of routers by their ids: a JSON object, {"10.255.0.1": "london"}
+    #[arg(long, value_name = "FILE")]
+    names: Option<PathBuf>,
+    /// Print what changes, until interrupted
+    #[arg(long)]
+    follow: bool,
+    /// Advertise this router in OSPF as long as this runs; implies --follow
+    #[arg(long, value_name = "ROLE")]
+    advertise: Option<Advertised>,
+    /// Name of this router to advertise
+    #[arg(long, value_name = "NAME", requires = "advertise")]
+    name: Option<String>,
+    /// Area to advertise it in
+    #[arg(long, value_name = "ID", default_value = "0.0.0.0")]
+    area: Ipv4Addr,
+    #[command(flatten)]
+    form: Form,
+}
+
+/// What a router says it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Advertised {
+    /// It measures between its ports
+    MRouter,
+    /// A measurement server is beside it
+    MServer,
+}
+
+impl From<Advertised> for Role {
+    fn from(advertised: Advertised) -> Self {
+        match advertised {
+            Advertised::MRouter => Self::MRouter,
+            Advertised::MServer => Self::MServer,
+        }
+    }
+}
+
+fn server(text: &str) -> Result<SocketAddrV4, String> {
+    let with_port = text.parse().or_else(|_| {
+        let address = text.parse::<Ipv4Addr>();
+        address.map(|address| SocketAddrV4::new(address, PORT))
+    });
+    with_port.map_err(|_| "expected an IPv4 address, as 127.0.0.1 or 127.0.0.1:2607".to_owned())
+}
+
+fn names(file: &Path) -> anyhow::Result<Names> {
+    let text =
+        fs::read_to_string(file).with_context(|| format!("{}: cannot be read", file.display()))?;
+    serde_json::from_str(&text)
+        .with_context(|| format!("{}: expected router ids and names", file.display()))
+}
+
+/// `vernier topology`.
+pub fn run(arguments: &Topology) -> anyhow::Result<u8> {
+    let names = arguments.names.as_deref().map(names).transpose()?;
+    let names = names.unwrap_or_default();
+    let mut client = Client::connect(arguments.ospf, PATIENCE)?;
+    let (mut database, id) = client.synchronise()?;
+    if let Some(role) = arguments.advertise {
+        let name = arguments.name.clone();
+        let role = role.into();
+        client.advertise(arguments.area, &Presence { role, name })?;
+    }
+    if !arguments.follow && arguments.advertise.is_none() {
+        let view = database.view(&names)?;
+        return show(&view, id, arguments.form);
+    }
+    let mut shown = None;
+    loop {
+        shown = Some(follow(&database, &names, arguments.form, shown)?);
+        settle(&mut client, &mut database)?;
+    }
+}
+
+/// Waits for a change, and for those that follow at once.
+fn settle(client: &mut Client, database: &mut Database) -> anyhow::Result<()> {
+    let mut is_changed = false;
+    loop {
+        let wait = if is_changed {
+            SETTLE
+        } else {
+            Duration::from_mins(1)
+        };
+        match client.next(Instant::now() + wait)? {
+            Some(change) => is_changed |= database.apply(change),
+            None if is_changed => return Ok(()),
+            None => {}
+        }
+    }
+}
+
+fn show(view: &View, id: Ipv4Addr, form: Form) -> anyhow::Result<u8> {
+    if form.json {
+        return print_json(&view.record());
+    }
+    let record = view.record();
+    let neighbours = |name: &str| {
+        let links = record.links.iter().filter(|link| link.from == name);
+        let links = links.map(|link| format!("{} {}", link.to, link.weight.unwrap_or(1.0)));
+        links.collect::<Vec<_>>().join(", ")
+    };
+    let rows = record.nodes.iter().map(|node| {
+        let own = if node.id == Some(id.to_string()) {
+            "here"
+        } else {
+            ""
+        };
+        [
+            node.name.clone(),
+            node.id.clone().unwrap_or_default(),
+            node.role.map(Role::name).unwrap_or_default().to_owned(),
+            own.to_owned(),
+            neighbours(&node.name),
+        ]
+    });
+    print(&table(
+        &["router", "id", "role", "", "links and costs"],
+        rows,
+    ))
+}
+
+/// Prints what differs from what was shown last: a line for each link or role, or a line of JSON with all.
+fn follow(
+    database: &Database,
+    names: &Names,
+    form: Form,
+    shown: Option<BTreeSet<String>>,
+) -> anyhow::Result<BTreeSet<String>> {
+    let view = match database.view(names) {
+        Ok(view) => Some(view),
+        // It may come.
+        Err(ViewError::NoLinks) => None,
+        Err(error) => return Err(error.into()),
+    };
+    let lines = view.as_ref().map(lines).unwrap_or_default();
+    if form.json {
+        let record = view.map(|view| serde_json::to_string(&view.record()));
+        match record {
+            Some(record) if shown.as_ref() != Some(&lines) => print(&(record? + "\n"))?,
+            _ => DONE,
+        };
+        return Ok(lines);
+    }
+    print(&differences(&shown.unwrap_or_default(), &lines))?;
+    Ok(lines)
+}
+
+fn lines(view: &View) -> BTreeSet<String> {
+    let name = |router| view.topology.name(router);
+    let links = view.topology.all_links();
+    let links = links
+        .map(|(from, to, weight)| format!("link {} {} {}", name(from), name(to), weight.value()));
+    let roles = view.topology.roles().iter();
+    let roles = roles.map(|(&router, &has)| format!("{} {}", has.name(), name(router)));
+    links.chain(roles).collect()
+}
+
+fn differences(old: &BTreeSet<String>, new: &BTreeSet<String>) -> String {
+    let gone = old.difference(new).map(|line| format!("- {line}\n"));
+    let come = new.difference(old).map(|line| format!("+ {line}\n"));
+    gone.chain(come).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_may_have_a_port() {
+        assert_eq!(server("10.0.0.1").unwrap().port(), 2607);
+        assert_eq!(server("10.0.0.1:99").unwrap().port(), 99);
+        assert!(server("router").unwrap_err().contains("IPv4"));
+    }
+
+    #[test]
+    fn changes_are_lines() {
+        let set = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect();
+        let old = set(&["link a b 1", "link b c 1"]);
+        let new = set(&["link a b 1", "link b c 2", "m-router a"]);
+        assert_eq!(
+            differences(&old, &new),
+            "- link b c 1\n+ link b c 2\n+ m-router a\n"
+        );
+    }
+
+    #[test]
+    fn names_are_a_json_object() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("names.json");
+        fs::write(&file, r#"{"10.255.0.1": "london"}"#).unwrap();
+        assert_eq!(
+            names(&file).unwrap()[&Ipv4Addr::new(10, 255, 0, 1)],
+            "london"
+        );
+        fs::write(&file, r#"{"ten": "london"}"#).unwrap();
+        assert!(format!("{:#}", names(&file).unwrap_err()).contains("router ids"));
+    }
+
+    #[test]
+    fn no_ospfd_is_an_error_that_says_what_to_do() {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = free.local_addr().unwrap().port();
+        drop(free);
+        let server = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
+        let error = Client::connect(server, Duration::from_secs(1)).unwrap_err();
+        let error = error.to_string();
+        assert!(error.ends_with("ospfd needs the option -a"), "{error}");
+    }
+}

@@ -1,0 +1,188 @@
+//! Real routers: FRR in namespaces, the toy of MPLANE's figures 7 and 8, its topology, m-routers and m-sets live.
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests, which the lints take for ordinary functions"
+)]
+
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::AsFd;
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use testkit::frr::{API_PORT, Frr, Routers, TOY, router_id};
+use testkit::namespace;
+use testkit::process::{PATIENCE, until};
+use topology::mset::{Deployment, mset};
+use topology::ospf::client::Client;
+use topology::ospf::database::{Database, Names, View};
+use topology::ospf::presence::Presence;
+use topology::paths::Paths;
+use topology::{Role, Topology};
+
+const AREA: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
+static RUNNING: AtomicBool = AtomicBool::new(false);
+
+/// Whether this test can run here; says why not.
+fn can_run() -> bool {
+    let id = Command::new("id").arg("-u").output().unwrap().stdout;
+    let why = match (id.trim_ascii(), Frr::find()) {
+        (b"0", Some(_)) => return true,
+        (b"0", None) => "FRR is missing: make setup-test",
+        _ => "needs root",
+    };
+    assert!(
+        std::env::var_os("CI").is_none(),
+        "not to be skipped in CI: {why}"
+    );
+    eprintln!("SKIPPED: {why}");
+    false
+}
+
+/// A client in the namespace of a router, and what it knows. A socket stays in the namespace in which it was made.
+struct Node {
+    name: String,
+    client: Client,
+    database: Database,
+}
+
+impl Node {
+    fn connect(name: &str, index: usize) -> Self {
+        let server = SocketAddrV4::new(Ipv4Addr::LOCALHOST, API_PORT);
+        let space = std::fs::File::open(format!("/run/netns/{name}")).unwrap();
+        let connect = || {
+            let kind = rustix::thread::LinkNameSpaceType::Network;
+            rustix::thread::move_into_link_name_space(space.as_fd(), Some(kind)).unwrap();
+            until(PATIENCE, &RUNNING, "ospfd's API is not there", || {
+                Ok(Client::connect(server, Duration::from_secs(5)).ok())
+            })
+        };
+        // A thread of its own, which ends there.
+        let mut client = std::thread::scope(|scope| scope.spawn(connect).join().unwrap()).unwrap();
+        let (database, id) = client.synchronise().unwrap();
+        assert_eq!(id, router_id(index));
+        Self {
+            name: name.to_owned(),
+            client,
+            database,
+        }
+    }
+
+    /// Takes changes up until the network is as expected; no time is given but the patience.
+    fn wait(&mut self, names: &Names, what: &str, is_there: impl Fn(&View) -> bool) -> View {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Ok(view) = self.database.view(names)
+                && is_there(&view)
+            {
+                assert_eq!(self.client.unreadable(), 0);
+                return view;
+            }
+            let change = self.client.next(deadline).unwrap();
+            assert!(change.is_some(), "{}: {what}: not in time", self.name);
+            self.database.apply(change.unwrap());
+        }
+    }
+}
+
+fn links(topology: &Topology) -> BTreeSet<(String, String, u64)> {
+    let name = |router| topology.name(router).to_owned();
+    let links = topology.all_links();
+    links
+        .map(|(from, to, weight)| (name(from), name(to), weight.millionths() / 1_000_000))
+        .collect()
+}
+
+fn expected(without: &[(&str, &str)]) -> BTreeSet<(String, String, u64)> {
+    let kept = TOY
+        .iter()
+        .filter(|link| !without.contains(&(link.0, link.1)));
+    let both = kept.flat_map(|&(a, b, cost)| [(a, b, cost), (b, a, cost)]);
+    both.map(|(a, b, cost)| (a.to_owned(), b.to_owned(), u64::from(cost)))
+        .collect()
+}
+
+/// The m-set of a node as it sees the network, m-servers where there are no m-routers.
+fn labels(view: &View, of: &str) -> Vec<String> {
+    let topology = &view.topology;
+    let paths = Paths::new(topology).unwrap();
+    let deployment = Deployment::new(topology, &view.with_role(Role::MRouter), None);
+    let set = mset(&paths, &deployment, topology.find(of).unwrap());
+    set.iter()
+        .flat_map(|member| member.labels(topology).collect::<Vec<_>>())
+        .collect()
+}
+
+#[test]
+fn m_sets_are_made_from_live_ospf() {
+    if !can_run() {
+        return;
+    }
+    namespace::enter().unwrap();
+    namespace::prepare().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let mut routers = Routers::start(&Frr::find().unwrap(), TOY, folder.path()).unwrap();
+    let all: Vec<_> = routers.names().map(str::to_owned).collect();
+    let names: Names = (0..).map(router_id).zip(all.iter().cloned()).collect();
+    let mut nodes: Vec<_> = (0..)
+        .zip(&all)
+        .map(|(index, name)| Node::connect(name, index))
+        .collect();
+    for node in &mut nodes {
+        let view = node.wait(&names, "the network", |view| {
+            links(&view.topology) == expected(&[])
+        });
+        let c = view.addresses.find(router_id(2));
+        assert_eq!(view.topology.name(c[0]), "C");
+    }
+
+    // C and F say that they are m-routers; a node gives itself a name that the operator's overrides.
+    for index in [2, 5] {
+        let presence = Presence {
+            role: Role::MRouter,
+            name: Some(format!("m{index}")),
+        };
+        nodes[index].client.advertise(AREA, &presence).unwrap();
+    }
+    let toy = [
+        &["B", "F"][..],
+        &["A", "F"],
+        &["D", "E", "F"],
+        &["C", "E", "F_2"],
+        &["C", "D", "F"],
+        &["A", "B", "D_2", "E"],
+    ];
+    for (node, set) in nodes.iter_mut().zip(toy) {
+        let view = node.wait(&names, "two m-routers", |view| {
+            view.with_role(Role::MRouter).len() == 2
+        });
+        assert_eq!(labels(&view, &node.name), set, "{}", node.name);
+    }
+    let own_names = nodes[0].database.view(&Names::new()).unwrap();
+    assert!(own_names.topology.find("m5").is_some());
+
+    // A link is cut: F reaches D through C only, and E, through C as well, is no more in its set.
+    routers.set_link("E", "F", false).unwrap();
+    for node in &mut nodes {
+        let view = node.wait(&names, "a link less", |view| {
+            links(&view.topology) == expected(&[("E", "F")])
+        });
+        if node.name == "F" {
+            assert_eq!(labels(&view, "F"), ["A", "B"]);
+        }
+        if node.name == "E" {
+            assert_eq!(labels(&view, "E"), ["C", "D"]);
+        }
+    }
+
+    // One withdraws what it said, the other ends without a word.
+    nodes[2].client.withdraw(AREA).unwrap();
+    drop(nodes.pop());
+    for node in &mut nodes {
+        node.wait(&names, "no m-router", |view| {
+            view.with_role(Role::MRouter).is_empty()
+        });
+    }
+    routers.check_alive().unwrap();
+}
