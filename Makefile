@@ -6,9 +6,9 @@ SHELL := /bin/bash
 
 CARGO ?= cargo
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
-# Prometheus is unpacked beside the sources, not installed: its package would start a service.
+# Prometheus and NATS are unpacked beside the sources, not installed: their packages would start services.
 TOOLS := $(CURDIR)/.tools
-export PATH := $(TOOLS)/usr/bin:$(HOME)/.cargo/bin:$(PATH)
+export PATH := $(TOOLS)/usr/bin:$(TOOLS)/usr/sbin:$(HOME)/.cargo/bin:$(PATH)
 
 # How long `make fuzz` stays with each target.
 SECONDS_PER_TARGET ?= 60
@@ -97,7 +97,7 @@ lint: setup-test ## Formatting, words, sizes, clippy, documentation, licences: a
 
 .PHONY: docs
 docs: ## Write the references in docs/ anew: configuration, its JSON Schema, metrics, what measurement keys change
-	VERNIER_WRITE_DOCS=1 $(CARGO) nextest run -p api -p simulate --locked -E 'test(/^(documents|measured)::.*_is_current$$/)'
+	VERNIER_WRITE_DOCS=1 $(CARGO) nextest run -p api -p simulate -p report --locked -E 'test(/^(documents|measured|msp::tests)::.*_is_current$$/)'
 
 # Further arguments of `make bench`, such as `--only io,everything` or `--rounds 9`.
 BENCH_ARGS ?=
@@ -274,7 +274,7 @@ setup-run:
 	$(call install_packages,$(RUN_PACKAGES))
 
 .PHONY: setup-test
-setup-test: $(TOOLS)/usr/bin/promtool
+setup-test: $(TOOLS)/usr/bin/promtool $(TOOLS)/usr/sbin/nats-server
 	$(call install_packages,$(TEST_PACKAGES))
 	@command -v cargo-nextest >/dev/null || $(CARGO) install --quiet --locked cargo-nextest
 	@command -v cargo-deny >/dev/null || $(CARGO) install --quiet --locked cargo-deny
@@ -307,7 +307,15 @@ setup-nic: setup-run
 setup-bench: setup-test
 	$(call install_packages,$(BENCH_PACKAGES))
 
-$(TOOLS)/usr/bin/promtool:
+# Unpacks the Debian package $(1) beside the sources.
+define unpack
 	@mkdir -p $(TOOLS)
-	@cd $(TOOLS) && { apt-get download -qq prometheus 2>/dev/null || { $(SUDO) apt-get update -qq && apt-get download -qq prometheus; }; }
-	@dpkg -x $(TOOLS)/prometheus_*.deb $(TOOLS) && rm $(TOOLS)/prometheus_*.deb
+	@cd $(TOOLS) && { apt-get download -qq $(1) 2>/dev/null || { $(SUDO) apt-get update -qq && apt-get download -qq $(1); }; }
+	@dpkg -x $(TOOLS)/$(1)_*.deb $(TOOLS) && rm $(TOOLS)/$(1)_*.deb
+endef
+
+$(TOOLS)/usr/bin/promtool:
+	$(call unpack,prometheus)
+
+$(TOOLS)/usr/sbin/nats-server:
+	$(call unpack,nats-server)

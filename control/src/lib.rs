@@ -26,4 +26,5 @@ mod estimate;
 pub mod flows;
 mod merge;
 pub mod published;
+pub mod reports;
 pub mod wire;

@@ -1,7 +1,7 @@
 //! The latest snapshot, to be read from any thread.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use contract::sync::RwLock;
@@ -9,6 +9,7 @@ use records::answers::{FlowPage, FlowQuery};
 use records::snapshot::{FlowAnswer, FlowList, FlowName, Snapshot};
 
 use crate::decode::Sketches;
+use crate::reports::ReportCounters;
 use crate::wire::flows::{self, WireFlowsOf};
 
 /// The control core has stopped when it has not polled for so long; it polls some hundred times a second.
@@ -25,6 +26,8 @@ pub struct Published {
     beat_ms: AtomicU64,
     /// The same to the last snapshot.
     renewed_ms: AtomicU64,
+    /// Where reports are sent: what their sender counts.
+    reports: OnceLock<Arc<ReportCounters>>,
 }
 
 /// What flows are looked up in when they are asked for.
@@ -55,6 +58,7 @@ impl Published {
             since: Instant::now(),
             beat_ms: AtomicU64::new(0),
             renewed_ms: AtomicU64::new(0),
+            reports: OnceLock::new(),
         }
     }
 
@@ -103,6 +107,16 @@ impl Published {
         };
         *self.current.write() = current;
         self.renewed_ms.store(self.now_ms(), Ordering::Relaxed);
+    }
+
+    /// What the sender of reports counts, from now on; a second sender's is ignored.
+    pub fn count_reports(&self, counters: Arc<ReportCounters>) {
+        let _ = self.reports.set(counters);
+    }
+
+    /// What the sender of reports has counted; `None` where there is none.
+    pub fn reports(&self) -> Option<records::snapshot::Reports> {
+        self.reports.get().map(|counters| counters.read())
     }
 
     /// The control core polls.

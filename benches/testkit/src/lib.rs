@@ -3,6 +3,7 @@
 //! - [`process`]: child processes that end with their owner, and waiting that the user can interrupt.
 //! - [`namespace`]: namespaces that end with their process.
 //! - [`frr`]: routers with OSPF in namespaces.
+//! - [`nats`]: a NATS server of one's own.
 //! - [`pcap`]: captures, written and read.
 //! - [`frames`]: which frames are control frames.
 //! - [`transits`]: the record of the impairment box.
@@ -13,6 +14,7 @@
 pub mod frames;
 pub mod frr;
 pub mod namespace;
+pub mod nats;
 pub mod pcap;
 pub mod process;
 pub mod transits;

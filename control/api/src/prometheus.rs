@@ -11,7 +11,7 @@ use std::io;
 
 use contract::config::Prometheus;
 use contract::counters::ExceptionReading;
-use records::snapshot::{Clock, Snapshot};
+use records::snapshot::{Clock, Reports, Snapshot};
 
 use page::{Labels, Page};
 use protobuf::Protobuf;
@@ -102,5 +102,6 @@ fn switch(page: &mut Page, snapshot: &Snapshot) {
     page.gauge("vernier_build_info", help, [(build, 1.0)]);
     page.metrics(Snapshot::metrics(), whole(snapshot));
     page.metrics(Clock::metrics(), whole(&snapshot.clock));
+    page.metrics(Reports::metrics(), snapshot.reports.iter().flat_map(whole));
     page.metrics(&ExceptionReading::METRICS, whole(&snapshot.exceptions));
 }

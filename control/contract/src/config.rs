@@ -20,6 +20,7 @@ pub mod packets;
 mod parse;
 mod port;
 mod references;
+mod report;
 mod resolve;
 mod schema;
 mod serving;
@@ -38,8 +39,9 @@ pub use measurement::{
     Around, Decode, FlowRule, FlowSelection, Flows, Lda, LdaBank, Lds, Measurement, Rli, RliMethod,
     RliPolicy, SegmentPorts, Stamps,
 };
-pub use parse::{ConfigError, Position};
+pub use parse::{ConfigError, Position, parse_file};
 pub use port::{Egress, Port, Queue, QueueService, Red, Vlan, VlanIds};
+pub use report::{Nats, Report};
 pub use schema::{SCHEMA_ID, schema};
 pub use serving::{Http, Prometheus};
 pub use wire::{
@@ -100,6 +102,9 @@ pub struct Config {
     /// What is written for Prometheus.
     #[serde(default)]
     pub prometheus: Prometheus,
+    /// Reports of every epoch to NATS JetStream, for a `vernier-station`; none: there are none.
+    #[serde(default)]
+    pub report: Option<Report>,
     /// How DPDK is started.
     #[serde(default)]
     pub dpdk: Dpdk,

@@ -19,3 +19,4 @@ pub mod history;
 mod metric;
 pub mod query;
 pub mod snapshot;
+pub mod station;

@@ -13,6 +13,7 @@ use crate::metric::{Shown, record};
 mod data_plane;
 mod example;
 mod flows;
+mod reports;
 mod segment;
 mod wire;
 
@@ -26,6 +27,7 @@ pub use flows::{
     FlowReferences, FlowTotals, Flows, JudgedEstimates, OtherFlows, ReferenceFigures, RunningMean,
     SegmentName, Selected, SketchedFlow, TopFlow, WireList, select,
 };
+pub use reports::Reports;
 pub use segment::{
     ClassDelays, Counts, DelayBucket, Delays, EpochFigures, Estimate, ReferenceEstimate, Segment,
     Sketch, Stamped, Totals, UnusableEpochs, title,
@@ -92,6 +94,9 @@ record! {
         pub pools: Vec<Pool>,
         /// The bridge's filtering database, where there is one.
         pub fdb: Option<Fdb>,
+        /// Reports to NATS JetStream; `None` where none are configured.
+        #[serde(default)]
+        pub reports: Option<Reports>,
         /// Generation of the measurement: 0 at start, greater with every change.
         #[metric(gauge = "vernier_generation")]
         pub generation: u32,

@@ -11,6 +11,7 @@
 //! Fine-Grained Latency Measurements", ToN 2012, section VI): routers that measure (m-routers) divide the paths between all routers into segments.
 #![forbid(unsafe_code)]
 
+mod between;
 #[cfg(test)]
 mod brute;
 pub mod chain;

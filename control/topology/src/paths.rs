@@ -24,7 +24,7 @@ pub struct TooManyPaths;
 
 /// Shortest paths from one router, all alternatives: a graph without circles.
 #[derive(Debug)]
-struct Reach {
+pub(crate) struct Reach {
     /// Routers that can be reached, the nearest (the source itself) first.
     order: Vec<u32>,
     /// Where the next hops of each router of `order` end in `next`; they begin where those before it end.
@@ -182,7 +182,12 @@ impl Paths {
 }
 
 impl Reach {
-    fn new(topology: &Topology, source: Router) -> Self {
+    /// Routers that can be reached, the nearest first.
+    pub(crate) fn order(&self) -> &[u32] {
+        &self.order
+    }
+
+    pub(crate) fn new(topology: &Topology, source: Router) -> Self {
         let graph = topology.graph();
         let distances = dijkstra(graph, NodeIndex::new(source.index()), None, |link| {
             link.weight().millionths()
@@ -213,7 +218,8 @@ impl Reach {
         reach
     }
 
-    fn next(&self, index: usize) -> &[u32] {
+    /// The next hops of a router by its place in the order.
+    pub(crate) fn next(&self, index: usize) -> &[u32] {
         let begin = index.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.next[begin as usize..self.ends[index] as usize]
     }

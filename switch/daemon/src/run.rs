@@ -20,6 +20,7 @@ use control::published::Published;
 use dpdk_bindings::{AttachedPort, Eal, Mbuf, Port, tsc};
 use measure::time::{Epoch, EpochSchedule, TickRate, Ticks};
 use records::snapshot::Snapshot;
+use report::sender::Sender;
 use serde::Serialize;
 use switch::generation::Generations;
 use switch::meter::{Devices, Plan};
@@ -55,6 +56,7 @@ struct Opened {
     /// By port.
     sources: Vec<Option<Source>>,
     server: Option<http::Server>,
+    sender: Option<Sender>,
     wire_keys: WireKeys,
 }
 
@@ -64,6 +66,7 @@ impl Opened {
         Ok(Self {
             sources: sources.collect::<Result<_>>()?,
             server: http::Server::of(&config.http)?,
+            sender: Sender::of(config.report.as_ref()).context("report")?,
             wire_keys: config.read_wire_keys()?,
         })
     }
@@ -196,6 +199,7 @@ fn switch<'pool>(
     let Opened {
         sources,
         server,
+        sender,
         wire_keys,
     } = opened;
     let prepared = prepare(site, config, &ports, sources, wire_keys)?;
@@ -225,6 +229,8 @@ fn switch<'pool>(
         let published = core.published();
         let serving = server.map(|server| serve(server, options, signals, &published));
         let serving = serving.transpose()?;
+        let reporting = sender.map(|sender| sender.start(Arc::clone(&published)));
+        let reporting = reporting.transpose().context("cannot send reports")?;
         let control = spawn(scope, "vernier-control", move || {
             core.run(stopping);
             core
@@ -244,6 +250,7 @@ fn switch<'pool>(
         shown?;
         drop(serving);
         let snapshot = core.finish();
+        drop(reporting);
         Ok(Outcome {
             elapsed_s: elapsed.as_secs_f64(),
             snapshot: Arc::unwrap_or_clone(snapshot),

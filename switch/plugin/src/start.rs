@@ -14,6 +14,7 @@ use control::data_plane::Change;
 use dpdk_bindings::{Host, StampField, plugin, tsc};
 use measure::packet::Hasher;
 use measure::time::{Epoch, EpochSchedule, TickRate, Ticks};
+use report::sender::Sender;
 use switch::classify::Classifier;
 use switch::preflight::clock_warning;
 use switch::wiring::{budget, cpus, random_seed};
@@ -67,6 +68,9 @@ fn run() -> Result<()> {
     let server = http::Server::of(&settings.http)
         .with_context(|| format!("http.listen (in the file that {CONFIG} names)"))?;
 
+    let sender = Sender::of(settings.report.as_ref())
+        .with_context(|| format!("report (in the file that {CONFIG} names)"))?;
+
     let rate = TickRate::from_hz(host.tsc_hz());
     let measurement = &settings.measurement;
     let schedule = EpochSchedule::new(
@@ -109,6 +113,8 @@ fn run() -> Result<()> {
     if let Some(serving) = &serving {
         tracing::info!("metrics at http://{}/metrics", serving.address());
     }
+    let reporting = sender.map(|sender| sender.start(core.published()));
+    let _reporting = reporting.transpose()?;
     while plugin::is_at_work() {
         core.poll();
         thread::sleep(REST);

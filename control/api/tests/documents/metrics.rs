@@ -45,7 +45,7 @@ Prometheus itself writes `le=\"1.0\"` for what is `le=\"1\"` as text, so that se
 ";
 
 /// Sections: a heading, what the figures rest on, and the beginnings of the names in it.
-const SECTIONS: [(&str, &str, &[&str]); 10] = [
+const SECTIONS: [(&str, &str, &[&str]); 11] = [
     (
         "Segments",
         "Packets, delays and losses are exact, recorded by the workers (`switch`) at both ends of a segment. Estimates \
@@ -100,6 +100,11 @@ const SECTIONS: [(&str, &str, &[&str]); 10] = [
         ],
     ),
     (
+        "Reports",
+        "Counted by the thread that sends reports to NATS JetStream ([reports](report.md)).",
+        &["vernier_reports_"],
+    ),
+    (
         "The switch",
         "Kept by the control core.",
         &[
@@ -127,7 +132,7 @@ const SECTIONS: [(&str, &str, &[&str]); 10] = [
 
 /// What has to be there for families to have series, by the beginnings of their names; the first
 /// that fits counts.
-const WHEN: [(&str, &str); 20] = [
+const WHEN: [(&str, &str); 21] = [
     (
         "vernier_wire_flow_",
         "a flow of `vernier_flow_delay_seconds` arrived by a wire with an LDS",
@@ -174,6 +179,7 @@ const WHEN: [(&str, &str); 20] = [
     ("vernier_sketch_", "`measurement.lds`"),
     ("vernier_port_device_", "the ports are not a host's"),
     ("vernier_fdb_", "`forwarding.mode` is `bridge`"),
+    ("vernier_reports_", "`report`"),
     ("vernier_epoch_end_", "an epoch has closed"),
 ];
 

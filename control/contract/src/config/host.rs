@@ -10,7 +10,7 @@ use super::parse::{is_given, parse_json, read_file, refusal, value_error};
 use super::validate::{KeyPath, validate};
 use super::{
     Class, Config, ConfigError, Device, Dpdk, Flows, Forwarding, Http, Measurement, Port,
-    Prometheus, Rule, defaults,
+    Prometheus, Report, Rule, defaults,
 };
 
 /// Slots of the flows that are tracked at each transmit queue; a host may have many.
@@ -43,6 +43,8 @@ pub struct HostConfig {
     pub http: Http,
     /// What is written for Prometheus.
     pub prometheus: Prometheus,
+    /// Reports of every epoch to NATS JetStream, for a `vernier-station`; none: there are none.
+    pub report: Option<Report>,
 }
 
 impl Default for HostConfig {
@@ -58,6 +60,7 @@ impl Default for HostConfig {
             memory_budget_mib: None,
             http: Http::default(),
             prometheus: Prometheus::default(),
+            report: None,
         }
     }
 }
@@ -144,6 +147,7 @@ impl HostConfig {
             memory_budget_mib: self.memory_budget_mib,
             http: self.http.clone(),
             prometheus: self.prometheus.clone(),
+            report: self.report.clone(),
             dpdk: Dpdk::default(),
         }
     }

@@ -128,6 +128,15 @@ impl Config {
     }
 }
 
+/// Reads the JSON file of another configuration, whose ranges its owner checks.
+///
+/// # Errors
+/// [`ConfigError`]: not readable, not JSON, an unknown key.
+pub fn parse_file<T: DeserializeOwned>(path: &std::path::Path) -> Result<T, ConfigError> {
+    let (text, origin) = read_file(path)?;
+    parse_json(&text, &origin)
+}
+
 /// A file's text, and what it is called in errors.
 pub(super) fn read_file(path: &std::path::Path) -> Result<(String, String), ConfigError> {
     let origin = path.display().to_string();

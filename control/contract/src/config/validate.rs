@@ -14,6 +14,7 @@ mod forwarding;
 mod measurement;
 mod ports;
 mod ranges;
+mod report;
 mod serving;
 mod wire;
 
@@ -160,6 +161,7 @@ pub(super) fn validate(config: &Config) -> Check {
     wire::wires(&root.key("ports"), config)?;
     serving::http(&root.key("http"), &config.http)?;
     serving::prometheus(&root.key("prometheus"), &config.prometheus)?;
+    report::report(&root.key("report"), config.report.as_ref())?;
     packets(root.key("dpdk").key("mbufs"), config)?;
     budget(root.key("memory_budget_mib"), config)
 }

@@ -19,6 +19,7 @@ mod network;
 mod privileges;
 mod prometheus;
 mod reload;
+mod reports;
 mod restarts;
 mod service;
 mod soak;

@@ -75,6 +75,8 @@ fn everything(folder: &Path) -> Value {
             "flows": { "slots": 256 },
         },
         "workers": [{ "idle": "sleep" }, { "idle": "sleep" }],
+        // No server is there: reports are spooled.
+        "report": { "nats": { "servers": ["nats://127.0.0.1:1"] } },
         "prometheus": { "top_flows": 100, "top_hold_s": 1, "pinned": [{ "protocol": "udp" }] },
     })
 }

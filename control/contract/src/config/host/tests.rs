@@ -70,7 +70,7 @@ fn errors_say_where_and_what_to_do() {
     assert_eq!(
         error(r#"{"ports": []}"#),
         "plugin.json:1:11: ports: unknown field `ports`, expected one of `name`, `classes`, \
-         `rules`, `measurement`, `memory_budget_mib`, `http`, `prometheus`"
+         `rules`, `measurement`, `memory_budget_mib`, `http`, `prometheus`, `report`"
     );
     assert_eq!(
         error("{\n  \"measurement\": { \"interval_ms\": 1 }\n}"),

@@ -1,0 +1,102 @@
+//! A NATS server of one's own, with JetStream: Debian's, from the package or unpacked beside the sources.
+
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::process::{Process, free_address, until};
+
+/// How long it may take to start.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A server, which ends with its owner. Its store stays in its folder.
+#[derive(Debug)]
+pub struct NatsServer {
+    address: SocketAddr,
+    folder: PathBuf,
+    process: Option<Process>,
+}
+
+/// The program.
+fn program() -> PathBuf {
+    let places = [
+        "../../.tools/usr/sbin/nats-server",
+        "../.tools/usr/sbin/nats-server",
+    ];
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut places = places.map(|place| manifest.join(place)).into_iter();
+    let found = places.find(|place| place.exists());
+    found.unwrap_or_else(|| {
+        let installed = PathBuf::from("/usr/sbin/nats-server");
+        if installed.exists() {
+            installed
+        } else {
+            "nats-server".into()
+        }
+    })
+}
+
+impl NatsServer {
+    /// Starts one on a free port of loopback, with its store in `folder`, and `more` lines of configuration.
+    ///
+    /// # Errors
+    /// When there is no program, or it does not listen: with its log.
+    pub fn start(folder: &Path, more: &str) -> Result<Self> {
+        let mut server = Self {
+            address: free_address()?,
+            folder: folder.to_owned(),
+            process: None,
+        };
+        server.run(more)?;
+        Ok(server)
+    }
+
+    /// Starts it again at the same address, with its store.
+    ///
+    /// # Errors
+    /// As [`NatsServer::start`].
+    pub fn run(&mut self, more: &str) -> Result<()> {
+        let (folder, address) = (&self.folder, self.address);
+        let config = folder.join("nats.conf");
+        let store = folder.join("store");
+        let text = format!(
+            "listen: \"{address}\"\njetstream {{ store_dir: \"{}\" }}\nwrite_deadline: \"10s\"\n{more}\n",
+            store.display()
+        );
+        std::fs::write(&config, text).context("cannot write nats.conf")?;
+        let mut command = Command::new(program());
+        command.arg("--config").arg(&config);
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        let process = Process::start_logged(&mut command, folder.join("nats.log"))
+            .context("is Debian's package nats-server there? `make setup-test` unpacks it")?;
+        let process = self.process.insert(process);
+        until(
+            PATIENCE,
+            &AtomicBool::new(false),
+            "nats-server does not listen",
+            || {
+                process.check_alive()?;
+                Ok(TcpStream::connect(address).ok().map(drop))
+            },
+        )
+    }
+
+    /// Ends it as SIGKILL does.
+    pub fn kill(&mut self) {
+        self.process = None;
+    }
+
+    /// `nats://127.0.0.1:PORT`.
+    pub fn url(&self) -> String {
+        format!("nats://{}", self.address)
+    }
+
+    /// The id of its process, while it runs.
+    pub fn id(&self) -> Option<u32> {
+        self.process.as_ref().map(|process| process.child.id())
+    }
+}

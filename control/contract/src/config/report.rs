@@ -1,0 +1,99 @@
+//! Reports to NATS JetStream, and the connection that they take.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Reports of every epoch to NATS JetStream ([reports](report.md)); needs `nats.servers` only.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Report {
+    /// The connection.
+    pub nats: Nats,
+    /// Most flows in a report, those with the most packets, 0 to 100; default 10.
+    #[serde(default = "top_flows")]
+    #[schemars(range(max = 100))]
+    pub top_flows: u32,
+    /// Memory in KiB for reports that no server has taken yet, 64 to 1,048,576; default 16,384. When it is full the oldest
+    /// are dropped, and counted.
+    #[serde(default = "spool_kib")]
+    #[schemars(range(min = 64, max = 1_048_576))]
+    pub spool_kib: u32,
+}
+
+/// A connection to NATS. Files with secrets may be readable by their owner and group only; they are read once, at start.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Nats {
+    /// Servers of one cluster, 1 to 16: `nats://host:4222`, or `tls://host:4222` where TLS is demanded.
+    #[schemars(length(min = 1, max = 16))]
+    pub servers: Vec<String>,
+    /// File of the certificates (PEM) that the servers' are checked against; none: those of the system.
+    pub ca_file: Option<PathBuf>,
+    /// File of the certificate (PEM) that is shown to servers which ask for one; with `key_file`.
+    pub cert_file: Option<PathBuf>,
+    /// File of its key (PEM), a secret.
+    pub key_file: Option<PathBuf>,
+    /// File of credentials (`.creds`: JWT and seed), a secret. At most one of `credentials_file`, `nkey_file`, `token_file`
+    /// and `user`.
+    pub credentials_file: Option<PathBuf>,
+    /// File of an nkey's seed in one line, a secret.
+    pub nkey_file: Option<PathBuf>,
+    /// File of a token in one line, a secret.
+    pub token_file: Option<PathBuf>,
+    /// A user's name; with `password_file`.
+    pub user: Option<String>,
+    /// File of the user's password in one line, a secret.
+    pub password_file: Option<PathBuf>,
+}
+
+fn top_flows() -> u32 {
+    10
+}
+
+fn spool_kib() -> u32 {
+    16_384
+}
+
+impl Nats {
+    /// A connection to these servers, without credentials.
+    pub fn to(server: impl Into<String>) -> Self {
+        Self {
+            servers: vec![server.into()],
+            ..Self::default()
+        }
+    }
+
+    /// What keeps these keys from being a connection: the key, and what was expected of it.
+    pub fn fault(&self) -> Option<(&'static str, &'static str)> {
+        let is_server = |server: &String| {
+            let mut host = ["nats://", "tls://"].iter();
+            let host = host.find_map(|scheme| server.strip_prefix(scheme));
+            host.is_some_and(|host| !host.is_empty() && host.chars().all(|c| c.is_ascii_graphic()))
+        };
+        let ways = [
+            self.credentials_file.is_some(),
+            self.nkey_file.is_some(),
+            self.token_file.is_some(),
+            self.user.is_some(),
+        ];
+        if self.servers.is_empty() || !self.servers.iter().all(is_server) {
+            Some((
+                "servers",
+                "1 to 16 servers as `nats://host:4222` or `tls://host:4222`",
+            ))
+        } else if self.cert_file.is_some() != self.key_file.is_some() {
+            Some(("cert_file", "`cert_file` with `key_file`, or neither"))
+        } else if self.user.is_some() != self.password_file.is_some() {
+            Some(("user", "`user` with `password_file`, or neither"))
+        } else if ways.iter().filter(|given| **given).count() > 1 {
+            Some((
+                "credentials_file",
+                "one of `credentials_file`, `nkey_file`, `token_file` and `user`",
+            ))
+        } else {
+            None
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Answers of a station, which joins the reports of many switches.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What a station knows of each switch.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Switches {
+    /// By name.
+    pub switches: Vec<SwitchState>,
+}
+
+/// A switch, by its reports.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SwitchState {
+    /// Its name.
+    pub switch: String,
+    /// Random number of its run, 16 hexadecimal digits.
+    pub incarnation: String,
+    /// Last epoch reported.
+    pub epoch: u64,
+    /// End of that epoch in seconds since 1970 (UTC).
+    pub epoch_end_unix_s: f64,
+    /// Length of an epoch in seconds.
+    pub interval_s: f64,
+    /// Since when it is silent, in seconds since 1970 (UTC): the end of its last epoch; `None` while it reports.
+    pub silent_since_unix_s: Option<f64>,
+    /// Why the last report's epochs cannot be trusted: reasons, stalled workers, what is not ready. Empty: they can.
+    pub problems: Vec<String>,
+    /// What the clock of its wires follows; empty without wires.
+    pub clock: String,
+    /// Reports counted.
+    pub reports: u64,
+    /// Reports that had been counted before, and were not counted again.
+    pub duplicates: u64,
+    /// Epochs that no report covers, of all incarnations.
+    pub missed_epochs: u64,
+    /// Reports that the switch dropped in this run because its spool was full.
+    pub dropped_reports: u64,
+    /// Times that it began anew.
+    pub restarts: u64,
+    /// The last gaps, at most 8, the oldest first.
+    pub gaps: Vec<Gap>,
+}
+
+/// Epochs that no report covers.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Gap {
+    /// The first.
+    pub first_epoch: u64,
+    /// The last.
+    pub last_epoch: u64,
+    /// End of the last in seconds since 1970 (UTC).
+    pub end_unix_s: f64,
+}
+
+/// What is missing: switches that are silent, and gaps of the others.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Missing {
+    /// Switches that have reported.
+    pub known: u64,
+    /// Those that are silent, or whose reports have gaps, by name.
+    pub switches: Vec<SwitchState>,
+    /// Routers of the topology that have never reported, by name.
+    pub unreported: Vec<String>,
+}
+
+/// Segments of many switches.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StationSegments {
+    /// How many match.
+    pub matching: u64,
+    /// Those asked for, by switch, in the order of `offset` and `limit`.
+    pub segments: Vec<StationSegment>,
+}
+
+/// Figures of a segment over some time. Delays in nanoseconds, on wires signed.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SegmentFigures {
+    /// Packets that entered it.
+    pub packets: u64,
+    /// Of these, packets lost; signed on wires.
+    pub lost: i64,
+    /// Packets whose delay is known.
+    pub samples: u64,
+    /// Mean delay; `None` where none is known.
+    pub mean_ns: Option<f64>,
+    /// Half-width of the nominal 98 % interval around the mean; `None` where it is not known.
+    pub bound_ns: Option<f64>,
+    /// Standard deviation; `None` where it is not known.
+    pub stddev_ns: Option<f64>,
+    /// 99th percentile; over more than one epoch the greatest of theirs. `None` where it is not known.
+    pub p99_ns: Option<f64>,
+    /// Greatest delay; `None` where it is not known.
+    pub max_ns: Option<f64>,
+}
+
+/// A segment as its switch reported it last.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StationSegment {
+    /// The switch that reports it.
+    pub switch: String,
+    /// `inside`, `wire`, `around` or `probe`.
+    pub kind: String,
+    /// Where packets enter it.
+    pub from: String,
+    /// Where they leave it.
+    pub to: String,
+    /// The class.
+    pub class: String,
+    /// By which method.
+    pub method: String,
+    /// Seconds since the end of the epoch that the figures are of.
+    pub age_s: f64,
+    /// The figures.
+    #[serde(flatten)]
+    pub figures: SegmentFigures,
+}
+
+/// The minutes of a segment: what localisation compares.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SegmentHistory {
+    /// The oldest first.
+    pub minutes: Vec<SegmentMinute>,
+}
+
+/// A segment over one minute.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SegmentMinute {
+    /// Beginning of the minute in seconds since 1970 (UTC).
+    pub start_unix_s: u64,
+    /// Kind, ends and class.
+    pub segment: String,
+    /// The figures.
+    #[serde(flatten)]
+    pub figures: SegmentFigures,
+}
+
+/// All paths of least cost from one switch to another.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Paths {
+    /// The first switch.
+    pub from: String,
+    /// The last one.
+    pub to: String,
+    /// Whether there are more paths than are listed.
+    pub is_cut: bool,
+    /// The paths.
+    pub paths: Vec<PathAnswer>,
+}
+
+/// One path: its segments in order.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PathAnswer {
+    /// The switches, in order.
+    pub switches: Vec<String>,
+    /// Its segments.
+    pub chain: Vec<Hop>,
+    /// The sum of the segments that are covered. Means, variances and bounds add; the share of packets that pass all is the
+    /// product. `packets` and `samples` are the least of them. A percentile of a sum is not known.
+    pub sum: SegmentFigures,
+    /// Share of packets lost on the covered segments, 0 to 1.
+    pub loss_ratio: f64,
+    /// Whether every segment is covered.
+    pub is_covered: bool,
+    /// What was measured from end to end, where something was.
+    pub end_to_end: Vec<StationSegment>,
+}
+
+/// A part of a path.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Hop {
+    /// In words: `edge-1: lan>wan`, `edge-1:wan > edge-2:wan`.
+    pub title: String,
+    /// `inside`, `wire`, `around` or `probe`; `uncovered` where nothing measures it.
+    pub kind: String,
+    /// What would cover it, where nothing does.
+    pub hint: Option<String>,
+    /// Seconds since the end of the epoch that the figures are of; the oldest where several segments were joined.
+    pub age_s: Option<f64>,
+    /// Joined over classes, and over all ports by which packets may have come.
+    pub figures: Option<SegmentFigures>,
+}

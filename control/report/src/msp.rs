@@ -1,0 +1,283 @@
+//! The measurement state packet: its fields, in protobuf. `docs/report.md` has the `.proto` that is made from this file.
+
+use prost::{DecodeError, Message};
+
+/// Major version: a receiver refuses a greater one.
+pub const VERSION_MAJOR: u32 = 1;
+
+/// Minor version: rises with every field that is added, which older receivers ignore.
+pub const VERSION_MINOR: u32 = 0;
+
+/// What a switch reports of the epochs since its last report, usually one.
+#[derive(Clone, PartialEq, Message)]
+pub struct Report {
+    /// Major version of the packet, 1.
+    #[prost(uint32, tag = "1")]
+    pub version_major: u32,
+    /// Minor version of the packet.
+    #[prost(uint32, tag = "2")]
+    pub version_minor: u32,
+    /// The switch's name, 1 to 64 letters, digits, `.`, `_` or `-`.
+    #[prost(string, tag = "3")]
+    pub switch: String,
+    /// Random number of this run of the switch.
+    #[prost(fixed64, tag = "4")]
+    pub incarnation: u64,
+    /// Number of the last epoch reported; rises from report to report of an incarnation.
+    #[prost(uint64, tag = "5")]
+    pub epoch: u64,
+    /// Epochs that packets and losses are counted over: more than 1 where some closed together or the sender was late.
+    #[prost(uint64, tag = "6")]
+    pub epochs: u64,
+    /// Beginning of the last epoch in nanoseconds since 1970 (UTC), to within a few milliseconds.
+    #[prost(uint64, tag = "7")]
+    pub start_unix_ns: u64,
+    /// Length of an epoch in nanoseconds.
+    #[prost(uint64, tag = "8")]
+    pub length_ns: u64,
+    /// Whether the figures can be trusted.
+    #[prost(message, optional, tag = "9")]
+    pub health: Option<Health>,
+    /// Names of ports, classes and methods; segments, flows and neighbours refer to them by index from 0.
+    #[prost(string, repeated, tag = "10")]
+    pub names: Vec<String>,
+    /// Segments that had packets.
+    #[prost(message, repeated, tag = "11")]
+    pub segments: Vec<Segment>,
+    /// The flows with the most packets in the last epoch, the greatest first.
+    #[prost(message, repeated, tag = "12")]
+    pub flows: Vec<Flow>,
+    /// Other switches, as wires know them.
+    #[prost(message, repeated, tag = "13")]
+    pub neighbours: Vec<Neighbour>,
+    /// The switch's number on wires; absent without wires.
+    #[prost(uint32, optional, tag = "14")]
+    pub wire_switch: Option<u32>,
+    /// Reports of this incarnation that were dropped because the spool was full.
+    #[prost(uint64, tag = "15")]
+    pub dropped_reports: u64,
+}
+
+/// Whether figures can be trusted.
+#[derive(Clone, PartialEq, Message)]
+pub struct Health {
+    /// Why epochs since the last report were unusable, for one segment at least: `missed_shard`, `generation`, `link`,
+    /// `internal`. Empty: all were usable.
+    #[prost(string, repeated, tag = "1")]
+    pub unusable: Vec<String>,
+    /// Epochs that workers could not measure, since the switch started.
+    #[prost(uint64, tag = "2")]
+    pub missed_epochs: u64,
+    /// Workers that have stalled.
+    #[prost(uint32, tag = "3")]
+    pub stalled_workers: u32,
+    /// What the clock of wires follows, `locked`, `holding_over` or `free`; empty without wires.
+    #[prost(string, tag = "4")]
+    pub clock: String,
+    /// Greatest error of that clock in nanoseconds.
+    #[prost(float, tag = "5")]
+    pub clock_error_ns: f32,
+    /// Why the switch is not ready, in words, at most 8; empty when it is.
+    #[prost(string, repeated, tag = "6")]
+    pub unready: Vec<String>,
+}
+
+/// The kind of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Enumeration)]
+#[repr(i32)]
+pub enum Kind {
+    /// From an ingress port to an egress port of the switch.
+    Inside = 0,
+    /// Between ports of two switches.
+    Wire = 1,
+    /// From an egress port to an ingress port of the switch, around a device of others.
+    Around = 2,
+    /// Between two ends of a probe.
+    Probe = 3,
+}
+
+/// A segment. Delays are of its last usable epoch, in nanoseconds; on wires they are signed, because clocks differ.
+#[derive(Clone, PartialEq, Message)]
+pub struct Segment {
+    /// Its kind.
+    #[prost(enumeration = "Kind", tag = "1")]
+    pub kind: i32,
+    /// Name of where packets enter it: a port; on a wire that arrives here `port:peer`, the port at the other end.
+    #[prost(uint32, tag = "2")]
+    pub from: u32,
+    /// Name of where they leave it, likewise.
+    #[prost(uint32, tag = "3")]
+    pub to: u32,
+    /// Name of the class; `all` unless classes are configured.
+    #[prost(uint32, tag = "4")]
+    pub class: u32,
+    /// Packets that entered it since the last report.
+    #[prost(uint64, tag = "5")]
+    pub packets: u64,
+    /// Of these, packets lost; signed, because on a wire a packet missed in one epoch may be counted in another.
+    #[prost(sint64, tag = "6")]
+    pub lost: i64,
+    /// Packets whose delay is known: the sample of mean, deviation and percentiles. 0: there are no delays.
+    #[prost(uint64, tag = "7")]
+    pub samples: u64,
+    /// Mean delay.
+    #[prost(float, tag = "8")]
+    pub mean_ns: f32,
+    /// Half-width of the nominal 98 % interval around the mean, 0 where every packet is stamped; absent where it is not
+    /// known.
+    #[prost(float, optional, tag = "9")]
+    pub bound_ns: Option<f32>,
+    /// Standard deviation of the delay; absent where it is not known.
+    #[prost(float, optional, tag = "10")]
+    pub stddev_ns: Option<f32>,
+    /// Least, greatest, median, 99th and 99.9th percentile; absent where delays are not stamped.
+    #[prost(message, optional, tag = "11")]
+    pub quantiles: Option<Quantiles>,
+    /// Name of the method of the mean: `stamped`, `lda`, `rli-s`, ...
+    #[prost(uint32, tag = "12")]
+    pub method: u32,
+    /// The epoch of the delays by the sender's count, where that is another switch or an earlier epoch; else absent.
+    #[prost(uint64, optional, tag = "13")]
+    pub epoch: Option<u64>,
+    /// Bytes that entered it since the last report; 0 where they are not known.
+    #[prost(uint64, tag = "14")]
+    pub bytes: u64,
+}
+
+/// Percentiles of stamped delays in nanoseconds, exact to an eighth of an octave (9 %).
+#[derive(Clone, Copy, PartialEq, Message)]
+pub struct Quantiles {
+    /// Least.
+    #[prost(float, tag = "1")]
+    pub min_ns: f32,
+    /// Greatest.
+    #[prost(float, tag = "2")]
+    pub max_ns: f32,
+    /// Median.
+    #[prost(float, tag = "3")]
+    pub p50_ns: f32,
+    /// 99th percentile.
+    #[prost(float, tag = "4")]
+    pub p99_ns: f32,
+    /// 99.9th percentile.
+    #[prost(float, tag = "5")]
+    pub p999_ns: f32,
+}
+
+/// A flow on a segment inside the switch, over its last epoch.
+#[derive(Clone, PartialEq, Message)]
+pub struct Flow {
+    /// `10.0.0.1:1024>10.0.0.2:80/tcp`.
+    #[prost(string, tag = "1")]
+    pub flow: String,
+    /// Name of the ingress port.
+    #[prost(uint32, tag = "2")]
+    pub from: u32,
+    /// Name of the egress port.
+    #[prost(uint32, tag = "3")]
+    pub to: u32,
+    /// Name of the class.
+    #[prost(uint32, tag = "4")]
+    pub class: u32,
+    /// Packets that left the segment.
+    #[prost(uint64, tag = "5")]
+    pub packets: u64,
+    /// Packets lost; absent where it is not known.
+    #[prost(uint64, optional, tag = "6")]
+    pub lost: Option<u64>,
+    /// Mean delay in nanoseconds; absent where it is not known.
+    #[prost(float, optional, tag = "7")]
+    pub mean_ns: Option<f32>,
+    /// Standard deviation in nanoseconds; absent where it is not known.
+    #[prost(float, optional, tag = "8")]
+    pub stddev_ns: Option<f32>,
+    /// 99th percentile in nanoseconds; absent where it is not known.
+    #[prost(float, optional, tag = "9")]
+    pub p99_ns: Option<f32>,
+}
+
+/// The other end of a wire.
+#[derive(Clone, PartialEq, Message)]
+pub struct Neighbour {
+    /// Name of the port here.
+    #[prost(uint32, tag = "1")]
+    pub port: u32,
+    /// The other switch's number on wires.
+    #[prost(uint32, tag = "2")]
+    pub peer_switch: u32,
+    /// Name of the port there.
+    #[prost(uint32, tag = "3")]
+    pub peer_port: u32,
+    /// State of the session: `waiting`, `mismatch`, `established`, `lost` or `loop`.
+    #[prost(string, tag = "4")]
+    pub session: String,
+}
+
+/// Why bytes are no report.
+#[derive(Debug, thiserror::Error)]
+pub enum MspError {
+    /// They are no protobuf of this kind.
+    #[error("not a measurement state packet: {0}")]
+    Malformed(#[from] DecodeError),
+    /// The sender is newer.
+    #[error(
+        "the report has version {major}.{minor}, this program reads up to {VERSION_MAJOR}.x: update it before the switches"
+    )]
+    TooNew {
+        /// Major version.
+        major: u32,
+        /// Minor version.
+        minor: u32,
+    },
+    /// A name's index has no name, or the switch's name is none.
+    #[error("not a measurement state packet: {0}")]
+    Inconsistent(&'static str),
+}
+
+impl Report {
+    /// Reads a report.
+    ///
+    /// # Errors
+    /// [`MspError`] where it is none, or of a greater major version.
+    pub fn read(bytes: &[u8]) -> Result<Self, MspError> {
+        let report = Self::decode(bytes)?;
+        if report.version_major > VERSION_MAJOR {
+            return Err(MspError::TooNew {
+                major: report.version_major,
+                minor: report.version_minor,
+            });
+        }
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        if !(1..=64).contains(&report.switch.len()) || !report.switch.chars().all(is_plain) {
+            return Err(MspError::Inconsistent("the switch has no name"));
+        }
+        let segments = report.segments.iter();
+        let indices = segments
+            .flat_map(|segment| [segment.from, segment.to, segment.class, segment.method])
+            .chain((report.flows.iter()).flat_map(|flow| [flow.from, flow.to, flow.class]))
+            .chain((report.neighbours.iter()).flat_map(|other| [other.port, other.peer_port]));
+        let greatest = indices.max();
+        if greatest.is_some_and(|index| index as usize >= report.names.len()) {
+            return Err(MspError::Inconsistent("an index refers to no name"));
+        }
+        Ok(report)
+    }
+
+    /// The name at an index; empty where there is none.
+    pub fn name(&self, index: u32) -> &str {
+        self.names.get(index as usize).map_or("", String::as_str)
+    }
+
+    /// End of the last epoch in nanoseconds since 1970 (UTC).
+    pub fn end_unix_ns(&self) -> u64 {
+        self.start_unix_ns.saturating_add(self.length_ns)
+    }
+
+    /// `switch.incarnation.epoch`: what is sent twice has one id.
+    pub fn message_id(&self) -> String {
+        format!("{}.{:016x}.{}", self.switch, self.incarnation, self.epoch)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,55 @@
+//! Subjects of JetStream: names of switches as tokens, and the partition of each.
+
+use siphasher::sip::SipHasher24;
+use std::hash::Hasher;
+
+/// Partitions of the switches, by which stations share them. Part of the protocol: stays as it is.
+pub const PARTITIONS: u16 = 64;
+
+/// All reports.
+pub const REPORTS: &str = "vernier.report.>";
+
+/// A switch's name as a token of a subject: `.`, which parts tokens, as `=`, which no name has.
+pub fn token(switch: &str) -> String {
+    switch.replace('.', "=")
+}
+
+/// The partition of a switch, 0 to 63: `SipHash-2-4` of its name under the key 0, modulo 64.
+pub fn partition(switch: &str) -> u16 {
+    let mut hasher = SipHasher24::new();
+    hasher.write(switch.as_bytes());
+    // Less than 64.
+    u16::try_from(hasher.finish() % u64::from(PARTITIONS)).unwrap_or_default()
+}
+
+/// The subject of a switch's reports: `vernier.report.PARTITION.SWITCH`.
+pub fn of_switch(switch: &str) -> String {
+    format!("vernier.report.{}.{}", partition(switch), token(switch))
+}
+
+/// The subjects of a partition's reports.
+pub fn of_partition(partition: u16) -> String {
+    format!("vernier.report.{partition}.*")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Senders and stations of any version agree on them.
+    #[test]
+    fn subjects_stay_as_they_are() {
+        assert_eq!(of_switch("edge-1"), "vernier.report.46.edge-1");
+        assert_eq!(of_switch("a.b_c"), "vernier.report.30.a=b_c");
+    }
+
+    #[test]
+    fn partitions_are_about_even() {
+        let mut switches = [0; PARTITIONS as usize];
+        for n in 0..6_400 {
+            switches[usize::from(partition(&format!("sw{n}")))] += 1;
+        }
+        let (least, most) = (switches.iter().min(), switches.iter().max());
+        assert!(least > Some(&50) && most < Some(&150), "{switches:?}");
+    }
+}
