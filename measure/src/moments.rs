@@ -82,9 +82,9 @@ impl Moments {
         stddev(self.count, self.sum, self.sum_of_squares)
     }
 
-    /// Records `packets` packets of equal delay: those of one burst usually are.
+    /// Records `packets` packets of equal delay in ticks: those of one burst usually are.
     #[inline]
-    pub(crate) fn add_delays(&mut self, delay: u64, packets: u64) {
+    pub fn add_delays(&mut self, delay: u64, packets: u64) {
         let (wide, n) = (u128::from(delay), u128::from(packets));
         self.count = self.count.wrapping_add(packets);
         self.sum = self.sum.wrapping_add(n * wide);

@@ -49,6 +49,9 @@ use routes::Sources;
 
 pub use access::{TokenError, TokenFault};
 pub use connection_limit::CONNECTIONS_MAX;
+pub use in_flight::{Answer, InFlight};
+pub use query::Parameters;
+pub use refusal::Refusal;
 
 /// How often samples of the process's own histograms are gathered.
 const UPKEEP: Duration = Duration::from_secs(5);
@@ -199,6 +202,31 @@ impl Server {
     /// # Errors
     /// When the system gives no thread or no event queue.
     pub fn serve(self, published: Arc<Published>) -> io::Result<Running> {
+        self.run(move |recorder, access, reload| {
+            routes::router(Sources::new(published, recorder, reload), access)
+        })
+    }
+
+    /// Answers by the routes of another program, on a thread of its own: with the limits, the access and the counts of a
+    /// switch. `paths` are those of the routes, by which requests are counted.
+    ///
+    /// # Errors
+    /// When the system gives no thread or no event queue.
+    pub fn serve_routes(
+        self,
+        router: Router,
+        paths: impl IntoIterator<Item = &'static str>,
+    ) -> io::Result<Running> {
+        let paths = paths.into_iter().collect();
+        self.run(move |_, access, _| routes::layered(router, access, paths))
+    }
+
+    fn run(
+        self,
+        router: impl FnOnce(PrometheusHandle, Access, Option<Arc<AtomicBool>>) -> Router
+        + Send
+        + 'static,
+    ) -> io::Result<Running> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .event_interval(STEPS_BETWEEN_POLLS)
@@ -215,8 +243,7 @@ impl Server {
         let thread = std::thread::Builder::new()
             .name("vernier-http".to_owned())
             .spawn(move || {
-                let sources = Sources::new(published, recorder.clone(), reload);
-                let router = routes::router(sources, access);
+                let router = router(recorder.clone(), access, reload);
                 runtime.block_on(async {
                     tokio::select! {
                         () = accept(listener, router, stopped) => {}

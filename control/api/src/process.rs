@@ -68,6 +68,11 @@ pub(crate) fn recorder() -> PrometheusHandle {
     HANDLE.get_or_init(install).clone()
 }
 
+/// The process's own metrics as text, for a page of [`crate::prometheus::write_families`].
+pub fn own_metrics() -> String {
+    recorder().render()
+}
+
 fn install() -> PrometheusHandle {
     let builder = match PrometheusBuilder::new().set_buckets(&BUCKETS_S) {
         Ok(builder) => builder,

@@ -13,7 +13,6 @@ use contract::config::Prometheus;
 use contract::counters::ExceptionReading;
 use records::snapshot::{Clock, Reports, Snapshot};
 
-use page::{Labels, Page};
 use protobuf::Protobuf;
 use text::Text;
 
@@ -31,6 +30,7 @@ mod text;
 mod wires;
 
 pub use filter::Filter;
+pub use page::{Labels, Page};
 
 /// A format of the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,6 +83,22 @@ pub fn write(
     data_plane::ports(&mut page, &snapshot.ports);
     data_plane::workers(&mut page, &snapshot.workers);
     data_plane::tables(&mut page, snapshot);
+    own::own(&mut page, own);
+    page.finish()
+}
+
+/// Writes a page of another program as text, a part at a time: the families that `families` adds, and those of `own`, a
+/// text of the process's own recorder.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_families(
+    own: &str,
+    out: &mut dyn io::Write,
+    families: impl FnOnce(&mut Page),
+) -> io::Result<()> {
+    let mut page = Page::new(Text::new(out), Filter::default());
+    families(&mut page);
     own::own(&mut page, own);
     page.finish()
 }

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 mod change;
 mod class;
 pub mod device;
+pub mod document;
 mod host;
 mod layout;
 mod measurement;

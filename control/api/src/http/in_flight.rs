@@ -27,11 +27,11 @@ pub(super) const CHUNK_BYTES: usize = 64 << 10;
 
 /// The bytes in flight.
 #[derive(Debug, Clone, Default)]
-pub(super) struct InFlight(Arc<AtomicUsize>);
+pub struct InFlight(Arc<AtomicUsize>);
 
 impl InFlight {
     /// A new answer of a switch with so many segments.
-    pub(super) fn answer(&self, segments: usize) -> Answer {
+    pub fn answer(&self, segments: usize) -> Answer {
         Answer {
             in_flight: self.clone(),
             bytes_max: answer_bytes_max(segments),
@@ -78,7 +78,7 @@ impl Drop for Chunk {
 
 /// An answer under construction. A write fails when too many bytes are in flight.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub struct Answer {
     in_flight: InFlight,
     bytes_max: usize,
     chunks: VecDeque<Bytes>,
@@ -88,7 +88,10 @@ pub(super) struct Answer {
 
 impl Answer {
     /// The whole answer is this value as JSON.
-    pub(super) fn json(mut self, value: &impl Serialize) -> Result<Response, Refusal> {
+    ///
+    /// # Errors
+    /// [`Refusal`] where too many bytes are in flight.
+    pub fn json(mut self, value: &impl Serialize) -> Result<Response, Refusal> {
         match serde_json::to_writer(&mut self, value) {
             Ok(()) => Ok(self.finish("application/json")),
             Err(error) if error.is_io() => Err(no_room()),
@@ -97,7 +100,10 @@ impl Answer {
     }
 
     /// The whole answer is what `write` writes.
-    pub(super) fn written(
+    ///
+    /// # Errors
+    /// [`Refusal`] where too many bytes are in flight.
+    pub fn written(
         mut self,
         content_type: &'static str,
         write: impl FnOnce(&mut Self) -> io::Result<()>,

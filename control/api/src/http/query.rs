@@ -12,7 +12,8 @@ use serde::de::DeserializeOwned;
 use super::refusal::Refusal;
 
 /// The parameters of a request.
-pub(super) struct Parameters<T>(pub(super) T);
+#[derive(Debug)]
+pub struct Parameters<T>(pub T);
 
 impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for Parameters<T> {
     type Rejection = Refusal;

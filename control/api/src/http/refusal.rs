@@ -7,14 +7,15 @@ use records::answers::Problem;
 
 /// A refusal.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub struct Refusal {
     status: StatusCode,
     error: String,
     header: Option<(header::HeaderName, HeaderValue)>,
 }
 
 impl Refusal {
-    pub(super) fn new(status: StatusCode, error: impl Into<String>) -> Self {
+    /// A refusal with this status, and an error that says what was wrong and what to do.
+    pub fn new(status: StatusCode, error: impl Into<String>) -> Self {
         Self {
             status,
             error: error.into(),

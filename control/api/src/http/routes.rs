@@ -234,7 +234,7 @@ type Answered = Result<Response, Refusal>;
 
 /// Texts that do not change.
 struct Pages {
-    paths: Vec<&'static str>,
+    paths: Arc<[&'static str]>,
     list: String,
     document: Bytes,
 }
@@ -276,26 +276,29 @@ impl Sources {
 
 /// The router, with the layers of all requests.
 pub(super) fn router(sources: Sources, access: Access) -> Router {
-    let pages = Arc::clone(&sources.pages);
+    let paths = Arc::clone(&sources.pages.paths);
     let add = |router: Router<Sources>, route: Route| router.route(route.path, route.handler);
-    routes()
+    let router = routes()
         .into_iter()
         .fold(Router::new(), add)
         .fallback(not_found)
+        .with_state(sources);
+    layered(router, access, paths)
+}
+
+/// Routes, with the layers of all requests; `paths` are the routes' own.
+pub(super) fn layered(router: Router, access: Access, paths: Arc<[&'static str]>) -> Router {
+    router
         .method_not_allowed_fallback(not_allowed)
         .layer(from_fn_with_state(access, access::guard))
         .layer(from_fn(connection::receive))
-        .layer(from_fn_with_state(pages, count))
-        .with_state(sources)
+        .layer(from_fn_with_state(paths, count))
 }
 
 /// Counts a request and the time it took.
-async fn count(State(pages): State<Arc<Pages>>, request: Request, next: Next) -> Response {
+async fn count(State(paths): State<Arc<[&'static str]>>, request: Request, next: Next) -> Response {
     let began = Instant::now();
-    let known = pages
-        .paths
-        .iter()
-        .find(|path| **path == request.uri().path());
+    let known = paths.iter().find(|path| **path == request.uri().path());
     let path = known.map_or("other", |path| *path);
     let response = next.run(request).await;
     let status = response.status().as_u16().to_string();

@@ -9,7 +9,7 @@ use records::snapshot::DelayBucket;
 use super::Filter;
 
 /// Names and values of a series' labels.
-pub(super) type Labels<'r> = Vec<(&'r str, Cow<'r, str>)>;
+pub type Labels<'r> = Vec<(&'r str, Cow<'r, str>)>;
 
 /// Labels and one more.
 pub(super) fn with<'r>(
@@ -93,7 +93,7 @@ pub(super) trait Writer {
 }
 
 /// The page under construction.
-pub(super) struct Page<'o> {
+pub struct Page<'o> {
     writer: Box<dyn Writer + 'o>,
     filter: Filter,
     /// Whether the filter takes the present family.
@@ -181,7 +181,7 @@ impl<'o> Page<'o> {
     }
 
     /// A gauge that is made from more than one field.
-    pub(super) fn gauge<'r>(
+    pub fn gauge<'r>(
         &mut self,
         name: &str,
         help: &str,
@@ -192,7 +192,7 @@ impl<'o> Page<'o> {
     }
 
     /// A counter that is made from more than one field.
-    pub(super) fn counter<'r>(
+    pub fn counter<'r>(
         &mut self,
         name: &str,
         help: &str,
@@ -200,6 +200,19 @@ impl<'o> Page<'o> {
     ) {
         self.begin(name, Kind::Counter, help);
         self.samples(samples);
+    }
+
+    /// A summary without quantiles: counts and sums.
+    pub fn summary<'r>(
+        &mut self,
+        name: &str,
+        help: &str,
+        samples: impl IntoIterator<Item = (Labels<'r>, u64, f64)>,
+    ) {
+        self.begin(name, Kind::Summary, help);
+        for (labels, count, sum) in samples {
+            self.sample(&labels, None, Sample::Summary { count, sum });
+        }
     }
 
     fn samples<'r>(&mut self, samples: impl IntoIterator<Item = (Labels<'r>, f64)>) {

@@ -138,7 +138,10 @@ pub fn parse_file<T: DeserializeOwned>(path: &std::path::Path) -> Result<T, Conf
 }
 
 /// A file's text, and what it is called in errors.
-pub(super) fn read_file(path: &std::path::Path) -> Result<(String, String), ConfigError> {
+///
+/// # Errors
+/// [`ConfigError::Read`]: it cannot be read, is no regular file, or has more than 256 MiB.
+pub fn read_file(path: &std::path::Path) -> Result<(String, String), ConfigError> {
     let origin = path.display().to_string();
     match read_text(path) {
         Ok(text) => Ok((text, origin)),
@@ -156,8 +159,11 @@ fn read_text(path: &std::path::Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// What the text spells, of the right shape but not checked yet.
-pub(super) fn parse_json<T: DeserializeOwned>(text: &str, origin: &str) -> Result<T, ConfigError> {
+/// What the text spells, of the right shape but not checked yet; `origin` names it in errors.
+///
+/// # Errors
+/// [`ConfigError::Shape`]: not JSON, or not of this shape.
+pub fn parse_json<T: DeserializeOwned>(text: &str, origin: &str) -> Result<T, ConfigError> {
     let mut json = serde_json::Deserializer::from_str(text);
     let parsed = serde_path_to_error::deserialize(&mut json)
         .map_err(|error| shape_error(origin, text, error.path(), error.inner()))?;
@@ -242,7 +248,8 @@ fn position_of(origin: &str, error: &serde_json::Error) -> (Position, String) {
     (at, message)
 }
 
-pub(super) fn value_error(origin: &str, text: &str, invalid: Invalid) -> ConfigError {
+/// The error of a value in a text that was parsed before.
+pub fn value_error(origin: &str, text: &str, invalid: Invalid) -> ConfigError {
     ConfigError::Value {
         at: value_position(origin, text, &invalid.path),
         path: invalid.path.to_string(),

@@ -18,6 +18,8 @@ mod report;
 mod serving;
 mod wire;
 
+pub use serving::http;
+
 /// One step into a JSON document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step<'k> {
@@ -27,14 +29,18 @@ pub(super) enum Step<'k> {
 
 /// A path in a JSON document, displayed as `ports[1].egress.queue_packets`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct KeyPath(pub(super) Vec<Step<'static>>);
+pub struct KeyPath(pub(super) Vec<Step<'static>>);
 
 impl KeyPath {
-    pub(super) fn key(&self, key: &'static str) -> Self {
+    /// The path of a member.
+    #[must_use]
+    pub fn key(&self, key: &'static str) -> Self {
         Self([&self.0[..], &[Step::Key(key)]].concat())
     }
 
-    pub(super) fn index(&self, index: usize) -> Self {
+    /// The path of an element, from 0.
+    #[must_use]
+    pub fn index(&self, index: usize) -> Self {
         Self([&self.0[..], &[Step::Index(index)]].concat())
     }
 }
@@ -54,15 +60,23 @@ impl fmt::Display for KeyPath {
 
 /// A value that means nothing.
 #[derive(Debug)]
-pub(super) struct Invalid {
-    pub(super) path: KeyPath,
-    pub(super) expected: String,
-    pub(super) got: String,
+pub struct Invalid {
+    /// Where.
+    pub path: KeyPath,
+    /// What it may be.
+    pub expected: String,
+    /// What it is.
+    pub got: String,
 }
 
-type Check = Result<(), Invalid>;
+/// What a check comes to.
+pub type Check = Result<(), Invalid>;
 
-fn ensure(
+/// What must hold.
+///
+/// # Errors
+/// [`Invalid`] where it does not.
+pub fn ensure(
     holds: bool,
     path: KeyPath,
     expected: impl fmt::Display,
@@ -78,7 +92,11 @@ fn ensure(
     })
 }
 
-fn within<T: PartialOrd + fmt::Display>(
+/// A number in a range.
+///
+/// # Errors
+/// [`Invalid`] beyond it.
+pub fn within<T: PartialOrd + fmt::Display>(
     path: KeyPath,
     value: T,
     range: RangeInclusive<T>,
@@ -100,13 +118,25 @@ fn laid_out<T>(
     })
 }
 
-/// Lists are counted, not quoted.
-fn count_within(path: KeyPath, count: usize, range: RangeInclusive<usize>, what: &str) -> Check {
+/// The length of a list: lists are counted, not quoted.
+///
+/// # Errors
+/// [`Invalid`] where it has too few or too many.
+pub fn count_within(
+    path: KeyPath,
+    count: usize,
+    range: RangeInclusive<usize>,
+    what: &str,
+) -> Check {
     let expected = format!("{} to {} {what}", range.start(), range.end());
     ensure(range.contains(&count), path, expected, count)
 }
 
-fn name(path: KeyPath, name: &str) -> Check {
+/// A name: 1 to 64 letters, digits, `.`, `_` or `-`.
+///
+/// # Errors
+/// [`Invalid`] of any other text.
+pub fn name(path: KeyPath, name: &str) -> Check {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let holds = (1..=64).contains(&name.len()) && name.chars().all(is_plain);
     let expected = "1 to 64 letters, digits, `.`, `_` or `-`";
@@ -120,7 +150,14 @@ fn known(path: KeyPath, name: &str, what: &str, known: &[&str]) -> Check {
 }
 
 /// What must not come twice; `what` ends in "of its own" or the like.
-fn unique<T: Eq + Hash + fmt::Debug>(
+///
+/// # Errors
+/// [`Invalid`] of what was seen before.
+#[expect(
+    clippy::implicit_hasher,
+    reason = "sets of names in configurations have the usual one"
+)]
+pub fn unique<T: Eq + Hash + fmt::Debug>(
     seen: &mut HashSet<T>,
     value: T,
     path: KeyPath,

@@ -4,7 +4,11 @@ use super::classes::flow_rules;
 use super::{Check, KeyPath, ensure, name};
 use crate::config::{Http, Prometheus};
 
-pub(super) fn http(path: &KeyPath, http: &Http) -> Check {
+/// How answers are served: an address that others reach needs a token, or consent.
+///
+/// # Errors
+/// [`super::Invalid`] where it does not hold.
+pub fn http(path: &KeyPath, http: &Http) -> Check {
     let hosts = path.key("hosts");
     for (index, host) in http.hosts.iter().enumerate() {
         name(hosts.index(index), host)?;
