@@ -251,9 +251,9 @@ loom: setup-test ## What threads share in the control core, in every order that 
 	LOOM_MAX_PREEMPTIONS=$(PREEMPTIONS) $(CARGO) nextest run --workspace --test orderings --features control/loom --locked
 
 .PHONY: install
-install: ## Install vernierd, vernier and the plugin for other DPDK programs into PREFIX (default /usr/local)
-	$(CARGO) build --release --locked -p daemon -p console -p plugin
-	$(SUDO) install -D -t $(or $(PREFIX),/usr/local)/bin target/release/vernierd target/release/vernier
+install: ## Install vernierd, vernier, vernier-probe and the plugin for other DPDK programs into PREFIX (default /usr/local)
+	$(CARGO) build --release --locked -p daemon -p console -p plugin -p probe
+	$(SUDO) install -D -t $(or $(PREFIX),/usr/local)/bin target/release/vernierd target/release/vernier target/release/vernier-probe
 	$(SUDO) install -D -m 644 -t $(or $(PREFIX),/usr/local)/lib/vernier target/release/librte_vernier.so
 
 # Installs the packages in $(1) that are missing, and says so first.
@@ -274,7 +274,7 @@ setup-run:
 	$(call install_packages,$(RUN_PACKAGES))
 
 .PHONY: setup-test
-setup-test: $(TOOLS)/usr/bin/promtool $(TOOLS)/usr/sbin/nats-server
+setup-test: $(TOOLS)/usr/bin/promtool $(TOOLS)/usr/sbin/nats-server $(TOOLS)/usr/bin/stamp-suite
 	$(call install_packages,$(TEST_PACKAGES))
 	@command -v cargo-nextest >/dev/null || $(CARGO) install --quiet --locked cargo-nextest
 	@command -v cargo-deny >/dev/null || $(CARGO) install --quiet --locked cargo-deny
@@ -306,6 +306,10 @@ setup-nic: setup-run
 .PHONY: setup-bench
 setup-bench: setup-test
 	$(call install_packages,$(BENCH_PACKAGES))
+
+# The peer of vernier-probe's tests, built without optimisation: sixty packets need none.
+$(TOOLS)/usr/bin/stamp-suite:
+	$(CARGO) install --quiet --locked --debug --root $(TOOLS)/usr --version =1.0.0 stamp-suite
 
 # Unpacks the Debian package $(1) beside the sources.
 define unpack

@@ -24,6 +24,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("api", &["contract", "control", "measure", "records"]),
     ("report", &["contract", "control", "records"]),
     ("topology", &[]),
+    ("probe", &["api", "contract", "measure"]),
     ("console", &["contract", "measure", "records", "topology"]),
     ("switch", &["contract", "dpdk-bindings", "measure"]),
     (
@@ -61,11 +62,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
 
 /// Crates that few packages of the product may link, directly or not, and these packages.
 const FENCED: &[(&str, &[&str])] = &[
-    ("axum", &["api", "daemon", "plugin"]),
-    ("hyper", &["api", "daemon", "plugin"]),
-    ("metrics-exporter-prometheus", &["api", "daemon", "plugin"]),
+    ("axum", &["api", "daemon", "plugin", "probe"]),
+    ("hyper", &["api", "daemon", "plugin", "probe"]),
+    (
+        "metrics-exporter-prometheus",
+        &["api", "daemon", "plugin", "probe"],
+    ),
     ("async-nats", &["report", "daemon", "plugin"]),
-    ("clap", &["console", "daemon", "simulate"]),
+    ("clap", &["console", "daemon", "probe", "simulate"]),
     ("ratatui", &["console", "daemon"]),
     ("crossterm", &["console", "daemon"]),
 ];

@@ -1,0 +1,303 @@
+//! The command line.
+
+use std::io::{self, Write};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use clap::Parser;
+
+use crate::config::{Address, Asked, Config, PORT, ReflectorConfig, SessionConfig};
+use crate::engine::Sink;
+use crate::http;
+use crate::published::Board;
+use crate::result::SessionResult;
+use crate::session::Spacing;
+use crate::setup::{self, Ready};
+use crate::socket::StampsWanted;
+use crate::table;
+
+/// Most packets of one measurement by command line: all are in one interval.
+const COUNT_MAX: u64 = 100_000;
+
+/// Measures the path to a STAMP reflector (RFC 8762), or is one.
+///
+/// With an address: sends packets to its reflector and prints delays and losses of both directions. With --reflect: answers
+/// others. With --config: any number of sessions, and a reflector, until it is stopped; results over HTTP.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "switches of the command line, each for itself"
+)]
+#[derive(Debug, Parser)]
+#[command(
+    name = "vernier-probe",
+    version,
+    after_help = "Exit codes: 0 ended cleanly, 1 failed or no packet was answered, 2 bad usage or configuration."
+)]
+pub struct Arguments {
+    /// The reflector: address or name, with a port or without (862)
+    #[arg(required_unless_present_any = ["reflect", "config"], conflicts_with_all = ["reflect", "config"])]
+    address: Option<String>,
+
+    /// Configuration (JSON)
+    #[arg(long, value_name = "FILE", conflicts_with = "reflect")]
+    config: Option<PathBuf>,
+
+    /// Check the configuration, and end
+    #[arg(long, requires = "config")]
+    check: bool,
+
+    /// Answer others
+    #[arg(long)]
+    reflect: bool,
+
+    /// Address to answer at, with a port or without (862); may be repeated [default: all]
+    #[arg(long, value_name = "ADDRESS", requires = "reflect", value_parser = address)]
+    listen: Vec<Address>,
+
+    /// Packets to send, 1 to 100,000
+    #[arg(long, short = 'c', default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=COUNT_MAX))]
+    count: u64,
+
+    /// Mean gap between packets in ms
+    #[arg(long, short = 'i', value_name = "MS", default_value_t = 100.0)]
+    interval_ms: f64,
+
+    /// Equal gaps; without, they are exponentially distributed
+    #[arg(long)]
+    periodic: bool,
+
+    /// How long a reply is waited for, in ms
+    #[arg(long, value_name = "MS", default_value_t = 1_000)]
+    timeout_ms: u64,
+
+    /// Bytes of a packet, without UDP header [default: the fewest]
+    #[arg(long)]
+    length: Option<usize>,
+
+    /// DSCP, 0 to 63
+    #[arg(long, default_value_t = 0)]
+    dscp: u8,
+
+    /// Address to send from, with a port or without
+    #[arg(long, value_parser = address)]
+    from: Option<Address>,
+
+    /// File with the key (32 to 128 hexadecimal digits): authenticated mode
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+
+    /// File with the key of TLVs, where it is another, or base packets have none
+    #[arg(long, value_name = "FILE")]
+    tlv_key_file: Option<PathBuf>,
+
+    /// What the reflector is asked for, by the names that `tlvs` has in the configuration, with commas between
+    #[arg(long, value_delimiter = ',', value_parser = asked)]
+    tlvs: Vec<Asked>,
+
+    /// Whose timestamps: hardware, kernel, program
+    #[arg(long, default_value = "kernel", value_parser = stamps)]
+    timestamps: StampsWanted,
+
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn address(text: &str) -> Result<Address, String> {
+    Address::try_from(text.to_owned())
+}
+
+fn asked(text: &str) -> Result<Asked, String> {
+    named(text)
+}
+
+fn stamps(text: &str) -> Result<StampsWanted, String> {
+    named(text)
+}
+
+/// By the name that the configuration has.
+fn named<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
+    let value = serde_json::Value::String(text.to_owned());
+    serde_json::from_value(value).map_err(|error| error.to_string())
+}
+
+/// What went wrong, and with which code the program ends.
+#[derive(Debug)]
+pub struct Failure {
+    /// The error.
+    pub error: anyhow::Error,
+    /// 1: while running; 2: usage or configuration.
+    pub code: u8,
+}
+
+/// Does what the command line says, until `stop` is set.
+///
+/// # Errors
+/// [`Failure`]
+pub fn run(arguments: &Arguments, stop: &Arc<AtomicBool>) -> Result<(), Failure> {
+    let usage = |error: anyhow::Error| Failure { error, code: 2 };
+    let running = |error: anyhow::Error| Failure { error, code: 1 };
+    if let Some(name) = &arguments.address {
+        let config = arguments.session(name).map_err(usage)?;
+        return measure(arguments, &config, stop).map_err(running);
+    }
+    let config = match &arguments.config {
+        Some(file) => Config::load(file).map_err(|error| usage(error.into()))?,
+        None => arguments.reflector().map_err(usage)?,
+    };
+    if arguments.check {
+        let sessions = config.sessions.len();
+        let reflector = if config.reflector.is_some() {
+            ", and a reflector"
+        } else {
+            ""
+        };
+        return say(&format!("{sessions} sessions{reflector}\n")).map_err(running);
+    }
+    serve(&config, stop).map_err(running)
+}
+
+impl Arguments {
+    fn reflector(&self) -> Result<Config> {
+        let mut reflector = ReflectorConfig {
+            key_file: self.key_file.clone(),
+            tlv_key_file: self.tlv_key_file.clone(),
+            ..ReflectorConfig::default()
+        };
+        if !self.listen.is_empty() {
+            reflector.listen.clone_from(&self.listen);
+        }
+        let mut config = Config {
+            reflector: Some(reflector),
+            timestamps: self.timestamps,
+            ..Config::default()
+        };
+        config.http.listen = None;
+        checked(config)
+    }
+
+    fn session(&self, name: &str) -> Result<Config> {
+        let to = resolve(name)?;
+        let session = SessionConfig {
+            from: self.from,
+            dscp: self.dscp,
+            interval_ms: Some(self.interval_ms),
+            schedule: if self.periodic {
+                Spacing::Periodic
+            } else {
+                Spacing::Poisson
+            },
+            length: self.length,
+            key_file: self.key_file.clone(),
+            tlv_key_file: self.tlv_key_file.clone(),
+            timeout_ms: self.timeout_ms,
+            tlvs: self.tlvs.clone(),
+            ..SessionConfig::new("probe", to.into())
+        };
+        let mut config = Config {
+            sessions: vec![session],
+            timestamps: self.timestamps,
+            ..Config::default()
+        };
+        config.http.listen = None;
+        checked(config)
+    }
+}
+
+/// Options are checked as a configuration's keys are.
+fn checked(config: Config) -> Result<Config> {
+    config.check().map_err(|invalid| {
+        let path = invalid.path.to_string();
+        let key = path
+            .rsplit('.')
+            .next()
+            .unwrap_or_default()
+            .replace('_', "-");
+        anyhow::anyhow!(
+            "--{key}: expected {}, got {}",
+            invalid.expected,
+            invalid.got
+        )
+    })?;
+    Ok(config)
+}
+
+/// An address, or a name that has one.
+fn resolve(name: &str) -> Result<SocketAddr> {
+    if let Ok(address) = Address::try_from(name.to_owned()) {
+        return Ok(address.with_port(PORT));
+    }
+    let found = name
+        .to_socket_addrs()
+        .or_else(|_| (name, PORT).to_socket_addrs());
+    let mut found =
+        found.with_context(|| format!("{name:?} is no address, and no name that has one"))?;
+    found
+        .next()
+        .with_context(|| format!("{name:?} has no address"))
+}
+
+/// Keeps the one result.
+#[derive(Default)]
+struct Last(Option<SessionResult>);
+
+impl Sink for Last {
+    fn result(&mut self, result: SessionResult) {
+        self.0.get_or_insert(result);
+    }
+}
+
+/// One session until its packets are sent, and answered or timed out.
+fn measure(arguments: &Arguments, config: &Config, stop: &AtomicBool) -> Result<()> {
+    // Longer than any measurement: there is one interval.
+    let interval = Duration::from_secs(u64::from(u32::MAX));
+    let Ready { mut engine, .. } = setup::ready(config, Some(interval), Some(arguments.count))?;
+    let mut last = Last::default();
+    engine.run(stop, &mut last)?;
+    let result = last.0.context("there is no result")?;
+    if arguments.json {
+        say(&format!("{}\n", serde_json::to_string_pretty(&result)?))?;
+    } else {
+        say(&table::of(&result))?;
+    }
+    ensure!(
+        result.received > 0,
+        "no reply from {}: is there a reflector, with the same key, and no firewall between?",
+        result.to
+    );
+    Ok(())
+}
+
+/// Sessions and reflector until the program is stopped.
+fn serve(config: &Config, stop: &AtomicBool) -> Result<()> {
+    let server = api::http::Server::of(&config.http)?;
+    let Ready {
+        mut engine,
+        listening,
+    } = setup::ready(config, None, None)?;
+    for address in listening {
+        tracing::info!("reflector at {address}");
+    }
+    let mut board = Board::default();
+    let serving = server.map(|server| http::serve(server, board.clone(), config.sessions.len()));
+    let serving = serving
+        .transpose()
+        .context("cannot start the HTTP server")?;
+    if let Some(serving) = &serving {
+        tracing::info!("http://{}", serving.address());
+    }
+    engine.run(stop, &mut board)?;
+    Ok(())
+}
+
+/// Writes to standard output; a reader that has seen enough (`| head`) is no error.
+fn say(text: &str) -> Result<()> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,160 @@
+use super::*;
+
+fn parse(text: &str) -> Result<Config, String> {
+    Config::parse(text, "probe.json").map_err(|error| error.to_string())
+}
+
+fn session(keys: &str) -> String {
+    format!(r#"{{"sessions": [{{"name": "a", "to": "192.0.2.1"{keys}}}]}}"#)
+}
+
+#[test]
+fn little_is_enough() {
+    let config = parse(&session("")).unwrap();
+    let session = &config.sessions[0];
+    assert_eq!(session.to.with_port(PORT), "192.0.2.1:862".parse().unwrap());
+    assert_eq!(
+        (session.bytes(), session.gap()),
+        (44, Duration::from_secs(1))
+    );
+    assert_eq!(config.http.listen, Some("127.0.0.1:9465".parse().unwrap()));
+    let config = parse(r#"{"reflector": {}}"#).unwrap();
+    assert_eq!(config.reflector.unwrap().listen.len(), 2);
+}
+
+#[test]
+fn a_share_of_the_link_is_a_gap() {
+    // 44 + 66 bytes are 880 bits: a thousandth of 1 Mbit/s has one in 0.88 s.
+    let config = parse(&session(r#", "share": 0.001, "link_bps": 1000000"#)).unwrap();
+    assert_eq!(config.sessions[0].gap(), Duration::from_millis(880));
+}
+
+#[test]
+fn lengths_have_room_for_tlvs() {
+    let config = parse(&session(
+        r#", "tlvs": ["class_of_service", "direct_measurement"], "key_file": "k""#,
+    ));
+    // 112, 8, 16 and the HMAC of 20.
+    assert_eq!(config.unwrap().sessions[0].bytes(), 156);
+    let error = parse(&session(r#", "tlvs": ["class_of_service"], "length": 53"#)).unwrap_err();
+    assert!(
+        error.contains("sessions[0].length: expected 52, or 56 to 9000, got 53"),
+        "{error}"
+    );
+}
+
+#[test]
+fn addresses_are_read_with_ports_and_zones() {
+    let address = |text: &str| Address::try_from(text.to_owned()).unwrap();
+    assert_eq!(
+        address("2001:db8::1").with_port(9),
+        "[2001:db8::1]:9".parse().unwrap()
+    );
+    assert_eq!(
+        address("[2001:db8::1]").with_port(9),
+        "[2001:db8::1]:9".parse().unwrap()
+    );
+    assert_eq!(
+        address("[2001:db8::1]:5").with_port(9),
+        "[2001:db8::1]:5".parse().unwrap()
+    );
+    assert_eq!(
+        address("[fe80::1%3]:5").with_port(9),
+        "[fe80::1%3]:5".parse().unwrap()
+    );
+    assert_eq!(
+        address("fe80::1%3").with_port(9),
+        "[fe80::1%3]:9".parse().unwrap()
+    );
+    for text in ["", "example.org", "1.2.3.4:", "1.2.3.4:70000"] {
+        assert!(Address::try_from(text.to_owned()).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn errors_say_where_and_what() {
+    // Long: a table.
+    let cases = [
+        (
+            "{}".to_owned(),
+            "sessions: expected a session, or a reflector, got neither",
+        ),
+        (session(r#", "dcsp": 3"#), "sessions[0]"),
+        (
+            session(r#", "dscp": 64"#),
+            "sessions[0].dscp: expected 0 to 63, got 64",
+        ),
+        (
+            session(r#", "from": "::1""#),
+            "sessions[0].from: expected an address of the same family",
+        ),
+        (
+            session(r#", "interval_ms": 0.001"#),
+            "sessions[0].interval_ms: expected 0.01 to 3600000",
+        ),
+        (
+            session(r#", "interval_ms": 5, "share": 0.1"#),
+            "either `interval_ms`, or `share` and `link_bps`",
+        ),
+        (
+            session(r#", "share": 0.1"#),
+            "`share` and `link_bps` together",
+        ),
+        (
+            session(r#", "share": 0, "link_bps": 5000"#),
+            "sessions[0].share: expected over 0 to 1",
+        ),
+        (
+            session(r#", "share": 1, "link_bps": 1000000000000"#),
+            "sessions[0]: expected a rate of",
+        ),
+        (
+            session(r#", "tlvs": ["location", "location"]"#),
+            "sessions[0].tlvs[1]: expected each TLV once",
+        ),
+        (session(r#", "to": 5"#), "duplicate field"),
+        (
+            r#"{"sessions": [{"name": "a", "to": "nowhere"}]}"#.to_owned(),
+            "sessions[0].to: \"nowhere\" is not an address",
+        ),
+        (
+            r#"{"sessions": [{"name": "a", "to": "0.0.0.0"}]}"#.to_owned(),
+            "sessions[0].to: expected the reflector's",
+        ),
+        (
+            r#"{"sessions": [{"name": "a b", "to": "::1"}]}"#.to_owned(),
+            "sessions[0].name",
+        ),
+        (
+            r#"{"sessions": [{"name": "a", "to": "::1"}, {"name": "a", "to": "::1"}]}"#.to_owned(),
+            "sessions[1].name: expected a name of its own, got \"a\" again",
+        ),
+        (
+            r#"{"reflector": {"listen": []}}"#.to_owned(),
+            "reflector.listen: expected 1 to 64 addresses, got 0",
+        ),
+        (
+            r#"{"reflector": {"allowed_dscp": [0, 99]}}"#.to_owned(),
+            "reflector.allowed_dscp[1]",
+        ),
+        (
+            r#"{"reflector": {"limit_pps": 0}}"#.to_owned(),
+            "reflector.limit_pps",
+        ),
+        (
+            r#"{"reflector": {}, "interval_ms": 5}"#.to_owned(),
+            "interval_ms: expected 100 to 3600000",
+        ),
+        (
+            r#"{"reflector": {}, "http": {"listen": "0.0.0.0:80"}}"#.to_owned(),
+            "http.listen: expected a loopback",
+        ),
+    ];
+    for (text, expected) in cases {
+        let error = parse(&text).unwrap_err();
+        assert!(
+            error.contains(expected) && error.starts_with("probe.json:1:"),
+            "{text}\n{error}"
+        );
+    }
+}

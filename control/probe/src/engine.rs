@@ -1,0 +1,479 @@
+//! The loop: one thread that sends what is due, receives what has come, reflects, and closes intervals.
+//!
+//! ```text
+//!  due sessions --> send --+                        +--> reflector --> reply
+//!                          |   wait (ppoll) until --+--> session: reply, time of transmission
+//!  every 50 ms: time-outs, intervals that end ------+--> results --> sink
+//! ```
+//!
+//! Sessions of the same source address and DSCP share a socket. Replies find their session by the reflector's address and the SSID. Of
+//! each socket at most 256 packets are received before it is another's turn.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::arrival::Arrival;
+use crate::reflector::{Reflector, ReflectorCounts};
+use crate::result::SessionResult;
+use crate::session::{Arrived, LocalClock, Session};
+use crate::socket::{Purpose, Socket, StampsWanted};
+use crate::wire::packet::{Mode, Request};
+use crate::wire::time::UnixNs;
+
+/// Packets of one socket in a row.
+const BATCH: usize = 256;
+
+/// Between two looks at time-outs and intervals.
+const TICK: Duration = Duration::from_millis(50);
+
+/// Bytes of the longest packet that is received: of a longer one the rest is lost, and its reply shorter.
+const PACKET_BYTES: usize = 16 << 10;
+
+/// Times of transmission that are waited for, of each socket.
+const REPORTS_MAX: usize = 4_096;
+
+/// A clock is set where it differs by more than this from one that never steps: more than it may be slewed by in a loop.
+const STEP_NS_MIN: f64 = 100_000.0;
+
+/// Two readings of clocks so far apart say nothing.
+const READING_NS_MAX: u64 = 20_000;
+
+/// Why there is no socket.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot open a UDP socket at {local}: {error}; {hint}")]
+pub struct SocketError {
+    /// Where it should be.
+    pub local: SocketAddr,
+    /// The system's error.
+    pub error: io::Error,
+    /// What to do.
+    pub hint: &'static str,
+}
+
+impl SocketError {
+    fn new(local: SocketAddr, error: io::Error) -> Self {
+        let hint = match error.kind() {
+            io::ErrorKind::AddrInUse => {
+                "another program has the port (`ss -lnup` shows it): stop it, or take another port"
+            }
+            io::ErrorKind::PermissionDenied => {
+                "ports under 1024 need root or CAP_NET_BIND_SERVICE: take one over 1023"
+            }
+            io::ErrorKind::AddrNotAvailable => "take an address of this machine",
+            _ => "take another address",
+        };
+        Self { local, error, hint }
+    }
+}
+
+/// A session's socket: for all sessions of one source and DSCP.
+#[derive(Debug)]
+struct Sender {
+    socket: Socket,
+    wanted: SocketAddr,
+    traffic_class: u8,
+    /// Sessions by the reflector's address, mode and SSID: the mode says where the SSID is.
+    sessions: HashMap<(SocketAddr, Mode, u16), usize>,
+    /// The only session with a reflector, by its address: one that does not know SSIDs returns none.
+    only: HashMap<SocketAddr, Option<usize>>,
+    /// Packets whose time of transmission is not known yet: number, session, sequence number.
+    reports: VecDeque<(u32, usize, u32)>,
+}
+
+/// Takes results as they come.
+pub trait Sink {
+    /// A session's interval.
+    fn result(&mut self, result: SessionResult);
+
+    /// What the reflector did so far, and replies that belong to no session; every 50 ms or so.
+    fn counts(&mut self, reflector: Option<ReflectorCounts>, strangers: u64) {
+        let _ = (reflector, strangers);
+    }
+}
+
+/// Everything that one thread does.
+#[derive(Debug)]
+pub struct Engine {
+    start: Instant,
+    sessions: Vec<Session>,
+    senders: Vec<Sender>,
+    /// By session.
+    sender_of: Vec<usize>,
+    due: BinaryHeap<Reverse<(Duration, usize)>>,
+    reflector: Option<Reflector>,
+    listeners: Vec<Socket>,
+    wanted: StampsWanted,
+    clock: LocalClock,
+    /// The system's clock less the one that never steps, in ns.
+    ahead_ns: Option<f64>,
+    ticked: Duration,
+    strangers: u64,
+    buffer: Vec<u8>,
+}
+
+impl Engine {
+    /// An engine whose time begins at `start`, with no sessions and no reflector.
+    pub fn new(start: Instant, wanted: StampsWanted) -> Self {
+        Self {
+            start,
+            sessions: Vec::new(),
+            senders: Vec::new(),
+            sender_of: Vec::new(),
+            due: BinaryHeap::new(),
+            reflector: None,
+            listeners: Vec::new(),
+            wanted,
+            clock: LocalClock::default(),
+            ahead_ns: None,
+            ticked: Duration::ZERO,
+            strangers: 0,
+            buffer: vec![0; PACKET_BYTES],
+        }
+    }
+
+    /// Reflects what comes to these addresses; returns where it listens, with the ports that were taken for 0.
+    ///
+    /// # Errors
+    /// [`SocketError`]
+    pub fn reflect(
+        &mut self,
+        reflector: Reflector,
+        listen: &[SocketAddr],
+    ) -> Result<Vec<SocketAddr>, SocketError> {
+        for &local in listen {
+            let socket = Socket::open(local, Purpose::Reflect, self.wanted)
+                .map_err(|error| SocketError::new(local, error))?;
+            self.listeners.push(socket);
+        }
+        self.reflector = Some(reflector);
+        Ok(self.listeners.iter().map(Socket::local).collect())
+    }
+
+    /// The socket for a session from `from`; port 0 takes one that is free, the same for all such sessions of a DSCP. Returns
+    /// its index, for [`Engine::add`], and where it is.
+    ///
+    /// # Errors
+    /// [`SocketError`]
+    pub fn sender(
+        &mut self,
+        from: SocketAddr,
+        traffic_class: u8,
+    ) -> Result<(usize, SocketAddr), SocketError> {
+        let known = self
+            .senders
+            .iter()
+            .position(|sender| (sender.wanted, sender.traffic_class) == (from, traffic_class));
+        if let Some(index) = known {
+            return Ok((index, self.senders[index].socket.local()));
+        }
+        let socket = Socket::open(from, Purpose::Send { traffic_class }, self.wanted)
+            .map_err(|error| SocketError::new(from, error))?;
+        let local = socket.local();
+        self.senders.push(Sender {
+            socket,
+            wanted: from,
+            traffic_class,
+            sessions: HashMap::new(),
+            only: HashMap::new(),
+            reports: VecDeque::new(),
+        });
+        Ok((self.senders.len() - 1, local))
+    }
+
+    /// Adds a session to the socket of that index.
+    pub fn add(&mut self, session: Session, sender: usize) {
+        let index = self.sessions.len();
+        let settings = session.settings();
+        if let Some(sender) = self.senders.get_mut(sender) {
+            let key = (settings.to, session.mode(), settings.ssid);
+            sender.sessions.insert(key, index);
+            let only = sender.only.entry(settings.to).or_insert(Some(index));
+            *only = only.filter(|only| *only == index);
+        }
+        if let Some(due) = session.due() {
+            self.due.push(Reverse((due, index)));
+        }
+        self.sender_of.push(sender);
+        self.sessions.push(session);
+    }
+
+    /// Time since the start.
+    pub fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    /// Runs until `stop` is set, or all sessions are over, where there is no reflector. What is under way then is closed as it is.
+    ///
+    /// # Errors
+    /// The system's, where it cannot wait for packets.
+    pub fn run(&mut self, stop: &AtomicBool, sink: &mut dyn Sink) -> io::Result<()> {
+        while !stop.load(Ordering::Relaxed) {
+            self.watch_clock();
+            self.send_due();
+            let now = self.now();
+            if now >= self.ticked + TICK {
+                self.ticked = now;
+                self.tick(now, sink);
+                if self.is_over() {
+                    break;
+                }
+            }
+            self.wait()?;
+            self.receive();
+        }
+        self.tick(self.now(), sink);
+        for session in &mut self.sessions {
+            sink.result(session.close(self.clock));
+        }
+        Ok(())
+    }
+
+    fn is_over(&self) -> bool {
+        self.reflector.is_none() && self.sessions.iter().all(Session::is_over)
+    }
+
+    /// Sees whether the system's clock was set.
+    fn watch_clock(&mut self) {
+        let before = Instant::now();
+        let wall = UnixNs::now();
+        let width = before.elapsed();
+        if width.as_nanos() > u128::from(READING_NS_MAX) {
+            return;
+        }
+        let monotonic = before.duration_since(self.start).as_secs_f64() * 1e9;
+        // Both are under 2^61, so that a difference is exact to a quarter of a microsecond.
+        let ahead_ns = wall.0 as f64 - monotonic;
+        let moved_ns = self.ahead_ns.map_or(0.0, |before| ahead_ns - before);
+        if moved_ns.abs() > STEP_NS_MIN {
+            self.clock.steps = self.clock.steps.wrapping_add(1);
+            self.clock.step_ns = moved_ns;
+            tracing::warn!(
+                "the clock of this machine was set by {:.6} s",
+                moved_ns / 1e9
+            );
+        }
+        self.ahead_ns = Some(ahead_ns);
+    }
+
+    fn send_due(&mut self) {
+        for _ in 0..BATCH {
+            let now = self.now();
+            let Some(&Reverse((due, index))) = self.due.peek() else {
+                return;
+            };
+            if due > now {
+                return;
+            }
+            self.due.pop();
+            self.send(index, now);
+            let next = self.sessions.get(index).and_then(Session::due);
+            if let Some(next) = next {
+                self.due.push(Reverse((next, index)));
+            }
+        }
+    }
+
+    fn send(&mut self, index: usize, now: Duration) {
+        let sender = self.sender_of.get(index).copied().unwrap_or(usize::MAX);
+        let parts = self
+            .sessions
+            .get_mut(index)
+            .zip(self.senders.get_mut(sender));
+        let Some((session, sender)) = parts else {
+            return;
+        };
+        let to = session.settings().to;
+        let wall = UnixNs::now();
+        let Some(packet) = session.request(now, wall) else {
+            return;
+        };
+        match sender.socket.send(packet, to) {
+            Ok(id) => {
+                let sequence = session.was_sent(now, wall, self.clock);
+                if let Some(id) = id {
+                    if sender.reports.len() == REPORTS_MAX {
+                        sender.reports.pop_front();
+                    }
+                    sender.reports.push_back((id, index, sequence));
+                }
+            }
+            Err(error) => {
+                tracing::debug!("{}: not sent: {error}", session.settings().name);
+                sender.reports.clear();
+                session.leave_out(now);
+            }
+        }
+    }
+
+    /// Waits until a packet comes, a session is due, or the next tick.
+    fn wait(&self) -> io::Result<()> {
+        let now = self.now();
+        let mut until = self.ticked + TICK;
+        if let Some(&Reverse((due, _))) = self.due.peek() {
+            until = until.min(due);
+        }
+        let left = until.saturating_sub(now);
+        let timeout = Timespec {
+            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: i64::from(left.subsec_nanos()),
+        };
+        let senders = self.senders.iter().map(|sender| &sender.socket);
+        let sockets = senders.chain(&self.listeners);
+        let mut sockets: Vec<PollFd> = sockets
+            .map(|socket| PollFd::new(socket, PollFlags::IN))
+            .collect();
+        match poll(&mut sockets, Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Takes what has come. Sockets do not wait: one that has nothing says so.
+    fn receive(&mut self) {
+        for index in 0..self.senders.len() {
+            self.reports(index);
+            self.replies(index);
+        }
+        let Some(mut reflector) = self.reflector.take() else {
+            return;
+        };
+        for index in 0..self.listeners.len() {
+            self.requests(index, &mut reflector);
+        }
+        self.reflector = Some(reflector);
+    }
+
+    /// Times of transmission, before the replies that they belong to.
+    fn reports(&mut self, index: usize) {
+        let Some(sender) = self.senders.get_mut(index) else {
+            return;
+        };
+        for _ in 0..2 * BATCH {
+            let Some((id, stamps)) = sender.socket.transmitted() else {
+                return;
+            };
+            // In order; one that is missing is not waited for.
+            while let Some(&(first, session, sequence)) = sender.reports.front() {
+                let ahead = id.wrapping_sub(first).cast_signed();
+                if ahead < 0 {
+                    break;
+                }
+                sender.reports.pop_front();
+                if ahead == 0 {
+                    if let Some(session) = self.sessions.get_mut(session) {
+                        session.transmitted(sequence, stamps);
+                    }
+                    break;
+                }
+            }
+        }
+    }
+
+    fn replies(&mut self, index: usize) {
+        let now = self.now();
+        let Some(sender) = self.senders.get_mut(index) else {
+            return;
+        };
+        for _ in 0..BATCH {
+            let received = match sender.socket.receive(&mut self.buffer) {
+                Ok(Some(received)) => received,
+                Ok(None) => return,
+                Err(error) => {
+                    tracing::debug!("{}: {error}", sender.socket.local());
+                    continue;
+                }
+            };
+            let packet = self.buffer.get(..received.bytes).unwrap_or_default();
+            let from = plain(received.from);
+            let session = sender.session_of(from, packet);
+            let Some(session) = session.and_then(|session| self.sessions.get_mut(session)) else {
+                self.strangers += 1;
+                continue;
+            };
+            let arrived = Arrived {
+                packet,
+                stamps: received.stamps,
+                clock: self.clock,
+            };
+            session.answered(&arrived, now);
+        }
+    }
+
+    fn requests(&mut self, index: usize, reflector: &mut Reflector) {
+        let now = self.now();
+        let Some(socket) = self.listeners.get_mut(index) else {
+            return;
+        };
+        for _ in 0..BATCH {
+            let received = match socket.receive(&mut self.buffer) {
+                Ok(Some(received)) => received,
+                Ok(None) => return,
+                Err(error) => {
+                    tracing::debug!("{}: {error}", socket.local());
+                    continue;
+                }
+            };
+            let packet = self.buffer.get_mut(..received.bytes).unwrap_or_default();
+            let arrival = Arrival {
+                from: received.from,
+                to: SocketAddr::new(received.to, socket.local().port()),
+                // The time of the reply is by the system's clock; so is this one.
+                at: received.stamps.system,
+                stamped: received.stamps.by,
+                ttl: received.ttl,
+                traffic_class: received.traffic_class,
+            };
+            let Ok(pending) = reflector.reflect(packet, &arrival, now) else {
+                continue;
+            };
+            let class = pending.traffic_class;
+            reflector.finish(packet, pending, UnixNs::now());
+            if let Err(error) = socket.reply(packet, received.from, received.to, class) {
+                tracing::debug!("{}: no reply to {}: {error}", socket.local(), received.from);
+                reflector.not_sent();
+            }
+        }
+    }
+
+    /// Time-outs, and intervals that have ended.
+    fn tick(&mut self, now: Duration, sink: &mut dyn Sink) {
+        for session in &mut self.sessions {
+            while let Some(result) = session.poll(now, self.clock) {
+                sink.result(result);
+            }
+        }
+        sink.counts(
+            self.reflector.as_ref().map(Reflector::counts),
+            self.strangers,
+        );
+    }
+}
+
+impl Sender {
+    /// The session that a packet of this reflector may be a reply to. It verifies the rest.
+    fn session_of(&self, from: SocketAddr, packet: &[u8]) -> Option<usize> {
+        let by_ssid = |mode: Mode| {
+            let ssid = Request::read(mode, packet)?.ssid;
+            self.sessions.get(&(from, mode, ssid)).copied()
+        };
+        let found = by_ssid(Mode::Open).or_else(|| by_ssid(Mode::Authenticated));
+        found.or_else(|| self.only.get(&from).copied().flatten())
+    }
+}
+
+/// Without flow label, which a reply has of its own.
+fn plain(address: SocketAddr) -> SocketAddr {
+    match address {
+        SocketAddr::V6(mut v6) => {
+            v6.set_flowinfo(0);
+            SocketAddr::V6(v6)
+        }
+        v4 @ SocketAddr::V4(_) => v4,
+    }
+}

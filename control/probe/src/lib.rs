@@ -1,0 +1,31 @@
+//! STAMP, the Simple Two-way Active Measurement Protocol (RFC 8762, RFC 8972): session-sender and session-reflector.
+//!
+//! ```text
+//!  config --> engine: one thread, all sockets
+//!               |-- session   (x thousands) requests, replies, intervals --> result::SessionResult --> engine::Sink
+//!               |-- reflector (bounded tables) replies in place
+//!               wire: packets, TLVs, HMACs, timestamps       socket: UDP with the kernel's timestamps
+//!             published --> http: JSON, Prometheus
+//! ```
+//!
+//! Sessions and reflector have neither sockets nor clocks, so that tests drive them with times of their own. Who wants the results elsewhere
+//! than over HTTP gives the engine a [`engine::Sink`] of its own: it takes one [`result::SessionResult`] of each session and interval.
+//!
+//! What it is not: it knows no switch and no topology, and sends its results nowhere by itself.
+#![forbid(unsafe_code)]
+
+pub mod arrival;
+pub mod cli;
+pub mod config;
+pub mod engine;
+pub mod http;
+pub mod metrics;
+pub mod offset;
+pub mod published;
+pub mod reflector;
+pub mod result;
+pub mod session;
+pub mod setup;
+pub mod socket;
+mod table;
+pub mod wire;

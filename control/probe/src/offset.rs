@@ -1,0 +1,262 @@
+//! Tells a clock that was set from a network that changed.
+//!
+//! ```text
+//!                        least forward   least backward   least round trip
+//!  path gets longer             + d               0                + d
+//!  both directions do           + d             + e            + d + e
+//!  other clock is set           + s             - s                  0
+//! ```
+//!
+//! A session's least delays of an interval are compared with the medians of those before: half the difference of what
+//! both directions rose by is the step, and their sum is what the network may have done. Delays that only grow, or only
+//! fall, have a sum of at least twice that half difference; a step has none. What counts as a step is measured by the usual deviation
+//! of the offset, so that neither jitter nor a clock that drifts is one.
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+
+/// Intervals that the present one is compared with, at most.
+const HISTORY: usize = 16;
+
+/// Fewer say nothing.
+const HISTORY_MIN: usize = 3;
+
+/// A step is so many times the median deviation of the offset,
+const DEVIATIONS: f64 = 8.0;
+
+/// and no less than this: what the timestamps of programs on one machine differ by.
+const STEP_NS_MIN: f64 = 20_000.0;
+
+/// What is known of the difference of two clocks in an interval.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClockState {
+    /// Too few intervals with replies since the start, or since a step.
+    #[default]
+    Unknown,
+    /// As in the intervals before, or drifting as it did.
+    Steady,
+    /// The clock of the session-sender's machine was set in this interval.
+    SenderStepped,
+    /// The difference of the clocks has stepped, and not by the sender's clock: the reflector's was set.
+    ReflectorStepped,
+}
+
+impl ClockState {
+    /// Whether a clock was set.
+    pub fn has_stepped(self) -> bool {
+        matches!(self, Self::SenderStepped | Self::ReflectorStepped)
+    }
+}
+
+/// The difference of both clocks in an interval.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Offset {
+    /// Whether a clock was set.
+    pub state: ClockState,
+    /// The reflector's clock less the sender's in ns, where both directions take equally long: half the difference of the
+    /// least delays. `None` without replies.
+    pub offset_ns: Option<f64>,
+    /// By how much it stepped in ns, where it did and that is known.
+    pub step_ns: Option<f64>,
+}
+
+/// Least one-way delays of an interval, in ns.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Least {
+    /// To the reflector.
+    pub forward_ns: f64,
+    /// Back from it.
+    pub backward_ns: f64,
+}
+
+impl Least {
+    fn offset_ns(self) -> f64 {
+        (self.forward_ns - self.backward_ns) / 2.0
+    }
+}
+
+/// Watches the clocks of one session.
+#[derive(Debug, Clone, Default)]
+pub struct Watch {
+    history: VecDeque<Least>,
+}
+
+impl Watch {
+    /// Takes an interval: its least delays, if there were replies, and by how much the sender's clock was set in it, if it was.
+    pub fn take(&mut self, least: Option<Least>, sender_step_ns: Option<f64>) -> Offset {
+        if let Some(step_ns) = sender_step_ns {
+            self.history.clear();
+            return Offset {
+                state: ClockState::SenderStepped,
+                offset_ns: None,
+                // A clock that goes ahead makes the other fall behind.
+                step_ns: Some(-step_ns),
+            };
+        }
+        let Some(least) = least else {
+            return Offset::default();
+        };
+        let mut offset = Offset {
+            state: ClockState::Unknown,
+            offset_ns: Some(least.offset_ns()),
+            step_ns: None,
+        };
+        if self.history.len() >= HISTORY_MIN {
+            let step_ns = self.step_ns(least);
+            offset.state = if step_ns.is_some() {
+                self.history.clear();
+                ClockState::ReflectorStepped
+            } else {
+                ClockState::Steady
+            };
+            offset.step_ns = step_ns;
+        }
+        if self.history.len() == HISTORY {
+            self.history.pop_front();
+        }
+        self.history.push_back(least);
+        offset
+    }
+
+    /// By how much the offset stepped, if it did.
+    fn step_ns(&self, least: Least) -> Option<f64> {
+        let of = |of: fn(&Least) -> f64| median(self.history.iter().map(of));
+        let forward_ns = least.forward_ns - of(|least| least.forward_ns);
+        let backward_ns = least.backward_ns - of(|least| least.backward_ns);
+        let usual_ns = of(|least| least.offset_ns());
+        let deviation_ns =
+            median((self.history.iter()).map(|least| (least.offset_ns() - usual_ns).abs()));
+        let step_ns = (forward_ns - backward_ns) / 2.0;
+        let network_ns = forward_ns + backward_ns;
+        let threshold_ns = STEP_NS_MIN.max(DEVIATIONS * deviation_ns);
+        let is_step = step_ns.abs() > threshold_ns && network_ns.abs() < step_ns.abs();
+        is_step.then_some(step_ns)
+    }
+}
+
+/// The median, of an even number of values the greater of the two in the middle; 0 of none.
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn least(forward_us: f64, backward_us: f64) -> Least {
+        Least {
+            forward_ns: forward_us * 1e3,
+            backward_ns: backward_us * 1e3,
+        }
+    }
+
+    fn watched(intervals: usize) -> Watch {
+        let mut watch = Watch::default();
+        for index in 0..intervals {
+            let noise = (index % 3) as f64;
+            watch.take(Some(least(100.0 + noise, 120.0 - noise / 2.0)), None);
+        }
+        watch
+    }
+
+    #[test]
+    fn a_step_is_flagged_once_and_measured() {
+        for step_us in [50.0, -50.0, 1e6, -3.6e9] {
+            let mut watch = watched(10);
+            let offset = watch.take(Some(least(100.0 + step_us, 120.0 - step_us)), None);
+            assert_eq!(offset.state, ClockState::ReflectorStepped);
+            let step_ns = offset.step_ns.unwrap();
+            assert!((step_ns / 1e3 - step_us).abs() < 5.0, "{step_ns}");
+            for expected in [ClockState::Unknown, ClockState::Unknown, ClockState::Steady] {
+                let offset = watch.take(Some(least(100.0 + step_us, 120.0 - step_us)), None);
+                assert_eq!(offset.state, expected);
+            }
+        }
+    }
+
+    #[test]
+    fn a_network_that_changes_is_no_step() {
+        let changes = [
+            (5_000.0, 0.0),
+            (0.0, 5_000.0),
+            (3_000.0, 7_000.0),
+            (-50.0, 0.0),
+            (-90.0, -20.0),
+        ];
+        for (forward_us, backward_us) in changes {
+            let mut watch = watched(10);
+            for _ in 0..20 {
+                let offset = watch.take(Some(least(100.0 + forward_us, 120.0 + backward_us)), None);
+                assert_eq!(
+                    offset.state,
+                    ClockState::Steady,
+                    "{forward_us} {backward_us}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_clock_that_drifts_is_no_step_and_one_that_steps_besides_is() {
+        let mut watch = Watch::default();
+        let drift_us = |interval: u32| 50.0 * f64::from(interval);
+        for interval in 0..40 {
+            let offset = watch.take(
+                Some(least(
+                    100.0 + drift_us(interval),
+                    100.0 - drift_us(interval),
+                )),
+                None,
+            );
+            assert!(!offset.state.has_stepped(), "{interval}");
+        }
+        let there_us = drift_us(40) + 10_000.0;
+        let offset = watch.take(Some(least(100.0 + there_us, 100.0 - there_us)), None);
+        assert_eq!(offset.state, ClockState::ReflectorStepped);
+    }
+
+    #[test]
+    fn the_senders_own_step_is_its_own() {
+        let mut watch = watched(10);
+        let offset = watch.take(Some(least(1_100.0, -880.0)), Some(-1e6));
+        assert_eq!(offset.state, ClockState::SenderStepped);
+        assert_eq!(offset.step_ns, Some(1e6));
+        assert_eq!(
+            watch.take(Some(least(1_100.0, -880.0)), None).state,
+            ClockState::Unknown
+        );
+    }
+
+    #[test]
+    fn without_replies_nothing_is_said_and_nothing_forgotten() {
+        let mut watch = watched(10);
+        assert_eq!(watch.take(None, None), Offset::default());
+        assert_eq!(
+            watch.take(Some(least(100.0, 120.0)), None).state,
+            ClockState::Steady
+        );
+    }
+
+    proptest! {
+        /// Queues make delays longer than the least possible, in each direction for itself, by any seed.
+        #[test]
+        fn queues_are_no_steps(
+            queues in proptest::collection::vec((1e-9..1.0_f64, 1e-9..1.0_f64), 4..200), mean_us in 1.0..1e5_f64,
+        ) {
+            let mut watch = Watch::default();
+            for (forward, backward) in queues {
+                let delay = |share: f64| 100.0 - mean_us * share.ln();
+                let offset = watch.take(Some(least(delay(forward), delay(backward))), None);
+                // Of few intervals the deviation is a guess.
+                if watch.history.len() == HISTORY {
+                    prop_assert!(!offset.state.has_stepped());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! The last results, and totals, for readers in other threads.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use serde::{Deserialize, Serialize};
+
+use crate::engine::Sink;
+use crate::offset::Offset;
+use crate::reflector::ReflectorCounts;
+use crate::result::SessionResult;
+
+/// Sums over all closed intervals of a session.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Packets that were sent.
+    pub sent: u64,
+    /// Of these, packets that were answered in time.
+    pub received: u64,
+    /// Of these, packets that were not answered in time.
+    pub lost: u64,
+    /// Replies to packets that were answered already.
+    pub duplicates: u64,
+    /// Replies that arrived behind the reply to a later packet.
+    pub reordered: u64,
+    /// Replies to packets whose time was over.
+    pub late: u64,
+    /// Packets that were due and not sent.
+    pub not_sent: u64,
+    /// Replies whose delays are not counted.
+    pub unusable: u64,
+    /// Replies that failed verification or belong to no packet.
+    pub rejected: u64,
+    /// Intervals in which a clock was set.
+    pub clock_steps: u64,
+    /// Round trips that were measured.
+    pub round_trips: u64,
+    /// Their sum in seconds.
+    pub round_trip_s: f64,
+}
+
+/// A session, as it is published.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Published {
+    /// The last closed interval.
+    pub last: SessionResult,
+    /// All closed intervals.
+    pub total: Totals,
+    /// The last interval in which a clock was set; `None`: none was.
+    pub last_step: Option<Step>,
+}
+
+/// An interval in which a clock was set.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// Its number.
+    pub interval: u64,
+    /// When it began, in ms since 1970.
+    pub start_unix_ms: u64,
+    /// Whose clock, and by how much.
+    pub clocks: Offset,
+}
+
+impl Published {
+    fn take(&mut self, result: SessionResult) {
+        self.total.add(&result);
+        if result.clocks.state.has_stepped() {
+            self.last_step = Some(Step {
+                interval: result.interval,
+                start_unix_ms: result.start_unix_ms,
+                clocks: result.clocks,
+            });
+        }
+        self.last = result;
+    }
+}
+
+/// Everything that is published.
+#[derive(Debug, Clone, Default)]
+pub struct Board(Arc<RwLock<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    sessions: BTreeMap<String, Published>,
+    reflector: Option<ReflectorCounts>,
+    strangers: u64,
+}
+
+impl Totals {
+    fn add(&mut self, result: &SessionResult) {
+        self.sent += result.sent;
+        self.received += result.received;
+        self.lost += result.lost;
+        self.duplicates += result.duplicates;
+        self.reordered += result.reordered;
+        self.late += result.late;
+        self.not_sent += result.not_sent;
+        self.unusable += result.unusable;
+        self.rejected += result.rejected;
+        self.clock_steps += u64::from(result.clocks.state.has_stepped());
+        if let Some(delays) = result.round_trip {
+            self.round_trips += delays.samples;
+            self.round_trip_s += delays.mean_ns * delays.samples as f64 / 1e9;
+        }
+    }
+}
+
+impl Board {
+    /// Reads all sessions by name.
+    pub fn sessions<R>(&self, read: impl FnOnce(&mut dyn Iterator<Item = &Published>) -> R) -> R {
+        read(&mut self.0.read().sessions.values())
+    }
+
+    /// How many sessions there are.
+    pub fn session_count(&self) -> usize {
+        self.0.read().sessions.len()
+    }
+
+    /// One session.
+    pub fn session(&self, name: &str) -> Option<Published> {
+        self.0.read().sessions.get(name).cloned()
+    }
+
+    /// The reflector, where there is one.
+    pub fn reflector(&self) -> Option<ReflectorCounts> {
+        self.0.read().reflector
+    }
+
+    /// Replies that belong to no session.
+    pub fn strangers(&self) -> u64 {
+        self.0.read().strangers
+    }
+}
+
+impl Sink for Board {
+    fn result(&mut self, result: SessionResult) {
+        let mut state = self.0.write();
+        if let Some(published) = state.sessions.get_mut(&result.name) {
+            published.take(result);
+            return;
+        }
+        let mut published = Published {
+            last: result.clone(),
+            total: Totals::default(),
+            last_step: None,
+        };
+        let name = result.name.clone();
+        published.take(result);
+        state.sessions.insert(name, published);
+    }
+
+    fn counts(&mut self, reflector: Option<ReflectorCounts>, strangers: u64) {
+        let mut state = self.0.write();
+        state.reflector = reflector;
+        state.strangers = strangers;
+    }
+}

@@ -1,0 +1,331 @@
+use super::*;
+use crate::wire::time::Format;
+use crate::wire::tlv::{INTEGRITY, Kind, MALFORMED, UNRECOGNISED, Walk, append};
+use proptest::prelude::*;
+
+const NOW: Duration = Duration::from_secs(5);
+
+fn key() -> Key {
+    Key::new(&[7; 32])
+}
+
+fn settings(key: Option<Key>) -> Settings {
+    Settings {
+        tlv_key: key.clone(),
+        key,
+        error: ErrorEstimate::new(true, Format::Ntp, 1_000),
+        clock: ClockSource::Ptp,
+        sessions: 10,
+        idle: Duration::from_mins(1),
+        limit_pps: None,
+        dscp_allowed: 1 << 0 | 1 << 46,
+    }
+}
+
+fn arrival() -> Arrival {
+    Arrival {
+        from: ([192, 0, 2, 1], 5_000).into(),
+        to: ([192, 0, 2, 2], 862).into(),
+        at: UnixNs(1_700_000_000_123_456_789),
+        stamped: Stamped::Kernel,
+        ttl: 61,
+        traffic_class: 10 << 2 | 1,
+    }
+}
+
+fn request(mode: Mode, sequence: u32, tail: &[u8]) -> Vec<u8> {
+    let request = Request {
+        sequence,
+        timestamp: 77,
+        error: ErrorEstimate::from_bits(0x0101),
+        ssid: 3,
+    };
+    let mut packet = vec![0; mode.bytes()];
+    request.write(mode, &mut packet);
+    packet.extend(tail);
+    if mode == Mode::Authenticated {
+        packet::sign(&key(), &mut packet);
+    }
+    packet
+}
+
+/// The reply, in the request's place.
+fn reflected(reflector: &mut Reflector, packet: &mut [u8]) -> Result<u8, Refused> {
+    let pending = reflector.reflect(packet, &arrival(), NOW)?;
+    reflector.finish(packet, pending, UnixNs(1_700_000_000_200_000_000));
+    Ok(pending.traffic_class)
+}
+
+fn flags_and_values(tail: &[u8]) -> Vec<(u8, Vec<u8>)> {
+    let walk = Walk::new(tail);
+    walk.map(|tlv| (tlv.flags, tail[tlv.value()].to_vec()))
+        .collect()
+}
+
+#[test]
+fn a_reply_has_all_that_the_request_had() {
+    for mode in [Mode::Open, Mode::Authenticated] {
+        let key = (mode == Mode::Authenticated).then(key);
+        let mut reflector = Reflector::new(settings(key.clone()));
+        for sent in 0..3 {
+            let mut packet = request(mode, 900 + sent, &[]);
+            reflected(&mut reflector, &mut packet).unwrap();
+            let reply = Reply::read(mode, &packet).unwrap();
+            let expected = Reply {
+                // The reflector's own count.
+                sequence: sent,
+                timestamp: Format::Ntp.encode(UnixNs(1_700_000_000_200_000_000)),
+                error: ErrorEstimate::new(true, Format::Ntp, 1_000),
+                ssid: 3,
+                received: Format::Ntp.encode(arrival().at),
+                sender_sequence: 900 + sent,
+                sender_timestamp: 77,
+                sender_error: ErrorEstimate::from_bits(0x0101),
+                sender_ttl: 61,
+            };
+            assert_eq!(reply, expected);
+            assert!(
+                key.as_ref()
+                    .is_none_or(|key| packet::is_authentic(key, &packet))
+            );
+        }
+        assert_eq!(
+            (reflector.counts().answered, reflector.counts().sessions),
+            (3, 1)
+        );
+    }
+}
+
+#[test]
+fn without_room_a_session_is_answered_with_its_own_numbers() {
+    let mut reflector = Reflector::new(Settings {
+        sessions: 0,
+        ..settings(None)
+    });
+    let mut packet = request(Mode::Open, 900, &[]);
+    reflected(&mut reflector, &mut packet).unwrap();
+    assert_eq!(Reply::read(Mode::Open, &packet).unwrap().sequence, 900);
+    assert_eq!(reflector.counts().answered_without_state, 1);
+}
+
+#[test]
+fn what_is_not_authentic_is_not_answered_and_changes_nothing() {
+    let mut reflector = Reflector::new(settings(Some(key())));
+    let mut packet = request(Mode::Authenticated, 0, &[]);
+    packet[20] ^= 1;
+    assert_eq!(
+        reflected(&mut reflector, &mut packet),
+        Err(Refused::NotAuthentic)
+    );
+    let mut open = request(Mode::Open, 0, &[]);
+    assert_eq!(reflected(&mut reflector, &mut open), Err(Refused::TooShort));
+    let counts = reflector.counts();
+    assert_eq!(
+        (
+            counts.not_authentic,
+            counts.too_short,
+            counts.sessions,
+            counts.answered
+        ),
+        (1, 1, 0, 0)
+    );
+}
+
+#[test]
+fn a_source_over_its_limit_is_not_answered() {
+    let mut reflector = Reflector::new(Settings {
+        limit_pps: Some(5),
+        ..settings(None)
+    });
+    let answers =
+        (0..50).map(|sequence| reflected(&mut reflector, &mut request(Mode::Open, sequence, &[])));
+    let refused = answers
+        .filter(|answer| *answer == Err(Refused::OverLimit))
+        .count();
+    assert_eq!((refused, reflector.counts().over_limit), (45, 45));
+}
+
+#[test]
+fn tlvs_are_answered_where_they_are() {
+    let mut tail = Vec::new();
+    append(&mut tail, Kind::TimestampInformation, &[0; 4]);
+    append(&mut tail, Kind::ClassOfService, &[46 << 2, 0, 0, 0]);
+    append(
+        &mut tail,
+        Kind::DirectMeasurement,
+        &[0, 0, 0, 9, 1, 1, 1, 1, 2, 2, 2, 2],
+    );
+    append(&mut tail, Kind::FollowUpTelemetry, &[5; 16]);
+    append(&mut tail, Kind::AccessReport, &[0x20, 1, 7, 7]);
+    tail.extend([UNRECOGNISED, 251, 0, 2, 8, 9]);
+    append(&mut tail, Kind::ExtraPadding, &[6; 7]);
+    let mut reflector = Reflector::new(settings(None));
+    let mut first = request(Mode::Open, 900, &tail);
+    assert_eq!(
+        reflected(&mut reflector, &mut first),
+        Ok(46 << 2),
+        "the DSCP that was asked for"
+    );
+    let answers = flags_and_values(&first[44..]);
+    let expected: [(u8, Vec<u8>); 7] = [
+        (0, vec![2, 2, 2, 2]),
+        // DSCP 10 and ECN 1 arrived.
+        (0, vec![46 << 2, 10 << 4 | 1 << 2, 0, 0]),
+        (0, vec![0, 0, 0, 9, 0, 0, 0, 1, 0, 0, 0, 1]),
+        (0, vec![0; 16]),
+        (0, vec![0x20, 1, 0, 0]),
+        (UNRECOGNISED, vec![8, 9]),
+        (0, vec![6; 7]),
+    ];
+    assert_eq!(answers, expected);
+    // The next reports when the first really left.
+    let mut second = request(Mode::Open, 901, &tail);
+    reflected(&mut reflector, &mut second).unwrap();
+    let follow_up = &flags_and_values(&second[44..])[3].1;
+    let left = Format::Ntp
+        .encode(UnixNs(1_700_000_000_200_000_000))
+        .to_be_bytes();
+    assert_eq!(
+        (&follow_up[..4], &follow_up[4..12]),
+        (&[0; 4][..], &left[..])
+    );
+    assert_eq!(follow_up[12..], [2, 0, 0, 0]);
+}
+
+#[test]
+fn a_dscp_that_is_not_allowed_is_refused_in_words() {
+    let mut tail = Vec::new();
+    append(&mut tail, Kind::ClassOfService, &[34 << 2, 0, 0, 0]);
+    let mut packet = request(Mode::Open, 0, &tail);
+    let class = reflected(&mut Reflector::new(settings(None)), &mut packet);
+    assert_eq!(class, Ok(10 << 2), "as it came");
+    assert_eq!(packet[48..52], [34 << 2, 10 << 4 | 1 << 2 | 1, 0, 0]);
+}
+
+#[test]
+fn locations_are_ports_and_addresses() {
+    let mut value = vec![0; 4];
+    for (kind, bytes) in [(4, 16), (7, 16), (1, 8), (200, 4)] {
+        value.extend([UNRECOGNISED, kind, 0, bytes]);
+        value.extend(vec![0; usize::from(bytes)]);
+    }
+    let mut tail = Vec::new();
+    append(&mut tail, Kind::Location, &value);
+    let mut packet = request(Mode::Open, 0, &tail);
+    reflected(&mut Reflector::new(settings(None)), &mut packet).unwrap();
+    let value = &packet[48..];
+    assert_eq!(value[..4], [3, 94, 0x13, 0x88]);
+    assert_eq!(value[4..12], [0, 5, 0, 16, 192, 0, 2, 2]);
+    assert_eq!(value[24..32], [0, 8, 0, 16, 192, 0, 2, 1]);
+    assert_eq!(value[44..56], [0, 3, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(value[56..58], [UNRECOGNISED, 200]);
+}
+
+#[test]
+fn a_malformed_tlv_ends_the_answers() {
+    let mut tail = Vec::new();
+    append(&mut tail, Kind::TimestampInformation, &[0; 4]);
+    append(&mut tail, Kind::FollowUpTelemetry, &[5; 15]);
+    append(&mut tail, Kind::TimestampInformation, &[0; 4]);
+    let mut reflector = Reflector::new(settings(None));
+    let mut packet = request(Mode::Open, 0, &tail);
+    reflected(&mut reflector, &mut packet).unwrap();
+    let reply = &packet[44..];
+    assert_eq!(reply[..8], [0, 3, 0, 4, 2, 2, 2, 2]);
+    // Zeroed, but for what is behind the timestamp (section 4.7).
+    assert_eq!(reply[8..12], [MALFORMED, 7, 0, 15]);
+    assert_eq!(reply[12..27], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5, 5, 5]);
+    assert_eq!(reply[27..], tail[27..], "the rest is copied");
+    assert_eq!(reflector.counts().tlv_malformed, 1);
+}
+
+#[test]
+fn tlvs_have_an_hmac_of_their_own() {
+    let signed = |sequence: u32| {
+        let mut tail = Vec::new();
+        append(&mut tail, Kind::TimestampInformation, &[0; 4]);
+        append(&mut tail, Kind::Hmac, &[0; 16]);
+        append(&mut tail, Kind::ExtraPadding, &[9; 3]);
+        tlv::sign(&key(), &sequence.to_be_bytes(), &mut tail, 8);
+        tail
+    };
+    let mut reflector = Reflector::new(settings(Some(key())));
+    let mut packet = request(Mode::Authenticated, 5, &signed(5));
+    reflected(&mut reflector, &mut packet).unwrap();
+    assert!(packet::is_authentic(&key(), &packet));
+    let (base, tail) = packet.split_at(112);
+    assert_eq!(tail[..8], [0, 3, 0, 4, 2, 2, 2, 2]);
+    assert_eq!(
+        tlv::integrity(Some(&key()), &base[..4], tail),
+        tlv::Integrity::Right(8)
+    );
+
+    // Of another packet, or missing: nothing is answered, and all is flagged.
+    let mut unsigned = Vec::new();
+    append(&mut unsigned, Kind::TimestampInformation, &[0; 4]);
+    for tail in [signed(6), unsigned] {
+        let mut packet = request(Mode::Authenticated, 5, &tail);
+        reflected(&mut reflector, &mut packet).unwrap();
+        for (flags, value) in flags_and_values(&packet[112..]) {
+            assert_eq!(flags & INTEGRITY, INTEGRITY);
+            assert!(value != [2, 2, 2, 2]);
+        }
+    }
+    assert_eq!(reflector.counts().tlv_not_authentic, 2);
+    // Padding alone needs none.
+    let mut padding = Vec::new();
+    append(&mut padding, Kind::ExtraPadding, &[9; 3]);
+    let mut packet = request(Mode::Authenticated, 5, &padding);
+    reflected(&mut reflector, &mut packet).unwrap();
+    assert_eq!(packet[112], 0);
+}
+
+/// Bytes that begin like TLVs often enough.
+fn tails() -> impl Strategy<Value = Vec<u8>> {
+    let tlv = (
+        any::<u8>(),
+        0_u8..10,
+        0_u8..24,
+        proptest::collection::vec(any::<u8>(), 0..24),
+    );
+    proptest::collection::vec(tlv, 0..6).prop_map(|tlvs| {
+        let bytes = tlvs
+            .into_iter()
+            .flat_map(|(flags, kind, bytes, value)| [vec![flags, kind, 0, bytes], value].concat());
+        bytes.collect()
+    })
+}
+
+proptest! {
+    #[test]
+    fn any_request_gets_a_reply_of_its_length_or_none(
+        tail in tails(), cut in 0_usize..200, is_signed: bool, is_authenticated: bool,
+    ) {
+        let mode = if is_authenticated { Mode::Authenticated } else { Mode::Open };
+        let mut packet = request(mode, 1, &tail);
+        packet.truncate(packet.len().saturating_sub(cut));
+        if is_signed {
+            packet::sign(&key(), &mut packet);
+        }
+        let before = packet.clone();
+        let mut reflector = Reflector::new(settings(is_authenticated.then(key)));
+        if reflected(&mut reflector, &mut packet).is_err() {
+            prop_assert_eq!(packet, before);
+            return Ok(());
+        }
+        prop_assert_eq!(packet.len(), before.len());
+        // Types and lengths stay, so that the sender finds its TLVs again.
+        let shape = |packet: &[u8]| -> Vec<_> {
+            let walk = Walk::new(&packet[mode.bytes()..]);
+            walk.map(|tlv| (tlv.at, tlv.number, tlv.bytes)).collect()
+        };
+        prop_assert_eq!(shape(&packet), shape(&before));
+    }
+
+    #[test]
+    fn any_bytes_do_no_harm(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+        for key in [None, Some(key())] {
+            let _ = reflected(&mut Reflector::new(settings(key)), &mut bytes.clone());
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! What is measured of a session in an interval: plain records, with serde, for any reporter.
+
+use std::net::SocketAddr;
+
+use measure::histogram::Histogram;
+use measure::moments::Moments;
+use measure::time::TickRate;
+use serde::{Deserialize, Serialize};
+
+use crate::arrival::Stamped;
+use crate::offset::Offset;
+use crate::reflector::ClockSource;
+
+/// One session in one interval: all packets that were sent in it, each answered or timed out.
+///
+/// Every packet is in one of `received` and `lost`; their sum is `sent`. Duplicates, late and unusable replies are counted beside.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SessionResult {
+    /// The session's name.
+    pub name: String,
+    /// The sender's address and port.
+    pub from: SocketAddr,
+    /// The reflector's address and port.
+    pub to: SocketAddr,
+    /// The session's identifier (RFC 8972, section 3), 1 to 65,535.
+    pub ssid: u16,
+    /// DSCP of the requests, 0 to 63.
+    pub dscp: u8,
+    /// Number of the interval since the start of the program, from 0.
+    pub interval: u64,
+    /// When it began, in ms since 1970.
+    pub start_unix_ms: u64,
+    /// How long it was, in ms.
+    pub length_ms: u64,
+    /// Packets that were sent.
+    pub sent: u64,
+    /// Of these, packets that were answered in time.
+    pub received: u64,
+    /// Of these, packets that were not answered in time.
+    pub lost: u64,
+    /// Replies to packets that were answered already.
+    pub duplicates: u64,
+    /// Replies that arrived behind the reply to a later packet (RFC 4737).
+    pub reordered: u64,
+    /// Replies in this interval to packets whose time was over: these are lost.
+    pub late: u64,
+    /// Packets that were due and not sent: the system did not take them, or the program had no time.
+    pub not_sent: u64,
+    /// Replies whose delays are not counted, as a clock of this machine was set, or the reflector's times make no sense.
+    pub unusable: u64,
+    /// Replies in this interval that failed verification or belong to no packet.
+    pub rejected: u64,
+    /// From the sending of requests to the arrival of replies, less the time in the reflector. `None` without replies.
+    pub round_trip: Option<Delays>,
+    /// From sender to reflector, as the clocks say: see `one_way`.
+    pub forward: Option<Delays>,
+    /// From reflector to sender, likewise.
+    pub backward: Option<Delays>,
+    /// What one-way delays are worth.
+    pub one_way: OneWay,
+    /// The sender's clock.
+    pub sender_clock: ClockQuality,
+    /// The reflector's clock, as its last reply says. `None` without replies.
+    pub reflector_clock: Option<ClockQuality>,
+    /// The difference of both clocks, and whether one was set.
+    pub clocks: Offset,
+    /// Who took this end's timestamps: the farthest from the wire that occurred. `None` without replies.
+    pub stamps: Option<Stamps>,
+    /// What the last reply's TLVs say.
+    pub extensions: Option<Extensions>,
+}
+
+/// Delays of packets, in ns. One-way delays are below 0 where the clocks differ by more.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Delays {
+    /// Packets.
+    pub samples: u64,
+    /// Mean.
+    pub mean_ns: f64,
+    /// Standard deviation, over n.
+    pub deviation_ns: f64,
+    /// Least.
+    pub min_ns: i64,
+    /// Median, to an eighth of an octave.
+    pub p50_ns: f64,
+    /// What 90 % did not exceed, likewise.
+    pub p90_ns: f64,
+    /// What 99 % did not exceed, likewise.
+    pub p99_ns: f64,
+    /// Greatest.
+    pub max_ns: i64,
+}
+
+/// What one-way delays are worth.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OneWay {
+    /// Both clocks are synchronised: to within both error estimates.
+    Absolute,
+    /// They are not: differences and deviations hold, means and quantiles have the clocks' offset in them.
+    #[default]
+    Relative,
+}
+
+/// How good a clock is.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct ClockQuality {
+    /// The S bit: synchronised to UTC by an outside source.
+    pub is_synchronised: bool,
+    /// Error estimate in ns.
+    pub error_ns: f64,
+}
+
+/// Who took timestamps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stamps {
+    /// Of requests that left.
+    pub sent: Stamped,
+    /// Of replies that arrived.
+    pub received: Stamped,
+}
+
+/// What a reflector says in its TLVs (RFC 8972, section 4). A field is `None` where the TLV was not asked for, or not answered.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Extensions {
+    /// How the reflector's clock is synchronised.
+    pub clock: Option<ClockSource>,
+    /// How the reflector took the time of arrival: 1 hardware, 2 software, 3 control plane.
+    pub received_method: Option<u8>,
+    /// How it took the time of the reply, likewise.
+    pub sent_method: Option<u8>,
+    /// DSCP of the request, as it arrived.
+    pub dscp_received: Option<u8>,
+    /// ECN of the request, as it arrived.
+    pub ecn_received: Option<u8>,
+    /// Whether the reflector's policy refused the DSCP that was asked for the way back.
+    pub is_dscp_refused: Option<bool>,
+    /// Packets that the reflector has received in this session.
+    pub reflector_received: Option<u32>,
+    /// Packets that the reflector has sent in this session.
+    pub reflector_sent: Option<u32>,
+    /// Sequence number of the reply before, and when it really left in ns since 1970.
+    pub follow_up: Option<(u32, u64)>,
+    /// The request's source and destination ports at the reflector.
+    pub ports: Option<(u16, u16)>,
+    /// TLVs that the reflector did not know.
+    pub unrecognised: u32,
+    /// Whether it found one malformed.
+    pub is_malformed: bool,
+    /// Whether the HMAC of TLVs failed, there or here: nothing else is said then.
+    pub is_not_authentic: bool,
+}
+
+/// Beyond this the least delay is the clocks' offset.
+const OFFSET_NS: i64 = 1 << 40;
+
+impl Delays {
+    /// Of samples in ns; `None` of none.
+    pub fn of(samples: impl ExactSizeIterator<Item = i64> + Clone) -> Option<Self> {
+        let min_ns = samples.clone().min()?;
+        // Buckets are an eighth of a delay wide: with an offset in it that would be nothing. Taken off first, it does not matter.
+        let base_ns = if (0..OFFSET_NS).contains(&min_ns) {
+            0
+        } else {
+            min_ns
+        };
+        let (mut moments, rate) = (Moments::default(), TickRate::from_hz(1_000_000_000));
+        let mut histogram = Box::new(Histogram::new(rate));
+        for sample in samples.clone() {
+            let delay_ns = sample.abs_diff(base_ns);
+            moments.add_delays(delay_ns, 1);
+            histogram.add_delays(delay_ns, 1);
+        }
+        let [p50, p90, p99] = histogram.quantiles_ns([0.5, 0.9, 0.99], &moments)?;
+        let base = base_ns as f64;
+        Some(Self {
+            samples: moments.count(),
+            mean_ns: base + moments.mean_ticks()?,
+            deviation_ns: moments.stddev_ticks()?,
+            min_ns,
+            p50_ns: base + p50,
+            p90_ns: base + p90,
+            p99_ns: base + p99,
+            max_ns: samples.max()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn delays_are_those_of_the_samples(
+            spans in proptest::collection::vec(0_i64..10_000_000, 1..200),
+            offset_ns in prop_oneof![Just(0_i64), -1_i64 << 60..1 << 60],
+        ) {
+            let mut samples: Vec<i64> = spans.iter().map(|span| span + offset_ns).collect();
+            let delays = Delays::of(samples.iter().copied()).unwrap();
+            samples.sort_unstable();
+            prop_assert_eq!(delays.samples, samples.len() as u64);
+            prop_assert_eq!(delays.min_ns, samples[0]);
+            prop_assert_eq!(delays.max_ns, samples[samples.len() - 1]);
+            let mean = spans.iter().sum::<i64>() as f64 / spans.len() as f64;
+            prop_assert!((delays.mean_ns - offset_ns as f64 - mean).abs() <= 1.0 + offset_ns.abs() as f64 * 1e-15);
+            let median = samples[samples.len().div_ceil(2) - 1];
+            let span = (median - samples[0].min(median)) as f64 + 10_000_000.0;
+            prop_assert!((delays.p50_ns - median as f64).abs() <= span / 8.0 + offset_ns.abs() as f64 * 1e-15);
+            prop_assert!(delays.p50_ns <= delays.p90_ns && delays.p90_ns <= delays.p99_ns);
+        }
+    }
+
+    #[test]
+    fn of_nothing_nothing_is_said() {
+        assert_eq!(Delays::of([].into_iter()), None);
+    }
+}

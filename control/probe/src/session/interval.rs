@@ -1,0 +1,131 @@
+//! What is counted of one interval while packets of it are under way.
+
+use super::window::Sent;
+use super::{Arrived, Reply};
+use crate::offset::Least;
+use crate::result::{ClockQuality, Delays, Extensions, Stamps};
+
+/// One-way delays of a packet, in ns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Sample {
+    forward_ns: i64,
+    backward_ns: i64,
+    stamps: Stamps,
+}
+
+/// No delay is so long, and no two clocks are so far apart: two hundred years.
+const DELAY_NS_MAX: i64 = 1 << 62;
+
+impl Sample {
+    /// `None` where the times make no sense: the clock here was set between, or those of the reflector are none.
+    pub(super) fn of(reply: &Reply, sent: &Sent, arrived: &Arrived) -> Option<Self> {
+        if sent.clock_steps != arrived.clock.steps {
+            return None;
+        }
+        // Both by the interface's clock, or both by the system's.
+        let hardware = sent.stamps.hardware.zip(arrived.stamps.hardware);
+        let (left, came, stamps) = match hardware {
+            Some((left, came)) => {
+                let by = crate::arrival::Stamped::Hardware;
+                (
+                    left,
+                    came,
+                    Stamps {
+                        sent: by,
+                        received: by,
+                    },
+                )
+            }
+            None => (
+                sent.stamps.system,
+                arrived.stamps.system,
+                Stamps {
+                    sent: sent.stamps.by,
+                    received: arrived.stamps.by,
+                },
+            ),
+        };
+        let format = reply.error.format;
+        let received = format.decode(reply.received, came)?;
+        let replied = format.decode(reply.timestamp, came)?;
+        let (forward_ns, backward_ns) = (received.since(left), came.since(replied));
+        let is_sane = |delay: i64| delay.abs() < DELAY_NS_MAX;
+        (is_sane(forward_ns) && is_sane(backward_ns)).then_some(Self {
+            forward_ns,
+            backward_ns,
+            stamps,
+        })
+    }
+
+    /// The time under way, without that in the reflector; 0 where clocks are coarser than that.
+    fn round_trip_ns(self) -> i64 {
+        (self.forward_ns + self.backward_ns).max(0)
+    }
+}
+
+/// The interval.
+#[derive(Debug, Default)]
+pub(super) struct Interval {
+    pub(super) sent: u64,
+    pub(super) received: u64,
+    pub(super) lost: u64,
+    pub(super) duplicates: u64,
+    pub(super) reordered: u64,
+    pub(super) late: u64,
+    pub(super) not_sent: u64,
+    pub(super) unusable: u64,
+    pub(super) rejected: u64,
+    /// Packets that are under way.
+    pub(super) outstanding: u64,
+    pub(super) reflector_clock: Option<ClockQuality>,
+    pub(super) extensions: Option<Extensions>,
+    pub(super) stamps: Option<Stamps>,
+    samples: Vec<(i64, i64)>,
+}
+
+impl Interval {
+    /// Whether all packets are answered or timed out.
+    pub(super) fn is_settled(&self) -> bool {
+        self.outstanding == 0
+    }
+
+    /// Takes the delays of a reply.
+    pub(super) fn take(&mut self, sample: Option<Sample>) {
+        let Some(sample) = sample else {
+            self.unusable += 1;
+            return;
+        };
+        let worst = self.stamps.map_or(sample.stamps, |stamps| Stamps {
+            sent: stamps.sent.max(sample.stamps.sent),
+            received: stamps.received.max(sample.stamps.received),
+        });
+        self.stamps = Some(worst);
+        self.samples
+            .push((sample.round_trip_ns(), sample.forward_ns));
+    }
+
+    fn backward_ns(sample: &(i64, i64)) -> i64 {
+        sample.0 - sample.1
+    }
+
+    /// Round trip, forward and backward.
+    pub(super) fn delays(&self) -> [Option<Delays>; 3] {
+        let samples = self.samples.iter();
+        [
+            Delays::of(samples.clone().map(|sample| sample.0)),
+            Delays::of(samples.clone().map(|sample| sample.1)),
+            Delays::of(samples.map(Self::backward_ns)),
+        ]
+    }
+
+    /// The least one-way delays.
+    pub(super) fn least(&self) -> Option<Least> {
+        let forward = self.samples.iter().map(|sample| sample.1).min();
+        let backward = self.samples.iter().map(Self::backward_ns).min();
+        let (forward, backward) = forward.zip(backward)?;
+        Some(Least {
+            forward_ns: forward as f64,
+            backward_ns: backward as f64,
+        })
+    }
+}

@@ -1,0 +1,422 @@
+use super::*;
+use crate::arrival::{Arrival, Stamped};
+use crate::offset::ClockState;
+use crate::reflector::{ClockSource, Reflector, Settings};
+use crate::wire::time::Format;
+use proptest::prelude::*;
+use rand::SeedableRng;
+
+const EPOCH: u64 = 1_700_000_000_000_000_000;
+const GAP: Duration = Duration::from_millis(10);
+const TIMEOUT: Duration = Duration::from_millis(300);
+
+fn settings(key: Option<Key>, extensions: Vec<Kind>) -> SessionSettings {
+    let mode = if key.is_some() {
+        Mode::Authenticated
+    } else {
+        Mode::Open
+    };
+    SessionSettings {
+        name: "a".to_owned(),
+        from: ([192, 0, 2, 1], 5_000).into(),
+        to: ([192, 0, 2, 2], 862).into(),
+        ssid: 3,
+        dscp: 10,
+        length: least_bytes(mode, &extensions, key.is_some()),
+        tlv_key: key.clone(),
+        key,
+        extensions,
+        spacing: Spacing::Periodic,
+        gap: GAP,
+        count: None,
+        timeout: TIMEOUT,
+        error: ErrorEstimate::new(true, Format::Ntp, 1_000),
+    }
+}
+
+fn reflector(key: Option<Key>) -> Reflector {
+    Reflector::new(Settings {
+        tlv_key: key.clone(),
+        key,
+        error: ErrorEstimate::new(true, Format::Ptp, 2_000),
+        clock: ClockSource::Satellite,
+        sessions: 4,
+        idle: Duration::from_mins(1),
+        limit_pps: None,
+        dscp_allowed: u64::MAX,
+    })
+}
+
+/// A session, a reflector, and a path whose delays are set by hand.
+struct Path {
+    session: Session,
+    reflector: Reflector,
+    /// The reflector's clock less the sender's.
+    offset_ns: i64,
+    forward_us: u64,
+    backward_us: u64,
+    clock: LocalClock,
+}
+
+fn wall(at: Duration) -> UnixNs {
+    UnixNs(EPOCH + u64::try_from(at.as_nanos()).unwrap())
+}
+
+fn stamps(at: Duration) -> Stamps {
+    Stamps {
+        hardware: None,
+        system: wall(at),
+        by: Stamped::Kernel,
+    }
+}
+
+impl Path {
+    fn new(key: Option<Key>, extensions: Vec<Kind>) -> Self {
+        let intervals = Intervals {
+            length: Duration::from_secs(1),
+            start: UnixNs(EPOCH),
+        };
+        let random = Pcg64Mcg::seed_from_u64(1);
+        let settings = settings(key.clone(), extensions);
+        Self {
+            session: Session::new(settings, intervals, Duration::ZERO, random).unwrap(),
+            reflector: reflector(key),
+            offset_ns: 0,
+            forward_us: 100,
+            backward_us: 200,
+            clock: LocalClock::default(),
+        }
+    }
+
+    /// Sends the next packet when it is due: when, the reply, and when that arrives.
+    fn exchange(&mut self) -> (Duration, Vec<u8>, Duration) {
+        let now = self.session.due().unwrap();
+        let mut packet = self.session.request(now, wall(now)).unwrap().to_vec();
+        let sequence = self.session.was_sent(now, wall(now), self.clock);
+        self.session.transmitted(sequence, stamps(now));
+        let there = now + Duration::from_micros(self.forward_us);
+        let arrival = Arrival {
+            from: self.session.settings().from,
+            to: self.session.settings().to,
+            at: UnixNs(wall(there).0.wrapping_add_signed(self.offset_ns)),
+            stamped: Stamped::Kernel,
+            ttl: 60,
+            traffic_class: 9 << 2,
+        };
+        let pending = self
+            .reflector
+            .reflect(&mut packet, &arrival, there)
+            .unwrap();
+        // A millisecond in the reflector counts for nothing.
+        let leaves = there + Duration::from_millis(1);
+        let at = UnixNs(wall(leaves).0.wrapping_add_signed(self.offset_ns));
+        self.reflector.finish(&mut packet, pending, at);
+        (
+            now,
+            packet,
+            leaves + Duration::from_micros(self.backward_us),
+        )
+    }
+
+    fn deliver(&mut self, packet: &[u8], at: Duration) {
+        let arrived = Arrived {
+            packet,
+            stamps: stamps(at),
+            clock: self.clock,
+        };
+        self.session.answered(&arrived, at);
+    }
+
+    fn exchange_all_until(&mut self, end: Duration) {
+        while self.session.due().unwrap() < end {
+            let (_, packet, at) = self.exchange();
+            self.deliver(&packet, at);
+        }
+    }
+
+    fn poll(&mut self, now: Duration) -> Vec<SessionResult> {
+        std::iter::from_fn(|| self.session.poll(now, self.clock)).collect()
+    }
+}
+
+fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+#[test]
+fn delays_are_those_of_the_path() {
+    for key in [None, Some(Key::new(&[1; 32]))] {
+        let mut path = Path::new(key, Vec::new());
+        path.exchange_all_until(secs(1));
+        let results = path.poll(secs(1) + TIMEOUT);
+        let [result] = &results[..] else {
+            panic!("{results:?}")
+        };
+        assert_eq!((result.sent, result.received, result.lost), (100, 100, 0));
+        assert_eq!(
+            (result.interval, result.start_unix_ms),
+            (0, EPOCH / 1_000_000)
+        );
+        let least = [result.round_trip, result.forward, result.backward]
+            .map(|delays| delays.unwrap().min_ns);
+        assert_eq!(least, [300_000, 100_000, 200_000]);
+        let round_trip = result.round_trip.unwrap();
+        assert_eq!((round_trip.samples, round_trip.max_ns), (100, 300_000));
+        assert_eq!(result.one_way, OneWay::Absolute);
+        assert!(result.reflector_clock.unwrap().is_synchronised);
+    }
+}
+
+#[test]
+fn a_packet_under_way_is_not_lost() {
+    let mut path = Path::new(None, Vec::new());
+    while path.session.due().unwrap() + GAP < secs(1) {
+        let (_, packet, at) = path.exchange();
+        path.deliver(&packet, at);
+    }
+    // The last of the interval is answered after its end, before its time is over.
+    let (sent, packet, _) = path.exchange();
+    assert!(path.poll(secs(1)).is_empty(), "one is under way");
+    path.deliver(&packet, sent + TIMEOUT.mul_f64(0.99));
+    let result = &path.poll(secs(1) + TIMEOUT / 2)[0];
+    assert_eq!(
+        (result.sent, result.received, result.lost, result.late),
+        (100, 100, 0, 0)
+    );
+}
+
+#[test]
+fn a_reply_after_the_time_out_is_late_and_its_packet_lost() {
+    let mut path = Path::new(None, Vec::new());
+    let (sent, packet, _) = path.exchange();
+    assert!(path.poll(sent + TIMEOUT).is_empty());
+    path.deliver(&packet, sent + TIMEOUT + GAP);
+    let result = &path.poll(secs(1))[0];
+    assert_eq!(
+        (result.sent, result.received, result.lost, result.late),
+        (1, 0, 1, 1)
+    );
+    assert_eq!((result.round_trip, result.stamps), (None, None));
+}
+
+#[test]
+fn duplicates_and_reordered_replies_are_counted_as_such() {
+    let mut path = Path::new(None, Vec::new());
+    let replies: Vec<_> = (0..4).map(|_| path.exchange()).collect();
+    for index in [0, 2, 1, 1, 3, 0] {
+        let (_, packet, _) = &replies[index];
+        path.deliver(packet, replies[3].2);
+    }
+    let result = &path.poll(secs(1))[0];
+    assert_eq!((result.sent, result.received, result.lost), (4, 4, 0));
+    assert_eq!((result.duplicates, result.reordered), (2, 1));
+}
+
+#[test]
+fn strangers_are_rejected() {
+    let key = Key::new(&[1; 32]);
+    let mut path = Path::new(Some(key.clone()), Vec::new());
+    let (_, packet, at) = path.exchange();
+    let mut changed = packet.clone();
+    changed[33] ^= 1;
+    path.deliver(&changed, at);
+    // Authentic, but of a time that was never sent.
+    let mut replayed = packet.clone();
+    replayed[70] ^= 1;
+    packet::sign(&key, &mut replayed);
+    path.deliver(&replayed, at);
+    let mut other = packet.clone();
+    other[27] = 9;
+    packet::sign(&key, &mut other);
+    path.deliver(&other, at);
+    path.deliver(&packet[..50], at);
+    let mut future = packet.clone();
+    future[51] = 200;
+    packet::sign(&key, &mut future);
+    path.deliver(&future, at);
+    path.deliver(&packet, at);
+    let result = &path.poll(secs(1))[0];
+    assert_eq!(
+        (result.received, result.rejected, result.duplicates),
+        (1, 5, 0)
+    );
+}
+
+#[test]
+fn extensions_say_what_the_reflector_saw() {
+    let kinds = vec![
+        Kind::TimestampInformation,
+        Kind::ClassOfService,
+        Kind::DirectMeasurement,
+        Kind::FollowUpTelemetry,
+        Kind::Location,
+    ];
+    for key in [None, Some(Key::new(&[1; 32]))] {
+        let mut path = Path::new(key, kinds.clone());
+        path.exchange_all_until(secs(1));
+        let said = path.poll(secs(2))[0].extensions.unwrap();
+        assert_eq!(said.clock, Some(ClockSource::Satellite));
+        assert_eq!(
+            (said.dscp_received, said.ecn_received, said.is_dscp_refused),
+            (Some(9), Some(0), Some(false))
+        );
+        assert_eq!(
+            (said.reflector_received, said.reflector_sent),
+            (Some(100), Some(100))
+        );
+        let (sequence, at) = said.follow_up.unwrap();
+        assert_eq!(sequence, 98);
+        assert!(at > EPOCH && at < EPOCH + 1_000_000_000);
+        assert_eq!(said.ports, Some((5_000, 862)));
+        assert_eq!(
+            (said.unrecognised, said.is_malformed, said.is_not_authentic),
+            (0, false, false)
+        );
+    }
+}
+
+#[test]
+fn a_clock_that_is_set_is_told_from_a_path_that_changes() {
+    let mut path = Path::new(None, Vec::new());
+    let mut states = Vec::new();
+    for second in 0..20 {
+        match second {
+            8 => path.offset_ns = 5_000_000,
+            // The path, not a clock.
+            12 => path.forward_us += 5_000,
+            16 => path.offset_ns = -2_000_000_000,
+            _ => {}
+        }
+        path.exchange_all_until(secs(second + 1));
+        let results = path.poll(secs(second + 1) + TIMEOUT);
+        states.extend(
+            results
+                .iter()
+                .map(|result| (result.clocks.state, result.clocks.step_ns)),
+        );
+    }
+    assert_eq!(states.len(), 20);
+    let stepped: Vec<_> = (0..20)
+        .filter(|second| states[*second].0.has_stepped())
+        .collect();
+    assert_eq!(stepped, [8, 16]);
+    assert_eq!(states[8], (ClockState::ReflectorStepped, Some(5e6)));
+    assert_eq!(states[16], (ClockState::ReflectorStepped, Some(-2.005e9)));
+}
+
+#[test]
+fn when_the_own_clock_is_set_no_delay_is_made_up() {
+    let mut path = Path::new(None, Vec::new());
+    path.exchange_all_until(secs(1) / 2);
+    let (_, packet, at) = path.exchange();
+    path.clock = LocalClock {
+        steps: 1,
+        step_ns: 3e6,
+    };
+    path.deliver(&packet, at);
+    let result = &path.poll(secs(2))[0];
+    assert_eq!(
+        (result.unusable, result.clocks.state),
+        (1, ClockState::SenderStepped)
+    );
+    assert_eq!(result.round_trip.unwrap().max_ns, 300_000);
+    assert_eq!(result.received, result.round_trip.unwrap().samples + 1);
+}
+
+#[test]
+fn a_session_with_a_count_ends() {
+    let intervals = Intervals {
+        length: Duration::from_hours(1),
+        start: UnixNs(EPOCH),
+    };
+    let settings = SessionSettings {
+        count: Some(5),
+        ..settings(None, Vec::new())
+    };
+    let mut session = Session::new(
+        settings,
+        intervals,
+        Duration::ZERO,
+        Pcg64Mcg::seed_from_u64(1),
+    )
+    .unwrap();
+    while let Some(due) = session.due() {
+        session.request(due, wall(due)).unwrap();
+        session.was_sent(due, wall(due), LocalClock::default());
+    }
+    assert!(!session.is_over());
+    assert!(session.poll(secs(5), LocalClock::default()).is_none());
+    assert!(session.is_over());
+    let result = session.close(LocalClock::default());
+    assert_eq!((result.sent, result.lost), (5, 5));
+}
+
+#[test]
+fn memory_is_bounded_where_nobody_answers() {
+    let mut path = Path::new(None, Vec::new());
+    let now = path.session.due().unwrap();
+    let mut refused = 0;
+    for _ in 0..window::PACKETS_MAX + 100 {
+        if path.session.request(now, wall(now)).is_some() {
+            path.session.was_sent(now, wall(now), LocalClock::default());
+        } else {
+            refused += 1;
+        }
+    }
+    assert_eq!(refused, 100);
+    let result = &path.poll(secs(2))[0];
+    assert_eq!(
+        (result.not_sent, result.sent),
+        (100, window::PACKETS_MAX as u64)
+    );
+}
+
+proptest! {
+    /// Any replies, lost, repeated and out of order: every packet is answered or lost, and none is both.
+    #[test]
+    fn every_packet_is_accounted_for(
+        fates in proptest::collection::vec((0_u8..4, 0_u64..600), 1..250),
+    ) {
+        let mut path = Path::new(None, Vec::new());
+        let (mut replies, mut results) = (Vec::new(), Vec::new());
+        for (fate, delay_ms) in &fates {
+            let (now, packet, _) = path.exchange();
+            let at = now + Duration::from_millis(*delay_ms);
+            for _ in 0..*fate {
+                replies.push((at, packet.clone()));
+            }
+            replies.sort_by_key(|reply| reply.0);
+            while replies.first().is_some_and(|reply| reply.0 <= now) {
+                let (at, packet) = replies.remove(0);
+                results.extend(path.poll(at));
+                path.deliver(&packet, at);
+            }
+            results.extend(path.poll(now));
+        }
+        for (at, packet) in replies {
+            results.extend(path.poll(at));
+            path.deliver(&packet, at);
+        }
+        results.extend(path.poll(secs(60)));
+        let sum = |of: fn(&SessionResult) -> u64| results.iter().map(of).sum::<u64>();
+        prop_assert_eq!(sum(|result| result.sent), fates.len() as u64);
+        let mut expected = 0;
+        for result in &results {
+            prop_assert_eq!(result.sent, result.received + result.lost);
+            prop_assert_eq!(result.round_trip.map_or(0, |delays| delays.samples), result.received);
+        }
+        for (fate, delay_ms) in fates {
+            expected += u64::from(fate > 0 && Duration::from_millis(delay_ms) < TIMEOUT);
+        }
+        prop_assert_eq!(sum(|result| result.received), expected);
+    }
+
+    #[test]
+    fn any_bytes_are_no_reply(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        let mut path = Path::new(None, vec![Kind::ClassOfService, Kind::Location]);
+        path.exchange();
+        path.deliver(&bytes, GAP);
+        let result = &path.poll(secs(2))[0];
+        prop_assert_eq!((result.received, result.lost), (0, 1));
+    }
+}

@@ -1,0 +1,13 @@
+//! `vernier-probe` as it runs, on loopback: with `stamp-suite` at the other end, both ways; with clocks that are set; with
+//! clients and strangers.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "helpers of tests, which the lints take for ordinary functions"
+)]
+
+mod clocks;
+mod command_line;
+mod peers;
+mod serving;
+mod support;

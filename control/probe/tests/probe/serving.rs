@@ -1,0 +1,118 @@
+//! JSON and Prometheus, a reflector and its sender in one daemon, and strangers.
+
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::{Daemon, folder, free_port};
+
+fn config(reflector: std::net::SocketAddr, sessions: usize) -> Value {
+    let session = |n: usize| json!({ "name": format!("s{n}"), "to": reflector.to_string(), "interval_ms": 20, "tlvs": ["direct_measurement"] });
+    json!({
+        "interval_ms": 200,
+        "reflector": { "listen": [reflector.to_string()] },
+        "sessions": (0..sessions).map(session).collect::<Vec<_>>(),
+    })
+}
+
+#[test]
+fn many_sessions_share_a_socket_and_are_told_apart() {
+    let (folder, _) = folder();
+    let reflector = free_port("127.0.0.1");
+    let mut daemon = Daemon::start(folder.path(), config(reflector, 50), |_| {});
+    daemon.until("no second interval", |session| {
+        session["last"]["interval"].as_u64() > Some(3)
+    });
+    let answer: Value = serde_json::from_str(&daemon.page("/api/v1/sessions").unwrap()).unwrap();
+    let sessions = answer["sessions"].as_array().unwrap();
+    assert_eq!(sessions.len(), 50);
+    for session in sessions {
+        let total = &session["total"];
+        assert!(total["received"].as_u64() > Some(5), "{session}");
+        assert_eq!(
+            (&total["rejected"], &total["unusable"]),
+            (&0.into(), &0.into()),
+            "{session}"
+        );
+        let sum = total["received"].as_u64().unwrap() + total["lost"].as_u64().unwrap();
+        assert_eq!(total["sent"], sum);
+    }
+    let one: Value =
+        serde_json::from_str(&daemon.page("/api/v1/sessions?name=s7").unwrap()).unwrap();
+    assert_eq!(one["sessions"][0]["last"]["name"], "s7");
+    assert!(daemon.page("/api/v1/sessions?name=none").is_none());
+    assert!(daemon.page("/api/v1/sessions?nmae=s7").is_none());
+    let reflector: Value =
+        serde_json::from_str(&daemon.page("/api/v1/reflector").unwrap()).unwrap();
+    assert_eq!(reflector["reflector"]["sessions"], 50);
+    assert_eq!(daemon.page("/readyz").as_deref(), Some("ok\n"));
+
+    let metrics = daemon.page("/metrics").unwrap();
+    for name in probe::metrics::NAMES.iter() {
+        assert!(
+            metrics.contains(&format!("\n# TYPE {name} "))
+                || metrics.starts_with(&format!("# HELP {name} ")),
+            "{name}"
+        );
+    }
+    let series = metrics
+        .lines()
+        .filter(|line| line.starts_with("vernier_probe_sent_packets_total{session=\"s"));
+    assert_eq!(series.count(), 50);
+    assert!(
+        metrics.contains("vernier_http_requests_total{path=\"/api/v1/sessions\""),
+        "{metrics}"
+    );
+    daemon.process.end(&crate::support::NEVER).unwrap();
+}
+
+/// Strangers' packets are answered with no more bytes than they have, and change nothing for the sessions.
+#[test]
+fn strangers_gain_nothing() {
+    let (folder, _) = folder();
+    let reflector = free_port("127.0.0.1");
+    let mut config = config(reflector, 1);
+    config["reflector"]["sessions_max"] = 4.into();
+    let mut daemon = Daemon::start(folder.path(), config, |_| {});
+    let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+    stranger
+        .set_read_timeout(Some(Duration::from_millis(500)))
+        .unwrap();
+    let mut answer = [0; 4_096];
+    for bytes in [0, 1, 14, 43] {
+        stranger.send_to(&vec![0x55; bytes], reflector).unwrap();
+    }
+    assert!(
+        stranger.recv(&mut answer).is_err(),
+        "what is too short is not answered"
+    );
+    stranger
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    for bytes in [44, 45, 48, 200, 1_400] {
+        stranger.send_to(&vec![0x55; bytes], reflector).unwrap();
+        assert_eq!(stranger.recv(&mut answer).unwrap(), bytes);
+    }
+    // Ever new sessions.
+    for ssid in 0..200_u16 {
+        let mut packet = [0; 44];
+        packet[14..16].copy_from_slice(&ssid.to_be_bytes());
+        stranger.send_to(&packet, reflector).unwrap();
+        assert_eq!(stranger.recv(&mut answer).unwrap(), 44);
+    }
+    let session = daemon.until("no replies", |session| {
+        session["total"]["received"].as_u64() > Some(30)
+    });
+    assert_eq!(session["total"]["rejected"], 0);
+    let counts: Value = serde_json::from_str(&daemon.page("/api/v1/reflector").unwrap()).unwrap();
+    let counts = &counts["reflector"];
+    assert_eq!(
+        (&counts["sessions"], &counts["too_short"]),
+        (&4.into(), &4.into())
+    );
+    assert!(
+        counts["answered_without_state"].as_u64() > Some(190),
+        "{counts}"
+    );
+}
