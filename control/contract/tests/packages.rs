@@ -25,6 +25,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("report", &["contract", "control", "records"]),
     ("topology", &[]),
     ("probe", &["api", "contract", "measure"]),
+    ("locate", &[]),
     ("console", &["contract", "measure", "records", "topology"]),
     ("switch", &["contract", "dpdk-bindings", "measure"]),
     (

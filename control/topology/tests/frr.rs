@@ -22,6 +22,15 @@ use topology::paths::Paths;
 use topology::{Role, Topology};
 
 const AREA: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
+/// The m-sets of A to F.
+const SETS: [&[&str]; 6] = [
+    &["B", "F"],
+    &["A", "F"],
+    &["D", "E", "F"],
+    &["C", "E", "F_2"],
+    &["C", "D", "F"],
+    &["A", "B", "D_2", "E"],
+];
 static RUNNING: AtomicBool = AtomicBool::new(false);
 
 /// Whether this test can run here; says why not.
@@ -145,15 +154,7 @@ fn m_sets_are_made_from_live_ospf() {
         };
         nodes[index].client.advertise(AREA, &presence).unwrap();
     }
-    let toy = [
-        &["B", "F"][..],
-        &["A", "F"],
-        &["D", "E", "F"],
-        &["C", "E", "F_2"],
-        &["C", "D", "F"],
-        &["A", "B", "D_2", "E"],
-    ];
-    for (node, set) in nodes.iter_mut().zip(toy) {
+    for (node, set) in nodes.iter_mut().zip(SETS) {
         let view = node.wait(&names, "two m-routers", |view| {
             view.with_role(Role::MRouter).len() == 2
         });

@@ -130,7 +130,7 @@ fn nodes_say_what_they_are() {
         (name, view.with_role(Role::MServer).len()),
         ("operator's", 0)
     );
-    // Two of one name are told apart.
+    // Two of one name have their ids.
     database.apply(opaque(3, OPAQUE_TYPE, &presence(Role::MServer, "core")));
     let view = database.view(&Names::new()).unwrap();
     let names: Vec<_> = view

@@ -1,0 +1,234 @@
+//! A segment: its last reports and its detectors.
+
+use std::collections::VecDeque;
+
+use crate::baseline::median;
+use crate::delay::{Change, Delay};
+use crate::loss::Loss;
+use crate::report::{Event, EventKind, Fault, FaultKind, Report, Signal};
+
+/// Reports that are kept.
+const KEPT: usize = 64;
+/// Reports that the present delay is the mean of, while nothing has risen.
+const PRESENT: usize = 5;
+/// Intervals without a report until a segment is silent.
+const SILENT_AFTER: u64 = 3;
+/// How long a step of a clock is shown.
+const STEP_SHOWN_MS: u64 = 600_000;
+/// Bounds are this many standard errors wide: the half of 98 %.
+pub(crate) const BOUND_ERRORS: f64 = 2.326;
+
+/// The delays before and from a time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shift {
+    /// What came to it, in nanoseconds.
+    pub(crate) by_ns: f64,
+    /// What it can be off by.
+    pub(crate) noise_ns: f64,
+}
+
+/// A mean with its standard error.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Mean {
+    pub(crate) value: f64,
+    pub(crate) error: f64,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Segment {
+    pub(crate) delay: Delay,
+    pub(crate) loss: Loss,
+    kept: VecDeque<Report>,
+    unsynchronised_since_ms: Option<u64>,
+    step: Option<(u64, f64)>,
+    /// The other direction of the same link.
+    pub(crate) reverse: Option<String>,
+}
+
+impl Segment {
+    /// End of the last report's interval.
+    pub(crate) fn last_ms(&self) -> Option<u64> {
+        self.kept.back().map(|report| report.time_ms)
+    }
+
+    pub(crate) fn last(&self) -> Option<&Report> {
+        self.kept.back()
+    }
+
+    /// Adds a report that is newer than all before.
+    pub(crate) fn add(&mut self, report: &Report, nats: f64) -> Vec<Event> {
+        if self.kept.len() == KEPT {
+            self.kept.pop_front();
+        }
+        self.kept.push_back(*report);
+        let mut events = Vec::new();
+        let mut note = |signal, change: Option<Change>| {
+            let (kind, time_ms) = match change {
+                Some(Change::Rose { since_ms }) => (EventKind::Rose, since_ms),
+                Some(Change::Ended) => (EventKind::Ended, report.time_ms),
+                Some(Change::Accepted) => (EventKind::Accepted, report.time_ms),
+                None => return,
+            };
+            events.push(Event {
+                signal,
+                kind,
+                time_ms,
+            });
+        };
+        if report.clock_unsynchronised {
+            self.unsynchronised_since_ms.get_or_insert(report.time_ms);
+        } else {
+            self.unsynchronised_since_ms = None;
+            if has_delay(report) {
+                let bound_ns = report.bound_ns.unwrap_or(0.0).max(0.0);
+                let change = self
+                    .delay
+                    .add(report.time_ms, report.mean_ns, bound_ns, nats);
+                note(Signal::Delay, change);
+            }
+        }
+        if let Some(sent) = report.sent.filter(|&sent| sent > 0) {
+            note(
+                Signal::Loss,
+                self.loss.add(report.time_ms, sent, report.lost, nats),
+            );
+        }
+        events
+    }
+
+    /// The delay now: since it rose, or over the last intervals.
+    pub(crate) fn present(&self) -> Option<Mean> {
+        let since_ms = self.delay.raised().map(|raised| raised.since_ms);
+        let with_delay = self.kept.iter().rev().filter(|report| has_delay(report));
+        let reports: Vec<_> = match since_ms {
+            Some(since_ms) => with_delay
+                .take_while(|report| report.time_ms >= since_ms)
+                .collect(),
+            None => with_delay.take(PRESENT).collect(),
+        };
+        mean(&reports)
+    }
+
+    /// Packets and losses in the same time.
+    pub(crate) fn present_loss(&self) -> Option<Mean> {
+        let since_ms = self.loss.raised().map(|raised| raised.since_ms);
+        let with_loss = self
+            .kept
+            .iter()
+            .rev()
+            .filter(|report| report.sent.is_some());
+        let reports: Vec<_> = match since_ms {
+            Some(since_ms) => with_loss
+                .take_while(|report| report.time_ms >= since_ms)
+                .collect(),
+            None => with_loss.take(PRESENT).collect(),
+        };
+        let sent: f64 = reports
+            .iter()
+            .filter_map(|report| report.sent)
+            .map(|sent| sent as f64)
+            .sum();
+        let lost: f64 = reports.iter().map(|report| report.lost as f64).sum();
+        (sent > 0.0).then(|| {
+            let share = (lost / sent).min(1.0);
+            // Of the binomial, with half a loss so that it is not 0.
+            let error = ((share + 0.5 / sent) * (1.0 - share) / sent).sqrt();
+            Mean {
+                value: share,
+                error,
+            }
+        })
+    }
+
+    /// What came to the delay at a time.
+    pub(crate) fn shift(&self, since_ms: u64) -> Option<Shift> {
+        let with_delay = self.kept.iter().filter(|report| has_delay(report));
+        let (before, after): (Vec<_>, Vec<_>) =
+            with_delay.partition(|report| report.time_ms < since_ms);
+        // The interval in which it happened is a mixture.
+        let after = after
+            .get(1..)
+            .filter(|rest| !rest.is_empty())
+            .unwrap_or(&after);
+        if before.len() < 3 || after.is_empty() {
+            return None;
+        }
+        let middle = |reports: &[&Report]| {
+            let mut means: Vec<_> = reports.iter().map(|report| report.mean_ns).collect();
+            let middle = median(&mut means);
+            let mut off: Vec<_> = means.iter().map(|mean| (mean - middle).abs()).collect();
+            (middle, median(&mut off))
+        };
+        let ((old, old_off), (new, new_off)) = (middle(&before), middle(after));
+        Some(Shift {
+            by_ns: new - old,
+            noise_ns: 3.0 * (old_off + new_off),
+        })
+    }
+
+    /// A step of a clock explains the rise: what it is now is usual.
+    pub(crate) fn take_step(&mut self, since_ms: u64, shift: Shift) {
+        self.step = Some((since_ms, shift.by_ns));
+        self.delay.restart(since_ms);
+    }
+
+    /// What is wrong with measuring.
+    pub(crate) fn faults(&self, name: &str, now_ms: u64) -> Vec<Fault> {
+        let fault = |since_ms, kind| Fault {
+            segment: name.to_owned(),
+            kind,
+            since_ms,
+        };
+        let mut faults = Vec::new();
+        if let Some(since_ms) = self.silent_since(now_ms) {
+            faults.push(fault(since_ms, FaultKind::Silent));
+        }
+        if let Some(since_ms) = self.unsynchronised_since_ms {
+            faults.push(fault(since_ms, FaultKind::ClockUnsynchronised));
+        }
+        if let Some((since_ms, shift_ns)) = self.step
+            && now_ms.saturating_sub(since_ms) < STEP_SHOWN_MS
+        {
+            faults.push(fault(since_ms, FaultKind::ClockStep { shift_ns }));
+        }
+        faults
+    }
+
+    /// The time of the last report, if it is too long ago.
+    pub(crate) fn silent_since(&self, now_ms: u64) -> Option<u64> {
+        let last = self.kept.back()?;
+        let patience = u64::from(last.interval_ms) * (SILENT_AFTER + 1);
+        (now_ms > last.time_ms.saturating_add(patience)).then_some(last.time_ms)
+    }
+
+    pub(crate) const fn is_synchronised(&self) -> bool {
+        self.unsynchronised_since_ms.is_none()
+    }
+}
+
+fn has_delay(report: &Report) -> bool {
+    report.packets > 0 && !report.clock_unsynchronised
+}
+
+/// The mean of reports' means; its error by their scatter or by their bounds, what is greater.
+fn mean(reports: &[&Report]) -> Option<Mean> {
+    if reports.is_empty() {
+        return None;
+    }
+    let number = reports.len() as f64;
+    let value = reports.iter().map(|report| report.mean_ns).sum::<f64>() / number;
+    let scatter = reports
+        .iter()
+        .map(|report| (report.mean_ns - value).powi(2))
+        .sum::<f64>();
+    let scatter = scatter / (number - 1.0).max(1.0) / number;
+    let bounds = reports
+        .iter()
+        .map(|report| report.bound_ns.unwrap_or(0.0).powi(2))
+        .sum::<f64>();
+    let bounds = bounds / (BOUND_ERRORS * number).powi(2);
+    Some(Mean {
+        value,
+        error: scatter.max(bounds).sqrt(),
+    })
+}
