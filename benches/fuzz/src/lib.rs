@@ -16,6 +16,7 @@
 //! - [`pairing`]: epochs of a wire, reconciled by lists and paired with false cells.
 //! - [`exchange`]: two ends of a wire and a hostile network between them.
 //! - [`capture`]: captures that are replayed.
+//! - [`stamp`]: STAMP's requests to a reflector, and replies to a session.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::panic,
@@ -38,6 +39,7 @@ mod lds;
 mod pairing;
 mod rli;
 mod session;
+mod stamp;
 
 pub use capture::capture;
 pub use codec::codec;
@@ -50,6 +52,7 @@ pub use lds::lds;
 pub use pairing::pairing;
 pub use rli::rli;
 pub use session::session;
+pub use stamp::stamp;
 
 /// The bytes as an input of a target's own; `None` where they are too few.
 fn read<'b, I: Arbitrary<'b>>(bytes: &'b [u8]) -> Option<I> {
@@ -60,7 +63,7 @@ fn read<'b, I: Arbitrary<'b>>(bytes: &'b [u8]) -> Option<I> {
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target, by the name of its corpus.
-pub const TARGETS: [Target; 11] = [
+pub const TARGETS: [Target; 12] = [
     ("frame", frame),
     ("codec", codec),
     ("csv", csv),
@@ -72,12 +75,14 @@ pub const TARGETS: [Target; 11] = [
     ("http", http),
     ("pairing", pairing),
     ("exchange", exchange),
+    ("stamp", stamp),
 ];
 
 /// Inputs that are elsewhere in the repository, to begin with beside the corpus.
 pub fn seeds(target: &str) -> Vec<Vec<u8>> {
     match target {
         "config" => config::examples(),
+        "stamp" => stamp::exchanges(),
         _ => Vec::new(),
     }
 }

@@ -229,7 +229,9 @@ impl Engine {
         }
         self.tick(self.now(), sink);
         for session in &mut self.sessions {
-            sink.result(session.close(self.clock));
+            while let Some(result) = session.finish(self.clock) {
+                sink.result(result);
+            }
         }
         Ok(())
     }
@@ -358,7 +360,14 @@ impl Engine {
             let Some((id, stamps)) = sender.socket.transmitted() else {
                 return;
             };
-            // In order; one that is missing is not waited for.
+            // In order; one that is missing is not waited for. A number of before the count began anew is none of these.
+            let is_known = sender
+                .reports
+                .back()
+                .is_some_and(|(last, ..)| last.wrapping_sub(id).cast_signed() >= 0);
+            if !is_known {
+                continue;
+            }
             while let Some(&(first, session, sequence)) = sender.reports.front() {
                 let ahead = id.wrapping_sub(first).cast_signed();
                 if ahead < 0 {

@@ -10,7 +10,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use crate::metrics;
 use crate::published::{Board, Published};
@@ -133,20 +133,10 @@ async fn metrics_page(State(sources): State<Sources>) -> Answered {
     })
 }
 
-/// Sessions, one after the other, without a copy of all.
-struct Sessions<'b>(&'b Board);
-
-impl Serialize for Sessions<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct Answer<'s> {
-            sessions: Vec<&'s Published>,
-        }
-        self.0.sessions(|sessions| {
-            let sessions = sessions.collect();
-            Answer { sessions }.serialize(serializer)
-        })
-    }
+/// The answer of `/api/v1/sessions`.
+#[derive(Serialize)]
+struct Sessions<'s> {
+    sessions: Vec<&'s Published>,
 }
 
 async fn sessions(
@@ -154,15 +144,16 @@ async fn sessions(
     Parameters(filter): Parameters<Filter>,
 ) -> Answered {
     let Some(name) = filter.name else {
-        return sources.answer().json(&Sessions(&sources.board));
+        let all = sources.board.sessions();
+        let sessions = all.iter().map(AsRef::as_ref).collect();
+        return sources.answer().json(&Sessions { sessions });
     };
     let Some(session) = sources.board.session(&name) else {
         let error = format!("expected `name` of a session with a result, got {name:?}");
         return Err(Refusal::new(StatusCode::NOT_FOUND, error));
     };
-    sources
-        .answer()
-        .json(&serde_json::json!({ "sessions": [session] }))
+    let sessions = vec![session.as_ref()];
+    sources.answer().json(&Sessions { sessions })
 }
 
 async fn reflector(State(sources): State<Sources>, _: Parameters<Nothing>) -> Answered {

@@ -169,41 +169,27 @@ fn labels(session: &Published) -> Labels<'_> {
 
 /// Adds all families to a page.
 pub fn families(page: &mut Page, board: &Board) {
+    let sessions = board.sessions();
+    let sessions = || sessions.iter().map(AsRef::as_ref);
     for (name, help, value) in COUNTERS {
-        board.sessions(|sessions| {
-            let samples =
-                sessions.filter_map(|session| Some((labels(session), value(&session.total)?)));
-            page.counter(name, help, samples);
-        });
+        let sample = |session| Some((labels(session), value(&session.total)?));
+        page.counter(name, help, sessions().filter_map(sample));
     }
     for (name, help, value) in GAUGES {
-        board.sessions(|sessions| {
-            let samples = sessions.filter_map(|session| Some((labels(session), value(session)?)));
-            page.gauge(name, help, samples);
-        });
+        let sample = |session| Some((labels(session), value(session)?));
+        page.gauge(name, help, sessions().filter_map(sample));
     }
-    board.sessions(|sessions| {
-        let help = "Round trips since the start.";
-        let samples = sessions.map(|session| {
-            let Totals {
-                round_trips,
-                round_trip_s,
-                ..
-            } = session.total;
-            (labels(session), round_trips, round_trip_s)
-        });
-        page.summary(ROUND_TRIPS, help, samples);
+    let round_trips = sessions().map(|session: &Published| {
+        let total = &session.total;
+        (labels(session), total.round_trips, total.round_trip_s)
     });
-    board.sessions(|sessions| {
-        let help = "Delays of the last interval, by direction (round_trip, forward, backward) and statistic.";
-        page.gauge(DELAY, help, sessions.flat_map(delays));
-    });
+    page.summary(ROUND_TRIPS, "Round trips since the start.", round_trips);
+    let help =
+        "Delays of the last interval, by direction (round_trip, forward, backward) and statistic.";
+    page.gauge(DELAY, help, sessions().flat_map(delays));
     let strangers = [(Labels::new(), board.strangers() as f64)];
-    page.counter(
-        STRANGERS,
-        "Packets to sockets of sessions that belong to none.",
-        strangers,
-    );
+    let help = "Packets to sockets of sessions that belong to none.";
+    page.counter(STRANGERS, help, strangers);
     let Some(counts) = board.reflector() else {
         return;
     };

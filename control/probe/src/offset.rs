@@ -8,9 +8,10 @@
 //! ```
 //!
 //! A session's least delays of an interval are compared with the medians of those before: half the difference of what
-//! both directions rose by is the step, and their sum is what the network may have done. Delays that only grow, or only
-//! fall, have a sum of at least twice that half difference; a step has none. What counts as a step is measured by the usual deviation
-//! of the offset, so that neither jitter nor a clock that drifts is one.
+//! both directions rose by may be a step, and what the least round trip rose by is what the network did. A network that only gets
+//! longer, or only shorter, changes the round trip by at least twice that half difference; a step does not. That holds of the interval in which
+//! the clock is set, too: there the least delays are from before in one direction, and from after in the other. What counts as a
+//! step is measured by the usual deviation of the offset, so that neither jitter nor a clock that drifts is one.
 
 use std::collections::VecDeque;
 
@@ -62,13 +63,17 @@ pub struct Offset {
     pub step_ns: Option<f64>,
 }
 
-/// Least one-way delays of an interval, in ns.
+/// Least delays of an interval, in ns.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Least {
     /// To the reflector.
     pub forward_ns: f64,
     /// Back from it.
     pub backward_ns: f64,
+    /// There and back, of one packet.
+    pub round_trip_ns: f64,
+    /// The offset by the last reply: after a step, where there was one.
+    pub last_offset_ns: f64,
 }
 
 impl Least {
@@ -105,13 +110,16 @@ impl Watch {
         };
         if self.history.len() >= HISTORY_MIN {
             let step_ns = self.step_ns(least);
-            offset.state = if step_ns.is_some() {
+            if step_ns.is_some() {
+                // Delays of before and after are mixed in this interval: the next is the first of the new ones.
                 self.history.clear();
-                ClockState::ReflectorStepped
-            } else {
-                ClockState::Steady
-            };
-            offset.step_ns = step_ns;
+                return Offset {
+                    state: ClockState::ReflectorStepped,
+                    offset_ns: Some(least.last_offset_ns),
+                    step_ns,
+                };
+            }
+            offset.state = ClockState::Steady;
         }
         if self.history.len() == HISTORY {
             self.history.pop_front();
@@ -128,11 +136,11 @@ impl Watch {
         let usual_ns = of(|least| least.offset_ns());
         let deviation_ns =
             median((self.history.iter()).map(|least| (least.offset_ns() - usual_ns).abs()));
-        let step_ns = (forward_ns - backward_ns) / 2.0;
-        let network_ns = forward_ns + backward_ns;
+        let moved_ns = (forward_ns - backward_ns) / 2.0;
+        let network_ns = least.round_trip_ns - of(|least| least.round_trip_ns);
         let threshold_ns = STEP_NS_MIN.max(DEVIATIONS * deviation_ns);
-        let is_step = step_ns.abs() > threshold_ns && network_ns.abs() < step_ns.abs();
-        is_step.then_some(step_ns)
+        let is_step = moved_ns.abs() > threshold_ns && network_ns.abs() < moved_ns.abs();
+        is_step.then_some(least.last_offset_ns - usual_ns)
     }
 }
 
@@ -152,6 +160,8 @@ mod tests {
         Least {
             forward_ns: forward_us * 1e3,
             backward_ns: backward_us * 1e3,
+            round_trip_ns: (forward_us + backward_us) * 1e3,
+            last_offset_ns: (forward_us - backward_us) * 500.0,
         }
     }
 
@@ -172,10 +182,34 @@ mod tests {
             assert_eq!(offset.state, ClockState::ReflectorStepped);
             let step_ns = offset.step_ns.unwrap();
             assert!((step_ns / 1e3 - step_us).abs() < 5.0, "{step_ns}");
-            for expected in [ClockState::Unknown, ClockState::Unknown, ClockState::Steady] {
+            for expected in [
+                ClockState::Unknown,
+                ClockState::Unknown,
+                ClockState::Unknown,
+                ClockState::Steady,
+            ] {
                 let offset = watch.take(Some(least(100.0 + step_us, 120.0 - step_us)), None);
                 assert_eq!(offset.state, expected);
             }
+        }
+    }
+
+    #[test]
+    fn a_step_within_an_interval_is_flagged_there() {
+        let mut watch = watched(10);
+        // Set ahead by 2 ms: forward the least is from before, backward from after.
+        let mixed = Least {
+            forward_ns: 100e3,
+            backward_ns: 120e3 - 2e6,
+            round_trip_ns: 220e3,
+            last_offset_ns: -10e3 + 2e6,
+        };
+        let offset = watch.take(Some(mixed), None);
+        assert_eq!(offset.state, ClockState::ReflectorStepped);
+        assert!((offset.step_ns.unwrap() - 2e6).abs() < 5e3);
+        for _ in 0..20 {
+            let offset = watch.take(Some(least(2_100.0, -1_880.0)), None);
+            assert!(!offset.state.has_stepped());
         }
     }
 

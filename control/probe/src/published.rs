@@ -82,7 +82,7 @@ pub struct Board(Arc<RwLock<State>>);
 
 #[derive(Debug, Default)]
 struct State {
-    sessions: BTreeMap<String, Published>,
+    sessions: BTreeMap<String, Arc<Published>>,
     reflector: Option<ReflectorCounts>,
     strangers: u64,
 }
@@ -107,9 +107,9 @@ impl Totals {
 }
 
 impl Board {
-    /// Reads all sessions by name.
-    pub fn sessions<R>(&self, read: impl FnOnce(&mut dyn Iterator<Item = &Published>) -> R) -> R {
-        read(&mut self.0.read().sessions.values())
+    /// All sessions by name. They are shared, not copied, and the thread that measures does not wait for who reads them.
+    pub fn sessions(&self) -> Vec<Arc<Published>> {
+        self.0.read().sessions.values().cloned().collect()
     }
 
     /// How many sessions there are.
@@ -118,7 +118,7 @@ impl Board {
     }
 
     /// One session.
-    pub fn session(&self, name: &str) -> Option<Published> {
+    pub fn session(&self, name: &str) -> Option<Arc<Published>> {
         self.0.read().sessions.get(name).cloned()
     }
 
@@ -137,7 +137,7 @@ impl Sink for Board {
     fn result(&mut self, result: SessionResult) {
         let mut state = self.0.write();
         if let Some(published) = state.sessions.get_mut(&result.name) {
-            published.take(result);
+            Arc::make_mut(published).take(result);
             return;
         }
         let mut published = Published {
@@ -147,7 +147,7 @@ impl Sink for Board {
         };
         let name = result.name.clone();
         published.take(result);
-        state.sessions.insert(name, published);
+        state.sessions.insert(name, Arc::new(published));
     }
 
     fn counts(&mut self, reflector: Option<ReflectorCounts>, strangers: u64) {

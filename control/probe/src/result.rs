@@ -65,7 +65,7 @@ pub struct SessionResult {
     /// The difference of both clocks, and whether one was set.
     pub clocks: Offset,
     /// Who took this end's timestamps: the farthest from the wire that occurred. `None` without replies.
-    pub stamps: Option<Stamps>,
+    pub stamps: Option<StampedBy>,
     /// What the last reply's TLVs say.
     pub extensions: Option<Extensions>,
 }
@@ -113,7 +113,7 @@ pub struct ClockQuality {
 
 /// Who took timestamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stamps {
+pub struct StampedBy {
     /// Of requests that left.
     pub sent: Stamped,
     /// Of replies that arrived.

@@ -13,8 +13,10 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
+use crate::arrival::Stamped;
 use crate::offset::Watch;
 use crate::result::{ClockQuality, OneWay, SessionResult};
 use crate::socket::Stamps;
@@ -141,7 +143,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session that begins at `now`, a time since the beginning of the first interval.
+    /// A session that begins at `now`, a time since the beginning of the first interval; `seed` is of its gaps and padding.
     ///
     /// # Errors
     /// [`LengthError`] where the length does not do for the TLVs.
@@ -149,8 +151,9 @@ impl Session {
         settings: SessionSettings,
         intervals: Intervals,
         now: Duration,
-        mut random: Pcg64Mcg,
+        seed: u64,
     ) -> Result<Self, LengthError> {
+        let mut random = Pcg64Mcg::seed_from_u64(seed);
         let mode = if settings.key.is_some() {
             Mode::Authenticated
         } else {
@@ -264,9 +267,14 @@ impl Session {
         }
     }
 
-    /// When a request really left.
+    /// When a request really left. A time before it was written, or long after, is another packet's.
     pub fn transmitted(&mut self, sequence: u32, stamps: Stamps) {
-        if let Some(sent) = self.window.get(sequence) {
+        let Some(sent) = self.window.get(sequence) else {
+            return;
+        };
+        sent.stamps.hardware = stamps.hardware;
+        let after_ns = stamps.system.since(sent.written);
+        if stamps.by == Stamped::Kernel && (0..TRANSMIT_NS_MAX).contains(&after_ns) {
             sent.stamps = stamps;
         }
     }
@@ -368,8 +376,15 @@ impl Session {
         (has_ended && is_settled).then(|| self.close(clock))
     }
 
-    /// Closes the oldest interval as it is: for a session that is over.
-    pub fn close(&mut self, clock: LocalClock) -> SessionResult {
+    /// Closes the oldest interval that is open, at the end of the program; `None`: none is. Packets that are under way then are not counted.
+    pub fn finish(&mut self, clock: LocalClock) -> Option<SessionResult> {
+        let interval = self.open.front_mut()?;
+        interval.sent -= interval.outstanding.min(interval.sent);
+        interval.outstanding = 0;
+        Some(self.close(clock))
+    }
+
+    fn close(&mut self, clock: LocalClock) -> SessionResult {
         let interval = self.open.pop_front().unwrap_or_default();
         let number = self.first_open;
         self.first_open += 1;
@@ -422,6 +437,9 @@ impl Session {
         }
     }
 }
+
+/// A request leaves the machine within this time, in ns.
+const TRANSMIT_NS_MAX: i64 = 10_000_000_000;
 
 /// Most intervals that are open at once: more than the longest time-out has of the shortest intervals.
 const OPEN_MAX: usize = 1 << 12;

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rand::SeedableRng;
+use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use crate::config::{Address, Config, PORT, ReflectorConfig, SessionConfig};
@@ -142,13 +142,10 @@ pub fn ready(
         let settings = session_settings(config, session, (from, to), *ssid, count, |file, key| {
             keys.load(file, || path(key))
         })?;
-        let random = Pcg64Mcg::from_rng(&mut random);
-        let session =
-            Session::new(settings, intervals, start.elapsed(), random).map_err(|error| {
-                SetupError::Length {
-                    path: path(".length"),
-                    error,
-                }
+        let session = Session::new(settings, intervals, start.elapsed(), random.next_u64())
+            .map_err(|error| SetupError::Length {
+                path: path(".length"),
+                error,
             })?;
         engine.add(session, sender);
     }

@@ -3,14 +3,14 @@
 use super::window::Sent;
 use super::{Arrived, Reply};
 use crate::offset::Least;
-use crate::result::{ClockQuality, Delays, Extensions, Stamps};
+use crate::result::{ClockQuality, Delays, Extensions, StampedBy};
 
 /// One-way delays of a packet, in ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sample {
     forward_ns: i64,
     backward_ns: i64,
-    stamps: Stamps,
+    stamps: StampedBy,
 }
 
 /// No delay is so long, and no two clocks are so far apart: two hundred years.
@@ -30,7 +30,7 @@ impl Sample {
                 (
                     left,
                     came,
-                    Stamps {
+                    StampedBy {
                         sent: by,
                         received: by,
                     },
@@ -39,7 +39,7 @@ impl Sample {
             None => (
                 sent.stamps.system,
                 arrived.stamps.system,
-                Stamps {
+                StampedBy {
                     sent: sent.stamps.by,
                     received: arrived.stamps.by,
                 },
@@ -79,7 +79,7 @@ pub(super) struct Interval {
     pub(super) outstanding: u64,
     pub(super) reflector_clock: Option<ClockQuality>,
     pub(super) extensions: Option<Extensions>,
-    pub(super) stamps: Option<Stamps>,
+    pub(super) stamps: Option<StampedBy>,
     samples: Vec<(i64, i64)>,
 }
 
@@ -95,7 +95,7 @@ impl Interval {
             self.unusable += 1;
             return;
         };
-        let worst = self.stamps.map_or(sample.stamps, |stamps| Stamps {
+        let worst = self.stamps.map_or(sample.stamps, |stamps| StampedBy {
             sent: stamps.sent.max(sample.stamps.sent),
             received: stamps.received.max(sample.stamps.received),
         });
@@ -122,10 +122,13 @@ impl Interval {
     pub(super) fn least(&self) -> Option<Least> {
         let forward = self.samples.iter().map(|sample| sample.1).min();
         let backward = self.samples.iter().map(Self::backward_ns).min();
-        let (forward, backward) = forward.zip(backward)?;
+        let round_trip = self.samples.iter().map(|sample| sample.0).min();
+        let last = self.samples.last()?;
         Some(Least {
-            forward_ns: forward as f64,
-            backward_ns: backward as f64,
+            forward_ns: forward? as f64,
+            backward_ns: backward? as f64,
+            round_trip_ns: round_trip? as f64,
+            last_offset_ns: (last.1 as f64 - Self::backward_ns(last) as f64) / 2.0,
         })
     }
 }

@@ -1,10 +1,9 @@
 use super::*;
-use crate::arrival::{Arrival, Stamped};
+use crate::arrival::Arrival;
 use crate::offset::ClockState;
 use crate::reflector::{ClockSource, Reflector, Settings};
 use crate::wire::time::Format;
 use proptest::prelude::*;
-use rand::SeedableRng;
 
 const EPOCH: u64 = 1_700_000_000_000_000_000;
 const GAP: Duration = Duration::from_millis(10);
@@ -76,10 +75,9 @@ impl Path {
             length: Duration::from_secs(1),
             start: UnixNs(EPOCH),
         };
-        let random = Pcg64Mcg::seed_from_u64(1);
         let settings = settings(key.clone(), extensions);
         Self {
-            session: Session::new(settings, intervals, Duration::ZERO, random).unwrap(),
+            session: Session::new(settings, intervals, Duration::ZERO, 1).unwrap(),
             reflector: reflector(key),
             offset_ns: 0,
             forward_us: 100,
@@ -333,13 +331,7 @@ fn a_session_with_a_count_ends() {
         count: Some(5),
         ..settings(None, Vec::new())
     };
-    let mut session = Session::new(
-        settings,
-        intervals,
-        Duration::ZERO,
-        Pcg64Mcg::seed_from_u64(1),
-    )
-    .unwrap();
+    let mut session = Session::new(settings, intervals, Duration::ZERO, 1).unwrap();
     while let Some(due) = session.due() {
         session.request(due, wall(due)).unwrap();
         session.was_sent(due, wall(due), LocalClock::default());
@@ -347,8 +339,35 @@ fn a_session_with_a_count_ends() {
     assert!(!session.is_over());
     assert!(session.poll(secs(5), LocalClock::default()).is_none());
     assert!(session.is_over());
-    let result = session.close(LocalClock::default());
+    let result = session.finish(LocalClock::default()).unwrap();
     assert_eq!((result.sent, result.lost), (5, 5));
+    assert_eq!(session.finish(LocalClock::default()), None);
+}
+
+#[test]
+fn what_is_under_way_at_the_end_is_not_counted() {
+    let mut path = Path::new(None, Vec::new());
+    let (_, packet, at) = path.exchange();
+    path.exchange();
+    path.deliver(&packet, at);
+    let result = path.session.finish(path.clock).unwrap();
+    assert_eq!((result.sent, result.received, result.lost), (1, 1, 0));
+}
+
+#[test]
+fn a_time_of_transmission_is_taken_where_it_can_be_the_packets() {
+    let mut path = Path::new(None, Vec::new());
+    let now = path.session.due().unwrap();
+    path.session.request(now, wall(now)).unwrap();
+    let sequence = path.session.was_sent(now, wall(now), path.clock);
+    let left = |session: &mut Session| session.window.get(sequence).unwrap().stamps.system;
+    path.session
+        .transmitted(sequence, stamps(now.saturating_sub(GAP)));
+    path.session.transmitted(sequence, stamps(now + secs(20)));
+    path.session.transmitted(sequence + 1, stamps(now));
+    assert_eq!(left(&mut path.session), wall(now));
+    path.session.transmitted(sequence, stamps(now + GAP));
+    assert_eq!(left(&mut path.session), wall(now + GAP));
 }
 
 #[test]

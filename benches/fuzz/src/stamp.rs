@@ -1,0 +1,162 @@
+//! STAMP: requests to a reflector, and replies to a session.
+
+use std::time::Duration;
+
+use probe::arrival::{Arrival, Stamped};
+use probe::reflector::{ClockSource, Reflector, Settings};
+use probe::session::{
+    Arrived, Intervals, LocalClock, Session, SessionSettings, Spacing, least_bytes,
+};
+use probe::socket::Stamps;
+use probe::wire::key::Key;
+use probe::wire::packet::{self, Mode};
+use probe::wire::time::{ErrorEstimate, Format, UnixNs};
+use probe::wire::tlv::{Kind, Walk};
+
+const NOW: UnixNs = UnixNs(1_700_000_000_000_000_000);
+
+const TLVS: [Kind; 5] = [
+    Kind::Location,
+    Kind::TimestampInformation,
+    Kind::ClassOfService,
+    Kind::DirectMeasurement,
+    Kind::FollowUpTelemetry,
+];
+
+/// The first byte says whether base packets are authenticated, the others are a packet, which is signed then. A
+/// reflector answers with as many bytes, of the same TLVs, and an HMAC that is right, or not at all. A session counts each
+/// of its packets once, whatever comes as a reply.
+pub fn stamp(bytes: &[u8]) {
+    let Some((&choice, packet)) = bytes.split_first() else {
+        return;
+    };
+    let key = (choice & 1 == 1).then(|| Key::new(&[7; 32]));
+    let mode = if key.is_some() {
+        Mode::Authenticated
+    } else {
+        Mode::Open
+    };
+    let mut packet = packet.to_vec();
+    if let Some(key) = &key {
+        packet::sign(key, &mut packet);
+    }
+    reply(key.as_ref(), mode, &packet);
+    request(key.as_ref(), mode, &packet);
+}
+
+fn request(key: Option<&Key>, mode: Mode, request: &[u8]) {
+    let mut reflector = reflector(key);
+    let mut packet = request.to_vec();
+    let Ok(pending) = reflector.reflect(&mut packet, &arrival(), Duration::ZERO) else {
+        assert!(request.len() < mode.bytes());
+        assert_eq!(packet, request);
+        return;
+    };
+    reflector.finish(&mut packet, pending, NOW);
+    assert_eq!(packet.len(), request.len());
+    assert!(key.is_none_or(|key| packet::is_authentic(key, &packet)));
+    let shape = |packet: &[u8]| -> Vec<_> {
+        let tlvs = Walk::new(&packet[mode.bytes()..]);
+        tlvs.map(|tlv| (tlv.at, tlv.number, tlv.bytes)).collect()
+    };
+    assert_eq!(shape(&packet), shape(request));
+}
+
+fn reply(key: Option<&Key>, mode: Mode, packet: &[u8]) {
+    let mut session = session(key, mode);
+    let clock = LocalClock::default();
+    for _ in 0..3 {
+        let now = session.due().unwrap();
+        assert!(session.request(now, NOW).is_some());
+        session.was_sent(now, NOW, clock);
+    }
+    for _ in 0..2 {
+        let stamps = Stamps {
+            hardware: None,
+            system: NOW,
+            by: Stamped::Kernel,
+        };
+        let arrived = Arrived {
+            packet,
+            stamps,
+            clock,
+        };
+        session.answered(&arrived, Duration::from_millis(50));
+    }
+    let result = session.poll(Duration::from_secs(10), clock).unwrap();
+    assert_eq!((result.sent, result.received + result.lost), (3, 3));
+    assert_eq!(
+        result.received + result.duplicates + result.rejected + result.late,
+        2
+    );
+}
+
+fn arrival() -> Arrival {
+    Arrival {
+        from: ([192, 0, 2, 1], 5_000).into(),
+        to: ([192, 0, 2, 2], 862).into(),
+        at: NOW,
+        stamped: Stamped::Kernel,
+        ttl: 64,
+        traffic_class: 0xb9,
+    }
+}
+
+fn reflector(key: Option<&Key>) -> Reflector {
+    Reflector::new(Settings {
+        key: key.cloned(),
+        tlv_key: key.cloned(),
+        error: ErrorEstimate::new(true, Format::Ntp, 1_000),
+        clock: ClockSource::Ptp,
+        sessions: 1,
+        idle: Duration::from_secs(1),
+        limit_pps: None,
+        dscp_allowed: 1,
+    })
+}
+
+fn session(key: Option<&Key>, mode: Mode) -> Session {
+    let settings = SessionSettings {
+        name: "a".to_owned(),
+        from: arrival().from,
+        to: arrival().to,
+        ssid: 3,
+        dscp: 46,
+        key: key.cloned(),
+        tlv_key: key.cloned(),
+        length: least_bytes(mode, &TLVS, key.is_some()) + 12,
+        extensions: TLVS.to_vec(),
+        spacing: Spacing::Periodic,
+        gap: Duration::from_millis(1),
+        count: None,
+        timeout: Duration::from_secs(1),
+        error: ErrorEstimate::new(true, Format::Ntp, 1_000),
+    };
+    let intervals = Intervals {
+        length: Duration::from_secs(1),
+        start: NOW,
+    };
+    Session::new(settings, intervals, Duration::ZERO, 1).unwrap()
+}
+
+/// Requests and replies with all TLVs and without, of both modes.
+pub(super) fn exchanges() -> Vec<Vec<u8>> {
+    let mut seeds = Vec::new();
+    for key in [None, Some(Key::new(&[7; 32]))] {
+        let mode = if key.is_some() {
+            Mode::Authenticated
+        } else {
+            Mode::Open
+        };
+        let mut session = session(key.as_ref(), mode);
+        let mut packet = session.request(Duration::ZERO, NOW).unwrap().to_vec();
+        let seed = |packet: &[u8]| [&[u8::from(key.is_some())], packet].concat();
+        seeds.push(seed(&packet));
+        seeds.push(seed(&packet[..mode.bytes()]));
+        let mut reflector = reflector(key.as_ref());
+        let pending = reflector.reflect(&mut packet, &arrival(), Duration::ZERO);
+        reflector.finish(&mut packet, pending.unwrap(), NOW);
+        seeds.push(seed(&packet));
+    }
+    seeds
+}
