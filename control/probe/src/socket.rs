@@ -21,7 +21,8 @@ use serde::{Deserialize, Serialize};
 use crate::arrival::Stamped;
 use crate::wire::time::UnixNs;
 
-/// Bytes that the kernel buffers for a socket, as far as `net.core.rmem_max` allows.
+/// Bytes that the kernel buffers for a socket in each direction; without privileges as far as `net.core.rmem_max` and `wmem_max`
+/// allow.
 const BUFFER_BYTES: usize = 4 << 20;
 
 /// Time to live of what is sent: with the greatest, the other end sees how many hops there were (RFC 8762, section 4.3.1).
@@ -143,8 +144,7 @@ impl Socket {
             }
             Purpose::Reflect => setsockopt(&socket, sockopt::Ipv4PacketInfo, &true)?,
         }
-        // As much as the system allows; less works, too.
-        let _ = options::set_socket_recv_buffer_size(&socket, BUFFER_BYTES);
+        enlarge(&socket);
         rustix::net::bind(&socket, &local)?;
         let udp = UdpSocket::from(socket);
         let local = udp.local_addr()?;
@@ -336,6 +336,16 @@ impl Socket {
             }
         }
         id.zip(stamps)
+    }
+}
+
+/// Buffers as large as the system allows, for times in which this program or the other end does not run. Less works, too.
+fn enlarge(socket: &impl AsFd) {
+    if setsockopt(socket, sockopt::RcvBufForce, &BUFFER_BYTES).is_err() {
+        let _ = setsockopt(socket, sockopt::RcvBuf, &BUFFER_BYTES);
+    }
+    if setsockopt(socket, sockopt::SndBufForce, &BUFFER_BYTES).is_err() {
+        let _ = setsockopt(socket, sockopt::SndBuf, &BUFFER_BYTES);
     }
 }
 
