@@ -20,11 +20,7 @@ pub const ELSEWHERE: [(&str, &str, &str); 12] = [
     ("report.nats.ca_file", NATS, TLS),
     ("report.nats.cert_file", NATS, TLS),
     ("report.nats.key_file", NATS, TLS),
-    (
-        "report.nats.token_file",
-        NATS,
-        "a_server_that_admits_nobody_is_named_and_a_wrong_address_is_refused",
-    ),
+    ("report.nats.token_file", NATS, REFUSED),
     ("report.nats.nkey_file", NATS, NAMES),
     ("report.nats.user", NATS, NAMES),
     ("report.nats.password_file", NATS, NAMES),
@@ -33,6 +29,7 @@ pub const ELSEWHERE: [(&str, &str, &str); 12] = [
 
 const NATS: &str = "control/report/tests/nats.rs";
 const SPOOL: &str = "what_fitted_the_spool_arrives_once_and_in_order_and_the_rest_is_counted";
+const REFUSED: &str = "a_server_that_admits_nobody_is_named_and_a_wrong_address_is_refused";
 const TLS: &str = "tls_with_certificates_of_both_ends_and_not_with_another_authority";
 const NAMES: &str = "a_user_is_admitted_by_password_nkey_and_credentials";
 
