@@ -8,6 +8,7 @@
 
 mod clocks;
 mod command_line;
+mod document;
 mod peers;
 mod serving;
 mod support;
