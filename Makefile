@@ -57,6 +57,14 @@ run: setup-run ## Build and run the switch with a live table; PCAP=file, CONFIG=
 	  $(if $(CONFIG),--config '$(CONFIG)') $(if $(PCAP),--pcap '$(PCAP)') \
 	  $(if $(DURATION),--duration '$(DURATION)')
 
+# The station's port, and those of the switches and of NATS: this one and the next three.
+STATION_PORT ?= 9465
+
+.PHONY: station
+station: setup-station ## NATS, two switches with a wire between them, a station: the path from one to the other; DURATION=seconds
+	@$(CARGO) build --release --locked -p daemon -p console@0.1.0 -p station
+	@STATION_PORT='$(STATION_PORT)' examples/station.sh $(DURATION)
+
 .PHONY: test
 test: setup-test ## Install what is missing and run the whole test suite
 	$(CARGO) nextest run --workspace --locked
@@ -153,6 +161,14 @@ WIRE_ARGS ?=
 wire: setup-wire ## Reports of two switches on the path between them, compared with what happened; WIRE_ARGS
 	$(CARGO) build --release --locked -p console@0.1.0 -p daemon -p impair -p wire
 	$(SUDO) env "PATH=$$PATH" target/release/vernier-wire $(WIRE_ARGS)
+
+# Further arguments of `make scale`, such as `--switches 2000` or `--seconds 10`.
+SCALE_ARGS ?=
+
+.PHONY: scale
+scale: setup-station ## Reports as if from 1,000 switches, through one NATS server and two stations; SCALE_ARGS
+	$(CARGO) build --release --locked -p station -p scale
+	target/release/vernier-scale $(SCALE_ARGS)
 
 # The networks that `make plan` takes: Rocketfuel's six autonomous systems.
 PLANNED ?= $(sort $(wildcard ../shared/topologies/rocketfuel/*.weights.intra))
@@ -251,9 +267,10 @@ loom: setup-test ## What threads share in the control core, in every order that 
 	LOOM_MAX_PREEMPTIONS=$(PREEMPTIONS) $(CARGO) nextest run --workspace --test orderings --features control/loom --locked
 
 .PHONY: install
-install: ## Install vernierd, vernier, vernier-probe and the plugin for other DPDK programs into PREFIX (default /usr/local)
-	$(CARGO) build --release --locked -p daemon -p console -p plugin -p probe
-	$(SUDO) install -D -t $(or $(PREFIX),/usr/local)/bin target/release/vernierd target/release/vernier target/release/vernier-probe
+install: ## Install vernierd, vernier, vernier-probe, vernier-station and the plugin for other DPDK programs into PREFIX (default /usr/local)
+	$(CARGO) build --release --locked -p daemon -p console -p plugin -p probe -p station
+	$(SUDO) install -D -t $(or $(PREFIX),/usr/local)/bin target/release/vernierd target/release/vernier target/release/vernier-probe \
+	  target/release/vernier-station
 	$(SUDO) install -D -m 644 -t $(or $(PREFIX),/usr/local)/lib/vernier target/release/librte_vernier.so
 
 # Installs the packages in $(1) that are missing, and says so first.
@@ -272,6 +289,9 @@ endef
 .PHONY: setup-run
 setup-run:
 	$(call install_packages,$(RUN_PACKAGES))
+
+.PHONY: setup-station
+setup-station: setup-run $(TOOLS)/usr/sbin/nats-server
 
 .PHONY: setup-test
 setup-test: $(TOOLS)/usr/bin/promtool $(TOOLS)/usr/sbin/nats-server $(TOOLS)/usr/bin/stamp-suite

@@ -20,6 +20,7 @@ mod mset;
 mod plan;
 mod reload;
 mod size;
+mod station;
 mod tables;
 mod topology;
 
@@ -42,6 +43,8 @@ Exit codes:
 #[derive(Debug, Parser)]
 #[command(name = "vernier", version, after_help = EXIT_CODES)]
 struct Arguments {
+    #[command(flatten)]
+    station: station::Station,
     #[command(subcommand)]
     command: Command,
 }
@@ -50,8 +53,12 @@ struct Arguments {
 enum Command {
     /// Show a live table of a running switch
     Top(Connection),
-    /// Print the measured segments
+    /// Print the measured segments; with --station those of all switches
     Segments(Question),
+    /// Ask a station for the segments of all paths between two switches
+    Path(station::Path),
+    /// Ask a station which switches are silent, and what is missing of the others
+    Missing(Form),
     /// Print the ports
     Ports(Question),
     /// Print the classes over all ports and segments since the switch started
@@ -107,9 +114,9 @@ struct Form {
 
 /// Runs the tool with the arguments of this process.
 pub fn main() -> ExitCode {
-    let command = Arguments::parse().command;
+    let Arguments { station, command } = Arguments::parse();
     let is_diff = matches!(command, Command::Config(configuration::Command::Diff(_)));
-    match run(command) {
+    match run(&station, command) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             eprintln!("vernier: {error:#}");
@@ -118,10 +125,13 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn run(command: Command) -> anyhow::Result<u8> {
+fn run(station: &station::Station, command: Command) -> anyhow::Result<u8> {
     match command {
         Command::Top(connection) => tables::top(&connection),
+        Command::Segments(question) if station.is_given() => station.segments(question.form),
         Command::Segments(question) => tables::segments(&question),
+        Command::Path(asked) => station.path(&asked),
+        Command::Missing(form) => station.missing(form),
         Command::Ports(question) => tables::show(&question, "/api/v1/ports", view::ports),
         Command::Classes(question) => tables::show(&question, "/api/v1/classes", view::classes),
         Command::Wires(question) => tables::show(&question, "/api/v1/wires", view::wires),

@@ -38,6 +38,16 @@ pub enum ClientError {
         /// What went wrong.
         reason: String,
     },
+    /// No station answers.
+    #[error(
+        "no station answers at {url}: {reason}; start one with `vernier-station`, or give its address with --station"
+    )]
+    NoStation {
+        /// The address that was asked.
+        url: String,
+        /// What went wrong.
+        reason: String,
+    },
     /// A switch of another version answers.
     #[error(
         "the switch at {url} is a vernier of version {version}, and this tool of version {}: \
@@ -114,6 +124,8 @@ pub struct Client {
     url: String,
     token: Option<String>,
     agent: ureq::Agent,
+    /// Whether a station is asked, not a switch.
+    is_station: bool,
 }
 
 impl Client {
@@ -130,6 +142,16 @@ impl Client {
             url: format!("{scheme}{}", url.trim_end_matches('/')),
             token,
             agent: ureq::Agent::new_with_config(config),
+            is_station: false,
+        }
+    }
+
+    /// The same for a station.
+    #[must_use]
+    pub fn of_station(self) -> Self {
+        Self {
+            is_station: true,
+            ..self
         }
     }
 
@@ -208,6 +230,10 @@ impl Client {
         let url = || self.url.clone();
         let mut answer = answer.map_err(|error| match error {
             ureq::Error::Protocol(_) => self.foreign(&error.to_string()),
+            error if self.is_station => ClientError::NoStation {
+                url: url(),
+                reason: error.to_string(),
+            },
             error => ClientError::Unreachable {
                 url: url(),
                 reason: match error {

@@ -7,11 +7,13 @@ use records::answers::{ClassTotals, Classes, Ports};
 use records::snapshot::{AroundCounts, Delays, Port, Segment, Snapshot};
 
 mod flows;
+mod station;
 mod status;
 mod wires;
 
 pub(crate) use flows::{FLOW_HEADINGS, flow_row, flow_words};
 pub use flows::{flow, flows};
+pub use station::{missing, paths, station_segments};
 pub use status::status;
 pub use wires::wires;
 

@@ -26,6 +26,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("topology", &[]),
     ("probe", &["api", "contract", "measure"]),
     ("locate", &[]),
+    (
+        "station",
+        &["api", "contract", "records", "report", "topology"],
+    ),
     ("console", &["contract", "measure", "records", "topology"]),
     ("switch", &["contract", "dpdk-bindings", "measure"]),
     (
@@ -63,14 +67,17 @@ const ALLOWED: &[(&str, &[&str])] = &[
 
 /// Crates that few packages of the product may link, directly or not, and these packages.
 const FENCED: &[(&str, &[&str])] = &[
-    ("axum", &["api", "daemon", "plugin", "probe"]),
-    ("hyper", &["api", "daemon", "plugin", "probe"]),
+    ("axum", &["api", "daemon", "plugin", "probe", "station"]),
+    ("hyper", &["api", "daemon", "plugin", "probe", "station"]),
     (
         "metrics-exporter-prometheus",
-        &["api", "daemon", "plugin", "probe"],
+        &["api", "daemon", "plugin", "probe", "station"],
     ),
-    ("async-nats", &["report", "daemon", "plugin"]),
-    ("clap", &["console", "daemon", "probe", "simulate"]),
+    ("async-nats", &["report", "daemon", "plugin", "station"]),
+    (
+        "clap",
+        &["console", "daemon", "probe", "simulate", "station"],
+    ),
     ("ratatui", &["console", "daemon"]),
     ("crossterm", &["console", "daemon"]),
 ];

@@ -155,7 +155,8 @@ fn run(config: &Config, arguments: &Arguments, log: Lines) -> anyhow::Result<()>
 }
 
 fn start_log(format: LogFormat, lines: Lines) {
-    let filter = EnvFilter::try_from_env("VERNIER_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = EnvFilter::try_from_env("VERNIER_LOG")
+        .unwrap_or_else(|_| EnvFilter::new("info,async_nats=warn"));
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(move || lines.clone())

@@ -9,7 +9,8 @@ use tracing_subscriber::fmt::MakeWriter;
 
 /// Sends what is traced to DPDK's log, and panics, too.
 pub fn start() {
-    let filter = EnvFilter::try_from_env("VERNIER_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = EnvFilter::try_from_env("VERNIER_LOG")
+        .unwrap_or_else(|_| EnvFilter::new("info,async_nats=warn"));
     // In vain only where it was done before.
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)

@@ -1,0 +1,89 @@
+//! Questions to a station, which joins the reports of many switches.
+
+use clap::Args;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::{Form, print, print_json};
+use crate::client::{Client, read_token};
+use crate::view;
+use records::station::{Missing, Paths, StationSegments};
+
+/// Where a station listens by default.
+const DEFAULT_URL: &str = "http://127.0.0.1:9465";
+
+/// Address and token of a station.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Station {
+    /// The HTTP address of a station, for `path`, `segments` and `missing`
+    #[arg(long, value_name = "URL", env = "VERNIER_STATION", global = true)]
+    station: Option<String>,
+    /// File with the station's token, where it needs one
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "VERNIER_STATION_TOKEN_FILE",
+        global = true
+    )]
+    station_token_file: Option<std::path::PathBuf>,
+}
+
+/// `vernier path`.
+#[derive(Debug, Args)]
+pub struct Path {
+    /// A switch, `edge-1`, or its port, `edge-1:lan`
+    from: String,
+    /// Likewise
+    to: String,
+    /// Only packets of this class; else all joined
+    #[arg(long)]
+    class: Option<String>,
+    #[command(flatten)]
+    form: Form,
+}
+
+impl Station {
+    /// Whether one was named.
+    pub fn is_given(&self) -> bool {
+        self.station.is_some()
+    }
+
+    fn show<T: DeserializeOwned + Serialize>(
+        &self,
+        path: &str,
+        query: &[(&str, String)],
+        form: Form,
+        table: fn(&T) -> String,
+    ) -> anyhow::Result<u8> {
+        let token = self
+            .station_token_file
+            .as_deref()
+            .map(read_token)
+            .transpose()?;
+        let url = self.station.as_deref().unwrap_or(DEFAULT_URL);
+        let answer: T = Client::new(url, token).of_station().get(path, query)?;
+        if form.json {
+            print_json(&answer)
+        } else {
+            print(&table(&answer))
+        }
+    }
+
+    /// `vernier path`.
+    pub fn path(&self, asked: &Path) -> anyhow::Result<u8> {
+        let mut query = vec![("from", asked.from.clone()), ("to", asked.to.clone())];
+        query.extend(asked.class.clone().map(|class| ("class", class)));
+        self.show::<Paths>("/api/v1/path", &query, asked.form, view::paths)
+    }
+
+    /// `vernier segments` of a station.
+    pub fn segments(&self, form: Form) -> anyhow::Result<u8> {
+        let all = [("limit", "100000".to_owned())];
+        self.show::<StationSegments>("/api/v1/segments", &all, form, view::station_segments)
+    }
+
+    /// `vernier missing`.
+    pub fn missing(&self, form: Form) -> anyhow::Result<u8> {
+        self.show::<Missing>("/api/v1/missing", &[], form, view::missing)
+    }
+}

@@ -1,0 +1,238 @@
+//! Paths over HTTP, all answered from the fleet.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use api::http::{Parameters, Refusal};
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Json};
+use axum::routing::get;
+use axum::{Json as Answer, Router};
+use records::station::{
+    Missing, Paths, SegmentHistory, SegmentMinute, StationSegment, StationSegments, Switches,
+};
+use report::msp::Kind;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::Station;
+use crate::page;
+use crate::path::{Network, figures, label, segment};
+use crate::state::State as Switch;
+use crate::summary::summary;
+
+/// Segments in an answer where nothing else is asked for, and at most.
+const LIMIT: (usize, usize) = (1_000, 100_000);
+
+/// All paths.
+pub const PATHS: [&str; 8] = [
+    "/metrics",
+    "/healthz",
+    "/readyz",
+    "/api/v1/switches",
+    "/api/v1/segments",
+    "/api/v1/history",
+    "/api/v1/missing",
+    "/api/v1/path",
+];
+
+type Shared = State<Arc<Station>>;
+type Result<T> = std::result::Result<T, Refusal>;
+
+/// The router.
+pub fn router(station: Arc<Station>) -> Router {
+    Router::new()
+        .route("/metrics", get(metrics))
+        .route("/healthz", get(async || "ok\n"))
+        .route("/readyz", get(readyz))
+        .route("/api/v1/switches", get(switches))
+        .route("/api/v1/segments", get(segments))
+        .route("/api/v1/history", get(history))
+        .route("/api/v1/missing", get(missing))
+        .route("/api/v1/path", get(path))
+        .fallback(async || {
+            (
+                StatusCode::NOT_FOUND,
+                format!("not found; the paths are:\n  {}\n", PATHS.join("\n  ")),
+            )
+        })
+        .with_state(station)
+}
+
+async fn metrics(State(station): Shared) -> impl IntoResponse {
+    let content = "text/plain; version=0.0.4; charset=utf-8";
+    ([(header::CONTENT_TYPE, content)], page::metrics(&station))
+}
+
+async fn readyz(State(station): Shared) -> impl IntoResponse {
+    let reason = if !station.is_connected.load(Ordering::Relaxed) {
+        "not connected to NATS; answers may be old\n"
+    } else if !station.fleet.is_ready() {
+        "the states and minutes in JetStream are being read\n"
+    } else {
+        return (StatusCode::OK, "ready\n");
+    };
+    (StatusCode::SERVICE_UNAVAILABLE, reason)
+}
+
+/// No parameters.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
+
+/// Which switches.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct SwitchQuery {
+    /// Only this one.
+    switch: Option<String>,
+}
+
+/// The states asked for.
+fn states(station: &Station, switch: Option<&String>) -> Vec<Switch> {
+    match switch {
+        Some(switch) => station.fleet.state(switch).into_iter().collect(),
+        None => station.fleet.states(),
+    }
+}
+
+async fn switches(
+    State(station): Shared,
+    Parameters(asked): Parameters<SwitchQuery>,
+) -> Json<Switches> {
+    let now = crate::now_unix_ns();
+    let states = states(&station, asked.switch.as_ref());
+    Answer(Switches {
+        switches: states.iter().map(|state| summary(state, now)).collect(),
+    })
+}
+
+/// Which segments.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct SegmentQuery {
+    /// Only of this switch.
+    switch: Option<String>,
+    /// Only of this kind.
+    kind: Option<String>,
+    /// Only of this class.
+    class: Option<String>,
+    /// So many are left out first.
+    offset: usize,
+    /// Most segments; default 1,000, at most 100,000.
+    limit: Option<usize>,
+}
+
+async fn segments(
+    State(station): Shared,
+    Parameters(asked): Parameters<SegmentQuery>,
+) -> Json<StationSegments> {
+    let now = crate::now_unix_ns();
+    let is_wanted = |segment: &StationSegment| {
+        asked.kind.as_ref().is_none_or(|kind| segment.kind == *kind)
+            && asked
+                .class
+                .as_ref()
+                .is_none_or(|class| segment.class == *class)
+    };
+    let mut matching = 0;
+    let mut listed = Vec::new();
+    let limit = asked.limit.unwrap_or(LIMIT.0).min(LIMIT.1);
+    for state in states(&station, asked.switch.as_ref()) {
+        let segments = state
+            .segments
+            .iter()
+            .map(|known| segment(&state, known, now));
+        for segment in segments.filter(is_wanted) {
+            if matching >= asked.offset && listed.len() < limit {
+                listed.push(segment);
+            }
+            matching += 1;
+        }
+    }
+    Answer(StationSegments {
+        matching: matching as u64,
+        segments: listed,
+    })
+}
+
+/// Whose minutes.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct HistoryQuery {
+    /// The switch.
+    switch: String,
+    /// Only the last so many minutes; default 60.
+    minutes: Option<usize>,
+}
+
+async fn history(
+    State(station): Shared,
+    Parameters(asked): Parameters<HistoryQuery>,
+) -> Json<SegmentHistory> {
+    let minutes = station.fleet.minutes(&asked.switch);
+    let first = minutes.len().saturating_sub(asked.minutes.unwrap_or(60));
+    let listed = minutes[first..].iter().flat_map(|minute| {
+        let name = |index: u32| minute.names.get(index as usize).map_or("", String::as_str);
+        minute.segments.iter().map(move |segment| SegmentMinute {
+            start_unix_s: minute.minute * 60,
+            segment: format!(
+                "{} {}>{} {}",
+                Kind::try_from(segment.kind).map_or("unknown", label),
+                name(segment.from),
+                name(segment.to),
+                name(segment.class)
+            ),
+            figures: figures(&segment.sums),
+        })
+    });
+    Answer(SegmentHistory {
+        minutes: listed.collect(),
+    })
+}
+
+async fn missing(State(station): Shared, _: Parameters<Nothing>) -> Json<Missing> {
+    let now = crate::now_unix_ns();
+    let states = station.fleet.states();
+    let summaries = states.iter().map(|state| summary(state, now));
+    let switches = summaries.filter(|switch| {
+        switch.silent_since_unix_s.is_some()
+            || switch.missed_epochs > 0
+            || !switch.problems.is_empty()
+    });
+    let routers = station
+        .topology
+        .iter()
+        .flat_map(|topology| topology.routers().map(|router| topology.name(router)));
+    let is_unreported = |name: &&str| states.iter().all(|state| state.switch != **name);
+    Answer(Missing {
+        known: states.len() as u64,
+        switches: switches.collect(),
+        unreported: routers.filter(is_unreported).map(str::to_owned).collect(),
+    })
+}
+
+/// From where to where.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct PathQuery {
+    /// A switch, `edge-1`, or its port, `edge-1:lan`.
+    from: String,
+    /// Likewise.
+    to: String,
+    /// Only this class; else all joined.
+    class: Option<String>,
+}
+
+async fn path(
+    State(station): Shared,
+    Parameters(asked): Parameters<PathQuery>,
+) -> Result<Json<Paths>> {
+    let states = station.fleet.states();
+    let network = Network::new(&states, station.topology.as_ref(), crate::now_unix_ns());
+    let paths = network.paths(&asked.from, &asked.to, asked.class.as_deref());
+    paths
+        .map(Answer)
+        .map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, error.to_string()))
+}

@@ -1,0 +1,157 @@
+//! What is answered from: the states of all switches and the last hours of minutes, as JetStream has them. Every station reads
+//! both, so that an answer does not depend on which station is asked.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use async_nats::jetstream::Message;
+use axum::body::Bytes;
+use parking_lot::RwLock;
+use prost::Message as _;
+
+use crate::state::{Minute, State};
+
+/// All switches.
+#[derive(Debug)]
+pub struct Fleet {
+    /// States as they were read, by the key's subject.
+    states: RwLock<BTreeMap<String, Bytes>>,
+    minutes: RwLock<Minutes>,
+    /// All states and minutes that there were at the start have been read.
+    pub is_complete: [AtomicBool; 2],
+    /// Values that could not be read.
+    pub unreadable: AtomicU64,
+}
+
+/// Closed minutes, the oldest first, of so many bytes at most.
+#[derive(Debug)]
+struct Minutes {
+    list: VecDeque<(String, Bytes)>,
+    bytes: usize,
+    bytes_max: usize,
+}
+
+impl Minutes {
+    fn push(&mut self, subject: String, bytes: Bytes) {
+        self.bytes += size(&subject, &bytes);
+        self.list.push_back((subject, bytes));
+        while self.bytes > self.bytes_max
+            && let Some((subject, bytes)) = self.list.pop_front()
+        {
+            self.bytes -= size(&subject, &bytes);
+        }
+    }
+}
+
+fn size(subject: &str, bytes: &Bytes) -> usize {
+    size_of::<(String, Bytes)>() + subject.len() + bytes.len()
+}
+
+impl Fleet {
+    /// Nothing yet; minutes in so many bytes.
+    pub fn new(bytes_max: usize) -> Self {
+        let list = VecDeque::new();
+        Self {
+            states: RwLock::default(),
+            minutes: RwLock::new(Minutes {
+                list,
+                bytes: 0,
+                bytes_max,
+            }),
+            is_complete: Default::default(),
+            unreadable: AtomicU64::new(0),
+        }
+    }
+
+    /// A state was written, or its key deleted.
+    pub fn take_state(&self, message: &Message) {
+        let subject = message.subject.to_string();
+        let mut states = self.states.write();
+        if message.payload.is_empty() {
+            states.remove(&subject);
+        } else {
+            // A copy: the message's bytes are part of a larger buffer.
+            states.insert(subject, Bytes::copy_from_slice(&message.payload));
+        }
+    }
+
+    /// A minute was written.
+    pub fn take_minute(&self, message: &Message) {
+        let bytes = Bytes::copy_from_slice(&message.payload);
+        self.minutes
+            .write()
+            .push(message.subject.to_string(), bytes);
+    }
+
+    /// They are read anew.
+    pub fn forget_minutes(&self) {
+        let mut minutes = self.minutes.write();
+        minutes.list.clear();
+        minutes.bytes = 0;
+    }
+
+    /// Bytes of minutes.
+    pub fn minutes_bytes(&self) -> usize {
+        self.minutes.read().bytes
+    }
+
+    /// Every switch's state, by name.
+    pub fn states(&self) -> Vec<State> {
+        let bytes: Vec<Bytes> = self.states.read().values().cloned().collect();
+        let mut states: Vec<State> = bytes
+            .iter()
+            .filter_map(|bytes| self.read(State::decode(&**bytes)))
+            .collect();
+        states.sort_by(|a, b| a.switch.cmp(&b.switch));
+        states
+    }
+
+    /// One switch's state.
+    pub fn state(&self, switch: &str) -> Option<State> {
+        let bytes = self
+            .states
+            .read()
+            .get(&crate::store::key(switch))
+            .cloned()?;
+        self.read(State::decode(&*bytes))
+    }
+
+    /// The minutes of a switch, the oldest first, each once.
+    pub fn minutes(&self, switch: &str) -> Vec<Minute> {
+        let token = report::subject::token(switch);
+        let partition = report::subject::partition(switch);
+        let subject = format!("vernier.history.{partition}.{token}");
+        let minutes = self.minutes.read();
+        let of_switch = minutes.list.iter().filter(|(of, _)| *of == subject);
+        let bytes: Vec<Bytes> = of_switch.map(|(_, bytes)| bytes.clone()).collect();
+        drop(minutes);
+        let read = bytes
+            .iter()
+            .filter_map(|bytes| self.read(Minute::decode(&**bytes)));
+        // One that was written twice is the same twice.
+        let by_minute: BTreeMap<u64, Minute> = read.map(|minute| (minute.minute, minute)).collect();
+        by_minute.into_values().collect()
+    }
+
+    fn read<T, E>(&self, read: Result<T, E>) -> Option<T> {
+        if read.is_err() {
+            self.unreadable.fetch_add(1, Ordering::Relaxed);
+        }
+        read.ok()
+    }
+
+    /// Whether all that there was at the start has been read.
+    pub fn is_ready(&self) -> bool {
+        self.is_complete
+            .iter()
+            .all(|part| part.load(Ordering::Relaxed))
+    }
+}
+
+/// States by the switches' numbers on wires.
+pub fn by_number(states: &[State]) -> HashMap<u32, &State> {
+    let numbered = states
+        .iter()
+        .filter_map(|state| Some((state.wire_switch?, state)));
+    numbered.collect()
+}

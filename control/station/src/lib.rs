@@ -1,0 +1,328 @@
+//! `vernier-station`: joins the reports of many switches, and answers for segments, paths and what is missing.
+//!
+//! ```text
+//!  switches --reports--> JetStream --partition's consumer--> owner --states, minutes--> JetStream
+//!                                                                                          |
+//!            Prometheus, JSON, `vernier --station` <-- answers <-- fleet (every station) <-+
+//! ```
+//!
+//! Stations share the partitions among those that live ([`members`]); one that dies loses no report ([`owner`]); every
+//! station answers from what is in JetStream ([`fleet`]), so that all give the same answer.
+//!
+//! What it is not: it measures nothing, and keeps nothing that is not in JetStream.
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use async_nats::{Client, Event};
+use futures_util::{FutureExt, StreamExt};
+use report::connection::{Connection, backoff};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+use topology::Topology;
+
+pub mod answers;
+pub mod fleet;
+pub mod members;
+pub mod owner;
+pub mod page;
+pub mod path;
+pub mod settings;
+pub mod state;
+pub mod store;
+pub mod summary;
+
+use fleet::Fleet;
+use members::{ALIVE, BEAT, GONE, Members};
+use owner::Work;
+use settings::Settings;
+use store::{Store, StoreError, failed};
+
+/// How often the lag is asked for.
+const LAG_EVERY: Duration = Duration::from_secs(5);
+
+/// A station.
+#[derive(Debug)]
+pub struct Station {
+    /// What it answers from.
+    pub fleet: Fleet,
+    /// The topology of a file.
+    pub topology: Option<Topology>,
+    /// What it has counted as an owner.
+    pub work: Arc<Work>,
+    /// Whether it is connected to NATS.
+    pub is_connected: AtomicBool,
+    /// Rises with every connection: what was asked of the server before is asked anew.
+    connections: watch::Sender<u64>,
+    /// Stations that live.
+    pub alive: AtomicU64,
+    /// Partitions that it owns.
+    pub owned: AtomicU64,
+    /// Reports that wait in all partitions.
+    pub lag: AtomicU64,
+}
+
+/// Nanoseconds since 1970 (UTC).
+pub fn now_unix_ns() -> u64 {
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl Station {
+    /// A station that does nothing yet.
+    ///
+    /// # Errors
+    /// Where the topology's file has none.
+    pub fn new(settings: &Settings) -> Result<Self, topology::read::ReadError> {
+        let topology = settings
+            .topology
+            .as_deref()
+            .map(topology::read::file)
+            .transpose()?;
+        Ok(Self {
+            fleet: Fleet::new((settings.memory_mib as usize) << 20),
+            topology,
+            work: Arc::default(),
+            is_connected: AtomicBool::new(false),
+            connections: watch::Sender::new(0),
+            alive: AtomicU64::new(1),
+            owned: AtomicU64::new(0),
+            lag: AtomicU64::new(0),
+        })
+    }
+
+    /// Works until it is to stop. Whatever fails is logged and tried again.
+    pub async fn run(
+        self: &Arc<Self>,
+        connection: &Connection,
+        settings: &Settings,
+        mut stopped: watch::Receiver<bool>,
+    ) {
+        let mut complaints = Complaints::default();
+        let sharing = stopped.clone();
+        tokio::select! {
+            () = async {
+                let client = self.connect(connection, &mut complaints).await;
+                let store = loop {
+                    match Store::open(client.clone(), settings).await {
+                        Ok(store) => break store,
+                        Err(error) => complaints.say(&error.to_string()),
+                    }
+                    sleep(backoff(3)).await;
+                };
+                tokio::join!(
+                    self.share(&client, &store, sharing),
+                    self.watch_states(&store),
+                    self.watch_minutes(&store, settings.history.hours),
+                    self.watch_lag(&store),
+                );
+            } => {}
+            () = async { stopped.wait_for(|&stopped| stopped).await.ok(); sleep(Duration::from_secs(1)).await } => {}
+        }
+    }
+
+    async fn connect(
+        self: &Arc<Self>,
+        connection: &Connection,
+        complaints: &mut Complaints,
+    ) -> Client {
+        let mut attempts = 0;
+        loop {
+            let station = Arc::clone(self);
+            let event = move |event: Event| {
+                let is_connected = match event {
+                    Event::Connected => {
+                        station.connections.send_modify(|number| *number += 1);
+                        true
+                    }
+                    Event::Disconnected => false,
+                    _ => return,
+                };
+                if station.is_connected.swap(is_connected, Ordering::Relaxed) != is_connected {
+                    let now = if is_connected {
+                        "connected to NATS"
+                    } else {
+                        "the connection to NATS is lost"
+                    };
+                    tracing::info!("{now}");
+                }
+            };
+            match connection.connect("vernier-station", event).await {
+                Ok(client) => return client,
+                Err(error) => complaints.say(&error),
+            }
+            attempts += 1;
+            sleep(backoff(attempts)).await;
+        }
+    }
+
+    /// Takes up partitions and leaves them, as stations come and go.
+    async fn share(
+        self: &Arc<Self>,
+        client: &Client,
+        store: &Store,
+        mut stopped: watch::Receiver<bool>,
+    ) {
+        let mut random = [0; 8];
+        if getrandom::fill(&mut random).is_err() {
+            random = now_unix_ns().to_le_bytes();
+        }
+        let mut members = Members::new(format!("{:016x}", u64::from_le_bytes(random)));
+        let began = Instant::now();
+        let mut owners: Vec<Option<JoinHandle<()>>> = Vec::new();
+        owners.resize_with(report::subject::PARTITIONS.into(), || None);
+        let mut heard = loop {
+            let (alive, gone) = tokio::join!(client.subscribe(ALIVE), client.subscribe(GONE));
+            if let (Ok(alive), Ok(gone)) = (alive, gone) {
+                break futures_util::stream::select(alive, gone);
+            }
+            sleep(BEAT).await;
+        };
+        let mut beat = tokio::time::interval(BEAT);
+        beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = beat.tick() => {
+                    let _ = client.publish(ALIVE, members.own().to_owned().into()).await;
+                }
+                Some(message) = heard.next() => {
+                    let name = String::from_utf8_lossy(&message.payload).into_owned();
+                    if *message.subject == *ALIVE {
+                        members.hear(&name, Instant::now());
+                    } else {
+                        members.forget(&name);
+                    }
+                }
+                _ = stopped.wait_for(|&stopped| stopped) => break,
+            }
+            // Others are heard first.
+            if began.elapsed() < 2 * BEAT {
+                continue;
+            }
+            let alive = members.alive(Instant::now());
+            let owned = members::owned(members.own(), &alive);
+            self.alive.store(alive.len() as u64, Ordering::Relaxed);
+            self.owned.store(owned.len() as u64, Ordering::Relaxed);
+            for (partition, owner) in (0..).zip(&mut owners) {
+                let is_owned = owned.contains(&partition);
+                if is_owned && owner.is_none() {
+                    *owner = Some(tokio::spawn(keep(
+                        Arc::clone(self),
+                        store.clone(),
+                        partition,
+                    )));
+                } else if !is_owned && let Some(task) = owner.take() {
+                    task.abort();
+                }
+            }
+        }
+        for owner in owners.into_iter().flatten() {
+            owner.abort();
+        }
+        let _ = client.publish(GONE, members.own().to_owned().into()).await;
+        let _ = client.flush().await;
+    }
+
+    /// Does it until there is another connection: after a restart the server knows of no request that came before.
+    async fn until_reconnected(
+        &self,
+        work: impl Future<Output = Result<(), StoreError>>,
+    ) -> Result<(), StoreError> {
+        let mut connections = self.connections.subscribe();
+        tokio::select! {
+            done = work => done,
+            _ = connections.changed() => Ok(()),
+        }
+    }
+
+    async fn watch_states(&self, store: &Store) {
+        let mut complaints = Complaints::default();
+        loop {
+            let watched = async {
+                let (mut messages, mut pending) = store.watch_states().await?;
+                self.fleet.is_complete[0].store(pending == 0, Ordering::Relaxed);
+                while let Some(message) = messages.next().await {
+                    let message = message.map_err(failed("cannot read states"))?;
+                    self.fleet.take_state(&message);
+                    pending = pending.saturating_sub(1);
+                    if pending == 0 {
+                        self.fleet.is_complete[0].store(true, Ordering::Relaxed);
+                    }
+                }
+                Ok::<(), StoreError>(())
+            };
+            complaints.note(self.until_reconnected(watched).await);
+            sleep(backoff(1)).await;
+        }
+    }
+
+    async fn watch_minutes(&self, store: &Store, hours: u32) {
+        let mut complaints = Complaints::default();
+        loop {
+            let watched = async {
+                self.fleet.forget_minutes();
+                let (mut messages, mut pending) = store.watch_minutes(hours).await?;
+                self.fleet.is_complete[1].store(pending == 0, Ordering::Relaxed);
+                while let Some(message) = messages.next().await {
+                    self.fleet
+                        .take_minute(&message.map_err(failed("cannot read minutes"))?);
+                    pending = pending.saturating_sub(1);
+                    if pending == 0 {
+                        self.fleet.is_complete[1].store(true, Ordering::Relaxed);
+                    }
+                }
+                Ok::<(), StoreError>(())
+            };
+            complaints.note(self.until_reconnected(watched).await);
+            sleep(backoff(1)).await;
+        }
+    }
+
+    async fn watch_lag(&self, store: &Store) {
+        loop {
+            sleep(LAG_EVERY).await;
+            let lag = store.lag().await;
+            if let Some(lag) = lag {
+                self.lag.store(lag, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// Owns a partition again and again, until it is aborted.
+async fn keep(station: Arc<Station>, store: Store, partition: u16) {
+    let mut complaints = Complaints::default();
+    loop {
+        let owned = station.until_reconnected(owner::own(&store, partition, &station.work));
+        // A panic is a fault of this program: it costs this attempt.
+        if let Ok(owned) = std::panic::AssertUnwindSafe(owned).catch_unwind().await {
+            complaints.note(owned);
+        }
+        sleep(backoff(1)).await;
+    }
+}
+
+/// Logs each complaint once, until there is another one.
+#[derive(Debug, Default)]
+struct Complaints(String);
+
+impl Complaints {
+    fn say(&mut self, complaint: &str) {
+        if self.0 != complaint {
+            tracing::warn!("{complaint}");
+            complaint.clone_into(&mut self.0);
+        }
+    }
+
+    fn note(&mut self, outcome: Result<(), StoreError>) {
+        match outcome {
+            Ok(()) => self.0.clear(),
+            Err(error) => self.say(&error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! `vernier-station`: joins the reports of many switches.
+#![forbid(unsafe_code)]
+
+use std::io::IsTerminal;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use api::http::Server;
+use clap::Parser;
+use contract::config::Nats;
+use report::connection::Connection;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use station::settings::Settings;
+use station::{Station, answers};
+use tokio::sync::watch;
+use tracing_subscriber::EnvFilter;
+
+/// How often the signals are looked at.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Join the reports of many switches, and answer for segments, paths and what is missing.
+#[derive(Debug, Parser)]
+#[command(name = "vernier-station", version)]
+struct Arguments {
+    /// Configuration (JSON)
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Server of NATS, without a configuration
+    #[arg(
+        long,
+        value_name = "URL",
+        conflicts_with = "config",
+        default_value = "nats://127.0.0.1:4222"
+    )]
+    nats: String,
+    /// Serve answers here, whatever the configuration says
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let filter = EnvFilter::try_from_env("VERNIER_LOG")
+        .unwrap_or_else(|_| EnvFilter::new("info,async_nats=warn"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_target(false)
+        .init();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("vernier-station: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<()> {
+    let mut settings = match &arguments.config {
+        Some(file) => Settings::load(file)?,
+        None => Settings::of(Nats::to(&arguments.nats)),
+    };
+    if let Some(listen) = arguments.listen {
+        settings.http.listen = Some(listen);
+    }
+    settings.check().map_err(anyhow::Error::msg)?;
+    let connection = Connection::of(&settings.nats)?;
+    let station = Arc::new(Station::new(&settings).context("topology")?);
+    let server = Server::of(&settings.http)?;
+    let router = answers::router(Arc::clone(&station));
+    let serving = server
+        .map(|server| server.serve_routes(router, answers::PATHS))
+        .transpose()?;
+    if let Some(serving) = &serving {
+        tracing::info!("answers at http://{}", serving.address());
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    let (ending, stopped) = watch::channel(false);
+    runtime.block_on(async {
+        let ended = async {
+            while !stop.load(Ordering::Relaxed) {
+                tokio::time::sleep(LOOK).await;
+            }
+            ending.send_replace(true);
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = ended => {}
+            () = station.run(&connection, &settings, stopped) => {}
+        }
+    });
+    Ok(())
+}

@@ -1,0 +1,128 @@
+//! Which stations live, and which of them owns each partition.
+//!
+//! Every station says twice a second that it lives. The owner of a partition follows from who lives (rendezvous hashing), so
+//! that no lease has to be kept: where two stations see it differently for a moment, the revisions of the states' keys let only
+//! one of them write.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use report::subject::PARTITIONS;
+use siphasher::sip::SipHasher24;
+use std::hash::Hasher;
+
+/// The subject on which stations say that they live.
+pub const ALIVE: &str = "vernier.station.alive";
+
+/// The subject on which stations say that they end.
+pub const GONE: &str = "vernier.station.gone";
+
+/// How often a station says that it lives.
+pub const BEAT: Duration = Duration::from_millis(500);
+
+/// A station that was not heard for so long is dead.
+pub const SILENCE_MAX: Duration = Duration::from_secs(3);
+
+/// The stations that were heard.
+#[derive(Debug)]
+pub struct Members {
+    own: String,
+    heard: HashMap<String, Instant>,
+}
+
+impl Members {
+    /// This station alone.
+    pub fn new(own: String) -> Self {
+        Self {
+            own,
+            heard: HashMap::new(),
+        }
+    }
+
+    /// The name of this one.
+    pub fn own(&self) -> &str {
+        &self.own
+    }
+
+    /// A station was heard.
+    pub fn hear(&mut self, station: &str, now: Instant) {
+        // The names are short, and so is the list: nobody else is to write to these subjects.
+        if station.len() <= 64 && (self.heard.len() < 1_000 || self.heard.contains_key(station)) {
+            self.heard.insert(station.to_owned(), now);
+        }
+    }
+
+    /// A station ends.
+    pub fn forget(&mut self, station: &str) {
+        self.heard.remove(station);
+    }
+
+    /// Names of the stations that live, this one among them.
+    pub fn alive(&mut self, now: Instant) -> Vec<String> {
+        self.heard
+            .retain(|_, heard| now.duration_since(*heard) < SILENCE_MAX);
+        let others = self.heard.keys().filter(|station| **station != self.own);
+        let mut alive: Vec<String> = others.chain([&self.own]).cloned().collect();
+        alive.sort();
+        alive
+    }
+}
+
+/// The partitions that a station owns among these.
+pub fn owned(own: &str, alive: &[String]) -> Vec<u16> {
+    let owns = |partition: &u16| {
+        let most = alive
+            .iter()
+            .max_by_key(|station| weight(station, *partition));
+        most.is_some_and(|most| most == own)
+    };
+    (0..PARTITIONS).filter(owns).collect()
+}
+
+fn weight(station: &str, partition: u16) -> u64 {
+    let mut hasher = SipHasher24::new();
+    hasher.write(station.as_bytes());
+    hasher.write_u16(partition);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stations(names: &[&str]) -> Vec<String> {
+        names.iter().map(|&name| name.to_owned()).collect()
+    }
+
+    #[test]
+    fn every_partition_has_one_owner_and_few_move() {
+        let before = stations(&["a", "b", "c"]);
+        let after = stations(&["a", "b", "c", "d"]);
+        let mut partitions: Vec<u16> = before.iter().flat_map(|own| owned(own, &before)).collect();
+        partitions.sort_unstable();
+        assert!(partitions.into_iter().eq(0..PARTITIONS));
+        let mut moved = 0;
+        for own in &before {
+            let (old, new) = (owned(own, &before), owned(own, &after));
+            assert!(
+                new.iter().all(|partition| old.contains(partition)),
+                "only to the new one"
+            );
+            moved += old.len() - new.len();
+        }
+        assert_eq!(moved, owned("d", &after).len());
+        assert!((4..=28).contains(&moved), "{moved}");
+    }
+
+    #[test]
+    fn a_station_that_is_not_heard_is_dead() {
+        let now = Instant::now();
+        let mut members = Members::new("b".to_owned());
+        members.hear("a", now);
+        members.hear("c", now);
+        assert_eq!(members.alive(now), ["a", "b", "c"]);
+        members.forget("c");
+        assert_eq!(members.alive(now + SILENCE_MAX / 2), ["a", "b"]);
+        assert_eq!(members.alive(now + SILENCE_MAX), ["b"]);
+    }
+}

@@ -1,0 +1,429 @@
+//! The segments of a path, and their sum.
+//!
+//! ```text
+//!  edge-1: lan>wan   edge-1:wan > edge-2:wan   edge-2: wan>lan
+//!      inside                 wire                 inside
+//! ```
+
+use std::collections::HashMap;
+
+use records::station::{Hop, PathAnswer, Paths, SegmentFigures, StationSegment};
+use report::msp::Kind;
+use topology::Topology;
+
+use crate::fleet::by_number;
+use crate::state::{Known, State, Sums};
+
+/// Most paths of an answer.
+pub const PATHS_MAX: usize = 16;
+
+/// Why there is no path.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PathError {
+    /// One of the ends is unknown.
+    #[error(
+        "{0} is neither a switch that reports nor a router of the topology; see /api/v1/switches"
+    )]
+    Unknown(String),
+    /// Both are known, but nothing joins them.
+    #[error(
+        "no path leads from {0} to {1}; see `neighbours` of the switches, or the topology's file"
+    )]
+    Apart(String, String),
+}
+
+/// The end of a path: a switch, and perhaps its port: `edge-1` or `edge-1:lan`.
+#[derive(Debug, Clone, Copy)]
+struct End<'a> {
+    switch: &'a str,
+    port: Option<&'a str>,
+}
+
+impl<'a> From<&'a str> for End<'a> {
+    fn from(text: &'a str) -> Self {
+        match text.split_once(':') {
+            Some((switch, port)) => Self {
+                switch,
+                port: Some(port),
+            },
+            None => Self {
+                switch: text,
+                port: None,
+            },
+        }
+    }
+}
+
+/// All switches with the links between them.
+pub struct Network<'s> {
+    states: HashMap<&'s str, &'s State>,
+    numbers: HashMap<u32, &'s State>,
+    topology: Topology,
+    now_unix_ns: u64,
+}
+
+impl<'s> Network<'s> {
+    /// By the topology of a file, else by the wires that the switches report.
+    pub fn new(states: &'s [State], file: Option<&Topology>, now_unix_ns: u64) -> Self {
+        let numbers = by_number(states);
+        let topology = file.cloned().unwrap_or_else(|| {
+            let links = states.iter().flat_map(|state| {
+                let others = state.neighbours.iter();
+                let others = others.filter_map(|other| numbers.get(&other.peer_switch));
+                others.map(|other| (state.switch.as_str(), other.switch.as_str()))
+            });
+            // By itself each is known, too.
+            let alone = states
+                .iter()
+                .map(|state| (state.switch.as_str(), state.switch.as_str()));
+            Topology::of_links(links.chain(alone))
+        });
+        Self {
+            states: states
+                .iter()
+                .map(|state| (state.switch.as_str(), state))
+                .collect(),
+            numbers,
+            topology,
+            now_unix_ns,
+        }
+    }
+
+    /// All paths of least cost between two ends; figures of one class, or of all joined.
+    ///
+    /// # Errors
+    /// [`PathError`].
+    pub fn paths(&self, from: &str, to: &str, class: Option<&str>) -> Result<Paths, PathError> {
+        let (first, last) = (End::from(from), End::from(to));
+        let router = |end: End| {
+            let router = self.topology.router(end.switch);
+            router.ok_or_else(|| PathError::Unknown(end.switch.to_owned()))
+        };
+        let alternatives = self
+            .topology
+            .between(router(first)?, router(last)?, PATHS_MAX + 1);
+        if alternatives.is_empty() {
+            return Err(PathError::Apart(from.to_owned(), to.to_owned()));
+        }
+        let mut paths = Vec::new();
+        for route in &alternatives {
+            let names: Vec<&str> = route
+                .iter()
+                .map(|&router| self.topology.name(router))
+                .collect();
+            for links in self.links(&names) {
+                paths.push(self.path(&names, &links, [first.port, last.port], class));
+            }
+        }
+        let is_cut = paths.len() > PATHS_MAX;
+        paths.truncate(PATHS_MAX);
+        let (from, to) = (from.to_owned(), to.to_owned());
+        Ok(Paths {
+            from,
+            to,
+            is_cut,
+            paths,
+        })
+    }
+
+    /// The ports at both ends of each link of a route; more than one list where links are parallel.
+    fn links<'a>(&'a self, route: &[&str]) -> Vec<Vec<[Option<&'a str>; 2]>> {
+        let mut lists = vec![Vec::new()];
+        for pair in route.windows(2) {
+            let choices = self.ports(pair[0], pair[1]);
+            let longer = lists.iter().flat_map(|list: &Vec<_>| {
+                choices
+                    .iter()
+                    .map(move |&choice| [&list[..], &[choice]].concat())
+            });
+            lists = longer.take(PATHS_MAX + 1).collect();
+        }
+        lists
+    }
+
+    /// Ports by which one switch reaches the next, and those at the other end.
+    fn ports(&self, from: &str, to: &str) -> Vec<[Option<&str>; 2]> {
+        let (from, to) = (self.states.get(from), self.states.get(to));
+        let leads = |state: &'s State, other: &State| -> Vec<[&'s str; 2]> {
+            let others = state.neighbours.iter();
+            let to_it = others.filter(|link| {
+                let peer = self.numbers.get(&link.peer_switch);
+                peer.is_some_and(|peer| peer.switch == other.switch)
+            });
+            to_it
+                .map(|link| [state.name(link.port), state.name(link.peer_port)])
+                .collect()
+        };
+        let mut ports: Vec<[Option<&str>; 2]> = Vec::new();
+        if let (Some(from), Some(to)) = (from, to) {
+            ports.extend(
+                leads(from, to)
+                    .into_iter()
+                    .map(|[out, into]| [Some(out), Some(into)]),
+            );
+            if ports.is_empty() {
+                ports.extend(
+                    leads(to, from)
+                        .into_iter()
+                        .map(|[into, out]| [Some(out), Some(into)]),
+                );
+            }
+        }
+        if ports.is_empty() {
+            vec![[None, None]]
+        } else {
+            ports
+        }
+    }
+
+    fn path(
+        &self,
+        route: &[&str],
+        links: &[[Option<&str>; 2]],
+        ends: [Option<&str>; 2],
+        class: Option<&str>,
+    ) -> PathAnswer {
+        let mut chain = Vec::new();
+        let mut into = ends[0];
+        for (place, switch) in route.iter().enumerate() {
+            let link = links.get(place);
+            let out = link.map_or(ends[1], |link| link[0]);
+            chain.push(self.inside(switch, into, out, class));
+            if let (Some(link), Some(next)) = (link, route.get(place + 1)) {
+                chain.push(self.wire([switch, next], *link, class));
+                into = link[1];
+            }
+        }
+        let (sum, loss_ratio) = sum(&chain);
+        PathAnswer {
+            switches: route.iter().map(|&name| name.to_owned()).collect(),
+            is_covered: chain.iter().all(|hop| hop.figures.is_some()),
+            chain,
+            sum,
+            loss_ratio,
+            end_to_end: self.end_to_end(route),
+        }
+    }
+
+    /// Through a switch.
+    fn inside(
+        &self,
+        switch: &str,
+        into: Option<&str>,
+        out: Option<&str>,
+        class: Option<&str>,
+    ) -> Hop {
+        let any = "*";
+        let title = format!("{switch}: {}>{}", into.unwrap_or(any), out.unwrap_or(any));
+        let Some(state) = self.states.get(switch) else {
+            return uncovered(
+                title,
+                format!(
+                    "{switch} does not report: give its configuration a `report`, or probe past it"
+                ),
+            );
+        };
+        let joined = state.segments.iter().filter(|known| {
+            let is_named = |wanted: Option<&str>, name: u32| {
+                wanted.is_none_or(|wanted| state.name(name) == wanted)
+            };
+            known.last.kind() == Kind::Inside
+                && is_named(into, known.last.from)
+                && is_named(out, known.last.to)
+                && is_named(class, known.last.class)
+        });
+        self.hop(title, Kind::Inside, joined)
+            .unwrap_or_else(|title| {
+                uncovered(
+                    title,
+                    format!("{switch} has reported no packets between these ports"),
+                )
+            })
+    }
+
+    /// From one switch to the next: as the receiver measures it, else as it was reported to the sender.
+    fn wire(
+        &self,
+        [from, to]: [&str; 2],
+        [out, into]: [Option<&str>; 2],
+        class: Option<&str>,
+    ) -> Hop {
+        let (Some(out), Some(into)) = (out, into) else {
+            let hint = format!(
+                "no wire is known between {from} and {to}: give their ports a `wire`, or probe this link"
+            );
+            return uncovered(format!("{from} > {to}"), hint);
+        };
+        let mut title = format!("{from}:{out} > {to}:{into}");
+        for (switch, port, is_incoming) in [(to, into, true), (from, out, false)] {
+            let Some(state) = self.states.get(switch) else {
+                continue;
+            };
+            let joined = state.segments.iter().filter(|Known { last, .. }| {
+                let end = if is_incoming { last.to } else { last.from };
+                last.kind() == Kind::Wire
+                    && state.name(end) == port
+                    && class.is_none_or(|class| state.name(last.class) == class)
+            });
+            match self.hop(title, Kind::Wire, joined) {
+                Ok(hop) => return hop,
+                Err(same) => title = same,
+            }
+        }
+        uncovered(
+            title,
+            "the wire has given no figures yet: see /api/v1/wires of both switches".to_owned(),
+        )
+    }
+
+    /// Segments joined; the title again where there are none.
+    fn hop<'k>(
+        &self,
+        title: String,
+        kind: Kind,
+        segments: impl Iterator<Item = &'k Known>,
+    ) -> Result<Hop, String> {
+        let mut joined = Sums::default();
+        let mut end_unix_ns = u64::MAX;
+        for known in segments.filter(|known| known.last.samples > 0) {
+            joined.add(&Sums::of(&known.last));
+            end_unix_ns = end_unix_ns.min(known.end_unix_ns);
+        }
+        if joined.samples == 0 {
+            return Err(title);
+        }
+        Ok(Hop {
+            title,
+            kind: label(kind).to_owned(),
+            hint: None,
+            age_s: Some(age_s(end_unix_ns, self.now_unix_ns)),
+            figures: Some(figures(&joined)),
+        })
+    }
+
+    /// What was measured over several links at once.
+    fn end_to_end(&self, route: &[&str]) -> Vec<StationSegment> {
+        let (Some(&first), Some(&last)) = (route.first(), route.last()) else {
+            return Vec::new();
+        };
+        let is_at = |name: &str, switch: &str| name.split(':').next() == Some(switch);
+        let mut found = Vec::new();
+        for state in self.states.values() {
+            for known in &state.segments {
+                let ends = [known.last.from, known.last.to].map(|name| state.name(name));
+                if known.last.kind() == Kind::Probe && is_at(ends[0], first) && is_at(ends[1], last)
+                {
+                    found.push(segment(state, known, self.now_unix_ns));
+                }
+            }
+        }
+        found.sort_by(|a, b| a.switch.cmp(&b.switch));
+        found
+    }
+}
+
+fn uncovered(title: String, hint: String) -> Hop {
+    Hop {
+        title,
+        kind: "uncovered".to_owned(),
+        hint: Some(hint),
+        ..Hop::default()
+    }
+}
+
+/// The name of a kind.
+pub fn label(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Inside => "inside",
+        Kind::Wire => "wire",
+        Kind::Around => "around",
+        Kind::Probe => "probe",
+    }
+}
+
+/// Seconds since then; 0 where a switch's clock is ahead.
+pub fn age_s(then_unix_ns: u64, now_unix_ns: u64) -> f64 {
+    now_unix_ns.saturating_sub(then_unix_ns) as f64 / 1e9
+}
+
+/// From sums to figures.
+pub fn figures(sums: &Sums) -> SegmentFigures {
+    let samples = sums.samples as f64;
+    let mean_ns = (sums.samples > 0).then(|| sums.sum_ns / samples);
+    let with_all = |without: u64| mean_ns.filter(|_| without == 0);
+    SegmentFigures {
+        packets: sums.packets,
+        lost: sums.lost,
+        samples: sums.samples,
+        mean_ns,
+        bound_ns: with_all(sums.unbounded).map(|_| sums.bounds_ns / samples),
+        stddev_ns: with_all(sums.undeviated)
+            .map(|mean| (sums.squares_ns2 / samples - mean.powi(2)).max(0.0).sqrt()),
+        p99_ns: sums.p99_ns.map(f64::from),
+        max_ns: sums.max_ns.map(f64::from),
+    }
+}
+
+/// A segment as its switch reported it last.
+pub fn segment(state: &State, known: &Known, now_unix_ns: u64) -> StationSegment {
+    let last = &known.last;
+    StationSegment {
+        switch: state.switch.clone(),
+        kind: label(last.kind()).to_owned(),
+        from: state.name(last.from).to_owned(),
+        to: state.name(last.to).to_owned(),
+        class: state.name(last.class).to_owned(),
+        method: if last.samples > 0 {
+            state.name(last.method).to_owned()
+        } else {
+            String::new()
+        },
+        age_s: age_s(known.end_unix_ns, now_unix_ns),
+        figures: figures(&Sums::of(last)),
+    }
+}
+
+/// The sum over the hops that are covered, and the share of packets that are lost on the way.
+///
+/// Bounds add as they are: those of wires have the clocks' errors in them, which are of one sign for all packets, so that
+/// the root of the sum of squares would be too small. Variances add, as delays of different segments are nearly independent.
+fn sum(chain: &[Hop]) -> (SegmentFigures, f64) {
+    let covered: Vec<&SegmentFigures> = chain
+        .iter()
+        .filter_map(|hop| hop.figures.as_ref())
+        .collect();
+    let total = |of: fn(&SegmentFigures) -> Option<f64>| -> Option<f64> {
+        let parts: Option<Vec<f64>> = covered.iter().map(|figures| of(figures)).collect();
+        parts
+            .filter(|parts| !parts.is_empty())
+            .map(|parts| parts.iter().sum())
+    };
+    let passed: f64 = covered.iter().map(|figures| 1.0 - loss(figures)).product();
+    let sum = SegmentFigures {
+        packets: covered
+            .iter()
+            .map(|figures| figures.packets)
+            .min()
+            .unwrap_or_default(),
+        lost: covered.iter().map(|figures| figures.lost).sum(),
+        samples: covered
+            .iter()
+            .map(|figures| figures.samples)
+            .min()
+            .unwrap_or_default(),
+        mean_ns: total(|figures| figures.mean_ns),
+        bound_ns: total(|figures| figures.bound_ns),
+        stddev_ns: total(|figures| figures.stddev_ns.map(|stddev| stddev.powi(2))).map(f64::sqrt),
+        p99_ns: None,
+        max_ns: None,
+    };
+    (sum, 1.0 - passed)
+}
+
+/// Share of packets lost, 0 to 1.
+fn loss(figures: &SegmentFigures) -> f64 {
+    (figures.lost as f64 / figures.packets.max(1) as f64).clamp(0.0, 1.0)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,158 @@
+use report::msp::{Neighbour, Report, Segment};
+
+use super::*;
+
+const END_NS: u64 = 1_700_000_001_000_000_000;
+
+/// A switch with ports `p` and `q`, and wires from its ports to ports of others, by number.
+fn switch(number: u32, segments: Vec<Segment>, wires: &[(u32, u32, u32)]) -> State {
+    let neighbour = |&(port, peer_switch, peer_port)| Neighbour {
+        port,
+        peer_switch,
+        peer_port,
+        session: "established".to_owned(),
+    };
+    let report = Report {
+        version_major: 1,
+        switch: format!("s{number}"),
+        incarnation: 1,
+        epochs: 1,
+        start_unix_ns: END_NS - 1_000_000_000,
+        length_ns: 1_000_000_000,
+        names: ["p", "q", "p:q", "gold", "best", "lda"]
+            .map(str::to_owned)
+            .to_vec(),
+        segments,
+        neighbours: wires.iter().map(neighbour).collect(),
+        wire_switch: Some(number),
+        ..Report::default()
+    };
+    let mut state = State::default();
+    state.take(&report, END_NS);
+    state
+}
+
+fn segment(
+    kind: Kind,
+    [from, to, class]: [u32; 3],
+    packets: u64,
+    mean_ns: f32,
+    bound_ns: Option<f32>,
+) -> Segment {
+    Segment {
+        kind: kind.into(),
+        from,
+        to,
+        class,
+        packets,
+        samples: packets,
+        mean_ns,
+        bound_ns,
+        stddev_ns: Some(3.0),
+        method: 5,
+        ..Segment::default()
+    }
+}
+
+fn paths(states: &[State], from: &str, to: &str, class: Option<&str>) -> Result<Paths, PathError> {
+    Network::new(states, None, END_NS + 500_000_000).paths(from, to, class)
+}
+
+#[test]
+fn classes_and_unknown_ports_are_joined_by_packets_and_bounds_add() {
+    let first = switch(
+        1,
+        vec![
+            segment(Kind::Inside, [0, 1, 3], 30, 100.0, Some(0.0)),
+            segment(Kind::Inside, [0, 1, 4], 10, 500.0, Some(0.0)),
+        ],
+        &[(1, 2, 0)],
+    );
+    let second = switch(
+        2,
+        vec![
+            segment(Kind::Wire, [2, 0, 3], 40, 1_000.0, Some(40.0)),
+            segment(Kind::Inside, [0, 1, 3], 40, 50.0, Some(2.0)),
+        ],
+        &[(0, 1, 1)],
+    );
+    let states = [first, second];
+    let joined = paths(&states, "s1", "s2:q", None).unwrap();
+    let path = &joined.paths[0];
+    assert!(path.is_covered && joined.paths.len() == 1);
+    let titles: Vec<&str> = path.chain.iter().map(|hop| hop.title.as_str()).collect();
+    assert_eq!(titles, ["s1: *>q", "s1:q > s2:p", "s2: p>q"]);
+    let mean = |hop: &Hop| hop.figures.as_ref().unwrap().mean_ns.unwrap();
+    assert!((mean(&path.chain[0]) - 200.0).abs() < 1e-9);
+    assert!((path.sum.mean_ns.unwrap() - 1_250.0).abs() < 1e-9);
+    assert!((path.sum.bound_ns.unwrap() - 42.0).abs() < 1e-9);
+    assert!((path.chain[0].age_s.unwrap() - 0.5).abs() < 1e-9);
+    // Of two classes in one, the deviation is greater than that of each.
+    assert!(path.chain[0].figures.as_ref().unwrap().stddev_ns.unwrap() > 100.0);
+    let gold = paths(&states, "s1:p", "s2", Some("gold")).unwrap();
+    assert!((mean(&gold.paths[0].chain[0]) - 100.0).abs() < 1e-9);
+}
+
+#[test]
+fn parallel_links_are_paths_and_what_is_not_measured_is_named() {
+    let inside = || vec![segment(Kind::Inside, [0, 1, 3], 30, 100.0, None)];
+    let states = [
+        switch(1, inside(), &[(0, 2, 0), (1, 2, 1)]),
+        switch(2, Vec::new(), &[(0, 1, 0), (1, 1, 1)]),
+        switch(3, inside(), &[]),
+    ];
+    let both = paths(&states, "s1", "s2", None).unwrap();
+    assert_eq!(both.paths.len(), 2);
+    let path = &both.paths[1];
+    assert!(!path.is_covered);
+    let kinds: Vec<&str> = path.chain.iter().map(|hop| hop.kind.as_str()).collect();
+    assert_eq!(kinds, ["inside", "uncovered", "uncovered"]);
+    assert!(
+        path.chain[1]
+            .hint
+            .as_ref()
+            .unwrap()
+            .contains("no figures yet")
+    );
+    // Without a bound of one segment there is none of the sum.
+    assert_eq!(path.sum.bound_ns, None);
+    assert_eq!(
+        paths(&states, "s1", "s3", None),
+        Err(PathError::Apart("s1".to_owned(), "s3".to_owned()))
+    );
+    assert_eq!(
+        paths(&states, "s1", "s4", None),
+        Err(PathError::Unknown("s4".to_owned()))
+    );
+}
+
+#[test]
+fn a_topology_of_a_file_has_routers_that_do_not_report_and_equal_paths() {
+    let states = [switch(1, Vec::new(), &[]), switch(4, Vec::new(), &[])];
+    let file = Topology::of_links([("s1", "r2"), ("s1", "r3"), ("r2", "s4"), ("r3", "s4")]);
+    let network = Network::new(&states, Some(&file), END_NS);
+    let paths = network.paths("s1", "s4", None).unwrap();
+    let routes: Vec<_> = paths
+        .paths
+        .iter()
+        .map(|path| path.switches.join(" "))
+        .collect();
+    assert_eq!(routes, ["s1 r2 s4", "s1 r3 s4"]);
+    let hints: Vec<_> = paths.paths[0]
+        .chain
+        .iter()
+        .filter_map(|hop| hop.hint.as_deref())
+        .collect();
+    assert!(
+        hints
+            .iter()
+            .any(|hint| hint.starts_with("r2 does not report")),
+        "{hints:?}"
+    );
+    assert!(
+        hints
+            .iter()
+            .any(|hint| hint.starts_with("no wire is known between s1 and r2")),
+        "{hints:?}"
+    );
+}

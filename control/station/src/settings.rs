@@ -1,0 +1,178 @@
+//! The configuration of a station, in JSON.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use contract::config::{ConfigError, Http, Nats, parse_file};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// A station. Only `nats.servers` is needed; all stations of one NATS have the same `reports`, `history` and `replicas`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// The connection, as in a switch's `report.nats`.
+    pub nats: Nats,
+    /// Where the answers are served, as a switch's; default `127.0.0.1:9465`.
+    #[serde(default = "http")]
+    pub http: Http,
+    /// File of the topology: JSON, Rocketfuel or GML, as `vernier plan` reads it; routers are switches by their names. None:
+    /// switches and the wires between them, as reports have them.
+    #[serde(default)]
+    pub topology: Option<PathBuf>,
+    /// Memory in MiB for the history, 1 to 1,048,576; default 256. The oldest minutes leave first.
+    #[serde(default = "memory_mib")]
+    #[schemars(range(min = 1, max = 1_048_576))]
+    pub memory_mib: u32,
+    /// How long JetStream keeps reports, and how many; default 24 hours, 4,096 MiB.
+    #[serde(default = "reports")]
+    pub reports: Kept,
+    /// How long JetStream keeps minutes; default 168 hours, 16,384 MiB. A switch that has been silent for so long is forgotten.
+    #[serde(default = "history")]
+    pub history: Kept,
+    /// Servers that have each stream, 1 to 5; default 1. 3 need a cluster.
+    #[serde(default = "replicas")]
+    #[schemars(range(min = 1, max = 5))]
+    pub replicas: u32,
+}
+
+/// Limits of a stream: the oldest is dropped at the first that is reached.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Kept {
+    /// Hours, 1 to 100,000.
+    #[schemars(range(min = 1, max = 100_000))]
+    pub hours: u32,
+    /// MiB, 16 to 16,777,216.
+    #[schemars(range(min = 16, max = 16_777_216))]
+    pub mib: u32,
+}
+
+fn http() -> Http {
+    Http {
+        listen: Some(SocketAddr::from(([127, 0, 0, 1], 9465))),
+        ..Http::default()
+    }
+}
+
+const fn memory_mib() -> u32 {
+    256
+}
+
+const fn reports() -> Kept {
+    Kept {
+        hours: 24,
+        mib: 4_096,
+    }
+}
+
+const fn history() -> Kept {
+    Kept {
+        hours: 168,
+        mib: 16_384,
+    }
+}
+
+const fn replicas() -> u32 {
+    1
+}
+
+impl Settings {
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// Where it is no configuration, with line and key; or out of range.
+    pub fn load(file: &Path) -> anyhow::Result<Self> {
+        let settings: Self =
+            parse_file(file).map_err(|error: ConfigError| anyhow::anyhow!("{error}"))?;
+        settings
+            .check()
+            .map_err(|fault| anyhow::anyhow!("{}: {fault}", file.display()))?;
+        Ok(settings)
+    }
+
+    /// Those without a file.
+    pub fn of(nats: Nats) -> Self {
+        Self {
+            nats,
+            http: http(),
+            topology: None,
+            memory_mib: memory_mib(),
+            reports: reports(),
+            history: history(),
+            replicas: replicas(),
+        }
+    }
+
+    /// What is out of range.
+    ///
+    /// # Errors
+    /// The key, and what was expected.
+    pub fn check(&self) -> Result<(), String> {
+        if let Some((key, expected)) = self.nats.fault() {
+            return Err(format!("nats.{key}: expected {expected}"));
+        }
+        let ranges = [
+            ("memory_mib", self.memory_mib, 1, 1_048_576),
+            ("reports.hours", self.reports.hours, 1, 100_000),
+            ("reports.mib", self.reports.mib, 16, 16_777_216),
+            ("history.hours", self.history.hours, 1, 100_000),
+            ("history.mib", self.history.mib, 16, 16_777_216),
+            ("replicas", self.replicas, 1, 5),
+        ];
+        for (key, value, least, most) in ranges {
+            if !(least..=most).contains(&value) {
+                return Err(format!("{key}: expected {least} to {most}, got {value}"));
+            }
+        }
+        let is_guarded = |listen: SocketAddr| {
+            listen.ip().is_loopback() || self.http.token_file.is_some() || self.http.insecure
+        };
+        if self.http.listen.is_some_and(|listen| !is_guarded(listen)) {
+            return Err(
+                "http.listen: expected a loopback address, or `token_file`, or `insecure` for anyone who can reach it"
+                    .to_owned(),
+            );
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_say_which_key_and_what_was_expected() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("station.json");
+        let load = |text: &str| {
+            std::fs::write(&file, text).unwrap();
+            Settings::load(&file)
+                .map(drop)
+                .map_err(|error| error.to_string())
+        };
+        load(r#"{"nats": {"servers": ["nats://a"]}, "replicas": 3}"#).unwrap();
+        for (text, expected) in [
+            (
+                r#"{"nats": {"servers": []}}"#,
+                "nats.servers: expected 1 to 16",
+            ),
+            (
+                r#"{"nats": {"servers": ["nats://a"]}, "replicas": 9}"#,
+                "replicas: expected 1 to 5, got 9",
+            ),
+            (
+                r#"{"nats": {"servers": ["nats://a"]}, "hours": 9}"#,
+                "hours: unknown field `hours`",
+            ),
+            (
+                r#"{"nats": {"servers": ["nats://a"]}, "http": {"listen": "0.0.0.0:1"}}"#,
+                "http.listen: expected",
+            ),
+        ] {
+            let error = load(text).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}

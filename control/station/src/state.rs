@@ -1,0 +1,420 @@
+//! What stations know of one switch, folded report by report: the value under its key, and the minutes that leave it.
+//!
+//! ```text
+//!  Report --take--> State (last values, the open minute, gaps) --a minute is over--> Minute
+//! ```
+
+use std::collections::HashMap;
+
+use prost::Message;
+use report::msp::{self, Flow, Health, Kind, Neighbour, Report};
+
+/// Runs of a switch whose last epochs are kept: a report of one of them that comes again is known.
+const RUNS_MAX: usize = 8;
+
+/// Gaps that are kept.
+pub const GAPS_MAX: usize = 8;
+
+/// A segment without news for so long is forgotten.
+const FORGET_NS: u64 = 3_600_000_000_000;
+
+/// Nanoseconds of a minute.
+const MINUTE_NS: u64 = 60_000_000_000;
+
+/// A switch.
+#[derive(Clone, PartialEq, Message)]
+pub struct State {
+    /// Its name.
+    #[prost(string, tag = "1")]
+    pub switch: String,
+    /// End of the last epoch reported, in nanoseconds since 1970.
+    #[prost(uint64, tag = "2")]
+    pub end_unix_ns: u64,
+    /// Its runs, the present one first.
+    #[prost(message, repeated, tag = "3")]
+    pub runs: Vec<Run>,
+    /// Length of an epoch.
+    #[prost(uint64, tag = "4")]
+    pub length_ns: u64,
+    /// Health, of the last report.
+    #[prost(message, optional, tag = "5")]
+    pub health: Option<Health>,
+    /// Number on wires.
+    #[prost(uint32, optional, tag = "6")]
+    pub wire_switch: Option<u32>,
+    /// Names, to which segments, flows and neighbours refer.
+    #[prost(string, repeated, tag = "7")]
+    pub names: Vec<String>,
+    /// Segments.
+    #[prost(message, repeated, tag = "8")]
+    pub segments: Vec<Known>,
+    /// Top flows of the last report.
+    #[prost(message, repeated, tag = "9")]
+    pub flows: Vec<Flow>,
+    /// Other ends of wires.
+    #[prost(message, repeated, tag = "10")]
+    pub neighbours: Vec<Neighbour>,
+    /// Reports counted.
+    #[prost(uint64, tag = "11")]
+    pub reports: u64,
+    /// Reports that came again.
+    #[prost(uint64, tag = "12")]
+    pub duplicates: u64,
+    /// Epochs that no report covers.
+    #[prost(uint64, tag = "13")]
+    pub missed_epochs: u64,
+    /// Reports that the switch dropped in this run.
+    #[prost(uint64, tag = "14")]
+    pub dropped_reports: u64,
+    /// Times that it began anew.
+    #[prost(uint64, tag = "15")]
+    pub restarts: u64,
+    /// The last gaps.
+    #[prost(message, repeated, tag = "16")]
+    pub gaps: Vec<Gap>,
+    /// When JetStream stored the last report, in nanoseconds since 1970.
+    #[prost(uint64, tag = "17")]
+    pub received_unix_ns: u64,
+    /// The open minute, counted from 1970.
+    #[prost(uint64, tag = "18")]
+    pub minute: u64,
+}
+
+/// A run of a switch.
+#[derive(Clone, PartialEq, Message)]
+pub struct Run {
+    /// Its random number.
+    #[prost(fixed64, tag = "1")]
+    pub incarnation: u64,
+    /// The last epoch reported.
+    #[prost(uint64, tag = "2")]
+    pub epoch: u64,
+}
+
+/// Epochs that no report covers.
+#[derive(Clone, PartialEq, Message)]
+pub struct Gap {
+    /// The first.
+    #[prost(uint64, tag = "1")]
+    pub first: u64,
+    /// The last.
+    #[prost(uint64, tag = "2")]
+    pub last: u64,
+    /// End of the last, in nanoseconds since 1970.
+    #[prost(uint64, tag = "3")]
+    pub end_unix_ns: u64,
+}
+
+/// A segment.
+#[derive(Clone, PartialEq, Message)]
+pub struct Known {
+    /// As it was reported last with delays, or ever.
+    #[prost(message, required, tag = "1")]
+    pub last: msp::Segment,
+    /// End of that epoch.
+    #[prost(uint64, tag = "2")]
+    pub end_unix_ns: u64,
+    /// The open minute; `None` without packets.
+    #[prost(message, optional, tag = "3")]
+    pub open: Option<Sums>,
+}
+
+/// Sums over epochs.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub struct Sums {
+    /// Packets that entered.
+    #[prost(uint64, tag = "1")]
+    pub packets: u64,
+    /// Packets lost.
+    #[prost(sint64, tag = "2")]
+    pub lost: i64,
+    /// Packets whose delay is known.
+    #[prost(uint64, tag = "3")]
+    pub samples: u64,
+    /// Sum of their delays.
+    #[prost(double, tag = "4")]
+    pub sum_ns: f64,
+    /// Sum of the squares of delays, of the samples whose deviation is known.
+    #[prost(double, tag = "5")]
+    pub squares_ns2: f64,
+    /// Samples whose deviation is not known.
+    #[prost(uint64, tag = "6")]
+    pub undeviated: u64,
+    /// Sum of bounds, times samples.
+    #[prost(double, tag = "7")]
+    pub bounds_ns: f64,
+    /// Samples whose bound is not known.
+    #[prost(uint64, tag = "8")]
+    pub unbounded: u64,
+    /// Greatest 99th percentile.
+    #[prost(float, optional, tag = "9")]
+    pub p99_ns: Option<f32>,
+    /// Greatest delay.
+    #[prost(float, optional, tag = "10")]
+    pub max_ns: Option<f32>,
+}
+
+/// One minute of a switch.
+#[derive(Clone, PartialEq, Message)]
+pub struct Minute {
+    /// The switch.
+    #[prost(string, tag = "1")]
+    pub switch: String,
+    /// The minute, counted from 1970.
+    #[prost(uint64, tag = "2")]
+    pub minute: u64,
+    /// Names, to which segments refer.
+    #[prost(string, repeated, tag = "3")]
+    pub names: Vec<String>,
+    /// Segments that had packets.
+    #[prost(message, repeated, tag = "4")]
+    pub segments: Vec<MinuteSegment>,
+}
+
+/// One minute of a segment.
+#[derive(Clone, PartialEq, Message)]
+pub struct MinuteSegment {
+    /// Its kind.
+    #[prost(enumeration = "Kind", tag = "1")]
+    pub kind: i32,
+    /// Name of where packets enter it.
+    #[prost(uint32, tag = "2")]
+    pub from: u32,
+    /// Name of where they leave it.
+    #[prost(uint32, tag = "3")]
+    pub to: u32,
+    /// Name of the class.
+    #[prost(uint32, tag = "4")]
+    pub class: u32,
+    /// The sums.
+    #[prost(message, required, tag = "5")]
+    pub sums: Sums,
+}
+
+/// What became of a report.
+#[derive(Debug, PartialEq)]
+pub enum Taken {
+    /// It had been counted before.
+    Duplicate,
+    /// It was counted, and a minute is over, or not.
+    Counted(Option<Minute>),
+}
+
+impl Sums {
+    /// Those of one segment over one epoch.
+    pub fn of(segment: &msp::Segment) -> Self {
+        let samples = segment.samples;
+        let (n, mean) = (samples as f64, f64::from(segment.mean_ns));
+        let square = segment
+            .stddev_ns
+            .map(|stddev| n * (mean.powi(2) + f64::from(stddev).powi(2)));
+        let quantiles = segment.quantiles;
+        Self {
+            packets: segment.packets,
+            lost: segment.lost,
+            samples,
+            sum_ns: n * mean,
+            squares_ns2: square.unwrap_or_default(),
+            undeviated: if square.is_some() { 0 } else { samples },
+            bounds_ns: n * f64::from(segment.bound_ns.unwrap_or_default()),
+            unbounded: if segment.bound_ns.is_some() {
+                0
+            } else {
+                samples
+            },
+            p99_ns: quantiles.map(|quantiles| quantiles.p99_ns),
+            max_ns: quantiles.map(|quantiles| quantiles.max_ns),
+        }
+    }
+
+    /// Adds those of other epochs, or other segments.
+    pub fn add(&mut self, other: &Self) {
+        let greatest = |a: Option<f32>, b: Option<f32>| match (a, b) {
+            (Some(a), Some(b)) => Some(a.max(b)),
+            (one, other) => one.or(other),
+        };
+        self.packets = self.packets.saturating_add(other.packets);
+        self.lost = self.lost.saturating_add(other.lost);
+        self.samples = self.samples.saturating_add(other.samples);
+        self.sum_ns += other.sum_ns;
+        self.squares_ns2 += other.squares_ns2;
+        self.undeviated = self.undeviated.saturating_add(other.undeviated);
+        self.bounds_ns += other.bounds_ns;
+        self.unbounded = self.unbounded.saturating_add(other.unbounded);
+        self.p99_ns = greatest(self.p99_ns, other.p99_ns);
+        self.max_ns = greatest(self.max_ns, other.max_ns);
+    }
+}
+
+impl State {
+    /// Counts a report that JetStream stored at this time, unless it was counted before.
+    pub fn take(&mut self, report: &Report, received_unix_ns: u64) -> Taken {
+        if !self.begin(report) {
+            self.duplicates += 1;
+            return Taken::Duplicate;
+        }
+        let end_unix_ns = report.end_unix_ns();
+        let minute = end_unix_ns.saturating_sub(1) / MINUTE_NS;
+        let closed = if minute > self.minute {
+            self.close(minute)
+        } else {
+            None
+        };
+        self.reports += 1;
+        self.received_unix_ns = received_unix_ns;
+        self.end_unix_ns = end_unix_ns;
+        self.length_ns = report.length_ns;
+        self.health.clone_from(&report.health);
+        self.wire_switch = report.wire_switch;
+        self.dropped_reports = report.dropped_reports;
+        let index: Vec<u32> = report.names.iter().map(|name| self.index(name)).collect();
+        let index = |of: u32| index.get(of as usize).copied().unwrap_or_default();
+        self.flows.clone_from(&report.flows);
+        for flow in &mut self.flows {
+            (flow.from, flow.to, flow.class) =
+                (index(flow.from), index(flow.to), index(flow.class));
+        }
+        self.neighbours.clone_from(&report.neighbours);
+        for other in &mut self.neighbours {
+            (other.port, other.peer_port) = (index(other.port), index(other.peer_port));
+        }
+        let known = self.segments.iter().enumerate();
+        let mut places: HashMap<_, usize> = known
+            .map(|(place, known)| (key(&known.last), place))
+            .collect();
+        for segment in &report.segments {
+            let mut segment = segment.clone();
+            for name in [
+                &mut segment.from,
+                &mut segment.to,
+                &mut segment.class,
+                &mut segment.method,
+            ] {
+                *name = index(*name);
+            }
+            let place = *places.entry(key(&segment)).or_insert(self.segments.len());
+            let sums = Sums::of(&segment);
+            if place == self.segments.len() {
+                self.segments.push(Known {
+                    last: segment.clone(),
+                    end_unix_ns,
+                    open: None,
+                });
+            }
+            let known = &mut self.segments[place];
+            known.open.get_or_insert_default().add(&sums);
+            // Delays stay until there are others.
+            if segment.samples > 0 || known.last.samples == 0 {
+                known.last = segment;
+                known.end_unix_ns = end_unix_ns;
+            }
+        }
+        Taken::Counted(closed)
+    }
+
+    /// Enters the report's run and epoch, and what is missing before it; false where it was counted before.
+    fn begin(&mut self, report: &Report) -> bool {
+        let is_of = |run: &Run| run.incarnation == report.incarnation;
+        let place = self.runs.iter().position(is_of);
+        if place.is_some_and(|place| self.runs[place].epoch >= report.epoch) {
+            return false;
+        }
+        let first = (report.epoch + 1).saturating_sub(report.epochs);
+        let next = match place {
+            Some(place) => self.runs.remove(place).epoch + 1,
+            // What was before the stations were is not missing.
+            None if self.runs.is_empty() => first,
+            None => {
+                self.restarts += 1;
+                0
+            }
+        };
+        self.switch.clone_from(&report.switch);
+        self.runs.insert(
+            0,
+            Run {
+                incarnation: report.incarnation,
+                epoch: report.epoch,
+            },
+        );
+        self.runs.truncate(RUNS_MAX);
+        if first > next {
+            self.missed_epochs += first - next;
+            let after = report.epochs.saturating_mul(report.length_ns);
+            self.gaps.push(Gap {
+                first: next,
+                last: first - 1,
+                end_unix_ns: report.end_unix_ns().saturating_sub(after),
+            });
+            let old = self.gaps.len().saturating_sub(GAPS_MAX);
+            self.gaps.drain(..old);
+        }
+        true
+    }
+
+    /// Ends the open minute, and forgets what has had no news for an hour.
+    fn close(&mut self, next: u64) -> Option<Minute> {
+        let segments = self.segments.iter_mut().filter_map(|known| {
+            let sums = known.open.take()?;
+            let msp::Segment {
+                kind,
+                from,
+                to,
+                class,
+                ..
+            } = known.last;
+            Some(MinuteSegment {
+                kind,
+                from,
+                to,
+                class,
+                sums,
+            })
+        });
+        let closed = Minute {
+            switch: self.switch.clone(),
+            minute: self.minute,
+            segments: segments.collect(),
+            names: self.names.clone(),
+        };
+        self.minute = next;
+        let now = self.end_unix_ns;
+        self.segments
+            .retain(|known| known.end_unix_ns.saturating_add(FORGET_NS) > now);
+        let old = std::mem::take(&mut self.names);
+        let mut segments = std::mem::take(&mut self.segments);
+        for Known { last, .. } in &mut segments {
+            for name in [
+                &mut last.from,
+                &mut last.to,
+                &mut last.class,
+                &mut last.method,
+            ] {
+                *name = self.index(old.get(*name as usize).map_or("", String::as_str));
+            }
+        }
+        self.segments = segments;
+        (!closed.segments.is_empty()).then_some(closed)
+    }
+
+    fn index(&mut self, name: &str) -> u32 {
+        let place = self.names.iter().position(|known| known == name);
+        let place = place.unwrap_or_else(|| {
+            self.names.push(name.to_owned());
+            self.names.len() - 1
+        });
+        u32::try_from(place).unwrap_or(u32::MAX)
+    }
+
+    /// The name at an index; empty where there is none.
+    pub fn name(&self, index: u32) -> &str {
+        self.names.get(index as usize).map_or("", String::as_str)
+    }
+}
+
+fn key(segment: &msp::Segment) -> (i32, u32, u32, u32) {
+    (segment.kind, segment.from, segment.to, segment.class)
+}
+
+#[cfg(test)]
+mod tests;

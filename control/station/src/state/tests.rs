@@ -1,0 +1,109 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const SECOND: u64 = 1_000_000_000;
+
+fn report(incarnation: u64, epoch: u64, packets: u64) -> Report {
+    Report {
+        version_major: 1,
+        switch: "a".to_owned(),
+        incarnation,
+        epoch,
+        epochs: 1,
+        start_unix_ns: (1_000 + epoch) * SECOND,
+        length_ns: SECOND,
+        names: ["p", "q", "all", "stamped"].map(str::to_owned).to_vec(),
+        segments: vec![msp::Segment {
+            from: 0,
+            to: 1,
+            class: 2,
+            method: 3,
+            packets,
+            samples: packets,
+            mean_ns: 100.0,
+            stddev_ns: Some(10.0),
+            bound_ns: Some(0.0),
+            ..msp::Segment::default()
+        }],
+        ..Report::default()
+    }
+}
+
+/// Packets in closed minutes and in the open one.
+fn packets(state: &State, minutes: &[Minute]) -> u64 {
+    let closed = minutes.iter().flat_map(|minute| &minute.segments);
+    let closed: u64 = closed.map(|segment| segment.sums.packets).sum();
+    let open = state.segments.iter().filter_map(|known| known.open);
+    closed + open.map(|sums| sums.packets).sum::<u64>()
+}
+
+#[test]
+fn gaps_restarts_and_duplicates_are_known_apart() {
+    let mut state = State::default();
+    for epoch in [0, 1, 4] {
+        state.take(&report(7, epoch, 1), 0);
+    }
+    assert_eq!((state.missed_epochs, state.gaps.len()), (2, 1));
+    assert_eq!((state.gaps[0].first, state.gaps[0].last), (2, 3));
+    assert_eq!(state.gaps[0].end_unix_ns, 1_004 * SECOND);
+    // A report that covers what no snapshot showed by itself leaves no gap.
+    let mut wide = report(7, 6, 1);
+    wide.epochs = 2;
+    state.take(&wide, 0);
+    assert_eq!(state.missed_epochs, 2);
+    state.take(&report(8, 0, 1), 0);
+    assert_eq!((state.restarts, state.missed_epochs), (1, 2));
+    // Of the run before, once more.
+    assert_eq!(state.take(&report(7, 6, 1), 0), Taken::Duplicate);
+    assert_eq!((state.reports, state.duplicates), (5, 1));
+}
+
+#[test]
+fn a_minute_leaves_when_the_next_begins() {
+    let mut state = State::default();
+    let mut minutes = Vec::new();
+    for epoch in 0..100 {
+        if let Taken::Counted(Some(minute)) = state.take(&report(7, epoch, epoch), 0) {
+            minutes.push(minute);
+        }
+    }
+    // From 1,001 s to 1,100 s: minutes 16 to 18.
+    let numbers: Vec<u64> = minutes.iter().map(|minute| minute.minute).collect();
+    assert_eq!(numbers, [16, 17]);
+    assert_eq!(packets(&state, &minutes), (0..100).sum::<u64>());
+    let sums = &minutes[1].segments[0].sums;
+    assert!((sums.sum_ns / sums.samples as f64 - 100.0).abs() < 1e-9);
+    assert_eq!(state.names, ["p", "q", "all", "stamped"]);
+}
+
+proptest! {
+    /// However often and from wherever reports come again in their order, each counts once.
+    #[test]
+    fn what_is_taken_up_again_counts_once(
+        epochs in 1_u64..200, starts in prop::collection::vec(0_u64..200, 0..5), restart in 0_u64..200,
+    ) {
+        let all: Vec<Report> = (0..epochs)
+            .map(|n| if n < restart { report(1, n, n + 1) } else { report(2, n - restart, n + 1) })
+            .collect();
+        let mut state = State::default();
+        let mut minutes = Vec::new();
+        let mut read = |from: u64, until: u64| {
+            for n in from..until {
+                if let Taken::Counted(Some(minute)) = state.take(&all[usize::try_from(n).unwrap()], 0) {
+                    minutes.push(minute);
+                }
+            }
+        };
+        let mut reached = 0;
+        for start in starts {
+            let end = (start + 30).min(epochs);
+            read(start.min(reached), end.max(reached));
+            reached = reached.max(end);
+        }
+        read(reached, epochs);
+        prop_assert_eq!(state.reports, epochs);
+        prop_assert_eq!(state.missed_epochs, 0);
+        prop_assert_eq!(packets(&state, &minutes), (1..=epochs).sum::<u64>());
+    }
+}

@@ -1,0 +1,289 @@
+//! What is kept in JetStream, and how it is read and written.
+//!
+//! | stream | subjects | what |
+//! |---|---|---|
+//! | `VERNIER_REPORTS` | `vernier.report.PARTITION.SWITCH` | reports, as switches sent them |
+//! | `KV_vernier_switches` | key `PARTITION.SWITCH` | the [`State`] of each switch: a key-value bucket |
+//! | `VERNIER_HISTORY` | `vernier.history.PARTITION.SWITCH` | closed [`Minute`]s |
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use async_nats::Client;
+use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, ReplayPolicy, pull};
+use async_nats::jetstream::context::PublishAckFuture;
+use async_nats::jetstream::message::PublishMessage;
+use async_nats::jetstream::{self, Context, stream};
+use futures_util::StreamExt;
+use prost::Message;
+use report::subject;
+
+use crate::settings::Settings;
+use crate::state::{Minute, State};
+
+/// Name of the stream of reports.
+pub const REPORTS: &str = "VERNIER_REPORTS";
+
+/// Name of the stream of minutes.
+pub const HISTORY: &str = "VERNIER_HISTORY";
+
+/// Name of the stream of states.
+const STATES: &str = "KV_vernier_switches";
+
+/// What a subject of the bucket begins with.
+const KEY: &str = "$KV.vernier_switches.";
+
+/// Reports that one consumer may have delivered and not acknowledged: what fits a second or two of a partition's switches.
+const UNACKNOWLEDGED_MAX: i64 = 20_000;
+
+/// Something failed between here and the server; it is tried again.
+#[derive(Debug, thiserror::Error)]
+#[error("{doing}: {why}")]
+pub struct StoreError {
+    doing: &'static str,
+    why: String,
+}
+
+/// Names what was being done.
+pub fn failed<E: std::fmt::Display>(doing: &'static str) -> impl FnOnce(E) -> StoreError {
+    move |error| StoreError {
+        doing,
+        why: error.to_string(),
+    }
+}
+
+/// The subject of a switch's key.
+pub fn key(switch: &str) -> String {
+    format!(
+        "{KEY}{}.{}",
+        subject::partition(switch),
+        subject::token(switch)
+    )
+}
+
+/// The streams.
+#[derive(Debug, Clone)]
+pub struct Store {
+    context: Context,
+}
+
+/// A state, and the revision of its key, by which a later writer is known.
+#[derive(Debug, Default)]
+pub struct Entry {
+    /// The state.
+    pub state: State,
+    /// 0 where there is no key.
+    pub revision: u64,
+}
+
+impl Store {
+    /// The streams as configured: made where they are not there, changed where they are otherwise.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub async fn open(client: Client, settings: &Settings) -> Result<Self, StoreError> {
+        let context = jetstream::new(client);
+        let of = |name: &str, subjects: &str, kept: &crate::settings::Kept| stream::Config {
+            name: name.to_owned(),
+            subjects: vec![subjects.to_owned()],
+            max_age: Duration::from_secs(u64::from(kept.hours) * 3_600),
+            max_bytes: i64::from(kept.mib) << 20,
+            duplicate_window: Duration::from_mins(2),
+            num_replicas: settings.replicas as usize,
+            allow_direct: true,
+            ..stream::Config::default()
+        };
+        let reports = of(REPORTS, subject::REPORTS, &settings.reports);
+        let history = of(HISTORY, "vernier.history.>", &settings.history);
+        // As NATS makes a key-value bucket (ADR-8).
+        let states = stream::Config {
+            max_bytes: -1,
+            max_messages_per_subject: 1,
+            discard: stream::DiscardPolicy::New,
+            allow_rollup: true,
+            deny_delete: true,
+            ..of(STATES, &format!("{KEY}>"), &settings.history)
+        };
+        for config in [reports, history, states] {
+            let made = context.create_or_update_stream(config).await;
+            made.map_err(failed("cannot make a stream"))?;
+        }
+        Ok(Self { context })
+    }
+
+    /// The states of a partition, by switch.
+    ///
+    /// # Errors
+    /// What the server says, or a state that cannot be read.
+    pub async fn states(&self, partition: u16) -> Result<HashMap<String, Entry>, StoreError> {
+        let doing = "cannot read states";
+        let config = pull::OrderedConfig {
+            filter_subject: format!("{KEY}{partition}.*"),
+            deliver_policy: DeliverPolicy::LastPerSubject,
+            ..pull::OrderedConfig::default()
+        };
+        let stream = self
+            .context
+            .get_stream(STATES)
+            .await
+            .map_err(failed(doing))?;
+        let mut consumer = stream
+            .create_consumer(config)
+            .await
+            .map_err(failed(doing))?;
+        let info = consumer.info().await.map_err(failed(doing))?;
+        let mut left = info.num_pending;
+        let mut messages = consumer.messages().await.map_err(failed(doing))?;
+        let mut states = HashMap::new();
+        while left > 0 {
+            let message = messages.next().await;
+            let message = message
+                .ok_or("the stream has ended")
+                .map_err(failed(doing))?;
+            let message = message.map_err(failed(doing))?;
+            let info = message.info().map_err(failed(doing))?;
+            left = info.pending;
+            // A key that an operator deleted has no value.
+            if !message.payload.is_empty() {
+                let state = State::decode(&*message.payload).map_err(failed(doing))?;
+                let revision = info.stream_sequence;
+                states.insert(state.switch.clone(), Entry { state, revision });
+            }
+        }
+        Ok(states)
+    }
+
+    /// Reports of a partition from the first that is not acknowledged, in order. A consumer that another station has of
+    /// it ends.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub async fn take_over(&self, partition: u16) -> Result<pull::Stream, StoreError> {
+        let doing = "cannot take over a partition";
+        let stream = self
+            .context
+            .get_stream(REPORTS)
+            .await
+            .map_err(failed(doing))?;
+        let name = format!("partition-{partition}");
+        let mut deliver_policy = DeliverPolicy::All;
+        // What its last owner had delivered, but not acknowledged, would come later, and out of order: the consumer is made anew.
+        if let Ok(mut earlier) = stream.get_consumer::<pull::Config>(&name).await {
+            let info = earlier.info().await.map_err(failed(doing))?;
+            deliver_policy = DeliverPolicy::ByStartSequence {
+                start_sequence: info.ack_floor.stream_sequence + 1,
+            };
+            stream.delete_consumer(&name).await.map_err(failed(doing))?;
+        }
+        let config = pull::Config {
+            durable_name: Some(name),
+            filter_subject: subject::of_partition(partition),
+            deliver_policy,
+            ack_policy: AckPolicy::All,
+            ack_wait: Duration::from_hours(1),
+            max_ack_pending: UNACKNOWLEDGED_MAX,
+            ..pull::Config::default()
+        };
+        let consumer = stream
+            .create_consumer(config)
+            .await
+            .map_err(failed(doing))?;
+        let messages = consumer.stream().max_messages_per_batch(1_000);
+        messages.messages().await.map_err(failed(doing))
+    }
+
+    /// Writes a closed minute; once, if it is written again within two minutes.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub async fn write_minute(&self, minute: &Minute) -> Result<(), StoreError> {
+        let doing = "cannot write a minute";
+        let token = subject::token(&minute.switch);
+        let partition = subject::partition(&minute.switch);
+        let message = PublishMessage::build()
+            .message_id(format!("{}.{}", minute.switch, minute.minute))
+            .payload(minute.encode_to_vec().into());
+        let sent = self
+            .context
+            .send_publish(format!("vernier.history.{partition}.{token}"), message);
+        let sent = sent.await.map_err(failed(doing))?;
+        sent.await.map(drop).map_err(failed(doing))
+    }
+
+    /// Writes a state if its key still has the revision that was read; the answer has the new one.
+    ///
+    /// # Errors
+    /// What the server says. Another revision is an error of the answer.
+    pub async fn write_state(&self, entry: &Entry) -> Result<PublishAckFuture, StoreError> {
+        let switch = &entry.state.switch;
+        let message = PublishMessage::build()
+            .expected_last_subject_sequence(entry.revision)
+            .payload(entry.state.encode_to_vec().into());
+        let sent = self.context.send_publish(key(switch), message).await;
+        sent.map_err(failed("cannot write a state"))
+    }
+
+    /// All states as they are, then as they change, in order; for as long as the server is there.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub async fn watch_states(&self) -> Result<(pull::Ordered, u64), StoreError> {
+        self.watch(STATES, format!("{KEY}>"), DeliverPolicy::LastPerSubject)
+            .await
+    }
+
+    /// Minutes from a time on, then each that is closed.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub async fn watch_minutes(&self, hours: u32) -> Result<(pull::Ordered, u64), StoreError> {
+        let age = Duration::from_secs(u64::from(hours) * 3_600);
+        let since = std::time::SystemTime::now() - age;
+        let start_time = since.into();
+        self.watch(
+            HISTORY,
+            "vernier.history.>".to_owned(),
+            DeliverPolicy::ByStartTime { start_time },
+        )
+        .await
+    }
+
+    async fn watch(
+        &self,
+        stream: &str,
+        filter_subject: String,
+        deliver_policy: DeliverPolicy,
+    ) -> Result<(pull::Ordered, u64), StoreError> {
+        let doing = "cannot watch a stream";
+        let config = pull::OrderedConfig {
+            filter_subject,
+            deliver_policy,
+            replay_policy: ReplayPolicy::Instant,
+            ..pull::OrderedConfig::default()
+        };
+        let stream = self
+            .context
+            .get_stream(stream)
+            .await
+            .map_err(failed(doing))?;
+        let mut consumer = stream
+            .create_consumer(config)
+            .await
+            .map_err(failed(doing))?;
+        let pending = consumer.info().await.map_err(failed(doing))?.num_pending;
+        let messages = consumer.messages().await.map_err(failed(doing))?;
+        Ok((messages, pending))
+    }
+
+    /// Reports that wait in all partitions, delivered or not.
+    pub async fn lag(&self) -> Option<u64> {
+        let stream = self.context.get_stream_no_info(REPORTS).await.ok()?;
+        let mut consumers = stream.consumers();
+        let mut waiting = 0;
+        while let Some(Ok(consumer)) = consumers.next().await {
+            waiting +=
+                consumer.num_pending + u64::try_from(consumer.num_ack_pending).unwrap_or_default();
+        }
+        Some(waiting)
+    }
+}

@@ -1,0 +1,52 @@
+//! What is said of a switch, and when it is silent.
+
+use records::station::SwitchState;
+
+use crate::state::State;
+
+/// What is known of a switch.
+pub fn summary(state: &State, now_unix_ns: u64) -> SwitchState {
+    let health = state.health.clone().unwrap_or_default();
+    let mut problems: Vec<String> = health
+        .unusable
+        .iter()
+        .map(|reason| format!("unusable: {reason}"))
+        .collect();
+    if health.stalled_workers > 0 {
+        problems.push(format!("{} workers have stalled", health.stalled_workers));
+    }
+    problems.extend(health.unready);
+    let run = state.runs.first().cloned().unwrap_or_default();
+    SwitchState {
+        switch: state.switch.clone(),
+        incarnation: format!("{:016x}", run.incarnation),
+        epoch: run.epoch,
+        epoch_end_unix_s: seconds(state.end_unix_ns),
+        interval_s: seconds(state.length_ns),
+        silent_since_unix_s: is_silent(state, now_unix_ns).then(|| seconds(state.end_unix_ns)),
+        problems,
+        clock: health.clock,
+        reports: state.reports,
+        duplicates: state.duplicates,
+        missed_epochs: state.missed_epochs,
+        dropped_reports: state.dropped_reports,
+        restarts: state.restarts,
+        gaps: (state.gaps.iter())
+            .map(|gap| records::station::Gap {
+                first_epoch: gap.first,
+                last_epoch: gap.last,
+                end_unix_s: seconds(gap.end_unix_ns),
+            })
+            .collect(),
+    }
+}
+
+/// Whether three reports should have come, and two seconds have passed besides.
+pub fn is_silent(state: &State, now_unix_ns: u64) -> bool {
+    let patience = 3 * state.length_ns.min(3_600_000_000_000) + 2_000_000_000;
+    now_unix_ns.saturating_sub(state.received_unix_ns) > patience
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}

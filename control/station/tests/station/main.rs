@@ -1,0 +1,300 @@
+//! Stations, switches and Debian's `nats-server`, and what befalls them.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test says what must hold in the plainest way"
+)]
+
+use std::time::Duration;
+
+use async_nats::jetstream;
+use contract::config::Nats;
+use prost::Message;
+use report::connection::Connection;
+use report::msp::{Kind, Neighbour, Report, Segment};
+use report::subject;
+use serde_json::{Value, json};
+use testkit::nats::NatsServer;
+
+mod demo;
+mod support;
+
+use support::{Station, Switch, wait_for};
+
+/// The metric of a station, by its whole name.
+fn metric(station: &Station, name: &str) -> u64 {
+    let page = station.text("/metrics").unwrap();
+    let value = page
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    value
+        .unwrap_or_else(|| panic!("no {name} in {page}"))
+        .parse()
+        .unwrap()
+}
+
+/// Closes epochs of all switches, side by side, for some time.
+fn run(switches: &mut [Switch], rounds: usize) {
+    for _ in 0..rounds {
+        for switch in switches.iter_mut() {
+            switch.close();
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// All epochs of these switches are counted, each once: by reports, and by the packets of every minute.
+fn assert_counted_once(station: &Station, names: &[String], epochs: u64) {
+    let is_counted = |station: &Station, name: &String| {
+        let switch = station.switch(name).unwrap_or_default();
+        switch["epoch"] == epochs - 1
+    };
+    wait_for("all reports are counted", || {
+        names.iter().all(|name| is_counted(station, name))
+    });
+    for name in names {
+        let switch = station.switch(name).unwrap();
+        assert_eq!(switch["reports"].as_u64(), Some(epochs), "{switch}");
+        assert_eq!(
+            (
+                switch["missed_epochs"].as_u64(),
+                switch["restarts"].as_u64()
+            ),
+            (Some(0), Some(0)),
+            "{switch}"
+        );
+        let history = station.json(&format!("/api/v1/history?switch={name}"));
+        let minutes = history["minutes"].as_array().unwrap();
+        assert_eq!(minutes.len() as u64, (epochs - 1) / 6, "{history}");
+        for minute in minutes {
+            assert_eq!(
+                (&minute["packets"], &minute["samples"]),
+                (&json!(60), &json!(60)),
+                "{name}: {minute}"
+            );
+        }
+    }
+}
+
+/// NATS is killed for some time and starts again with its store, a station is killed, a switch ends: no report is counted
+/// twice, none is lost, and who is silent is known.
+#[test]
+fn faults_lose_no_report_and_count_none_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = NatsServer::start(folder.path(), "").unwrap();
+    let [first, second] = [(); 2].map(|()| Station::start(&server, &json!({})));
+    // Six epochs make a minute.
+    let names: Vec<String> = (0..8).map(|n| format!("switch.{n}")).collect();
+    let mut switches: Vec<Switch> = names
+        .iter()
+        .map(|name| Switch::start(&server, name, 10_000))
+        .collect();
+    let mut ended = vec![Switch::start(&server, "ended", 100)];
+    run(&mut ended, 3);
+    drop(ended);
+    wait_for("both own partitions", || {
+        [&first, &second]
+            .map(|station| metric(station, "vernier_station_partitions"))
+            .iter()
+            .sum::<u64>()
+            == 64
+    });
+    run(&mut switches, 10);
+    first.kill();
+    run(&mut switches, 10);
+    server.kill();
+    run(&mut switches, 10);
+    server.run("").unwrap();
+    run(&mut switches, 10);
+    let third = Station::start(&server, &json!({}));
+    run(&mut switches, 10);
+
+    for station in [&second, &third] {
+        assert_counted_once(station, &names, switches[0].epochs());
+    }
+    wait_for("the ended switch is silent", || {
+        let missing = second.json("/api/v1/missing");
+        let switches = missing["switches"].as_array().unwrap();
+        switches
+            .iter()
+            .any(|switch| switch["switch"] == "ended" && !switch["silent_since_unix_s"].is_null())
+    });
+    assert_eq!(metric(&second, "vernier_station_stations"), 2);
+}
+
+/// Reports that the test makes itself.
+struct Reporter {
+    runtime: tokio::runtime::Runtime,
+    context: jetstream::Context,
+}
+
+impl Reporter {
+    fn new(server: &NatsServer) -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let connection = Connection::of(&Nats::to(server.url())).unwrap();
+        let client = runtime
+            .block_on(connection.connect("test", |_| ()))
+            .unwrap();
+        let context = {
+            let _inside = runtime.enter();
+            jetstream::new(client)
+        };
+        Self { runtime, context }
+    }
+
+    /// Without an id, as if it came again long after.
+    fn send(&self, report: &Report) {
+        let subject = subject::of_switch(&report.switch);
+        self.bytes(subject, report.encode_to_vec());
+    }
+
+    fn bytes(&self, subject: String, bytes: Vec<u8>) {
+        self.runtime.block_on(async {
+            let sent = self.context.publish(subject, bytes.into()).await.unwrap();
+            sent.await.unwrap();
+        });
+    }
+}
+
+/// A switch with a wire to the one before and one to the one after.
+fn chained(number: u32, epoch: u64) -> Report {
+    let segment = |kind: Kind, from, to, mean_ns, bound_ns| Segment {
+        kind: kind.into(),
+        from,
+        to,
+        class: 4,
+        packets: 100,
+        lost: i64::from(kind == Kind::Wire),
+        samples: 100,
+        mean_ns,
+        bound_ns: Some(bound_ns),
+        stddev_ns: Some(3.0),
+        method: 5,
+        ..Segment::default()
+    };
+    let mut segments = vec![
+        segment(Kind::Inside, 0, 1, 1_000.0, 0.0),
+        segment(Kind::Inside, 1, 0, 2_000.0, 0.0),
+    ];
+    let mut neighbours = vec![Neighbour {
+        port: 1,
+        peer_switch: number + 1,
+        peer_port: 0,
+        session: "established".to_owned(),
+    }];
+    if number > 1 {
+        segments.push(segment(Kind::Wire, 2, 0, 5_000.0, 40.0));
+        neighbours.push(Neighbour {
+            port: 0,
+            peer_switch: number - 1,
+            peer_port: 1,
+            session: "established".to_owned(),
+        });
+    }
+    Report {
+        version_major: 1,
+        switch: format!("s{number}"),
+        incarnation: 9,
+        epoch,
+        epochs: 1,
+        start_unix_ns: station::now_unix_ns() - 1_000_000_000,
+        length_ns: 1_000_000_000,
+        names: ["west", "east", "west:east", "east:west", "all", "stamped"]
+            .map(str::to_owned)
+            .to_vec(),
+        segments,
+        neighbours,
+        wire_switch: Some(number),
+        ..Report::default()
+    }
+}
+
+/// The chain of three switches, and its sum.
+fn assert_path(station: &Station) {
+    let path = station.json("/api/v1/path?from=s1:west&to=s3:east");
+    let titles: Vec<&Value> = path["paths"][0]["chain"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|hop| &hop["title"])
+        .collect();
+    assert_eq!(
+        titles,
+        [
+            "s1: west>east",
+            "s1:east > s2:west",
+            "s2: west>east",
+            "s2:east > s3:west",
+            "s3: west>east"
+        ]
+    );
+    let sum = &path["paths"][0]["sum"];
+    assert_eq!(
+        (&sum["mean_ns"], &sum["bound_ns"]),
+        (&json!(13_000.0), &json!(80.0)),
+        "{sum}"
+    );
+    let loss = path["paths"][0]["loss_ratio"].as_f64().unwrap();
+    assert!((loss - (1.0 - 0.99 * 0.99)).abs() < 1e-9, "{loss}");
+}
+
+#[test]
+fn gaps_and_copies_are_told_apart_and_every_station_answers_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = NatsServer::start(folder.path(), "").unwrap();
+    let stations = [(); 2].map(|()| Station::start(&server, &json!({})));
+    let reporter = Reporter::new(&server);
+    for number in 1..=3 {
+        for epoch in [0, 1, 2, 2, 1, 5] {
+            reporter.send(&chained(number, epoch));
+        }
+    }
+    let newer = Report {
+        version_major: 2,
+        ..chained(1, 6)
+    };
+    reporter.send(&newer);
+    reporter.bytes(subject::of_switch("s1"), b"no report".to_vec());
+    reporter.bytes(subject::of_switch("s2"), chained(1, 7).encode_to_vec());
+    for station in &stations {
+        for name in ["s1", "s2", "s3"] {
+            wait_for("it is counted", || {
+                station
+                    .switch(name)
+                    .is_some_and(|switch| switch["epoch"] == 5)
+            });
+            let switch = station.switch(name).unwrap();
+            assert_eq!(
+                [
+                    &switch["reports"],
+                    &switch["duplicates"],
+                    &switch["missed_epochs"]
+                ],
+                [4, 2, 2],
+                "{switch}"
+            );
+            assert_eq!(switch["gaps"][0]["first_epoch"], 3);
+        }
+        assert_path(station);
+    }
+    wait_for("what is no report is counted", || {
+        stations
+            .iter()
+            .map(|station| metric(station, "vernier_station_refused_messages_total"))
+            .sum::<u64>()
+            >= 3
+    });
+    // All but ages are the same.
+    let answers = stations.each_ref().map(|station| {
+        let mut answer = station.json("/api/v1/segments");
+        for segment in answer["segments"].as_array_mut().unwrap() {
+            segment["age_s"] = Value::Null;
+        }
+        answer
+    });
+    assert_eq!(answers[0], answers[1]);
+    assert_eq!(answers[0]["matching"], 8);
+}

@@ -1,0 +1,173 @@
+//! Stations as processes, and switches that report what the test says.
+
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use contract::config::{Nats, Report as Settings};
+use control::published::{Lookup, Published};
+use records::snapshot::{EpochFigures, Segment, Snapshot, Stamped};
+use report::sender::{Running, Sender};
+use serde_json::Value;
+use testkit::nats::NatsServer;
+use testkit::process::free_address;
+
+/// The most that anything may take; a guard against hanging.
+const PATIENCE: Duration = Duration::from_secs(40);
+
+/// Begin of a minute, long ago.
+const ORIGIN_S: f64 = 1_700_000_040.0;
+
+pub fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !condition() {
+        assert!(began.elapsed() < PATIENCE, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A station, killed when this is dropped.
+pub struct Station {
+    child: Child,
+    address: SocketAddr,
+    _folder: tempfile::TempDir,
+}
+
+impl Station {
+    /// Starts one, and waits until it is ready.
+    pub fn start(server: &NatsServer, more: &Value) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let address = free_address().unwrap();
+        let mut config = serde_json::json!({
+            "nats": { "servers": [server.url()] },
+            "http": { "listen": address.to_string() },
+        });
+        for (key, value) in more.as_object().into_iter().flatten() {
+            config[key] = value.clone();
+        }
+        let file = folder.path().join("station.json");
+        std::fs::write(&file, config.to_string()).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vernier-station"));
+        command.arg("--config").arg(file).stdin(Stdio::null());
+        let station = Self {
+            child: command.spawn().unwrap(),
+            address,
+            _folder: folder,
+        };
+        wait_for("the station is ready", || station.text("/readyz").is_some());
+        station
+    }
+
+    pub fn text(&self, path: &str) -> Option<String> {
+        let mut answer = ureq::get(format!("http://{}{path}", self.address))
+            .call()
+            .ok()?;
+        answer.body_mut().read_to_string().ok()
+    }
+
+    pub fn json(&self, path: &str) -> Value {
+        let text = self
+            .text(path)
+            .unwrap_or_else(|| panic!("no answer at {path}"));
+        serde_json::from_str(&text).unwrap()
+    }
+
+    /// What it says of a switch.
+    pub fn switch(&self, name: &str) -> Option<Value> {
+        let answer = self.json("/api/v1/switches");
+        let switches = answer["switches"].as_array()?.iter();
+        switches
+            .clone()
+            .find(|switch| switch["switch"] == name)
+            .cloned()
+    }
+
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+    }
+}
+
+impl Drop for Station {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A switch whose epochs close when the test says; 10 packets each.
+pub struct Switch {
+    published: Arc<Published>,
+    snapshot: Snapshot,
+    _sender: Running,
+}
+
+impl Switch {
+    /// Its epochs are so long, whatever time passes between them here.
+    pub fn start(server: &NatsServer, name: &str, interval_ms: u32) -> Self {
+        let segment = Segment {
+            ingress: "lan".to_owned(),
+            egress: "wan".to_owned(),
+            class: "all".to_owned(),
+            ..Segment::default()
+        };
+        let snapshot = Snapshot {
+            switch: name.to_owned(),
+            interval_ms,
+            segments: vec![segment],
+            ..Snapshot::default()
+        };
+        let published = Arc::new(Published::new(snapshot.clone()));
+        let settings = Settings {
+            nats: Nats::to(server.url()),
+            top_flows: 0,
+            spool_kib: 1_024,
+        };
+        let sender = Sender::of(Some(&settings)).unwrap().unwrap();
+        let sender = sender.start(Arc::clone(&published)).unwrap();
+        Self {
+            published,
+            snapshot,
+            _sender: sender,
+        }
+    }
+
+    pub fn close(&mut self) {
+        let epoch = self.epochs();
+        let snapshot = &mut self.snapshot;
+        let end_s = (epoch + 1) as f64 * f64::from(snapshot.interval_ms) / 1e3;
+        snapshot.epoch = Some(epoch);
+        snapshot.epoch_end_unix_s = Some(ORIGIN_S + end_s);
+        let segment = &mut snapshot.segments[0];
+        segment.total.counts.sent_packets += 10;
+        let stamped = Stamped {
+            mean_ns: 500.0,
+            stddev_ns: 50.0,
+            p99_ns: 700.0,
+            max_ns: 900.0,
+            ..Stamped::default()
+        };
+        let mut last = EpochFigures {
+            epoch,
+            stamped: Some(stamped),
+            ..EpochFigures::default()
+        };
+        last.counts.received_packets = 10;
+        segment.last = Some(last);
+        let before = self.taken();
+        self.published
+            .publish(self.snapshot.clone(), Lookup::default());
+        wait_for("the sender has taken the epoch", || self.taken() > before);
+    }
+
+    /// Rises with every report that the sender has made.
+    fn taken(&self) -> u64 {
+        let counts = self.published.reports().unwrap_or_default();
+        counts.acknowledged * (1 << 20) + counts.spooled_bytes
+    }
+
+    /// Epochs that have closed.
+    pub fn epochs(&self) -> u64 {
+        self.snapshot.epoch.map_or(0, |epoch| epoch + 1)
+    }
+}
