@@ -157,7 +157,7 @@ impl HostDataPlane {
         for (queue, worker, part) in planned {
             let plan = match part {
                 Some(part) => {
-                    let (mut plan, end) = plans::plan(&config, worker, number, &part)?;
+                    let (mut plan, end) = plans::plan(&config, worker, number, &part, None)?;
                     plan.flows = plan.flows.map(|flows| flows.verified_by(hasher.clone()));
                     let worker = worker.index();
                     if ends.len() <= worker {
