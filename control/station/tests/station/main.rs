@@ -5,8 +5,6 @@
     reason = "a test says what must hold in the plainest way"
 )]
 
-use std::time::Duration;
-
 use async_nats::jetstream;
 use contract::config::Nats;
 use prost::Message;
@@ -39,7 +37,7 @@ fn run(switches: &mut [Switch], rounds: usize) {
         for switch in switches.iter_mut() {
             switch.close();
         }
-        std::thread::sleep(Duration::from_millis(20));
+        switches.iter().for_each(Switch::settle);
     }
 }
 

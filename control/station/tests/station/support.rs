@@ -7,8 +7,11 @@ use std::time::{Duration, Instant};
 
 use contract::config::{Nats, Report as Settings};
 use control::published::{Lookup, Published};
+use prost::Message;
 use records::snapshot::{EpochFigures, Segment, Snapshot, Stamped};
+use report::compose::Composer;
 use report::sender::{Running, Sender};
+use report::subject::of_switch;
 use serde_json::Value;
 use testkit::nats::NatsServer;
 use testkit::process::free_address;
@@ -154,16 +157,26 @@ impl Switch {
         };
         last.counts.received_packets = 10;
         segment.last = Some(last);
-        let before = self.taken();
         self.published
             .publish(self.snapshot.clone(), Lookup::default());
-        wait_for("the sender has taken the epoch", || self.taken() > before);
     }
 
-    /// Rises with every report that the sender has made.
+    /// Waits until the sender has taken the epoch that closed last.
+    pub fn settle(&self) {
+        wait_for("the sender has taken the epoch", || {
+            self.taken() == self.epochs()
+        });
+    }
+
+    /// Reports that the sender has made: those acknowledged, and those in the spool, by their size.
     fn taken(&self) -> u64 {
+        let report = Composer::new(1, 0).report(&self.snapshot, 0);
+        let Some(report) = report else { return 0 };
         let counts = self.published.reports().unwrap_or_default();
-        counts.acknowledged * (1 << 20) + counts.spooled_bytes
+        // Its strings are three, beside the bytes.
+        let strings = report.message_id().len() + of_switch(&report.switch).len() + 72;
+        let bytes = (report.encoded_len() + strings) as u64;
+        counts.acknowledged + (counts.spooled_bytes + bytes / 2) / bytes
     }
 
     /// Epochs that have closed.
