@@ -132,7 +132,8 @@ const SECTIONS: [(&str, &str, &[&str]); 11] = [
 
 /// What has to be there for families to have series, by the beginnings of their names; the first
 /// that fits counts.
-const WHEN: [(&str, &str); 21] = [
+const WHEN: [(&str, &str); 22] = [
+    ("vernier_around_", "`measurement.around`"),
     (
         "vernier_wire_flow_",
         "a flow of `vernier_flow_delay_seconds` arrived by a wire with an LDS",

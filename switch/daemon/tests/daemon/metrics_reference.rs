@@ -73,6 +73,7 @@ fn everything(folder: &Path) -> Value {
             "lds": { "cells": 600, "decode": {} },
             "rli": { "policy": { "kind": "count", "packets": 20 } },
             "flows": { "slots": 256 },
+            "around": [{ "name": "box", "ports": ["a", "b"] }],
         },
         "workers": [{ "idle": "sleep" }, { "idle": "sleep" }],
         // No server is there: reports are spooled.
