@@ -3,6 +3,9 @@
 //! ```text
 //!  edge-1: lan>wan   edge-1:wan > edge-2:wan   edge-2: wan>lan
 //!      inside                 wire                 inside
+//!
+//!  edge-1: lan>in   edge-1: firewall:in>firewall:out   edge-1: out>wan
+//!      inside                    around                    inside
 //! ```
 
 use std::collections::HashMap;
@@ -13,6 +16,8 @@ use topology::Topology;
 
 use crate::fleet::by_number;
 use crate::state::{Known, State, Sums};
+
+mod around;
 
 /// Most paths of an answer.
 pub const PATHS_MAX: usize = 16;
@@ -188,7 +193,7 @@ impl<'s> Network<'s> {
         for (place, switch) in route.iter().enumerate() {
             let link = links.get(place);
             let out = link.map_or(ends[1], |link| link[0]);
-            chain.push(self.inside(switch, into, out, class));
+            chain.extend(self.through(switch, [into, out], class));
             if let (Some(link), Some(next)) = (link, route.get(place + 1)) {
                 chain.push(self.wire([switch, next], *link, class));
                 into = link[1];
@@ -205,40 +210,56 @@ impl<'s> Network<'s> {
         }
     }
 
-    /// Through a switch.
-    fn inside(
+    /// Through a switch: from port to port, or around devices that lie between ports of it.
+    fn through(
         &self,
         switch: &str,
-        into: Option<&str>,
-        out: Option<&str>,
+        ends @ [into, out]: [Option<&str>; 2],
         class: Option<&str>,
-    ) -> Hop {
-        let any = "*";
-        let title = format!("{switch}: {}>{}", into.unwrap_or(any), out.unwrap_or(any));
+    ) -> Vec<Hop> {
         let Some(state) = self.states.get(switch) else {
-            return uncovered(
-                title,
-                format!(
-                    "{switch} does not report: give its configuration a `report`, or probe past it"
-                ),
+            let title = title(switch, ends);
+            let hint = format!(
+                "{switch} does not report: give its configuration a `report`, or probe past it"
             );
+            return vec![uncovered(title, hint)];
         };
-        let joined = state.segments.iter().filter(|known| {
-            let is_named = |wanted: Option<&str>, name: u32| {
-                wanted.is_none_or(|wanted| state.name(name) == wanted)
-            };
-            known.last.kind() == Kind::Inside
-                && is_named(into, known.last.from)
-                && is_named(out, known.last.to)
-                && is_named(class, known.last.class)
+        let title = match self.within(state, Kind::Inside, ends, class) {
+            Ok(hop) => return vec![hop],
+            Err(title) => title,
+        };
+        let ports = into.zip(out);
+        let way = ports.map_or_else(Vec::new, |(into, out)| around::way(state, into, out));
+        let hops = way.into_iter().map(|known| {
+            let ends = [known.last.from, known.last.to].map(|name| Some(state.name(name)));
+            let hop = self.within(state, known.last.kind(), ends, class);
+            hop.unwrap_or_else(|title| no_packets(title, switch))
         });
-        self.hop(title, Kind::Inside, joined)
-            .unwrap_or_else(|title| {
-                uncovered(
-                    title,
-                    format!("{switch} has reported no packets between these ports"),
-                )
-            })
+        let hops: Vec<Hop> = hops.collect();
+        if hops.is_empty() {
+            return vec![no_packets(title, switch)];
+        }
+        hops
+    }
+
+    /// Segments of a switch between these ends joined; the title where there are none.
+    fn within(
+        &self,
+        state: &State,
+        kind: Kind,
+        ends: [Option<&str>; 2],
+        class: Option<&str>,
+    ) -> Result<Hop, String> {
+        let is_named = |wanted: Option<&str>, name: u32| {
+            wanted.is_none_or(|wanted| state.name(name) == wanted)
+        };
+        let joined = state.segments.iter().filter(|Known { last, .. }| {
+            last.kind() == kind
+                && is_named(ends[0], last.from)
+                && is_named(ends[1], last.to)
+                && is_named(class, last.class)
+        });
+        self.hop(title(&state.switch, ends), kind, joined)
     }
 
     /// From one switch to the next: as the receiver measures it, else as it was reported to the sender.
@@ -320,6 +341,19 @@ impl<'s> Network<'s> {
         found.sort_by(|a, b| a.switch.cmp(&b.switch));
         found
     }
+}
+
+/// `edge-1: lan>wan`; an end that is not known is any.
+fn title(switch: &str, ends: [Option<&str>; 2]) -> String {
+    let [from, to] = ends.map(|end| end.unwrap_or("*"));
+    format!("{switch}: {from}>{to}")
+}
+
+fn no_packets(title: String, switch: &str) -> Hop {
+    uncovered(
+        title,
+        format!("{switch} has reported no packets between these ports"),
+    )
 }
 
 fn uncovered(title: String, hint: String) -> Hop {

@@ -19,9 +19,11 @@ fn switch(number: u32, segments: Vec<Segment>, wires: &[(u32, u32, u32)]) -> Sta
         epochs: 1,
         start_unix_ns: END_NS - 1_000_000_000,
         length_ns: 1_000_000_000,
-        names: ["p", "q", "p:q", "gold", "best", "lda"]
-            .map(str::to_owned)
-            .to_vec(),
+        names: [
+            "p", "q", "p:q", "gold", "best", "lda", "in", "out", "fw:in", "fw:out",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
         segments,
         neighbours: wires.iter().map(neighbour).collect(),
         wire_switch: Some(number),
@@ -155,4 +157,31 @@ fn a_topology_of_a_file_has_routers_that_do_not_report_and_equal_paths() {
             .any(|hint| hint.starts_with("no wire is known between s1 and r2")),
         "{hints:?}"
     );
+}
+
+#[test]
+fn a_path_through_a_switch_leads_around_its_devices() {
+    let hop = |kind, from, to, mean_ns| segment(kind, [from, to, 3], 40, mean_ns, Some(1.0));
+    let only = switch(
+        1,
+        vec![
+            hop(Kind::Inside, 0, 6, 100.0),
+            hop(Kind::Around, 8, 9, 5_000.0),
+            hop(Kind::Around, 9, 8, 7_000.0),
+            hop(Kind::Inside, 7, 1, 200.0),
+            hop(Kind::Inside, 1, 7, 300.0),
+        ],
+        &[],
+    );
+    let states = [only];
+    let there = paths(&states, "s1:p", "s1:q", None).unwrap();
+    let path = &there.paths[0];
+    let titles: Vec<&str> = path.chain.iter().map(|hop| hop.title.as_str()).collect();
+    assert_eq!(titles, ["s1: p>in", "s1: fw:in>fw:out", "s1: out>q"]);
+    let kinds: Vec<&str> = path.chain.iter().map(|hop| hop.kind.as_str()).collect();
+    assert_eq!(kinds, ["inside", "around", "inside"]);
+    assert!((path.sum.mean_ns.unwrap() - 5_300.0).abs() < 1e-9);
+    // Back there is no segment from `in` to `p`.
+    let back = paths(&states, "s1:q", "s1:p", None).unwrap();
+    assert!(!back.paths[0].is_covered && back.paths[0].chain.len() == 1);
 }
