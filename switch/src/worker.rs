@@ -23,6 +23,7 @@ use crate::meter::{Meter, NO_SEGMENTS};
 use crate::packet_io::{Burst, PacketIo, Tag, Tags};
 use crate::wire::Wires;
 
+mod around;
 mod change;
 mod counting;
 mod departure;
