@@ -50,10 +50,7 @@ fn flows_are_measured_and_every_packet_is_counted() {
     let folder = tempfile::tempdir().unwrap();
     let devices = captures(folder.path(), 50);
     let mut testpmd = Testpmd::start(Some(&plugin), &devices, &["--forward-mode=macswap"]);
-    plugin.wait("/api/v1/snapshot", "two ports", |snapshot| {
-        (snapshot["ports"].as_array()?.len() == 2).then_some(())
-    });
-    testpmd.tell("start");
+    forward(&plugin, &mut testpmd);
     // Both ways, each flow with its own delay.
     let flows = plugin.wait("/api/v1/flows?limit=200", "a hundred flows", |answer| {
         let flows = answer["flows"].as_array()?.clone();
@@ -91,7 +88,7 @@ fn an_lda_alone_counts_and_estimates_as_well() {
             return;
         };
         let mut testpmd = Testpmd::start(Some(&plugin), &devices, &["--forward-mode=macswap"]);
-        testpmd.tell("start");
+        forward(&plugin, &mut testpmd);
         agrees(&plugin, 2);
         let is_udp = |line: &&str| line.contains("kind=\"udp\"") && !line.ends_with(" 0");
         plugin.wait("/metrics", "UDP packets of two ports", |page| {
@@ -125,6 +122,14 @@ fn tables_lie_in_huge_pages_although_testpmd_locks_its_memory() {
     assert!(asked > 6 * 6_000, "{asked} KiB");
     assert!(huge * 2 > asked, "{huge} of {asked} KiB");
     assert!(testpmd.quit().0.success());
+}
+
+/// Starts forwarding once the plugin has both ports: packets before that are not counted.
+fn forward(plugin: &Plugin, testpmd: &mut Testpmd) {
+    plugin.wait("/api/v1/snapshot", "two ports", |snapshot| {
+        (snapshot["ports"].as_array()?.len() == 2).then_some(())
+    });
+    testpmd.tell("start");
 }
 
 /// Waits until the LDAs of so many segments agree with the stamps: the estimators' proof.
