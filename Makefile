@@ -76,6 +76,13 @@ SOAK_SECONDS ?= 600
 soak: setup-test ## Disturb a running switch for ten minutes: leaks, counts, marked epochs; SOAK_SECONDS
 	VERNIER_SOAK_SECONDS=$(SOAK_SECONDS) $(CARGO) nextest run -p switch -p daemon -E 'test(/^soak::/)' --locked --no-capture
 
+# How long NATS is away in `make outage`.
+OUTAGE_SECONDS ?= 60
+
+.PHONY: outage
+outage: setup-test ## NATS away for a minute, a station and a switch killed: what is counted, and what is told; OUTAGE_SECONDS
+	VERNIER_OUTAGE_SECONDS=$(OUTAGE_SECONDS) $(CARGO) nextest run --workspace -E 'test(/^outage::/)' --locked --no-capture
+
 # `make simulate`: HOURS or MINUTES of wall time on all CPUs, or one SEED. It is built as part of the workspace, so that
 # crates are built once for it and for `make test`: by itself it would ask for other features of them.
 HOURS ?= 0

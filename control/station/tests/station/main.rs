@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use testkit::nats::NatsServer;
 
 mod demo;
+mod outage;
 mod support;
 
 use support::{Station, Switch, wait_for};

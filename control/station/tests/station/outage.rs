@@ -1,0 +1,167 @@
+//! Real switches while NATS is away, a station is killed and a switch is killed: what is counted, and what is said of the rest.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use async_nats::jetstream::consumer::pull;
+use futures_util::StreamExt;
+use report::msp::Report;
+use serde_json::{Value, json};
+use testkit::nats::NatsServer;
+use testkit::process::Process;
+
+use crate::Reporter;
+use crate::support::{Station, wait_for};
+
+/// How long NATS is away in seconds: `make outage` makes it a minute.
+const SECONDS: &str = "VERNIER_OUTAGE_SECONDS";
+
+const INTERVAL_MS: u32 = 100;
+
+/// Ends with SIGTERM: what it has is reported.
+fn end(switch: Process) {
+    switch.end(&AtomicBool::new(false)).unwrap();
+}
+
+fn start(vernierd: &Path, folder: &Path, server: &NatsServer, name: &str, more: &Value) -> Process {
+    let mut report = json!({ "nats": { "servers": [server.url()] } });
+    for (key, value) in more.as_object().unwrap() {
+        report[key] = value.clone();
+    }
+    let config = json!({
+        "name": name,
+        "ports": [
+            { "name": "a", "device": "generate:flows=200,rate=2000,size=100,seed=1,side=0" },
+            { "name": "b", "device": "generate:flows=200,rate=2000,size=100,seed=2,side=1" },
+        ],
+        "forwarding": { "mode": "patch", "pairs": [["a", "b"]] },
+        "measurement": { "interval_ms": INTERVAL_MS, "flows": { "slots": 1_024 } },
+        "workers": [{ "idle": "sleep" }],
+        "http": { "listen": null },
+        "dpdk": { "memory_mib": 64, "mbufs": 8_192 },
+        "report": report,
+    });
+    Process::start_vernierd(&mut Command::new(vernierd), folder, name, &config).unwrap()
+}
+
+/// Reports in the stations' stream, by switch and run, in order.
+fn stored(server: &NatsServer) -> BTreeMap<(String, u64), Vec<Report>> {
+    let reporter = Reporter::new(server);
+    let reports: Vec<Report> = reporter.runtime.block_on(async {
+        let stream = reporter.context.get_stream("VERNIER_REPORTS").await;
+        let mut stream = stream.unwrap();
+        let messages = stream.info().await.unwrap().state.messages;
+        let consumer = stream.create_consumer(pull::Config::default()).await;
+        let messages = consumer
+            .unwrap()
+            .messages()
+            .await
+            .unwrap()
+            .take(usize::try_from(messages).unwrap());
+        messages
+            .map(|message| Report::read(&message.unwrap().payload).unwrap())
+            .collect()
+            .await
+    });
+    let mut runs = BTreeMap::<_, Vec<_>>::new();
+    for report in reports {
+        let run = (report.switch.clone(), report.incarnation);
+        runs.entry(run).or_default().push(report);
+    }
+    runs
+}
+
+/// Epochs of a run that no report covers; none is covered twice.
+fn missing(run: &[Report]) -> u64 {
+    let mut next = 0;
+    let mut missing = 0;
+    for report in run {
+        let first = report.epoch + 1 - report.epochs;
+        assert!(
+            first >= next,
+            "epoch {first} of {} comes twice",
+            report.switch
+        );
+        missing += first - next;
+        next = report.epoch + 1;
+    }
+    missing
+}
+
+#[test]
+fn what_fits_the_spool_is_counted_once_and_gaps_are_told() {
+    let programs = Path::new(env!("CARGO_BIN_EXE_vernier-station"));
+    let vernierd = programs.with_file_name("vernierd");
+    if !vernierd.exists() {
+        assert!(std::env::var_os("CI").is_none(), "vernierd was not built");
+        eprintln!("skipped: vernierd was not built (cargo build -p daemon)");
+        return;
+    }
+    let seconds = std::env::var(SECONDS).map_or(6, |seconds| seconds.parse().unwrap());
+    let half = Duration::from_secs(seconds) / 2;
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = NatsServer::start(folder.path(), "").unwrap();
+    let [dies, lives] = [(); 2].map(|()| Station::start(&server, &json!({})));
+    let switch = |name: &str, more: &Value| start(&vernierd, folder.path(), &server, name, more);
+    // A hundred flows fill 64 KiB within seconds.
+    let small = switch("small", &json!({ "spool_kib": 64, "top_flows": 100 }));
+    let [whole, killed] = ["whole", "killed"].map(|name| switch(name, &json!({})));
+    let reported = |station: &Station, name: &str| {
+        let reports = station
+            .switch(name)
+            .map(|switch| switch["reports"].as_u64());
+        reports.flatten().unwrap_or(0)
+    };
+    let all = ["small", "whole", "killed"];
+    wait_for("all report", || {
+        all.iter().all(|name| reported(&lives, name) > 5)
+    });
+
+    server.kill();
+    std::thread::sleep(half);
+    dies.kill();
+    drop(killed);
+    std::thread::sleep(half);
+    server.run("").unwrap();
+    let killed = start(&vernierd, folder.path(), &server, "killed", &json!({}));
+    let away = u64::from(1_000 / INTERVAL_MS) * seconds;
+    wait_for("what was spooled is counted", || {
+        reported(&lives, "whole") > away
+    });
+    wait_for("the killed switch is back", || {
+        lives
+            .switch("killed")
+            .is_some_and(|switch| switch["restarts"] == 1)
+    });
+    [small, whole, killed].into_iter().for_each(end);
+
+    let runs = stored(&server);
+    let mut of_name = BTreeMap::<&str, (u64, u64)>::new();
+    for ((name, _), run) in &runs {
+        let (reports, gaps) = of_name.entry(name).or_default();
+        *reports += run.len() as u64;
+        *gaps += missing(run);
+    }
+    assert_eq!(
+        runs.len(),
+        4,
+        "a run each, and two of the one that was killed"
+    );
+    assert_eq!((of_name["whole"].1, of_name["killed"].1), (0, 0));
+    assert!(of_name["small"].1 > 0, "its spool was full");
+    // One that was there, and one that was not.
+    let new = Station::start(&server, &json!({}));
+    for station in [&lives, &new] {
+        for (name, &(reports, gaps)) in &of_name {
+            wait_for("all is counted", || reported(station, name) == reports);
+            let switch = station.switch(name).unwrap();
+            assert_eq!(switch["missed_epochs"].as_u64(), Some(gaps), "{switch}");
+            assert_eq!(switch["restarts"], u64::from(*name == "killed"), "{switch}");
+            let has_gaps = !switch["gaps"].as_array().unwrap().is_empty();
+            assert_eq!(has_gaps, *name == "small", "{switch}");
+        }
+    }
+}
