@@ -208,6 +208,11 @@ pub const EVERYTHING: Contender = Contender::bridge(
     "vernierd bridge, everything on",
     Extent::Everything,
 );
+pub const AROUND: Contender = Contender::bridge(
+    "around",
+    "vernierd bridge, + around a device",
+    Extent::Around,
+);
 pub const EVERYTHING_TWO: Contender = EVERYTHING.on_two_cpus(
     "everything_two_workers",
     "vernierd bridge, everything on, two workers",

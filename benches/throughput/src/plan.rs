@@ -2,9 +2,9 @@
 
 use crate::bench::Build;
 use crate::contender::{
-    BASE_EVERYTHING, BASE_LDA, BASE_OFF, BASE_OFF_PATCH, Contender, EVERYTHING, EVERYTHING_TWO,
-    FIVE_TUPLE_SWAP, FLOWS, IO, IO_TWO, LATENCYSTATS, LDA, LDA_PATCH, LDS, MACSWAP, OFF, OFF_PATCH,
-    OVS, OVS_PLUGIN, OVS_SIMPLE, PLUGIN_EVERYTHING, PLUGIN_LDA, Program, STAMPS,
+    AROUND, BASE_EVERYTHING, BASE_LDA, BASE_OFF, BASE_OFF_PATCH, Contender, EVERYTHING,
+    EVERYTHING_TWO, FIVE_TUPLE_SWAP, FLOWS, IO, IO_TWO, LATENCYSTATS, LDA, LDA_PATCH, LDS, MACSWAP,
+    OFF, OFF_PATCH, OVS, OVS_PLUGIN, OVS_SIMPLE, PLUGIN_EVERYTHING, PLUGIN_LDA, Program, STAMPS,
 };
 use crate::load::Load;
 use crate::vernierd::Vernierd;
@@ -154,6 +154,7 @@ pub const STEPS: Suite = Suite {
         small(LDS),
         small(FLOWS),
         small(EVERYTHING),
+        small(AROUND),
         small(BASE_OFF_PATCH),
         small(BASE_OFF),
         small(BASE_LDA),

@@ -47,6 +47,8 @@ pub enum Extent {
     Flows,
     /// RLI with a reference after every 100 packets.
     Everything,
+    /// A device between the two ports: a capture that begins anew gives back what was sent.
+    Around,
 }
 
 impl Extent {
@@ -64,6 +66,9 @@ impl Extent {
         }
         if self >= Self::Everything {
             keys["rli"] = json!({ "policy": { "kind": "count", "packets": 100 } });
+        }
+        if self >= Self::Around {
+            keys["around"] = json!([{ "name": "device", "ports": ["p0", "p1"] }]);
         }
         keys
     }

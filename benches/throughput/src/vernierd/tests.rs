@@ -9,7 +9,7 @@ fn configurations_are_valid() {
     let extents = [Extent::Off, Extent::Stamps, Extent::Lda, Extent::Lds];
     let extents = extents
         .into_iter()
-        .chain([Extent::Flows, Extent::Everything]);
+        .chain([Extent::Flows, Extent::Everything, Extent::Around]);
     for extent in extents {
         for (forwarding, workers) in [(Forwarding::Patch, 1), (Forwarding::Bridge, 2)] {
             let vernierd = Vernierd {
@@ -26,7 +26,11 @@ fn configurations_are_valid() {
             assert_eq!(measurement.lds.is_some(), extent >= Extent::Lds);
             let slots = measurement.flows.as_ref().map(|flows| flows.slots);
             assert_eq!(slots, (extent >= Extent::Flows).then_some(2_048));
-            assert_eq!(measurement.rli.is_some(), extent == Extent::Everything);
+            assert_eq!(measurement.rli.is_some(), extent >= Extent::Everything);
+            assert_eq!(
+                measurement.around.len(),
+                usize::from(extent == Extent::Around)
+            );
             assert_eq!(parsed.workers.len(), workers);
         }
     }
