@@ -3,6 +3,7 @@
 use reporting::Checks;
 use reporting::statistics::mean;
 
+use crate::around;
 use crate::asked;
 use crate::attack;
 use crate::flood;
@@ -52,6 +53,9 @@ pub fn checks(report: &Report) -> Checks {
         report.ways().map(|(.., way)| &way.verdict).chain(of_memif),
         &mut checks,
     );
+    for (arrow, way) in ARROWS.into_iter().zip(report.around.iter().flatten()) {
+        check_around(arrow, way, &mut checks);
+    }
     if let Some(asked) = &report.asked {
         check_asked(asked, &mut checks);
     }
@@ -192,6 +196,22 @@ fn check_memif(memif: &memif::Outcome, checks: &mut Checks) {
         "memif: references at the highest rate with IMIX, of the data's bytes, 0.2 % at most",
         percent(references),
         references < REFERENCES_MAX,
+    );
+}
+
+fn check_around(arrow: &str, way: &around::Way, checks: &mut Checks) {
+    let of = |of: &around::Figures| [of.entered, of.returned, of.lost];
+    let (seen, truth) = (of(&way.seen), of(&way.truth));
+    let [entered, returned, lost] = seen;
+    checks.add(
+        format!("around the box, {arrow}: packets that entered, came back, were lost and were not known, exactly"),
+        format!("{entered}, {returned}, {lost}, {}", way.unknown),
+        seen == truth && lost > 0 && way.unknown == 0,
+    );
+    checks.add(
+        format!("around the box, {arrow}: mean by the mean of the box, 1 at least"),
+        format!("{:.4}", way.seen.mean_ns / way.truth.mean_ns),
+        way.seen.mean_ns >= way.truth.mean_ns,
     );
 }
 

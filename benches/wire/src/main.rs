@@ -11,8 +11,8 @@
 //! - [`namespaces`], [`switch`], [`traffic`], [`attack`], [`capture`]: what runs.
 //! - [`watch`]: what switches report; [`stamps`] and [`truth`]: what happened; [`probability`]: what is expected.
 //! - [`verdict`]: reports compared with what happened.
-//! - [`scenario`]: runs over veth; [`memif`]: over shared memory; [`asked`]: one flow after the other; [`flood`]: under a
-//!   replayed hello.
+//! - [`scenario`]: runs over veth; [`memif`]: over shared memory; [`around`]: one switch around the box; [`asked`]: one flow
+//!   after the other; [`flood`]: under a replayed hello.
 //! - [`limits`], [`report`]: what had to hold, and the page.
 #![forbid(unsafe_code)]
 
@@ -29,6 +29,7 @@ use crate::report::Report;
 use crate::scenario::SCENARIOS;
 use crate::switch::Setting;
 
+mod around;
 mod asked;
 mod attack;
 mod capture;
@@ -132,6 +133,14 @@ fn run(arguments: &Arguments) -> Result<bool> {
         report.memif = Some(memif::run(&setting)?);
         Ok(())
     })?;
+    attempt(
+        "around",
+        "a box between two ports of one switch",
+        &mut |report| {
+            report.around = Some(around::run(&setting)?);
+            Ok(())
+        },
+    )?;
     attempt("asked", "every flow asked for by name", &mut |report| {
         report.asked = Some(asked::run(&setting)?);
         Ok(())

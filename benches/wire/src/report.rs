@@ -11,7 +11,7 @@ use crate::capture::Comparison;
 use crate::limits;
 use crate::scenario::{Outcome, Way};
 use crate::verdict::{FlowClass, FlowErrors, TAIL_PACKETS_MIN, Verdict};
-use crate::{asked, flood, memif};
+use crate::{around, asked, flood, memif};
 
 /// Names of the directions.
 pub const ARROWS: [&str; 2] = ["a > b", "b > a"];
@@ -24,6 +24,7 @@ pub struct Report {
     /// Over shared memory.
     pub memif: Option<memif::Outcome>,
     /// Flow by flow.
+    pub around: Option<around::Outcome>,
     pub asked: Option<asked::Outcome>,
     /// Under a replayed hello.
     pub flood: Option<flood::Outcome>,
@@ -160,6 +161,7 @@ impl Report {
             machine: Machine::of_this_run(),
             runs: Vec::new(),
             memif: None,
+            around: None,
             asked: None,
             flood: None,
             failed: Vec::new(),
@@ -195,6 +197,7 @@ impl Report {
             self.table(OVERHEADS),
             self.attack(),
             self.memif.as_ref().map_or_else(String::new, shared_memory),
+            self.around.as_ref().map_or_else(String::new, around_the_box),
             self.asked.as_ref().map_or_else(String::new, asked_flows),
             self.flood.as_ref().map_or_else(String::new, replayed_hello),
             "## What had to hold".to_owned(),
@@ -352,6 +355,38 @@ fn shared_memory(memif: &memif::Outcome) -> String {
          Two switches, a CPU each, `net_memif` between them, IMIX of 1,000 flows from a generator inside the first.\n\
          Shared memory has no rate of its own: what it carried at first is taken for its capacity, 10 Gbit/s at most.\n\n{}",
         table.markdown()
+    )
+}
+
+fn around_the_box(ways: &around::Outcome) -> String {
+    let mut table = Table::default()
+        .words(["way"])
+        .figures(["entered", "came back", "lost", "unknown"])
+        .figures(["mean, ms", "of the box", "deviation, ms", "of the box"]);
+    for (arrow, way) in ARROWS.into_iter().zip(ways) {
+        let both = |of: fn(&around::Figures) -> u64| match (of(&way.seen), of(&way.truth)) {
+            (seen, truth) if seen == truth => seen.to_string(),
+            (seen, truth) => format!("{seen} of {truth}"),
+        };
+        let ms = |ns: f64| format!("{:.3}", ns / 1e6);
+        table.row(&[
+            &arrow,
+            &both(|of| of.entered),
+            &both(|of| of.returned),
+            &both(|of| of.lost),
+            &way.unknown,
+            &ms(way.seen.mean_ns),
+            &ms(way.truth.mean_ns),
+            &ms(way.seen.deviation_ns),
+            &ms(way.truth.deviation_ns),
+        ]);
+    }
+    format!(
+        "## Around a device\n\n\
+         One switch with the box between two of its ports (`measurement.around`): it delays by 5 ms with jitter, drops one packet in a hundred, takes a hop \
+         and sets DSCP. Counts are the switch's; where the box has another, it is behind \"of\". The switch's delays contain its own \
+         drivers and what both programs wait for the CPU.\n\n{}",
+        table.markdown(),
     )
 }
 

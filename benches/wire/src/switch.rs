@@ -20,7 +20,7 @@ use crate::stamps::{self, Stamp};
 use crate::watch;
 
 /// Seed of all hashes.
-const HASH_SEED: u128 = 0x6d1f_3a52_c98e_07b4_f052_7d9a_e13c_6b88;
+pub const HASH_SEED: u128 = 0x6d1f_3a52_c98e_07b4_f052_7d9a_e13c_6b88;
 
 /// Index of the wire port.
 pub const TRUNK: u8 = 1;
@@ -159,7 +159,7 @@ impl Plan {
 /// Makes the next process have an id that is a multiple of 256. `net_af_packet` names its groups of sockets by
 /// process id xor index of interface, which in a namespace with few of each soon collide: "could not set
 /// `PACKET_FANOUT`".
-fn skip_process_ids() -> Result<()> {
+pub fn skip_process_ids() -> Result<()> {
     let last = "/proc/sys/kernel/ns_last_pid";
     let text = fs::read_to_string(last).with_context(|| format!("cannot read {last}"))?;
     let id: u32 = text.trim().parse().context("a process id is a number")?;
