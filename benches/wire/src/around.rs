@@ -33,7 +33,7 @@ const TIMEOUT_MS: u32 = 500;
 const PORTS: [&str; 2] = ["inside", "outside"];
 
 /// One direction.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct Way {
     /// By the switch.
     pub seen: Figures,

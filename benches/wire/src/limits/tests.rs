@@ -247,3 +247,37 @@ fn each_fault_is_found() {
         );
     }
 }
+
+#[test]
+fn figures_around_the_box_have_to_be_its_own() {
+    let figures = around::Figures {
+        entered: 1_000,
+        returned: 990,
+        lost: 10,
+        mean_ns: 5e6,
+        deviation_ns: 1e6,
+    };
+    let way = |spoil: fn(&mut around::Way)| {
+        let mut way = around::Way {
+            seen: figures,
+            truth: figures,
+            unknown: 0,
+        };
+        spoil(&mut way);
+        let report = Report {
+            around: Some([way, way]),
+            ..report(outcome())
+        };
+        missed(&report).len()
+    };
+    assert_eq!(way(|_| ()), 0);
+    let spoilers: [fn(&mut around::Way); 4] = [
+        |way| way.seen.lost = 9,
+        |way| way.truth.entered = 1_001,
+        |way| way.unknown = 1,
+        |way| way.seen.mean_ns = 4.9e6,
+    ];
+    for spoil in spoilers {
+        assert_eq!(way(spoil), 2, "both ways");
+    }
+}
