@@ -17,6 +17,7 @@
 //! - [`exchange`]: two ends of a wire and a hostile network between them.
 //! - [`capture`]: captures that are replayed.
 //! - [`stamp`]: STAMP's requests to a reflector, and replies to a session.
+//! - [`topology`]: files of topologies, and LSAs by the OSPF API.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::panic,
@@ -40,6 +41,7 @@ mod pairing;
 mod rli;
 mod session;
 mod stamp;
+mod topology;
 
 pub use capture::capture;
 pub use codec::codec;
@@ -53,6 +55,7 @@ pub use pairing::pairing;
 pub use rli::rli;
 pub use session::session;
 pub use stamp::stamp;
+pub use topology::topology;
 
 /// The bytes as an input of a target's own; `None` where they are too few.
 fn read<'b, I: Arbitrary<'b>>(bytes: &'b [u8]) -> Option<I> {
@@ -63,7 +66,7 @@ fn read<'b, I: Arbitrary<'b>>(bytes: &'b [u8]) -> Option<I> {
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target, by the name of its corpus.
-pub const TARGETS: [Target; 12] = [
+pub const TARGETS: [Target; 13] = [
     ("frame", frame),
     ("codec", codec),
     ("csv", csv),
@@ -76,6 +79,7 @@ pub const TARGETS: [Target; 12] = [
     ("pairing", pairing),
     ("exchange", exchange),
     ("stamp", stamp),
+    ("topology", topology),
 ];
 
 /// Inputs that are elsewhere in the repository, to begin with beside the corpus.
