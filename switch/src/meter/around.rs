@@ -6,7 +6,7 @@
 //!                                               \-- swept after a timeout: lost
 //! ```
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use contract::config::{Around, Config};
 use contract::ids::{PortIndex, WorkerIndex};
@@ -19,32 +19,31 @@ use crate::decide::PortSet;
 use crate::packet_io::NO_SEGMENT;
 
 /// What is inside each device: for all workers and all generations, so that a change of the configuration
-/// loses no packet.
+/// loses no packet, nor does one that is refused.
 #[derive(Debug, Default)]
-pub struct Devices(Mutex<Vec<(Around, Arc<DigestTable>)>>);
+pub struct Devices(Mutex<Vec<(Around, Weak<DigestTable>)>>);
 
 impl Devices {
     /// The devices of a configuration as each worker has them, by worker; nothing where there are none. What
     /// is inside a device that is the same in both of two configurations stays.
     pub fn of(&self, config: &Config, rate: TickRate) -> Vec<Option<Box<Arounds>>> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let wanted = config
-            .measurement
-            .around
-            .iter()
-            .filter(|_| config.measurement.enabled);
-        let tables = wanted.map(|around| {
-            let same = known.iter().find(|(old, _)| old == around);
-            let table = same.map_or_else(
-                || Arc::new(table(around, rate)),
-                |(_, table)| Arc::clone(table),
-            );
-            (around.clone(), table)
-        });
-        *known = tables.collect();
+        let mut tables = Vec::new();
+        let is_on = |_: &&Around| config.measurement.enabled;
+        for around in config.measurement.around.iter().filter(is_on) {
+            let mut same = known.iter().filter(|(old, _)| old == around);
+            let in_use = same.find_map(|(_, table)| table.upgrade());
+            let table = in_use.unwrap_or_else(|| {
+                let table = Arc::new(table(around, rate));
+                known.push((around.clone(), Arc::downgrade(&table)));
+                table
+            });
+            tables.push((around.clone(), table));
+        }
+        known.retain(|(_, table)| table.strong_count() > 0);
         let workers = (0..config.workers.len()).map(WorkerIndex::new);
         let arounds = workers.map(|worker| {
-            (!known.is_empty()).then(|| Box::new(Arounds::new(config, worker, &known)))
+            (!tables.is_empty()).then(|| Box::new(Arounds::new(config, worker, &tables)))
         });
         arounds.collect()
     }
@@ -189,5 +188,42 @@ impl Device {
         let is_reordered = entered.at < *latest;
         *latest = entered.at.max(*latest);
         is_reordered
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_that_is_refused_leaves_what_is_inside() {
+        let around = |timeout_ms: u32| {
+            let text = format!(
+                r#"{{
+                    "ports": [{{"name": "a", "device": "net_null0"}}, {{"name": "b", "device": "net_null1"}}],
+                    "forwarding": {{"mode": "patch", "pairs": [["a", "b"]]}},
+                    "measurement": {{"around": [
+                        {{"name": "fw", "ports": ["a", "b"], "timeout_ms": {timeout_ms}, "packets": 4096}}
+                    ]}}
+                }}"#
+            );
+            Config::parse(&text, "test.json").unwrap()
+        };
+        let devices = Devices::default();
+        let make = |config: &Config| devices.of(config, TickRate::from_hz(1_000_000_000));
+        let table = |arounds: &[Option<Box<Arounds>>]| {
+            let around = arounds[0].as_ref().unwrap();
+            Arc::as_ptr(&around.devices[0].table)
+        };
+        let at_work = make(&around(100));
+        let refused = make(&around(200));
+        assert_ne!(table(&refused), table(&at_work));
+        drop(refused);
+        assert_eq!(table(&make(&around(100))), table(&at_work));
+        drop(at_work);
+        let mut off = around(100);
+        off.measurement.enabled = false;
+        assert!(make(&off)[0].is_none());
+        assert_eq!(devices.0.lock().unwrap().len(), 0);
     }
 }
